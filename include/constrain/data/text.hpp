@@ -1,0 +1,76 @@
+#pragma once
+
+#include <algorithm>
+#include <cerrno>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <string_view>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <utility>
+#include <vector>
+
+#include "constrain/data/corpus.hpp"
+#include "constrain/data/text_files.hpp"
+#include "constrain/io/descriptor.hpp"
+#include "constrain/program/error.hpp"
+
+namespace constrain::data {
+
+struct text_options {
+  std::vector<std::string> extensions{}; ///< Of a directory, only files whose names end so (".txt"); all by default.
+  std::int64_t maximum_bytes = std::numeric_limits<std::int64_t>::max(); ///< The rest is left out.
+};
+
+namespace detail {
+
+/// Appends a file's bytes to `bytes`, until that has `maximum`.
+inline void append_file(std::string const& path, std::size_t maximum, std::string& bytes) {
+  struct stat status {};
+  auto const file = io::open_file(path, "the text", &status);
+  // The size is a hint: some files (/proc) have more than they say, others are still being written.
+  std::size_t room = status.st_size > 0 ? static_cast<std::size_t>(status.st_size) + 1 : std::size_t{1} << 16;
+  while (bytes.size() < maximum) {
+    auto const begin = bytes.size();
+    bytes.resize(begin + std::min({room, maximum - begin, std::size_t{1} << 30}));
+    auto const got = ::read(file.get(), bytes.data() + begin, bytes.size() - begin);
+    int const failure = errno;
+    bytes.resize(begin + static_cast<std::size_t>(std::max<ssize_t>(got, 0)));
+    if (got < 0 && failure == EINTR) continue;
+    if (got < 0)
+      throw error("the text '" + path + "' cannot be read (" + io::reason(failure) + "); check the file and its disk");
+    if (got == 0) return;
+    room = std::max<std::size_t>(room - std::min(room, static_cast<std::size_t>(got)), std::size_t{1} << 16);
+  }
+}
+
+} // namespace detail
+
+/// Text as bytes: a file, or every file in a directory tree, one after another in the order of their relative paths
+/// (hidden files are left out). Throws `error` when there is nothing to read or a file cannot be read.
+inline corpus text(std::string const& path, text_options const& options = {}) {
+  if (options.maximum_bytes < 1)
+    throw error("a text of at most " + std::to_string(options.maximum_bytes) +
+                " bytes holds nothing; raise maximum_bytes");
+  auto const maximum = static_cast<std::size_t>(options.maximum_bytes);
+  std::string bytes;
+  struct stat status {};
+  if (::stat(path.c_str(), &status) == 0 && S_ISDIR(status.st_mode)) {
+    auto const files = detail::file_tree::list(path, options.extensions);
+    if (files.empty())
+      throw error("the directory '" + path + "' has no files" +
+                  (options.extensions.empty() ? "" : " of the given extensions") + "; give one that holds text");
+    for (auto const& file : files) detail::append_file(path + "/" + file, maximum, bytes);
+  } else {
+    detail::append_file(path, maximum, bytes);
+  }
+  if (bytes.empty()) throw error("the text '" + path + "' is empty; give one that holds text");
+  return corpus::from_bytes(std::move(bytes));
+}
+
+/// Text that is in memory already.
+inline corpus text_from(std::string_view content) { return corpus::from_bytes(std::string(content)); }
+
+} // namespace constrain::data

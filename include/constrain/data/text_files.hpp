@@ -1,0 +1,85 @@
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <sys/stat.h>
+#include <utility>
+#include <vector>
+
+#include "constrain/io/path.hpp"
+#include "constrain/program/error.hpp"
+
+namespace constrain::data::detail {
+
+/// Lists the files under a directory. Hidden names and what is neither file nor directory are left out; every directory
+/// is read once, however many links lead to it, and none above the root is, so links cannot make a circle.
+class file_tree {
+ public:
+  /// Paths relative to `root`, sorted by their bytes. An empty `extensions` takes every file.
+  static std::vector<std::string> list(std::string const& root, std::vector<std::string> const& extensions) {
+    file_tree tree(root, extensions);
+    tree.refuse_above();
+    tree.read("");
+    // Real directories come first, so that a file is named by its own path where it has one.
+    for (std::size_t i = 0; i < tree.links.size(); ++i) {
+      std::sort(tree.links.begin() + static_cast<std::ptrdiff_t>(i), tree.links.end());
+      tree.read(std::string(tree.links[i]));
+    }
+    std::sort(tree.files.begin(), tree.files.end());
+    return std::move(tree.files);
+  }
+
+ private:
+  std::string const& root;
+  std::vector<std::string> const& extensions;
+  std::vector<std::string> files, links;
+  std::set<std::pair<dev_t, ino_t>> seen;
+
+  file_tree(std::string const& root, std::vector<std::string> const& extensions) : root(root), extensions(extensions) {}
+
+  void refuse_above() {
+    struct stat status {};
+    auto path = root + "/..";
+    while (::stat(path.c_str(), &status) == 0 && seen.emplace(status.st_dev, status.st_ino).second) path += "/..";
+  }
+
+  bool wanted(std::string_view name) const {
+    return extensions.empty() || std::any_of(extensions.begin(), extensions.end(),
+                                             [&](std::string_view extension) { return name.ends_with(extension); });
+  }
+
+  /// `relative` is empty or ends with '/'.
+  void read(std::string const& relative) {
+    std::vector<std::string> pending{relative};
+    while (!pending.empty()) {
+      auto const inner = std::move(pending.back());
+      pending.pop_back();
+      read_one(inner, pending);
+    }
+  }
+
+  void read_one(std::string const& relative, std::vector<std::string>& pending) {
+    auto const path = root + "/" + relative;
+    struct stat status {};
+    std::optional<std::vector<std::string>> names;
+    if (::stat(path.c_str(), &status) == 0) {
+      if (!seen.emplace(status.st_dev, status.st_ino).second) return;
+      names = io::directory_names(path);
+    }
+    if (!names)
+      throw error("the directory '" + path + "' cannot be read (" + io::reason() + "); check its permissions");
+    for (auto const& name : *names) {
+      if (name.starts_with('.')) continue;
+      bool const link = ::lstat((path + name).c_str(), &status) == 0 && S_ISLNK(status.st_mode);
+      if (::stat((path + name).c_str(), &status) != 0) continue; // A link that leads nowhere.
+      if (S_ISREG(status.st_mode) && wanted(name)) files.push_back(relative + name);
+      if (S_ISDIR(status.st_mode)) (link ? links : pending).push_back(relative + name + "/");
+    }
+  }
+};
+
+} // namespace constrain::data::detail

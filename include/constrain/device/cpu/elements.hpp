@@ -1,0 +1,18 @@
+#pragma once
+
+#include "constrain/device/cpu/parallel.hpp"
+#include "constrain/device/kernel.hpp"
+
+namespace constrain {
+
+/// Calls `f(i)` for i in [0, count), vectorised and over all threads. The calls must not depend on one another.
+template <class function> void for_elements(std::int64_t count, function const& f) {
+  // Below this a thread's start costs more than its work.
+  constexpr std::int64_t chunk = 16384;
+  parallel_chunks(count, chunk, [&](std::int64_t begin, std::int64_t end) {
+    CONSTRAIN_OMP(simd)
+    for (std::int64_t i = begin; i < end; ++i) f(i);
+  });
+}
+
+} // namespace constrain

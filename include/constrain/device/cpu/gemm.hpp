@@ -1,0 +1,76 @@
+#pragma once
+
+#include "constrain/device/cpu/gemm_builtin.hpp"
+#include "constrain/program/error.hpp"
+
+#include <algorithm>
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <type_traits>
+
+#if defined(CONSTRAIN_WITH_ONEDNN)
+#include <oneapi/dnnl/dnnl.h>
+#elif defined(CONSTRAIN_WITH_CBLAS)
+#include <cblas.h>
+#endif
+
+namespace constrain {
+
+/// Who multiplies fp32 matrices: "oneDNN", "CBLAS" or "built-in". Every other type is the built-in product's.
+constexpr char const* gemm_provider() noexcept {
+#if defined(CONSTRAIN_WITH_ONEDNN)
+  return "oneDNN";
+#elif defined(CONSTRAIN_WITH_CBLAS)
+  return "CBLAS";
+#else
+  return "built-in";
+#endif
+}
+
+namespace detail {
+
+inline void check_leading_dimension(char const* name, std::int64_t leading, std::int64_t columns) {
+  if (leading < std::max<std::int64_t>(columns, 1))
+    throw error("gemm: the rows of " + std::string(name) + " are " + std::to_string(leading) + " apart but hold " +
+                std::to_string(columns) + " elements; pass a leading dimension of at least that.");
+}
+
+} // namespace detail
+
+/// C = alpha op(A) op(B) + beta C, row-major. op(A) is [m, k], op(B) is [k, n], C is [m, n]; op transposes where its flag
+/// says so. lda, ldb, ldc: elements from one row to the next of A, B, C as stored. C is not read where beta is 0.
+/// Throws `error` where a leading dimension is shorter than its row, or the provider refuses.
+template <class real>
+void gemm(transpose a_transposed, transpose b_transposed, std::int64_t m, std::int64_t n, std::int64_t k, real alpha,
+          real const* a, std::int64_t lda, real const* b, std::int64_t ldb, real beta, real* c, std::int64_t ldc) {
+  if (m <= 0 || n <= 0) return;
+  bool const ta = a_transposed == transpose::yes, tb = b_transposed == transpose::yes;
+  detail::check_leading_dimension("A", lda, ta ? m : k);
+  detail::check_leading_dimension("B", ldb, tb ? k : n);
+  detail::check_leading_dimension("C", ldc, n);
+#if defined(CONSTRAIN_WITH_ONEDNN)
+  if constexpr (std::is_same_v<real, float>) {
+    if (k > 0) {
+      auto const status = dnnl_sgemm(ta ? 'T' : 'N', tb ? 'T' : 'N', m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
+      if (status == dnnl_success) return;
+      throw error("gemm: oneDNN refused a product of [" + std::to_string(m) + ", " + std::to_string(k) + "] and [" +
+                  std::to_string(k) + ", " + std::to_string(n) + "] with status " + std::to_string(status) +
+                  "; build without CONSTRAIN_WITH_ONEDNN for the built-in product.");
+    }
+  }
+#elif defined(CONSTRAIN_WITH_CBLAS)
+  if constexpr (std::is_same_v<real, float>) {
+    auto const fits = std::max({m, n, k, lda, ldb, ldc}) <= std::numeric_limits<int>::max();
+    if (k > 0 && fits) {
+      cblas_sgemm(CblasRowMajor, ta ? CblasTrans : CblasNoTrans, tb ? CblasTrans : CblasNoTrans, static_cast<int>(m),
+                  static_cast<int>(n), static_cast<int>(k), alpha, a, static_cast<int>(lda), b, static_cast<int>(ldb),
+                  beta, c, static_cast<int>(ldc));
+      return;
+    }
+  }
+#endif
+  gemm_builtin(a_transposed, b_transposed, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
+}
+
+} // namespace constrain

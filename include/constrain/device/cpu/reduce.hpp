@@ -1,0 +1,42 @@
+#pragma once
+
+#include "constrain/device/cpu/parallel.hpp"
+
+#include <cstdint>
+
+namespace constrain {
+
+/// y[i] (+)= the sum over rows of x[row, i]. Threads split the columns, so each sum runs over the rows in their order
+/// whatever their number.
+template <class real>
+void sum_rows(real const* x, std::int64_t rows, std::int64_t columns, real* y, bool add) {
+  constexpr std::int64_t width = 64; // columns at a time: they stay in registers
+  parallel_chunks(columns, width, [=](std::int64_t begin, std::int64_t end) {
+    real sum[width]{};
+    auto const n = end - begin;
+    for (std::int64_t row = 0; row < rows; ++row) {
+      real const* from = x + row * columns + begin;
+      CONSTRAIN_OMP(simd)
+      for (std::int64_t i = 0; i < n; ++i) sum[i] += from[i];
+    }
+    for (std::int64_t i = 0; i < n; ++i) y[begin + i] = add ? y[begin + i] + sum[i] : sum[i];
+  });
+}
+
+/// The sum of `term(i)` over [begin, end), in 16 interleaved partial sums: vectorised without reassociating at the
+/// compiler's whim, so the order is the same everywhere.
+template <class real, class function> real ordered_sum(std::int64_t begin, std::int64_t end, function const& term) {
+  constexpr std::int64_t lanes = 16;
+  real partial[lanes]{};
+  std::int64_t i = begin;
+  for (; i + lanes <= end; i += lanes) {
+    CONSTRAIN_OMP(simd)
+    for (std::int64_t lane = 0; lane < lanes; ++lane) partial[lane] += term(i + lane);
+  }
+  for (std::int64_t lane = 0; i < end; ++i, ++lane) partial[lane] += term(i);
+  for (std::int64_t half = lanes / 2; half > 0; half /= 2)
+    for (std::int64_t lane = 0; lane < half; ++lane) partial[lane] += partial[lane + half];
+  return partial[0];
+}
+
+} // namespace constrain

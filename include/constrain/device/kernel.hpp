@@ -1,0 +1,55 @@
+#pragma once
+
+#include "constrain/program/attributes.hpp"
+#include "constrain/program/shape.hpp"
+
+#include <cstdint>
+
+namespace constrain {
+
+/// The numbers of one run of an entry program, which kernels read and the host writes.
+struct run_numbers {
+  std::uint64_t seed = 0;
+  std::int64_t step = 0;            // updates done before this one, skipped ones included: keys randomness
+  std::int64_t updates = 0;         // weights' updates done before this one: Adam's t is one more
+  double inverse_label_count = 1;   // 1 / valid labels of the window
+  double clip_norm = 0;             // 0: no clipping
+  double dropout = 0;               // probability of a zero
+  std::int64_t first_sample = 0;    // of this process in the global window
+  std::int64_t samples = 0;         // of one micro-batch
+};
+
+/// One operand of a kernel: `shape` is one instance, `count` all elements (more, where a whole stack is meant).
+template <class T> struct tensor {
+  T* data = nullptr;
+  constrain::shape const* shape_of = nullptr;
+  std::int64_t count = 0;
+
+  constrain::shape const& shape() const { return *shape_of; }
+  std::int64_t features() const { return shape_of->features(); }
+  std::int64_t rows() const { return count / (features() == 0 ? 1 : features()); }
+  T& operator[](std::int64_t i) const { return data[i]; }
+};
+
+/// What a kernel knows of its call beside the operands.
+struct call {
+  attributes const& options;
+  run_numbers const& numbers;
+  unsigned adds = 0;              // bit j: add to output j instead of overwriting it
+  int random_key = 0;             // of the node
+  std::uint64_t trip = 0;         // of the loops around, without the micro-batches
+  std::int64_t first_sample = 0;  // index of this micro-batch's first sample in the global window
+
+  bool add_to(int output) const { return (adds >> output & 1u) != 0; }
+};
+
+/// The kernel of `op` on `device`: specialised beside the op, with a static member
+/// `run(call const&, tensor<in const>..., tensor<out>...)`, operands in the order of the node.
+template <class op, class device> struct kernel;
+
+/// The host's processor.
+struct cpu {
+  static constexpr char const* name = "cpu";
+};
+
+} // namespace constrain

@@ -1,0 +1,232 @@
+#pragma once
+
+#include "constrain/program/host_device.hpp"
+
+#include <bit>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <type_traits>
+
+/// Element-wise mathematics for every device. On the host, float functions have no branch and no call, so that loops
+/// over them vectorise, also without -ffast-math; double is the standard library's. On CUDA both are the Toolkit's.
+/// Errors are the largest measured over all floats, with and without fused multiply-add. Polynomials are minimax fits
+/// (Remez exchange) made for this file.
+namespace constrain::math {
+
+/// float and double: the types these functions are for.
+template <class real>
+concept real_number = std::is_same_v<real, float> || std::is_same_v<real, double>;
+
+namespace detail {
+
+/// a * b + c, rounded once where the hardware can: the same on every compiler and in every lane, unlike contraction.
+inline float multiply_add(float a, float b, float c) noexcept {
+#if defined(__FMA__) || defined(__ARM_FEATURE_FMA)
+  return std::fma(a, b, c);
+#else
+  return a * b + c;
+#endif
+}
+
+/// c0 + c1 x + c2 x^2 + ...
+template <class... reals>
+inline float polynomial(float x, float c0, reals... rest) noexcept {
+  if constexpr (sizeof...(rest) == 0)
+    return c0;
+  else
+    return multiply_add(x, polynomial(x, rest...), c0);
+}
+
+/// `condition ? a : b` on bits, which no compiler turns back into a branch around the floating-point work.
+inline float select(bool condition, float a, float b) noexcept {
+  std::uint32_t const mask = condition ? ~std::uint32_t{0} : 0;
+  return std::bit_cast<float>((std::bit_cast<std::uint32_t>(a) & mask) | (std::bit_cast<std::uint32_t>(b) & ~mask));
+}
+
+inline float with_sign_of(float magnitude, float sign) noexcept {
+  return std::bit_cast<float>((std::bit_cast<std::uint32_t>(magnitude) & 0x7fffffffu) |
+                              (std::bit_cast<std::uint32_t>(sign) & 0x80000000u));
+}
+
+inline float magnitude(float x) noexcept {
+  return std::bit_cast<float>(std::bit_cast<std::uint32_t>(x) & 0x7fffffffu);
+}
+
+/// 2^exponent for exponents in [-126, 127].
+inline float power_of_two(std::int32_t exponent) noexcept {
+  return std::bit_cast<float>((static_cast<std::uint32_t>(exponent) + 127u) << 23);
+}
+
+inline float exp_host(float x) noexcept {
+  x = select(x > 89.0f, 89.0f, select(x < -104.0f, -104.0f, x)); // a NaN is neither
+  // Rounds to the nearest integer in the low bits; taking it out as an integer survives -ffast-math.
+  float const shift = 0x1.8p23f;
+  float const shifted = multiply_add(x, 0x1.715476p+0f, shift);
+  auto const exponent =
+      static_cast<std::int32_t>(std::bit_cast<std::uint32_t>(shifted) - std::bit_cast<std::uint32_t>(shift));
+  auto const n = static_cast<float>(exponent);
+  // log(2) in two parts, the upper with enough zeros that n times it is exact.
+  float const r = multiply_add(n, -0x1.7f7d1cp-20f, multiply_add(n, -0x1.62e4p-1f, x));
+  float const tail = polynomial(r, 0x1.fffffcp-2f, 0x1.555492p-3f, 0x1.5558f2p-5f, 0x1.123a2p-7f, 0x1.6a23d6p-10f);
+  float const y = 1.0f + multiply_add(r * r, tail, r);
+  std::int32_t const half = exponent >> 1; // two steps, because 2^128 and 2^-149 are not normal numbers
+  return y * power_of_two(half) * power_of_two(exponent - half);
+}
+
+inline float log_host(float x) noexcept {
+  bool const subnormal = x < 0x1p-126f;
+  float const scaled = x * select(subnormal, 0x1p23f, 1.0f);
+  // Moves the interval of the significand from [1, 2) to [sqrt(1/2), sqrt(2)).
+  std::uint32_t const offset = std::bit_cast<std::uint32_t>(scaled) - 0x3f3504f3u;
+  auto const exponent = static_cast<float>((static_cast<std::int32_t>(offset) >> 23) - (subnormal ? 23 : 0));
+  float const f = std::bit_cast<float>((offset & 0x007fffffu) + 0x3f3504f3u) - 1.0f;
+  float const s = f / (2.0f + f);
+  float const z = s * s;
+  float const series = z * polynomial(z, 0x1.55557ap-1f, 0x1.995e9cp-2f, 0x1.31e68ap-2f);
+  float const half_square = 0.5f * f * f;
+  float const low = multiply_add(s, half_square + series, exponent * 0x1.7f7d1cp-20f);
+  float const y = multiply_add(exponent, 0x1.62e4p-1f, f - (half_square - low));
+  float const limit = std::numeric_limits<float>::infinity();
+  float const special = select(x == 0.0f, -limit, select(x < 0.0f, std::numeric_limits<float>::quiet_NaN(), x));
+  return select((x > 0.0f) & (x < limit), y, special);
+}
+
+/// std::sqrt may write errno, which keeps a loop from being vectorised; where it cannot, it is used.
+inline float sqrt_host(float x) noexcept {
+#if defined(__NO_MATH_ERRNO__)
+  return std::sqrt(x);
+#else
+  bool const tiny = x < 0x1p-60f; // the remainder below would not be a normal number
+  float const scaled = x * select(tiny, 0x1p64f, 1.0f);
+  float y = std::bit_cast<float>(0x5f3759dfu - (std::bit_cast<std::uint32_t>(scaled) >> 1)); // 1 / sqrt within 3.5 %
+  y *= 1.5f - 0.5f * scaled * y * y;
+  y *= 1.5f - 0.5f * scaled * y * y;
+  y *= 1.5f - 0.5f * scaled * y * y;
+  float const root = scaled * y;
+  float const high = std::bit_cast<float>(std::bit_cast<std::uint32_t>(root) & 0xfffff000u); // its square is exact
+  float const low = root - high;
+  float const rest = scaled - high * high - 2.0f * high * low - low * low;
+  float const result = (root + 0.5f * y * rest) * select(tiny, 0x1p-32f, 1.0f);
+  float const limit = std::numeric_limits<float>::infinity();
+  return select((x > 0.0f) & (x < limit), result, select(x < 0.0f, std::numeric_limits<float>::quiet_NaN(), x));
+#endif
+}
+
+inline float tanh_host(float x) noexcept {
+  float const size = magnitude(x);
+  float const z = x * x;
+  float const small = polynomial(z, -0x1.55553ep-2f, 0x1.1109aep-3f, -0x1.b898f8p-5f, 0x1.54b90cp-6f, -0x1.82596ep-8f);
+  float const large = 1.0f - 2.0f / (exp_host(2.0f * size) + 1.0f);
+  return with_sign_of(select(size < 0.6f, multiply_add(size * z, small, size), large), x);
+}
+
+inline float erf_host(float x) noexcept {
+  float const size = magnitude(x);
+  float const small = polynomial(x * x, 0x1.06eba6p-3f, -0x1.8126fap-2f, 0x1.ce1dd4p-4f, -0x1.b6beeap-6f, 0x1.4876d8p-8f,
+                                 -0x1.3f4f6p-11f);
+  float const t = select(size > 4.0f, 4.0f, size);
+  float const large = polynomial(t, 0x1.254366p-13f, 0x1.20beacp+0f, 0x1.460878p-1f, 0x1.ab27bcp-4f, -0x1.6eff1ap-6f,
+                                 0x1.949f56p-9f, -0x1.a45e94p-13f); // -log(erfc(t))
+  return select(size < 0.9f, multiply_add(x, small, x), with_sign_of(1.0f - exp_host(-large), x));
+}
+
+inline float sigmoid_host(float x) noexcept {
+  float const e = exp_host(-magnitude(x)); // at most 1: neither the sum nor the quotient overflows
+  float const sum = 1.0f + e;
+  float const y = select(x < 0.0f, e, 1.0f) / sum;
+  float const lost = e - (sum - 1.0f); // by rounding the sum, exactly
+  return multiply_add(y, -lost * multiply_add(e, -0.5f, 1.0f), y); // 1 - e/2 is near enough to 1 / sum
+}
+
+} // namespace detail
+
+/// True unless x is an infinity or a NaN; by bits, so that -ffast-math cannot assume it.
+/// (The builtin, because std::bit_cast is not a device function.)
+template <real_number real>
+CT_HOST_DEVICE constexpr bool finite(real x) noexcept {
+  if constexpr (std::is_same_v<real, float>)
+    return (__builtin_bit_cast(std::uint32_t, x) & 0x7f800000u) != 0x7f800000u;
+  else
+    return (__builtin_bit_cast(std::uint64_t, x) & 0x7ff0000000000000u) != 0x7ff0000000000000u;
+}
+
+/// e^x; float: TODO ulp.
+template <real_number real>
+CT_HOST_DEVICE inline real exp(real x) noexcept {
+#if defined(__CUDA_ARCH__)
+  return ::exp(x);
+#else
+  if constexpr (std::is_same_v<real, float>)
+    return detail::exp_host(x);
+  else
+    return std::exp(x);
+#endif
+}
+
+/// The natural logarithm: -infinity at 0, NaN below; float: TODO ulp.
+template <real_number real>
+CT_HOST_DEVICE inline real log(real x) noexcept {
+#if defined(__CUDA_ARCH__)
+  return ::log(x);
+#else
+  if constexpr (std::is_same_v<real, float>)
+    return detail::log_host(x);
+  else
+    return std::log(x);
+#endif
+}
+
+/// The hyperbolic tangent; float: TODO ulp.
+template <real_number real>
+CT_HOST_DEVICE inline real tanh(real x) noexcept {
+#if defined(__CUDA_ARCH__)
+  return ::tanh(x);
+#else
+  if constexpr (std::is_same_v<real, float>)
+    return detail::tanh_host(x);
+  else
+    return std::tanh(x);
+#endif
+}
+
+/// The error function, 2/sqrt(pi) times the integral of e^(-t^2) from 0 to x; float: TODO ulp.
+template <real_number real>
+CT_HOST_DEVICE inline real erf(real x) noexcept {
+#if defined(__CUDA_ARCH__)
+  return ::erf(x);
+#else
+  if constexpr (std::is_same_v<real, float>)
+    return detail::erf_host(x);
+  else
+    return std::erf(x);
+#endif
+}
+
+/// The square root, correctly rounded; NaN below 0.
+template <real_number real>
+CT_HOST_DEVICE inline real sqrt(real x) noexcept {
+#if defined(__CUDA_ARCH__)
+  return ::sqrt(x);
+#else
+  if constexpr (std::is_same_v<real, float>)
+    return detail::sqrt_host(x);
+  else
+    return std::sqrt(x);
+#endif
+}
+
+/// 1 / (1 + e^-x); float: TODO ulp.
+template <real_number real>
+CT_HOST_DEVICE inline real sigmoid(real x) noexcept {
+#if defined(__CUDA_ARCH__)
+  return real(1) / (real(1) + ::exp(-x));
+#else
+  if constexpr (std::is_same_v<real, float>)
+    return detail::sigmoid_host(x);
+  else
+    return 1.0 / (1.0 + std::exp(-x));
+#endif
+}
+
+} // namespace constrain::math

@@ -1,0 +1,62 @@
+#pragma once
+
+#include "constrain/program/host_device.hpp"
+
+#include <cmath>
+#include <cstdint>
+
+namespace constrain {
+
+/// Which block of a random stream: any 128 bits. C arrays, because kernels index them.
+struct philox_counter {
+  std::uint32_t word[4] = {};
+  friend constexpr bool operator==(philox_counter const&, philox_counter const&) = default;
+};
+
+/// Which random stream: any 64 bits.
+struct philox_key {
+  std::uint32_t word[2] = {};
+  friend constexpr bool operator==(philox_key const&, philox_key const&) = default;
+};
+
+/// Four independent words, uniform over 32 bits.
+struct philox_block {
+  std::uint32_t word[4] = {};
+  friend constexpr bool operator==(philox_block const&, philox_block const&) = default;
+};
+
+/// Philox4x32-10: a pure function from (counter, key) to 128 random bits; equal arguments give equal bits on every
+/// device. Source: J. Salmon, M. Moraes, R. Dror, D. Shaw, "Parallel Random Numbers: As Easy as 1, 2, 3", SC 2011.
+CT_HOST_DEVICE constexpr philox_block philox(philox_counter counter, philox_key key) noexcept {
+  philox_block x{{counter.word[0], counter.word[1], counter.word[2], counter.word[3]}};
+  for (int round = 0; round < 10; ++round) {
+    std::uint64_t const even = std::uint64_t{0xD2511F53u} * x.word[0];
+    std::uint64_t const odd = std::uint64_t{0xCD9E8D57u} * x.word[2];
+    x = {{static_cast<std::uint32_t>(odd >> 32) ^ x.word[1] ^ key.word[0], static_cast<std::uint32_t>(odd),
+          static_cast<std::uint32_t>(even >> 32) ^ x.word[3] ^ key.word[1], static_cast<std::uint32_t>(even)}};
+    key.word[0] += 0x9E3779B9u; // the golden ratio
+    key.word[1] += 0xBB67AE85u; // the square root of 3, less 1
+  }
+  return x;
+}
+
+/// A multiple of 2^-24 in [0, 1), exact, from the upper 24 bits of `word`.
+CT_HOST_DEVICE constexpr float uniform(std::uint32_t word) noexcept {
+  return static_cast<float>(word >> 8) * 0x1p-24f;
+}
+
+/// Two independent samples of the standard normal distribution.
+struct normal_pair {
+  double first, second;
+};
+
+/// Two standard normal samples from two random words, in double so that they reach 6.7 standard deviations; for the
+/// host (initialisation). Source: G. Box, M. Muller, "A Note on the Generation of Random Normal Deviates", 1958.
+inline normal_pair normal(std::uint32_t first, std::uint32_t second) noexcept {
+  double const open = (first + 0.5) * 0x1p-32; // never 0: its logarithm is finite
+  double const radius = std::sqrt(-2 * std::log(open));
+  double const angle = 6.283185307179586 * 0x1p-32 * second;
+  return {radius * std::cos(angle), radius * std::sin(angle)};
+}
+
+} // namespace constrain

@@ -1,0 +1,56 @@
+#pragma once
+
+#include <cerrno>
+#include <fcntl.h>
+#include <string>
+#include <sys/stat.h>
+#include <system_error>
+#include <unistd.h>
+#include <utility>
+
+#include "constrain/program/error.hpp"
+
+namespace constrain::io {
+
+/// What the operating system says about an error number, `errno` by default.
+inline std::string reason(int number = errno) { return std::generic_category().message(number); }
+
+/// An open file, closed at the end of its life. Negative: none.
+class descriptor {
+ public:
+  descriptor() = default;
+  explicit descriptor(int number) : number(number) {}
+  descriptor(descriptor&& other) noexcept : number(std::exchange(other.number, -1)) {}
+  descriptor& operator=(descriptor&& other) noexcept {
+    std::swap(number, other.number);
+    return *this;
+  }
+  ~descriptor() {
+    if (number >= 0) ::close(number);
+  }
+
+  int get() const { return number; }
+  explicit operator bool() const { return number >= 0; }
+  /// Gives the number away, to be closed by the caller.
+  int release() { return std::exchange(number, -1); }
+
+ private:
+  int number = -1;
+};
+
+/// Opens a regular file for reading. Throws `error`, beginning with `what` ('the text'), for anything else.
+inline descriptor open_file(std::string const& path, std::string const& what, struct stat* status = nullptr) {
+  // Without O_NONBLOCK, opening a pipe would wait for its writer.
+  descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  auto const refuse = [&](std::string const& rest) { return error(what + " '" + path + "' " + rest); };
+  if (!file && errno == ENOENT) throw refuse("does not exist; check the path");
+  if (!file) throw refuse("cannot be opened (" + reason() + "); check the path and its permissions");
+  struct stat found {};
+  if (::fstat(file.get(), &found) != 0) throw refuse("cannot be examined (" + reason() + "); check the disk");
+  if (S_ISDIR(found.st_mode)) throw refuse("is a directory; give the path of a file");
+  if (!S_ISREG(found.st_mode)) throw refuse("is no regular file; give the path of one");
+  if (status) *status = found;
+  return file;
+}
+
+} // namespace constrain::io

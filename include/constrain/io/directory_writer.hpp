@@ -1,0 +1,166 @@
+#pragma once
+
+#include <cerrno>
+#include <concepts>
+#include <cstddef>
+#include <cstdio>
+#include <span>
+#include <string>
+#include <string_view>
+#include <sys/stat.h>
+#include <utility>
+#include <vector>
+
+#include "constrain/io/directory_replace.hpp"
+#include "constrain/io/manifest.hpp"
+#include "constrain/io/output_file.hpp"
+#include "constrain/io/path.hpp"
+#include "constrain/program/error.hpp"
+
+namespace constrain::io {
+
+/// A directory of files that appears whole or not at all:
+///
+///     directory_writer w("run/checkpoint");
+///     w.write("state.json", text);
+///     w.write("weights.safetensors", [&](output_file& out) { write_safetensors(out, tensors); });
+///     w.commit();
+///
+/// Everything is written into a hidden sibling, the manifest (lengths, checksums) last, brought to disk, and put in the
+/// target's place in one move. Until then, whatever fails, the target stays as it was and nothing else is left behind.
+class directory_writer {
+ public:
+  /// Whether the file system is asked to exchange two names at once; `no` is for tests of the other way.
+  enum class exchange { yes, no };
+
+  /// Makes the directories above `path`. Throws `error` when something other than a committed directory stands there.
+  explicit directory_writer(std::string const& path, exchange way = exchange::yes)
+      : place(path), target(place.directory + place.name), previous(place.sibling("previous")), way(way) {
+    if (!place.directory.empty()) make_directories(place.directory);
+    recover();
+    detail::check_replaceable(target);
+    remove_abandoned();
+    begin();
+  }
+  directory_writer(directory_writer const&) = delete;
+  directory_writer& operator=(directory_writer const&) = delete;
+  ~directory_writer() { discard(); }
+
+  /// Writes one file (its name: see `valid_file_name`); `fill` is called with its `output_file`.
+  template <std::invocable<output_file&> filler>
+  void write(std::string_view name, filler&& fill) {
+    if (temporary.empty()) throw error("'" + target + "' has no save under way; begin a new one");
+    if (!valid_file_name(name) || contents.find(name))
+      throw error("'" + std::string(name) + "' cannot name a file in '" + target +
+                  "'; use letters, digits, '.', '_', '-', and each name once");
+    put(std::string(name), std::forward<filler>(fill));
+  }
+  void write(std::string_view name, std::span<std::byte const> bytes) {
+    write(name, [&](output_file& out) { out.write(bytes); });
+  }
+  void write(std::string_view name, std::string_view text) { write(name, std::as_bytes(std::span(text))); }
+
+  /// Puts the new directory in place and removes the old one.
+  void commit() {
+    if (temporary.empty()) throw error("'" + target + "' has no save under way; begin a new one");
+    put(std::string(manifest_name), [text = contents.text()](output_file& out) { out.write(text); });
+    guarded([&] {
+      sync_directory(temporary);
+      detail::check_replaceable(target);
+      auto const old = replace();
+      temporary = old;
+      sync_directory(place.holder());
+    });
+    discard();
+  }
+
+ private:
+  split_path place;
+  std::string target, previous, temporary;
+  exchange way;
+  descriptor lock;
+  manifest contents;
+
+  /// Undoes a move that the machine's stop cut in two.
+  void recover() {
+    if (!detail::exists(previous)) return;
+    if (!detail::exists(target)) static_cast<void>(std::rename(previous.c_str(), target.c_str()));
+    else detail::remove_directory(previous, kept());
+  }
+
+  void remove_abandoned() {
+    auto const prefix = "." + place.name + ".partial-";
+    for (auto const& name : directory_names(place.holder()).value_or(std::vector<std::string>{})) {
+      auto const path = place.directory + name;
+      if (name.starts_with(prefix) && detail::lock_directory(path, false)) detail::remove_directory(path, kept());
+    }
+  }
+
+  void begin() {
+    for (int attempt = 0; attempt < 100; ++attempt) {
+      auto const path = place.sibling("partial-" + unlikely_suffix());
+      if (::mkdir(path.c_str(), 0777) == 0) {
+        lock = detail::lock_directory(path, true);
+        // Another writer may have taken it for abandoned before it was locked.
+        if (detail::exists(path)) return void(temporary = path);
+      } else if (errno != EEXIST) {
+        break;
+      }
+    }
+    throw error("'" + target + "' cannot be saved (" + reason() +
+                "); make room, check the permissions or choose another path");
+  }
+
+  std::string kept() const { return target + ".kept-" + unlikely_suffix(); }
+
+  template <class action>
+  void guarded(action&& act) {
+    try {
+      act();
+    } catch (...) {
+      discard();
+      throw;
+    }
+  }
+
+  template <class filler>
+  void put(std::string name, filler&& fill) {
+    guarded([&] {
+      output_file out(temporary + "/" + name, target + "/" + name);
+      fill(out);
+      out.close();
+      contents.files.push_back({std::move(name), out.size(), out.crc()});
+    });
+  }
+
+  /// Returns the path where the old directory is now; empty when there was none.
+  std::string replace() {
+    if (!detail::exists(target)) {
+      if (std::rename(temporary.c_str(), target.c_str()) != 0) fail();
+      return {};
+    }
+    if (way == exchange::yes && detail::exchange(temporary, target)) return temporary;
+    if (way == exchange::yes && errno != ENOSYS && errno != EINVAL) fail();
+    if (std::rename(target.c_str(), previous.c_str()) != 0) fail();
+    if (std::rename(temporary.c_str(), target.c_str()) == 0) return previous;
+    int const failure = errno;
+    static_cast<void>(std::rename(previous.c_str(), target.c_str()));
+    errno = failure;
+    fail();
+  }
+
+  [[noreturn]] void fail() const {
+    throw error("'" + target + "' cannot be put in place (" + reason() +
+                "); choose another path and save again, what was there is untouched");
+  }
+
+  void discard() noexcept try {
+    if (!temporary.empty()) detail::remove_directory(temporary, kept());
+    temporary.clear();
+    lock = {};
+  } catch (...) {
+    temporary.clear();
+  }
+};
+
+} // namespace constrain::io

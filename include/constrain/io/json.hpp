@@ -1,0 +1,173 @@
+#pragma once
+
+#include <charconv>
+#include <cstddef>
+#include <cstdint>
+#include <iterator>
+#include <limits>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <system_error>
+#include <type_traits>
+#include <utility>
+
+#include "constrain/io/json_tree.hpp"
+#include "constrain/program/error.hpp"
+
+namespace constrain::io {
+
+template <class item>
+class json_range;
+struct json_member;
+
+/// A value of a JSON text: a handle that keeps the whole text alive. Accessors throw `error` with the byte in the text
+/// when the value is of another kind. Views returned live as long as any handle on the text.
+class json {
+ public:
+  /// Reads one value, strictly (see `json_parser`). `where`, a path or a name, stands in every error.
+  static json parse(std::string_view text, std::string_view where = "the text") {
+    return json(std::make_shared<json_tree const>(json_parser::parse(text, where)), 0);
+  }
+
+  json_kind kind() const { return node().kind; }
+  bool is_null() const { return kind() == json_kind::null; }
+
+  bool boolean() const { return need(json_kind::boolean, "true or false").length == 4; }
+  std::string_view string() const { return tree->text_of(need(json_kind::string, "a string")); }
+  /// The number as it was written.
+  std::string_view number() const { return tree->text_of(need(json_kind::number, "a number")); }
+
+  std::int64_t int64() const { return whole<std::int64_t>(); }
+  std::uint64_t uint64() const { return whole<std::uint64_t>(); }
+
+  /// The nearest float or double. Also takes the strings "nan", "inf" and "-inf", as `json_writer` writes them.
+  template <class real_type = double>
+  real_type real() const {
+    if (kind() == json_kind::string) {
+      if (string() == "nan") return std::numeric_limits<real_type>::quiet_NaN();
+      if (string() == "inf") return std::numeric_limits<real_type>::infinity();
+      if (string() == "-inf") return -std::numeric_limits<real_type>::infinity();
+    }
+    return converted<real_type>(number(), "a number in the range of a floating point type");
+  }
+
+  /// Elements of an array, members of an object.
+  std::size_t size() const {
+    if (kind() != json_kind::array && kind() != json_kind::object) fail("an array or an object");
+    return node().length;
+  }
+
+  /// `for (json element : value.elements())`, in order.
+  json_range<json> elements() const;
+  /// `for (auto const& [name, element] : value.members())`, in the order of the text.
+  json_range<json_member> members() const;
+
+  /// The member of that name, if the object has it. Searches linearly.
+  std::optional<json> find(std::string_view name) const;
+
+  json operator[](std::string_view name) const {
+    if (auto found = find(name)) return *found;
+    throw error("'" + tree->where + "' has no '" + std::string(name) + "' in the object at byte " +
+                std::to_string(node().first) + "; add it or write the file again");
+  }
+
+  /// Throws: '<where>' has <what it is> at byte n where <needed> is needed.
+  [[noreturn]] void fail(std::string_view needed) const {
+    constexpr std::string_view kinds[] = {"null", "true or false", "a number", "a string", "an array", "an object"};
+    auto text = std::string(kinds[static_cast<int>(kind())]);
+    if (kind() == json_kind::number) text = std::string(tree->text_of(node()).substr(0, 40));
+    throw error("'" + tree->where + "' has " + text + " at byte " + std::to_string(node().first) + " where " +
+                std::string(needed) + " is needed; correct it or write the file again");
+  }
+
+ private:
+  template <class item>
+  friend class json_range;
+
+  std::shared_ptr<json_tree const> tree;
+  std::uint32_t index;
+
+  json(std::shared_ptr<json_tree const> tree, std::uint32_t index) : tree(std::move(tree)), index(index) {}
+
+  json_node const& node() const { return tree->nodes[index]; }
+
+  json_node const& need(json_kind needed, std::string_view what) const {
+    if (kind() != needed) fail(what);
+    return node();
+  }
+
+  template <class integer>
+  integer whole() const {
+    constexpr bool negative = std::numeric_limits<integer>::is_signed;
+    return converted<integer>(number(), negative ? "a whole number of 64 bits" : "a whole number from 0 to 2^64 - 1");
+  }
+
+  template <class arithmetic>
+  arithmetic converted(std::string_view digits, std::string_view needed) const {
+    arithmetic result{};
+    auto const [end, failure] = std::from_chars(digits.data(), digits.data() + digits.size(), result);
+    if (failure != std::errc{} || end != digits.data() + digits.size()) fail(needed);
+    return result;
+  }
+};
+
+struct json_member {
+  std::string_view name;
+  json value;
+};
+
+/// The elements of an array or the members of an object, one after another.
+template <class item>
+class json_range {
+ public:
+  class iterator {
+   public:
+    using value_type = item;
+    using difference_type = std::ptrdiff_t;
+
+    item operator*() const {
+      if constexpr (std::is_same_v<item, json>) return json(owner->tree, index);
+      else return {owner->tree->text_of(owner->tree->nodes[index]), json(owner->tree, index + 1)};
+    }
+    iterator& operator++() {
+      index = owner->tree->nodes[index + (std::is_same_v<item, json> ? 0 : 1)].next;
+      return *this;
+    }
+    void operator++(int) { ++*this; }
+    bool operator==(iterator const& other) const { return index == other.index; }
+
+   private:
+    friend json_range;
+    json const* owner;
+    std::uint32_t index;
+    iterator(json const* owner, std::uint32_t index) : owner(owner), index(index) {}
+  };
+
+  iterator begin() const { return {&owner, owner.index + 1}; }
+  iterator end() const { return {&owner, owner.node().next}; }
+
+ private:
+  friend json;
+  json owner;
+  explicit json_range(json owner) : owner(std::move(owner)) {}
+};
+
+inline json_range<json> json::elements() const {
+  need(json_kind::array, "an array");
+  return json_range<json>(*this);
+}
+
+inline json_range<json_member> json::members() const {
+  need(json_kind::object, "an object");
+  return json_range<json_member>(*this);
+}
+
+inline std::optional<json> json::find(std::string_view name) const {
+  for (auto const& member : members())
+    if (member.name == name) return member.value;
+  return std::nullopt;
+}
+
+} // namespace constrain::io

@@ -1,0 +1,141 @@
+#pragma once
+
+#include <charconv>
+#include <cmath>
+#include <concepts>
+#include <cstddef>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <vector>
+
+#include "constrain/io/utf8.hpp"
+#include "constrain/program/error.hpp"
+
+namespace constrain::io {
+
+/// How a container is laid out: one member a line, or all on one line. What stands inside a `row` is a row.
+enum class json_layout { lines, row };
+
+/// Writes one JSON value that a person can read, members in the order they are given:
+///
+///     json_writer w;
+///     w.object().member("version", 1).array("loss", json_layout::row).element(0.5).end().end();
+///     w.text();
+///
+/// Numbers read back exactly; "nan", "inf" and "-inf" are strings, since JSON lacks them (`json::real` reads them).
+/// Throws `error` for text that is not UTF-8 and for calls that would not give JSON.
+class json_writer {
+ public:
+  json_writer& object(json_layout layout = json_layout::lines) { return element_begins(), open('{', '}', layout); }
+  json_writer& array(json_layout layout = json_layout::lines) { return element_begins(), open('[', ']', layout); }
+  json_writer& object(std::string_view name, json_layout layout = json_layout::lines) {
+    return member_begins(name), open('{', '}', layout);
+  }
+  json_writer& array(std::string_view name, json_layout layout = json_layout::lines) {
+    return member_begins(name), open('[', ']', layout);
+  }
+
+  template <class type>
+  json_writer& member(std::string_view name, type const& value) {
+    return member_begins(name), scalar(value);
+  }
+
+  template <class type>
+  json_writer& element(type const& value) {
+    return element_begins(), scalar(value);
+  }
+
+  /// Ends the innermost object or array.
+  json_writer& end() {
+    if (levels.empty())
+      throw error("a JSON writer was asked to end more objects and arrays than it began; remove one end()");
+    auto const ended = levels.back();
+    levels.pop_back();
+    if (!ended.empty && !ended.row) line();
+    out += ended.close;
+    return *this;
+  }
+
+  /// The finished text, without a line end.
+  std::string const& text() const {
+    if (!levels.empty() || out.empty()) throw error("a JSON text is not finished; end() every object and array first");
+    return out;
+  }
+
+ private:
+  struct level {
+    char close;
+    bool row, empty;
+  };
+
+  std::string out;
+  std::vector<level> levels;
+
+  json_writer& open(char begin, char close, json_layout layout) {
+    bool const row = layout == json_layout::row || (!levels.empty() && levels.back().row);
+    out += begin;
+    levels.push_back({close, row, true});
+    return *this;
+  }
+
+  void line() {
+    out += '\n';
+    out.append(2 * levels.size(), ' ');
+  }
+
+  void separate() {
+    auto& inside = levels.back();
+    if (!inside.empty) out += inside.row ? ", " : ",";
+    inside.empty = false;
+    if (!inside.row) line();
+  }
+
+  void element_begins() {
+    if (levels.empty() ? !out.empty() : levels.back().close != ']')
+      throw error("a JSON writer was given a value without a name in an object, or a second value; use member()");
+    if (!levels.empty()) separate();
+  }
+
+  void member_begins(std::string_view name) {
+    if (levels.empty() || levels.back().close != '}')
+      throw error("a JSON writer was given '" + std::string(name) + "' outside of an object; begin one first");
+    separate();
+    quoted(name);
+    out += ": ";
+  }
+
+  template <class type>
+  json_writer& scalar(type const& value) {
+    if constexpr (std::is_same_v<type, std::nullptr_t>) out += "null";
+    else if constexpr (std::is_same_v<type, bool>) out += value ? "true" : "false";
+    else if constexpr (std::is_convertible_v<type const&, std::string_view>) quoted(value);
+    else {
+      static_assert(std::is_arithmetic_v<type> && !std::is_same_v<type, char>,
+                    "a JSON value is null, a bool, a number or text; convert it to one of these");
+      if constexpr (std::floating_point<type>)
+        if (!std::isfinite(value)) return quoted(std::isnan(value) ? "nan" : value > 0 ? "inf" : "-inf"), *this;
+      char digits[64];
+      out.append(digits, std::to_chars(digits, digits + sizeof digits, value).ptr);
+    }
+    return *this;
+  }
+
+  void quoted(std::string_view text) {
+    if (invalid_utf8(text) != text.size())
+      throw error("a text that is not UTF-8 at its byte " + std::to_string(invalid_utf8(text)) +
+                  " cannot be written as JSON; rename what it stands for");
+    out += '"';
+    for (char const c : text) {
+      auto const code = static_cast<unsigned char>(c);
+      if (c == '"' || c == '\\') (out += '\\') += c;
+      else if (c == '\n') out += "\\n";
+      else if (c == '\t') out += "\\t";
+      else if (code < 0x20) ((out += "\\u00") += code < 16 ? '0' : '1') += "0123456789abcdef"[code & 15];
+      else out += c;
+    }
+    out += '"';
+  }
+};
+
+} // namespace constrain::io

@@ -1,0 +1,103 @@
+#pragma once
+
+#include <algorithm>
+#include <charconv>
+#include <cstddef>
+#include <cstdint>
+#include <set>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "constrain/io/crc32c.hpp"
+#include "constrain/io/json.hpp"
+#include "constrain/io/json_writer.hpp"
+#include "constrain/program/error.hpp"
+
+namespace constrain::io {
+
+inline constexpr std::string_view manifest_name = "manifest.json";
+
+/// Whether a file in a committed directory may have that name: letters, digits, '.', '_' and '-', not hidden, not the
+/// manifest, at most 128 bytes. A path can not be said, so a foreign manifest can not point elsewhere.
+constexpr bool valid_file_name(std::string_view name) {
+  if (name.empty() || name.size() > 128 || name.front() == '.' || name == manifest_name) return false;
+  return std::all_of(name.begin(), name.end(), [](char c) {
+    bool const letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+    return letter || (c >= '0' && c <= '9') || c == '.' || c == '_' || c == '-';
+  });
+}
+
+/// What a committed directory holds. Its text ends with its own checksum, so that every byte of a directory is covered.
+struct manifest {
+  static constexpr std::string_view format = "constrain directory";
+  static constexpr int version = 1;
+
+  struct entry {
+    std::string name;
+    std::uint64_t bytes;
+    std::uint32_t crc32c;
+  };
+  std::vector<entry> files;
+
+  entry const* find(std::string_view name) const {
+    auto const found = std::find_if(files.begin(), files.end(), [&](entry const& e) { return e.name == name; });
+    return found == files.end() ? nullptr : &*found;
+  }
+
+  std::string text() const {
+    json_writer w;
+    w.object().member("format", format).member("version", version).array("files");
+    for (auto const& file : files)
+      w.object(json_layout::row)
+          .member("name", file.name)
+          .member("bytes", file.bytes)
+          .member("crc32c", hexadecimal(file.crc32c))
+          .end();
+    auto body = w.end().end().text();
+    body.resize(body.size() - 2); // The "\n}" comes back after the checksum.
+    return body + trailer(body);
+  }
+
+  /// Throws `error`, naming `where`, for everything that `text()` would not have written.
+  static manifest parse(std::string_view text, std::string const& where) {
+    auto const root = json::parse(text, where);
+    if (root["format"].string() != format)
+      throw error("'" + where + "' is of another format than '" + std::string(format) +
+                  "'; give a directory that this library wrote");
+    if (root["version"].int64() != version)
+      throw error("'" + where + "' is of version " + std::string(root["version"].number()) +
+                  " where this library reads " + std::to_string(version) + "; use the library that wrote it");
+    auto const body = text.substr(0, text.size() - std::min(text.size(), trailer({}).size()));
+    if (text.substr(body.size()) != trailer(body))
+      throw error("'" + where + "' was changed after it was written; use another copy");
+    manifest result;
+    std::set<std::string_view> names;
+    auto const list = root["files"];
+    for (auto const& file : list.elements()) {
+      entry e{std::string(file["name"].string()), file["bytes"].uint64(), 0};
+      if (!valid_file_name(e.name)) file["name"].fail("the name of a file");
+      auto const sum = file["crc32c"].string();
+      std::from_chars(sum.data(), sum.data() + sum.size(), e.crc32c, 16);
+      if (sum != hexadecimal(e.crc32c)) file["crc32c"].fail("a checksum of eight hexadecimal digits");
+      if (!names.insert(file["name"].string()).second) file["name"].fail("a name that no other file has");
+      result.files.push_back(std::move(e));
+    }
+    return result;
+  }
+
+ private:
+  static std::string hexadecimal(std::uint32_t value) {
+    std::string digits;
+    for (int shift = 28; shift >= 0; shift -= 4) digits += "0123456789abcdef"[value >> shift & 15];
+    return digits;
+  }
+
+  static std::string trailer(std::string_view body) {
+    auto const sum = io::crc32c{}.update(std::as_bytes(std::span(body))).value();
+    return ",\n  \"crc32c\": \"" + hexadecimal(sum) + "\"\n}\n";
+  }
+};
+
+} // namespace constrain::io

@@ -1,0 +1,50 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <span>
+#include <string>
+#include <string_view>
+#include <sys/mman.h>
+#include <utility>
+
+#include "constrain/io/descriptor.hpp"
+#include "constrain/program/error.hpp"
+
+namespace constrain::io {
+
+/// A file's bytes, read-only, fetched from disk as they are touched. They stay valid when the file is renamed or
+/// removed; only shortening it in place would pull them away, which nothing in this library does.
+class mapped_file {
+ public:
+  mapped_file() = default;
+
+  /// Throws `error`, beginning with `what`, for anything but a readable regular file.
+  explicit mapped_file(std::string const& path, std::string const& what = "the file") {
+    struct stat status {};
+    auto const file = open_file(path, what, &status);
+    if (status.st_size == 0) return;
+    auto const size = static_cast<std::size_t>(status.st_size);
+    void* const address = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, file.get(), 0);
+    if (address == MAP_FAILED) throw error(what + " '" + path + "' cannot be read (" + reason() + "); check the disk");
+    view = {static_cast<std::byte const*>(address), size};
+  }
+
+  mapped_file(mapped_file&& other) noexcept : view(std::exchange(other.view, {})) {}
+  mapped_file& operator=(mapped_file&& other) noexcept {
+    std::swap(view, other.view);
+    return *this;
+  }
+  ~mapped_file() {
+    if (!view.empty()) ::munmap(const_cast<std::byte*>(view.data()), view.size());
+  }
+
+  std::span<std::byte const> bytes() const { return view; }
+  std::string_view text() const { return {reinterpret_cast<char const*>(view.data()), view.size()}; }
+
+ private:
+  std::span<std::byte const> view;
+};
+
+} // namespace constrain::io

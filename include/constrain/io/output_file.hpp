@@ -1,0 +1,80 @@
+#pragma once
+
+#include <algorithm>
+#include <cerrno>
+#include <cstddef>
+#include <cstdint>
+#include <fcntl.h>
+#include <span>
+#include <string>
+#include <string_view>
+#include <unistd.h>
+#include <vector>
+
+#include "constrain/io/crc32c.hpp"
+#include "constrain/io/descriptor.hpp"
+#include "constrain/program/error.hpp"
+
+namespace constrain::io {
+
+/// A new file, written front to back, its length and checksum kept on the way. Every failure of the system, a full disk
+/// included, is an `error`.
+class output_file {
+ public:
+  /// Creates `path`, which must not exist. `shown` is the name that errors give.
+  output_file(std::string const& path, std::string shown)
+      : shown(std::move(shown)), file(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666)) {
+    if (!file) fail();
+    gathered.reserve(gathered_bytes);
+  }
+
+  void write(std::span<std::byte const> bytes) {
+    length += bytes.size();
+    checksum.update(bytes);
+    if (gathered.size() + bytes.size() > gathered_bytes) flush();
+    if (bytes.size() >= gathered_bytes) put(bytes);
+    else gathered.insert(gathered.end(), bytes.begin(), bytes.end());
+  }
+  void write(std::string_view text) { write(std::as_bytes(std::span(text))); }
+
+  /// Brings everything to disk.
+  void close() {
+    flush();
+    if (::fsync(file.get()) != 0) fail();
+    if (::close(file.release()) != 0) fail();
+  }
+
+  std::uint64_t size() const { return length; }
+  std::uint32_t crc() const { return checksum.value(); }
+
+ private:
+  static constexpr std::size_t gathered_bytes = std::size_t{1} << 16;
+
+  std::string shown;
+  descriptor file;
+  std::vector<std::byte> gathered;
+  std::uint64_t length = 0;
+  crc32c checksum;
+
+  void flush() {
+    put(gathered);
+    gathered.clear();
+  }
+
+  void put(std::span<std::byte const> bytes) {
+    while (!bytes.empty()) {
+      // Some systems refuse more than 2 GiB at once.
+      auto const written = ::write(file.get(), bytes.data(), std::min(bytes.size(), std::size_t{1} << 30));
+      if (written < 0 && errno == EINTR) continue;
+      if (written <= 0) fail();
+      bytes = bytes.subspan(static_cast<std::size_t>(written));
+    }
+  }
+
+  [[noreturn]] void fail() const {
+    throw error("'" + shown + "' cannot be written (" + reason() +
+                "); make room or choose another path and save again, what was there before is untouched");
+  }
+};
+
+} // namespace constrain::io

@@ -1,0 +1,99 @@
+#pragma once
+
+#include <atomic>
+#include <cerrno>
+#include <climits>
+#include <cstdlib>
+#include <ctime>
+#include <dirent.h>
+#include <fcntl.h>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <vector>
+
+#include "constrain/io/descriptor.hpp"
+#include "constrain/program/error.hpp"
+
+namespace constrain::io {
+
+/// A path cut into the directory that holds it (with its '/', or empty) and the name in there.
+struct split_path {
+  std::string directory, name;
+
+  /// Follows `path` where it is a link, so that what is replaced is what the link points at.
+  explicit split_path(std::string path) {
+    while (path.size() > 1 && path.back() == '/') path.pop_back();
+    struct stat status {};
+    bool const exists = ::lstat(path.c_str(), &status) == 0;
+    cut(path);
+    if (exists && (S_ISLNK(status.st_mode) || name == "." || name == "..")) {
+      std::unique_ptr<char, decltype(&std::free)> const real(::realpath(path.c_str(), nullptr), &std::free);
+      if (!real)
+        throw error("'" + path + "' is a link that leads nowhere (" + reason() + "); remove it or choose another path");
+      cut(real.get());
+    }
+    if (name.empty() || name == "." || name == "..")
+      throw error("'" + path + "' names nothing that can be written; choose another path");
+  }
+
+  /// The sibling '.<name>.<kind>': hidden, and on the same file system.
+  std::string sibling(std::string const& kind) const { return directory + "." + name + "." + kind; }
+  std::string holder() const { return directory.empty() ? "." : directory; }
+
+ private:
+  void cut(std::string const& path) {
+    auto const end = path.rfind('/') + 1;
+    directory = path.substr(0, end);
+    name = path.substr(end);
+  }
+};
+
+/// A suffix that no other process or thread is likely to choose at the same time.
+inline std::string unlikely_suffix() {
+  static std::atomic<unsigned> calls{0};
+  struct timespec now {};
+  ::clock_gettime(CLOCK_REALTIME, &now);
+  return std::to_string(::getpid()) + "-" + std::to_string(now.tv_nsec) + "-" + std::to_string(calls++);
+}
+
+/// Makes what was done to a directory's entries survive a power cut, where the file system can (else: EINVAL).
+inline void sync_directory(std::string const& path) {
+  descriptor const directory(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!directory || (::fsync(directory.get()) != 0 && errno != EINVAL))
+    throw error("the directory '" + path + "' cannot be brought to disk (" + reason() +
+                "); check the disk and save again");
+}
+
+/// Names in a directory, in no order and without '.' and '..'; nothing, with `errno`, where it cannot be read.
+inline std::optional<std::vector<std::string>> directory_names(std::string const& path) {
+  auto* const stream = ::opendir(path.c_str());
+  if (!stream) return std::nullopt;
+  struct closer {
+    DIR* stream;
+    ~closer() { ::closedir(stream); }
+  } const at_end{stream};
+  std::vector<std::string> names;
+  while (auto const* entry = ::readdir(stream))
+    if (std::string_view const name = entry->d_name; name != "." && name != "..") names.emplace_back(name);
+  return names;
+}
+
+/// Creates a directory and what is missing above it.
+inline void make_directories(std::string const& path) {
+  for (std::size_t end = 0; end != std::string::npos && end < path.size();) {
+    end = path.find('/', end + 1);
+    auto const part = path.substr(0, end);
+    if (::mkdir(part.c_str(), 0777) == 0) continue;
+    int const failure = errno;
+    struct stat status {};
+    if (::stat(part.c_str(), &status) != 0 || !S_ISDIR(status.st_mode))
+      throw error("the directory '" + part + "' cannot be made (" + reason(failure) +
+                  "); make it or choose another path");
+  }
+}
+
+} // namespace constrain::io

@@ -1,0 +1,75 @@
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <set>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "constrain/io/atomic_file.hpp"
+#include "constrain/io/json_writer.hpp"
+#include "constrain/io/safetensors.hpp"
+#include "constrain/program/error.hpp"
+
+namespace constrain::io {
+
+/// Writes tensors in the safetensors format to anything with `write(std::span<std::byte const>)`, as an `output_file`.
+/// Wide dtypes come first, then the given order, so that every tensor is aligned to its elements in the file.
+template <class sink>
+  requires requires(sink& out, std::span<std::byte const> bytes) { out.write(bytes); }
+void write_safetensors(sink& out, std::span<tensor const> tensors,
+                       std::map<std::string, std::string> const& metadata = {}) {
+  std::vector<tensor const*> order;
+  std::set<std::string_view> names;
+  for (auto const& t : tensors) {
+    auto const needed = tensor_bytes(t.dtype, t.shape);
+    if (!needed)
+      throw error("the tensor '" + t.name + "' has a shape or the dtype '" + t.dtype +
+                  "' that cannot be saved; correct it");
+    if (*needed != t.bytes.size())
+      throw error("the tensor '" + t.name + "' has " + std::to_string(t.bytes.size()) + " bytes where its dtype '" +
+                  t.dtype + "' and shape need " + std::to_string(*needed) + "; correct one of them");
+    if (t.name == "__metadata__" || !names.insert(t.name).second)
+      throw error("the name '" + t.name + "' is taken in a safetensors file; give every tensor its own name");
+    order.push_back(&t);
+  }
+  std::stable_sort(order.begin(), order.end(),
+                   [](auto a, auto b) { return dtype_bytes(a->dtype) > dtype_bytes(b->dtype); });
+
+  json_writer header;
+  header.object(json_layout::row);
+  if (!metadata.empty()) {
+    header.object("__metadata__");
+    for (auto const& [key, value] : metadata) header.member(key, value);
+    header.end();
+  }
+  std::uint64_t offset = 0;
+  for (auto const t : order) {
+    header.object(t->name).member("dtype", t->dtype).array("shape");
+    for (auto const extent : t->shape) header.element(extent);
+    header.end().array("data_offsets").element(offset).element(offset + t->bytes.size()).end().end();
+    offset += t->bytes.size();
+  }
+  auto text = header.end().text();
+  text.resize((text.size() + 7) / 8 * 8, ' ');
+
+  std::byte length[8];
+  for (std::size_t i = 0; i < 8; ++i) length[i] = std::byte(text.size() >> (8 * i) & 255);
+  out.write(std::span<std::byte const>(length));
+  out.write(std::as_bytes(std::span(text)));
+  for (auto const t : order) out.write(t->bytes);
+}
+
+/// Writes a file that appears whole or not at all; what was at `path` before survives every failure.
+inline void write_safetensors(std::string const& path, std::span<tensor const> tensors,
+                              std::map<std::string, std::string> const& metadata = {}) {
+  atomic_file file(path);
+  write_safetensors(file, tensors, metadata);
+  file.commit();
+}
+
+} // namespace constrain::io

@@ -1,0 +1,43 @@
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+
+namespace constrain::io {
+
+/// Offset of the first byte of `text` that is not well-formed UTF-8 (RFC 3629: no surrogates, nothing overlong),
+/// or `text.size()` when all of it is.
+constexpr std::size_t invalid_utf8(std::string_view text) {
+  std::size_t i = 0;
+  while (i < text.size()) {
+    auto const lead = static_cast<unsigned char>(text[i]);
+    if ((lead >= 0x80 && lead < 0xc2) || lead >= 0xf5) return i;
+    std::size_t const length = lead < 0x80 ? 1 : lead < 0xe0 ? 2 : lead < 0xf0 ? 3 : 4;
+    if (text.size() - i < length) return i;
+    for (std::size_t k = 1; k < length; ++k) {
+      auto const byte = static_cast<unsigned char>(text[i + k]);
+      // The second byte alone decides overlong forms, surrogates and what lies beyond U+10FFFF.
+      unsigned const low = k > 1 ? 0x80 : lead == 0xe0 ? 0xa0 : lead == 0xf0 ? 0x90 : 0x80;
+      unsigned const high = k > 1 ? 0xbf : lead == 0xed ? 0x9f : lead == 0xf4 ? 0x8f : 0xbf;
+      if (byte < low || byte > high) return i;
+    }
+    i += length;
+  }
+  return i;
+}
+
+/// Writes a code point (at most U+10FFFF, no surrogate) as UTF-8 to `out`, 4 bytes at most; returns the end.
+constexpr char* put_utf8(char* out, char32_t code) {
+  if (code < 0x80) {
+    *out++ = static_cast<char>(code);
+    return out;
+  }
+  int const tail = code < 0x800 ? 1 : code < 0x10000 ? 2 : 3;
+  unsigned const lead = tail == 1 ? 0xc0 : tail == 2 ? 0xe0 : 0xf0;
+  *out++ = static_cast<char>(lead | (code >> (6 * tail)));
+  for (int k = tail - 1; k >= 0; --k) *out++ = static_cast<char>(0x80 | ((code >> (6 * k)) & 0x3f));
+  return out;
+}
+
+} // namespace constrain::io

@@ -1,0 +1,12 @@
+#pragma once
+
+#include "constrain/op/cross_entropy/cross_entropy.hpp"
+
+namespace constrain {
+
+/// One class per sequence: logits [sequences, classes], labels [sequences].
+struct classification {
+  constexpr value operator()(value logits, value labels) const { return cross_entropy(logits, labels); }
+};
+
+} // namespace constrain

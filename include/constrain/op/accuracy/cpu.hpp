@@ -1,0 +1,27 @@
+#pragma once
+
+#include "constrain/device/cpu/parallel.hpp"
+#include "constrain/device/kernel.hpp"
+#include "constrain/op/accuracy/accuracy.hpp"
+#include "constrain/op/cross_entropy/cross_entropy.hpp"
+
+namespace constrain {
+
+template <> struct kernel<op::correct_predictions, cpu> {
+  template <class real>
+  static void run(call const&, tensor<real const> logits, tensor<std::int32_t const> labels, tensor<double> correct) {
+    auto const classes = logits.features();
+    std::int64_t count = 0;
+    CONSTRAIN_OMP(parallel for reduction(+ : count) schedule(static))
+    for (std::int64_t row = 0; row < labels.count; ++row) {
+      if (labels[row] == ignored_label) continue;
+      std::int64_t best = 0;
+      for (std::int64_t i = 1; i < classes; ++i)
+        if (logits[row * classes + i] > logits[row * classes + best]) best = i;
+      count += best == labels[row] ? 1 : 0;
+    }
+    correct[0] = static_cast<double>(count);
+  }
+};
+
+} // namespace constrain

@@ -1,0 +1,30 @@
+#pragma once
+
+#include "constrain/program/backward.hpp"
+
+namespace constrain {
+
+namespace op {
+
+struct add {
+  static constexpr char const* name = "add";
+  static constexpr unsigned in_place = 0b11;
+
+  static constexpr inferred infer(operand_types const& in, attributes const&) {
+    if (in[0].shape != in[1].shape)
+      return inferred::failure(why::widths_differ, in[0].shape.features(), in[1].shape.features());
+    return inferred::one(in[0].type, in[0].shape);
+  }
+  static constexpr void gradient(backward& b) {
+    b.add(0, b.gradient());
+    b.add(1, b.gradient());
+  }
+};
+
+} // namespace op
+
+/// a + b, element by element; both have the same shape.
+constexpr value add(value a, value b, int line = __builtin_LINE()) { return emit<op::add>({a, b}, {}, line); }
+constexpr value operator+(value a, value_at_line b) { return add(a, b.value, b.line); }
+
+} // namespace constrain

@@ -1,0 +1,64 @@
+#pragma once
+
+#include "constrain/program/backward.hpp"
+
+namespace constrain {
+
+struct attention_options {
+  int heads = 1;
+  bool causal = true; // a token sees itself and what came before
+};
+
+namespace op {
+
+/// dqkv from dy, qkv and the probabilities; the probabilities' gradient is scratch.
+struct attention_gradient {
+  static constexpr char const* name = "attention_gradient";
+  static constexpr unsigned workspace = 0b10;
+
+  static constexpr inferred infer(operand_types const& in, attributes const&) {
+    return inferred::one(in[1].type, in[1].shape).and_also(in[2].type, in[2].shape);
+  }
+  static constexpr cost cost_of(operand_types const& in, operand_types const& out, attributes const& a) {
+    auto result = cost_by_operands(in, out, a);
+    auto const scores = static_cast<double>(in[2].shape.elements()) * (a.integer[1] != 0 ? 0.5 : 1);
+    result.flops = 8.0 * scores * static_cast<double>(in[0].shape.features() / a.integer[0]);
+    return result;
+  }
+};
+
+/// softmax(q k^T / sqrt(head width)) v per head (Vaswani et al. 2017, eq. 1), quadratic in the tokens: the
+/// probabilities [sequences, heads, tokens, tokens] are kept for the backward pass.
+struct attention {
+  static constexpr char const* name = "attention";
+
+  static constexpr inferred infer(operand_types const& in, attributes const& a) {
+    auto const& s = in[0].shape;
+    if (s.rank != 3) return inferred::failure(why::axis_is_not_there, 3, s.rank);
+    if (s.features() % 3 != 0) return inferred::failure(why::qkv_is_not_three_times_the_width, 3, s.features());
+    auto const width = s.features() / 3;
+    if (a.integer[0] < 1 || width % a.integer[0] != 0)
+      return inferred::failure(why::heads_do_not_divide_the_width, width, a.integer[0]);
+    return inferred::one(in[0].type, s.with_features(width))
+        .and_also(in[0].type, shape(s.extent[0], a.integer[0], s.extent[1], s.extent[1]));
+  }
+  static constexpr cost cost_of(operand_types const& in, operand_types const& out, attributes const& a) {
+    auto result = cost_by_operands(in, out, a);
+    auto const scores = static_cast<double>(out[1].shape.elements()) * (a.integer[1] != 0 ? 0.5 : 1);
+    result.flops = 4.0 * scores * static_cast<double>(out[0].shape.features() / a.integer[0]);
+    return result;
+  }
+  static constexpr void gradient(backward& b) {
+    b.emit<attention_gradient>({b.gradient(), b.input(0), b.output(1)}, {0, -1}, b.options());
+  }
+};
+
+} // namespace op
+
+/// Multi-head self-attention. qkv [sequences, tokens, 3 width] holds queries, keys and values side by side, each
+/// [heads, head width]; the result is [sequences, tokens, width].
+constexpr value attention(value qkv, attention_options options, int line = __builtin_LINE()) {
+  return emit<op::attention>({qkv}, {{options.heads, options.causal ? 1 : 0}, {}}, line);
+}
+
+} // namespace constrain

@@ -1,0 +1,16 @@
+#pragma once
+
+#include "constrain/program/backward.hpp"
+
+namespace constrain::op {
+
+/// Every element of y is the real attribute 0; x gives shape and type alone and is not read.
+struct constant_like {
+  static constexpr char const* name = "constant";
+
+  static constexpr inferred infer(operand_types const& in, attributes const&) {
+    return inferred::one(in[0].type, in[0].shape);
+  }
+};
+
+} // namespace constrain::op

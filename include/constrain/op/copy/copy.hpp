@@ -1,0 +1,18 @@
+#pragma once
+
+#include "constrain/program/backward.hpp"
+
+namespace constrain::op {
+
+/// y = x, or y += x where y is an accumulator. Passes insert it; `coalesce` removes it where it can.
+struct copy {
+  static constexpr char const* name = "copy";
+  static constexpr unsigned accumulating = 0b1;
+
+  static constexpr inferred infer(operand_types const& in, attributes const&) {
+    return inferred::one(in[0].type, in[0].shape);
+  }
+  static constexpr void gradient(backward& b) { b.add(0, b.gradient()); }
+};
+
+} // namespace constrain::op

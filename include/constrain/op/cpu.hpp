@@ -1,0 +1,18 @@
+#pragma once
+
+#include "constrain/op/accuracy/cpu.hpp"
+#include "constrain/op/add/cpu.hpp"
+#include "constrain/op/attention/cpu.hpp"
+#include "constrain/op/constant/cpu.hpp"
+#include "constrain/op/copy/cpu.hpp"
+#include "constrain/op/cross_entropy/cpu.hpp"
+#include "constrain/op/dropout/cpu.hpp"
+#include "constrain/op/elementwise/cpu.hpp"
+#include "constrain/op/embedding/cpu.hpp"
+#include "constrain/op/gradient_norm/cpu.hpp"
+#include "constrain/op/layer_norm/cpu.hpp"
+#include "constrain/op/linear/cpu.hpp"
+#include "constrain/op/mean/cpu.hpp"
+#include "constrain/op/multiply/cpu.hpp"
+#include "constrain/op/positions/cpu.hpp"
+#include "constrain/op/update/cpu.hpp"

@@ -1,0 +1,49 @@
+#pragma once
+
+#include "constrain/program/backward.hpp"
+
+namespace constrain {
+
+/// A label that counts for nothing.
+inline constexpr std::int32_t ignored_label = -100;
+
+namespace op {
+
+/// dlogits = (softmax(logits) - one_hot(label)) / valid labels * dloss; 0 where the label is ignored.
+struct cross_entropy_gradient {
+  static constexpr char const* name = "cross_entropy_gradient";
+  static constexpr unsigned in_place = 0b10;
+
+  static constexpr inferred infer(operand_types const& in, attributes const&) {
+    return inferred::one(in[1].type, in[1].shape);
+  }
+};
+
+/// loss (+)= the sum over rows of (logsumexp(logits) - logits[label]) / valid labels of the window; also each row's
+/// logsumexp and its own share, so that the sum is taken in a fixed order.
+struct cross_entropy {
+  static constexpr char const* name = "cross_entropy";
+  static constexpr unsigned accumulating = 0b1;
+  static constexpr unsigned workspace = 0b100;
+
+  static constexpr inferred infer(operand_types const& in, attributes const&) {
+    auto const labels = in[0].shape.rank < 1 ? shape{} : in[0].shape.without(in[0].shape.rank - 1);
+    if (in[1].type != dtype::i32 || in[1].shape != labels)
+      return inferred::failure(why::labels_do_not_fit_the_logits, labels.elements(), in[1].shape.elements());
+    auto const rows = shape(in[0].shape.rows());
+    return inferred::one(dtype::f64, {}).and_also(in[0].type, rows).and_also(dtype::f64, rows);
+  }
+  static constexpr void gradient(backward& b) {
+    b.emit<cross_entropy_gradient>({b.gradient(), b.input(0), b.input(1), b.output(1)}, {0});
+  }
+};
+
+} // namespace op
+
+/// The mean over the window's valid labels of -log softmax(logits)[label]: logits [..., classes], labels [...] (i32, in
+/// [0, classes) or `ignored_label`). Each micro-batch gives its share, the shares add up to the mean.
+constexpr value cross_entropy(value logits, value labels, int line = __builtin_LINE()) {
+  return emit<op::cross_entropy>({logits, labels}, {}, line);
+}
+
+} // namespace constrain

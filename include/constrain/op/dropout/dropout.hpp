@@ -1,0 +1,28 @@
+#pragma once
+
+#include "constrain/program/backward.hpp"
+
+namespace constrain {
+
+namespace op {
+
+/// Zeroes an element with the run's probability p and scales the others by 1 / (1 - p) (Srivastava et al. 2014). The
+/// mask is a function of where the element stands (see random.hpp), so it is drawn again rather than kept, and the
+/// gradient is the op itself.
+struct dropout {
+  static constexpr char const* name = "dropout";
+  static constexpr unsigned in_place = 0b1;
+  static constexpr bool only_in_training = true;
+
+  static constexpr inferred infer(operand_types const& in, attributes const&) {
+    return inferred::one(in[0].type, in[0].shape);
+  }
+  static constexpr void gradient(backward& b) { b.emit<dropout>({b.gradient()}, {0}); }
+};
+
+} // namespace op
+
+/// x [sequences, ...] with elements dropped at the run's rate (`.dropout`, 0 by default); the identity in evaluation.
+constexpr value dropout(value x, int line = __builtin_LINE()) { return emit<op::dropout>({x}, {}, line); }
+
+} // namespace constrain

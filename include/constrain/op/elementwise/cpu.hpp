@@ -1,0 +1,32 @@
+#pragma once
+
+#include "constrain/device/cpu/elements.hpp"
+#include "constrain/op/elementwise/elementwise.hpp"
+
+namespace constrain {
+
+template <class functor> struct kernel<op::elementwise<functor>, cpu> {
+  template <class real> static void run(call const&, tensor<real const> x, tensor<real> y) {
+    for_elements(y.count, [=](std::int64_t i) { y[i] = functor::forward(x[i]); });
+  }
+};
+
+template <class functor> struct kernel<op::elementwise_gradient<functor>, cpu> {
+  using op = op::elementwise_gradient<functor>;
+
+  template <class real>
+  static void run(call const&, tensor<real const> dy, tensor<real const> x, tensor<real const> y, tensor<real> dx) {
+    for_elements(dx.count, [=](std::int64_t i) { dx[i] = functor::gradient(x[i], y[i], dy[i]); });
+  }
+  template <class real> static void run(call const&, tensor<real const> dy, tensor<real const> kept, tensor<real> dx) {
+    if constexpr (op::uses_input)
+      for_elements(dx.count, [=](std::int64_t i) { dx[i] = functor::gradient(kept[i], real(0), dy[i]); });
+    else
+      for_elements(dx.count, [=](std::int64_t i) { dx[i] = functor::gradient(real(0), kept[i], dy[i]); });
+  }
+  template <class real> static void run(call const&, tensor<real const> dy, tensor<real> dx) {
+    for_elements(dx.count, [=](std::int64_t i) { dx[i] = functor::gradient(real(0), real(0), dy[i]); });
+  }
+};
+
+} // namespace constrain

@@ -1,0 +1,66 @@
+#pragma once
+
+#include "constrain/program/backward.hpp"
+
+namespace constrain {
+
+namespace op {
+
+// A functor may say that its derivative does not need its argument or its result, which then need not be kept.
+template <class functor> constexpr bool derivative_uses_input() {
+  if constexpr (requires { functor::derivative_uses_input; }) return functor::derivative_uses_input;
+  else return true;
+}
+template <class functor> constexpr bool derivative_uses_output() {
+  if constexpr (requires { functor::derivative_uses_output; }) return functor::derivative_uses_output;
+  else return true;
+}
+
+/// dx = functor::gradient(x, y, dy), element by element. What the derivative does not use is not an operand.
+template <class functor> struct elementwise_gradient {
+  static constexpr char const* name = "elementwise_gradient";
+  static constexpr bool uses_input = derivative_uses_input<functor>();
+  static constexpr bool uses_output = derivative_uses_output<functor>();
+  static constexpr unsigned in_place = 0b111;
+
+  static constexpr inferred infer(operand_types const& in, attributes const&) {
+    return inferred::one(in[0].type, in[0].shape);
+  }
+};
+
+/// y = functor::forward(x), element by element.
+template <class functor> struct elementwise {
+  static constexpr char const* name = "elementwise";
+  static constexpr unsigned in_place = 0b1;
+
+  static constexpr inferred infer(operand_types const& in, attributes const&) {
+    return inferred::one(in[0].type, in[0].shape);
+  }
+  static constexpr void gradient(backward& b) {
+    using gradient_op = elementwise_gradient<functor>;
+    if constexpr (gradient_op::uses_input && gradient_op::uses_output)
+      b.emit<gradient_op>({b.gradient(), b.input(0), b.output()}, {0});
+    else if constexpr (gradient_op::uses_input)
+      b.emit<gradient_op>({b.gradient(), b.input(0)}, {0});
+    else if constexpr (gradient_op::uses_output)
+      b.emit<gradient_op>({b.gradient(), b.output()}, {0});
+    else
+      b.emit<gradient_op>({b.gradient()}, {0});
+  }
+};
+
+} // namespace op
+
+/// y = functor::forward(x), element by element, any shape. `functor` is the maths and its derivative:
+///
+///   struct softcap {
+///     template <class real> CT_HOST_DEVICE static real forward(real x);
+///     template <class real> CT_HOST_DEVICE static real gradient(real x, real y, real dy);
+///   };
+///
+/// `static constexpr bool derivative_uses_input = false` (or `..._output`) spares the memory that keeps it.
+template <class functor> constexpr value elementwise(value x, int line = __builtin_LINE()) {
+  return emit<op::elementwise<functor>>({x}, {}, line);
+}
+
+} // namespace constrain

@@ -1,0 +1,41 @@
+#pragma once
+
+#include "constrain/device/cpu/elements.hpp"
+#include "constrain/op/embedding/embedding.hpp"
+
+#include <algorithm>
+
+namespace constrain {
+
+template <> struct kernel<op::embedding, cpu> {
+  template <class real>
+  static void run(call const&, tensor<real const> table, tensor<std::int32_t const> tokens, tensor<real> y) {
+    auto const width = y.features();
+    parallel_chunks(tokens.count, 16, [=](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t i = begin; i < end; ++i)
+        std::copy_n(table.data + tokens[i] * width, width, y.data + i * width);
+    });
+  }
+};
+
+template <> struct kernel<op::embedding_gradient, cpu> {
+  template <class real>
+  static void run(call const& c, tensor<real const> dy, tensor<std::int32_t const> tokens, tensor<real> dtable) {
+    auto const width = dy.features();
+    bool const add = c.add_to(0);
+    // Threads split the columns: rows of one token are added in the order of the places, whatever the threads.
+    parallel_chunks(width, 64, [=](std::int64_t begin, std::int64_t end) {
+      if (!add)
+        for (std::int64_t row = 0; row < dtable.rows(); ++row)
+          std::fill(dtable.data + row * width + begin, dtable.data + row * width + end, real(0));
+      for (std::int64_t i = 0; i < tokens.count; ++i) {
+        real* to = dtable.data + tokens[i] * width;
+        real const* from = dy.data + i * width;
+        CONSTRAIN_OMP(simd)
+        for (std::int64_t k = begin; k < end; ++k) to[k] += from[k];
+      }
+    });
+  }
+};
+
+} // namespace constrain

@@ -1,0 +1,59 @@
+#pragma once
+
+#include "constrain/program/backward.hpp"
+
+namespace constrain {
+
+namespace op {
+
+/// dtable[token] (+)= dy of every place that reads it; rows of a token are added in the order of the places.
+struct embedding_gradient {
+  static constexpr char const* name = "embedding_gradient";
+  static constexpr unsigned accumulating = 0b1;
+
+  static constexpr inferred infer(operand_types const& in, attributes const& a) {
+    return inferred::one(in[0].type, shape(a.integer[0], in[0].shape.features()));
+  }
+};
+
+/// y[..., :] = table[tokens[...], :]: table [vocabulary, width], tokens [...] (i32) -> [..., width].
+struct embedding {
+  static constexpr char const* name = "embedding";
+
+  static constexpr inferred infer(operand_types const& in, attributes const&) {
+    if (in[1].type != dtype::i32) return inferred::failure(why::tokens_are_not_integers, 0, 0);
+    auto s = in[1].shape;
+    s.extent[s.rank++] = in[0].shape.features();
+    return inferred::one(in[0].type, s);
+  }
+  static constexpr void gradient(backward& b) {
+    b.emit<embedding_gradient>({b.gradient(), b.input(1)}, {0}, {{b.input(0).shape().extent[0]}, {}});
+  }
+};
+
+} // namespace op
+
+struct embedding_options {
+  int vocabulary = 0;
+  int width = 0;
+  double deviation = 0.02; // of the initial table
+};
+
+/// Looks tokens up in a table that is already there.
+constexpr value embedding(value table, value tokens, int line = __builtin_LINE()) {
+  auto& program = tokens.owner().program;
+  auto const vocabulary = table.shape().extent[0];
+  if (tokens.where() == program.tokens && (program.vocabulary == 0 || vocabulary < program.vocabulary))
+    program.vocabulary = vocabulary;
+  return emit<op::embedding>({table, tokens}, {}, line);
+}
+
+/// tokens [sequences, tokens] -> [sequences, tokens, width]. Parameter "name.weight" [vocabulary, width].
+constexpr value embedding(std::string_view name, value tokens, embedding_options options, int line = __builtin_LINE()) {
+  scope const inside(tokens.owner(), name, line);
+  auto const table = parameter(tokens, "weight", shape(options.vocabulary, options.width), role::embedding,
+                               {.deviation = options.deviation}, line);
+  return embedding(table, tokens, line);
+}
+
+} // namespace constrain

@@ -1,0 +1,47 @@
+#pragma once
+
+#include "constrain/device/math.hpp"
+#include "constrain/op/elementwise/elementwise.hpp"
+
+namespace constrain {
+
+namespace op {
+
+/// x Phi(x), Phi the normal distribution function (Hendrycks & Gimpel 2016, eq. 1).
+struct gelu {
+  static constexpr bool derivative_uses_output = false;
+
+  template <class real> CT_HOST_DEVICE static real forward(real x) {
+    return real(0.5) * x * (1 + math::erf(x * real(0.70710678118654752440)));
+  }
+  template <class real> CT_HOST_DEVICE static real gradient(real x, real, real dy) {
+    real const cumulative = real(0.5) * (1 + math::erf(x * real(0.70710678118654752440)));
+    real const density = real(0.39894228040143267794) * math::exp(real(-0.5) * x * x);
+    return dy * (cumulative + x * density);
+  }
+};
+
+/// x/2 (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))) (Hendrycks & Gimpel 2016), as GPT-2 uses it.
+struct gelu_tanh {
+  static constexpr bool derivative_uses_output = false;
+
+  template <class real> CT_HOST_DEVICE static real forward(real x) {
+    real const inner = real(0.79788456080286535588) * (x + real(0.044715) * x * x * x);
+    return real(0.5) * x * (1 + math::tanh(inner));
+  }
+  template <class real> CT_HOST_DEVICE static real gradient(real x, real, real dy) {
+    real const inner = real(0.79788456080286535588) * (x + real(0.044715) * x * x * x);
+    real const slope = real(0.79788456080286535588) * (1 + 3 * real(0.044715) * x * x);
+    real const t = math::tanh(inner);
+    return dy * (real(0.5) * (1 + t) + real(0.5) * x * (1 - t * t) * slope);
+  }
+};
+
+} // namespace op
+
+/// The erf form, PyTorch's default.
+constexpr value gelu(value x, int line = __builtin_LINE()) { return elementwise<op::gelu>(x, line); }
+/// The tanh form, GPT-2's.
+constexpr value gelu_tanh(value x, int line = __builtin_LINE()) { return elementwise<op::gelu_tanh>(x, line); }
+
+} // namespace constrain

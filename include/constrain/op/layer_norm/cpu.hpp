@@ -1,0 +1,79 @@
+#pragma once
+
+#include "constrain/device/cpu/elements.hpp"
+#include "constrain/device/cpu/reduce.hpp"
+#include "constrain/device/math.hpp"
+#include "constrain/op/layer_norm/layer_norm.hpp"
+
+namespace constrain {
+
+template <> struct kernel<op::layer_norm, cpu> {
+  template <class real>
+  static void run(call const& c, tensor<real const> x, tensor<real const> weight, tensor<real const> bias,
+                  tensor<real> y, tensor<real> mean, tensor<real> inverse_deviation) {
+    auto const width = x.features();
+    auto const epsilon = static_cast<real>(c.options.real[0]);
+    parallel_chunks(x.rows(), 8, [=](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t row = begin; row < end; ++row) {
+        real const* from = x.data + row * width;
+        real* to = y.data + row * width;
+        real const m = ordered_sum<real>(0, width, [=](std::int64_t i) { return from[i]; }) / static_cast<real>(width);
+        real const variance =
+            ordered_sum<real>(0, width, [=](std::int64_t i) { return (from[i] - m) * (from[i] - m); }) /
+            static_cast<real>(width);
+        real const r = 1 / math::sqrt(variance + epsilon);
+        CONSTRAIN_OMP(simd)
+        for (std::int64_t i = 0; i < width; ++i) to[i] = (from[i] - m) * r * weight[i] + bias[i];
+        mean[row] = m;
+        inverse_deviation[row] = r;
+      }
+    });
+  }
+};
+
+template <> struct kernel<op::layer_norm_gradient, cpu> {
+  template <class real>
+  static void run(call const& c, tensor<real const> dy, tensor<real const> x, tensor<real const> weight,
+                  tensor<real const> mean, tensor<real const> inverse_deviation, tensor<real> dx, tensor<real> dweight,
+                  tensor<real> dbias, tensor<real> partial) {
+    auto const width = x.features();
+    auto const rows = x.rows();
+    constexpr auto chunks = op::layer_norm_gradient::chunks;
+    parallel_for(chunks, [=](std::int64_t chunk) {
+      real* const sums = partial.data + chunk * 2 * width; // of this chunk: dweight, dbias
+      for (std::int64_t i = 0; i < 2 * width; ++i) sums[i] = 0;
+      for (std::int64_t row = rows * chunk / chunks; row < rows * (chunk + 1) / chunks; ++row) {
+        real const* g = dy.data + row * width;
+        real const* from = x.data + row * width;
+        real* to = dx.data + row * width;
+        real const m = mean[row];
+        real const r = inverse_deviation[row];
+        CONSTRAIN_OMP(simd)
+        for (std::int64_t i = 0; i < width; ++i) {
+          sums[i] += g[i] * ((from[i] - m) * r);
+          sums[width + i] += g[i];
+        }
+        real const sum = ordered_sum<real>(0, width, [=](std::int64_t i) { return g[i] * weight[i]; });
+        real const product =
+            ordered_sum<real>(0, width, [=](std::int64_t i) { return g[i] * weight[i] * ((from[i] - m) * r); });
+        real const a = sum / static_cast<real>(width);
+        real const b = product / static_cast<real>(width);
+        CONSTRAIN_OMP(simd)
+        for (std::int64_t i = 0; i < width; ++i) to[i] = r * (g[i] * weight[i] - a - ((from[i] - m) * r) * b);
+      }
+    });
+    add_up(partial.data, width, dweight.data, c.add_to(1));
+    add_up(partial.data + width, width, dbias.data, c.add_to(2));
+  }
+
+private:
+  template <class real> static void add_up(real const* partial, std::int64_t width, real* to, bool add) {
+    for (std::int64_t i = 0; i < width; ++i) {
+      real sum = 0;
+      for (std::int64_t chunk = 0; chunk < op::layer_norm_gradient::chunks; ++chunk) sum += partial[chunk * 2 * width + i];
+      to[i] = add ? to[i] + sum : sum;
+    }
+  }
+};
+
+} // namespace constrain

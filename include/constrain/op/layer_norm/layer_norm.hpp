@@ -1,0 +1,59 @@
+#pragma once
+
+#include "constrain/program/backward.hpp"
+
+namespace constrain {
+
+namespace op {
+
+/// dx, dweight and dbias of layer_norm from dy, x, weight and the row statistics. The partial sums of the parameters'
+/// gradients are taken in fixed chunks of rows.
+struct layer_norm_gradient {
+  static constexpr char const* name = "layer_norm_gradient";
+  static constexpr unsigned accumulating = 0b110;
+  static constexpr unsigned workspace = 0b1000;
+  static constexpr unsigned in_place = 0b1;
+  static constexpr std::int64_t chunks = 16;
+
+  static constexpr inferred infer(operand_types const& in, attributes const&) {
+    auto const width = in[1].shape.features();
+    return inferred::one(in[0].type, in[0].shape)
+        .and_also(in[0].type, shape(width))
+        .and_also(in[0].type, shape(width))
+        .and_also(in[0].type, shape(chunks, 2, width));
+  }
+};
+
+/// y = (x - mean) / sqrt(variance + epsilon) * weight + bias over the innermost dimension (Ba et al. 2016); the mean
+/// and 1 / sqrt(variance + epsilon) of each row are kept for the backward pass.
+struct layer_norm {
+  static constexpr char const* name = "layer_norm";
+  static constexpr unsigned in_place = 0b1;
+
+  static constexpr inferred infer(operand_types const& in, attributes const&) {
+    if (in[0].shape.features() != in[1].shape.features())
+      return inferred::failure(why::widths_differ, in[1].shape.features(), in[0].shape.features());
+    auto const rows = shape(in[0].shape.rows());
+    return inferred::one(in[0].type, in[0].shape).and_also(in[0].type, rows).and_also(in[0].type, rows);
+  }
+  static constexpr void gradient(backward& b) {
+    b.emit<layer_norm_gradient>({b.gradient(), b.input(0), b.input(1), b.output(1), b.output(2)}, {0, 1, 2, -1});
+  }
+};
+
+} // namespace op
+
+struct layer_norm_options {
+  double epsilon = 1e-5;
+};
+
+/// Normalises each vector of x [..., width] to mean 0 and variance 1, then scales and shifts it. Parameters
+/// "name.weight" (starts at 1) and "name.bias" (starts at 0), both [width].
+constexpr value layer_norm(std::string_view name, value x, layer_norm_options options = {}, int line = __builtin_LINE()) {
+  scope const inside(x.owner(), name, line);
+  auto const weight = parameter(x, "weight", shape(x.features()), role::norm, {.constant = 1}, line);
+  auto const bias = parameter(x, "bias", shape(x.features()), role::norm, {}, line);
+  return emit<op::layer_norm>({x, weight, bias}, {{}, {options.epsilon}}, line);
+}
+
+} // namespace constrain

@@ -1,0 +1,100 @@
+#pragma once
+
+#include "constrain/program/backward.hpp"
+
+namespace constrain {
+
+namespace op {
+
+/// dx = dy W: [rows, out] x [out, in] -> [rows, in].
+struct linear_input_gradient {
+  static constexpr char const* name = "linear_input_gradient";
+
+  static constexpr inferred infer(operand_types const& in, attributes const&) {
+    return inferred::one(in[0].type, in[0].shape.with_features(in[1].shape.features()));
+  }
+  static constexpr cost cost_of(operand_types const& in, operand_types const& out, attributes const& a) {
+    auto result = cost_by_operands(in, out, a);
+    result.flops = 2.0 * static_cast<double>(in[0].shape.rows()) * static_cast<double>(in[1].shape.elements());
+    return result;
+  }
+};
+
+/// dW (+)= dy^T x: [rows, out], [rows, in] -> [out, in].
+struct linear_weight_gradient {
+  static constexpr char const* name = "linear_weight_gradient";
+  static constexpr unsigned accumulating = 0b1;
+
+  static constexpr inferred infer(operand_types const& in, attributes const&) {
+    return inferred::one(in[0].type, shape(in[0].shape.features(), in[1].shape.features()));
+  }
+  static constexpr cost cost_of(operand_types const& in, operand_types const& out, attributes const& a) {
+    auto result = cost_by_operands(in, out, a);
+    result.flops = 2.0 * static_cast<double>(in[0].shape.rows()) * static_cast<double>(out[0].shape.elements());
+    return result;
+  }
+};
+
+/// db (+)= the sum of dy's rows, taken in fixed chunks so that threads do not change it.
+struct linear_bias_gradient {
+  static constexpr char const* name = "linear_bias_gradient";
+  static constexpr unsigned accumulating = 0b1;
+
+  static constexpr inferred infer(operand_types const& in, attributes const&) {
+    return inferred::one(in[0].type, shape(in[0].shape.features()));
+  }
+};
+
+/// y = x W^T + b: x [..., in], W [out, in], b [out] or absent -> [..., out].
+struct linear {
+  static constexpr char const* name = "linear";
+
+  static constexpr inferred infer(operand_types const& in, attributes const&) {
+    if (in[0].shape.rank < 1) return inferred::failure(why::not_a_matrix_of_features, 1, in[0].shape.rank);
+    if (in[0].shape.features() != in[1].shape.features())
+      return inferred::failure(why::widths_differ, in[1].shape.features(), in[0].shape.features());
+    return inferred::one(in[0].type, in[0].shape.with_features(in[1].shape.extent[0]));
+  }
+  static constexpr cost cost_of(operand_types const& in, operand_types const& out, attributes const& a) {
+    auto result = cost_by_operands(in, out, a);
+    result.flops = 2.0 * static_cast<double>(in[0].shape.rows()) * static_cast<double>(in[1].shape.elements());
+    return result;
+  }
+  static constexpr void gradient(backward& b) {
+    if (b.needs(0)) b.emit<linear_input_gradient>({b.gradient(), b.input(1)}, {0});
+    if (b.needs(1)) b.emit<linear_weight_gradient>({b.gradient(), b.input(0)}, {1});
+    if (b.inputs() == 3 && b.needs(2)) b.emit<linear_bias_gradient>({b.gradient()}, {2});
+  }
+};
+
+} // namespace op
+
+struct linear_options {
+  bool bias = true;
+  double deviation = 0; // of the initial weights; 0 means 1/sqrt(in)
+  constrain::role role = constrain::role::weight;
+};
+
+/// y = x W^T with a weight that is already there ([out, in]; a tied head passes the embedding's).
+constexpr value linear(value x, value weight, int line = __builtin_LINE()) {
+  return emit<op::linear>({x, weight}, {}, line);
+}
+
+/// y = x W^T + b: x [..., in] -> [..., features]. Parameters "name.weight" [features, in] and "name.bias" [features].
+constexpr value linear(std::string_view name, value x, int features, linear_options options = {},
+                       int line = __builtin_LINE()) {
+  scope const inside(x.owner(), name, line);
+  double deviation = options.deviation;
+  if (deviation == 0) {
+    // Newton's iteration: std::sqrt is not constexpr.
+    double root = 1;
+    for (int i = 0; i < 40; ++i) root = 0.5 * (root + x.features() / root);
+    deviation = 1 / root;
+  }
+  auto const weight = parameter(x, "weight", shape(features, x.features()), options.role, {.deviation = deviation}, line);
+  if (!options.bias) return emit<op::linear>({x, weight}, {}, line);
+  auto const bias = parameter(x, "bias", shape(features), role::bias, {}, line);
+  return emit<op::linear>({x, weight, bias}, {}, line);
+}
+
+} // namespace constrain

@@ -1,0 +1,30 @@
+#pragma once
+
+#include "constrain/program/backward.hpp"
+
+namespace constrain {
+
+namespace op {
+
+struct multiply {
+  static constexpr char const* name = "multiply";
+  static constexpr unsigned in_place = 0b11;
+
+  static constexpr inferred infer(operand_types const& in, attributes const&) {
+    if (in[0].shape != in[1].shape)
+      return inferred::failure(why::widths_differ, in[0].shape.features(), in[1].shape.features());
+    return inferred::one(in[0].type, in[0].shape);
+  }
+  static constexpr void gradient(backward& b) {
+    b.emit<multiply>({b.gradient(), b.input(1)}, {0});
+    b.emit<multiply>({b.gradient(), b.input(0)}, {1});
+  }
+};
+
+} // namespace op
+
+/// a * b, element by element; both have the same shape.
+constexpr value multiply(value a, value b, int line = __builtin_LINE()) { return emit<op::multiply>({a, b}, {}, line); }
+constexpr value operator*(value a, value_at_line b) { return multiply(a, b.value, b.line); }
+
+} // namespace constrain

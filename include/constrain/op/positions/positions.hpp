@@ -1,0 +1,53 @@
+#pragma once
+
+#include "constrain/program/backward.hpp"
+
+namespace constrain {
+
+namespace op {
+
+/// dtable[t, :] (+)= the sum over sequences of dy[., t, :]; rows beyond the tokens get nothing (0 on the first write).
+struct positions_gradient {
+  static constexpr char const* name = "positions_gradient";
+  static constexpr unsigned accumulating = 0b1;
+
+  static constexpr inferred infer(operand_types const& in, attributes const& a) {
+    return inferred::one(in[0].type, shape(a.integer[0], in[0].shape.features()));
+  }
+};
+
+/// y[b, t, :] = x[b, t, :] + table[t, :]: x [sequences, tokens, width], table [context, width].
+struct positions {
+  static constexpr char const* name = "positions";
+  static constexpr unsigned in_place = 0b1;
+
+  static constexpr inferred infer(operand_types const& in, attributes const&) {
+    if (in[0].shape.rank != 3) return inferred::failure(why::axis_is_not_there, 3, in[0].shape.rank);
+    if (in[0].shape.extent[1] > in[1].shape.extent[0])
+      return inferred::failure(why::sequence_longer_than_context, in[1].shape.extent[0], in[0].shape.extent[1]);
+    if (in[0].shape.features() != in[1].shape.features())
+      return inferred::failure(why::widths_differ, in[1].shape.features(), in[0].shape.features());
+    return inferred::one(in[0].type, in[0].shape);
+  }
+  static constexpr void gradient(backward& b) {
+    b.add(0, b.gradient());
+    if (b.needs(1)) b.emit<positions_gradient>({b.gradient()}, {1}, {{b.input(1).shape().extent[0]}, {}});
+  }
+};
+
+} // namespace op
+
+struct positions_options {
+  int context = 0;         // the longest sequence
+  double deviation = 0.02; // of the initial table
+};
+
+/// Adds a learned vector per position: x [sequences, tokens, width]. Parameter "name.weight" [context, width].
+constexpr value positions(std::string_view name, value x, positions_options options, int line = __builtin_LINE()) {
+  scope const inside(x.owner(), name, line);
+  auto const table = parameter(x, "weight", shape(options.context, x.features()), role::embedding,
+                               {.deviation = options.deviation}, line);
+  return emit<op::positions>({x, table}, {}, line);
+}
+
+} // namespace constrain

@@ -1,0 +1,44 @@
+#pragma once
+
+#include "constrain/op/copy/copy.hpp"
+
+#include <concepts>
+
+namespace constrain {
+
+/// x = body(x), `trips` times, each with its own parameters: those that the body makes are stacked, [trips, ...], under
+/// "name. ...". The program holds the body once, so it does not grow with depth. The body must keep the shape; it may
+/// use values from outside, and repeats nest.
+template <std::invocable<value> body>
+constexpr value repeat(std::string_view name, int trips, value x, body const& b, int line = __builtin_LINE()) {
+  auto& owner = x.owner();
+  auto& program = owner.program;
+  if (trips < 1) {
+    program.fail({why::repeat_of_nothing, line, owner.called_from, 1, trips});
+    return x;
+  }
+  scope const inside(owner, name, line);
+  int const axis = program.add_axis({.name = owner.scope, .extent = trips});
+  ref carried{owner.new_value({x.type(), x.shape()}, role::activation, line), at::here};
+  program.values[carried.value].carried_along = axis;
+
+  auto const hand = [&](ref from, ref to) {
+    node n;
+    n.line = line;
+    n.inputs.push_back(from);
+    n.outputs.push_back(to);
+    static_assert(sizeof(detail::named<op::copy>) > 0);
+    owner.append(info_of<op::copy>, n);
+  };
+  hand(x.where(), {carried.value, at::first});
+  owner.open(axis, false);
+  auto const y = b(value{owner, carried});
+  if (y.shape() != x.shape())
+    program.fail({why::repeat_changes_the_shape, line, owner.called_from, x.shape().elements(), y.shape().elements()});
+  else
+    hand(y.where(), {carried.value, at::next});
+  owner.close();
+  return {owner, {carried.value, at::last}};
+}
+
+} // namespace constrain

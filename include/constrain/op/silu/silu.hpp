@@ -1,0 +1,25 @@
+#pragma once
+
+#include "constrain/device/math.hpp"
+#include "constrain/op/elementwise/elementwise.hpp"
+
+namespace constrain {
+
+namespace op {
+
+/// x sigmoid(x) (Elfwing et al. 2017; swish).
+struct silu {
+  static constexpr bool derivative_uses_output = false;
+
+  template <class real> CT_HOST_DEVICE static real forward(real x) { return x * math::sigmoid(x); }
+  template <class real> CT_HOST_DEVICE static real gradient(real x, real, real dy) {
+    real const s = math::sigmoid(x);
+    return dy * s * (1 + x * (1 - s));
+  }
+};
+
+} // namespace op
+
+constexpr value silu(value x, int line = __builtin_LINE()) { return elementwise<op::silu>(x, line); }
+
+} // namespace constrain

@@ -1,0 +1,30 @@
+#pragma once
+
+#include "constrain/program/program.hpp"
+
+namespace constrain {
+
+/// Whether a value has one instance per turn of the loops around its definition.
+constexpr bool is_transient(value_info const& info) { return !is_persistent(info.role) && !info.accumulates; }
+
+/// Gradient accumulation: runs the program once for each of `micro_batches` micro-batches. What accumulates (the loss,
+/// later the parameters' gradients) adds up over them. One micro-batch needs no loop and costs nothing.
+constexpr program accumulate_over(program const& p, std::int64_t micro_batches) {
+  if (micro_batches == 1 || !p.failure.ok()) return p;
+  program out = p;
+  out.nodes.count = 0;
+  out.micro_batches = out.add_axis({.name = out.names.add("", "micro_batch"), .extent = micro_batches});
+  for (auto& info : out.values) {
+    if (!is_transient(info)) continue;
+    axis_list axes;
+    axes.push_back(out.micro_batches);
+    for (int axis : info.axes) axes.push_back(axis);
+    info.axes = axes;
+  }
+  out.begin_loop(out.micro_batches, false);
+  for (auto const& n : p.nodes) out.add_node(n);
+  out.end_loop();
+  return out;
+}
+
+} // namespace constrain

@@ -1,0 +1,208 @@
+#pragma once
+
+#include "constrain/op/add/add.hpp"
+#include "constrain/op/constant/constant.hpp"
+#include "constrain/op/copy/copy.hpp"
+#include "constrain/program/backward.hpp"
+
+namespace constrain {
+
+namespace detail {
+
+/// Reverse-mode differentiation of a program with loops: walks the nodes backwards, lets each op's rule write its
+/// backward nodes, and gives every loop a reversed twin over the same axis.
+class differentiation {
+public:
+  constexpr explicit differentiation(program const& p) {
+    out_.program = p;
+    out_.real = p.values[p.logits.value].type;
+    find_what_is_trained();
+    find_captured();
+    for (int v = 0; v < p.values.size(); ++v)
+      if (is_trainable(p.values[v].role)) buffer_[key({v, at::here})] = parameter_gradient(v);
+  }
+
+  constexpr program run() {
+    auto& program = out_.program;
+    bool const looped = program.micro_batches >= 0;
+    int const begin = looped ? 1 : 0;
+    int const end = program.nodes.size() - (looped ? 1 : 0);
+    if (looped) {
+      program.nodes.pop_back();
+      out_.enclosing.push_back(program.micro_batches);
+    }
+    seed();
+    reverse(begin, end);
+    if (looped) out_.close();
+    for (int v = 0; v < program.values.size(); ++v)
+      if (is_trainable(program.values[v].role) && !written_[key({v, at::here})])
+        program.fail({why::parameter_without_path_to_the_loss, program.values[v].line, 0, 1, 0});
+    return program;
+  }
+
+private:
+  static constexpr int key(ref r) { return r.value * 4 + static_cast<int>(r.where); }
+  static constexpr int keys = program::maximum_values * 4;
+
+  constexpr void find_what_is_trained() {
+    auto const& p = out_.program;
+    for (int v = 0; v < p.values.size(); ++v) trained_[v] = is_trainable(p.values[v].role);
+    for (bool changed = true; changed;) {
+      changed = false;
+      for (auto const& n : p.nodes) {
+        if (n.kind != node_kind::call) continue;
+        bool any = false;
+        for (auto const& input : n.inputs) any = any || trained_[input.value];
+        if (!any) continue;
+        for (auto const& output : n.outputs)
+          if (!trained_[output.value]) changed = trained_[output.value] = true;
+      }
+    }
+  }
+
+  /// A value read in a deeper loop than its own gets its gradient from every trip: it needs a buffer that adds up.
+  constexpr void find_captured() {
+    auto& p = out_.program;
+    int depth = 0;
+    int const nodes = p.nodes.size();
+    axis_list around;
+    for (int i = 0; i < nodes; ++i) {
+      if (p.nodes[i].kind == node_kind::loop) ++depth, around.push_back(p.nodes[i].axis);
+      if (p.nodes[i].kind == node_kind::end) --depth, around.pop_back();
+      if (p.nodes[i].kind != node_kind::call) continue;
+      for (auto const& input : p.nodes[i].inputs) {
+        auto const info = p.values[input.value];
+        if (!trained_[input.value] || is_parameter(info.role) || buffer_[key(input)]) continue;
+        bool const inside = info.carried() && (input.where == at::here || input.where == at::next);
+        int const own_depth = info.axes.size() + (inside ? 1 : 0);
+        if (depth <= own_depth) continue;
+        value_info buffer;
+        buffer.type = info.type;
+        buffer.shape = info.shape;
+        buffer.accumulates = true;
+        buffer.line = info.line;
+        for (int d = 0; d < own_depth; ++d) buffer.axes.push_back(around[d]);
+        buffer_[key(input)] = {p.add_value(buffer), at::here};
+      }
+    }
+  }
+
+  constexpr ref parameter_gradient(int parameter) {
+    auto const& info = out_.program.values[parameter];
+    value_info g;
+    g.type = info.type;
+    g.role = role::gradient;
+    g.shape = info.shape;
+    g.axes = info.axes;
+    g.accumulates = true;
+    g.belongs_to = parameter;
+    g.line = info.line;
+    return {out_.program.add_value(g), at::here};
+  }
+
+  constexpr void seed() {
+    auto const loss = out_.program.loss;
+    auto const one = emit<op::constant_like>({value{out_, loss}}, {{}, {1}}, 0);
+    gradient_[key(loss)] = one.where();
+  }
+
+  constexpr ref gradient_of(ref r) const {
+    if (buffer_[key(r)]) return written_[key(r)] ? buffer_[key(r)] : ref{};
+    return gradient_[key(r)];
+  }
+
+  constexpr void hand(ref from, ref to, bool adds, int line) {
+    node n;
+    n.line = line;
+    n.adds = adds ? 1 : 0;
+    n.inputs.push_back(from);
+    n.outputs.push_back(to);
+    out_.append(info_of<op::copy>, n);
+  }
+
+  constexpr void contribute(ref to, ref g, int line) {
+    if (ref const buffer = buffer_[key(to)]) {
+      hand(g, buffer, written_[key(to)], line);
+      written_[key(to)] = true;
+    } else if (ref& sum = gradient_[key(to)]) {
+      sum = add(value{out_, sum}, value{out_, g}, line).where();
+    } else {
+      sum = g;
+    }
+  }
+
+  constexpr void reverse(int begin, int end) {
+    for (int i = end - 1; i >= begin; --i) {
+      if (out_.program.nodes[i].kind == node_kind::call) {
+        reverse_call(out_.program.nodes[i]);
+        continue;
+      }
+      int loop = begin;
+      while (out_.program.nodes[loop].kind != node_kind::loop || out_.program.end_of(loop) != i) ++loop;
+      reverse_loop(loop, i);
+      i = loop;
+    }
+  }
+
+  constexpr void reverse_call(node const n) {
+    ref const g = gradient_of(n.outputs[0]);
+    if (!g) return;
+    backward rule(out_, n);
+    bool any = false;
+    for (int i = 0; i < n.inputs.size(); ++i) {
+      if (!trained_[n.inputs[i].value]) continue;
+      int const k = key(n.inputs[i]);
+      rule.set_needs(i, buffer_[k], &written_[k]);
+      any = true;
+    }
+    if (!any) return;
+    if (n.op->gradient == nullptr) {
+      out_.program.fail({why::no_gradient_rule, n.line, n.called_from, 1, 0});
+      return;
+    }
+    out_.called_from = n.called_from;
+    rule.set_gradient(g);
+    n.op->gradient(rule);
+    for (auto const& c : rule.contributions()) contribute(n.inputs[c.input], c.gradient.where(), n.line);
+    out_.called_from = 0;
+  }
+
+  constexpr void reverse_loop(int loop, int end) {
+    int const axis = out_.program.nodes[loop].axis;
+    int carried = -1;
+    for (int v = 0; v < out_.program.values.size(); ++v)
+      if (out_.program.values[v].carried_along == axis) carried = v;
+    ref const from_above = carried < 0 ? ref{} : gradient_of({carried, at::last});
+    if (!from_above) return;
+    auto const info = out_.program.values[carried];
+    int const along = out_.new_value({info.type, info.shape}, role::activation, info.line);
+    out_.program.values[along].carried_along = axis;
+    hand(from_above, {along, at::last}, false, info.line);
+    out_.open(axis, true);
+    gradient_[key({carried, at::next})] = {along, at::next};
+    reverse(loop + 1, end);
+    ref const below = gradient_of({carried, at::here});
+    if (below) hand(below, {along, at::here}, false, info.line);
+    else out_.program.fail({why::repeat_ignores_its_input, info.line, 0, 1, 0});
+    out_.close();
+    gradient_[key({carried, at::first})] = {along, at::first};
+  }
+
+  builder out_;
+  bool trained_[program::maximum_values]{};
+  ref gradient_[keys]{};
+  ref buffer_[keys]{};
+  bool written_[keys]{};
+};
+
+} // namespace detail
+
+/// Appends the backward pass. The gradient of a parameter is a buffer with the parameter's axes to which every use
+/// adds: the first write of a run overwrites, so nothing is zeroed, and weights that are tied, shared across trips or
+/// accumulated over micro-batches need no rule of their own.
+constexpr program differentiate(program const& p) {
+  if (!p.failure.ok()) return p;
+  return detail::differentiation(p).run();
+}
+
+} // namespace constrain

@@ -1,0 +1,54 @@
+#pragma once
+
+#include "constrain/pass/nest.hpp"
+#include "constrain/pass/prune.hpp"
+#include "constrain/program/op_info.hpp"
+
+namespace constrain {
+
+namespace detail {
+
+/// Whether `from`, an input of node `i`, is a value of this turn of the loop alone that nobody reads after node `i`.
+constexpr bool dies_at(program const& p, nest const& where, ref from, int i) {
+  auto const& info = p.values[from.value];
+  if (info.carried() || info.accumulates || is_observed(info) || info.role == role::input) return false;
+  int const loop = where.parent[i];
+  bool defined_here = false;
+  for (int j = 0; j < p.nodes.size(); ++j) {
+    bool const read = p.nodes[j].inputs.contains(from);
+    bool const written = p.nodes[j].outputs.contains(from);
+    if (!read && !written) continue;
+    if (written && where.parent[j] == loop) defined_here = true;
+    if (j > i || !where.contains(loop, j)) return false;
+  }
+  return defined_here;
+}
+
+} // namespace detail
+
+/// Lets an output share the bytes of an input that is read for the last time, where the op's kernel allows it.
+constexpr program in_place(program const& p) {
+  if (!p.failure.ok()) return p;
+  program out = p;
+  nest const where(p);
+  for (int i = 0; i < p.nodes.size(); ++i) {
+    auto const& n = p.nodes[i];
+    if (n.kind != node_kind::call || n.op->in_place == 0) continue;
+    ref const to = n.outputs[0];
+    auto const& target = p.values[to.value];
+    if (target.accumulates || is_persistent(target.role)) continue;
+    for (int k = 0; k < n.inputs.size(); ++k) {
+      if ((n.op->in_place >> k & 1) == 0) continue;
+      auto& source = out.values[n.inputs[k].value];
+      bool const same_bytes = source.shape.elements() * size_of(source.type) == target.shape.elements() * size_of(target.type);
+      // A carried target's slot is this turn's alone only once the turn has begun to write it.
+      if (!same_bytes || source.stored_in || to.value == n.inputs[k].value) continue;
+      if (!detail::dies_at(p, where, n.inputs[k], i)) continue;
+      source.stored_in = to;
+      break;
+    }
+  }
+  return out;
+}
+
+} // namespace constrain

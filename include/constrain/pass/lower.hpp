@@ -1,0 +1,185 @@
+#pragma once
+
+#include "constrain/pass/place.hpp"
+#include "constrain/program/plan.hpp"
+
+namespace constrain {
+
+/// Operands of all calls of a program: the size of its plan.
+constexpr int count_operands(program const& p) {
+  int count = 0;
+  for (auto const& n : p.nodes) count += n.inputs.size() + n.outputs.size();
+  return count;
+}
+
+namespace detail {
+
+class lowering {
+public:
+  constexpr lowering(program const& p, placement const& where) : p_(p), where_(where), nest_(p) {}
+
+  /// How far one turn of `loop_axis` moves the index of `axis`; 0 where it is no part of it.
+  constexpr std::int64_t factor(int loop_axis, int axis) const {
+    std::int64_t product = 1;
+    for (; loop_axis >= 0; loop_axis = p_.axes[loop_axis].whole) {
+      if (loop_axis == axis) return product;
+      product *= p_.axes[loop_axis].factor;
+    }
+    return 0;
+  }
+
+  constexpr operand address(ref r, int i) const {
+    operand out;
+    auto const& logical = p_.values[r.value];
+    ref const home = stored(p_, r);
+    auto const& info = p_.values[home.value];
+    auto const& s = where_.slots[home.value];
+    out.offset = s.offset;
+    out.type = logical.type;
+    out.shape = logical.shape;
+    out.count = logical.shape.elements();
+    out.value = r.value;
+    for (auto const& stride : s.strides) {
+      bool bound = false;
+      for (int loop = nest_.parent[i]; loop != nest::root; loop = nest_.parent[loop]) {
+        int const axis = p_.nodes[loop].axis;
+        auto const moves = factor(axis, stride.axis);
+        if (moves == 0) continue;
+        out.strides.push_back({axis, moves * stride.bytes});
+        bound = true;
+      }
+      if (!bound) out.count *= p_.axes[stride.axis].extent;
+    }
+    if (info.carried()) {
+      out.position_stride = s.carried_stride;
+      bool const ring = s.carried_instances != p_.axes[info.carried_along].extent + 1;
+      out.ring = ring ? s.carried_instances : 0;
+      if (home.where == at::last) out.position = p_.axes[info.carried_along].extent;
+      if (home.where == at::next) out.position = 1;
+      if (home.where == at::here || home.where == at::next)
+        for (int loop = nest_.parent[i]; loop != nest::root; loop = nest_.parent[loop])
+          if (auto const moves = factor(p_.nodes[loop].axis, info.carried_along); moves != 0)
+            out.position_factors.push_back({p_.nodes[loop].axis, moves});
+    }
+    return out;
+  }
+
+  constexpr index_terms trip(int i) const {
+    index_terms out;
+    std::int64_t trips = 1; // of the whole axes met so far, from the inside
+    int last_whole = -1;
+    std::int64_t last_trips = 1;
+    for (int loop = nest_.parent[i]; loop != nest::root; loop = nest_.parent[loop]) {
+      int const axis = p_.nodes[loop].axis;
+      if (axis == p_.micro_batches) continue;
+      int whole = axis;
+      while (p_.axes[whole].whole >= 0) whole = p_.axes[whole].whole;
+      if (whole != last_whole) {
+        last_trips = trips;
+        trips *= p_.axes[whole].extent;
+        last_whole = whole;
+      }
+      out.push_back({axis, factor(axis, whole) * last_trips});
+    }
+    return out;
+  }
+
+  constexpr step lower_call(int i, int first_operand) const {
+    auto const& n = p_.nodes[i];
+    step out;
+    out.op = n.op;
+    out.first_operand = first_operand;
+    out.inputs = n.inputs.size();
+    out.outputs = n.outputs.size();
+    out.attributes = n.attributes;
+    out.random_key = n.random_key;
+    out.trip = trip(i);
+    out.adds = n.adds;
+    out.source = i;
+    for (int j = 0; j < n.outputs.size(); ++j) {
+      auto const& info = p_.values[n.outputs[j].value];
+      if (!info.accumulates) continue;
+      out.accumulates |= 1u << j;
+      for (int loop = nest_.parent[i]; loop != nest::root; loop = nest_.parent[loop]) {
+        bool own = false;
+        for (int axis : info.axes) own = own || p_.is_part_of(p_.nodes[loop].axis, axis);
+        if (!own) out.first[j].push_back(loop);
+      }
+    }
+    return out;
+  }
+
+  constexpr step lower_loop(int i) const {
+    step out;
+    out.kind = p_.nodes[i].kind;
+    out.source = i;
+    if (out.kind == node_kind::loop) {
+      out.axis = p_.nodes[i].axis;
+      out.reversed = p_.nodes[i].reversed;
+      out.partner = nest_.end[i];
+    } else {
+      // The loop whose end this is: the one node before it that ends here.
+      for (int j = i; j >= 0; --j)
+        if (p_.nodes[j].kind == node_kind::loop && nest_.end[j] == i) {
+          out.axis = p_.nodes[j].axis;
+          out.reversed = p_.nodes[j].reversed;
+          out.partner = j;
+        }
+    }
+    return out;
+  }
+
+  constexpr host_view view(ref r) const {
+    if (!r) return {};
+    auto const& info = p_.values[r.value];
+    ref const home = stored(p_, r);
+    auto const& s = where_.slots[home.value];
+    if (s.offset < 0) return {};
+    auto offset = s.offset;
+    if (home.where == at::last) offset += s.carried_stride * (p_.axes[p_.values[home.value].carried_along].extent % s.carried_instances);
+    return {offset, info.shape.elements() * p_.trips(info), info.type};
+  }
+
+private:
+  program const& p_;
+  placement const& where_;
+  nest nest_;
+};
+
+} // namespace detail
+
+/// Replaces every reference by an address: base + sum of index * stride.
+template <int steps, int operands> constexpr plan<steps, operands> lower(program const& p, placement const& where) {
+  plan<steps, operands> out;
+  detail::lowering const lowering(p, where);
+  int next = 0;
+  for (int i = 0; i < p.nodes.size(); ++i) {
+    if (p.nodes[i].kind != node_kind::call) {
+      out.steps[i] = lowering.lower_loop(i);
+      continue;
+    }
+    out.steps[i] = lowering.lower_call(i, next);
+    for (auto const& r : p.nodes[i].inputs) out.operands[next++] = lowering.address(r, i);
+    for (auto const& r : p.nodes[i].outputs) out.operands[next++] = lowering.address(r, i);
+  }
+  for (int a = 0; a < p.axes.size(); ++a) {
+    out.axes[a].extent = p.axes[a].extent;
+    if (p.axes[a].whole < 0 || p.axes[a].factor != 1) continue;
+    out.axes[a].whole_extent = p.axes[p.axes[a].whole].extent;
+    for (int b = 0; b < p.axes.size(); ++b)
+      if (b != a && p.axes[b].whole == p.axes[a].whole) out.axes[a].segments = b;
+  }
+  out.micro_batches = p.micro_batches;
+  out.tokens = lowering.view(p.tokens);
+  out.labels = lowering.view(p.labels);
+  out.logits = lowering.view(p.logits);
+  out.loss = lowering.view(p.loss);
+  out.correct = lowering.view(p.correct);
+  out.gradient_squares = lowering.view(p.gradient_squares);
+  out.clip = lowering.view(p.clip);
+  for (int v = 0; v < p.values.size(); ++v)
+    if (p.values[v].role == role::number) out.hyper = lowering.view({v, at::here});
+  return out;
+}
+
+} // namespace constrain

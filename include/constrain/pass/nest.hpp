@@ -1,0 +1,54 @@
+#pragma once
+
+#include "constrain/program/program.hpp"
+
+namespace constrain {
+
+/// Where every node of a program stands among its loops.
+struct nest {
+  static constexpr int root = -1;
+
+  int parent[program::maximum_nodes]{}; // the loop node around a node (for `end`: around its loop)
+  int end[program::maximum_nodes]{};    // of a loop: its `end` node; of a call: itself
+
+  constexpr explicit nest(program const& p) {
+    int open = root;
+    for (int i = 0; i < p.nodes.size(); ++i) {
+      end[i] = i;
+      if (p.nodes[i].kind == node_kind::end) {
+        end[open] = i;
+        open = parent[open];
+        parent[i] = open;
+      } else {
+        parent[i] = open;
+        if (p.nodes[i].kind == node_kind::loop) open = i;
+      }
+    }
+  }
+
+  /// Whether loop `outer` (or the root) contains node i.
+  constexpr bool contains(int outer, int i) const {
+    if (outer == root) return true;
+    return outer < i && i < end[outer];
+  }
+
+  /// The innermost loop around both nodes.
+  constexpr int common(int a, int b) const {
+    while (!contains(a, b)) a = parent[a];
+    return a;
+  }
+
+  /// The child of loop `outer` that is node i or contains it.
+  constexpr int child(int outer, int i) const {
+    while (parent[i] != outer) i = parent[i];
+    return i;
+  }
+
+  constexpr int depth(int i) const {
+    int result = 0;
+    for (int loop = parent[i]; loop != root; loop = parent[loop]) ++result;
+    return result;
+  }
+};
+
+} // namespace constrain

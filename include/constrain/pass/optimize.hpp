@@ -1,0 +1,72 @@
+#pragma once
+
+#include "constrain/op/gradient_norm/gradient_norm.hpp"
+#include "constrain/op/update/update.hpp"
+
+namespace constrain {
+
+/// Appends what happens once per optimizer step: the norm of all gradients, clipping, and the update of every trained
+/// parameter, each a call over the whole stack.
+template <class optimizer> constexpr program optimize(program const& p) {
+  if (!p.failure.ok()) return p;
+  static_assert(sizeof(detail::named<op::square_sum>) + sizeof(detail::named<op::clip>) +
+                    sizeof(detail::named<op::update<optimizer>>) > 0);
+  builder out;
+  out.program = p;
+  auto& program = out.program;
+
+  fixed_vector<int, program::maximum_values> gradients;
+  for (int v = 0; v < program.values.size(); ++v)
+    if (program.values[v].role == role::gradient) gradients.push_back(v);
+
+  value_info squares;
+  squares.type = dtype::f64;
+  squares.role = role::result;
+  squares.shape = shape(gradients.size());
+  squares.accumulates = true; // each call writes one element
+  program.gradient_squares = {program.add_value(squares), at::here};
+  for (int i = 0; i < gradients.size(); ++i) {
+    node n;
+    n.attributes = {{i, gradients.size()}, {}};
+    n.inputs.push_back({gradients[i], at::here});
+    n.outputs.push_back(program.gradient_squares);
+    n.adds = i > 0 ? 1 : 0;
+    out.append(info_of<op::square_sum>, n);
+  }
+
+  node clip;
+  clip.inputs.push_back(program.gradient_squares);
+  program.clip = out.append(info_of<op::clip>, clip).outputs[0];
+  program.values[program.clip.value].role = role::result;
+
+  value_info numbers;
+  numbers.type = dtype::u8;
+  numbers.role = role::number;
+  numbers.shape = shape(static_cast<std::int64_t>(sizeof(typename optimizer::hyper)));
+  ref const hyper{program.add_value(numbers), at::here};
+
+  for (int g : gradients) {
+    int const parameter = program.values[g].belongs_to;
+    auto const info = program.values[parameter];
+    node n;
+    n.attributes = {{decays(info.role) ? 1 : 0}, {}};
+    n.inputs.push_back({g, at::here});
+    n.inputs.push_back(program.clip);
+    n.inputs.push_back(hyper);
+    n.outputs.push_back({parameter, at::here});
+    for (int field = 0; field < op::state_fields<optimizer>(); ++field) {
+      value_info state;
+      state.type = info.type;
+      state.role = role::state;
+      state.shape = info.shape;
+      state.axes = info.axes;
+      state.belongs_to = parameter;
+      state.field = field;
+      n.outputs.push_back({program.add_value(state), at::here});
+    }
+    out.append(info_of<op::update<optimizer>>, n);
+  }
+  return program;
+}
+
+} // namespace constrain

@@ -1,0 +1,63 @@
+#pragma once
+
+#include "constrain/pass/accumulate.hpp"
+#include "constrain/pass/coalesce.hpp"
+#include "constrain/pass/differentiate.hpp"
+#include "constrain/pass/in_place.hpp"
+#include "constrain/pass/lower.hpp"
+#include "constrain/pass/optimize.hpp"
+#include "constrain/pass/place.hpp"
+#include "constrain/pass/prune.hpp"
+#include "constrain/pass/recompute.hpp"
+#include "constrain/pass/select.hpp"
+#include "constrain/pass/verify.hpp"
+#include "constrain/program/sound.hpp"
+
+namespace constrain {
+
+// Each pass is a constant of its own: compilers bound the work of one constant, and each can be printed.
+
+/// From the forward program to the optimizer step's, one constant per pass. `source` says what is built: a stateless
+/// type with `build()`, `micro_batches`, `checkpoint_every` and an `optimizer`.
+template <class source> struct step_passes {
+  static constexpr program built = source::build();
+  static constexpr program selected = select(built, mode::training);
+  static constexpr program pruned = prune(selected);
+  static constexpr program accumulated = accumulate_over(pruned, source::micro_batches);
+  static constexpr program differentiated = differentiate(accumulated);
+  static constexpr program optimized = optimize<typename source::optimizer>(differentiated);
+  static constexpr program recomputed = recompute(optimized, source::checkpoint_every);
+  static constexpr program coalesced = coalesce(recomputed);
+  static constexpr program final = in_place(coalesced);
+
+  /// Calls f(name, program) for each in turn.
+  template <class function> static void for_each(function const& f) {
+    f("built", built), f("selected", selected), f("pruned", pruned), f("accumulated", accumulated);
+    f("differentiated", differentiated), f("optimized", optimized), f("recomputed", recomputed);
+    f("coalesced", coalesced), f("in place", final);
+  }
+};
+
+/// From the forward program to that of an entry without gradients.
+template <class source> struct forward_passes {
+  static constexpr program built = source::build();
+  static constexpr program selected = select(built, mode::evaluation);
+  static constexpr program pruned = prune(selected);
+  static constexpr program coalesced = coalesce(pruned);
+  static constexpr program final = in_place(coalesced);
+
+  template <class function> static void for_each(function const& f) {
+    f("built", built), f("selected", selected), f("pruned", pruned), f("coalesced", coalesced), f("in place", final);
+  }
+};
+
+/// The last two passes: a program's addresses, and the table the executor walks.
+template <class passes> struct placed {
+  static constexpr program const& final() { return passes::final; }
+  static constexpr diagnosis failure = passes::final.failure.ok() ? verify(passes::final) : passes::final.failure;
+  static constexpr bool sound = program_is_sound<failure>::value;
+  static constexpr placement where = place(passes::final);
+  static constexpr auto value = lower<passes::final.nodes.count, count_operands(passes::final)>(passes::final, where);
+};
+
+} // namespace constrain

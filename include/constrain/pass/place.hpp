@@ -1,0 +1,224 @@
+#pragma once
+
+#include "constrain/pass/nest.hpp"
+#include "constrain/pass/prune.hpp"
+#include "constrain/program/op_info.hpp"
+
+namespace constrain {
+
+/// Where a value lies in the arena.
+struct slot {
+  /// One axis of a stack: how far one trip moves.
+  struct stride {
+    int axis = -1;
+    std::int64_t bytes = 0;
+    friend constexpr bool operator==(stride const&, stride const&) = default;
+  };
+
+  std::int64_t offset = -1;          // bytes from the arena's start; -1: not in this program
+  std::int64_t size = 0;             // bytes of all instances
+  fixed_vector<stride, axis_list::capacity> strides; // of the axes along which instances lie side by side
+  std::int64_t carried_stride = 0;   // between the instances of a carried value
+  std::int64_t carried_instances = 0;
+  int born = 0, dies = 0;            // first and last node that touch it, lifted out of the loops that do not
+};
+
+/// A slot for every value, and how much the program needs.
+struct placement {
+  fixed_vector<slot, program::maximum_values> slots;
+  std::int64_t persistent_end = 0;
+  std::int64_t end = 0;
+};
+
+/// The value in whose bytes `r` is stored, and which of its instances.
+constexpr ref stored(program const& p, ref r) {
+  while (p.values[r.value].stored_in) r = p.values[r.value].stored_in;
+  return r;
+}
+
+namespace detail {
+
+constexpr std::int64_t aligned(std::int64_t bytes) { return (bytes + 63) / 64 * 64; }
+
+/// Instances of parameters, gradients and states touch, so that a whole stack is one piece of memory.
+constexpr bool is_dense(value_info const& info) { return is_persistent(info.role) || info.role == role::gradient; }
+
+class placer {
+public:
+  constexpr explicit placer(program const& p) : p_(p), nest_(p) {}
+
+  constexpr placement run() {
+    for (int v = 0; v < p_.values.size(); ++v) out_.slots.push_back({});
+    place_persistent();
+    collect_references();
+    for (int v = 0; v < p_.values.size(); ++v)
+      if (references_[v].any && !is_persistent(p_.values[v].role)) lay_out(v);
+    first_fit();
+    return out_;
+  }
+
+private:
+  struct reference {
+    bool any = false;
+    int home = 0;         // the innermost loop that holds all references
+    int first = 0, last = 0;
+    int traversal = -1;   // the one loop in which a carried value is handed on; -2: several
+    bool ends_break_ring = false;
+  };
+
+  constexpr std::int64_t instance_bytes(value_info const& info) const {
+    auto const bytes = info.shape.elements() * size_of(info.type);
+    return is_dense(info) ? bytes : aligned(bytes);
+  }
+
+  constexpr void place_persistent() {
+    // Parameters first, then optimizer states, then numbers: the order is the same in every entry program.
+    for (int pass = 0; pass < 3; ++pass)
+      for (int v = 0; v < p_.values.size(); ++v) {
+        auto const& info = p_.values[v];
+        int const group = is_parameter(info.role) ? 0 : info.role == role::state ? 1 : 2;
+        if (!is_persistent(info.role) || group != pass) continue;
+        stack(v, nest::root);
+        out_.slots[v].offset = out_.persistent_end;
+        out_.slots[v].dies = p_.nodes.size();
+        out_.persistent_end += aligned(out_.slots[v].size);
+      }
+    out_.end = out_.persistent_end;
+  }
+
+  /// The innermost loop around node i in which one instance of the value lives as a whole.
+  constexpr int home_of(ref r, int i) const {
+    auto const& info = p_.values[r.value];
+    // The host writes inputs before the run and reads results after it.
+    if (info.role == role::input || info.role == role::result) return nest::root;
+    int home = nest_.parent[i];
+    for (int loop = home; loop != nest::root; loop = nest_.parent[loop]) {
+      int const axis = p_.nodes[loop].axis;
+      bool own = !info.accumulates;
+      for (int a : info.axes) own = own || p_.is_part_of(axis, a);
+      if (info.carried() && p_.is_part_of(axis, info.carried_along)) own = false;
+      if (!own) home = nest_.parent[loop];
+    }
+    return home;
+  }
+
+  constexpr void refer(ref r, int i) {
+    auto& known = references_[r.value];
+    int const home = home_of(r, i);
+    if (!known.any) {
+      known.any = true;
+      known.home = home;
+      known.first = i;
+    }
+    while (known.home != home && !nest_.contains(known.home, home)) known.home = nest_.parent[known.home];
+    known.last = i;
+    if (!p_.values[r.value].carried()) return;
+    if (r.where == at::here || r.where == at::next) {
+      int loop = nest_.parent[i];
+      int outermost = -1;
+      for (; loop != nest::root; loop = nest_.parent[loop])
+        if (p_.is_part_of(p_.nodes[loop].axis, p_.values[r.value].carried_along)) outermost = loop;
+      if (known.traversal == -1) known.traversal = outermost;
+      else if (known.traversal != outermost) known.traversal = -2;
+    } else {
+      // In the direction of the traversal the loop starts from one end and finishes at the other.
+      bool const entering = known.traversal == -1;
+      if (entering) entered_from_[r.value] = r.where;
+      else if (r.where == entered_from_[r.value]) known.ends_break_ring = true;
+    }
+  }
+
+  constexpr void collect_references() {
+    for (int i = 0; i < p_.nodes.size(); ++i) {
+      for (auto const& r : p_.nodes[i].inputs) refer(stored(p_, r), i);
+      for (auto const& r : p_.nodes[i].outputs) refer(stored(p_, r), i);
+    }
+  }
+
+  /// Strides of the axes that no loop down to `home` binds.
+  constexpr void stack(int v, int home) {
+    auto const& info = p_.values[v];
+    auto& s = out_.slots[v];
+    std::int64_t size = instance_bytes(info);
+    if (info.carried()) {
+      auto const& known = references_[v];
+      bool const ring = known.traversal >= 0 && !known.ends_break_ring;
+      s.carried_stride = size;
+      s.carried_instances = ring ? 2 : p_.axes[info.carried_along].extent + 1;
+      size *= s.carried_instances;
+    }
+    for (int k = info.axes.size() - 1; k >= 0; --k) {
+      int const axis = info.axes[k];
+      bool bound = false;
+      for (int loop = home; loop != nest::root; loop = nest_.parent[loop]) bound = bound || p_.nodes[loop].axis == axis;
+      if (bound) continue;
+      s.strides.push_back({axis, size});
+      size *= p_.axes[axis].extent;
+    }
+    s.size = size;
+  }
+
+  constexpr void lay_out(int v) {
+    auto const& known = references_[v];
+    stack(v, known.home);
+    auto& s = out_.slots[v];
+    s.born = nest_.child(known.home, known.first);
+    int const last = nest_.child(known.home, known.last);
+    s.dies = nest_.end[last];
+    auto const& info = p_.values[v];
+    // Gradients stay readable after the step; inputs are written before it; results are read after it.
+    if (info.role == role::result || info.role == role::gradient) s.dies = p_.nodes.size();
+    if (info.role == role::input) s.born = -1;
+  }
+
+  constexpr void first_fit() {
+    fixed_vector<int, program::maximum_values> order;
+    for (int v = 0; v < p_.values.size(); ++v) {
+      if (!references_[v].any || is_persistent(p_.values[v].role)) continue;
+      order.push_back(v);
+      for (int k = order.size() - 1; k > 0 && out_.slots[order[k - 1]].size < out_.slots[order[k]].size; --k) {
+        int const larger = order[k];
+        order[k] = order[k - 1];
+        order[k - 1] = larger;
+      }
+    }
+    for (int k = 0; k < order.size(); ++k) {
+      auto& mine = out_.slots[order[k]];
+      auto const size = aligned(mine.size);
+      auto offset = out_.persistent_end;
+      for (bool moved = true; moved;) {
+        moved = false;
+        for (int other = 0; other < k; ++other) {
+          auto const& theirs = out_.slots[order[other]];
+          bool const apart_in_time = theirs.dies < mine.born || mine.dies < theirs.born;
+          bool const apart = theirs.offset + aligned(theirs.size) <= offset || offset + size <= theirs.offset;
+          if (apart_in_time || apart) continue;
+          offset = theirs.offset + aligned(theirs.size);
+          moved = true;
+        }
+      }
+      mine.offset = offset;
+      auto const& info = p_.values[order[k]];
+      auto const padding = instance_bytes(info) - info.shape.elements() * size_of(info.type);
+      if (offset + mine.size - padding > out_.end) out_.end = offset + mine.size - padding;
+    }
+  }
+
+  program const& p_;
+  nest nest_;
+  placement out_;
+  reference references_[program::maximum_values]{};
+  at entered_from_[program::maximum_values]{};
+};
+
+} // namespace detail
+
+/// Gives every value its bytes. Let C be the innermost loop that holds all references of a value: it has one instance
+/// per turn of the loops between C and its definition, and lives from the first to the last child of C that touches
+/// it. "Saved per trip", "per segment" and "scratch" follow. Offsets are first-fit, largest first.
+constexpr placement place(program const& p) {
+  if (!p.failure.ok()) return {};
+  return detail::placer(p).run();
+}
+
+} // namespace constrain

@@ -1,0 +1,41 @@
+#pragma once
+
+#include "constrain/program/program.hpp"
+
+namespace constrain {
+
+/// Whether the host sees a write of this value, so that it must happen.
+constexpr bool is_observed(value_info const& info) { return info.role == role::result || is_persistent(info.role); }
+
+/// Removes the calls of which nothing that is observed comes, and the loops that are then empty.
+constexpr program prune(program const& p) {
+  if (!p.failure.ok()) return p;
+  bool live[program::maximum_values]{};
+  for (int v = 0; v < p.values.size(); ++v) live[v] = is_observed(p.values[v]);
+  auto const is_live = [&](node const& n) {
+    for (auto const& output : n.outputs)
+      if (live[output.value]) return true;
+    return false;
+  };
+  // A carried value is read above where it is written, so one sweep may not reach everything.
+  for (bool changed = true; changed;) {
+    changed = false;
+    for (int i = p.nodes.size() - 1; i >= 0; --i) {
+      auto const& n = p.nodes[i];
+      if (n.kind != node_kind::call || !is_live(n)) continue;
+      for (auto const& input : n.inputs)
+        if (!live[input.value]) changed = live[input.value] = true;
+    }
+  }
+  program out = p;
+  out.nodes.count = 0;
+  for (auto const& n : p.nodes) {
+    if (n.kind == node_kind::call && !is_live(n)) continue;
+    bool const empty_loop = n.kind == node_kind::end && out.nodes.back().kind == node_kind::loop;
+    if (empty_loop) out.nodes.pop_back();
+    else out.add_node(n);
+  }
+  return out;
+}
+
+} // namespace constrain

@@ -1,0 +1,38 @@
+#pragma once
+
+#include "constrain/pass/nest.hpp"
+#include "constrain/program/op_info.hpp"
+
+namespace constrain {
+
+/// Checks what every pass must keep: loops nest, nothing is read before it is written, every output has the type and
+/// shape that its op's rule gives. Returns the first violation, with the line of the user's call.
+constexpr diagnosis verify(program const& p) {
+  if (!p.failure.ok()) return p.failure;
+  int depth = 0;
+  bool written[program::maximum_values]{};
+  for (int v = 0; v < p.values.size(); ++v)
+    written[v] = is_persistent(p.values[v].role) || p.values[v].role == role::input;
+  for (auto const& n : p.nodes) {
+    if (n.kind == node_kind::loop) ++depth;
+    if (n.kind == node_kind::end) --depth;
+    if (depth < 0) return {why::loops_do_not_nest, n.line, n.called_from, 0, depth};
+    if (n.kind != node_kind::call) continue;
+    operand_types inputs;
+    for (auto const& input : n.inputs) {
+      if (!written[input.value]) return {why::read_before_written, n.line, n.called_from, 0, input.value};
+      inputs.push_back({p.values[input.value].type, p.values[input.value].shape});
+    }
+    auto const rule = n.op->infer(inputs, n.attributes);
+    if (rule.reason != why::nothing) return {rule.reason, n.line, n.called_from, rule.expected, rule.got};
+    for (int j = 0; j < n.outputs.size(); ++j) {
+      auto const& info = p.values[n.outputs[j].value];
+      written[n.outputs[j].value] = true;
+      bool const fits = j < rule.outputs.size() && rule.outputs[j] == operand_type{info.type, info.shape};
+      if (!fits) return {why::shape_is_not_what_the_rule_says, n.line, n.called_from, info.shape.elements(), j};
+    }
+  }
+  return depth == 0 ? diagnosis{} : diagnosis{why::loops_do_not_nest, 0, 0, 0, depth};
+}
+
+} // namespace constrain

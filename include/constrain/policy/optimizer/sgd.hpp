@@ -1,0 +1,60 @@
+#pragma once
+
+#include "constrain/program/host_device.hpp"
+#include "constrain/program/units.hpp"
+
+namespace constrain::optimizer {
+
+/// w -= learning_rate * (g + weight_decay * w)
+struct sgd {
+  static constexpr char const* name = "sgd";
+
+  template <class real> struct state {};
+  struct hyper {
+    float learning_rate = 1e-3f;
+    float weight_decay = 0;
+  };
+
+  template <class real>
+  CT_HOST_DEVICE static real update(real weight, real gradient, state<real>&, hyper const& h, optimizer_step) {
+    return weight - real(h.learning_rate) * (gradient + real(h.weight_decay) * weight);
+  }
+};
+
+/// v = momentum * v + g + weight_decay * w; w -= learning_rate * v (Polyak 1964, as in Sutskever et al. 2013 without
+/// dampening).
+struct momentum {
+  static constexpr char const* name = "momentum";
+
+  template <class real> struct state {
+    real velocity;
+  };
+  struct hyper {
+    float learning_rate = 1e-3f;
+    float momentum = 0.9f;
+    float weight_decay = 0;
+  };
+
+  template <class real>
+  CT_HOST_DEVICE static real update(real weight, real gradient, state<real>& s, hyper const& h, optimizer_step) {
+    s.velocity = real(h.momentum) * s.velocity + gradient + real(h.weight_decay) * weight;
+    return weight - real(h.learning_rate) * s.velocity;
+  }
+};
+
+/// As `momentum`, but steps along g + momentum * v (Nesterov 1983; Sutskever et al. 2013).
+struct nesterov {
+  static constexpr char const* name = "nesterov";
+
+  template <class real> using state = momentum::state<real>;
+  using hyper = momentum::hyper;
+
+  template <class real>
+  CT_HOST_DEVICE static real update(real weight, real gradient, state<real>& s, hyper const& h, optimizer_step) {
+    real const g = gradient + real(h.weight_decay) * weight;
+    s.velocity = real(h.momentum) * s.velocity + g;
+    return weight - real(h.learning_rate) * (g + real(h.momentum) * s.velocity);
+  }
+};
+
+} // namespace constrain::optimizer

@@ -1,0 +1,54 @@
+#pragma once
+
+#include "constrain/policy/accumulate.hpp"
+#include "constrain/policy/checkpoint.hpp"
+#include "constrain/policy/optimizer/adamw.hpp"
+#include "constrain/policy/optimizer/sgd.hpp"
+#include "constrain/policy/precision.hpp"
+#include "constrain/policy/rules.hpp"
+#include "constrain/policy/slot.hpp"
+
+#include <string>
+
+namespace constrain {
+
+/// A list of policies, in any order, each slot at most once; what is not said has its default.
+template <class... list> struct policies {
+  using precision = typename detail::find_policy<slot_of::precision, constrain::precision::fp32, list...>::type;
+  using optimizer = typename detail::find_policy<slot_of::optimizer, constrain::optimizer::adamw, list...>::type;
+  using accumulation = typename detail::find_policy<slot_of::accumulation, accumulate<1>, list...>::type;
+  using checkpointing = typename detail::find_policy<slot_of::checkpointing, checkpoint::none, list...>::type;
+
+  static constexpr constrain::composition composition() {
+    constrain::composition c;
+    c.precisions = count_in_slot<slot_of::precision, list...>;
+    c.optimizers = count_in_slot<slot_of::optimizer, list...>;
+    c.accumulations = count_in_slot<slot_of::accumulation, list...>;
+    c.checkpointings = count_in_slot<slot_of::checkpointing, list...>;
+    c.unknown = count_in_slot<slot_of::unknown, list...>;
+    c.micro_batches = accumulation::micro_batches;
+    c.checkpoint_every = checkpointing::trips;
+    c.checkpoints = !std::is_same_v<checkpointing, checkpoint::none>;
+    c.optimizer_has_state = requires { typename optimizer::template state<float>; };
+    if constexpr (requires { typename optimizer::template state<float>; })
+      c.optimizer_has_update = requires { &optimizer::template update<float>; };
+    return c;
+  }
+
+  static_assert(composition_is_legal<composition()>::value);
+
+  /// "fp32, adamw, accumulate<4>, checkpoint::every<2>"
+  static std::string name() {
+    std::string text = std::string(precision::name) + ", " + optimizer_name();
+    if (accumulation::micro_batches > 1) text += ", accumulate<" + std::to_string(accumulation::micro_batches) + ">";
+    if (checkpointing::trips > 0) text += ", checkpoint::every<" + std::to_string(checkpointing::trips) + ">";
+    return text;
+  }
+
+  static std::string optimizer_name() {
+    if constexpr (requires { optimizer::name; }) return optimizer::name;
+    else return "own optimizer";
+  }
+};
+
+} // namespace constrain

@@ -1,0 +1,19 @@
+#pragma once
+
+#include <cstdint>
+
+namespace constrain {
+
+/// What a node knows beyond its operands (heads, epsilon, ...). Each op names its own fields.
+struct attributes {
+  std::int64_t integer[4]{};
+  double real[2]{};
+
+  friend constexpr bool operator==(attributes const& a, attributes const& b) {
+    for (int i = 0; i < 4; ++i)
+      if (a.integer[i] != b.integer[i]) return false;
+    return a.real[0] == b.real[0] && a.real[1] == b.real[1];
+  }
+};
+
+} // namespace constrain

@@ -1,0 +1,45 @@
+#pragma once
+
+#include <cstdint>
+
+namespace constrain {
+
+/// Why a program is refused. The sentence that belongs to each reason is in sound.hpp.
+enum class why {
+  nothing,
+  program_too_large,
+  widths_differ,
+  not_a_matrix_of_features,
+  heads_do_not_divide_the_width,
+  qkv_is_not_three_times_the_width,
+  tokens_are_not_integers,
+  sequence_longer_than_context,
+  labels_do_not_fit_the_logits,
+  axis_is_not_there,
+  repeat_changes_the_shape,
+  repeat_of_nothing,
+  repeat_ignores_its_input,
+  values_of_two_programs,
+  loss_is_not_a_scalar,
+  no_gradient_rule,
+  parameter_without_path_to_the_loss,
+  parameter_named_twice,
+  too_many_operands,
+  read_before_written,
+  loops_do_not_nest,
+  shape_is_not_what_the_rule_says,
+};
+
+/// An error as data: survives as a template argument, so that every compiler prints its fields.
+struct diagnosis {
+  why reason = why::nothing;
+  int line = 0;        // where the model calls the operation
+  int called_from = 0; // where the model calls the layer or repeat around it
+  std::int64_t expected = 0;
+  std::int64_t got = 0;
+
+  constexpr bool ok() const { return reason == why::nothing; }
+  friend constexpr bool operator==(diagnosis const&, diagnosis const&) = default;
+};
+
+} // namespace constrain

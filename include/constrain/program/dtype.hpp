@@ -1,0 +1,49 @@
+#pragma once
+
+#include <cstdint>
+
+namespace constrain {
+
+/// The storage type of a tensor's elements.
+enum class dtype : std::uint8_t { u8, i32, f32, f64 };
+
+/// Bytes of one element.
+constexpr std::int64_t size_of(dtype type) {
+  switch (type) {
+  case dtype::u8: return 1;
+  case dtype::i32:
+  case dtype::f32: return 4;
+  case dtype::f64: return 8;
+  }
+  return 0;
+}
+
+constexpr char const* name_of(dtype type) {
+  switch (type) {
+  case dtype::u8: return "u8";
+  case dtype::i32: return "i32";
+  case dtype::f32: return "f32";
+  case dtype::f64: return "f64";
+  }
+  return "?";
+}
+
+constexpr bool is_real(dtype type) { return type == dtype::f32 || type == dtype::f64; }
+
+namespace detail {
+template <dtype> struct storage_of;
+template <> struct storage_of<dtype::u8> { using type = std::uint8_t; };
+template <> struct storage_of<dtype::i32> { using type = std::int32_t; };
+template <> struct storage_of<dtype::f32> { using type = float; };
+template <> struct storage_of<dtype::f64> { using type = double; };
+} // namespace detail
+
+/// The C++ type that stores one element: `storage<dtype::f32>` is `float`.
+template <dtype type> using storage = typename detail::storage_of<type>::type;
+
+template <class T> inline constexpr dtype dtype_of = dtype::u8;
+template <> inline constexpr dtype dtype_of<std::int32_t> = dtype::i32;
+template <> inline constexpr dtype dtype_of<float> = dtype::f32;
+template <> inline constexpr dtype dtype_of<double> = dtype::f64;
+
+} // namespace constrain

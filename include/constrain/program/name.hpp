@@ -1,0 +1,35 @@
+#pragma once
+
+#include <string_view>
+
+namespace constrain {
+
+/// A name kept in the program's own characters.
+struct name_ref {
+  int offset = 0;
+  int length = 0;
+};
+
+/// The characters of all names of a program.
+struct name_pool {
+  static constexpr int capacity = 4096;
+  char characters[capacity]{};
+  int used = 0;
+
+  constexpr std::string_view text(name_ref name) const {
+    return {characters + name.offset, static_cast<std::size_t>(name.length)};
+  }
+
+  /// Appends "scope.name"; a full pool gives the empty name.
+  constexpr name_ref add(std::string_view scope, std::string_view name) {
+    int const length = static_cast<int>(scope.size() + (scope.empty() ? 0 : 1) + name.size());
+    if (used + length > capacity) return {};
+    name_ref const result{used, length};
+    for (char c : scope) characters[used++] = c;
+    if (!scope.empty()) characters[used++] = '.';
+    for (char c : name) characters[used++] = c;
+    return result;
+  }
+};
+
+} // namespace constrain

@@ -1,0 +1,133 @@
+#pragma once
+
+#include "constrain/program/attributes.hpp"
+#include "constrain/program/diagnosis.hpp"
+#include "constrain/program/dtype.hpp"
+#include "constrain/program/fixed_vector.hpp"
+#include "constrain/program/node.hpp"
+#include "constrain/program/role.hpp"
+#include "constrain/program/shape.hpp"
+
+#include <cstdint>
+#include <type_traits>
+
+namespace constrain {
+
+/// Type and shape of one operand, as an op's rules see it.
+struct operand_type {
+  dtype type = dtype::f32;
+  constrain::shape shape;
+  friend constexpr bool operator==(operand_type const&, operand_type const&) = default;
+};
+
+using operand_types = fixed_vector<operand_type, node::maximum_inputs>;
+
+/// What a shape rule answers: the types of the outputs, or why there are none.
+struct inferred {
+  fixed_vector<operand_type, node::maximum_outputs> outputs;
+  why reason = why::nothing;
+  std::int64_t expected = 0;
+  std::int64_t got = 0;
+
+  /// One output.
+  static constexpr inferred one(dtype type, shape s) {
+    inferred result;
+    result.outputs.push_back({type, s});
+    return result;
+  }
+  static constexpr inferred failure(why reason, std::int64_t expected, std::int64_t got) {
+    inferred result;
+    result.reason = reason;
+    result.expected = expected;
+    result.got = got;
+    return result;
+  }
+  constexpr inferred and_also(dtype type, shape s) const {
+    auto result = *this;
+    result.outputs.push_back({type, s});
+    return result;
+  }
+};
+
+/// Work of one call.
+struct cost {
+  double flops = 0;
+  double bytes_read = 0;
+  double bytes_written = 0;
+};
+
+class backward;
+
+/// The rules of an op, as a program's nodes know it: an open set, told apart by address.
+struct op_info {
+  char const* name = "";
+  inferred (*infer)(operand_types const& inputs, attributes const&) = nullptr;
+  cost (*cost_of)(operand_types const& inputs, operand_types const& outputs, attributes const&) = nullptr;
+  void (*gradient)(backward&) = nullptr; // null: the op cannot be differentiated
+  unsigned in_place = 0;           // bit i: output 0 may be written over input i
+  unsigned accumulating = 0;       // bit j: the kernel can add to output j
+  unsigned workspace = 0;          // bit j: output j is scratch
+  bool only_in_training = false;   // the identity in evaluation (dropout)
+};
+
+/// The bytes each operand holds are read or written once: the cost rule of ops that have none of their own.
+constexpr cost cost_by_operands(operand_types const& inputs, operand_types const& outputs, attributes const&) {
+  cost result;
+  for (auto const& input : inputs) result.bytes_read += static_cast<double>(input.shape.elements() * size_of(input.type));
+  for (auto const& output : outputs) {
+    result.flops += static_cast<double>(output.shape.elements());
+    result.bytes_written += static_cast<double>(output.shape.elements() * size_of(output.type));
+  }
+  return result;
+}
+
+namespace detail {
+
+template <class op> constexpr op_info make_op_info() {
+  op_info info;
+  info.name = op::name;
+  info.infer = &op::infer;
+  info.cost_of = &cost_by_operands;
+  if constexpr (requires { &op::cost_of; }) info.cost_of = &op::cost_of;
+  if constexpr (requires { &op::gradient; }) info.gradient = &op::gradient;
+  if constexpr (requires { op::in_place; }) info.in_place = op::in_place;
+  if constexpr (requires { op::accumulating; }) info.accumulating = op::accumulating;
+  if constexpr (requires { op::workspace; }) info.workspace = op::workspace;
+  if constexpr (requires { op::only_in_training; }) info.only_in_training = op::only_in_training;
+  return info;
+}
+
+} // namespace detail
+
+/// The one `op_info` of an op.
+template <class op> inline constexpr op_info info_of = detail::make_op_info<op>();
+
+// The way back from a program's `op_info const*` to the op's type, for whoever launches its kernel: `named<op>` makes
+// the compiler define `op_named(op_key<&info_of<op>>)`, so that no list of ops exists anywhere.
+#if defined(__NVCC__)
+#pragma nv_diagnostic push
+#pragma nv_diag_suppress 1301
+#endif
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wnon-template-friend"
+#endif
+namespace detail {
+template <op_info const* info> struct op_key {
+  friend constexpr auto op_named(op_key);
+};
+template <class op> struct named {
+  friend constexpr auto op_named(op_key<&info_of<op>>) { return std::type_identity<op>{}; }
+};
+} // namespace detail
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC diagnostic pop
+#endif
+#if defined(__NVCC__)
+#pragma nv_diagnostic pop
+#endif
+
+/// The op behind an `op_info`.
+template <op_info const* info> using op_type = typename decltype(op_named(detail::op_key<info>{}))::type;
+
+} // namespace constrain

@@ -1,0 +1,63 @@
+#pragma once
+
+#include "constrain/program/op_info.hpp"
+#include "constrain/program/program.hpp"
+
+#include <string>
+
+namespace constrain {
+
+namespace detail {
+
+inline std::string name_of_value(program const& p, ref r) {
+  auto const& info = p.values[r.value];
+  std::string text;
+  if (info.name.length > 0) text = p.text(info.name);
+  else if (info.belongs_to >= 0) {
+    text = std::string(p.text(p.values[info.belongs_to].name));
+    text += info.role == role::gradient ? ".gradient" : ".state" + std::to_string(info.field);
+  } else text = "%" + std::to_string(r.value);
+  if (info.carried()) text += std::string("@") + name_of(r.where);
+  return text;
+}
+
+inline std::string shape_text(shape const& s) {
+  std::string text = "[";
+  for (int i = 0; i < s.rank; ++i) text += (i > 0 ? ", " : "") + std::to_string(s.extent[i]);
+  return text + "]";
+}
+
+} // namespace detail
+
+/// A program as text, a line a node: what a pass did can be read by printing before and after it.
+///
+///     loop block
+///       %7 f32 [8, 256, 384] = layer_norm(%5@here, block.norm_1.weight, block.norm_1.bias)
+inline std::string print(program const& p) {
+  std::string text;
+  std::string indent;
+  for (auto const& n : p.nodes) {
+    if (n.kind == node_kind::end) {
+      indent.resize(indent.size() - 2);
+      continue;
+    }
+    text += indent;
+    if (n.kind == node_kind::loop) {
+      text += "loop " + std::string(p.text(p.axes[n.axis].name)) + " " + std::to_string(p.axes[n.axis].extent) +
+              (n.reversed ? " reversed\n" : "\n");
+      indent += "  ";
+      continue;
+    }
+    for (int j = 0; j < n.outputs.size(); ++j) {
+      auto const& info = p.values[n.outputs[j].value];
+      text += (j > 0 ? ", " : "") + detail::name_of_value(p, n.outputs[j]) + " " + name_of(info.type) + " " +
+              detail::shape_text(info.shape);
+    }
+    text += std::string(" = ") + n.op->name + "(";
+    for (int i = 0; i < n.inputs.size(); ++i) text += (i > 0 ? ", " : "") + detail::name_of_value(p, n.inputs[i]);
+    text += ")\n";
+  }
+  return text;
+}
+
+} // namespace constrain

@@ -1,0 +1,44 @@
+#pragma once
+
+#include <cstdint>
+
+namespace constrain {
+
+/// What a value is for. Roles decide which parameters decay, what a plan counts where, and what survives a step;
+/// nothing in the library matches names.
+enum class role : std::uint8_t {
+  activation,
+  input,     // tokens and labels, written by the host
+  number,    // the optimizer's numbers of this step, written by the host
+  weight,
+  bias,
+  norm,
+  embedding,
+  head,
+  frozen,    // a parameter that is not trained
+  gradient,
+  state,     // an optimizer's
+  result,    // read by the host after the run
+  workspace, // scratch of one kernel
+};
+
+constexpr char const* name_of(role r) {
+  constexpr char const* names[] = {"activation", "input", "number", "weight", "bias", "norm", "embedding",
+                                   "head", "frozen", "gradient", "state", "result", "workspace"};
+  return names[static_cast<int>(r)];
+}
+
+constexpr bool is_parameter(role r) {
+  return r == role::weight || r == role::bias || r == role::norm || r == role::embedding || r == role::head ||
+         r == role::frozen;
+}
+
+constexpr bool is_trainable(role r) { return is_parameter(r) && r != role::frozen; }
+
+/// Weight decay shrinks matrices and embeddings, not biases and norms (Loshchilov & Hutter 2019, usual practice).
+constexpr bool decays(role r) { return r == role::weight || r == role::embedding || r == role::head; }
+
+/// Persistent values keep their bytes from one run of an entry program to the next.
+constexpr bool is_persistent(role r) { return is_parameter(r) || r == role::state || r == role::number; }
+
+} // namespace constrain

@@ -1,0 +1,56 @@
+#pragma once
+
+#include <cstdint>
+
+namespace constrain {
+
+/// Extents of one instance of a value, outermost first, row-major; rank 0 is a scalar.
+/// Stacking by loops is not part of the shape: see axis.hpp.
+struct shape {
+  static constexpr int maximum_rank = 4;
+
+  std::int64_t extent[maximum_rank]{};
+  int rank = 0;
+
+  constexpr shape() = default;
+  template <class... extents> constexpr explicit shape(std::int64_t first, extents... rest)
+      : extent{first, static_cast<std::int64_t>(rest)...}, rank(1 + static_cast<int>(sizeof...(rest))) {
+    static_assert(sizeof...(rest) < maximum_rank);
+  }
+
+  constexpr std::int64_t elements() const {
+    std::int64_t product = 1;
+    for (int i = 0; i < rank; ++i) product *= extent[i];
+    return product;
+  }
+
+  /// The innermost extent; 1 for a scalar.
+  constexpr std::int64_t features() const { return rank == 0 ? 1 : extent[rank - 1]; }
+
+  /// How many vectors of `features()` elements.
+  constexpr std::int64_t rows() const { return elements() / (features() == 0 ? 1 : features()); }
+
+  /// The same shape with another innermost extent.
+  constexpr shape with_features(std::int64_t features) const {
+    auto copy = *this;
+    copy.extent[rank - 1] = features;
+    return copy;
+  }
+
+  /// The same shape without dimension `i`.
+  constexpr shape without(int i) const {
+    shape result;
+    for (int j = 0; j < rank; ++j)
+      if (j != i) result.extent[result.rank++] = extent[j];
+    return result;
+  }
+
+  friend constexpr bool operator==(shape const& a, shape const& b) {
+    if (a.rank != b.rank) return false;
+    for (int i = 0; i < a.rank; ++i)
+      if (a.extent[i] != b.extent[i]) return false;
+    return true;
+  }
+};
+
+} // namespace constrain

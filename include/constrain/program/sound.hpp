@@ -1,0 +1,62 @@
+#pragma once
+
+#include "constrain/program/diagnosis.hpp"
+
+namespace constrain {
+
+// A sentence for every reason: what, where, what to write instead. The compiler prints the diagnosis' numbers beside it.
+#define CONSTRAIN_REASONS(reason)                                                                                      \
+  reason(program_too_large, "the model is too large a program; put equal layers into one ct::repeat, which holds "     \
+                            "its body once")                                                                           \
+  reason(widths_differ, "two shapes that must be equal differ: `expected` and `got` are their innermost extents; "     \
+                        "make the widths equal, for example with a ct::linear between them")                           \
+  reason(not_a_matrix_of_features, "ct::linear needs a value with features; pass [..., features]")                     \
+  reason(heads_do_not_divide_the_width, "ct::attention: `got` heads do not divide the width `expected`; "              \
+                                        "choose heads that divide it")                                                 \
+  reason(qkv_is_not_three_times_the_width, "ct::attention needs queries, keys and values side by side: a width that "  \
+                                           "is a multiple of 3, such as ct::linear(..., 3 * x.features())")            \
+  reason(tokens_are_not_integers, "ct::embedding looks up integers: pass the model's tokens")                          \
+  reason(sequence_longer_than_context, "the sequence of `got` tokens is longer than the context of `expected`; "       \
+                                       "lower micro_batch::tokens or raise the model's context")                       \
+  reason(labels_do_not_fit_the_logits, "ct::cross_entropy needs one integer label per row of logits: logits "          \
+                                       "[..., classes], labels [...]")                                                 \
+  reason(axis_is_not_there, "the value has `got` dimensions where `expected` are needed; pass [sequences, tokens, "    \
+                            "features]")                                                                               \
+  reason(repeat_changes_the_shape, "the body of ct::repeat must return the shape it is given; put what changes it "    \
+                                   "before or after the repeat")                                                       \
+  reason(repeat_of_nothing, "ct::repeat needs at least one trip; write `repeat(name, 1 or more, ...)`")                \
+  reason(repeat_ignores_its_input, "the body of ct::repeat does not use its argument; compute from it, for example "   \
+                                   "x + layer(x)")                                                                     \
+  reason(values_of_two_programs, "an operation mixes values of two models; use values of one model alone")             \
+  reason(loss_is_not_a_scalar, "the objective must return one number; end it with ct::cross_entropy")                  \
+  reason(no_gradient_rule, "an operation between a trained parameter and the loss has no gradient rule; give its op "  \
+                           "a `static constexpr void gradient(ct::backward&)`")                                        \
+  reason(parameter_without_path_to_the_loss, "a trainable parameter does not reach the loss; use it in the model's "   \
+                                             "result or give it ct::role::frozen")                                     \
+  reason(parameter_named_twice, "two parameters have one name; give each layer of a scope a name of its own")          \
+  reason(too_many_operands, "an operation has more operands than a node holds (8 inputs); split it")                   \
+  reason(read_before_written, "a value is read before it is written; this is a mistake in a pass")                     \
+  reason(loops_do_not_nest, "loops and ends do not match; this is a mistake in a pass")                                \
+  reason(shape_is_not_what_the_rule_says, "a value's shape is not what its op's rule says; this is a mistake in a "    \
+                                          "pass or in an op's rules")
+
+/// The sentence of a reason.
+constexpr char const* sentence_of(why reason) {
+  switch (reason) {
+#define CONSTRAIN_SENTENCE(name, sentence) case why::name: return sentence;
+    CONSTRAIN_REASONS(CONSTRAIN_SENTENCE)
+#undef CONSTRAIN_SENTENCE
+  case why::nothing: break;
+  }
+  return "";
+}
+
+/// Refuses a program that has failed: one static_assert fires, with its sentence; the diagnosis is the argument.
+template <diagnosis d> struct program_is_sound {
+#define CONSTRAIN_ASSERT(name, sentence) static_assert(d.reason != why::name, sentence);
+  CONSTRAIN_REASONS(CONSTRAIN_ASSERT)
+#undef CONSTRAIN_ASSERT
+  static constexpr bool value = d.ok();
+};
+
+} // namespace constrain

@@ -1,0 +1,53 @@
+#pragma once
+
+#include <compare>
+#include <cstdint>
+
+namespace constrain {
+
+/// A count of bytes.
+class bytes {
+public:
+  constexpr bytes() = default;
+  constexpr explicit bytes(std::int64_t count) : count_(count) {}
+  constexpr std::int64_t count() const { return count_; }
+  constexpr double mebibytes() const { return static_cast<double>(count_) / (1 << 20); }
+
+  friend constexpr auto operator<=>(bytes, bytes) = default;
+  friend constexpr bytes operator+(bytes a, bytes b) { return bytes(a.count_ + b.count_); }
+  friend constexpr bytes operator-(bytes a, bytes b) { return bytes(a.count_ - b.count_); }
+
+private:
+  std::int64_t count_ = 0;
+};
+
+constexpr bytes kibibytes(std::int64_t n) { return bytes(n << 10); }
+constexpr bytes mebibytes(std::int64_t n) { return bytes(n << 20); }
+constexpr bytes gibibytes(std::int64_t n) { return bytes(n << 30); }
+
+/// A number with a unit. It converts from an integer where an option is written (`{.steps = 500}`) and never into
+/// another unit: micro-steps do not compare with optimizer steps.
+template <class unit> class quantity {
+public:
+  constexpr quantity() = default;
+  constexpr quantity(std::int64_t count) : count_(count) {}
+  constexpr std::int64_t count() const { return count_; }
+  friend constexpr auto operator<=>(quantity, quantity) = default;
+
+private:
+  std::int64_t count_ = 0;
+};
+
+/// Updates of the weights, counted from the start of training.
+using optimizer_steps = quantity<struct optimizer_step_unit>;
+/// Forward and backward passes of one micro-batch.
+using micro_steps = quantity<struct micro_step_unit>;
+/// Tokens read by the model.
+using token_count = quantity<struct token_unit>;
+
+/// Which update this is: the first is 1, as in Adam's bias correction (Kingma & Ba 2015).
+struct optimizer_step {
+  std::int64_t number = 1;
+};
+
+} // namespace constrain

@@ -1,0 +1,38 @@
+#pragma once
+
+#include "constrain/program/dtype.hpp"
+#include "constrain/program/fixed_vector.hpp"
+#include "constrain/program/name.hpp"
+#include "constrain/program/ref.hpp"
+#include "constrain/program/role.hpp"
+#include "constrain/program/shape.hpp"
+
+namespace constrain {
+
+using axis_list = fixed_vector<int, 6>;
+
+/// How a parameter starts.
+struct initial_value {
+  double constant = 0;  // every element, where deviation is 0
+  double deviation = 0; // of a normal distribution around 0
+};
+
+/// What a program knows of a value.
+struct value_info {
+  dtype type = dtype::f32;
+  constrain::role role = role::activation;
+  constrain::shape shape;
+  axis_list axes;       // the axes that tell its instances apart, outermost first
+  int carried_along = -1; // for the x of a repeat: the axis along which it has one instance more than trips
+  bool accumulates = false; // written by several trips or nodes, which add up
+  int belongs_to = -1;  // a gradient's or a state's parameter
+  int field = 0;        // which field of the optimizer's state
+  int line = 0;
+  name_ref name;
+  initial_value initial;
+  ref stored_in;        // in-place: shares the bytes of this value
+
+  constexpr bool carried() const { return carried_along >= 0; }
+};
+
+} // namespace constrain

@@ -1,0 +1,113 @@
+#pragma once
+
+#include "constrain/run/launch.hpp"
+
+#include <cstdint>
+
+namespace constrain {
+
+/// A plan whatever its size, and the kernels of its steps.
+struct plan_view {
+  step const* steps = nullptr;
+  int step_count = 0;
+  operand const* operands = nullptr;
+  plan_axis const* axes = nullptr;
+  int micro_batches = -1;
+  launcher const* launchers = nullptr;
+};
+
+template <class holder, class device> plan_view view_of() {
+  auto const& plan = holder::value;
+  return {plan.steps, plan.steps_size, plan.operands, plan.axes, plan.micro_batches, launchers<holder, device>.data()};
+}
+
+/// Where the executor stands: the index of every axis and how many trips its loop makes now.
+struct loop_state {
+  std::int64_t index[24]{};
+  std::int64_t extent[24]{};
+
+  std::int64_t sum(index_terms const& terms) const {
+    std::int64_t total = 0;
+    for (auto const& term : terms) total += index[term.axis] * term.stride;
+    return total;
+  }
+  bool in_first_turn(step const& loop) const {
+    return loop.reversed ? index[loop.axis] == extent[loop.axis] - 1 : index[loop.axis] == 0;
+  }
+};
+
+/// Does nothing around a step. Hooks see every call: checked mode and profiles are hooks.
+struct no_hooks {
+  void before(int, step const&, bound_operand const*, loop_state const&) {}
+  void after(int, step const&, bound_operand const*, loop_state const&) {}
+};
+
+namespace detail {
+
+inline bound_operand bind(operand const& o, std::byte* arena, loop_state const& loops) {
+  auto address = o.offset + loops.sum(o.strides);
+  if (o.position_stride != 0) {
+    auto position = o.position + loops.sum(o.position_factors);
+    if (o.ring != 0) position %= o.ring;
+    address += position * o.position_stride;
+  }
+  return {arena + address, &o.shape, o.count};
+}
+
+inline std::int64_t trips_now(plan_view const& plan, int axis, loop_state const& loops) {
+  auto const& a = plan.axes[axis];
+  if (a.segments < 0) return a.extent;
+  auto const left = a.whole_extent - loops.index[a.segments] * a.extent;
+  return left < a.extent ? left : a.extent;
+}
+
+/// Which outputs add to what is there: all that accumulate, but for the first write of a run.
+inline unsigned adds_now(plan_view const& plan, step const& s, loop_state const& loops) {
+  unsigned adds = s.accumulates;
+  for (int j = 0; j < s.outputs; ++j) {
+    if ((s.accumulates >> j & 1u) == 0 || (s.adds >> j & 1u) != 0) continue;
+    bool first = true;
+    for (int loop : s.first[j]) first = first && loops.in_first_turn(plan.steps[loop]);
+    if (first) adds &= ~(1u << j);
+  }
+  return adds;
+}
+
+} // namespace detail
+
+/// Walks a plan's table once, calling each kernel on its bytes of `arena`.
+template <class hooks> void execute(plan_view const& plan, std::byte* arena, run_numbers const& numbers, hooks&& h) {
+  loop_state loops;
+  bound_operand bound[node::maximum_inputs + node::maximum_outputs];
+  for (int i = 0; i < plan.step_count; ++i) {
+    auto const& s = plan.steps[i];
+    switch (s.kind) {
+    case node_kind::loop:
+      loops.extent[s.axis] = detail::trips_now(plan, s.axis, loops);
+      loops.index[s.axis] = s.reversed ? loops.extent[s.axis] - 1 : 0;
+      break;
+    case node_kind::end: {
+      auto& index = loops.index[s.axis];
+      index += s.reversed ? -1 : 1;
+      if (index >= 0 && index < loops.extent[s.axis]) i = s.partner;
+      break;
+    }
+    case node_kind::call: {
+      int const operands = s.inputs + s.outputs;
+      for (int k = 0; k < operands; ++k) bound[k] = detail::bind(plan.operands[s.first_operand + k], arena, loops);
+      call c{s.attributes, numbers};
+      c.adds = detail::adds_now(plan, s, loops);
+      c.random_key = s.random_key;
+      c.trip = static_cast<std::uint64_t>(loops.sum(s.trip));
+      c.first_sample = numbers.first_sample;
+      if (plan.micro_batches >= 0) c.first_sample += loops.index[plan.micro_batches] * numbers.samples;
+      h.before(i, s, bound, loops);
+      plan.launchers[i](c, bound);
+      h.after(i, s, bound, loops);
+      break;
+    }
+    }
+  }
+}
+
+} // namespace constrain

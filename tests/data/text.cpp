@@ -1,0 +1,159 @@
+#include <doctest/doctest.h>
+
+#include <cstdint>
+#include <filesystem>
+#include <limits>
+#include <string>
+#include <sys/stat.h>
+#include <vector>
+
+#include "../sentence.hpp"
+#include "../temporary_directory.hpp"
+#include "constrain/data/corpus.hpp"
+#include "constrain/data/text.hpp"
+
+namespace data = constrain::data;
+namespace fs = std::filesystem;
+using namespace constrain::test;
+
+namespace {
+
+std::string string_of(data::corpus const& corpus) {
+  return {reinterpret_cast<char const*>(corpus.bytes().data()), corpus.bytes().size()};
+}
+
+} // namespace
+
+TEST_CASE("corpus: bytes are tokens") {
+  auto const corpus = data::text_from(std::string_view("a\0\xff!", 4));
+  CHECK(corpus.size() == 4);
+  CHECK(corpus.vocabulary() == 256);
+  CHECK(corpus.token(0) == 97);
+  CHECK(corpus.token(1) == 0);
+  CHECK(corpus.token(2) == 255);
+  std::vector<std::int32_t> tokens(2, -7);
+  corpus.copy(2, tokens);
+  CHECK(tokens == std::vector<std::int32_t>{255, 33});
+  corpus.copy(4, {});
+}
+
+TEST_CASE("corpus: nothing outside is read") {
+  auto const corpus = data::text_from("abc");
+  std::vector<std::int32_t> tokens(2, -7);
+  CHECK(sentence([&] { corpus.copy(2, tokens); }) ==
+        "a corpus of 3 tokens was asked for 2 from token 2 on; stay within it");
+  using limits = std::numeric_limits<std::int64_t>;
+  for (std::int64_t const first : {std::int64_t{-1}, std::int64_t{3}, std::int64_t{4}, limits::max(), limits::min()}) {
+    CHECK_FALSE(sentence([&] { corpus.copy(first, tokens); }).empty());
+    CHECK_FALSE(sentence([&] { corpus.token(first); }).empty());
+  }
+  CHECK(tokens == std::vector<std::int32_t>{-7, -7});
+  CHECK(sentence([] { data::text_from(""); }) == "the corpus has no tokens; give it at least one byte");
+}
+
+TEST_CASE("corpus: the tail is for validation, the storage is shared") {
+  auto const corpus = data::text_from("0123456789");
+  auto const [train, validation] = corpus.split(0.25);
+  CHECK(string_of(train) == "01234567");
+  CHECK(string_of(validation) == "89");
+  CHECK(validation.token(0) == '8');
+  CHECK(train.bytes().data() == corpus.bytes().data());
+  CHECK(corpus.split(0).validation.size() == 0);
+  CHECK(corpus.split(1).train.size() == 0);
+  CHECK(corpus.split(0.05).validation.size() == 0);
+  for (double const fraction : {-0.1, 1.1, std::numeric_limits<double>::quiet_NaN()})
+    CHECK_FALSE(sentence([&] { corpus.split(fraction); }).empty());
+  CHECK(sentence([&] { corpus.split(2); }) ==
+        "a validation fraction of 2.000000 cannot be cut off a corpus; use one from 0 to 1");
+  auto const survivor = [] { return data::text_from("0123456789").split(0.5).validation; }();
+  CHECK(string_of(survivor) == "56789");
+}
+
+TEST_CASE("corpus: the fingerprint follows the content") {
+  auto const print = data::text_from("abcdefgh").fingerprint();
+  CHECK(print == data::text_from("abcdefgh").fingerprint());
+  CHECK(print == data::text_from("abcdefghabcdefgh").split(0.5).validation.fingerprint());
+  for (std::string const other : {"abcdefg", "abcdefgi", "bacdefgh", "abcdefgh\n"})
+    CHECK(print != data::text_from(other).fingerprint());
+}
+
+TEST_CASE("text: a file, and no more of it than asked") {
+  temporary_directory const scratch;
+  std::string content;
+  for (int i = 0; i < 300'000; ++i) content += static_cast<char>(i * 31 >> 3);
+  write_file(scratch / "a", content);
+  CHECK(string_of(data::text(scratch / "a")) == content);
+  CHECK(string_of(data::text(scratch / "a", {.maximum_bytes = 1000})) == content.substr(0, 1000));
+  CHECK(string_of(data::text(scratch / "a", {.maximum_bytes = 300'001})) == content);
+  CHECK(data::text("/proc/self/status").size() > 0); // says 0 bytes, has more
+}
+
+TEST_CASE("text: a directory tree, in the order of its paths") {
+  temporary_directory const scratch;
+  fs::create_directories(scratch / "b/c");
+  fs::create_directories(scratch / ".git");
+  write_file(scratch / "z.txt", "6");
+  write_file(scratch / "a.txt", "1");
+  write_file(scratch / "b/y.hpp", "5");
+  write_file(scratch / "b/x", "4");
+  write_file(scratch / "b/c/w.txt", "3");
+  write_file(scratch / "b-.txt", "2"); // '-' sorts before '/'
+  write_file(scratch / ".hidden", "no");
+  write_file(scratch / ".git/object", "no");
+  write_file(scratch / "empty", "");
+  REQUIRE(::mkfifo((scratch / "pipe").c_str(), 0600) == 0);
+  CHECK(string_of(data::text(scratch.path)) == "123456");
+  CHECK(string_of(data::text(scratch.path.string() + "/")) == "123456");
+  CHECK(string_of(data::text(scratch.path, {.extensions = {".txt"}})) == "1236");
+  CHECK(string_of(data::text(scratch.path, {.extensions = {".txt", ".hpp"}})) == "12356");
+  CHECK(string_of(data::text(scratch.path, {.maximum_bytes = 4})) == "1234");
+}
+
+TEST_CASE("text: links are followed, but never in a circle") {
+  temporary_directory const scratch;
+  fs::create_directories(scratch / "root/real");
+  fs::create_directories(scratch / "outside");
+  write_file(scratch / "root/real/a", "A");
+  write_file(scratch / "outside/b", "B");
+  write_file(scratch / "not read", "no");
+  fs::create_directory_symlink(".", scratch / "root/self");
+  fs::create_directory_symlink("..", scratch / "root/up");
+  fs::create_directory_symlink("/", scratch / "root/top");
+  fs::create_directory_symlink("real", scratch / "root/again");
+  fs::create_directory_symlink("../outside", scratch / "root/elsewhere");
+  fs::create_directory_symlink("../root", scratch / "outside/back");
+  fs::create_symlink("loop", scratch / "root/loop");
+  fs::create_symlink("nowhere", scratch / "root/dangling");
+  fs::create_symlink("real/a", scratch / "root/x");
+  CHECK(string_of(data::text(scratch / "root")) == "BAA"); // elsewhere/b, real/a, x
+  fs::create_directory_symlink("root", scratch / "link");
+  CHECK(string_of(data::text(scratch / "link")) == "BAA");
+}
+
+TEST_CASE("text: what cannot be read is a sentence") {
+  temporary_directory const scratch;
+  auto const path = scratch / "t";
+  CHECK(sentence([&] { data::text(path); }) == "the text '" + path + "' does not exist; check the path");
+  write_file(path, "");
+  CHECK(sentence([&] { data::text(path); }) == "the text '" + path + "' is empty; give one that holds text");
+  CHECK(sentence([&] { data::text(path, {.maximum_bytes = 0}); }) ==
+        "a text of at most 0 bytes holds nothing; raise maximum_bytes");
+  CHECK(sentence([&] { data::text(path + "/x"); }) ==
+        "the text '" + path + "/x' cannot be opened (Not a directory); check the path and its permissions");
+  fs::remove(path);
+  fs::create_directory(path);
+  CHECK(sentence([&] { data::text(path); }) ==
+        "the directory '" + path + "' has no files; give one that holds text");
+  write_file(path + "/a.txt", "");
+  CHECK(sentence([&] { data::text(path, {.extensions = {".md"}}); }) ==
+        "the directory '" + path + "' has no files of the given extensions; give one that holds text");
+  CHECK(sentence([&] { data::text(path); }) == "the text '" + path + "' is empty; give one that holds text");
+  CHECK(sentence([&] { data::text("/proc/self/mem"); }) ==
+        "the text '/proc/self/mem' cannot be read (Input/output error); check the file and its disk");
+  CHECK(sentence([&] { data::text("/dev/null"); }) ==
+        "the text '/dev/null' is no regular file; give the path of one");
+  // In a tree, the file itself is named.
+  fs::create_symlink("/proc/self/mem", path + "/b");
+  CHECK(sentence([&] { data::text(path); }) ==
+        "the text '" + path + "/b' cannot be read (Input/output error); check the file and its disk");
+}

@@ -1,0 +1,224 @@
+#include <doctest/doctest.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "../sentence.hpp"
+#include "../temporary_directory.hpp"
+#include "constrain/io/safetensors.hpp"
+#include "constrain/io/safetensors_writer.hpp"
+
+using namespace constrain::io;
+using namespace constrain::test;
+
+namespace {
+
+std::string with_header(std::string const& header, std::size_t data, std::uint64_t length) {
+  std::string file;
+  for (int i = 0; i < 8; ++i) file += static_cast<char>(length >> (8 * i));
+  return file + header + std::string(data, '\x2a');
+}
+
+std::string with_header(std::string const& header, std::size_t data) {
+  return with_header(header, data, header.size());
+}
+
+std::string refusal(std::string const& file) {
+  // An exact allocation, so that the sanitizer sees a read past the end.
+  std::vector<std::byte> const bytes(reinterpret_cast<std::byte const*>(file.data()),
+                                     reinterpret_cast<std::byte const*>(file.data()) + file.size());
+  return sentence([&] { parse_safetensors(bytes, "m"); });
+}
+
+struct sink {
+  std::string bytes;
+  void write(std::span<std::byte const> more) {
+    bytes.append(reinterpret_cast<char const*>(more.data()), more.size());
+  }
+};
+
+} // namespace
+
+TEST_CASE("safetensors: written tensors come back") {
+  temporary_directory const scratch;
+  std::vector<float> const a{1, 2, 3, 4, 5, 6};
+  std::vector<double> const b{-1.5};
+  std::vector<std::uint8_t> const c{7, 8, 9};
+  std::vector<tensor> const tensors{{"odd", "U8", {3}, std::as_bytes(std::span(c))},
+                                    {"block.w", "F32", {2, 3}, std::as_bytes(std::span(a))},
+                                    {"none", "BF16", {4, 0}, {}},
+                                    {"scalar é", "F64", {}, std::as_bytes(std::span(b))}};
+  auto const path = scratch / "model.safetensors";
+  write_safetensors(path, tensors, {{"format", "pt"}, {"step", "3"}});
+  CHECK(scratch.entries() == 1);
+
+  auto moved = safetensors_file::open(path);
+  auto const file = std::move(moved);
+  CHECK(file.metadata() == std::map<std::string, std::string>{{"format", "pt"}, {"step", "3"}});
+  REQUIRE(file.tensors().size() == 4);
+  for (auto const& t : tensors) {
+    auto const* found = file.find(t.name);
+    REQUIRE(found);
+    CHECK(found->dtype == t.dtype);
+    CHECK(found->shape == t.shape);
+    REQUIRE(found->bytes.size() == t.bytes.size());
+    CHECK(std::equal(t.bytes.begin(), t.bytes.end(), found->bytes.begin()));
+    if (!found->bytes.empty()) CHECK(reinterpret_cast<std::uintptr_t>(found->bytes.data()) % dtype_bytes(t.dtype) == 0);
+  }
+  CHECK(file.find("nothing") == nullptr);
+
+  write_safetensors(path, {});
+  CHECK(safetensors_file::open(path).tensors().empty());
+  CHECK(file.tensors()[0].name == "scalar é"); // A replaced file stays readable where it was open.
+}
+
+TEST_CASE("safetensors: the exact bytes") {
+  std::uint8_t const value = 42;
+  std::vector<tensor> const tensors{{"x", "U8", {1}, std::as_bytes(std::span(&value, 1))}};
+  sink out;
+  write_safetensors(out, tensors);
+  CHECK(out.bytes == with_header("{\"x\": {\"dtype\": \"U8\", \"shape\": [1], \"data_offsets\": [0, 1]}}    ", 1));
+}
+
+TEST_CASE("safetensors: what cannot be written is a sentence, and the file before stays") {
+  temporary_directory const scratch;
+  auto const path = scratch / "m";
+  write_file(path, "before");
+  std::vector<std::byte> const bytes(8);
+  auto const refused = [&](std::vector<tensor> const& tensors) {
+    auto const text = sentence([&] { write_safetensors(path, tensors); });
+    CHECK(read_file(path) == "before");
+    CHECK(scratch.entries() == 1);
+    return text;
+  };
+  CHECK(refused({{"w", "F32", {3}, bytes}}) ==
+        "the tensor 'w' has 8 bytes where its dtype 'F32' and shape need 12; correct one of them");
+  CHECK(refused({{"w", "F33", {2}, bytes}}) ==
+        "the tensor 'w' has a shape or the dtype 'F33' that cannot be saved; correct it");
+  CHECK_FALSE(refused({{"w", "F32", {-2}, bytes}}).empty());
+  CHECK_FALSE(refused({{"w", "F32", {INT64_MAX, INT64_MAX}, bytes}}).empty());
+  CHECK(refused({{"w", "F64", {}, bytes}, {"w", "F64", {}, bytes}}) ==
+        "the name 'w' is taken in a safetensors file; give every tensor its own name");
+  CHECK_FALSE(refused({{"__metadata__", "F64", {}, bytes}}).empty());
+  CHECK_FALSE(refused({{"\xff", "F64", {}, bytes}}).empty());
+  CHECK(sentence([&] { write_safetensors(scratch / "no/such/m", {}); }) ==
+        "'" + scratch / "no/such/m" +
+            "' cannot be written (No such file or directory); make room or choose another path and save again, what "
+            "was there before is untouched");
+}
+
+TEST_CASE("safetensors: files that are no files are sentences") {
+  temporary_directory const scratch;
+  CHECK(sentence([&] { safetensors_file::open(scratch / "x"); }) ==
+        "the safetensors file '" + scratch / "x" + "' does not exist; check the path");
+  CHECK(sentence([&] { safetensors_file::open(scratch.path); }) ==
+        "the safetensors file '" + scratch.path.string() + "' is a directory; give the path of a file");
+  CHECK_FALSE(sentence([&] { safetensors_file::open("/dev/null"); }).empty());
+  write_file(scratch / "empty", "");
+  CHECK_FALSE(sentence([&] { safetensors_file::open(scratch / "empty"); }).empty());
+}
+
+TEST_CASE("safetensors: hostile files are refused, each with its reason") {
+  auto const one = [](std::string const& rest) { return "{\"x\":{" + rest + "}}"; };
+  auto const fields = [&](std::string const& dtype, std::string const& shape, std::string const& offsets) {
+    return one("\"dtype\":" + dtype + ",\"shape\":" + shape + ",\"data_offsets\":" + offsets);
+  };
+  auto const two = [](std::string const& a, std::string const& b) {
+    return "{\"x\":{\"dtype\":\"U8\",\"shape\":[2],\"data_offsets\":" + a +
+           "},\"y\":{\"dtype\":\"U8\",\"shape\":[2],\"data_offsets\":" + b + "}}";
+  };
+  struct bad {
+    std::string file, part;
+  };
+  std::string const good = fields("\"U8\"", "[4]", "[0,4]"), open = good.substr(0, good.size() - 1);
+  REQUIRE(refusal(with_header(good, 4)).empty());
+  REQUIRE(refusal(with_header(two("[2,4]", "[0,2]"), 4)).empty());
+  REQUIRE(refusal(with_header("{}", 0)).empty());
+  std::vector<bad> const cases = {
+      {"", "too short"},
+      {"1234567", "too short"},
+      {std::string(8, '\0'), "does not begin as a safetensors file"},
+      {with_header(good, 0, 1000), "its header has 1000 bytes but ends after"},
+      {with_header(good, 4, UINT64_MAX), "its header has 18446744073709551615 bytes"},
+      {with_header(good, 4, UINT64_MAX - 7), "its header has"},
+      {with_header(good, 4, std::uint64_t{1} << 63), "its header has"},
+      {with_header(good, 4, good.size() + 5), "its header has"},
+      {with_header(good, 4, good.size() + 4), "there is more after the end"},
+      {with_header(good, 4, good.size() - 1), "is not valid JSON"},
+      {with_header(" " + good, 4), "does not begin"},
+      {with_header("[]", 0), "does not begin"},
+      {with_header("{", 0), "is not valid JSON"},
+      {with_header("{}{}", 0), "there is more after the end"},
+      {with_header("{\"x\":1}", 0), "where an object is needed"},
+      {with_header("{\"x\":{}}", 0), "has no 'dtype'"},
+      {with_header(one("\"dtype\":\"U8\""), 0), "has no 'shape'"},
+      {with_header(one("\"dtype\":\"U8\",\"shape\":[]"), 0), "has no 'data_offsets'"},
+      {with_header(fields("\"U8\"", "[]", "[0,1],\"more\":1"), 1), "has members other than"},
+      {with_header(one("\"dtype\":\"U8\",\"dtype\":\"U8\",\"shape\":[],\"data_offsets\":[0,1]"), 1), "stands twice"},
+      {with_header(open + ",\"x\":" + good.substr(5), 4), "'x' stands twice"},
+      {with_header(open + ",\"\\u0078\":" + good.substr(5), 4), "'x' stands twice"},
+      {with_header(fields("\"F31\"", "[4]", "[0,4]"), 4), "unknown dtype 'F31'"},
+      {with_header(fields("\"\"", "[4]", "[0,4]"), 4), "unknown dtype ''"},
+      {with_header(fields("\"u8\"", "[4]", "[0,4]"), 4), "unknown dtype 'u8'"},
+      {with_header(fields("8", "[4]", "[0,4]"), 4), "where a string is needed"},
+      {with_header(fields("\"U8\"", "4", "[0,4]"), 4), "where an array is needed"},
+      {with_header(fields("\"U8\"", "[\"4\"]", "[0,4]"), 4), "where a number is needed"},
+      {with_header(fields("\"U8\"", "[-4]", "[0,4]"), 4), "where an extent of zero or more is needed"},
+      {with_header(fields("\"U8\"", "[4.0]", "[0,4]"), 4), "where a whole number"},
+      {with_header(fields("\"U8\"", "[9223372036854775808]", "[0,4]"), 4), "where a whole number"},
+      {with_header(fields("\"U8\"", "[4294967296,4294967296]", "[0,4]"), 4), "a shape too large to count"},
+      {with_header(fields("\"F64\"", "[2305843009213693953]", "[0,8]"), 8), "a shape too large to count"},
+      {with_header(fields("\"U8\"", "[9223372036854775807,2,2]", "[0,4]"), 4), "a shape too large to count"},
+      {with_header(fields("\"U8\"", "[5]", "[0,4]"), 4), "has 4 bytes where its dtype and shape need 5"},
+      {with_header(fields("\"F32\"", "[4]", "[0,4]"), 4), "has 4 bytes where its dtype and shape need 16"},
+      {with_header(fields("\"U8\"", "[0]", "[0,4]"), 4), "need 0"},
+      {with_header(fields("\"U8\"", "[]", "[0,4]"), 4), "need 1"},
+      {with_header(fields("\"U8\"", "[4]", "[]"), 4), "where an array of two offsets is needed"},
+      {with_header(fields("\"U8\"", "[4]", "[0]"), 4), "where an array of two offsets is needed"},
+      {with_header(fields("\"U8\"", "[4]", "[0,4,4]"), 4), "where an array of two offsets is needed"},
+      {with_header(fields("\"U8\"", "[4]", "{}"), 4), "where an array is needed"},
+      {with_header(fields("\"U8\"", "[4]", "[-4,0]"), 4), "where a whole number from 0"},
+      {with_header(fields("\"U8\"", "[4]", "[4,0]"), 4), "ends before it begins"},
+      {with_header(fields("\"U8\"", "[4]", "[0,4]"), 3), "ends at byte 4 of 3 bytes of data"},
+      {with_header(fields("\"U8\"", "[4]", "[1,5]"), 4), "ends at byte 5 of 4"},
+      {with_header(fields("\"U8\"", "[4]", "[18446744073709551612,18446744073709551615]"), 4), "ends at byte"},
+      {with_header(fields("\"U8\"", "[4]", "[0,18446744073709551616]"), 4), "where a whole number"},
+      {with_header(fields("\"U8\"", "[4]", "[1,5]"), 5), "leaves a hole before it"},
+      {with_header(good, 5), "has 1 bytes after its last tensor"},
+      {with_header("{}", 1), "has 1 bytes after its last tensor"},
+      {with_header(two("[0,2]", "[0,2]"), 2), "overlaps the one before it"},
+      {with_header(two("[0,2]", "[1,3]"), 3), "overlaps the one before it"},
+      {with_header(two("[0,2]", "[3,5]"), 5), "leaves a hole before it"},
+      {with_header("{\"__metadata__\":[]}", 0), "where an object is needed"},
+      {with_header("{\"__metadata__\":{\"a\":1}}", 0), "where a string is needed"},
+      {with_header("{\"\xff\":1}", 0), "it is not UTF-8"},
+      {with_header("{\"x\":" + std::string(100000, '['), 0), "more than 64 levels"},
+  };
+  CHECK(cases.size() >= 40);
+  for (auto const& [file, part] : cases) {
+    auto const text = refusal(file);
+    CAPTURE(text);
+    CAPTURE(part);
+    CHECK(text.find(part) != std::string::npos);
+  }
+}
+
+TEST_CASE("safetensors: a small file cut anywhere is refused, changed anywhere never does more than throw") {
+  std::vector<float> const values{1, 2, 3};
+  std::vector<tensor> const tensors{{"w", "F32", {3}, std::as_bytes(std::span(values))},
+                                    {"v", "F32", {1, 1}, std::as_bytes(std::span(values).first(1))}};
+  sink out;
+  write_safetensors(out, tensors, {{"a", "b"}});
+  REQUIRE(refusal(out.bytes).empty());
+  for (std::size_t i = 0; i < out.bytes.size(); ++i) {
+    CHECK_FALSE(refusal(out.bytes.substr(0, i)).empty());
+    for (int bit = 0; bit < 8; ++bit) {
+      auto changed = out.bytes;
+      changed[i] = static_cast<char>(changed[i] ^ (1 << bit));
+      refusal(changed);
+    }
+  }
+}
