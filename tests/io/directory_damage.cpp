@@ -71,25 +71,27 @@ TEST_CASE("directory: hostile manifests are refused") {
   auto const with = [&](std::string const& files) {
     return refusal("{\"format\": \"constrain directory\", \"version\": 1, \"files\": " + files);
   };
-  CHECK(with("[]").empty());
-  CHECK(with("[{\"name\": \"a\", \"bytes\": 1, \"crc32c\": \"00000000\"}]").empty());
+  auto const named = [&](std::string const& name, std::string const& rest) {
+    return with("{\"" + name + "\": " + rest + "}");
+  };
+  std::string const good = "{\"bytes\": 1, \"crc32c\": \"00000000\"}";
+  CHECK(with("{}").empty());
+  CHECK(named("a", good).empty());
   for (std::string const name : {"../a", "/etc/passwd", "", ".", "a/b", "manifest.json"})
-    CHECK(with("[{\"name\": \"" + name + "\", \"bytes\": 1, \"crc32c\": \"00000000\"}]").find("the name of a file") !=
-          std::string::npos);
-  auto const one = std::string("{\"name\": \"a\", \"bytes\": 1, \"crc32c\": \"00000000\"}");
-  CHECK(with("[" + one + "," + one + "]").find("a name that no other file has") != std::string::npos);
-  for (std::string const files : {"{}", "[1]", "[{}]", "[{\"name\": \"a\"}]",
-                                  "[{\"name\": 1, \"bytes\": 1, \"crc32c\": \"\"}]",
-                                  "[{\"name\": \"a\", \"bytes\": -1, \"crc32c\": \"00000000\"}]",
-                                  "[{\"name\": \"a\", \"bytes\": 1, \"crc32c\": \"0000000\"}]",
-                                  "[{\"name\": \"a\", \"bytes\": 1, \"crc32c\": \"0000000A\"}]",
-                                  "[{\"name\": \"a\", \"bytes\": 1, \"crc32c\": \"zzzzzzzz\"}]"})
-    CHECK_FALSE(with(files).empty());
-  CHECK(refusal("{\"format\": \"constrain directory\", \"version\": 2, \"files\": []") ==
+    CHECK(named(name, good) == "'m' lists a file with the name '" + name + "'; use another copy");
+  CHECK(named("a", good + ", \"a\": " + good).find("the name 'a' stands twice in one object") != std::string::npos);
+  for (std::string const files : {"[]", "1", "null"}) CHECK_FALSE(with(files).empty());
+  for (std::string const file :
+       {"1", "{}", "{\"bytes\": 1}", "{\"crc32c\": \"00000000\"}", "{\"bytes\": -1, \"crc32c\": \"00000000\"}",
+        "{\"bytes\": 1.5, \"crc32c\": \"00000000\"}", "{\"bytes\": \"1\", \"crc32c\": \"00000000\"}",
+        "{\"bytes\": 1, \"crc32c\": 0}", "{\"bytes\": 1, \"crc32c\": \"0000000\"}",
+        "{\"bytes\": 1, \"crc32c\": \"0000000A\"}", "{\"bytes\": 1, \"crc32c\": \"zzzzzzzz\"}"})
+    CHECK_FALSE(named("a", file).empty());
+  CHECK(refusal("{\"format\": \"constrain directory\", \"version\": 2, \"files\": {}") ==
         "'m' is of version 2 where this library reads 1; use the library that wrote it");
-  CHECK(refusal("{\"format\": \"other\", \"version\": 1, \"files\": []") ==
+  CHECK(refusal("{\"format\": \"other\", \"version\": 1, \"files\": {}") ==
         "'m' is of another format than 'constrain directory'; give a directory that this library wrote");
-  std::string const unsealed = "{\"format\": \"constrain directory\", \"version\": 1, \"files\": []}";
+  std::string const unsealed = "{\"format\": \"constrain directory\", \"version\": 1, \"files\": {}}";
   CHECK(sentence([&] { manifest::parse(unsealed, "m"); }) ==
         "'m' was changed after it was written; use another copy");
 }

@@ -33,12 +33,11 @@ std::string refusal(std::string const& file) {
   return sentence([&] { parse_safetensors(bytes, "m"); });
 }
 
-struct sink {
-  std::string bytes;
-  void write(std::span<std::byte const> more) {
-    bytes.append(reinterpret_cast<char const*>(more.data()), more.size());
-  }
-};
+std::string written(std::vector<tensor> const& tensors, std::map<std::string, std::string> const& metadata = {}) {
+  temporary_directory const scratch;
+  write_safetensors(scratch / "m", tensors, metadata);
+  return read_file(scratch / "m");
+}
 
 } // namespace
 
@@ -78,9 +77,7 @@ TEST_CASE("safetensors: written tensors come back") {
 TEST_CASE("safetensors: the exact bytes") {
   std::uint8_t const value = 42;
   std::vector<tensor> const tensors{{"x", "U8", {1}, std::as_bytes(std::span(&value, 1))}};
-  sink out;
-  write_safetensors(out, tensors);
-  CHECK(out.bytes == with_header("{\"x\": {\"dtype\": \"U8\", \"shape\": [1], \"data_offsets\": [0, 1]}}    ", 1));
+  CHECK(written(tensors) == with_header("{\"x\": {\"dtype\": \"U8\", \"shape\": [1], \"data_offsets\": [0, 1]}}    ", 1));
 }
 
 TEST_CASE("safetensors: what cannot be written is a sentence, and the file before stays") {
@@ -210,13 +207,12 @@ TEST_CASE("safetensors: a small file cut anywhere is refused, changed anywhere n
   std::vector<float> const values{1, 2, 3};
   std::vector<tensor> const tensors{{"w", "F32", {3}, std::as_bytes(std::span(values))},
                                     {"v", "F32", {1, 1}, std::as_bytes(std::span(values).first(1))}};
-  sink out;
-  write_safetensors(out, tensors, {{"a", "b"}});
-  REQUIRE(refusal(out.bytes).empty());
-  for (std::size_t i = 0; i < out.bytes.size(); ++i) {
-    CHECK_FALSE(refusal(out.bytes.substr(0, i)).empty());
+  auto const bytes = written(tensors, {{"a", "b"}});
+  REQUIRE(refusal(bytes).empty());
+  for (std::size_t i = 0; i < bytes.size(); ++i) {
+    CHECK_FALSE(refusal(bytes.substr(0, i)).empty());
     for (int bit = 0; bit < 8; ++bit) {
-      auto changed = out.bytes;
+      auto changed = bytes;
       changed[i] = static_cast<char>(changed[i] ^ (1 << bit));
       refusal(changed);
     }

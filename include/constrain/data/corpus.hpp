@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "constrain/io/crc32c.hpp"
-#include "constrain/program/error.hpp"
+#include "constrain/io/failure.hpp"
 
 namespace constrain::data {
 
@@ -19,7 +19,7 @@ class corpus {
  public:
   /// One token per byte, vocabulary 256. Throws `error` when there is none.
   static corpus from_bytes(std::string bytes) {
-    if (bytes.empty()) throw error("the corpus has no tokens; give it at least one byte");
+    if (bytes.empty()) throw io::failure({"the corpus has no tokens; give it at least one byte"});
     auto storage = std::make_shared<std::string const>(std::move(bytes));
     std::string_view const all = *storage;
     return corpus(std::move(storage), all);
@@ -67,8 +67,8 @@ class corpus {
 
   void check(std::int64_t first, std::size_t count) const {
     if (first < 0 || first > size() || count > view.size() - static_cast<std::size_t>(first))
-      throw error("a corpus of " + std::to_string(size()) + " tokens was asked for " + std::to_string(count) +
-                  " from token " + std::to_string(first) + " on; stay within it");
+      throw io::failure({"a corpus of ", size(), " tokens was asked for ", count, " from token ", first,
+                         " on; stay within it"});
   }
 };
 
@@ -78,8 +78,8 @@ struct corpus::parts {
 
 inline corpus::parts corpus::split(double validation_fraction) const {
   if (!(validation_fraction >= 0 && validation_fraction <= 1))
-    throw error("a validation fraction of " + std::to_string(validation_fraction) +
-                " cannot be cut off a corpus; use one from 0 to 1");
+    throw io::failure({"a validation fraction of ", std::to_string(validation_fraction),
+                       " cannot be cut off a corpus; use one from 0 to 1"});
   auto const share = static_cast<std::size_t>(validation_fraction * static_cast<double>(view.size()));
   auto const tail = std::min(view.size(), share);
   auto const cut = view.size() - tail;

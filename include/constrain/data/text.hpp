@@ -15,7 +15,7 @@
 #include "constrain/data/corpus.hpp"
 #include "constrain/data/text_files.hpp"
 #include "constrain/io/descriptor.hpp"
-#include "constrain/program/error.hpp"
+#include "constrain/io/failure.hpp"
 
 namespace constrain::data {
 
@@ -36,11 +36,12 @@ inline void append_file(std::string const& path, std::size_t maximum, std::strin
     auto const begin = bytes.size();
     bytes.resize(begin + std::min({room, maximum - begin, std::size_t{1} << 30}));
     auto const got = ::read(file.get(), bytes.data() + begin, bytes.size() - begin);
-    int const failure = errno;
+    int const code = errno;
     bytes.resize(begin + static_cast<std::size_t>(std::max<ssize_t>(got, 0)));
-    if (got < 0 && failure == EINTR) continue;
+    if (got < 0 && code == EINTR) continue;
     if (got < 0)
-      throw error("the text '" + path + "' cannot be read (" + io::reason(failure) + "); check the file and its disk");
+      throw io::failure({"the text '", path, "' cannot be read (", io::reason(code),
+                         "); check the file and its disk"});
     if (got == 0) return;
     room = std::max<std::size_t>(room - std::min(room, static_cast<std::size_t>(got)), std::size_t{1} << 16);
   }
@@ -52,21 +53,20 @@ inline void append_file(std::string const& path, std::size_t maximum, std::strin
 /// (hidden files are left out). Throws `error` when there is nothing to read or a file cannot be read.
 inline corpus text(std::string const& path, text_options const& options = {}) {
   if (options.maximum_bytes < 1)
-    throw error("a text of at most " + std::to_string(options.maximum_bytes) +
-                " bytes holds nothing; raise maximum_bytes");
+    throw io::failure({"a text of at most ", options.maximum_bytes, " bytes holds nothing; raise maximum_bytes"});
   auto const maximum = static_cast<std::size_t>(options.maximum_bytes);
   std::string bytes;
   struct stat status {};
   if (::stat(path.c_str(), &status) == 0 && S_ISDIR(status.st_mode)) {
     auto const files = detail::file_tree::list(path, options.extensions);
     if (files.empty())
-      throw error("the directory '" + path + "' has no files" +
-                  (options.extensions.empty() ? "" : " of the given extensions") + "; give one that holds text");
+      throw io::failure({"the directory '", path, "' has no files",
+                         options.extensions.empty() ? "" : " of the given extensions", "; give one that holds text"});
     for (auto const& file : files) detail::append_file(path + "/" + file, maximum, bytes);
   } else {
     detail::append_file(path, maximum, bytes);
   }
-  if (bytes.empty()) throw error("the text '" + path + "' is empty; give one that holds text");
+  if (bytes.empty()) throw io::failure({"the text '", path, "' is empty; give one that holds text"});
   return corpus::from_bytes(std::move(bytes));
 }
 

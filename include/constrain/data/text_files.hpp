@@ -10,8 +10,8 @@
 #include <utility>
 #include <vector>
 
+#include "constrain/io/failure.hpp"
 #include "constrain/io/path.hpp"
-#include "constrain/program/error.hpp"
 
 namespace constrain::data::detail {
 
@@ -71,7 +71,7 @@ class file_tree {
       names = io::directory_names(path);
     }
     if (!names)
-      throw error("the directory '" + path + "' cannot be read (" + io::reason() + "); check its permissions");
+      throw io::failure({"the directory '", path, "' cannot be read (", io::reason(), "); check its permissions"});
     for (auto const& name : *names) {
       if (name.starts_with('.')) continue;
       bool const link = ::lstat((path + name).c_str(), &status) == 0 && S_ISLNK(status.st_mode);

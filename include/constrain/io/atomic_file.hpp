@@ -4,6 +4,7 @@
 #include <string>
 #include <unistd.h>
 
+#include "constrain/io/failure.hpp"
 #include "constrain/io/output_file.hpp"
 #include "constrain/io/path.hpp"
 
@@ -21,15 +22,15 @@ class atomic_file {
     if (!temporary.empty()) ::unlink(temporary.c_str());
   }
 
-  void write(std::span<std::byte const> bytes) { file.write(bytes); }
-  void write(std::string_view text) { file.write(text); }
+  /// Where to write.
+  output_file& out() { return file; }
 
   void commit() {
     auto const path = target.directory + target.name;
-    if (temporary.empty()) throw error("'" + path + "' was already committed; write a new file");
+    if (temporary.empty()) throw failure({"'", path, "' was already committed; write a new file"});
     file.close();
     if (std::rename(temporary.c_str(), path.c_str()) != 0)
-      throw error("'" + path + "' cannot be put in place (" + reason() + "); choose another path and save again");
+      throw failure({"'", path, "' cannot be put in place (", reason(), "); choose another path and save again"});
     temporary.clear();
     sync_directory(target.holder());
   }

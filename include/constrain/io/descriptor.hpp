@@ -8,7 +8,7 @@
 #include <unistd.h>
 #include <utility>
 
-#include "constrain/program/error.hpp"
+#include "constrain/io/failure.hpp"
 
 namespace constrain::io {
 
@@ -42,7 +42,7 @@ class descriptor {
 inline descriptor open_file(std::string const& path, std::string const& what, struct stat* status = nullptr) {
   // Without O_NONBLOCK, opening a pipe would wait for its writer.
   descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
-  auto const refuse = [&](std::string const& rest) { return error(what + " '" + path + "' " + rest); };
+  auto const refuse = [&](std::string const& rest) { return failure({what, " '", path, "' ", rest}); };
   if (!file && errno == ENOENT) throw refuse("does not exist; check the path");
   if (!file) throw refuse("cannot be opened (" + reason() + "); check the path and its permissions");
   struct stat found {};

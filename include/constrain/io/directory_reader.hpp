@@ -1,20 +1,18 @@
 #pragma once
 
 #include <cstddef>
-#include <map>
 #include <span>
 #include <string>
 #include <string_view>
 #include <sys/stat.h>
-#include <utility>
 #include <vector>
 
 #include "constrain/io/crc32c.hpp"
 #include "constrain/io/directory_replace.hpp"
+#include "constrain/io/failure.hpp"
 #include "constrain/io/manifest.hpp"
 #include "constrain/io/mapped_file.hpp"
 #include "constrain/io/path.hpp"
-#include "constrain/program/error.hpp"
 
 namespace constrain::io {
 
@@ -30,27 +28,30 @@ class directory_reader {
     check_directory();
     auto const manifest_path = directory + "/" + std::string(manifest_name);
     if (!detail::exists(manifest_path))
-      throw error("'" + directory + "' has no " + std::string(manifest_name) +
-                  ", so no save was finished there; use another directory");
+      throw failure({"'", directory, "' has no ", manifest_name,
+                     ", so no save was finished there; use another directory"});
     mapped_file const file(manifest_path, "the manifest");
     contents = manifest::parse(file.text(), manifest_path);
-    for (auto const& entry : contents.files) files.emplace(entry.name, checked(entry));
+    for (auto const& entry : contents.files) files.push_back(checked(entry));
   }
 
   std::vector<manifest::entry> const& entries() const { return contents.files; }
   bool contains(std::string_view name) const { return contents.find(name) != nullptr; }
 
   /// The bytes of one file, valid as long as the reader lives.
-  std::span<std::byte const> bytes(std::string_view name) const {
-    auto const found = files.find(name);
-    if (found == files.end())
-      throw error("'" + directory + "' has no file '" + std::string(name) + "'; use a directory saved with it");
-    return found->second.bytes();
+  std::span<std::byte const> bytes(std::string_view name) const& {
+    auto const* const found = contents.find(name);
+    if (!found)
+      throw failure({"'", directory, "' has no file '", name, "'; use a directory saved with it"});
+    return files[static_cast<std::size_t>(found - contents.files.data())].bytes();
   }
-  std::string_view text(std::string_view name) const {
+  std::string_view text(std::string_view name) const& {
     auto const view = bytes(name);
     return {reinterpret_cast<char const*>(view.data()), view.size()};
   }
+  // Not of a temporary, whose files would be gone.
+  void bytes(std::string_view name) && = delete;
+  void text(std::string_view name) && = delete;
 
   /// Where a file is, for errors about what stands in it.
   std::string path(std::string_view name) const { return directory + "/" + std::string(name); }
@@ -58,23 +59,23 @@ class directory_reader {
  private:
   std::string directory;
   manifest contents;
-  std::map<std::string, mapped_file, std::less<>> files;
+  std::vector<mapped_file> files; ///< Of `contents.files`, in their order.
 
   void check_directory() const {
     struct stat status {};
     if (::stat(directory.c_str(), &status) != 0)
-      throw error("the directory '" + directory + "' cannot be opened (" + reason() + "); check the path");
-    if (!S_ISDIR(status.st_mode)) throw error("'" + directory + "' is no directory; give the one that was saved");
+      throw failure({"the directory '", directory, "' cannot be opened (", reason(), "); check the path"});
+    if (!S_ISDIR(status.st_mode)) throw failure({"'", directory, "' is no directory; give the one that was saved"});
   }
 
   mapped_file checked(manifest::entry const& entry) const {
     mapped_file file(path(entry.name), "the saved file");
     auto const size = file.bytes().size();
     if (size != entry.bytes)
-      throw error("'" + path(entry.name) + "' has " + std::to_string(size) + " bytes where " +
-                  std::to_string(entry.bytes) + " were saved; use another copy of the directory");
+      throw failure({"'", path(entry.name), "' has ", size, " bytes where ", entry.bytes,
+                     " were saved; use another copy of the directory"});
     if (crc32c{}.update(file.bytes()).value() != entry.crc32c)
-      throw error("'" + path(entry.name) + "' was changed after it was saved; use another copy of the directory");
+      throw failure({"'", path(entry.name), "' was changed after it was saved; use another copy of the directory"});
     return file;
   }
 };

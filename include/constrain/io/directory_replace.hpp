@@ -11,10 +11,10 @@
 #include <vector>
 
 #include "constrain/io/descriptor.hpp"
+#include "constrain/io/failure.hpp"
 #include "constrain/io/manifest.hpp"
 #include "constrain/io/mapped_file.hpp"
 #include "constrain/io/path.hpp"
-#include "constrain/program/error.hpp"
 
 /// Putting a finished directory in the place of an old one.
 ///
@@ -33,8 +33,8 @@ inline bool exists(std::string const& path) {
 inline void check_replaceable(std::string const& directory) {
   if (!exists(directory)) return;
   auto const refuse = [&](std::string const& reason) {
-    return error("'" + directory + "' " + reason +
-                 ", so saving there would lose it; move it away or choose another path");
+    return failure({"'", directory, "' ", reason,
+                    ", so saving there would lose it; move it away or choose another path"});
   };
   descriptor const opened(::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (!opened) throw refuse(errno == ENOTDIR ? "is a file" : "cannot be opened (" + reason() + ")");

@@ -1,9 +1,9 @@
 #pragma once
 
 #include <cerrno>
-#include <concepts>
 #include <cstddef>
 #include <cstdio>
+#include <functional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -12,10 +12,10 @@
 #include <vector>
 
 #include "constrain/io/directory_replace.hpp"
+#include "constrain/io/failure.hpp"
 #include "constrain/io/manifest.hpp"
 #include "constrain/io/output_file.hpp"
 #include "constrain/io/path.hpp"
-#include "constrain/program/error.hpp"
 
 namespace constrain::io {
 
@@ -47,30 +47,31 @@ class directory_writer {
   ~directory_writer() { discard(); }
 
   /// Writes one file (its name: see `valid_file_name`); `fill` is called with its `output_file`.
-  template <std::invocable<output_file&> filler>
-  void write(std::string_view name, filler&& fill) {
-    if (temporary.empty()) throw error("'" + target + "' has no save under way; begin a new one");
+  void write(std::string_view name, std::function<void(output_file&)> const& fill) {
+    if (temporary.empty()) throw failure({"'", target, "' has no save under way; begin a new one"});
     if (!valid_file_name(name) || contents.find(name))
-      throw error("'" + std::string(name) + "' cannot name a file in '" + target +
-                  "'; use letters, digits, '.', '_', '-', and each name once");
-    put(std::string(name), std::forward<filler>(fill));
+      throw failure({"'", name, "' cannot name a file in '", target,
+                     "'; use letters, digits, '.', '_', '-', and each name once"});
+    put(std::string(name), fill);
   }
   void write(std::string_view name, std::span<std::byte const> bytes) {
-    write(name, [&](output_file& out) { out.write(bytes); });
+    write(name, [bytes](output_file& out) { out.write(bytes); });
   }
   void write(std::string_view name, std::string_view text) { write(name, std::as_bytes(std::span(text))); }
 
   /// Puts the new directory in place and removes the old one.
   void commit() {
-    if (temporary.empty()) throw error("'" + target + "' has no save under way; begin a new one");
-    put(std::string(manifest_name), [text = contents.text()](output_file& out) { out.write(text); });
-    guarded([&] {
+    if (temporary.empty()) throw failure({"'", target, "' has no save under way; begin a new one"});
+    put(std::string(manifest_name), [&](output_file& out) { out.write(contents.text()); });
+    try {
       sync_directory(temporary);
       detail::check_replaceable(target);
-      auto const old = replace();
-      temporary = old;
+      temporary = replace();
       sync_directory(place.holder());
-    });
+    } catch (...) {
+      discard();
+      throw;
+    }
     discard();
   }
 
@@ -107,30 +108,22 @@ class directory_writer {
         break;
       }
     }
-    throw error("'" + target + "' cannot be saved (" + reason() +
-                "); make room, check the permissions or choose another path");
+    throw failure({"'", target, "' cannot be saved (", reason(),
+                   "); make room, check the permissions or choose another path"});
   }
 
   std::string kept() const { return target + ".kept-" + unlikely_suffix(); }
 
-  template <class action>
-  void guarded(action&& act) {
+  void put(std::string const& name, std::function<void(output_file&)> const& fill) {
     try {
-      act();
+      output_file out(temporary + "/" + name, target + "/" + name);
+      fill(out);
+      out.close();
+      contents.files.push_back({name, out.size(), out.crc()});
     } catch (...) {
       discard();
       throw;
     }
-  }
-
-  template <class filler>
-  void put(std::string name, filler&& fill) {
-    guarded([&] {
-      output_file out(temporary + "/" + name, target + "/" + name);
-      fill(out);
-      out.close();
-      contents.files.push_back({std::move(name), out.size(), out.crc()});
-    });
   }
 
   /// Returns the path where the old directory is now; empty when there was none.
@@ -143,15 +136,15 @@ class directory_writer {
     if (way == exchange::yes && errno != ENOSYS && errno != EINVAL) fail();
     if (std::rename(target.c_str(), previous.c_str()) != 0) fail();
     if (std::rename(temporary.c_str(), target.c_str()) == 0) return previous;
-    int const failure = errno;
+    int const code = errno;
     static_cast<void>(std::rename(previous.c_str(), target.c_str()));
-    errno = failure;
+    errno = code;
     fail();
   }
 
   [[noreturn]] void fail() const {
-    throw error("'" + target + "' cannot be put in place (" + reason() +
-                "); choose another path and save again, what was there is untouched");
+    throw failure({"'", target, "' cannot be put in place (", reason(),
+                   "); choose another path and save again, what was there is untouched"});
   }
 
   void discard() noexcept try {

@@ -13,8 +13,8 @@
 #include <type_traits>
 #include <utility>
 
+#include "constrain/io/failure.hpp"
 #include "constrain/io/json_tree.hpp"
-#include "constrain/program/error.hpp"
 
 namespace constrain::io {
 
@@ -69,8 +69,8 @@ class json {
 
   json operator[](std::string_view name) const {
     if (auto found = find(name)) return *found;
-    throw error("'" + tree->where + "' has no '" + std::string(name) + "' in the object at byte " +
-                std::to_string(node().first) + "; add it or write the file again");
+    throw failure({"'", tree->where, "' has no '", name, "' in the object at byte ", node().first,
+                   "; add it or write the file again"});
   }
 
   /// Throws: '<where>' has <what it is> at byte n where <needed> is needed.
@@ -78,8 +78,8 @@ class json {
     constexpr std::string_view kinds[] = {"null", "true or false", "a number", "a string", "an array", "an object"};
     auto text = std::string(kinds[static_cast<int>(kind())]);
     if (kind() == json_kind::number) text = std::string(tree->text_of(node()).substr(0, 40));
-    throw error("'" + tree->where + "' has " + text + " at byte " + std::to_string(node().first) + " where " +
-                std::string(needed) + " is needed; correct it or write the file again");
+    throw failure({"'", tree->where, "' has ", text, " at byte ", node().first, " where ", needed,
+                   " is needed; correct it or write the file again"});
   }
 
  private:
@@ -107,8 +107,8 @@ class json {
   template <class arithmetic>
   arithmetic converted(std::string_view digits, std::string_view needed) const {
     arithmetic result{};
-    auto const [end, failure] = std::from_chars(digits.data(), digits.data() + digits.size(), result);
-    if (failure != std::errc{} || end != digits.data() + digits.size()) fail(needed);
+    auto const [end, code] = std::from_chars(digits.data(), digits.data() + digits.size(), result);
+    if (code != std::errc{} || end != digits.data() + digits.size()) fail(needed);
     return result;
   }
 };

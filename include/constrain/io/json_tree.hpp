@@ -8,8 +8,8 @@
 #include <string_view>
 #include <vector>
 
+#include "constrain/io/failure.hpp"
 #include "constrain/io/utf8.hpp"
-#include "constrain/program/error.hpp"
 
 namespace constrain::io {
 
@@ -66,8 +66,8 @@ class json_parser {
   }
 
   [[noreturn]] void fail(std::string const& reason) const {
-    throw error("'" + tree.where + "' is not valid JSON at byte " + std::to_string(at) + ": " + reason +
-                "; correct it or write it again");
+    throw failure({"'", tree.where, "' is not valid JSON at byte ", at, ": ", reason,
+                   "; correct it or write it again"});
   }
 
   bool ended() const { return at == tree.text.size(); }

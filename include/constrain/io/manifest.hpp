@@ -4,16 +4,15 @@
 #include <charconv>
 #include <cstddef>
 #include <cstdint>
-#include <set>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "constrain/io/crc32c.hpp"
+#include "constrain/io/failure.hpp"
 #include "constrain/io/json.hpp"
 #include "constrain/io/json_writer.hpp"
-#include "constrain/program/error.hpp"
 
 namespace constrain::io {
 
@@ -48,10 +47,9 @@ struct manifest {
 
   std::string text() const {
     json_writer w;
-    w.object().member("format", format).member("version", version).array("files");
+    w.object().member("format", format).member("version", version).object("files");
     for (auto const& file : files)
-      w.object(json_layout::row)
-          .member("name", file.name)
+      w.object(file.name, json_layout::row)
           .member("bytes", file.bytes)
           .member("crc32c", hexadecimal(file.crc32c))
           .end();
@@ -64,24 +62,22 @@ struct manifest {
   static manifest parse(std::string_view text, std::string const& where) {
     auto const root = json::parse(text, where);
     if (root["format"].string() != format)
-      throw error("'" + where + "' is of another format than '" + std::string(format) +
-                  "'; give a directory that this library wrote");
+      throw failure({"'", where, "' is of another format than '", format,
+                     "'; give a directory that this library wrote"});
     if (root["version"].int64() != version)
-      throw error("'" + where + "' is of version " + std::string(root["version"].number()) +
-                  " where this library reads " + std::to_string(version) + "; use the library that wrote it");
+      throw failure({"'", where, "' is of version ", root["version"].number(), " where this library reads ", version,
+                     "; use the library that wrote it"});
     auto const body = text.substr(0, text.size() - std::min(text.size(), trailer({}).size()));
     if (text.substr(body.size()) != trailer(body))
-      throw error("'" + where + "' was changed after it was written; use another copy");
+      throw failure({"'", where, "' was changed after it was written; use another copy"});
     manifest result;
-    std::set<std::string_view> names;
     auto const list = root["files"];
-    for (auto const& file : list.elements()) {
-      entry e{std::string(file["name"].string()), file["bytes"].uint64(), 0};
-      if (!valid_file_name(e.name)) file["name"].fail("the name of a file");
+    for (auto const& [name, file] : list.members()) {
+      if (!valid_file_name(name)) throw failure({"'", where, "' lists a file with the name '", name, "'; use another copy"});
+      entry e{std::string(name), file["bytes"].uint64(), 0};
       auto const sum = file["crc32c"].string();
       std::from_chars(sum.data(), sum.data() + sum.size(), e.crc32c, 16);
       if (sum != hexadecimal(e.crc32c)) file["crc32c"].fail("a checksum of eight hexadecimal digits");
-      if (!names.insert(file["name"].string()).second) file["name"].fail("a name that no other file has");
       result.files.push_back(std::move(e));
     }
     return result;

@@ -13,7 +13,7 @@
 
 #include "constrain/io/crc32c.hpp"
 #include "constrain/io/descriptor.hpp"
-#include "constrain/program/error.hpp"
+#include "constrain/io/failure.hpp"
 
 namespace constrain::io {
 
@@ -72,8 +72,8 @@ class output_file {
   }
 
   [[noreturn]] void fail() const {
-    throw error("'" + shown + "' cannot be written (" + reason() +
-                "); make room or choose another path and save again, what was there before is untouched");
+    throw failure({"'", shown, "' cannot be written (", reason(),
+                   "); make room or choose another path and save again, what was there before is untouched"});
   }
 };
 

@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "constrain/io/descriptor.hpp"
-#include "constrain/program/error.hpp"
+#include "constrain/io/failure.hpp"
 
 namespace constrain::io {
 
@@ -33,11 +33,11 @@ struct split_path {
     if (exists && (S_ISLNK(status.st_mode) || name == "." || name == "..")) {
       std::unique_ptr<char, decltype(&std::free)> const real(::realpath(path.c_str(), nullptr), &std::free);
       if (!real)
-        throw error("'" + path + "' is a link that leads nowhere (" + reason() + "); remove it or choose another path");
+        throw failure({"'", path, "' is a link that leads nowhere (", reason(), "); remove it or choose another path"});
       cut(real.get());
     }
     if (name.empty() || name == "." || name == "..")
-      throw error("'" + path + "' names nothing that can be written; choose another path");
+      throw failure({"'", path, "' names nothing that can be written; choose another path"});
   }
 
   /// The sibling '.<name>.<kind>': hidden, and on the same file system.
@@ -64,8 +64,8 @@ inline std::string unlikely_suffix() {
 inline void sync_directory(std::string const& path) {
   descriptor const directory(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (!directory || (::fsync(directory.get()) != 0 && errno != EINVAL))
-    throw error("the directory '" + path + "' cannot be brought to disk (" + reason() +
-                "); check the disk and save again");
+    throw failure({"the directory '", path, "' cannot be brought to disk (", reason(),
+                   "); check the disk and save again"});
 }
 
 /// Names in a directory, in no order and without '.' and '..'; nothing, with `errno`, where it cannot be read.
@@ -88,11 +88,11 @@ inline void make_directories(std::string const& path) {
     end = path.find('/', end + 1);
     auto const part = path.substr(0, end);
     if (::mkdir(part.c_str(), 0777) == 0) continue;
-    int const failure = errno;
+    int const code = errno;
     struct stat status {};
     if (::stat(part.c_str(), &status) != 0 || !S_ISDIR(status.st_mode))
-      throw error("the directory '" + part + "' cannot be made (" + reason(failure) +
-                  "); make it or choose another path");
+      throw failure({"the directory '", part, "' cannot be made (", reason(code),
+                     "); make it or choose another path"});
   }
 }
 

@@ -12,9 +12,9 @@
 #include <string_view>
 #include <vector>
 
+#include "constrain/io/failure.hpp"
 #include "constrain/io/json.hpp"
 #include "constrain/io/mapped_file.hpp"
-#include "constrain/program/error.hpp"
 
 namespace constrain::io {
 
@@ -68,7 +68,7 @@ namespace detail {
 
 inline tensor parse_tensor(json_member const& member, std::span<std::byte const> data, std::string const& where) {
   auto const fail = [&](std::string const& reason) -> error {
-    return error("the tensor '" + std::string(member.name) + "' in '" + where + "' " + reason + "; get the file again");
+    return failure({"the tensor '", member.name, "' in '", where, "' ", reason, "; get the file again"});
   };
   tensor result{std::string(member.name), std::string(member.value["dtype"].string()), {}, {}};
   if (dtype_bytes(result.dtype) == 0) throw fail("has the unknown dtype '" + result.dtype + "'");
@@ -104,13 +104,14 @@ inline void check_layout(std::span<tensor const> tensors, std::span<std::byte co
   std::ptrdiff_t end = 0;
   for (auto const i : order) {
     if (begin(i) != end)
-      throw error("the tensor '" + tensors[i].name + "' in '" + where + "' " +
-                  (begin(i) < end ? "overlaps the one before it" : "leaves a hole before it") + "; get the file again");
+      throw failure({"the tensor '", tensors[i].name, "' in '", where, "' ",
+                     begin(i) < end ? "overlaps the one before it" : "leaves a hole before it",
+                     "; get the file again"});
     end += static_cast<std::ptrdiff_t>(tensors[i].bytes.size());
   }
   if (static_cast<std::size_t>(end) != data.size())
-    throw error("'" + where + "' has " + std::to_string(data.size() - static_cast<std::size_t>(end)) +
-                " bytes after its last tensor; get the file again");
+    throw failure({"'", where, "' has ", data.size() - static_cast<std::size_t>(end),
+                   " bytes after its last tensor; get the file again"});
 }
 
 } // namespace detail
@@ -118,16 +119,16 @@ inline void check_layout(std::span<tensor const> tensors, std::span<std::byte co
 /// Reads the safetensors format (huggingface.co/docs/safetensors: 8 bytes of header length, JSON, data), strictly.
 /// The tensors borrow `file`. Throws `error`, naming `where`, for everything that is not exactly that format.
 inline safetensors parse_safetensors(std::span<std::byte const> file, std::string const& where) {
-  if (file.size() < 8) throw error("'" + where + "' is too short for a safetensors file; get the file again");
+  if (file.size() < 8) throw failure({"'", where, "' is too short for a safetensors file; get the file again"});
   std::uint64_t header = 0;
   for (std::size_t i = 0; i < 8; ++i) header |= std::uint64_t(file[i]) << (8 * i);
   if (header > file.size() - 8)
-    throw error("'" + where + "' says that its header has " + std::to_string(header) + " bytes but ends after " +
-                std::to_string(file.size() - 8) + "; get the file again");
+    throw failure({"'", where, "' says that its header has ", header, " bytes but ends after ", file.size() - 8,
+                   "; get the file again"});
   auto const data = file.subspan(8 + header);
   std::string_view const text(reinterpret_cast<char const*>(file.data()) + 8, header);
   if (!text.starts_with('{'))
-    throw error("'" + where + "' does not begin as a safetensors file; give a file of that format");
+    throw failure({"'", where, "' does not begin as a safetensors file; give a file of that format"});
   safetensors result;
   auto const root = json::parse(text, where);
   for (auto const& member : root.members()) {
@@ -150,9 +151,13 @@ class safetensors_file {
     return result;
   }
 
-  std::vector<tensor> const& tensors() const { return contents.tensors; }
-  std::map<std::string, std::string> const& metadata() const { return contents.metadata; }
-  tensor const* find(std::string_view name) const { return contents.find(name); }
+  // Not of a temporary: `for (auto& t : safetensors_file::open(path).tensors())` would look at a closed file.
+  std::vector<tensor> const& tensors() const& { return contents.tensors; }
+  std::map<std::string, std::string> const& metadata() const& { return contents.metadata; }
+  tensor const* find(std::string_view name) const& { return contents.find(name); }
+  void tensors() && = delete;
+  void metadata() && = delete;
+  void find(std::string_view name) && = delete;
 
  private:
   std::string path;

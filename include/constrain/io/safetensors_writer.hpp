@@ -4,41 +4,38 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
-#include <set>
 #include <span>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "constrain/io/atomic_file.hpp"
+#include "constrain/io/failure.hpp"
 #include "constrain/io/json_writer.hpp"
+#include "constrain/io/output_file.hpp"
 #include "constrain/io/safetensors.hpp"
-#include "constrain/program/error.hpp"
 
 namespace constrain::io {
 
-/// Writes tensors in the safetensors format to anything with `write(std::span<std::byte const>)`, as an `output_file`.
-/// Wide dtypes come first, then the given order, so that every tensor is aligned to its elements in the file.
-template <class sink>
-  requires requires(sink& out, std::span<std::byte const> bytes) { out.write(bytes); }
-void write_safetensors(sink& out, std::span<tensor const> tensors,
-                       std::map<std::string, std::string> const& metadata = {}) {
+/// Writes tensors in the safetensors format. Wide dtypes come first, then the given order, so that every tensor is
+/// aligned to its elements in the file.
+inline void write_safetensors(output_file& out, std::span<tensor const> tensors,
+                              std::map<std::string, std::string> const& metadata = {}) {
   std::vector<tensor const*> order;
-  std::set<std::string_view> names;
   for (auto const& t : tensors) {
     auto const needed = tensor_bytes(t.dtype, t.shape);
     if (!needed)
-      throw error("the tensor '" + t.name + "' has a shape or the dtype '" + t.dtype +
-                  "' that cannot be saved; correct it");
+      throw failure({"the tensor '", t.name, "' has a shape or the dtype '", t.dtype,
+                     "' that cannot be saved; correct it"});
     if (*needed != t.bytes.size())
-      throw error("the tensor '" + t.name + "' has " + std::to_string(t.bytes.size()) + " bytes where its dtype '" +
-                  t.dtype + "' and shape need " + std::to_string(*needed) + "; correct one of them");
-    if (t.name == "__metadata__" || !names.insert(t.name).second)
-      throw error("the name '" + t.name + "' is taken in a safetensors file; give every tensor its own name");
-    order.push_back(&t);
+      throw failure({"the tensor '", t.name, "' has ", t.bytes.size(), " bytes where its dtype '", t.dtype,
+                     "' and shape need ", *needed, "; correct one of them"});
+    auto const same = [&](tensor const& other) { return &other != &t && other.name == t.name; };
+    if (t.name == "__metadata__" || std::any_of(tensors.begin(), tensors.end(), same))
+      throw failure({"the name '", t.name, "' is taken in a safetensors file; give every tensor its own name"});
   }
-  std::stable_sort(order.begin(), order.end(),
-                   [](auto a, auto b) { return dtype_bytes(a->dtype) > dtype_bytes(b->dtype); });
+  for (std::size_t const width : {8, 4, 2, 1})
+    for (auto const& t : tensors)
+      if (dtype_bytes(t.dtype) == width) order.push_back(&t);
 
   json_writer header;
   header.object(json_layout::row);
@@ -68,7 +65,7 @@ void write_safetensors(sink& out, std::span<tensor const> tensors,
 inline void write_safetensors(std::string const& path, std::span<tensor const> tensors,
                               std::map<std::string, std::string> const& metadata = {}) {
   atomic_file file(path);
-  write_safetensors(file, tensors, metadata);
+  write_safetensors(file.out(), tensors, metadata);
   file.commit();
 }
 

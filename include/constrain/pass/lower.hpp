@@ -151,6 +151,7 @@ private:
 /// Replaces every reference by an address: base + sum of index * stride.
 template <int steps, int operands> constexpr plan<steps, operands> lower(program const& p, placement const& where) {
   plan<steps, operands> out;
+  if (steps == 0) return out;
   detail::lowering const lowering(p, where);
   int next = 0;
   for (int i = 0; i < p.nodes.size(); ++i) {

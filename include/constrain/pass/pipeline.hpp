@@ -52,12 +52,13 @@ template <class source> struct forward_passes {
 };
 
 /// The last two passes: a program's addresses, and the table the executor walks.
-template <class passes> struct placed {
-  static constexpr program const& final() { return passes::final; }
+template <class passes, std::int64_t reserved = 0> struct placed {
   static constexpr diagnosis failure = passes::final.failure.ok() ? verify(passes::final) : passes::final.failure;
   static constexpr bool sound = program_is_sound<failure>::value;
-  static constexpr placement where = place(passes::final);
-  static constexpr auto value = lower<passes::final.nodes.count, count_operands(passes::final)>(passes::final, where);
+  static constexpr placement where = place(passes::final, reserved);
+  // A program that is refused has no plan, so that its sentence is the only error.
+  static constexpr int steps = failure.ok() ? passes::final.nodes.count : 0;
+  static constexpr auto value = lower<steps, steps == 0 ? 0 : count_operands(passes::final)>(passes::final, where);
 };
 
 } // namespace constrain

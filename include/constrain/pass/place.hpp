@@ -45,7 +45,7 @@ constexpr bool is_dense(value_info const& info) { return is_persistent(info.role
 
 class placer {
 public:
-  constexpr explicit placer(program const& p) : p_(p), nest_(p) {}
+  constexpr placer(program const& p, std::int64_t reserved) : p_(p), nest_(p), reserved_(reserved) {}
 
   constexpr placement run() {
     for (int v = 0; v < p_.values.size(); ++v) out_.slots.push_back({});
@@ -83,6 +83,7 @@ private:
         out_.slots[v].dies = p_.nodes.size();
         out_.persistent_end += aligned(out_.slots[v].size);
       }
+    if (out_.persistent_end < reserved_) out_.persistent_end = reserved_;
     out_.end = out_.persistent_end;
   }
 
@@ -206,6 +207,7 @@ private:
 
   program const& p_;
   nest nest_;
+  std::int64_t reserved_;
   placement out_;
   reference references_[program::maximum_values]{};
   at entered_from_[program::maximum_values]{};
@@ -215,10 +217,11 @@ private:
 
 /// Gives every value its bytes. Let C be the innermost loop that holds all references of a value: it has one instance
 /// per turn of the loops between C and its definition, and lives from the first to the last child of C that touches
-/// it. "Saved per trip", "per segment" and "scratch" follow. Offsets are first-fit, largest first.
-constexpr placement place(program const& p) {
+/// it. "Saved per trip", "per segment" and "scratch" follow. Offsets are first-fit, largest first; what does not persist
+/// stays behind the first `reserved` bytes, where other programs of the arena keep what persists.
+constexpr placement place(program const& p, std::int64_t reserved = 0) {
   if (!p.failure.ok()) return {};
-  return detail::placer(p).run();
+  return detail::placer(p, reserved).run();
 }
 
 } // namespace constrain

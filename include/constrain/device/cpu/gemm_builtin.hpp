@@ -25,8 +25,8 @@ inline constexpr int gemm_vector_bytes = 16;
 #endif
 
 /// The sizes of the packed product for one element type and register width.
-/// A micro-tile of C, rows x columns, stays in registers; a tile, tile_rows x tile_columns, is one thread's work;
-/// `depth` is how much of k is packed at a time.
+/// A micro-tile of C, rows x columns, stays in registers. tile_rows x depth of A and depth x tile_columns of B are packed
+/// at a time, to stay in the second-level cache.
 template <class real, int bytes = gemm_vector_bytes>
 struct gemm_blocking {
   typedef real vector __attribute__((vector_size(bytes)));
@@ -79,20 +79,20 @@ void gemm_pack(real const* source, std::int64_t stride, std::int64_t extent, std
   }
 }
 
-/// c = alpha a b + beta c for one micro-tile; a: [k, rows] and b: [k, columns], packed.
-template <bool read_c, class real, class blocking = gemm_blocking<real>>
-void gemm_micro(std::int64_t k, real const* a, real const* b, real alpha, real beta, real* c, std::int64_t ldc) {
+/// c = alpha a b + beta c for one micro-tile of `rows` rows; a: [k, blocking::rows], packed; b: [k, blocking::columns],
+/// its rows b_step apart.
+template <int rows, bool read_c, class real, class blocking = gemm_blocking<real>>
+void gemm_micro(std::int64_t k, real const* a, real const* b, std::int64_t b_step, real alpha, real beta, real* c,
+                std::int64_t ldc) {
   using vector = typename blocking::vector;
   using unaligned = typename blocking::unaligned;
-  constexpr int rows = blocking::rows, lanes = blocking::lanes;
+  constexpr int lanes = blocking::lanes;
   [&]<std::size_t... row>(std::index_sequence<row...>) {
     vector left[rows] = {}, right[rows] = {};
-    for (std::int64_t p = 0; p < k; ++p) {
+    for (std::int64_t p = 0; p < k; ++p, a += blocking::rows, b += b_step) {
       vector const b_left = *reinterpret_cast<unaligned const*>(b);
       vector const b_right = *reinterpret_cast<unaligned const*>(b + lanes);
       ((left[row] += a[row] * b_left, right[row] += a[row] * b_right), ...);
-      a += rows;
-      b += 2 * lanes;
     }
     auto const store = [&](vector const& sum, real* at) {
       auto& target = *reinterpret_cast<unaligned*>(at);
@@ -105,87 +105,115 @@ void gemm_micro(std::int64_t k, real const* a, real const* b, real alpha, real b
   }(std::make_index_sequence<rows>{});
 }
 
-/// gemm_micro on the upper left rows x columns of a micro-tile: the same arithmetic, on a copy.
+/// gemm_micro for the upper left rows x columns of a micro-tile: the same arithmetic, on a copy.
 template <bool read_c, class real, class blocking = gemm_blocking<real>>
-void gemm_edge(std::int64_t rows, std::int64_t columns, std::int64_t k, real const* a, real const* b, real alpha,
-               real beta, real* c, std::int64_t ldc) {
+void gemm_edge(std::int64_t rows, std::int64_t columns, std::int64_t k, real const* a, real const* b,
+               std::int64_t b_step, real alpha, real beta, real* c, std::int64_t ldc) {
   alignas(64) real copy[blocking::rows * blocking::columns] = {};
   if constexpr (read_c)
     for (std::int64_t i = 0; i < rows; ++i) std::copy_n(c + i * ldc, columns, copy + i * blocking::columns);
-  gemm_micro<read_c>(k, a, b, alpha, beta, copy, blocking::columns);
+  if (rows == 1)
+    gemm_micro<1, read_c>(k, a, b, b_step, alpha, beta, copy, blocking::columns);
+  else if (rows <= blocking::rows / 2)
+    gemm_micro<blocking::rows / 2, read_c>(k, a, b, b_step, alpha, beta, copy, blocking::columns);
+  else
+    gemm_micro<blocking::rows, read_c>(k, a, b, b_step, alpha, beta, copy, blocking::columns);
   for (std::int64_t i = 0; i < rows; ++i) std::copy_n(copy + i * blocking::columns, columns, c + i * ldc);
 }
 
-/// One tile of C, from the packed panels of A and B.
+/// c = alpha a b + beta c for the packed panels of A, and panels of B whose rows are b_step and which are b_panel apart.
 template <bool read_c, class real, class blocking = gemm_blocking<real>>
-void gemm_tile(std::int64_t rows, std::int64_t columns, std::int64_t k, real const* a, real const* b, real alpha,
-               real beta, real* c, std::int64_t ldc) {
-  for (std::int64_t j = 0; j < columns; j += blocking::columns)
+void gemm_panels(std::int64_t rows, std::int64_t columns, std::int64_t k, real const* a, real const* b,
+                 std::int64_t b_step, std::int64_t b_panel, real alpha, real beta, real* c, std::int64_t ldc) {
+  for (std::int64_t j = 0; j < columns; j += blocking::columns, b += b_panel)
     for (std::int64_t i = 0; i < rows; i += blocking::rows) {
+      std::int64_t const height = std::min<std::int64_t>(rows - i, blocking::rows);
+      std::int64_t const width = std::min<std::int64_t>(columns - j, blocking::columns);
       real* const at = c + i * ldc + j;
-      if (rows - i >= blocking::rows && columns - j >= blocking::columns)
-        gemm_micro<read_c>(k, a + i * k, b + j * k, alpha, beta, at, ldc);
+      if (height == blocking::rows && width == blocking::columns)
+        gemm_micro<blocking::rows, read_c>(k, a + i * k, b, b_step, alpha, beta, at, ldc);
       else
-        gemm_edge<read_c>(std::min<std::int64_t>(rows - i, blocking::rows),
-                          std::min<std::int64_t>(columns - j, blocking::columns), k, a + i * k, b + j * k, alpha, beta,
-                          at, ldc);
+        gemm_edge<read_c>(height, width, k, a + i * k, b, b_step, alpha, beta, at, ldc);
     }
+}
+
+/// One thread's tile of C; its columns are at most tile_columns. a and b point at its first row and column.
+template <class real, class blocking = gemm_blocking<real>>
+void gemm_tile(transpose a_transposed, transpose b_transposed, std::int64_t rows, std::int64_t columns, std::int64_t k,
+               real alpha, real const* a, std::int64_t lda, real const* b, std::int64_t ldb, real beta, real* c,
+               std::int64_t ldc) {
+  auto* const packed_a = reinterpret_cast<real*>(gemm_buffer);
+  auto* const packed_b = packed_a + blocking::a_size;
+  // Too few rows would not pay for the packing of B: it is read where it lies, but for an incomplete last panel.
+  bool const direct = b_transposed == transpose::no && rows <= 2 * blocking::rows;
+  std::int64_t const in_place = direct ? columns / blocking::columns * blocking::columns : 0;
+  std::int64_t p = 0;
+  do { // once even where k is 0: C is still scaled
+    std::int64_t const depth = std::min<std::int64_t>(blocking::depth, k - p);
+    if (b_transposed == transpose::yes)
+      gemm_pack<blocking::columns, false>(b + p, ldb, columns, depth, packed_b);
+    else
+      gemm_pack<blocking::columns, true>(b + p * ldb + in_place, ldb, columns - in_place, depth, packed_b);
+    for (std::int64_t i = 0; i < rows; i += blocking::tile_rows) {
+      std::int64_t const height = std::min<std::int64_t>(blocking::tile_rows, rows - i);
+      if (a_transposed == transpose::yes)
+        gemm_pack<blocking::rows, true>(a + p * lda + i, lda, height, depth, packed_a);
+      else
+        gemm_pack<blocking::rows, false>(a + i * lda + p, lda, height, depth, packed_a);
+      auto const multiply = [&](auto read_c, real scale) {
+        gemm_panels<read_c>(height, in_place, depth, packed_a, b + p * ldb, ldb, blocking::columns, alpha, scale,
+                            c + i * ldc, ldc);
+        gemm_panels<read_c>(height, columns - in_place, depth, packed_a, packed_b, blocking::columns,
+                            blocking::columns * depth, alpha, scale, c + i * ldc + in_place, ldc);
+      };
+      if (p == 0 && beta == real{})
+        multiply(std::false_type{}, beta);
+      else
+        multiply(std::true_type{}, p == 0 ? beta : real{1});
+    }
+    p += depth;
+  } while (p < k);
 }
 
 } // namespace detail
 
 /// C = alpha op(A) op(B) + beta C, as `gemm` states it. Packed and blocked after K. Goto, R. van de Geijn, "Anatomy of
 /// High-Performance Matrix Multiplication", 2008. Every element of C is one sum in the order of k, whatever its place in
-/// C, so the bits depend neither on the number of threads nor on m and n. Allocates nothing.
+/// C, so its bits depend neither on the number of threads nor on m and n. Allocates nothing.
 template <class real>
 void gemm_builtin(transpose a_transposed, transpose b_transposed, std::int64_t m, std::int64_t n, std::int64_t k,
                   real alpha, real const* a, std::int64_t lda, real const* b, std::int64_t ldb, real beta, real* c,
                   std::int64_t ldc) {
-  static_assert(std::is_floating_point_v<real>, "the built-in product multiplies float and double");
+  static_assert(std::is_same_v<real, float> || std::is_same_v<real, double>,
+                "gemm: the built-in product multiplies float and double; cast other types first.");
   using blocking = detail::gemm_blocking<real>;
   static_assert((blocking::a_size + blocking::b_size) * sizeof(real) <= detail::gemm_buffer_bytes);
   if (m <= 0 || n <= 0) return;
   if (alpha == real{}) k = 0;
 
-  // Smaller tiles where there would be too few for the threads; the sums stay the same.
-  std::int64_t tile_rows = blocking::tile_rows, tile_columns = blocking::tile_columns;
-  auto const blocks = [](std::int64_t extent, std::int64_t size) { return (extent - 1) / size + 1; };
+  // Whole columns of tiles for one thread; for several, halved along the longer side until there is work for all.
+  auto const share = [](std::int64_t extent, std::int64_t parts, std::int64_t multiple) {
+    return ((extent - 1) / parts / multiple + 1) * multiple;
+  };
+  std::int64_t down = 1, across = (n - 1) / blocking::tile_columns + 1;
+  std::int64_t rows = share(m, down, blocking::rows), columns = share(n, across, blocking::columns);
   int const threads = thread_count();
-  while (threads > 1 && blocks(m, tile_rows) * blocks(n, tile_columns) < 2 * threads) {
-    if (tile_columns > 2 * blocking::columns && tile_columns >= tile_rows)
-      tile_columns /= 2;
-    else if (tile_rows > 2 * blocking::rows)
-      tile_rows = (tile_rows / blocking::rows + 1) / 2 * blocking::rows;
+  while (threads > 1 && down * across < 2 * threads) {
+    if (rows > blocking::rows && rows >= columns)
+      rows = share(m, down *= 2, blocking::rows);
+    else if (columns > blocking::columns)
+      columns = share(n, across *= 2, blocking::columns);
     else
       break;
   }
-  std::int64_t const across = blocks(n, tile_columns), tiles = across * blocks(m, tile_rows);
-
-  auto const tile = [&](std::int64_t index) {
-    std::int64_t const i = index / across * tile_rows, j = index % across * tile_columns;
-    std::int64_t const rows = std::min(tile_rows, m - i), columns = std::min(tile_columns, n - j);
-    auto* const packed_a = reinterpret_cast<real*>(detail::gemm_buffer);
-    auto* const packed_b = packed_a + blocking::a_size;
-    std::int64_t p = 0;
-    do {
-      std::int64_t const depth = std::min<std::int64_t>(blocking::depth, k - p);
-      if (a_transposed == transpose::yes)
-        detail::gemm_pack<blocking::rows, true>(a + p * lda + i, lda, rows, depth, packed_a);
-      else
-        detail::gemm_pack<blocking::rows, false>(a + i * lda + p, lda, rows, depth, packed_a);
-      if (b_transposed == transpose::yes)
-        detail::gemm_pack<blocking::columns, false>(b + j * ldb + p, ldb, columns, depth, packed_b);
-      else
-        detail::gemm_pack<blocking::columns, true>(b + p * ldb + j, ldb, columns, depth, packed_b);
-      real* const at = c + i * ldc + j;
-      if (p == 0 && beta == real{})
-        detail::gemm_tile<false>(rows, columns, depth, packed_a, packed_b, alpha, beta, at, ldc);
-      else
-        detail::gemm_tile<true>(rows, columns, depth, packed_a, packed_b, alpha, p == 0 ? beta : real{1}, at, ldc);
-      p += depth;
-    } while (p < k);
-  };
-  parallel_for(tiles, tile);
+  down = (m - 1) / rows + 1; // rounding up may have left some without any
+  across = (n - 1) / columns + 1;
+  parallel_for(down * across, [&](std::int64_t index) {
+    std::int64_t const i = index % down * rows, j = index / down * columns;
+    detail::gemm_tile(a_transposed, b_transposed, std::min(rows, m - i), std::min(columns, n - j), k, alpha,
+                      a + (a_transposed == transpose::yes ? i : i * lda), lda,
+                      b + (b_transposed == transpose::yes ? j * ldb : j), ldb, beta, c + i * ldc + j, ldc);
+  });
 }
 
 } // namespace constrain

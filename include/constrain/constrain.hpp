@@ -1,0 +1,14 @@
+#pragma once
+
+// The front door: everything a user needs.
+
+#include "constrain/data/text.hpp"
+#include "constrain/model/gpt2.hpp"
+#include "constrain/model/task.hpp"
+#include "constrain/objective/causal_lm.hpp"
+#include "constrain/objective/classification.hpp"
+#include "constrain/op/mean/mean.hpp"
+#include "constrain/op/multiply/multiply.hpp"
+#include "constrain/op/silu/silu.hpp"
+#include "constrain/policy/policies.hpp"
+#include "constrain/train/trainer.hpp"

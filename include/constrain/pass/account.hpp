@@ -1,0 +1,88 @@
+#pragma once
+
+#include "constrain/pass/place.hpp"
+#include "constrain/program/op_info.hpp"
+#include "constrain/program/units.hpp"
+
+namespace constrain {
+
+/// Where a trainer's bytes go. The parts of the step add up to its own peak; `peak` covers every entry.
+struct memory_plan {
+  bytes weights;         // what the products read
+  bytes master_weights;  // a second, wider copy that is updated; 0 where the weights themselves are
+  bytes gradients;
+  bytes optimizer_state;
+  bytes activations;     // forward values kept for the backward pass, and passing ones
+  bytes workspace;       // scratch of kernels, at its largest
+  bytes communication;
+  bytes offloaded;
+  bytes peak;
+};
+
+/// Work of one run of a program, loops multiplied out.
+struct work_plan {
+  double flops = 0;
+  double bytes_moved = 0;
+  std::int64_t kernel_launches = 0;
+  std::int64_t collectives = 0;
+};
+
+/// Bytes of all values of a kind.
+template <class predicate> constexpr bytes bytes_where(program const& p, placement const& where, predicate const& wanted) {
+  std::int64_t total = 0;
+  for (int v = 0; v < p.values.size(); ++v)
+    if (where.slots[v].offset >= 0 && wanted(p.values[v].role)) total += where.slots[v].size;
+  return bytes(total);
+}
+
+/// The memory of a step program and of the entries that share its arena (`other_peak` is the largest of them).
+constexpr memory_plan account(program const& p, placement const& where, std::int64_t other_peak) {
+  memory_plan m;
+  m.weights = bytes_where(p, where, [](role r) { return is_parameter(r); });
+  m.gradients = bytes_where(p, where, [](role r) { return r == role::gradient; });
+  m.optimizer_state = bytes_where(p, where, [](role r) { return r == role::state; });
+  for (int i = 0; i < p.nodes.size(); ++i) {
+    std::int64_t scratch = 0;
+    for (int v = 0; v < p.values.size(); ++v)
+      if (p.values[v].role == role::workspace && where.slots[v].born <= i && i <= where.slots[v].dies)
+        scratch += where.slots[v].size;
+    if (bytes(scratch) > m.workspace) m.workspace = bytes(scratch);
+  }
+  m.activations = bytes(where.end) - m.weights - m.gradients - m.optimizer_state - m.workspace;
+  m.peak = bytes(where.end > other_peak ? where.end : other_peak);
+  return m;
+}
+
+constexpr work_plan work_of(program const& p) {
+  work_plan total;
+  double trips = 1;
+  fixed_vector<double, 16> around; // trips outside of each open loop
+  for (auto const& n : p.nodes) {
+    if (n.kind == node_kind::loop) {
+      // The inner part of a split axis runs as often as the whole has trips, cut short in the last segment.
+      auto const& a = p.axes[n.axis];
+      double const count = a.whole >= 0 && a.factor == 1
+                               ? static_cast<double>(p.axes[a.whole].extent) /
+                                     static_cast<double>((p.axes[a.whole].extent + a.extent - 1) / a.extent)
+                               : static_cast<double>(a.extent);
+      around.push_back(trips);
+      trips *= count;
+    } else if (n.kind == node_kind::end) {
+      trips = around.back();
+      around.pop_back();
+    } else {
+      operand_types inputs, outputs;
+      for (auto const& r : n.inputs) inputs.push_back({p.values[r.value].type, p.values[r.value].shape});
+      for (auto const& r : n.outputs) outputs.push_back({p.values[r.value].type, p.values[r.value].shape});
+      auto const c = n.op->cost_of(inputs, outputs, n.attributes);
+      // A call outside the loops of its operands' axes means whole stacks.
+      double const stack = around.empty() ? static_cast<double>(p.trips(p.values[n.outputs[0].value])) : 1;
+      total.flops += trips * stack * c.flops;
+      total.bytes_moved += trips * stack * (c.bytes_read + c.bytes_written);
+      total.kernel_launches += static_cast<std::int64_t>(trips + 0.5);
+    }
+  }
+  return total;
+}
+
+} // namespace constrain

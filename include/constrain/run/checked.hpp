@@ -1,0 +1,132 @@
+#pragma once
+
+#include "constrain/device/math.hpp"
+#include "constrain/program/error.hpp"
+#include "constrain/program/program.hpp"
+#include "constrain/run/executor.hpp"
+
+#include <cstring>
+#include <string>
+#include <vector>
+
+namespace constrain {
+
+/// What checked mode needs to know of a value.
+struct checked_value {
+  axis_list axes;
+  int carried_along = -1;
+  bool persistent = false;
+  bool accumulates = false;
+};
+
+template <int count> struct checked_table {
+  checked_value values[count == 0 ? 1 : count]{};
+};
+
+template <int count> constexpr checked_table<count> make_checked_table(program const& p) {
+  checked_table<count> out;
+  for (int v = 0; v < count; ++v)
+    out.values[v] = {p.values[v].axes, p.values[v].carried_along, is_persistent(p.values[v].role), p.values[v].accumulates};
+  return out;
+}
+
+/// Checked mode: the arena is poisoned before a run, every write tags its bytes with the value and the trips it was
+/// made in, and every read must find the tag it expects. That catches a value that is stacked too little or placed on
+/// top of another, which poison alone does not. Results are checked for finiteness; the first bad node is named.
+class checked_hooks {
+public:
+  static constexpr std::int64_t block = 64;
+
+  checked_hooks(std::byte* arena, std::int64_t size, checked_value const* values)
+      : arena_(arena), size_(size), values_(values), tags_(static_cast<std::size_t>(size / block + 1)) {}
+
+  /// Marks what the host wrote.
+  void wrote(std::int64_t offset, std::int64_t bytes) {
+    for (auto b = offset / block; b <= (offset + bytes - 1) / block; ++b) tags_[static_cast<std::size_t>(b)] = from_host;
+  }
+
+  void before(int index, step const& s, bound_operand const* bound, loop_state const& loops, operand const* operands) {
+    for (int k = 0; k < s.inputs; ++k) {
+      auto const& o = operands[s.first_operand + k];
+      auto const& value = values_[o.value];
+      check_bounds(index, s, o, bound[k]);
+      if (value.persistent) continue;
+      auto const expected = tag(o, value, loops);
+      auto const begin = bound[k].data - arena_;
+      auto const bytes = bound[k].count * size_of(o.type);
+      for (auto b = begin / block; b * block < begin + bytes; ++b) {
+        auto const found = tags_[static_cast<std::size_t>(b)];
+        if (found == expected || found == from_host) continue;
+        throw error("checked mode: step " + std::to_string(index) + " (" + s.op->name + ") reads value %" +
+                    std::to_string(o.value) + " where value %" + std::to_string(found >> 40) +
+                    (found >> 40 == static_cast<std::uint64_t>(o.value) ? " of another trip" : "") +
+                    " lies; this is a mistake in a pass, report it with the model");
+      }
+    }
+  }
+
+  void after(int index, step const& s, bound_operand const* bound, loop_state const& loops, operand const* operands) {
+    for (int k = s.inputs; k < s.inputs + s.outputs; ++k) {
+      auto const& o = operands[s.first_operand + k];
+      check_bounds(index, s, o, bound[k]);
+      auto const begin = bound[k].data - arena_;
+      auto const bytes = bound[k].count * size_of(o.type);
+      auto const written = tag(o, values_[o.value], loops);
+      for (auto b = begin / block; b * block < begin + bytes; ++b) tags_[static_cast<std::size_t>(b)] = written;
+      if (k == s.inputs) check_finite(index, s, o, bound[k]);
+    }
+  }
+
+private:
+  static constexpr std::uint64_t from_host = ~std::uint64_t{0};
+
+  std::uint64_t tag(operand const& o, checked_value const& value, loop_state const& loops) const {
+    std::uint64_t trips = 0;
+    auto const mix = [&](std::int64_t index) { trips = (trips * 0x100000001B3ull ^ static_cast<std::uint64_t>(index + 1)) & 0xFFFFFFFFFFull; };
+    if (!value.accumulates)
+      for (int axis : value.axes) mix(loops.index[axis]);
+    if (value.carried_along >= 0) mix(o.position + loops.sum(o.position_factors));
+    return static_cast<std::uint64_t>(o.value) << 40 | trips;
+  }
+
+  void check_bounds(int index, step const& s, operand const& o, bound_operand const& b) const {
+    auto const begin = b.data - arena_;
+    if (begin < 0 || begin + b.count * size_of(o.type) > size_)
+      throw error("checked mode: step " + std::to_string(index) + " (" + s.op->name + ") reaches beyond the arena of " +
+                  std::to_string(size_) + " bytes; this is a mistake in a pass, report it with the model");
+  }
+
+  void check_finite(int index, step const& s, operand const& o, bound_operand const& b) const {
+    auto const check = [&](auto const* x) {
+      for (std::int64_t i = 0; i < b.count; ++i)
+        if (!math::finite(x[i]))
+          throw error("checked mode: step " + std::to_string(index) + " (" + s.op->name + ") computes a number that is not "
+                      "finite, element " + std::to_string(i) + " of value %" + std::to_string(o.value) +
+                      "; look at its inputs, lower the learning rate or clip the gradient");
+    };
+    if (o.type == dtype::f32) check(reinterpret_cast<float const*>(b.data));
+    if (o.type == dtype::f64) check(reinterpret_cast<double const*>(b.data));
+  }
+
+  std::byte* arena_;
+  std::int64_t size_;
+  checked_value const* values_;
+  std::vector<std::uint64_t> tags_;
+};
+
+/// Runs a plan in checked mode. `wrote` lists what the host wrote beforehand.
+inline void execute_checked(plan_view const& plan, std::byte* arena, std::int64_t size, checked_value const* values,
+                            std::initializer_list<host_view> wrote, run_numbers const& numbers) {
+  checked_hooks checks(arena, size, values);
+  for (auto const& view : wrote)
+    if (view.elements > 0) checks.wrote(view.offset, view.elements * size_of(view.type));
+  struct adapter {
+    checked_hooks& checks;
+    operand const* operands;
+    void before(int i, step const& s, bound_operand const* b, loop_state const& l) { checks.before(i, s, b, l, operands); }
+    void after(int i, step const& s, bound_operand const* b, loop_state const& l) { checks.after(i, s, b, l, operands); }
+  };
+  execute(plan, arena, numbers, adapter{checks, plan.operands});
+}
+
+} // namespace constrain

@@ -1,0 +1,55 @@
+#pragma once
+
+#include "constrain/model/task.hpp"
+#include "constrain/pass/account.hpp"
+#include "constrain/pass/pipeline.hpp"
+#include "constrain/policy/policies.hpp"
+#include "constrain/train/parameter_table.hpp"
+
+namespace constrain {
+
+/// The four programs of a trainer, through all passes, and the constants that follow from them.
+template <class task, class policy_set> struct entries {
+  static constexpr dtype real = policy_set::precision::real;
+
+  template <entry e> struct source {
+    using optimizer = typename policy_set::optimizer;
+    static constexpr int micro_batches = policy_set::accumulation::micro_batches;
+    static constexpr int checkpoint_every = policy_set::checkpointing::trips;
+    static constexpr program build() { return task::build(e, real); }
+  };
+
+  using step_program = step_passes<source<entry::step>>;
+  using evaluate_program = forward_passes<source<entry::evaluate>>;
+  using predict_program = forward_passes<source<entry::predict>>;
+  using generate_program = forward_passes<source<entry::generate>>;
+
+  using step = placed<step_program>;
+  using evaluate = placed<evaluate_program, step::where.persistent_end>;
+  using predict = placed<predict_program, step::where.persistent_end>;
+  using generate = placed<generate_program, step::where.persistent_end>;
+
+  static constexpr std::int64_t other_peak = [] {
+    std::int64_t most = 0;
+    for (auto end : {evaluate::where.end, predict::where.end, generate::where.end}) most = end > most ? end : most;
+    return most;
+  }();
+  static constexpr memory_plan memory = account(step_program::final, step::where, other_peak);
+  static constexpr work_plan work = work_of(step_program::final);
+  static constexpr auto parameters =
+      make_parameter_table<count_parameters(step_program::final), count_name_characters(step_program::final)>(
+          step_program::final, step::where);
+  static constexpr std::int64_t parameter_count = [] {
+    std::int64_t total = 0;
+    for (int i = 0; i < parameters.size; ++i) total += parameters.parameters[i].elements();
+    return total;
+  }();
+
+  // Facts of the model that the host checks inputs against.
+  static constexpr std::int64_t vocabulary = step_program::built.vocabulary;
+  static constexpr shape logits = step_program::built.values[step_program::built.logits.value].shape;
+  static constexpr std::int64_t labels =
+      step_program::built.values[step_program::built.labels.value].shape.elements(); // of a micro-batch
+};
+
+} // namespace constrain

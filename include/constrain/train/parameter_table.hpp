@@ -1,0 +1,76 @@
+#pragma once
+
+#include "constrain/pass/place.hpp"
+
+#include <string_view>
+
+namespace constrain {
+
+/// What a running trainer needs to know of one parameter.
+struct parameter_info {
+  int name_offset = 0, name_length = 0;
+  constrain::role role = role::weight;
+  constrain::shape shape; // of one trip
+  dtype type = dtype::f32;
+  std::int64_t trips = 1; // stacked by repeats
+  bool stacked = false;
+  initial_value initial;
+  std::int64_t offset = 0;
+  std::int64_t gradient_offset = -1;
+  std::int64_t state_offset[4]{-1, -1, -1, -1};
+
+  constexpr std::int64_t elements() const { return trips * shape.elements(); }
+};
+
+/// The parameters of a program, without the program.
+template <int count, int characters> struct parameter_table {
+  parameter_info parameters[count == 0 ? 1 : count]{};
+  char names[characters == 0 ? 1 : characters]{};
+  static constexpr int size = count;
+
+  constexpr std::string_view name(int i) const {
+    return {names + parameters[i].name_offset, static_cast<std::size_t>(parameters[i].name_length)};
+  }
+};
+
+constexpr int count_parameters(program const& p) {
+  int count = 0;
+  for (auto const& info : p.values) count += is_parameter(info.role) ? 1 : 0;
+  return count;
+}
+
+constexpr int count_name_characters(program const& p) {
+  int count = 0;
+  for (auto const& info : p.values) count += is_parameter(info.role) ? info.name.length : 0;
+  return count;
+}
+
+template <int count, int characters>
+constexpr parameter_table<count, characters> make_parameter_table(program const& p, placement const& where) {
+  parameter_table<count, characters> table;
+  int next = 0;
+  int used = 0;
+  for (int v = 0; v < p.values.size(); ++v) {
+    auto const& info = p.values[v];
+    if (!is_parameter(info.role)) continue;
+    auto& out = table.parameters[next++];
+    out.name_offset = used;
+    out.name_length = info.name.length;
+    for (char c : p.text(info.name)) table.names[used++] = c;
+    out.role = info.role;
+    out.shape = info.shape;
+    out.type = info.type;
+    out.trips = p.trips(info);
+    out.stacked = !info.axes.empty();
+    out.initial = info.initial;
+    out.offset = where.slots[v].offset;
+    for (int other = 0; other < p.values.size(); ++other) {
+      if (p.values[other].belongs_to != v) continue;
+      if (p.values[other].role == role::gradient) out.gradient_offset = where.slots[other].offset;
+      if (p.values[other].role == role::state) out.state_offset[p.values[other].field] = where.slots[other].offset;
+    }
+  }
+  return table;
+}
+
+} // namespace constrain

@@ -1,0 +1,18 @@
+#pragma once
+
+#include "constrain/train/schedule.hpp"
+
+#include <cstdint>
+
+namespace constrain {
+
+/// The numbers of a run.
+struct run_options {
+  std::uint64_t seed = 0;    // of the first weights, the order of samples and dropout
+  double clip_norm = 0;      // largest norm of all gradients together; 0: no clipping
+  schedule::any schedule{};  // of the learning rate; constant by default
+  double dropout = 0;        // probability with which ct::dropout zeroes an element
+  bool checked = false;      // poisons and tags memory, checks every read and result: slow, for finding mistakes
+};
+
+} // namespace constrain

@@ -1,0 +1,320 @@
+#pragma once
+
+#include "constrain/data/corpus.hpp"
+#include "constrain/device/random.hpp"
+#include "constrain/op/cpu.hpp"
+#include "constrain/run/arena.hpp"
+#include "constrain/run/checked.hpp"
+#include "constrain/run/executor.hpp"
+#include "constrain/train/entries.hpp"
+#include "constrain/train/initialize.hpp"
+#include "constrain/train/run_options.hpp"
+#include "constrain/train/sample.hpp"
+#include "constrain/train/tensor_view.hpp"
+#include "constrain/train/training_state.hpp"
+#include "constrain/train/window.hpp"
+#include "constrain/train/windows.hpp"
+
+#include <cmath>
+#include <cstring>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace constrain {
+
+/// What one optimizer step tells.
+struct step_result {
+  double loss = 0;          // mean over the window's valid labels, before the update
+  double gradient_norm = 0; // of all gradients together, before clipping
+  std::int64_t tokens = 0;  // valid labels
+  bool skipped = false;     // a gradient was not finite: nothing was changed
+  std::string_view not_finite; // the first parameter whose gradient is not
+};
+
+/// What an evaluation tells, weighted by tokens.
+struct evaluation {
+  double loss = 0;
+  double perplexity = 0;   // exp(loss)
+  double accuracy = 0;     // the share of labels that have the largest logit
+  std::int64_t tokens = 0; // valid labels
+};
+
+/// The logits of one micro-batch.
+template <class real> struct prediction {
+  std::vector<real> logits;
+  constrain::shape shape;
+};
+
+/// A task and policies, composed when it compiles: what it holds, how much memory that takes and which kernels run in
+/// which order are constants. It allocates at construction and never in a step.
+template <class task_, class... list> class trainer {
+public:
+  using task = task_;
+  using policy_set = policies<list...>;
+  using optimizer = typename policy_set::optimizer;
+  using hyper = typename optimizer::hyper;
+  using entries = constrain::entries<task, policy_set>;
+  using real = storage<entries::real>;
+
+  static constexpr memory_plan memory = entries::memory;
+  static constexpr std::int64_t parameter_count = entries::parameter_count;
+  static constexpr double flops = entries::work.flops;             // of one step
+  static constexpr double bytes_moved = entries::work.bytes_moved; // by the kernels of one step
+  static constexpr std::int64_t kernel_launches = entries::work.kernel_launches;
+  static constexpr std::int64_t collectives = entries::work.collectives;
+  static constexpr std::int64_t micro_batches = policy_set::accumulation::micro_batches;
+  static constexpr std::int64_t window_tokens = micro_batches * task::sequences * task::tokens;
+
+  /// The optimizer's numbers and the run's. Throws `error` where the arena cannot be had.
+  explicit trainer(hyper const& h = {}, run_options const& run = {}) : hyper_(h), run_(run), arena_(memory.peak) {
+    state_.seed = run.seed;
+    for (int i = 0; i < entries::parameters.size; ++i)
+      initialize(entries::parameters.parameters[i], i, state_.seed, arena_.data());
+  }
+
+  /// One update from one window.
+  step_result step(constrain::window const& w) {
+    poison();
+    copy_in(entries::step::value.tokens, w.inputs);
+    copy_in(entries::step::value.labels, w.labels);
+    auto numbers = run_numbers_now(w.valid_labels);
+    numbers.dropout = run_.dropout;
+    auto h = hyper_;
+    if constexpr (requires { h.learning_rate; })
+      h.learning_rate = static_cast<decltype(h.learning_rate)>(h.learning_rate * schedule::factor(run_.schedule, state_.steps));
+    std::memcpy(arena_.data() + entries::step::value.hyper.offset, &h, sizeof h);
+    run<typename entries::step, typename entries::step_program>(numbers);
+    gradients_are_there_ = true;
+
+    step_result r;
+    r.loss = read(entries::step::value.loss, 0);
+    r.gradient_norm = read(entries::step::value.clip, 0);
+    r.tokens = w.valid_labels;
+    r.skipped = !math::finite(r.gradient_norm);
+    if (r.skipped) {
+      ++state_.skipped;
+      int gradient = 0;
+      while (math::finite(read(entries::step::value.gradient_squares, gradient))) ++gradient;
+      r.not_finite = name_of_gradient(gradient);
+    }
+    state_.steps = state_.steps.count() + 1;
+    if (w.from_corpus) state_.position = w.next;
+    return r;
+  }
+
+  /// A window of one's own arrays: inputs [micro-batches, sequences, tokens], labels likewise ([micro-batches,
+  /// sequences] for one label a sequence), `ignored_label` where there is none. Throws `error` for a wrong length or a
+  /// number out of range.
+  constrain::window window(std::span<std::int32_t const> inputs, std::span<std::int32_t const> labels) const {
+    detail::check_length("the array of inputs", inputs, window_tokens);
+    detail::check_length("the array of labels", labels, micro_batches * entries::labels);
+    if (entries::vocabulary > 0) detail::check_tokens(inputs, entries::vocabulary);
+    constrain::window w{inputs, labels};
+    w.valid_labels = detail::count_labels(labels, entries::logits.features());
+    if (w.valid_labels == 0) throw error("window: every label is ignored, so there is no loss; pass at least one label");
+    return w;
+  }
+
+  /// Windows of a corpus without end, from the trainer's position on, in an order drawn anew every epoch.
+  window_range windows(data::corpus const& corpus) const {
+    static_assert(entries::labels == task::sequences * task::tokens,
+                  "windows(corpus): a corpus labels every token with the next one, the task has other labels; write "
+                  "window(inputs, labels)");
+    detail::check_vocabulary(corpus.vocabulary(), entries::vocabulary);
+    return window_range(corpus, state_.seed, state_.position, micro_batches * task::sequences, task::tokens);
+  }
+
+  /// Loss and accuracy over a corpus from its start, without dropout; training goes on as if it had not been.
+  evaluation evaluate(data::corpus const& corpus) {
+    detail::check_vocabulary(corpus.vocabulary(), entries::vocabulary);
+    auto const samples = data::samples(corpus.size(), task::tokens);
+    std::vector<std::int32_t> inputs(static_cast<std::size_t>(task::sequences * task::tokens));
+    auto labels = inputs;
+    evaluation sum;
+    for (std::int64_t sample = 0; sample < samples; sample += task::sequences) {
+      std::fill(inputs.begin(), inputs.end(), 0);
+      std::fill(labels.begin(), labels.end(), ignored_label);
+      for (std::int64_t i = 0; i < task::sequences && sample + i < samples; ++i)
+        copy_sample(corpus, sample + i, task::tokens, inputs.data() + i * task::tokens, labels.data() + i * task::tokens);
+      evaluate_one(inputs, labels, sum);
+    }
+    return finished(sum);
+  }
+
+  /// Loss and accuracy over one's own arrays: [n, sequences, tokens], any n.
+  evaluation evaluate(std::span<std::int32_t const> inputs, std::span<std::int32_t const> labels) {
+    auto const per_batch = static_cast<std::size_t>(task::sequences * task::tokens);
+    auto const labels_per_batch = static_cast<std::size_t>(entries::labels);
+    auto const batches = inputs.size() / per_batch;
+    if (batches == 0 || inputs.size() % per_batch != 0 || labels.size() != batches * labels_per_batch)
+      throw error("evaluate: " + std::to_string(inputs.size()) + " inputs and " + std::to_string(labels.size()) +
+                  " labels are no whole number of micro-batches of " + std::to_string(per_batch) + " and " +
+                  std::to_string(labels_per_batch) + "; pad the last one with ignored labels");
+    if (entries::vocabulary > 0) detail::check_tokens(inputs, entries::vocabulary);
+    detail::count_labels(labels, entries::logits.features());
+    evaluation sum;
+    for (std::size_t b = 0; b < batches; ++b)
+      evaluate_one(inputs.subspan(b * per_batch, per_batch), labels.subspan(b * labels_per_batch, labels_per_batch), sum);
+    return finished(sum);
+  }
+
+  /// The logits of one micro-batch of inputs [sequences, tokens].
+  prediction<real> predict(std::span<std::int32_t const> inputs) {
+    detail::check_length("the array of inputs", inputs, task::sequences * task::tokens);
+    if (entries::vocabulary > 0) detail::check_tokens(inputs, entries::vocabulary);
+    poison();
+    copy_in(entries::predict::value.tokens, inputs);
+    run<typename entries::predict, typename entries::predict_program>(run_numbers_now(1));
+    auto const* logits = reinterpret_cast<real const*>(arena_.data() + entries::predict::value.logits.offset);
+    return {std::vector<real>(logits, logits + entries::logits.elements()), entries::logits};
+  }
+
+  /// The prompt and `count` tokens after it, drawn one by one.
+  std::vector<std::int32_t> generate(std::span<std::int32_t const> prompt, std::int64_t count, generate_options const& options = {}) {
+    static_assert(entries::logits.rank == 3, "generate: the model gives no logits per token; use predict(inputs)");
+    if (prompt.empty()) throw error("generate: the prompt is empty; give at least one token");
+    detail::check_tokens(prompt, entries::vocabulary);
+    std::vector<std::int32_t> tokens(prompt.begin(), prompt.end());
+    std::vector<std::int32_t> context(static_cast<std::size_t>(task::tokens));
+    sampler draw(options);
+    for (std::int64_t i = 0; i < count; ++i) {
+      auto const length = std::min<std::int64_t>(task::tokens, static_cast<std::int64_t>(tokens.size()));
+      std::fill(context.begin(), context.end(), 0);
+      std::copy(tokens.end() - length, tokens.end(), context.begin());
+      poison();
+      copy_in(entries::generate::value.tokens, context);
+      run<typename entries::generate, typename entries::generate_program>(run_numbers_now(1));
+      auto const* logits = reinterpret_cast<real const*>(arena_.data() + entries::generate::value.logits.offset);
+      auto const classes = entries::logits.features();
+      tokens.push_back(draw(std::span(logits + (length - 1) * classes, static_cast<std::size_t>(classes)), i));
+    }
+    return tokens;
+  }
+
+  /// The same for text, one token a byte.
+  std::string generate(std::string_view prompt, std::int64_t count, generate_options const& options = {}) {
+    detail::check_vocabulary(entries::vocabulary, data::corpus::vocabulary());
+    std::vector<std::int32_t> tokens;
+    for (char c : prompt) tokens.push_back(static_cast<unsigned char>(c));
+    std::string text;
+    for (auto token : generate(std::span<std::int32_t const>(tokens), count, options)) text += static_cast<char>(token);
+    return text;
+  }
+
+  /// All parameters, in the order the model makes them.
+  std::vector<parameter_view> parameters() const {
+    std::vector<parameter_view> all;
+    for (int i = 0; i < entries::parameters.size; ++i) {
+      auto const& info = entries::parameters.parameters[i];
+      all.emplace_back(view(info, info.offset), entries::parameters.name(i), info.role);
+    }
+    return all;
+  }
+
+  /// The last step's gradient of a parameter, before clipping. Throws `error` for an unknown name, and where another
+  /// entry has used the gradients' bytes since.
+  tensor_view gradient(std::string_view name) const {
+    std::string known;
+    for (int i = 0; i < entries::parameters.size; ++i) {
+      auto const& info = entries::parameters.parameters[i];
+      known += (i > 0 ? ", " : "") + std::string(entries::parameters.name(i));
+      if (entries::parameters.name(i) != name) continue;
+      if (info.gradient_offset < 0) throw error("gradient: " + std::string(name) + " is frozen and has none; train it");
+      if (!gradients_are_there_)
+        throw error("gradient: the gradient of " + std::string(name) +
+                    " is not kept any more (or not yet); ask for it right after a step");
+      return view(info, info.gradient_offset);
+    }
+    throw error("gradient: there is no parameter " + std::string(name) + "; there are " + known);
+  }
+
+  /// Optimizer steps done, skipped ones included.
+  optimizer_steps steps() const { return state_.steps; }
+  training_state const& state() const { return state_; }
+
+  /// Writes everything that the run needs to go on into a directory: appears whole or not at all.
+  void save(std::string const& directory) const;
+  /// Takes up a saved run. Throws `error`, with nothing changed, where the directory is damaged or of another
+  /// configuration, and says which field differs.
+  void load(std::string const& directory);
+
+  // For tests and tools.
+  constrain::arena const& memory_in_use() const { return arena_; }
+  hyper& numbers() { return hyper_; }
+  run_options& run_numbers_of_trainer() { return run_; }
+
+private:
+  template <class placed_entry, class passes> void run(run_numbers const& numbers) {
+    gradients_are_there_ = false;
+    if (!run_.checked) {
+      execute(view_of<placed_entry, cpu>(), arena_.data(), numbers, no_hooks{});
+      return;
+    }
+    static constexpr auto values = make_checked_table<passes::final.values.count>(passes::final);
+    execute_checked(view_of<placed_entry, cpu>(), arena_.data(), memory.peak.count(), values.values,
+                    {placed_entry::value.tokens, placed_entry::value.labels, placed_entry::value.hyper}, numbers);
+  }
+
+  /// In checked mode nothing of the run before may be read.
+  void poison() {
+    if (!run_.checked) return;
+    auto const begin = entries::step::where.persistent_end;
+    std::memset(arena_.data() + begin, 0xFF, static_cast<std::size_t>(memory.peak.count() - begin));
+  }
+
+  run_numbers run_numbers_now(std::int64_t valid_labels) const {
+    run_numbers n;
+    n.seed = state_.seed;
+    n.step = state_.steps.count();
+    n.updates = state_.steps.count() - state_.skipped;
+    n.inverse_label_count = 1.0 / static_cast<double>(valid_labels);
+    n.clip_norm = run_.clip_norm;
+    n.samples = task::sequences;
+    return n;
+  }
+
+  void evaluate_one(std::span<std::int32_t const> inputs, std::span<std::int32_t const> labels, evaluation& sum) {
+    auto const valid = static_cast<std::int64_t>(labels.size()) - std::count(labels.begin(), labels.end(), ignored_label);
+    if (valid == 0) return;
+    poison();
+    copy_in(entries::evaluate::value.tokens, inputs);
+    copy_in(entries::evaluate::value.labels, labels);
+    run<typename entries::evaluate, typename entries::evaluate_program>(run_numbers_now(valid));
+    sum.loss += read(entries::evaluate::value.loss, 0) * static_cast<double>(valid);
+    sum.accuracy += read(entries::evaluate::value.correct, 0);
+    sum.tokens += valid;
+  }
+
+  static evaluation finished(evaluation sum) {
+    if (sum.tokens == 0) throw error("evaluate: every label is ignored, so there is no loss; pass at least one label");
+    sum.loss /= static_cast<double>(sum.tokens);
+    sum.accuracy /= static_cast<double>(sum.tokens);
+    sum.perplexity = std::exp(sum.loss);
+    return sum;
+  }
+
+  void copy_in(host_view const& to, std::span<std::int32_t const> from) {
+    std::memcpy(arena_.data() + to.offset, from.data(), from.size_bytes());
+  }
+  double read(host_view const& from, std::int64_t i) const {
+    if (from.type == dtype::f64) return reinterpret_cast<double const*>(arena_.data() + from.offset)[i];
+    return reinterpret_cast<float const*>(arena_.data() + from.offset)[i];
+  }
+  tensor_view view(parameter_info const& info, std::int64_t offset) const {
+    return {arena_.data() + offset, info.type, info.trips, info.stacked, info.shape};
+  }
+  static std::string_view name_of_gradient(int gradient) {
+    for (int i = 0; i < entries::parameters.size; ++i)
+      if (is_trainable(entries::parameters.parameters[i].role) && gradient-- == 0) return entries::parameters.name(i);
+    return {};
+  }
+
+  hyper hyper_;
+  run_options run_;
+  training_state state_;
+  constrain::arena arena_;
+  bool gradients_are_there_ = false;
+};
+
+} // namespace constrain

@@ -1,0 +1,16 @@
+#pragma once
+
+#include "constrain/data/order.hpp"
+#include "constrain/program/units.hpp"
+
+namespace constrain {
+
+/// What a run is besides its tensors: saved with them, so that a resumed run is the same run.
+struct training_state {
+  std::uint64_t seed = 0;
+  optimizer_steps steps = 0;  // done, skipped ones included
+  std::int64_t skipped = 0;
+  data::position position;    // in the corpus: the next window's
+};
+
+} // namespace constrain

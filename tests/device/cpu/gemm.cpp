@@ -1,0 +1,192 @@
+#include "constrain/device/cpu/gemm.hpp"
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <cstring>
+#include <initializer_list>
+#include <limits>
+#include <random>
+#include <string>
+#include <vector>
+
+namespace ct = constrain;
+
+namespace {
+
+void use_threads([[maybe_unused]] int threads) {
+#if defined(_OPENMP)
+  omp_set_num_threads(threads);
+#endif
+}
+
+/// One product with its operands: values in [-1, 1], rows `slack` longer than needed, the slack NaN.
+template <class real>
+struct problem {
+  bool ta, tb;
+  std::int64_t m, n, k, lda, ldb, ldc;
+  real alpha, beta;
+  std::vector<real> a, b, c;
+
+  problem(bool ta, bool tb, std::int64_t m, std::int64_t n, std::int64_t k, real alpha, real beta, std::int64_t slack)
+      : ta(ta), tb(tb), m(m), n(n), k(k), lda((ta ? m : k) + slack), ldb((tb ? k : n) + slack), ldc(n + slack),
+        alpha(alpha), beta(beta) {
+    a = fill(ta ? k : m, ta ? m : k, lda);
+    b = fill(tb ? n : k, tb ? k : n, ldb);
+    c = fill(m, n, ldc);
+    if (beta == 0) // must not be read
+      for (real& x : c) x = std::numeric_limits<real>::quiet_NaN();
+  }
+
+  static std::vector<real> fill(std::int64_t rows, std::int64_t columns, std::int64_t leading) {
+    std::mt19937 bits(static_cast<unsigned>(rows * 31 + columns));
+    std::vector<real> out(static_cast<std::size_t>(rows * leading), std::numeric_limits<real>::quiet_NaN());
+    for (std::int64_t i = 0; i < rows; ++i)
+      for (std::int64_t j = 0; j < columns; ++j)
+        out[static_cast<std::size_t>(i * leading + j)] = static_cast<real>(bits() / 2147483648.0 - 1);
+    return out;
+  }
+
+  template <class product>
+  std::vector<real> run(product const& multiply) const {
+    auto out = c;
+    multiply(ct::transpose{ta}, ct::transpose{tb}, m, n, k, alpha, a.data(), lda, b.data(), ldb, beta, out.data(), ldc);
+    return out;
+  }
+
+  /// The largest error, as a multiple of what rounding every step of the longest sum could cost; infinite where an
+  /// element outside of C changed.
+  double error(std::vector<real> const& out) const {
+    double worst = 0;
+    for (std::int64_t i = 0; i < m; ++i)
+      for (std::int64_t j = 0; j < ldc; ++j) {
+        auto const at = static_cast<std::size_t>(i * ldc + j);
+        if (j >= n) {
+          if (!std::isnan(out[at])) return std::numeric_limits<double>::infinity();
+          continue;
+        }
+        long double sum = 0, size = 0;
+        for (std::int64_t p = 0; p < k; ++p) {
+          long double const x = static_cast<long double>(a[static_cast<std::size_t>(ta ? p * lda + i : i * lda + p)]) *
+                                b[static_cast<std::size_t>(tb ? j * ldb + p : p * ldb + j)];
+          sum += x;
+          size += std::abs(x);
+        }
+        long double const before = beta == 0 ? 0 : static_cast<long double>(beta) * c[at];
+        long double const bound = (std::abs(alpha) * size + std::abs(before)) * static_cast<long double>(k + 3) *
+                                      std::numeric_limits<real>::epsilon() / 2 +
+                                  std::numeric_limits<real>::denorm_min();
+        long double const off = std::abs(out[at] - (alpha * sum + before)) / bound;
+        if (!(off <= worst)) worst = static_cast<double>(off);
+      }
+    return worst;
+  }
+};
+
+template <class real>
+constexpr auto any_provider = [](auto... arguments) { ct::gemm<real>(arguments...); };
+template <class real>
+constexpr auto built_in = [](auto... arguments) { ct::gemm_builtin<real>(arguments...); };
+
+struct shape {
+  std::int64_t m, n, k;
+};
+
+} // namespace
+
+TEST_CASE_TEMPLATE("products match the definition", real, float, double) {
+  INFO("provider: ", ct::gemm_provider());
+  for (auto const [m, n, k] : {shape{1, 1, 1}, {1, 33, 5}, {3, 2, 0}, {7, 31, 1}, {13, 32, 17}, {14, 32, 16}, {15, 65, 3},
+                               {29, 64, 257}, {37, 1, 40}, {145, 43, 31}, {31, 259, 20}, {64, 64, 64}})
+    for (bool const ta : {false, true})
+      for (bool const tb : {false, true})
+        for (real const alpha : {real(1), real(-0.7)})
+          for (real const beta : {real(0), real(1), real(0.3)})
+            for (std::int64_t const slack : {0, 3}) {
+              problem<real> const p(ta, tb, m, n, k, alpha, beta, slack);
+              CAPTURE(m);
+              CAPTURE(n);
+              CAPTURE(k);
+              CAPTURE(ta);
+              CAPTURE(tb);
+              REQUIRE(p.error(p.run(any_provider<real>)) <= 1);
+              REQUIRE(p.error(p.run(built_in<real>)) <= 1);
+            }
+}
+
+TEST_CASE_TEMPLATE("every extent of a tail is right", real, float, double) {
+  for (std::int64_t extent = 1; extent <= 70; ++extent)
+    for (bool const t : {false, true}) {
+      CAPTURE(extent);
+      problem<real> const wide(t, !t, 9, extent, 5, 1, 0, 1), tall(!t, t, extent, 9, 5, 1, 1, 1),
+          deep(t, t, 9, 9, extent, 1, 0, 1);
+      REQUIRE(wide.error(wide.run(built_in<real>)) <= 1);
+      REQUIRE(tall.error(tall.run(built_in<real>)) <= 1);
+      REQUIRE(deep.error(deep.run(built_in<real>)) <= 1);
+    }
+}
+
+TEST_CASE_TEMPLATE("alpha 0 and k 0 leave beta C", real, float, double) {
+  for (real const beta : {real(0), real(2)}) {
+    problem<real> p(false, true, 5, 7, 4, 0, beta, 2);
+    p.a.assign(p.a.size(), std::numeric_limits<real>::quiet_NaN()); // not read either
+    auto const out = p.run(built_in<real>);
+    for (std::int64_t i = 0; i < 5; ++i)
+      for (std::int64_t j = 0; j < 7; ++j) {
+        auto const at = static_cast<std::size_t>(i * p.ldc + j);
+        CHECK(out[at] == (beta == 0 ? real(0) : beta * p.c[at]));
+      }
+  }
+  real untouched = 3;
+  ct::gemm<real>(ct::transpose::no, ct::transpose::no, 0, 1, 1, 1, &untouched, 1, &untouched, 1, 0, &untouched, 1);
+  CHECK(untouched == 3);
+}
+
+TEST_CASE_TEMPLATE("the built-in product has the same bits for every number of threads", real, float, double) {
+  int const before = ct::thread_count();
+  for (auto const [m, n, k] : {shape{203, 331, 300}, {512, 40, 65}, {20, 600, 513}, {1, 700, 33}})
+    for (int const combination : {0, 1, 2, 3}) {
+      problem<real> const p(combination & 1, combination & 2, m, n, k, real(0.9), real(0.4), 1);
+      use_threads(1);
+      auto const expected = p.run(built_in<real>);
+      for (int const threads : {2, 3, 4}) {
+        use_threads(threads);
+        auto const out = p.run(built_in<real>);
+        CHECK(std::memcmp(out.data(), expected.data(), out.size() * sizeof(real)) == 0);
+      }
+      std::vector<std::vector<real>> inside(2);
+      ct::parallel_for(2, [&](std::int64_t index) { inside[static_cast<std::size_t>(index)] = p.run(built_in<real>); });
+      for (auto const& out : inside)
+        CHECK(std::memcmp(out.data(), expected.data(), out.size() * sizeof(real)) == 0);
+    }
+  use_threads(before);
+}
+
+TEST_CASE_TEMPLATE("a row of the built-in product does not depend on the other rows", real, float, double) {
+  problem<real> const p(false, false, 75, 50, 290, real(1.1), real(0.6), 0);
+  auto const whole = p.run(built_in<real>);
+  for (std::int64_t rows = 1; rows < p.m; ++rows) {
+    auto part = p;
+    part.m = rows;
+    auto const out = part.run(built_in<real>);
+    REQUIRE(std::memcmp(out.data(), whole.data(), static_cast<std::size_t>(rows * p.ldc) * sizeof(real)) == 0);
+  }
+}
+
+TEST_CASE("a leading dimension shorter than its row is refused in a sentence") {
+  float x[16] = {};
+  auto const message = [&](std::int64_t lda, std::int64_t ldb, std::int64_t ldc) -> std::string {
+    try {
+      ct::gemm<float>(ct::transpose::no, ct::transpose::yes, 2, 3, 4, 1, x, lda, x, ldb, 0, x, ldc);
+    } catch (ct::error const& e) {
+      return e.what();
+    }
+    return "";
+  };
+  CHECK(message(3, 4, 3) ==
+        "gemm: the rows of A are 3 apart but hold 4 elements; pass a leading dimension of at least that.");
+  CHECK(message(4, 3, 3) ==
+        "gemm: the rows of B are 3 apart but hold 4 elements; pass a leading dimension of at least that.");
+  CHECK(message(4, 4, 2) ==
+        "gemm: the rows of C are 2 apart but hold 3 elements; pass a leading dimension of at least that.");
+}
