@@ -22,6 +22,7 @@
 /// the target is the whole old directory or the whole new one. Elsewhere there are two renames: the target becomes
 /// '.<name>.previous', then the new directory becomes the target. Both directories are complete and on disk before the
 /// first rename, so when the machine stops between the two, the old one is read from, and put back from, '.previous'.
+/// Several writers of one target at the same time are safe in the first case only.
 namespace constrain::io::detail {
 
 inline bool exists(std::string const& path) {

@@ -67,6 +67,9 @@ class directory_writer {
       sync_directory(temporary);
       detail::check_replaceable(target);
       temporary = replace();
+      // The old directory is locked while it is removed, so that no other writer takes it for abandoned meanwhile.
+      lock = {};
+      lock = detail::lock_directory(temporary, true);
       sync_directory(place.holder());
     } catch (...) {
       discard();
@@ -92,8 +95,9 @@ class directory_writer {
   void remove_abandoned() {
     auto const prefix = "." + place.name + ".partial-";
     for (auto const& name : directory_names(place.holder()).value_or(std::vector<std::string>{})) {
+      if (!name.starts_with(prefix)) continue;
       auto const path = place.directory + name;
-      if (name.starts_with(prefix) && detail::lock_directory(path, false)) detail::remove_directory(path, kept());
+      if (auto const held = detail::lock_directory(path, false)) detail::remove_directory(path, kept());
     }
   }
 
@@ -148,7 +152,7 @@ class directory_writer {
   }
 
   void discard() noexcept try {
-    if (!temporary.empty()) detail::remove_directory(temporary, kept());
+    if (!temporary.empty() && detail::exists(temporary)) detail::remove_directory(temporary, kept());
     temporary.clear();
     lock = {};
   } catch (...) {

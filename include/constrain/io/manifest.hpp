@@ -73,7 +73,8 @@ struct manifest {
     manifest result;
     auto const list = root["files"];
     for (auto const& [name, file] : list.members()) {
-      if (!valid_file_name(name)) throw failure({"'", where, "' lists a file with the name '", name, "'; use another copy"});
+      if (!valid_file_name(name))
+        throw failure({"'", where, "' lists a file with the name '", name, "'; use another copy"});
       entry e{std::string(name), file["bytes"].uint64(), 0};
       auto const sum = file["crc32c"].string();
       std::from_chars(sum.data(), sum.data() + sum.size(), e.crc32c, 16);

@@ -40,8 +40,10 @@ namespace detail {
 
 constexpr std::int64_t aligned(std::int64_t bytes) { return (bytes + 63) / 64 * 64; }
 
-/// Instances of parameters, gradients and states touch, so that a whole stack is one piece of memory.
-constexpr bool is_dense(value_info const& info) { return is_persistent(info.role) || info.role == role::gradient; }
+/// Instances of parameters, gradients, states and inputs touch, so that a whole stack is one piece of memory.
+constexpr bool is_dense(value_info const& info) {
+  return is_persistent(info.role) || info.role == role::gradient || info.role == role::input;
+}
 
 class placer {
 public:

@@ -110,7 +110,9 @@ public:
     detail::check_length("the array of inputs", inputs, window_tokens);
     detail::check_length("the array of labels", labels, micro_batches * entries::labels);
     if (entries::vocabulary > 0) detail::check_tokens(inputs, entries::vocabulary);
-    constrain::window w{inputs, labels};
+    constrain::window w;
+    w.inputs = inputs;
+    w.labels = labels;
     w.valid_labels = detail::count_labels(labels, entries::logits.features());
     if (w.valid_labels == 0) throw error("window: every label is ignored, so there is no loss; pass at least one label");
     return w;

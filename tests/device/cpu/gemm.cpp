@@ -95,18 +95,18 @@ struct shape {
 } // namespace
 
 TEST_CASE_TEMPLATE("products match the definition", real, float, double) {
-  INFO("provider: ", ct::gemm_provider());
-  for (auto const [m, n, k] : {shape{1, 1, 1}, {1, 33, 5}, {3, 2, 0}, {7, 31, 1}, {13, 32, 17}, {14, 32, 16}, {15, 65, 3},
-                               {29, 64, 257}, {37, 1, 40}, {145, 43, 31}, {31, 259, 20}, {64, 64, 64}})
+  INFO("provider: ", std::string(ct::gemm_provider()));
+  for (shape const s : {shape{1, 1, 1}, {1, 33, 5}, {3, 2, 0}, {7, 31, 1}, {13, 32, 17}, {14, 32, 16}, {15, 65, 3},
+                        {29, 64, 257}, {37, 1, 40}, {145, 43, 31}, {31, 259, 20}, {64, 64, 64}})
     for (bool const ta : {false, true})
       for (bool const tb : {false, true})
         for (real const alpha : {real(1), real(-0.7)})
           for (real const beta : {real(0), real(1), real(0.3)})
             for (std::int64_t const slack : {0, 3}) {
-              problem<real> const p(ta, tb, m, n, k, alpha, beta, slack);
-              CAPTURE(m);
-              CAPTURE(n);
-              CAPTURE(k);
+              problem<real> const p(ta, tb, s.m, s.n, s.k, alpha, beta, slack);
+              CAPTURE(s.m);
+              CAPTURE(s.n);
+              CAPTURE(s.k);
               CAPTURE(ta);
               CAPTURE(tb);
               REQUIRE(p.error(p.run(any_provider<real>)) <= 1);
@@ -144,9 +144,9 @@ TEST_CASE_TEMPLATE("alpha 0 and k 0 leave beta C", real, float, double) {
 
 TEST_CASE_TEMPLATE("the built-in product has the same bits for every number of threads", real, float, double) {
   int const before = ct::thread_count();
-  for (auto const [m, n, k] : {shape{203, 331, 300}, {512, 40, 65}, {20, 600, 513}, {1, 700, 33}})
+  for (shape const s : {shape{203, 331, 300}, {512, 40, 65}, {20, 600, 513}, {1, 700, 33}})
     for (int const combination : {0, 1, 2, 3}) {
-      problem<real> const p(combination & 1, combination & 2, m, n, k, real(0.9), real(0.4), 1);
+      problem<real> const p(combination & 1, combination & 2, s.m, s.n, s.k, real(0.9), real(0.4), 1);
       use_threads(1);
       auto const expected = p.run(built_in<real>);
       for (int const threads : {2, 3, 4}) {

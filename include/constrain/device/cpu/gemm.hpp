@@ -31,20 +31,21 @@ constexpr char const* gemm_provider() noexcept {
 namespace detail {
 
 inline void check_leading_dimension(char const* name, std::int64_t leading, std::int64_t columns) {
-  if (leading < std::max<std::int64_t>(columns, 1))
+  if (leading < columns)
     throw error("gemm: the rows of " + std::string(name) + " are " + std::to_string(leading) + " apart but hold " +
                 std::to_string(columns) + " elements; pass a leading dimension of at least that.");
 }
 
 } // namespace detail
 
-/// C = alpha op(A) op(B) + beta C, row-major. op(A) is [m, k], op(B) is [k, n], C is [m, n]; op transposes where its flag
-/// says so. lda, ldb, ldc: elements from one row to the next of A, B, C as stored. C is not read where beta is 0.
+/// C = alpha op(A) op(B) + beta C, row-major. op(A) is [m, k], op(B) is [k, n], C is [m, n]; op transposes where its
+/// flag says so. lda, ldb, ldc: elements from one row to the next of A, B, C as stored. C is not read where beta is 0.
 /// Throws `error` where a leading dimension is shorter than its row, or the provider refuses.
 template <class real>
 void gemm(transpose a_transposed, transpose b_transposed, std::int64_t m, std::int64_t n, std::int64_t k, real alpha,
           real const* a, std::int64_t lda, real const* b, std::int64_t ldb, real beta, real* c, std::int64_t ldc) {
   if (m <= 0 || n <= 0) return;
+  k = std::max<std::int64_t>(k, 0);
   bool const ta = a_transposed == transpose::yes, tb = b_transposed == transpose::yes;
   detail::check_leading_dimension("A", lda, ta ? m : k);
   detail::check_leading_dimension("B", ldb, tb ? k : n);

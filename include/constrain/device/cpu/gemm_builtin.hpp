@@ -25,8 +25,8 @@ inline constexpr int gemm_vector_bytes = 16;
 #endif
 
 /// The sizes of the packed product for one element type and register width.
-/// A micro-tile of C, rows x columns, stays in registers. tile_rows x depth of A and depth x tile_columns of B are packed
-/// at a time, to stay in the second-level cache.
+/// A micro-tile of C, rows x columns, stays in registers. tile_rows x depth of A and depth x tile_columns of B are
+/// packed at a time, to stay in the second-level cache.
 template <class real, int bytes = gemm_vector_bytes>
 struct gemm_blocking {
   typedef real vector __attribute__((vector_size(bytes)));
@@ -43,7 +43,7 @@ struct gemm_blocking {
 
 /// Per thread, static: no product allocates. Bytes, so that every element type shares them.
 inline constexpr std::size_t gemm_buffer_bytes = 448 * 1024;
-alignas(64) inline thread_local unsigned char gemm_buffer[gemm_buffer_bytes];
+alignas(64) inline constinit thread_local unsigned char gemm_buffer[gemm_buffer_bytes];
 
 /// Packs a [extent, k] operand into panels of `width` along the extent, each k-major, the last filled up with zeros.
 /// Element (i, p) is at source[i * stride + p], or, where `along_extent`, at source[p * stride + i].
@@ -121,7 +121,7 @@ void gemm_edge(std::int64_t rows, std::int64_t columns, std::int64_t k, real con
   for (std::int64_t i = 0; i < rows; ++i) std::copy_n(copy + i * blocking::columns, columns, c + i * ldc);
 }
 
-/// c = alpha a b + beta c for the packed panels of A, and panels of B whose rows are b_step and which are b_panel apart.
+/// c = alpha a b + beta c for the packed panels of A and panels of B that are b_panel apart, their rows b_step apart.
 template <bool read_c, class real, class blocking = gemm_blocking<real>>
 void gemm_panels(std::int64_t rows, std::int64_t columns, std::int64_t k, real const* a, real const* b,
                  std::int64_t b_step, std::int64_t b_panel, real alpha, real beta, real* c, std::int64_t ldc) {
@@ -178,8 +178,8 @@ void gemm_tile(transpose a_transposed, transpose b_transposed, std::int64_t rows
 } // namespace detail
 
 /// C = alpha op(A) op(B) + beta C, as `gemm` states it. Packed and blocked after K. Goto, R. van de Geijn, "Anatomy of
-/// High-Performance Matrix Multiplication", 2008. Every element of C is one sum in the order of k, whatever its place in
-/// C, so its bits depend neither on the number of threads nor on m and n. Allocates nothing.
+/// High-Performance Matrix Multiplication", 2008. Every element of C is one sum in the order of k, whatever its place
+/// in C, so its bits depend neither on the number of threads nor on m and n. Allocates nothing.
 template <class real>
 void gemm_builtin(transpose a_transposed, transpose b_transposed, std::int64_t m, std::int64_t n, std::int64_t k,
                   real alpha, real const* a, std::int64_t lda, real const* b, std::int64_t ldb, real beta, real* c,

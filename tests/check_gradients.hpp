@@ -1,0 +1,88 @@
+#pragma once
+
+#include <constrain/constrain.hpp>
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <random>
+#include <string>
+#include <vector>
+
+namespace constrain::test {
+
+/// Inputs and labels for one window of a trainer.
+struct random_window {
+  std::vector<std::int32_t> inputs, labels;
+
+  template <class trainer> static random_window draw(unsigned seed) {
+    std::mt19937 random(seed);
+    random_window w;
+    w.inputs.resize(static_cast<std::size_t>(trainer::window_tokens));
+    w.labels.resize(static_cast<std::size_t>(trainer::micro_batches * trainer::entries::labels));
+    for (auto& token : w.inputs) token = static_cast<std::int32_t>(random() % static_cast<unsigned>(trainer::entries::vocabulary));
+    for (std::size_t i = 0; i < w.labels.size(); ++i)
+      w.labels[i] = i % 5 == 3 ? ignored_label
+                               : static_cast<std::int32_t>(random() % static_cast<unsigned>(trainer::entries::logits.features()));
+    return w;
+  }
+};
+
+/// Holds every gradient of a task against central differences in double (eps 1e-6, atol 1e-5, rtol 1e-3, as PyTorch's
+/// gradcheck), with dropout on and in checked mode. Values that an op takes from another op are checked through the
+/// parameters in front of it.
+template <class task, class... list> void check_gradients() {
+  using trainer = constrain::trainer<task, precision::fp64, optimizer::sgd, list...>;
+  auto const w = random_window::draw<trainer>(7);
+  std::vector<std::vector<double>> weights;
+  // Larger weights than the usual start, and none at a special place.
+  {
+    trainer t;
+    std::mt19937 random(3);
+    std::normal_distribution<double> normal(0.0, 0.5);
+    for (auto const& p : t.parameters()) {
+      std::vector<double> values(static_cast<std::size_t>(p.size()));
+      for (auto& x : values) x = normal(random) + (p.role == role::norm ? 1 : 0);
+      weights.push_back(values);
+    }
+  }
+  // A new trainer each time: the same step, so the same dropout.
+  auto const loss_of = [&](trainer& t) {
+    auto const parameters = t.parameters();
+    for (std::size_t i = 0; i < parameters.size(); ++i) parameters[i].copy_from(std::span<double const>(weights[i]));
+    return t.step(t.window(w.inputs, w.labels)).loss;
+  };
+  typename trainer::hyper const still{.learning_rate = 0};
+  run_options const run{.seed = 5, .dropout = 0.3};
+  run_options checked = run;
+  checked.checked = true;
+  trainer analytic(still, checked);
+  loss_of(analytic);
+
+  auto const parameters = analytic.parameters();
+  REQUIRE(!parameters.empty());
+  for (std::size_t i = 0; i < parameters.size(); ++i) {
+    CAPTURE(std::string(parameters[i].name));
+    std::vector<double> gradient(weights[i].size());
+    analytic.gradient(parameters[i].name).copy_to(std::span<double>(gradient));
+    // All of a small tensor, a spread of a large one.
+    std::size_t const stride = gradient.size() / 60 + 1;
+    double largest = 0;
+    for (std::size_t k = 0; k < gradient.size(); k += stride) {
+      double const at = weights[i][k];
+      weights[i][k] = at + 1e-6;
+      trainer up(still, run);
+      double const above = loss_of(up);
+      weights[i][k] = at - 1e-6;
+      trainer down(still, run);
+      double const below = loss_of(down);
+      weights[i][k] = at;
+      double const numeric = (above - below) / 2e-6;
+      largest = std::max(largest, std::abs(gradient[k]));
+      CAPTURE(k);
+      CHECK(std::abs(gradient[k] - numeric) <= 1e-5 + 1e-3 * std::abs(numeric));
+    }
+    CAPTURE(largest);
+  }
+}
+
+} // namespace constrain::test
