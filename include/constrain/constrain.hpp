@@ -11,4 +11,7 @@
 #include "constrain/op/multiply/multiply.hpp"
 #include "constrain/op/silu/silu.hpp"
 #include "constrain/policy/policies.hpp"
+#include "constrain/train/compare.hpp"
+#include "constrain/train/explain.hpp"
+#include "constrain/train/fit.hpp"
 #include "constrain/train/trainer.hpp"

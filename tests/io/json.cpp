@@ -160,10 +160,10 @@ TEST_CASE("json: everything that is not exactly JSON is refused, with its byte")
       {"\"\xff\"", 1, "it is not UTF-8"},
   };
   static_assert(std::size(cases) >= 40);
-  for (auto const& [text, byte, reason] : cases) {
-    CAPTURE(text);
-    CHECK(refusal(text) == "'f.json' is not valid JSON at byte " + std::to_string(byte) + ": " + std::string(reason) +
-                               "; correct it or write it again");
+  for (auto const& c : cases) {
+    CAPTURE(c.text);
+    CHECK(refusal(c.text) == "'f.json' is not valid JSON at byte " + std::to_string(c.byte) + ": " +
+                                 std::string(c.reason) + "; correct it or write it again");
   }
 }
 

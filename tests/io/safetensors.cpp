@@ -197,11 +197,11 @@ TEST_CASE("safetensors: hostile files are refused, each with its reason") {
       {with_header("{\"x\":" + std::string(100000, '['), 0), "more than 64 levels"},
   };
   CHECK(cases.size() >= 40);
-  for (auto const& [file, part] : cases) {
-    auto const text = refusal(file);
+  for (auto const& c : cases) {
+    auto const text = refusal(c.file);
     CAPTURE(text);
-    CAPTURE(part);
-    CHECK(text.find(part) != std::string::npos);
+    CAPTURE(c.part);
+    CHECK(text.find(c.part) != std::string::npos);
   }
 }
 

@@ -10,8 +10,8 @@
 
 /// Element-wise mathematics for every device. On the host, float functions have no branch and no call, so that loops
 /// over them vectorise, also without -ffast-math; double is the standard library's. On CUDA both are the Toolkit's.
-/// Errors are the largest measured over all floats, with and without fused multiply-add. Polynomials are minimax fits
-/// (Remez exchange) made for this file.
+/// Errors are the largest measured, with and without fused multiply-add: exp and sqrt over all floats, the others over
+/// all of magnitude 2^-8 to 2^7 and a sample of the rest. Polynomials are minimax fits (Remez) made for this file.
 namespace constrain::math {
 
 /// float and double: the types these functions are for.
@@ -151,7 +151,7 @@ CT_HOST_DEVICE constexpr bool finite(real x) noexcept {
     return (__builtin_bit_cast(std::uint64_t, x) & 0x7ff0000000000000u) != 0x7ff0000000000000u;
 }
 
-/// e^x; float: 1.02 ulp.
+/// e^x; float: 1.01 ulp.
 template <real_number real>
 CT_HOST_DEVICE inline real exp(real x) noexcept {
 #if defined(__CUDA_ARCH__)
@@ -190,7 +190,7 @@ CT_HOST_DEVICE inline real tanh(real x) noexcept {
 #endif
 }
 
-/// The error function, 2/sqrt(pi) times the integral of e^(-t^2) from 0 to x; float: 1.38 ulp.
+/// The error function, 2/sqrt(pi) times the integral of e^(-t^2) from 0 to x; float: 1.41 ulp.
 template <real_number real>
 CT_HOST_DEVICE inline real erf(real x) noexcept {
 #if defined(__CUDA_ARCH__)
@@ -216,7 +216,7 @@ CT_HOST_DEVICE inline real sqrt(real x) noexcept {
 #endif
 }
 
-/// 1 / (1 + e^-x); float: 1.99 ulp.
+/// 1 / (1 + e^-x); float: 1.97 ulp.
 template <real_number real>
 CT_HOST_DEVICE inline real sigmoid(real x) noexcept {
 #if defined(__CUDA_ARCH__)

@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdlib>
+#include <cstring>
 #include <memory>
 #include <string>
 
@@ -30,10 +31,22 @@ public:
 #endif
   }
 
+  /// Fills the arena with a pattern, so that `used()` can tell what has been written since.
+  void fill_pattern() { std::memset(memory_.get(), pattern, static_cast<std::size_t>(size_.count())); }
+
+  /// Bytes up to the last one that no longer holds the pattern.
+  bytes used() const {
+    auto end = size_.count();
+    while (end > 0 && memory_.get()[end - 1] == std::byte{pattern}) --end;
+    return bytes(end);
+  }
+
   std::byte* data() const { return memory_.get(); }
   bytes size() const { return size_; }
 
 private:
+  static constexpr unsigned char pattern = 0xA5;
+
   struct release {
     void operator()(std::byte* p) const { std::free(p); }
   };

@@ -13,6 +13,7 @@ struct run_options {
   schedule::any schedule{};  // of the learning rate; constant by default
   double dropout = 0;        // probability with which ct::dropout zeroes an element
   bool checked = false;      // poisons and tags memory, checks every read and result: slow, for finding mistakes
+  bool measure_memory = false; // fills the arena with a pattern first, so that `used_bytes()` finds what was touched
 };
 
 } // namespace constrain

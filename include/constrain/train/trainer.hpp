@@ -6,6 +6,7 @@
 #include "constrain/run/arena.hpp"
 #include "constrain/run/checked.hpp"
 #include "constrain/run/executor.hpp"
+#include "constrain/train/checkpoint.hpp"
 #include "constrain/train/entries.hpp"
 #include "constrain/train/initialize.hpp"
 #include "constrain/train/run_options.hpp"
@@ -68,6 +69,7 @@ public:
 
   /// The optimizer's numbers and the run's. Throws `error` where the arena cannot be had.
   explicit trainer(hyper const& h = {}, run_options const& run = {}) : hyper_(h), run_(run), arena_(memory.peak) {
+    if (run.measure_memory) arena_.fill_pattern();
     state_.seed = run.seed;
     for (int i = 0; i < entries::parameters.size; ++i)
       initialize(entries::parameters.parameters[i], i, state_.seed, arena_.data());
@@ -78,11 +80,10 @@ public:
     poison();
     copy_in(entries::step::value.tokens, w.inputs);
     copy_in(entries::step::value.labels, w.labels);
-    auto numbers = run_numbers_now(w.valid_labels);
+    auto numbers = numbers_now(w.valid_labels);
     numbers.dropout = run_.dropout;
     auto h = hyper_;
-    if constexpr (requires { h.learning_rate; })
-      h.learning_rate = static_cast<decltype(h.learning_rate)>(h.learning_rate * schedule::factor(run_.schedule, state_.steps));
+    if constexpr (requires { h.learning_rate; }) h.learning_rate = static_cast<decltype(h.learning_rate)>(learning_rate());
     std::memcpy(arena_.data() + entries::step::value.hyper.offset, &h, sizeof h);
     run<typename entries::step, typename entries::step_program>(numbers);
     gradients_are_there_ = true;
@@ -99,7 +100,10 @@ public:
       r.not_finite = name_of_gradient(gradient);
     }
     state_.steps = state_.steps.count() + 1;
-    if (w.from_corpus) state_.position = w.next;
+    if (w.corpus != 0) {
+      state_.corpus = w.corpus;
+      state_.position = w.next;
+    }
     return r;
   }
 
@@ -118,13 +122,15 @@ public:
     return w;
   }
 
-  /// Windows of a corpus without end, from the trainer's position on, in an order drawn anew every epoch.
+  /// Windows of a corpus without end, in an order drawn anew every epoch, from where the trainer stands in it; a corpus
+  /// other than that of the last step is read from its beginning.
   window_range windows(data::corpus const& corpus) const {
     static_assert(entries::labels == task::sequences * task::tokens,
                   "windows(corpus): a corpus labels every token with the next one, the task has other labels; write "
                   "window(inputs, labels)");
     detail::check_vocabulary(corpus.vocabulary(), entries::vocabulary);
-    return window_range(corpus, state_.seed, state_.position, micro_batches * task::sequences, task::tokens);
+    auto const from = state_.corpus == corpus.fingerprint() ? state_.position : data::position{};
+    return window_range(corpus, state_.seed, from, micro_batches * task::sequences, task::tokens);
   }
 
   /// Loss and accuracy over a corpus from its start, without dropout; training goes on as if it had not been.
@@ -167,7 +173,7 @@ public:
     if (entries::vocabulary > 0) detail::check_tokens(inputs, entries::vocabulary);
     poison();
     copy_in(entries::predict::value.tokens, inputs);
-    run<typename entries::predict, typename entries::predict_program>(run_numbers_now(1));
+    run<typename entries::predict, typename entries::predict_program>(numbers_now(1));
     auto const* logits = reinterpret_cast<real const*>(arena_.data() + entries::predict::value.logits.offset);
     return {std::vector<real>(logits, logits + entries::logits.elements()), entries::logits};
   }
@@ -186,7 +192,7 @@ public:
       std::copy(tokens.end() - length, tokens.end(), context.begin());
       poison();
       copy_in(entries::generate::value.tokens, context);
-      run<typename entries::generate, typename entries::generate_program>(run_numbers_now(1));
+      run<typename entries::generate, typename entries::generate_program>(numbers_now(1));
       auto const* logits = reinterpret_cast<real const*>(arena_.data() + entries::generate::value.logits.offset);
       auto const classes = entries::logits.features();
       tokens.push_back(draw(std::span(logits + (length - 1) * classes, static_cast<std::size_t>(classes)), i));
@@ -236,18 +242,28 @@ public:
   training_state const& state() const { return state_; }
 
   /// Writes everything that the run needs to go on into a directory: appears whole or not at all.
-  void save(std::string const& directory) const;
+  void save(std::string const& directory) const {
+    save_checkpoint(directory, table(), configuration(), state_, arena_.data());
+  }
   /// Takes up a saved run. Throws `error`, with nothing changed, where the directory is damaged or of another
   /// configuration, and says which field differs.
-  void load(std::string const& directory);
+  void load(std::string const& directory) {
+    state_ = load_checkpoint(directory, table(), configuration(), arena_.data());
+    gradients_are_there_ = false;
+  }
 
-  // For tests and tools.
-  constrain::arena const& memory_in_use() const { return arena_; }
-  hyper& numbers() { return hyper_; }
-  run_options& run_numbers_of_trainer() { return run_; }
+  /// The learning rate of the next step, the schedule included; 0 for an optimizer without one.
+  double learning_rate() const {
+    if constexpr (requires { hyper_.learning_rate; })
+      return static_cast<double>(hyper_.learning_rate) * schedule::factor(run_.schedule, state_.steps);
+    else return 0;
+  }
+  /// With `.measure_memory`: bytes of the arena that were touched so far.
+  bytes used_bytes() const { return arena_.used(); }
+  run_options const& options() const { return run_; }
 
 private:
-  template <class placed_entry, class passes> void run(run_numbers const& numbers) {
+  template <class placed_entry, class passes> void run(constrain::run_numbers const& numbers) {
     gradients_are_there_ = false;
     if (!run_.checked) {
       execute(view_of<placed_entry, cpu>(), arena_.data(), numbers, no_hooks{});
@@ -265,8 +281,8 @@ private:
     std::memset(arena_.data() + begin, 0xFF, static_cast<std::size_t>(memory.peak.count() - begin));
   }
 
-  run_numbers run_numbers_now(std::int64_t valid_labels) const {
-    run_numbers n;
+  constrain::run_numbers numbers_now(std::int64_t valid_labels) const {
+    constrain::run_numbers n;
     n.seed = state_.seed;
     n.step = state_.steps.count();
     n.updates = state_.steps.count() - state_.skipped;
@@ -282,7 +298,7 @@ private:
     poison();
     copy_in(entries::evaluate::value.tokens, inputs);
     copy_in(entries::evaluate::value.labels, labels);
-    run<typename entries::evaluate, typename entries::evaluate_program>(run_numbers_now(valid));
+    run<typename entries::evaluate, typename entries::evaluate_program>(numbers_now(valid));
     sum.loss += read(entries::evaluate::value.loss, 0) * static_cast<double>(valid);
     sum.accuracy += read(entries::evaluate::value.correct, 0);
     sum.tokens += valid;
@@ -310,6 +326,13 @@ private:
     for (int i = 0; i < entries::parameters.size; ++i)
       if (is_trainable(entries::parameters.parameters[i].role) && gradient-- == 0) return entries::parameters.name(i);
     return {};
+  }
+
+  static parameter_list table() {
+    return {entries::parameters.parameters, entries::parameters.size, entries::parameters.names};
+  }
+  static checkpoint_configuration configuration() {
+    return {policy_set::precision::name, policy_set::optimizer_name(), task::tokens};
   }
 
   hyper hyper_;

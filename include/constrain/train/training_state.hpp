@@ -10,7 +10,8 @@ struct training_state {
   std::uint64_t seed = 0;
   optimizer_steps steps = 0;  // done, skipped ones included
   std::int64_t skipped = 0;
-  data::position position;    // in the corpus: the next window's
+  std::uint64_t corpus = 0;   // fingerprint of the corpus read last; 0 where the windows were the user's own
+  data::position position;    // in it: the next window's
 };
 
 } // namespace constrain

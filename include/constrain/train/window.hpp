@@ -14,8 +14,8 @@ struct window {
   std::span<std::int32_t const> inputs;
   std::span<std::int32_t const> labels;
   std::int64_t valid_labels = 0;
-  data::position next;      // where the corpus goes on after it
-  bool from_corpus = false;
+  std::uint64_t corpus = 0; // fingerprint of the corpus it is from, 0 for one's own arrays
+  data::position next;      // where that corpus goes on after it
 };
 
 namespace detail {

@@ -51,7 +51,7 @@ private:
       copy_sample(corpus_, position_.in_corpus(seed_, samples_), tokens_, inputs_.data() + i * tokens_, labels_.data() + i * tokens_);
       position_.advance(samples_);
     }
-    current_ = {inputs_, labels_, sequences_ * tokens_, position_, true};
+    current_ = {inputs_, labels_, sequences_ * tokens_, corpus_.fingerprint(), position_};
   }
 
   data::corpus corpus_;

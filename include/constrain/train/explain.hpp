@@ -1,0 +1,83 @@
+#pragma once
+
+#include "constrain/program/print.hpp"
+#include "constrain/train/entries.hpp"
+
+#include <cstdio>
+#include <string>
+
+namespace constrain {
+
+namespace detail {
+
+template <class... values> std::string formatted(char const* format, values... v) {
+  char line[512];
+  std::snprintf(line, sizeof line, format, v...);
+  return line;
+}
+
+inline std::string bytes_text(bytes b) {
+  if (b >= mebibytes(1)) return formatted("%.1f MiB", b.mebibytes());
+  return formatted("%.1f KiB", static_cast<double>(b.count()) / 1024);
+}
+
+/// "4,870,144"
+inline std::string grouped(std::int64_t n) {
+  auto digits = std::to_string(n);
+  for (auto i = static_cast<std::ptrdiff_t>(digits.size()) - 3; i > (n < 0 ? 1 : 0); i -= 3) digits.insert(static_cast<std::size_t>(i), ",");
+  return digits;
+}
+
+inline std::string memory_table(memory_plan const& m) {
+  std::string text;
+  auto const row = [&](char const* name, bytes b) {
+    if (b > bytes(0)) text += formatted("  %-18s %14s bytes %12s\n", name, grouped(b.count()).c_str(), bytes_text(b).c_str());
+  };
+  row("weights", m.weights), row("master weights", m.master_weights), row("gradients", m.gradients);
+  row("optimizer state", m.optimizer_state), row("activations", m.activations), row("workspace", m.workspace);
+  row("communication", m.communication), row("offloaded", m.offloaded), row("peak", m.peak);
+  return text;
+}
+
+} // namespace detail
+
+/// The plan of a trainer as tables: parameters with role and shape, dtypes, memory by part, work of a step, and how
+/// many nodes each pass left. With `programs`, also the step's program after every pass.
+template <class trainer> std::string explanation(bool programs = false) {
+  using entries = typename trainer::entries;
+  using detail::formatted;
+  std::string text = "policies    " + trainer::policy_set::name() + "\n";
+  text += formatted("batch       %lld micro-batches x %lld sequences x %lld tokens = %lld tokens a step\n",
+                    static_cast<long long>(trainer::micro_batches), static_cast<long long>(trainer::task::sequences),
+                    static_cast<long long>(trainer::task::tokens), static_cast<long long>(trainer::window_tokens));
+  char const* const real = name_of(entries::real);
+  text += formatted("dtypes      storage %s, compute %s, gradients %s, optimizer state %s, loss f64\n", real, real, real, real);
+  text += "\nparameters\n";
+  for (int i = 0; i < entries::parameters.size; ++i) {
+    auto const& info = entries::parameters.parameters[i];
+    auto shape = detail::shape_text(info.shape);
+    if (info.stacked) shape = std::to_string(info.trips) + " x " + shape;
+    text += formatted("  %-34s %-10s %-18s %14s%s\n", std::string(entries::parameters.name(i)).c_str(), name_of(info.role),
+                      shape.c_str(), detail::grouped(info.elements()).c_str(), decays(info.role) ? "  decays" : "");
+  }
+  text += formatted("  %-34s %-10s %-18s %14s\n", "all", "", "", detail::grouped(trainer::parameter_count).c_str());
+  text += "\nmemory\n" + detail::memory_table(trainer::memory);
+  text += "\nends of the entries in the arena\n";
+  auto const end = [&](char const* name, std::int64_t b) { text += formatted("  %-18s %14s bytes\n", name, detail::grouped(b).c_str()); };
+  end("step", entries::step::where.end), end("evaluate", entries::evaluate::where.end);
+  end("predict", entries::predict::where.end), end("generate", entries::generate::where.end);
+  text += formatted("\nwork of a step\n  %.3g FLOPs, %.3g bytes moved, %lld kernel launches, %lld collectives\n",
+                    trainer::flops, trainer::bytes_moved, static_cast<long long>(trainer::kernel_launches),
+                    static_cast<long long>(trainer::collectives));
+  text += "\npasses of the step\n";
+  entries::step_program::for_each([&](char const* name, program const& p) {
+    text += formatted("  %-18s %4d nodes\n", name, p.nodes.size());
+    if (programs) text += "\n" + print(p) + "\n";
+  });
+  return text;
+}
+
+/// Prints `explanation`.
+template <class trainer> void explain(std::FILE* out = stdout) { std::fputs(explanation<trainer>().c_str(), out); }
+
+} // namespace constrain
