@@ -23,9 +23,14 @@ inline std::string bytes_text(bytes b) {
 
 /// "4,870,144"
 inline std::string grouped(std::int64_t n) {
-  auto digits = std::to_string(n);
-  for (auto i = static_cast<std::ptrdiff_t>(digits.size()) - 3; i > (n < 0 ? 1 : 0); i -= 3) digits.insert(static_cast<std::size_t>(i), ",");
-  return digits;
+  auto const digits = std::to_string(n);
+  std::string text;
+  for (std::size_t i = 0; i < digits.size(); ++i) {
+    bool const separate = i > 0 && digits[i - 1] != '-' && (digits.size() - i) % 3 == 0;
+    if (separate) text += ',';
+    text += digits[i];
+  }
+  return text;
 }
 
 inline std::string memory_table(memory_plan const& m) {
