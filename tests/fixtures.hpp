@@ -15,7 +15,27 @@ namespace constrain::test {
 
 /// A file of tests/fixtures: what PyTorch computed (see its README.md).
 class fixture {
- public:
+  std::string path;
+  io::safetensors_file file;
+
+  io::tensor const& find(std::string_view name) const {
+    auto const* found = file.find(name);
+    if (found == nullptr) throw error("fixture: no '" + std::string(name) + "' in '" + path + "'");
+    return *found;
+  }
+
+  // The bytes may lie at any address, so they are copied element by element.
+  template <class stored, class function> static auto read(io::tensor const& t, function const& convert) {
+    std::vector<decltype(convert(stored{}))> values(t.bytes.size() / sizeof(stored));
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      stored element;
+      std::memcpy(&element, t.bytes.data() + i * sizeof(stored), sizeof element);
+      values[i] = convert(element);
+    }
+    return values;
+  }
+
+public:
   explicit fixture(std::string const& name)
       : path(std::string(CONSTRAIN_FIXTURES) + "/" + name), file(io::safetensors_file::open(path)) {}
 
@@ -39,27 +59,6 @@ class fixture {
     auto const& t = find(name);
     if (t.dtype != "I32") throw error("fixture: '" + t.name + "' in '" + path + "' is " + t.dtype + ", not I32");
     return read<std::int32_t>(t, [](std::int32_t x) { return x; });
-  }
-
- private:
-  std::string path;
-  io::safetensors_file file;
-
-  io::tensor const& find(std::string_view name) const {
-    auto const* found = file.find(name);
-    if (found == nullptr) throw error("fixture: no '" + std::string(name) + "' in '" + path + "'");
-    return *found;
-  }
-
-  // The bytes may lie at any address, so they are copied element by element.
-  template <class stored, class function> static auto read(io::tensor const& t, function const& convert) {
-    std::vector<decltype(convert(stored{}))> values(t.bytes.size() / sizeof(stored));
-    for (std::size_t i = 0; i < values.size(); ++i) {
-      stored element;
-      std::memcpy(&element, t.bytes.data() + i * sizeof(stored), sizeof element);
-      values[i] = convert(element);
-    }
-    return values;
   }
 };
 
