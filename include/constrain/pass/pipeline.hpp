@@ -54,7 +54,6 @@ template <class source> struct forward_passes {
 /// The last two passes: a program's addresses, and the table the executor walks.
 template <class passes, std::int64_t reserved = 0> struct placed {
   static constexpr diagnosis failure = passes::final.failure.ok() ? verify(passes::final) : passes::final.failure;
-  static constexpr bool sound = program_is_sound<failure>::value;
   static constexpr placement where = place(passes::final, reserved);
   // A program that is refused has no plan, so that its sentence is the only error.
   static constexpr int steps = failure.ok() ? passes::final.nodes.count : 0;

@@ -1,0 +1,41 @@
+#pragma once
+
+#include "check_gradients.hpp"
+#include "op/call_kernel.hpp"
+
+#include <vector>
+
+namespace constrain::test {
+
+/// What three steps on one window leave: the losses, then every gradient and every weight.
+template <class trainer> std::vector<double> three_steps(bool checked) {
+  auto const w = random_window::draw<trainer>(11);
+  trainer t({.learning_rate = 0.3f}, {.seed = 5, .dropout = 0.3, .checked = checked});
+  std::vector<double> all;
+  for (int i = 0; i < 3; ++i) all.push_back(t.step(t.window(w.inputs, w.labels)).loss);
+  for (auto const& p : t.parameters()) {
+    std::vector<double> values(static_cast<std::size_t>(p.size()));
+    t.gradient(p.name).copy_to(std::span<double>(values));
+    all.insert(all.end(), values.begin(), values.end());
+    p.copy_to(std::span<double>(values));
+    all.insert(all.end(), values.begin(), values.end());
+  }
+  return all;
+}
+
+/// Gradients of a task against differences, then the same bits from every way to checkpoint it, dropout on.
+template <class task, class... list> void check_recomputation() {
+  check_gradients<task, list...>();
+  auto const kept = three_steps<trainer<task, precision::fp64, optimizer::momentum, list...>>(true);
+  auto const same = [&](auto policy, char const* name) {
+    CAPTURE(name);
+    using again = trainer<task, precision::fp64, optimizer::momentum, list..., decltype(policy)>;
+    CHECK(same_bits(three_steps<again>(true), kept));
+    CHECK(same_bits(three_steps<again>(false), kept));
+  };
+  same(checkpoint::every<1>{}, "every<1>");
+  same(checkpoint::every<2>{}, "every<2>");
+  same(checkpoint::every<3>{}, "every<3>");
+}
+
+} // namespace constrain::test

@@ -1,0 +1,90 @@
+#include "check_gradients.hpp"
+
+#include <atomic>
+#include <cstdlib>
+#include <dlfcn.h>
+#include <new>
+
+// Nothing is allocated after the first step. Our own code allocates through operator new; malloc itself is hooked too,
+// and what the provider of matrix products takes is counted apart.
+
+namespace ct = constrain;
+
+namespace {
+
+std::atomic<bool> counting{false};
+std::atomic<long> news{0}, mallocs{0}, malloc_bytes{0};
+
+// Whether the code at `caller` is a provider's or OpenMP's own: shared libraries share our operator new.
+bool is_foreign(void* caller) {
+  Dl_info info{};
+  if (dladdr(caller, &info) == 0 || info.dli_fname == nullptr) return false;
+  std::string_view const library(info.dli_fname);
+  for (auto name : {"dnnl", "openblas", "blas", "gomp", "omp"})
+    if (library.find(name) != std::string_view::npos && library.find(".so") != std::string_view::npos) return true;
+  return false;
+}
+
+void* allocate(std::size_t size, void* caller) {
+  if (counting && !is_foreign(caller)) ++news;
+  if (void* p = std::malloc(size)) return p;
+  throw std::bad_alloc();
+}
+
+} // namespace
+
+void* operator new(std::size_t size) { return allocate(size, __builtin_return_address(0)); }
+void* operator new[](std::size_t size) { return allocate(size, __builtin_return_address(0)); }
+void operator delete(void* p) noexcept { std::free(p); }
+void operator delete[](void* p) noexcept { std::free(p); }
+void operator delete(void* p, std::size_t) noexcept { std::free(p); }
+void operator delete[](void* p, std::size_t) noexcept { std::free(p); }
+
+extern "C" void* __libc_malloc(std::size_t);
+extern "C" void* malloc(std::size_t size) {
+  if (counting) {
+    ++mallocs;
+    malloc_bytes += static_cast<long>(size);
+  }
+  return __libc_malloc(size);
+}
+
+namespace {
+
+using task = ct::task<ct::gpt2{.layers = 3, .heads = 2, .width = 64, .vocabulary = 97, .context = 32}, ct::causal_lm,
+                      ct::micro_batch{.sequences = 4}>;
+
+struct counts {
+  long ours, all, bytes, steps;
+};
+
+template <class trainer> counts count_steps() {
+  std::string text;
+  for (int i = 0; i < 4000; ++i) text += static_cast<char>('a' + i * i % 23);
+  for (auto& c : text) c = static_cast<char>(c % 97);
+  auto const w = ct::test::random_window::draw<trainer>(1);
+  trainer t{{}, {.clip_norm = 1, .schedule = ct::schedule::cosine{.warmup = 2, .steps = 20}, .dropout = 0.1}};
+  auto const window = t.window(w.inputs, w.labels);
+  t.step(window);
+  news = mallocs = malloc_bytes = 0;
+  counting = true;
+  for (int i = 0; i < 10; ++i) t.step(window);
+  counting = false;
+  return {news, mallocs, malloc_bytes, 10};
+}
+
+} // namespace
+
+TEST_CASE("steps after the first allocate nothing of ours") {
+  // In double every product is the built-in one: no provider, no allocation at all.
+  auto const own = count_steps<ct::trainer<task, ct::precision::fp64, ct::accumulate<2>, ct::checkpoint::every<2>>>();
+  CHECK(own.ours == 0);
+  CHECK(own.all == 0);
+  auto const with_provider = count_steps<ct::trainer<task, ct::accumulate<2>, ct::checkpoint::every<2>>>();
+  CHECK(with_provider.ours == 0);
+  std::printf("%s: %ld mallocs and %ld bytes a step\n", ct::gemm_provider(), with_provider.all / with_provider.steps,
+              with_provider.bytes / with_provider.steps);
+  // A bound on the provider's: some small ones per product, and there are 75 launches of products in this step at most.
+  CHECK(with_provider.all / with_provider.steps <= 75 * 32);
+  if (std::string_view(ct::gemm_provider()) == "built-in") CHECK(with_provider.all == 0);
+}
