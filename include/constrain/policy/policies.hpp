@@ -12,30 +12,45 @@
 
 namespace constrain {
 
+namespace detail {
+
+/// The policy of each slot: the first of the list that sits in it, else the default.
+template <class... list> struct chosen {
+  using precision = typename find_policy<slot_of::precision, constrain::precision::fp32, list...>::type;
+  using optimizer = typename find_policy<slot_of::optimizer, constrain::optimizer::adamw, list...>::type;
+  using accumulation = typename find_policy<slot_of::accumulation, accumulate<1>, list...>::type;
+  using checkpointing = typename find_policy<slot_of::checkpointing, checkpoint::none, list...>::type;
+};
+
+} // namespace detail
+
+/// What a list of policies says, whether or not the rules allow it.
+template <class... list> constexpr composition composition_of() {
+  using chosen = detail::chosen<list...>;
+  using optimizer = typename chosen::optimizer;
+  composition c;
+  c.precisions = count_in_slot<slot_of::precision, list...>;
+  c.optimizers = count_in_slot<slot_of::optimizer, list...>;
+  c.accumulations = count_in_slot<slot_of::accumulation, list...>;
+  c.checkpointings = count_in_slot<slot_of::checkpointing, list...>;
+  c.unknown = count_in_slot<slot_of::unknown, list...>;
+  c.micro_batches = chosen::accumulation::micro_batches;
+  c.checkpoint_every = chosen::checkpointing::trips;
+  c.checkpoints = !std::is_same_v<typename chosen::checkpointing, checkpoint::none>;
+  c.optimizer_has_state = requires { typename optimizer::template state<float>; };
+  if constexpr (requires { typename optimizer::template state<float>; })
+    c.optimizer_has_update = requires { &optimizer::template update<float>; };
+  return c;
+}
+
 /// A list of policies, in any order, each slot at most once; what is not said has its default.
 template <class... list> struct policies {
-  using precision = typename detail::find_policy<slot_of::precision, constrain::precision::fp32, list...>::type;
-  using optimizer = typename detail::find_policy<slot_of::optimizer, constrain::optimizer::adamw, list...>::type;
-  using accumulation = typename detail::find_policy<slot_of::accumulation, accumulate<1>, list...>::type;
-  using checkpointing = typename detail::find_policy<slot_of::checkpointing, checkpoint::none, list...>::type;
+  using precision = typename detail::chosen<list...>::precision;
+  using optimizer = typename detail::chosen<list...>::optimizer;
+  using accumulation = typename detail::chosen<list...>::accumulation;
+  using checkpointing = typename detail::chosen<list...>::checkpointing;
 
-  static constexpr constrain::composition composition() {
-    constrain::composition c;
-    c.precisions = count_in_slot<slot_of::precision, list...>;
-    c.optimizers = count_in_slot<slot_of::optimizer, list...>;
-    c.accumulations = count_in_slot<slot_of::accumulation, list...>;
-    c.checkpointings = count_in_slot<slot_of::checkpointing, list...>;
-    c.unknown = count_in_slot<slot_of::unknown, list...>;
-    c.micro_batches = accumulation::micro_batches;
-    c.checkpoint_every = checkpointing::trips;
-    c.checkpoints = !std::is_same_v<checkpointing, checkpoint::none>;
-    c.optimizer_has_state = requires { typename optimizer::template state<float>; };
-    if constexpr (requires { typename optimizer::template state<float>; })
-      c.optimizer_has_update = requires { &optimizer::template update<float>; };
-    return c;
-  }
-
-  static_assert(composition_is_legal<composition()>::value);
+  static_assert(composition_is_legal<composition_of<list...>()>::value);
 
   /// "fp32, adamw, accumulate<4>, checkpoint::every<2>"
   static std::string name() {

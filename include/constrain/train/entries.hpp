@@ -37,8 +37,9 @@ template <class task, class policy_set> struct entries {
   static_assert(sizeof(program_is_sound<failure_without_gradients>) > 0);
 
   static constexpr std::int64_t other_peak = [] {
+    std::int64_t const ends[] = {evaluate::where.end, predict::where.end, generate::where.end};
     std::int64_t most = 0;
-    for (auto end : {evaluate::where.end, predict::where.end, generate::where.end}) most = end > most ? end : most;
+    for (auto const e : ends) most = e > most ? e : most;
     return most;
   }();
   static constexpr memory_plan memory = account(step_program::final, step::where, other_peak);

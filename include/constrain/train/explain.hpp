@@ -77,7 +77,7 @@ template <class trainer> std::string explanation(bool programs = false) {
   text += "\npasses of the step\n";
   entries::step_program::for_each([&](char const* name, program const& p) {
     text += formatted("  %-18s %4d nodes\n", name, p.nodes.size());
-    if (programs) text += "\n" + print(p) + "\n";
+    if (programs) text.append("\n").append(print(p)).append("\n");
   });
   return text;
 }

@@ -10,7 +10,7 @@ template <class function> void for_elements(std::int64_t count, function const& 
   // Below this a thread's start costs more than its work.
   constexpr std::int64_t chunk = 16384;
   parallel_chunks(count, chunk, [&](std::int64_t begin, std::int64_t end) {
-    CONSTRAIN_OMP(simd)
+    CONSTRAIN_SIMD
     for (std::int64_t i = begin; i < end; ++i) f(i);
   });
 }

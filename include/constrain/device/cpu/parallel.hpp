@@ -7,10 +7,22 @@
 #include <omp.h>
 #define CONSTRAIN_PRAGMA_TEXT(...) _Pragma(#__VA_ARGS__)
 /// An OpenMP directive, or nothing where the translation unit is compiled without OpenMP (an unknown pragma warns):
-/// `CONSTRAIN_OMP(simd)`, `CONSTRAIN_OMP(parallel for schedule(static))`.
+/// `CONSTRAIN_OMP(parallel for schedule(static))`.
 #define CONSTRAIN_OMP(...) CONSTRAIN_PRAGMA_TEXT(omp __VA_ARGS__)
 #else
 #define CONSTRAIN_OMP(...)
+#endif
+
+/// In front of a loop whose iterations do not depend on one another, to be vectorised. clang does so unasked, and warns
+/// where it is asked and cannot.
+#if defined(__clang__)
+#define CONSTRAIN_SIMD
+#elif defined(_OPENMP)
+#define CONSTRAIN_SIMD CONSTRAIN_OMP(simd)
+#elif defined(__GNUC__)
+#define CONSTRAIN_SIMD _Pragma("GCC ivdep")
+#else
+#define CONSTRAIN_SIMD
 #endif
 
 namespace constrain {

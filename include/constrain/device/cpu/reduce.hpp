@@ -16,7 +16,7 @@ void sum_rows(real const* x, std::int64_t rows, std::int64_t columns, real* y, b
     auto const n = end - begin;
     for (std::int64_t row = 0; row < rows; ++row) {
       real const* from = x + row * columns + begin;
-      CONSTRAIN_OMP(simd)
+      CONSTRAIN_SIMD
       for (std::int64_t i = 0; i < n; ++i) sum[i] += from[i];
     }
     for (std::int64_t i = 0; i < n; ++i) y[begin + i] = add ? y[begin + i] + sum[i] : sum[i];
@@ -30,7 +30,7 @@ template <class real, class function> real ordered_sum(std::int64_t begin, std::
   real partial[lanes]{};
   std::int64_t i = begin;
   for (; i + lanes <= end; i += lanes) {
-    CONSTRAIN_OMP(simd)
+    CONSTRAIN_SIMD
     for (std::int64_t lane = 0; lane < lanes; ++lane) partial[lane] += term(i + lane);
   }
   for (std::int64_t lane = 0; i < end; ++i, ++lane) partial[lane] += term(i);

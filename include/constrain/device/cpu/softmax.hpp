@@ -14,7 +14,7 @@ template <class real> real largest(real const* x, std::int64_t n) {
   for (auto& b : best) b = x[0];
   std::int64_t i = 0;
   for (; i + lanes <= n; i += lanes) {
-    CONSTRAIN_OMP(simd)
+    CONSTRAIN_SIMD
     for (std::int64_t lane = 0; lane < lanes; ++lane) best[lane] = x[i + lane] > best[lane] ? x[i + lane] : best[lane];
   }
   for (; i < n; ++i) best[0] = x[i] > best[0] ? x[i] : best[0];
@@ -25,10 +25,10 @@ template <class real> real largest(real const* x, std::int64_t n) {
 /// x = softmax(x) over n elements.
 template <class real> void softmax_row(real* x, std::int64_t n) {
   real const top = largest(x, n);
-  CONSTRAIN_OMP(simd)
+  CONSTRAIN_SIMD
   for (std::int64_t i = 0; i < n; ++i) x[i] = math::exp(x[i] - top);
   real const scale = 1 / ordered_sum<real>(0, n, [=](std::int64_t i) { return x[i]; });
-  CONSTRAIN_OMP(simd)
+  CONSTRAIN_SIMD
   for (std::int64_t i = 0; i < n; ++i) x[i] *= scale;
 }
 

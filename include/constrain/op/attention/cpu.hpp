@@ -72,7 +72,7 @@ template <> struct kernel<op::attention_gradient, cpu> {
         real const* row = p + t * h.tokens;
         real* drow = ds + t * h.tokens;
         real const sum = ordered_sum<real>(0, seen, [=](std::int64_t s) { return row[s] * drow[s]; });
-        CONSTRAIN_OMP(simd)
+        CONSTRAIN_SIMD
         for (std::int64_t s = 0; s < seen; ++s) drow[s] = row[s] * (drow[s] - sum);
         for (std::int64_t s = seen; s < h.tokens; ++s) drow[s] = 0;
       }

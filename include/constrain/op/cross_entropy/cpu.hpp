@@ -41,7 +41,7 @@ template <> struct kernel<op::cross_entropy_gradient, cpu> {
         bool const ignored = labels[row] == ignored_label;
         real const factor = ignored ? real(0) : scale;
         real const sum = row_log_sum_exp[row];
-        CONSTRAIN_OMP(simd)
+        CONSTRAIN_SIMD
         for (std::int64_t i = 0; i < classes; ++i) dx[i] = math::exp(x[i] - sum) * factor;
         if (!ignored) dx[labels[row]] -= scale;
       }

@@ -31,7 +31,7 @@ template <> struct kernel<op::embedding_gradient, cpu> {
       for (std::int64_t i = 0; i < tokens.count; ++i) {
         real* to = dtable.data + tokens[i] * width;
         real const* from = dy.data + i * width;
-        CONSTRAIN_OMP(simd)
+        CONSTRAIN_SIMD
         for (std::int64_t k = begin; k < end; ++k) to[k] += from[k];
       }
     });

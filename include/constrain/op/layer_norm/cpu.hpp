@@ -22,7 +22,7 @@ template <> struct kernel<op::layer_norm, cpu> {
             ordered_sum<real>(0, width, [=](std::int64_t i) { return (from[i] - m) * (from[i] - m); }) /
             static_cast<real>(width);
         real const r = 1 / math::sqrt(variance + epsilon);
-        CONSTRAIN_OMP(simd)
+        CONSTRAIN_SIMD
         for (std::int64_t i = 0; i < width; ++i) to[i] = (from[i] - m) * r * weight[i] + bias[i];
         mean[row] = m;
         inverse_deviation[row] = r;
@@ -48,7 +48,7 @@ template <> struct kernel<op::layer_norm_gradient, cpu> {
         real* to = dx.data + row * width;
         real const m = mean[row];
         real const r = inverse_deviation[row];
-        CONSTRAIN_OMP(simd)
+        CONSTRAIN_SIMD
         for (std::int64_t i = 0; i < width; ++i) {
           sums[i] += g[i] * ((from[i] - m) * r);
           sums[width + i] += g[i];
@@ -58,7 +58,7 @@ template <> struct kernel<op::layer_norm_gradient, cpu> {
             ordered_sum<real>(0, width, [=](std::int64_t i) { return g[i] * weight[i] * ((from[i] - m) * r); });
         real const a = sum / static_cast<real>(width);
         real const b = product / static_cast<real>(width);
-        CONSTRAIN_OMP(simd)
+        CONSTRAIN_SIMD
         for (std::int64_t i = 0; i < width; ++i) to[i] = r * (g[i] * weight[i] - a - ((from[i] - m) * r) * b);
       }
     });

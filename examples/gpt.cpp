@@ -1,0 +1,88 @@
+// Trains a byte-level GPT on text, lets it write, and compares strategies on the same task.
+
+#include <constrain/constrain.hpp>
+
+#include <CLI/CLI.hpp>
+
+namespace ct = constrain;
+
+namespace {
+
+using task = ct::task<ct::gpt2{.layers = 6, .heads = 4, .width = 256, .vocabulary = 256, .context = 128}, ct::causal_lm,
+                      ct::micro_batch{.sequences = 8}>;
+using trainer = ct::trainer<task, ct::precision::fp32, ct::optimizer::adamw, ct::accumulate<2>>;
+
+static_assert(trainer::memory.peak <= ct::mebibytes(250));
+
+struct arguments {
+  std::string text = CONSTRAIN_STANDARD_LIBRARY;
+  std::int64_t tokens = 1'000'000;
+  std::int64_t row_tokens = 50'000;
+  std::string checkpoint;
+  std::string rows;
+  bool smoke = false;
+};
+
+// The built-in product is slower: fewer tokens, and the output says so.
+void scale_down(arguments& a) {
+  if (a.smoke) {
+    a.tokens = 40'000;
+    a.row_tokens = 4'000;
+  }
+  if (std::string_view(ct::gemm_provider()) == "built-in" && !a.smoke) {
+    a.tokens /= 4;
+    a.row_tokens /= 4;
+    std::printf("the built-in product is in use: trains on a quarter of the tokens; install libdnnl-dev for all\n");
+  }
+}
+
+void train(arguments const& a, ct::data::corpus const& corpus) {
+  auto const [training, validation] = corpus.split(std::min(0.02, 32'769.0 / static_cast<double>(corpus.size())));
+  auto const steps = a.tokens / trainer::window_tokens;
+  trainer t{{.learning_rate = 2e-3f, .beta2 = 0.98f, .weight_decay = 0.1f},
+            {.seed = 42, .clip_norm = 1, .schedule = ct::schedule::cosine{.warmup = steps / 20, .steps = steps, .minimum = 0.1}}};
+  auto const result = ct::fit(t, training, {.steps = steps, .validation = &validation, .evaluate_every = std::max<std::int64_t>(steps / 5, 1),
+                                            .directory = a.checkpoint});
+  std::printf("\n%lld steps in %.0f s, %.0f tokens/s, validation loss %.4f\n\n", static_cast<long long>(result.steps.count()),
+              result.seconds, result.tokens_per_second, result.validation->loss);
+  std::printf("--- a sample ---\n%s\n---\n\n", t.generate("template <", a.smoke ? 60 : 300, {.temperature = 0.7, .seed = 1}).c_str());
+}
+
+void compare(arguments const& a, ct::data::corpus const& corpus) {
+  using namespace ct;
+  auto const rows = ct::compare<task, policies<>, policies<accumulate<2>>, policies<checkpoint::every<1>>,
+                                policies<checkpoint::every<2>, accumulate<2>>, policies<checkpoint::every<3>>,
+                                policies<optimizer::nesterov>, policies<optimizer::sgd, checkpoint::every<1>>>(
+      corpus, {.tokens = a.row_tokens, .learning_rate = 2e-3, .clip_norm = 1, .seed = 42});
+  std::printf("strategies side by side, %lld tokens each\n%s", static_cast<long long>(a.row_tokens), ct::table(rows).c_str());
+  if (a.rows.empty()) return;
+  if (auto* const file = std::fopen(a.rows.c_str(), "w")) {
+    std::fputs((ct::json(rows) + "\n").c_str(), file);
+    std::fclose(file);
+  } else {
+    throw ct::error("the rows cannot be written to '" + a.rows + "'; give a path that can be written");
+  }
+}
+
+} // namespace
+
+int main(int count, char** values) {
+  arguments a;
+  CLI::App app{"Trains a byte-level GPT on text and compares strategies."};
+  app.add_option("--text", a.text, "a file or a directory; the C++ standard library's headers by default");
+  app.add_option("--tokens", a.tokens, "to train on, about 1,000,000 by default")->check(CLI::Range(std::int64_t{2048}, std::int64_t{1} << 40));
+  app.add_option("--checkpoint", a.checkpoint, "a directory to save the trained model in");
+  app.add_option("--json", a.rows, "a file for the table of strategies");
+  app.add_flag("--smoke", a.smoke, "a run of seconds: does everything, learns little");
+  CLI11_PARSE(app, count, values);
+  try {
+    scale_down(a);
+    auto const corpus = ct::data::text(a.text);
+    std::printf("text: %s, %lld bytes\n", a.text.c_str(), static_cast<long long>(corpus.size()));
+    train(a, corpus);
+    compare(a, corpus);
+  } catch (ct::error const& e) {
+    std::fprintf(stderr, "%s\n", e.what());
+    return 1;
+  }
+}

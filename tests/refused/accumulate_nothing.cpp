@@ -1,0 +1,13 @@
+// refused: accumulate<N>: an update needs at least one micro-batch; write accumulate<1> or leave the policy out
+// shows: {0, 0, 1, 0, 0, 0, 0, false, true, true}
+#include <constrain/constrain.hpp>
+namespace ct = constrain;
+
+using task = ct::task<ct::gpt2{.layers = 2, .heads = 2, .width = 64, .vocabulary = 256, .context = 64}, ct::causal_lm,
+                      ct::micro_batch{.sequences = 2}>;
+
+#ifdef CORRECT
+ct::trainer<task, ct::accumulate<1>> t;
+#else
+ct::trainer<task, ct::accumulate<0>> t; // <- here
+#endif

@@ -1,0 +1,23 @@
+// refused: ct::attention: `got` heads do not divide the width `expected`; choose heads that divide it
+// diagnosis: heads_do_not_divide_the_width, line, called_from, 64, 0
+#include <constrain/constrain.hpp>
+namespace ct = constrain;
+
+#ifdef CORRECT
+constexpr int heads = 4;
+#else
+constexpr int heads = 0;
+#endif
+
+struct model {
+  constexpr ct::value operator()(ct::value tokens) const {
+    auto x = ct::embedding("token", tokens, {.vocabulary = 97, .width = 64});
+    x = ct::repeat("block", 3, x, [](ct::value x) {                                           // <- called_from
+      return x + ct::attention(ct::linear("qkv", x, 3 * x.features()), {.heads = heads});     // <- line
+    });
+    return ct::linear("head", ct::mean(x, ct::axis::tokens), 4);
+  }
+};
+
+using task = ct::task<model{}, ct::classification, ct::micro_batch{.sequences = 8, .tokens = 32}>;
+static_assert(ct::trainer<task>::memory.peak > ct::bytes(0)); // <- here

@@ -1,0 +1,18 @@
+// refused: ct::linear needs a value with features; pass [..., features]
+// diagnosis: not_a_matrix_of_features, line, 0, 1, 0
+#include <constrain/constrain.hpp>
+namespace ct = constrain;
+
+struct model {
+  constexpr ct::value operator()(ct::value tokens) const {
+    auto const x = ct::mean(ct::embedding("token", tokens, {.vocabulary = 97, .width = 64}), ct::axis::tokens);
+#ifdef CORRECT
+    return ct::linear("head", x, 4);
+#else
+    return ct::linear("head", ct::parameter(x, "scale", ct::shape{}, ct::role::bias), 4); // <- line
+#endif
+  }
+};
+
+using task = ct::task<model{}, ct::classification, ct::micro_batch{.sequences = 8, .tokens = 32}>;
+static_assert(ct::trainer<task>::memory.peak > ct::bytes(0)); // <- here

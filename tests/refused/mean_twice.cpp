@@ -1,0 +1,17 @@
+// refused: the value has `got` dimensions where `expected` are needed; pass [sequences, tokens, features]
+// diagnosis: axis_is_not_there, line, 0, 3, 2
+#include <constrain/constrain.hpp>
+namespace ct = constrain;
+
+struct model {
+  constexpr ct::value operator()(ct::value tokens) const {
+    auto x = ct::mean(ct::embedding("token", tokens, {.vocabulary = 97, .width = 64}), ct::axis::tokens);
+#ifndef CORRECT
+    x = ct::mean(x, ct::axis::features); // <- line
+#endif
+    return ct::linear("head", x, 4);
+  }
+};
+
+using task = ct::task<model{}, ct::classification, ct::micro_batch{.sequences = 8, .tokens = 32}>;
+static_assert(ct::trainer<task>::memory.peak > ct::bytes(0)); // <- here

@@ -1,0 +1,21 @@
+// refused: ct::attention needs queries, keys and values side by side
+// diagnosis: qkv_is_not_three_times_the_width, line, 0, 3, 64
+#include <constrain/constrain.hpp>
+namespace ct = constrain;
+
+#ifdef CORRECT
+constexpr int times = 3;
+#else
+constexpr int times = 1;
+#endif
+
+struct model {
+  constexpr ct::value operator()(ct::value tokens) const {
+    auto const x = ct::embedding("token", tokens, {.vocabulary = 97, .width = 64});
+    auto const y = ct::attention(ct::linear("qkv", x, times * 64), {.heads = 4}); // <- line
+    return ct::linear("head", ct::mean(y, ct::axis::tokens), 4);
+  }
+};
+
+using task = ct::task<model{}, ct::classification, ct::micro_batch{.sequences = 8, .tokens = 32}>;
+static_assert(ct::trainer<task>::memory.peak > ct::bytes(0)); // <- here

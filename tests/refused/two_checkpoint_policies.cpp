@@ -1,0 +1,13 @@
+// refused: trainer: two checkpoint policies are given; keep checkpoint::none or one checkpoint::every<k>
+// shows: {0, 0, 0, 2, 0, 1, 0, false, true, true}
+#include <constrain/constrain.hpp>
+namespace ct = constrain;
+
+using task = ct::task<ct::gpt2{.layers = 2, .heads = 2, .width = 64, .vocabulary = 256, .context = 64}, ct::causal_lm,
+                      ct::micro_batch{.sequences = 2}>;
+
+#ifdef CORRECT
+ct::trainer<task, ct::checkpoint::every<1>> t;
+#else
+ct::trainer<task, ct::checkpoint::none, ct::checkpoint::every<1>> t; // <- here
+#endif

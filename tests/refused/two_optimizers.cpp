@@ -1,0 +1,13 @@
+// refused: trainer: two optimizers are given; keep one of them, for example optimizer::adamw
+// shows: {0, 2, 0, 0, 0, 1, 0, false, true, true}
+#include <constrain/constrain.hpp>
+namespace ct = constrain;
+
+using task = ct::task<ct::gpt2{.layers = 2, .heads = 2, .width = 64, .vocabulary = 256, .context = 64}, ct::causal_lm,
+                      ct::micro_batch{.sequences = 2}>;
+
+#ifdef CORRECT
+ct::trainer<task, ct::optimizer::sgd> t;
+#else
+ct::trainer<task, ct::optimizer::sgd, ct::optimizer::adamw> t; // <- here
+#endif
