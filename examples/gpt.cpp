@@ -1,6 +1,6 @@
 // Trains a byte-level GPT on text, lets it write, and compares strategies on the same task.
 
-#include <constrain/constrain.hpp>
+#include "main_job.hpp"
 
 #include <CLI/CLI.hpp>
 
@@ -8,11 +8,8 @@ namespace ct = constrain;
 
 namespace {
 
-using task = ct::task<ct::gpt2{.layers = 6, .heads = 4, .width = 256, .vocabulary = 256, .context = 128}, ct::causal_lm,
-                      ct::micro_batch{.sequences = 8}>;
-using trainer = ct::trainer<task, ct::precision::fp32, ct::optimizer::adamw, ct::accumulate<2>>;
-
-static_assert(trainer::memory.peak <= ct::mebibytes(250));
+using main_job::task;
+using main_job::trainer;
 
 struct arguments {
   std::string text = CONSTRAIN_STANDARD_LIBRARY;
@@ -26,8 +23,8 @@ struct arguments {
 // The built-in product is slower: fewer tokens, and the output says so.
 void scale_down(arguments& a) {
   if (a.smoke) {
-    a.tokens = 40'000;
-    a.row_tokens = 4'000;
+    a.tokens = 20'480;
+    a.row_tokens = 2'048;
   }
   if (std::string_view(ct::gemm_provider()) == "built-in" && !a.smoke) {
     a.tokens /= 4;
@@ -37,11 +34,10 @@ void scale_down(arguments& a) {
 }
 
 void train(arguments const& a, ct::data::corpus const& corpus) {
-  auto const [training, validation] = corpus.split(std::min(0.02, 32'769.0 / static_cast<double>(corpus.size())));
+  auto const [training, validation] = main_job::split(corpus, a.smoke ? 8'192 : 32'768);
   auto const steps = a.tokens / trainer::window_tokens;
-  trainer t{{.learning_rate = 2e-3f, .beta2 = 0.98f, .weight_decay = 0.1f},
-            {.seed = 42, .clip_norm = 1, .schedule = ct::schedule::cosine{.warmup = steps / 20, .steps = steps, .minimum = 0.1}}};
-  auto const result = ct::fit(t, training, {.steps = steps, .validation = &validation, .evaluate_every = std::max<std::int64_t>(steps / 5, 1),
+  trainer t{main_job::numbers, main_job::run(steps)};
+  auto const result = ct::fit(t, training, {.steps = steps, .validation = &validation, .evaluate_every = (steps + 4) / 5,
                                             .directory = a.checkpoint});
   std::printf("\n%lld steps in %.0f s, %.0f tokens/s, validation loss %.4f\n\n", static_cast<long long>(result.steps.count()),
               result.seconds, result.tokens_per_second, result.validation->loss);

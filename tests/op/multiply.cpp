@@ -12,15 +12,15 @@ static_assert(rule.infer(types({f32(shape(2, 3)), f32(shape(2, 3))}), {}).output
 static_assert(refuses(rule.infer(types({f32(shape(2, 3)), f32(shape(2, 4))}), {}), ct::why::widths_differ, 3, 4));
 static_assert(rule.in_place == 0b11);
 
-// A gate, a square, and a product of which one factor is trained and the other is not.
+// A gate, a square, a product of two parameters.
 struct model {
   constexpr ct::value operator()(ct::value tokens) const {
     auto const x = ct::embedding("token", tokens, {.vocabulary = 7, .width = 6});
     auto const gate = ct::silu(ct::linear("gate", x, 5)), up = ct::linear("up", x, 5);
-    auto const fixed = ct::parameter(tokens, "fixed", shape(4, 5), ct::role::frozen, {.constant = 0.5});
+    auto const v = ct::parameter(tokens, "v", shape(4, 5), ct::role::head, {.deviation = 0.02});
     auto const w = ct::parameter(tokens, "w", shape(4, 5), ct::role::head, {.deviation = 0.02});
     auto const y = gate * up;
-    return ct::linear(ct::multiply(y, y) + up, w * fixed);
+    return ct::linear(ct::multiply(y, y) + up, w * v);
   }
 };
 

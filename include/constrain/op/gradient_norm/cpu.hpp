@@ -25,6 +25,9 @@ template <> struct kernel<op::square_sum, cpu> {
     });
     double sum = 0;
     for (double p : partial) sum += p;
+    // The first gradient of a run defines the whole output, as every accumulator's first write does.
+    if (!c.add_to(0))
+      for (std::int64_t i = 0; i < squares.count; ++i) squares[i] = 0;
     squares[c.options.integer[0]] = sum;
   }
 };
