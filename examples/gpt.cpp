@@ -47,8 +47,8 @@ void train(arguments const& a, ct::data::corpus const& corpus) {
 void compare(arguments const& a, ct::data::corpus const& corpus) {
   using namespace ct;
   auto const rows = ct::compare<task, policies<>, policies<accumulate<2>>, policies<checkpoint::every<1>>,
-                                policies<checkpoint::every<2>, accumulate<2>>, policies<checkpoint::every<3>>,
-                                policies<optimizer::nesterov>, policies<optimizer::sgd, checkpoint::every<1>>>(
+                                policies<checkpoint::every<2>, accumulate<2>>, policies<optimizer::nesterov>,
+                                policies<optimizer::sgd, checkpoint::every<3>>>(
       corpus, {.tokens = a.row_tokens, .learning_rate = 2e-3, .clip_norm = 1, .seed = 42});
   std::printf("strategies side by side, %lld tokens each\n%s", static_cast<long long>(a.row_tokens), ct::table(rows).c_str());
   if (a.rows.empty()) return;

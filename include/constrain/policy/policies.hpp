@@ -50,7 +50,9 @@ template <class... list> struct policies {
   using accumulation = typename detail::chosen<list...>::accumulation;
   using checkpointing = typename detail::chosen<list...>::checkpointing;
 
-  static_assert(composition_is_legal<composition_of<list...>()>::value);
+  static constexpr constrain::composition composition() { return composition_of<list...>(); }
+
+  static_assert(composition_is_legal<composition()>::value);
 
   /// "fp32, adamw, accumulate<4>, checkpoint::every<2>"
   static std::string name() {

@@ -13,7 +13,9 @@ template <class task, class policy_set> struct entries {
   static constexpr dtype real = policy_set::precision::real;
 
   template <entry e> struct source {
-    using optimizer = typename policy_set::optimizer;
+    // An optimizer without state has been refused; another stands in, so that no other error follows.
+    static constexpr bool has_state = requires { typename policy_set::optimizer::template state<float>; };
+    using optimizer = std::conditional_t<has_state, typename policy_set::optimizer, constrain::optimizer::sgd>;
     static constexpr int micro_batches = policy_set::accumulation::micro_batches;
     static constexpr int checkpoint_every = policy_set::checkpointing::trips;
     static constexpr program build() { return task::build(e, real); }
