@@ -5,6 +5,7 @@
 #include "constrain/program/op_info.hpp"
 #include "constrain/program/ref.hpp"
 #include "constrain/program/shape.hpp"
+#include "constrain/program/value_info.hpp"
 
 #include <cstdint>
 
@@ -15,7 +16,7 @@ struct index_term {
   int axis = -1;
   std::int64_t stride = 0;
 };
-using index_terms = fixed_vector<index_term, 5>;
+using index_terms = fixed_vector<index_term, axis_list::capacity>;
 
 /// The bytes a kernel reads or writes: offset + sum of index * stride, in the arena. Of a carried value the instance
 /// is (position + sum of index * factor), modulo a ring.
@@ -44,7 +45,7 @@ struct step {
   index_terms trip;            // numbers the trips of the loops around
   unsigned accumulates = 0;    // bit j: output j adds, except on the first write of a run
   unsigned adds = 0;           // bit j: not even then
-  fixed_vector<int, 5> first[node::maximum_outputs]; // loops (steps) that must be in their first turn for a first write
+  fixed_vector<int, axis_list::capacity> first[node::maximum_outputs]; // loops (steps) that must be in their first turn for a first write
   int source = 0;              // the node of the placed program, for messages
 
   int axis = -1;               // of a loop

@@ -52,7 +52,7 @@ inline std::vector<io::tensor> checkpoint_tensors(parameter_list const& list, bo
   for (int i = 0; i < list.size; ++i) {
     auto const& info = list.parameters[i];
     if (!states) tensors.push_back(checkpoint_tensor(info, list.name(i), arena + info.offset));
-    for (int field = 0; states && field < 4; ++field)
+    for (int field = 0; states && field < op::maximum_state_fields; ++field)
       if (info.state_offset[field] >= 0)
         tensors.push_back(checkpoint_tensor(info, list.name(i) + ".state" + std::to_string(field), arena + info.state_offset[field]));
   }

@@ -61,6 +61,8 @@ template <class trainer> fit_result fit(trainer& t, data::corpus const& corpus, 
   fit_result result;
   double training_seconds = 0;
   std::int64_t tokens = 0;
+  // A directory that cannot be written is better known now than after hours.
+  if (!options.directory.empty()) io::directory_writer{options.directory};
   if (options.log != nullptr) detail::print_start(options.log, t);
 
   auto const evaluate = [&] {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "constrain/op/update/update.hpp"
 #include "constrain/pass/place.hpp"
 
 #include <string_view>
@@ -17,7 +18,7 @@ struct parameter_info {
   initial_value initial;
   std::int64_t offset = 0;
   std::int64_t gradient_offset = -1;
-  std::int64_t state_offset[4]{-1, -1, -1, -1};
+  std::int64_t state_offset[op::maximum_state_fields]{-1, -1, -1, -1};
 
   constexpr std::int64_t elements() const { return trips * shape.elements(); }
 };
@@ -48,6 +49,7 @@ constexpr int count_name_characters(program const& p) {
 template <int count, int characters>
 constexpr parameter_table<count, characters> make_parameter_table(program const& p, placement const& where) {
   parameter_table<count, characters> table;
+  if (!p.failure.ok()) return table;
   int next = 0;
   int used = 0;
   for (int v = 0; v < p.values.size(); ++v) {

@@ -6,6 +6,9 @@
 
 namespace constrain::op {
 
+/// The most fields that an optimizer's state may have.
+inline constexpr int maximum_state_fields = 4;
+
 /// How many reals an element-wise optimizer keeps per weight; its state is stored field by field.
 template <class optimizer> constexpr int state_fields() {
   using state = typename optimizer::template state<float>;

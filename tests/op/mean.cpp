@@ -1,0 +1,71 @@
+#include "check_gradients.hpp"
+#include "fixtures.hpp"
+#include "op/call_kernel.hpp"
+
+namespace ct = constrain;
+using namespace constrain::test;
+using ct::shape;
+
+namespace {
+
+constexpr auto rule = ct::info_of<ct::op::mean>;
+constexpr auto gradient_rule = ct::info_of<ct::op::mean_gradient>;
+static_assert(rule.infer(types({f32(shape(2, 5, 12))}), {{1}, {}}).outputs[0] == f32(shape(2, 12)));
+static_assert(rule.infer(types({f32(shape(2, 5, 12))}), {{2}, {}}).outputs[0] == f32(shape(2, 5)));
+static_assert(refuses(rule.infer(types({f32(shape(2, 12))}), {{2}, {}}), ct::why::axis_is_not_there, 3, 2));
+static_assert(gradient_rule.infer(types({f32(shape(2, 12))}), {{1, 5}, {}}).outputs[0] == f32(shape(2, 5, 12)));
+static_assert(gradient_rule.infer(types({f32(shape(2, 5))}), {{2, 12}, {}}).outputs[0] == f32(shape(2, 5, 12)));
+
+// One class a sequence from the mean over its tokens; one from each token's mean over its features.
+struct over_tokens {
+  constexpr ct::value operator()(ct::value tokens) const {
+    auto const x = ct::embedding("token", tokens, {.vocabulary = 7, .width = 6});
+    return ct::linear("head", ct::mean(ct::silu(x), ct::axis::tokens), 5);
+  }
+};
+struct over_features {
+  constexpr ct::value operator()(ct::value tokens) const {
+    auto const x = ct::embedding("token", tokens, {.vocabulary = 7, .width = 6});
+    return ct::linear("head", ct::mean(x * x, ct::axis::features), 5);
+  }
+};
+template <class model> using classified = ct::task<model{}, ct::classification, ct::micro_batch{.sequences = 3, .tokens = 4}>;
+
+} // namespace
+
+TEST_CASE("mean: gradients over tokens and over features") {
+  check_gradients<classified<over_tokens>>();
+  check_gradients<classified<over_tokens>, ct::accumulate<2>>();
+  check_gradients<classified<over_features>>();
+}
+
+TEST_CASE_TEMPLATE("mean: over tokens as PyTorch", real, float, double) {
+  fixture const f("ops.safetensors");
+  ct::attributes const options{{1, 5}, {}};
+  array<real> const x(shape(2, 5, 12), f.reals("mean.x")), dy(shape(2, 12), f.reals("mean.dy"));
+  array<real> y(shape(2, 12)), dx(shape(2, 5, 12));
+  call_kernel<ct::op::mean>(ct::call{options, no_numbers}, x.in(), y.out());
+  CHECK(relative_error(y.values(), f.reals("mean.y")) < tolerance<real>);
+  call_kernel<ct::op::mean_gradient>(ct::call{options, no_numbers}, dy.in(), dx.out());
+  CHECK(relative_error(dx.values(), f.reals("mean.dx")) < tolerance<real>);
+}
+
+TEST_CASE_TEMPLATE("mean: over features", real, float, double) {
+  ct::attributes const options{{2, 4}, {}};
+  array<real> const x(shape(1, 2, 4), {1, 2, 3, 6, /**/ -1, 1, -1, 1}), dy(shape(1, 2), {4, 8});
+  array<real> y(shape(1, 2)), dx(shape(1, 2, 4));
+  call_kernel<ct::op::mean>(ct::call{options, no_numbers}, x.in(), y.out());
+  CHECK(y.values() == std::vector<real>{3, 0});
+  call_kernel<ct::op::mean_gradient>(ct::call{options, no_numbers}, dy.in(), dx.out());
+  CHECK(dx.values() == std::vector<real>{1, 1, 1, 1, 2, 2, 2, 2});
+}
+
+TEST_CASE("mean: the same bits on every number of threads") {
+  ct::attributes const options{{1, 70}, {}};
+  auto const x = array<float>::random(shape(6, 70, 64), 1);
+  check_same_on_all_threads([&] {
+    array<float> y(shape(6, 64));
+    call_kernel<ct::op::mean>(ct::call{options, no_numbers}, x.in(), y.out());
+    return y.values();
+  });
+}
