@@ -5,35 +5,158 @@
 using namespace constrain;
 using namespace constrain::test;
 
-TEST_CASE("no value lies where another one lives, whatever the loops (random programs)") {
+namespace {
+
+// Forward alone, the carried value is read in one traversal; with a backward pass that keeps everything, in two.
+constexpr auto forward = select(chain_task<6>::build(entry::predict, dtype::f32), mode::evaluation);
+constexpr auto backward_too = optimized(built<chain_task<6>>());
+constexpr auto segmented = recompute(backward_too, 2);
+
+constexpr int carried(program const& p, int which = 0) {
+  for (int v = 0; v < p.values.size(); ++v)
+    if (p.values[v].carried() && which-- == 0) return v;
+  return -1;
+}
+constexpr std::int64_t instances(program const& p, int which = 0) {
+  return place(p).slots[carried(p, which)].carried_instances;
+}
+
+static_assert(instances(forward) == 2);
+static_assert(instances(backward_too) == 7);
+static_assert(instances(segmented) == 2);    // the input of every second trip is kept in a value of its own
+static_assert(instances(backward_too, 1) == 2); // the gradient goes down once
+
+// Stacks: a parameter of the chain has one instance a trip, side by side.
+constexpr auto where = place(backward_too);
+constexpr auto weight = where.slots[named(backward_too, "block.up.weight")];
+static_assert(weight.size == 6 * 16 * 4 && weight.strides.size() == 1 && weight.strides[0].bytes == 16 * 4);
+static_assert(where.slots[gradient_of(backward_too, "block.up.weight")].size == 6 * 16 * 4);
+static_assert(where.end > where.persistent_end);
+// What an arena shares begins behind what persists in another program of it.
+static_assert(place(forward, 1 << 20).persistent_end == 1 << 20);
+
+/// Nothing that persists overlaps, and everything else lies behind it.
+void check_persistent(program const& p, placement const& at) {
+  for (int v = 0; v < p.values.size(); ++v) {
+    auto const& mine = at.slots[v];
+    if (mine.offset < 0) continue;
+    CHECK(mine.offset % 64 == 0);
+    if (!is_persistent(p.values[v].role)) {
+      CHECK(mine.offset >= at.persistent_end);
+      continue;
+    }
+    CHECK(mine.offset + mine.size <= at.persistent_end);
+    for (int other = 0; other < v; ++other) {
+      auto const& theirs = at.slots[other];
+      bool const apart = theirs.offset + theirs.size <= mine.offset || mine.offset + mine.size <= theirs.offset;
+      CHECK((!is_persistent(p.values[other].role) || apart));
+    }
+  }
+}
+
+struct stage {
+  std::string name;
+  program p;
+};
+
+/// A step's program after each of the passes that must not change numbers.
+std::vector<stage> stages_of(program const& p, int micro_batches, int every) {
+  std::vector<stage> all;
+  all.push_back({"optimized", optimized(p, micro_batches)});
+  all.push_back({"recomputed", recompute(all.back().p, every)});
+  all.push_back({"coalesced", coalesce(all.back().p)});
+  all.push_back({"in place", in_place(all.back().p)});
+  return all;
+}
+
+} // namespace
+
+TEST_CASE("no value lies where another one lives, and no pass changes a number (random programs)") {
   int checked = 0;
-  for (unsigned seed = 0; seed < 400; ++seed) {
+  for (unsigned seed = 0; seed < 300; ++seed) {
     auto const p = random_model(seed).build();
-    if (!p.failure.ok()) continue;
+    REQUIRE(p.failure.ok());
     for (int micro_batches : {1, 3})
       for (int every : {0, 1, 2, 3}) {
         CAPTURE(seed);
         CAPTURE(micro_batches);
         CAPTURE(every);
-        auto const o = optimized(p, micro_batches);
-        REQUIRE(verify(o).ok());
-        auto const r = recompute(o, every);
-        CHECK(verify(r).ok());
-        auto const c = coalesce(r);
-        CHECK(verify(c).ok());
-        auto const f = in_place(c);
-        CHECK(verify(f).ok());
-        struct { char const* name; program const& p; } const stages[] = {{"recomputed", r}, {"coalesced", c}, {"in place", f}};
-        auto const reference = simulate(o, place(o));
-        for (auto const& stage : stages) {
-          CAPTURE(std::string(stage.name));
-          auto const s = simulate(stage.p, place(stage.p));
+        std::map<int, std::uint64_t> reference;
+        for (auto const& stage : stages_of(p, micro_batches, every)) {
+          CAPTURE(stage.name);
+          CHECK(verify(stage.p).ok());
+          auto const at = place(stage.p);
+          auto const s = simulate(stage.p, at);
           CHECK(s.errors == std::vector<std::string>{});
-          // The same numbers, bit for bit.
-          CHECK(s.left == reference.left);
+          if (reference.empty()) reference = s.left;
+          CHECK(s.left == reference);
+          if (seed % 16 == 0) check_persistent(stage.p, at);
           ++checked;
         }
       }
   }
-  CHECK(checked > 1000);
+  CHECK(checked == 300 * 8 * 4);
+}
+
+TEST_CASE("every entry of gpt2 and of a tagger with nested repeats") {
+  for (auto const type : {dtype::f32, dtype::f64})
+    for (int micro_batches : {1, 4})
+      for (int every = 0; every <= 6; ++every)
+        for (bool gpt : {true, false}) {
+          CAPTURE(micro_batches);
+          CAPTURE(every);
+          CAPTURE(gpt);
+          std::map<int, std::uint64_t> reference;
+          for (auto const& stage : stages_of(gpt ? built<gpt2_task>(type) : built<tagger_task>(type), micro_batches, every)) {
+            CAPTURE(stage.name);
+            REQUIRE(verify(stage.p).ok());
+            auto const s = simulate(stage.p, place(stage.p));
+            CHECK(s.errors == std::vector<std::string>{});
+            if (reference.empty()) reference = s.left;
+            CHECK(s.left == reference);
+          }
+        }
+  for (auto e : {entry::evaluate, entry::predict, entry::generate})
+    for (bool gpt : {true, false}) {
+      auto const p = in_place(coalesce(prune(select(gpt ? gpt2_task::build(e, dtype::f32) : tagger_task::build(e, dtype::f32),
+                                                    mode::evaluation))));
+      REQUIRE(verify(p).ok());
+      CHECK(simulate(p, place(p, 4096)).errors == std::vector<std::string>{});
+    }
+}
+
+TEST_CASE("the peak is near what is alive at once") {
+  // Two bounds: what is alive by the order of execution, which no plan undercuts, and what is alive by the slots' own
+  // lives, which first-fit may miss.
+  double worst_of_execution = 0, worst_of_slots = 0;
+  auto const measure = [&](program const& p) {
+    auto const at = place(p);
+    auto const got = static_cast<double>(at.end - at.persistent_end);
+    auto const alive = static_cast<double>(simulate(p, at).live_peak);
+    std::int64_t most = 0;
+    for (int i = 0; i < p.nodes.size(); ++i) {
+      std::int64_t now = 0;
+      for (int v = 0; v < p.values.size(); ++v) {
+        auto const& s = at.slots[v];
+        bool const there = s.offset >= 0 && !is_persistent(p.values[v].role) && s.born <= i && i <= s.dies;
+        if (there) now += s.size;
+      }
+      most = std::max(most, now);
+    }
+    CHECK(got >= 0.999 * alive - 64); // the last value need not fill its line
+    CHECK(got >= 0.999 * static_cast<double>(most) - 64);
+    worst_of_execution = std::max(worst_of_execution, got / alive);
+    worst_of_slots = std::max(worst_of_slots, got / static_cast<double>(most));
+  };
+  using real_task = task<gpt2{.layers = 6, .heads = 4, .width = 64, .vocabulary = 128, .context = 64}, causal_lm,
+                         micro_batch{.sequences = 2}>;
+  for (int every : {0, 1, 2, 3}) measure(coalesce(recompute(optimized(built<real_task>()), every)));
+  MESSAGE("gpt2: placed / alive, by execution ", worst_of_execution, ", by slots ", worst_of_slots);
+  CHECK(worst_of_execution <= 1.3);
+  CHECK(worst_of_slots <= 1.02);
+  for (unsigned seed = 0; seed < 300; ++seed)
+    for (int every : {0, 2}) measure(coalesce(recompute(optimized(random_model(seed).build()), every)));
+  MESSAGE("random programs: placed / alive, by execution ", worst_of_execution, ", by slots ", worst_of_slots);
+  CHECK(worst_of_execution <= 3);
+  CHECK(worst_of_slots <= 1.3);
 }

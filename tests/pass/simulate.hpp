@@ -91,6 +91,12 @@ public:
       out.errors.push_back("node " + std::to_string(i) + " (" + p.nodes[i].op->name + "): " + text);
   }
 
+  static std::int64_t stored_bytes(value_info const& info) {
+    auto const bytes = info.shape.elements() * size_of(info.type);
+    bool const dense = info.role == role::gradient || info.role == role::input; // the others begin on a line of their own
+    return dense ? bytes : (bytes + 63) / 64 * 64;
+  }
+
   void touch(int tag, std::int64_t bytes) {
     auto& span = alive.try_emplace(tag, out.calls, out.calls).first->second;
     span.second = out.calls;
@@ -152,7 +158,7 @@ private:
       if (info.role == role::input) which.at.clear();
       int const tag = number(which);
       auto const begin = b.data - arena + t * bytes;
-      touch(tag, (bytes + 63) / 64 * 64);
+      touch(tag, stored_bytes(info));
       for (auto word = begin / 4; word < (begin + bytes) / 4; ++word)
         if (auto& found = tags[static_cast<std::size_t>(word)]; found != tag) {
           bool const host = info.role == role::input && found == -1; // written before the run
@@ -182,7 +188,7 @@ public:
         if (again != adds) error(i, adds ? "adds to what was never written" : "overwrites a sum");
         if (again) check_read(i, n.outputs[j], b, state);
       }
-      touch(tag, (bytes + 63) / 64 * 64);
+      touch(tag, stored_bytes(info));
       for (auto word = (b.data - arena) / 4; word < (b.data - arena + bytes) / 4; ++word) tags[static_cast<std::size_t>(word)] = tag;
     }
     ++out.calls;

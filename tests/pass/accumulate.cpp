@@ -1,0 +1,47 @@
+#include "programs.hpp"
+
+#include <doctest/doctest.h>
+
+using namespace constrain;
+using namespace constrain::test;
+
+namespace {
+
+constexpr auto before = built<chain_task<3>>();
+constexpr auto once = accumulate_over(before, 1);
+constexpr auto four = accumulate_over(before, 4);
+
+// One micro-batch is the program as it was.
+static_assert(same(once, before) && once.micro_batches == -1 && once.axes.size() == before.axes.size());
+
+static_assert(!same(four, before));
+static_assert(four.nodes.size() == before.nodes.size() + 2);
+static_assert(four.nodes[0].kind == node_kind::loop && four.nodes[0].axis == four.micro_batches);
+static_assert(four.axes[four.micro_batches].extent == 4);
+static_assert(four.values[four.tokens.value].axes[0] == four.micro_batches);   // every micro-batch its tokens
+static_assert(four.values[four.loss.value].axes.empty());                      // one loss, which adds up
+static_assert(four.values[named(four, "head.weight")].axes.empty());           // one weight for all of them
+static_assert(four.values[named(four, "block.up.weight")].axes.size() == 1);
+static_assert(verify(four).ok());
+
+// Gradients have the parameter's axes: the loop over micro-batches adds into them.
+constexpr auto step = optimized(before, 4);
+static_assert(step.values[gradient_of(step, "head.weight")].axes.empty());
+static_assert(place(step).slots[gradient_of(step, "head.weight")].size == 5 * 4 * 4);
+
+} // namespace
+
+TEST_CASE("accumulate_over") {
+  for (int n = 1; n <= 64; n *= 2) {
+    auto const p = accumulate_over(before, n);
+    CHECK(verify(p).ok());
+    CHECK(loops(p) == loops(before) + (n > 1 ? 1 : 0));
+    // Micro-batches take no activations of their own, only inputs.
+    auto const one = place(optimized(before, 1)), many = place(optimized(before, n));
+    CHECK(many.end - one.end <= 2 * 64 + 2 * n * 2 * 3 * 4);
+  }
+  program failed = before;
+  failed.fail({why::widths_differ, 3, 0, 1, 2});
+  CHECK(accumulate_over(failed, 4).failure == failed.failure);
+  CHECK(print(four).substr(0, 19) == "loop micro_batch 4\n");
+}

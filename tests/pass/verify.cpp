@@ -1,0 +1,89 @@
+#include "programs.hpp"
+
+#include <doctest/doctest.h>
+
+using namespace constrain;
+using namespace constrain::test;
+
+namespace {
+
+constexpr auto good = built<chain_task<3>>();
+static_assert(verify(good).ok());
+
+constexpr program without_node(program const& p, int i) {
+  program out = p;
+  out.nodes.count = 0;
+  for (int j = 0; j < p.nodes.size(); ++j)
+    if (j != i) out.add_node(p.nodes[j]);
+  return out;
+}
+constexpr int first_loop(program const& p) {
+  int i = 0;
+  while (p.nodes[i].kind != node_kind::loop) ++i;
+  return i;
+}
+
+static_assert(verify(without_node(good, 0)).reason == why::read_before_written);
+static_assert(verify(without_node(good, first_loop(good))).reason == why::loops_do_not_nest);
+static_assert(verify(without_node(good, good.end_of(first_loop(good)))).reason == why::loops_do_not_nest);
+
+constexpr program with_shape(int value, shape s) {
+  program out = good;
+  out.values[value].shape = s;
+  return out;
+}
+// The line is that of the call whose output has the wrong shape.
+constexpr auto wrong = verify(with_shape(good.nodes[0].outputs[0].value, shape(2, 3, 9)));
+static_assert(wrong.reason == why::shape_is_not_what_the_rule_says && wrong.line == good.nodes[0].line && wrong.line > 0);
+// A rule that refuses is repeated with its own reason and numbers.
+constexpr auto refused = verify(with_shape(named(good, "head.weight"), shape(5, 3)));
+static_assert(refused.reason == why::widths_differ && refused.expected == 3 && refused.got == 4);
+// A failure of before is kept.
+constexpr auto kept = [] {
+  auto p = good;
+  p.fail({why::repeat_of_nothing, 7, 8, 9, 10});
+  p.fail({why::widths_differ, 1, 2, 3, 4});
+  return verify(p);
+}();
+static_assert(kept == diagnosis{why::repeat_of_nothing, 7, 8, 9, 10});
+
+} // namespace
+
+TEST_CASE("verify finds each call that is missing") {
+  for (auto const& p : {optimized(built<gpt2_task>()), optimized(built<tagger_task>(), 2)}) {
+    REQUIRE(verify(p).ok());
+    int found = 0, calls_read = 0;
+    for (int i = 0; i < p.nodes.size(); ++i) {
+      if (p.nodes[i].kind != node_kind::call) {
+        CHECK(verify(without_node(p, i)).reason == why::loops_do_not_nest);
+        continue;
+      }
+      bool read = false;
+      for (auto const& output : p.nodes[i].outputs) {
+        auto const& info = p.values[output.value];
+        if (info.accumulates || info.carried() || is_observed(info)) continue; // written elsewhere or read by the host
+        for (auto const& n : p.nodes) read = read || n.inputs.contains(output);
+      }
+      calls_read += read ? 1 : 0;
+      found += verify(without_node(p, i)).reason == why::read_before_written && read ? 1 : 0;
+    }
+    CHECK(found == calls_read);
+  }
+}
+
+TEST_CASE("every pass keeps a program sound") {
+  for (auto const& p : {built<gpt2_task>(), built<tagger_task>(), built<tied_task>(), built<chain_task<7>>()})
+    for (int micro_batches : {1, 2})
+      for (int every : {0, 1, 2, 3, 9}) {
+        auto const selected = select(p, mode::training);
+        auto const pruned = prune(selected);
+        auto const accumulated = accumulate_over(pruned, micro_batches);
+        auto const gradients = differentiate(accumulated);
+        auto const updates = optimize<optimizer::momentum>(gradients);
+        auto const again = recompute(updates, every);
+        auto const coalesced = coalesce(again);
+        auto const shared = in_place(coalesced);
+        for (auto const* after : {&selected, &pruned, &accumulated, &gradients, &updates, &again, &coalesced, &shared})
+          CHECK(verify(*after) == diagnosis{});
+      }
+}
