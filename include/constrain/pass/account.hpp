@@ -27,20 +27,30 @@ struct work_plan {
   std::int64_t collectives = 0;
 };
 
+/// Whether the products read a parameter through a copy in another type.
+constexpr bool is_copied(program const& p, int parameter) {
+  for (auto const& info : p.values)
+    if (info.role == role::copy && info.belongs_to == parameter) return true;
+  return false;
+}
+
 /// Bytes of all values of a kind.
 template <class predicate> constexpr bytes bytes_where(program const& p, placement const& where, predicate const& wanted) {
   std::int64_t total = 0;
   for (int v = 0; v < p.values.size(); ++v)
-    if (where.slots[v].offset >= 0 && wanted(p.values[v].role)) total += where.slots[v].size;
+    if (where.slots[v].offset >= 0 && wanted(v)) total += where.slots[v].size;
   return bytes(total);
 }
 
 /// The memory of a step program and of the entries that share its arena (`other_peak` is the largest of them).
 constexpr memory_plan account(program const& p, placement const& where, std::int64_t other_peak) {
   memory_plan m;
-  m.weights = bytes_where(p, where, [](role r) { return is_parameter(r); });
-  m.gradients = bytes_where(p, where, [](role r) { return r == role::gradient; });
-  m.optimizer_state = bytes_where(p, where, [](role r) { return r == role::state; });
+  auto const of = [&](role r) { return bytes_where(p, where, [&](int v) { return p.values[v].role == r; }); };
+  m.master_weights = bytes_where(p, where, [&](int v) { return is_parameter(p.values[v].role) && is_copied(p, v); });
+  m.weights = of(role::copy) +
+              bytes_where(p, where, [&](int v) { return is_parameter(p.values[v].role) && !is_copied(p, v); });
+  m.gradients = of(role::gradient);
+  m.optimizer_state = of(role::state);
   for (int i = 0; i < p.nodes.size(); ++i) {
     std::int64_t scratch = 0;
     for (int v = 0; v < p.values.size(); ++v)
@@ -48,7 +58,7 @@ constexpr memory_plan account(program const& p, placement const& where, std::int
         scratch += where.slots[v].size;
     if (bytes(scratch) > m.workspace) m.workspace = bytes(scratch);
   }
-  m.activations = bytes(where.end) - m.weights - m.gradients - m.optimizer_state - m.workspace;
+  m.activations = bytes(where.end) - m.weights - m.master_weights - m.gradients - m.optimizer_state - m.workspace;
   m.peak = bytes(where.end > other_peak ? where.end : other_peak);
   return m;
 }

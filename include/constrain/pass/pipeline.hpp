@@ -1,6 +1,7 @@
 #pragma once
 
 #include "constrain/pass/accumulate.hpp"
+#include "constrain/pass/cast.hpp"
 #include "constrain/pass/coalesce.hpp"
 #include "constrain/pass/differentiate.hpp"
 #include "constrain/pass/in_place.hpp"
@@ -24,7 +25,8 @@ template <class source> struct step_passes {
   static constexpr program selected = select(built, mode::training);
   static constexpr program pruned = prune(selected);
   static constexpr program accumulated = accumulate_over(pruned, source::micro_batches);
-  static constexpr program differentiated = differentiate(accumulated);
+  static constexpr program casted = cast_to(accumulated, source::compute);
+  static constexpr program differentiated = differentiate(casted);
   static constexpr program optimized = optimize<typename source::optimizer>(differentiated);
   static constexpr program recomputed = recompute(optimized, source::checkpoint_every);
   static constexpr program coalesced = coalesce(recomputed);
@@ -33,7 +35,7 @@ template <class source> struct step_passes {
   /// Calls f(name, program) for each in turn.
   template <class function> static void for_each(function const& f) {
     f("built", built), f("selected", selected), f("pruned", pruned), f("accumulated", accumulated);
-    f("differentiated", differentiated), f("optimized", optimized), f("recomputed", recomputed);
+    f("cast", casted), f("differentiated", differentiated), f("optimized", optimized), f("recomputed", recomputed);
     f("coalesced", coalesced), f("in place", final);
   }
 };
@@ -43,11 +45,13 @@ template <class source> struct forward_passes {
   static constexpr program built = source::build();
   static constexpr program selected = select(built, mode::evaluation);
   static constexpr program pruned = prune(selected);
-  static constexpr program coalesced = coalesce(pruned);
+  static constexpr program casted = cast_to(pruned, source::compute);
+  static constexpr program coalesced = coalesce(casted);
   static constexpr program final = in_place(coalesced);
 
   template <class function> static void for_each(function const& f) {
-    f("built", built), f("selected", selected), f("pruned", pruned), f("coalesced", coalesced), f("in place", final);
+    f("built", built), f("selected", selected), f("pruned", pruned), f("cast", casted), f("coalesced", coalesced);
+    f("in place", final);
   }
 };
 

@@ -16,6 +16,7 @@ enum class role : std::uint8_t {
   embedding,
   head,
   frozen,    // a parameter that is not trained
+  copy,      // a parameter in the type that the products read
   gradient,
   state,     // an optimizer's
   result,    // read by the host after the run
@@ -24,7 +25,7 @@ enum class role : std::uint8_t {
 
 constexpr char const* name_of(role r) {
   constexpr char const* names[] = {"activation", "input", "number", "weight", "bias", "norm", "embedding",
-                                   "head", "frozen", "gradient", "state", "result", "workspace"};
+                                   "head", "frozen", "copy", "gradient", "state", "result", "workspace"};
   return names[static_cast<int>(r)];
 }
 

@@ -56,7 +56,7 @@ public:
   using optimizer = typename policy_set::optimizer;
   using hyper = typename optimizer::hyper;
   using entries = constrain::entries<task, policy_set>;
-  using real = storage<entries::real>;
+  using real = arithmetic<storage<entries::compute>>; // of logits handed out
 
   static constexpr memory_plan memory = entries::memory;
   static constexpr std::int64_t parameter_count = entries::parameter_count;
@@ -174,7 +174,7 @@ public:
     poison();
     copy_in(entries::predict::value.tokens, inputs);
     run<typename entries::predict, typename entries::predict_program>(numbers_now(1));
-    auto const* logits = reinterpret_cast<real const*>(arena_.data() + entries::predict::value.logits.offset);
+    auto const* logits = logits_of<typename entries::predict>();
     return {std::vector<real>(logits, logits + entries::logits.elements()), entries::logits};
   }
 
@@ -193,9 +193,9 @@ public:
       poison();
       copy_in(entries::generate::value.tokens, context);
       run<typename entries::generate, typename entries::generate_program>(numbers_now(1));
-      auto const* logits = reinterpret_cast<real const*>(arena_.data() + entries::generate::value.logits.offset);
       auto const classes = entries::logits.features();
-      tokens.push_back(draw(std::span(logits + (length - 1) * classes, static_cast<std::size_t>(classes)), i));
+      auto const* row = logits_of<typename entries::generate>() + (length - 1) * classes;
+      tokens.push_back(draw(row, static_cast<std::size_t>(classes), i));
     }
     return tokens;
   }
@@ -312,6 +312,9 @@ private:
     return sum;
   }
 
+  template <class placed_entry> storage<entries::compute> const* logits_of() const {
+    return reinterpret_cast<storage<entries::compute> const*>(arena_.data() + placed_entry::value.logits.offset);
+  }
   void copy_in(host_view const& to, std::span<std::int32_t const> from) {
     std::memcpy(arena_.data() + to.offset, from.data(), from.size_bytes());
   }
