@@ -23,19 +23,22 @@ template <class trainer> std::vector<double> three_steps(bool checked) {
   return all;
 }
 
-/// Gradients of a task against differences, then the same bits from every way to checkpoint it, dropout on.
-template <class task, class... list> void check_recomputation() {
-  check_gradients<task, list...>();
-  auto const kept = three_steps<trainer<task, precision::fp64, optimizer::momentum, list...>>(true);
-  auto const same = [&](auto policy, char const* name) {
-    CAPTURE(name);
-    using again = trainer<task, precision::fp64, optimizer::momentum, list..., decltype(policy)>;
-    CHECK(same_bits(three_steps<again>(true), kept));
-    CHECK(same_bits(three_steps<again>(false), kept));
-  };
-  same(checkpoint::every<1>{}, "every<1>");
-  same(checkpoint::every<2>{}, "every<2>");
-  same(checkpoint::every<3>{}, "every<3>");
-}
+/// Gradients of a task against differences; then the same bits with a checkpoint every `every` trips, for each of them,
+/// dropout on. `list`: policies that hold for all.
+template <class... list> struct with {
+  template <class task, int... every> static void check_recomputation() {
+    check_gradients<task, list...>();
+    auto const kept = three_steps<trainer<task, precision::fp64, optimizer::sgd, list...>>(true);
+    auto const same = [&](int trips, auto policy) {
+      using again = trainer<task, precision::fp64, optimizer::sgd, list..., decltype(policy)>;
+      CAPTURE(trips);
+      CHECK(same_bits(three_steps<again>(true), kept));
+      CHECK(same_bits(three_steps<again>(false), kept));
+    };
+    (same(every, checkpoint::every<every>{}), ...);
+  }
+};
+
+template <class task, int... every> void check_recomputation() { with<>::check_recomputation<task, every...>(); }
 
 } // namespace constrain::test

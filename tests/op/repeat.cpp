@@ -1,5 +1,9 @@
 #include "op/check_recomputation.hpp"
 
+#include <string_view>
+
+// Each model has trips that 2 and 3 do not divide. See also repeat_captured.cpp and repeat_nested.cpp.
+
 namespace ct = constrain;
 using namespace constrain::test;
 using ct::value;
@@ -8,50 +12,23 @@ namespace {
 
 constexpr value embed(value tokens) { return ct::embedding("token", tokens, {.vocabulary = 5, .width = 4}); }
 constexpr value head(value x) { return ct::linear("head", x, 3); }
-constexpr value residual(value x) { return x + ct::dropout(ct::silu(ct::linear("inner", x, 4))); }
+constexpr value layer(value x) { return x + ct::dropout(ct::silu(ct::linear("inner", x, 4))); }
 
-template <class model> using lm = ct::task<model{}, ct::causal_lm, ct::micro_batch{.sequences = 2, .tokens = 3}>;
+template <auto model> using lm = ct::task<model, ct::causal_lm, ct::micro_batch{.sequences = 2, .tokens = 3}>;
 
 struct simple {
-  constexpr value operator()(value tokens) const { return head(ct::repeat("block", 5, embed(tokens), residual)); }
+  int trips = 5;
+  constexpr value operator()(value tokens) const { return head(ct::repeat("block", trips, embed(tokens), layer)); }
 };
-struct one_trip {
-  constexpr value operator()(value tokens) const { return head(ct::repeat("block", 1, embed(tokens), residual)); }
-};
-struct captured {
+// What goes in is read again after the loop, what comes out is read twice.
+struct ends_used_again {
   constexpr value operator()(value tokens) const {
     auto const x = embed(tokens);
-    auto const h = ct::linear("side", x, 4);
-    return head(ct::repeat("block", 5, x, [&](value x) { return x + ct::linear("inner", x * h, 4); }));
+    auto const y = ct::repeat("block", 5, x, layer);
+    return ct::linear("a", y, 3) + ct::linear("b", ct::silu(y) + x, 3);
   }
 };
-struct captured_everywhere {
-  constexpr value operator()(value tokens) const {
-    auto const x = embed(tokens);
-    auto const h = ct::linear("side", x, 4);
-    auto const y = ct::repeat("block", 5, x, [&](value x) { return x + ct::linear("inner", x * h, 4) * h; });
-    return head(y * h + x);
-  }
-};
-struct captures_its_own_input {
-  constexpr value operator()(value tokens) const {
-    auto const x = embed(tokens);
-    return head(ct::repeat("block", 5, x, [&](value y) { return y + ct::linear("inner", y * x, 4); }));
-  }
-};
-struct used_twice {
-  constexpr value operator()(value tokens) const {
-    auto const x = ct::repeat("block", 5, embed(tokens), residual);
-    return ct::linear("a", x, 3) + ct::linear("b", ct::silu(x), 3);
-  }
-};
-struct input_used_after {
-  constexpr value operator()(value tokens) const {
-    auto const x = embed(tokens);
-    return head(ct::repeat("block", 5, x, residual) + x);
-  }
-};
-struct two_layers {
+struct transformer {
   constexpr value operator()(value tokens) const {
     return head(ct::repeat("block", 5, embed(tokens), [](value x) {
       x = x + ct::attention(ct::linear("qkv", ct::layer_norm("norm_1", x), 12), {.heads = 2});
@@ -59,148 +36,125 @@ struct two_layers {
     }));
   }
 };
-struct nested {
-  constexpr value operator()(value tokens) const {
-    return head(ct::repeat("outer", 5, embed(tokens), [](value x) {
-      x = x + ct::linear("before", x, 4);
-      x = ct::repeat("inner", 2, x, residual);
-      return x + ct::silu(ct::linear("after", x, 4));
-    }));
-  }
-};
-struct nested_directly {
-  constexpr value operator()(value tokens) const {
-    return head(ct::repeat("outer", 5, embed(tokens), [](value x) { return ct::repeat("inner", 2, x, residual); }));
-  }
-};
-struct nested_three {
-  constexpr value operator()(value tokens) const {
-    return head(ct::repeat("a", 2, embed(tokens), [](value x) {
-      return ct::repeat("b", 3, x, [](value x) { return ct::repeat("c", 2, x, residual) + x; }) + x;
-    }));
-  }
-};
-struct nested_captured {
+// One after the other, with and without something between, and side by side.
+struct several {
   constexpr value operator()(value tokens) const {
     auto const x = embed(tokens);
-    auto const h = ct::linear("side", x, 4);
-    return head(ct::repeat("outer", 5, x, [&](value x) {
-      auto const g = ct::linear("gate", x, 4);
-      auto const y = ct::repeat("inner", 2, x, [&](value y) { return y + ct::dropout(ct::linear("inner", y * g + x, 4)) * h; });
-      return y * g + ct::silu(y);
+    auto y = ct::repeat("a", 5, x, layer);
+    y = ct::repeat("b", 4, y, [](value x) { return x + ct::layer_norm("norm", layer(x)); });
+    y = ct::repeat("c", 2, ct::silu(y), layer);
+    return head(y + ct::repeat("d", 3, x, layer));
+  }
+};
+// One trip; a body that does nothing; a body that returns a sum with itself.
+struct trivial {
+  constexpr value operator()(value tokens) const {
+    auto const x = ct::repeat("once", 1, embed(tokens), layer);
+    auto const y = ct::repeat("nothing", 5, x, [](value x) { return x; });
+    return head(ct::repeat("doubled", 5, y, [](value x) {
+      auto const y = ct::layer_norm("norm", layer(x));
+      return y + y;
     }));
   }
 };
-struct tied {
-  constexpr value operator()(value tokens) const {
-    auto const table = ct::parameter(tokens, "table", ct::shape(5, 4), ct::role::embedding, {.deviation = 0.02});
-    auto const square = ct::parameter(tokens, "square", ct::shape(4, 4), ct::role::weight, {.deviation = 0.02});
-    auto x = ct::linear(ct::embedding(table, tokens), square);
-    x = ct::repeat("block", 5, x, [&](value x) { return x + ct::silu(ct::linear(residual(x), square)); });
-    return ct::linear(x, table);
-  }
-};
-struct shared_only {
-  constexpr value operator()(value tokens) const {
-    auto const square = ct::parameter(tokens, "square", ct::shape(4, 4), ct::role::weight, {.deviation = 0.02});
-    return head(ct::repeat("block", 5, embed(tokens), [&](value x) { return x + ct::silu(ct::linear(x, square)); }));
-  }
-};
-struct tied_in_nested {
-  constexpr value operator()(value tokens) const {
-    auto const square = ct::parameter(tokens, "square", ct::shape(4, 4), ct::role::weight, {.deviation = 0.02});
-    return head(ct::repeat("outer", 5, ct::linear(embed(tokens), square), [&](value x) {
-      auto const own = ct::parameter(x, "own", ct::shape(4, 4), ct::role::weight, {.deviation = 0.02});
-      x = ct::linear(x, own);
-      x = ct::repeat("inner", 2, x, [&](value x) { return residual(x) + ct::linear(ct::silu(ct::linear(x, own)), square); });
-      return x + ct::linear(x, square);
-    }));
-  }
-};
-struct two_repeats {
-  constexpr value operator()(value tokens) const {
-    auto const x = ct::repeat("a", 5, embed(tokens), residual);
-    return head(ct::repeat("b", 4, ct::silu(x), [](value x) { return x + ct::layer_norm("norm", residual(x)); }));
-  }
-};
-struct two_repeats_directly {
-  constexpr value operator()(value tokens) const {
-    auto const x = ct::repeat("a", 5, embed(tokens), residual);
-    return head(ct::repeat("b", 4, x, [](value x) { return x + ct::layer_norm("norm", residual(x)); }));
-  }
-};
-struct second_captures_first {
-  constexpr value operator()(value tokens) const {
-    auto const x = ct::repeat("a", 5, embed(tokens), residual);
-    auto const y = ct::repeat("b", 4, x, [&](value y) { return y + ct::linear("mix", y * x, 4); });
-    return head(y + x);
-  }
-};
-struct encoder_decoder {
-  constexpr value operator()(value tokens) const {
-    auto const start = embed(tokens);
-    auto const x = ct::repeat("a", 5, start, residual);
-    return head(ct::repeat("b", 4, start, [&](value y) { return residual(y) + ct::linear("mix", x, 4); }));
-  }
-};
-struct side_by_side {
+// Values that nobody reads; a carried value that is both operands; the logits are what the loop carries.
+struct no_head {
   constexpr value operator()(value tokens) const {
     auto const x = embed(tokens);
-    return head(ct::repeat("a", 5, x, residual) + ct::repeat("b", 4, x, residual));
+    ct::repeat("unread", 3, x, [](value x) { return ct::silu(x); });
+    return ct::repeat("block", 5, x, [](value x) {
+      ct::silu(x * x);
+      return ct::layer_norm("norm", ct::linear("inner", x * x, 4) + (x + x));
+    });
   }
 };
-struct identity {
+// A repeat of something that has no tokens; an objective with a repeat of its own.
+struct classifier {
   constexpr value operator()(value tokens) const {
-    return head(ct::repeat("nothing", 5, embed(tokens), [](value x) { return x; }));
+    return head(ct::repeat("block", 4, ct::mean(embed(tokens), ct::axis::tokens), layer));
   }
 };
-struct returns_sum_with_itself {
+struct sharpened {
+  constexpr value operator()(value logits, value labels) const {
+    return ct::cross_entropy(ct::repeat("sharpen", 3, logits, [](value x) { return x + ct::silu(x); }), labels);
+  }
+};
+using classified = ct::task<classifier{}, sharpened, ct::micro_batch{.sequences = 3, .tokens = 2}>;
+
+template <int trips, class... list> using trained = ct::trainer<lm<simple{trips}>, ct::precision::fp32, ct::optimizer::sgd, list...>;
+
+// The program holds the body once; only the stacks grow.
+static_assert(trained<96>::entries::step::steps == trained<12>::entries::step::steps);
+static_assert(trained<96>::parameter_count - trained<12>::parameter_count == 84 * (4 * 4 + 4));
+static_assert(trained<96, ct::checkpoint::every<4>>::memory.activations.count() * 2 < trained<96>::memory.activations.count());
+
+// The same model without a repeat.
+struct plain_layer {
+  constexpr value operator()(value x) const { return ct::layer_norm("norm", x + ct::silu(ct::linear("inner", x, 4))); }
+};
+struct rolled {
+  constexpr value operator()(value tokens) const { return head(ct::repeat("block", 3, embed(tokens), plain_layer{})); }
+};
+struct unrolled {
   constexpr value operator()(value tokens) const {
-    return head(ct::repeat("block", 5, embed(tokens), [](value x) { auto y = residual(x); return y + y; }));
+    auto x = embed(tokens);
+    for (auto name : {"block_0", "block_1", "block_2"}) x = ct::apply(name, plain_layer{}, x);
+    return head(x);
   }
 };
-struct two_inner {
-  constexpr value operator()(value tokens) const {
-    return head(ct::repeat("outer", 5, embed(tokens), [](value x) {
-      auto const a = ct::repeat("a", 2, x, residual);
-      auto const b = ct::repeat("b", 3, x, [&](value y) { return residual(y) * a; });
-      return a + b;
-    }));
-  }
-};
+
 } // namespace
 
-#ifdef PART
-#define CASE(n) TEST_CASE("repeat: " #n) { check_recomputation<lm<n>>(); } 
-#else
-#define CASE(n) TEST_CASE("repeat: " #n) { check_recomputation<lm<n>>(); } TEST_CASE("repeat accumulated: " #n) { check_recomputation<lm<n>, ct::accumulate<2>>(); }
-#endif
-#if !defined(PART) || PART==1
-CASE(simple)
-CASE(one_trip)
-CASE(captured)
-CASE(captured_everywhere)
-CASE(captures_its_own_input)
-CASE(used_twice)
-CASE(input_used_after)
-CASE(two_layers)
-#endif
-#if !defined(PART) || PART==2
-CASE(nested)
-CASE(nested_directly)
-CASE(nested_three)
-CASE(nested_captured)
-CASE(two_inner)
-CASE(tied_in_nested)
-#endif
-#if !defined(PART) || PART==3
-CASE(tied)
-CASE(shared_only)
-CASE(two_repeats)
-CASE(two_repeats_directly)
-CASE(second_captures_first)
-CASE(encoder_decoder)
-CASE(side_by_side)
-CASE(identity)
-CASE(returns_sum_with_itself)
-#endif
+TEST_CASE("repeat: gradients, kept and recomputed") {
+  check_recomputation<lm<simple{}>, 1, 2, 3>();
+  with<ct::accumulate<2>>::check_recomputation<lm<simple{}>, 2>();
+}
+TEST_CASE("repeat: gradients where both ends are used again") { check_recomputation<lm<ends_used_again{}>, 1, 3>(); }
+TEST_CASE("repeat: gradients of a transformer's block") { check_recomputation<lm<transformer{}>, 2, 3>(); }
+TEST_CASE("repeat: gradients of several") { with<ct::accumulate<2>>::check_recomputation<lm<several{}>, 2, 3>(); }
+TEST_CASE("repeat: gradients of trivial bodies") { check_recomputation<lm<trivial{}>, 1, 2>(); }
+TEST_CASE("repeat: gradients where the loop carries the logits") { check_recomputation<lm<no_head{}>, 2>(); }
+TEST_CASE("repeat: gradients on a matrix and in an objective") {
+  with<ct::accumulate<3>>::check_recomputation<classified, 2>();
+}
+
+TEST_CASE("repeat: the same bits as the layers written out") {
+  using one = ct::trainer<lm<rolled{}>, ct::precision::fp64, ct::optimizer::sgd>;
+  using other = ct::trainer<lm<unrolled{}>, ct::precision::fp64, ct::optimizer::sgd>;
+  one a({.learning_rate = 0.1f});
+  other b({.learning_rate = 0.1f});
+  // Each stack's trips, laid one after another, are the layers' own tensors.
+  auto const written_out = [](std::string_view name, auto const& visit) {
+    if (!name.starts_with("block.")) return visit(std::string(name));
+    for (auto layer : {"block_0", "block_1", "block_2"}) visit(layer + std::string(name.substr(5)));
+  };
+  for (auto const& p : a.parameters()) {
+    std::vector<double> values(static_cast<std::size_t>(p.size()));
+    p.copy_to(std::span<double>(values));
+    std::span<double const> rest(values);
+    written_out(p.name, [&](std::string const& name) {
+      for (auto const& q : b.parameters()) {
+        if (q.name != name) continue;
+        q.copy_from(rest.first(static_cast<std::size_t>(q.size())));
+        rest = rest.subspan(static_cast<std::size_t>(q.size()));
+      }
+    });
+    CHECK(rest.empty());
+  }
+  auto const w = random_window::draw<one>(2);
+  CHECK(same_bits(a.predict(w.inputs).logits, b.predict(w.inputs).logits));
+  CHECK(a.step(a.window(w.inputs, w.labels)).loss == b.step(b.window(w.inputs, w.labels)).loss);
+  for (auto const& p : a.parameters()) {
+    CAPTURE(std::string(p.name));
+    std::vector<double> stacked(static_cast<std::size_t>(p.size())), separate;
+    a.gradient(p.name).copy_to(std::span<double>(stacked));
+    written_out(p.name, [&](std::string const& name) {
+      auto const g = b.gradient(name);
+      std::vector<double> values(static_cast<std::size_t>(g.size()));
+      g.copy_to(std::span<double>(values));
+      separate.insert(separate.end(), values.begin(), values.end());
+    });
+    CHECK(same_bits(stacked, separate));
+  }
+  CHECK(same_bits(a.predict(w.inputs).logits, b.predict(w.inputs).logits));
+}

@@ -1,4 +1,4 @@
-// refused: windows(corpus): a corpus labels every token with the next one, the task has other labels; write window(inputs, labels)
+// refused: windows(corpus): a corpus labels every token with the next one, the task has other labels
 #include <constrain/constrain.hpp>
 namespace ct = constrain;
 

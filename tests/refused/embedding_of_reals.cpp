@@ -1,5 +1,5 @@
 // refused: ct::embedding looks up integers: pass the model's tokens
-// diagnosis: tokens_are_not_integers, line, 0, any, any
+// diagnosis: tokens_are_not_integers, line, line, any, any
 #include <constrain/constrain.hpp>
 namespace ct = constrain;
 

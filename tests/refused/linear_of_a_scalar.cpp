@@ -1,5 +1,5 @@
 // refused: ct::linear needs a value with features; pass [..., features]
-// diagnosis: not_a_matrix_of_features, line, 0, 1, 0
+// diagnosis: not_a_matrix_of_features, line, line, 1, 0
 #include <constrain/constrain.hpp>
 namespace ct = constrain;
 

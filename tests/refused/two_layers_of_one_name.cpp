@@ -1,5 +1,5 @@
-// refused: two parameters have one name; give each layer of a scope a name of its own
-// diagnosis: parameter_named_twice, line, 0, first, line
+// refused: two parameters have one name (`expected` and `got` are their lines)
+// diagnosis: parameter_named_twice, line, line, first, line
 #include <constrain/constrain.hpp>
 namespace ct = constrain;
 

@@ -1,10 +1,10 @@
-// refused: trainer: one of the policies is none; write precision::..., an optimizer (a type with `hyper`), accumulate<N> or checkpoint::... after the task
+// refused: trainer: one of the policies is none; write precision::..., an optimizer (a type with `hyper`)
 // shows: {0, 0, 0, 0, 1, 1, 0, false, true, true}
 #include <constrain/constrain.hpp>
 namespace ct = constrain;
 
-using task = ct::task<ct::gpt2{.layers = 2, .heads = 2, .width = 64, .vocabulary = 256, .context = 64}, ct::causal_lm,
-                      ct::micro_batch{.sequences = 2}>;
+using task = ct::task<ct::gpt2{.layers = 2, .heads = 2, .width = 64, .vocabulary = 256, .context = 64},
+                      ct::causal_lm, ct::micro_batch{.sequences = 2}>;
 
 #ifdef CORRECT
 ct::trainer<task, ct::precision::fp32> t;

@@ -33,7 +33,8 @@ namespace constrain {
                            "a `static constexpr void gradient(ct::backward&)`")                                        \
   reason(parameter_without_path_to_the_loss, "a trainable parameter does not reach the loss; use it in the model's "   \
                                              "result or give it ct::role::frozen")                                     \
-  reason(parameter_named_twice, "two parameters have one name; give each layer of a scope a name of its own")          \
+  reason(parameter_named_twice, "two parameters have one name (`expected` and `got` are their lines); give each layer "\
+                                "of a scope a name of its own")                                                        \
   reason(too_many_operands, "an operation has more operands than a node holds (8 inputs); split it")                   \
   reason(read_before_written, "a value is read before it is written; this is a mistake in a pass")                     \
   reason(loops_do_not_nest, "loops and ends do not match; this is a mistake in a pass")                                \

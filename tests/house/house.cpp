@@ -1,0 +1,151 @@
+// The house: who may include whom, and how large a header is. Reads the includes of the tree.
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+namespace {
+
+struct header {
+  std::vector<std::string> own;    // "constrain/op/add/add.hpp"
+  std::vector<std::string> others; // "vector", "omp.h"
+  int lines = 0;
+};
+
+std::map<std::string, int> const floors = {{"program", 0}, {"device", 1}, {"comm", 1},      {"op", 2},
+                                           {"policy", 3},  {"pass", 4},   {"run", 5},       {"model", 5},
+                                           {"objective", 5}, {"data", 6}, {"io", 6},        {"train", 7}};
+
+// The folder of "constrain/op/add/add.hpp" is op; the front door stands in none.
+std::string folder_of(std::string const& path) {
+  auto const begin = path.find('/') + 1;
+  auto const end = path.find('/', begin);
+  return end == std::string::npos ? "" : path.substr(begin, end - begin);
+}
+
+std::map<std::string, header> read_tree() {
+  namespace fs = std::filesystem;
+  std::map<std::string, header> tree;
+  fs::path const root = CONSTRAIN_INCLUDE;
+  for (auto const& entry : fs::recursive_directory_iterator(root)) {
+    auto const extension = entry.path().extension();
+    if (extension != ".hpp" && extension != ".cuh") continue;
+    auto& h = tree[fs::relative(entry.path(), root).generic_string()];
+    std::ifstream in(entry.path());
+    for (std::string line; std::getline(in, line); ++h.lines) {
+      auto const hash = line.find_first_not_of(" \t");
+      if (hash == std::string::npos || line[hash] != '#') continue;
+      auto const word = line.find("include", hash);
+      auto const open = line.find_first_of("\"<", hash);
+      if (word == std::string::npos || open == std::string::npos || word > open) continue;
+      auto const close = line.find_first_of("\">", open + 1);
+      auto const name = line.substr(open + 1, close - open - 1);
+      (name.rfind("constrain/", 0) == 0 ? h.own : h.others).push_back(name);
+    }
+  }
+  return tree;
+}
+
+std::map<std::string, header> const& tree() {
+  static auto const read = read_tree();
+  return read;
+}
+
+/// Everything that a header includes, directly or not, itself among them.
+void collect(std::string const& path, std::set<std::string>& seen) {
+  if (!seen.insert(path).second || !tree().contains(path)) return;
+  for (auto const& next : tree().at(path).own) collect(next, seen);
+}
+
+/// A circle through `path`, or nothing.
+std::vector<std::string> circle(std::string const& path, std::vector<std::string>& way, std::set<std::string>& done) {
+  if (auto const again = std::find(way.begin(), way.end(), path); again != way.end()) return {again, way.end()};
+  if (!done.insert(path).second || !tree().contains(path)) return {};
+  way.push_back(path);
+  for (auto const& next : tree().at(path).own)
+    if (auto found = circle(next, way, done); !found.empty()) return found;
+  way.pop_back();
+  return {};
+}
+
+} // namespace
+
+TEST_CASE("every folder has a floor, and every include is there") {
+  REQUIRE(tree().size() > 50);
+  for (auto const& [path, h] : tree()) {
+    CAPTURE(path);
+    auto const folder = folder_of(path);
+    CHECK((path == "constrain/constrain.hpp" || floors.contains(folder)));
+    for (auto const& included : h.own) {
+      CAPTURE(included);
+      CHECK(tree().contains(included));
+    }
+    // Own headers are named from the root, so that nothing depends on where a file lies.
+    for (auto const& included : h.others) CHECK(included.find(".hpp") == std::string::npos);
+  }
+}
+
+TEST_CASE("a header includes its own folder and lower floors alone") {
+  for (auto const& [path, h] : tree()) {
+    auto const folder = folder_of(path);
+    if (folder.empty()) continue;
+    for (auto const& included : h.own) {
+      auto const below = folder_of(included);
+      CAPTURE(path);
+      CAPTURE(included);
+      bool const corpora_read_files = folder == "data" && below == "io";
+      bool const lower = !below.empty() && floors.at(below) < floors.at(folder);
+      CHECK((below == folder || lower || corpora_read_files));
+    }
+  }
+}
+
+TEST_CASE("no circle in the include graph") {
+  std::set<std::string> done;
+  for (auto const& [path, h] : tree()) {
+    std::vector<std::string> way;
+    auto const found = circle(path, way, done);
+    std::string text;
+    for (auto const& each : found) text += each + " -> ";
+    CHECK(text == "");
+  }
+}
+
+TEST_CASE("programs, policies and passes know no device, no thread and no provider") {
+  std::set<std::string> const foreign = {"omp.h", "cblas.h", "dnnl.h", "dnnl.hpp", "mpi.h", "nccl.h", "cuda_runtime.h"};
+  for (auto const& [path, h] : tree()) {
+    auto const folder = folder_of(path);
+    if (folder != "program" && folder != "policy" && folder != "pass") continue;
+    std::set<std::string> all;
+    collect(path, all);
+    for (auto const& each : all) {
+      CAPTURE(path);
+      CAPTURE(each);
+      CHECK(each.rfind("constrain/device/cpu", 0) != 0);
+      CHECK(each.rfind("constrain/comm/", 0) != 0);
+      if (!tree().contains(each)) continue;
+      for (auto const& included : tree().at(each).others) CHECK(!foreign.contains(included));
+    }
+  }
+}
+
+TEST_CASE("headers are short") {
+  std::vector<int> lines;
+  std::string longest;
+  for (auto const& [path, h] : tree()) {
+    CAPTURE(path);
+    CHECK(h.lines <= 400);
+    if (lines.empty() || h.lines > *std::max_element(lines.begin(), lines.end())) longest = path;
+    lines.push_back(h.lines);
+  }
+  std::sort(lines.begin(), lines.end());
+  auto const median = lines[lines.size() / 2];
+  std::printf("%zu headers, median %d lines, the longest %d: %s\n", lines.size(), median, lines.back(), longest.c_str());
+  CHECK(median <= 150);
+}

@@ -1,0 +1,121 @@
+#include "check_gradients.hpp"
+#include "op/call_kernel.hpp"
+
+#include <cmath>
+
+namespace ct = constrain;
+using namespace constrain::test;
+using ct::shape;
+
+namespace {
+
+// What a user writes: the maths and its derivative.
+struct softcap {
+  template <class real> CT_HOST_DEVICE static real forward(real x) { return 30 * std::tanh(x / 30); }
+  template <class real> CT_HOST_DEVICE static real gradient(real, real y, real dy) { return dy * (1 - (y / 30) * (y / 30)); }
+};
+struct both { // sin, whose derivative sin'(x) = cos(x) is checked against sin(x)^2 + cos(x)^2 = 1
+  template <class real> CT_HOST_DEVICE static real forward(real x) { return std::sin(x); }
+  template <class real> CT_HOST_DEVICE static real gradient(real x, real y, real dy) {
+    return dy * std::cos(x) * (y * y + std::cos(x) * std::cos(x));
+  }
+};
+struct tanh_by_result {
+  static constexpr bool derivative_uses_input = false;
+  template <class real> CT_HOST_DEVICE static real forward(real x) { return std::tanh(x); }
+  template <class real> CT_HOST_DEVICE static real gradient(real, real y, real dy) { return dy * (1 - y * y); }
+};
+struct square_by_argument {
+  static constexpr bool derivative_uses_output = false;
+  template <class real> CT_HOST_DEVICE static real forward(real x) { return x * x; }
+  template <class real> CT_HOST_DEVICE static real gradient(real x, real, real dy) { return dy * 2 * x; }
+};
+struct tripled {
+  static constexpr bool derivative_uses_input = false, derivative_uses_output = false;
+  template <class real> CT_HOST_DEVICE static real forward(real x) { return 3 * x + 1; }
+  template <class real> CT_HOST_DEVICE static real gradient(real, real, real dy) { return 3 * dy; }
+};
+// As `tanh_by_result`, but it does not say so.
+struct tanh_keeps_all {
+  template <class real> CT_HOST_DEVICE static real forward(real x) { return std::tanh(x); }
+  template <class real> CT_HOST_DEVICE static real gradient(real, real y, real dy) { return dy * (1 - y * y); }
+};
+
+static_assert(ct::info_of<ct::op::elementwise<softcap>>.infer(types({f32(shape(2, 3))}), {}).outputs[0] == f32(shape(2, 3)));
+// Each functor is an op of its own.
+static_assert(&ct::info_of<ct::op::elementwise<softcap>> != &ct::info_of<ct::op::elementwise<both>>);
+
+// On a value that is used again, in a repeat, and twice in a row.
+template <class functor> struct model {
+  constexpr ct::value operator()(ct::value tokens) const {
+    auto const x = ct::linear("up", ct::embedding("token", tokens, {.vocabulary = 7, .width = 6}), 6);
+    auto const y = ct::elementwise<functor>(x) + x;
+    auto const z = ct::repeat("block", 2, y, [](ct::value x) {
+      return ct::layer_norm("norm", ct::elementwise<functor>(ct::linear("inner", x, 6)));
+    });
+    return ct::linear("head", ct::dropout(ct::elementwise<functor>(ct::elementwise<functor>(z))), 5);
+  }
+};
+template <class functor> using lm = ct::task<model<functor>{}, ct::causal_lm, ct::micro_batch{.sequences = 2, .tokens = 4}>;
+
+// A model's last operation.
+struct capped_logits {
+  constexpr ct::value operator()(ct::value tokens) const {
+    auto const x = ct::embedding("token", tokens, {.vocabulary = 7, .width = 6});
+    return ct::elementwise<softcap>(ct::linear("head", x, 5));
+  }
+};
+
+// What the derivative does not use is not kept.
+template <class functor> struct deep {
+  constexpr ct::value operator()(ct::value tokens) const {
+    auto const x = ct::embedding("token", tokens, {.vocabulary = 7, .width = 64});
+    return ct::linear("head", ct::repeat("block", 8, x, [](ct::value x) {
+      return ct::linear("down", ct::elementwise<functor>(ct::linear("up", x, 512)), 64);
+    }), 5);
+  }
+};
+template <class functor>
+constexpr auto activations = ct::trainer<ct::task<deep<functor>{}, ct::causal_lm, ct::micro_batch{.sequences = 2, .tokens = 8}>,
+                                         ct::precision::fp32, ct::optimizer::sgd>::memory.activations;
+constexpr auto one_trip = ct::bytes(2 * 8 * 512 * 4);
+static_assert(activations<tanh_keeps_all> - activations<tanh_by_result> >= ct::bytes(7 * one_trip.count()));
+
+} // namespace
+
+TEST_CASE("elementwise: gradients of a user's functors") {
+  check_gradients<ct::task<capped_logits{}, ct::causal_lm, ct::micro_batch{.sequences = 2, .tokens = 4}>>();
+  check_gradients<lm<both>>();
+  check_gradients<lm<tanh_by_result>, ct::accumulate<2>>();
+}
+TEST_CASE("elementwise: gradients of functors that use their argument alone, or nothing") {
+  check_gradients<lm<square_by_argument>>();
+  check_gradients<lm<tripled>, ct::checkpoint::every<1>>();
+}
+
+TEST_CASE_TEMPLATE("elementwise: kernels, also over their own operands", real, float, double) {
+  shape const s(3, 7);
+  auto const x = array<real>::random(s, 1), dy = array<real>::random(s, 2);
+  array<real> y(s), dx(s);
+  call_kernel<ct::op::elementwise<both>>(plain, x.in(), y.out());
+  call_kernel<ct::op::elementwise_gradient<both>>(plain, dy.in(), x.in(), y.in(), dx.out());
+  for (std::size_t i = 0; i < 21; ++i) {
+    CHECK(y[i] == doctest::Approx(std::sin(static_cast<double>(x[i]))));
+    CHECK(dx[i] == doctest::Approx(static_cast<double>(dy[i]) * std::cos(static_cast<double>(x[i]))));
+  }
+  auto over_x = x, over_dy = dy, over_y = y;
+  call_kernel<ct::op::elementwise<both>>(plain, over_x.in(), over_x.out());
+  CHECK(same_bits(over_x.values(), y.values()));
+  over_x = x;
+  call_kernel<ct::op::elementwise_gradient<both>>(plain, dy.in(), over_x.in(), y.in(), over_x.out());
+  call_kernel<ct::op::elementwise_gradient<both>>(plain, over_dy.in(), x.in(), y.in(), over_dy.out());
+  call_kernel<ct::op::elementwise_gradient<both>>(plain, dy.in(), x.in(), over_y.in(), over_y.out());
+  for (auto const* over : {&over_x, &over_dy, &over_y}) CHECK(same_bits(over->values(), dx.values()));
+
+  call_kernel<ct::op::elementwise_gradient<tanh_by_result>>(plain, dy.in(), y.in(), dx.out());
+  for (std::size_t i = 0; i < 21; ++i) CHECK(dx[i] == doctest::Approx(static_cast<double>(dy[i] * (1 - y[i] * y[i]))));
+  call_kernel<ct::op::elementwise_gradient<square_by_argument>>(plain, dy.in(), x.in(), dx.out());
+  for (std::size_t i = 0; i < 21; ++i) CHECK(dx[i] == dy[i] * 2 * x[i]);
+  call_kernel<ct::op::elementwise_gradient<tripled>>(plain, dy.in(), dx.out());
+  for (std::size_t i = 0; i < 21; ++i) CHECK(dx[i] == 3 * dy[i]);
+}

@@ -1,0 +1,126 @@
+#pragma once
+
+#include <constrain/model/gpt2.hpp>
+#include <constrain/model/task.hpp>
+#include <constrain/objective/causal_lm.hpp>
+#include <constrain/objective/classification.hpp>
+#include <constrain/op/mean/mean.hpp>
+#include <constrain/op/multiply/multiply.hpp>
+#include <constrain/op/silu/silu.hpp>
+#include <constrain/pass/pipeline.hpp>
+#include <constrain/policy/policies.hpp>
+#include <constrain/program/print.hpp>
+
+#include <cstdint>
+#include <string>
+
+/// Small programs for the tests of the passes.
+namespace constrain::test {
+
+/// tokens -> table -> product with the table again: a tied weight and no loop.
+struct tied {
+  constexpr value operator()(value tokens) const {
+    auto const table = parameter(tokens, "table", shape(5, 4), role::embedding);
+    return linear(silu(embedding(table, tokens)), table);
+  }
+};
+
+/// One layer, `trips` times.
+template <int trips> struct chain {
+  constexpr value operator()(value tokens) const {
+    auto x = embedding("token", tokens, {.vocabulary = 5, .width = 4});
+    x = repeat("block", trips, x, [](value x) { return x + silu(linear("up", x, 4, {.bias = false})); });
+    return linear("head", x, 5, {.bias = false});
+  }
+};
+
+/// A tagger with a repeat in a repeat, one more repeat after it, and a value from outside that both use.
+struct tagger {
+  constexpr value operator()(value tokens) const {
+    auto const outside = embedding("token", tokens, {.vocabulary = 11, .width = 8});
+    auto x = repeat("outer", 3, outside, [&](value x) {
+      auto const skip = linear("skip", x, 8);
+      x = repeat("inner", 2, layer_norm("norm", x), [&](value y) {
+        return y + dropout(silu(linear("up", y, 8))) * skip;
+      });
+      return x + outside;
+    });
+    x = repeat("tail", 5, x, [&](value x) { return x + linear("mix", x, 8, {.bias = false}) * outside; });
+    return linear("head", mean(x, axis::tokens), 3);
+  }
+};
+
+inline constexpr gpt2 small_gpt2{.layers = 5, .heads = 2, .width = 8, .vocabulary = 11, .context = 6};
+
+using tied_task = task<tied{}, causal_lm, micro_batch{.sequences = 2, .tokens = 3}>;
+template <int trips> using chain_task = task<chain<trips>{}, causal_lm, micro_batch{.sequences = 2, .tokens = 3}>;
+using tagger_task = task<tagger{}, classification, micro_batch{.sequences = 2, .tokens = 3}>;
+using gpt2_task = task<small_gpt2, causal_lm, micro_batch{.sequences = 2}>;
+
+/// The step's program after some of the passes.
+template <class task> constexpr program built(dtype real = dtype::f32) { return task::build(entry::step, real); }
+constexpr program differentiated(program const& p, int micro_batches = 1) {
+  return differentiate(accumulate_over(prune(select(p, mode::training)), micro_batches));
+}
+template <class optimizer = optimizer::adamw> constexpr program optimized(program const& p, int micro_batches = 1) {
+  return optimize<optimizer>(differentiated(p, micro_batches));
+}
+
+/// How many calls of an op, or of all.
+constexpr int calls(program const& p, op_info const* op = nullptr) {
+  int count = 0;
+  for (auto const& n : p.nodes) count += n.kind == node_kind::call && (op == nullptr || n.op == op) ? 1 : 0;
+  return count;
+}
+constexpr int loops(program const& p) {
+  int count = 0;
+  for (auto const& n : p.nodes) count += n.kind == node_kind::loop ? 1 : 0;
+  return count;
+}
+
+/// How often calls of an op run, loops multiplied out, a last segment cut short.
+constexpr std::int64_t runs(program const& p, op_info const* op) {
+  auto const count = [&](auto const& self, int begin, int end, std::int64_t segment) -> std::int64_t {
+    std::int64_t total = 0;
+    for (int i = begin; i < end; ++i) {
+      auto const& n = p.nodes[i];
+      if (n.kind == node_kind::call && n.op == op) ++total;
+      if (n.kind != node_kind::loop) continue;
+      auto const& a = p.axes[n.axis];
+      int const close = p.end_of(i);
+      auto extent = a.extent;
+      bool const inner = a.whole >= 0 && a.factor == 1;
+      if (inner && p.axes[a.whole].extent - segment * a.extent < extent) extent = p.axes[a.whole].extent - segment * a.extent;
+      bool const outer = a.whole >= 0 && !inner;
+      for (std::int64_t trip = 0; trip < extent; ++trip) total += self(self, i + 1, close, outer ? trip : segment);
+      i = close;
+    }
+    return total;
+  };
+  return count(count, 0, p.nodes.size(), 0);
+}
+
+/// The value that a parameter's name belongs to.
+constexpr int named(program const& p, std::string_view name) {
+  for (int v = 0; v < p.values.size(); ++v)
+    if (is_parameter(p.values[v].role) && p.text(p.values[v].name) == name) return v;
+  return -1;
+}
+constexpr int gradient_of(program const& p, std::string_view name) {
+  for (int v = 0; v < p.values.size(); ++v)
+    if (p.values[v].role == role::gradient && p.values[v].belongs_to == named(p, name)) return v;
+  return -1;
+}
+
+/// Whether two programs are the same, node by node.
+constexpr bool same(program const& a, program const& b) {
+  if (a.nodes.size() != b.nodes.size() || a.values.size() != b.values.size()) return false;
+  for (int i = 0; i < a.nodes.size(); ++i) {
+    auto const &m = a.nodes[i], &n = b.nodes[i];
+    if (m.kind != n.kind || m.op != n.op || !(m.inputs == n.inputs) || !(m.outputs == n.outputs) || m.adds != n.adds) return false;
+    if (m.axis != n.axis || m.reversed != n.reversed) return false;
+  }
+  return true;
+}
+
+} // namespace constrain::test

@@ -1,0 +1,261 @@
+#pragma once
+
+#include "programs.hpp"
+
+#include <constrain/run/executor.hpp>
+
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <random>
+#include <vector>
+
+/// Walks a placed program without its kernels and watches every byte: an independent statement of what place, lower and
+/// the passes before them must keep.
+namespace constrain::test {
+
+struct simulation {
+  std::vector<std::string> errors;
+  std::int64_t calls = 0;
+  std::int64_t live_peak = 0; // the most bytes of values that are alive at once, by the order of execution
+};
+
+namespace detail {
+
+using big_plan = plan<program::maximum_nodes, 4096>;
+
+/// Which instance of a value a reference means, from the program alone.
+struct instance {
+  int value = -1;
+  std::vector<std::int64_t> at;
+  auto operator<=>(instance const&) const = default;
+};
+
+inline std::int64_t index_along(program const& p, int axis, std::vector<int> const& open, loop_state const& state) {
+  for (int a : open)
+    if (a == axis) return state.index[axis];
+  std::int64_t index = 0;
+  for (int a : open)
+    if (p.axes[a].whole == axis) index += p.axes[a].factor * state.index[a];
+  return index;
+}
+
+inline instance instance_of(program const& p, ref r, std::vector<int> const& open, loop_state const& state) {
+  auto const& info = p.values[r.value];
+  instance out{r.value, {}};
+  for (int axis : info.axes) out.at.push_back(index_along(p, axis, open, state));
+  if (!info.carried()) return out;
+  auto const extent = p.axes[info.carried_along].extent;
+  if (r.where == at::first) out.at.push_back(0);
+  else if (r.where == at::last) out.at.push_back(extent);
+  else out.at.push_back(index_along(p, info.carried_along, open, state) + (r.where == at::next ? 1 : 0));
+  return out;
+}
+
+inline unsigned last_adds = 0;
+inline void no_kernel(call const& c, bound_operand const*) { last_adds = c.adds; }
+
+struct watch {
+  program const& p;
+  placement const& where;
+  big_plan const& table;
+  std::byte* arena;
+  std::int64_t end;
+  simulation& out;
+  std::vector<int> parent_axes_of(int i) const {
+    nest const n(p);
+    std::vector<int> axes;
+    for (int loop = n.parent[i]; loop != nest::root; loop = n.parent[loop]) axes.push_back(p.nodes[loop].axis);
+    return axes;
+  }
+  std::vector<std::vector<int>> open = [this] {
+    std::vector<std::vector<int>> all;
+    for (int i = 0; i < p.nodes.size(); ++i) all.push_back(parent_axes_of(i));
+    return all;
+  }();
+  std::map<instance, int> numbers;              // of the instances met so far
+  std::vector<int> tags = std::vector<int>(static_cast<std::size_t>(end / 4 + 1), -1); // of every four bytes
+  std::map<int, std::pair<std::int64_t, std::int64_t>> alive; // first and last call that touch an instance
+  std::map<int, std::int64_t> size;
+
+  int number(instance const& i) { return numbers.try_emplace(i, static_cast<int>(numbers.size())).first->second; }
+
+  void error(int i, std::string const& text) {
+    if (out.errors.size() < 5)
+      out.errors.push_back("node " + std::to_string(i) + " (" + p.nodes[i].op->name + "): " + text);
+  }
+
+  void touch(int tag, std::int64_t bytes) {
+    auto& span = alive.try_emplace(tag, out.calls, out.calls).first->second;
+    span.second = out.calls;
+    size[tag] = bytes;
+  }
+
+  void before(int i, step const& s, bound_operand const* bound, loop_state const& state) {
+    auto const& n = p.nodes[i];
+    for (int k = 0; k < s.inputs + s.outputs; ++k) {
+      auto const begin = bound[k].data - arena;
+      if (begin < 0 || begin + bound[k].count * size_of(table.operands[s.first_operand + k].type) > end)
+        return error(i, "operand " + std::to_string(k) + " lies outside of the arena");
+    }
+    for (int k = 0; k < s.inputs; ++k) {
+      auto const& info = p.values[n.inputs[k].value];
+      if (is_persistent(info.role)) continue;
+      check_read(i, n.inputs[k], bound[k], state);
+    }
+  }
+
+  void check_read(int i, ref r, bound_operand const& b, loop_state const& state) {
+    auto const& info = p.values[r.value];
+    // A whole stack of gradients, read after the loops, has as many instances as trips.
+    auto const bytes = info.shape.elements() * size_of(info.type);
+    auto const instances = b.count / info.shape.elements();
+    for (std::int64_t t = 0; t < instances; ++t) {
+      auto which = instance_of(p, r, open[static_cast<std::size_t>(i)], state);
+      auto left = t;
+      for (int a = info.axes.size() - 1; a >= 0 && instances > 1; --a) {
+        which.at[static_cast<std::size_t>(a)] = left % p.axes[info.axes[a]].extent;
+        left /= p.axes[info.axes[a]].extent;
+      }
+      if (info.role == role::input) which.at.clear();
+      int const tag = number(which);
+      auto const begin = b.data - arena + t * bytes;
+      touch(tag, (bytes + 63) / 64 * 64);
+      for (auto word = begin / 4; word < (begin + bytes) / 4; ++word)
+        if (auto& found = tags[static_cast<std::size_t>(word)]; found != tag) {
+          bool const host = info.role == role::input && found == -1; // written before the run
+          if (host) found = tag;
+          else return error(i, "reads %" + std::to_string(r.value) + " where something else lies");
+        }
+    }
+  }
+
+  void after(int i, step const& s, bound_operand const* bound, loop_state const& state) {
+    auto const& n = p.nodes[i];
+    for (int j = 0; j < s.outputs; ++j) {
+      auto const& info = p.values[n.outputs[j].value];
+      if (is_persistent(info.role)) continue;
+      auto const& b = bound[s.inputs + j];
+      if (b.count != info.shape.elements()) error(i, "writes more than one instance");
+      int const tag = number(instance_of(p, n.outputs[j], open[static_cast<std::size_t>(i)], state));
+      auto const bytes = info.shape.elements() * size_of(info.type);
+      if (info.accumulates) {
+        bool const again = alive.contains(tag);
+        bool const adds = (last_adds >> j & 1u) != 0;
+        if (again != adds) error(i, adds ? "adds to what was never written" : "overwrites a sum");
+        if (again) check_read(i, n.outputs[j], b, state);
+      }
+      touch(tag, (bytes + 63) / 64 * 64);
+      for (auto word = (b.data - arena) / 4; word < (b.data - arena + bytes) / 4; ++word) tags[static_cast<std::size_t>(word)] = tag;
+    }
+    ++out.calls;
+  }
+
+  /// Values that stay readable after the run live to its end.
+  void finish() {
+    std::vector<std::int64_t> change(static_cast<std::size_t>(out.calls) + 2);
+    for (auto const& [which, tag] : numbers) {
+      auto const role = p.values[which.value].role;
+      auto [first, last] = alive.at(tag);
+      if (role == role::result || role == role::gradient) last = out.calls - 1;
+      if (role == role::input) first = 0;
+      change[static_cast<std::size_t>(first)] += size.at(tag);
+      change[static_cast<std::size_t>(last) + 1] -= size.at(tag);
+    }
+    std::int64_t now = 0;
+    for (auto c : change) out.live_peak = std::max(out.live_peak, now += c);
+  }
+};
+
+} // namespace detail
+
+/// Runs the program of a step. Every read must find the instance that the program means, every first write of a sum
+/// must overwrite and every other add, and nothing may lie outside of the arena.
+inline simulation simulate(program const& p, placement const& where) {
+  simulation out;
+  auto const table = std::make_unique<detail::big_plan>(lower<program::maximum_nodes, 4096>(p, where));
+  std::vector<launcher> const launchers(program::maximum_nodes, &detail::no_kernel);
+  std::vector<std::byte> arena(static_cast<std::size_t>(where.end) + 64);
+  plan_view const view{table->steps, p.nodes.size(), table->operands, table->axes, table->micro_batches, launchers.data()};
+  detail::watch watch{p, where, *table, arena.data(), where.end, out};
+  struct hooks {
+    detail::watch& w;
+    void before(int i, step const& s, bound_operand const* b, loop_state const& l) { w.before(i, s, b, l); }
+    void after(int i, step const& s, bound_operand const* b, loop_state const& l) { w.after(i, s, b, l); }
+  };
+  execute(view, arena.data(), run_numbers{}, hooks{watch});
+  watch.finish();
+  return out;
+}
+
+/// A model drawn at random: layers, repeats in repeats, values from outside, shared and tied weights.
+class random_model {
+public:
+  explicit random_model(unsigned seed) : random_(seed) {}
+
+  program build(dtype real = dtype::f32) {
+    builder b;
+    b.real = real;
+    ref const tokens{b.new_value({dtype::i32, shape(2, 3)}, role::input, 0), at::here};
+    b.program.tokens = tokens;
+    table_ = parameter(value{b, tokens}, "table", shape(7, 4), role::embedding);
+    auto x = embedding(table_, {b, tokens});
+    outside_.push_back(x);
+    x = layers(x, 0, 2 + pick(4));
+    x = pick(2) == 0 ? linear(x, table_) : linear(name("head"), x, 7);
+    b.program.logits = x.where();
+    ref const labels{b.new_value({dtype::i32, shape(2, 3)}, role::input, 0), at::here};
+    b.program.labels = labels;
+    auto const loss = cross_entropy(x, {b, labels});
+    // As the task does it: the loss is copied to where the host reads it.
+    value_info result;
+    result.type = dtype::f64;
+    result.role = role::result;
+    result.accumulates = true;
+    b.program.loss = {b.program.add_value(result), at::here};
+    node n;
+    n.inputs.push_back(loss.where());
+    n.outputs.push_back(b.program.loss);
+    b.append(info_of<op::copy>, n);
+    return b.program;
+  }
+
+private:
+  int pick(int n) { return static_cast<int>(random_() % static_cast<unsigned>(n)); }
+  std::string name(char const* kind) { return kind + std::to_string(++names_); }
+
+  value layer(value x, int depth) {
+    switch (pick(depth < 2 ? 9 : 6)) {
+    case 0: return linear(name("linear"), x, 4, {.bias = pick(2) == 0});
+    case 1: return x + silu(linear(name("mlp"), x, 4));
+    case 2: return layer_norm(name("norm"), x);
+    case 3: return x * outside_[static_cast<std::size_t>(pick(static_cast<int>(outside_.size())))];
+    case 4: return dropout(x) + outside_[static_cast<std::size_t>(pick(static_cast<int>(outside_.size())))];
+    case 5: return gelu(x) + x;
+    default: break;
+    }
+    auto const size = outside_.size();
+    auto const y = repeat(name("repeat"), 1 + pick(4), x, [&](value y) {
+      outside_.push_back(y);
+      auto const z = layers(y, depth + 1, 1 + pick(3));
+      return pick(3) == 0 ? z + y : z;
+    });
+    outside_.resize(size);
+    return y;
+  }
+
+  value layers(value x, int depth, int count) {
+    for (int i = 0; i < count; ++i) {
+      x = layer(x, depth);
+      if (pick(3) == 0) outside_.push_back(x);
+    }
+    return x;
+  }
+
+  std::mt19937 random_;
+  int names_ = 0;
+  value table_;
+  std::vector<value> outside_;
+};
+
+} // namespace constrain::test
