@@ -4,6 +4,7 @@
 #include "constrain/op/add/cpu.hpp"
 #include "constrain/op/attention/cpu.hpp"
 #include "constrain/op/cast/cpu.hpp"
+#include "constrain/op/collective/cpu.hpp"
 #include "constrain/op/constant/cpu.hpp"
 #include "constrain/op/copy/cpu.hpp"
 #include "constrain/op/cross_entropy/cpu.hpp"

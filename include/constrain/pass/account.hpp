@@ -1,5 +1,6 @@
 #pragma once
 
+#include "constrain/op/collective/collective.hpp"
 #include "constrain/pass/place.hpp"
 #include "constrain/program/op_info.hpp"
 #include "constrain/program/units.hpp"
@@ -42,6 +43,19 @@ template <class predicate> constexpr bytes bytes_where(program const& p, placeme
   return bytes(total);
 }
 
+/// The bytes of a kind that are alive together, at their most.
+constexpr bytes most_at_once(program const& p, placement const& where, role wanted) {
+  std::int64_t most = 0;
+  for (int i = 0; i < p.nodes.size(); ++i) {
+    std::int64_t now = 0;
+    for (int v = 0; v < p.values.size(); ++v)
+      if (p.values[v].role == wanted && where.slots[v].offset >= 0 && where.slots[v].born <= i && i <= where.slots[v].dies)
+        now += where.slots[v].size;
+    if (now > most) most = now;
+  }
+  return bytes(most);
+}
+
 /// The memory of a step program and of the entries that share its arena (`other_peak` is the largest of them).
 constexpr memory_plan account(program const& p, placement const& where, std::int64_t other_peak) {
   memory_plan m;
@@ -51,14 +65,10 @@ constexpr memory_plan account(program const& p, placement const& where, std::int
               bytes_where(p, where, [&](int v) { return is_parameter(p.values[v].role) && !is_copied(p, v); });
   m.gradients = of(role::gradient);
   m.optimizer_state = of(role::state);
-  for (int i = 0; i < p.nodes.size(); ++i) {
-    std::int64_t scratch = 0;
-    for (int v = 0; v < p.values.size(); ++v)
-      if (p.values[v].role == role::workspace && where.slots[v].born <= i && i <= where.slots[v].dies)
-        scratch += where.slots[v].size;
-    if (bytes(scratch) > m.workspace) m.workspace = bytes(scratch);
-  }
-  m.activations = bytes(where.end) - m.weights - m.master_weights - m.gradients - m.optimizer_state - m.workspace;
+  m.workspace = most_at_once(p, where, role::workspace);
+  m.communication = most_at_once(p, where, role::communication);
+  m.activations = bytes(where.end) - m.weights - m.master_weights - m.gradients - m.optimizer_state - m.workspace -
+                  m.communication;
   m.peak = bytes(where.end > other_peak ? where.end : other_peak);
   return m;
 }
@@ -89,6 +99,10 @@ constexpr work_plan work_of(program const& p) {
       double const stack = around.empty() ? static_cast<double>(p.trips(p.values[n.outputs[0].value])) : 1;
       total.flops += trips * stack * c.flops;
       total.bytes_moved += trips * stack * (c.bytes_read + c.bytes_written);
+      total.collectives += n.op == &info_of<op::all_gather> || n.op == &info_of<op::reduce_scatter> ||
+                                   n.op == &info_of<op::all_reduce> || n.op == &info_of<op::sum_over_ranks>
+                               ? static_cast<std::int64_t>(trips + 0.5)
+                               : 0;
       total.kernel_launches += static_cast<std::int64_t>(trips + 0.5);
     }
   }

@@ -20,6 +20,8 @@ template <class task, class policy_set> struct entries {
     static constexpr int micro_batches = policy_set::accumulation::micro_batches;
     static constexpr int checkpoint_every = policy_set::checkpointing::trips;
     static constexpr dtype compute = policy_set::precision::compute;
+    static constexpr bool distributed = policy_set::parallelism::distributed;
+    static constexpr std::int64_t shards = policy_set::parallelism::shards;
     static constexpr program build() { return task::build(e, master); }
   };
 
@@ -51,6 +53,7 @@ template <class task, class policy_set> struct entries {
   static constexpr auto parameters =
       make_parameter_table<count_parameters(step_program::final), count_name_characters(step_program::final)>(
           step_program::final, step::where);
+  static constexpr std::int64_t shards = policy_set::parallelism::shards;
   static constexpr std::int64_t parameter_count = [] {
     std::int64_t total = 0;
     for (int i = 0; i < parameters.size; ++i) total += parameters.parameters[i].elements();

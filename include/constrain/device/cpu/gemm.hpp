@@ -46,7 +46,7 @@ template <class a_type, class b_type, class c_type>
 void gemm(transpose a_transposed, transpose b_transposed, std::int64_t m, std::int64_t n, std::int64_t k,
           std::type_identity_t<arithmetic<c_type>> alpha, a_type const* a, std::int64_t lda, b_type const* b, std::int64_t ldb,
           std::type_identity_t<arithmetic<c_type>> beta, c_type* c, std::int64_t ldc) {
-  constexpr bool all_float = std::is_same_v<a_type, float> && std::is_same_v<b_type, float> && std::is_same_v<c_type, float>;
+  [[maybe_unused]] constexpr bool all_float = std::is_same_v<a_type, float> && std::is_same_v<b_type, float> && std::is_same_v<c_type, float>;
   if (m <= 0 || n <= 0) return;
   k = std::max<std::int64_t>(k, 0);
   bool const ta = a_transposed == transpose::yes, tb = b_transposed == transpose::yes;

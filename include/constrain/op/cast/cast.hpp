@@ -8,6 +8,7 @@ namespace constrain::op {
 /// gradient of a copy goes to the parameter's buffer directly.
 struct cast {
   static constexpr char const* name = "cast";
+  static constexpr bool reads_shards = true;
 
   static constexpr inferred infer(operand_types const& in, attributes const& a) {
     return inferred::one(static_cast<dtype>(a.integer[0]), in[0].shape);
