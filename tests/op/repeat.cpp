@@ -103,7 +103,51 @@ struct unrolled {
   }
 };
 
+// Frozen before the loop, inside, or both.
+struct partly_frozen {
+  ct::role before, inside;
+  constexpr value operator()(value tokens) const {
+    auto const table = ct::parameter(tokens, "table", ct::shape(5, 4), before, {.deviation = 0.5});
+    auto const x = ct::embedding(table, tokens);
+    return head(ct::repeat("block", 5, x, [this](value x) {
+      auto const w = ct::parameter(x, "w", ct::shape(4, 4), inside, {.deviation = 0.5});
+      return x + ct::silu(ct::linear(x, w));
+    }));
+  }
+};
+
+template <ct::role before, ct::role inside, class... list> void check_frozen() {
+  using all = ct::trainer<lm<partly_frozen{ct::role::embedding, ct::role::weight}>, ct::precision::fp64, ct::optimizer::sgd>;
+  using some = ct::trainer<lm<partly_frozen{before, inside}>, ct::precision::fp64, ct::optimizer::sgd, list...>;
+  ct::run_options const run{.seed = 4, .checked = true};
+  all a({.learning_rate = 0.1f}, run);
+  some b({.learning_rate = 0.1f}, run);
+  auto const w = random_window::draw<all>(2);
+  auto const loss = a.step(a.window(w.inputs, w.labels)).loss;
+  CHECK(b.step(b.window(w.inputs, w.labels)).loss == loss);
+  all const untouched({}, run);
+  for (auto const& p : b.parameters()) {
+    CAPTURE(std::string(p.name));
+    std::vector<double> got(static_cast<std::size_t>(p.size())), expected = got;
+    for (auto const& q : untouched.parameters())
+      if (q.name == p.name) q.copy_to(std::span<double>(expected));
+    p.copy_to(std::span<double>(got));
+    CHECK(same_bits(got, expected) == !ct::is_trainable(p.role));
+    if (!ct::is_trainable(p.role)) continue;
+    b.gradient(p.name).copy_to(std::span<double>(got));
+    a.gradient(p.name).copy_to(std::span<double>(expected));
+    CHECK(same_bits(got, expected));
+  }
+}
+
 } // namespace
+
+TEST_CASE("repeat: what is frozen stays, the others' gradients are the same") {
+  check_frozen<ct::role::frozen, ct::role::weight, ct::checkpoint::every<2>>();
+  check_frozen<ct::role::embedding, ct::role::frozen, ct::checkpoint::every<2>>();
+  check_frozen<ct::role::frozen, ct::role::frozen, ct::checkpoint::every<2>>();
+  check_frozen<ct::role::frozen, ct::role::frozen>();
+}
 
 TEST_CASE("repeat: gradients, kept and recomputed") {
   check_recomputation<lm<simple{}>, 1, 2, 3>();

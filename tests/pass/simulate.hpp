@@ -11,13 +11,16 @@
 #include <vector>
 
 /// Walks a placed program without its kernels and watches every byte: an independent statement of what place, lower and
-/// the passes before them must keep.
+/// the passes before them must keep. Every four bytes carry two marks: which instance of which value lies there, and how
+/// it was computed, a hash over the op and what the op read. Passes that must not change numbers must not change the
+/// hashes of what the run leaves behind.
 namespace constrain::test {
 
 struct simulation {
   std::vector<std::string> errors;
   std::int64_t calls = 0;
   std::int64_t live_peak = 0; // the most bytes of values that are alive at once, by the order of execution
+  std::map<int, std::uint64_t> left; // how each parameter, state, gradient and result was computed
 };
 
 namespace detail {
@@ -53,30 +56,33 @@ inline instance instance_of(program const& p, ref r, std::vector<int> const& ope
 }
 
 inline unsigned last_adds = 0;
-inline void no_kernel(call const& c, bound_operand const*) { last_adds = c.adds; }
+inline std::uint64_t last_trip = 0;
+inline void no_kernel(call const& c, bound_operand const*) {
+  last_adds = c.adds;
+  last_trip = c.trip;
+}
 
-struct watch {
-  program const& p;
-  placement const& where;
-  big_plan const& table;
-  std::byte* arena;
-  std::int64_t end;
-  simulation& out;
-  std::vector<int> parent_axes_of(int i) const {
+constexpr std::uint64_t mix(std::uint64_t a, std::uint64_t b) {
+  auto x = a * 0x9E3779B97F4A7C15ull + b;
+  x = (x ^ x >> 29) * 0xBF58476D1CE4E5B9ull;
+  return x ^ x >> 32;
+}
+
+class watch {
+public:
+  watch(program const& p, placement const& where, big_plan const& table, std::byte* arena, simulation& out)
+      : p(p), where(where), table(table), arena(arena), end(where.end), out(out),
+        tags(static_cast<std::size_t>(end / 4 + 1), -1), made(tags.size()) {
     nest const n(p);
-    std::vector<int> axes;
-    for (int loop = n.parent[i]; loop != nest::root; loop = n.parent[loop]) axes.push_back(p.nodes[loop].axis);
-    return axes;
+    for (int i = 0; i < p.nodes.size(); ++i) {
+      open.emplace_back();
+      for (int loop = n.parent[i]; loop != nest::root; loop = n.parent[loop]) open.back().push_back(p.nodes[loop].axis);
+    }
+    for (int v = 0; v < p.values.size(); ++v)
+      if (is_persistent(p.values[v].role) || p.values[v].role == role::input)
+        for (std::int64_t word = 0; word < where.slots[v].size / 4; ++word)
+          at(where.slots[v].offset / 4 + word) = mix(static_cast<std::uint64_t>(v), static_cast<std::uint64_t>(word));
   }
-  std::vector<std::vector<int>> open = [this] {
-    std::vector<std::vector<int>> all;
-    for (int i = 0; i < p.nodes.size(); ++i) all.push_back(parent_axes_of(i));
-    return all;
-  }();
-  std::map<instance, int> numbers;              // of the instances met so far
-  std::vector<int> tags = std::vector<int>(static_cast<std::size_t>(end / 4 + 1), -1); // of every four bytes
-  std::map<int, std::pair<std::int64_t, std::int64_t>> alive; // first and last call that touch an instance
-  std::map<int, std::int64_t> size;
 
   int number(instance const& i) { return numbers.try_emplace(i, static_cast<int>(numbers.size())).first->second; }
 
@@ -102,6 +108,32 @@ struct watch {
       auto const& info = p.values[n.inputs[k].value];
       if (is_persistent(info.role)) continue;
       check_read(i, n.inputs[k], bound[k], state);
+    }
+    // The inputs may be overwritten: what they hold is taken now.
+    read = mix(reinterpret_cast<std::uintptr_t>(n.op), static_cast<std::uint64_t>(n.attributes.integer[0]));
+    if (n.op->only_in_training) read = mix(read, static_cast<std::uint64_t>(n.random_key));
+    copied.clear();
+    for (int k = 0; k < s.inputs; ++k) {
+      if (n.op == &info_of<op::constant_like>) break; // looks at the shape alone
+      auto const begin = (bound[k].data - arena) / 4;
+      auto const words = bound[k].count * size_of(table.operands[s.first_operand + k].type) / 4;
+      for (std::int64_t w = 0; w < words; ++w) read = mix(read, at(begin + w));
+      if (n.op == &info_of<op::copy>)
+        for (std::int64_t w = 0; w < words; ++w) copied.push_back(at(begin + w));
+    }
+  }
+
+private:
+  std::uint64_t& at(std::int64_t word) { return made[static_cast<std::size_t>(word)]; }
+
+  void write(int i, int j, bound_operand const& b, std::int64_t bytes, bool adds) {
+    auto const& n = p.nodes[i];
+    auto const base = n.op->only_in_training ? mix(read, last_trip) : read;
+    for (std::int64_t w = 0; w < bytes / 4; ++w) {
+      auto value = mix(base, static_cast<std::uint64_t>(j) << 32 | static_cast<std::uint64_t>(w));
+      if (!copied.empty()) value = copied[static_cast<std::size_t>(w)];
+      auto& word = at((b.data - arena) / 4 + w);
+      word = adds ? mix(word, value) : value;
     }
   }
 
@@ -130,15 +162,20 @@ struct watch {
     }
   }
 
+public:
   void after(int i, step const& s, bound_operand const* bound, loop_state const& state) {
     auto const& n = p.nodes[i];
     for (int j = 0; j < s.outputs; ++j) {
       auto const& info = p.values[n.outputs[j].value];
-      if (is_persistent(info.role)) continue;
       auto const& b = bound[s.inputs + j];
+      if (is_persistent(info.role)) {
+        write(i, j, b, b.count * size_of(info.type), true);
+        continue;
+      }
       if (b.count != info.shape.elements()) error(i, "writes more than one instance");
       int const tag = number(instance_of(p, n.outputs[j], open[static_cast<std::size_t>(i)], state));
       auto const bytes = info.shape.elements() * size_of(info.type);
+      write(i, j, b, bytes, info.accumulates && (last_adds >> j & 1u) != 0);
       if (info.accumulates) {
         bool const again = alive.contains(tag);
         bool const adds = (last_adds >> j & 1u) != 0;
@@ -151,8 +188,18 @@ struct watch {
     ++out.calls;
   }
 
-  /// Values that stay readable after the run live to its end.
+public:
   void finish() {
+    for (int v = 0; v < p.values.size(); ++v) {
+      auto const& info = p.values[v];
+      auto const& slot = where.slots[v];
+      if (!(is_observed(info) || info.role == role::gradient) || slot.offset < 0) continue;
+      std::uint64_t all = 0;
+      auto const bytes = info.shape.elements() * size_of(info.type) * p.trips(info);
+      for (std::int64_t w = 0; w < bytes / 4; ++w) all = mix(all, at(slot.offset / 4 + w));
+      out.left[v] = all;
+    }
+    // Values that stay readable after the run live to its end.
     std::vector<std::int64_t> change(static_cast<std::size_t>(out.calls) + 2);
     for (auto const& [which, tag] : numbers) {
       auto const role = p.values[which.value].role;
@@ -165,6 +212,22 @@ struct watch {
     std::int64_t now = 0;
     for (auto c : change) out.live_peak = std::max(out.live_peak, now += c);
   }
+
+private:
+  program const& p;
+  placement const& where;
+  big_plan const& table;
+  std::byte* arena;
+  std::int64_t end;
+  simulation& out;
+  std::vector<std::vector<int>> open;                         // the axes of the loops around each node
+  std::map<instance, int> numbers;                            // of the instances met so far
+  std::vector<int> tags;                                      // which instance lies in every four bytes
+  std::vector<std::uint64_t> made;                            // and how it was computed
+  std::map<int, std::pair<std::int64_t, std::int64_t>> alive; // first and last call that touch an instance
+  std::map<int, std::int64_t> size;
+  std::uint64_t read = 0;                                     // of the call that is running
+  std::vector<std::uint64_t> copied;
 };
 
 } // namespace detail
@@ -177,7 +240,7 @@ inline simulation simulate(program const& p, placement const& where) {
   std::vector<launcher> const launchers(program::maximum_nodes, &detail::no_kernel);
   std::vector<std::byte> arena(static_cast<std::size_t>(where.end) + 64);
   plan_view const view{table->steps, p.nodes.size(), table->operands, table->axes, table->micro_batches, launchers.data()};
-  detail::watch watch{p, where, *table, arena.data(), where.end, out};
+  detail::watch watch(p, where, *table, arena.data(), out);
   struct hooks {
     detail::watch& w;
     void before(int i, step const& s, bound_operand const* b, loop_state const& l) { w.before(i, s, b, l); }
