@@ -7,6 +7,8 @@
 
 namespace constrain {
 
+class communicator;
+
 /// The numbers of one run of an entry program, which kernels read and the host writes.
 struct run_numbers {
   std::uint64_t seed = 0;
@@ -17,6 +19,8 @@ struct run_numbers {
   double dropout = 0;               // probability of a zero
   std::int64_t first_sample = 0;    // of this process in the global window
   std::int64_t samples = 0;         // of one micro-batch
+  communicator* world = nullptr;    // all ranks
+  communicator* group = nullptr;    // those that hold the pieces of one whole
 };
 
 /// One operand of a kernel: `shape` is one instance, `count` all elements (more, where a whole stack is meant).

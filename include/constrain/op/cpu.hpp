@@ -3,6 +3,8 @@
 #include "constrain/op/accuracy/cpu.hpp"
 #include "constrain/op/add/cpu.hpp"
 #include "constrain/op/attention/cpu.hpp"
+#include "constrain/op/cast/cpu.hpp"
+#include "constrain/op/collective/cpu.hpp"
 #include "constrain/op/constant/cpu.hpp"
 #include "constrain/op/copy/cpu.hpp"
 #include "constrain/op/cross_entropy/cpu.hpp"

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "constrain/op/collective/collective.hpp"
 #include "constrain/pass/place.hpp"
 #include "constrain/program/op_info.hpp"
 #include "constrain/program/units.hpp"
@@ -27,28 +28,47 @@ struct work_plan {
   std::int64_t collectives = 0;
 };
 
+/// Whether the products read a parameter through a copy in another type.
+constexpr bool is_copied(program const& p, int parameter) {
+  for (auto const& info : p.values)
+    if (info.role == role::copy && info.belongs_to == parameter) return true;
+  return false;
+}
+
 /// Bytes of all values of a kind.
 template <class predicate> constexpr bytes bytes_where(program const& p, placement const& where, predicate const& wanted) {
   std::int64_t total = 0;
   for (int v = 0; v < p.values.size(); ++v)
-    if (where.slots[v].offset >= 0 && wanted(p.values[v].role)) total += where.slots[v].size;
+    if (where.slots[v].offset >= 0 && wanted(v)) total += where.slots[v].size;
   return bytes(total);
+}
+
+/// The bytes of a kind that are alive together, at their most.
+constexpr bytes most_at_once(program const& p, placement const& where, role wanted) {
+  std::int64_t most = 0;
+  for (int i = 0; i < p.nodes.size(); ++i) {
+    std::int64_t now = 0;
+    for (int v = 0; v < p.values.size(); ++v)
+      if (p.values[v].role == wanted && where.slots[v].offset >= 0 && where.slots[v].born <= i && i <= where.slots[v].dies)
+        now += where.slots[v].size;
+    if (now > most) most = now;
+  }
+  return bytes(most);
 }
 
 /// The memory of a step program and of the entries that share its arena (`other_peak` is the largest of them).
 constexpr memory_plan account(program const& p, placement const& where, std::int64_t other_peak) {
   memory_plan m;
-  m.weights = bytes_where(p, where, [](role r) { return is_parameter(r); });
-  m.gradients = bytes_where(p, where, [](role r) { return r == role::gradient; });
-  m.optimizer_state = bytes_where(p, where, [](role r) { return r == role::state; });
-  for (int i = 0; i < p.nodes.size(); ++i) {
-    std::int64_t scratch = 0;
-    for (int v = 0; v < p.values.size(); ++v)
-      if (p.values[v].role == role::workspace && where.slots[v].born <= i && i <= where.slots[v].dies)
-        scratch += where.slots[v].size;
-    if (bytes(scratch) > m.workspace) m.workspace = bytes(scratch);
-  }
-  m.activations = bytes(where.end) - m.weights - m.gradients - m.optimizer_state - m.workspace;
+  auto const of = [&](role r) { return bytes_where(p, where, [&](int v) { return p.values[v].role == r; }); };
+  m.master_weights = bytes_where(p, where, [&](int v) { return is_parameter(p.values[v].role) && is_copied(p, v); });
+  m.weights = of(role::copy) +
+              bytes_where(p, where, [&](int v) { return is_parameter(p.values[v].role) && !is_copied(p, v); });
+  m.gradients = of(role::gradient);
+  m.optimizer_state = of(role::state);
+  m.workspace = most_at_once(p, where, role::workspace);
+  m.communication = most_at_once(p, where, role::communication);
+  m.activations = bytes(where.end) - m.weights - m.master_weights - m.gradients - m.optimizer_state - m.workspace -
+                  m.communication;
   m.peak = bytes(where.end > other_peak ? where.end : other_peak);
   return m;
 }
@@ -79,6 +99,10 @@ constexpr work_plan work_of(program const& p) {
       double const stack = around.empty() ? static_cast<double>(p.trips(p.values[n.outputs[0].value])) : 1;
       total.flops += trips * stack * c.flops;
       total.bytes_moved += trips * stack * (c.bytes_read + c.bytes_written);
+      total.collectives += n.op == &info_of<op::all_gather> || n.op == &info_of<op::reduce_scatter> ||
+                                   n.op == &info_of<op::all_reduce> || n.op == &info_of<op::sum_over_ranks>
+                               ? static_cast<std::int64_t>(trips + 0.5)
+                               : 0;
       total.kernel_launches += static_cast<std::int64_t>(trips + 0.5);
     }
   }

@@ -25,7 +25,9 @@ public:
   constexpr program run() {
     auto& program = out_.program;
     bool const looped = program.micro_batches >= 0;
-    int const begin = looped ? 1 : 0;
+    int begin = 0;
+    while (program.nodes[begin].kind == node_kind::call && is_copy(program.nodes[begin].outputs[0])) ++begin;
+    if (looped) ++begin;
     int const end = program.nodes.size() - (looped ? 1 : 0);
     if (looped) {
       program.nodes.pop_back();
@@ -41,7 +43,12 @@ public:
   }
 
 private:
-  static constexpr int key(ref r) { return r.value * 4 + static_cast<int>(r.where); }
+  constexpr bool is_copy(ref r) const { return out_.program.values[r.value].role == role::copy; }
+
+  /// Where what is known of `r` stands; a copy of a parameter is the parameter.
+  constexpr int key(ref r) const {
+    return (is_copy(r) ? out_.program.values[r.value].belongs_to : r.value) * 4 + static_cast<int>(r.where);
+  }
   static constexpr int keys = program::maximum_values * 4;
 
   constexpr void find_what_is_trained() {
@@ -72,7 +79,7 @@ private:
       if (p.nodes[i].kind != node_kind::call) continue;
       for (auto const& input : p.nodes[i].inputs) {
         auto const info = p.values[input.value];
-        if (!trained_[input.value] || is_parameter(info.role) || buffer_[key(input)]) continue;
+        if (!trained_[input.value] || is_parameter(info.role) || is_copy(input) || buffer_[key(input)]) continue;
         bool const inside = info.carried() && (input.where == at::here || input.where == at::next);
         int const own_depth = info.axes.size() + (inside ? 1 : 0);
         if (depth <= own_depth) continue;

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "constrain/pass/accumulate.hpp"
+#include "constrain/pass/cast.hpp"
 #include "constrain/pass/coalesce.hpp"
 #include "constrain/pass/differentiate.hpp"
 #include "constrain/pass/in_place.hpp"
@@ -10,6 +11,7 @@
 #include "constrain/pass/prune.hpp"
 #include "constrain/pass/recompute.hpp"
 #include "constrain/pass/select.hpp"
+#include "constrain/pass/shard.hpp"
 #include "constrain/pass/verify.hpp"
 #include "constrain/program/sound.hpp"
 
@@ -24,16 +26,18 @@ template <class source> struct step_passes {
   static constexpr program selected = select(built, mode::training);
   static constexpr program pruned = prune(selected);
   static constexpr program accumulated = accumulate_over(pruned, source::micro_batches);
-  static constexpr program differentiated = differentiate(accumulated);
+  static constexpr program casted = cast_to(accumulated, source::compute);
+  static constexpr program differentiated = differentiate(casted);
   static constexpr program optimized = optimize<typename source::optimizer>(differentiated);
   static constexpr program recomputed = recompute(optimized, source::checkpoint_every);
-  static constexpr program coalesced = coalesce(recomputed);
+  static constexpr program sharded = shard(recomputed, source::distributed, source::shards);
+  static constexpr program coalesced = coalesce(sharded);
   static constexpr program final = in_place(coalesced);
 
   /// Calls f(name, program) for each in turn.
   template <class function> static void for_each(function const& f) {
     f("built", built), f("selected", selected), f("pruned", pruned), f("accumulated", accumulated);
-    f("differentiated", differentiated), f("optimized", optimized), f("recomputed", recomputed);
+    f("cast", casted), f("differentiated", differentiated), f("optimized", optimized), f("recomputed", recomputed), f("sharded", sharded);
     f("coalesced", coalesced), f("in place", final);
   }
 };
@@ -43,11 +47,14 @@ template <class source> struct forward_passes {
   static constexpr program built = source::build();
   static constexpr program selected = select(built, mode::evaluation);
   static constexpr program pruned = prune(selected);
-  static constexpr program coalesced = coalesce(pruned);
+  static constexpr program casted = cast_to(pruned, source::compute);
+  static constexpr program sharded = shard(casted, source::distributed && source::shards > 1, source::shards);
+  static constexpr program coalesced = coalesce(sharded);
   static constexpr program final = in_place(coalesced);
 
   template <class function> static void for_each(function const& f) {
-    f("built", built), f("selected", selected), f("pruned", pruned), f("coalesced", coalesced), f("in place", final);
+    f("built", built), f("selected", selected), f("pruned", pruned), f("cast", casted), f("sharded", sharded), f("coalesced", coalesced);
+    f("in place", final);
   }
 };
 

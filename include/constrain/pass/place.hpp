@@ -42,7 +42,8 @@ constexpr std::int64_t aligned(std::int64_t bytes) { return (bytes + 63) / 64 * 
 
 /// Instances of parameters, gradients, states and inputs touch, so that a whole stack is one piece of memory.
 constexpr bool is_dense(value_info const& info) {
-  return is_persistent(info.role) || info.role == role::gradient || info.role == role::input;
+  return is_persistent(info.role) || info.role == role::gradient || info.role == role::input ||
+         info.role == role::copy;
 }
 
 class placer {

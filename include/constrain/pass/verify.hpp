@@ -10,6 +10,7 @@ namespace constrain {
 constexpr diagnosis verify(program const& p) {
   if (!p.failure.ok()) return p.failure;
   int depth = 0;
+  bool partial[program::maximum_values]{}; // in a distributed program: not summed over ranks yet
   bool written[program::maximum_values]{};
   for (int v = 0; v < p.values.size(); ++v)
     written[v] = is_persistent(p.values[v].role) || p.values[v].role == role::input;
@@ -21,6 +22,9 @@ constexpr diagnosis verify(program const& p) {
     operand_types inputs;
     for (auto const& input : n.inputs) {
       if (!written[input.value]) return {why::read_before_written, n.line, n.called_from, 0, input.value};
+      if (partial[input.value] && !n.op->reads_partial) return {why::partial_sum_is_read, n.line, n.called_from, 0, input.value};
+      if (p.values[input.value].shards > 1 && !n.op->reads_shards && !n.op->reads_partial)
+        return {why::shard_is_read, n.line, n.called_from, 1, p.values[input.value].shards};
       inputs.push_back({p.values[input.value].type, p.values[input.value].shape});
     }
     auto const rule = n.op->infer(inputs, n.attributes);
@@ -28,6 +32,8 @@ constexpr diagnosis verify(program const& p) {
     for (int j = 0; j < n.outputs.size(); ++j) {
       auto const& info = p.values[n.outputs[j].value];
       written[n.outputs[j].value] = true;
+      bool const of_ranks = info.role == role::gradient || n.outputs[j] == p.loss;
+      partial[n.outputs[j].value] = p.distributed && of_ranks && !n.op->reads_partial;
       bool const fits = j < rule.outputs.size() && rule.outputs[j] == operand_type{info.type, info.shape};
       if (!fits) return {why::shape_is_not_what_the_rule_says, n.line, n.called_from, info.shape.elements(), j};
     }

@@ -4,6 +4,7 @@
 #include "constrain/policy/checkpoint.hpp"
 #include "constrain/policy/optimizer/adamw.hpp"
 #include "constrain/policy/optimizer/sgd.hpp"
+#include "constrain/policy/parallel.hpp"
 #include "constrain/policy/precision.hpp"
 #include "constrain/policy/rules.hpp"
 #include "constrain/policy/slot.hpp"
@@ -20,6 +21,7 @@ template <class... list> struct chosen {
   using optimizer = typename find_policy<slot_of::optimizer, constrain::optimizer::adamw, list...>::type;
   using accumulation = typename find_policy<slot_of::accumulation, accumulate<1>, list...>::type;
   using checkpointing = typename find_policy<slot_of::checkpointing, checkpoint::none, list...>::type;
+  using parallelism = typename find_policy<slot_of::parallelism, parallel::none, list...>::type;
 };
 
 } // namespace detail
@@ -33,10 +35,17 @@ template <class... list> constexpr composition composition_of() {
   c.optimizers = count_in_slot<slot_of::optimizer, list...>;
   c.accumulations = count_in_slot<slot_of::accumulation, list...>;
   c.checkpointings = count_in_slot<slot_of::checkpointing, list...>;
+  c.parallelisms = count_in_slot<slot_of::parallelism, list...>;
   c.unknown = count_in_slot<slot_of::unknown, list...>;
   c.micro_batches = chosen::accumulation::micro_batches;
   c.checkpoint_every = chosen::checkpointing::trips;
   c.checkpoints = !std::is_same_v<typename chosen::checkpointing, checkpoint::none>;
+  c.distributed = chosen::parallelism::distributed;
+  c.shards = chosen::parallelism::shards;
+  if constexpr (requires { chosen::parallelism::stage; }) c.zero_stage = chosen::parallelism::stage;
+#if !defined(CONSTRAIN_WITH_MPI)
+  c.has_mpi = false;
+#endif
   c.optimizer_has_state = requires { typename optimizer::template state<float>; };
   if constexpr (requires { typename optimizer::template state<float>; })
     c.optimizer_has_update = requires { &optimizer::template update<float>; };
@@ -49,6 +58,7 @@ template <class... list> struct policies {
   using optimizer = typename detail::chosen<list...>::optimizer;
   using accumulation = typename detail::chosen<list...>::accumulation;
   using checkpointing = typename detail::chosen<list...>::checkpointing;
+  using parallelism = typename detail::chosen<list...>::parallelism;
 
   static constexpr constrain::composition composition() { return composition_of<list...>(); }
 
@@ -59,6 +69,11 @@ template <class... list> struct policies {
     std::string text = std::string(precision::name) + ", " + optimizer_name();
     if (accumulation::micro_batches > 1) text += ", accumulate<" + std::to_string(accumulation::micro_batches) + ">";
     if (checkpointing::trips > 0) text += ", checkpoint::every<" + std::to_string(checkpointing::trips) + ">";
+    if constexpr (parallelism::distributed) {
+      text += std::string(", ") + parallelism::name;
+      if constexpr (requires { parallelism::stage; })
+        text += "<" + std::to_string(parallelism::stage) + ", " + std::to_string(parallelism::shards) + ">";
+    }
     return text;
   }
 

@@ -8,12 +8,17 @@ struct composition {
   int optimizers = 0;
   int accumulations = 0;
   int checkpointings = 0;
+  int parallelisms = 0;
   int unknown = 0;
   int micro_batches = 1;
   int checkpoint_every = 0;
   bool checkpoints = false;
   bool optimizer_has_state = true;
   bool optimizer_has_update = true;
+  bool distributed = false;
+  int zero_stage = 3;
+  int shards = 1;
+  bool has_mpi = true;
 
   friend constexpr bool operator==(composition const&, composition const&) = default;
 };
@@ -32,6 +37,15 @@ struct composition {
        "trainer: accumulate<N> is given twice; keep one, with N the micro-batches of one update")                      \
   rule(one_checkpointing, c.checkpointings <= 1,                                                                       \
        "trainer: two checkpoint policies are given; keep checkpoint::none or one checkpoint::every<k>")                \
+  rule(one_parallelism, c.parallelisms <= 1,                                                                           \
+       "trainer: two parallel policies are given; keep parallel::ddp or parallel::zero<3, ranks>")                     \
+  rule(known_stage, c.zero_stage == 3,                                                                                 \
+       "parallel::zero<stage, ranks>: stages 1 and 2 are not there; write parallel::zero<3, ranks> or parallel::ddp")   \
+  rule(some_shards, c.shards >= 1,                                                                                     \
+       "parallel::zero<stage, ranks>: a group has at least one rank; write parallel::zero<3, 2> or parallel::ddp")      \
+  rule(mpi_is_there, !c.distributed || c.has_mpi,                                                                      \
+       "parallel: processes talk through MPI, which is not linked; install libopenmpi-dev, find_package(MPI), link "   \
+       "MPI::MPI_CXX and define CONSTRAIN_WITH_MPI")                                                                   \
   rule(some_micro_batches, c.micro_batches >= 1,                                                                       \
        "accumulate<N>: an update needs at least one micro-batch; write accumulate<1> or leave the policy out")         \
   rule(some_trips, !c.checkpoints || c.checkpoint_every >= 1,                                                          \

@@ -10,6 +10,7 @@ struct precision {};
 struct optimizer {};
 struct accumulation {};
 struct checkpointing {};
+struct parallelism {};
 struct unknown {};
 } // namespace slot_of
 

@@ -28,6 +28,8 @@ enum class why {
   read_before_written,
   loops_do_not_nest,
   shape_is_not_what_the_rule_says,
+  partial_sum_is_read,
+  shard_is_read,
 };
 
 /// An error as data: survives as a template argument, so that every compiler prints its fields.

@@ -68,6 +68,8 @@ struct op_info {
   unsigned accumulating = 0;       // bit j: the kernel can add to output j
   unsigned workspace = 0;          // bit j: output j is scratch
   bool only_in_training = false;   // the identity in evaluation (dropout)
+  bool reads_shards = false;       // takes a rank's piece for what it is
+  bool reads_partial = false;      // takes what is not summed over ranks yet
 };
 
 /// The bytes each operand holds are read or written once: the cost rule of ops that have none of their own.
@@ -94,6 +96,8 @@ template <class op> constexpr op_info make_op_info() {
   if constexpr (requires { op::accumulating; }) info.accumulating = op::accumulating;
   if constexpr (requires { op::workspace; }) info.workspace = op::workspace;
   if constexpr (requires { op::only_in_training; }) info.only_in_training = op::only_in_training;
+  if constexpr (requires { op::reads_shards; }) info.reads_shards = op::reads_shards;
+  if constexpr (requires { op::reads_partial; }) info.reads_partial = op::reads_partial;
   return info;
 }
 

@@ -16,15 +16,18 @@ enum class role : std::uint8_t {
   embedding,
   head,
   frozen,    // a parameter that is not trained
+  copy,      // a parameter in the type that the products read
   gradient,
   state,     // an optimizer's
   result,    // read by the host after the run
   workspace, // scratch of one kernel
+  communication, // whole parameters and gradients on their way from and to shards, buffers
 };
 
 constexpr char const* name_of(role r) {
   constexpr char const* names[] = {"activation", "input", "number", "weight", "bias", "norm", "embedding",
-                                   "head", "frozen", "gradient", "state", "result", "workspace"};
+                                   "head", "frozen", "copy", "gradient", "state", "result", "workspace",
+                                   "communication"};
   return names[static_cast<int>(r)];
 }
 

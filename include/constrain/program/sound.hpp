@@ -39,7 +39,10 @@ namespace constrain {
   reason(read_before_written, "a value is read before it is written; this is a mistake in a pass")                     \
   reason(loops_do_not_nest, "loops and ends do not match; this is a mistake in a pass")                                \
   reason(shape_is_not_what_the_rule_says, "a value's shape is not what its op's rule says; this is a mistake in a "    \
-                                          "pass or in an op's rules")
+                                          "pass or in an op's rules")                                                  \
+  reason(partial_sum_is_read, "a gradient is read before it is summed over the ranks; this is a mistake in a pass")    \
+  reason(shard_is_read, "an operation reads a rank's piece of a parameter as if it were the whole; this is a mistake " \
+                        "in a pass")
 
 /// The sentence of a reason.
 constexpr char const* sentence_of(why reason) {

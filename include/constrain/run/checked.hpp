@@ -16,7 +16,7 @@ struct checked_value {
   axis_list axes;
   int carried_along = -1;
   bool persistent = false;
-  bool accumulates = false;
+  bool whole = false; // written as a whole stack, or by several trips that add up: trips do not tell instances apart
 };
 
 template <int count> struct checked_table {
@@ -26,7 +26,8 @@ template <int count> struct checked_table {
 template <int count> constexpr checked_table<count> make_checked_table(program const& p) {
   checked_table<count> out;
   for (int v = 0; v < count; ++v)
-    out.values[v] = {p.values[v].axes, p.values[v].carried_along, is_persistent(p.values[v].role), p.values[v].accumulates};
+    out.values[v] = {p.values[v].axes, p.values[v].carried_along, is_persistent(p.values[v].role),
+                     p.values[v].accumulates || p.values[v].role == role::copy};
   return out;
 }
 
@@ -83,7 +84,7 @@ private:
   std::uint64_t tag(operand const& o, checked_value const& value, loop_state const& loops) const {
     std::uint64_t trips = 0;
     auto const mix = [&](std::int64_t index) { trips = (trips * 0x100000001B3ull ^ static_cast<std::uint64_t>(index + 1)) & 0xFFFFFFFFFFull; };
-    if (!value.accumulates)
+    if (!value.whole)
       for (int axis : value.axes) mix(loops.index[axis]);
     if (value.carried_along >= 0) mix(o.position + loops.sum(o.position_factors));
     return static_cast<std::uint64_t>(o.value) << 40 | trips;
@@ -99,11 +100,12 @@ private:
   void check_finite(int index, step const& s, operand const& o, bound_operand const& b) const {
     auto const check = [&](auto const* x) {
       for (std::int64_t i = 0; i < b.count; ++i)
-        if (!math::finite(x[i]))
+        if (!math::finite(arithmetic<std::remove_cvref_t<decltype(x[i])>>(x[i])))
           throw error("checked mode: step " + std::to_string(index) + " (" + s.op->name + ") computes a number that is not "
                       "finite, element " + std::to_string(i) + " of value %" + std::to_string(o.value) +
                       "; look at its inputs, lower the learning rate or clip the gradient");
     };
+    if (o.type == dtype::bf16) check(reinterpret_cast<bfloat16 const*>(b.data));
     if (o.type == dtype::f32) check(reinterpret_cast<float const*>(b.data));
     if (o.type == dtype::f64) check(reinterpret_cast<double const*>(b.data));
   }

@@ -6,6 +6,7 @@
 #include "constrain/io/safetensors.hpp"
 #include "constrain/io/safetensors_writer.hpp"
 #include "constrain/train/parameter_table.hpp"
+#include "constrain/train/tensor_view.hpp"
 #include "constrain/train/training_state.hpp"
 
 #include <cstring>
@@ -38,6 +39,7 @@ inline constexpr char const* checkpoint_weights = "model.safetensors";
 inline constexpr char const* checkpoint_optimizer = "optimizer.safetensors";
 inline constexpr char const* checkpoint_state = "state.json";
 
+/// A tensor as the file has it: whole. `data` is this rank's part of it.
 inline io::tensor checkpoint_tensor(parameter_info const& info, std::string name, std::byte const* data) {
   io::tensor t{std::move(name), info.type == dtype::f64 ? "F64" : "F32", {}, {}};
   if (info.stacked) t.shape.push_back(info.trips);
@@ -46,16 +48,40 @@ inline io::tensor checkpoint_tensor(parameter_info const& info, std::string name
   return t;
 }
 
-/// Every tensor of a list, weights or optimizer states, where it lies in the arena.
-inline std::vector<io::tensor> checkpoint_tensors(parameter_list const& list, bool states, std::byte const* arena) {
-  std::vector<io::tensor> tensors;
+/// Calls f(info, name, offset) for every tensor of a list, weights or optimizer states.
+template <class function> void for_each_tensor(parameter_list const& list, bool states, function const& f) {
   for (int i = 0; i < list.size; ++i) {
     auto const& info = list.parameters[i];
-    if (!states) tensors.push_back(checkpoint_tensor(info, list.name(i), arena + info.offset));
+    if (!states) f(info, list.name(i), info.offset);
     for (int field = 0; states && field < op::maximum_state_fields; ++field)
-      if (info.state_offset[field] >= 0)
-        tensors.push_back(checkpoint_tensor(info, list.name(i) + ".state" + std::to_string(field), arena + info.state_offset[field]));
+      if (info.state_offset[field] >= 0) f(info, list.name(i) + ".state" + std::to_string(field), info.state_offset[field]);
   }
+}
+
+/// The tensors of a file, whole: those that are cut over ranks are put together in `wholes`.
+inline std::vector<io::tensor> checkpoint_tensors(parameter_list const& list, bool states, std::byte* arena, communicator& group,
+                                                  std::vector<std::vector<std::byte>>& wholes) {
+  std::vector<io::tensor> tensors;
+  for_each_tensor(list, states, [&](parameter_info const& info, std::string const& name, std::int64_t offset) {
+    std::byte const* data = arena + offset;
+    if (info.shards > 1) {
+      auto& whole = wholes.emplace_back(static_cast<std::size_t>(info.elements() * size_of(info.type)));
+      tensor_view const view(arena + offset, info.type, info.trips, info.stacked, info.shape, &group);
+      if (info.type == dtype::f64) view.copy_to(std::span(reinterpret_cast<double*>(whole.data()), whole.size() / 8));
+      else view.copy_to(std::span(reinterpret_cast<float*>(whole.data()), whole.size() / 4));
+      data = whole.data();
+    }
+    tensors.push_back(checkpoint_tensor(info, name, data));
+  });
+  return tensors;
+}
+
+/// What the file must hold, and where in the arena it goes.
+inline std::vector<io::tensor> wanted_tensors(parameter_list const& list, bool states, std::byte const* arena) {
+  std::vector<io::tensor> tensors;
+  for_each_tensor(list, states, [&](parameter_info const& info, std::string const& name, std::int64_t offset) {
+    tensors.push_back(checkpoint_tensor(info, name, arena + offset));
+  });
   return tensors;
 }
 
@@ -95,7 +121,12 @@ inline void check_tensors(std::string const& directory, io::safetensors const& f
 /// Writes weights, optimizer states, data position and counters into a directory that appears whole or not at all; an
 /// older checkpoint of that name survives every failure. Throws `error`.
 inline void save_checkpoint(std::string const& directory, parameter_list const& list, checkpoint_configuration const& c,
-                            training_state const& s, std::byte const* arena) {
+                            training_state const& s, std::byte* arena, communicator& world, communicator& group) {
+  // All ranks put the pieces together, one writes: the file does not depend on how many they were.
+  std::vector<std::vector<std::byte>> wholes;
+  auto const weights = detail::checkpoint_tensors(list, false, arena, group, wholes);
+  auto const states = detail::checkpoint_tensors(list, true, arena, group, wholes);
+  if (world.rank() != 0) return world.barrier();
   io::json_writer json;
   json.object();
   json.member("version", 1);
@@ -106,19 +137,20 @@ inline void save_checkpoint(std::string const& directory, parameter_list const& 
 
   io::directory_writer writer(directory);
   writer.write(detail::checkpoint_weights, [&](io::output_file& out) {
-    io::write_safetensors(out, detail::checkpoint_tensors(list, false, arena), {{"format", "constrain"}});
+    io::write_safetensors(out, weights, {{"format", "constrain"}});
   });
   writer.write(detail::checkpoint_optimizer, [&](io::output_file& out) {
-    io::write_safetensors(out, detail::checkpoint_tensors(list, true, arena), {{"format", "constrain"}});
+    io::write_safetensors(out, states, {{"format", "constrain"}});
   });
   writer.write(detail::checkpoint_state, std::string_view(json.text() + "\n"));
   writer.commit();
+  world.barrier();
 }
 
 /// Reads what `save_checkpoint` wrote into the arena and returns the rest. Everything is checked before the first byte
 /// is changed. Throws `error`, and names the field where the checkpoint is of another configuration.
 inline training_state load_checkpoint(std::string const& directory, parameter_list const& list,
-                                      checkpoint_configuration const& c, std::byte* arena) {
+                                      checkpoint_configuration const& c, std::byte* arena, communicator& group) {
   io::directory_reader const reader(directory);
   auto const json = io::json::parse(reader.text(detail::checkpoint_state), reader.path(detail::checkpoint_state));
   detail::check_field(directory, "version", std::to_string(json["version"].int64()), "1");
@@ -134,15 +166,23 @@ inline training_state load_checkpoint(std::string const& directory, parameter_li
 
   auto const weights = io::parse_safetensors(reader.bytes(detail::checkpoint_weights), reader.path(detail::checkpoint_weights));
   auto const states = io::parse_safetensors(reader.bytes(detail::checkpoint_optimizer), reader.path(detail::checkpoint_optimizer));
-  auto const wanted_weights = detail::checkpoint_tensors(list, false, arena);
-  auto const wanted_states = detail::checkpoint_tensors(list, true, arena);
+  auto const wanted_weights = detail::wanted_tensors(list, false, arena);
+  auto const wanted_states = detail::wanted_tensors(list, true, arena);
   detail::check_tensors(directory, weights, wanted_weights);
   detail::check_tensors(directory, states, wanted_states);
-  auto const copy = [&](io::safetensors const& from, std::vector<io::tensor> const& to) {
-    for (auto const& t : to) std::memcpy(arena + (t.bytes.data() - arena), from.find(t.name)->bytes.data(), t.bytes.size());
+  auto const take = [&](io::safetensors const& file, bool of_states) {
+    detail::for_each_tensor(list, of_states, [&](parameter_info const& info, std::string const& name, std::int64_t offset) {
+      auto const map = info.map();
+      auto const shard = info.shards > 1 ? group.rank() : 0;
+      auto const width = size_of(info.type);
+      for (std::int64_t trip = 0; trip < info.trips; ++trip)
+        std::memcpy(arena + offset + trip * map.stored() * width,
+                    file.find(name)->bytes.data() + (trip * map.elements + map.begin(shard)) * width,
+                    static_cast<std::size_t>(map.length(shard) * width));
+    });
   };
-  copy(weights, wanted_weights);
-  copy(states, wanted_states);
+  take(weights, false);
+  take(states, true);
   return s;
 }
 

@@ -10,7 +10,8 @@ namespace constrain {
 
 /// The four programs of a trainer, through all passes, and the constants that follow from them.
 template <class task, class policy_set> struct entries {
-  static constexpr dtype real = policy_set::precision::real;
+  static constexpr dtype master = policy_set::precision::master;
+  static constexpr dtype compute = policy_set::precision::compute;
 
   template <entry e> struct source {
     // An optimizer without state has been refused; another stands in, so that no other error follows.
@@ -18,7 +19,10 @@ template <class task, class policy_set> struct entries {
     using optimizer = std::conditional_t<has_state, typename policy_set::optimizer, constrain::optimizer::sgd>;
     static constexpr int micro_batches = policy_set::accumulation::micro_batches;
     static constexpr int checkpoint_every = policy_set::checkpointing::trips;
-    static constexpr program build() { return task::build(e, real); }
+    static constexpr dtype compute = policy_set::precision::compute;
+    static constexpr bool distributed = policy_set::parallelism::distributed;
+    static constexpr std::int64_t shards = policy_set::parallelism::shards;
+    static constexpr program build() { return task::build(e, master); }
   };
 
   using step_program = step_passes<source<entry::step>>;
@@ -49,6 +53,7 @@ template <class task, class policy_set> struct entries {
   static constexpr auto parameters =
       make_parameter_table<count_parameters(step_program::final), count_name_characters(step_program::final)>(
           step_program::final, step::where);
+  static constexpr std::int64_t shards = policy_set::parallelism::shards;
   static constexpr std::int64_t parameter_count = [] {
     std::int64_t total = 0;
     for (int i = 0; i < parameters.size; ++i) total += parameters.parameters[i].elements();

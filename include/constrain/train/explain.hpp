@@ -55,8 +55,11 @@ template <class trainer> std::string explanation(bool programs = false) {
   text += formatted("batch       %lld micro-batches x %lld sequences x %lld tokens = %lld tokens a step\n",
                     static_cast<long long>(trainer::micro_batches), static_cast<long long>(trainer::task::sequences),
                     static_cast<long long>(trainer::task::tokens), static_cast<long long>(trainer::window_tokens));
-  char const* const real = name_of(entries::real);
-  text += formatted("dtypes      storage %s, compute %s, gradients %s, optimizer state %s, loss f64\n", real, real, real, real);
+  char const* const master = name_of(entries::master);
+  char const* const compute = name_of(entries::compute);
+  char const* const sums = name_of(accumulator_of(entries::compute));
+  text += formatted("dtypes      master %s, compute and activations %s, sums and statistics %s, gradients %s, optimizer state %s, "
+                    "loss f64\n", master, compute, sums, master, master);
   text += "\nparameters\n";
   for (int i = 0; i < entries::parameters.size; ++i) {
     auto const& info = entries::parameters.parameters[i];

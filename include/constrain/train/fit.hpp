@@ -52,7 +52,8 @@ template <class trainer> void print_start(std::FILE* out, trainer const& t) {
 
 /// Trains on a corpus: a line a step, validation and checkpoints where they are asked for. The same as an own loop over
 /// `windows` and `step`, with the same memory.
-template <class trainer> fit_result fit(trainer& t, data::corpus const& corpus, fit_options const& options = {}) {
+template <class trainer> fit_result fit(trainer& t, data::corpus const& corpus, fit_options options = {}) {
+  if (t.rank() != 0) options.log = nullptr; // one process speaks for all
   using clock = std::chrono::steady_clock;
   auto const seconds_since = [](clock::time_point start) { return std::chrono::duration<double>(clock::now() - start).count(); };
   auto const due = [&](optimizer_steps every) { return every > 0 && t.steps().count() % every.count() == 0; };
@@ -62,7 +63,7 @@ template <class trainer> fit_result fit(trainer& t, data::corpus const& corpus, 
   double training_seconds = 0;
   std::int64_t tokens = 0;
   // A directory that cannot be written is better known now than after hours.
-  if (!options.directory.empty()) io::directory_writer{options.directory};
+  if (!options.directory.empty() && t.rank() == 0) io::directory_writer{options.directory};
   if (options.log != nullptr) detail::print_start(options.log, t);
 
   auto const evaluate = [&] {
@@ -79,7 +80,7 @@ template <class trainer> fit_result fit(trainer& t, data::corpus const& corpus, 
       auto const r = t.step(window);
       double const seconds = seconds_since(began);
       training_seconds += seconds;
-      tokens += trainer::window_tokens;
+      tokens += trainer::window_tokens * t.ranks();
       result.loss = r.loss;
       result.skipped += r.skipped ? 1 : 0;
       result.tokens_per_second = static_cast<double>(tokens) / training_seconds;

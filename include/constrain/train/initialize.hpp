@@ -10,12 +10,15 @@ namespace constrain {
 
 namespace detail {
 
-template <class real> void initialize_as(parameter_info const& info, int index, std::uint64_t seed, real* data) {
-  auto const count = info.elements();
+/// Fills the elements [begin, end) of a parameter, all trips counted through.
+template <class real>
+void initialize_as(parameter_info const& info, int index, std::uint64_t seed, std::int64_t begin_element,
+                   std::int64_t end_element, real* data) {
   constexpr std::uint32_t purpose = 0x696e6974; // sets these draws apart from all others under the same seed
   philox_key const key{{static_cast<std::uint32_t>(seed), static_cast<std::uint32_t>(seed >> 32)}};
-  parallel_chunks((count + 3) / 4, 1024, [=](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t quad = begin; quad < end; ++quad) {
+  auto const first_quad = begin_element / 4;
+  parallel_chunks((end_element + 3) / 4 - first_quad, 1024, [=](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t quad = first_quad + begin; quad < first_quad + end; ++quad) {
       double drawn[4]{};
       if (info.initial.deviation != 0) {
         auto const bits = philox({{static_cast<std::uint32_t>(quad), static_cast<std::uint32_t>(quad >> 32),
@@ -24,20 +27,33 @@ template <class real> void initialize_as(parameter_info const& info, int index, 
         auto const two = normal(bits.word[2], bits.word[3]);
         drawn[0] = one.first, drawn[1] = one.second, drawn[2] = two.first, drawn[3] = two.second;
       }
-      for (std::int64_t k = 0; k < 4 && quad * 4 + k < count; ++k)
-        data[quad * 4 + k] = static_cast<real>(info.initial.constant + info.initial.deviation * drawn[k]);
+      for (std::int64_t k = 0; k < 4; ++k)
+        if (auto const i = quad * 4 + k; begin_element <= i && i < end_element)
+          data[i - begin_element] = static_cast<real>(info.initial.constant + info.initial.deviation * drawn[k]);
     }
   });
 }
 
+template <class real>
+void initialize_shards(parameter_info const& info, int index, std::uint64_t seed, int shard, real* data) {
+  auto const map = info.map();
+  for (std::int64_t trip = 0; trip < info.trips; ++trip) {
+    auto const begin = trip * map.elements + map.begin(shard);
+    initialize_as(info, index, seed, begin, begin + map.length(shard), data + trip * map.stored());
+  }
+}
+
 } // namespace detail
 
-/// First weights of parameter number `index` and zeroed optimizer states; a function of the seed alone.
-inline void initialize(parameter_info const& info, int index, std::uint64_t seed, std::byte* arena) {
+/// First weights of parameter number `index`, this rank's shard of them, and zeroed optimizer states: a function of the
+/// seed alone.
+inline void initialize(parameter_info const& info, int index, std::uint64_t seed, std::byte* arena, int shard = 0) {
+  auto const bytes = info.stored() * size_of(info.type);
   auto* const data = arena + info.offset;
-  if (info.type == dtype::f64) detail::initialize_as(info, index, seed, reinterpret_cast<double*>(data));
-  else detail::initialize_as(info, index, seed, reinterpret_cast<float*>(data));
-  auto const bytes = info.elements() * size_of(info.type);
+  // What a shard stores beyond its piece stays zero.
+  if (info.shards > 1) std::fill_n(data, bytes, std::byte{0});
+  if (info.type == dtype::f64) detail::initialize_shards(info, index, seed, shard, reinterpret_cast<double*>(data));
+  else detail::initialize_shards(info, index, seed, shard, reinterpret_cast<float*>(data));
   for (auto state : info.state_offset)
     if (state >= 0) std::fill_n(arena + state, bytes, std::byte{0});
 }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "constrain/op/collective/shard_map.hpp"
 #include "constrain/op/update/update.hpp"
 #include "constrain/pass/place.hpp"
 
@@ -11,7 +12,8 @@ namespace constrain {
 struct parameter_info {
   int name_offset = 0, name_length = 0;
   constrain::role role = role::weight;
-  constrain::shape shape; // of one trip
+  constrain::shape shape; // of one trip, whole
+  std::int64_t shards = 1;   // over how many ranks a trip is cut
   dtype type = dtype::f32;
   std::int64_t trips = 1; // stacked by repeats
   bool stacked = false;
@@ -21,6 +23,10 @@ struct parameter_info {
   std::int64_t state_offset[op::maximum_state_fields]{-1, -1, -1, -1};
 
   constexpr std::int64_t elements() const { return trips * shape.elements(); }
+  /// How one trip is cut.
+  constexpr shard_map map() const { return {shape.elements(), shards}; }
+  /// Elements that one rank stores.
+  constexpr std::int64_t stored() const { return trips * map().stored(); }
 };
 
 /// The parameters of a program, without the program.
@@ -60,7 +66,8 @@ constexpr parameter_table<count, characters> make_parameter_table(program const&
     out.name_length = info.name.length;
     for (char c : p.text(info.name)) table.names[used++] = c;
     out.role = info.role;
-    out.shape = info.shape;
+    out.shape = info.shards > 1 ? info.whole : info.shape;
+    out.shards = info.shards;
     out.type = info.type;
     out.trips = p.trips(info);
     out.stacked = !info.axes.empty();

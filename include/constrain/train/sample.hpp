@@ -6,7 +6,6 @@
 #include <cmath>
 #include <cstdint>
 #include <numeric>
-#include <span>
 #include <vector>
 
 namespace constrain {
@@ -23,19 +22,20 @@ class sampler {
 public:
   explicit sampler(generate_options const& options) : options_(options) {}
 
-  template <class real> std::int32_t operator()(std::span<real const> logits, std::int64_t n) {
-    order_.resize(logits.size());
+  /// One of `classes` tokens.
+  template <class stored> std::int32_t operator()(stored const* logits, std::size_t classes, std::int64_t n) {
+    order_.resize(classes);
     std::iota(order_.begin(), order_.end(), 0);
     auto const more_likely = [&](std::int32_t a, std::int32_t b) {
-      auto const x = logits[static_cast<std::size_t>(a)], y = logits[static_cast<std::size_t>(b)];
+      auto const x = static_cast<double>(logits[a]), y = static_cast<double>(logits[b]);
       return x > y || (x == y && a < b);
     };
     std::sort(order_.begin(), order_.end(), more_likely);
     if (options_.temperature <= 0) return order_[0];
     auto const candidates = options_.top_k > 0 ? std::min(order_.size(), static_cast<std::size_t>(options_.top_k)) : order_.size();
     auto const weight = [&](std::size_t i) {
-      auto const x = static_cast<double>(logits[static_cast<std::size_t>(order_[i])]);
-      return std::exp((x - static_cast<double>(logits[static_cast<std::size_t>(order_[0])])) / options_.temperature);
+      auto const x = static_cast<double>(logits[order_[i]]);
+      return std::exp((x - static_cast<double>(logits[order_[0]])) / options_.temperature);
     };
     double total = 0;
     for (std::size_t i = 0; i < candidates; ++i) total += weight(i);

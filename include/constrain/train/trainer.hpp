@@ -9,6 +9,7 @@
 #include "constrain/train/checkpoint.hpp"
 #include "constrain/train/entries.hpp"
 #include "constrain/train/initialize.hpp"
+#include "constrain/train/ranks.hpp"
 #include "constrain/train/run_options.hpp"
 #include "constrain/train/sample.hpp"
 #include "constrain/train/tensor_view.hpp"
@@ -56,7 +57,7 @@ public:
   using optimizer = typename policy_set::optimizer;
   using hyper = typename optimizer::hyper;
   using entries = constrain::entries<task, policy_set>;
-  using real = storage<entries::real>;
+  using real = arithmetic<storage<entries::compute>>; // of logits handed out
 
   static constexpr memory_plan memory = entries::memory;
   static constexpr std::int64_t parameter_count = entries::parameter_count;
@@ -67,12 +68,14 @@ public:
   static constexpr std::int64_t micro_batches = policy_set::accumulation::micro_batches;
   static constexpr std::int64_t window_tokens = micro_batches * task::sequences * task::tokens;
 
-  /// The optimizer's numbers and the run's. Throws `error` where the arena cannot be had.
-  explicit trainer(hyper const& h = {}, run_options const& run = {}) : hyper_(h), run_(run), arena_(memory.peak) {
+  /// The optimizer's numbers and the run's. Throws `error` where the arena cannot be had, or the processes are not as
+  /// many as the policies need.
+  explicit trainer(hyper const& h = {}, run_options const& run = {})
+      : hyper_(h), run_(run), ranks_(find_ranks<policy_set::parallelism::distributed>(entries::shards)), arena_(memory.peak) {
     if (run.measure_memory) arena_.fill_pattern();
     state_.seed = run.seed;
     for (int i = 0; i < entries::parameters.size; ++i)
-      initialize(entries::parameters.parameters[i], i, state_.seed, arena_.data());
+      initialize(entries::parameters.parameters[i], i, state_.seed, arena_.data(), ranks_.group->rank());
   }
 
   /// One update from one window.
@@ -80,7 +83,8 @@ public:
     poison();
     copy_in(entries::step::value.tokens, w.inputs);
     copy_in(entries::step::value.labels, w.labels);
-    auto numbers = numbers_now(w.valid_labels);
+    auto const valid_labels = sum_over(*ranks_.world, w.valid_labels);
+    auto numbers = numbers_now(valid_labels);
     numbers.dropout = run_.dropout;
     auto h = hyper_;
     if constexpr (requires { h.learning_rate; }) h.learning_rate = static_cast<decltype(h.learning_rate)>(learning_rate());
@@ -91,7 +95,7 @@ public:
     step_result r;
     r.loss = read(entries::step::value.loss, 0);
     r.gradient_norm = read(entries::step::value.clip, 0);
-    r.tokens = w.valid_labels;
+    r.tokens = valid_labels;
     r.skipped = !math::finite(r.gradient_norm);
     if (r.skipped) {
       ++state_.skipped;
@@ -130,7 +134,8 @@ public:
                   "window(inputs, labels)");
     detail::check_vocabulary(corpus.vocabulary(), entries::vocabulary);
     auto const from = state_.corpus == corpus.fingerprint() ? state_.position : data::position{};
-    return window_range(corpus, state_.seed, from, micro_batches * task::sequences, task::tokens);
+    return window_range(corpus, state_.seed, from, micro_batches * task::sequences, task::tokens,
+                        ranks_.world->rank(), ranks_.world->size());
   }
 
   /// Loss and accuracy over a corpus from its start, without dropout; training goes on as if it had not been.
@@ -174,7 +179,7 @@ public:
     poison();
     copy_in(entries::predict::value.tokens, inputs);
     run<typename entries::predict, typename entries::predict_program>(numbers_now(1));
-    auto const* logits = reinterpret_cast<real const*>(arena_.data() + entries::predict::value.logits.offset);
+    auto const* logits = logits_of<typename entries::predict>();
     return {std::vector<real>(logits, logits + entries::logits.elements()), entries::logits};
   }
 
@@ -193,9 +198,9 @@ public:
       poison();
       copy_in(entries::generate::value.tokens, context);
       run<typename entries::generate, typename entries::generate_program>(numbers_now(1));
-      auto const* logits = reinterpret_cast<real const*>(arena_.data() + entries::generate::value.logits.offset);
       auto const classes = entries::logits.features();
-      tokens.push_back(draw(std::span(logits + (length - 1) * classes, static_cast<std::size_t>(classes)), i));
+      auto const* row = logits_of<typename entries::generate>() + (length - 1) * classes;
+      tokens.push_back(draw(row, static_cast<std::size_t>(classes), i));
     }
     return tokens;
   }
@@ -237,18 +242,21 @@ public:
     throw error("gradient: there is no parameter " + std::string(name) + "; there are " + known);
   }
 
+  /// Which process this is, and how many train together.
+  int rank() const { return ranks_.world->rank(); }
+  int ranks() const { return ranks_.world->size(); }
   /// Optimizer steps done, skipped ones included.
   optimizer_steps steps() const { return state_.steps; }
   training_state const& state() const { return state_; }
 
   /// Writes everything that the run needs to go on into a directory: appears whole or not at all.
   void save(std::string const& directory) const {
-    save_checkpoint(directory, table(), configuration(), state_, arena_.data());
+    save_checkpoint(directory, table(), configuration(), state_, arena_.data(), *ranks_.world, *ranks_.group);
   }
   /// Takes up a saved run. Throws `error`, with nothing changed, where the directory is damaged or of another
   /// configuration, and says which field differs.
   void load(std::string const& directory) {
-    state_ = load_checkpoint(directory, table(), configuration(), arena_.data());
+    state_ = load_checkpoint(directory, table(), configuration(), arena_.data(), *ranks_.group);
     gradients_are_there_ = false;
   }
 
@@ -289,6 +297,9 @@ private:
     n.inverse_label_count = 1.0 / static_cast<double>(valid_labels);
     n.clip_norm = run_.clip_norm;
     n.samples = task::sequences;
+    n.first_sample = ranks_.world->rank() * micro_batches * task::sequences;
+    n.world = ranks_.world.get();
+    n.group = ranks_.group.get();
     return n;
   }
 
@@ -312,6 +323,9 @@ private:
     return sum;
   }
 
+  template <class placed_entry> storage<entries::compute> const* logits_of() const {
+    return reinterpret_cast<storage<entries::compute> const*>(arena_.data() + placed_entry::value.logits.offset);
+  }
   void copy_in(host_view const& to, std::span<std::int32_t const> from) {
     std::memcpy(arena_.data() + to.offset, from.data(), from.size_bytes());
   }
@@ -320,7 +334,7 @@ private:
     return reinterpret_cast<float const*>(arena_.data() + from.offset)[i];
   }
   tensor_view view(parameter_info const& info, std::int64_t offset) const {
-    return {arena_.data() + offset, info.type, info.trips, info.stacked, info.shape};
+    return {arena_.data() + offset, info.type, info.trips, info.stacked, info.shape, info.shards > 1 ? ranks_.group.get() : nullptr};
   }
   static std::string_view name_of_gradient(int gradient) {
     for (int i = 0; i < entries::parameters.size; ++i)
@@ -338,6 +352,7 @@ private:
   hyper hyper_;
   run_options run_;
   training_state state_;
+  constrain::ranks ranks_;
   constrain::arena arena_;
   bool gradients_are_there_ = false;
 };

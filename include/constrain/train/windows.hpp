@@ -17,10 +17,12 @@ inline void copy_sample(data::corpus const& corpus, std::int64_t sample, std::in
 }
 
 /// The endless windows of a corpus from a position on; an input range. Its one buffer is filled anew for each window.
+/// Of `ranks` processes each reads its own samples of a window.
 class window_range {
 public:
-  window_range(data::corpus const& corpus, std::uint64_t seed, data::position from, std::int64_t sequences, std::int64_t tokens)
-      : corpus_(corpus), seed_(seed), position_(from), sequences_(sequences), tokens_(tokens),
+  window_range(data::corpus const& corpus, std::uint64_t seed, data::position from, std::int64_t sequences, std::int64_t tokens,
+               int rank = 0, int ranks = 1)
+      : corpus_(corpus), seed_(seed), position_(from), sequences_(sequences), tokens_(tokens), rank_(rank), ranks_(ranks),
         samples_(data::samples(corpus.size(), tokens)), inputs_(static_cast<std::size_t>(sequences * tokens)), labels_(inputs_) {}
 
   class iterator {
@@ -47,8 +49,9 @@ public:
 
 private:
   void fill() {
-    for (std::int64_t i = 0; i < sequences_; ++i) {
-      copy_sample(corpus_, position_.in_corpus(seed_, samples_), tokens_, inputs_.data() + i * tokens_, labels_.data() + i * tokens_);
+    for (std::int64_t i = 0; i < ranks_ * sequences_; ++i) {
+      if (auto const mine = i - rank_ * sequences_; 0 <= mine && mine < sequences_)
+        copy_sample(corpus_, position_.in_corpus(seed_, samples_), tokens_, inputs_.data() + mine * tokens_, labels_.data() + mine * tokens_);
       position_.advance(samples_);
     }
     current_ = {inputs_, labels_, sequences_ * tokens_, corpus_.fingerprint(), position_};
@@ -57,7 +60,7 @@ private:
   data::corpus corpus_;
   std::uint64_t seed_;
   data::position position_;
-  std::int64_t sequences_, tokens_, samples_;
+  std::int64_t sequences_, tokens_, rank_, ranks_, samples_;
   std::vector<std::int32_t> inputs_, labels_;
   window current_;
 };

@@ -10,7 +10,7 @@
 #include <type_traits>
 
 #if defined(CONSTRAIN_WITH_ONEDNN)
-#include <oneapi/dnnl/dnnl.h>
+#include "constrain/device/cpu/gemm_onednn.hpp"
 #elif defined(CONSTRAIN_WITH_CBLAS)
 #include <cblas.h>
 #endif
@@ -41,9 +41,12 @@ inline void check_leading_dimension(char const* name, std::int64_t leading, std:
 /// C = alpha op(A) op(B) + beta C, row-major. op(A) is [m, k], op(B) is [k, n], C is [m, n]; op transposes where its
 /// flag says so. lda, ldb, ldc: elements from one row to the next of A, B, C as stored. C is not read where beta is 0.
 /// Throws `error` where a leading dimension is shorter than its row, or the provider refuses.
-template <class real>
-void gemm(transpose a_transposed, transpose b_transposed, std::int64_t m, std::int64_t n, std::int64_t k, real alpha,
-          real const* a, std::int64_t lda, real const* b, std::int64_t ldb, real beta, real* c, std::int64_t ldc) {
+/// Sums are taken in float for 16-bit elements, in the elements' own type otherwise.
+template <class a_type, class b_type, class c_type>
+void gemm(transpose a_transposed, transpose b_transposed, std::int64_t m, std::int64_t n, std::int64_t k,
+          std::type_identity_t<arithmetic<c_type>> alpha, a_type const* a, std::int64_t lda, b_type const* b, std::int64_t ldb,
+          std::type_identity_t<arithmetic<c_type>> beta, c_type* c, std::int64_t ldc) {
+  [[maybe_unused]] constexpr bool all_float = std::is_same_v<a_type, float> && std::is_same_v<b_type, float> && std::is_same_v<c_type, float>;
   if (m <= 0 || n <= 0) return;
   k = std::max<std::int64_t>(k, 0);
   bool const ta = a_transposed == transpose::yes, tb = b_transposed == transpose::yes;
@@ -51,7 +54,7 @@ void gemm(transpose a_transposed, transpose b_transposed, std::int64_t m, std::i
   detail::check_leading_dimension("B", ldb, tb ? k : n);
   detail::check_leading_dimension("C", ldc, n);
 #if defined(CONSTRAIN_WITH_ONEDNN)
-  if constexpr (std::is_same_v<real, float>) {
+  if constexpr (all_float) {
     if (k > 0) {
       auto const status = dnnl_sgemm(ta ? 'T' : 'N', tb ? 'T' : 'N', m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
       if (status == dnnl_success) return;
@@ -59,9 +62,14 @@ void gemm(transpose a_transposed, transpose b_transposed, std::int64_t m, std::i
                   std::to_string(k) + ", " + std::to_string(n) + "] with status " + std::to_string(status) +
                   "; build without CONSTRAIN_WITH_ONEDNN for the built-in product.");
     }
+  } else if constexpr (std::is_same_v<a_type, bfloat16> && std::is_same_v<b_type, bfloat16>) {
+    if (k > 0 && alpha == 1 && detail::onednn_multiplies_bf16()) {
+      detail::onednn_bf16(ta, tb, m, n, k, a, lda, b, ldb, beta, c, ldc);
+      return;
+    }
   }
 #elif defined(CONSTRAIN_WITH_CBLAS)
-  if constexpr (std::is_same_v<real, float>) {
+  if constexpr (all_float) {
     auto const fits = std::max({m, n, k, lda, ldb, ldc}) <= std::numeric_limits<int>::max();
     if (k > 0 && fits) {
       cblas_sgemm(CblasRowMajor, ta ? CblasTrans : CblasNoTrans, tb ? CblasTrans : CblasNoTrans, static_cast<int>(m),

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "constrain/device/cpu/parallel.hpp"
+#include "constrain/program/dtype.hpp"
 
 #include <algorithm>
 #include <cstddef>
@@ -47,18 +48,19 @@ alignas(64) inline constinit thread_local unsigned char gemm_buffer[gemm_buffer_
 
 /// Packs a [extent, k] operand into panels of `width` along the extent, each k-major, the last filled up with zeros.
 /// Element (i, p) is at source[i * stride + p], or, where `along_extent`, at source[p * stride + i].
-template <int width, bool along_extent, class real>
-void gemm_pack(real const* source, std::int64_t stride, std::int64_t extent, std::int64_t k, real* out) {
+/// 16-bit elements are widened on the way.
+template <int width, bool along_extent, class stored, class real>
+void gemm_pack(stored const* source, std::int64_t stride, std::int64_t extent, std::int64_t k, real* out) {
   for (std::int64_t first = 0; first < extent; first += width, out += width * k) {
     std::int64_t const valid = std::min<std::int64_t>(width, extent - first);
     if constexpr (along_extent) {
       for (std::int64_t p = 0; p < k; ++p) {
-        real const* const from = source + p * stride + first;
+        stored const* const from = source + p * stride + first;
         real* const to = out + p * width;
         if (valid == width)
           for (int i = 0; i < width; ++i) to[i] = from[i];
         else
-          for (int i = 0; i < width; ++i) to[i] = i < valid ? from[i] : real{};
+          for (int i = 0; i < width; ++i) to[i] = i < valid ? real(from[i]) : real{};
       }
     } else {
       constexpr int block = 16; // keeps what is written in the first-level cache
@@ -66,7 +68,7 @@ void gemm_pack(real const* source, std::int64_t stride, std::int64_t extent, std
         std::int64_t const count = std::min<std::int64_t>(block, k - p);
         real* const to = out + p * width;
         for (int i = 0; i < width; ++i) {
-          real const* const from = source + (first + i) * stride + p;
+          stored const* const from = source + (first + i) * stride + p;
           if (i >= valid)
             for (std::int64_t q = 0; q < count; ++q) to[q * width + i] = real{};
           else if (count == block)
@@ -138,14 +140,14 @@ void gemm_panels(std::int64_t rows, std::int64_t columns, std::int64_t k, real c
 }
 
 /// One thread's tile of C; its columns are at most tile_columns. a and b point at its first row and column.
-template <class real, class blocking = gemm_blocking<real>>
+template <class a_type, class b_type, class real, class blocking = gemm_blocking<real>>
 void gemm_tile(transpose a_transposed, transpose b_transposed, std::int64_t rows, std::int64_t columns, std::int64_t k,
-               real alpha, real const* a, std::int64_t lda, real const* b, std::int64_t ldb, real beta, real* c,
+               real alpha, a_type const* a, std::int64_t lda, b_type const* b, std::int64_t ldb, real beta, real* c,
                std::int64_t ldc) {
   auto* const packed_a = reinterpret_cast<real*>(gemm_buffer);
   auto* const packed_b = packed_a + blocking::a_size;
   // Too few rows would not pay for the packing of B: it is read where it lies, but for an incomplete last panel.
-  bool const direct = b_transposed == transpose::no && rows <= 2 * blocking::rows;
+  bool const direct = std::is_same_v<b_type, real> && b_transposed == transpose::no && rows <= 2 * blocking::rows;
   std::int64_t const in_place = direct ? columns / blocking::columns * blocking::columns : 0;
   std::int64_t p = 0;
   do { // once even where k is 0: C is still scaled
@@ -161,8 +163,9 @@ void gemm_tile(transpose a_transposed, transpose b_transposed, std::int64_t rows
       else
         gemm_pack<blocking::rows, false>(a + i * lda + p, lda, height, depth, packed_a);
       auto const multiply = [&](auto read_c, real scale) {
-        gemm_panels<read_c>(height, in_place, depth, packed_a, b + p * ldb, ldb, blocking::columns, alpha, scale,
-                            c + i * ldc, ldc);
+        if constexpr (std::is_same_v<b_type, real>)
+          gemm_panels<read_c>(height, in_place, depth, packed_a, b + p * ldb, ldb, blocking::columns, alpha, scale,
+                              c + i * ldc, ldc);
         gemm_panels<read_c>(height, columns - in_place, depth, packed_a, packed_b, blocking::columns,
                             blocking::columns * depth, alpha, scale, c + i * ldc + in_place, ldc);
       };
@@ -175,17 +178,43 @@ void gemm_tile(transpose a_transposed, transpose b_transposed, std::int64_t rows
   } while (p < k);
 }
 
+/// The sums of a tile of C whose elements are narrower than its sums.
+template <class real> inline constexpr int gemm_narrow_size = gemm_blocking<real>::tile_rows * gemm_blocking<real>::tile_columns;
+alignas(64) inline constinit thread_local float gemm_narrow_buffer[gemm_narrow_size<float>];
+
+/// gemm_tile for a C of 16-bit elements: sums in float, rounded once.
+template <class a_type, class b_type, class c_type, class blocking = gemm_blocking<float>>
+void gemm_narrow_tile(transpose a_transposed, transpose b_transposed, std::int64_t rows, std::int64_t columns, std::int64_t k,
+                      float alpha, a_type const* a, std::int64_t lda, b_type const* b, std::int64_t ldb, float beta, c_type* c,
+                      std::int64_t ldc) {
+  for (std::int64_t i = 0; i < rows; i += blocking::tile_rows) {
+    auto const height = std::min<std::int64_t>(blocking::tile_rows, rows - i);
+    float* const sums = gemm_narrow_buffer;
+    gemm_tile(a_transposed, b_transposed, height, columns, k, alpha, a + (a_transposed == transpose::yes ? i : i * lda), lda, b,
+              ldb, 0.0f, sums, columns);
+    for (std::int64_t row = 0; row < height; ++row) {
+      c_type* const to = c + (i + row) * ldc;
+      float const* const from = sums + row * columns;
+      if (beta == 0)
+        for (std::int64_t j = 0; j < columns; ++j) to[j] = from[j];
+      else
+        for (std::int64_t j = 0; j < columns; ++j) to[j] = from[j] + beta * to[j];
+    }
+  }
+}
+
 } // namespace detail
 
 /// C = alpha op(A) op(B) + beta C, as `gemm` states it. Packed and blocked after K. Goto, R. van de Geijn, "Anatomy of
 /// High-Performance Matrix Multiplication", 2008. Every element of C is one sum in the order of k, whatever its place
 /// in C, so its bits depend neither on the number of threads nor on m and n. Allocates nothing.
-template <class real>
+template <class a_type, class b_type, class c_type, class real = arithmetic<c_type>>
 void gemm_builtin(transpose a_transposed, transpose b_transposed, std::int64_t m, std::int64_t n, std::int64_t k,
-                  real alpha, real const* a, std::int64_t lda, real const* b, std::int64_t ldb, real beta, real* c,
-                  std::int64_t ldc) {
-  static_assert(std::is_same_v<real, float> || std::is_same_v<real, double>,
-                "gemm: the built-in product multiplies float and double; cast other types first.");
+                  std::type_identity_t<real> alpha, a_type const* a, std::int64_t lda, b_type const* b, std::int64_t ldb,
+                  std::type_identity_t<real> beta, c_type* c, std::int64_t ldc) {
+  static_assert(std::is_same_v<arithmetic<a_type>, real> && std::is_same_v<arithmetic<b_type>, real> &&
+                    (std::is_same_v<real, float> || std::is_same_v<real, double>),
+                "gemm: the built-in product multiplies bf16, float and double, the latter alone; cast other types first.");
   using blocking = detail::gemm_blocking<real>;
   static_assert((blocking::a_size + blocking::b_size) * sizeof(real) <= detail::gemm_buffer_bytes);
   if (m <= 0 || n <= 0) return;
@@ -210,9 +239,14 @@ void gemm_builtin(transpose a_transposed, transpose b_transposed, std::int64_t m
   across = (n - 1) / columns + 1;
   parallel_for(down * across, [&](std::int64_t index) {
     std::int64_t const i = index % down * rows, j = index / down * columns;
-    detail::gemm_tile(a_transposed, b_transposed, std::min(rows, m - i), std::min(columns, n - j), k, alpha,
-                      a + (a_transposed == transpose::yes ? i : i * lda), lda,
-                      b + (b_transposed == transpose::yes ? j * ldb : j), ldb, beta, c + i * ldc + j, ldc);
+    auto const* const from_a = a + (a_transposed == transpose::yes ? i : i * lda);
+    auto const* const from_b = b + (b_transposed == transpose::yes ? j * ldb : j);
+    if constexpr (std::is_same_v<c_type, real>)
+      detail::gemm_tile(a_transposed, b_transposed, std::min(rows, m - i), std::min(columns, n - j), k, alpha, from_a, lda,
+                        from_b, ldb, beta, c + i * ldc + j, ldc);
+    else
+      detail::gemm_narrow_tile(a_transposed, b_transposed, std::min(rows, m - i), std::min(columns, n - j), k, alpha, from_a,
+                               lda, from_b, ldb, beta, c + i * ldc + j, ldc);
   });
 }
 

@@ -8,14 +8,14 @@ namespace constrain {
 
 /// y[i] (+)= the sum over rows of x[row, i]. Threads split the columns, so each sum runs over the rows in their order
 /// whatever their number.
-template <class real>
-void sum_rows(real const* x, std::int64_t rows, std::int64_t columns, real* y, bool add) {
+template <class stored, class real>
+void sum_rows(stored const* x, std::int64_t rows, std::int64_t columns, real* y, bool add) {
   constexpr std::int64_t width = 64; // columns at a time: they stay in registers
   parallel_chunks(columns, width, [=](std::int64_t begin, std::int64_t end) {
     real sum[width]{};
     auto const n = end - begin;
     for (std::int64_t row = 0; row < rows; ++row) {
-      real const* from = x + row * columns + begin;
+      stored const* from = x + row * columns + begin;
       CONSTRAIN_SIMD
       for (std::int64_t i = 0; i < n; ++i) sum[i] += from[i];
     }

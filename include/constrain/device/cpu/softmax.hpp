@@ -2,22 +2,24 @@
 
 #include "constrain/device/cpu/reduce.hpp"
 #include "constrain/device/math.hpp"
+#include "constrain/program/dtype.hpp"
 
 #include <cstdint>
 
 namespace constrain {
 
 /// The largest of x[0 .. n), n >= 1.
-template <class real> real largest(real const* x, std::int64_t n) {
+template <class stored> arithmetic<stored> largest(stored const* x, std::int64_t n) {
+  using real = arithmetic<stored>;
   constexpr std::int64_t lanes = 16;
   real best[lanes];
   for (auto& b : best) b = x[0];
   std::int64_t i = 0;
   for (; i + lanes <= n; i += lanes) {
     CONSTRAIN_SIMD
-    for (std::int64_t lane = 0; lane < lanes; ++lane) best[lane] = x[i + lane] > best[lane] ? x[i + lane] : best[lane];
+    for (std::int64_t lane = 0; lane < lanes; ++lane) best[lane] = x[i + lane] > best[lane] ? real(x[i + lane]) : best[lane];
   }
-  for (; i < n; ++i) best[0] = x[i] > best[0] ? x[i] : best[0];
+  for (; i < n; ++i) best[0] = x[i] > best[0] ? real(x[i]) : best[0];
   for (auto b : best) best[0] = b > best[0] ? b : best[0];
   return best[0];
 }
@@ -33,7 +35,8 @@ template <class real> void softmax_row(real* x, std::int64_t n) {
 }
 
 /// log(sum(exp(x))) over n elements.
-template <class real> real log_sum_exp(real const* x, std::int64_t n) {
+template <class stored> arithmetic<stored> log_sum_exp(stored const* x, std::int64_t n) {
+  using real = arithmetic<stored>;
   real const top = largest(x, n);
   return top + math::log(ordered_sum<real>(0, n, [=](std::int64_t i) { return math::exp(x[i] - top); }));
 }

@@ -40,7 +40,7 @@ struct attention {
     if (a.integer[0] < 1 || width % a.integer[0] != 0)
       return inferred::failure(why::heads_do_not_divide_the_width, width, a.integer[0]);
     return inferred::one(in[0].type, s.with_features(width))
-        .and_also(in[0].type, shape(s.extent[0], a.integer[0], s.extent[1], s.extent[1]));
+        .and_also(accumulator_of(in[0].type), shape(s.extent[0], a.integer[0], s.extent[1], s.extent[1]));
   }
   static constexpr cost cost_of(operand_types const& in, operand_types const& out, attributes const& a) {
     auto result = cost_by_operands(in, out, a);

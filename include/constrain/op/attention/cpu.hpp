@@ -28,44 +28,45 @@ struct attention_head {
 } // namespace detail
 
 template <> struct kernel<op::attention, cpu> {
-  template <class real> static void run(call const& c, tensor<real const> qkv, tensor<real> y, tensor<real> probabilities) {
+  template <class stored, class real>
+  static void run(call const& c, tensor<stored const> qkv, tensor<stored> y, tensor<real> probabilities) {
     auto const heads = c.options.integer[0];
     bool const causal = c.options.integer[1] != 0;
     parallel_for(qkv.shape().extent[0] * heads, [=](std::int64_t index) {
       detail::attention_head const h(qkv.shape(), heads, index);
-      real const* q = qkv.data + h.qkv;
+      stored const* q = qkv.data + h.qkv;
       real* p = probabilities.data + h.scores;
       auto const scale = 1 / math::sqrt(static_cast<real>(h.head_width));
-      gemm<real>(transpose::no, transpose::yes, h.tokens, h.tokens, h.head_width, scale, q, h.stride, q + h.width,
+      gemm(transpose::no, transpose::yes, h.tokens, h.tokens, h.head_width, scale, q, h.stride, q + h.width,
                  h.stride, 0, p, h.tokens);
       for (std::int64_t t = 0; t < h.tokens; ++t) {
         auto const seen = causal ? t + 1 : h.tokens;
         softmax_row(p + t * h.tokens, seen);
         for (std::int64_t s = seen; s < h.tokens; ++s) p[t * h.tokens + s] = 0;
       }
-      gemm<real>(transpose::no, transpose::no, h.tokens, h.head_width, h.tokens, 1, p, h.tokens, q + 2 * h.width,
+      gemm(transpose::no, transpose::no, h.tokens, h.head_width, h.tokens, 1, p, h.tokens, q + 2 * h.width,
                  h.stride, 0, y.data + h.y, h.width);
     });
   }
 };
 
 template <> struct kernel<op::attention_gradient, cpu> {
-  template <class real>
-  static void run(call const& c, tensor<real const> dy, tensor<real const> qkv, tensor<real const> probabilities,
-                  tensor<real> dqkv, tensor<real> dscores) {
+  template <class stored, class real>
+  static void run(call const& c, tensor<stored const> dy, tensor<stored const> qkv, tensor<real const> probabilities,
+                  tensor<stored> dqkv, tensor<real> dscores) {
     auto const heads = c.options.integer[0];
     bool const causal = c.options.integer[1] != 0;
     parallel_for(qkv.shape().extent[0] * heads, [=](std::int64_t index) {
       detail::attention_head const h(qkv.shape(), heads, index);
-      real const* q = qkv.data + h.qkv;
+      stored const* q = qkv.data + h.qkv;
       real const* p = probabilities.data + h.scores;
-      real const* g = dy.data + h.y;
-      real* dq = dqkv.data + h.qkv;
+      stored const* g = dy.data + h.y;
+      stored* dq = dqkv.data + h.qkv;
       real* ds = dscores.data + h.scores;
       auto const scale = 1 / math::sqrt(static_cast<real>(h.head_width));
-      gemm<real>(transpose::yes, transpose::no, h.tokens, h.head_width, h.tokens, 1, p, h.tokens, g, h.width, 0,
+      gemm(transpose::yes, transpose::no, h.tokens, h.head_width, h.tokens, 1, p, h.tokens, g, h.width, 0,
                  dq + 2 * h.width, h.stride);
-      gemm<real>(transpose::no, transpose::yes, h.tokens, h.tokens, h.head_width, 1, g, h.width, q + 2 * h.width,
+      gemm(transpose::no, transpose::yes, h.tokens, h.tokens, h.head_width, 1, g, h.width, q + 2 * h.width,
                  h.stride, 0, ds, h.tokens);
       for (std::int64_t t = 0; t < h.tokens; ++t) {
         auto const seen = causal ? t + 1 : h.tokens;
@@ -76,9 +77,9 @@ template <> struct kernel<op::attention_gradient, cpu> {
         for (std::int64_t s = 0; s < seen; ++s) drow[s] = row[s] * (drow[s] - sum);
         for (std::int64_t s = seen; s < h.tokens; ++s) drow[s] = 0;
       }
-      gemm<real>(transpose::no, transpose::no, h.tokens, h.head_width, h.tokens, scale, ds, h.tokens, q + h.width,
+      gemm(transpose::no, transpose::no, h.tokens, h.head_width, h.tokens, scale, ds, h.tokens, q + h.width,
                  h.stride, 0, dq, h.stride);
-      gemm<real>(transpose::yes, transpose::no, h.tokens, h.head_width, h.tokens, scale, ds, h.tokens, q, h.stride, 0,
+      gemm(transpose::yes, transpose::no, h.tokens, h.head_width, h.tokens, scale, ds, h.tokens, q, h.stride, 0,
                  dq + h.width, h.stride);
     });
   }

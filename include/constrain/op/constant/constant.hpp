@@ -7,6 +7,7 @@ namespace constrain::op {
 /// Every element of y is the real attribute 0; x gives shape and type alone and is not read.
 struct constant_like {
   static constexpr char const* name = "constant";
+  static constexpr bool reads_partial = true; // it reads nothing
 
   static constexpr inferred infer(operand_types const& in, attributes const&) {
     return inferred::one(in[0].type, in[0].shape);

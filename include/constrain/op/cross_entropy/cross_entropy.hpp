@@ -31,7 +31,7 @@ struct cross_entropy {
     if (in[1].type != dtype::i32 || in[1].shape != labels)
       return inferred::failure(why::labels_do_not_fit_the_logits, labels.elements(), in[1].shape.elements());
     auto const rows = shape(in[0].shape.rows());
-    return inferred::one(dtype::f64, {}).and_also(in[0].type, rows).and_also(dtype::f64, rows);
+    return inferred::one(dtype::f64, {}).and_also(accumulator_of(in[0].type), rows).and_also(dtype::f64, rows);
   }
   static constexpr void gradient(backward& b) {
     b.emit<cross_entropy_gradient>({b.gradient(), b.input(0), b.input(1), b.output(1)}, {0});

@@ -15,7 +15,7 @@ template <> struct kernel<op::dropout, cpu> {
       return;
     }
     auto const rate = static_cast<float>(c.numbers.dropout);
-    auto const scale = static_cast<real>(1 / (1 - c.numbers.dropout));
+    auto const scale = static_cast<arithmetic<real>>(1 / (1 - c.numbers.dropout));
     auto const samples = x.shape().rank == 0 ? 1 : x.shape().extent[0];
     auto const per_sample = y.count / samples;
     auto const quads = (per_sample + 3) / 4;
@@ -28,7 +28,7 @@ template <> struct kernel<op::dropout, cpu> {
         auto const from = sample * per_sample + quad * 4;
         auto const n = std::min<std::int64_t>(4, per_sample - quad * 4);
         for (std::int64_t k = 0; k < n; ++k)
-          y[from + k] = uniform(bits.word[k]) < rate ? real(0) : x[from + k] * scale;
+          y[from + k] = uniform(bits.word[k]) < rate ? arithmetic<real>(0) : x[from + k] * scale;
       }
     });
   }

@@ -7,7 +7,7 @@ namespace constrain {
 
 template <class functor> struct kernel<op::elementwise<functor>, cpu> {
   template <class real> static void run(call const&, tensor<real const> x, tensor<real> y) {
-    for_elements(y.count, [=](std::int64_t i) { y[i] = functor::forward(x[i]); });
+    for_elements(y.count, [=](std::int64_t i) { y[i] = functor::forward(arithmetic<real>(x[i])); });
   }
 };
 
@@ -16,16 +16,16 @@ template <class functor> struct kernel<op::elementwise_gradient<functor>, cpu> {
 
   template <class real>
   static void run(call const&, tensor<real const> dy, tensor<real const> x, tensor<real const> y, tensor<real> dx) {
-    for_elements(dx.count, [=](std::int64_t i) { dx[i] = functor::gradient(x[i], y[i], dy[i]); });
+    for_elements(dx.count, [=](std::int64_t i) { dx[i] = functor::gradient(arithmetic<real>(x[i]), arithmetic<real>(y[i]), arithmetic<real>(dy[i])); });
   }
   template <class real> static void run(call const&, tensor<real const> dy, tensor<real const> kept, tensor<real> dx) {
     if constexpr (op::uses_input)
-      for_elements(dx.count, [=](std::int64_t i) { dx[i] = functor::gradient(kept[i], real(0), dy[i]); });
+      for_elements(dx.count, [=](std::int64_t i) { dx[i] = functor::gradient(arithmetic<real>(kept[i]), arithmetic<real>(0), arithmetic<real>(dy[i])); });
     else
-      for_elements(dx.count, [=](std::int64_t i) { dx[i] = functor::gradient(real(0), kept[i], dy[i]); });
+      for_elements(dx.count, [=](std::int64_t i) { dx[i] = functor::gradient(arithmetic<real>(0), arithmetic<real>(kept[i]), arithmetic<real>(dy[i])); });
   }
   template <class real> static void run(call const&, tensor<real const> dy, tensor<real> dx) {
-    for_elements(dx.count, [=](std::int64_t i) { dx[i] = functor::gradient(real(0), real(0), dy[i]); });
+    for_elements(dx.count, [=](std::int64_t i) { dx[i] = functor::gradient(arithmetic<real>(0), arithmetic<real>(0), arithmetic<real>(dy[i])); });
   }
 };
 

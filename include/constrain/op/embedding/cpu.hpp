@@ -19,17 +19,17 @@ template <> struct kernel<op::embedding, cpu> {
 };
 
 template <> struct kernel<op::embedding_gradient, cpu> {
-  template <class real>
-  static void run(call const& c, tensor<real const> dy, tensor<std::int32_t const> tokens, tensor<real> dtable) {
+  template <class real, class sum>
+  static void run(call const& c, tensor<real const> dy, tensor<std::int32_t const> tokens, tensor<sum> dtable) {
     auto const width = dy.features();
     bool const add = c.add_to(0);
     // Threads split the columns: rows of one token are added in the order of the places, whatever the threads.
     parallel_chunks(width, 64, [=](std::int64_t begin, std::int64_t end) {
       if (!add)
         for (std::int64_t row = 0; row < dtable.rows(); ++row)
-          std::fill(dtable.data + row * width + begin, dtable.data + row * width + end, real(0));
+          std::fill(dtable.data + row * width + begin, dtable.data + row * width + end, sum(0));
       for (std::int64_t i = 0; i < tokens.count; ++i) {
-        real* to = dtable.data + tokens[i] * width;
+        sum* to = dtable.data + tokens[i] * width;
         real const* from = dy.data + i * width;
         CONSTRAIN_SIMD
         for (std::int64_t k = begin; k < end; ++k) to[k] += from[k];

@@ -1,9 +1,11 @@
 #pragma once
 
+#include "constrain/comm/communicator.hpp"
 #include "constrain/device/cpu/parallel.hpp"
 #include "constrain/device/cpu/reduce.hpp"
 #include "constrain/device/kernel.hpp"
 #include "constrain/device/math.hpp"
+#include "constrain/op/collective/shard_map.hpp"
 #include "constrain/op/gradient_norm/gradient_norm.hpp"
 
 #include <algorithm>
@@ -12,23 +14,41 @@ namespace constrain {
 
 template <> struct kernel<op::square_sum, cpu> {
   template <class real> static void run(call const& c, tensor<real const> gradient, tensor<double> squares) {
-    // As many chunks whatever the threads; each is summed in double, then the chunks in order.
-    constexpr std::int64_t chunks = 64;
-    double partial[chunks]{};
-    parallel_for(chunks, [&](std::int64_t chunk) {
-      auto const begin = gradient.count * chunk / chunks;
-      auto const end = gradient.count * (chunk + 1) / chunks;
-      partial[chunk] = ordered_sum<double>(begin, end, [=](std::int64_t i) {
-        auto const g = static_cast<double>(gradient[i]);
-        return g * g;
-      });
-    });
-    double sum = 0;
-    for (double p : partial) sum += p;
+    auto const element = [=](std::int64_t i) { return static_cast<double>(gradient[i]); };
     // The first gradient of a run defines the whole output, as every accumulator's first write does.
     if (!c.add_to(0))
       for (std::int64_t i = 0; i < squares.count; ++i) squares[i] = 0;
-    squares[c.options.integer[0]] = sum;
+    auto& total = squares[c.options.integer[0]];
+    if (c.options.integer[3] == 0) {
+      total = sum(gradient.count, element);
+      return;
+    }
+    // As the ranks of a sharded run would: each its pieces of all instances, then the ranks in their order.
+    shard_map const map{c.options.integer[2], c.numbers.world->size()};
+    auto const instances = gradient.count / map.elements;
+    for (std::int64_t rank = 0; rank < map.shards; ++rank) {
+      double const part = sum(instances * map.stored(), [=](std::int64_t i) {
+        auto const k = rank * map.stored() + i % map.stored();
+        return k < map.elements ? element(i / map.stored() * map.elements + k) : 0.0;
+      });
+      total = rank == 0 ? part : total + part;
+    }
+  }
+
+private:
+  /// The sum of squares of `count` elements, in as many chunks whatever the threads, each summed in double.
+  template <class function> static double sum(std::int64_t count, function const& element) {
+    constexpr std::int64_t chunks = 64;
+    double partial[chunks]{};
+    parallel_for(chunks, [&](std::int64_t chunk) {
+      partial[chunk] = ordered_sum<double>(count * chunk / chunks, count * (chunk + 1) / chunks, [&](std::int64_t i) {
+        double const g = element(i);
+        return g * g;
+      });
+    });
+    double total = 0;
+    for (double p : partial) total += p;
+    return total;
   }
 };
 

@@ -5,10 +5,12 @@
 namespace constrain::op {
 
 /// squares[index] = the sum of a whole gradient's squares, in fixed chunks and in double. The index is attribute 0,
-/// the number of gradients attribute 1.
+/// the number of gradients attribute 1. Attributes 2 and 3: the elements of one instance and whether to add up in the
+/// pieces that as many ranks as there are would hold, for the same bits as a sharded run.
 struct square_sum {
   static constexpr char const* name = "square_sum";
   static constexpr unsigned accumulating = 0b1;
+  static constexpr bool reads_shards = true;
 
   static constexpr inferred infer(operand_types const&, attributes const& a) {
     return inferred::one(dtype::f64, shape(a.integer[1]));

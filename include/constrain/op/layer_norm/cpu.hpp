@@ -8,16 +8,16 @@
 namespace constrain {
 
 template <> struct kernel<op::layer_norm, cpu> {
-  template <class real>
-  static void run(call const& c, tensor<real const> x, tensor<real const> weight, tensor<real const> bias,
-                  tensor<real> y, tensor<real> mean, tensor<real> inverse_deviation) {
+  template <class stored, class real>
+  static void run(call const& c, tensor<stored const> x, tensor<real const> weight, tensor<real const> bias,
+                  tensor<stored> y, tensor<real> mean, tensor<real> inverse_deviation) {
     auto const width = x.features();
     auto const epsilon = static_cast<real>(c.options.real[0]);
     parallel_chunks(x.rows(), 8, [=](std::int64_t begin, std::int64_t end) {
       for (std::int64_t row = begin; row < end; ++row) {
-        real const* from = x.data + row * width;
-        real* to = y.data + row * width;
-        real const m = ordered_sum<real>(0, width, [=](std::int64_t i) { return from[i]; }) / static_cast<real>(width);
+        stored const* from = x.data + row * width;
+        stored* to = y.data + row * width;
+        real const m = ordered_sum<real>(0, width, [=](std::int64_t i) { return real(from[i]); }) / static_cast<real>(width);
         real const variance =
             ordered_sum<real>(0, width, [=](std::int64_t i) { return (from[i] - m) * (from[i] - m); }) /
             static_cast<real>(width);
@@ -32,9 +32,9 @@ template <> struct kernel<op::layer_norm, cpu> {
 };
 
 template <> struct kernel<op::layer_norm_gradient, cpu> {
-  template <class real>
-  static void run(call const& c, tensor<real const> dy, tensor<real const> x, tensor<real const> weight,
-                  tensor<real const> mean, tensor<real const> inverse_deviation, tensor<real> dx, tensor<real> dweight,
+  template <class stored, class real>
+  static void run(call const& c, tensor<stored const> dy, tensor<stored const> x, tensor<real const> weight,
+                  tensor<real const> mean, tensor<real const> inverse_deviation, tensor<stored> dx, tensor<real> dweight,
                   tensor<real> dbias, tensor<real> partial) {
     auto const width = x.features();
     auto const rows = x.rows();
@@ -43,9 +43,9 @@ template <> struct kernel<op::layer_norm_gradient, cpu> {
       real* const sums = partial.data + chunk * 2 * width; // of this chunk: dweight, dbias
       for (std::int64_t i = 0; i < 2 * width; ++i) sums[i] = 0;
       for (std::int64_t row = rows * chunk / chunks; row < rows * (chunk + 1) / chunks; ++row) {
-        real const* g = dy.data + row * width;
-        real const* from = x.data + row * width;
-        real* to = dx.data + row * width;
+        stored const* g = dy.data + row * width;
+        stored const* from = x.data + row * width;
+        stored* to = dx.data + row * width;
         real const m = mean[row];
         real const r = inverse_deviation[row];
         CONSTRAIN_SIMD

@@ -17,10 +17,11 @@ struct layer_norm_gradient {
 
   static constexpr inferred infer(operand_types const& in, attributes const&) {
     auto const width = in[1].shape.features();
+    auto const sum = accumulator_of(in[0].type);
     return inferred::one(in[0].type, in[0].shape)
-        .and_also(in[0].type, shape(width))
-        .and_also(in[0].type, shape(width))
-        .and_also(in[0].type, shape(chunks, 2, width));
+        .and_also(sum, shape(width))
+        .and_also(sum, shape(width))
+        .and_also(sum, shape(chunks, 2, width));
   }
 };
 
@@ -34,7 +35,8 @@ struct layer_norm {
     if (in[0].shape.features() != in[1].shape.features())
       return inferred::failure(why::widths_differ, in[1].shape.features(), in[0].shape.features());
     auto const rows = shape(in[0].shape.rows());
-    return inferred::one(in[0].type, in[0].shape).and_also(in[0].type, rows).and_also(in[0].type, rows);
+    auto const statistic = accumulator_of(in[0].type);
+    return inferred::one(in[0].type, in[0].shape).and_also(statistic, rows).and_also(statistic, rows);
   }
   static constexpr void gradient(backward& b) {
     b.emit<layer_norm_gradient>({b.gradient(), b.input(0), b.input(1), b.output(1), b.output(2)}, {0, 1, 2, -1});

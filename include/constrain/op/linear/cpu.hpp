@@ -9,17 +9,17 @@ namespace constrain {
 
 template <> struct kernel<op::linear, cpu> {
   template <class real> static void run(call const&, tensor<real const> x, tensor<real const> weight, tensor<real> y) {
-    gemm<real>(transpose::no, transpose::yes, y.rows(), y.features(), x.features(), 1, x.data, x.features(),
+    gemm(transpose::no, transpose::yes, y.rows(), y.features(), x.features(), 1, x.data, x.features(),
                weight.data, x.features(), 0, y.data, y.features());
   }
-  template <class real>
-  static void run(call const& c, tensor<real const> x, tensor<real const> weight, tensor<real const> bias, tensor<real> y) {
+  template <class real, class bias_type>
+  static void run(call const& c, tensor<real const> x, tensor<real const> weight, tensor<bias_type const> bias, tensor<real> y) {
     run(c, x, weight, y);
     auto const width = y.features();
     parallel_chunks(y.rows(), 16, [=](std::int64_t begin, std::int64_t end) {
       for (std::int64_t row = begin; row < end; ++row) {
         CONSTRAIN_SIMD
-        for (std::int64_t i = 0; i < width; ++i) y[row * width + i] += bias[i];
+        for (std::int64_t i = 0; i < width; ++i) y[row * width + i] = y[row * width + i] + bias[i];
       }
     });
   }
@@ -27,20 +27,21 @@ template <> struct kernel<op::linear, cpu> {
 
 template <> struct kernel<op::linear_input_gradient, cpu> {
   template <class real> static void run(call const&, tensor<real const> dy, tensor<real const> weight, tensor<real> dx) {
-    gemm<real>(transpose::no, transpose::no, dx.rows(), dx.features(), dy.features(), 1, dy.data, dy.features(),
+    gemm(transpose::no, transpose::no, dx.rows(), dx.features(), dy.features(), 1, dy.data, dy.features(),
                weight.data, dx.features(), 0, dx.data, dx.features());
   }
 };
 
 template <> struct kernel<op::linear_weight_gradient, cpu> {
-  template <class real> static void run(call const& c, tensor<real const> dy, tensor<real const> x, tensor<real> dweight) {
-    gemm<real>(transpose::yes, transpose::no, dy.features(), x.features(), dy.rows(), 1, dy.data, dy.features(), x.data,
-               x.features(), c.add_to(0) ? real(1) : real(0), dweight.data, x.features());
+  template <class real, class sum>
+  static void run(call const& c, tensor<real const> dy, tensor<real const> x, tensor<sum> dweight) {
+    gemm(transpose::yes, transpose::no, dy.features(), x.features(), dy.rows(), 1, dy.data, dy.features(), x.data,
+               x.features(), c.add_to(0) ? 1 : 0, dweight.data, x.features());
   }
 };
 
 template <> struct kernel<op::linear_bias_gradient, cpu> {
-  template <class real> static void run(call const& c, tensor<real const> dy, tensor<real> dbias) {
+  template <class real, class sum> static void run(call const& c, tensor<real const> dy, tensor<sum> dbias) {
     sum_rows(dy.data, dy.rows(), dy.features(), dbias.data, c.add_to(0));
   }
 };

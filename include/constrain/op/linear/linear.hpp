@@ -26,7 +26,7 @@ struct linear_weight_gradient {
   static constexpr unsigned accumulating = 0b1;
 
   static constexpr inferred infer(operand_types const& in, attributes const&) {
-    return inferred::one(in[0].type, shape(in[0].shape.features(), in[1].shape.features()));
+    return inferred::one(accumulator_of(in[0].type), shape(in[0].shape.features(), in[1].shape.features()));
   }
   static constexpr cost cost_of(operand_types const& in, operand_types const& out, attributes const& a) {
     auto result = cost_by_operands(in, out, a);
@@ -41,7 +41,7 @@ struct linear_bias_gradient {
   static constexpr unsigned accumulating = 0b1;
 
   static constexpr inferred infer(operand_types const& in, attributes const&) {
-    return inferred::one(in[0].type, shape(in[0].shape.features()));
+    return inferred::one(accumulator_of(in[0].type), shape(in[0].shape.features()));
   }
 };
 

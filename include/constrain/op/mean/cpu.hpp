@@ -23,9 +23,9 @@ template <> struct kernel<op::mean, cpu> {
     detail::around const s(x.shape(), c.options.integer[0]);
     for_elements(y.count, [=](std::int64_t i) {
       real const* from = x.data + (i / s.inner) * s.extent * s.inner + i % s.inner;
-      real sum = 0;
+      arithmetic<real> sum = 0;
       for (std::int64_t t = 0; t < s.extent; ++t) sum += from[t * s.inner];
-      y[i] = sum / static_cast<real>(s.extent);
+      y[i] = sum / static_cast<arithmetic<real>>(s.extent);
     });
   }
 };
@@ -34,7 +34,7 @@ template <> struct kernel<op::mean_gradient, cpu> {
   template <class real> static void run(call const& c, tensor<real const> dy, tensor<real> dx) {
     detail::around const s(dx.shape(), c.options.integer[0]);
     for_elements(dx.count, [=](std::int64_t i) {
-      dx[i] = dy[i / (s.extent * s.inner) * s.inner + i % s.inner] / static_cast<real>(s.extent);
+      dx[i] = dy[i / (s.extent * s.inner) * s.inner + i % s.inner] / static_cast<arithmetic<real>>(s.extent);
     });
   }
 };

@@ -15,13 +15,13 @@ template <> struct kernel<op::positions, cpu> {
 };
 
 template <> struct kernel<op::positions_gradient, cpu> {
-  template <class real> static void run(call const& c, tensor<real const> dy, tensor<real> dtable) {
+  template <class real, class sum_type> static void run(call const& c, tensor<real const> dy, tensor<sum_type> dtable) {
     auto const sequences = dy.shape().extent[0];
     auto const plane = dy.shape().extent[1] * dy.features();
     bool const add = c.add_to(0);
     parallel_chunks(dtable.count, 4096, [=](std::int64_t begin, std::int64_t end) {
       for (std::int64_t i = begin; i < end; ++i) {
-        real sum = add ? dtable[i] : real(0);
+        sum_type sum = add ? dtable[i] : sum_type(0);
         if (i < plane)
           for (std::int64_t b = 0; b < sequences; ++b) sum += dy[b * plane + i];
         dtable[i] = sum;

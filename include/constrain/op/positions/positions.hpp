@@ -12,7 +12,7 @@ struct positions_gradient {
   static constexpr unsigned accumulating = 0b1;
 
   static constexpr inferred infer(operand_types const& in, attributes const& a) {
-    return inferred::one(in[0].type, shape(a.integer[0], in[0].shape.features()));
+    return inferred::one(accumulator_of(in[0].type), shape(a.integer[0], in[0].shape.features()));
   }
 };
 

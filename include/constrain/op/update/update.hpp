@@ -26,6 +26,7 @@ template <class optimizer> constexpr int state_fields() {
 template <class optimizer> struct update {
   static constexpr char const* name = "update";
   static constexpr unsigned accumulating = ~0u;
+  static constexpr bool reads_shards = true;
 
   static constexpr inferred infer(operand_types const& in, attributes const&) {
     auto result = inferred::one(in[0].type, in[0].shape);

@@ -1,0 +1,119 @@
+#pragma once
+
+#include "constrain/program/dtype.hpp"
+#include "constrain/program/error.hpp"
+
+#include <oneapi/dnnl/dnnl.h>
+
+#include <cstdint>
+#include <string>
+
+namespace constrain::detail {
+
+/// Whether this machine multiplies bf16 faster than it would convert it.
+inline bool onednn_multiplies_bf16() {
+  static bool const answer = __builtin_cpu_supports("avx512bf16");
+  return answer;
+}
+
+inline void onednn_check(dnnl_status_t status, char const* what) {
+  if (status != dnnl_success)
+    throw error(std::string("gemm: oneDNN refused to ") + what + " with status " + std::to_string(status) +
+                "; build without CONSTRAIN_WITH_ONEDNN for the built-in product.");
+}
+
+/// What oneDNN makes and wants back.
+template <class handle, dnnl_status_t (*destroy)(handle)> struct onednn_handle {
+  handle value{};
+  onednn_handle() = default;
+  onednn_handle(onednn_handle const&) = delete;
+  onednn_handle& operator=(onednn_handle const&) = delete;
+  ~onednn_handle() {
+    if (value) destroy(value);
+  }
+};
+using onednn_memory = onednn_handle<dnnl_memory_t, &dnnl_memory_destroy>;
+using onednn_primitive = onednn_handle<dnnl_primitive_t, &dnnl_primitive_destroy>;
+using onednn_primitive_desc = onednn_handle<dnnl_primitive_desc_t, &dnnl_primitive_desc_destroy>;
+using onednn_attributes = onednn_handle<dnnl_primitive_attr_t, &dnnl_primitive_attr_destroy>;
+using onednn_post_ops = onednn_handle<dnnl_post_ops_t, &dnnl_post_ops_destroy>;
+using onednn_engine = onednn_handle<dnnl_engine_t, &dnnl_engine_destroy>;
+using onednn_stream = onednn_handle<dnnl_stream_t, &dnnl_stream_destroy>;
+
+// The two generations of oneDNN describe memory by value and by handle.
+#if DNNL_VERSION_MAJOR < 3
+struct onednn_layout {
+  dnnl_memory_desc_t value;
+  onednn_layout(dnnl_dims_t const& extents, dnnl_data_type_t type, dnnl_dims_t const& strides) {
+    onednn_check(dnnl_memory_desc_init_by_strides(&value, 2, extents, type, strides), "describe a matrix");
+  }
+  dnnl_memory_desc_t const* get() const { return &value; }
+};
+#else
+struct onednn_layout {
+  onednn_handle<dnnl_memory_desc_t, &dnnl_memory_desc_destroy> value;
+  onednn_layout(dnnl_dims_t const& extents, dnnl_data_type_t type, dnnl_dims_t const& strides) {
+    onednn_check(dnnl_memory_desc_create_with_strides(&value.value, 2, extents, type, strides), "describe a matrix");
+  }
+  dnnl_memory_desc_t get() const { return value.value; }
+};
+#endif
+
+struct onednn_machine {
+  onednn_engine engine;
+  onednn_stream stream;
+  onednn_machine() {
+    onednn_check(dnnl_engine_create(&engine.value, dnnl_cpu, 0), "find the processor");
+    onednn_check(dnnl_stream_create(&stream.value, engine.value, dnnl_stream_default_flags), "start a stream");
+  }
+};
+
+/// C = op(A) op(B) + beta C through oneDNN's matmul, bf16 in and bf16 or float out. oneDNN keeps the compiled
+/// primitives itself, by shape.
+template <class c_type>
+void onednn_bf16(bool ta, bool tb, std::int64_t m, std::int64_t n, std::int64_t k, bfloat16 const* a, std::int64_t lda,
+                 bfloat16 const* b, std::int64_t ldb, float beta, c_type* c, std::int64_t ldc) {
+  static onednn_machine const machine;
+  constexpr auto c_dtype = std::is_same_v<c_type, float> ? dnnl_f32 : dnnl_bf16;
+  dnnl_dims_t const a_extents = {m, k}, b_extents = {k, n}, c_extents = {m, n};
+  dnnl_dims_t const a_strides = {ta ? 1 : lda, ta ? lda : 1}, b_strides = {tb ? 1 : ldb, tb ? ldb : 1}, c_strides = {ldc, 1};
+  onednn_layout const a_layout(a_extents, dnnl_bf16, a_strides), b_layout(b_extents, dnnl_bf16, b_strides),
+      c_layout(c_extents, c_dtype, c_strides);
+
+  onednn_attributes attributes;
+  onednn_check(dnnl_primitive_attr_create(&attributes.value), "take attributes");
+  if (beta != 0) {
+    onednn_post_ops post;
+    onednn_check(dnnl_post_ops_create(&post.value), "add to a matrix");
+#if DNNL_VERSION_MAJOR < 3
+    onednn_check(dnnl_post_ops_append_sum(post.value, beta), "add to a matrix");
+#else
+    onednn_check(dnnl_post_ops_append_sum(post.value, beta, 0, dnnl_data_type_undef), "add to a matrix");
+#endif
+    onednn_check(dnnl_primitive_attr_set_post_ops(attributes.value, post.value), "add to a matrix");
+  }
+
+  onednn_primitive_desc desc;
+#if DNNL_VERSION_MAJOR < 3
+  dnnl_matmul_desc_t matmul;
+  onednn_check(dnnl_matmul_desc_init(&matmul, a_layout.get(), b_layout.get(), nullptr, c_layout.get()), "describe a product");
+  onednn_check(dnnl_primitive_desc_create(&desc.value, &matmul, attributes.value, machine.engine.value, nullptr), "describe a product");
+#else
+  onednn_check(dnnl_matmul_primitive_desc_create(&desc.value, machine.engine.value, a_layout.get(), b_layout.get(), nullptr,
+                                                 c_layout.get(), attributes.value), "describe a product");
+#endif
+  onednn_primitive primitive;
+  onednn_check(dnnl_primitive_create(&primitive.value, desc.value), "make a product");
+
+  onednn_memory a_memory, b_memory, c_memory;
+  auto const wrap = [&](onednn_memory& memory, onednn_layout const& layout, void const* data) {
+    onednn_check(dnnl_memory_create(&memory.value, layout.get(), machine.engine.value, const_cast<void*>(data)), "take a matrix");
+  };
+  wrap(a_memory, a_layout, a), wrap(b_memory, b_layout, b), wrap(c_memory, c_layout, c);
+  dnnl_exec_arg_t const arguments[] = {
+      {DNNL_ARG_SRC, a_memory.value}, {DNNL_ARG_WEIGHTS, b_memory.value}, {DNNL_ARG_DST, c_memory.value}};
+  onednn_check(dnnl_primitive_execute(primitive.value, machine.stream.value, 3, arguments), "multiply");
+  onednn_check(dnnl_stream_wait(machine.stream.value), "finish a product");
+}
+
+} // namespace constrain::detail

@@ -1,0 +1,18 @@
+#pragma once
+
+#include "constrain/program/backward.hpp"
+
+namespace constrain::op {
+
+/// y = x in another type: attribute 0 says which. The cast pass inserts it; it has no gradient rule, because the
+/// gradient of a copy goes to the parameter's buffer directly.
+struct cast {
+  static constexpr char const* name = "cast";
+  static constexpr bool reads_shards = true;
+
+  static constexpr inferred infer(operand_types const& in, attributes const& a) {
+    return inferred::one(static_cast<dtype>(a.integer[0]), in[0].shape);
+  }
+};
+
+} // namespace constrain::op

@@ -1,0 +1,66 @@
+#pragma once
+
+#include "constrain/op/collective/shard_map.hpp"
+#include "constrain/program/backward.hpp"
+
+namespace constrain::op {
+
+/// Elements of the buffer through which gradients are exchanged, a piece at a time.
+inline constexpr std::int64_t exchange_elements = 1 << 18;
+
+/// The whole of one instance from the shards of a group: shard [stored] -> the shape in the attributes.
+struct all_gather {
+  static constexpr char const* name = "all_gather";
+  static constexpr bool reads_shards = true;
+
+  static constexpr inferred infer(operand_types const& in, attributes const& a) {
+    return inferred::one(in[0].type, whole_shape(a));
+  }
+  /// Attributes hold extents, padded with 0.
+  static constexpr shape whole_shape(attributes const& a) {
+    shape s;
+    for (auto extent : a.integer)
+      if (extent != 0) s.extent[s.rank++] = extent;
+    return s;
+  }
+};
+
+/// shard (+)= this rank's piece of the sum of all ranks' gradients, added in the order of the ranks. Attribute 0: the
+/// shards of a group.
+struct reduce_scatter {
+  static constexpr char const* name = "reduce_scatter";
+  static constexpr unsigned accumulating = 0b1;
+  static constexpr unsigned workspace = 0b10;
+  static constexpr bool reads_partial = true;
+
+  static constexpr inferred infer(operand_types const& in, attributes const& a) {
+    return inferred::one(in[0].type, shape(shard_map{in[0].shape.elements(), a.integer[0]}.stored()))
+        .and_also(in[0].type, shape(exchange_elements));
+  }
+};
+
+/// y = the sum of all ranks' y, added in the order of the ranks; y is input and output.
+struct all_reduce {
+  static constexpr char const* name = "all_reduce";
+  static constexpr unsigned workspace = 0b10;
+  static constexpr bool reads_partial = true;
+
+  static constexpr inferred infer(operand_types const& in, attributes const&) {
+    return inferred::one(in[0].type, in[0].shape).and_also(in[0].type, shape(exchange_elements));
+  }
+};
+
+/// y = the sum over ranks of a few numbers, added in the order of the ranks; y is input and output. Attribute 0: over
+/// the ranks of a group rather than over all.
+struct sum_over_ranks {
+  static constexpr char const* name = "sum_over_ranks";
+  static constexpr unsigned workspace = 0b10;
+  static constexpr bool reads_partial = true;
+  static constexpr std::int64_t maximum_ranks = 1024;
+
+  static constexpr inferred infer(operand_types const& in, attributes const&) {
+    return inferred::one(in[0].type, in[0].shape).and_also(in[0].type, shape(maximum_ranks, in[0].shape.elements()));
+  }
+};
+
+} // namespace constrain::op

@@ -1,0 +1,107 @@
+#pragma once
+
+#include "constrain/comm/communicator.hpp"
+#include "constrain/device/cpu/elements.hpp"
+#include "constrain/op/collective/collective.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+namespace constrain {
+
+namespace detail {
+
+/// Offsets and lengths in bytes, a pair per rank.
+struct pieces {
+  std::int64_t offset[communicator::maximum_size];
+  std::int64_t length[communicator::maximum_size];
+};
+
+/// to[i] (+)= the sum over ranks of parts[rank * stride + i], in the order of the ranks.
+template <class real>
+void add_in_order(real const* parts, std::int64_t stride, int ranks, std::int64_t count, real* to, bool add) {
+  for_elements(count, [=](std::int64_t i) {
+    real sum = parts[i];
+    for (int rank = 1; rank < ranks; ++rank) sum += parts[rank * stride + i];
+    to[i] = add ? to[i] + sum : sum;
+  });
+}
+
+} // namespace detail
+
+template <> struct kernel<op::all_gather, cpu> {
+  template <class real> static void run(call const& c, tensor<real const> shard, tensor<real> whole) {
+    auto& group = *c.numbers.group;
+    shard_map const map{whole.count, group.size()};
+    detail::pieces p;
+    for (int rank = 0; rank < group.size(); ++rank) {
+      p.offset[rank] = map.begin(rank) * static_cast<std::int64_t>(sizeof(real));
+      p.length[rank] = map.length(rank) * static_cast<std::int64_t>(sizeof(real));
+    }
+    std::copy_n(shard.data, map.length(group.rank()), whole.data + map.begin(group.rank()));
+    group.all_gather(reinterpret_cast<std::byte*>(whole.data), p.offset, p.length);
+  }
+};
+
+template <> struct kernel<op::reduce_scatter, cpu> {
+  template <class real> static void run(call const& c, tensor<real const> gradient, tensor<real> shard, tensor<real> buffer) {
+    auto& world = *c.numbers.world;
+    shard_map const map{gradient.count, c.options.integer[0]};
+    auto const ranks = world.size();
+    auto const mine = map.length(world.rank() % map.shards);
+    auto const piece = buffer.count / ranks;
+    detail::pieces p;
+    for (std::int64_t from = 0; from < map.stored(); from += piece) {
+      for (int rank = 0; rank < ranks; ++rank) {
+        auto const its = rank % map.shards;
+        p.offset[rank] = (map.begin(its) + from) * static_cast<std::int64_t>(sizeof(real));
+        p.length[rank] = std::clamp<std::int64_t>(map.length(its) - from, 0, piece) * static_cast<std::int64_t>(sizeof(real));
+      }
+      world.all_to_all(reinterpret_cast<std::byte const*>(gradient.data), p.offset, p.length,
+                       reinterpret_cast<std::byte*>(buffer.data), piece * static_cast<std::int64_t>(sizeof(real)));
+      detail::add_in_order(buffer.data, piece, ranks, std::clamp<std::int64_t>(mine - from, 0, piece), shard.data + from, c.add_to(0));
+    }
+    // What the last shards store beyond their pieces stays zero.
+    std::fill(shard.data + mine, shard.data + shard.count, real(0));
+  }
+};
+
+template <> struct kernel<op::all_reduce, cpu> {
+  template <class real> static void run(call const& c, tensor<real const>, tensor<real> gradient, tensor<real> buffer) {
+    auto& world = *c.numbers.world;
+    auto const ranks = world.size();
+    if (ranks == 1) return;
+    auto const block = buffer.count / ranks * ranks; // elements at a time, a piece of them each rank's
+    detail::pieces p;
+    for (std::int64_t from = 0; from < gradient.count; from += block) {
+      shard_map const map{std::min(block, gradient.count - from), ranks};
+      for (int rank = 0; rank < ranks; ++rank) {
+        p.offset[rank] = map.begin(rank) * static_cast<std::int64_t>(sizeof(real));
+        p.length[rank] = map.length(rank) * static_cast<std::int64_t>(sizeof(real));
+      }
+      auto* const begin = reinterpret_cast<std::byte*>(gradient.data + from);
+      auto const piece = map.stored();
+      world.all_to_all(begin, p.offset, p.length, reinterpret_cast<std::byte*>(buffer.data), piece * static_cast<std::int64_t>(sizeof(real)));
+      detail::add_in_order(buffer.data, piece, ranks, map.length(world.rank()), gradient.data + from + map.begin(world.rank()), false);
+      world.all_gather(begin, p.offset, p.length);
+    }
+  }
+};
+
+template <> struct kernel<op::sum_over_ranks, cpu> {
+  template <class real> static void run(call const& c, tensor<real const>, tensor<real> y, tensor<real> parts) {
+    auto& ranks = c.options.integer[0] != 0 ? *c.numbers.group : *c.numbers.world;
+    if (ranks.size() == 1) return;
+    detail::pieces p;
+    auto const bytes = y.count * static_cast<std::int64_t>(sizeof(real));
+    for (int rank = 0; rank < ranks.size(); ++rank) {
+      p.offset[rank] = rank * bytes;
+      p.length[rank] = bytes;
+    }
+    std::copy_n(y.data, y.count, parts.data + ranks.rank() * y.count);
+    ranks.all_gather(reinterpret_cast<std::byte*>(parts.data), p.offset, p.length);
+    detail::add_in_order(parts.data, y.count, ranks.size(), y.count, y.data, false);
+  }
+};
+
+} // namespace constrain

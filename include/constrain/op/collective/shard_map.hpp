@@ -1,0 +1,20 @@
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+namespace constrain {
+
+/// How one instance of `elements` elements is cut into `shards` pieces: as equal as whole elements allow, the last ones
+/// shorter or empty.
+struct shard_map {
+  std::int64_t elements = 0;
+  std::int64_t shards = 1;
+
+  /// Elements that each rank stores, whether its piece fills them or not.
+  constexpr std::int64_t stored() const { return (elements + shards - 1) / shards; }
+  constexpr std::int64_t begin(std::int64_t shard) const { return std::min(elements, shard * stored()); }
+  constexpr std::int64_t length(std::int64_t shard) const { return begin(shard + 1) - begin(shard); }
+};
+
+} // namespace constrain

@@ -1,0 +1,51 @@
+#pragma once
+
+#include "constrain/op/cast/cast.hpp"
+#include "constrain/program/builder.hpp"
+
+namespace constrain {
+
+/// Whether the products read a parameter in the compute type. Vectors (biases, norms) stay in the master's.
+constexpr bool has_copy(value_info const& info) { return is_parameter(info.role) && info.shape.rank >= 2; }
+
+/// Mixed precision (Micikevicius et al. 2018): every matrix is cast to `compute` once, in front of everything else, and
+/// each use reads that copy; what comes after is computed in the types that the ops' rules then give. The parameters
+/// themselves, the master weights, keep their type.
+constexpr program cast_to(program const& p, dtype compute) {
+  if (!p.failure.ok() || p.values[p.logits.value].type == compute) return p;
+  static_assert(sizeof(detail::named<op::cast>) > 0);
+  builder out;
+  out.program = p;
+  auto& program = out.program;
+  program.nodes.count = 0;
+  ref copy_of[program::maximum_values]{};
+  for (int v = 0; v < p.values.size(); ++v) {
+    if (!has_copy(p.values[v])) continue;
+    auto info = p.values[v];
+    info.type = compute;
+    info.role = role::copy;
+    info.belongs_to = v;
+    info.name = {};
+    copy_of[v] = {program.add_value(info), at::here};
+    node n;
+    n.attributes = {{static_cast<std::int64_t>(compute)}, {}};
+    n.line = info.line;
+    n.inputs.push_back({v, at::here});
+    n.outputs.push_back(copy_of[v]);
+    out.append(info_of<op::cast>, n);
+  }
+  for (auto n : p.nodes) {
+    for (auto& input : n.inputs)
+      if (copy_of[input.value]) input = copy_of[input.value];
+    if (n.kind == node_kind::call) {
+      operand_types types;
+      for (auto const& input : n.inputs) types.push_back(out.type_of(input));
+      auto const rule = n.op->infer(types, n.attributes);
+      for (int j = 0; j < rule.outputs.size(); ++j) program.values[n.outputs[j].value].type = rule.outputs[j].type;
+    }
+    program.add_node(n);
+  }
+  return program;
+}
+
+} // namespace constrain

@@ -1,0 +1,216 @@
+#pragma once
+
+#include "constrain/op/collective/collective.hpp"
+#include "constrain/op/gradient_norm/gradient_norm.hpp"
+#include "constrain/pass/nest.hpp"
+#include "constrain/program/builder.hpp"
+
+namespace constrain {
+
+namespace detail {
+
+/// Cuts parameters, gradients and states over ranks: what computes reads gathered wholes and writes whole gradients,
+/// which are summed into the pieces; what updates works on the pieces.
+class sharding {
+public:
+  constexpr sharding(program const& p, std::int64_t shards) : in_(p), nest_(p), shards_(shards) {
+    out_.program = p;
+    out_.program.nodes.count = 0;
+    if (shards_ > 1)
+      for (auto& info : out_.program.values) cut(info);
+    for (int i = 0; i < p.nodes.size(); ++i) plan_for(i);
+  }
+
+  constexpr program run() {
+    bool reduced = false;
+    for (int i = 0; i < in_.nodes.size(); ++i) {
+      auto n = in_.nodes[i];
+      bool const norm = n.kind == node_kind::call && n.op == &info_of<op::square_sum>;
+      if (norm && !reduced && shards_ == 1) all_reduce_gradients();
+      reduced = reduced || norm;
+      if (norm && shards_ == 1) {
+        n.attributes.integer[2] = in_.values[n.inputs[0].value].shape.elements();
+        n.attributes.integer[3] = 1;
+      }
+      if (n.kind == node_kind::call && n.op == &info_of<op::clip>) sum_scalars();
+      for (auto const& g : gathers_)
+        if (g.before == i) gather(g);
+      if (n.kind == node_kind::call) rewrite(n, i);
+      out_.program.add_node(n);
+      for (auto& s : scatters_)
+        if (s.after == i) scatter(s);
+    }
+    return out_.program;
+  }
+
+private:
+  struct gathered {
+    int value = -1;
+    int level = -1;  // the loop in whose body the whole is needed
+    int before = -1; // the child of the level in front of which it is gathered
+    int whole = -1;
+  };
+  struct scattered {
+    int gradient = -1;
+    int level = -1;
+    int after = -1;
+    int whole = -1;
+    bool written = false;
+  };
+
+  constexpr void cut(value_info& info) const {
+    bool const stored = is_parameter(info.role) || info.role == role::copy || info.role == role::state || info.role == role::gradient;
+    if (!stored) return;
+    info.whole = info.shape;
+    info.shards = shards_;
+    info.shape = shape(shard_map{info.whole.elements(), shards_}.stored());
+  }
+
+  /// The loop whose turns have one instance of the value each; without axes, that of the micro-batches.
+  constexpr int level_of(value_info const& info, int i) const {
+    for (int loop = nest_.parent[i]; loop != nest::root; loop = nest_.parent[loop]) {
+      int const axis = in_.nodes[loop].axis;
+      if (info.axes.empty() ? axis == in_.micro_batches : in_.is_part_of(axis, info.axes.back())) return loop;
+    }
+    return nest::root;
+  }
+
+  constexpr axis_list axes_at(int level) const {
+    fixed_vector<int, axis_list::capacity> inside_out;
+    for (int loop = level; loop != nest::root; loop = nest_.parent[loop]) inside_out.push_back(in_.nodes[loop].axis);
+    axis_list axes;
+    for (int k = inside_out.size() - 1; k >= 0; --k) axes.push_back(inside_out[k]);
+    return axes;
+  }
+
+  constexpr int new_whole(int value, int level, bool accumulates) {
+    value_info info;
+    info.type = in_.values[value].type;
+    info.role = role::communication;
+    info.shape = in_.values[value].shape;
+    info.axes = axes_at(level);
+    info.accumulates = accumulates;
+    info.line = in_.values[value].line;
+    return out_.program.add_value(info);
+  }
+
+  constexpr int find_gathered(int value, int i) const {
+    auto const& info = in_.values[value];
+    int const level = level_of(info, i);
+    int const child = nest_.child(level, i);
+    for (int k = 0; k < gathers_.size(); ++k) {
+      auto const& g = gathers_[k];
+      // What is stacked is needed in all of a body; what is not is freed between its uses.
+      if (g.value == value && g.level == level && (!info.axes.empty() || g.before == child)) return k;
+    }
+    return -1;
+  }
+
+  constexpr int find_scattered(int gradient, int level) const {
+    for (int k = 0; k < scatters_.size(); ++k)
+      if (scatters_[k].gradient == gradient && scatters_[k].level == level) return k;
+    return -1;
+  }
+
+  constexpr void plan_for(int i) {
+    auto const& n = in_.nodes[i];
+    if (n.kind != node_kind::call || shards_ == 1) return;
+    for (auto const& input : n.inputs) {
+      if (n.op->reads_shards || out_.program.values[input.value].shards == 1 || find_gathered(input.value, i) >= 0) continue;
+      int const level = level_of(in_.values[input.value], i);
+      if (!gathers_.push_back({input.value, level, nest_.child(level, i), new_whole(input.value, level, false)})) too_large(n);
+    }
+    for (auto const& output : n.outputs) {
+      auto const& info = in_.values[output.value];
+      if (info.role != role::gradient) continue;
+      int const level = level_of(info, i);
+      int const after = nest_.end[nest_.child(level, i)];
+      if (int const k = find_scattered(output.value, level); k >= 0) scatters_[k].after = after;
+      else if (!scatters_.push_back({output.value, level, after, new_whole(output.value, level, true)})) too_large(n);
+    }
+  }
+
+  constexpr void too_large(node const& n) {
+    out_.program.fail({why::program_too_large, n.line, n.called_from, gathers_.capacity, gathers_.capacity + 1});
+  }
+
+  constexpr void rewrite(node& n, int i) {
+    if (shards_ == 1) return;
+    for (auto& input : n.inputs)
+      if (!n.op->reads_shards && out_.program.values[input.value].shards > 1)
+        input = {gathers_[find_gathered(input.value, i)].whole, at::here};
+    for (int j = 0; j < n.outputs.size(); ++j) {
+      auto const& info = in_.values[n.outputs[j].value];
+      if (info.role != role::gradient) continue;
+      auto& s = scatters_[find_scattered(n.outputs[j].value, level_of(info, i))];
+      n.outputs[j] = {s.whole, at::here};
+      n.adds = s.written ? n.adds | 1u << j : n.adds & ~(1u << j);
+      s.written = true;
+    }
+  }
+
+  constexpr node call_of(ref input, ref output, int level) {
+    out_.enclosing = axes_at(level);
+    node n;
+    n.line = in_.values[output.value < in_.values.size() ? output.value : input.value].line;
+    n.inputs.push_back(input);
+    n.outputs.push_back(output);
+    return n;
+  }
+
+  constexpr void gather(gathered const& g) {
+    auto n = call_of({g.value, at::here}, {g.whole, at::here}, g.level);
+    auto const& whole = in_.values[g.value].shape;
+    for (int k = 0; k < whole.rank; ++k) n.attributes.integer[k] = whole.extent[k];
+    out_.append(info_of<op::all_gather>, n);
+  }
+
+  constexpr void scatter(scattered const& s) {
+    auto n = call_of({s.whole, at::here}, {s.gradient, at::here}, s.level);
+    n.attributes.integer[0] = shards_;
+    for (auto const& other : scatters_)
+      if (other.gradient == s.gradient && other.after < s.after) n.adds = 1;
+    to_communication(out_.append(info_of<op::reduce_scatter>, n).outputs[1]);
+  }
+
+  constexpr void all_reduce_gradients() {
+    for (int v = 0; v < in_.values.size(); ++v)
+      if (in_.values[v].role == role::gradient)
+        to_communication(out_.append(info_of<op::all_reduce>, call_of({v, at::here}, {v, at::here}, nest::root)).outputs[1]);
+  }
+
+  /// Before clipping: the loss over all ranks, the squares over the ranks that hold pieces.
+  constexpr void sum_scalars() {
+    auto const& p = in_;
+    to_communication(out_.append(info_of<op::sum_over_ranks>, call_of(p.loss, p.loss, nest::root)).outputs[1]);
+    if (shards_ == 1) return;
+    auto squares = call_of(p.gradient_squares, p.gradient_squares, nest::root);
+    squares.attributes.integer[0] = 1;
+    to_communication(out_.append(info_of<op::sum_over_ranks>, squares).outputs[1]);
+  }
+
+  constexpr void to_communication(ref buffer) { out_.program.values[buffer.value].role = role::communication; }
+
+  program const& in_;
+  nest nest_;
+  std::int64_t shards_;
+  builder out_;
+  fixed_vector<gathered, 128> gathers_;
+  fixed_vector<scattered, 128> scatters_;
+};
+
+} // namespace detail
+
+/// Data parallelism. Gradients are summed over all ranks, in their order, once their last part is there; with
+/// `shards` > 1 parameters, gradients and states are cut over that many ranks, and a parameter is gathered in the body
+/// that uses it, so that it is freed after it.
+constexpr program shard(program const& p, bool distributed, std::int64_t shards) {
+  if (!distributed || !p.failure.ok()) return p;
+  static_assert(sizeof(detail::named<op::all_gather>) + sizeof(detail::named<op::reduce_scatter>) +
+                    sizeof(detail::named<op::all_reduce>) + sizeof(detail::named<op::sum_over_ranks>) > 0);
+  auto out = detail::sharding(p, shards).run();
+  out.distributed = true;
+  return out;
+}
+
+} // namespace constrain
