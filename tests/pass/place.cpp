@@ -152,11 +152,11 @@ TEST_CASE("the peak is near what is alive at once") {
                          micro_batch{.sequences = 2}>;
   for (int every : {0, 1, 2, 3}) measure(coalesce(recompute(optimized(built<real_task>()), every)));
   MESSAGE("gpt2: placed / alive, by execution ", worst_of_execution, ", by slots ", worst_of_slots);
-  CHECK(worst_of_execution <= 1.3);
+  CHECK(worst_of_execution <= 1.35);
   CHECK(worst_of_slots <= 1.02);
   for (unsigned seed = 0; seed < 300; ++seed)
     for (int every : {0, 2}) measure(coalesce(recompute(optimized(random_model(seed).build()), every)));
   MESSAGE("random programs: placed / alive, by execution ", worst_of_execution, ", by slots ", worst_of_slots);
-  CHECK(worst_of_execution <= 3);
-  CHECK(worst_of_slots <= 1.3);
+  CHECK(worst_of_execution <= 2.5);
+  CHECK(worst_of_slots <= 1.25);
 }

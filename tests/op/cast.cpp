@@ -1,0 +1,37 @@
+#include "call_kernel.hpp"
+
+#include <constrain/op/cast/cpu.hpp>
+#include <doctest/doctest.h>
+
+#include <bit>
+#include <cmath>
+#include <limits>
+
+namespace ct = constrain;
+
+static_assert(ct::info_of<ct::op::cast>.gradient == nullptr);
+static_assert(sizeof(ct::bfloat16) == 2);
+
+TEST_CASE("bfloat16 rounds to nearest, ties to even, and keeps what is special") {
+  auto const bits = [](float x) { return ct::bfloat16(x).bits; };
+  CHECK(bits(1.0f) == 0x3F80);
+  CHECK(bits(-2.0f) == 0xC000);
+  CHECK(bits(std::bit_cast<float>(0x3F808000u)) == 0x3F80); // a tie, down to even
+  CHECK(bits(std::bit_cast<float>(0x3F818000u)) == 0x3F82); // a tie, up to even
+  CHECK(bits(std::bit_cast<float>(0x3F808001u)) == 0x3F81);
+  CHECK(bits(std::numeric_limits<float>::max()) == 0x7F80); // rounds beyond the largest: infinity
+  CHECK(bits(std::numeric_limits<float>::infinity()) == 0x7F80);
+  CHECK(std::isnan(float(ct::bfloat16(std::numeric_limits<float>::quiet_NaN()))));
+  CHECK(std::isnan(float(ct::bfloat16(std::bit_cast<float>(0xFF800001u))))); // must not become an infinity
+  CHECK(bits(-0.0f) == 0x8000);
+}
+
+TEST_CASE("every bfloat16 comes back from float unchanged, and neighbours round to it") {
+  for (std::uint32_t b = 0; b < 0x10000; ++b) {
+    auto const x = std::bit_cast<float>(b << 16);
+    if (std::isnan(x)) continue;
+    CHECK(ct::bfloat16(x).bits == b);
+    if (!std::isfinite(x)) continue;
+    CHECK(ct::bfloat16(std::bit_cast<float>((b << 16) + 0x7FFFu)).bits == b);
+  }
+}

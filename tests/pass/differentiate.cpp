@@ -1,0 +1,98 @@
+#include "programs.hpp"
+
+#include <doctest/doctest.h>
+
+using namespace constrain;
+using namespace constrain::test;
+
+namespace {
+
+constexpr auto tied_step = differentiated(built<tied_task>());
+static_assert(verify(tied_step).ok());
+
+// A tied weight has one gradient, which both uses write: the second adds.
+constexpr int writes(program const& p, int value, bool adding) {
+  int count = 0;
+  for (auto const& n : p.nodes)
+    for (int j = 0; j < n.outputs.size(); ++j)
+      count += n.outputs[j].value == value && ((n.adds >> j & 1u) != 0) == adding ? 1 : 0;
+  return count;
+}
+static_assert(writes(tied_step, gradient_of(tied_step, "table"), false) == 1);
+static_assert(writes(tied_step, gradient_of(tied_step, "table"), true) == 1);
+
+// A stacked parameter has a stacked gradient; the backward loop is over the same axis.
+constexpr auto chain_step = differentiated(built<chain_task<3>>());
+constexpr auto weight = chain_step.values[named(chain_step, "block.up.weight")];
+constexpr auto gradient = chain_step.values[gradient_of(chain_step, "block.up.weight")];
+static_assert(gradient.axes == weight.axes && gradient.axes.size() == 1 && gradient.shape == weight.shape);
+static_assert(gradient.accumulates && gradient.role == role::gradient);
+static_assert(loops(chain_step) == 2);
+
+// A value from outside that every trip reads gets its gradient from every trip: a buffer that adds up. It has the axes
+// of the loops around its own definition.
+constexpr auto tagger_step = differentiated(built<tagger_task>());
+constexpr int buffers(program const& p, int depth) {
+  int count = 0;
+  for (auto const& info : p.values)
+    count += info.accumulates && info.role == role::activation && info.axes.size() == depth ? 1 : 0;
+  return count;
+}
+static_assert(verify(tagger_step).ok());
+static_assert(buffers(tagger_step, 0) == 1); // `outside`, read by the trips of both repeats
+static_assert(buffers(tagger_step, 1) == 1); // `skip`, read by the inner repeat: one for each trip of the outer
+static_assert(buffers(chain_step, 0) + buffers(chain_step, 1) == 0);
+static_assert(buffers(differentiated(built<tagger_task>(), 2), 1) == 1); // one for each micro-batch
+static_assert(loops(tagger_step) == 6);
+
+// What is not trained has no gradient.
+struct frozen {
+  constexpr value operator()(value tokens) const {
+    auto const x = embedding("token", tokens, {.vocabulary = 5, .width = 4});
+    return linear("head", linear("still", x, 4, {.bias = false, .role = role::frozen}), 5);
+  }
+};
+constexpr auto frozen_step = differentiated(built<task<frozen{}, causal_lm, micro_batch{.sequences = 2, .tokens = 3}>>());
+static_assert(verify(frozen_step).ok());
+static_assert(gradient_of(frozen_step, "still.weight") < 0 && gradient_of(frozen_step, "head.weight") >= 0);
+static_assert(calls(frozen_step, &info_of<op::linear_weight_gradient>) == 1);
+
+// A model without a path, and an op without a rule, are refused with the line of the user.
+struct forgotten {
+  constexpr value operator()(value tokens) const {
+    auto const x = embedding("token", tokens, {.vocabulary = 5, .width = 4});
+    linear("unused", x, 4); constexpr int line = __LINE__;
+    static_assert(line > 0);
+    return linear("head", x, 5);
+  }
+};
+constexpr auto refused = differentiated(built<task<forgotten{}, causal_lm, micro_batch{.sequences = 2, .tokens = 3}>>());
+static_assert(refused.failure.reason == why::parameter_without_path_to_the_loss);
+static_assert(refused.failure.line == refused.values[named(refused, "unused.weight")].line);
+
+} // namespace
+
+TEST_CASE("differentiate, in full") {
+  CHECK(print(built<tied_task>()) == "%2 f32 [2, 3, 4] = embedding(table, %0)\n"
+                                     "%3 f32 [2, 3, 4] = elementwise(%2)\n"
+                                     "%4 f32 [2, 3, 5] = linear(%3, table)\n"
+                                     "%6 f64 [], %7 f32 [6], %8 f64 [6] = cross_entropy(%4, %5)\n"
+                                     "%9 f64 [] = copy(%6)\n");
+  CHECK(print(tied_step) == "");
+  CHECK(print(chain_step) == "");
+}
+
+TEST_CASE("every use of a parameter reaches its gradient") {
+  for (auto const& p : {built<gpt2_task>(), built<tagger_task>(), built<chain_task<4>>()}) {
+    auto const d = differentiated(p);
+    REQUIRE(verify(d).ok());
+    for (int v = 0; v < p.values.size(); ++v) {
+      if (!is_trainable(p.values[v].role)) continue;
+      int uses = 0;
+      for (auto const& n : p.nodes) uses += n.inputs.contains({v, at::here}) ? 1 : 0;
+      int const g = gradient_of(d, d.text(d.values[v].name));
+      CHECK(writes(d, g, false) == 1);
+      CHECK(writes(d, g, true) == uses - 1);
+    }
+  }
+}

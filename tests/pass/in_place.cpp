@@ -1,0 +1,59 @@
+#include "simulate.hpp"
+
+#include <doctest/doctest.h>
+
+using namespace constrain;
+using namespace constrain::test;
+
+namespace {
+
+constexpr auto before = coalesce(prune(select(chain_task<3>::build(entry::predict, dtype::f32), mode::evaluation)));
+constexpr auto after = in_place(before);
+
+constexpr int sharing(program const& p) {
+  int count = 0;
+  for (auto const& info : p.values) count += info.stored_in ? 1 : 0;
+  return count;
+}
+constexpr ref output(program const& p, op_info const* op) {
+  for (auto const& n : p.nodes)
+    if (n.op == op) return n.outputs[0];
+  return {};
+}
+
+// The nodes stay, the bytes are shared: silu over the product it reads, the sum over silu's result.
+static_assert(same(before, after) && sharing(before) == 0 && sharing(after) == 2);
+constexpr auto product = output(after, &info_of<op::linear>), gate = output(after, &info_of<op::elementwise<op::silu>>);
+static_assert(after.values[product.value].stored_in == gate);
+static_assert(stored(after, product) == output(after, &info_of<op::add>));
+static_assert(place(after).end < place(before).end);
+
+// A backward pass reads the product again: nothing may lie on it.
+constexpr auto step = in_place(coalesce(optimized(built<chain_task<3>>())));
+static_assert(!step.values[output(step, &info_of<op::linear>).value].stored_in);
+// The gradient of the logits replaces them, who are read for the last time.
+constexpr auto logits = in_place(coalesce(optimized(built<tied_task>())));
+static_assert(stored(logits, logits.logits).value == output(logits, &info_of<op::cross_entropy_gradient>).value);
+
+} // namespace
+
+TEST_CASE("in_place shares no bytes of what is read again") {
+  for (auto const& p : {built<gpt2_task>(), built<tagger_task>(), built<tied_task>()})
+    for (int every : {0, 1, 3}) {
+      auto const c = coalesce(recompute(optimized(p), every));
+      auto const f = in_place(c);
+      CHECK(sharing(f) > 0);
+      auto const with = place(f), without = place(c);
+      CHECK(with.end <= without.end);
+      auto const s = simulate(f, with);
+      CHECK(s.errors == std::vector<std::string>{});
+      CHECK(s.left == simulate(c, without).left);
+      for (int v = 0; v < f.values.size(); ++v) {
+        auto const& info = f.values[v];
+        if (!info.stored_in) continue;
+        CHECK(!is_observed(info));
+        CHECK(!info.accumulates);
+        CHECK(!info.carried());
+      }
+    }
+}

@@ -1,0 +1,54 @@
+#include "programs.hpp"
+
+#include <doctest/doctest.h>
+
+using namespace constrain;
+using namespace constrain::test;
+
+namespace {
+
+constexpr auto before = differentiated(built<chain_task<3>>());
+constexpr auto adamw = optimize<optimizer::adamw>(before);
+constexpr auto sgd = optimize<optimizer::sgd>(before);
+
+constexpr int count(program const& p, role r) {
+  int n = 0;
+  for (auto const& info : p.values) n += info.role == r ? 1 : 0;
+  return n;
+}
+constexpr std::int64_t bytes_of(program const& p, role r) {
+  return bytes_where(p, place(p), [=](role other) { return other == r; }).count();
+}
+
+static_assert(verify(adamw).ok() && verify(sgd).ok());
+static_assert(calls(adamw, &info_of<op::update<optimizer::adamw>>) == 3);
+static_assert(calls(adamw, &info_of<op::square_sum>) == 3 && calls(adamw, &info_of<op::clip>) == 1);
+// Two states a parameter, none without a state.
+static_assert(count(adamw, role::state) == 6 && count(sgd, role::state) == 0);
+static_assert(bytes_of(adamw, role::state) == 2 * bytes_of(adamw, role::gradient) && bytes_of(sgd, role::state) == 0);
+static_assert(count(adamw, role::number) == 1);
+static_assert(adamw.values[adamw.gradient_squares.value].shape == shape(3));
+static_assert(adamw.values[adamw.clip.value].role == role::result);
+
+// Weight decay follows the role: embeddings and weights, no norms and biases.
+constexpr auto gpt = optimize<optimizer::adamw>(differentiated(built<gpt2_task>()));
+constexpr bool decay_follows_role = [] {
+  for (auto const& n : gpt.nodes)
+    if (n.op == &info_of<op::update<optimizer::adamw>>)
+      if ((n.attributes.integer[0] != 0) != decays(gpt.values[n.outputs[0].value].role)) return false;
+  return true;
+}();
+static_assert(decay_follows_role);
+
+// What follows the micro-batches stands outside of their loop.
+constexpr auto accumulated = optimize<optimizer::sgd>(differentiated(built<chain_task<3>>(), 4));
+static_assert(accumulated.end_of(0) == accumulated.nodes.size() - 8); // 3 squares, clip, 3 updates, and the end itself
+
+} // namespace
+
+TEST_CASE("optimize, in full") {
+  auto const text = print(optimize<optimizer::momentum>(differentiated(built<tied_task>())));
+  auto const begin = print(differentiated(built<tied_task>()));
+  REQUIRE(text.substr(0, begin.size()) == begin);
+  CHECK(text.substr(begin.size()) == "");
+}

@@ -1,0 +1,95 @@
+#include "simulate.hpp"
+
+#include <doctest/doctest.h>
+
+using namespace constrain;
+using namespace constrain::test;
+
+namespace {
+
+constexpr auto before = optimized<optimizer::sgd>(built<chain_task<7>>());
+constexpr auto every_1 = recompute(before, 1);
+constexpr auto every_3 = recompute(before, 3);
+
+static_assert(same(recompute(before, 0), before)); // 0 keeps everything
+static_assert(verify(every_1).ok() && verify(every_3).ok());
+static_assert(loops(before) == 2 && loops(every_1) == 2 && loops(every_3) == 5);
+
+// 7 trips in segments of 3: two whole ones and one of a single trip.
+constexpr auto segment = every_3.axes[every_3.axes.size() - 2], trip = every_3.axes[every_3.axes.size() - 1];
+static_assert(segment.extent == 3 && segment.factor == 3 && trip.extent == 3 && trip.factor == 1);
+static_assert(segment.whole == trip.whole && every_3.axes[segment.whole].extent == 7);
+
+// The forward ops of the body run twice, everything else once.
+static_assert(runs(before, &info_of<op::elementwise<op::silu>>) == 7);
+static_assert(runs(every_1, &info_of<op::elementwise<op::silu>>) == 7);  // x + silu(..): the backward needs its input alone
+static_assert(runs(every_1, &info_of<op::linear>) == 7 + 7 + 1);
+static_assert(runs(every_3, &info_of<op::linear_weight_gradient>) == 7 + 1);
+
+// A forward program has nothing to compute again.
+constexpr auto forward = select(chain_task<7>::build(entry::predict, dtype::f32), mode::evaluation);
+static_assert(same(recompute(forward, 2), forward));
+
+constexpr std::int64_t without_weights(program const& p) {
+  auto const at = place(p);
+  return at.end - at.persistent_end;
+}
+
+/// A body with much to keep.
+template <int trips> struct deep {
+  constexpr value operator()(value tokens) const {
+    auto x = embedding("token", tokens, {.vocabulary = 5, .width = 4});
+    x = repeat("block", trips, x, [](value x) {
+      return x + linear("down", dropout(silu(linear("up", layer_norm("norm", x), 16))), 4);
+    });
+    return linear("head", x, 5);
+  }
+};
+template <int trips> using deep_task = task<deep<trips>{}, causal_lm, micro_batch{.sequences = 8, .tokens = 16}>;
+
+template <int trips> void check_trips() {
+  auto const keep = optimized(built<deep_task<trips>>());
+  auto const reference = simulate(keep, place(keep));
+  REQUIRE(reference.errors.empty());
+  for (int every = 1; every <= trips + 2; ++every) {
+    CAPTURE(trips);
+    CAPTURE(every);
+    auto const p = recompute(keep, every);
+    CHECK(verify(p).ok());
+    auto const s = simulate(p, place(p));
+    CHECK(s.errors == std::vector<std::string>{});
+    CHECK(s.left == reference.left);
+    // The forward pass of the body once more, whatever divides what; up's product is what the backward pass needs.
+    CHECK(runs(p, &info_of<op::layer_norm>) == 2 * trips);
+    CHECK(runs(p, &info_of<op::linear_weight_gradient>) == 2 * trips + 1);
+  }
+}
+
+} // namespace
+
+TEST_CASE("n trips in segments of k, whatever k divides") {
+  check_trips<1>(), check_trips<2>(), check_trips<3>(), check_trips<5>(), check_trips<7>(), check_trips<12>(), check_trips<16>();
+}
+
+TEST_CASE("nested repeats and values from outside") {
+  auto const keep = optimized(built<tagger_task>(), 3);
+  auto const reference = simulate(keep, place(keep));
+  for (int every = 1; every <= 6; ++every) {
+    auto const p = recompute(keep, every);
+    auto const s = simulate(p, place(p));
+    CHECK(s.errors == std::vector<std::string>{});
+    CHECK(s.left == reference.left);
+  }
+}
+
+TEST_CASE("what is computed again is not kept") {
+  auto const keep = optimized<optimizer::sgd>(built<deep_task<16>>());
+  auto const all = without_weights(coalesce(keep));
+  auto const four = without_weights(coalesce(recompute(keep, 4)));
+  CHECK(four < all / 2);
+  CHECK(without_weights(coalesce(recompute(keep, 16))) > four);
+}
+
+TEST_CASE("recompute, in full") {
+  CHECK(print(recompute(differentiated(built<chain_task<3>>()), 2)) == "");
+}

@@ -1,0 +1,13 @@
+// refused: parallel: processes talk through MPI, which is not linked; install libopenmpi-dev, find_package(MPI), link MPI::MPI_CXX and define CONSTRAIN_WITH_MPI
+// shows: {0, 0, 0, 0, 1, 0, 1, 0, false, true, true, true, 3, 1, false}
+#include <constrain/constrain.hpp>
+namespace ct = constrain;
+
+using task = ct::task<ct::gpt2{.layers = 2, .heads = 2, .width = 64, .vocabulary = 256, .context = 64}, ct::causal_lm,
+                      ct::micro_batch{.sequences = 2}>;
+
+#ifdef CORRECT
+ct::trainer<task, ct::parallel::none> t;
+#else
+ct::trainer<task, ct::parallel::ddp> t; // <- here
+#endif
