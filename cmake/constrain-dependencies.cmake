@@ -39,3 +39,12 @@ function(constrain_link_dependencies target)
     endif()
   endif()
 endfunction()
+
+# Where MPI is not found the target stays as it is, and a parallel policy is refused with a sentence.
+function(constrain_link_mpi target)
+  find_package(MPI QUIET COMPONENTS C)
+  if(MPI_C_FOUND)
+    target_link_libraries(${target} INTERFACE MPI::MPI_C)
+    target_compile_definitions(${target} INTERFACE CONSTRAIN_WITH_MPI)
+  endif()
+endfunction()

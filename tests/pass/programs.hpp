@@ -7,6 +7,7 @@
 #include <constrain/op/mean/mean.hpp>
 #include <constrain/op/multiply/multiply.hpp>
 #include <constrain/op/silu/silu.hpp>
+#include <constrain/pass/account.hpp>
 #include <constrain/pass/pipeline.hpp>
 #include <constrain/policy/policies.hpp>
 #include <constrain/program/print.hpp>

@@ -1,0 +1,204 @@
+// Training in several processes: started by mpirun with 1 to 4 of them. Every rank checks; the exit code tells.
+
+#include <constrain/constrain.hpp>
+
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <random>
+#include <string>
+#include <vector>
+
+namespace ct = constrain;
+
+namespace {
+
+int failures = 0;
+
+void check(bool holds, std::string const& what) {
+  if (holds) return;
+  ++failures;
+  std::fprintf(stderr, "FAILED: %s\n", what.c_str());
+}
+
+// Widths and a vocabulary that no number of ranks divides.
+constexpr ct::gpt2 model{.layers = 5, .heads = 2, .width = 18, .vocabulary = 61, .context = 16};
+template <int sequences> using task = ct::task<model, ct::causal_lm, ct::micro_batch{.sequences = sequences}>;
+
+constexpr int per_rank = 2;
+constexpr int steps = 20;
+constexpr std::size_t sequence = 16;
+
+/// The global windows; every rank draws the same.
+struct windows {
+  std::vector<std::int32_t> inputs, labels;
+  int sequences;
+
+  explicit windows(int global) : sequences(global) {
+    std::mt19937 random(5);
+    inputs.resize(static_cast<std::size_t>(steps * global) * sequence);
+    labels.resize(inputs.size());
+    for (std::size_t i = 0; i < inputs.size(); ++i) {
+      inputs[i] = static_cast<std::int32_t>(random() % 61);
+      auto const unequal = i / sequence % 5;
+      labels[i] = i % sequence < unequal ? ct::ignored_label : static_cast<std::int32_t>(random() % 61);
+    }
+  }
+  template <class trainer> ct::step_result step(trainer& t, int number) const {
+    auto const length = static_cast<std::size_t>(trainer::window_tokens);
+    auto const begin = static_cast<std::size_t>(number * sequences) * sequence + static_cast<std::size_t>(t.rank()) * length;
+    return t.step(t.window(std::span(inputs).subspan(begin, length), std::span(labels).subspan(begin, length)));
+  }
+};
+
+std::vector<double> values_of(ct::tensor_view const& t) {
+  std::vector<double> values(static_cast<std::size_t>(t.size()));
+  t.copy_to(std::span<double>(values));
+  return values;
+}
+
+struct outcome {
+  std::vector<double> losses;                        // and gradient norms
+  std::vector<std::vector<double>> gradients, weights; // of the first step; after the last
+};
+
+template <class trainer> outcome train(windows const& w, double clip_norm, bool checked = false) {
+  trainer t{{.learning_rate = 1e-2f}, {.seed = 3, .clip_norm = clip_norm, .dropout = 0.1, .checked = checked, .measure_memory = !checked}};
+  outcome o;
+  for (int i = 0; i < steps; ++i) {
+    auto const r = w.step(t, i);
+    o.losses.push_back(r.loss);
+    o.losses.push_back(r.gradient_norm);
+    if (i == 0)
+      for (auto const& p : t.parameters()) o.gradients.push_back(values_of(t.gradient(p.name)));
+  }
+  for (auto const& p : t.parameters()) o.weights.push_back(values_of(p));
+  if (!checked) check(t.used_bytes() == trainer::memory.peak, trainer::policy_set::name() + ": used is not planned");
+  return o;
+}
+
+bool same(outcome const& a, outcome const& b) { return a.losses == b.losses && a.weights == b.weights && a.gradients == b.gradients; }
+
+// The worst tensor's difference relative to its norm; the key bias, zero by mathematics, absolutely.
+struct apart {
+  double relative = 0, key_bias = 0;
+};
+apart difference(std::vector<std::vector<double>> const& a, std::vector<std::vector<double>> const& b) {
+  apart worst;
+  for (std::size_t t = 0; t < a.size(); ++t) {
+    double sum = 0, size = 0;
+    for (std::size_t i = 0; i < a[t].size(); ++i) {
+      bool const qkv_bias = t == 5; // in the order of the model's parameters
+      if (qkv_bias && i % 54 >= 18 && i % 54 < 36) {
+        worst.key_bias = std::max({worst.key_bias, std::abs(a[t][i]), std::abs(b[t][i])});
+        continue;
+      }
+      sum += (a[t][i] - b[t][i]) * (a[t][i] - b[t][i]);
+      size += a[t][i] * a[t][i];
+    }
+    worst.relative = std::max(worst.relative, std::sqrt(sum / size));
+  }
+  return worst;
+}
+
+/// One process on the same global batch, for as many ranks as there are.
+template <class precision> outcome alone(windows const& w, double clip_norm) {
+  switch (w.sequences / per_rank) {
+  case 1: return train<ct::trainer<task<2>, precision>>(w, clip_norm);
+  case 2: return train<ct::trainer<task<4>, precision>>(w, clip_norm);
+  case 3: return train<ct::trainer<task<6>, precision>>(w, clip_norm);
+  default: return train<ct::trainer<task<8>, precision>>(w, clip_norm);
+  }
+}
+
+template <class precision, int shards> void compare(int ranks, int rank, double relative, double key_bias) {
+  using ddp = ct::trainer<task<per_rank>, precision, ct::parallel::ddp>;
+  using zero = ct::trainer<task<per_rank>, precision, ct::parallel::zero<3, shards>>;
+  using recomputed = ct::trainer<task<per_rank>, precision, ct::parallel::zero<3, shards>, ct::checkpoint::every<2>>;
+  windows const w(ranks * per_rank);
+  // The norm is summed over the pieces of a group: with several groups its last bits are not ddp's, so no clipping.
+  double const clip_norm = ranks == shards ? 1.0 : 0.0;
+  auto const replicated = train<ddp>(w, clip_norm);
+  auto const sharded = train<zero>(w, clip_norm);
+  std::string const name = zero::policy_set::name();
+  if (ranks == shards) check(same(replicated, sharded), name + " is not ddp bit for bit");
+  check(replicated.weights == sharded.weights && replicated.gradients == sharded.gradients, name + ": weights are not ddp's bit for bit");
+  check(same(sharded, train<zero>(w, clip_norm, true)), name + ": checked mode changes numbers");
+  check(same(sharded, train<recomputed>(w, clip_norm)), name + ": checkpointing changes numbers");
+  if (rank == 0) {
+    auto const one = alone<precision>(w, clip_norm);
+    auto const d = difference(one.gradients, replicated.gradients);
+    std::printf("%d ranks, %s: gradients %.1e from one process, key bias %.1e\n", ranks, name.c_str(), d.relative, d.key_bias);
+    check(d.relative <= relative, name + ": gradients are not one process's");
+    check(d.key_bias <= key_bias, name + ": the key bias has a gradient");
+  }
+}
+
+// 16 bytes a parameter, cut over the ranks; what a rank stores beyond its piece is less than an element a rank.
+template <int shards> constexpr bool cut_exactly() {
+  using zero = ct::trainer<task<per_rank>, ct::parallel::zero<3, shards>>;
+  std::int64_t stored = 0;
+  for (int i = 0; i < zero::entries::parameters.size; ++i) stored += zero::entries::parameters.parameters[i].stored();
+  auto const& m = zero::memory;
+  return (m.weights + m.gradients + m.optimizer_state).count() == 16 * stored && stored * shards >= zero::parameter_count &&
+         stored * shards < zero::parameter_count + shards * 5 * zero::entries::parameters.size;
+}
+static_assert(cut_exactly<2>() && cut_exactly<3>() && cut_exactly<4>());
+
+// Mixed: 18 bytes for a matrix, 16 for a vector, cut.
+constexpr bool mixed_cut_exactly() {
+  using zero = ct::trainer<task<per_rank>, ct::precision::bf16, ct::parallel::zero<3, 2>>;
+  std::int64_t bytes = 0;
+  for (int i = 0; i < zero::entries::parameters.size; ++i) {
+    auto const& p = zero::entries::parameters.parameters[i];
+    bytes += p.stored() * (p.shape.rank >= 2 ? 18 : 16);
+  }
+  auto const& m = zero::memory;
+  return (m.weights + m.master_weights + m.gradients + m.optimizer_state).count() == bytes;
+}
+static_assert(mixed_cut_exactly());
+
+template <int shards> void save_and_load(int rank, std::string const& directory) {
+  using zero = ct::trainer<task<per_rank>, ct::parallel::zero<3, shards>>;
+  zero t{{.learning_rate = 1e-2f}, {.seed = 8}};
+  windows const w(t.ranks() * per_rank);
+  for (int i = 0; i < 3; ++i) w.step(t, i);
+  t.save(directory);
+  zero u{{.learning_rate = 1e-2f}, {.seed = 1}};
+  u.load(directory);
+  for (int i = 3; i < 6; ++i) check(w.step(t, i).loss == w.step(u, i).loss, "a resumed sharded run is another run");
+  // The file holds wholes: one process reads it too.
+  if (rank == 0) {
+    ct::trainer<task<per_rank>> single;
+    single.load(directory);
+    check(single.steps() == 3, "one process does not read a sharded run's checkpoint");
+  }
+}
+
+} // namespace
+
+int main() {
+  ct::trainer<task<per_rank>, ct::parallel::ddp> const probe;
+  int const rank = probe.rank(), ranks = probe.ranks();
+  auto const fp32 = [&]<int shards>() { compare<ct::precision::fp32, shards>(ranks, rank, 5e-6, 1e-7); };
+  auto const fp64 = [&]<int shards>() { compare<ct::precision::fp64, shards>(ranks, rank, 1e-13, 1e-15); };
+  std::string directory = "mpi-checkpoint-" + std::to_string(ranks);
+  switch (ranks) {
+  case 1: fp32.operator()<1>(), fp64.operator()<1>(), save_and_load<1>(rank, directory); break;
+  case 2: fp32.operator()<2>(), fp64.operator()<2>(), save_and_load<2>(rank, directory); break;
+  case 3: fp32.operator()<3>(), fp64.operator()<3>(), save_and_load<3>(rank, directory); break;
+  default: fp32.operator()<2>(), fp64.operator()<2>(), save_and_load<2>(rank, directory); break;
+  }
+  if (ranks % 2 != 0) {
+    std::string said;
+    try {
+      ct::trainer<task<per_rank>, ct::parallel::zero<3, 2>> const refused;
+    } catch (ct::error const& e) {
+      said = e.what();
+    }
+    check(said == "parallel::zero shards over groups of 2 ranks, and there are " + std::to_string(ranks) + "; start a multiple of 2",
+          "a number of processes that does not fit is not refused: " + said);
+  }
+  if (rank == 0 && failures == 0) std::printf("%d ranks: all checks hold\n", ranks);
+  return failures == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}
