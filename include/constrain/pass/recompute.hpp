@@ -66,7 +66,8 @@ private:
                          .whole = axis_,
                          .factor = 1});
     for (auto& info : p.values) {
-      if (!info.axes.contains(axis_) || is_persistent(info.role) || info.role == role::gradient) continue;
+      bool const whole_stack = is_persistent(info.role) || info.role == role::gradient || info.role == role::copy;
+      if (!info.axes.contains(axis_) || whole_stack) continue;
       axis_list axes;
       for (int axis : info.axes) {
         if (axis != axis_) axes.push_back(axis);

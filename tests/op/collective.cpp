@@ -1,0 +1,62 @@
+#include "call_kernel.hpp"
+
+#include <constrain/op/collective/cpu.hpp>
+#include <doctest/doctest.h>
+
+#include <numeric>
+
+// What several ranks do is tested in comm/mpi.cpp; here the arithmetic, with ranks that live in one process.
+
+namespace ct = constrain;
+
+static_assert(ct::info_of<ct::op::all_gather>.gradient == nullptr);
+static_assert(ct::info_of<ct::op::reduce_scatter>.gradient == nullptr);
+static_assert(ct::info_of<ct::op::all_reduce>.gradient == nullptr);
+static_assert(ct::info_of<ct::op::sum_over_ranks>.gradient == nullptr);
+
+// Pieces are disjoint, cover all, and none is longer than what is stored.
+constexpr bool covers(std::int64_t elements, std::int64_t shards) {
+  ct::shard_map const map{elements, shards};
+  std::int64_t end = 0;
+  for (std::int64_t s = 0; s < shards; ++s) {
+    if (map.begin(s) != end || map.length(s) < 0 || map.length(s) > map.stored()) return false;
+    end += map.length(s);
+  }
+  return end == elements;
+}
+constexpr bool all_cover() {
+  for (std::int64_t elements = 1; elements < 40; ++elements)
+    for (std::int64_t shards = 1; shards < 12; ++shards)
+      if (!covers(elements, shards)) return false;
+  return true;
+}
+static_assert(all_cover());
+static_assert(ct::shard_map{10, 4}.stored() == 3 && ct::shard_map{10, 4}.length(3) == 1);
+static_assert(ct::shard_map{2, 4}.length(2) == 0 && ct::shard_map{2, 4}.length(3) == 0);
+
+TEST_CASE("parts are added in the order of the ranks") {
+  // In float 1e8 + 1 - 1e8 is 0 in this order, and 1 in another.
+  float const parts[] = {1e8f, 1.0f, -1e8f};
+  float sum = -1;
+  ct::detail::add_in_order(parts, 1, 3, 1, &sum, false);
+  CHECK(sum == 0.0f);
+  sum = 5;
+  ct::detail::add_in_order(parts, 1, 3, 1, &sum, true);
+  CHECK(sum == 5.0f);
+}
+
+TEST_CASE("alone, a rank's piece is the whole") {
+  ct::self world, group;
+  ct::run_numbers numbers;
+  numbers.world = &world;
+  numbers.group = &group;
+  ct::attributes const options{{1}, {}};
+  ct::call const c{options, numbers};
+  std::vector<float> gradient(300'000), shard(gradient.size(), -1), buffer(ct::op::exchange_elements);
+  std::iota(gradient.begin(), gradient.end(), 0.0f);
+  ct::shape const s(300'000), b(ct::op::exchange_elements);
+  using scatter = ct::kernel<ct::op::reduce_scatter, ct::cpu>;
+  scatter::run(c, ct::tensor<float const>{gradient.data(), &s, 300'000}, ct::tensor<float>{shard.data(), &s, 300'000},
+               ct::tensor<float>{buffer.data(), &b, ct::op::exchange_elements});
+  CHECK(shard == gradient);
+}
