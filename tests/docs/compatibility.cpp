@@ -1,5 +1,9 @@
 // Prints docs/compatibility.md: which policies may stand together, asked of the table of rules itself.
 
+// The page is the same whether or not MPI is found here.
+#if !defined(CONSTRAIN_WITH_MPI)
+#define CONSTRAIN_WITH_MPI
+#endif
 #include <constrain/policy/policies.hpp>
 
 #include <cstdio>
@@ -29,14 +33,18 @@ template <class policy> struct named {
 
 // One of each slot's kinds stands for all of its numbers.
 constexpr std::tuple representatives{
-    named<ct::precision::fp32>{"precision::fp32"},   named<ct::precision::fp64>{"precision::fp64"},
+    named<ct::precision::fp32>{"precision::fp32"},   named<ct::precision::bf16>{"precision::bf16"},
+    named<ct::precision::fp64>{"precision::fp64"},
     named<ct::optimizer::adamw>{"optimizer::adamw"}, named<ct::optimizer::sgd>{"optimizer::sgd"},
     named<ct::optimizer::momentum>{"optimizer::momentum"}, named<ct::optimizer::nesterov>{"optimizer::nesterov"},
     named<ct::accumulate<4>>{"accumulate<4>"},       named<ct::checkpoint::none>{"checkpoint::none"},
-    named<ct::checkpoint::every<2>>{"checkpoint::every<2>"}};
+    named<ct::checkpoint::every<2>>{"checkpoint::every<2>"}, named<ct::parallel::ddp>{"parallel::ddp"},
+    named<ct::parallel::zero<3, 2>>{"parallel::zero<3, 2>"}};
 
 constexpr std::tuple refused_alone{named<ct::accumulate<0>>{"`accumulate<0>`"},
                                    named<ct::checkpoint::every<0>>{"`checkpoint::every<0>`"},
+                                   named<ct::parallel::zero<1, 2>>{"`parallel::zero<1, 2>`"},
+                                   named<ct::parallel::zero<3, 0>>{"`parallel::zero<3, 0>`"},
                                    named<no_state>{"an optimizer without `state`"},
                                    named<no_update>{"an optimizer without `update`"},
                                    named<no_policy>{"a type that is no policy"}};
@@ -68,7 +76,7 @@ std::string escaped(std::string_view sentence) {
   return text;
 }
 
-/// Tries one choice for every slot, with accumulation and without.
+/// Tries one choice for every slot, with accumulation and without, in one process and in several.
 void count_compositions(int& legal_ones, int& all) {
   for_each(representatives, [&](auto p) {
     for_each(representatives, [&](auto o) {
@@ -79,8 +87,10 @@ void count_compositions(int& legal_ones, int& all) {
         if constexpr (ct::count_in_slot<ct::slot_of::precision, precision> == 1 &&
                       ct::count_in_slot<ct::slot_of::optimizer, optimizer> == 1 &&
                       ct::count_in_slot<ct::slot_of::checkpointing, checkpointing> == 1) {
-          all += 2;
-          legal_ones += legal<precision, optimizer, checkpointing>() + legal<precision, optimizer, checkpointing, ct::accumulate<4>>();
+          all += 4;
+          legal_ones += legal<precision, optimizer, checkpointing>() + legal<precision, optimizer, checkpointing, ct::accumulate<4>>() +
+                        legal<precision, optimizer, checkpointing, ct::parallel::ddp>() +
+                        legal<precision, optimizer, checkpointing, ct::accumulate<4>, ct::parallel::zero<3, 2>>();
         }
       });
     });
@@ -92,7 +102,8 @@ void count_compositions(int& legal_ones, int& all) {
 int main() {
   std::puts("# Which policies may stand together\n\n"
             "A policy's slot is a property of its type. A trainer takes at most one policy of each slot, in any order, and\n"
-            "the defaults fill the others: `precision::fp32`, `optimizer::adamw`, `accumulate<1>`, `checkpoint::none`.\n\n"
+            "the defaults fill the others: `precision::fp32`, `optimizer::adamw`, `accumulate<1>`, `checkpoint::none`,\n"
+            "`parallel::none`.\n\n"
             "This page is printed by `tests/docs/compatibility.cpp` from the rules in\n"
             "`include/constrain/policy/rules.hpp`. The test `docs.compatibility` fails where the page is out of date.\n\n"
             "## Two policies in one trainer\n\n"
@@ -122,6 +133,9 @@ int main() {
     auto const rule = judged(ct::composition_of<policy>());
     std::printf("| %s | %s |\n", one.name, rule.c_str());
   });
+  auto without_mpi = ct::composition_of<ct::parallel::ddp>();
+  without_mpi.has_mpi = false;
+  std::printf("| `parallel::ddp` without MPI | %s |\n", judged(without_mpi).c_str());
 
   std::puts("\n## The rules\n\n| rule | what the compiler says where it is broken |\n|---|---|");
   for (auto const& rule : ct::policy_rules) std::printf("| `%s` | %s |\n", rule.name, escaped(rule.sentence).c_str());

@@ -17,7 +17,8 @@ constexpr auto qkv_type = f32(shape(2, 5, 36)), y_type = f32(shape(2, 5, 12)), s
 constexpr auto outputs = rule.infer(types({qkv_type}), three_heads).outputs;
 static_assert(outputs.size() == 2 && outputs[0] == y_type && outputs[1] == scores_type);
 static_assert(refuses(rule.infer(types({f32(shape(5, 36))}), three_heads), ct::why::axis_is_not_there, 3, 2));
-static_assert(refuses(rule.infer(types({f32(shape(2, 5, 35))}), three_heads), ct::why::qkv_is_not_three_times_the_width, 3, 35));
+static_assert(refuses(rule.infer(types({f32(shape(2, 5, 35))}), three_heads), ct::why::qkv_is_not_three_times_the_width,
+                      3, 35));
 static_assert(refuses(rule.infer(types({qkv_type}), {{5, 0}, {}}), ct::why::heads_do_not_divide_the_width, 12, 5));
 static_assert(refuses(rule.infer(types({qkv_type}), {{0, 0}, {}}), ct::why::heads_do_not_divide_the_width, 12, 0));
 constexpr auto gradients = gradient_rule.infer(types({y_type, qkv_type, scores_type}), three_heads).outputs;
@@ -27,7 +28,9 @@ static_assert(gradient_rule.workspace == 0b10);
 // Forward two products of sequences * heads * tokens^2 * head width multiply-adds, backward four; half of that is all a
 // causal attention needs.
 constexpr double product = 2.0 * 2 * 3 * 5 * 5 * 4;
-constexpr auto flops(ct::attributes const& a) { return rule.cost_of(types({qkv_type}), types({y_type, scores_type}), a).flops; }
+constexpr auto flops(ct::attributes const& a) {
+  return rule.cost_of(types({qkv_type}), types({y_type, scores_type}), a).flops;
+}
 constexpr auto gradient_flops(ct::attributes const& a) {
   return gradient_rule.cost_of(types({y_type, qkv_type, scores_type}), types({qkv_type, scores_type}), a).flops;
 }
@@ -56,7 +59,8 @@ template <class real> struct attended {
 
   attended(shape of, int heads, bool causal)
       : options{{heads, causal ? 1 : 0}, {}}, y(of.with_features(of.features() / 3)),
-        probabilities(shape(of.extent[0], heads, of.extent[1], of.extent[1])), dqkv(of), dscores(probabilities.in().shape()) {}
+        probabilities(shape(of.extent[0], heads, of.extent[1], of.extent[1])), dqkv(of),
+        dscores(probabilities.in().shape()) {}
 
   std::vector<real> const& forward(array<real> const& qkv) {
     call_kernel<ct::op::attention>(ct::call{options, no_numbers}, qkv.in(), y.out(), probabilities.out());
@@ -76,10 +80,12 @@ TEST_CASE("attention: gradients, causal and not") {
   check_gradients<ct::task<model{false}, ct::causal_lm, ct::micro_batch{.sequences = 2, .tokens = 5}>>();
 }
 TEST_CASE("attention: gradients of queries, keys and values that are used twice") {
-  check_gradients<ct::task<shared_model{}, ct::causal_lm, ct::micro_batch{.sequences = 2, .tokens = 5}>, ct::accumulate<2>>();
+  check_gradients<ct::task<shared_model{}, ct::causal_lm, ct::micro_batch{.sequences = 2, .tokens = 5}>,
+                  ct::accumulate<2>>();
 }
 TEST_CASE("attention: gradients of one sequence of one token") {
-  check_gradients<ct::task<model{true}, ct::causal_lm, ct::micro_batch{.sequences = 1, .tokens = 1}>, ct::accumulate<2>>();
+  check_gradients<ct::task<model{true}, ct::causal_lm, ct::micro_batch{.sequences = 1, .tokens = 1}>,
+                  ct::accumulate<2>>();
 }
 
 TEST_CASE_TEMPLATE("attention: as PyTorch", real, float, double) {

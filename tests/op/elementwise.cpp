@@ -12,7 +12,9 @@ namespace {
 // What a user writes: the maths and its derivative.
 struct softcap {
   template <class real> CT_HOST_DEVICE static real forward(real x) { return 30 * std::tanh(x / 30); }
-  template <class real> CT_HOST_DEVICE static real gradient(real, real y, real dy) { return dy * (1 - (y / 30) * (y / 30)); }
+  template <class real> CT_HOST_DEVICE static real gradient(real, real y, real dy) {
+    return dy * (1 - (y / 30) * (y / 30));
+  }
 };
 struct both { // sin, whose derivative sin'(x) = cos(x) is checked against sin(x)^2 + cos(x)^2 = 1
   template <class real> CT_HOST_DEVICE static real forward(real x) { return std::sin(x); }
@@ -41,7 +43,8 @@ struct tanh_keeps_all {
   template <class real> CT_HOST_DEVICE static real gradient(real, real y, real dy) { return dy * (1 - y * y); }
 };
 
-static_assert(ct::info_of<ct::op::elementwise<softcap>>.infer(types({f32(shape(2, 3))}), {}).outputs[0] == f32(shape(2, 3)));
+constexpr auto rule = ct::info_of<ct::op::elementwise<softcap>>;
+static_assert(rule.infer(types({f32(shape(2, 3))}), {}).outputs[0] == f32(shape(2, 3)));
 // Each functor is an op of its own.
 static_assert(&ct::info_of<ct::op::elementwise<softcap>> != &ct::info_of<ct::op::elementwise<both>>);
 
@@ -56,7 +59,8 @@ template <class functor> struct model {
     return ct::linear("head", ct::dropout(ct::elementwise<functor>(ct::elementwise<functor>(z))), 5);
   }
 };
-template <class functor> using lm = ct::task<model<functor>{}, ct::causal_lm, ct::micro_batch{.sequences = 2, .tokens = 4}>;
+constexpr ct::micro_batch small{.sequences = 2, .tokens = 4};
+template <class functor> using lm = ct::task<model<functor>{}, ct::causal_lm, small>;
 
 // A model's last operation.
 struct capped_logits {
@@ -76,15 +80,17 @@ template <class functor> struct deep {
   }
 };
 template <class functor>
-constexpr auto activations = ct::trainer<ct::task<deep<functor>{}, ct::causal_lm, ct::micro_batch{.sequences = 2, .tokens = 8}>,
-                                         ct::precision::fp32, ct::optimizer::sgd>::memory.activations;
+using deep_task = ct::task<deep<functor>{}, ct::causal_lm, ct::micro_batch{.sequences = 2, .tokens = 8}>;
+template <class functor>
+constexpr auto activations =
+    ct::trainer<deep_task<functor>, ct::precision::fp32, ct::optimizer::sgd>::memory.activations;
 constexpr auto one_trip = ct::bytes(2 * 8 * 512 * 4);
 static_assert(activations<tanh_keeps_all> - activations<tanh_by_result> >= ct::bytes(7 * one_trip.count()));
 
 } // namespace
 
 TEST_CASE("elementwise: gradients of a user's functors") {
-  check_gradients<ct::task<capped_logits{}, ct::causal_lm, ct::micro_batch{.sequences = 2, .tokens = 4}>>();
+  check_gradients<ct::task<capped_logits{}, ct::causal_lm, small>>();
   check_gradients<lm<both>>();
   check_gradients<lm<tanh_by_result>, ct::accumulate<2>>();
 }

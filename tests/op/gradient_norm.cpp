@@ -10,7 +10,8 @@ using ct::shape;
 // They come after the gradients.
 static_assert(ct::info_of<ct::op::square_sum>.gradient == nullptr);
 static_assert(ct::info_of<ct::op::clip>.gradient == nullptr);
-static_assert(ct::info_of<ct::op::square_sum>.infer(types({f32(shape(7, 3))}), {{2, 5}, {}}).outputs[0] == f64(shape(5)));
+static_assert(ct::info_of<ct::op::square_sum>.infer(types({f32(shape(7, 3))}), {{2, 5}, {}}).outputs[0] ==
+              f64(shape(5)));
 static_assert(ct::info_of<ct::op::clip>.infer(types({f64(shape(5))}), {}).outputs[0] == f64(shape(2)));
 
 namespace {

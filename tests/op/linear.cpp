@@ -73,7 +73,8 @@ TEST_CASE("linear: gradients of a tied weight") {
   check_gradients<lm<tied_model{}>, ct::accumulate<3>>();
 }
 TEST_CASE("linear: gradients on a matrix") {
-  check_gradients<ct::task<flat_model{}, ct::classification, ct::micro_batch{.sequences = 3, .tokens = 4}>, ct::accumulate<2>>();
+  check_gradients<ct::task<flat_model{}, ct::classification, ct::micro_batch{.sequences = 3, .tokens = 4}>,
+                  ct::accumulate<2>>();
 }
 
 TEST_CASE("linear: the parameters' names, shapes and roles") {

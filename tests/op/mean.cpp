@@ -29,7 +29,8 @@ struct over_features {
     return ct::linear("head", ct::mean(x * x, ct::axis::features), 5);
   }
 };
-template <class model> using classified = ct::task<model{}, ct::classification, ct::micro_batch{.sequences = 3, .tokens = 4}>;
+template <class model>
+using classified = ct::task<model{}, ct::classification, ct::micro_batch{.sequences = 3, .tokens = 4}>;
 
 } // namespace
 

@@ -21,7 +21,8 @@ struct rms_norm_gradient {
   static constexpr ct::inferred infer(ct::operand_types const& in, ct::attributes const&) {
     return ct::inferred::one(in[1].type, in[1].shape).and_also(in[2].type, in[2].shape);
   }
-  static constexpr ct::cost cost_of(ct::operand_types const& in, ct::operand_types const& out, ct::attributes const& a) {
+  static constexpr ct::cost cost_of(ct::operand_types const& in, ct::operand_types const& out,
+                                    ct::attributes const& a) {
     auto result = ct::cost_by_operands(in, out, a);
     result.flops = 9.0 * static_cast<double>(in[1].shape.elements());
     return result;
@@ -39,7 +40,8 @@ struct rms_norm {
       return ct::inferred::failure(ct::why::widths_differ, in[1].shape.features(), in[0].shape.features());
     return ct::inferred::one(in[0].type, in[0].shape).and_also(in[0].type, shape(in[0].shape.rows()));
   }
-  static constexpr ct::cost cost_of(ct::operand_types const& in, ct::operand_types const& out, ct::attributes const& a) {
+  static constexpr ct::cost cost_of(ct::operand_types const& in, ct::operand_types const& out,
+                                    ct::attributes const& a) {
     auto result = ct::cost_by_operands(in, out, a);
     result.flops = 4.0 * static_cast<double>(in[0].shape.elements());
     return result;
@@ -50,7 +52,8 @@ struct rms_norm {
 };
 
 /// x [..., width] with root mean square 1, scaled by the parameter "name.weight" [width], which starts at 1.
-constexpr ct::value rms_normalised(std::string_view name, ct::value x, double epsilon = 1e-6, int line = __builtin_LINE()) {
+constexpr ct::value rms_normalised(std::string_view name, ct::value x, double epsilon = 1e-6,
+                                   int line = __builtin_LINE()) {
   ct::scope const inside(x.owner(), name, line);
   auto const weight = ct::parameter(x, "weight", shape(x.features()), ct::role::norm, {.constant = 1}, line);
   return ct::emit<rms_norm>({x, weight}, {{}, {epsilon}}, line);
@@ -143,8 +146,8 @@ template <> struct constrain::kernel<own::squared_error, constrain::cpu> {
 
 template <> struct constrain::kernel<own::squared_error_gradient, constrain::cpu> {
   template <class real>
-  static void run(call const& c, tensor<double const> dloss, tensor<real const> logits, tensor<std::int32_t const> labels,
-                  tensor<real> dlogits) {
+  static void run(call const& c, tensor<double const> dloss, tensor<real const> logits,
+                  tensor<std::int32_t const> labels, tensor<real> dlogits) {
     auto const classes = logits.features();
     auto const scale = static_cast<real>(dloss[0] * c.numbers.inverse_label_count);
     for_elements(dlogits.count, [=](std::int64_t i) {
@@ -168,9 +171,10 @@ struct model {
 template <class objective> using task = ct::task<model{}, objective, ct::micro_batch{.sequences = 2, .tokens = 4}>;
 using trainer = ct::trainer<task<own::brier_score>, ct::precision::fp32, ct::optimizer::adamw>;
 
-static_assert(refuses(ct::info_of<own::rms_norm>.infer(types({f32(shape(2, 6)), f32(shape(5))}), {}), ct::why::widths_differ, 5, 6));
-static_assert(ct::info_of<own::rms_norm>.cost_of(types({f32(shape(2, 6)), f32(shape(6))}), types({f32(shape(2, 6)), f32(shape(2))}), {})
-                  .flops == 48);
+constexpr auto rule = ct::info_of<own::rms_norm>;
+constexpr auto x_type = f32(shape(2, 6)), weight_type = f32(shape(6));
+static_assert(refuses(rule.infer(types({x_type, f32(shape(5))}), {}), ct::why::widths_differ, 5, 6));
+static_assert(rule.cost_of(types({x_type, weight_type}), types({x_type, f32(shape(2))}), {}).flops == 48);
 
 // The plan counts what the cost rules say: one more on 48 elements, forward and backward.
 template <int norms> struct stacked {
@@ -182,8 +186,9 @@ template <int norms> struct stacked {
   }
 };
 template <int norms>
-constexpr double flops = ct::trainer<ct::task<stacked<norms>{}, own::brier_score, ct::micro_batch{.sequences = 2, .tokens = 4}>,
-                                     ct::precision::fp32, ct::optimizer::sgd>::flops;
+using stacked_task = ct::task<stacked<norms>{}, own::brier_score, ct::micro_batch{.sequences = 2, .tokens = 4}>;
+template <int norms>
+constexpr double flops = ct::trainer<stacked_task<norms>, ct::precision::fp32, ct::optimizer::sgd>::flops;
 static_assert(flops<2> - flops<1> >= (4 + 9) * 48);
 
 } // namespace
@@ -208,8 +213,10 @@ TEST_CASE("own op: trains, evaluates and predicts") {
   for (std::size_t i = 0; i < w.labels.size(); ++i) {
     if (w.labels[i] == ct::ignored_label) continue;
     ++valid;
-    for (std::size_t k = 0; k < 5; ++k)
-      expected += std::pow(static_cast<double>(y.logits[i * 5 + k]) - (static_cast<int>(k) == w.labels[i] ? 1 : 0), 2) / 2;
+    for (std::size_t k = 0; k < 5; ++k) {
+      auto const target = static_cast<int>(k) == w.labels[i] ? 1.0 : 0.0;
+      expected += std::pow(static_cast<double>(y.logits[i * 5 + k]) - target, 2) / 2;
+    }
   }
   auto const e = t.evaluate(w.inputs, w.labels);
   CHECK(e.tokens == valid);

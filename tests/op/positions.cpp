@@ -35,7 +35,8 @@ TEST_CASE("positions: gradients") {
 
 TEST_CASE_TEMPLATE("positions: adds a row of the table to each token", real, float, double) {
   shape const s(2, 2, 3);
-  array<real> const x(s, {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12}), table(shape(3, 3), {10, 20, 30, 40, 50, 60, 70, 80, 90});
+  array<real> const x(s, {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12});
+  array<real> const table(shape(3, 3), {10, 20, 30, 40, 50, 60, 70, 80, 90});
   array<real> y(s), dtable(shape(3, 3));
   call_kernel<ct::op::positions>(plain, x.in(), table.in(), y.out());
   CHECK(y.values() == std::vector<real>{11, 22, 33, 44, 55, 66, 17, 28, 39, 50, 61, 72});

@@ -81,12 +81,14 @@ struct sharpened {
 };
 using classified = ct::task<classifier{}, sharpened, ct::micro_batch{.sequences = 3, .tokens = 2}>;
 
-template <int trips, class... list> using trained = ct::trainer<lm<simple{trips}>, ct::precision::fp32, ct::optimizer::sgd, list...>;
+template <int trips, class... list>
+using trained = ct::trainer<lm<simple{trips}>, ct::precision::fp32, ct::optimizer::sgd, list...>;
 
 // The program holds the body once; only the stacks grow.
 static_assert(trained<96>::entries::step::steps == trained<12>::entries::step::steps);
 static_assert(trained<96>::parameter_count - trained<12>::parameter_count == 84 * (4 * 4 + 4));
-static_assert(trained<96, ct::checkpoint::every<4>>::memory.activations.count() * 2 < trained<96>::memory.activations.count());
+static_assert(trained<96, ct::checkpoint::every<4>>::memory.activations.count() * 2 <
+              trained<96>::memory.activations.count());
 
 // The same model without a repeat.
 struct plain_layer {
@@ -117,7 +119,8 @@ struct partly_frozen {
 };
 
 template <ct::role before, ct::role inside, class... list> void check_frozen() {
-  using all = ct::trainer<lm<partly_frozen{ct::role::embedding, ct::role::weight}>, ct::precision::fp64, ct::optimizer::sgd>;
+  constexpr partly_frozen nothing_frozen{ct::role::embedding, ct::role::weight};
+  using all = ct::trainer<lm<nothing_frozen>, ct::precision::fp64, ct::optimizer::sgd>;
   using some = ct::trainer<lm<partly_frozen{before, inside}>, ct::precision::fp64, ct::optimizer::sgd, list...>;
   ct::run_options const run{.seed = 4, .checked = true};
   all a({.learning_rate = 0.1f}, run);

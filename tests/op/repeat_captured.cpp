@@ -22,7 +22,9 @@ struct captured {
   constexpr value operator()(value tokens) const {
     auto const x = embed(tokens);
     auto const h = ct::linear("side", x, 4);
-    return head(ct::repeat("block", 5, x, [&](value y) { return y + ct::linear("inner", y * h, 4) + ct::silu(x * y); }));
+    return head(ct::repeat("block", 5, x, [&](value y) {
+      return y + ct::linear("inner", y * h, 4) + ct::silu(x * y);
+    }));
   }
 };
 // Twice inside, before and after.
@@ -97,5 +99,7 @@ TEST_CASE("repeat: gradients of weights tied inside and outside") {
   check_recomputation<lm<tied>, 1, 2>();
   with<ct::accumulate<2>>::check_recomputation<lm<tied>, 3>();
 }
-TEST_CASE("repeat: gradients through computed weights") { with<ct::accumulate<2>>::check_recomputation<lm<computed_weights>, 2>(); }
+TEST_CASE("repeat: gradients through computed weights") {
+  with<ct::accumulate<2>>::check_recomputation<lm<computed_weights>, 2>();
+}
 TEST_CASE("repeat: gradients of a learned start") { with<ct::accumulate<3>>::check_recomputation<started, 2>(); }

@@ -59,67 +59,93 @@ struct stage {
   program p;
 };
 
-/// A step's program after each of the passes that must not change numbers.
-std::vector<stage> stages_of(program const& p, int micro_batches, int every) {
+struct variant {
+  int micro_batches = 1;
+  int every = 0;
+  dtype compute = dtype::f32;
+  bool distributed = false;
+  int shards = 1;
+};
+
+/// A step's program after each of the passes that must not change numbers; for several ranks from `sharded` on.
+std::vector<stage> stages_of(program const& p, variant const& v) {
   std::vector<stage> all;
-  all.push_back({"optimized", optimized(p, micro_batches)});
-  all.push_back({"recomputed", recompute(all.back().p, every)});
+  all.push_back({"optimized", optimized(p, v.micro_batches, v.compute)});
+  all.push_back({"recomputed", recompute(all.back().p, v.every)});
+  if (v.distributed) all.push_back({"sharded", shard(all.back().p, true, v.shards)});
   all.push_back({"coalesced", coalesce(all.back().p)});
   all.push_back({"in place", in_place(all.back().p)});
   return all;
+}
+
+/// Every stage is sound and overlaps nothing, and those that compute the same do so in the same way.
+int check_stages(program const& p, variant const& v) {
+  CAPTURE(v.micro_batches);
+  CAPTURE(v.every);
+  CAPTURE(std::string(name_of(v.compute)));
+  CAPTURE(v.distributed);
+  CAPTURE(v.shards);
+  std::map<int, std::uint64_t> reference;
+  int checked = 0;
+  for (auto const& stage : stages_of(p, v)) {
+    CAPTURE(stage.name);
+    REQUIRE(verify(stage.p) == diagnosis{});
+    auto const s = simulate(stage.p, place(stage.p));
+    CHECK(s.errors == std::vector<std::string>{});
+    if (reference.empty() || stage.name == "sharded") reference = s.left;
+    CHECK(s.left == reference);
+    ++checked;
+  }
+  return checked;
 }
 
 } // namespace
 
 TEST_CASE("no value lies where another one lives, and no pass changes a number (random programs)") {
   int checked = 0;
-  for (unsigned seed = 0; seed < 300; ++seed) {
+  for (unsigned seed = 0; seed < 200; ++seed) {
+    CAPTURE(seed);
     auto const p = random_model(seed).build();
     REQUIRE(p.failure.ok());
     for (int micro_batches : {1, 3})
-      for (int every : {0, 1, 2, 3}) {
-        CAPTURE(seed);
-        CAPTURE(micro_batches);
-        CAPTURE(every);
-        std::map<int, std::uint64_t> reference;
-        for (auto const& stage : stages_of(p, micro_batches, every)) {
-          CAPTURE(stage.name);
-          CHECK(verify(stage.p).ok());
-          auto const at = place(stage.p);
-          auto const s = simulate(stage.p, at);
-          CHECK(s.errors == std::vector<std::string>{});
-          if (reference.empty()) reference = s.left;
-          CHECK(s.left == reference);
-          if (seed % 16 == 0) check_persistent(stage.p, at);
-          ++checked;
-        }
-      }
+      for (int every : {0, 1, 2, 3}) checked += check_stages(p, {micro_batches, every});
+    if (seed % 16 == 0)
+      for (auto const& stage : stages_of(p, {2, 2})) check_persistent(stage.p, place(stage.p));
   }
-  CHECK(checked == 300 * 8 * 4);
+  CHECK(checked == 200 * 8 * 4);
+}
+
+TEST_CASE("the same with 16-bit copies of the weights") {
+  for (unsigned seed = 0; seed < 60; ++seed) {
+    CAPTURE(seed);
+    auto const p = random_model(seed).build();
+    for (int micro_batches : {1, 2})
+      for (int every : {0, 1, 3}) check_stages(p, {micro_batches, every, dtype::bf16});
+  }
+}
+
+TEST_CASE("the same over several ranks") {
+  for (unsigned seed = 0; seed < 60; ++seed) {
+    CAPTURE(seed);
+    auto const p = random_model(seed).build();
+    for (int micro_batches : {1, 2})
+      for (int every : {0, 2})
+        for (int shards : {1, 2, 3})
+          for (auto const compute : {dtype::f32, dtype::bf16}) check_stages(p, {micro_batches, every, compute, true, shards});
+  }
 }
 
 TEST_CASE("every entry of gpt2 and of a tagger with nested repeats") {
   for (auto const type : {dtype::f32, dtype::f64})
     for (int micro_batches : {1, 4})
-      for (int every = 0; every <= 6; ++every)
-        for (bool gpt : {true, false}) {
-          CAPTURE(micro_batches);
-          CAPTURE(every);
-          CAPTURE(gpt);
-          std::map<int, std::uint64_t> reference;
-          for (auto const& stage : stages_of(gpt ? built<gpt2_task>(type) : built<tagger_task>(type), micro_batches, every)) {
-            CAPTURE(stage.name);
-            REQUIRE(verify(stage.p).ok());
-            auto const s = simulate(stage.p, place(stage.p));
-            CHECK(s.errors == std::vector<std::string>{});
-            if (reference.empty()) reference = s.left;
-            CHECK(s.left == reference);
-          }
-        }
+      for (int every = 0; every <= 6; ++every) {
+        check_stages(built<gpt2_task>(type), {micro_batches, every});
+        check_stages(built<tagger_task>(type), {micro_batches, every});
+      }
   for (auto e : {entry::evaluate, entry::predict, entry::generate})
     for (bool gpt : {true, false}) {
-      auto const p = in_place(coalesce(prune(select(gpt ? gpt2_task::build(e, dtype::f32) : tagger_task::build(e, dtype::f32),
-                                                    mode::evaluation))));
+      auto const start = gpt ? gpt2_task::build(e, dtype::f32) : tagger_task::build(e, dtype::f32);
+      auto const p = in_place(coalesce(prune(select(start, mode::evaluation))));
       REQUIRE(verify(p).ok());
       CHECK(simulate(p, place(p, 4096)).errors == std::vector<std::string>{});
     }

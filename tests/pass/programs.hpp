@@ -60,11 +60,13 @@ using gpt2_task = task<small_gpt2, causal_lm, micro_batch{.sequences = 2}>;
 
 /// The step's program after some of the passes.
 template <class task> constexpr program built(dtype real = dtype::f32) { return task::build(entry::step, real); }
-constexpr program differentiated(program const& p, int micro_batches = 1) {
-  return differentiate(accumulate_over(prune(select(p, mode::training)), micro_batches));
+constexpr program differentiated(program const& p, int micro_batches = 1, dtype compute = dtype::f32) {
+  auto const accumulated = accumulate_over(prune(select(p, mode::training)), micro_batches);
+  return differentiate(compute == dtype::bf16 ? cast_to(accumulated, compute) : accumulated);
 }
-template <class optimizer = optimizer::adamw> constexpr program optimized(program const& p, int micro_batches = 1) {
-  return optimize<optimizer>(differentiated(p, micro_batches));
+template <class optimizer = optimizer::adamw>
+constexpr program optimized(program const& p, int micro_batches = 1, dtype compute = dtype::f32) {
+  return optimize<optimizer>(differentiated(p, micro_batches, compute));
 }
 
 /// How many calls of an op, or of all.

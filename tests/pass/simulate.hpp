@@ -11,7 +11,7 @@
 #include <vector>
 
 /// Walks a placed program without its kernels and watches every byte: an independent statement of what place, lower and
-/// the passes before them must keep. Every four bytes carry two marks: which instance of which value lies there, and how
+/// the passes before them must keep. Every two bytes carry two marks: which instance of which value lies there, and how
 /// it was computed, a hash over the op and what the op read. Passes that must not change numbers must not change the
 /// hashes of what the run leaves behind.
 namespace constrain::test {
@@ -55,6 +55,8 @@ inline instance instance_of(program const& p, ref r, std::vector<int> const& ope
   return out;
 }
 
+inline constexpr std::int64_t cell = 2; // bytes that are watched together
+
 inline unsigned last_adds = 0;
 inline std::uint64_t last_trip = 0;
 inline void no_kernel(call const& c, bound_operand const*) {
@@ -72,7 +74,7 @@ class watch {
 public:
   watch(program const& p, placement const& where, big_plan const& table, std::byte* arena, simulation& out)
       : p(p), where(where), table(table), arena(arena), end(where.end), out(out),
-        tags(static_cast<std::size_t>(end / 4 + 1), -1), made(tags.size()) {
+        tags(static_cast<std::size_t>(end / cell + 1), -1), made(tags.size()) {
     nest const n(p);
     for (int i = 0; i < p.nodes.size(); ++i) {
       open.emplace_back();
@@ -80,8 +82,8 @@ public:
     }
     for (int v = 0; v < p.values.size(); ++v)
       if (is_persistent(p.values[v].role) || p.values[v].role == role::input)
-        for (std::int64_t word = 0; word < where.slots[v].size / 4; ++word)
-          at(where.slots[v].offset / 4 + word) = mix(static_cast<std::uint64_t>(v), static_cast<std::uint64_t>(word));
+        for (std::int64_t word = 0; word < where.slots[v].size / cell; ++word)
+          at(where.slots[v].offset / cell + word) = mix(static_cast<std::uint64_t>(v), static_cast<std::uint64_t>(word));
   }
 
   int number(instance const& i) { return numbers.try_emplace(i, static_cast<int>(numbers.size())).first->second; }
@@ -93,7 +95,7 @@ public:
 
   static std::int64_t stored_bytes(value_info const& info) {
     auto const bytes = info.shape.elements() * size_of(info.type);
-    bool const dense = info.role == role::gradient || info.role == role::input; // the others begin on a line of their own
+    bool const dense = info.role == role::gradient || info.role == role::input || info.role == role::copy; // the others begin on a line of their own
     return dense ? bytes : (bytes + 63) / 64 * 64;
   }
 
@@ -121,8 +123,8 @@ public:
     copied.clear();
     for (int k = 0; k < s.inputs; ++k) {
       if (n.op == &info_of<op::constant_like>) break; // looks at the shape alone
-      auto const begin = (bound[k].data - arena) / 4;
-      auto const words = bound[k].count * size_of(table.operands[s.first_operand + k].type) / 4;
+      auto const begin = (bound[k].data - arena) / cell;
+      auto const words = bound[k].count * size_of(table.operands[s.first_operand + k].type) / cell;
       for (std::int64_t w = 0; w < words; ++w) read = mix(read, at(begin + w));
       if (n.op == &info_of<op::copy>)
         for (std::int64_t w = 0; w < words; ++w) copied.push_back(at(begin + w));
@@ -135,36 +137,43 @@ private:
   void write(int i, int j, bound_operand const& b, std::int64_t bytes, bool adds) {
     auto const& n = p.nodes[i];
     auto const base = n.op->only_in_training ? mix(read, last_trip) : read;
-    for (std::int64_t w = 0; w < bytes / 4; ++w) {
+    for (std::int64_t w = 0; w < bytes / cell; ++w) {
       auto value = mix(base, static_cast<std::uint64_t>(j) << 32 | static_cast<std::uint64_t>(w));
       if (!copied.empty()) value = copied[static_cast<std::size_t>(w)];
-      auto& word = at((b.data - arena) / 4 + w);
+      auto& word = at((b.data - arena) / cell + w);
       word = adds ? mix(word, value) : value;
     }
   }
 
+  /// Instance `t` of those that a reference means: more than one where a whole stack is read or written.
+  instance one_of(int i, ref r, std::int64_t t, std::int64_t instances, loop_state const& state) const {
+    auto const& info = p.values[r.value];
+    auto which = instance_of(p, r, open[static_cast<std::size_t>(i)], state);
+    for (int a = info.axes.size() - 1; a >= 0 && instances > 1; --a) {
+      which.at[static_cast<std::size_t>(a)] = t % p.axes[info.axes[a]].extent;
+      t /= p.axes[info.axes[a]].extent;
+    }
+    if (info.role == role::input) which.at.clear();
+    return which;
+  }
+
+  void expect(int i, ref r, int tag, std::int64_t begin, std::int64_t bytes) {
+    for (auto word = begin / cell; word < (begin + bytes) / cell; ++word)
+      if (auto& found = tags[static_cast<std::size_t>(word)]; found != tag) {
+        bool const host = p.values[r.value].role == role::input && found == -1; // written before the run
+        if (!host) return error(i, "reads %" + std::to_string(r.value) + " where something else lies");
+        found = tag;
+      }
+  }
+
   void check_read(int i, ref r, bound_operand const& b, loop_state const& state) {
     auto const& info = p.values[r.value];
-    // A whole stack of gradients, read after the loops, has as many instances as trips.
     auto const bytes = info.shape.elements() * size_of(info.type);
     auto const instances = b.count / info.shape.elements();
     for (std::int64_t t = 0; t < instances; ++t) {
-      auto which = instance_of(p, r, open[static_cast<std::size_t>(i)], state);
-      auto left = t;
-      for (int a = info.axes.size() - 1; a >= 0 && instances > 1; --a) {
-        which.at[static_cast<std::size_t>(a)] = left % p.axes[info.axes[a]].extent;
-        left /= p.axes[info.axes[a]].extent;
-      }
-      if (info.role == role::input) which.at.clear();
-      int const tag = number(which);
-      auto const begin = b.data - arena + t * bytes;
+      int const tag = number(one_of(i, r, t, instances, state));
       touch(tag, stored_bytes(info));
-      for (auto word = begin / 4; word < (begin + bytes) / 4; ++word)
-        if (auto& found = tags[static_cast<std::size_t>(word)]; found != tag) {
-          bool const host = info.role == role::input && found == -1; // written before the run
-          if (host) found = tag;
-          else return error(i, "reads %" + std::to_string(r.value) + " where something else lies");
-        }
+      expect(i, r, tag, b.data - arena + t * bytes, bytes);
     }
   }
 
@@ -178,18 +187,19 @@ public:
         write(i, j, b, b.count * size_of(info.type), true);
         continue;
       }
-      if (b.count != info.shape.elements()) error(i, "writes more than one instance");
-      int const tag = number(instance_of(p, n.outputs[j], open[static_cast<std::size_t>(i)], state));
       auto const bytes = info.shape.elements() * size_of(info.type);
-      write(i, j, b, bytes, info.accumulates && (last_adds >> j & 1u) != 0);
-      if (info.accumulates) {
+      auto const instances = b.count / info.shape.elements();
+      bool const adds = info.accumulates && (last_adds >> j & 1u) != 0;
+      write(i, j, b, instances * bytes, adds);
+      for (std::int64_t t = 0; t < instances; ++t) {
+        int const tag = number(one_of(i, n.outputs[j], t, instances, state));
         bool const again = alive.contains(tag);
-        bool const adds = (last_adds >> j & 1u) != 0;
-        if (again != adds) error(i, adds ? "adds to what was never written" : "overwrites a sum");
-        if (again) check_read(i, n.outputs[j], b, state);
+        if (info.accumulates && again != adds) error(i, adds ? "adds to what was never written" : "overwrites a sum");
+        auto const begin = b.data - arena + t * bytes;
+        if (info.accumulates && again) expect(i, n.outputs[j], tag, begin, bytes);
+        touch(tag, stored_bytes(info));
+        for (auto word = begin / cell; word < (begin + bytes) / cell; ++word) tags[static_cast<std::size_t>(word)] = tag;
       }
-      touch(tag, stored_bytes(info));
-      for (auto word = (b.data - arena) / 4; word < (b.data - arena + bytes) / 4; ++word) tags[static_cast<std::size_t>(word)] = tag;
     }
     ++out.calls;
   }
@@ -202,7 +212,7 @@ public:
       if (!(is_observed(info) || info.role == role::gradient) || slot.offset < 0) continue;
       std::uint64_t all = 0;
       auto const bytes = info.shape.elements() * size_of(info.type) * p.trips(info);
-      for (std::int64_t w = 0; w < bytes / 4; ++w) all = mix(all, at(slot.offset / 4 + w));
+      for (std::int64_t w = 0; w < bytes / cell; ++w) all = mix(all, at(slot.offset / cell + w));
       out.left[v] = all;
     }
     // Values that stay readable after the run live to its end.
@@ -228,7 +238,7 @@ private:
   simulation& out;
   std::vector<std::vector<int>> open;                         // the axes of the loops around each node
   std::map<instance, int> numbers;                            // of the instances met so far
-  std::vector<int> tags;                                      // which instance lies in every four bytes
+  std::vector<int> tags;                                      // which instance lies in every two bytes
   std::vector<std::uint64_t> made;                            // and how it was computed
   std::map<int, std::pair<std::int64_t, std::int64_t>> alive; // first and last call that touch an instance
   std::map<int, std::int64_t> size;

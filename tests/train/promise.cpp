@@ -1,5 +1,4 @@
-// Every program that the design promises, as it stands there, compiled and run small. bf16 has no kernels yet: fp32
-// stands in its place.
+// Every program that the design promises, as it stands there, compiled and run small.
 
 #include <constrain/constrain.hpp>
 #include <doctest/doctest.h>
@@ -18,7 +17,7 @@ namespace front_page {
 
 using task = ct::task<ct::gpt2{.layers = 6, .heads = 6, .width = 384, .vocabulary = 256, .context = 256},
                       ct::causal_lm, ct::micro_batch{.sequences = 8}>;          // .tokens defaults to the context
-using trainer = ct::trainer<task, ct::precision::fp32, ct::optimizer::adamw,    // policies: any order, each at most once
+using trainer = ct::trainer<task, ct::precision::bf16, ct::optimizer::adamw,    // policies: any order, each at most once
                             ct::accumulate<4>, ct::checkpoint::every<2>>;
 static_assert(trainer::memory.peak <= ct::mebibytes(700));                      // known before it ever runs
 
@@ -31,13 +30,17 @@ static_assert(trainer::memory.peak <= ct::mebibytes(700));                      
 
 // The order of policies means nothing, and tokens default to the context.
 static_assert(task::tokens == 256);
-static_assert(trainer::memory.peak ==
-              ct::trainer<task, ct::checkpoint::every<2>, ct::accumulate<4>, ct::optimizer::adamw>::memory.peak);
+static_assert(trainer::memory.peak == ct::trainer<task, ct::checkpoint::every<2>, ct::accumulate<4>, ct::optimizer::adamw,
+                                                  ct::precision::bf16>::memory.peak);
 static_assert(trainer::parameter_count == 10'844'160);
-static_assert(trainer::memory.weights == ct::bytes(4 * trainer::parameter_count));
-static_assert(trainer::memory.master_weights == ct::bytes(0));
-static_assert(trainer::memory.gradients == trainer::memory.weights);
-static_assert(trainer::memory.optimizer_state.count() == 2 * trainer::memory.weights.count());
+// fp32: 4 bytes a weight, no master; bf16: 2 and 4, but for biases and norms.
+using single = ct::trainer<task, ct::accumulate<4>, ct::checkpoint::every<2>>;
+static_assert(single::memory.weights == ct::bytes(4 * trainer::parameter_count));
+static_assert(single::memory.master_weights == ct::bytes(0));
+static_assert(2 * (trainer::memory.weights.count() - (4 * trainer::parameter_count - trainer::memory.master_weights.count())) ==
+              trainer::memory.master_weights.count());
+static_assert(trainer::memory.gradients == ct::bytes(4 * trainer::parameter_count));
+static_assert(trainer::memory.optimizer_state.count() == 8 * trainer::parameter_count);
 static_assert(trainer::memory.communication == ct::bytes(0) && trainer::memory.offloaded == ct::bytes(0));
 static_assert(trainer::memory.activations > ct::bytes(0) && trainer::memory.workspace > ct::bytes(0));
 static_assert(trainer::flops > 0 && trainer::bytes_moved > 0 && trainer::kernel_launches > 0 && trainer::collectives == 0);
