@@ -61,12 +61,12 @@ template <class task, class... list> void check_gradients() {
   auto const parameters = analytic.parameters();
   REQUIRE(!parameters.empty());
   for (std::size_t i = 0; i < parameters.size(); ++i) {
+    if (!is_trainable(parameters[i].role)) continue;
     CAPTURE(std::string(parameters[i].name));
     std::vector<double> gradient(weights[i].size());
     analytic.gradient(parameters[i].name).copy_to(std::span<double>(gradient));
     // All of a small tensor, a spread of a large one.
     std::size_t const stride = gradient.size() / 60 + 1;
-    double largest = 0;
     for (std::size_t k = 0; k < gradient.size(); k += stride) {
       double const at = weights[i][k];
       weights[i][k] = at + 1e-6;
@@ -77,11 +77,9 @@ template <class task, class... list> void check_gradients() {
       double const below = loss_of(down);
       weights[i][k] = at;
       double const numeric = (above - below) / 2e-6;
-      largest = std::max(largest, std::abs(gradient[k]));
       CAPTURE(k);
       CHECK(std::abs(gradient[k] - numeric) <= 1e-5 + 1e-3 * std::abs(numeric));
     }
-    CAPTURE(largest);
   }
 }
 

@@ -20,7 +20,8 @@ namespace constrain {
 // Each pass is a constant of its own: compilers bound the work of one constant, and each can be printed.
 
 /// From the forward program to the optimizer step's, one constant per pass. `source` says what is built: a stateless
-/// type with `build()`, `micro_batches`, `checkpoint_every` and an `optimizer`.
+/// type with `build()` and what the policies say: `micro_batches`, `checkpoint_every`, `compute`, `distributed`, `shards`
+/// and an `optimizer`.
 template <class source> struct step_passes {
   static constexpr program built = source::build();
   static constexpr program selected = select(built, mode::training);
