@@ -46,7 +46,7 @@ void train(arguments const& a, ct::data::corpus const& corpus) {
 
 void compare(arguments const& a, ct::data::corpus const& corpus) {
   using namespace ct;
-  auto const rows = ct::compare<task, policies<>, policies<accumulate<2>>, policies<checkpoint::every<1>>,
+  auto const rows = ct::compare<task, policies<>, policies<precision::bf16>, policies<checkpoint::every<1>>,
                                 policies<checkpoint::every<2>, accumulate<2>>, policies<optimizer::nesterov>,
                                 policies<optimizer::sgd, checkpoint::every<3>>>(
       corpus, {.tokens = a.row_tokens, .learning_rate = 2e-3, .clip_norm = 1, .seed = 42});

@@ -17,7 +17,7 @@ constexpr int count(program const& p, role r) {
   return n;
 }
 constexpr std::int64_t bytes_of(program const& p, role r) {
-  return bytes_where(p, place(p), [=](role other) { return other == r; }).count();
+  return bytes_where(p, place(p), [&](int v) { return p.values[v].role == r; }).count();
 }
 
 static_assert(verify(adamw).ok() && verify(sgd).ok());

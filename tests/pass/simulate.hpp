@@ -194,7 +194,8 @@ public:
       for (std::int64_t t = 0; t < instances; ++t) {
         int const tag = number(one_of(i, n.outputs[j], t, instances, state));
         bool const again = alive.contains(tag);
-        if (info.accumulates && again != adds) error(i, adds ? "adds to what was never written" : "overwrites a sum");
+        bool const replaced = n.inputs.contains(n.outputs[j]); // exchanged in place
+        if (info.accumulates && !replaced && again != adds) error(i, adds ? "adds to what was never written" : "overwrites a sum");
         auto const begin = b.data - arena + t * bytes;
         if (info.accumulates && again) expect(i, n.outputs[j], tag, begin, bytes);
         touch(tag, stored_bytes(info));

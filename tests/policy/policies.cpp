@@ -13,6 +13,7 @@ static_assert(std::is_same_v<policies<>::precision, precision::fp32>);
 static_assert(std::is_same_v<policies<>::optimizer, optimizer::adamw>);
 static_assert(std::is_same_v<policies<>::accumulation, accumulate<1>>);
 static_assert(std::is_same_v<policies<>::checkpointing, checkpoint::none>);
+static_assert(std::is_same_v<policies<>::parallelism, parallel::none>);
 
 template <class a, class b>
 inline constexpr bool same_policies =

@@ -15,7 +15,7 @@ namespace {
 
 // What an op says of itself is taken over, what it does not say has a default.
 static_assert(info_of<op::add>.name == std::string_view("add") && info_of<op::add>.in_place == 0b11);
-static_assert(info_of<op::add>.gradient != nullptr && info_of<op::add>.cost_of == &cost_by_operands);
+static_assert(info_of<op::add>.gradient == &op::add::gradient && info_of<op::add>.cost_of == &cost_by_operands);
 static_assert(info_of<op::linear>.cost_of != &cost_by_operands && info_of<op::linear>.in_place == 0);
 static_assert(info_of<op::linear_weight_gradient>.gradient == nullptr && info_of<op::linear_weight_gradient>.accumulating == 0b1);
 static_assert(info_of<op::attention_gradient>.workspace == 0b10);
