@@ -146,6 +146,7 @@ TEST_CASE("headers are short") {
   }
   std::sort(lines.begin(), lines.end());
   auto const median = lines[lines.size() / 2];
-  std::printf("%zu headers, median %d lines, the longest %d: %s\n", lines.size(), median, lines.back(), longest.c_str());
+  std::printf("%zu headers, median %d lines, the longest %d: %s\n", lines.size(), median, lines.back(),
+              longest.c_str());
   CHECK(median <= 150);
 }

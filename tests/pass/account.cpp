@@ -26,7 +26,8 @@ constexpr auto memory = account(adamw, place(adamw), 0);
 static_assert(memory.weights == bytes(4 * parameters) && memory.gradients == bytes(4 * parameters));
 static_assert(memory.optimizer_state == bytes(8 * parameters) && memory.master_weights == bytes(0));
 static_assert(memory.communication == bytes(0) && memory.offloaded == bytes(0));
-static_assert(memory.weights + memory.gradients + memory.optimizer_state + memory.activations + memory.workspace == memory.peak);
+static_assert(memory.weights + memory.gradients + memory.optimizer_state + memory.activations + memory.workspace ==
+              memory.peak);
 static_assert(memory.workspace > bytes(0) && memory.activations > bytes(0));
 
 constexpr auto sgd = step_of<optimizer::sgd>();

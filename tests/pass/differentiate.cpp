@@ -52,7 +52,8 @@ struct frozen {
     return linear("head", linear("still", x, 4, {.bias = false, .role = role::frozen}), 5);
   }
 };
-constexpr auto frozen_step = differentiated(built<task<frozen{}, causal_lm, micro_batch{.sequences = 2, .tokens = 3}>>());
+constexpr auto frozen_step =
+    differentiated(built<task<frozen{}, causal_lm, micro_batch{.sequences = 2, .tokens = 3}>>());
 static_assert(verify(frozen_step).ok());
 static_assert(gradient_of(frozen_step, "still.weight") < 0 && gradient_of(frozen_step, "head.weight") >= 0);
 static_assert(calls(frozen_step, &info_of<op::linear_weight_gradient>) == 1);
@@ -66,7 +67,8 @@ struct forgotten {
     return linear("head", x, 5);
   }
 };
-constexpr auto refused = differentiated(built<task<forgotten{}, causal_lm, micro_batch{.sequences = 2, .tokens = 3}>>());
+constexpr auto refused =
+    differentiated(built<task<forgotten{}, causal_lm, micro_batch{.sequences = 2, .tokens = 3}>>());
 static_assert(refused.failure.reason == why::parameter_without_path_to_the_loss);
 static_assert(refused.failure.line == forgotten::line);
 

@@ -31,7 +31,8 @@ constexpr int trips = program_of_7.axes.size() - 1, segments = trips - 1;
 constexpr auto weight = table.operands[table.steps[find(&info_of<op::linear>)].first_operand + 1];
 static_assert(stride(weight, trips) == 4 * 4 * 4 && stride(weight, segments) == 3 * 4 * 4 * 4);
 static_assert(weight.count == 16 && stride(weight, program_of_7.micro_batches) == 0);
-static_assert(table.axes[trips].extent == 3 && table.axes[trips].whole_extent == 7 && table.axes[trips].segments == segments);
+static_assert(table.axes[trips].extent == 3 && table.axes[trips].whole_extent == 7 &&
+              table.axes[trips].segments == segments);
 static_assert(table.axes[segments].extent == 3 && table.axes[segments].segments == -1);
 
 // Tokens move with the micro-batch.
@@ -41,8 +42,10 @@ static_assert(table.tokens.elements == 2 * 2 * 3 && table.tokens.type == dtype::
 
 // An update outside of the loops takes the whole stack at once.
 constexpr auto update = table.steps[find(&info_of<op::update<optimizer::adamw>>, 1)];
-static_assert(program_of_7.text(program_of_7.values[table.operands[update.first_operand + 3].value].name) == "block.up.weight");
-static_assert(table.operands[update.first_operand + 3].count == 7 * 16 && table.operands[update.first_operand].count == 7 * 16);
+static_assert(program_of_7.text(program_of_7.values[table.operands[update.first_operand + 3].value].name) ==
+              "block.up.weight");
+static_assert(table.operands[update.first_operand + 3].count == 7 * 16 &&
+              table.operands[update.first_operand].count == 7 * 16);
 
 // A gradient's first write of a run overwrites: in the first micro-batch, in every trip.
 constexpr auto weight_gradient = table.steps[find(&info_of<op::linear_weight_gradient>, 1)];
@@ -70,7 +73,8 @@ TEST_CASE("every address of a plan lies in the arena") {
           auto last = o.offset + o.count * size_of(o.type);
           for (auto const& term : o.strides) {
             auto const& a = f.axes[term.axis];
-            auto const most = a.whole >= 0 && a.factor == 1 && f.axes[a.whole].extent < a.extent ? f.axes[a.whole].extent : a.extent;
+            auto const most =
+                a.whole >= 0 && a.factor == 1 && f.axes[a.whole].extent < a.extent ? f.axes[a.whole].extent : a.extent;
             last += (most - 1) * term.stride;
           }
           if (o.position_stride != 0 && o.ring != 0) last += (o.ring - 1) * o.position_stride;

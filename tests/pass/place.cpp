@@ -131,7 +131,8 @@ TEST_CASE("the same over several ranks") {
     for (int micro_batches : {1, 2})
       for (int every : {0, 2})
         for (int shards : {1, 2, 3})
-          for (auto const compute : {dtype::f32, dtype::bf16}) check_stages(p, {micro_batches, every, compute, true, shards});
+          for (auto const compute : {dtype::f32, dtype::bf16})
+            check_stages(p, {micro_batches, every, compute, true, shards});
   }
 }
 

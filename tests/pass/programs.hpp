@@ -93,7 +93,8 @@ constexpr std::int64_t runs(program const& p, op_info const* op) {
       int const close = p.end_of(i);
       auto extent = a.extent;
       bool const inner = a.whole >= 0 && a.factor == 1;
-      if (inner && p.axes[a.whole].extent - segment * a.extent < extent) extent = p.axes[a.whole].extent - segment * a.extent;
+      if (inner && p.axes[a.whole].extent - segment * a.extent < extent)
+        extent = p.axes[a.whole].extent - segment * a.extent;
       bool const outer = a.whole >= 0 && !inner;
       for (std::int64_t trip = 0; trip < extent; ++trip) total += self(self, i + 1, close, outer ? trip : segment);
       i = close;
@@ -120,7 +121,8 @@ constexpr bool same(program const& a, program const& b) {
   if (a.nodes.size() != b.nodes.size() || a.values.size() != b.values.size()) return false;
   for (int i = 0; i < a.nodes.size(); ++i) {
     auto const &m = a.nodes[i], &n = b.nodes[i];
-    if (m.kind != n.kind || m.op != n.op || !(m.inputs == n.inputs) || !(m.outputs == n.outputs) || m.adds != n.adds) return false;
+    if (m.kind != n.kind || m.op != n.op || !(m.inputs == n.inputs) || !(m.outputs == n.outputs) || m.adds != n.adds)
+      return false;
     if (m.axis != n.axis || m.reversed != n.reversed) return false;
   }
   return true;

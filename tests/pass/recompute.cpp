@@ -22,7 +22,8 @@ static_assert(segment.whole == trip.whole && every_3.axes[segment.whole].extent 
 
 // The forward ops of the body run twice, everything else once.
 static_assert(runs(before, &info_of<op::elementwise<op::silu>>) == 7);
-static_assert(runs(every_1, &info_of<op::elementwise<op::silu>>) == 7);  // x + silu(..): the backward needs its input alone
+static_assert(runs(every_1, &info_of<op::elementwise<op::silu>>) ==
+              7); // x + silu(..): the backward needs its input alone
 static_assert(runs(every_1, &info_of<op::linear>) == 7 + 7 + 1);
 static_assert(runs(every_3, &info_of<op::linear_weight_gradient>) == 7 + 1);
 
@@ -68,7 +69,8 @@ template <int trips> void check_trips() {
 } // namespace
 
 TEST_CASE("n trips in segments of k, whatever k divides") {
-  check_trips<1>(), check_trips<2>(), check_trips<3>(), check_trips<5>(), check_trips<7>(), check_trips<12>(), check_trips<16>();
+  check_trips<1>(), check_trips<2>(), check_trips<3>(), check_trips<5>(), check_trips<7>(), check_trips<12>(),
+      check_trips<16>();
 }
 
 TEST_CASE("nested repeats and values from outside") {

@@ -83,7 +83,8 @@ public:
     for (int v = 0; v < p.values.size(); ++v)
       if (is_persistent(p.values[v].role) || p.values[v].role == role::input)
         for (std::int64_t word = 0; word < where.slots[v].size / cell; ++word)
-          at(where.slots[v].offset / cell + word) = mix(static_cast<std::uint64_t>(v), static_cast<std::uint64_t>(word));
+          at(where.slots[v].offset / cell + word) =
+              mix(static_cast<std::uint64_t>(v), static_cast<std::uint64_t>(word));
   }
 
   int number(instance const& i) { return numbers.try_emplace(i, static_cast<int>(numbers.size())).first->second; }
@@ -95,7 +96,8 @@ public:
 
   static std::int64_t stored_bytes(value_info const& info) {
     auto const bytes = info.shape.elements() * size_of(info.type);
-    bool const dense = info.role == role::gradient || info.role == role::input || info.role == role::copy; // the others begin on a line of their own
+    bool const dense = info.role == role::gradient || info.role == role::input ||
+                       info.role == role::copy; // the others begin on a line of their own
     return dense ? bytes : (bytes + 63) / 64 * 64;
   }
 
@@ -195,11 +197,13 @@ public:
         int const tag = number(one_of(i, n.outputs[j], t, instances, state));
         bool const again = alive.contains(tag);
         bool const replaced = n.inputs.contains(n.outputs[j]); // exchanged in place
-        if (info.accumulates && !replaced && again != adds) error(i, adds ? "adds to what was never written" : "overwrites a sum");
+        if (info.accumulates && !replaced && again != adds)
+          error(i, adds ? "adds to what was never written" : "overwrites a sum");
         auto const begin = b.data - arena + t * bytes;
         if (info.accumulates && again) expect(i, n.outputs[j], tag, begin, bytes);
         touch(tag, stored_bytes(info));
-        for (auto word = begin / cell; word < (begin + bytes) / cell; ++word) tags[static_cast<std::size_t>(word)] = tag;
+        for (auto word = begin / cell; word < (begin + bytes) / cell; ++word)
+          tags[static_cast<std::size_t>(word)] = tag;
       }
     }
     ++out.calls;
@@ -256,7 +260,8 @@ inline simulation simulate(program const& p, placement const& where) {
   auto const table = std::make_unique<detail::big_plan>(lower<program::maximum_nodes, 4096>(p, where));
   std::vector<launcher> const launchers(program::maximum_nodes, &detail::no_kernel);
   std::vector<std::byte> arena(static_cast<std::size_t>(where.end) + 64);
-  plan_view const view{table->steps, p.nodes.size(), table->operands, table->axes, table->micro_batches, launchers.data()};
+  plan_view const view{table->steps, p.nodes.size(),       table->operands,
+                       table->axes,  table->micro_batches, launchers.data()};
   detail::watch watch(p, where, *table, arena.data(), out);
   struct hooks {
     detail::watch& w;

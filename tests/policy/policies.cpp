@@ -16,9 +16,8 @@ static_assert(std::is_same_v<policies<>::checkpointing, checkpoint::none>);
 static_assert(std::is_same_v<policies<>::parallelism, parallel::none>);
 
 template <class a, class b>
-inline constexpr bool same_policies =
-    std::is_same_v<typename a::precision, typename b::precision> && std::is_same_v<typename a::optimizer, typename b::optimizer> &&
-    std::is_same_v<typename a::accumulation, typename b::accumulation> &&
+inline constexpr bool same_policies = std::is_same_v<typename a::precision, typename b::precision>&& std::is_same_v<
+    typename a::optimizer, typename b::optimizer>&& std::is_same_v<typename a::accumulation, typename b::accumulation>&&
     std::is_same_v<typename a::checkpointing, typename b::checkpointing>;
 
 // The order is free: all 24 orders of four policies say the same.
@@ -30,12 +29,14 @@ using in_order = policies<p, o, a, c>;
 static_assert(std::is_same_v<in_order::precision, p> && std::is_same_v<in_order::optimizer, o> &&
               std::is_same_v<in_order::accumulation, a> && std::is_same_v<in_order::checkpointing, c>);
 template <class... list> inline constexpr bool as_in_order = same_policies<policies<list...>, in_order>;
-static_assert(as_in_order<p, o, c, a> && as_in_order<p, a, o, c> && as_in_order<p, a, c, o> && as_in_order<p, c, o, a> &&
-              as_in_order<p, c, a, o> && as_in_order<o, p, a, c> && as_in_order<o, p, c, a> && as_in_order<o, a, p, c> &&
-              as_in_order<o, a, c, p> && as_in_order<o, c, p, a> && as_in_order<o, c, a, p> && as_in_order<a, p, o, c> &&
-              as_in_order<a, p, c, o> && as_in_order<a, o, p, c> && as_in_order<a, o, c, p> && as_in_order<a, c, p, o> &&
-              as_in_order<a, c, o, p> && as_in_order<c, p, o, a> && as_in_order<c, p, a, o> && as_in_order<c, o, p, a> &&
-              as_in_order<c, o, a, p> && as_in_order<c, a, p, o> && as_in_order<c, a, o, p>);
+static_assert(as_in_order<p, o, c, a> && as_in_order<p, a, o, c> && as_in_order<p, a, c, o> &&
+              as_in_order<p, c, o, a> && as_in_order<p, c, a, o> && as_in_order<o, p, a, c> &&
+              as_in_order<o, p, c, a> && as_in_order<o, a, p, c> && as_in_order<o, a, c, p> &&
+              as_in_order<o, c, p, a> && as_in_order<o, c, a, p> && as_in_order<a, p, o, c> &&
+              as_in_order<a, p, c, o> && as_in_order<a, o, p, c> && as_in_order<a, o, c, p> &&
+              as_in_order<a, c, p, o> && as_in_order<a, c, o, p> && as_in_order<c, p, o, a> &&
+              as_in_order<c, p, a, o> && as_in_order<c, o, p, a> && as_in_order<c, o, a, p> &&
+              as_in_order<c, a, p, o> && as_in_order<c, a, o, p>);
 static_assert(!same_policies<in_order, policies<>>);
 
 // One's own optimizer needs no mark.

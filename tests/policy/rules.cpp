@@ -13,7 +13,8 @@ namespace {
 /// Legality said once more, by hand: at most one of each, nothing unknown, at least one of what is counted, a stage
 /// that exists, MPI where there are processes, and an optimizer that can start and step.
 constexpr bool legal(composition const& c) {
-  if (c.precisions > 1 || c.optimizers > 1 || c.accumulations > 1 || c.checkpointings > 1 || c.parallelisms > 1) return false;
+  if (c.precisions > 1 || c.optimizers > 1 || c.accumulations > 1 || c.checkpointings > 1 || c.parallelisms > 1)
+    return false;
   if (c.unknown > 0 || c.micro_batches < 1 || c.shards < 1 || c.zero_stage != 3) return false;
   if (c.checkpoints && c.checkpoint_every < 1) return false;
   if (c.distributed && !c.has_mpi) return false;
@@ -43,7 +44,8 @@ template <class function> void for_each_composition(function const& f) {
                        {&composition::micro_batches, 0, 2},  {&composition::checkpoint_every, 0, 1},
                        {&composition::zero_stage, 2, 3},     {&composition::shards, 0, 2}};
   bool composition::*const flags[] = {&composition::checkpoints, &composition::optimizer_has_state,
-                                      &composition::optimizer_has_update, &composition::distributed, &composition::has_mpi};
+                                      &composition::optimizer_has_update, &composition::distributed,
+                                      &composition::has_mpi};
   auto const vary = [&](auto const& self, std::size_t i, composition c) -> void {
     if (i < std::size(numbers)) {
       for (int n = numbers[i].from; n <= numbers[i].to; ++n) {
@@ -89,7 +91,8 @@ TEST_CASE("a rule is broken exactly where the composition is not legal") {
     ++all;
     bool const is_legal = legal(c);
     refused += is_legal ? 0 : 1;
-    if ((broken_rule(c) == nullptr) != is_legal || (broken_rules(c) == 0) != is_legal) FAIL("the table and the test disagree");
+    if ((broken_rule(c) == nullptr) != is_legal || (broken_rules(c) == 0) != is_legal)
+      FAIL("the table and the test disagree");
   });
   CHECK(all == 3 * 3 * 3 * 3 * 3 * 2 * 3 * 2 * 2 * 3 * 32);
   CHECK(refused > 0);

@@ -17,15 +17,19 @@ namespace {
 static_assert(info_of<op::add>.name == std::string_view("add") && info_of<op::add>.in_place == 0b11);
 static_assert(info_of<op::add>.gradient == &op::add::gradient && info_of<op::add>.cost_of == &cost_by_operands);
 static_assert(info_of<op::linear>.cost_of != &cost_by_operands && info_of<op::linear>.in_place == 0);
-static_assert(info_of<op::linear_weight_gradient>.gradient == nullptr && info_of<op::linear_weight_gradient>.accumulating == 0b1);
+static_assert(info_of<op::linear_weight_gradient>.gradient == nullptr &&
+              info_of<op::linear_weight_gradient>.accumulating == 0b1);
 static_assert(info_of<op::attention_gradient>.workspace == 0b10);
 static_assert(info_of<op::dropout>.only_in_training && !info_of<op::add>.only_in_training);
 
 struct own {
   static constexpr char const* name = "own";
-  static constexpr inferred infer(operand_types const& in, attributes const&) { return inferred::one(in[0].type, in[0].shape); }
+  static constexpr inferred infer(operand_types const& in, attributes const&) {
+    return inferred::one(in[0].type, in[0].shape);
+  }
 };
-static_assert(info_of<own>.gradient == nullptr && info_of<own>.in_place == 0 && info_of<own>.cost_of == &cost_by_operands);
+static_assert(info_of<own>.gradient == nullptr && info_of<own>.in_place == 0 &&
+              info_of<own>.cost_of == &cost_by_operands);
 
 // Ops are told apart by address, also the same maths of two functors; the type comes back from it.
 static_assert(&info_of<op::elementwise<op::gelu>> != &info_of<op::elementwise<op::gelu_tanh>>);

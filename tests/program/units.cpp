@@ -16,7 +16,8 @@ static_assert(!comparable<optimizer_steps, micro_steps>);
 static_assert(!comparable<micro_steps, token_count>);
 static_assert(!comparable<optimizer_steps, bytes>);
 static_assert(!addable<optimizer_steps, optimizer_steps>);
-static_assert(!std::convertible_to<micro_steps, optimizer_steps> && !std::constructible_from<optimizer_steps, micro_steps>);
+static_assert(!std::convertible_to<micro_steps, optimizer_steps> &&
+              !std::constructible_from<optimizer_steps, micro_steps>);
 
 // It comes from an integer where an option is written, bytes only where one says so, and it never turns back.
 static_assert(std::convertible_to<int, optimizer_steps> && !std::convertible_to<int, bytes>);
@@ -27,7 +28,8 @@ struct options {
 };
 static_assert(options{.steps = 500}.steps == optimizer_steps(500) && options{}.steps < optimizer_steps(1));
 
-static_assert(kibibytes(1) == bytes(1024) && mebibytes(3) == kibibytes(3 * 1024) && gibibytes(8).count() == std::int64_t{8} << 30);
+static_assert(kibibytes(1) == bytes(1024) && mebibytes(3) == kibibytes(3 * 1024) &&
+              gibibytes(8).count() == std::int64_t{8} << 30);
 static_assert(mebibytes(2) - kibibytes(1024) == mebibytes(1) && mebibytes(1) + mebibytes(1) <= mebibytes(2));
 static_assert(kibibytes(1536).mebibytes() == 1.5);
 static_assert(optimizer_step{}.number == 1); // the first, as in Adam's correction

@@ -1,0 +1,152 @@
+#include "op/call_kernel.hpp"
+
+#include <cmath>
+
+// Every op's kernels on bf16 elements against the same kernels in fp32, on the same (bf16) inputs: within 1.6e-2 of the
+// tensor's norm.
+
+namespace ct = constrain;
+using namespace constrain::test;
+using ct::bfloat16;
+using ct::shape;
+
+namespace {
+
+template <class T> array<T> values(shape s, unsigned seed, double deviation = 1) {
+  auto const wide = array<float>::random(s, seed, deviation);
+  std::vector<T> all;
+  for (float x : wide.values()) all.push_back(static_cast<T>(float(bfloat16(x))));
+  return array<T>(s, all);
+}
+
+template <class one, class other> void close(array<one> const& narrow, array<other> const& wide) {
+  double apart = 0, size = 0;
+  for (std::size_t i = 0; i < wide.values().size(); ++i) {
+    double const x = float(narrow[i]), y = float(wide[i]);
+    apart += (x - y) * (x - y);
+    size += y * y;
+  }
+  CHECK(std::sqrt(apart / size) <= 1.6e-2);
+}
+
+// Runs `make<T>` (which returns the arrays that the kernels wrote) for both types and compares all of them.
+template <class function> void compare(function const& make) {
+  auto const narrow = make(bfloat16{});
+  auto const wide = make(float{});
+  std::apply([&](auto const&... n) { std::apply([&](auto const&... w) { (close(n, w), ...); }, wide); }, narrow);
+}
+
+constexpr shape x_shape(3, 7, 24);
+
+} // namespace
+
+TEST_CASE("bf16: add, multiply, copy") {
+  compare([]<class T>(T) {
+    array<T> sum(x_shape), product(x_shape);
+    auto const a = values<T>(x_shape, 1), b = values<T>(x_shape, 2);
+    call_kernel<ct::op::add>(plain, a.in(), b.in(), sum.out());
+    call_kernel<ct::op::multiply>(plain, a.in(), b.in(), product.out());
+    array<float> copied(x_shape);
+    call_kernel<ct::op::copy>(plain, a.in(), copied.out());
+    return std::tuple(sum, product, copied);
+  });
+}
+
+TEST_CASE("bf16: gelu, gelu_tanh, silu and their derivatives") {
+  auto const check = []<class functor>(functor) {
+    compare([]<class T>(T) {
+      array<T> y(x_shape), dx(x_shape);
+      auto const x = values<T>(x_shape, 3), dy = values<T>(x_shape, 4);
+      call_kernel<ct::op::elementwise<functor>>(plain, x.in(), y.out());
+      call_kernel<ct::op::elementwise_gradient<functor>>(plain, dy.in(), x.in(), dx.out());
+      return std::tuple(y, dx);
+    });
+  };
+  check(ct::op::gelu{}), check(ct::op::gelu_tanh{}), check(ct::op::silu{});
+}
+
+TEST_CASE("bf16: linear and its gradients") {
+  compare([]<class T>(T) {
+    shape const y_shape(3, 7, 10), w_shape(10, 24), b_shape(10);
+    array<T> y(y_shape), dx(x_shape);
+    array<float> dw(w_shape), db(b_shape);
+    auto const x = values<T>(x_shape, 5), w = values<T>(w_shape, 6), dy = values<T>(y_shape, 8);
+    auto const b = values<float>(b_shape, 7);
+    call_kernel<ct::op::linear>(plain, x.in(), w.in(), b.in(), y.out());
+    call_kernel<ct::op::linear_input_gradient>(plain, dy.in(), w.in(), dx.out());
+    call_kernel<ct::op::linear_weight_gradient>(plain, dy.in(), x.in(), dw.out());
+    call_kernel<ct::op::linear_bias_gradient>(plain, dy.in(), db.out());
+    return std::tuple(y, dx, dw, db);
+  });
+}
+
+TEST_CASE("bf16: embedding, positions, mean and their gradients") {
+  compare([]<class T>(T) {
+    shape const tokens_shape(3, 7), table_shape(11, 24), positions_shape(9, 24), mean_shape(3, 24);
+    auto const tokens = array<std::int32_t>::integers(tokens_shape, 1, 11);
+    auto const table = values<T>(table_shape, 9), positions = values<T>(positions_shape, 10), dy = values<T>(x_shape, 11);
+    array<T> y(x_shape), z(x_shape), m(mean_shape), dm(x_shape);
+    array<float> dtable(table_shape), dpositions(positions_shape);
+    call_kernel<ct::op::embedding>(plain, table.in(), tokens.in(), y.out());
+    call_kernel<ct::op::positions>(plain, y.in(), positions.in(), z.out());
+    call_kernel<ct::op::embedding_gradient>(plain, dy.in(), tokens.in(), dtable.out());
+    call_kernel<ct::op::positions_gradient>(plain, dy.in(), dpositions.out());
+    ct::attributes const over_tokens{{1, 7}, {}};
+    ct::call const c{over_tokens, no_numbers};
+    call_kernel<ct::op::mean>(c, z.in(), m.out());
+    call_kernel<ct::op::mean_gradient>(c, values<T>(mean_shape, 12).in(), dm.out());
+    return std::tuple(y, z, dtable, dpositions, m, dm);
+  });
+}
+
+TEST_CASE("bf16: layer_norm and its gradients") {
+  compare([]<class T>(T) {
+    shape const width(24), rows(21), partial_shape(ct::op::layer_norm_gradient::chunks, 2, 24);
+    auto const x = values<T>(x_shape, 13), dy = values<T>(x_shape, 14);
+    auto const weight = values<float>(width, 15), bias = values<float>(width, 16);
+    array<T> y(x_shape), dx(x_shape);
+    array<float> mean(rows), deviation(rows), dweight(width), dbias(width), partial(partial_shape);
+    ct::attributes const epsilon{{}, {1e-5}};
+    ct::call const c{epsilon, no_numbers};
+    call_kernel<ct::op::layer_norm>(c, x.in(), weight.in(), bias.in(), y.out(), mean.out(), deviation.out());
+    call_kernel<ct::op::layer_norm_gradient>(plain, dy.in(), x.in(), weight.in(), mean.in(), deviation.in(), dx.out(),
+                                             dweight.out(), dbias.out(), partial.out());
+    return std::tuple(y, mean, deviation, dx, dweight, dbias);
+  });
+}
+
+TEST_CASE("bf16: attention and its gradient") {
+  for (std::int64_t causal : {0, 1})
+    compare([=]<class T>(T) {
+      shape const y_shape(3, 7, 8), scores(3, 2, 7, 7);
+      auto const qkv = values<T>(x_shape, 17), dy = values<T>(y_shape, 18);
+      array<T> y(y_shape), dqkv(x_shape);
+      array<float> p(scores), dp(scores);
+      ct::attributes const options{{2, causal}, {}};
+      ct::call const c{options, no_numbers};
+      call_kernel<ct::op::attention>(c, qkv.in(), y.out(), p.out());
+      call_kernel<ct::op::attention_gradient>(c, dy.in(), qkv.in(), p.in(), dqkv.out(), dp.out());
+      return std::tuple(y, p, dqkv);
+    });
+}
+
+TEST_CASE("bf16: cross_entropy, its gradient, accuracy and dropout") {
+  compare([]<class T>(T) {
+    shape const rows(3, 7), scalar;
+    auto const logits = values<T>(x_shape, 19, 3);
+    auto labels = array<std::int32_t>::integers(rows, 20, 24);
+    labels[4] = ct::ignored_label;
+    array<double> loss(scalar), row_loss(rows), correct(scalar), one(scalar, {1.0});
+    array<float> sums(shape(21));
+    array<T> dlogits(x_shape), dropped(x_shape);
+    ct::run_numbers numbers;
+    numbers.inverse_label_count = 1.0 / 20;
+    numbers.dropout = 0.25;
+    ct::call const c{no_options, numbers};
+    call_kernel<ct::op::cross_entropy>(c, logits.in(), labels.in(), loss.out(), sums.out(), row_loss.out());
+    call_kernel<ct::op::cross_entropy_gradient>(c, one.in(), logits.in(), labels.in(), sums.in(), dlogits.out());
+    call_kernel<ct::op::correct_predictions>(c, logits.in(), labels.in(), correct.out());
+    call_kernel<ct::op::dropout>(c, logits.in(), dropped.out());
+    return std::tuple(loss, sums, dlogits, dropped);
+  });
+}
