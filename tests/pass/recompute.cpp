@@ -22,8 +22,8 @@ static_assert(segment.whole == trip.whole && every_3.axes[segment.whole].extent 
 
 // The forward ops of the body run twice, everything else once.
 static_assert(runs(before, &info_of<op::elementwise<op::silu>>) == 7);
-static_assert(runs(every_1, &info_of<op::elementwise<op::silu>>) ==
-              7); // x + silu(..): the backward needs its input alone
+// x + silu(..): the backward pass needs silu's input alone.
+static_assert(runs(every_1, &info_of<op::elementwise<op::silu>>) == 7);
 static_assert(runs(every_1, &info_of<op::linear>) == 7 + 7 + 1);
 static_assert(runs(every_3, &info_of<op::linear_weight_gradient>) == 7 + 1);
 

@@ -96,8 +96,8 @@ public:
 
   static std::int64_t stored_bytes(value_info const& info) {
     auto const bytes = info.shape.elements() * size_of(info.type);
-    bool const dense = info.role == role::gradient || info.role == role::input ||
-                       info.role == role::copy; // the others begin on a line of their own
+    // Instances of these touch, the others begin on a line of their own.
+    bool const dense = info.role == role::gradient || info.role == role::input || info.role == role::copy;
     return dense ? bytes : (bytes + 63) / 64 * 64;
   }
 
@@ -260,8 +260,8 @@ inline simulation simulate(program const& p, placement const& where) {
   auto const table = std::make_unique<detail::big_plan>(lower<program::maximum_nodes, 4096>(p, where));
   std::vector<launcher> const launchers(program::maximum_nodes, &detail::no_kernel);
   std::vector<std::byte> arena(static_cast<std::size_t>(where.end) + 64);
-  plan_view const view{table->steps, p.nodes.size(),       table->operands,
-                       table->axes,  table->micro_batches, launchers.data()};
+  plan_view view{table->steps, p.nodes.size(), table->operands, table->axes, table->micro_batches};
+  view.launchers = launchers.data();
   detail::watch watch(p, where, *table, arena.data(), out);
   struct hooks {
     detail::watch& w;
