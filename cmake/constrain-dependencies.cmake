@@ -42,9 +42,9 @@ endfunction()
 
 # Where MPI is not found the target stays as it is, and a parallel policy is refused with a sentence.
 function(constrain_link_mpi target)
-  find_package(MPI QUIET COMPONENTS C)
-  if(MPI_C_FOUND)
-    target_link_libraries(${target} INTERFACE MPI::MPI_C)
+  find_package(MPI QUIET COMPONENTS CXX)
+  if(MPI_CXX_FOUND)
+    target_link_libraries(${target} INTERFACE MPI::MPI_CXX)
     target_compile_definitions(${target} INTERFACE CONSTRAIN_WITH_MPI)
   endif()
 endfunction()
