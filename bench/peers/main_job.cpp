@@ -8,7 +8,6 @@
 
 namespace ct = constrain;
 using main_job::task;
-using main_job::trainer;
 
 namespace {
 
@@ -30,7 +29,7 @@ void write_model(std::string const& path, std::int64_t steps) {
   file.commit();
 }
 
-void write_weights(std::string const& path, trainer const& t) {
+template <class trainer> void write_weights(std::string const& path, trainer const& t) {
   std::vector<ct::io::tensor> tensors;
   for (auto const& p : t.parameters()) {
     ct::io::tensor out{std::string(p.name), "F32", {}, p.bytes()};
@@ -41,16 +40,9 @@ void write_weights(std::string const& path, trainer const& t) {
   ct::io::write_safetensors(path, tensors);
 }
 
-} // namespace
-
-int main(int count, char** arguments) {
-  if (count != 4) {
-    std::fprintf(stderr, "usage: main_job TEXT DIRECTORY TOKENS\n");
-    return 2;
-  }
-  std::string const directory = arguments[2];
-  auto const [training, validation] = main_job::split(ct::data::text(arguments[1]), 32'768);
-  auto const steps = std::atoll(arguments[3]) / trainer::window_tokens;
+template <class trainer> void run(std::string const& text, std::string const& directory, std::int64_t tokens) {
+  auto const [training, validation] = main_job::split(ct::data::text(text), 32'768);
+  auto const steps = tokens / trainer::window_tokens;
   trainer t{main_job::numbers, main_job::run(steps)};
   write_model(directory + "/model.json", steps);
   write_weights(directory + "/initial.safetensors", t);
@@ -81,4 +73,17 @@ int main(int count, char** arguments) {
   auto const e = t.evaluate(validation_inputs, validation_labels);
   std::printf("{\"validation_loss\": %.6f, \"steps\": %lld, \"tokens\": %lld}\n", e.loss, static_cast<long long>(steps),
               static_cast<long long>(steps * trainer::window_tokens));
+}
+
+} // namespace
+
+int main(int count, char** arguments) {
+  using wide = main_job::trainer;
+  using mixed = ct::trainer<task, ct::precision::bf16, ct::optimizer::adamw, ct::accumulate<2>>;
+  if (count != 4 && !(count == 5 && std::string_view(arguments[4]) == "bf16")) {
+    std::fprintf(stderr, "usage: main_job TEXT DIRECTORY TOKENS [bf16]\n");
+    return 2;
+  }
+  if (count == 5) run<mixed>(arguments[1], arguments[2], std::atoll(arguments[3]));
+  else run<wide>(arguments[1], arguments[2], std::atoll(arguments[3]));
 }

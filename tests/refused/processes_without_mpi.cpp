@@ -1,4 +1,4 @@
-// refused: parallel: processes talk through MPI, which is not linked; install libopenmpi-dev and link constrain::mpi, or define CONSTRAIN_WITH_MPI and link MPI yourself
+// refused: parallel: processes talk through MPI, which is not linked; install libopenmpi-dev and link constrain::mpi
 // shows: {0, 0, 0, 0, 1, 0, 1, 0, false, true, true, true, 3, 1, false}
 #include <constrain/constrain.hpp>
 namespace ct = constrain;

@@ -44,8 +44,7 @@ struct composition {
   rule(some_shards, c.shards >= 1,                                                                                     \
        "parallel::zero<stage, ranks>: a group has at least one rank; write parallel::zero<3, 2> or parallel::ddp")      \
   rule(mpi_is_there, !c.distributed || c.has_mpi,                                                                      \
-       "parallel: processes talk through MPI, which is not linked; install libopenmpi-dev and link constrain::mpi, "    \
-       "or define CONSTRAIN_WITH_MPI and link MPI yourself")                                                                   \
+       "parallel: processes talk through MPI, which is not linked; install libopenmpi-dev and link constrain::mpi")    \
   rule(some_micro_batches, c.micro_batches >= 1,                                                                       \
        "accumulate<N>: an update needs at least one micro-batch; write accumulate<1> or leave the policy out")         \
   rule(some_trips, !c.checkpoints || c.checkpoint_every >= 1,                                                          \

@@ -48,7 +48,8 @@ template <class task, class policy_set> struct entries {
     for (auto const e : ends) most = e > most ? e : most;
     return most;
   }();
-  static constexpr memory_plan memory = account(step_program::final, step::where, other_peak);
+  static constexpr memory_plan memory =
+      step::failure.ok() ? account(step_program::final, step::where, other_peak) : memory_plan{};
   static constexpr work_plan work = work_of(step_program::final);
   static constexpr auto parameters =
       make_parameter_table<count_parameters(step_program::final), count_name_characters(step_program::final)>(
