@@ -12,6 +12,14 @@ struct micro_batch {
   int tokens = 0; // of a sequence; 0: the model's context
 };
 
+/// Refuses a micro-batch that holds nothing.
+template <std::int64_t sequences, std::int64_t tokens> struct micro_batch_is_whole {
+  static_assert(sequences >= 1 && tokens >= 1,
+                "task: a micro-batch needs sequences and tokens; write ct::micro_batch{.sequences = 8, .tokens = 32} "
+                "(tokens may be left out where the model has a `context`)");
+  static constexpr bool value = true;
+};
+
 /// What a trainer's plan consists of: one program for each thing that it does.
 enum class entry { step, evaluate, predict, generate };
 
@@ -21,14 +29,14 @@ template <auto model, class objective_, micro_batch batch> struct task {
   using objective = objective_;
   static constexpr auto architecture = model;
 
-  static constexpr std::int64_t sequences = batch.sequences;
-  static constexpr std::int64_t tokens = [] {
+  static constexpr std::int64_t said_tokens = [] {
     if constexpr (requires { model.context; }) return batch.tokens == 0 ? model.context : batch.tokens;
     else return batch.tokens;
   }();
-  static_assert(sequences >= 1 && tokens >= 1,
-                "task: a micro-batch needs sequences and tokens; write ct::micro_batch{.sequences = 8, .tokens = 32} "
-                "(tokens may be left out where the model has a `context`)");
+  static constexpr bool sound = micro_batch_is_whole<batch.sequences, said_tokens>::value;
+  // At least 1, so that where a sentence has been said it is the only one.
+  static constexpr std::int64_t sequences = batch.sequences < 1 ? 1 : batch.sequences;
+  static constexpr std::int64_t tokens = said_tokens < 1 ? 1 : said_tokens;
 
   /// The forward program of an entry, with parameters and activations of type `real`.
   static constexpr program build(entry e, dtype real) {

@@ -26,6 +26,12 @@ template <class... list> struct chosen {
 
 } // namespace detail
 
+/// Whether the kernels can call the optimizer's `update`. (nvcc does not take the address of a template here.)
+template <class optimizer>
+concept has_update = requires(float weight, typename optimizer::template state<float>& s) {
+  optimizer::template update<float>(weight, weight, s, {}, optimizer_step{});
+};
+
 /// What a list of policies says, whether or not the rules allow it.
 template <class... list> constexpr composition composition_of() {
   using chosen = detail::chosen<list...>;
@@ -48,7 +54,7 @@ template <class... list> constexpr composition composition_of() {
 #endif
   c.optimizer_has_state = requires { typename optimizer::template state<float>; };
   if constexpr (requires { typename optimizer::template state<float>; })
-    c.optimizer_has_update = requires { &optimizer::template update<float>; };
+    c.optimizer_has_update = has_update<optimizer>;
   return c;
 }
 

@@ -8,6 +8,7 @@ namespace constrain {
 struct name_ref {
   int offset = 0;
   int length = 0;
+  unsigned hash = 0; // FNV-1a of the characters: comparing names letter by letter would cost the compiler too much
 };
 
 /// The characters of all names of a program.
@@ -28,7 +29,9 @@ struct name_pool {
     for (char c : scope) characters[used++] = c;
     if (!scope.empty()) characters[used++] = '.';
     for (char c : name) characters[used++] = c;
-    return result;
+    unsigned hash = 2166136261u;
+    for (int i = result.offset; i < used; ++i) hash = (hash ^ static_cast<unsigned char>(characters[i])) * 16777619u;
+    return {result.offset, result.length, hash};
   }
 };
 

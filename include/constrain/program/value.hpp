@@ -47,6 +47,8 @@ template <class op> constexpr node emit_node(std::initializer_list<value> inputs
   n.attributes = a;
   n.line = line;
   n.random_key = ++owner.random_keys;
+  // A program that is refused is written no further: the first reason counts, and compilers bound their work.
+  if (!owner.program.failure.ok()) return n;
   for (auto const& input : inputs) {
     if (&input.owner() != &owner) owner.program.fail({why::values_of_two_programs, line, owner.called_from, 0, 0});
     if (!n.inputs.push_back(input.where()))
@@ -71,6 +73,7 @@ constexpr value parameter(value like, std::string_view name, shape s, role r, in
                           int line = __builtin_LINE()) {
   auto& owner = like.owner();
   auto& program = owner.program;
+  if (!program.failure.ok()) return like;
   value_info info;
   info.type = owner.real;
   info.role = r;
@@ -81,7 +84,7 @@ constexpr value parameter(value like, std::string_view name, shape s, role r, in
   info.name = program.names.add(program.text(owner.scope), name);
   if (info.name.length == 0) program.fail({why::program_too_large, line, owner.called_from, name_pool::capacity, name_pool::capacity + 1});
   for (auto const& other : program.values)
-    if (is_parameter(other.role) && program.text(other.name) == program.text(info.name))
+    if (other.name.hash == info.name.hash && is_parameter(other.role) && program.text(other.name) == program.text(info.name))
       program.fail({why::parameter_named_twice, line, owner.called_from, other.line, line});
   return {owner, {program.add_value(info), at::here}};
 }
