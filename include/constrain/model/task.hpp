@@ -33,7 +33,7 @@ template <auto model, class objective_, micro_batch batch> struct task {
     if constexpr (requires { model.context; }) return batch.tokens == 0 ? model.context : batch.tokens;
     else return batch.tokens;
   }();
-  static constexpr bool sound = micro_batch_is_whole<batch.sequences, said_tokens>::value;
+  static_assert(micro_batch_is_whole<batch.sequences, said_tokens>::value);
   // At least 1, so that where a sentence has been said it is the only one.
   static constexpr std::int64_t sequences = batch.sequences < 1 ? 1 : batch.sequences;
   static constexpr std::int64_t tokens = said_tokens < 1 ? 1 : said_tokens;
