@@ -31,8 +31,11 @@ void write_model(std::string const& path, std::int64_t steps) {
 
 template <class trainer> void write_weights(std::string const& path, trainer const& t) {
   std::vector<ct::io::tensor> tensors;
+  std::vector<std::vector<float>> values;
   for (auto const& p : t.parameters()) {
-    ct::io::tensor out{std::string(p.name), "F32", {}, p.bytes()};
+    auto& copy = values.emplace_back(static_cast<std::size_t>(p.size()));
+    p.copy_to(std::span(copy));
+    ct::io::tensor out{std::string(p.name), "F32", {}, std::as_bytes(std::span(copy))};
     if (p.stacked()) out.shape.push_back(p.trips());
     for (int i = 0; i < p.shape().rank; ++i) out.shape.push_back(p.shape().extent[i]);
     tensors.push_back(out);

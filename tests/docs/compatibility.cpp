@@ -1,9 +1,10 @@
 // Prints docs/compatibility.md: which policies may stand together, asked of the table of rules itself.
 
-// The page is the same whether or not MPI is found here.
+// The page is the same whether or not MPI and nvcc are found here.
 #if !defined(CONSTRAIN_WITH_MPI)
 #define CONSTRAIN_WITH_MPI
 #endif
+#define CONSTRAIN_WITH_CUDA
 #include <constrain/policy/policies.hpp>
 
 #include <cstdio>
@@ -39,12 +40,15 @@ constexpr std::tuple representatives{
     named<ct::optimizer::momentum>{"optimizer::momentum"}, named<ct::optimizer::nesterov>{"optimizer::nesterov"},
     named<ct::accumulate<4>>{"accumulate<4>"},       named<ct::checkpoint::none>{"checkpoint::none"},
     named<ct::checkpoint::every<2>>{"checkpoint::every<2>"}, named<ct::parallel::ddp>{"parallel::ddp"},
-    named<ct::parallel::zero<3, 2>>{"parallel::zero<3, 2>"}};
+    named<ct::parallel::zero<3, 2>>{"parallel::zero<3, 2>"}, named<ct::device::cuda<ct::sm<90>>>{"device::cuda<sm<90>>"},
+    named<ct::launch::graph>{"launch::graph"}};
 
 constexpr std::tuple refused_alone{named<ct::accumulate<0>>{"`accumulate<0>`"},
                                    named<ct::checkpoint::every<0>>{"`checkpoint::every<0>`"},
                                    named<ct::parallel::zero<1, 2>>{"`parallel::zero<1, 2>`"},
                                    named<ct::parallel::zero<3, 0>>{"`parallel::zero<3, 0>`"},
+                                   named<ct::device::cuda<ct::sm<75>>>{"`device::cuda<sm<75>>`"},
+                                   named<ct::launch::graph>{"`launch::graph` without `device::cuda`"},
                                    named<no_state>{"an optimizer without `state`"},
                                    named<no_update>{"an optimizer without `update`"},
                                    named<no_policy>{"a type that is no policy"}};
@@ -76,7 +80,7 @@ std::string escaped(std::string_view sentence) {
   return text;
 }
 
-/// Tries one choice for every slot, with accumulation and without, in one process and in several.
+/// Tries one choice for every slot, with accumulation and without, in one process and in several, and on CUDA.
 void count_compositions(int& legal_ones, int& all) {
   for_each(representatives, [&](auto p) {
     for_each(representatives, [&](auto o) {
@@ -87,10 +91,13 @@ void count_compositions(int& legal_ones, int& all) {
         if constexpr (ct::count_in_slot<ct::slot_of::precision, precision> == 1 &&
                       ct::count_in_slot<ct::slot_of::optimizer, optimizer> == 1 &&
                       ct::count_in_slot<ct::slot_of::checkpointing, checkpointing> == 1) {
-          all += 4;
+          using cuda = ct::device::cuda<ct::sm<90>>;
+          all += 7;
           legal_ones += legal<precision, optimizer, checkpointing>() + legal<precision, optimizer, checkpointing, ct::accumulate<4>>() +
                         legal<precision, optimizer, checkpointing, ct::parallel::ddp>() +
-                        legal<precision, optimizer, checkpointing, ct::accumulate<4>, ct::parallel::zero<3, 2>>();
+                        legal<precision, optimizer, checkpointing, ct::accumulate<4>, ct::parallel::zero<3, 2>>() +
+                        legal<precision, optimizer, checkpointing, cuda>() + legal<precision, optimizer, checkpointing, cuda, ct::launch::graph>() +
+                        legal<precision, optimizer, checkpointing, cuda, ct::parallel::ddp>();
         }
       });
     });
@@ -103,7 +110,7 @@ int main() {
   std::puts("# Which policies may stand together\n\n"
             "A policy's slot is a property of its type. A trainer takes at most one policy of each slot, in any order, and\n"
             "the defaults fill the others: `precision::fp32`, `optimizer::adamw`, `accumulate<1>`, `checkpoint::none`,\n"
-            "`parallel::none`.\n\n"
+            "`parallel::none`, `device::cpu`, `launch::eager`.\n\n"
             "This page is printed by `tests/docs/compatibility.cpp` from the rules in\n"
             "`include/constrain/policy/rules.hpp`. The test `docs.compatibility` fails where the page is out of date.\n\n"
             "## Two policies in one trainer\n\n"
@@ -136,6 +143,9 @@ int main() {
   auto without_mpi = ct::composition_of<ct::parallel::ddp>();
   without_mpi.has_mpi = false;
   std::printf("| `parallel::ddp` without MPI | %s |\n", judged(without_mpi).c_str());
+  auto without_nvcc = ct::composition_of<ct::device::cuda<ct::sm<90>>>();
+  without_nvcc.has_cuda = false;
+  std::printf("| `device::cuda<sm<90>>` without nvcc | %s |\n", judged(without_nvcc).c_str());
 
   std::puts("\n## The rules\n\n| rule | what the compiler says where it is broken |\n|---|---|");
   for (auto const& rule : ct::policy_rules) std::printf("| `%s` | %s |\n", rule.name, escaped(rule.sentence).c_str());

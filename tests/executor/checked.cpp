@@ -19,20 +19,22 @@ constexpr auto values = ct::make_checked_table<program.values.count>(program);
 
 /// Runs the step's plan with operands that somebody has tampered with.
 std::string run_with(std::vector<ct::operand> const& operands) {
-  ct::arena arena(entries::memory.peak);
-  std::memset(arena.data(), 0xFF, static_cast<std::size_t>(arena.size().count()));
-  for (int i = 0; i < entries::parameters.size; ++i) ct::initialize(entries::parameters.parameters[i], i, 1, arena.data());
-  std::memset(arena.data() + plan.tokens.offset, 0, static_cast<std::size_t>(plan.tokens.elements * 4));
-  std::memset(arena.data() + plan.labels.offset, 0, static_cast<std::size_t>(plan.labels.elements * 4));
-  ct::optimizer::adamw::hyper const hyper;
-  std::memcpy(arena.data() + plan.hyper.offset, &hyper, sizeof hyper);
+  ct::host_arena arena(entries::memory.peak);
+  arena.fill(0, arena.size().count(), 0xFF);
+  for (int i = 0; i < entries::parameters.size; ++i) ct::initialize(entries::parameters.parameters[i], i, 1, arena);
+  arena.fill(plan.tokens.offset, plan.tokens.elements * 4, 0);
+  arena.fill(plan.labels.offset, plan.labels.elements * 4, 0);
+  ct::op::update_numbers<ct::optimizer::adamw, float> const hyper({}, {1});
+  arena.write(plan.hyper.offset, &hyper, sizeof hyper);
   auto view = ct::view_of<entries::step, ct::cpu>();
   view.operands = operands.data();
   ct::run_numbers numbers;
   numbers.inverse_label_count = 1.0 / 16;
   numbers.samples = 2;
   return ct::test::sentence([&] {
-    ct::execute_checked(view, arena.data(), arena.size().count(), values.values, {plan.tokens, plan.labels, plan.hyper}, numbers);
+    ct::checked_hooks checks(arena, view.operands, values.values);
+    for (auto const& host : {plan.tokens, plan.labels, plan.hyper}) checks.wrote(host);
+    ct::execute(view, arena.data(), numbers, checks);
   });
 }
 

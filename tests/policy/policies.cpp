@@ -14,6 +14,8 @@ static_assert(std::is_same_v<policies<>::optimizer, optimizer::adamw>);
 static_assert(std::is_same_v<policies<>::accumulation, accumulate<1>>);
 static_assert(std::is_same_v<policies<>::checkpointing, checkpoint::none>);
 static_assert(std::is_same_v<policies<>::parallelism, parallel::none>);
+static_assert(std::is_same_v<policies<>::device, device::cpu>);
+static_assert(std::is_same_v<policies<>::launching, launch::eager>);
 
 template <class a, class b>
 inline constexpr bool same_policies = std::is_same_v<typename a::precision, typename b::precision>&& std::is_same_v<

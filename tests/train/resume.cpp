@@ -37,7 +37,11 @@ ct::run_options const run{.seed = 9, .clip_norm = 0.5, .schedule = ct::schedule:
 
 template <class trainer> std::string bytes_of(trainer const& t) {
   std::string all;
-  for (auto const& p : t.parameters()) all.append(reinterpret_cast<char const*>(p.bytes().data()), p.bytes().size());
+  for (auto const& p : t.parameters()) {
+    std::vector<double> values(static_cast<std::size_t>(p.size()));
+    p.copy_to(std::span(values));
+    all.append(reinterpret_cast<char const*>(values.data()), values.size() * sizeof(double));
+  }
   return all;
 }
 

@@ -8,6 +8,7 @@
 namespace constrain {
 
 class communicator;
+class cuda_queue;
 
 /// The numbers of one run of an entry program, which kernels read and the host writes.
 struct run_numbers {
@@ -21,6 +22,7 @@ struct run_numbers {
   std::int64_t samples = 0;         // of one micro-batch
   communicator* world = nullptr;    // all ranks
   communicator* group = nullptr;    // those that hold the pieces of one whole
+  cuda_queue* queue = nullptr;      // of a CUDA device
 };
 
 /// One operand of a kernel: `shape` is one instance, `count` all elements (more, where a whole stack is meant).
@@ -53,7 +55,19 @@ template <class op, class device> struct kernel;
 
 /// The host's processor.
 struct cpu {
-  static constexpr char const* name = "cpu";
+  static constexpr std::int64_t reserve = 0; // bytes of the arena that the device needs for itself
+};
+
+/// Streaming multiprocessors of compute capability `number`: 80 is 8.0.
+template <int number> struct sm {
+  static constexpr int capability = number;
+};
+
+/// A CUDA device; its kernels are compiled for `architecture`.
+template <class architecture> struct cuda {
+  static constexpr std::int64_t workspace = 32 << 20; // of the matrix products
+  static constexpr std::int64_t numbers = 256;        // of the run
+  static constexpr std::int64_t reserve = workspace + numbers;
 };
 
 } // namespace constrain

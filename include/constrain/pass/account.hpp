@@ -45,19 +45,24 @@ template <class predicate> constexpr bytes bytes_where(program const& p, placeme
 
 /// The bytes of a kind that are alive together, at their most.
 constexpr bytes most_at_once(program const& p, placement const& where, role wanted) {
-  std::int64_t most = 0;
-  for (int i = 0; i < p.nodes.size(); ++i) {
-    std::int64_t now = 0;
-    for (int v = 0; v < p.values.size(); ++v)
-      if (p.values[v].role == wanted && where.slots[v].offset >= 0 && where.slots[v].born <= i && i <= where.slots[v].dies)
-        now += where.slots[v].size;
-    if (now > most) most = now;
+  std::int64_t change[program::maximum_nodes + 2]{}; // of what is alive, from the node before to this one
+  for (int v = 0; v < p.values.size(); ++v) {
+    auto const& s = where.slots[v];
+    if (p.values[v].role != wanted || s.offset < 0) continue;
+    change[s.born < 0 ? 0 : s.born] += s.size;
+    change[s.dies + 1] -= s.size;
+  }
+  std::int64_t most = 0, now = 0;
+  for (auto const difference : change) {
+    now += difference;
+    most = now > most ? now : most;
   }
   return bytes(most);
 }
 
-/// The memory of a step program and of the entries that share its arena (`other_peak` is the largest of them).
-constexpr memory_plan account(program const& p, placement const& where, std::int64_t other_peak) {
+/// The memory of a step program and of the entries that share its arena (`other_peak` is the largest of them), with
+/// `reserve` bytes of workspace behind all of them that the device needs for itself.
+constexpr memory_plan account(program const& p, placement const& where, std::int64_t other_peak, std::int64_t reserve = 0) {
   memory_plan m;
   auto const of = [&](role r) { return bytes_where(p, where, [&](int v) { return p.values[v].role == r; }); };
   m.master_weights = bytes_where(p, where, [&](int v) { return is_parameter(p.values[v].role) && is_copied(p, v); });
@@ -69,7 +74,8 @@ constexpr memory_plan account(program const& p, placement const& where, std::int
   m.communication = most_at_once(p, where, role::communication);
   m.activations = bytes(where.end) - m.weights - m.master_weights - m.gradients - m.optimizer_state - m.workspace -
                   m.communication;
-  m.peak = bytes(where.end > other_peak ? where.end : other_peak);
+  m.workspace = m.workspace + bytes(reserve);
+  m.peak = bytes((where.end > other_peak ? where.end : other_peak) + reserve);
   return m;
 }
 

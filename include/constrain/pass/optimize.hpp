@@ -42,7 +42,9 @@ template <class optimizer> constexpr program optimize(program const& p) {
   value_info numbers;
   numbers.type = dtype::u8;
   numbers.role = role::number;
-  numbers.shape = shape(static_cast<std::int64_t>(sizeof(typename optimizer::hyper)));
+  bool const wide = !gradients.empty() && program.values[gradients[0]].type == dtype::f64;
+  numbers.shape = shape(static_cast<std::int64_t>(wide ? sizeof(op::update_numbers<optimizer, double>)
+                                                       : sizeof(op::update_numbers<optimizer, float>)));
   ref const hyper{program.add_value(numbers), at::here};
 
   for (int g : gradients) {

@@ -2,6 +2,8 @@
 
 #include "constrain/policy/accumulate.hpp"
 #include "constrain/policy/checkpoint.hpp"
+#include "constrain/policy/device.hpp"
+#include "constrain/policy/launch.hpp"
 #include "constrain/policy/optimizer/adamw.hpp"
 #include "constrain/policy/optimizer/sgd.hpp"
 #include "constrain/policy/parallel.hpp"
@@ -22,6 +24,8 @@ template <class... list> struct chosen {
   using accumulation = typename find_policy<slot_of::accumulation, accumulate<1>, list...>::type;
   using checkpointing = typename find_policy<slot_of::checkpointing, checkpoint::none, list...>::type;
   using parallelism = typename find_policy<slot_of::parallelism, parallel::none, list...>::type;
+  using device = typename find_policy<slot_of::device, constrain::device::cpu, list...>::type;
+  using launching = typename find_policy<slot_of::launching, launch::eager, list...>::type;
 };
 
 } // namespace detail
@@ -52,6 +56,14 @@ template <class... list> constexpr composition composition_of() {
 #if !defined(CONSTRAIN_WITH_MPI)
   c.has_mpi = false;
 #endif
+  c.devices = count_in_slot<slot_of::device, list...>;
+  c.launches = count_in_slot<slot_of::launching, list...>;
+  c.cuda = chosen::device::is_cuda;
+  c.architecture = chosen::device::capability;
+  c.records = chosen::launching::records;
+#if !defined(CONSTRAIN_WITH_CUDA)
+  c.has_cuda = !c.cuda;
+#endif
   c.optimizer_has_state = requires { typename optimizer::template state<float>; };
   if constexpr (requires { typename optimizer::template state<float>; })
     c.optimizer_has_update = has_update<optimizer>;
@@ -65,6 +77,10 @@ template <class... list> struct policies {
   using accumulation = typename detail::chosen<list...>::accumulation;
   using checkpointing = typename detail::chosen<list...>::checkpointing;
   using parallelism = typename detail::chosen<list...>::parallelism;
+  using device = typename detail::chosen<list...>::device;
+  using launching = typename detail::chosen<list...>::launching;
+
+  using target = typename device::target;
 
   static constexpr constrain::composition composition() { return composition_of<list...>(); }
 
@@ -80,6 +96,8 @@ template <class... list> struct policies {
       if constexpr (requires { parallelism::stage; })
         text += "<" + std::to_string(parallelism::stage) + ", " + std::to_string(parallelism::shards) + ">";
     }
+    if constexpr (device::is_cuda) text += std::string(", ") + device::name + "<sm<" + std::to_string(device::capability) + ">>";
+    if constexpr (launching::records) text += std::string(", ") + launching::name;
     return text;
   }
 

@@ -19,6 +19,12 @@ struct composition {
   int zero_stage = 3;
   int shards = 1;
   bool has_mpi = true;
+  int devices = 0;
+  int launches = 0;
+  bool cuda = false;
+  int architecture = 0;
+  bool has_cuda = true;
+  bool records = false;
 
   friend constexpr bool operator==(composition const&, composition const&) = default;
 };
@@ -40,11 +46,23 @@ struct composition {
   rule(one_parallelism, c.parallelisms <= 1,                                                                           \
        "trainer: two parallel policies are given; keep parallel::ddp or parallel::zero<3, ranks>")                     \
   rule(known_stage, c.zero_stage == 3,                                                                                 \
-       "parallel::zero<stage, ranks>: stages 1 and 2 are not there; write parallel::zero<3, ranks> or parallel::ddp")   \
+       "parallel::zero<stage, ranks>: stages 1 and 2 are not there; write parallel::zero<3, ranks> or parallel::ddp")  \
   rule(some_shards, c.shards >= 1,                                                                                     \
-       "parallel::zero<stage, ranks>: a group has at least one rank; write parallel::zero<3, 2> or parallel::ddp")      \
+       "parallel::zero<stage, ranks>: a group has at least one rank; write parallel::zero<3, 2> or parallel::ddp")     \
   rule(mpi_is_there, !c.distributed || c.has_mpi,                                                                      \
        "parallel: processes talk through MPI, which is not linked; install libopenmpi-dev and link constrain::mpi")    \
+  rule(one_device, c.devices <= 1,                                                                                     \
+       "trainer: two devices are given; keep device::cpu or device::cuda<sm<90>>")                                     \
+  rule(one_launch, c.launches <= 1,                                                                                    \
+       "trainer: launch::... is given twice; keep launch::eager or launch::graph")                                     \
+  rule(cuda_is_there, !c.cuda || c.has_cuda,                                                                           \
+       "device::cuda: this file is not compiled by nvcc; name it .cu, link constrain::cuda, or write device::cpu")     \
+  rule(known_architecture, !c.cuda || c.architecture >= 80,                                                            \
+       "device::cuda<sm<n>>: the kernels need compute capability 8.0 at least; write sm<80>, sm<90> or newer")         \
+  rule(graph_on_cuda, !c.records || c.cuda,                                                                            \
+       "launch::graph: only a CUDA device records graphs; write device::cuda<sm<90>> beside it, or launch::eager")     \
+  rule(cuda_in_one_process, !c.cuda || !c.distributed,                                                                 \
+       "parallel: processes train together on CPUs alone so far; write device::cpu, or leave the parallel policy out") \
   rule(some_micro_batches, c.micro_batches >= 1,                                                                       \
        "accumulate<N>: an update needs at least one micro-batch; write accumulate<1> or leave the policy out")         \
   rule(some_trips, !c.checkpoints || c.checkpoint_every >= 1,                                                          \

@@ -11,6 +11,8 @@ struct optimizer {};
 struct accumulation {};
 struct checkpointing {};
 struct parallelism {};
+struct device {};
+struct launching {};
 struct unknown {};
 } // namespace slot_of
 

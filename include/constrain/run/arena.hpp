@@ -1,56 +1,58 @@
 #pragma once
 
-#include "constrain/program/error.hpp"
 #include "constrain/program/units.hpp"
 
+#include <algorithm>
 #include <cstddef>
-#include <cstdlib>
-#include <cstring>
-#include <memory>
-#include <string>
-
-#if defined(__linux__)
-#include <sys/mman.h>
-#endif
+#include <vector>
 
 namespace constrain {
 
-/// The one piece of memory a trainer lives in: aligned to 2 MiB so that huge pages serve it, zeroed by the system,
-/// never resized. Throws `error` where the system has not that much.
+/// The one piece of memory a trainer lives in, on whatever device: never resized. The host reaches it by offset.
 class arena {
 public:
-  explicit arena(bytes size) : size_(size) {
-    constexpr std::size_t huge_page = std::size_t{2} << 20;
-    auto const rounded = (static_cast<std::size_t>(size.count()) + huge_page - 1) / huge_page * huge_page;
-    memory_.reset(static_cast<std::byte*>(std::aligned_alloc(huge_page, rounded == 0 ? huge_page : rounded)));
-    if (!memory_)
-      throw error("the arena of " + std::to_string(size.count()) +
-                  " bytes could not be allocated; take a smaller micro_batch, or checkpoint::every<1>");
-#if defined(__linux__)
-    madvise(memory_.get(), rounded, MADV_HUGEPAGE);
-#endif
-  }
+  explicit arena(bytes size) : size_(size) {}
+  virtual ~arena() = default;
+  arena(arena const&) = delete;
+  arena& operator=(arena const&) = delete;
 
-  /// Fills the arena with a pattern, so that `used()` can tell what has been written since.
-  void fill_pattern() { std::memset(memory_.get(), pattern, static_cast<std::size_t>(size_.count())); }
+  /// Where kernels find it.
+  virtual std::byte* data() const = 0;
+  /// The same where the host can address it, else null.
+  virtual std::byte* host() const = 0;
+  virtual void read(std::int64_t offset, void* to, std::int64_t count) const = 0;
+  virtual void write(std::int64_t offset, void const* from, std::int64_t count) = 0;
+  virtual void fill(std::int64_t offset, std::int64_t count, unsigned char value) = 0;
 
-  /// Bytes up to the last one that no longer holds the pattern.
-  bytes used() const {
-    auto end = size_.count();
-    while (end > 0 && memory_.get()[end - 1] == std::byte{pattern}) --end;
-    return bytes(end);
-  }
-
-  std::byte* data() const { return memory_.get(); }
   bytes size() const { return size_; }
+
+  /// Calls `f(std::byte*)` with `count` bytes from `offset` on, to change them in place or by way of a copy.
+  template <class function> void edit(std::int64_t offset, std::int64_t count, function const& f) {
+    if (auto* const here = host()) return f(here + offset);
+    std::vector<std::byte> copy(static_cast<std::size_t>(count));
+    read(offset, copy.data(), count);
+    f(copy.data());
+    write(offset, copy.data(), count);
+  }
+
+  /// Fills `count` bytes from the start with a pattern, so that `used` can tell what has been written since.
+  void fill_pattern(bytes count) { fill(0, count.count(), pattern); }
+
+  /// Of the first `count` bytes those up to the last that no longer holds the pattern.
+  bytes used(bytes count) const {
+    std::byte block[4096];
+    for (auto end = count.count(); end > 0;) {
+      auto const n = std::min<std::int64_t>(sizeof block, end);
+      read(end - n, block, n);
+      for (auto i = n; i > 0; --i)
+        if (block[i - 1] != std::byte{pattern}) return bytes(end - n + i);
+      end -= n;
+    }
+    return bytes(0);
+  }
 
 private:
   static constexpr unsigned char pattern = 0xA5;
-
-  struct release {
-    void operator()(std::byte* p) const { std::free(p); }
-  };
-  std::unique_ptr<std::byte, release> memory_;
   bytes size_;
 };
 

@@ -3,9 +3,11 @@
 #include "constrain/device/math.hpp"
 #include "constrain/program/error.hpp"
 #include "constrain/program/program.hpp"
+#include "constrain/run/arena.hpp"
 #include "constrain/run/executor.hpp"
 
-#include <cstring>
+#include <algorithm>
+#include <iterator>
 #include <string>
 #include <vector>
 
@@ -38,22 +40,25 @@ class checked_hooks {
 public:
   static constexpr std::int64_t block = 64;
 
-  checked_hooks(std::byte* arena, std::int64_t size, checked_value const* values)
-      : arena_(arena), size_(size), values_(values), tags_(static_cast<std::size_t>(size / block + 1)) {}
+  checked_hooks(arena const& memory, operand const* operands, checked_value const* values)
+      : memory_(memory), operands_(operands), values_(values),
+        tags_(static_cast<std::size_t>(memory.size().count() / block + 1)) {}
 
   /// Marks what the host wrote.
-  void wrote(std::int64_t offset, std::int64_t bytes) {
-    for (auto b = offset / block; b <= (offset + bytes - 1) / block; ++b) tags_[static_cast<std::size_t>(b)] = from_host;
+  void wrote(host_view const& view) {
+    if (view.elements == 0) return;
+    auto const end = view.offset + view.elements * size_of(view.type);
+    for (auto b = view.offset / block; b * block < end; ++b) tags_[static_cast<std::size_t>(b)] = from_host;
   }
 
-  void before(int index, step const& s, bound_operand const* bound, loop_state const& loops, operand const* operands) {
+  void before(int index, step const& s, bound_operand const* bound, loop_state const& loops) {
     for (int k = 0; k < s.inputs; ++k) {
-      auto const& o = operands[s.first_operand + k];
+      auto const& o = operands_[s.first_operand + k];
       auto const& value = values_[o.value];
       check_bounds(index, s, o, bound[k]);
       if (value.persistent) continue;
       auto const expected = tag(o, value, loops);
-      auto const begin = bound[k].data - arena_;
+      auto const begin = bound[k].data - memory_.data();
       auto const bytes = bound[k].count * size_of(o.type);
       for (auto b = begin / block; b * block < begin + bytes; ++b) {
         auto const found = tags_[static_cast<std::size_t>(b)];
@@ -66,11 +71,11 @@ public:
     }
   }
 
-  void after(int index, step const& s, bound_operand const* bound, loop_state const& loops, operand const* operands) {
+  void after(int index, step const& s, bound_operand const* bound, loop_state const& loops) {
     for (int k = s.inputs; k < s.inputs + s.outputs; ++k) {
-      auto const& o = operands[s.first_operand + k];
+      auto const& o = operands_[s.first_operand + k];
       check_bounds(index, s, o, bound[k]);
-      auto const begin = bound[k].data - arena_;
+      auto const begin = bound[k].data - memory_.data();
       auto const bytes = bound[k].count * size_of(o.type);
       auto const written = tag(o, values_[o.value], loops);
       for (auto b = begin / block; b * block < begin + bytes; ++b) tags_[static_cast<std::size_t>(b)] = written;
@@ -91,44 +96,34 @@ private:
   }
 
   void check_bounds(int index, step const& s, operand const& o, bound_operand const& b) const {
-    auto const begin = b.data - arena_;
-    if (begin < 0 || begin + b.count * size_of(o.type) > size_)
+    auto const begin = b.data - memory_.data();
+    if (begin < 0 || begin + b.count * size_of(o.type) > memory_.size().count())
       throw error("checked mode: step " + std::to_string(index) + " (" + s.op->name + ") reaches beyond the arena of " +
-                  std::to_string(size_) + " bytes; this is a mistake in a pass, report it with the model");
+                  std::to_string(memory_.size().count()) + " bytes; this is a mistake in a pass, report it with the model");
   }
 
   void check_finite(int index, step const& s, operand const& o, bound_operand const& b) const {
-    auto const check = [&](auto const* x) {
-      for (std::int64_t i = 0; i < b.count; ++i)
-        if (!math::finite(arithmetic<std::remove_cvref_t<decltype(x[i])>>(x[i])))
-          throw error("checked mode: step " + std::to_string(index) + " (" + s.op->name + ") computes a number that is not "
-                      "finite, element " + std::to_string(i) + " of value %" + std::to_string(o.value) +
-                      "; look at its inputs, lower the learning rate or clip the gradient");
+    auto const check = [&]<class real>(real const*) {
+      real block[512];
+      for (std::int64_t from = 0; from < b.count; from += std::ssize(block)) {
+        auto const n = std::min<std::int64_t>(std::ssize(block), b.count - from);
+        memory_.read(b.data - memory_.data() + from * size_of(o.type), block, n * size_of(o.type));
+        for (std::int64_t i = 0; i < n; ++i)
+          if (!math::finite(arithmetic<real>(block[i])))
+            throw error("checked mode: step " + std::to_string(index) + " (" + s.op->name + ") computes a number that is not "
+                        "finite, element " + std::to_string(from + i) + " of value %" + std::to_string(o.value) +
+                        "; look at its inputs, lower the learning rate or clip the gradient");
+      }
     };
-    if (o.type == dtype::bf16) check(reinterpret_cast<bfloat16 const*>(b.data));
-    if (o.type == dtype::f32) check(reinterpret_cast<float const*>(b.data));
-    if (o.type == dtype::f64) check(reinterpret_cast<double const*>(b.data));
+    if (o.type == dtype::bf16) check(static_cast<bfloat16 const*>(nullptr));
+    if (o.type == dtype::f32) check(static_cast<float const*>(nullptr));
+    if (o.type == dtype::f64) check(static_cast<double const*>(nullptr));
   }
 
-  std::byte* arena_;
-  std::int64_t size_;
+  arena const& memory_;
+  operand const* operands_;
   checked_value const* values_;
   std::vector<std::uint64_t> tags_;
 };
-
-/// Runs a plan in checked mode. `wrote` lists what the host wrote beforehand.
-inline void execute_checked(plan_view const& plan, std::byte* arena, std::int64_t size, checked_value const* values,
-                            std::initializer_list<host_view> wrote, run_numbers const& numbers) {
-  checked_hooks checks(arena, size, values);
-  for (auto const& view : wrote)
-    if (view.elements > 0) checks.wrote(view.offset, view.elements * size_of(view.type));
-  struct adapter {
-    checked_hooks& checks;
-    operand const* operands;
-    void before(int i, step const& s, bound_operand const* b, loop_state const& l) { checks.before(i, s, b, l, operands); }
-    void after(int i, step const& s, bound_operand const* b, loop_state const& l) { checks.after(i, s, b, l, operands); }
-  };
-  execute(plan, arena, numbers, adapter{checks, plan.operands});
-}
 
 } // namespace constrain

@@ -9,7 +9,6 @@
 #include "constrain/train/tensor_view.hpp"
 #include "constrain/train/training_state.hpp"
 
-#include <cstring>
 #include <string>
 #include <vector>
 
@@ -58,15 +57,16 @@ template <class function> void for_each_tensor(parameter_list const& list, bool 
   }
 }
 
-/// The tensors of a file, whole: those that are cut over ranks are put together in `wholes`.
-inline std::vector<io::tensor> checkpoint_tensors(parameter_list const& list, bool states, std::byte* arena, communicator& group,
+/// The tensors of a file, whole: those that are cut over ranks, or that the host cannot address, are put together in
+/// `wholes`.
+inline std::vector<io::tensor> checkpoint_tensors(parameter_list const& list, bool states, arena& memory, communicator& group,
                                                   std::vector<std::vector<std::byte>>& wholes) {
   std::vector<io::tensor> tensors;
   for_each_tensor(list, states, [&](parameter_info const& info, std::string const& name, std::int64_t offset) {
-    std::byte const* data = arena + offset;
-    if (info.shards > 1) {
+    std::byte const* data = memory.host() == nullptr ? nullptr : memory.host() + offset;
+    if (info.shards > 1 || data == nullptr) {
       auto& whole = wholes.emplace_back(static_cast<std::size_t>(info.elements() * size_of(info.type)));
-      tensor_view const view(arena + offset, info.type, info.trips, info.stacked, info.shape, &group);
+      tensor_view const view(memory, offset, info.type, info.trips, info.stacked, info.shape, info.shards > 1 ? &group : nullptr);
       if (info.type == dtype::f64) view.copy_to(std::span(reinterpret_cast<double*>(whole.data()), whole.size() / 8));
       else view.copy_to(std::span(reinterpret_cast<float*>(whole.data()), whole.size() / 4));
       data = whole.data();
@@ -76,11 +76,11 @@ inline std::vector<io::tensor> checkpoint_tensors(parameter_list const& list, bo
   return tensors;
 }
 
-/// What the file must hold, and where in the arena it goes.
-inline std::vector<io::tensor> wanted_tensors(parameter_list const& list, bool states, std::byte const* arena) {
+/// What the file must hold.
+inline std::vector<io::tensor> wanted_tensors(parameter_list const& list, bool states) {
   std::vector<io::tensor> tensors;
-  for_each_tensor(list, states, [&](parameter_info const& info, std::string const& name, std::int64_t offset) {
-    tensors.push_back(checkpoint_tensor(info, name, arena + offset));
+  for_each_tensor(list, states, [&](parameter_info const& info, std::string const& name, std::int64_t) {
+    tensors.push_back(checkpoint_tensor(info, name, nullptr));
   });
   return tensors;
 }
@@ -121,11 +121,11 @@ inline void check_tensors(std::string const& directory, io::safetensors const& f
 /// Writes weights, optimizer states, data position and counters into a directory that appears whole or not at all; an
 /// older checkpoint of that name survives every failure. Throws `error`.
 inline void save_checkpoint(std::string const& directory, parameter_list const& list, checkpoint_configuration const& c,
-                            training_state const& s, std::byte* arena, communicator& world, communicator& group) {
+                            training_state const& s, arena& memory, communicator& world, communicator& group) {
   // All ranks put the pieces together, one writes: the file does not depend on how many they were.
   std::vector<std::vector<std::byte>> wholes;
-  auto const weights = detail::checkpoint_tensors(list, false, arena, group, wholes);
-  auto const states = detail::checkpoint_tensors(list, true, arena, group, wholes);
+  auto const weights = detail::checkpoint_tensors(list, false, memory, group, wholes);
+  auto const states = detail::checkpoint_tensors(list, true, memory, group, wholes);
   if (world.rank() != 0) return world.barrier();
   io::json_writer json;
   json.object();
@@ -150,7 +150,7 @@ inline void save_checkpoint(std::string const& directory, parameter_list const& 
 /// Reads what `save_checkpoint` wrote into the arena and returns the rest. Everything is checked before the first byte
 /// is changed. Throws `error`, and names the field where the checkpoint is of another configuration.
 inline training_state load_checkpoint(std::string const& directory, parameter_list const& list,
-                                      checkpoint_configuration const& c, std::byte* arena, communicator& group) {
+                                      checkpoint_configuration const& c, arena& memory, communicator& group) {
   io::directory_reader const reader(directory);
   auto const json = io::json::parse(reader.text(detail::checkpoint_state), reader.path(detail::checkpoint_state));
   detail::check_field(directory, "version", std::to_string(json["version"].int64()), "1");
@@ -166,8 +166,8 @@ inline training_state load_checkpoint(std::string const& directory, parameter_li
 
   auto const weights = io::parse_safetensors(reader.bytes(detail::checkpoint_weights), reader.path(detail::checkpoint_weights));
   auto const states = io::parse_safetensors(reader.bytes(detail::checkpoint_optimizer), reader.path(detail::checkpoint_optimizer));
-  auto const wanted_weights = detail::wanted_tensors(list, false, arena);
-  auto const wanted_states = detail::wanted_tensors(list, true, arena);
+  auto const wanted_weights = detail::wanted_tensors(list, false);
+  auto const wanted_states = detail::wanted_tensors(list, true);
   detail::check_tensors(directory, weights, wanted_weights);
   detail::check_tensors(directory, states, wanted_states);
   auto const take = [&](io::safetensors const& file, bool of_states) {
@@ -176,9 +176,9 @@ inline training_state load_checkpoint(std::string const& directory, parameter_li
       auto const shard = info.shards > 1 ? group.rank() : 0;
       auto const width = size_of(info.type);
       for (std::int64_t trip = 0; trip < info.trips; ++trip)
-        std::memcpy(arena + offset + trip * map.stored() * width,
-                    file.find(name)->bytes.data() + (trip * map.elements + map.begin(shard)) * width,
-                    static_cast<std::size_t>(map.length(shard) * width));
+        memory.write(offset + trip * map.stored() * width,
+                     file.find(name)->bytes.data() + (trip * map.elements + map.begin(shard)) * width,
+                     map.length(shard) * width);
     });
   };
   take(weights, false);

@@ -49,7 +49,7 @@ template <class task, class policy_set> struct entries {
     return most;
   }();
   static constexpr memory_plan memory =
-      step::failure.ok() ? account(step_program::final, step::where, other_peak) : memory_plan{};
+      step::failure.ok() ? account(step_program::final, step::where, other_peak, policy_set::target::reserve) : memory_plan{};
   static constexpr work_plan work = work_of(step_program::final);
   static constexpr auto parameters =
       make_parameter_table<count_parameters(step_program::final), count_name_characters(step_program::final)>(

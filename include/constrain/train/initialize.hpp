@@ -2,6 +2,7 @@
 
 #include "constrain/device/cpu/parallel.hpp"
 #include "constrain/device/random.hpp"
+#include "constrain/run/arena.hpp"
 #include "constrain/train/parameter_table.hpp"
 
 #include <cstddef>
@@ -47,15 +48,16 @@ void initialize_shards(parameter_info const& info, int index, std::uint64_t seed
 
 /// First weights of parameter number `index`, this rank's shard of them, and zeroed optimizer states: a function of the
 /// seed alone.
-inline void initialize(parameter_info const& info, int index, std::uint64_t seed, std::byte* arena, int shard = 0) {
+inline void initialize(parameter_info const& info, int index, std::uint64_t seed, arena& memory, int shard = 0) {
   auto const bytes = info.stored() * size_of(info.type);
-  auto* const data = arena + info.offset;
   // What a shard stores beyond its piece stays zero.
-  if (info.shards > 1) std::fill_n(data, bytes, std::byte{0});
-  if (info.type == dtype::f64) detail::initialize_shards(info, index, seed, shard, reinterpret_cast<double*>(data));
-  else detail::initialize_shards(info, index, seed, shard, reinterpret_cast<float*>(data));
+  if (info.shards > 1) memory.fill(info.offset, bytes, 0);
+  memory.edit(info.offset, bytes, [&](std::byte* data) {
+    if (info.type == dtype::f64) detail::initialize_shards(info, index, seed, shard, reinterpret_cast<double*>(data));
+    else detail::initialize_shards(info, index, seed, shard, reinterpret_cast<float*>(data));
+  });
   for (auto state : info.state_offset)
-    if (state >= 0) std::fill_n(arena + state, bytes, std::byte{0});
+    if (state >= 0) memory.fill(state, bytes, 0);
 }
 
 } // namespace constrain

@@ -6,8 +6,9 @@
 #include "constrain/program/error.hpp"
 #include "constrain/program/role.hpp"
 #include "constrain/program/shape.hpp"
+#include "constrain/run/arena.hpp"
 
-#include <cstddef>
+#include <algorithm>
 #include <span>
 #include <string>
 #include <string_view>
@@ -19,8 +20,9 @@ namespace constrain {
 /// is something that all ranks of the group do together.
 class tensor_view {
 public:
-  tensor_view(std::byte* data, dtype type, std::int64_t trips, bool stacked, constrain::shape s, communicator* group = nullptr)
-      : data_(data), type_(type), trips_(trips), stacked_(stacked), shape_(s), group_(group) {}
+  tensor_view(arena& memory, std::int64_t offset, dtype type, std::int64_t trips, bool stacked, constrain::shape s,
+              communicator* group = nullptr)
+      : memory_(&memory), offset_(offset), type_(type), trips_(trips), stacked_(stacked), shape_(s), group_(group) {}
 
   /// Extents of one trip.
   constrain::shape const& shape() const { return shape_; }
@@ -30,15 +32,20 @@ public:
   bool stacked() const { return stacked_; }
   dtype type() const { return type_; }
   std::int64_t size() const { return trips_ * shape_.elements(); }
-  /// What this rank holds.
-  std::span<std::byte> bytes() const { return {data_, static_cast<std::size_t>(trips_ * map().stored() * size_of(type_))}; }
 
   /// Copies all elements, converted. Throws `error` where `to` has another length.
   template <class real> void copy_to(std::span<real> to) const {
     check(to.size());
-    visit([&](auto const* from) {
-      auto const whole = gathered(from);
-      for (std::size_t i = 0; i < to.size(); ++i) to[i] = static_cast<real>(whole.empty() ? from[i] : whole[i]);
+    visit([&]<class stored>(stored) {
+      if (map().shards > 1) {
+        auto const whole = gathered<stored>();
+        for (std::size_t i = 0; i < to.size(); ++i) to[i] = static_cast<real>(whole[i]);
+        return;
+      }
+      for_pieces<stored>(0, size(), [&](stored* piece, std::int64_t from, std::int64_t n) {
+        memory_->read(offset_ + from * size_of(type_), piece, n * size_of(type_));
+        for (std::int64_t i = 0; i < n; ++i) to[static_cast<std::size_t>(from + i)] = static_cast<real>(piece[i]);
+      });
     });
   }
   /// Sets all elements, converted. Throws `error` where `from` has another length.
@@ -46,33 +53,40 @@ public:
     check(from.size());
     auto const m = map();
     auto const shard = group_ == nullptr ? 0 : group_->rank();
-    visit([&](auto* to) {
+    visit([&]<class stored>(stored) {
       for (std::int64_t trip = 0; trip < trips_; ++trip)
-        for (std::int64_t i = 0; i < m.length(shard); ++i)
-          to[trip * m.stored() + i] = static_cast<std::remove_reference_t<decltype(*to)>>(
-              from[static_cast<std::size_t>(trip * m.elements + m.begin(shard) + i)]);
+        for_pieces<stored>(0, m.length(shard), [&](stored* piece, std::int64_t begin, std::int64_t n) {
+          auto const* const whole = from.data() + trip * m.elements + m.begin(shard) + begin;
+          for (std::int64_t i = 0; i < n; ++i) piece[i] = static_cast<stored>(whole[i]);
+          memory_->write(offset_ + (trip * m.stored() + begin) * size_of(type_), piece, n * size_of(type_));
+        });
     });
   }
 
 private:
   shard_map map() const { return {shape_.elements(), group_ == nullptr ? 1 : group_->size()}; }
 
-  /// All pieces put together; empty where there is one.
-  template <class real> std::vector<real> gathered(real const* mine) const {
+  /// All ranks' pieces put together.
+  template <class stored> std::vector<stored> gathered() const {
     auto const m = map();
-    if (m.shards == 1) return {};
-    std::vector<real> whole(static_cast<std::size_t>(size()));
+    std::vector<stored> whole(static_cast<std::size_t>(size()));
     std::int64_t offsets[communicator::maximum_size], lengths[communicator::maximum_size];
     for (int rank = 0; rank < group_->size(); ++rank) {
-      offsets[rank] = m.begin(rank) * static_cast<std::int64_t>(sizeof(real));
-      lengths[rank] = m.length(rank) * static_cast<std::int64_t>(sizeof(real));
+      offsets[rank] = m.begin(rank) * size_of(type_);
+      lengths[rank] = m.length(rank) * size_of(type_);
     }
     for (std::int64_t trip = 0; trip < trips_; ++trip) {
       auto* const to = whole.data() + trip * m.elements;
-      for (std::int64_t i = 0; i < m.length(group_->rank()); ++i) to[m.begin(group_->rank()) + i] = mine[trip * m.stored() + i];
+      memory_->read(offset_ + trip * m.stored() * size_of(type_), to + m.begin(group_->rank()), lengths[group_->rank()]);
       group_->all_gather(reinterpret_cast<std::byte*>(to), offsets, lengths);
     }
     return whole;
+  }
+
+  /// Calls f(buffer, begin, n) for a range cut into pieces that fit a buffer.
+  template <class stored, class function> static void for_pieces(std::int64_t begin, std::int64_t end, function const& f) {
+    stored buffer[1024];
+    for (; begin < end; begin += 1024) f(buffer, begin, std::min<std::int64_t>(1024, end - begin));
   }
 
   void check(std::size_t length) const {
@@ -81,11 +95,12 @@ private:
                   std::to_string(length) + "; give one of the same length");
   }
   template <class function> void visit(function const& f) const {
-    if (type_ == dtype::f64) f(reinterpret_cast<double*>(data_));
-    else f(reinterpret_cast<float*>(data_));
+    if (type_ == dtype::f64) f(double{});
+    else f(float{});
   }
 
-  std::byte* data_;
+  arena* memory_;
+  std::int64_t offset_;
   dtype type_;
   std::int64_t trips_;
   bool stacked_;

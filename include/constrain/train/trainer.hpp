@@ -3,9 +3,8 @@
 #include "constrain/data/corpus.hpp"
 #include "constrain/device/random.hpp"
 #include "constrain/op/cpu.hpp"
-#include "constrain/run/arena.hpp"
 #include "constrain/run/checked.hpp"
-#include "constrain/run/executor.hpp"
+#include "constrain/run/runner.hpp"
 #include "constrain/train/checkpoint.hpp"
 #include "constrain/train/entries.hpp"
 #include "constrain/train/initialize.hpp"
@@ -18,7 +17,7 @@
 #include "constrain/train/windows.hpp"
 
 #include <cmath>
-#include <cstring>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -71,11 +70,12 @@ public:
   /// The optimizer's numbers and the run's. Throws `error` where the arena cannot be had, or the processes are not as
   /// many as the policies need.
   explicit trainer(hyper const& h = {}, run_options const& run = {})
-      : hyper_(h), run_(run), ranks_(find_ranks<policy_set::parallelism::distributed>(entries::shards)), arena_(memory.peak) {
-    if (run.measure_memory) arena_.fill_pattern();
+      : hyper_(h), run_(run), ranks_(find_ranks<policy_set::parallelism::distributed>(entries::shards)),
+        runner_(std::make_unique<runner_type>(memory.peak)) {
+    if (run.measure_memory) arena().fill_pattern(memory.peak);
     state_.seed = run.seed;
     for (int i = 0; i < entries::parameters.size; ++i)
-      initialize(entries::parameters.parameters[i], i, state_.seed, arena_.data(), ranks_.group->rank());
+      initialize(entries::parameters.parameters[i], i, state_.seed, arena(), ranks_.group->rank());
   }
 
   /// One update from one window.
@@ -88,7 +88,8 @@ public:
     numbers.dropout = run_.dropout;
     auto h = hyper_;
     if constexpr (requires { h.learning_rate; }) h.learning_rate = static_cast<decltype(h.learning_rate)>(learning_rate());
-    std::memcpy(arena_.data() + entries::step::value.hyper.offset, &h, sizeof h);
+    op::update_numbers<optimizer, storage<entries::master>> const prepared(h, {numbers.updates + 1});
+    arena().write(entries::step::value.hyper.offset, &prepared, sizeof prepared);
     run<typename entries::step, typename entries::step_program>(numbers);
     gradients_are_there_ = true;
 
@@ -179,8 +180,7 @@ public:
     poison();
     copy_in(entries::predict::value.tokens, inputs);
     run<typename entries::predict, typename entries::predict_program>(numbers_now(1));
-    auto const* logits = logits_of<typename entries::predict>();
-    return {std::vector<real>(logits, logits + entries::logits.elements()), entries::logits};
+    return {logits_of<typename entries::predict>(0, entries::logits.elements()), entries::logits};
   }
 
   /// The prompt and `count` tokens after it, drawn one by one.
@@ -199,8 +199,8 @@ public:
       copy_in(entries::generate::value.tokens, context);
       run<typename entries::generate, typename entries::generate_program>(numbers_now(1));
       auto const classes = entries::logits.features();
-      auto const* row = logits_of<typename entries::generate>() + (length - 1) * classes;
-      tokens.push_back(draw(row, static_cast<std::size_t>(classes), i));
+      auto const row = logits_of<typename entries::generate>((length - 1) * classes, classes);
+      tokens.push_back(draw(row.data(), row.size(), i));
     }
     return tokens;
   }
@@ -251,12 +251,12 @@ public:
 
   /// Writes everything that the run needs to go on into a directory: appears whole or not at all.
   void save(std::string const& directory) const {
-    save_checkpoint(directory, table(), configuration(), state_, arena_.data(), *ranks_.world, *ranks_.group);
+    save_checkpoint(directory, table(), configuration(), state_, arena(), *ranks_.world, *ranks_.group);
   }
   /// Takes up a saved run. Throws `error`, with nothing changed, where the directory is damaged or of another
   /// configuration, and says which field differs.
   void load(std::string const& directory) {
-    state_ = load_checkpoint(directory, table(), configuration(), arena_.data(), *ranks_.group);
+    state_ = load_checkpoint(directory, table(), configuration(), arena(), *ranks_.group);
     gradients_are_there_ = false;
   }
 
@@ -267,26 +267,29 @@ public:
     else return 0;
   }
   /// With `.measure_memory`: bytes of the arena that were touched so far.
-  bytes used_bytes() const { return arena_.used(); }
+  bytes used_bytes() const { return arena().used(memory.peak); }
   run_options const& options() const { return run_; }
 
 private:
+  using runner_type = runner<typename policy_set::target, policy_set::launching::records>;
+
+  constrain::arena& arena() const { return runner_->arena(); }
+
   template <class placed_entry, class passes> void run(constrain::run_numbers const& numbers) {
     gradients_are_there_ = false;
-    if (!run_.checked) {
-      execute(view_of<placed_entry, cpu>(), arena_.data(), numbers, no_hooks{});
-      return;
-    }
+    if (!run_.checked) return runner_->template run<placed_entry>(numbers);
     static constexpr auto values = make_checked_table<passes::final.values.count>(passes::final);
-    execute_checked(view_of<placed_entry, cpu>(), arena_.data(), memory.peak.count(), values.values,
-                    {placed_entry::value.tokens, placed_entry::value.labels, placed_entry::value.hyper}, numbers);
+    constexpr auto const& plan = placed_entry::value;
+    checked_hooks checks(arena(), plan.operands, values.values);
+    for (auto const& view : {plan.tokens, plan.labels, plan.hyper}) checks.wrote(view);
+    runner_->template run<placed_entry>(numbers, checks);
   }
 
   /// In checked mode nothing of the run before may be read.
   void poison() {
     if (!run_.checked) return;
     auto const begin = entries::step::where.persistent_end;
-    std::memset(arena_.data() + begin, 0xFF, static_cast<std::size_t>(memory.peak.count() - begin));
+    arena().fill(begin, memory.peak.count() - begin, 0xFF);
   }
 
   constrain::run_numbers numbers_now(std::int64_t valid_labels) const {
@@ -323,18 +326,24 @@ private:
     return sum;
   }
 
-  template <class placed_entry> storage<entries::compute> const* logits_of() const {
-    return reinterpret_cast<storage<entries::compute> const*>(arena_.data() + placed_entry::value.logits.offset);
+  template <class placed_entry> std::vector<real> logits_of(std::int64_t first, std::int64_t count) const {
+    constexpr auto const& view = placed_entry::value.logits;
+    std::vector<storage<entries::compute>> logits(static_cast<std::size_t>(count));
+    arena().read(view.offset + first * size_of(view.type), logits.data(), count * size_of(view.type));
+    return {logits.begin(), logits.end()};
   }
   void copy_in(host_view const& to, std::span<std::int32_t const> from) {
-    std::memcpy(arena_.data() + to.offset, from.data(), from.size_bytes());
+    arena().write(to.offset, from.data(), static_cast<std::int64_t>(from.size_bytes()));
   }
   double read(host_view const& from, std::int64_t i) const {
-    if (from.type == dtype::f64) return reinterpret_cast<double const*>(arena_.data() + from.offset)[i];
-    return reinterpret_cast<float const*>(arena_.data() + from.offset)[i];
+    double wide = 0;
+    float narrow = 0;
+    if (from.type == dtype::f64) arena().read(from.offset + i * 8, &wide, 8);
+    else arena().read(from.offset + i * 4, &narrow, 4);
+    return from.type == dtype::f64 ? wide : narrow;
   }
   tensor_view view(parameter_info const& info, std::int64_t offset) const {
-    return {arena_.data() + offset, info.type, info.trips, info.stacked, info.shape, info.shards > 1 ? ranks_.group.get() : nullptr};
+    return {arena(), offset, info.type, info.trips, info.stacked, info.shape, info.shards > 1 ? ranks_.group.get() : nullptr};
   }
   static std::string_view name_of_gradient(int gradient) {
     for (int i = 0; i < entries::parameters.size; ++i)
@@ -353,7 +362,7 @@ private:
   run_options run_;
   training_state state_;
   constrain::ranks ranks_;
-  constrain::arena arena_;
+  std::unique_ptr<runner_type> runner_;
   bool gradients_are_there_ = false;
 };
 

@@ -1,0 +1,52 @@
+#pragma once
+
+#include "constrain/program/error.hpp"
+#include "constrain/run/arena.hpp"
+
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <string>
+
+#if defined(__linux__)
+#include <sys/mman.h>
+#endif
+
+namespace constrain {
+
+/// An arena in the host's memory: aligned to 2 MiB so that huge pages serve it, zeroed by the system. Throws `error`
+/// where the system has not that much.
+class host_arena final : public arena {
+public:
+  explicit host_arena(bytes size) : arena(size) {
+    constexpr std::size_t huge_page = std::size_t{2} << 20;
+    auto const rounded = (static_cast<std::size_t>(size.count()) + huge_page - 1) / huge_page * huge_page;
+    memory_.reset(static_cast<std::byte*>(std::aligned_alloc(huge_page, rounded == 0 ? huge_page : rounded)));
+    if (!memory_)
+      throw error("the arena of " + std::to_string(size.count()) +
+                  " bytes could not be allocated; take a smaller micro_batch, or checkpoint::every<1>");
+#if defined(__linux__)
+    madvise(memory_.get(), rounded, MADV_HUGEPAGE);
+#endif
+  }
+
+  std::byte* data() const override { return memory_.get(); }
+  std::byte* host() const override { return memory_.get(); }
+  void read(std::int64_t offset, void* to, std::int64_t count) const override {
+    std::memcpy(to, memory_.get() + offset, static_cast<std::size_t>(count));
+  }
+  void write(std::int64_t offset, void const* from, std::int64_t count) override {
+    std::memcpy(memory_.get() + offset, from, static_cast<std::size_t>(count));
+  }
+  void fill(std::int64_t offset, std::int64_t count, unsigned char value) override {
+    std::memset(memory_.get() + offset, value, static_cast<std::size_t>(count));
+  }
+
+private:
+  struct release {
+    void operator()(std::byte* p) const { std::free(p); }
+  };
+  std::unique_ptr<std::byte, release> memory_;
+};
+
+} // namespace constrain

@@ -1,0 +1,27 @@
+#pragma once
+
+#include "constrain/run/executor.hpp"
+#include "constrain/run/host_arena.hpp"
+
+namespace constrain {
+
+/// What a trainer's programs run on: a device's memory and whatever else it needs to walk a plan there. `graph`: the
+/// launches of a program are recorded once and replayed.
+template <class device, bool graph> class runner;
+
+template <> class runner<cpu, false> {
+public:
+  explicit runner(bytes size) : arena_(size) {}
+
+  constrain::arena& arena() { return arena_; }
+  constrain::arena const& arena() const { return arena_; }
+
+  template <class placed_entry, class hooks = no_hooks> void run(run_numbers const& numbers, hooks&& h = {}) {
+    execute(view_of<placed_entry, cpu>(), arena_.data(), numbers, h);
+  }
+
+private:
+  host_arena arena_;
+};
+
+} // namespace constrain
