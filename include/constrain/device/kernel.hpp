@@ -45,6 +45,7 @@ struct call {
   int random_key = 0;             // of the node
   std::uint64_t trip = 0;         // of the loops around, without the micro-batches
   std::int64_t first_sample = 0;  // index of this micro-batch's first sample in the global window
+  bool same_kernel_follows = false; // at once, so that a device may start several calls together
 
   bool add_to(int output) const { return (adds >> output & 1u) != 0; }
 };

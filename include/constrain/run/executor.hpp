@@ -3,6 +3,7 @@
 #include "constrain/run/launch.hpp"
 
 #include <cstdint>
+#include <type_traits>
 
 namespace constrain {
 
@@ -101,6 +102,9 @@ template <class hooks> void execute(plan_view const& plan, std::byte* arena, run
       c.trip = static_cast<std::uint64_t>(loops.sum(s.trip));
       c.first_sample = numbers.first_sample;
       if (plan.micro_batches >= 0) c.first_sample += loops.index[plan.micro_batches] * numbers.samples;
+      // Hooks look at every call by itself.
+      if constexpr (std::is_same_v<std::remove_cvref_t<hooks>, no_hooks>)
+        c.same_kernel_follows = i + 1 < plan.step_count && plan.launchers[i + 1] == plan.launchers[i];
       h.before(i, s, bound, loops);
       plan.launchers[i](c, bound);
       h.after(i, s, bound, loops);

@@ -5,6 +5,10 @@
 #include "constrain/op/cpu.hpp"
 #include "constrain/run/checked.hpp"
 #include "constrain/run/runner.hpp"
+#if defined(CONSTRAIN_WITH_CUDA)
+#include "constrain/op/cuda.cuh"
+#include "constrain/run/cuda_runner.cuh"
+#endif
 #include "constrain/train/checkpoint.hpp"
 #include "constrain/train/entries.hpp"
 #include "constrain/train/initialize.hpp"
@@ -72,7 +76,7 @@ public:
   explicit trainer(hyper const& h = {}, run_options const& run = {})
       : hyper_(h), run_(run), ranks_(find_ranks<policy_set::parallelism::distributed>(entries::shards)),
         runner_(std::make_unique<runner_type>(memory.peak)) {
-    if (run.measure_memory) arena().fill_pattern(memory.peak);
+    if (run.measure_memory) arena().fill_pattern(bytes_of_plan);
     state_.seed = run.seed;
     for (int i = 0; i < entries::parameters.size; ++i)
       initialize(entries::parameters.parameters[i], i, state_.seed, arena(), ranks_.group->rank());
@@ -266,12 +270,14 @@ public:
       return static_cast<double>(hyper_.learning_rate) * schedule::factor(run_.schedule, state_.steps);
     else return 0;
   }
-  /// With `.measure_memory`: bytes of the arena that were touched so far.
-  bytes used_bytes() const { return arena().used(memory.peak); }
+  /// With `.measure_memory`: bytes of the arena that were touched so far, and what the device has for itself.
+  bytes used_bytes() const { return arena().used(bytes_of_plan) + bytes(policy_set::target::reserve); }
   run_options const& options() const { return run_; }
 
 private:
   using runner_type = runner<typename policy_set::target, policy_set::launching::records>;
+
+  static constexpr bytes bytes_of_plan = memory.peak - bytes(policy_set::target::reserve);
 
   constrain::arena& arena() const { return runner_->arena(); }
 
@@ -289,7 +295,7 @@ private:
   void poison() {
     if (!run_.checked) return;
     auto const begin = entries::step::where.persistent_end;
-    arena().fill(begin, memory.peak.count() - begin, 0xFF);
+    arena().fill(begin, bytes_of_plan.count() - begin, 0xFF);
   }
 
   constrain::run_numbers numbers_now(std::int64_t valid_labels) const {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "constrain/device/cpu/parallel.hpp"
+#include "constrain/device/transpose.hpp"
 #include "constrain/program/dtype.hpp"
 
 #include <algorithm>
@@ -10,9 +11,6 @@
 #include <utility>
 
 namespace constrain {
-
-/// Whether a stored matrix enters a product as it is or transposed.
-enum class transpose : bool { no, yes };
 
 namespace detail {
 

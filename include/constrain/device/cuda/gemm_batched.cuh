@@ -1,0 +1,64 @@
+#pragma once
+
+#include "constrain/device/cuda/launch.cuh"
+#include "constrain/program/dtype.hpp"
+
+namespace constrain {
+
+namespace detail {
+
+inline constexpr int tile = 64;       // rows and columns of C that a block computes
+inline constexpr int tile_depth = 16; // of the sum, at a time
+inline constexpr int tile_each = 4;   // rows and columns of a thread
+
+template <class a_type, class b_type, class c_type, class real>
+static __global__ void __launch_bounds__(cuda_threads)
+    gemm_batched_kernel(std::int64_t m, std::int64_t n, std::int64_t k, real alpha, a_type const* a, matrix_batch a_at,
+                        b_type const* b, matrix_batch b_at, c_type* c, matrix_batch c_at) {
+  __shared__ real a_tile[tile_depth][tile + 1];
+  __shared__ real b_tile[tile_depth][tile + 1];
+  auto const batch = static_cast<std::int64_t>(blockIdx.z);
+  a += a_at.begin(batch);
+  b += b_at.begin(batch);
+  c += c_at.begin(batch);
+  auto const row0 = static_cast<std::int64_t>(blockIdx.y) * tile;
+  auto const column0 = static_cast<std::int64_t>(blockIdx.x) * tile;
+  int const across = static_cast<int>(threadIdx.x) % (tile / tile_each);
+  int const down = static_cast<int>(threadIdx.x) / (tile / tile_each);
+  real sum[tile_each][tile_each]{};
+  for (std::int64_t from = 0; from < k; from += tile_depth) {
+    for (int i = static_cast<int>(threadIdx.x); i < tile * tile_depth; i += cuda_threads) {
+      int const depth = i % tile_depth, line = i / tile_depth;
+      bool const in_k = from + depth < k;
+      a_tile[depth][line] = in_k && row0 + line < m ? real(a[a_at.at(row0 + line, from + depth)]) : real(0);
+      b_tile[depth][line] = in_k && column0 + line < n ? real(b[b_at.at(from + depth, column0 + line)]) : real(0);
+    }
+    __syncthreads();
+    for (int depth = 0; depth < tile_depth; ++depth)
+      for (int i = 0; i < tile_each; ++i)
+        for (int j = 0; j < tile_each; ++j)
+          sum[i][j] += a_tile[depth][down + i * (tile / tile_each)] * b_tile[depth][across + j * (tile / tile_each)];
+    __syncthreads();
+  }
+  for (int i = 0; i < tile_each; ++i)
+    for (int j = 0; j < tile_each; ++j) {
+      auto const row = row0 + down + i * (tile / tile_each);
+      auto const column = column0 + across + j * (tile / tile_each);
+      if (row < m && column < n) c[c_at.at(row, column)] = alpha * sum[i][j];
+    }
+}
+
+} // namespace detail
+
+/// C = alpha A B for `batches` matrices that lie in larger tensors: A [m, k], B [k, n], C [m, n], of any real types.
+/// For what cuBLASLt has no call for: mixed types, and batches with two strides.
+template <class a_type, class b_type, class c_type>
+void gemm_batched(cuda_queue& queue, std::int64_t batches, std::int64_t m, std::int64_t n, std::int64_t k, arithmetic<c_type> alpha,
+                  a_type const* a, matrix_batch a_at, b_type const* b, matrix_batch b_at, c_type* c, matrix_batch c_at) {
+  using real = arithmetic<c_type>;
+  auto const tiles = [](std::int64_t extent) { return static_cast<unsigned>((extent + detail::tile - 1) / detail::tile); };
+  cuda_launch(queue, dim3(tiles(n), tiles(m), static_cast<unsigned>(batches)), cuda_threads,
+              detail::gemm_batched_kernel<a_type, b_type, c_type, real>, m, n, k, alpha, a, a_at, b, b_at, c, c_at);
+}
+
+} // namespace constrain

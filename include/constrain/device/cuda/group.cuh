@@ -1,0 +1,18 @@
+#pragma once
+
+#include "constrain/device/cuda/queue.cuh"
+
+namespace constrain {
+
+/// The operands of several calls of one kernel, so that one launch does them all. It travels as the kernel's argument.
+template <class entry> struct cuda_group {
+  static constexpr int capacity = static_cast<int>((cuda_queue::group_bytes - 16) / sizeof(entry));
+
+  entry entries[capacity];
+  int count;
+
+  void add(entry const& e) { entries[count++] = e; }
+  bool full() const { return count == capacity; }
+};
+
+} // namespace constrain

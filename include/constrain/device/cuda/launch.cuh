@@ -1,0 +1,36 @@
+#pragma once
+
+#include "constrain/device/cuda/queue.cuh"
+#include "constrain/device/cuda/tiles.hpp"
+#include "constrain/program/host_device.hpp"
+
+namespace constrain {
+
+/// Threads of a block, wherever nothing else is said.
+inline constexpr int cuda_threads = 256;
+
+/// Starts a kernel on a queue.
+template <class... parameters>
+void cuda_launch(cuda_queue& queue, dim3 blocks, int threads, void (*kernel)(parameters...), std::type_identity_t<parameters>... arguments) {
+  cudaLaunchConfig_t config{};
+  config.gridDim = blocks;
+  config.blockDim = dim3(static_cast<unsigned>(threads));
+  config.stream = queue.stream();
+  cuda_check(cudaLaunchKernelEx(&config, kernel, arguments...), "start a kernel");
+}
+
+template <class function> static __global__ void __launch_bounds__(cuda_threads) elements_kernel(std::int64_t count, function f) {
+  auto const stride = static_cast<std::int64_t>(gridDim.x) * cuda_threads;
+  for (auto i = static_cast<std::int64_t>(blockIdx.x) * cuda_threads + threadIdx.x; i < count; i += stride) f(i);
+}
+
+/// Calls `f(i)` for i in [0, count) on the device. The calls must not depend on one another; `f` is a named type.
+template <class architecture, class function> void for_elements(cuda<architecture>, call const& c, std::int64_t count, function const& f) {
+  if (count <= 0) return;
+  cuda_launch(*c.numbers.queue, dim3(blocks_for(count, cuda_threads)), cuda_threads, elements_kernel<function>, count, f);
+}
+
+/// The run's numbers where the kernels of the device read them.
+template <class architecture> run_numbers const* numbers_on(cuda<architecture>, call const& c) { return c.numbers.queue->numbers(); }
+
+} // namespace constrain

@@ -1,0 +1,110 @@
+#pragma once
+
+#include "constrain/device/cuda/check.cuh"
+#include "constrain/device/kernel.hpp"
+#include "constrain/program/dtype.hpp"
+
+#include <cstddef>
+#include <map>
+#include <string>
+
+namespace constrain {
+
+/// Which product: C = op(A) op(B) + beta C, row-major, op(A) [m, k], op(B) [k, n].
+struct product_shape {
+  bool a_transposed = false, b_transposed = false;
+  std::int64_t m = 0, n = 0, k = 0, lda = 0, ldb = 0, ldc = 0;
+  bool adds = false; // beta is 1, else 0
+  dtype inputs = dtype::f32, output = dtype::f32;
+
+  friend constexpr auto operator<=>(product_shape const&, product_shape const&) = default;
+};
+
+namespace detail {
+
+inline cudaDataType_t cuda_type(dtype type) {
+  return type == dtype::f64 ? CUDA_R_64F : type == dtype::bf16 ? CUDA_R_16BF : CUDA_R_32F;
+}
+
+/// A product as cuBLASLt wants it. It is column-major, so the operands change places: C^T = op(B)^T op(A)^T.
+class cuda_product {
+public:
+  cuda_product(cublasLtHandle_t handle, product_shape const& s) : double_(s.output == dtype::f64) {
+    auto const what = "prepare a product of [" + std::to_string(s.m) + ", " + std::to_string(s.k) + "] and [" +
+                      std::to_string(s.k) + ", " + std::to_string(s.n) + "]";
+    auto const compute = double_ ? CUBLAS_COMPUTE_64F : CUBLAS_COMPUTE_32F; // fp32 is fp32: no tf32
+    cublas_check(cublasLtMatmulDescCreate(&operation_, compute, double_ ? CUDA_R_64F : CUDA_R_32F), what);
+    cublasOperation_t const first = s.b_transposed ? CUBLAS_OP_T : CUBLAS_OP_N;
+    cublasOperation_t const second = s.a_transposed ? CUBLAS_OP_T : CUBLAS_OP_N;
+    cublas_check(cublasLtMatmulDescSetAttribute(operation_, CUBLASLT_MATMUL_DESC_TRANSA, &first, sizeof first), what);
+    cublas_check(cublasLtMatmulDescSetAttribute(operation_, CUBLASLT_MATMUL_DESC_TRANSB, &second, sizeof second), what);
+    auto const rows = [](std::int64_t n) { return static_cast<std::uint64_t>(n); };
+    cublas_check(cublasLtMatrixLayoutCreate(&b_, cuda_type(s.inputs), rows(s.b_transposed ? s.k : s.n),
+                                            rows(s.b_transposed ? s.n : s.k), s.ldb), what);
+    cublas_check(cublasLtMatrixLayoutCreate(&a_, cuda_type(s.inputs), rows(s.a_transposed ? s.m : s.k),
+                                            rows(s.a_transposed ? s.k : s.m), s.lda), what);
+    cublas_check(cublasLtMatrixLayoutCreate(&c_, cuda_type(s.output), rows(s.n), rows(s.m), s.ldc), what);
+
+    cublasLtMatmulPreference_t preference{};
+    cublas_check(cublasLtMatmulPreferenceCreate(&preference), what);
+    auto const workspace = static_cast<std::size_t>(cuda<void>::workspace);
+    cublas_check(cublasLtMatmulPreferenceSetAttribute(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &workspace,
+                                                      sizeof workspace), what);
+    cublasLtMatmulHeuristicResult_t found{};
+    int count = 0;
+    auto const status = cublasLtMatmulAlgoGetHeuristic(handle, operation_, b_, a_, c_, c_, preference, 1, &found, &count);
+    cublasLtMatmulPreferenceDestroy(preference);
+    cublas_check(count > 0 ? status : CUBLAS_STATUS_NOT_SUPPORTED, what);
+    algorithm_ = found.algo;
+  }
+  ~cuda_product() {
+    cublasLtMatrixLayoutDestroy(a_);
+    cublasLtMatrixLayoutDestroy(b_);
+    cublasLtMatrixLayoutDestroy(c_);
+    cublasLtMatmulDescDestroy(operation_);
+  }
+  cuda_product(cuda_product const&) = delete;
+  cuda_product& operator=(cuda_product const&) = delete;
+
+  void run(cublasLtHandle_t handle, void const* a, void const* b, void* c, bool adds, std::byte* workspace,
+           cudaStream_t stream) const {
+    double const ones[] = {1, adds ? 1.0 : 0.0};
+    float const narrow[] = {1, adds ? 1.0f : 0.0f};
+    void const* const alpha = double_ ? static_cast<void const*>(&ones[0]) : &narrow[0];
+    void const* const beta = double_ ? static_cast<void const*>(&ones[1]) : &narrow[1];
+    cublas_check(cublasLtMatmul(handle, operation_, alpha, b, b_, a, a_, beta, c, c_, c, c_, &algorithm_, workspace,
+                                static_cast<std::size_t>(cuda<void>::workspace), stream),
+                 "multiply two matrices");
+  }
+
+private:
+  bool double_;
+  cublasLtMatmulDesc_t operation_{};
+  cublasLtMatrixLayout_t a_{}, b_{}, c_{};
+  cublasLtMatmulAlgo_t algorithm_{};
+};
+
+} // namespace detail
+
+/// The matrix products of a device: an algorithm is chosen when a shape is met first, and kept.
+class cuda_products {
+public:
+  cuda_products() { cublas_check(cublasLtCreate(&handle_), "start"); }
+  ~cuda_products() {
+    known_.clear();
+    cublasLtDestroy(handle_);
+  }
+  cuda_products(cuda_products const&) = delete;
+  cuda_products& operator=(cuda_products const&) = delete;
+
+  void run(product_shape const& s, void const* a, void const* b, void* c, std::byte* workspace, cudaStream_t stream) {
+    auto const found = known_.try_emplace(s, handle_, s).first;
+    found->second.run(handle_, a, b, c, s.adds, workspace, stream);
+  }
+
+private:
+  cublasLtHandle_t handle_{};
+  std::map<product_shape, detail::cuda_product> known_;
+};
+
+} // namespace constrain

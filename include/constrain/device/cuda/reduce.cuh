@@ -1,0 +1,73 @@
+#pragma once
+
+#include "constrain/device/cuda/launch.cuh"
+
+#include <cub/block/block_reduce.cuh>
+
+namespace constrain {
+
+struct larger_of {
+  template <class real> CT_HOST_DEVICE real operator()(real a, real b) const { return a > b ? a : b; }
+};
+
+/// Reduces one value per thread of a block to one that all of them get. Every thread must call; the order is fixed.
+template <class real> struct block_reduction {
+  using reduce = cub::BlockReduce<real, cuda_threads>;
+  struct memory {
+    typename reduce::TempStorage temporary;
+    real result;
+  };
+  memory& shared;
+
+  __device__ real sum(real x) { return broadcast(reduce(shared.temporary).Sum(x)); }
+  __device__ real largest(real x) { return broadcast(reduce(shared.temporary).Reduce(x, larger_of{})); }
+
+private:
+  __device__ real broadcast(real x) {
+    if (threadIdx.x == 0) shared.result = x;
+    __syncthreads();
+    real const all = shared.result;
+    __syncthreads();
+    return all;
+  }
+};
+
+template <class stored, class real>
+static __global__ void __launch_bounds__(cuda_threads)
+    column_sums_kernel(stored const* x, std::int64_t rows, std::int64_t columns, std::int64_t parts, real* partial) {
+  auto const column = static_cast<std::int64_t>(blockIdx.x) * cuda_threads + threadIdx.x;
+  auto const part = static_cast<std::int64_t>(blockIdx.y);
+  if (column >= columns) return;
+  real sum = 0;
+  for (auto row = part_begin(rows, parts, part); row < part_begin(rows, parts, part + 1); ++row) sum += x[row * columns + column];
+  partial[part * columns + column] = sum;
+}
+
+/// to[i] (+)= the sum over parts of partial[part * stride + i], in their order.
+template <class real> struct sum_of_parts {
+  real const* partial;
+  std::int64_t parts, stride;
+  real* to;
+  bool add;
+
+  CT_HOST_DEVICE void operator()(std::int64_t i) const {
+    real sum = 0;
+    for (std::int64_t part = 0; part < parts; ++part) sum += partial[part * stride + i];
+    to[i] = add ? to[i] + sum : sum;
+  }
+};
+
+/// y[i] (+)= the sum over rows of x[row, i], in parts that the shape alone decides.
+template <class architecture, class stored, class real>
+void sum_rows(cuda<architecture> device, call const& c, stored const* x, std::int64_t rows, std::int64_t columns, real* y, bool add) {
+  auto& queue = *c.numbers.queue;
+  auto const room = queue.scratch_bytes() / (columns * static_cast<std::int64_t>(sizeof(real)));
+  auto const parts = row_parts(rows) < room ? row_parts(rows) : room;
+  if (parts < 1) throw error("a sum over rows of " + std::to_string(columns) + " columns does not fit the device's scratch; use fewer");
+  auto* const partial = reinterpret_cast<real*>(queue.scratch());
+  dim3 const blocks(static_cast<unsigned>((columns + cuda_threads - 1) / cuda_threads), static_cast<unsigned>(parts));
+  cuda_launch(queue, blocks, cuda_threads, column_sums_kernel<stored, real>, x, rows, columns, parts, partial);
+  for_elements(device, c, columns, sum_of_parts<real>{partial, parts, columns, y, add});
+}
+
+} // namespace constrain

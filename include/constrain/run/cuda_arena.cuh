@@ -1,0 +1,44 @@
+#pragma once
+
+#include "constrain/device/cuda/check.cuh"
+#include "constrain/run/arena.hpp"
+
+#include <string>
+
+namespace constrain {
+
+/// An arena in a CUDA device's memory. The host's reads and writes wait for what the stream was given before. Throws
+/// `error` where the device has not that much.
+class cuda_arena final : public arena {
+public:
+  cuda_arena(bytes size, cudaStream_t stream) : arena(size), stream_(stream) {
+    if (cudaMalloc(reinterpret_cast<void**>(&memory_), static_cast<std::size_t>(size.count())) == cudaSuccess) return;
+    std::size_t free = 0, all = 0;
+    cudaMemGetInfo(&free, &all);
+    throw error("the arena of " + std::to_string(size.count()) + " bytes could not be allocated on the device, which has " +
+                std::to_string(free) + " of " + std::to_string(all) +
+                " bytes free; take a smaller micro_batch, or checkpoint::every<1>");
+  }
+  ~cuda_arena() override { cudaFree(memory_); }
+
+  std::byte* data() const override { return memory_; }
+  std::byte* host() const override { return nullptr; }
+  void read(std::int64_t offset, void* to, std::int64_t count) const override {
+    cuda_check(cudaMemcpyAsync(to, memory_ + offset, static_cast<std::size_t>(count), cudaMemcpyDeviceToHost, stream_),
+               "copy from the device");
+    cuda_check(cudaStreamSynchronize(stream_), "run the kernels");
+  }
+  void write(std::int64_t offset, void const* from, std::int64_t count) override {
+    cuda_check(cudaMemcpyAsync(memory_ + offset, from, static_cast<std::size_t>(count), cudaMemcpyHostToDevice, stream_),
+               "copy to the device");
+  }
+  void fill(std::int64_t offset, std::int64_t count, unsigned char value) override {
+    cuda_check(cudaMemsetAsync(memory_ + offset, value, static_cast<std::size_t>(count), stream_), "fill its memory");
+  }
+
+private:
+  cudaStream_t stream_;
+  std::byte* memory_ = nullptr;
+};
+
+} // namespace constrain
