@@ -1,6 +1,13 @@
 # Finds OpenMP and a provider of matrix products, and links them to a target. Used by the build and by the installed
 # package alike. What is not found is left out: the built-in product is always there.
 
+# A folder that compilers search anyway is not named again: nvcc would take it before its own headers.
+function(constrain_include_system target folder)
+  if(NOT folder IN_LIST CMAKE_CXX_IMPLICIT_INCLUDE_DIRECTORIES)
+    target_include_directories(${target} SYSTEM INTERFACE ${folder})
+  endif()
+endfunction()
+
 function(constrain_link_dependencies target)
   if(NOT DEFINED CONSTRAIN_OPENMP OR CONSTRAIN_OPENMP)
     find_package(OpenMP QUIET COMPONENTS CXX)
@@ -18,7 +25,7 @@ function(constrain_link_dependencies target)
     find_path(CONSTRAIN_ONEDNN_INCLUDE NAMES dnnl.h)
     find_library(CONSTRAIN_ONEDNN_LIBRARY NAMES dnnl)
     if(CONSTRAIN_ONEDNN_INCLUDE AND CONSTRAIN_ONEDNN_LIBRARY)
-      target_include_directories(${target} SYSTEM INTERFACE ${CONSTRAIN_ONEDNN_INCLUDE})
+      constrain_include_system(${target} ${CONSTRAIN_ONEDNN_INCLUDE})
       target_link_libraries(${target} INTERFACE ${CONSTRAIN_ONEDNN_LIBRARY})
       target_compile_definitions(${target} INTERFACE CONSTRAIN_WITH_ONEDNN)
       return()
@@ -31,7 +38,7 @@ function(constrain_link_dependencies target)
     find_path(CONSTRAIN_CBLAS_INCLUDE NAMES cblas.h PATH_SUFFIXES openblas-openmp openblas)
     find_library(CONSTRAIN_CBLAS_LIBRARY NAMES openblas cblas PATH_SUFFIXES openblas-openmp)
     if(CONSTRAIN_CBLAS_INCLUDE AND CONSTRAIN_CBLAS_LIBRARY)
-      target_include_directories(${target} SYSTEM INTERFACE ${CONSTRAIN_CBLAS_INCLUDE})
+      constrain_include_system(${target} ${CONSTRAIN_CBLAS_INCLUDE})
       target_link_libraries(${target} INTERFACE ${CONSTRAIN_CBLAS_LIBRARY})
       target_compile_definitions(${target} INTERFACE CONSTRAIN_WITH_CBLAS)
     elseif(wanted STREQUAL "cblas")
@@ -46,5 +53,20 @@ function(constrain_link_mpi target)
   if(MPI_CXX_FOUND)
     target_link_libraries(${target} INTERFACE MPI::MPI_CXX)
     target_compile_definitions(${target} INTERFACE CONSTRAIN_WITH_MPI)
+  endif()
+endfunction()
+
+# What a .cu file needs beside nvcc. Where the Toolkit is not found the target stays as it is: a .cpp file that asks for
+# device::cuda is refused with a sentence.
+function(constrain_link_cuda target)
+  find_package(CUDAToolkit 12 QUIET)
+  if(CUDAToolkit_FOUND)
+    target_link_libraries(${target} INTERFACE CUDA::cudart_static CUDA::cublasLt)
+    # Some versions of CMake do not know how nvcc is told.
+    target_compile_options(${target} INTERFACE $<$<COMPILE_LANGUAGE:CUDA>:-std=c++20>)
+    # OpenMP's own target speaks to the C++ compiler alone.
+    if(TARGET OpenMP::OpenMP_CXX)
+      target_compile_options(${target} INTERFACE "$<$<COMPILE_LANGUAGE:CUDA>:-Xcompiler=${OpenMP_CXX_FLAGS}>")
+    endif()
   endif()
 endfunction()

@@ -1,41 +1,22 @@
 #pragma once
 
+#include "constrain/device/cuda/stream.cuh"
 #include "constrain/run/cuda_arena.cuh"
 #include "constrain/run/cuda_graph.cuh"
 #include "constrain/run/executor.hpp"
 #include "constrain/run/runner.hpp"
 
 #include <map>
-#include <string>
 #include <type_traits>
 
 namespace constrain {
-
-namespace detail {
-
-/// Throws `error` where there is no device, or one that cannot run code for `capability`.
-inline void check_device(int capability) {
-  int devices = 0;
-  if (cudaGetDeviceCount(&devices) != cudaSuccess || devices == 0)
-    throw error("device::cuda: there is no CUDA device here; run on a machine that has one, or write device::cpu");
-  int device = 0, major = 0, minor = 0;
-  cuda_check(cudaGetDevice(&device), "find its current device");
-  cuda_check(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device), "ask the device");
-  cuda_check(cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device), "ask the device");
-  if (10 * major + minor < capability)
-    throw error("device::cuda<sm<" + std::to_string(capability) + ">>: the device here has compute capability " +
-                std::to_string(major) + "." + std::to_string(minor) + "; write sm<" + std::to_string(10 * major + minor) +
-                "> and compile for it");
-}
-
-} // namespace detail
 
 template <class architecture, bool graph> class runner<cuda<architecture>, graph> {
 public:
   using device = cuda<architecture>;
 
   explicit runner(bytes size)
-      : arena_((detail::check_device(architecture::capability), size), stream_),
+      : stream_(architecture::capability), arena_(size, stream_),
         queue_(stream_, arena_.data() + size.count() - device::reserve) {}
 
   constrain::arena& arena() { return arena_; }

@@ -39,8 +39,12 @@ template <class trainer> void print_start(std::FILE* out, trainer const& t) {
                grouped(trainer::parameter_count).c_str(), static_cast<long long>(trainer::micro_batches),
                static_cast<long long>(trainer::task::sequences), static_cast<long long>(trainer::task::tokens),
                static_cast<long long>(trainer::window_tokens));
-  std::fprintf(out, "cpu | products by %s | %d threads | seed %llu\n", gemm_provider(), thread_count(),
-               static_cast<unsigned long long>(t.state().seed));
+  using device = typename trainer::policy_set::device;
+  if constexpr (device::is_cuda)
+    std::fprintf(out, "cuda, code for %d.%d | products by cuBLASLt | %s", device::capability / 10, device::capability % 10,
+                 trainer::policy_set::launching::name);
+  else std::fprintf(out, "cpu | products by %s | %d threads", gemm_provider(), thread_count());
+  std::fprintf(out, " | seed %llu\n", static_cast<unsigned long long>(t.state().seed));
   std::fputs(memory_table(trainer::memory).c_str(), out);
   if (t.steps() > 0)
     std::fprintf(out, "goes on after step %lld, epoch %lld, sample %lld\n", static_cast<long long>(t.steps().count()),

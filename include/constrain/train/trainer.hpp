@@ -287,7 +287,7 @@ private:
     static constexpr auto values = make_checked_table<passes::final.values.count>(passes::final);
     constexpr auto const& plan = placed_entry::value;
     checked_hooks checks(arena(), plan.operands, values.values);
-    for (auto const& view : {plan.tokens, plan.labels, plan.hyper}) checks.wrote(view);
+    checks.wrote(plan.tokens), checks.wrote(plan.labels), checks.wrote(plan.hyper);
     runner_->template run<placed_entry>(numbers, checks);
   }
 

@@ -7,12 +7,14 @@
 
 #include <ucontext.h>
 
+#include <csetjmp>
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <functional>
+#include <map>
 #include <memory>
 #include <random>
 #include <utility>
@@ -54,17 +56,15 @@ public:
     kernel_ = &kernel;
     while (fibers_.size() < threads) fibers_.push_back(std::make_unique<fiber>());
     std::vector<unsigned> order(threads);
-    for (unsigned i = 0; i < threads; ++i) {
-      order[i] = i;
-      start(*fibers_[i]);
-    }
+    for (unsigned i = 0; i < threads; ++i) order[i] = i;
     for (;;) {
       for (auto i = threads; i > 1; --i) std::swap(order[i - 1], order[random_() % i]);
       unsigned finished = 0;
       for (auto i : order) {
         threadIdx = dim3(i, 0, 0);
         running_ = fibers_[i].get();
-        swapcontext(&scheduler_, &running_->context);
+        running_->finished = false;
+        resume();
         finished += running_->finished ? 1 : 0;
       }
       if (finished == threads) return;
@@ -76,42 +76,55 @@ public:
   }
   void barrier() {
     auto const self = threadIdx;
-    swapcontext(&running_->context, &scheduler_);
+    pause();
     threadIdx = self;
   }
 
 private:
   struct fiber {
-    ucontext_t context{};
     std::vector<char> stack = std::vector<char>(128 << 10);
+    std::jmp_buf place;
+    bool started = false;
     bool finished = false;
   };
 
-  void start(fiber& f) {
-    f.finished = false;
-    getcontext(&f.context);
-    f.context.uc_stack.ss_sp = f.stack.data();
-    f.context.uc_stack.ss_size = f.stack.size();
-    f.context.uc_link = &scheduler_;
-    makecontext(&f.context, &block::enter, 0);
+  // A fiber begins by way of its own context and changes by jumps, which need no call of the system.
+  void resume() {
+    if (_setjmp(scheduler_) != 0) return;
+    if (running_->started) _longjmp(running_->place, 1);
+    running_->started = true;
+    ucontext_t context;
+    getcontext(&context);
+    context.uc_stack.ss_sp = running_->stack.data();
+    context.uc_stack.ss_size = running_->stack.size();
+    context.uc_link = nullptr;
+    makecontext(&context, &block::live, 0);
+    setcontext(&context);
   }
-  static void enter() {
-    auto& b = current();
-    (*b.kernel_)();
-    b.running_->finished = true;
+  void pause() {
+    if (_setjmp(running_->place) == 0) _longjmp(scheduler_, 1);
+  }
+  static void live() {
+    for (auto& b = current();;) {
+      (*b.kernel_)();
+      b.running_->finished = true;
+      b.pause();
+    }
   }
 
   work const* kernel_ = nullptr;
   std::vector<std::unique_ptr<fiber>> fibers_;
   fiber* running_ = nullptr;
-  ucontext_t scheduler_{};
+  std::jmp_buf scheduler_;
   std::mt19937 random_{1};
 };
 
 /// What is being recorded instead of run; null most of the time.
 inline std::vector<work>* recording = nullptr;
-inline std::int64_t launches = 0;
+inline std::map<void const*, std::int64_t> launches; // of every kernel, by its address
 inline std::int64_t allocations = 0;
+
+template <class... parameters> void const* address(void (*kernel)(parameters...)) { return reinterpret_cast<void const*>(kernel); }
 
 inline void start(work const& w) {
   if (recording != nullptr) recording->push_back(w);
@@ -140,7 +153,7 @@ template <class... parameters, class... arguments>
 cudaError_t cudaLaunchKernelEx(cudaLaunchConfig_t const* config, void (*kernel)(parameters...), arguments... a) {
   static_assert((0 + ... + sizeof(parameters)) <= 4096, "more arguments than a kernel may have");
   on_host::start([=, grid = config->gridDim, threads = config->blockDim.x] {
-    ++on_host::launches;
+    ++on_host::launches[on_host::address(kernel)];
     gridDim = grid;
     blockDim = dim3(threads);
     for (unsigned z = 0; z < grid.z; ++z)

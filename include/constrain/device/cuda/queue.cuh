@@ -5,22 +5,9 @@
 #include "constrain/device/kernel.hpp"
 
 #include <cstddef>
-#include <cstring>
+#include <string>
 
 namespace constrain {
-
-/// A stream of a CUDA device. Destroyed after everything that was started on it.
-class cuda_stream {
-public:
-  cuda_stream() { cuda_check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "make a stream"); }
-  ~cuda_stream() { cudaStreamDestroy(stream_); }
-  cuda_stream(cuda_stream const&) = delete;
-  cuda_stream& operator=(cuda_stream const&) = delete;
-  operator cudaStream_t() const { return stream_; }
-
-private:
-  cudaStream_t stream_{};
-};
 
 /// What kernels of a CUDA device are started with: its stream, its matrix products, and the bytes of the arena that the
 /// device has for itself: the run's numbers and scratch that lives as long as one call.

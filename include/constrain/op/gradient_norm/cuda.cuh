@@ -3,6 +3,7 @@
 #include "constrain/device/cuda/group.cuh"
 #include "constrain/device/cuda/reduce.cuh"
 #include "constrain/device/math.hpp"
+#include "constrain/op/constant/kernel.hpp"
 #include "constrain/op/gradient_norm/gradient_norm.hpp"
 
 namespace constrain {
@@ -46,6 +47,8 @@ static __global__ void __launch_bounds__(cuda_threads)
 template <class architecture> struct kernel<op::square_sum, cuda<architecture>> {
   template <class real> static void run(call const& c, tensor<real const> gradient, tensor<double> squares) {
     auto& queue = *c.numbers.queue;
+    // The first gradient of a run defines the whole output, as every accumulator's first write does.
+    if (!c.add_to(0)) for_elements(cuda<architecture>{}, c, squares.count, constant_elements<double>{0, squares.data});
     auto& group = queue.template pending<cuda_group<detail::squares_entry<real>>>();
     group.add({gradient.data, gradient.count, squares.data + c.options.integer[0]});
     if (c.same_kernel_follows && !group.full()) return;

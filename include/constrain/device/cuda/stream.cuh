@@ -1,0 +1,34 @@
+#pragma once
+
+#include "constrain/device/cuda/check.cuh"
+
+namespace constrain {
+
+/// A stream of the current CUDA device. Throws `error` where there is no device, or one that cannot run code for
+/// `capability`.
+class cuda_stream {
+public:
+  explicit cuda_stream(int capability) {
+    int devices = 0;
+    if (cudaGetDeviceCount(&devices) != cudaSuccess || devices == 0)
+      throw error("device::cuda: there is no CUDA device here; run on a machine that has one, or write device::cpu");
+    int device = 0, major = 0, minor = 0;
+    cuda_check(cudaGetDevice(&device), "find its current device");
+    cuda_check(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device), "ask the device");
+    cuda_check(cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device), "ask the device");
+    if (10 * major + minor < capability)
+      throw error("device::cuda<sm<" + std::to_string(capability) + ">>: the device here has compute capability " +
+                  std::to_string(major) + "." + std::to_string(minor) + "; write sm<" + std::to_string(10 * major + minor) +
+                  "> and compile for it");
+    cuda_check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "make a stream");
+  }
+  ~cuda_stream() { cudaStreamDestroy(stream_); }
+  cuda_stream(cuda_stream const&) = delete;
+  cuda_stream& operator=(cuda_stream const&) = delete;
+  operator cudaStream_t() const { return stream_; }
+
+private:
+  cudaStream_t stream_{};
+};
+
+} // namespace constrain
