@@ -2,6 +2,7 @@
 
 #include <constrain/constrain.hpp>
 
+#include <cstring>
 #include <random>
 #include <vector>
 
@@ -47,6 +48,38 @@ template <class trainer> token_arrays tokens_for(unsigned seed) {
     w.valid += ignored ? 0 : 1;
   }
   return w;
+}
+
+/// A model for whole trainings: a tiny one where the host plays the device.
+#if defined(CONSTRAIN_ON_HOST)
+using small = gpt<2, 2, 16, 67, 11, 2>;
+#else
+using small = gpt<5, 4, 128, 257, 130, 3>;
+#endif
+inline run_options const numbers{.seed = 4, .clip_norm = 1, .schedule = schedule::cosine{.warmup = 4, .steps = 20}, .dropout = 0.1};
+
+/// Trains on three windows in turn, from window `first` on.
+template <class trainer> std::vector<double> losses_of(trainer& t, int steps, unsigned first = 0) {
+  std::vector<double> losses;
+  for (unsigned i = first; i < first + static_cast<unsigned>(steps); ++i) {
+    auto const w = tokens_for<trainer>(i % 3);
+    losses.push_back(t.step(t.window(w.inputs, w.labels)).loss);
+  }
+  return losses;
+}
+
+template <class trainer> std::vector<double> weights_of(trainer const& t) {
+  std::vector<double> all;
+  for (auto const& p : t.parameters()) {
+    std::vector<double> values(static_cast<std::size_t>(p.size()));
+    p.copy_to(std::span(values));
+    all.insert(all.end(), values.begin(), values.end());
+  }
+  return all;
+}
+
+inline bool same_bits(std::vector<double> const& a, std::vector<double> const& b) {
+  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(double)) == 0;
 }
 
 } // namespace constrain::test
