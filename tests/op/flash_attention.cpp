@@ -1,5 +1,3 @@
-#include "constrain/op/flash_attention/flash_attention.hpp"
-
 #include "check_gradients.hpp"
 #include "fixtures.hpp"
 #include "op/call_kernel.hpp"

@@ -33,18 +33,22 @@ inline void tile_micro(depth_range depth, real const* a, std::int64_t a_step, re
   [&]<std::size_t... row>(std::index_sequence<row...>) {
     [&]<std::size_t... v>(std::index_sequence<v...>) {
       vector sums[tile::rows][vectors] = {};
+      b += depth.begin * b_step;
+      a += a_transposed == transpose::yes ? depth.begin * a_step : depth.begin;
       for (std::int64_t p = depth.begin; p < depth.end; ++p) {
-        real const* const from = b + p * b_step;
-        vector const right[] = {*reinterpret_cast<unaligned const*>(from + v * tile::lanes)...};
+        vector const right[] = {*reinterpret_cast<unaligned const*>(b + v * tile::lanes)...};
+        b += b_step;
         auto const add = [&](vector(&sum)[vectors], real left) { ((sum[v] += left * right[v]), ...); };
-        if constexpr (a_transposed == transpose::yes)
-          (add(sums[row], a[p * a_step + static_cast<std::int64_t>(row)]), ...);
-        else
-          (add(sums[row], a[static_cast<std::int64_t>(row) * a_step + p]), ...);
+        if constexpr (a_transposed == transpose::yes) {
+          (add(sums[row], a[row]), ...);
+          a += a_step;
+        } else {
+          (add(sums[row], a[static_cast<std::int64_t>(row) * a_step]), ...);
+          ++a;
+        }
       }
       auto const store_row = [&](vector const(&sum)[vectors], real* to) {
-        (store(*reinterpret_cast<unaligned*>(to + v * tile::lanes), sum[v], column + static_cast<std::int64_t>(v) * tile::lanes),
-         ...);
+        (store(to + v * tile::lanes, sum[v], column + static_cast<std::int64_t>(v) * tile::lanes), ...);
       };
       (store_row(sums[row], c + static_cast<std::int64_t>(row) * c_step), ...);
     }(std::make_index_sequence<vectors>{});
@@ -54,7 +58,7 @@ inline void tile_micro(depth_range depth, real const* a, std::int64_t a_step, re
 /// Sums A B over the depth for tiles that lie in the cache, row-major: op(A) [rows, depth], B [depth, columns],
 /// C [rows, columns]; a_step, b_step, c_step: elements from one row to the next as stored. `rows` is a multiple of
 /// register_tile::rows, `columns` of a register. `depth_of(row)` gives the part of the depth for the register tile that
-/// begins there. `store(c, sum, column)` says what becomes of each sum, a register at a time.
+/// begins there. `store(c, sum, column)` says what becomes of a register of sums that belong at c.
 /// Every sum is taken in the order of the depth.
 template <transpose a_transposed, class real, class range_function, class store_function>
 void tile_product(std::int64_t rows, std::int64_t columns, range_function const& depth_of, real const* a,
@@ -83,9 +87,26 @@ void tile_product(std::int64_t rows, std::int64_t columns, range_function const&
 }
 
 /// For `tile_product`: C = the sums.
-inline constexpr auto overwrite = [](auto& c, auto const& sum, std::int64_t) { c = sum; };
+struct overwrite {
+  template <class real, class vector> void operator()(real* c, vector const& sum, std::int64_t) const {
+    *reinterpret_cast<typename vector_of<real>::unaligned*>(c) = sum;
+  }
+};
 /// For `tile_product`: C += the sums.
-inline constexpr auto accumulate_sums = [](auto& c, auto const& sum, std::int64_t) { c += sum; };
+struct add_to {
+  template <class real, class vector> void operator()(real* c, vector const& sum, std::int64_t) const {
+    *reinterpret_cast<typename vector_of<real>::unaligned*>(c) += sum;
+  }
+};
+/// For `tile_product`: C = factor C + the sums, a factor for each column.
+template <class real> struct scale_and_add_to {
+  real const* factor;
+  template <class vector> void operator()(real* c, vector const& sum, std::int64_t column) const {
+    using unaligned = typename vector_of<real>::unaligned;
+    auto& target = *reinterpret_cast<unaligned*>(c);
+    target = target * *reinterpret_cast<unaligned const*>(factor + column) + sum;
+  }
+};
 
 /// to[row, column] = scale * from[row, column]; zeros where `from` has ended but `to` has not. Widens narrow elements.
 template <class stored, class real>

@@ -94,11 +94,11 @@ private:
                                       a, padded, b + i, queries, c + i, queries, store);
         };
         if (chunk == 0) {
-          multiply(k_tile_, q_transposed_, probabilities_, overwrite);
-          multiply(v_tile_, dy_transposed_, dscores_, overwrite);
+          multiply(k_tile_, q_transposed_, probabilities_, overwrite{});
+          multiply(v_tile_, dy_transposed_, dscores_, overwrite{});
         } else {
-          multiply(k_tile_, q_transposed_, probabilities_, accumulate_sums);
-          multiply(v_tile_, dy_transposed_, dscores_, accumulate_sums);
+          multiply(k_tile_, q_transposed_, probabilities_, add_to{});
+          multiply(v_tile_, dy_transposed_, dscores_, add_to{});
         }
       }
     }
@@ -125,7 +125,7 @@ private:
     tile_product<transpose::yes>(
         tile::whole(query_count(), panel), padded_,
         [this](std::int64_t row) { return depth_range{0, seen(row / panel * panel)}; }, dscores_, queries, k_tile_, padded_,
-        dq_tile_, padded_, accumulate_sums);
+        dq_tile_, padded_, add_to{});
   }
 
   /// dv += probabilities dy, dk += dscores q.
@@ -137,7 +137,7 @@ private:
             auto const first = causal_ ? std::max<std::int64_t>(0, key_ + row - query_) : 0; // that sees the key
             return depth_range{first / panel * panel, query_count()};
           },
-          a, queries, b, padded_, c, padded_, accumulate_sums);
+          a, queries, b, padded_, c, padded_, add_to{});
     };
     multiply(probabilities_, dy_tile_, dv_tile_);
     multiply(dscores_, q_tile_, dk_tile_);

@@ -1,7 +1,13 @@
 #pragma once
 
+#include "constrain/device/cpu/parallel.hpp"
+#include "constrain/device/cpu/reduce.hpp"
+#include "constrain/device/kernel.hpp"
 #include "constrain/op/flash_attention/backward.hpp"
+#include "constrain/op/flash_attention/flash_attention.hpp"
 #include "constrain/op/flash_attention/forward.hpp"
+
+#include <type_traits>
 
 namespace constrain {
 

@@ -46,7 +46,7 @@ private:
         tile_product<transpose::no>(tile::padded_rows(seen), panel, [=](std::int64_t) { return depth_range{0, depth}; }, keys_,
                                     tile::padded_columns(depth), queries_ + i * columns, panel, scores_, panel, store);
       };
-      chunk == 0 ? multiply(overwrite) : multiply(accumulate_sums);
+      chunk == 0 ? multiply(overwrite{}) : multiply(add_to{});
     }
     if (causal_) tile::mask(query, key, seen, scores_, panel);
     alignas(64) real correction[panel];
@@ -54,9 +54,7 @@ private:
     load(2 * h_.width, key, count, column, width, values_, value_at_);
     auto const padded = tile::padded_columns(width);
     tile_product<transpose::yes>(padded, panel, [=](std::int64_t) { return depth_range{0, seen}; }, values_, padded, scores_,
-                                 panel, y_ + i * padded, panel, [&](auto& y, auto const& sum, std::int64_t at) {
-                                   y = y * *reinterpret_cast<vector const*>(correction + at) + sum;
-                                 });
+                                 panel, y_ + i * padded, panel, scale_and_add_to<real>{correction});
   }
 
   /// Scores become exp(score - top), `top` and `sum` go on to include them; `correction` is for what was summed before.
