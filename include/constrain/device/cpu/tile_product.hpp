@@ -3,9 +3,9 @@
 #include "constrain/device/cpu/gemm_builtin.hpp"
 #include "constrain/device/cpu/vector.hpp"
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <type_traits>
 #include <utility>
 
 namespace constrain::detail {
@@ -107,28 +107,5 @@ template <class real> struct scale_and_add_to {
     target = target * *reinterpret_cast<unaligned const*>(factor + column) + sum;
   }
 };
-
-/// to[row, column] = scale * from[row, column]; zeros where `from` has ended but `to` has not. Widens narrow elements.
-template <class stored, class real>
-void load_tile(stored const* from, std::int64_t stride, std::int64_t rows, std::int64_t columns, real scale, real* to,
-               std::int64_t to_rows, std::int64_t to_columns) {
-  for (std::int64_t row = 0; row < to_rows; ++row, from += stride, to += to_columns) {
-    std::int64_t const valid = row < rows ? columns : 0;
-    if (valid > 0) {
-      CONSTRAIN_SIMD
-      for (std::int64_t i = 0; i < valid; ++i) to[i] = scale * from[i];
-    }
-    for (std::int64_t i = valid; i < to_columns; ++i) to[i] = real{};
-  }
-}
-
-/// to[column, row] = scale * from[row, column], to's rows to_step apart; zeros in to's columns from `rows` to `to_rows`.
-template <class stored, class real>
-void load_tile_transposed(stored const* from, std::int64_t stride, std::int64_t rows, std::int64_t columns, real scale,
-                          real* to, std::int64_t to_rows, std::int64_t to_step) {
-  for (std::int64_t column = 0; column < columns; ++column)
-    for (std::int64_t row = 0; row < to_rows; ++row)
-      to[column * to_step + row] = row < rows ? scale * from[row * stride + column] : real{};
-}
 
 } // namespace constrain::detail

@@ -30,9 +30,8 @@ public:
         clear(dq_tile_, queries);
         for (std::int64_t key = 0; key < limit(query); key += keys) {
           meet(query, key);
-          clear(dk_tile_, keys), clear(dv_tile_, keys);
           add_query_gradients();
-          add_key_gradients();
+          add_key_gradients(overwrite{});
           store(h_.width, key_, key_count(), dk_tile_, real{1}, true);
           store(2 * h_.width, key_, key_count(), dv_tile_, real{1}, true);
         }
@@ -59,7 +58,7 @@ public:
       clear(dk_tile_, keys), clear(dv_tile_, keys);
       for (std::int64_t query = causal_ ? key / queries * queries : 0; query < h_.tokens; query += queries) {
         meet(query, key);
-        add_key_gradients();
+        add_key_gradients(add_to{});
       }
       store(h_.width, key_, key_count(), dk_tile_, real{1}, false);
       store(2 * h_.width, key_, key_count(), dv_tile_, real{1}, false);
@@ -128,16 +127,16 @@ private:
         dq_tile_, padded_, add_to{});
   }
 
-  /// dv += probabilities dy, dk += dscores q.
-  void add_key_gradients() {
-    auto const multiply = [this](real const* a, real const* b, real* c) {
+  /// dv = or += probabilities dy, dk = or += dscores q.
+  template <class function> void add_key_gradients(function const& store) {
+    auto const multiply = [&](real const* a, real const* b, real* c) {
       tile_product<transpose::no>(
           tile::padded_rows(key_count()), padded_,
           [this](std::int64_t row) {
             auto const first = causal_ ? std::max<std::int64_t>(0, key_ + row - query_) : 0; // that sees the key
             return depth_range{first / panel * panel, query_count()};
           },
-          a, queries, b, padded_, c, padded_, add_to{});
+          a, queries, b, padded_, c, padded_, store);
     };
     multiply(probabilities_, dy_tile_, dv_tile_);
     multiply(dscores_, q_tile_, dk_tile_);
@@ -154,8 +153,8 @@ private:
     auto const count = query_count(), rows = tile::whole(count, panel), padded = tile::padded_columns(depth);
     load_tile(qkv_ + query_ * h_.stride + chunk, h_.stride, count, depth, scale_, q_tile_, rows, padded);
     load_tile(dy_ + query_ * h_.width + chunk, h_.width, count, depth, real{1}, dy_tile_, rows, padded);
-    load_tile_transposed(q_tile_, padded, rows, depth, real{1}, q_transposed_, rows, queries);
-    load_tile_transposed(dy_tile_, padded, rows, depth, real{1}, dy_transposed_, rows, queries);
+    transpose_tile(q_tile_, padded, rows, padded, q_transposed_, queries);
+    transpose_tile(dy_tile_, padded, rows, padded, dy_transposed_, queries);
     for (std::int64_t i = 0; i < rows; ++i) {
       tile_logsumexp_[i] = i < count ? logsumexp_[query_ + i] : real{};
       tile_row_sums_[i] = i < count ? row_sums_[query_ + i] : real{};

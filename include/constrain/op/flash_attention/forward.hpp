@@ -90,8 +90,10 @@ private:
   void load_queries(std::int64_t query, std::int64_t i, std::int64_t chunk, std::int64_t depth) {
     if (query_chunk_[i / panel] == chunk) return;
     query_chunk_[i / panel] = chunk;
-    load_tile_transposed(qkv_ + query * h_.stride + chunk, h_.stride, std::min(panel, h_.tokens - query), depth,
-                         1 / math::sqrt(static_cast<real>(h_.head_width)), queries_ + i * columns, panel, panel);
+    auto const padded = tile::padded_columns(depth);
+    load_tile(qkv_ + query * h_.stride + chunk, h_.stride, std::min(panel, h_.tokens - query), depth,
+              1 / math::sqrt(static_cast<real>(h_.head_width)), rows_, panel, padded);
+    transpose_tile(rows_, padded, panel, padded, queries_ + i * columns, panel);
   }
 
   struct place {
@@ -109,10 +111,12 @@ private:
   void store(std::int64_t first, std::int64_t rows, std::int64_t column, std::int64_t width, stored* y, real* logsumexp) {
     auto const padded = tile::padded_columns(width);
     for (std::int64_t i = 0; i < rows; ++i) {
-      real const* const from = y_ + i / panel * panel * padded + i % panel;
+      if (i % panel == 0) transpose_tile(y_ + i * padded, panel, padded, panel, rows_, padded);
+      real const* const from = rows_ + i % panel * padded;
       stored* const to = y + h_.y + (first + i) * h_.width + column;
       real const inverse = 1 / sum_[i];
-      for (std::int64_t c = 0; c < width; ++c) to[c] = from[c * panel] * inverse;
+      CONSTRAIN_SIMD
+      for (std::int64_t c = 0; c < width; ++c) to[c] = from[c] * inverse;
       logsumexp[first + i] = top_[i] + math::log(sum_[i]);
     }
   }
@@ -128,6 +132,7 @@ private:
   alignas(64) real y_[queries * columns];       // the same, not yet divided by sum_
   alignas(64) real keys_[tile::keys * columns];
   alignas(64) real values_[tile::keys * columns];
+  alignas(64) real rows_[panel * columns]; // a panel on its way in or out, [panel, columns]
   alignas(64) real scores_[tile::keys * panel];
   alignas(64) real top_[queries], sum_[queries]; // of each query's scores
 };

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "constrain/device/cpu/tile_copy.hpp"
 #include "constrain/device/cpu/tile_product.hpp"
 #include "constrain/device/math.hpp"
 
