@@ -33,18 +33,19 @@ inline void tile_micro(depth_range depth, real const* a, std::int64_t a_step, re
   [&]<std::size_t... row>(std::index_sequence<row...>) {
     [&]<std::size_t... v>(std::index_sequence<v...>) {
       vector sums[tile::rows][vectors] = {};
-      b += depth.begin * b_step;
-      a += a_transposed == transpose::yes ? depth.begin * a_step : depth.begin;
+      real const* left = a + depth.begin * (a_transposed == transpose::yes ? a_step : 1);
+      real const* from = b + depth.begin * b_step;
       for (std::int64_t p = depth.begin; p < depth.end; ++p) {
-        vector const right[] = {*reinterpret_cast<unaligned const*>(b + v * tile::lanes)...};
-        b += b_step;
-        auto const add = [&](vector(&sum)[vectors], real left) { ((sum[v] += left * right[v]), ...); };
+        vector const right[] = {*reinterpret_cast<unaligned const*>(from + v * tile::lanes)...};
+        // Here, not at the end: g++ takes what it finds at an unchanged address from memory again for every row.
+        from += b_step;
+        auto const add = [&](vector(&sum)[vectors], real x) { ((sum[v] += x * right[v]), ...); };
         if constexpr (a_transposed == transpose::yes) {
-          (add(sums[row], a[row]), ...);
-          a += a_step;
+          (add(sums[row], left[row]), ...);
+          left += a_step;
         } else {
-          (add(sums[row], a[static_cast<std::int64_t>(row) * a_step]), ...);
-          ++a;
+          (add(sums[row], left[static_cast<std::int64_t>(row) * a_step]), ...);
+          ++left;
         }
       }
       auto const store_row = [&](vector const(&sum)[vectors], real* to) {

@@ -7,13 +7,15 @@
 #include <algorithm>
 #include <cstdint>
 #include <limits>
+#include <numeric>
 
 namespace constrain::detail {
 
 /// The sizes of flash attention's tiles. Scores are held transposed, [keys, queries], so that whatever is done for each
 /// query is done for a register full of them.
 template <class real> struct flash_tile {
-  static constexpr std::int64_t panel = register_tile<real>::columns; // queries that go through the softmax together
+  // Queries that go through the softmax together: columns of the scores, rows of dq.
+  static constexpr std::int64_t panel = std::lcm(register_tile<real>::columns, register_tile<real>::rows);
   static constexpr std::int64_t keys = 64;
   static constexpr std::int64_t columns = 512 / sizeof(real); // of a head; wider ones come in several chunks
 
