@@ -41,7 +41,8 @@ inline void transpose_square(real const* from, std::int64_t from_step, real* to,
     vector rows[] = {*reinterpret_cast<unaligned const*>(from + static_cast<std::int64_t>(i) * from_step)...};
     // Interleaving the upper half of the rows with the lower moves one bit of the row's number into the column's.
     for (int done = 1; done < lanes; done *= 2) {
-      vector const mixed[] = {interleave<static_cast<int>(i % 2) * (lanes / 2)>(rows[i / 2], rows[i / 2 + lanes / 2], all{})...};
+      vector const mixed[] = {
+          interleave<static_cast<int>(i % 2) * (lanes / 2)>(rows[i / 2], rows[i / 2 + lanes / 2], all{})...};
       ((rows[i] = mixed[i]), ...);
     }
     ((*reinterpret_cast<unaligned*>(to + static_cast<std::int64_t>(i) * to_step) = rows[i]), ...);

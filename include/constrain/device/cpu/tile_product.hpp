@@ -10,8 +10,8 @@
 
 namespace constrain::detail {
 
-/// The register tile of `tile_product`: rows x columns sums, a row of B and one element of A fill the 16 (32) registers.
-/// Its rows divide 8, its columns divide 96: the sizes that tiles are made of.
+/// The register tile of `tile_product`: rows x columns sums, a row of B and one element of A fill the 16 (32)
+/// registers. Its rows divide 8, its columns divide 96: the sizes that tiles are made of.
 template <class real> struct register_tile : vector_of<real> {
   static constexpr int rows = vector_bytes == 64 ? 8 : 4;
   static constexpr int vectors = 3;
@@ -25,8 +25,8 @@ struct depth_range {
 
 /// One register tile of `tile_product`, `vectors` registers wide.
 template <int vectors, transpose a_transposed, class real, class function>
-inline void tile_micro(depth_range depth, real const* a, std::int64_t a_step, real const* b, std::int64_t b_step, real* c,
-                       std::int64_t c_step, std::int64_t column, function const& store) {
+inline void tile_micro(depth_range depth, real const* a, std::int64_t a_step, real const* b, std::int64_t b_step,
+                       real* c, std::int64_t c_step, std::int64_t column, function const& store) {
   using tile = register_tile<real>;
   using vector = typename tile::vector;
   using unaligned = typename tile::unaligned;
@@ -68,8 +68,8 @@ void tile_product(std::int64_t rows, std::int64_t columns, range_function const&
   using tile = register_tile<real>;
   auto const along = [&]<int vectors>(std::integral_constant<int, vectors>, std::int64_t column) {
     for (std::int64_t row = 0; row < rows; row += tile::rows)
-      tile_micro<vectors, a_transposed>(depth_of(row), a_transposed == transpose::yes ? a + row : a + row * a_step, a_step,
-                                        b + column, b_step, c + row * c_step + column, c_step, column, store);
+      tile_micro<vectors, a_transposed>(depth_of(row), a_transposed == transpose::yes ? a + row : a + row * a_step,
+                                        a_step, b + column, b_step, c + row * c_step + column, c_step, column, store);
   };
   for (std::int64_t column = 0; column < columns;) {
     auto const left = (columns - column) / tile::lanes;

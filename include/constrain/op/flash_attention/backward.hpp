@@ -5,8 +5,8 @@
 
 namespace constrain::detail {
 
-/// One thread's work on the gradients of one head: a tile of queries and a tile of keys meet, their probabilities and the
-/// gradient of their scores are computed and enter the three gradients.
+/// One thread's work on the gradients of one head: a tile of queries and a tile of keys meet, their probabilities and
+/// the gradient of their scores are computed and enter the three gradients.
 template <class stored, class real> class flash_backward : flash_tile<real> {
   using tile = flash_tile<real>;
   using tile::columns, tile::panel;
@@ -89,8 +89,9 @@ private:
       load_keys(chunk, depth);
       for (std::int64_t i = 0; i < query_count(); i += panel) {
         auto const multiply = [&](real const* a, real const* b, real* c, auto const& store) {
-          tile_product<transpose::no>(tile::padded_rows(seen(i)), panel, [=](std::int64_t) { return depth_range{0, depth}; },
-                                      a, padded, b + i, queries, c + i, queries, store);
+          tile_product<transpose::no>(
+              tile::padded_rows(seen(i)), panel, [=](std::int64_t) { return depth_range{0, depth}; }, a, padded, b + i,
+              queries, c + i, queries, store);
         };
         if (chunk == 0) {
           multiply(k_tile_, q_transposed_, probabilities_, overwrite{});
@@ -123,8 +124,8 @@ private:
   void add_query_gradients() {
     tile_product<transpose::yes>(
         tile::whole(query_count(), panel), padded_,
-        [this](std::int64_t row) { return depth_range{0, seen(row / panel * panel)}; }, dscores_, queries, k_tile_, padded_,
-        dq_tile_, padded_, add_to{});
+        [this](std::int64_t row) { return depth_range{0, seen(row / panel * panel)}; }, dscores_, queries, k_tile_,
+        padded_, dq_tile_, padded_, add_to{});
   }
 
   /// dv = or += probabilities dy, dk = or += dscores q.

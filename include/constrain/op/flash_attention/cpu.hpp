@@ -15,6 +15,7 @@ template <> struct kernel<op::flash_attention, cpu> {
   template <class stored, class real>
   static void run(call const& c, tensor<stored const> qkv, tensor<stored> y, tensor<real> logsumexp) {
     using block = detail::flash_forward<stored, real>;
+    static_assert(sizeof(block) <= 512 * 1024, "it lies on the thread's stack");
     auto const heads = c.options.integer[0];
     bool const causal = c.options.integer[1] != 0;
     auto const tokens = qkv.shape().extent[1];
@@ -34,6 +35,7 @@ template <> struct kernel<op::flash_attention_gradient, cpu> {
   static void run(call const& c, tensor<stored const> dy, tensor<stored const> qkv, tensor<stored const> y,
                   tensor<real const> logsumexp, tensor<stored> dqkv, tensor<real> row_sums) {
     using block = detail::flash_backward<stored, real>;
+    static_assert(sizeof(block) <= 512 * 1024, "it lies on the thread's stack");
     auto const heads = c.options.integer[0];
     bool const causal = c.options.integer[1] != 0;
     auto const tokens = qkv.shape().extent[1];

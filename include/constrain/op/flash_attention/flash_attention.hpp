@@ -6,8 +6,8 @@ namespace constrain {
 
 namespace op {
 
-/// dqkv from dy, qkv, y and the rows' logsumexp; the probabilities are computed again, a tile at a time (Dao 2023, alg. 2).
-/// Scratch: sum(dy * y) of each row and head.
+/// dqkv from dy, qkv, y and the rows' logsumexp; the probabilities are computed again, a tile at a time (Dao 2023,
+/// alg. 2). sum(dy * y) of each row and head is scratch.
 struct flash_attention_gradient {
   static constexpr char const* name = "flash_attention_gradient";
   static constexpr unsigned workspace = 0b10;
@@ -17,14 +17,15 @@ struct flash_attention_gradient {
   }
   static constexpr cost cost_of(operand_types const& in, operand_types const& out, attributes const& a) {
     auto result = cost_by_operands(in, out, a);
-    auto const scores = static_cast<double>(in[3].shape.elements() * in[0].shape.extent[1]) * (a.integer[1] != 0 ? 0.5 : 1);
+    auto const rows = static_cast<double>(in[3].shape.elements());
+    auto const scores = rows * static_cast<double>(in[0].shape.extent[1]) * (a.integer[1] != 0 ? 0.5 : 1);
     result.flops = 10.0 * scores * static_cast<double>(in[0].shape.features() / a.integer[0]);
     return result;
   }
 };
 
-/// softmax(q k^T / sqrt(head width)) v per head as op::attention, but in memory linear in the tokens: tiles of the scores
-/// live in the cache and are gone (Dao et al. 2022, alg. 1). logsumexp [sequences, heads, tokens] of the scaled scores is
+/// softmax(q k^T / sqrt(head width)) v per head as op::attention, but in memory linear in the tokens: the scores come
+/// and go a tile at a time (Dao et al. 2022, alg. 1). The logsumexp [sequences, heads, tokens] of the scaled scores is
 /// kept for the backward pass.
 struct flash_attention {
   static constexpr char const* name = "flash_attention";
@@ -38,7 +39,8 @@ struct flash_attention {
   }
   static constexpr cost cost_of(operand_types const& in, operand_types const& out, attributes const& a) {
     auto result = cost_by_operands(in, out, a);
-    auto const scores = static_cast<double>(out[1].shape.elements() * in[0].shape.extent[1]) * (a.integer[1] != 0 ? 0.5 : 1);
+    auto const rows = static_cast<double>(out[1].shape.elements());
+    auto const scores = rows * static_cast<double>(in[0].shape.extent[1]) * (a.integer[1] != 0 ? 0.5 : 1);
     result.flops = 4.0 * scores * static_cast<double>(out[0].shape.features() / a.integer[0]);
     return result;
   }

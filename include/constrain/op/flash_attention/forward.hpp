@@ -43,8 +43,9 @@ private:
       load_queries(query, i, chunk, depth);
       load(h_.width, key, count, chunk, depth, keys_, key_at_);
       auto const multiply = [&](auto const& store) {
-        tile_product<transpose::no>(tile::padded_rows(seen), panel, [=](std::int64_t) { return depth_range{0, depth}; }, keys_,
-                                    tile::padded_columns(depth), queries_ + i * columns, panel, scores_, panel, store);
+        tile_product<transpose::no>(
+            tile::padded_rows(seen), panel, [=](std::int64_t) { return depth_range{0, depth}; }, keys_,
+            tile::padded_columns(depth), queries_ + i * columns, panel, scores_, panel, store);
       };
       chunk == 0 ? multiply(overwrite{}) : multiply(add_to{});
     }
@@ -53,8 +54,9 @@ private:
     softmax(seen, top_ + i, sum_ + i, correction);
     load(2 * h_.width, key, count, column, width, values_, value_at_);
     auto const padded = tile::padded_columns(width);
-    tile_product<transpose::yes>(padded, panel, [=](std::int64_t) { return depth_range{0, seen}; }, values_, padded, scores_,
-                                 panel, y_ + i * padded, panel, scale_and_add_to<real>{correction});
+    tile_product<transpose::yes>(
+        padded, panel, [=](std::int64_t) { return depth_range{0, seen}; }, values_, padded, scores_, panel,
+        y_ + i * padded, panel, scale_and_add_to<real>{correction});
   }
 
   /// Scores become exp(score - top), `top` and `sum` go on to include them; `correction` is for what was summed before.
@@ -101,14 +103,16 @@ private:
     friend bool operator==(place const&, place const&) = default;
   };
 
-  void load(std::int64_t part, std::int64_t key, std::int64_t count, std::int64_t chunk, std::int64_t depth, real* to, place& at) {
+  void load(std::int64_t part, std::int64_t key, std::int64_t count, std::int64_t chunk, std::int64_t depth, real* to,
+            place& at) {
     if (at == place{key, chunk}) return;
     at = {key, chunk};
     load_tile(qkv_ + part + key * h_.stride + chunk, h_.stride, count, depth, real{1}, to, tile::padded_rows(count),
               tile::padded_columns(depth));
   }
 
-  void store(std::int64_t first, std::int64_t rows, std::int64_t column, std::int64_t width, stored* y, real* logsumexp) {
+  void store(std::int64_t first, std::int64_t rows, std::int64_t column, std::int64_t width, stored* y,
+             real* logsumexp) {
     auto const padded = tile::padded_columns(width);
     for (std::int64_t i = 0; i < rows; ++i) {
       if (i % panel == 0) transpose_tile(y_ + i * padded, panel, padded, panel, rows_, padded);

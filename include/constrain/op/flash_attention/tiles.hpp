@@ -33,7 +33,8 @@ template <class real> struct flash_tile {
   }
 
   /// Takes out the scores [rows, panel] of keys that come later than the query.
-  static void mask(std::int64_t first_query, std::int64_t first_key, std::int64_t rows, real* scores, std::int64_t step) {
+  static void mask(std::int64_t first_query, std::int64_t first_key, std::int64_t rows, real* scores,
+                   std::int64_t step) {
     for (std::int64_t row = std::max<std::int64_t>(0, first_query - first_key + 1); row < rows; ++row) {
       auto const blind = std::min(panel, first_key + row - first_query);
       for (std::int64_t i = 0; i < blind; ++i) scores[row * step + i] = std::numeric_limits<real>::lowest();
