@@ -7,6 +7,7 @@
 #include "constrain/model/task.hpp"
 #include "constrain/objective/causal_lm.hpp"
 #include "constrain/objective/classification.hpp"
+#include "constrain/op/flash_attention/flash_attention.hpp"
 #include "constrain/op/mean/mean.hpp"
 #include "constrain/op/multiply/multiply.hpp"
 #include "constrain/op/silu/silu.hpp"

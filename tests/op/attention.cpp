@@ -41,14 +41,14 @@ struct model {
   bool causal;
   constexpr ct::value operator()(ct::value tokens) const {
     auto const x = ct::embedding("token", tokens, {.vocabulary = 7, .width = 12});
-    return ct::linear("head", ct::attention(x, {.heads = 2, .causal = causal}), 5);
+    return ct::linear("head", ct::self_attention(x, {.heads = 2, .causal = causal}), 5);
   }
 };
 // One qkv read by two attentions, one head as wide as the model.
 struct shared_model {
   constexpr ct::value operator()(ct::value tokens) const {
     auto const x = ct::linear("qkv", ct::embedding("token", tokens, {.vocabulary = 7, .width = 4}), 12);
-    auto const y = ct::attention(x, {.heads = 1}) + ct::attention(x, {.heads = 4, .causal = false});
+    auto const y = ct::self_attention(x, {.heads = 1}) + ct::self_attention(x, {.heads = 4, .causal = false});
     return ct::linear("head", ct::dropout(y), 5);
   }
 };

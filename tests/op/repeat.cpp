@@ -31,7 +31,7 @@ struct ends_used_again {
 struct transformer {
   constexpr value operator()(value tokens) const {
     return head(ct::repeat("block", 5, embed(tokens), [](value x) {
-      x = x + ct::attention(ct::linear("qkv", ct::layer_norm("norm_1", x), 12), {.heads = 2});
+      x = x + ct::self_attention(ct::linear("qkv", ct::layer_norm("norm_1", x), 12), {.heads = 2});
       return x + ct::linear("down", ct::gelu(ct::linear("up", ct::layer_norm("norm_2", x), 6)), 4);
     }));
   }

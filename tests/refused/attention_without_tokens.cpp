@@ -7,9 +7,9 @@ struct model {
   constexpr ct::value operator()(ct::value tokens) const {
     auto const x = ct::embedding("token", tokens, {.vocabulary = 97, .width = 96});
 #ifdef CORRECT
-    auto const y = ct::mean(ct::attention(x, {.heads = 4}), ct::axis::tokens);
+    auto const y = ct::mean(ct::self_attention(x, {.heads = 4}), ct::axis::tokens);
 #else
-    auto const y = ct::attention(ct::mean(x, ct::axis::tokens), {.heads = 4}); // <- line
+    auto const y = ct::self_attention(ct::mean(x, ct::axis::tokens), {.heads = 4}); // <- line
 #endif
     return ct::linear("head", y, 4);
   }

@@ -12,7 +12,7 @@ constexpr int times = 1;
 struct model {
   constexpr ct::value operator()(ct::value tokens) const {
     auto const x = ct::embedding("token", tokens, {.vocabulary = 97, .width = 64});
-    auto const y = ct::attention(ct::linear("qkv", x, times * 64), {.heads = 4}); // <- line
+    auto const y = ct::self_attention(ct::linear("qkv", x, times * 64), {.heads = 4}); // <- line
     return ct::linear("head", ct::mean(y, ct::axis::tokens), 4);
   }
 };

@@ -30,7 +30,7 @@ struct gpt2_attention {
 
   constexpr value operator()(value x) const {
     auto const qkv = linear("qkv", x, 3 * x.features(), {.deviation = 0.02});
-    auto const y = attention(qkv, {.heads = heads});
+    auto const y = self_attention(qkv, {.heads = heads});
     return dropout(linear("projection", y, x.features(), {.deviation = projection_deviation}));
   }
 };

@@ -11,6 +11,7 @@
 #include "constrain/op/dropout/kernel.hpp"
 #include "constrain/op/elementwise/kernel.hpp"
 #include "constrain/op/embedding/cpu.hpp"
+#include "constrain/op/flash_attention/cpu.hpp"
 #include "constrain/op/gradient_norm/cpu.hpp"
 #include "constrain/op/layer_norm/cpu.hpp"
 #include "constrain/op/linear/cpu.hpp"

@@ -20,11 +20,11 @@ namespace constrain {
 // Each pass is a constant of its own: compilers bound the work of one constant, and each can be printed.
 
 /// From the forward program to the optimizer step's, one constant per pass. `source` says what is built: a stateless
-/// type with `build()` and what the policies say: `micro_batches`, `checkpoint_every`, `compute`, `distributed`, `shards`
-/// and an `optimizer`.
+/// type with `build()` and what the policies say: `micro_batches`, `checkpoint_every`, `compute`, `distributed`, `shards`,
+/// `tiled_attention`/// and an `optimizer`.
 template <class source> struct step_passes {
   static constexpr program built = source::build();
-  static constexpr program selected = select(built, mode::training);
+  static constexpr program selected = select_attention(select(built, mode::training), source::tiled_attention);
   static constexpr program pruned = prune(selected);
   static constexpr program accumulated = accumulate_over(pruned, source::micro_batches);
   static constexpr program casted = cast_to(accumulated, source::compute);
@@ -46,7 +46,7 @@ template <class source> struct step_passes {
 /// From the forward program to that of an entry without gradients.
 template <class source> struct forward_passes {
   static constexpr program built = source::build();
-  static constexpr program selected = select(built, mode::evaluation);
+  static constexpr program selected = select_attention(select(built, mode::evaluation), source::tiled_attention);
   static constexpr program pruned = prune(selected);
   static constexpr program casted = cast_to(pruned, source::compute);
   static constexpr program sharded = shard(casted, source::distributed && source::shards > 1, source::shards);

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "constrain/op/flash_attention/flash_attention.hpp"
 #include "constrain/program/op_info.hpp"
 #include "constrain/program/program.hpp"
 
@@ -7,8 +8,24 @@ namespace constrain {
 
 enum class mode { training, evaluation };
 
-/// Chooses how each operation is done. In evaluation what acts in training alone (dropout) disappears: whoever reads
-/// its output reads its input.
+/// Chooses how attention is done: with `tiled`, a tile of the scores at a time instead of keeping the probabilities.
+constexpr program select_attention(program const& p, bool tiled) {
+  if (!tiled || !p.failure.ok()) return p;
+  static_assert(sizeof(detail::named<op::flash_attention>) > 0);
+  program out = p;
+  for (auto& n : out.nodes) {
+    if (n.op != &info_of<op::attention>) continue;
+    n.op = &info_of<op::flash_attention>;
+    auto const& qkv = p.values[n.inputs[0].value];
+    operand_types inputs;
+    inputs.push_back({qkv.type, qkv.shape});
+    auto const result = n.op->infer(inputs, n.attributes);
+    for (int j = 0; j < result.outputs.size(); ++j) out.values[n.outputs[j].value].shape = result.outputs[j].shape;
+  }
+  return out;
+}
+
+/// In evaluation what acts in training alone (dropout) disappears: whoever reads its output reads its input.
 constexpr program select(program const& p, mode m) {
   if (m == mode::training || !p.failure.ok()) return p;
   program out = p;

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "constrain/policy/accumulate.hpp"
+#include "constrain/policy/attention.hpp"
 #include "constrain/policy/checkpoint.hpp"
 #include "constrain/policy/device.hpp"
 #include "constrain/policy/launch.hpp"
@@ -26,6 +27,7 @@ template <class... list> struct chosen {
   using parallelism = typename find_policy<slot_of::parallelism, parallel::none, list...>::type;
   using device = typename find_policy<slot_of::device, constrain::device::cpu, list...>::type;
   using launching = typename find_policy<slot_of::launching, launch::eager, list...>::type;
+  using attention = typename find_policy<slot_of::attention, constrain::attention::automatic<device>, list...>::type;
 };
 
 } // namespace detail
@@ -61,6 +63,8 @@ template <class... list> constexpr composition composition_of() {
   c.cuda = chosen::device::is_cuda;
   c.architecture = chosen::device::capability;
   c.records = chosen::launching::records;
+  c.attentions = count_in_slot<slot_of::attention, list...>;
+  c.tiled_attention = chosen::attention::tiled;
 #if !defined(CONSTRAIN_WITH_CUDA)
   c.has_cuda = !c.cuda;
 #endif
@@ -79,6 +83,7 @@ template <class... list> struct policies {
   using parallelism = typename detail::chosen<list...>::parallelism;
   using device = typename detail::chosen<list...>::device;
   using launching = typename detail::chosen<list...>::launching;
+  using attention = typename detail::chosen<list...>::attention;
 
   using target = typename device::target;
 
@@ -97,6 +102,7 @@ template <class... list> struct policies {
         text += "<" + std::to_string(parallelism::stage) + ", " + std::to_string(parallelism::shards) + ">";
     }
     if constexpr (device::is_cuda) text += std::string(", ") + device::name + "<sm<" + std::to_string(device::capability) + ">>";
+    if constexpr (!std::is_same_v<attention, constrain::attention::automatic<device>>) text += std::string(", ") + attention::name;
     if constexpr (launching::records) text += std::string(", ") + launching::name;
     return text;
   }

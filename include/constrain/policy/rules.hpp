@@ -25,6 +25,8 @@ struct composition {
   int architecture = 0;
   bool has_cuda = true;
   bool records = false;
+  int attentions = 0;
+  bool tiled_attention = true;
 
   friend constexpr bool operator==(composition const&, composition const&) = default;
 };
@@ -55,6 +57,10 @@ struct composition {
        "trainer: two devices are given; keep device::cpu or device::cuda<sm<90>>")                                     \
   rule(one_launch, c.launches <= 1,                                                                                    \
        "trainer: launch::... is given twice; keep launch::eager or launch::graph")                                     \
+  rule(one_attention, c.attentions <= 1,                                                                               \
+       "trainer: attention::... is given twice; keep attention::flash or attention::reference")                        \
+  rule(flash_on_the_cpu, !c.tiled_attention || !c.cuda,                                                                \
+       "attention::flash: its kernels are for the CPU so far; write attention::reference on a CUDA device")            \
   rule(cuda_is_there, !c.cuda || c.has_cuda,                                                                           \
        "device::cuda: this file is not compiled by nvcc; name it .cu, link constrain::cuda, or write device::cpu")     \
   rule(known_architecture, !c.cuda || c.architecture >= 80,                                                            \

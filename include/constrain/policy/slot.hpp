@@ -11,6 +11,7 @@ struct optimizer {};
 struct accumulation {};
 struct checkpointing {};
 struct parallelism {};
+struct attention {};
 struct device {};
 struct launching {};
 struct unknown {};

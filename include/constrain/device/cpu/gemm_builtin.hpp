@@ -1,6 +1,7 @@
 #pragma once
 
 #include "constrain/device/cpu/parallel.hpp"
+#include "constrain/device/cpu/vector.hpp"
 #include "constrain/device/transpose.hpp"
 #include "constrain/program/dtype.hpp"
 
@@ -14,23 +15,12 @@ namespace constrain {
 
 namespace detail {
 
-// The widest register of the target, in bytes.
-#if defined(__AVX512F__)
-inline constexpr int gemm_vector_bytes = 64;
-#elif defined(__AVX__)
-inline constexpr int gemm_vector_bytes = 32;
-#else
-inline constexpr int gemm_vector_bytes = 16;
-#endif
-
 /// The sizes of the packed product for one element type and register width.
 /// A micro-tile of C, rows x columns, stays in registers. tile_rows x depth of A and depth x tile_columns of B are
 /// packed at a time, to stay in the second-level cache.
-template <class real, int bytes = gemm_vector_bytes>
-struct gemm_blocking {
-  typedef real vector __attribute__((vector_size(bytes)));
-  typedef real unaligned __attribute__((vector_size(bytes), aligned(alignof(real)), may_alias));
-  static constexpr int lanes = bytes / static_cast<int>(sizeof(real));
+template <class real, int bytes = vector_bytes>
+struct gemm_blocking : vector_of<real, bytes> {
+  static constexpr int lanes = vector_of<real, bytes>::lanes;
   static constexpr int rows = bytes == 64 ? 14 : bytes == 32 ? 6 : 4; // 32 or 16 registers: tile, two of B, one of A
   static constexpr int columns = 2 * lanes;
   static constexpr int depth = 256;

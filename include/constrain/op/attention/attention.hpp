@@ -57,7 +57,7 @@ struct attention {
 
 /// Multi-head self-attention. qkv [sequences, tokens, 3 width] holds queries, keys and values side by side, each
 /// [heads, head width]; the result is [sequences, tokens, width].
-constexpr value attention(value qkv, attention_options options, int line = __builtin_LINE()) {
+constexpr value self_attention(value qkv, attention_options options, int line = __builtin_LINE()) {
   return emit<op::attention>({qkv}, {{options.heads, options.causal ? 1 : 0}, {}}, line);
 }
 

@@ -6,26 +6,9 @@
 #include "constrain/device/cpu/softmax.hpp"
 #include "constrain/device/kernel.hpp"
 #include "constrain/op/attention/attention.hpp"
+#include "constrain/op/attention/head.hpp"
 
 namespace constrain {
-
-namespace detail {
-
-/// Where one head of one sequence lies in qkv and in the result.
-struct attention_head {
-  std::int64_t tokens, width, stride, head_width, qkv, y, scores;
-
-  attention_head(shape const& qkv_shape, std::int64_t heads, std::int64_t index)
-      : tokens(qkv_shape.extent[1]), width(qkv_shape.features() / 3), stride(3 * width), head_width(width / heads) {
-    auto const sequence = index / heads;
-    auto const head = index % heads;
-    qkv = sequence * tokens * stride + head * head_width;
-    y = sequence * tokens * width + head * head_width;
-    scores = index * tokens * tokens;
-  }
-};
-
-} // namespace detail
 
 template <> struct kernel<op::attention, cpu> {
   template <class stored, class real>

@@ -1,0 +1,62 @@
+#pragma once
+
+#include "constrain/device/cpu/parallel.hpp"
+#include "constrain/device/cpu/vector.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+
+namespace constrain::detail {
+
+/// to[row, column] = scale * from[row, column]; zeros where `from` has ended but `to` has not. Widens narrow elements.
+template <class stored, class real>
+void load_tile(stored const* from, std::int64_t stride, std::int64_t rows, std::int64_t columns, real scale, real* to,
+               std::int64_t to_rows, std::int64_t to_columns) {
+  for (std::int64_t row = 0; row < to_rows; ++row, from += stride, to += to_columns) {
+    std::int64_t const valid = row < rows ? columns : 0;
+    if (valid > 0) {
+      CONSTRAIN_SIMD
+      for (std::int64_t i = 0; i < valid; ++i) to[i] = scale * from[i];
+    }
+    for (std::int64_t i = valid; i < to_columns; ++i) to[i] = real{};
+  }
+}
+
+/// a[0], b[0], a[1], b[1], ... of the halves that begin at `offset`.
+template <int offset, class vector, std::size_t... lane>
+inline vector interleave(vector const& a, vector const& b, std::index_sequence<lane...>) {
+  constexpr int lanes = sizeof...(lane);
+  return __builtin_shufflevector(a, b, (offset + static_cast<int>(lane) / 2 + static_cast<int>(lane) % 2 * lanes)...);
+}
+
+/// to[column, row] = from[row, column] for as many rows and columns as a register has lanes.
+template <class real>
+inline void transpose_square(real const* from, std::int64_t from_step, real* to, std::int64_t to_step) {
+  using vector = typename vector_of<real>::vector;
+  using unaligned = typename vector_of<real>::unaligned;
+  constexpr int lanes = vector_of<real>::lanes;
+  using all = std::make_index_sequence<lanes>;
+  [&]<std::size_t... i>(std::index_sequence<i...>) {
+    vector rows[] = {*reinterpret_cast<unaligned const*>(from + static_cast<std::int64_t>(i) * from_step)...};
+    // Interleaving the upper half of the rows with the lower moves one bit of the row's number into the column's.
+    for (int done = 1; done < lanes; done *= 2) {
+      vector const mixed[] = {
+          interleave<static_cast<int>(i % 2) * (lanes / 2)>(rows[i / 2], rows[i / 2 + lanes / 2], all{})...};
+      ((rows[i] = mixed[i]), ...);
+    }
+    ((*reinterpret_cast<unaligned*>(to + static_cast<std::int64_t>(i) * to_step) = rows[i]), ...);
+  }(all{});
+}
+
+/// to[column, row] = from[row, column]. Rows and columns are multiples of a register's lanes.
+template <class real>
+void transpose_tile(real const* from, std::int64_t from_step, std::int64_t rows, std::int64_t columns, real* to,
+                    std::int64_t to_step) {
+  constexpr std::int64_t lanes = vector_of<real>::lanes;
+  for (std::int64_t column = 0; column < columns; column += lanes)
+    for (std::int64_t row = 0; row < rows; row += lanes)
+      transpose_square(from + row * from_step + column, from_step, to + column * to_step + row, to_step);
+}
+
+} // namespace constrain::detail

@@ -1,0 +1,112 @@
+#pragma once
+
+#include "constrain/device/cpu/gemm_builtin.hpp"
+#include "constrain/device/cpu/vector.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <type_traits>
+#include <utility>
+
+namespace constrain::detail {
+
+/// The register tile of `tile_product`: rows x columns sums, a row of B and one element of A fill the 16 (32)
+/// registers. Its rows divide 8, its columns divide 96: the sizes that tiles are made of.
+template <class real> struct register_tile : vector_of<real> {
+  static constexpr int rows = vector_bytes == 64 ? 8 : 4;
+  static constexpr int vectors = 3;
+  static constexpr int columns = vectors * vector_of<real>::lanes;
+};
+
+/// Which part [begin, end) of the depth enters a sum.
+struct depth_range {
+  std::int64_t begin, end;
+};
+
+/// One register tile of `tile_product`, `vectors` registers wide.
+template <int vectors, transpose a_transposed, class real, class function>
+inline void tile_micro(depth_range depth, real const* a, std::int64_t a_step, real const* b, std::int64_t b_step,
+                       real* c, std::int64_t c_step, std::int64_t column, function const& store) {
+  using tile = register_tile<real>;
+  using vector = typename tile::vector;
+  using unaligned = typename tile::unaligned;
+  [&]<std::size_t... row>(std::index_sequence<row...>) {
+    [&]<std::size_t... v>(std::index_sequence<v...>) {
+      vector sums[tile::rows][vectors] = {};
+      real const* left = a + depth.begin * (a_transposed == transpose::yes ? a_step : 1);
+      real const* from = b + depth.begin * b_step;
+      for (std::int64_t p = depth.begin; p < depth.end; ++p) {
+        vector const right[] = {*reinterpret_cast<unaligned const*>(from + v * tile::lanes)...};
+        // Here, not at the end: g++ takes what it finds at an unchanged address from memory again for every row.
+        from += b_step;
+        auto const add = [&](vector(&sum)[vectors], real x) { ((sum[v] += x * right[v]), ...); };
+        if constexpr (a_transposed == transpose::yes) {
+          (add(sums[row], left[row]), ...);
+          left += a_step;
+        } else {
+          (add(sums[row], left[static_cast<std::int64_t>(row) * a_step]), ...);
+          ++left;
+        }
+      }
+      auto const store_row = [&](vector const(&sum)[vectors], real* to) {
+        (store(to + v * tile::lanes, sum[v], column + static_cast<std::int64_t>(v) * tile::lanes), ...);
+      };
+      (store_row(sums[row], c + static_cast<std::int64_t>(row) * c_step), ...);
+    }(std::make_index_sequence<vectors>{});
+  }(std::make_index_sequence<tile::rows>{});
+}
+
+/// Sums A B over the depth for tiles that lie in the cache, row-major: op(A) [rows, depth], B [depth, columns],
+/// C [rows, columns]; a_step, b_step, c_step: elements from one row to the next as stored. `rows` is a multiple of
+/// register_tile::rows, `columns` of a register. `depth_of(row)` gives the part of the depth for the register tile that
+/// begins there. `store(c, sum, column)` says what becomes of a register of sums that belong at c.
+/// Every sum is taken in the order of the depth.
+template <transpose a_transposed, class real, class range_function, class store_function>
+void tile_product(std::int64_t rows, std::int64_t columns, range_function const& depth_of, real const* a,
+                  std::int64_t a_step, real const* b, std::int64_t b_step, real* c, std::int64_t c_step,
+                  store_function const& store) {
+  using tile = register_tile<real>;
+  auto const along = [&]<int vectors>(std::integral_constant<int, vectors>, std::int64_t column) {
+    for (std::int64_t row = 0; row < rows; row += tile::rows)
+      tile_micro<vectors, a_transposed>(depth_of(row), a_transposed == transpose::yes ? a + row : a + row * a_step,
+                                        a_step, b + column, b_step, c + row * c_step + column, c_step, column, store);
+  };
+  for (std::int64_t column = 0; column < columns;) {
+    auto const left = (columns - column) / tile::lanes;
+    // Four are two and two: a single register's sums would wait for one another.
+    if (left == 3 || left > 4) {
+      along(std::integral_constant<int, 3>{}, column);
+      column += 3 * tile::lanes;
+    } else if (left == 1) {
+      along(std::integral_constant<int, 1>{}, column);
+      column += tile::lanes;
+    } else {
+      along(std::integral_constant<int, 2>{}, column);
+      column += 2 * tile::lanes;
+    }
+  }
+}
+
+/// For `tile_product`: C = the sums.
+struct overwrite {
+  template <class real, class vector> void operator()(real* c, vector const& sum, std::int64_t) const {
+    *reinterpret_cast<typename vector_of<real>::unaligned*>(c) = sum;
+  }
+};
+/// For `tile_product`: C += the sums.
+struct add_to {
+  template <class real, class vector> void operator()(real* c, vector const& sum, std::int64_t) const {
+    *reinterpret_cast<typename vector_of<real>::unaligned*>(c) += sum;
+  }
+};
+/// For `tile_product`: C = factor C + the sums, a factor for each column.
+template <class real> struct scale_and_add_to {
+  real const* factor;
+  template <class vector> void operator()(real* c, vector const& sum, std::int64_t column) const {
+    using unaligned = typename vector_of<real>::unaligned;
+    auto& target = *reinterpret_cast<unaligned*>(c);
+    target = target * *reinterpret_cast<unaligned const*>(factor + column) + sum;
+  }
+};
+
+} // namespace constrain::detail

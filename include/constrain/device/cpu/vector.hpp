@@ -1,0 +1,21 @@
+#pragma once
+
+namespace constrain::detail {
+
+// The widest register of the target, in bytes.
+#if defined(__AVX512F__)
+inline constexpr int vector_bytes = 64;
+#elif defined(__AVX__)
+inline constexpr int vector_bytes = 32;
+#else
+inline constexpr int vector_bytes = 16;
+#endif
+
+/// A register full of `real`, and the same as it lies anywhere in memory.
+template <class real, int bytes = vector_bytes> struct vector_of {
+  typedef real vector __attribute__((vector_size(bytes)));
+  typedef real unaligned __attribute__((vector_size(bytes), aligned(alignof(real)), may_alias));
+  static constexpr int lanes = bytes / static_cast<int>(sizeof(real));
+};
+
+} // namespace constrain::detail

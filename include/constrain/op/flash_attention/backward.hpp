@@ -1,0 +1,202 @@
+#pragma once
+
+#include "constrain/op/attention/head.hpp"
+#include "constrain/op/flash_attention/tiles.hpp"
+
+namespace constrain::detail {
+
+/// One thread's work on the gradients of one head: a tile of queries and a tile of keys meet, their probabilities and
+/// the gradient of their scores are computed and enter the three gradients.
+template <class stored, class real> class flash_backward : flash_tile<real> {
+  using tile = flash_tile<real>;
+  using tile::columns, tile::panel;
+
+public:
+  using tile::keys;
+  static constexpr std::int64_t queries = 96;
+  static_assert(queries % panel == 0);
+
+  flash_backward(attention_head const& h, bool causal, stored const* dy, stored const* qkv, real const* logsumexp,
+                 real const* row_sums, stored* dqkv)
+      : h_(h), causal_(causal), dy_(dy + h.y), qkv_(qkv + h.qkv), logsumexp_(logsumexp), row_sums_(row_sums),
+        dqkv_(dqkv + h.qkv), scale_(1 / math::sqrt(static_cast<real>(h.head_width))) {}
+
+  /// dq, dk and dv of the whole head. dk and dv are summed where they go to.
+  void all_gradients() {
+    for (std::int64_t key = 0; key < h_.tokens; ++key)
+      for (auto part : {h_.width, 2 * h_.width}) std::fill_n(dqkv_ + key * h_.stride + part, h_.head_width, stored{});
+    for_chunks([&] {
+      for (std::int64_t query = 0; query < h_.tokens; query += queries) {
+        clear(dq_tile_, queries);
+        for (std::int64_t key = 0; key < limit(query); key += keys) {
+          meet(query, key);
+          add_query_gradients();
+          add_key_gradients(overwrite{});
+          store(h_.width, key_, key_count(), dk_tile_, real{1}, true);
+          store(2 * h_.width, key_, key_count(), dv_tile_, real{1}, true);
+        }
+        store(0, query_, query_count(), dq_tile_, scale_, false);
+      }
+    });
+  }
+
+  /// dq of the block of queries from `query` on.
+  void query_gradients(std::int64_t query) {
+    for_chunks([&] {
+      clear(dq_tile_, queries);
+      for (std::int64_t key = 0; key < limit(query); key += keys) {
+        meet(query, key);
+        add_query_gradients();
+      }
+      store(0, query_, query_count(), dq_tile_, scale_, false);
+    });
+  }
+
+  /// dk and dv of the block of keys from `key` on.
+  void key_gradients(std::int64_t key) {
+    for_chunks([&] {
+      clear(dk_tile_, keys), clear(dv_tile_, keys);
+      for (std::int64_t query = causal_ ? key / queries * queries : 0; query < h_.tokens; query += queries) {
+        meet(query, key);
+        add_key_gradients(add_to{});
+      }
+      store(h_.width, key_, key_count(), dk_tile_, real{1}, false);
+      store(2 * h_.width, key_, key_count(), dv_tile_, real{1}, false);
+    });
+  }
+
+private:
+  std::int64_t query_count() const { return std::min(queries, h_.tokens - query_); }
+  std::int64_t key_count() const { return std::min(keys, h_.tokens - key_); }
+  std::int64_t limit(std::int64_t query) const { return causal_ ? std::min(h_.tokens, query + queries) : h_.tokens; }
+  std::int64_t seen(std::int64_t i) const { return tile::seen(causal_, query_ + i, key_, key_count()); }
+
+  /// Calls `body` for each chunk of the gradients' columns.
+  template <class function> void for_chunks(function const& body) {
+    for (column_ = 0; column_ < h_.head_width; column_ += columns) {
+      padded_ = tile::padded_columns(std::min(columns, h_.head_width - column_));
+      body();
+    }
+  }
+
+  /// The probabilities of a tile and the gradient of its scores; loads what the gradients are made of.
+  void meet(std::int64_t query, std::int64_t key) {
+    query_ = query, key_ = key;
+    for (std::int64_t chunk = 0; chunk < h_.head_width; chunk += columns) {
+      auto const depth = std::min(columns, h_.head_width - chunk);
+      auto const padded = tile::padded_columns(depth);
+      load_queries(chunk, depth);
+      load_keys(chunk, depth);
+      for (std::int64_t i = 0; i < query_count(); i += panel) {
+        auto const multiply = [&](real const* a, real const* b, real* c, auto const& store) {
+          tile_product<transpose::no>(
+              tile::padded_rows(seen(i)), panel, [=](std::int64_t) { return depth_range{0, depth}; }, a, padded, b + i,
+              queries, c + i, queries, store);
+        };
+        if (chunk == 0) {
+          multiply(k_tile_, q_transposed_, probabilities_, overwrite{});
+          multiply(v_tile_, dy_transposed_, dscores_, overwrite{});
+        } else {
+          multiply(k_tile_, q_transposed_, probabilities_, add_to{});
+          multiply(v_tile_, dy_transposed_, dscores_, add_to{});
+        }
+      }
+    }
+    for (std::int64_t i = 0; i < query_count(); i += panel) {
+      auto const rows = tile::padded_rows(seen(i));
+      if (causal_) tile::mask(query_ + i, key_, rows, probabilities_ + i, queries);
+      for (std::int64_t row = 0; row < rows; ++row) {
+        real* const p = probabilities_ + row * queries + i;
+        real* const ds = dscores_ + row * queries + i;
+        CONSTRAIN_SIMD
+        for (std::int64_t j = 0; j < panel; ++j) {
+          p[j] = math::exp(p[j] - tile_logsumexp_[i + j]);
+          ds[j] = p[j] * (ds[j] - tile_row_sums_[i + j]);
+        }
+      }
+    }
+    auto const depth = std::min(columns, h_.head_width - column_);
+    load_queries(column_, depth);
+    load_keys(column_, depth);
+  }
+
+  /// dq += dscores^T k.
+  void add_query_gradients() {
+    tile_product<transpose::yes>(
+        tile::whole(query_count(), panel), padded_,
+        [this](std::int64_t row) { return depth_range{0, seen(row / panel * panel)}; }, dscores_, queries, k_tile_,
+        padded_, dq_tile_, padded_, add_to{});
+  }
+
+  /// dv = or += probabilities dy, dk = or += dscores q.
+  template <class function> void add_key_gradients(function const& store) {
+    auto const multiply = [&](real const* a, real const* b, real* c) {
+      tile_product<transpose::no>(
+          tile::padded_rows(key_count()), padded_,
+          [this](std::int64_t row) {
+            auto const first = causal_ ? std::max<std::int64_t>(0, key_ + row - query_) : 0; // that sees the key
+            return depth_range{first / panel * panel, query_count()};
+          },
+          a, queries, b, padded_, c, padded_, store);
+    };
+    multiply(probabilities_, dy_tile_, dv_tile_);
+    multiply(dscores_, q_tile_, dk_tile_);
+  }
+
+  struct place {
+    std::int64_t first = -1, chunk = -1;
+    friend bool operator==(place const&, place const&) = default;
+  };
+
+  void load_queries(std::int64_t chunk, std::int64_t depth) {
+    if (query_at_ == place{query_, chunk}) return;
+    query_at_ = {query_, chunk};
+    auto const count = query_count(), rows = tile::whole(count, panel), padded = tile::padded_columns(depth);
+    load_tile(qkv_ + query_ * h_.stride + chunk, h_.stride, count, depth, scale_, q_tile_, rows, padded);
+    load_tile(dy_ + query_ * h_.width + chunk, h_.width, count, depth, real{1}, dy_tile_, rows, padded);
+    transpose_tile(q_tile_, padded, rows, padded, q_transposed_, queries);
+    transpose_tile(dy_tile_, padded, rows, padded, dy_transposed_, queries);
+    for (std::int64_t i = 0; i < rows; ++i) {
+      tile_logsumexp_[i] = i < count ? logsumexp_[query_ + i] : real{};
+      tile_row_sums_[i] = i < count ? row_sums_[query_ + i] : real{};
+    }
+  }
+
+  void load_keys(std::int64_t chunk, std::int64_t depth) {
+    if (key_at_ == place{key_, chunk}) return;
+    key_at_ = {key_, chunk};
+    auto const rows = tile::padded_rows(key_count()), padded = tile::padded_columns(depth);
+    stored const* const from = qkv_ + key_ * h_.stride + chunk;
+    load_tile(from + h_.width, h_.stride, key_count(), depth, real{1}, k_tile_, rows, padded);
+    load_tile(from + 2 * h_.width, h_.stride, key_count(), depth, real{1}, v_tile_, rows, padded);
+  }
+
+  void clear(real* gradient, std::int64_t rows) { std::fill_n(gradient, rows * padded_, real{}); }
+
+  /// Rows of a gradient go to their part of dqkv.
+  void store(std::int64_t part, std::int64_t first, std::int64_t rows, real const* from, real scale, bool add) {
+    auto const width = std::min(columns, h_.head_width - column_);
+    for (std::int64_t row = 0; row < rows; ++row, from += padded_) {
+      stored* const to = dqkv_ + part + (first + row) * h_.stride + column_;
+      CONSTRAIN_SIMD
+      for (std::int64_t i = 0; i < width; ++i) to[i] = add ? to[i] + scale * from[i] : scale * from[i];
+    }
+  }
+
+  attention_head const& h_;
+  bool causal_;
+  stored const *dy_, *qkv_;
+  real const *logsumexp_, *row_sums_;
+  stored* dqkv_;
+  real scale_;
+  std::int64_t query_ = 0, key_ = 0, column_ = 0, padded_ = 0; // where the tiles lie
+  place query_at_, key_at_;                                    // what is loaded
+  alignas(64) real q_tile_[queries * columns], dy_tile_[queries * columns], dq_tile_[queries * columns];
+  alignas(64) real q_transposed_[columns * queries], dy_transposed_[columns * queries]; // q times 1 / sqrt(head width)
+  alignas(64) real k_tile_[keys * columns], v_tile_[keys * columns];
+  alignas(64) real dk_tile_[keys * columns], dv_tile_[keys * columns];
+  alignas(64) real probabilities_[keys * queries], dscores_[keys * queries];
+  alignas(64) real tile_logsumexp_[queries], tile_row_sums_[queries];
+};
+
+} // namespace constrain::detail

@@ -1,0 +1,70 @@
+#pragma once
+
+#include "constrain/device/cpu/parallel.hpp"
+#include "constrain/device/cpu/reduce.hpp"
+#include "constrain/device/kernel.hpp"
+#include "constrain/op/flash_attention/backward.hpp"
+#include "constrain/op/flash_attention/flash_attention.hpp"
+#include "constrain/op/flash_attention/forward.hpp"
+
+#include <type_traits>
+
+namespace constrain {
+
+template <> struct kernel<op::flash_attention, cpu> {
+  template <class stored, class real>
+  static void run(call const& c, tensor<stored const> qkv, tensor<stored> y, tensor<real> logsumexp) {
+    using block = detail::flash_forward<stored, real>;
+    static_assert(sizeof(block) <= 512 * 1024, "it lies on the thread's stack");
+    auto const heads = c.options.integer[0];
+    bool const causal = c.options.integer[1] != 0;
+    auto const tokens = qkv.shape().extent[1];
+    auto const blocks = (tokens - 1) / block::queries + 1;
+    parallel_for(qkv.shape().extent[0] * heads * blocks, [=](std::int64_t index) {
+      detail::attention_head const h(qkv.shape(), heads, index / blocks);
+      // The last queries see the most keys: taken in turn with the first, so that each thread has its share of both.
+      auto const turn = index % blocks;
+      auto const first = (turn % 2 == 0 ? turn / 2 : blocks - 1 - turn / 2) * block::queries;
+      block(h, causal, qkv.data).run(first, y.data, logsumexp.data + index / blocks * tokens);
+    });
+  }
+};
+
+template <> struct kernel<op::flash_attention_gradient, cpu> {
+  template <class stored, class real>
+  static void run(call const& c, tensor<stored const> dy, tensor<stored const> qkv, tensor<stored const> y,
+                  tensor<real const> logsumexp, tensor<stored> dqkv, tensor<real> row_sums) {
+    using block = detail::flash_backward<stored, real>;
+    static_assert(sizeof(block) <= 512 * 1024, "it lies on the thread's stack");
+    auto const heads = c.options.integer[0];
+    bool const causal = c.options.integer[1] != 0;
+    auto const tokens = qkv.shape().extent[1];
+    auto const head_width = y.features() / heads;
+    parallel_chunks(y.rows(), 8, [=](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t row = begin; row < end; ++row)
+        for (std::int64_t head = 0; head < heads; ++head) {
+          auto const at = (row * heads + head) * head_width;
+          row_sums[(row / tokens * heads + head) * tokens + row % tokens] =
+              ordered_sum<real>(at, at + head_width, [=](std::int64_t i) { return dy[i] * y[i]; });
+        }
+    });
+    auto const for_blocks = [=](std::int64_t size, auto const& body) {
+      auto const blocks = (tokens - 1) / size + 1;
+      parallel_for(qkv.shape().extent[0] * heads * blocks, [=](std::int64_t index) {
+        auto const at = index / blocks * tokens;
+        detail::attention_head const h(qkv.shape(), heads, index / blocks);
+        block b(h, causal, dy.data, qkv.data, logsumexp.data + at, row_sums.data + at, dqkv.data);
+        body(b, index % blocks * size);
+      });
+    };
+    if constexpr (std::is_same_v<stored, real>) {
+      for_blocks(tokens, [](block& b, std::int64_t) { b.all_gradients(); });
+    } else {
+      // Sums over the blocks of the other side do not fit into narrow elements: once for each side.
+      for_blocks(block::queries, [](block& b, std::int64_t first) { b.query_gradients(first); });
+      for_blocks(block::keys, [](block& b, std::int64_t first) { b.key_gradients(first); });
+    }
+  }
+};
+
+} // namespace constrain

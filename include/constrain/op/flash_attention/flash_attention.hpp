@@ -1,0 +1,60 @@
+#pragma once
+
+#include "constrain/op/attention/attention.hpp"
+
+namespace constrain {
+
+namespace op {
+
+/// dqkv from dy, qkv, y and the rows' logsumexp; the probabilities are computed again, a tile at a time (Dao 2023,
+/// alg. 2). sum(dy * y) of each row and head is scratch.
+struct flash_attention_gradient {
+  static constexpr char const* name = "flash_attention_gradient";
+  static constexpr unsigned workspace = 0b10;
+
+  static constexpr inferred infer(operand_types const& in, attributes const&) {
+    return inferred::one(in[1].type, in[1].shape).and_also(in[3].type, in[3].shape);
+  }
+  static constexpr cost cost_of(operand_types const& in, operand_types const& out, attributes const& a) {
+    auto result = cost_by_operands(in, out, a);
+    auto const rows = static_cast<double>(in[3].shape.elements());
+    auto const scores = rows * static_cast<double>(in[0].shape.extent[1]) * (a.integer[1] != 0 ? 0.5 : 1);
+    result.flops = 10.0 * scores * static_cast<double>(in[0].shape.features() / a.integer[0]);
+    return result;
+  }
+};
+
+/// softmax(q k^T / sqrt(head width)) v per head as op::attention, but in memory linear in the tokens: the scores come
+/// and go a tile at a time (Dao et al. 2022, alg. 1). The logsumexp [sequences, heads, tokens] of the scaled scores is
+/// kept for the backward pass.
+struct flash_attention {
+  static constexpr char const* name = "flash_attention";
+
+  static constexpr inferred infer(operand_types const& in, attributes const& a) {
+    auto const quadratic = attention::infer(in, a);
+    if (quadratic.outputs.empty()) return quadratic;
+    auto const& s = in[0].shape;
+    return inferred::one(in[0].type, quadratic.outputs[0].shape)
+        .and_also(accumulator_of(in[0].type), shape(s.extent[0], a.integer[0], s.extent[1]));
+  }
+  static constexpr cost cost_of(operand_types const& in, operand_types const& out, attributes const& a) {
+    auto result = cost_by_operands(in, out, a);
+    auto const rows = static_cast<double>(out[1].shape.elements());
+    auto const scores = rows * static_cast<double>(in[0].shape.extent[1]) * (a.integer[1] != 0 ? 0.5 : 1);
+    result.flops = 4.0 * scores * static_cast<double>(out[0].shape.features() / a.integer[0]);
+    return result;
+  }
+  static constexpr void gradient(backward& b) {
+    b.emit<flash_attention_gradient>({b.gradient(), b.input(0), b.output(0), b.output(1)}, {0, -1}, b.options());
+  }
+};
+
+} // namespace op
+
+/// Multi-head self-attention in memory linear in the tokens. qkv [sequences, tokens, 3 width] holds queries, keys and
+/// values side by side, each [heads, head width]; the result is [sequences, tokens, width].
+constexpr value flash_attention(value qkv, attention_options options, int line = __builtin_LINE()) {
+  return emit<op::flash_attention>({qkv}, {{options.heads, options.causal ? 1 : 0}, {}}, line);
+}
+
+} // namespace constrain
