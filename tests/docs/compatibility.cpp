@@ -41,7 +41,8 @@ constexpr std::tuple representatives{
     named<ct::accumulate<4>>{"accumulate<4>"},       named<ct::checkpoint::none>{"checkpoint::none"},
     named<ct::checkpoint::every<2>>{"checkpoint::every<2>"}, named<ct::parallel::ddp>{"parallel::ddp"},
     named<ct::parallel::zero<3, 2>>{"parallel::zero<3, 2>"}, named<ct::device::cuda<ct::sm<90>>>{"device::cuda<sm<90>>"},
-    named<ct::launch::graph>{"launch::graph"}};
+    named<ct::launch::graph>{"launch::graph"},
+    named<ct::attention::flash>{"attention::flash"}, named<ct::attention::reference>{"attention::reference"}};
 
 constexpr std::tuple refused_alone{named<ct::accumulate<0>>{"`accumulate<0>`"},
                                    named<ct::checkpoint::every<0>>{"`checkpoint::every<0>`"},
@@ -110,7 +111,8 @@ int main() {
   std::puts("# Which policies may stand together\n\n"
             "A policy's slot is a property of its type. A trainer takes at most one policy of each slot, in any order, and\n"
             "the defaults fill the others: `precision::fp32`, `optimizer::adamw`, `accumulate<1>`, `checkpoint::none`,\n"
-            "`parallel::none`, `device::cpu`, `launch::eager`.\n\n"
+            "`parallel::none`, `device::cpu`, `launch::eager`,\n"
+            "`attention::flash` (on a CUDA device `attention::reference`).\n\n"
             "This page is printed by `tests/docs/compatibility.cpp` from the rules in\n"
             "`include/constrain/policy/rules.hpp`. The test `docs.compatibility` fails where the page is out of date.\n\n"
             "## Two policies in one trainer\n\n"

@@ -16,6 +16,8 @@ static_assert(std::is_same_v<policies<>::checkpointing, checkpoint::none>);
 static_assert(std::is_same_v<policies<>::parallelism, parallel::none>);
 static_assert(std::is_same_v<policies<>::device, device::cpu>);
 static_assert(std::is_same_v<policies<>::launching, launch::eager>);
+static_assert(std::is_same_v<policies<>::attention, attention::flash>);
+static_assert(std::is_same_v<detail::chosen<device::cuda<sm<90>>>::attention, attention::reference>);
 
 template <class a, class b>
 inline constexpr bool same_policies = std::is_same_v<typename a::precision, typename b::precision>&& std::is_same_v<

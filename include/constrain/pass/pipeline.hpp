@@ -21,7 +21,7 @@ namespace constrain {
 
 /// From the forward program to the optimizer step's, one constant per pass. `source` says what is built: a stateless
 /// type with `build()` and what the policies say: `micro_batches`, `checkpoint_every`, `compute`, `distributed`, `shards`,
-/// `tiled_attention`/// and an `optimizer`.
+/// `tiled_attention` and an `optimizer`.
 template <class source> struct step_passes {
   static constexpr program built = source::build();
   static constexpr program selected = select_attention(select(built, mode::training), source::tiled_attention);

@@ -1,0 +1,12 @@
+// refused: trainer: attention::... is given twice; keep attention::flash or attention::reference
+// shows: {0, 0, 0, 0, 0, 0, 1, 0, false, true, true, false, 3, 1, false, 0, 0, false, 0, true, false, 2
+#include <constrain/constrain.hpp>
+namespace ct = constrain;
+
+using task = ct::task<ct::gpt2{.layers = 2, .heads = 2, .width = 16, .vocabulary = 64, .context = 8}, ct::causal_lm, ct::micro_batch{.sequences = 2}>;
+#ifdef CORRECT
+using trainer = ct::trainer<task, ct::attention::flash>;
+#else
+using trainer = ct::trainer<task, ct::attention::flash, ct::attention::flash>;
+#endif
+static_assert(trainer::memory.peak <= ct::mebibytes(700)); // <- here
