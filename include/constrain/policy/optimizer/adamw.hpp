@@ -1,5 +1,6 @@
 #pragma once
 
+#include "constrain/device/math.hpp"
 #include "constrain/program/host_device.hpp"
 #include "constrain/program/units.hpp"
 
@@ -39,7 +40,7 @@ struct adamw {
   CT_HOST_DEVICE static real update(real weight, real gradient, state<real>& s, prepared<real> const& h, optimizer_step) {
     s.momentum = h.beta1 * s.momentum + (1 - h.beta1) * gradient;
     s.variance = h.beta2 * s.variance + (1 - h.beta2) * gradient * gradient;
-    real const root = std::sqrt(s.variance) * h.inverse_root_correction2;
+    real const root = math::sqrt(s.variance) * h.inverse_root_correction2;
     return weight * h.keep - h.step_size * s.momentum / (root + h.epsilon);
   }
 };
