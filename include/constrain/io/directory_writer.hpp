@@ -3,7 +3,7 @@
 #include <cerrno>
 #include <cstddef>
 #include <cstdio>
-#include <functional>
+#include <concepts>
 #include <span>
 #include <string>
 #include <string_view>
@@ -47,7 +47,7 @@ class directory_writer {
   ~directory_writer() { discard(); }
 
   /// Writes one file (its name: see `valid_file_name`); `fill` is called with its `output_file`.
-  void write(std::string_view name, std::function<void(output_file&)> const& fill) {
+  template <std::invocable<output_file&> function> void write(std::string_view name, function const& fill) {
     if (temporary.empty()) throw failure({"'", target, "' has no save under way; begin a new one"});
     if (!valid_file_name(name) || contents.find(name))
       throw failure({"'", name, "' cannot name a file in '", target,
@@ -118,7 +118,7 @@ class directory_writer {
 
   std::string kept() const { return target + ".kept-" + unlikely_suffix(); }
 
-  void put(std::string const& name, std::function<void(output_file&)> const& fill) {
+  template <class function> void put(std::string const& name, function const& fill) {
     try {
       output_file out(temporary + "/" + name, target + "/" + name);
       fill(out);

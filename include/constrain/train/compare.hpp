@@ -2,6 +2,7 @@
 
 #include "constrain/io/json_writer.hpp"
 #include "constrain/train/fit.hpp"
+#include "constrain/train/stopwatch.hpp"
 
 #include <algorithm>
 #include <string>
@@ -45,9 +46,9 @@ template <class trainer> comparison measure(data::corpus const& train, data::cor
   auto const steps = (options.tokens.count() + trainer::window_tokens - 1) / trainer::window_tokens;
   for (auto const& window : t.windows(train)) {
     if (static_cast<std::int64_t>(seconds.size()) == steps) break;
-    auto const began = std::chrono::steady_clock::now();
+    stopwatch const since_began;
     t.step(window);
-    seconds.push_back(std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count());
+    seconds.push_back(since_began.seconds());
   }
   comparison row;
   row.name = trainer::policy_set::name();

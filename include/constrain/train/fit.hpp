@@ -2,9 +2,9 @@
 
 #include "constrain/device/cpu/gemm.hpp"
 #include "constrain/train/explain.hpp"
+#include "constrain/train/stopwatch.hpp"
 #include "constrain/train/trainer.hpp"
 
-#include <chrono>
 #include <cstdio>
 #include <optional>
 #include <string>
@@ -58,10 +58,8 @@ template <class trainer> void print_start(std::FILE* out, trainer const& t) {
 /// `windows` and `step`, with the same memory.
 template <class trainer> fit_result fit(trainer& t, data::corpus const& corpus, fit_options options = {}) {
   if (t.rank() != 0) options.log = nullptr; // one process speaks for all
-  using clock = std::chrono::steady_clock;
-  auto const seconds_since = [](clock::time_point start) { return std::chrono::duration<double>(clock::now() - start).count(); };
   auto const due = [&](optimizer_steps every) { return every > 0 && t.steps().count() % every.count() == 0; };
-  auto const start = clock::now();
+  stopwatch const since_start;
   auto const first_step = t.steps();
   fit_result result;
   double training_seconds = 0;
@@ -80,9 +78,9 @@ template <class trainer> fit_result fit(trainer& t, data::corpus const& corpus, 
   if (t.steps() < options.steps)
     for (auto const& window : t.windows(corpus)) {
       double const rate = t.learning_rate();
-      auto const began = clock::now();
+      stopwatch const since_began;
       auto const r = t.step(window);
-      double const seconds = seconds_since(began);
+      double const seconds = since_began.seconds();
       training_seconds += seconds;
       tokens += trainer::window_tokens * t.ranks();
       result.loss = r.loss;
@@ -104,7 +102,7 @@ template <class trainer> fit_result fit(trainer& t, data::corpus const& corpus, 
       if (last) break;
     }
   result.steps = t.steps();
-  result.seconds = seconds_since(start);
+  result.seconds = since_start.seconds();
   return result;
 }
 
