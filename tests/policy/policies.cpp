@@ -14,6 +14,7 @@ static_assert(std::is_same_v<policies<>::optimizer, optimizer::adamw>);
 static_assert(std::is_same_v<policies<>::accumulation, accumulate<1>>);
 static_assert(std::is_same_v<policies<>::checkpointing, checkpoint::none>);
 static_assert(std::is_same_v<policies<>::parallelism, parallel::none>);
+static_assert(std::is_same_v<policies<>::fusion, fusion::automatic>);
 
 template <class a, class b>
 inline constexpr bool same_policies = std::is_same_v<typename a::precision, typename b::precision>&& std::is_same_v<
@@ -63,5 +64,6 @@ static_assert(count_in_slot<slot_of::precision> == 0);
 TEST_CASE("the name of a list of policies") {
   CHECK(policies<>::name() == "fp32, adamw");
   CHECK(policies<c, a, o, p>::name() == "fp64, nesterov, accumulate<4>, checkpoint::every<2>");
+  CHECK(policies<fusion::none, a>::name() == "fp32, adamw, accumulate<4>, fusion::none");
   CHECK(policies<lion, checkpoint::none, accumulate<1>>::name() == "fp32, own optimizer");
 }

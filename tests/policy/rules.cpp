@@ -13,7 +13,8 @@ namespace {
 /// Legality said once more, by hand: at most one of each, nothing unknown, at least one of what is counted, a stage
 /// that exists, MPI where there are processes, and an optimizer that can start and step.
 constexpr bool legal(composition const& c) {
-  if (c.precisions > 1 || c.optimizers > 1 || c.accumulations > 1 || c.checkpointings > 1 || c.parallelisms > 1)
+  if (c.precisions > 1 || c.optimizers > 1 || c.accumulations > 1 || c.checkpointings > 1 || c.parallelisms > 1 ||
+      c.fusions > 1)
     return false;
   if (c.unknown > 0 || c.micro_batches < 1 || c.shards < 1 || c.zero_stage != 3) return false;
   if (c.checkpoints && c.checkpoint_every < 1) return false;
@@ -40,9 +41,10 @@ template <class function> void for_each_composition(function const& f) {
     int from, to;
   } const numbers[] = {{&composition::precisions, 0, 2},     {&composition::optimizers, 0, 2},
                        {&composition::accumulations, 0, 2},  {&composition::checkpointings, 0, 2},
-                       {&composition::parallelisms, 0, 2},   {&composition::unknown, 0, 1},
-                       {&composition::micro_batches, 0, 2},  {&composition::checkpoint_every, 0, 1},
-                       {&composition::zero_stage, 2, 3},     {&composition::shards, 0, 2}};
+                       {&composition::parallelisms, 0, 2},   {&composition::fusions, 0, 2},
+                       {&composition::unknown, 0, 1},        {&composition::micro_batches, 0, 2},
+                       {&composition::checkpoint_every, 0, 1}, {&composition::zero_stage, 2, 3},
+                       {&composition::shards, 0, 2}};
   bool composition::*const flags[] = {&composition::checkpoints, &composition::optimizer_has_state,
                                       &composition::optimizer_has_update, &composition::distributed,
                                       &composition::has_mpi};
@@ -80,6 +82,7 @@ static_assert(broken(composition_of<>()) == "");
 static_assert(broken(composition_of<precision::fp64, optimizer::sgd, accumulate<4>, checkpoint::every<2>>()) == "");
 static_assert(broken(composition_of<accumulate<0>>()) == "some_micro_batches");
 static_assert(broken(composition_of<checkpoint::every<0>>()) == "some_trips");
+static_assert(broken(composition_of<fusion::none, fusion::automatic>()) == "one_fusion");
 static_assert(broken(composition_of<bare>()) == "optimizer_state");
 static_assert(broken(composition_of<float>()) == "known_policies");
 
@@ -94,7 +97,7 @@ TEST_CASE("a rule is broken exactly where the composition is not legal") {
     if ((broken_rule(c) == nullptr) != is_legal || (broken_rules(c) == 0) != is_legal)
       FAIL("the table and the test disagree");
   });
-  CHECK(all == 3 * 3 * 3 * 3 * 3 * 2 * 3 * 2 * 2 * 3 * 32);
+  CHECK(all == 3 * 3 * 3 * 3 * 3 * 3 * 2 * 3 * 2 * 2 * 3 * 32);
   CHECK(refused > 0);
   CHECK(refused < all);
 }

@@ -14,6 +14,7 @@
 #include "constrain/op/gradient_norm/cpu.hpp"
 #include "constrain/op/layer_norm/cpu.hpp"
 #include "constrain/op/linear/cpu.hpp"
+#include "constrain/op/linear_cross_entropy/cpu.hpp"
 #include "constrain/op/mean/cpu.hpp"
 #include "constrain/op/multiply/cpu.hpp"
 #include "constrain/op/positions/cpu.hpp"

@@ -2,6 +2,7 @@
 
 #include "constrain/policy/accumulate.hpp"
 #include "constrain/policy/checkpoint.hpp"
+#include "constrain/policy/fusion.hpp"
 #include "constrain/policy/optimizer/adamw.hpp"
 #include "constrain/policy/optimizer/sgd.hpp"
 #include "constrain/policy/parallel.hpp"
@@ -22,6 +23,7 @@ template <class... list> struct chosen {
   using accumulation = typename find_policy<slot_of::accumulation, accumulate<1>, list...>::type;
   using checkpointing = typename find_policy<slot_of::checkpointing, checkpoint::none, list...>::type;
   using parallelism = typename find_policy<slot_of::parallelism, parallel::none, list...>::type;
+  using fusion = typename find_policy<slot_of::fusion, constrain::fusion::automatic, list...>::type;
 };
 
 } // namespace detail
@@ -42,6 +44,7 @@ template <class... list> constexpr composition composition_of() {
   c.accumulations = count_in_slot<slot_of::accumulation, list...>;
   c.checkpointings = count_in_slot<slot_of::checkpointing, list...>;
   c.parallelisms = count_in_slot<slot_of::parallelism, list...>;
+  c.fusions = count_in_slot<slot_of::fusion, list...>;
   c.unknown = count_in_slot<slot_of::unknown, list...>;
   c.micro_batches = chosen::accumulation::micro_batches;
   c.checkpoint_every = chosen::checkpointing::trips;
@@ -65,6 +68,7 @@ template <class... list> struct policies {
   using accumulation = typename detail::chosen<list...>::accumulation;
   using checkpointing = typename detail::chosen<list...>::checkpointing;
   using parallelism = typename detail::chosen<list...>::parallelism;
+  using fusion = typename detail::chosen<list...>::fusion;
 
   static constexpr constrain::composition composition() { return composition_of<list...>(); }
 
@@ -80,6 +84,7 @@ template <class... list> struct policies {
       if constexpr (requires { parallelism::stage; })
         text += "<" + std::to_string(parallelism::stage) + ", " + std::to_string(parallelism::shards) + ">";
     }
+    if (!fusion::fuses) text += std::string(", ") + fusion::name;
     return text;
   }
 

@@ -9,6 +9,7 @@ struct composition {
   int accumulations = 0;
   int checkpointings = 0;
   int parallelisms = 0;
+  int fusions = 0;
   int unknown = 0;
   int micro_batches = 1;
   int checkpoint_every = 0;
@@ -39,6 +40,8 @@ struct composition {
        "trainer: two checkpoint policies are given; keep checkpoint::none or one checkpoint::every<k>")                \
   rule(one_parallelism, c.parallelisms <= 1,                                                                           \
        "trainer: two parallel policies are given; keep parallel::ddp or parallel::zero<3, ranks>")                     \
+  rule(one_fusion, c.fusions <= 1,                                                                                     \
+       "trainer: two fusion policies are given; keep fusion::automatic or fusion::none")                               \
   rule(known_stage, c.zero_stage == 3,                                                                                 \
        "parallel::zero<stage, ranks>: stages 1 and 2 are not there; write parallel::zero<3, ranks> or parallel::ddp")   \
   rule(some_shards, c.shards >= 1,                                                                                     \

@@ -11,6 +11,7 @@ struct optimizer {};
 struct accumulation {};
 struct checkpointing {};
 struct parallelism {};
+struct fusion {};
 struct unknown {};
 } // namespace slot_of
 

@@ -22,6 +22,7 @@ template <class task, class policy_set> struct entries {
     static constexpr dtype compute = policy_set::precision::compute;
     static constexpr bool distributed = policy_set::parallelism::distributed;
     static constexpr std::int64_t shards = policy_set::parallelism::shards;
+    static constexpr bool fuses = policy_set::fusion::fuses;
     static constexpr program build() { return task::build(e, master); }
   };
 

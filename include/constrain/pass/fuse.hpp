@@ -1,0 +1,18 @@
+#pragma once
+
+#include "constrain/pass/fuse/linear_cross_entropy.hpp"
+
+namespace constrain {
+
+/// Peepholes: groups of nodes become one that moves or keeps fewer bytes, where nobody else reads what lies between
+/// them. Each pattern is a function of a program and a node, in a file of its own below pass/fuse/.
+constexpr program fuse(program const& p, bool wanted) {
+  if (!wanted || !p.failure.ok()) return p;
+  static_assert(sizeof(detail::named<op::linear_cross_entropy>) + sizeof(detail::named<op::linear_cross_entropy_step>) > 0);
+  program out = p;
+  for (int i = 0; i < out.nodes.size(); ++i)
+    if (detail::fuse_linear_cross_entropy(out, i)) i = -1; // the nodes have moved
+  return out;
+}
+
+} // namespace constrain
