@@ -22,11 +22,10 @@ template <class stored, class real = arithmetic<stored>>
 void cross_entropy_gradient_of(stored const* logits, std::int64_t classes, std::int32_t label, real log_sum_exp,
                                std::type_identity_t<real> scale, stored* dlogits) {
   real const factor = label == ignored_label ? real(0) : scale;
-  CONSTRAIN_SIMD
-  for (std::int64_t i = 0; i < classes; ++i) {
+  simd_loop(classes, [=](std::int64_t i) {
     real const hit = i == label ? real(1) : real(0);
     dlogits[i] = (math::exp(logits[i] - log_sum_exp) - hit) * factor;
-  }
+  });
 }
 
 /// loss (+)= the shares of all rows, in their order, over the window's valid labels.
