@@ -53,9 +53,9 @@ static_assert(calls(sharded_fused, &info_of<op::reduce_scatter>) == calls(sharde
 // In evaluation the correct predictions are counted with the loss; who wants the logits gets them.
 constexpr auto evaluated = prune(select(task<small_gpt2, causal_lm, micro_batch{.sequences = 2}>::build(entry::evaluate, dtype::f32), mode::evaluation));
 constexpr auto evaluated_fused = fuse(evaluated, true);
-static_assert(calls(evaluated_fused, evaluation_op) == 1 && calls(evaluated_fused) == calls(evaluated) - 2);
+static_assert(calls(evaluated_fused, evaluation_op) == 1 && calls(evaluated_fused) == calls(evaluated) - 3);
 static_assert(only(evaluated_fused, evaluation_op).outputs[1] == evaluated.correct && verify(evaluated_fused).ok());
-static_assert(untouched(prune(gpt2_task::build(entry::predict, dtype::f32))));
+static_assert(untouched(prune(tied_task::build(entry::predict, dtype::f32))));
 
 // What does not match stays: a bias, another reader of the logits, a loss that is not the whole, ...
 struct halved {
@@ -101,6 +101,37 @@ constexpr auto two = fuse(optimized(built<variant<features{}, two_heads>>()), tr
 static_assert(verify(two).ok() && calls(two, step_op) == 1 && calls(two, &info_of<op::cross_entropy>) == 1);
 static_assert(only(two, step_op).adds == 0 && only(two, &info_of<op::linear_weight_gradient>).adds == 1);
 
+// The sum in front of a norm, and what comes past the norm on the way back: a block's first norm has its sum in the
+// trip before, the last norm of all has no gradient past it.
+constexpr auto residual = fuse(accumulated, true);
+constexpr auto const* sum_and_norm = &info_of<op::add_layer_norm>;
+constexpr auto const* norm_and_sum = &info_of<op::layer_norm_gradient_add>;
+static_assert(calls(residual, sum_and_norm) == 1 && calls(residual, &info_of<op::layer_norm>) == 2);
+static_assert(calls(residual, norm_and_sum) == 2 && calls(residual, &info_of<op::layer_norm_gradient>) == 1);
+static_assert(calls(residual, &info_of<op::add>) == 1); // at the end of a block
+static_assert(calls(fuse(checkpointed, true), sum_and_norm) == 2); // once more in the clone
+static_assert(calls(sharded_fused, sum_and_norm) == 2 && calls(sharded_fused, norm_and_sum) == 2);
+static_assert(verify(residual).ok() && same(fuse(residual, true), residual));
+
+// A sum that the norm alone reads would need bytes of its own, and one with another reader in between is needed earlier.
+struct post_norm {
+  constexpr value operator()(value tokens) const {
+    auto const x = embedding("token", tokens, {.vocabulary = 5, .width = 4});
+    return linear("head", layer_norm("norm", x + linear("up", x, 4)), 5);
+  }
+};
+struct read_before {
+  constexpr value operator()(value tokens) const {
+    auto const x = embedding("token", tokens, {.vocabulary = 5, .width = 4});
+    auto const sum = x + linear("up", x, 4);
+    auto const beside = silu(sum);
+    return linear("head", beside * layer_norm("norm", sum), 5);
+  }
+};
+constexpr auto predicted(program const& p) { return prune(select(p, mode::evaluation)); }
+static_assert(untouched(predicted(variant<post_norm{}, causal_lm>::build(entry::predict, dtype::f32))));
+static_assert(untouched(predicted(variant<read_before{}, causal_lm>::build(entry::predict, dtype::f32))));
+
 } // namespace
 
 TEST_CASE("fuse, in full") {
@@ -130,15 +161,17 @@ TEST_CASE("fuse, in full") {
 TEST_CASE("fused programs read what they mean and need no more bytes") {
   std::vector<program> programs{separate, accumulated, checkpointed, optimized(built<chain_task<3>>(), 2, dtype::bf16)};
   for (unsigned seed = 1; seed <= 30; ++seed) programs.push_back(recompute(optimized(random_model(seed).build(), 1 + seed % 3), seed % 4));
-  int count = 0;
+  int heads = 0, sums = 0, gradients = 0;
   for (auto const& p : programs) {
     auto const f = in_place(coalesce(fuse(p, true)));
-    count += calls(f, step_op);
+    heads += calls(f, step_op), sums += calls(f, sum_and_norm), gradients += calls(f, norm_and_sum);
     CHECK(verify(f).ok());
     auto const where = place(f);
     CHECK(where.end <= place(in_place(coalesce(p))).end + 64 * 3); // of tiny logits no chunk is left out
     auto const s = simulate(f, where);
     CHECK(s.errors == std::vector<std::string>{});
   }
-  CHECK(count > 15);
+  CHECK(heads > 15);
+  CHECK(sums > 0);
+  CHECK(gradients > 0);
 }

@@ -2,6 +2,7 @@
 
 #include "constrain/op/accuracy/cpu.hpp"
 #include "constrain/op/add/cpu.hpp"
+#include "constrain/op/add_layer_norm/cpu.hpp"
 #include "constrain/op/attention/cpu.hpp"
 #include "constrain/op/cast/cpu.hpp"
 #include "constrain/op/collective/cpu.hpp"

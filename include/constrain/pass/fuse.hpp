@@ -1,6 +1,7 @@
 #pragma once
 
 #include "constrain/pass/fuse/linear_cross_entropy.hpp"
+#include "constrain/pass/fuse/residual_layer_norm.hpp"
 
 namespace constrain {
 
@@ -8,10 +9,13 @@ namespace constrain {
 /// them. Each pattern is a function of a program and a node, in a file of its own below pass/fuse/.
 constexpr program fuse(program const& p, bool wanted) {
   if (!wanted || !p.failure.ok()) return p;
-  static_assert(sizeof(detail::named<op::linear_cross_entropy>) + sizeof(detail::named<op::linear_cross_entropy_step>) > 0);
+  static_assert(sizeof(detail::named<op::linear_cross_entropy>) + sizeof(detail::named<op::linear_cross_entropy_step>) +
+                    sizeof(detail::named<op::add_layer_norm>) + sizeof(detail::named<op::layer_norm_gradient_add>) > 0);
   program out = p;
   for (int i = 0; i < out.nodes.size(); ++i)
-    if (detail::fuse_linear_cross_entropy(out, i)) i = -1; // the nodes have moved
+    if (detail::fuse_linear_cross_entropy(out, i) || detail::fuse_add_layer_norm(out, i) ||
+        detail::fuse_layer_norm_gradient_add(out, i))
+      i = -1; // the nodes have moved
   return out;
 }
 

@@ -4,7 +4,6 @@
 #include "constrain/op/constant/constant.hpp"
 #include "constrain/op/linear_cross_entropy/linear_cross_entropy.hpp"
 #include "constrain/pass/fuse/uses.hpp"
-#include "constrain/pass/nest.hpp"
 #include "constrain/program/builder.hpp"
 
 namespace constrain::detail {
@@ -24,21 +23,21 @@ struct logits_of_loss {
 };
 
 /// linear without bias -> cross_entropy [-> correct_predictions], no gradient.
-constexpr bool matches_evaluation(program const& p, nest const& where, logits_of_loss const& m) {
+constexpr bool matches_evaluation(program const& p, logits_of_loss const& m) {
   auto const& loss = p.nodes[m.loss];
   if (m.loss_gradient >= 0 || !read_by_only(p, loss.inputs[0], {m.loss, m.correct})) return false;
   if (!read_by_only(p, loss.outputs[1], {})) return false;
-  return m.correct < 0 || (where.parent[m.correct] == where.parent[m.loss] && p.nodes[m.correct].inputs[1] == loss.inputs[1]);
+  return m.correct < 0 || (in_same_turn(p, m.loss, m.correct) && p.nodes[m.correct].inputs[1] == loss.inputs[1]);
 }
 
 /// linear without bias -> cross_entropy -> its gradient -> those of x and of the weight, the loss being multiplied by a
 /// constant further on.
-constexpr bool matches_training(program const& p, nest const& where, logits_of_loss const& m) {
+constexpr bool matches_training(program const& p, logits_of_loss const& m) {
   if (m.correct >= 0 || m.loss_gradient < 0 || m.input_gradient < 0 || m.weight_gradient < 0) return false;
   auto const &product = p.nodes[m.product], &loss = p.nodes[m.loss], &loss_gradient = p.nodes[m.loss_gradient];
   auto const &input_gradient = p.nodes[m.input_gradient], &weight_gradient = p.nodes[m.weight_gradient];
   for (int i : {m.loss_gradient, m.input_gradient, m.weight_gradient})
-    if (where.parent[i] != where.parent[m.loss] || i < m.loss) return false;
+    if (!in_same_turn(p, m.loss, i)) return false;
   bool const same_operands = loss_gradient.inputs[2] == loss.inputs[1] && loss_gradient.inputs[3] == loss.outputs[1] &&
                              weight_gradient.inputs[1] == product.inputs[0] &&
                              gathered_from(p, input_gradient.inputs[1]) == gathered_from(p, product.inputs[1]);
@@ -54,19 +53,18 @@ constexpr bool matches_training(program const& p, nest const& where, logits_of_l
 /// logits are then there for a few rows at a time. Whether it was so.
 constexpr bool fuse_linear_cross_entropy(program& p, int i) {
   if (!is_call(p, i, info_of<op::cross_entropy>)) return false;
-  nest const where(p);
   auto const logits = p.nodes[i].inputs[0];
   logits_of_loss m{.product = writer_of(p, logits), .loss = i};
   bool const plain = is_call(p, m.product, info_of<op::linear>) && p.nodes[m.product].inputs.size() == 2;
-  if (!plain || where.parent[m.product] != where.parent[i]) return false;
+  if (!plain || !in_same_turn(p, m.product, i)) return false;
   m.correct = reader_of(p, logits, info_of<op::correct_predictions>, 0);
   m.loss_gradient = reader_of(p, logits, info_of<op::cross_entropy_gradient>, 1);
   if (m.loss_gradient >= 0) {
     m.input_gradient = reader_of(p, p.nodes[m.loss_gradient].outputs[0], info_of<op::linear_input_gradient>, 0);
     m.weight_gradient = reader_of(p, p.nodes[m.loss_gradient].outputs[0], info_of<op::linear_weight_gradient>, 0);
   }
-  bool const training = matches_training(p, where, m);
-  if (!training && !matches_evaluation(p, where, m)) return false;
+  bool const training = matches_training(p, m);
+  if (!training && !matches_evaluation(p, m)) return false;
 
   node fused;
   auto const& loss = p.nodes[m.loss];

@@ -55,6 +55,21 @@ constexpr bool touched_between(program const& p, ref r, int begin, int end) {
   return false;
 }
 
+/// Whether node j, behind node i, runs in the same turn of the same loop.
+constexpr bool in_same_turn(program const& p, int i, int j) {
+  int depth = 0;
+  for (int k = i; k < j && depth >= 0; ++k) {
+    if (p.nodes[k].kind == node_kind::loop) ++depth;
+    if (p.nodes[k].kind == node_kind::end) --depth;
+  }
+  return i <= j && depth == 0;
+}
+
+constexpr void erase_node(program& p, int i) {
+  for (int j = i + 1; j < p.nodes.size(); ++j) p.nodes[j - 1] = p.nodes[j];
+  p.nodes.pop_back();
+}
+
 /// Of what a value is gathered whole from the ranks, or the value itself.
 constexpr ref gathered_from(program const& p, ref r) {
   int const writer = writer_of(p, r);
