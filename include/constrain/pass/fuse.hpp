@@ -1,5 +1,6 @@
 #pragma once
 
+#include "constrain/pass/fuse/bias_gradient.hpp"
 #include "constrain/pass/fuse/linear_cross_entropy.hpp"
 #include "constrain/pass/fuse/residual_layer_norm.hpp"
 
@@ -14,7 +15,7 @@ constexpr program fuse(program const& p, bool wanted) {
   program out = p;
   for (int i = 0; i < out.nodes.size(); ++i)
     if (detail::fuse_linear_cross_entropy(out, i) || detail::fuse_add_layer_norm(out, i) ||
-        detail::fuse_layer_norm_gradient_add(out, i))
+        detail::fuse_layer_norm_gradient_add(out, i) || detail::fuse_bias_gradient(out, i))
       i = -1; // the nodes have moved
   return out;
 }

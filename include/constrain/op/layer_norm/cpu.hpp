@@ -52,15 +52,8 @@ void layer_norm_rows_gradient(call const& c, tensor<stored const> dy, tensor<sto
       });
     }
   });
-  auto const add_up = [=](real const* sums, real* to, bool add) {
-    for (std::int64_t i = 0; i < width; ++i) {
-      real sum = 0;
-      for (std::int64_t chunk = 0; chunk < chunks; ++chunk) sum += sums[chunk * 2 * width + i];
-      to[i] = add ? to[i] + sum : sum;
-    }
-  };
-  add_up(partial.data, dweight.data, c.add_to(1));
-  add_up(partial.data + width, dbias.data, c.add_to(2));
+  add_up_chunks(partial.data, chunks, 2 * width, width, dweight.data, c.add_to(1));
+  add_up_chunks(partial.data + width, chunks, 2 * width, width, dbias.data, c.add_to(2));
 }
 
 template <> struct kernel<op::layer_norm, cpu> {

@@ -86,6 +86,7 @@ constexpr bool fuse_linear_cross_entropy(program& p, int i) {
   builder out;
   out.program = p;
   out.program.nodes.count = 0;
+  out.called_from = loss.called_from;
   out.enclosing = p.values[logits.value].axes;
   for (int j = 0; j < p.nodes.size(); ++j) {
     if (j == i) out.append(training ? info_of<op::linear_cross_entropy_step> : info_of<op::linear_cross_entropy>, fused);
