@@ -12,8 +12,9 @@ using namespace constrain::test;
 namespace {
 
 template <class task, class... policies> void same_program() {
-  // What differs from the CPU's program before `place`: attention, for which the CPU has a tiled op. Nothing else.
-  using cpu = typename ct::trainer<task, policies..., ct::attention::reference>::entries;
+  // What differs from the CPU's program before `place`: attention, for which the CPU has a tiled op, and what is fused
+  // there. Nothing else.
+  using cpu = typename ct::trainer<task, policies..., ct::attention::reference, ct::fusion::none>::entries;
   using device = typename ct::trainer<task, policies..., device_policy>::entries;
   CHECK(ct::print(cpu::step_program::final) == ct::print(device::step_program::final));
   CHECK(ct::print(cpu::evaluate_program::final) == ct::print(device::evaluate_program::final));

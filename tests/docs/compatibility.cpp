@@ -42,7 +42,8 @@ constexpr std::tuple representatives{
     named<ct::checkpoint::every<2>>{"checkpoint::every<2>"}, named<ct::parallel::ddp>{"parallel::ddp"},
     named<ct::parallel::zero<3, 2>>{"parallel::zero<3, 2>"}, named<ct::device::cuda<ct::sm<90>>>{"device::cuda<sm<90>>"},
     named<ct::launch::graph>{"launch::graph"},
-    named<ct::attention::flash>{"attention::flash"}, named<ct::attention::reference>{"attention::reference"}};
+    named<ct::attention::flash>{"attention::flash"}, named<ct::attention::reference>{"attention::reference"},
+    named<ct::fusion::automatic>{"fusion::automatic"}, named<ct::fusion::all>{"fusion::all"}, named<ct::fusion::none>{"fusion::none"}};
 
 constexpr std::tuple refused_alone{named<ct::accumulate<0>>{"`accumulate<0>`"},
                                    named<ct::checkpoint::every<0>>{"`checkpoint::every<0>`"},
@@ -82,7 +83,7 @@ std::string escaped(std::string_view sentence) {
 }
 
 /// Tries one choice for every slot, with accumulation and without, in one process and in several, and on CUDA.
-void count_compositions(int& legal_ones, int& all) {
+template <class fusion> void count_compositions(int& legal_ones, int& all) {
   for_each(representatives, [&](auto p) {
     for_each(representatives, [&](auto o) {
       for_each(representatives, [&](auto c) {
@@ -94,11 +95,13 @@ void count_compositions(int& legal_ones, int& all) {
                       ct::count_in_slot<ct::slot_of::checkpointing, checkpointing> == 1) {
           using cuda = ct::device::cuda<ct::sm<90>>;
           all += 7;
-          legal_ones += legal<precision, optimizer, checkpointing>() + legal<precision, optimizer, checkpointing, ct::accumulate<4>>() +
-                        legal<precision, optimizer, checkpointing, ct::parallel::ddp>() +
-                        legal<precision, optimizer, checkpointing, ct::accumulate<4>, ct::parallel::zero<3, 2>>() +
-                        legal<precision, optimizer, checkpointing, cuda>() + legal<precision, optimizer, checkpointing, cuda, ct::launch::graph>() +
-                        legal<precision, optimizer, checkpointing, cuda, ct::parallel::ddp>();
+          legal_ones += legal<precision, optimizer, checkpointing, fusion>() +
+                        legal<precision, optimizer, checkpointing, fusion, ct::accumulate<4>>() +
+                        legal<precision, optimizer, checkpointing, fusion, ct::parallel::ddp>() +
+                        legal<precision, optimizer, checkpointing, fusion, ct::accumulate<4>, ct::parallel::zero<3, 2>>() +
+                        legal<precision, optimizer, checkpointing, fusion, cuda>() +
+                        legal<precision, optimizer, checkpointing, fusion, cuda, ct::launch::graph>() +
+                        legal<precision, optimizer, checkpointing, fusion, cuda, ct::parallel::ddp>();
         }
       });
     });
@@ -111,8 +114,8 @@ int main() {
   std::puts("# Which policies may stand together\n\n"
             "A policy's slot is a property of its type. A trainer takes at most one policy of each slot, in any order, and\n"
             "the defaults fill the others: `precision::fp32`, `optimizer::adamw`, `accumulate<1>`, `checkpoint::none`,\n"
-            "`parallel::none`, `device::cpu`, `launch::eager`,\n"
-            "`attention::flash` (on a CUDA device `attention::reference`).\n\n"
+            "`parallel::none`, `device::cpu`, `launch::eager`, `attention::flash` and `fusion::automatic`. On a CUDA device the\n"
+            "last two are `attention::reference` and `fusion::none`.\n\n"
             "This page is printed by `tests/docs/compatibility.cpp` from the rules in\n"
             "`include/constrain/policy/rules.hpp`. The test `docs.compatibility` fails where the page is out of date.\n\n"
             "## Two policies in one trainer\n\n"
@@ -133,7 +136,8 @@ int main() {
     std::puts(text.c_str());
   });
   int legal_ones = 0, all = 0;
-  count_compositions(legal_ones, all);
+  count_compositions<ct::fusion::automatic>(legal_ones, all);
+  count_compositions<ct::fusion::none>(legal_ones, all);
   std::printf("\nOf the %d ways to choose one of these policies for every slot, %d are legal.\n", all, legal_ones);
 
   std::puts("\n## Refused on its own\n\n| policy | rule |\n|---|---|");

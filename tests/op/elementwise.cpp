@@ -1,4 +1,5 @@
 #include "check_gradients.hpp"
+#include "fixtures.hpp"
 #include "op/call_kernel.hpp"
 
 #include <cmath>
@@ -124,4 +125,64 @@ TEST_CASE_TEMPLATE("elementwise: kernels, also over their own operands", real, f
   for (std::size_t i = 0; i < 21; ++i) CHECK(dx[i] == dy[i] * 2 * x[i]);
   call_kernel<ct::op::elementwise_gradient<tripled>>(plain, dy.in(), dx.out());
   for (std::size_t i = 0; i < 21; ++i) CHECK(dx[i] == 3 * dy[i]);
+}
+
+namespace {
+
+constexpr auto with_bias = ct::info_of<ct::op::elementwise_gradient_bias<both>>;
+static_assert(ct::info_of<ct::op::elementwise_gradient<both>>.with_bias_gradient == &ct::info_of<ct::op::elementwise_gradient_bias<both>>);
+constexpr auto of_bias = with_bias.infer(types({f32(shape(2, 3, 7)), f32(shape(2, 3, 7)), f32(shape(2, 3, 7))}), {}).outputs;
+static_assert(of_bias.size() == 3 && of_bias[0] == f32(shape(2, 3, 7)) && of_bias[1] == f32(shape(7)) && of_bias[2] == f32(shape(16, 7)));
+static_assert(with_bias.accumulating == 0b10 && with_bias.workspace == 0b100 && with_bias.gradient == nullptr);
+
+template <class functor> constexpr int fused_calls() {
+  int count = 0;
+  for (auto const& n : ct::trainer<lm<functor>>::entries::step_program::final.nodes)
+    count += n.op == &ct::info_of<ct::op::elementwise_gradient_bias<functor>> ? 1 : 0;
+  return count;
+}
+static_assert(fused_calls<both>() == 1); // the other product's gradient has a second part
+
+template <class T> std::vector<double> wide(array<T> const& a) {
+  std::vector<double> values;
+  for (auto x : a.values()) values.push_back(static_cast<double>(ct::arithmetic<T>(x)));
+  return values;
+}
+
+// The fused kernel against elementwise_gradient and linear_bias_gradient.
+template <class functor, class real, class... operands> void check_bias_gradient(shape s, operands const&... kept) {
+  using sum = ct::storage<ct::accumulator_of(ct::dtype_of<real>)>;
+  double const bound = std::is_same_v<real, ct::bfloat16> ? 1.6e-2 : tolerance<real>;
+  array<real> dx(s), expected(s);
+  array<sum> dbias(shape(s.features())), expected_bias(shape(s.features())), partial(shape(16, s.features()));
+  call_kernel<ct::op::elementwise_gradient<functor>>(plain, kept.in()..., expected.out());
+  for (unsigned adds : {0u, 1u}) {
+    call_kernel<ct::op::linear_bias_gradient>(adding(adds), expected.in(), expected_bias.out());
+    call_kernel<ct::op::elementwise_gradient_bias<functor>>(adding(adds << 1), kept.in()..., dx.out(), dbias.out(), partial.out());
+    CHECK(same_bits(dx.values(), expected.values()));
+    CHECK(relative_error(wide(dbias), wide(expected_bias)) <= bound);
+  }
+}
+
+} // namespace
+
+TEST_CASE_TEMPLATE("elementwise: a gradient and its bias', as the ops that they stand for", real, float, double, ct::bfloat16) {
+  for (auto const& s : {shape(1, 5), shape(7, 33), shape(3, 21, 130)}) {
+    array<real> const dy(s, array<float>::random(s, 1).values()), x(s, array<float>::random(s, 2).values()),
+        y(s, array<float>::random(s, 3).values());
+    check_bias_gradient<ct::op::gelu_tanh, real>(s, dy, x);
+    check_bias_gradient<both, real>(s, dy, x, y);
+    check_bias_gradient<tanh_by_result, real>(s, dy, y);
+    check_bias_gradient<tripled, real>(s, dy);
+  }
+}
+
+TEST_CASE_TEMPLATE("elementwise: a gradient and its bias', the same bits on every number of threads", real, float, double) {
+  shape const s(131, 70);
+  auto const dy = array<real>::random(s, 1), x = array<real>::random(s, 2);
+  check_same_on_all_threads([&] {
+    array<real> dx(s), dbias(shape(70)), partial(shape(16, 70));
+    call_kernel<ct::op::elementwise_gradient_bias<ct::op::gelu_tanh>>(plain, dy.in(), x.in(), dx.out(), dbias.out(), partial.out());
+    return dbias.values();
+  });
 }

@@ -18,6 +18,8 @@ static_assert(std::is_same_v<policies<>::device, device::cpu>);
 static_assert(std::is_same_v<policies<>::launching, launch::eager>);
 static_assert(std::is_same_v<policies<>::attention, attention::flash>);
 static_assert(std::is_same_v<detail::chosen<device::cuda<sm<90>>>::attention, attention::reference>);
+static_assert(std::is_same_v<policies<>::fusion, fusion::automatic>);
+static_assert(std::is_same_v<detail::chosen<device::cuda<sm<90>>>::fusion, fusion::none>);
 
 template <class a, class b>
 inline constexpr bool same_policies = std::is_same_v<typename a::precision, typename b::precision>&& std::is_same_v<
@@ -67,5 +69,6 @@ static_assert(count_in_slot<slot_of::precision> == 0);
 TEST_CASE("the name of a list of policies") {
   CHECK(policies<>::name() == "fp32, adamw");
   CHECK(policies<c, a, o, p>::name() == "fp64, nesterov, accumulate<4>, checkpoint::every<2>");
+  CHECK(policies<fusion::none, a>::name() == "fp32, adamw, accumulate<4>, fusion::none");
   CHECK(policies<lion, checkpoint::none, accumulate<1>>::name() == "fp32, own optimizer");
 }

@@ -12,16 +12,16 @@ namespace {
 
 /// Legality said once more, by hand: at most one of each, nothing unknown, at least one of what is counted, a stage
 /// that exists, MPI where there are processes, nvcc and a known architecture where there is a CUDA device, graphs, no tiled
-/// attention and no processes there, and an optimizer that can start and step.
+/// attention, no fusion and no processes there, and an optimizer that can start and step.
 constexpr bool legal(composition const& c) {
-  for (int count : {c.precisions, c.optimizers, c.accumulations, c.checkpointings, c.parallelisms, c.devices, c.launches, c.attentions})
+  for (int count : {c.precisions, c.optimizers, c.accumulations, c.checkpointings, c.parallelisms, c.devices, c.launches, c.attentions, c.fusions})
     if (count > 1) return false;
   if (c.unknown > 0 || c.micro_batches < 1 || c.shards < 1 || c.zero_stage != 3) return false;
   if (c.checkpoints && c.checkpoint_every < 1) return false;
   if (c.distributed && !c.has_mpi) return false;
   if (c.cuda && (!c.has_cuda || c.architecture < 80 || c.distributed)) return false;
   if (c.records && !c.cuda) return false;
-  if (c.tiled_attention && c.cuda) return false;
+  if ((c.tiled_attention || c.fuses) && c.cuda) return false;
   return c.optimizer_has_state && c.optimizer_has_update;
 }
 
@@ -48,11 +48,12 @@ template <class function> void for_each_composition(function const& f) {
                        {&composition::launches, 1, 2},      {&composition::unknown, 0, 1},
                        {&composition::micro_batches, 0, 1}, {&composition::checkpoint_every, 0, 1},
                        {&composition::zero_stage, 2, 3},    {&composition::shards, 0, 1},
-                       {&composition::architecture, 79, 80}, {&composition::attentions, 1, 2}};
+                       {&composition::architecture, 79, 80}, {&composition::attentions, 1, 2},
+                       {&composition::fusions, 1, 2}};
   bool composition::*const flags[] = {&composition::checkpoints, &composition::optimizer_has_state,
                                       &composition::optimizer_has_update, &composition::distributed,
                                       &composition::has_mpi, &composition::cuda, &composition::has_cuda,
-                                      &composition::records, &composition::tiled_attention};
+                                      &composition::records, &composition::tiled_attention, &composition::fuses};
   auto const vary = [&](auto const& self, std::size_t i, composition c) -> void {
     if (i < std::size(numbers)) {
       for (int n = numbers[i].from; n <= numbers[i].to; ++n) {
@@ -87,6 +88,7 @@ static_assert(broken(composition_of<>()) == "");
 static_assert(broken(composition_of<precision::fp64, optimizer::sgd, accumulate<4>, checkpoint::every<2>>()) == "");
 static_assert(broken(composition_of<accumulate<0>>()) == "some_micro_batches");
 static_assert(broken(composition_of<checkpoint::every<0>>()) == "some_trips");
+static_assert(broken(composition_of<fusion::none, fusion::automatic>()) == "one_fusion");
 static_assert(broken(composition_of<bare>()) == "optimizer_state");
 static_assert(broken(composition_of<float>()) == "known_policies");
 
@@ -101,7 +103,7 @@ TEST_CASE("a rule is broken exactly where the composition is not legal") {
     if ((broken_rule(c) == nullptr) != is_legal || (broken_rules(c) == 0) != is_legal)
       FAIL("the table and the test disagree");
   });
-  CHECK(all == 1 << 23);
+  CHECK(all == 1 << 25);
   CHECK(refused > 0);
   CHECK(refused < all);
 }

@@ -4,6 +4,7 @@
 #include "constrain/pass/cast.hpp"
 #include "constrain/pass/coalesce.hpp"
 #include "constrain/pass/differentiate.hpp"
+#include "constrain/pass/fuse.hpp"
 #include "constrain/pass/in_place.hpp"
 #include "constrain/pass/lower.hpp"
 #include "constrain/pass/optimize.hpp"
@@ -21,7 +22,7 @@ namespace constrain {
 
 /// From the forward program to the optimizer step's, one constant per pass. `source` says what is built: a stateless
 /// type with `build()` and what the policies say: `micro_batches`, `checkpoint_every`, `compute`, `distributed`, `shards`,
-/// `tiled_attention` and an `optimizer`.
+/// `tiled_attention`, `fuses`, `smallest_logits` and an `optimizer`.
 template <class source> struct step_passes {
   static constexpr program built = source::build();
   static constexpr program selected = select_attention(select(built, mode::training), source::tiled_attention);
@@ -32,14 +33,15 @@ template <class source> struct step_passes {
   static constexpr program optimized = optimize<typename source::optimizer>(differentiated);
   static constexpr program recomputed = recompute(optimized, source::checkpoint_every);
   static constexpr program sharded = shard(recomputed, source::distributed, source::shards);
-  static constexpr program coalesced = coalesce(sharded);
+  static constexpr program fused = fuse(sharded, source::fuses, source::smallest_logits);
+  static constexpr program coalesced = coalesce(fused);
   static constexpr program final = in_place(coalesced);
 
   /// Calls f(name, program) for each in turn.
   template <class function> static void for_each(function const& f) {
     f("built", built), f("selected", selected), f("pruned", pruned), f("accumulated", accumulated);
     f("cast", casted), f("differentiated", differentiated), f("optimized", optimized), f("recomputed", recomputed), f("sharded", sharded);
-    f("coalesced", coalesced), f("in place", final);
+    f("fused", fused), f("coalesced", coalesced), f("in place", final);
   }
 };
 
@@ -50,12 +52,13 @@ template <class source> struct forward_passes {
   static constexpr program pruned = prune(selected);
   static constexpr program casted = cast_to(pruned, source::compute);
   static constexpr program sharded = shard(casted, source::distributed && source::shards > 1, source::shards);
-  static constexpr program coalesced = coalesce(sharded);
+  static constexpr program fused = fuse(sharded, source::fuses, source::smallest_logits);
+  static constexpr program coalesced = coalesce(fused);
   static constexpr program final = in_place(coalesced);
 
   template <class function> static void for_each(function const& f) {
-    f("built", built), f("selected", selected), f("pruned", pruned), f("cast", casted), f("sharded", sharded), f("coalesced", coalesced);
-    f("in place", final);
+    f("built", built), f("selected", selected), f("pruned", pruned), f("cast", casted), f("sharded", sharded);
+    f("fused", fused), f("coalesced", coalesced), f("in place", final);
   }
 };
 

@@ -4,6 +4,7 @@
 #include "constrain/policy/attention.hpp"
 #include "constrain/policy/checkpoint.hpp"
 #include "constrain/policy/device.hpp"
+#include "constrain/policy/fusion.hpp"
 #include "constrain/policy/launch.hpp"
 #include "constrain/policy/optimizer/adamw.hpp"
 #include "constrain/policy/optimizer/sgd.hpp"
@@ -28,6 +29,7 @@ template <class... list> struct chosen {
   using device = typename find_policy<slot_of::device, constrain::device::cpu, list...>::type;
   using launching = typename find_policy<slot_of::launching, launch::eager, list...>::type;
   using attention = typename find_policy<slot_of::attention, constrain::attention::automatic<device>, list...>::type;
+  using fusion = typename find_policy<slot_of::fusion, constrain::fusion::standard<device>, list...>::type;
 };
 
 } // namespace detail
@@ -48,6 +50,7 @@ template <class... list> constexpr composition composition_of() {
   c.accumulations = count_in_slot<slot_of::accumulation, list...>;
   c.checkpointings = count_in_slot<slot_of::checkpointing, list...>;
   c.parallelisms = count_in_slot<slot_of::parallelism, list...>;
+  c.fusions = count_in_slot<slot_of::fusion, list...>;
   c.unknown = count_in_slot<slot_of::unknown, list...>;
   c.micro_batches = chosen::accumulation::micro_batches;
   c.checkpoint_every = chosen::checkpointing::trips;
@@ -65,6 +68,7 @@ template <class... list> constexpr composition composition_of() {
   c.records = chosen::launching::records;
   c.attentions = count_in_slot<slot_of::attention, list...>;
   c.tiled_attention = chosen::attention::tiled;
+  c.fuses = chosen::fusion::fuses;
 #if !defined(CONSTRAIN_WITH_CUDA)
   c.has_cuda = !c.cuda;
 #endif
@@ -84,7 +88,7 @@ template <class... list> struct policies {
   using device = typename detail::chosen<list...>::device;
   using launching = typename detail::chosen<list...>::launching;
   using attention = typename detail::chosen<list...>::attention;
-
+  using fusion = typename detail::chosen<list...>::fusion;
   using target = typename device::target;
 
   static constexpr constrain::composition composition() { return composition_of<list...>(); }
@@ -103,6 +107,7 @@ template <class... list> struct policies {
     }
     if constexpr (device::is_cuda) text += std::string(", ") + device::name + "<sm<" + std::to_string(device::capability) + ">>";
     if constexpr (!std::is_same_v<attention, constrain::attention::automatic<device>>) text += std::string(", ") + attention::name;
+    if constexpr (!std::is_same_v<fusion, constrain::fusion::standard<device>>) text += std::string(", ") + fusion::name;
     if constexpr (launching::records) text += std::string(", ") + launching::name;
     return text;
   }

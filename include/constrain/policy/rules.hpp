@@ -27,6 +27,8 @@ struct composition {
   bool records = false;
   int attentions = 0;
   bool tiled_attention = true;
+  bool fuses = true;
+  int fusions = 0;
 
   friend constexpr bool operator==(composition const&, composition const&) = default;
 };
@@ -47,6 +49,8 @@ struct composition {
        "trainer: two checkpoint policies are given; keep checkpoint::none or one checkpoint::every<k>")                \
   rule(one_parallelism, c.parallelisms <= 1,                                                                           \
        "trainer: two parallel policies are given; keep parallel::ddp or parallel::zero<3, ranks>")                     \
+  rule(one_fusion, c.fusions <= 1,                                                                                     \
+       "trainer: two fusion policies are given; keep fusion::automatic or fusion::none")                               \
   rule(known_stage, c.zero_stage == 3,                                                                                 \
        "parallel::zero<stage, ranks>: stages 1 and 2 are not there; write parallel::zero<3, ranks> or parallel::ddp")  \
   rule(some_shards, c.shards >= 1,                                                                                     \
@@ -61,6 +65,8 @@ struct composition {
        "trainer: attention::... is given twice; keep attention::flash or attention::reference")                        \
   rule(flash_on_the_cpu, !c.tiled_attention || !c.cuda,                                                                \
        "attention::flash: its kernels are for the CPU so far; write attention::reference on a CUDA device")            \
+  rule(fusion_on_the_cpu, !c.fuses || !c.cuda,                                                                         \
+       "fusion::...: the fused kernels are for the CPU so far; write fusion::none on a CUDA device")                   \
   rule(cuda_is_there, !c.cuda || c.has_cuda,                                                                           \
        "device::cuda: this file is not compiled by nvcc; name it .cu, link constrain::cuda, or write device::cpu")     \
   rule(known_architecture, !c.cuda || c.architecture >= 80,                                                            \

@@ -12,6 +12,7 @@ struct accumulation {};
 struct checkpointing {};
 struct parallelism {};
 struct attention {};
+struct fusion {};
 struct device {};
 struct launching {};
 struct unknown {};

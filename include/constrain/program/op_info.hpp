@@ -67,6 +67,7 @@ struct op_info {
   unsigned in_place = 0;           // bit i: output 0 may be written over input i
   unsigned accumulating = 0;       // bit j: the kernel can add to output j
   unsigned workspace = 0;          // bit j: output j is scratch
+  op_info const* with_bias_gradient = nullptr; // the op that also does linear_bias_gradient of output 0
   bool only_in_training = false;   // the identity in evaluation (dropout)
   bool reads_shards = false;       // takes a rank's piece for what it is
   bool reads_partial = false;      // takes what is not summed over ranks yet
@@ -85,6 +86,8 @@ constexpr cost cost_by_operands(operand_types const& inputs, operand_types const
 
 namespace detail {
 
+template <class op> constexpr op_info const* address_of_info();
+
 template <class op> constexpr op_info make_op_info() {
   op_info info;
   info.name = op::name;
@@ -95,6 +98,7 @@ template <class op> constexpr op_info make_op_info() {
   if constexpr (requires { op::in_place; }) info.in_place = op::in_place;
   if constexpr (requires { op::accumulating; }) info.accumulating = op::accumulating;
   if constexpr (requires { op::workspace; }) info.workspace = op::workspace;
+  if constexpr (requires { typename op::with_bias_gradient; }) info.with_bias_gradient = address_of_info<typename op::with_bias_gradient>();
   if constexpr (requires { op::only_in_training; }) info.only_in_training = op::only_in_training;
   if constexpr (requires { op::reads_shards; }) info.reads_shards = op::reads_shards;
   if constexpr (requires { op::reads_partial; }) info.reads_partial = op::reads_partial;
@@ -130,6 +134,13 @@ template <class op> struct named {
 #if defined(__NVCC__)
 #pragma nv_diagnostic pop
 #endif
+
+namespace detail {
+template <class op> constexpr op_info const* address_of_info() {
+  static_assert(sizeof(named<op>) > 0);
+  return &info_of<op>;
+}
+} // namespace detail
 
 /// The op behind an `op_info`.
 template <op_info const* info> using op_type = typename decltype(op_named(detail::op_key<info>{}))::type;

@@ -23,6 +23,8 @@ template <class task, class policy_set> struct entries {
     static constexpr bool distributed = policy_set::parallelism::distributed;
     static constexpr std::int64_t shards = policy_set::parallelism::shards;
     static constexpr bool tiled_attention = policy_set::attention::tiled;
+    static constexpr bool fuses = policy_set::fusion::fuses;
+    static constexpr std::int64_t smallest_logits = policy_set::fusion::smallest_logits;
     static constexpr program build() { return task::build(e, master); }
   };
 

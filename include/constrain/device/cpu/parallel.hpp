@@ -36,6 +36,13 @@ inline int thread_count() noexcept {
 #endif
 }
 
+/// Calls `f(i)` for i in [0, count), vectorised. The calls must not depend on one another. A function, because what a
+/// loop's own body makes (a bfloat16 that is then stored) g++ would keep in memory, one for each lane: six times slower.
+template <class function> void simd_loop(std::int64_t count, function const& f) {
+  CONSTRAIN_SIMD
+  for (std::int64_t i = 0; i < count; ++i) f(i);
+}
+
 /// Calls `body(index)` for every index in [0, count), on `thread_count()` threads with a static schedule.
 /// The calls must be independent of one another and must not throw.
 template <class function>

@@ -7,20 +7,25 @@
 
 namespace constrain {
 
+/// How many of `rows` valid labels are the index of their row's largest logit.
+template <class real>
+std::int64_t count_correct(real const* logits, std::int32_t const* labels, std::int64_t rows, std::int64_t classes) {
+  std::int64_t count = 0;
+  CONSTRAIN_OMP(parallel for reduction(+ : count) schedule(static))
+  for (std::int64_t row = 0; row < rows; ++row) {
+    if (labels[row] == ignored_label) continue;
+    std::int64_t best = 0;
+    for (std::int64_t i = 1; i < classes; ++i)
+      if (logits[row * classes + i] > logits[row * classes + best]) best = i;
+    count += best == labels[row] ? 1 : 0;
+  }
+  return count;
+}
+
 template <> struct kernel<op::correct_predictions, cpu> {
   template <class real>
   static void run(call const&, tensor<real const> logits, tensor<std::int32_t const> labels, tensor<double> correct) {
-    auto const classes = logits.features();
-    std::int64_t count = 0;
-    CONSTRAIN_OMP(parallel for reduction(+ : count) schedule(static))
-    for (std::int64_t row = 0; row < labels.count; ++row) {
-      if (labels[row] == ignored_label) continue;
-      std::int64_t best = 0;
-      for (std::int64_t i = 1; i < classes; ++i)
-        if (logits[row * classes + i] > logits[row * classes + best]) best = i;
-      count += best == labels[row] ? 1 : 0;
-    }
-    correct[0] = static_cast<double>(count);
+    correct[0] = static_cast<double>(count_correct(logits.data, labels.data, labels.count, logits.features()));
   }
 };
 

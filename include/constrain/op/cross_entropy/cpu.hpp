@@ -6,7 +6,34 @@
 #include "constrain/device/kernel.hpp"
 #include "constrain/op/cross_entropy/cross_entropy.hpp"
 
+#include <type_traits>
+
 namespace constrain {
+
+/// A row's share of the loss: -log softmax(logits)[label].
+template <class stored>
+double cross_entropy_of(stored const* logits, std::int32_t label, arithmetic<stored> log_sum_exp) {
+  using real = arithmetic<stored>;
+  return label == ignored_label ? 0.0 : static_cast<double>(log_sum_exp) - static_cast<double>(real(logits[label]));
+}
+
+/// The gradient of a row's share times `scale`; dlogits may lie over logits.
+template <class stored, class real = arithmetic<stored>>
+void cross_entropy_gradient_of(stored const* logits, std::int64_t classes, std::int32_t label, real log_sum_exp,
+                               std::type_identity_t<real> scale, stored* dlogits) {
+  real const factor = label == ignored_label ? real(0) : scale;
+  simd_loop(classes, [=](std::int64_t i) {
+    real const hit = i == label ? real(1) : real(0);
+    dlogits[i] = (math::exp(logits[i] - log_sum_exp) - hit) * factor;
+  });
+}
+
+/// loss (+)= the shares of all rows, in their order, over the window's valid labels.
+inline void add_up_loss(call const& c, tensor<double> row_loss, tensor<double> loss) {
+  double const sum = ordered_sum<double>(0, row_loss.count, [=](std::int64_t row) { return row_loss[row]; });
+  double const share = sum * c.numbers.inverse_label_count;
+  loss[0] = c.add_to(0) ? loss[0] + share : share;
+}
 
 template <> struct kernel<op::cross_entropy, cpu> {
   template <class stored, class real>
@@ -17,14 +44,10 @@ template <> struct kernel<op::cross_entropy, cpu> {
       for (std::int64_t row = begin; row < end; ++row) {
         stored const* x = logits.data + row * classes;
         row_log_sum_exp[row] = log_sum_exp(x, classes);
-        row_loss[row] = labels[row] == ignored_label
-                            ? 0.0
-                            : static_cast<double>(row_log_sum_exp[row]) - static_cast<double>(real(x[labels[row]]));
+        row_loss[row] = cross_entropy_of(x, labels[row], row_log_sum_exp[row]);
       }
     });
-    double const sum = ordered_sum<double>(0, labels.count, [=](std::int64_t row) { return row_loss[row]; });
-    double const share = sum * c.numbers.inverse_label_count;
-    loss[0] = c.add_to(0) ? loss[0] + share : share;
+    add_up_loss(c, row_loss, loss);
   }
 };
 
@@ -35,18 +58,9 @@ template <> struct kernel<op::cross_entropy_gradient, cpu> {
     auto const classes = logits.features();
     auto const scale = static_cast<real>(dloss[0] * c.numbers.inverse_label_count);
     parallel_chunks(labels.count, 8, [=](std::int64_t begin, std::int64_t end) {
-      for (std::int64_t row = begin; row < end; ++row) {
-        stored const* x = logits.data + row * classes;
-        stored* dx = dlogits.data + row * classes;
-        bool const ignored = labels[row] == ignored_label;
-        real const factor = ignored ? real(0) : scale;
-        real const sum = row_log_sum_exp[row];
-        CONSTRAIN_SIMD
-        for (std::int64_t i = 0; i < classes; ++i) {
-          real const hit = i == labels[row] ? real(1) : real(0);
-          dx[i] = (math::exp(x[i] - sum) - hit) * factor;
-        }
-      }
+      for (std::int64_t row = begin; row < end; ++row)
+        cross_entropy_gradient_of(logits.data + row * classes, classes, labels[row], row_log_sum_exp[row], scale,
+                                  dlogits.data + row * classes);
     });
   }
 };

@@ -16,12 +16,29 @@ template <class functor> constexpr bool derivative_uses_output() {
   else return true;
 }
 
+/// elementwise_gradient and linear_bias_gradient in one pass over memory: dx, and db (+)= the sum of its rows, in fixed
+/// chunks of rows: dx [..., out] -> db [out]. The pass `fuse` writes it.
+template <class functor> struct elementwise_gradient_bias {
+  static constexpr char const* name = "elementwise_gradient_bias";
+  static constexpr unsigned in_place = 0b111;
+  static constexpr unsigned accumulating = 0b10;
+  static constexpr unsigned workspace = 0b100;
+  static constexpr std::int64_t chunks = 16;
+
+  static constexpr inferred infer(operand_types const& in, attributes const&) {
+    auto const sum = accumulator_of(in[0].type);
+    auto const width = in[0].shape.features();
+    return inferred::one(in[0].type, in[0].shape).and_also(sum, shape(width)).and_also(sum, shape(chunks, width));
+  }
+};
+
 /// dx = functor::gradient(x, y, dy), element by element. What the derivative does not use is not an operand.
 template <class functor> struct elementwise_gradient {
   static constexpr char const* name = "elementwise_gradient";
   static constexpr bool uses_input = derivative_uses_input<functor>();
   static constexpr bool uses_output = derivative_uses_output<functor>();
   static constexpr unsigned in_place = 0b111;
+  using with_bias_gradient = elementwise_gradient_bias<functor>;
 
   static constexpr inferred infer(operand_types const& in, attributes const&) {
     return inferred::one(in[0].type, in[0].shape);

@@ -7,6 +7,55 @@
 
 namespace constrain {
 
+/// One row of layer_norm, from -> to, and its statistics.
+template <class stored, class real>
+void layer_norm_row(stored const* from, std::int64_t width, real const* weight, real const* bias, real epsilon, stored* to,
+                    real& mean, real& inverse_deviation) {
+  real const m = ordered_sum<real>(0, width, [=](std::int64_t i) { return real(from[i]); }) / static_cast<real>(width);
+  real const variance =
+      ordered_sum<real>(0, width, [=](std::int64_t i) { return (from[i] - m) * (from[i] - m); }) / static_cast<real>(width);
+  real const r = 1 / math::sqrt(variance + epsilon);
+  simd_loop(width, [=](std::int64_t i) { to[i] = (from[i] - m) * r * weight[i] + bias[i]; });
+  mean = m;
+  inverse_deviation = r;
+}
+
+/// All rows of layer_norm_gradient; `finish(i, dx)` gives what is stored as element i of dx.
+template <class stored, class real, class function>
+void layer_norm_rows_gradient(call const& c, tensor<stored const> dy, tensor<stored const> x, tensor<real const> weight,
+                              tensor<real const> mean, tensor<real const> inverse_deviation, tensor<stored> dx,
+                              tensor<real> dweight, tensor<real> dbias, tensor<real> partial, function const& finish) {
+  auto const width = x.features();
+  auto const rows = x.rows();
+  constexpr auto chunks = op::layer_norm_gradient::chunks;
+  parallel_for(chunks, [=](std::int64_t chunk) {
+    real* const sums = partial.data + chunk * 2 * width; // of this chunk: dweight, dbias
+    for (std::int64_t i = 0; i < 2 * width; ++i) sums[i] = 0;
+    for (std::int64_t row = rows * chunk / chunks; row < rows * (chunk + 1) / chunks; ++row) {
+      stored const* g = dy.data + row * width;
+      stored const* from = x.data + row * width;
+      stored* to = dx.data + row * width;
+      real const m = mean[row];
+      real const r = inverse_deviation[row];
+      CONSTRAIN_SIMD
+      for (std::int64_t i = 0; i < width; ++i) {
+        sums[i] += g[i] * ((from[i] - m) * r);
+        sums[width + i] += g[i];
+      }
+      real const sum = ordered_sum<real>(0, width, [=](std::int64_t i) { return g[i] * weight[i]; });
+      real const product =
+          ordered_sum<real>(0, width, [=](std::int64_t i) { return g[i] * weight[i] * ((from[i] - m) * r); });
+      real const a = sum / static_cast<real>(width);
+      real const b = product / static_cast<real>(width);
+      simd_loop(width, [=](std::int64_t i) {
+        to[i] = finish(row * width + i, r * (g[i] * weight[i] - a - ((from[i] - m) * r) * b));
+      });
+    }
+  });
+  add_up_chunks(partial.data, chunks, 2 * width, width, dweight.data, c.add_to(1));
+  add_up_chunks(partial.data + width, chunks, 2 * width, width, dbias.data, c.add_to(2));
+}
+
 template <> struct kernel<op::layer_norm, cpu> {
   template <class stored, class real>
   static void run(call const& c, tensor<stored const> x, tensor<real const> weight, tensor<real const> bias,
@@ -14,19 +63,9 @@ template <> struct kernel<op::layer_norm, cpu> {
     auto const width = x.features();
     auto const epsilon = static_cast<real>(c.options.real[0]);
     parallel_chunks(x.rows(), 8, [=](std::int64_t begin, std::int64_t end) {
-      for (std::int64_t row = begin; row < end; ++row) {
-        stored const* from = x.data + row * width;
-        stored* to = y.data + row * width;
-        real const m = ordered_sum<real>(0, width, [=](std::int64_t i) { return real(from[i]); }) / static_cast<real>(width);
-        real const variance =
-            ordered_sum<real>(0, width, [=](std::int64_t i) { return (from[i] - m) * (from[i] - m); }) /
-            static_cast<real>(width);
-        real const r = 1 / math::sqrt(variance + epsilon);
-        CONSTRAIN_SIMD
-        for (std::int64_t i = 0; i < width; ++i) to[i] = (from[i] - m) * r * weight[i] + bias[i];
-        mean[row] = m;
-        inverse_deviation[row] = r;
-      }
+      for (std::int64_t row = begin; row < end; ++row)
+        layer_norm_row(x.data + row * width, width, weight.data, bias.data, epsilon, y.data + row * width, mean[row],
+                       inverse_deviation[row]);
     });
   }
 };
@@ -36,43 +75,8 @@ template <> struct kernel<op::layer_norm_gradient, cpu> {
   static void run(call const& c, tensor<stored const> dy, tensor<stored const> x, tensor<real const> weight,
                   tensor<real const> mean, tensor<real const> inverse_deviation, tensor<stored> dx, tensor<real> dweight,
                   tensor<real> dbias, tensor<real> partial) {
-    auto const width = x.features();
-    auto const rows = x.rows();
-    constexpr auto chunks = op::layer_norm_gradient::chunks;
-    parallel_for(chunks, [=](std::int64_t chunk) {
-      real* const sums = partial.data + chunk * 2 * width; // of this chunk: dweight, dbias
-      for (std::int64_t i = 0; i < 2 * width; ++i) sums[i] = 0;
-      for (std::int64_t row = rows * chunk / chunks; row < rows * (chunk + 1) / chunks; ++row) {
-        stored const* g = dy.data + row * width;
-        stored const* from = x.data + row * width;
-        stored* to = dx.data + row * width;
-        real const m = mean[row];
-        real const r = inverse_deviation[row];
-        CONSTRAIN_SIMD
-        for (std::int64_t i = 0; i < width; ++i) {
-          sums[i] += g[i] * ((from[i] - m) * r);
-          sums[width + i] += g[i];
-        }
-        real const sum = ordered_sum<real>(0, width, [=](std::int64_t i) { return g[i] * weight[i]; });
-        real const product =
-            ordered_sum<real>(0, width, [=](std::int64_t i) { return g[i] * weight[i] * ((from[i] - m) * r); });
-        real const a = sum / static_cast<real>(width);
-        real const b = product / static_cast<real>(width);
-        CONSTRAIN_SIMD
-        for (std::int64_t i = 0; i < width; ++i) to[i] = r * (g[i] * weight[i] - a - ((from[i] - m) * r) * b);
-      }
-    });
-    add_up(partial.data, width, dweight.data, c.add_to(1));
-    add_up(partial.data + width, width, dbias.data, c.add_to(2));
-  }
-
-private:
-  template <class real> static void add_up(real const* partial, std::int64_t width, real* to, bool add) {
-    for (std::int64_t i = 0; i < width; ++i) {
-      real sum = 0;
-      for (std::int64_t chunk = 0; chunk < op::layer_norm_gradient::chunks; ++chunk) sum += partial[chunk * 2 * width + i];
-      to[i] = add ? to[i] + sum : sum;
-    }
+    layer_norm_rows_gradient(c, dy, x, weight, mean, inverse_deviation, dx, dweight, dbias, partial,
+                             [](std::int64_t, real g) { return g; });
   }
 };
 

@@ -18,8 +18,8 @@ template <> struct kernel<op::linear, cpu> {
     auto const width = y.features();
     parallel_chunks(y.rows(), 16, [=](std::int64_t begin, std::int64_t end) {
       for (std::int64_t row = begin; row < end; ++row) {
-        CONSTRAIN_SIMD
-        for (std::int64_t i = 0; i < width; ++i) y[row * width + i] = y[row * width + i] + bias[i];
+        real* to = y.data + row * width;
+        simd_loop(width, [=](std::int64_t i) { to[i] = to[i] + bias[i]; });
       }
     });
   }

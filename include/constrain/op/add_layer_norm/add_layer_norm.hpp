@@ -1,0 +1,44 @@
+#pragma once
+
+#include "constrain/op/add/add.hpp"
+#include "constrain/op/layer_norm/layer_norm.hpp"
+
+namespace constrain::op {
+
+/// sum = a + b and layer_norm(sum, weight, bias) with its row statistics, a row at a time: a, b [..., width]. Stands for
+/// add and layer_norm; the pass `fuse` writes it.
+struct add_layer_norm {
+  static constexpr char const* name = "add_layer_norm";
+  static constexpr unsigned in_place = 0b11;
+
+  static constexpr inferred infer(operand_types const& in, attributes const& a) {
+    auto const sum = add::infer(in, a);
+    if (sum.reason != why::nothing) return sum;
+    operand_types norm_in;
+    norm_in.push_back(sum.outputs[0]);
+    norm_in.push_back(in[2]);
+    auto const norm = layer_norm::infer(norm_in, a);
+    if (norm.reason != why::nothing) return norm;
+    auto result = sum;
+    for (auto const& output : norm.outputs) result.outputs.push_back(output);
+    return result;
+  }
+};
+
+/// dx = residual + layer_norm_gradient(dy, x, weight, statistics): residual [..., width] is the gradient that comes past
+/// the norm; also dweight and dbias. Stands for layer_norm_gradient and add; the pass `fuse` writes it.
+struct layer_norm_gradient_add {
+  static constexpr char const* name = "layer_norm_gradient_add";
+  static constexpr unsigned accumulating = layer_norm_gradient::accumulating;
+  static constexpr unsigned workspace = layer_norm_gradient::workspace;
+  static constexpr unsigned in_place = 0b11;
+
+  static constexpr inferred infer(operand_types const& in, attributes const& a) {
+    operand_types norm_in;
+    for (int i = 1; i < in.size(); ++i) norm_in.push_back(in[i]);
+    auto const sum = add::infer(in, a);
+    return sum.reason != why::nothing ? sum : layer_norm_gradient::infer(norm_in, a);
+  }
+};
+
+} // namespace constrain::op

@@ -1,0 +1,45 @@
+#pragma once
+
+#include "constrain/device/cpu/reduce.hpp"
+#include "constrain/op/elementwise/kernel.hpp"
+
+namespace constrain {
+
+template <class functor> struct kernel<op::elementwise_gradient_bias<functor>, cpu> {
+  using op = op::elementwise_gradient_bias<functor>;
+
+  template <class real, class sum>
+  static void run(call const& c, tensor<real const> dy, tensor<real const> x, tensor<real const> y, tensor<real> dx,
+                  tensor<sum> dbias, tensor<sum> partial) {
+    run_rows(c, gradient_elements<functor, real>{dy.data, x.data, y.data, dx.data}, dx, dbias, partial);
+  }
+  template <class real, class sum>
+  static void run(call const& c, tensor<real const> dy, tensor<real const> kept, tensor<real> dx, tensor<sum> dbias,
+                  tensor<sum> partial) {
+    if constexpr (constrain::op::derivative_uses_input<functor>()) run(c, dy, kept, {}, dx, dbias, partial);
+    else run(c, dy, {}, kept, dx, dbias, partial);
+  }
+  template <class real, class sum>
+  static void run(call const& c, tensor<real const> dy, tensor<real> dx, tensor<sum> dbias, tensor<sum> partial) {
+    run(c, dy, {}, {}, dx, dbias, partial);
+  }
+
+private:
+  template <class real, class sum>
+  static void run_rows(call const& c, gradient_elements<functor, real> const& element, tensor<real> dx, tensor<sum> dbias,
+                       tensor<sum> partial) {
+    auto const width = dx.features(), rows = dx.rows();
+    parallel_for(op::chunks, [=](std::int64_t chunk) {
+      sum* const sums = partial.data + chunk * width;
+      for (std::int64_t i = 0; i < width; ++i) sums[i] = 0;
+      for (std::int64_t row = rows * chunk / op::chunks; row < rows * (chunk + 1) / op::chunks; ++row) {
+        auto const first = row * width;
+        simd_loop(width, [=](std::int64_t i) { element(first + i); });
+        simd_loop(width, [=](std::int64_t i) { sums[i] += dx[first + i]; });
+      }
+    });
+    add_up_chunks(partial.data, op::chunks, width, width, dbias.data, c.add_to(1));
+  }
+};
+
+} // namespace constrain

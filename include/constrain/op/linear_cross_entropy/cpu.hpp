@@ -1,0 +1,72 @@
+#pragma once
+
+#include "constrain/device/cpu/gemm.hpp"
+#include "constrain/op/accuracy/cpu.hpp"
+#include "constrain/op/cross_entropy/cpu.hpp"
+#include "constrain/op/linear_cross_entropy/linear_cross_entropy.hpp"
+
+#include <algorithm>
+
+namespace constrain {
+
+namespace detail {
+
+/// Calls `f(first row, rows)` for one chunk of rows after the other, with the chunk's logits computed.
+template <class stored, class function>
+void for_chunks_of_logits(tensor<stored const> x, tensor<stored const> weight, tensor<stored> logits, function const& f) {
+  auto const width = x.features(), classes = logits.features(), rows = x.rows();
+  for (std::int64_t begin = 0; begin < rows; begin += logits.rows()) {
+    auto const count = std::min(logits.rows(), rows - begin);
+    gemm(transpose::no, transpose::yes, count, classes, width, 1, x.data + begin * width, width, weight.data, width, 0,
+         logits.data, classes);
+    f(begin, count);
+  }
+}
+
+} // namespace detail
+
+template <> struct kernel<op::linear_cross_entropy, cpu> {
+  template <class stored>
+  static void run(call const& c, tensor<stored const> x, tensor<stored const> weight, tensor<std::int32_t const> labels,
+                  tensor<double> loss, tensor<double> correct, tensor<stored> logits, tensor<double> row_loss) {
+    auto const classes = logits.features();
+    std::int64_t hits = 0;
+    detail::for_chunks_of_logits(x, weight, logits, [&](std::int64_t first, std::int64_t rows) {
+      parallel_chunks(rows, 8, [=](std::int64_t begin, std::int64_t end) {
+        for (std::int64_t row = begin; row < end; ++row) {
+          stored const* of_row = logits.data + row * classes;
+          row_loss[first + row] = cross_entropy_of(of_row, labels[first + row], log_sum_exp(of_row, classes));
+        }
+      });
+      hits += count_correct(logits.data, labels.data + first, rows, classes);
+    });
+    correct[0] = static_cast<double>(hits);
+    add_up_loss(c, row_loss, loss);
+  }
+};
+
+template <> struct kernel<op::linear_cross_entropy_step, cpu> {
+  template <class stored, class sum>
+  static void run(call const& c, tensor<stored const> x, tensor<stored const> weight, tensor<std::int32_t const> labels,
+                  tensor<double> loss, tensor<stored> dx, tensor<sum> dweight, tensor<stored> logits, tensor<double> row_loss) {
+    auto const width = x.features(), classes = logits.features();
+    auto const scale = static_cast<arithmetic<stored>>(c.options.real[0] * c.numbers.inverse_label_count);
+    detail::for_chunks_of_logits(x, weight, logits, [&](std::int64_t first, std::int64_t rows) {
+      parallel_chunks(rows, 8, [=](std::int64_t begin, std::int64_t end) {
+        for (std::int64_t row = begin; row < end; ++row) {
+          stored* of_row = logits.data + row * classes;
+          auto const sum_of_row = log_sum_exp(of_row, classes);
+          row_loss[first + row] = cross_entropy_of(of_row, labels[first + row], sum_of_row);
+          cross_entropy_gradient_of(of_row, classes, labels[first + row], sum_of_row, scale, of_row);
+        }
+      });
+      gemm(transpose::no, transpose::no, rows, width, classes, 1, logits.data, classes, weight.data, width, 0,
+           dx.data + first * width, width);
+      gemm(transpose::yes, transpose::no, classes, width, rows, 1, logits.data, classes, x.data + first * width, width,
+           first > 0 || c.add_to(2) ? 1 : 0, dweight.data, width);
+    });
+    add_up_loss(c, row_loss, loss);
+  }
+};
+
+} // namespace constrain

@@ -1,0 +1,30 @@
+#pragma once
+
+#include "constrain/op/linear/linear.hpp"
+#include "constrain/pass/fuse/uses.hpp"
+#include "constrain/program/builder.hpp"
+
+namespace constrain::detail {
+
+/// An element-wise gradient at node i -> linear_bias_gradient: one node where the former stands. Whether it was so.
+constexpr bool fuse_bias_gradient(program& p, int i) {
+  if (p.nodes[i].kind != node_kind::call || p.nodes[i].op->with_bias_gradient == nullptr) return false;
+  auto fused = p.nodes[i];
+  int const j = reader_of(p, fused.outputs[0], info_of<op::linear_bias_gradient>, 0);
+  if (!in_same_turn(p, i, j) || touched_between(p, p.nodes[j].outputs[0], i, j)) return false;
+  fused.adds |= (p.nodes[j].adds & 1u) << 1;
+  fused.outputs.push_back(p.nodes[j].outputs[0]);
+  builder out;
+  out.program = p;
+  out.program.nodes.count = 0;
+  out.called_from = fused.called_from;
+  out.enclosing = p.values[fused.outputs[0].value].axes;
+  for (int k = 0; k < p.nodes.size(); ++k) {
+    if (k == i) out.append(*p.nodes[i].op->with_bias_gradient, fused);
+    else if (k != j) out.program.add_node(p.nodes[k]);
+  }
+  p = out.program;
+  return true;
+}
+
+} // namespace constrain::detail

@@ -1,0 +1,101 @@
+#pragma once
+
+#include "constrain/op/accuracy/accuracy.hpp"
+#include "constrain/op/constant/constant.hpp"
+#include "constrain/op/linear_cross_entropy/linear_cross_entropy.hpp"
+#include "constrain/pass/fuse/uses.hpp"
+#include "constrain/program/builder.hpp"
+
+namespace constrain::detail {
+
+/// The nodes around a loss whose logits need never be whole; -1: not there.
+struct logits_of_loss {
+  int product = -1;         // linear, without bias
+  int loss = -1;            // cross_entropy
+  int correct = -1;         // correct_predictions
+  int loss_gradient = -1;   // cross_entropy_gradient
+  int input_gradient = -1;  // linear_input_gradient
+  int weight_gradient = -1; // linear_weight_gradient
+
+  constexpr bool contains(int i) const {
+    return i == product || i == correct || i == loss_gradient || i == input_gradient || i == weight_gradient;
+  }
+};
+
+/// linear without bias -> cross_entropy [-> correct_predictions], no gradient.
+constexpr bool matches_evaluation(program const& p, logits_of_loss const& m) {
+  auto const& loss = p.nodes[m.loss];
+  if (m.loss_gradient >= 0 || !read_by_only(p, loss.inputs[0], {m.loss, m.correct})) return false;
+  if (!read_by_only(p, loss.outputs[1], {})) return false;
+  return m.correct < 0 || (in_same_turn(p, m.loss, m.correct) && p.nodes[m.correct].inputs[1] == loss.inputs[1]);
+}
+
+/// linear without bias -> cross_entropy -> its gradient -> those of x and of the weight, the loss being multiplied by a
+/// constant further on.
+constexpr bool matches_training(program const& p, logits_of_loss const& m) {
+  if (m.correct >= 0 || m.loss_gradient < 0 || m.input_gradient < 0 || m.weight_gradient < 0) return false;
+  auto const &product = p.nodes[m.product], &loss = p.nodes[m.loss], &loss_gradient = p.nodes[m.loss_gradient];
+  auto const &input_gradient = p.nodes[m.input_gradient], &weight_gradient = p.nodes[m.weight_gradient];
+  for (int i : {m.loss_gradient, m.input_gradient, m.weight_gradient})
+    if (!in_same_turn(p, m.loss, i)) return false;
+  bool const same_operands = loss_gradient.inputs[2] == loss.inputs[1] && loss_gradient.inputs[3] == loss.outputs[1] &&
+                             weight_gradient.inputs[1] == product.inputs[0] &&
+                             gathered_from(p, input_gradient.inputs[1]) == gathered_from(p, product.inputs[1]);
+  bool const no_other_reader = read_by_only(p, loss.inputs[0], {m.loss, m.loss_gradient}) &&
+                               read_by_only(p, loss.outputs[1], {m.loss_gradient}) &&
+                               read_by_only(p, loss_gradient.outputs[0], {m.input_gradient, m.weight_gradient});
+  // The gradient of the weight is written where the loss is: who else adds to it stays behind or in front.
+  return same_operands && no_other_reader && !touched_between(p, weight_gradient.outputs[0], m.loss, m.weight_gradient) &&
+         is_call(p, writer_of(p, loss_gradient.inputs[0]), info_of<op::constant_like>);
+}
+
+/// The product, the loss at node i and all that follows from its logits as one node, where nobody else reads them; the
+/// logits are then there for a few rows at a time. Whether it was so.
+constexpr bool fuse_linear_cross_entropy(program& p, int i, std::int64_t smallest_logits) {
+  if (!is_call(p, i, info_of<op::cross_entropy>)) return false;
+  auto const logits = p.nodes[i].inputs[0];
+  auto const& stored = p.values[logits.value];
+  if (stored.shape.elements() * size_of(stored.type) < smallest_logits) return false;
+  logits_of_loss m{.product = writer_of(p, logits), .loss = i};
+  bool const plain = is_call(p, m.product, info_of<op::linear>) && p.nodes[m.product].inputs.size() == 2;
+  if (!plain || !in_same_turn(p, m.product, i)) return false;
+  m.correct = reader_of(p, logits, info_of<op::correct_predictions>, 0);
+  m.loss_gradient = reader_of(p, logits, info_of<op::cross_entropy_gradient>, 1);
+  if (m.loss_gradient >= 0) {
+    m.input_gradient = reader_of(p, p.nodes[m.loss_gradient].outputs[0], info_of<op::linear_input_gradient>, 0);
+    m.weight_gradient = reader_of(p, p.nodes[m.loss_gradient].outputs[0], info_of<op::linear_weight_gradient>, 0);
+  }
+  bool const training = matches_training(p, m);
+  if (!training && !matches_evaluation(p, m)) return false;
+
+  node fused;
+  auto const& loss = p.nodes[m.loss];
+  fused.line = p.nodes[m.product].line;
+  fused.adds = loss.adds & 1u;
+  fused.inputs.push_back(p.nodes[m.product].inputs[0]);
+  fused.inputs.push_back(p.nodes[m.product].inputs[1]);
+  fused.inputs.push_back(loss.inputs[1]);
+  fused.outputs.push_back(loss.outputs[0]);
+  if (training) {
+    fused.attributes = p.nodes[writer_of(p, p.nodes[m.loss_gradient].inputs[0])].attributes;
+    fused.adds |= (p.nodes[m.weight_gradient].adds & 1u) << 2;
+    fused.outputs.push_back(p.nodes[m.input_gradient].outputs[0]);
+    fused.outputs.push_back(p.nodes[m.weight_gradient].outputs[0]);
+  } else if (m.correct >= 0) {
+    fused.outputs.push_back(p.nodes[m.correct].outputs[0]);
+  }
+
+  builder out;
+  out.program = p;
+  out.program.nodes.count = 0;
+  out.called_from = loss.called_from;
+  out.enclosing = p.values[logits.value].axes;
+  for (int j = 0; j < p.nodes.size(); ++j) {
+    if (j == i) out.append(training ? info_of<op::linear_cross_entropy_step> : info_of<op::linear_cross_entropy>, fused);
+    else if (!m.contains(j)) out.program.add_node(p.nodes[j]);
+  }
+  p = prune(out.program);
+  return true;
+}
+
+} // namespace constrain::detail

@@ -1,0 +1,50 @@
+#pragma once
+
+#include "constrain/op/add_layer_norm/add_layer_norm.hpp"
+#include "constrain/pass/fuse/uses.hpp"
+
+namespace constrain::detail {
+
+/// add at node i -> layer_norm of the sum, which others read as well: one node where the norm stands. Whether it was so.
+constexpr bool fuse_add_layer_norm(program& p, int i) {
+  if (!is_call(p, i, info_of<op::add>)) return false;
+  auto const sum = p.nodes[i].outputs[0];
+  int const j = reader_of(p, sum, info_of<op::layer_norm>, 0);
+  if (!in_same_turn(p, i, j) || read_by_only(p, sum, {j}) || touched_between(p, sum, i, j)) return false;
+  for (auto const& part : p.nodes[i].inputs)
+    if (touched_between(p, part, i, j)) return false;
+  node fused = p.nodes[j];
+  fused.op = &info_of<op::add_layer_norm>;
+  fused.inputs = p.nodes[i].inputs;
+  fused.inputs.push_back(p.nodes[j].inputs[1]);
+  fused.inputs.push_back(p.nodes[j].inputs[2]);
+  fused.outputs = p.nodes[i].outputs;
+  for (auto const& output : p.nodes[j].outputs) fused.outputs.push_back(output);
+  p.nodes[j] = fused;
+  erase_node(p, i);
+  return true;
+}
+
+/// layer_norm_gradient at node i -> add, its other part known by then: one node where the gradient stands.
+constexpr bool fuse_layer_norm_gradient_add(program& p, int i) {
+  if (!is_call(p, i, info_of<op::layer_norm_gradient>)) return false;
+  node const gradient = p.nodes[i];
+  auto const dx = gradient.outputs[0];
+  for (int k : {0, 1}) {
+    int const j = reader_of(p, dx, info_of<op::add>, k);
+    if (!in_same_turn(p, i, j) || !read_by_only(p, dx, {j})) continue;
+    auto const residual = p.nodes[j].inputs[1 - k];
+    if (residual == dx || touched_between(p, residual, i, j)) continue;
+    auto& fused = p.nodes[i];
+    fused.op = &info_of<op::layer_norm_gradient_add>;
+    fused.inputs.count = 0;
+    fused.inputs.push_back(residual); // the first that the result may lie over
+    for (auto const& input : gradient.inputs) fused.inputs.push_back(input);
+    fused.outputs[0] = p.nodes[j].outputs[0];
+    erase_node(p, j);
+    return true;
+  }
+  return false;
+}
+
+} // namespace constrain::detail

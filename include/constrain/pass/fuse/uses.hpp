@@ -1,0 +1,79 @@
+#pragma once
+
+#include "constrain/op/collective/collective.hpp"
+#include "constrain/pass/prune.hpp"
+#include "constrain/program/program.hpp"
+
+#include <initializer_list>
+
+namespace constrain::detail {
+
+/// Whether node i is a call of `op`.
+constexpr bool is_call(program const& p, int i, op_info const& op) {
+  return i >= 0 && p.nodes[i].kind == node_kind::call && p.nodes[i].op == &op;
+}
+
+/// The node that writes `r`; -1 where there is none or more than one.
+constexpr int writer_of(program const& p, ref r) {
+  int writer = -1;
+  for (int i = 0; i < p.nodes.size(); ++i) {
+    if (!p.nodes[i].outputs.contains(r)) continue;
+    if (writer >= 0) return -1;
+    writer = i;
+  }
+  return writer;
+}
+
+/// The one call of `op` that reads `r` as its input k; -1 where there is none or more than one.
+constexpr int reader_of(program const& p, ref r, op_info const& op, int k) {
+  int reader = -1;
+  for (int i = 0; i < p.nodes.size(); ++i) {
+    if (!is_call(p, i, op) || p.nodes[i].inputs.size() <= k || !(p.nodes[i].inputs[k] == r)) continue;
+    if (reader >= 0) return -1;
+    reader = i;
+  }
+  return reader;
+}
+
+/// Whether nobody but `readers` reads a value, the host included.
+constexpr bool read_by_only(program const& p, ref r, std::initializer_list<int> readers) {
+  auto const& info = p.values[r.value];
+  if (info.carried() || info.accumulates || is_observed(info)) return false;
+  for (int i = 0; i < p.nodes.size(); ++i) {
+    bool known = false;
+    for (int reader : readers) known = known || reader == i;
+    for (auto const& input : p.nodes[i].inputs)
+      if (!known && input.value == r.value) return false;
+  }
+  return true;
+}
+
+/// Whether a node between `begin` and `end`, both not counted, reads or writes a value.
+constexpr bool touched_between(program const& p, ref r, int begin, int end) {
+  for (int i = begin + 1; i < end; ++i)
+    if (p.nodes[i].inputs.contains(r) || p.nodes[i].outputs.contains(r)) return true;
+  return false;
+}
+
+/// Whether node j, behind node i, runs in the same turn of the same loop.
+constexpr bool in_same_turn(program const& p, int i, int j) {
+  int depth = 0;
+  for (int k = i; k < j && depth >= 0; ++k) {
+    if (p.nodes[k].kind == node_kind::loop) ++depth;
+    if (p.nodes[k].kind == node_kind::end) --depth;
+  }
+  return i <= j && depth == 0;
+}
+
+constexpr void erase_node(program& p, int i) {
+  for (int j = i + 1; j < p.nodes.size(); ++j) p.nodes[j - 1] = p.nodes[j];
+  p.nodes.pop_back();
+}
+
+/// Of what a value is gathered whole from the ranks, or the value itself.
+constexpr ref gathered_from(program const& p, ref r) {
+  int const writer = writer_of(p, r);
+  return is_call(p, writer, info_of<op::all_gather>) ? p.nodes[writer].inputs[0] : r;
+}
+
+} // namespace constrain::detail
