@@ -79,7 +79,7 @@ TEST_CASE("fused and separate operations train the same") {
 }
 
 TEST_CASE("fused: planned bytes are the bytes that are touched, and fewer") {
-  using trainer = ct::trainer<wide, ct::checkpoint::every<1>, ct::accumulate<2>>;
+  using trainer = ct::trainer<wide, ct::fusion::all, ct::checkpoint::every<1>, ct::accumulate<2>>;
   auto const w = ct::test::random_window::draw<trainer>(1);
   trainer t{{}, {.dropout = 0.1, .measure_memory = true}};
   auto const batch = std::span(w.inputs).first(wide::sequences * wide::tokens);
