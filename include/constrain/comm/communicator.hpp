@@ -1,10 +1,12 @@
 #pragma once
 
+#include "constrain/program/variant.hpp"
+
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 
-namespace constrain {
+namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// The processes that train together. All of them make the same calls in the same order. Sums are not its business:
 /// whoever adds receives the parts and adds them in the order of the ranks, so that the result is the same everywhere.

@@ -15,7 +15,7 @@
 #include <cstdlib>
 #include <string>
 
-namespace constrain {
+namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// Processes started by mpirun or srun. Initialises MPI where the program has not, and then ends it at exit.
 class mpi final : public communicator {

@@ -12,7 +12,7 @@
 #include "constrain/io/crc32c.hpp"
 #include "constrain/io/failure.hpp"
 
-namespace constrain::data {
+namespace constrain::inline CONSTRAIN_VARIANT::data {
 
 /// A sequence of tokens, read-only. Copies and splits share the storage.
 class corpus {

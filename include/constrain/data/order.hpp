@@ -7,7 +7,7 @@
 #include "constrain/device/random.hpp"
 #include "constrain/io/failure.hpp"
 
-namespace constrain::data {
+namespace constrain::inline CONSTRAIN_VARIANT::data {
 
 /// Samples in a corpus of `tokens` with a context of T: sample s has the inputs [s T, s T + T) and, one token on, the
 /// labels [s T + 1, s T + T + 1). Throws `error` when there is not one.

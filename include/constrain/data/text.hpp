@@ -17,7 +17,7 @@
 #include "constrain/io/descriptor.hpp"
 #include "constrain/io/failure.hpp"
 
-namespace constrain::data {
+namespace constrain::inline CONSTRAIN_VARIANT::data {
 
 struct text_options {
   std::vector<std::string> extensions{}; ///< Of a directory, only files whose names end so (".txt"); all by default.

@@ -13,7 +13,7 @@
 #include "constrain/io/failure.hpp"
 #include "constrain/io/path.hpp"
 
-namespace constrain::data::detail {
+namespace constrain::inline CONSTRAIN_VARIANT::data::detail {
 
 /// Lists the files under a directory. Hidden names and what is neither file nor directory are left out; every directory
 /// is read once, however many links lead to it, and none above the root is, so links cannot make a circle.

@@ -9,7 +9,7 @@
 ///   numbers_on(device, call)               the run's numbers, where f can read them
 ///
 /// `f` is a named type with a CT_HOST_DEVICE call operator: nvcc takes no lambda's type for a kernel.
-namespace constrain {
+namespace constrain::inline CONSTRAIN_VARIANT {
 
 template <class function> void for_elements(cpu, call const&, std::int64_t count, function const& f) { for_elements(count, f); }
 inline run_numbers const* numbers_on(cpu, call const& c) { return &c.numbers; }

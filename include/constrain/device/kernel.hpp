@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-namespace constrain {
+namespace constrain::inline CONSTRAIN_VARIANT {
 
 class communicator;
 class cuda_queue;

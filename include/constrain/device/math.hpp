@@ -12,7 +12,7 @@
 /// over them vectorise, also without -ffast-math; double is the standard library's. On CUDA both are the Toolkit's.
 /// Errors are the largest measured, with and without fused multiply-add: exp and sqrt over all floats, the others over
 /// all of magnitude 2^-8 to 2^7 and a sample of the rest. Polynomials are minimax fits (Remez) made for this file.
-namespace constrain::math {
+namespace constrain::inline CONSTRAIN_VARIANT::math {
 
 /// float and double: the types these functions are for.
 template <class real>

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <cstdint>
 
-namespace constrain {
+namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// Which block of a random stream: any 128 bits. C arrays, because kernels index them.
 struct philox_counter {

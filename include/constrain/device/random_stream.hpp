@@ -2,7 +2,7 @@
 
 #include "constrain/device/random.hpp"
 
-namespace constrain {
+namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// The random bits of one node in one trip of one optimizer step. They depend on where an element stands in the
 /// logical computation and on nothing else, so recomputation, accumulation, sharding, threads and resume draw the same.

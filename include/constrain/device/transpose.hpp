@@ -1,6 +1,8 @@
 #pragma once
 
-namespace constrain {
+#include "constrain/program/variant.hpp"
+
+namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// Whether a stored matrix enters a product as it is or transposed.
 enum class transpose : bool { no, yes };

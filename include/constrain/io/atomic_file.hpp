@@ -8,7 +8,7 @@
 #include "constrain/io/output_file.hpp"
 #include "constrain/io/path.hpp"
 
-namespace constrain::io {
+namespace constrain::inline CONSTRAIN_VARIANT::io {
 
 /// A file that appears whole or not at all: written beside `path`, then renamed over it by `commit()`. Without a commit
 /// nothing is left and what was there before stays.

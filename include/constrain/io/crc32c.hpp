@@ -1,11 +1,13 @@
 #pragma once
 
+#include "constrain/program/variant.hpp"
+
 #include <array>
 #include <cstddef>
 #include <cstdint>
 #include <span>
 
-namespace constrain::io {
+namespace constrain::inline CONSTRAIN_VARIANT::io {
 
 /// CRC-32C (Castagnoli, RFC 3720), eight bytes a step (slicing-by-8: Kounavis and Berry, 2005). It finds every change
 /// within 32 neighbouring bits, and any other with probability 1 - 2^-32.

@@ -10,7 +10,7 @@
 
 #include "constrain/io/failure.hpp"
 
-namespace constrain::io {
+namespace constrain::inline CONSTRAIN_VARIANT::io {
 
 /// What the operating system says about an error number, `errno` by default.
 inline std::string reason(int number = errno) { return std::generic_category().message(number); }

@@ -14,7 +14,7 @@
 #include "constrain/io/mapped_file.hpp"
 #include "constrain/io/path.hpp"
 
-namespace constrain::io {
+namespace constrain::inline CONSTRAIN_VARIANT::io {
 
 /// A directory that `directory_writer` committed, checked whole before anything is handed out: manifest, lengths and
 /// checksums. Its files stay readable when a later save replaces the directory.

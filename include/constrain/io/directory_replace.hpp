@@ -23,7 +23,7 @@
 /// '.<name>.previous', then the new directory becomes the target. Both directories are complete and on disk before the
 /// first rename, so when the machine stops between the two, the old one is read from, and put back from, '.previous'.
 /// Several writers of one target at the same time are safe in the first case only.
-namespace constrain::io::detail {
+namespace constrain::inline CONSTRAIN_VARIANT::io::detail {
 
 inline bool exists(std::string const& path) {
   struct stat status {};

@@ -17,7 +17,7 @@
 #include "constrain/io/output_file.hpp"
 #include "constrain/io/path.hpp"
 
-namespace constrain::io {
+namespace constrain::inline CONSTRAIN_VARIANT::io {
 
 /// A directory of files that appears whole or not at all:
 ///

@@ -9,7 +9,7 @@
 
 #include "constrain/program/error.hpp"
 
-namespace constrain::io {
+namespace constrain::inline CONSTRAIN_VARIANT::io {
 
 /// A part of a sentence: text, which is borrowed, or a whole number.
 class piece {

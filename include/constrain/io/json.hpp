@@ -16,7 +16,7 @@
 #include "constrain/io/failure.hpp"
 #include "constrain/io/json_tree.hpp"
 
-namespace constrain::io {
+namespace constrain::inline CONSTRAIN_VARIANT::io {
 
 template <class item>
 class json_range;

@@ -11,7 +11,7 @@
 #include "constrain/io/failure.hpp"
 #include "constrain/io/utf8.hpp"
 
-namespace constrain::io {
+namespace constrain::inline CONSTRAIN_VARIANT::io {
 
 enum class json_kind : std::uint8_t { null, boolean, number, string, array, object };
 

@@ -12,7 +12,7 @@
 #include "constrain/io/failure.hpp"
 #include "constrain/io/utf8.hpp"
 
-namespace constrain::io {
+namespace constrain::inline CONSTRAIN_VARIANT::io {
 
 /// How a container is laid out: one member a line, or all on one line. What stands inside a `row` is a row.
 enum class json_layout { lines, row };

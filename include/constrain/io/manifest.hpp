@@ -14,7 +14,7 @@
 #include "constrain/io/json.hpp"
 #include "constrain/io/json_writer.hpp"
 
-namespace constrain::io {
+namespace constrain::inline CONSTRAIN_VARIANT::io {
 
 inline constexpr std::string_view manifest_name = "manifest.json";
 

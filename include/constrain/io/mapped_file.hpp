@@ -12,7 +12,7 @@
 #include "constrain/io/descriptor.hpp"
 #include "constrain/io/failure.hpp"
 
-namespace constrain::io {
+namespace constrain::inline CONSTRAIN_VARIANT::io {
 
 /// A file's bytes, read-only, fetched from disk as they are touched. They stay valid when the file is renamed or
 /// removed; only shortening it in place would pull them away, which nothing in this library does.

@@ -15,7 +15,7 @@
 #include "constrain/io/descriptor.hpp"
 #include "constrain/io/failure.hpp"
 
-namespace constrain::io {
+namespace constrain::inline CONSTRAIN_VARIANT::io {
 
 /// A new file, written front to back, its length and checksum kept on the way. Every failure of the system, a full disk
 /// included, is an `error`.

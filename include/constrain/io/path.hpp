@@ -18,7 +18,7 @@
 #include "constrain/io/descriptor.hpp"
 #include "constrain/io/failure.hpp"
 
-namespace constrain::io {
+namespace constrain::inline CONSTRAIN_VARIANT::io {
 
 /// A path cut into the directory that holds it (with its '/', or empty) and the name in there.
 struct split_path {

@@ -16,7 +16,7 @@
 #include "constrain/io/json.hpp"
 #include "constrain/io/mapped_file.hpp"
 
-namespace constrain::io {
+namespace constrain::inline CONSTRAIN_VARIANT::io {
 
 /// A named array in the safetensors format. The bytes are borrowed: row-major, little-endian, as long as `dtype` times
 /// `shape` says ([] is one element). In a foreign file they may lie at any address: copy, do not cast.

@@ -14,7 +14,7 @@
 #include "constrain/io/output_file.hpp"
 #include "constrain/io/safetensors.hpp"
 
-namespace constrain::io {
+namespace constrain::inline CONSTRAIN_VARIANT::io {
 
 /// Writes tensors in the safetensors format. Wide dtypes come first, then the given order, so that every tensor is
 /// aligned to its elements in the file.

@@ -1,10 +1,12 @@
 #pragma once
 
+#include "constrain/program/variant.hpp"
+
 #include <cstddef>
 #include <string>
 #include <string_view>
 
-namespace constrain::io {
+namespace constrain::inline CONSTRAIN_VARIANT::io {
 
 /// Offset of the first byte of `text` that is not well-formed UTF-8 (RFC 3629: no surrogates, nothing overlong),
 /// or `text.size()` when all of it is.

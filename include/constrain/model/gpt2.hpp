@@ -10,7 +10,7 @@
 #include "constrain/op/positions/positions.hpp"
 #include "constrain/op/repeat/repeat.hpp"
 
-namespace constrain {
+namespace constrain::inline CONSTRAIN_VARIANT {
 
 namespace detail {
 

@@ -4,7 +4,7 @@
 #include "constrain/op/copy/copy.hpp"
 #include "constrain/program/value.hpp"
 
-namespace constrain {
+namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// How much one forward and backward pass takes at a time.
 struct micro_batch {

@@ -2,7 +2,7 @@
 
 #include "constrain/op/cross_entropy/cross_entropy.hpp"
 
-namespace constrain {
+namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// Predicts the next token: logits [sequences, tokens, vocabulary], labels [sequences, tokens], already shifted.
 struct causal_lm {

@@ -2,7 +2,7 @@
 
 #include "constrain/op/cross_entropy/cross_entropy.hpp"
 
-namespace constrain {
+namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// One class per sequence: logits [sequences, classes], labels [sequences].
 struct classification {

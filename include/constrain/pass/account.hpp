@@ -5,7 +5,7 @@
 #include "constrain/program/op_info.hpp"
 #include "constrain/program/units.hpp"
 
-namespace constrain {
+namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// Where a trainer's bytes go. The parts of the step add up to its own peak; `peak` covers every entry.
 struct memory_plan {

@@ -2,7 +2,7 @@
 
 #include "constrain/program/program.hpp"
 
-namespace constrain {
+namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// Whether a value has one instance per turn of the loops around its definition.
 constexpr bool is_transient(value_info const& info) { return !is_persistent(info.role) && !info.accumulates; }

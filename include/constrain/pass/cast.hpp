@@ -3,7 +3,7 @@
 #include "constrain/op/cast/cast.hpp"
 #include "constrain/program/builder.hpp"
 
-namespace constrain {
+namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// Whether the products read a parameter in the compute type. Vectors (biases, norms) stay in the master's.
 constexpr bool has_copy(value_info const& info) { return is_parameter(info.role) && info.shape.rank >= 2; }

@@ -3,7 +3,7 @@
 #include "constrain/op/copy/copy.hpp"
 #include "constrain/pass/nest.hpp"
 
-namespace constrain {
+namespace constrain::inline CONSTRAIN_VARIANT {
 
 namespace detail {
 

@@ -5,7 +5,7 @@
 #include "constrain/op/copy/copy.hpp"
 #include "constrain/program/backward.hpp"
 
-namespace constrain {
+namespace constrain::inline CONSTRAIN_VARIANT {
 
 namespace detail {
 

@@ -4,7 +4,7 @@
 #include "constrain/pass/fuse/linear_cross_entropy.hpp"
 #include "constrain/pass/fuse/residual_layer_norm.hpp"
 
-namespace constrain {
+namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// Peepholes: groups of nodes become one that moves or keeps fewer bytes, where nobody else reads what lies between
 /// them. Each pattern is a function of a program and a node, in a file of its own below pass/fuse/. Logits of less than

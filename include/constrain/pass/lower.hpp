@@ -3,7 +3,7 @@
 #include "constrain/pass/place.hpp"
 #include "constrain/program/plan.hpp"
 
-namespace constrain {
+namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// Operands of all calls of a program: the size of its plan.
 constexpr int count_operands(program const& p) {

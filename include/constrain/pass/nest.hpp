@@ -2,7 +2,7 @@
 
 #include "constrain/program/program.hpp"
 
-namespace constrain {
+namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// Where every node of a program stands among its loops.
 struct nest {

@@ -3,7 +3,7 @@
 #include "constrain/op/gradient_norm/gradient_norm.hpp"
 #include "constrain/op/update/update.hpp"
 
-namespace constrain {
+namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// Appends what happens once per optimizer step: the norm of all gradients, clipping, and the update of every trained
 /// parameter, each a call over the whole stack.

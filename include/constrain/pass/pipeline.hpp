@@ -16,7 +16,7 @@
 #include "constrain/pass/verify.hpp"
 #include "constrain/program/sound.hpp"
 
-namespace constrain {
+namespace constrain::inline CONSTRAIN_VARIANT {
 
 // Each pass is a constant of its own: compilers bound the work of one constant, and each can be printed.
 

@@ -4,7 +4,7 @@
 #include "constrain/pass/prune.hpp"
 #include "constrain/program/op_info.hpp"
 
-namespace constrain {
+namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// Where a value lies in the arena.
 struct slot {

@@ -2,7 +2,7 @@
 
 #include "constrain/program/program.hpp"
 
-namespace constrain {
+namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// Whether the host sees a write of this value, so that it must happen.
 constexpr bool is_observed(value_info const& info) { return info.role == role::result || is_persistent(info.role); }

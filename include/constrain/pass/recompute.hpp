@@ -5,7 +5,7 @@
 #include "constrain/pass/prune.hpp"
 #include "constrain/program/builder.hpp"
 
-namespace constrain {
+namespace constrain::inline CONSTRAIN_VARIANT {
 
 namespace detail {
 

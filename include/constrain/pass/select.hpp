@@ -4,7 +4,7 @@
 #include "constrain/program/op_info.hpp"
 #include "constrain/program/program.hpp"
 
-namespace constrain {
+namespace constrain::inline CONSTRAIN_VARIANT {
 
 enum class mode { training, evaluation };
 

@@ -3,7 +3,7 @@
 #include "constrain/pass/nest.hpp"
 #include "constrain/program/op_info.hpp"
 
-namespace constrain {
+namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// Checks what every pass must keep: loops nest, nothing is read before it is written, every output has the type and
 /// shape that its op's rule gives. Returns the first violation, with the line of the user's call.

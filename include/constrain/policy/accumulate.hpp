@@ -2,7 +2,7 @@
 
 #include "constrain/policy/slot.hpp"
 
-namespace constrain {
+namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// Gradient accumulation: one update from `micro_batches` micro-batches, equal to the update from one batch of them
 /// all. `accumulate<1>`, the default, costs nothing.

@@ -3,7 +3,7 @@
 #include "constrain/policy/slot.hpp"
 
 /// How attention is computed. A model writes `self_attention`; the `select` pass takes the algorithm from here.
-namespace constrain::attention {
+namespace constrain::inline CONSTRAIN_VARIANT::attention {
 
 /// The probabilities are kept, [sequences, heads, tokens, tokens]: simple, and what the others are held against.
 struct reference {

@@ -3,7 +3,7 @@
 #include "constrain/policy/slot.hpp"
 
 /// Activation checkpointing (Chen et al. 2016, "Training Deep Nets with Sublinear Memory Cost").
-namespace constrain::checkpoint {
+namespace constrain::inline CONSTRAIN_VARIANT::checkpoint {
 
 /// Keeps all activations.
 struct none {

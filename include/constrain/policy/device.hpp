@@ -4,7 +4,7 @@
 #include "constrain/policy/slot.hpp"
 
 /// Where a trainer's memory is and its kernels run.
-namespace constrain::device {
+namespace constrain::inline CONSTRAIN_VARIANT::device {
 
 /// The host's processor, with all its threads.
 struct cpu {

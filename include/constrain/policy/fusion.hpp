@@ -6,7 +6,7 @@
 #include <limits>
 
 /// Whether neighbouring operations become one kernel, so that what lies between them is never stored.
-namespace constrain::fusion {
+namespace constrain::inline CONSTRAIN_VARIANT::fusion {
 
 /// Where it pays. The head and its loss are one where whole logits of a micro-batch are 64 MiB or more: doing them a
 /// few rows at a time saves that memory and costs a little time.

@@ -3,7 +3,7 @@
 #include "constrain/policy/slot.hpp"
 
 /// How a step's kernels are started.
-namespace constrain::launch {
+namespace constrain::inline CONSTRAIN_VARIANT::launch {
 
 /// One by one.
 struct eager {

@@ -3,7 +3,7 @@
 #include "constrain/policy/slot.hpp"
 
 /// Data parallelism: every process trains on its own part of each window, and gradients are summed over all.
-namespace constrain::parallel {
+namespace constrain::inline CONSTRAIN_VARIANT::parallel {
 
 /// One process.
 struct none {

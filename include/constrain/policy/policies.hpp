@@ -15,7 +15,7 @@
 
 #include <string>
 
-namespace constrain {
+namespace constrain::inline CONSTRAIN_VARIANT {
 
 namespace detail {
 

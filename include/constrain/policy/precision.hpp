@@ -3,7 +3,7 @@
 #include "constrain/policy/slot.hpp"
 #include "constrain/program/dtype.hpp"
 
-namespace constrain::precision {
+namespace constrain::inline CONSTRAIN_VARIANT::precision {
 
 /// Everything in 32-bit floating point: 4 bytes a weight, no separate master weights.
 struct fp32 {

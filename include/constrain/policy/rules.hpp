@@ -1,6 +1,8 @@
 #pragma once
 
-namespace constrain {
+#include "constrain/program/variant.hpp"
+
+namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// What a list of policies says, as numbers: what the rules look at, and what a compiler prints when one is broken.
 struct composition {

@@ -1,8 +1,10 @@
 #pragma once
 
+#include "constrain/program/variant.hpp"
+
 #include <type_traits>
 
-namespace constrain {
+namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// What a policy decides. Its slot is a property of its type, so a list of policies has no order and takes one of each.
 namespace slot_of {

@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-namespace constrain {
+namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// An index space: micro-batches, the trips of a repeat, the segments of a checkpointed repeat. A loop is one
 /// traversal of an axis; the forward and the backward loop of a repeat share theirs.

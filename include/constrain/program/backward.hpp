@@ -2,7 +2,7 @@
 
 #include "constrain/program/value.hpp"
 
-namespace constrain {
+namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// What a gradient rule sees of the node it differentiates, and how it answers: with nodes that compute the gradients
 /// of the inputs from those of the outputs. Backward kernels are ops like all others.

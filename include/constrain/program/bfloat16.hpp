@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-namespace constrain {
+namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// The upper half of a float: 8 bits of exponent, 7 of mantissa. Storage alone: arithmetic converts to float. (The
 /// builtins, because std::bit_cast is not a device function.)

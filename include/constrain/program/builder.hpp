@@ -5,7 +5,7 @@
 
 #include <string_view>
 
-namespace constrain {
+namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// A program while it is written: where the next node goes, and what encloses it.
 struct builder {

@@ -1,8 +1,10 @@
 #pragma once
 
+#include "constrain/program/variant.hpp"
+
 #include <cstdint>
 
-namespace constrain {
+namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// Why a program is refused. The sentence that belongs to each reason is in sound.hpp.
 enum class why {

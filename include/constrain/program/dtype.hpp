@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <type_traits>
 
-namespace constrain {
+namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// The storage type of a tensor's elements.
 enum class dtype : std::uint8_t { u8, i32, bf16, f32, f64 };

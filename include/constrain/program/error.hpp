@@ -1,9 +1,11 @@
 #pragma once
 
+#include "constrain/program/variant.hpp"
+
 #include <stdexcept>
 #include <string>
 
-namespace constrain {
+namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// What every run-time failure of the library throws. `what()` is one sentence:
 /// what went wrong, where, and what to do instead.

@@ -1,6 +1,8 @@
 #pragma once
 
-namespace constrain {
+#include "constrain/program/variant.hpp"
+
+namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// A vector of at most `capacity` elements that lives in its object, so that it can be part of a constexpr value.
 /// `push_back` beyond the capacity is refused (returns false); programs turn that into a diagnosis.

@@ -1,8 +1,10 @@
 #pragma once
 
+#include "constrain/program/variant.hpp"
+
 #include <string_view>
 
-namespace constrain {
+namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// A name kept in the program's own characters.
 struct name_ref {

@@ -11,7 +11,7 @@
 #include <cstdint>
 #include <type_traits>
 
-namespace constrain {
+namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// Type and shape of one operand, as an op's rules see it.
 struct operand_type {

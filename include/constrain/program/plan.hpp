@@ -9,7 +9,7 @@
 
 #include <cstdint>
 
-namespace constrain {
+namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// index(axis) * stride
 struct index_term {

@@ -9,7 +9,7 @@
 
 #include <string_view>
 
-namespace constrain {
+namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// The one representation from the model to the plan: nodes in the order they run, with `loop ... end` around those
 /// that repeat. Values are assigned once, except those that accumulate and those that persist.

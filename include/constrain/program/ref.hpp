@@ -1,8 +1,10 @@
 #pragma once
 
+#include "constrain/program/variant.hpp"
+
 #include <cstdint>
 
-namespace constrain {
+namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// Which instance of a carried value (the x of a repeat over n trips has n + 1): the one this trip reads, the one it
 /// hands to the next trip, the one before the loop, the one after. Other values are always `here`.

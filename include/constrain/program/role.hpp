@@ -1,8 +1,10 @@
 #pragma once
 
+#include "constrain/program/variant.hpp"
+
 #include <cstdint>
 
-namespace constrain {
+namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// What a value is for. Roles decide which parameters decay, what a plan counts where, and what survives a step;
 /// nothing in the library matches names.

@@ -1,8 +1,10 @@
 #pragma once
 
+#include "constrain/program/variant.hpp"
+
 #include <cstdint>
 
-namespace constrain {
+namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// Extents of one instance of a value, outermost first, row-major; rank 0 is a scalar.
 /// Stacking by loops is not part of the shape: see axis.hpp.

@@ -2,7 +2,7 @@
 
 #include "constrain/program/diagnosis.hpp"
 
-namespace constrain {
+namespace constrain::inline CONSTRAIN_VARIANT {
 
 // A sentence for every reason: what, where, what to write instead. The compiler prints the diagnosis' numbers beside it.
 #define CONSTRAIN_REASONS(reason)                                                                                      \

@@ -1,9 +1,11 @@
 #pragma once
 
+#include "constrain/program/variant.hpp"
+
 #include <compare>
 #include <cstdint>
 
-namespace constrain {
+namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// A count of bytes.
 class bytes {

@@ -5,7 +5,7 @@
 #include <concepts>
 #include <initializer_list>
 
-namespace constrain {
+namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// A tensor while a model is written: a place in a program. Operations are free functions on values.
 class value {

@@ -7,7 +7,7 @@
 #include "constrain/program/role.hpp"
 #include "constrain/program/shape.hpp"
 
-namespace constrain {
+namespace constrain::inline CONSTRAIN_VARIANT {
 
 using axis_list = fixed_vector<int, 6>;
 

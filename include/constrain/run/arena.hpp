@@ -6,7 +6,7 @@
 #include <cstddef>
 #include <vector>
 
-namespace constrain {
+namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// The one piece of memory a trainer lives in, on whatever device: never resized. The host reaches it by offset.
 class arena {

@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-namespace constrain {
+namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// What checked mode needs to know of a value.
 struct checked_value {

@@ -5,7 +5,7 @@
 
 #include <string>
 
-namespace constrain {
+namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// An arena in a CUDA device's memory. The host's reads and writes wait for what the stream was given before. Throws
 /// `error` where the device has not that much.

@@ -4,7 +4,7 @@
 
 #include <utility>
 
-namespace constrain {
+namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// What was started on a stream between two points, to be started again as one piece.
 class cuda_graph {

@@ -9,7 +9,7 @@
 #include <map>
 #include <type_traits>
 
-namespace constrain {
+namespace constrain::inline CONSTRAIN_VARIANT {
 
 template <class architecture, bool graph> class runner<cuda<architecture>, graph> {
 public:

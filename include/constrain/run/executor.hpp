@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <type_traits>
 
-namespace constrain {
+namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// A plan whatever its size, and the kernels of its steps.
 struct plan_view {

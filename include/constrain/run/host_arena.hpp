@@ -12,7 +12,7 @@
 #include <sys/mman.h>
 #endif
 
-namespace constrain {
+namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// An arena in the host's memory: aligned to 2 MiB so that huge pages serve it, zeroed by the system. Throws `error`
 /// where the system has not that much.

@@ -8,7 +8,7 @@
 #include <cstddef>
 #include <utility>
 
-namespace constrain {
+namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// One operand with its address worked out.
 struct bound_operand {

@@ -3,7 +3,7 @@
 #include "constrain/run/executor.hpp"
 #include "constrain/run/host_arena.hpp"
 
-namespace constrain {
+namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// What a trainer's programs run on: a device's memory and whatever else it needs to walk a plan there. `graph`: the
 /// launches of a program are recorded once and replayed.

@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-namespace constrain {
+namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// The parameters of any trainer.
 struct parameter_list {

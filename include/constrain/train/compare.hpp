@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-namespace constrain {
+namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// What every row of a comparison has in common.
 struct compare_options {

@@ -6,7 +6,7 @@
 #include "constrain/policy/policies.hpp"
 #include "constrain/train/parameter_table.hpp"
 
-namespace constrain {
+namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// The four programs of a trainer, through all passes, and the constants that follow from them.
 template <class task, class policy_set> struct entries {

@@ -6,7 +6,7 @@
 #include <cstdio>
 #include <string>
 
-namespace constrain {
+namespace constrain::inline CONSTRAIN_VARIANT {
 
 namespace detail {
 

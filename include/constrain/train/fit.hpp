@@ -9,7 +9,7 @@
 #include <optional>
 #include <string>
 
-namespace constrain {
+namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// How long `fit` trains and what it does on the way.
 struct fit_options {
@@ -43,7 +43,7 @@ template <class trainer> void print_start(std::FILE* out, trainer const& t) {
   if constexpr (device::is_cuda)
     std::fprintf(out, "cuda, code for %d.%d | products by cuBLASLt | %s", device::capability / 10, device::capability % 10,
                  trainer::policy_set::launching::name);
-  else std::fprintf(out, "cpu | products by %s | %d threads", gemm_provider(), thread_count());
+  else std::fprintf(out, "cpu, code for %s | products by %s | %d threads", instruction_set, gemm_provider(), thread_count());
   std::fprintf(out, " | seed %llu\n", static_cast<unsigned long long>(t.state().seed));
   std::fputs(memory_table(trainer::memory).c_str(), out);
   if (t.steps() > 0)

@@ -7,7 +7,7 @@
 
 #include <cstddef>
 
-namespace constrain {
+namespace constrain::inline CONSTRAIN_VARIANT {
 
 namespace detail {
 

@@ -6,7 +6,7 @@
 
 #include <string_view>
 
-namespace constrain {
+namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// What a running trainer needs to know of one parameter.
 struct parameter_info {

@@ -9,7 +9,7 @@
 #include <memory>
 #include <string>
 
-namespace constrain {
+namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// The processes of a run: all of them, and the group that holds the pieces of one whole.
 struct ranks {

@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-namespace constrain {
+namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// The numbers of a run.
 struct run_options {

@@ -8,7 +8,7 @@
 #include <numeric>
 #include <vector>
 
-namespace constrain {
+namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// How generated tokens are drawn.
 struct generate_options {

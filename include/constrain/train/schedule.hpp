@@ -7,7 +7,7 @@
 #include <variant>
 
 /// The learning rate as a pure function of the optimizer step: what it is multiplied by at step 0, 1, 2, ...
-namespace constrain::schedule {
+namespace constrain::inline CONSTRAIN_VARIANT::schedule {
 
 /// Rises linearly over the first `warmup` steps: (step + 1) / warmup.
 constexpr double warm_up(optimizer_steps step, optimizer_steps warmup) {

@@ -1,8 +1,10 @@
 #pragma once
 
+#include "constrain/program/variant.hpp"
+
 #include <ctime>
 
-namespace constrain {
+namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// Seconds since its construction. (The system's clock, because <chrono> is a tenth of what the library costs to include.)
 class stopwatch {

@@ -14,7 +14,7 @@
 #include <string_view>
 #include <vector>
 
-namespace constrain {
+namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// A tensor of a trainer: its bytes belong to the trainer and live as long as it. Where it is cut over ranks, copying
 /// is something that all ranks of the group do together.

@@ -26,7 +26,7 @@
 #include <string_view>
 #include <vector>
 
-namespace constrain {
+namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// What one optimizer step tells.
 struct step_result {

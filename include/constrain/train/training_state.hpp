@@ -3,7 +3,7 @@
 #include "constrain/data/order.hpp"
 #include "constrain/program/units.hpp"
 
-namespace constrain {
+namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// What a run is besides its tensors: saved with them, so that a resumed run is the same run.
 struct training_state {

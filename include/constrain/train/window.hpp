@@ -7,7 +7,7 @@
 #include <span>
 #include <string>
 
-namespace constrain {
+namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// What one optimizer step reads: [micro-batches, sequences, tokens], borrowed until the step returns.
 struct window {

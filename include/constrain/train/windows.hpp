@@ -6,7 +6,7 @@
 #include <iterator>
 #include <vector>
 
-namespace constrain {
+namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// One sample of a corpus: tokens, and the same one further as labels.
 inline void copy_sample(data::corpus const& corpus, std::int64_t sample, std::int64_t tokens, std::int32_t* inputs,

@@ -3,7 +3,7 @@
 #include "constrain/device/cpu/parallel.hpp"
 #include "constrain/device/kernel.hpp"
 
-namespace constrain {
+namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// Calls `f(i)` for i in [0, count), vectorised and over all threads. The calls must not depend on one another.
 template <class function> void for_elements(std::int64_t count, function const& f) {

@@ -15,7 +15,7 @@
 #include <cblas.h>
 #endif
 
-namespace constrain {
+namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// Who multiplies fp32 matrices: "oneDNN", "CBLAS" or "built-in". Every other type is the built-in product's.
 constexpr char const* gemm_provider() noexcept {

@@ -11,7 +11,7 @@
 #include <type_traits>
 #include <utility>
 
-namespace constrain {
+namespace constrain::inline CONSTRAIN_VARIANT {
 
 namespace detail {
 

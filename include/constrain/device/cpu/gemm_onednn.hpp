@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <string>
 
-namespace constrain::detail {
+namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
 /// Whether this machine multiplies bf16 faster than it would convert it.
 inline bool onednn_multiplies_bf16() {

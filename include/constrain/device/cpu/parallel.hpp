@@ -1,5 +1,7 @@
 #pragma once
 
+#include "constrain/program/variant.hpp"
+
 #include <algorithm>
 #include <cstdint>
 
@@ -25,7 +27,7 @@
 #define CONSTRAIN_SIMD
 #endif
 
-namespace constrain {
+namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// How many threads a parallel loop started here would use; 1 without OpenMP and inside a parallel region.
 inline int thread_count() noexcept {

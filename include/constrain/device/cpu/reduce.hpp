@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-namespace constrain {
+namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// y[i] (+)= the sum over rows of x[row, i]. Threads split the columns, so each sum runs over the rows in their order
 /// whatever their number.

@@ -6,7 +6,7 @@
 
 #include <cstdint>
 
-namespace constrain {
+namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// The largest of x[0 .. n), n >= 1.
 template <class stored> arithmetic<stored> largest(stored const* x, std::int64_t n) {

@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <utility>
 
-namespace constrain::detail {
+namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
 /// to[row, column] = scale * from[row, column]; zeros where `from` has ended but `to` has not. Widens narrow elements.
 template <class stored, class real>

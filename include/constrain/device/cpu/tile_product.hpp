@@ -8,7 +8,7 @@
 #include <type_traits>
 #include <utility>
 
-namespace constrain::detail {
+namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
 /// The register tile of `tile_product`: rows x columns sums, a row of B and one element of A fill the 16 (32)
 /// registers. Its rows divide 8, its columns divide 96: the sizes that tiles are made of.

@@ -1,6 +1,8 @@
 #pragma once
 
-namespace constrain::detail {
+#include "constrain/program/variant.hpp"
+
+namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
 // The widest register of the target, in bytes.
 #if defined(__AVX512F__)

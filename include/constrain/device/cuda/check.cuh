@@ -7,7 +7,7 @@
 
 #include <string>
 
-namespace constrain {
+namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// Throws `error` where the CUDA runtime refused to do `what`.
 inline void cuda_check(cudaError_t status, char const* what) {

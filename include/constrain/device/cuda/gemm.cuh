@@ -3,7 +3,7 @@
 #include "constrain/device/cuda/queue.cuh"
 #include "constrain/device/transpose.hpp"
 
-namespace constrain {
+namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// C = op(A) op(B) (+ C where `adds`), row-major, by cuBLASLt: op(A) is [m, k], op(B) is [k, n], C is [m, n]; the rows
 /// of each, as stored, touch. Sums are taken in float for 16-bit elements, in the elements' own type otherwise.

@@ -3,7 +3,7 @@
 #include "constrain/device/cuda/launch.cuh"
 #include "constrain/program/dtype.hpp"
 
-namespace constrain {
+namespace constrain::inline CONSTRAIN_VARIANT {
 
 namespace detail {
 

@@ -2,7 +2,7 @@
 
 #include "constrain/device/cuda/queue.cuh"
 
-namespace constrain {
+namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// The operands of several calls of one kernel, so that one launch does them all. It travels as the kernel's argument.
 template <class entry> struct cuda_group {

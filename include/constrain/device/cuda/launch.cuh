@@ -4,7 +4,7 @@
 #include "constrain/device/cuda/tiles.hpp"
 #include "constrain/program/host_device.hpp"
 
-namespace constrain {
+namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// Threads of a block, wherever nothing else is said.
 inline constexpr int cuda_threads = 256;

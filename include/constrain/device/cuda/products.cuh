@@ -8,7 +8,7 @@
 #include <map>
 #include <string>
 
-namespace constrain {
+namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// Which product: C = op(A) op(B) + beta C, row-major, op(A) [m, k], op(B) [k, n].
 struct product_shape {

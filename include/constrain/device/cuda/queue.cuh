@@ -7,7 +7,7 @@
 #include <cstddef>
 #include <string>
 
-namespace constrain {
+namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// What kernels of a CUDA device are started with: its stream, its matrix products, and the bytes of the arena that the
 /// device has for itself: the run's numbers and scratch that lives as long as one call.

@@ -4,7 +4,7 @@
 
 #include <cub/block/block_reduce.cuh>
 
-namespace constrain {
+namespace constrain::inline CONSTRAIN_VARIANT {
 
 struct larger_of {
   template <class real> CT_HOST_DEVICE real operator()(real a, real b) const { return a > b ? a : b; }

@@ -2,7 +2,7 @@
 
 #include "constrain/device/cuda/check.cuh"
 
-namespace constrain {
+namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// A stream of the current CUDA device. Throws `error` where there is no device, or one that cannot run code for
 /// `capability`.

@@ -5,7 +5,7 @@
 #include <cstdint>
 
 /// Where threads and blocks are in the tensors: plain functions, tested on the host over odd sizes.
-namespace constrain {
+namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// Blocks of `threads` that cover `count` elements, each thread one or, where there are very many, several.
 constexpr unsigned blocks_for(std::int64_t count, int threads) {

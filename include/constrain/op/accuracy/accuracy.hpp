@@ -2,7 +2,7 @@
 
 #include "constrain/program/backward.hpp"
 
-namespace constrain::op {
+namespace constrain::inline CONSTRAIN_VARIANT::op {
 
 /// How many valid labels are the index of their row's largest logit (the first of equals). Evaluation adds it.
 struct correct_predictions {

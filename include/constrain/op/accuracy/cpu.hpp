@@ -5,7 +5,7 @@
 #include "constrain/op/accuracy/accuracy.hpp"
 #include "constrain/op/cross_entropy/cross_entropy.hpp"
 
-namespace constrain {
+namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// How many of `rows` valid labels are the index of their row's largest logit.
 template <class real>

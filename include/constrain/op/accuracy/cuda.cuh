@@ -4,7 +4,7 @@
 #include "constrain/op/accuracy/accuracy.hpp"
 #include "constrain/op/cross_entropy/cross_entropy.hpp"
 
-namespace constrain {
+namespace constrain::inline CONSTRAIN_VARIANT {
 
 template <class real>
 static __global__ void __launch_bounds__(cuda_threads)

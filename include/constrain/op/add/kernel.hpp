@@ -3,7 +3,7 @@
 #include "constrain/device/elements.hpp"
 #include "constrain/op/add/add.hpp"
 
-namespace constrain {
+namespace constrain::inline CONSTRAIN_VARIANT {
 
 template <class real> struct add_elements {
   real const* a;

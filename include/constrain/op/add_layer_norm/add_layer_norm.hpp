@@ -3,7 +3,7 @@
 #include "constrain/op/add/add.hpp"
 #include "constrain/op/layer_norm/layer_norm.hpp"
 
-namespace constrain::op {
+namespace constrain::inline CONSTRAIN_VARIANT::op {
 
 /// sum = a + b and layer_norm(sum, weight, bias) with its row statistics, a row at a time: a, b [..., width]. Stands for
 /// add and layer_norm; the pass `fuse` writes it.

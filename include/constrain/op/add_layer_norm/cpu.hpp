@@ -3,7 +3,7 @@
 #include "constrain/op/add_layer_norm/add_layer_norm.hpp"
 #include "constrain/op/layer_norm/cpu.hpp"
 
-namespace constrain {
+namespace constrain::inline CONSTRAIN_VARIANT {
 
 template <> struct kernel<op::add_layer_norm, cpu> {
   template <class stored, class real>

@@ -8,7 +8,7 @@
 #include "constrain/op/attention/attention.hpp"
 #include "constrain/op/attention/head.hpp"
 
-namespace constrain {
+namespace constrain::inline CONSTRAIN_VARIANT {
 
 template <> struct kernel<op::attention, cpu> {
   template <class stored, class real>

@@ -5,7 +5,7 @@
 #include "constrain/device/math.hpp"
 #include "constrain/op/attention/attention.hpp"
 
-namespace constrain {
+namespace constrain::inline CONSTRAIN_VARIANT {
 
 namespace detail {
 

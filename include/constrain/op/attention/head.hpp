@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-namespace constrain::detail {
+namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
 /// Where one head of one sequence lies in qkv and in the result.
 struct attention_head {

@@ -2,7 +2,7 @@
 
 #include "constrain/program/backward.hpp"
 
-namespace constrain::op {
+namespace constrain::inline CONSTRAIN_VARIANT::op {
 
 /// y = x in another type: attribute 0 says which. The cast pass inserts it; it has no gradient rule, because the
 /// gradient of a copy goes to the parameter's buffer directly.

@@ -3,7 +3,7 @@
 #include "constrain/device/elements.hpp"
 #include "constrain/op/cast/cast.hpp"
 
-namespace constrain {
+namespace constrain::inline CONSTRAIN_VARIANT {
 
 template <class from, class to> struct cast_elements {
   from const* x;

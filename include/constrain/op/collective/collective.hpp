@@ -3,7 +3,7 @@
 #include "constrain/op/collective/shard_map.hpp"
 #include "constrain/program/backward.hpp"
 
-namespace constrain::op {
+namespace constrain::inline CONSTRAIN_VARIANT::op {
 
 /// Elements of the buffer through which gradients are exchanged, a piece at a time.
 inline constexpr std::int64_t exchange_elements = 1 << 18;

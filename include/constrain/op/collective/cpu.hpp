@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <cstring>
 
-namespace constrain {
+namespace constrain::inline CONSTRAIN_VARIANT {
 
 namespace detail {
 

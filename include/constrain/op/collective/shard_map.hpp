@@ -1,9 +1,11 @@
 #pragma once
 
+#include "constrain/program/variant.hpp"
+
 #include <algorithm>
 #include <cstdint>
 
-namespace constrain {
+namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// How one instance of `elements` elements is cut into `shards` pieces: as equal as whole elements allow, the last ones
 /// shorter or empty.

@@ -2,7 +2,7 @@
 
 #include "constrain/program/backward.hpp"
 
-namespace constrain::op {
+namespace constrain::inline CONSTRAIN_VARIANT::op {
 
 /// Every element of y is the real attribute 0; x gives shape and type alone and is not read.
 struct constant_like {

@@ -3,7 +3,7 @@
 #include "constrain/device/elements.hpp"
 #include "constrain/op/constant/constant.hpp"
 
-namespace constrain {
+namespace constrain::inline CONSTRAIN_VARIANT {
 
 template <class real> struct constant_elements {
   real constant;

@@ -2,7 +2,7 @@
 
 #include "constrain/program/backward.hpp"
 
-namespace constrain::op {
+namespace constrain::inline CONSTRAIN_VARIANT::op {
 
 /// y = x, or y += x where y is an accumulator. Passes insert it; `coalesce` removes it where it can.
 struct copy {

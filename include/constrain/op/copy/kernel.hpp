@@ -4,7 +4,7 @@
 #include "constrain/op/cast/kernel.hpp"
 #include "constrain/op/copy/copy.hpp"
 
-namespace constrain {
+namespace constrain::inline CONSTRAIN_VARIANT {
 
 template <class from, class to> struct accumulate_elements {
   from const* x;

@@ -8,7 +8,7 @@
 
 #include <type_traits>
 
-namespace constrain {
+namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// A row's share of the loss: -log softmax(logits)[label].
 template <class stored>

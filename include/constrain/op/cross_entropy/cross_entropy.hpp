@@ -2,7 +2,7 @@
 
 #include "constrain/program/backward.hpp"
 
-namespace constrain {
+namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// A label that counts for nothing.
 inline constexpr std::int32_t ignored_label = -100;

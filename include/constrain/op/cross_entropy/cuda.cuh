@@ -4,7 +4,7 @@
 #include "constrain/device/math.hpp"
 #include "constrain/op/cross_entropy/cross_entropy.hpp"
 
-namespace constrain {
+namespace constrain::inline CONSTRAIN_VARIANT {
 
 template <class stored, class real>
 static __global__ void __launch_bounds__(cuda_threads)

@@ -5,7 +5,7 @@
 #include "constrain/op/cast/kernel.hpp"
 #include "constrain/op/dropout/dropout.hpp"
 
-namespace constrain {
+namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// Element 4 i and the three after it, of a sample padded to a multiple of four.
 template <class real> struct dropout_quads {

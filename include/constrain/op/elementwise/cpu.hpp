@@ -3,7 +3,7 @@
 #include "constrain/device/cpu/reduce.hpp"
 #include "constrain/op/elementwise/kernel.hpp"
 
-namespace constrain {
+namespace constrain::inline CONSTRAIN_VARIANT {
 
 template <class functor> struct kernel<op::elementwise_gradient_bias<functor>, cpu> {
   using op = op::elementwise_gradient_bias<functor>;

@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-namespace constrain {
+namespace constrain::inline CONSTRAIN_VARIANT {
 
 template <> struct kernel<op::embedding, cpu> {
   template <class real>

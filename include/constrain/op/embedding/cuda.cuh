@@ -4,7 +4,7 @@
 #include "constrain/op/embedding/embedding.hpp"
 #include "cub/block/block_scan.cuh"
 
-namespace constrain {
+namespace constrain::inline CONSTRAIN_VARIANT {
 
 template <class real> struct embedding_elements {
   real const* table;

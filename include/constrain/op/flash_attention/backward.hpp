@@ -3,7 +3,7 @@
 #include "constrain/op/attention/head.hpp"
 #include "constrain/op/flash_attention/tiles.hpp"
 
-namespace constrain::detail {
+namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
 /// One thread's work on the gradients of one head: a tile of queries and a tile of keys meet, their probabilities and
 /// the gradient of their scores are computed and enter the three gradients.

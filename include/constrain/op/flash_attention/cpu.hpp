@@ -9,7 +9,7 @@
 
 #include <type_traits>
 
-namespace constrain {
+namespace constrain::inline CONSTRAIN_VARIANT {
 
 template <> struct kernel<op::flash_attention, cpu> {
   template <class stored, class real>

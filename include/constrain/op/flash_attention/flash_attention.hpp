@@ -2,7 +2,7 @@
 
 #include "constrain/op/attention/attention.hpp"
 
-namespace constrain {
+namespace constrain::inline CONSTRAIN_VARIANT {
 
 namespace op {
 

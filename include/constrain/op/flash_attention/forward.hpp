@@ -3,7 +3,7 @@
 #include "constrain/op/attention/head.hpp"
 #include "constrain/op/flash_attention/tiles.hpp"
 
-namespace constrain::detail {
+namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
 /// One thread's work on a block of queries of one head: a panel of queries at a time meets a tile of keys and values.
 template <class stored, class real> class flash_forward : flash_tile<real> {

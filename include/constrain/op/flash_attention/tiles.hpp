@@ -9,7 +9,7 @@
 #include <limits>
 #include <numeric>
 
-namespace constrain::detail {
+namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
 /// The sizes of flash attention's tiles. Scores are held transposed, [keys, queries], so that whatever is done for each
 /// query is done for a register full of them.

@@ -10,7 +10,7 @@
 
 #include <algorithm>
 
-namespace constrain {
+namespace constrain::inline CONSTRAIN_VARIANT {
 
 template <> struct kernel<op::square_sum, cpu> {
   template <class real> static void run(call const& c, tensor<real const> gradient, tensor<double> squares) {

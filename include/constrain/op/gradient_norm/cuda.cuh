@@ -6,7 +6,7 @@
 #include "constrain/op/constant/kernel.hpp"
 #include "constrain/op/gradient_norm/gradient_norm.hpp"
 
-namespace constrain {
+namespace constrain::inline CONSTRAIN_VARIANT {
 
 namespace detail {
 

@@ -2,7 +2,7 @@
 
 #include "constrain/program/backward.hpp"
 
-namespace constrain::op {
+namespace constrain::inline CONSTRAIN_VARIANT::op {
 
 /// squares[index] = the sum of a whole gradient's squares, in fixed chunks and in double. The index is attribute 0,
 /// the number of gradients attribute 1. Attributes 2 and 3: the elements of one instance and whether to add up in the

@@ -5,7 +5,7 @@
 #include "constrain/device/math.hpp"
 #include "constrain/op/layer_norm/layer_norm.hpp"
 
-namespace constrain {
+namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// One row of layer_norm, from -> to, and its statistics.
 template <class stored, class real>

@@ -4,7 +4,7 @@
 #include "constrain/device/math.hpp"
 #include "constrain/op/layer_norm/layer_norm.hpp"
 
-namespace constrain {
+namespace constrain::inline CONSTRAIN_VARIANT {
 
 template <class stored, class real>
 static __global__ void __launch_bounds__(cuda_threads)

@@ -2,7 +2,7 @@
 
 #include "constrain/program/backward.hpp"
 
-namespace constrain {
+namespace constrain::inline CONSTRAIN_VARIANT {
 
 namespace op {
 

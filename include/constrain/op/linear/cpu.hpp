@@ -5,7 +5,7 @@
 #include "constrain/device/cpu/reduce.hpp"
 #include "constrain/op/linear/linear.hpp"
 
-namespace constrain {
+namespace constrain::inline CONSTRAIN_VARIANT {
 
 template <> struct kernel<op::linear, cpu> {
   template <class real> static void run(call const&, tensor<real const> x, tensor<real const> weight, tensor<real> y) {

@@ -4,7 +4,7 @@
 #include "constrain/device/cuda/reduce.cuh"
 #include "constrain/op/linear/linear.hpp"
 
-namespace constrain {
+namespace constrain::inline CONSTRAIN_VARIANT {
 
 template <class real, class bias_type> struct add_bias_elements {
   real* y;

@@ -7,7 +7,7 @@
 
 #include <algorithm>
 
-namespace constrain {
+namespace constrain::inline CONSTRAIN_VARIANT {
 
 namespace detail {
 

@@ -3,7 +3,7 @@
 #include "constrain/op/cross_entropy/cross_entropy.hpp"
 #include "constrain/op/linear/linear.hpp"
 
-namespace constrain::op {
+namespace constrain::inline CONSTRAIN_VARIANT::op {
 
 /// How many rows of logits are there at a time: the largest multiple of 16 that is at most a tenth of the rows, so that
 /// nine tenths of the logits are never stored and the products stay large; at least 16, but no more than there are.

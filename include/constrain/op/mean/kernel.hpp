@@ -3,7 +3,7 @@
 #include "constrain/device/elements.hpp"
 #include "constrain/op/mean/mean.hpp"
 
-namespace constrain {
+namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// A tensor seen around one of its dimensions: [outer, extent, inner].
 struct around_dimension {

@@ -2,7 +2,7 @@
 
 #include "constrain/program/backward.hpp"
 
-namespace constrain {
+namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// A dimension of an activation [sequences, tokens, features].
 enum class axis { tokens = 1, features = 2 };

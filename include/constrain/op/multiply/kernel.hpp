@@ -3,7 +3,7 @@
 #include "constrain/device/elements.hpp"
 #include "constrain/op/multiply/multiply.hpp"
 
-namespace constrain {
+namespace constrain::inline CONSTRAIN_VARIANT {
 
 template <class real> struct multiply_elements {
   real const* a;

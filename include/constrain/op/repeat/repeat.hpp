@@ -4,7 +4,7 @@
 
 #include <concepts>
 
-namespace constrain {
+namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// x = body(x), `trips` times, each with its own parameters: those that the body makes are stacked, [trips, ...], under
 /// "name. ...". The program holds the body once, so it does not grow with depth. The body must keep the shape; it may

@@ -3,7 +3,7 @@
 #include "constrain/device/math.hpp"
 #include "constrain/op/elementwise/elementwise.hpp"
 
-namespace constrain {
+namespace constrain::inline CONSTRAIN_VARIANT {
 
 namespace op {
 

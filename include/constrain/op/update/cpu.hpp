@@ -3,7 +3,7 @@
 #include "constrain/device/cpu/elements.hpp"
 #include "constrain/op/update/update.hpp"
 
-namespace constrain {
+namespace constrain::inline CONSTRAIN_VARIANT {
 
 template <class optimizer> struct kernel<op::update<optimizer>, cpu> {
   template <class real, class... states>

@@ -4,7 +4,7 @@
 #include "constrain/device/cuda/launch.cuh"
 #include "constrain/op/update/update.hpp"
 
-namespace constrain {
+namespace constrain::inline CONSTRAIN_VARIANT {
 
 namespace detail {
 

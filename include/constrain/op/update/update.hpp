@@ -6,7 +6,7 @@
 
 #include <type_traits>
 
-namespace constrain::op {
+namespace constrain::inline CONSTRAIN_VARIANT::op {
 
 /// The most fields that an optimizer's state may have.
 inline constexpr int maximum_state_fields = 4;

@@ -4,7 +4,7 @@
 #include "constrain/pass/fuse/uses.hpp"
 #include "constrain/program/builder.hpp"
 
-namespace constrain::detail {
+namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
 /// An element-wise gradient at node i -> linear_bias_gradient: one node where the former stands. Whether it was so.
 constexpr bool fuse_bias_gradient(program& p, int i) {

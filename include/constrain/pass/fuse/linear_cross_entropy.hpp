@@ -6,7 +6,7 @@
 #include "constrain/pass/fuse/uses.hpp"
 #include "constrain/program/builder.hpp"
 
-namespace constrain::detail {
+namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
 /// The nodes around a loss whose logits need never be whole; -1: not there.
 struct logits_of_loss {

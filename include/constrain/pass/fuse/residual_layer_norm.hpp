@@ -3,7 +3,7 @@
 #include "constrain/op/add_layer_norm/add_layer_norm.hpp"
 #include "constrain/pass/fuse/uses.hpp"
 
-namespace constrain::detail {
+namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
 /// add at node i -> layer_norm of the sum, which others read as well: one node where the norm stands. Whether it was so.
 constexpr bool fuse_add_layer_norm(program& p, int i) {

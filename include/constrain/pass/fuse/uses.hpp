@@ -6,7 +6,7 @@
 
 #include <initializer_list>
 
-namespace constrain::detail {
+namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
 /// Whether node i is a call of `op`.
 constexpr bool is_call(program const& p, int i, op_info const& op) {

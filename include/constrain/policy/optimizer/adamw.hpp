@@ -6,7 +6,7 @@
 
 #include <cmath>
 
-namespace constrain::optimizer {
+namespace constrain::inline CONSTRAIN_VARIANT::optimizer {
 
 /// Adam with decoupled weight decay (Loshchilov & Hutter 2019, algorithm 2): 8 bytes of state a weight in fp32.
 struct adamw {

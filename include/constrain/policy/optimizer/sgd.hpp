@@ -3,7 +3,7 @@
 #include "constrain/program/host_device.hpp"
 #include "constrain/program/units.hpp"
 
-namespace constrain::optimizer {
+namespace constrain::inline CONSTRAIN_VARIANT::optimizer {
 
 /// w -= learning_rate * (g + weight_decay * w)
 struct sgd {

@@ -1,0 +1,17 @@
+#include "variants/training.hpp"
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+
+trained train_native();
+
+TEST_CASE("translation units of different flags train side by side in one program") {
+  auto const plain = train(), native = train_native();
+  CHECK(plain.threads == 1);
+#if defined(__x86_64__)
+  CHECK(plain.instruction_set == "sse2");
+  if (__builtin_cpu_supports("avx2")) CHECK(native.instruction_set != "sse2");
+#endif
+  for (std::size_t i = 0; i < plain.losses.size(); ++i) CHECK(std::abs(plain.losses[i] - native.losses[i]) <= 1e-5 * plain.losses[i]);
+}

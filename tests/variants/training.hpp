@@ -1,0 +1,33 @@
+#pragma once
+
+#include <constrain/constrain.hpp>
+
+#include <string>
+#include <vector>
+
+/// What a training in one translation unit gave.
+struct trained {
+  std::vector<double> losses;
+  std::string instruction_set;
+  int threads = 0;
+};
+
+namespace {
+
+inline trained train() {
+  namespace ct = constrain;
+  using task = ct::task<ct::gpt2{.layers = 2, .heads = 2, .width = 24, .vocabulary = 67, .context = 19}, ct::causal_lm,
+                        ct::micro_batch{.sequences = 2}>;
+  using trainer = ct::trainer<task>;
+  trainer t{{.learning_rate = 3e-3f}, {.dropout = 0.1}};
+  std::vector<std::int32_t> inputs(trainer::window_tokens), labels(trainer::window_tokens);
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    inputs[i] = static_cast<std::int32_t>(i * 31 % 67);
+    labels[i] = static_cast<std::int32_t>(i * 17 % 67);
+  }
+  trained result{{}, ct::instruction_set, ct::thread_count()};
+  for (int i = 0; i < 5; ++i) result.losses.push_back(t.step(t.window(inputs, labels)).loss);
+  return result;
+}
+
+} // namespace
