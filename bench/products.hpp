@@ -182,36 +182,40 @@ template <class stored, class result> struct chosen_provider {
   std::vector<std::pair<std::string, double>> tried; // seconds
 };
 
-/// Times every provider on these operands. One that refuses, or whose result is another, does not count.
+/// Times every provider on these operands, in turn. One that refuses, or whose result is another, does not count.
 template <class stored, class result>
 chosen_provider<stored, result> choose(std::vector<provider<stored, result>> const& all, product const& p, stored const* a,
                                        stored const* b, result* c) {
-  chosen_provider<stored, result> chosen;
-  double least = 0;
   std::vector<double> expected; // at some places
   std::int64_t const stride = p.m * p.n / 1009 + 1;
-  for (auto const& candidate : all) {
-    double first = 0;
-    try {
-      candidate.multiply(p, a, b, c); // makes what the provider keeps
-      first = seconds_of([&] { candidate.multiply(p, a, b, c); });
-    } catch (std::exception const&) {
-      continue;
-    }
+  auto const agrees = [&] {
+    bool const first = expected.empty();
     double off = 0, size = 0;
     for (std::int64_t i = 0, k = 0; i < p.m * p.n; i += stride, ++k) {
       auto const value = static_cast<double>(static_cast<float>(c[i]));
-      if (chosen.tried.empty()) expected.push_back(value);
-      off += std::abs(value - expected[static_cast<std::size_t>(k)]);
-      size += std::abs(expected[static_cast<std::size_t>(k)]);
+      if (first) expected.push_back(value);
+      auto const wanted = expected[static_cast<std::size_t>(k)];
+      off += std::abs(value - wanted);
+      size += std::abs(wanted);
     }
-    if (!(off <= 0.01 * size)) continue;
-    auto seconds = first;
-    if (chosen.tried.empty() || first < 1.5 * least)
-      for (int i = 0; i < 3; ++i) seconds = std::min(seconds, seconds_of([&] { candidate.multiply(p, a, b, c); }));
-    chosen.tried.push_back({candidate.name, seconds});
-    if (chosen.tried.size() == 1 || seconds < least) least = seconds, chosen.best = candidate;
+    return off <= 0.01 * size;
+  };
+  std::vector<provider<stored, result>> usable;
+  for (auto const& candidate : all) {
+    try {
+      candidate.multiply(p, a, b, c); // makes what the provider keeps
+    } catch (std::exception const&) {
+      continue;
+    }
+    if (agrees()) usable.push_back(candidate);
   }
+  std::vector<double> least(usable.size(), 1e30);
+  for (int round = 0; round < 4; ++round)
+    for (std::size_t i = 0; i < usable.size(); ++i)
+      least[i] = std::min(least[i], seconds_of([&] { usable[i].multiply(p, a, b, c); }));
+  chosen_provider<stored, result> chosen;
+  chosen.best = usable[static_cast<std::size_t>(std::min_element(least.begin(), least.end()) - least.begin())];
+  for (std::size_t i = 0; i < usable.size(); ++i) chosen.tried.push_back({usable[i].name, least[i]});
   return chosen;
 }
 

@@ -202,6 +202,7 @@ arguments read_arguments(int count, char** values) {
 } // namespace
 
 int main(int count, char** values) try {
+  if (count == 2 && std::string(values[1]) == "--machine") return std::puts(machine_name().c_str()) < 0;
   auto const a = read_arguments(count, values);
   std::vector<std::string> results;
   measure_if_wanted<configuration<ct::precision::fp32, 64>, 64>(a, results);

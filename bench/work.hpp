@@ -54,8 +54,9 @@ inline std::string text_of(shape const& s) {
 /// An op with the shapes that tell its calls apart.
 inline std::string name_of_call(plan_view const& plan, step const& s) {
   auto const& first = plan.operands[s.first_operand];
-  std::string text = std::string(s.op->name) + "/" + text_of(first.shape);
-  if (s.inputs > 1) text += "," + text_of(plan.operands[s.first_operand + 1].shape);
+  std::string text = s.op->name;
+  text.append("/").append(text_of(first.shape));
+  if (s.inputs > 1) text.append(",").append(text_of(plan.operands[s.first_operand + 1].shape));
   return text;
 }
 
