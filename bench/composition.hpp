@@ -1,13 +1,14 @@
 #pragma once
 
+#include "adamw_pass.hpp"
 #include "products.hpp"
 
 #include <constrain/model/gpt2.hpp>
 #include <constrain/run/host_arena.hpp>
 
-#include <cmath>
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <random>
 #include <string>
 #include <utility>
@@ -112,24 +113,7 @@ private:
     }
   }
 
-  void update() {
-    ++step_;
-    float const rate = 1e-5f, beta1 = 0.9f, beta2 = 0.999f, keep = 1 - rate * 0.1f;
-    auto const step_size = rate / (1 - std::pow(beta1, static_cast<float>(step_)));
-    auto const correction = 1 / std::sqrt(1 - std::pow(beta2, static_cast<float>(step_)));
-    auto* const w = masters_;
-    auto* const m = momentum_;
-    auto* const v = variance_;
-    auto const* const g = gradients_;
-    parallel_chunks(parameters_, 16384, [=](std::int64_t begin, std::int64_t end) {
-      CONSTRAIN_SIMD
-      for (std::int64_t i = begin; i < end; ++i) {
-        m[i] = beta1 * m[i] + (1 - beta1) * g[i];
-        v[i] = beta2 * v[i] + (1 - beta2) * g[i] * g[i];
-        w[i] = keep * w[i] - step_size * m[i] / (std::sqrt(v[i]) * correction + 1e-8f);
-      }
-    });
-  }
+  void update() { adamw_pass(parameters_, ++step_, gradients_, masters_, momentum_, variance_); }
 
   std::vector<std::unique_ptr<host_arena>> arenas_;
   std::vector<layer> layers_; // the head first

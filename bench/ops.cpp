@@ -114,15 +114,16 @@ template <class step_of_plan> void add(std::string const& prefix, std::function<
     if (!wanted(name) || !names.insert(name).second) continue;
     auto* const one = benchmark::RegisterBenchmark((prefix + "/" + name).c_str(), [=](benchmark::State& state) {
       auto& call = captured<step_of_plan>(name, wanted);
-      for (auto _ : state) {
-        call.run();
-        benchmark::ClobberMemory();
-      }
-      auto const rate = benchmark::Counter::kIsIterationInvariantRate;
+      auto const seconds = seconds_of([&] {
+        for (auto _ : state) {
+          call.run();
+          benchmark::ClobberMemory();
+        }
+      }) / static_cast<double>(state.iterations());
       auto const& w = call.work();
-      if (w.flops / most.flops > w.bytes / most.bandwidth()) state.counters["GFLOP/s"] = benchmark::Counter(w.flops * 1e-9, rate);
-      else state.counters["GB/s"] = benchmark::Counter(w.bytes * 1e-9, rate);
-      state.counters["share_of_limit"] = benchmark::Counter(w.seconds_at(most), rate);
+      if (w.flops / most.flops > w.bytes / most.bandwidth()) state.counters["GFLOP/s"] = w.flops / seconds * 1e-9;
+      else state.counters["GB/s"] = w.bytes / seconds * 1e-9;
+      state.counters["share_of_limit"] = w.seconds_at(most) / seconds;
     });
     one->UseRealTime()->Unit(benchmark::kMicrosecond);
   }
