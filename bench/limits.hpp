@@ -1,0 +1,109 @@
+#pragma once
+
+#include "measure.hpp"
+
+#include <constrain/device/cpu/parallel.hpp>
+#include <constrain/device/cpu/vector.hpp>
+#include <constrain/run/host_arena.hpp>
+
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+
+namespace constrain::bench {
+
+/// What this machine can do at most, measured on all threads in the same run as what is held against it. Bytes are
+/// those that a program asks for: what a cache fetches in order to overwrite it is not counted.
+struct limits {
+  double flops = 0; // fp32 multiply-adds a second, each two operations
+  double copy = 0, triad = 0, read = 0; // bytes a second
+
+  double bandwidth() const { return std::max({copy, triad, read}); }
+  /// How long this much work takes at the least, if only the narrower of the two counts.
+  double seconds(double operations, double bytes) const { return std::max(operations / flops, bytes / bandwidth()); }
+};
+
+namespace detail {
+
+using lanes = constrain::detail::vector_of<float>;
+
+/// Enough independent chains to hide a multiply-add's latency behind the others.
+inline float multiply_add_chains(std::int64_t rounds, float factor, float term) {
+  constexpr int chains = 12;
+  lanes::vector sum[chains];
+  for (int i = 0; i < chains; ++i) sum[i] = lanes::vector{} + static_cast<float>(i);
+  auto const f = lanes::vector{} + factor, t = lanes::vector{} + term;
+  for (std::int64_t round = 0; round < rounds; ++round) {
+#pragma GCC unroll 12
+    for (int i = 0; i < chains; ++i) sum[i] = sum[i] * f + t;
+  }
+  auto total = lanes::vector{};
+  for (int i = 0; i < chains; ++i) total += sum[i];
+  float result = 0;
+  for (int i = 0; i < lanes::lanes; ++i) result += total[i];
+  return result;
+}
+
+inline float sum_of(float const* x, std::int64_t count) {
+  constexpr int chains = 8;
+  lanes::vector sum[chains]{};
+  constexpr std::int64_t block = chains * lanes::lanes;
+  for (std::int64_t i = 0; i + block <= count; i += block) {
+#pragma GCC unroll 8
+    for (int k = 0; k < chains; ++k) sum[k] += *reinterpret_cast<lanes::unaligned const*>(x + i + k * lanes::lanes);
+  }
+  for (int k = 1; k < chains; ++k) sum[0] += sum[k];
+  float result = 0;
+  for (int i = 0; i < lanes::lanes; ++i) result += sum[0][i];
+  return result;
+}
+
+} // namespace detail
+
+inline limits measure_limits() {
+  constexpr int rounds = 7;
+  auto const threads = std::int64_t{thread_count()};
+  float volatile factor = 0.999f, term = 0.001f, sink = 0; // so that nothing is known beforehand
+  limits result;
+
+  constexpr std::int64_t chain_rounds = 4'000'000;
+  auto const f = factor, t = term;
+  auto const chains = [&] {
+    parallel_for(threads, [&](std::int64_t) {
+      if (detail::multiply_add_chains(chain_rounds, f, t) == 0) sink = 1;
+    });
+  };
+  chains();
+  result.flops = 2.0 * 12 * detail::lanes::lanes * chain_rounds * static_cast<double>(threads) / median_seconds_of(rounds, chains);
+
+  // 256 MiB each: no cache holds a part worth mentioning.
+  constexpr std::int64_t count = std::int64_t{64} << 20;
+  constexpr auto bytes_each = static_cast<double>(count * 4);
+  host_arena arena(bytes(3 * count * 4));
+  auto* const a = reinterpret_cast<float*>(arena.data());
+  auto* const b = a + count;
+  auto* const c = b + count;
+  auto const over = [&](auto const& body) {
+    parallel_for(threads, [&](std::int64_t i) { body(count * i / threads, count * (i + 1) / threads); });
+  };
+  over([=](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i) a[i] = 1, b[i] = 2, c[i] = 3;
+  });
+  result.copy = 2 * bytes_each / median_seconds_of(rounds, [&] {
+    over([=](std::int64_t begin, std::int64_t end) { std::memcpy(a + begin, b + begin, static_cast<std::size_t>(end - begin) * 4); });
+  });
+  result.triad = 3 * bytes_each / median_seconds_of(rounds, [&] {
+    over([=](std::int64_t begin, std::int64_t end) {
+      CONSTRAIN_SIMD
+      for (std::int64_t i = begin; i < end; ++i) a[i] = b[i] + f * c[i];
+    });
+  });
+  result.read = bytes_each / median_seconds_of(rounds, [&] {
+    over([&](std::int64_t begin, std::int64_t end) {
+      if (detail::sum_of(b + begin, end - begin) == 0) sink = 1;
+    });
+  });
+  return result;
+}
+
+} // namespace constrain::bench

@@ -1,0 +1,122 @@
+"""A full AdamW step of GPT-2 124M in PyTorch: the model of bench/training_step.cpp, written as plain modules.
+
+    training_step.py [--precision fp32|bf16] [--tokens N] [--mode eager|compile] [--rounds N]
+
+Prints "name seconds peak-bytes" of the median step, and the version. Where --update is auto, AdamW's fused and foreach
+forms are tried and the faster one is measured."""
+
+import argparse
+import math
+import resource
+import statistics
+import sys
+import time
+
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+
+class Attention(nn.Module):
+    def __init__(self, width, heads):
+        super().__init__()
+        self.heads = heads
+        self.qkv = nn.Linear(width, 3 * width)
+        self.projection = nn.Linear(width, width)
+
+    def forward(self, x):
+        sequences, tokens, width = x.shape
+        q, k, v = (part.view(sequences, tokens, self.heads, -1).transpose(1, 2) for part in self.qkv(x).split(width, dim=2))
+        y = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+        return self.projection(y.transpose(1, 2).reshape(sequences, tokens, width))
+
+
+class Block(nn.Module):
+    def __init__(self, width, heads):
+        super().__init__()
+        self.norm_1 = nn.LayerNorm(width)
+        self.attention = Attention(width, heads)
+        self.norm_2 = nn.LayerNorm(width)
+        self.up = nn.Linear(width, 4 * width)
+        self.down = nn.Linear(4 * width, width)
+
+    def forward(self, x):
+        x = x + self.attention(self.norm_1(x))
+        return x + self.down(F.gelu(self.up(self.norm_2(x)), approximate="tanh"))
+
+
+class GPT2(nn.Module):
+    def __init__(self, layers=12, heads=12, width=768, vocabulary=50257, context=1024):
+        super().__init__()
+        self.token = nn.Embedding(vocabulary, width)
+        self.position = nn.Embedding(context, width)
+        self.blocks = nn.ModuleList(Block(width, heads) for _ in range(layers))
+        self.norm = nn.LayerNorm(width)
+        for name, parameter in self.named_parameters():
+            if parameter.dim() == 2:
+                residual = name.endswith(("projection.weight", "down.weight"))
+                nn.init.normal_(parameter, std=0.02 / math.sqrt(2 * layers) if residual else 0.02)
+
+    def forward(self, tokens):
+        x = self.token(tokens) + self.position.weight[: tokens.shape[1]]
+        for block in self.blocks:
+            x = block(x)
+        return F.linear(self.norm(x), self.token.weight)
+
+
+def make_step(model, optimizer, forward, tokens, labels, bf16):
+    def step():
+        optimizer.zero_grad(set_to_none=True)
+        with torch.autocast("cpu", dtype=torch.bfloat16, enabled=bf16):
+            logits = forward(tokens)
+            loss = F.cross_entropy(logits.view(-1, logits.shape[-1]).float(), labels.view(-1))
+        loss.backward()
+        optimizer.step()
+        return loss.item()
+
+    return step
+
+
+def seconds_of(step):
+    began = time.perf_counter()
+    step()
+    return time.perf_counter() - began
+
+
+def main():
+    arguments = argparse.ArgumentParser()
+    arguments.add_argument("--precision", choices=("fp32", "bf16"), default="fp32")
+    arguments.add_argument("--tokens", type=int, default=64)
+    arguments.add_argument("--mode", choices=("eager", "compile"), default="eager")
+    arguments.add_argument("--update", choices=("auto", "fused", "foreach"), default="auto")
+    arguments.add_argument("--rounds", type=int, default=7)
+    arguments.add_argument("--threads", type=int, default=0)
+    a = arguments.parse_args()
+    if a.threads:
+        torch.set_num_threads(a.threads)
+
+    torch.manual_seed(1)
+    model = GPT2()
+    tokens = torch.randint(50257, (4, a.tokens))
+    labels = torch.randint(50257, (4, a.tokens))
+    forward = torch.compile(model) if a.mode == "compile" else model
+    forms = ("fused", "foreach") if a.update == "auto" else (a.update,)
+    steps = {}
+    for form in forms:
+        optimizer = torch.optim.AdamW(model.parameters(), lr=1e-5, weight_decay=0.1, **{form: True})
+        step = make_step(model, optimizer, forward, tokens, labels, a.precision == "bf16")
+        step(), step()
+        steps[form] = step, min(seconds_of(step) for _ in range(2)) if len(forms) > 1 else 0
+        del optimizer
+        if len(forms) > 1 and form == forms[0]:
+            peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    form = min(steps, key=lambda name: steps[name][1])
+    if len(forms) == 1:
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    step = steps[form][0]
+    seconds = statistics.median(seconds_of(step) for _ in range(a.rounds))
+    print(f"{a.precision} 4x{a.tokens} {a.mode} {form} {seconds:.6f} {peak * 1024} torch-{torch.__version__}", flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,61 @@
+#pragma once
+
+#include <constrain/constrain.hpp>
+
+#include <cstdint>
+#include <random>
+#include <span>
+#include <vector>
+
+namespace constrain::bench {
+
+inline std::vector<std::int32_t> random_integers(std::int64_t count, std::int64_t below, unsigned seed) {
+  std::mt19937 bits(seed);
+  std::vector<std::int32_t> values(static_cast<std::size_t>(count));
+  for (auto& x : values) x = static_cast<std::int32_t>(bits() % static_cast<std::uint32_t>(below));
+  return values;
+}
+
+/// The step of a trainer as a trainer runs it, but open to hooks.
+template <class task, class... list> class step_of_plan {
+public:
+  using policy_set = policies<list...>;
+  using entries = constrain::entries<task, policy_set>;
+  using entry = typename entries::step;
+  static constexpr std::int64_t micro_batches = policy_set::accumulation::micro_batches;
+
+  explicit step_of_plan(double dropout = 0) : runner_(bytes(entry::where.end)) {
+    auto& arena = runner_.arena();
+    for (int i = 0; i < entries::parameters.size; ++i) initialize(entries::parameters.parameters[i], i, 1, arena);
+    for (int v = 0; v < entries::step_program::final.values.size(); ++v)
+      if (entries::step_program::final.values[v].role == role::state)
+        arena.fill(entry::where.slots[v].offset, entry::where.slots[v].size, 0);
+    numbers_.seed = 1;
+    numbers_.dropout = dropout;
+    numbers_.inverse_label_count = 1.0 / static_cast<double>(entry::value.labels.elements);
+    numbers_.samples = task::sequences;
+  }
+
+  template <class hooks = no_hooks> void run(hooks&& h = {}) {
+    using optimizer = typename policy_set::optimizer;
+    op::update_numbers<optimizer, storage<entries::master>> const hyper({}, {numbers_.updates + 1});
+    auto& arena = runner_.arena();
+    auto const& plan = entry::value;
+    arena.write(plan.hyper.offset, &hyper, sizeof hyper);
+    // A step may use their bytes for other things once they have been read.
+    arena.write(plan.tokens.offset, tokens_.data(), plan.tokens.elements * 4);
+    arena.write(plan.labels.offset, labels_.data(), plan.labels.elements * 4);
+    runner_.template run<entry>(numbers_, h);
+    ++numbers_.step, ++numbers_.updates;
+  }
+
+  run_numbers const& numbers() const { return numbers_; }
+
+private:
+  runner<cpu, false> runner_;
+  std::vector<std::int32_t> tokens_ = random_integers(entry::value.tokens.elements, entries::vocabulary, 2);
+  std::vector<std::int32_t> labels_ = random_integers(entry::value.labels.elements, entries::logits.features(), 3);
+  run_numbers numbers_;
+};
+
+} // namespace constrain::bench

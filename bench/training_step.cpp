@@ -1,0 +1,230 @@
+// A full AdamW step of GPT-2 124M beside the composition of what it cannot do without, in turn in the same process, and
+// where the step's time goes.
+
+#include "composition.hpp"
+#include "limits.hpp"
+#include "profile.hpp"
+#include "step_of_plan.hpp"
+
+#include <constrain/constrain.hpp>
+#include <constrain/io/json_writer.hpp>
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+#include <vector>
+
+namespace ct = constrain;
+using namespace constrain::bench;
+
+namespace {
+
+constexpr ct::gpt2 model{}; // 124M
+
+struct arguments {
+  int rounds = 7;
+  int tokens = 0; // 0: all
+  std::string precision;
+  std::string out;
+  bool alone = false;
+};
+
+template <class precision, int tokens> struct configuration {
+  using task = ct::task<model, ct::causal_lm, ct::micro_batch{.sequences = 4, .tokens = tokens}>;
+  using trainer = ct::trainer<task, precision, ct::optimizer::adamw>;
+  using profiled = step_of_plan<task, precision, ct::optimizer::adamw>;
+  using stored = ct::storage<trainer::entries::compute>;
+  static constexpr char const* precision_name = std::is_same_v<precision, ct::precision::fp32> ? "fp32" : "bf16";
+
+  static std::string name() { return std::string(precision_name) + " 4x" + std::to_string(tokens); }
+};
+
+template <class configuration> struct running {
+  using trainer = typename configuration::trainer;
+  std::vector<std::int32_t> inputs = random_integers(trainer::window_tokens, model.vocabulary, 2);
+  std::vector<std::int32_t> labels = random_integers(trainer::window_tokens, model.vocabulary, 3);
+  trainer t{{.learning_rate = 1e-5f, .weight_decay = 0.1f}, {.seed = 1}};
+
+  double step() {
+    auto const window = t.window(inputs, labels);
+    return seconds_of([&] { t.step(window); });
+  }
+};
+
+/// For comparisons between processes: the median step and nothing else.
+template <class configuration> void measure_alone(arguments const& a, std::FILE* out) {
+  running<configuration> r;
+  r.step(), r.step();
+  std::vector<double> seconds;
+  for (int i = 0; i < a.rounds; ++i) seconds.push_back(r.step());
+  std::fprintf(out, "%s %.6f %lld\n", configuration::name().c_str(), median(seconds),
+               static_cast<long long>(process_peak_bytes()));
+}
+
+void write(ct::io::json_writer& json, limits const& most) {
+  json.object("limits", ct::io::json_layout::row).member("fma_gflops", most.flops * 1e-9).member("copy_gbytes", most.copy * 1e-9);
+  json.member("triad_gbytes", most.triad * 1e-9).member("read_gbytes", most.read * 1e-9).end();
+}
+
+template <class configuration> void measure(arguments const& a, std::FILE* out) {
+  using trainer = typename configuration::trainer;
+  running<configuration> r;
+  r.step(), r.step();
+  auto const peak = process_peak_bytes(); // before anything else takes memory
+  auto const most = measure_limits();
+  composition<typename configuration::stored> c(model, trainer::window_tokens, trainer::parameter_count);
+  c.run();
+  typename configuration::profiled profiled;
+  auto const plan = ct::view_of<typename configuration::profiled::entry, ct::cpu>();
+  profiled.run(), profiled.run();
+
+  std::vector<double> steps, compositions, products, updates, ratios;
+  std::vector<std::vector<profile_row>> profiles;
+  for (int i = 0; i < a.rounds; ++i) {
+    steps.push_back(r.step());
+    auto const [product, update] = c.run();
+    products.push_back(product), updates.push_back(update);
+    compositions.push_back(product + update);
+    ratios.push_back(steps.back() / compositions.back());
+    profile p(plan, most);
+    profiled.run(p);
+    profiles.push_back(p.rows());
+  }
+  auto const [low, high] = std::minmax_element(ratios.begin(), ratios.end());
+  auto const step = median(steps);
+  std::printf("\n%s: GPT-2 with %lld parameters, AdamW, median of %d rounds\n", configuration::name().c_str(),
+              static_cast<long long>(trainer::parameter_count), a.rounds);
+  std::printf("  limits: %.1f GFLOP/s fp32; copy %.1f, triad %.1f, read %.1f GB/s\n", most.flops * 1e-9, most.copy * 1e-9,
+              most.triad * 1e-9, most.read * 1e-9);
+  std::printf("  step          %9.1f ms  (%.1f to %.1f), %.0f tokens/s, %.1f GFLOP/s\n", 1e3 * step,
+              1e3 * *std::min_element(steps.begin(), steps.end()), 1e3 * *std::max_element(steps.begin(), steps.end()),
+              trainer::window_tokens / step, trainer::flops / step * 1e-9);
+  std::printf("  composition   %9.1f ms  = products %.1f (%.1f GFLOP/s) + AdamW %.1f\n", 1e3 * median(compositions),
+              1e3 * median(products), c.flops() / median(products) * 1e-9, 1e3 * median(updates));
+  std::printf("  step / composition, median of the rounds' ratios: %.3f  (%.3f to %.3f)\n", median(ratios), *low, *high);
+  std::printf("  memory: planned %.1f MiB, process %.1f MiB\n", trainer::memory.peak.mebibytes(), ct::bytes(peak).mebibytes());
+  std::printf("  best providers:\n");
+  for (auto const& choice : c.choices()) {
+    std::printf("    %-16s %6lld x %6lld x %6lld  %-24s", choice.name.c_str(), static_cast<long long>(choice.shape.m),
+                static_cast<long long>(choice.shape.n), static_cast<long long>(choice.shape.k), choice.best.c_str());
+    for (auto const& [name, seconds] : choice.tried) std::printf(" %s %.2f", name.c_str(), 1e3 * seconds);
+    std::printf(" ms\n");
+  }
+
+  ct::io::json_writer json;
+  json.object().member("name", configuration::name()).member("rounds", a.rounds);
+  write(json, most);
+  json.member("step_seconds", step).member("composition_seconds", median(compositions));
+  json.member("products_seconds", median(products)).member("adamw_seconds", median(updates));
+  json.member("step_to_composition", median(ratios)).member("least_ratio", *low).member("largest_ratio", *high);
+  json.member("tokens_per_second", trainer::window_tokens / step);
+  json.member("planned_peak_bytes", trainer::memory.peak.count()).member("process_peak_bytes", peak);
+  json.array("providers");
+  for (auto const& choice : c.choices()) {
+    json.object(ct::io::json_layout::row).member("product", choice.name).member("m", choice.shape.m).member("n", choice.shape.n);
+    json.member("k", choice.shape.k).member("best", choice.best).object("seconds");
+    for (auto const& [name, seconds] : choice.tried) json.member(name, seconds);
+    json.end().end();
+  }
+  json.end();
+
+  auto const rows = median_of(profiles);
+  std::printf("  time by op; share: of the narrower limit, above 1 where the caches hold the data\n");
+  print(rows, stdout);
+  json.array("ops");
+  for (auto const& row : rows) {
+    json.object(ct::io::json_layout::row).member("op", row.name).member("calls", row.calls).member("seconds", row.seconds);
+    json.member("flops", row.flops).member("bytes", row.bytes).member("share_of_limit", row.share()).end();
+  }
+  json.end().end();
+  std::fprintf(out, "%s", json.text().c_str());
+}
+
+/// In a process of its own: its peak of memory is this configuration's alone. Returns what it wrote.
+template <class configuration> std::string measure_apart(arguments const& a) {
+  int ends[2];
+  if (pipe(ends) != 0) throw ct::error("training_step: there is no pipe to be had");
+  std::fflush(nullptr);
+  auto const child = fork();
+  if (child < 0) throw ct::error("training_step: no process can be started");
+  if (child == 0) {
+    close(ends[0]);
+    auto* const out = fdopen(ends[1], "w");
+    int status = 0;
+    try {
+      a.alone ? measure_alone<configuration>(a, out) : measure<configuration>(a, out);
+    } catch (std::exception const& e) {
+      std::fprintf(stderr, "%s\n", e.what());
+      status = 1;
+    }
+    std::fflush(nullptr);
+    _exit(status);
+  }
+  close(ends[1]);
+  std::string text;
+  char block[4096];
+  for (ssize_t n; (n = read(ends[0], block, sizeof block)) > 0;) text.append(block, static_cast<std::size_t>(n));
+  close(ends[0]);
+  int status = 0;
+  waitpid(child, &status, 0);
+  if (status != 0) throw ct::error("training_step: the measurement of " + configuration::name() + " failed");
+  return text;
+}
+
+template <class configuration, int tokens> void measure_if_wanted(arguments const& a, std::vector<std::string>& results) {
+  if (a.tokens != 0 && a.tokens != tokens) return;
+  if (!a.precision.empty() && a.precision != configuration::precision_name) return;
+  results.push_back(measure_apart<configuration>(a));
+}
+
+arguments read_arguments(int count, char** values) {
+  arguments a;
+  for (int i = 1; i < count; ++i) {
+    std::string const name = values[i];
+    if (name == "--alone") {
+      a.alone = true;
+      continue;
+    }
+    if (i + 1 == count) throw ct::error("training_step [--rounds N] [--tokens 64|256] [--precision fp32|bf16] [--alone] [--out DIRECTORY]");
+    std::string const value = values[++i];
+    if (name == "--rounds") a.rounds = std::max(1, std::atoi(value.c_str()));
+    else if (name == "--tokens") a.tokens = std::atoi(value.c_str());
+    else if (name == "--precision") a.precision = value;
+    else if (name == "--out") a.out = value;
+    else throw ct::error("training_step: there is no option " + name);
+  }
+  return a;
+}
+
+} // namespace
+
+int main(int count, char** values) try {
+  if (count == 2 && std::string(values[1]) == "--machine") return std::puts(machine_name().c_str()) < 0;
+  auto const a = read_arguments(count, values);
+  std::vector<std::string> results;
+  measure_if_wanted<configuration<ct::precision::fp32, 64>, 64>(a, results);
+  measure_if_wanted<configuration<ct::precision::fp32, 256>, 256>(a, results);
+  measure_if_wanted<configuration<ct::precision::bf16, 64>, 64>(a, results);
+  measure_if_wanted<configuration<ct::precision::bf16, 256>, 256>(a, results);
+  if (a.alone) {
+    for (auto const& text : results) std::printf("%s", text.c_str());
+    return 0;
+  }
+  if (a.out.empty()) return 0;
+  auto const path = a.out + "/training_step." + machine_name() + ".json";
+  auto* const file = std::fopen(path.c_str(), "w");
+  if (file == nullptr) throw ct::error("training_step: " + path + " cannot be written; give a directory that can be");
+  std::fprintf(file, "{\n\"machine\": \"%s\", \"compiler\": \"%s\", \"gemm\": \"%s\",\n\"configurations\": [\n", machine_name().c_str(),
+               __VERSION__, ct::gemm_provider());
+  for (std::size_t i = 0; i < results.size(); ++i) std::fprintf(file, "%s%s\n", results[i].c_str(), i + 1 < results.size() ? "," : "");
+  std::fprintf(file, "]\n}\n");
+  std::fclose(file);
+  std::printf("\nwritten: %s\n", path.c_str());
+  return 0;
+} catch (std::exception const& e) {
+  std::fprintf(stderr, "%s\n", e.what());
+  return 1;
+}

@@ -1,0 +1,72 @@
+#pragma once
+
+#include "limits.hpp"
+
+#include <constrain/op/embedding/embedding.hpp>
+#include <constrain/op/positions/positions.hpp>
+#include <constrain/run/executor.hpp>
+
+#include <string>
+#include <string_view>
+
+namespace constrain::bench {
+
+/// Operations and bytes of one call.
+struct work {
+  double flops = 0;
+  double bytes = 0;
+
+  double seconds_at(limits const& most) const { return most.seconds(flops, bytes); }
+};
+
+/// By the op's own cost rule, which does not know two things: an output that is added to or updated is read as well, and
+/// of a table that is looked up only the rows that were asked for are touched.
+inline work work_of(plan_view const& plan, step const& s, bound_operand const* bound, unsigned adds) {
+  operand_types inputs, outputs;
+  double stack = 1, added_to = 0;
+  bool const updates = std::string_view(s.op->name) == "update"; // one op an optimizer
+  for (int k = 0; k < s.inputs + s.outputs; ++k) {
+    auto const& o = plan.operands[s.first_operand + k];
+    (k < s.inputs ? inputs : outputs).push_back({o.type, o.shape});
+    auto const instances = o.shape.elements() == 0 ? 1 : static_cast<double>(bound[k].count) / static_cast<double>(o.shape.elements());
+    stack = std::max(stack, instances);
+    if (k >= s.inputs && (updates || (adds >> (k - s.inputs) & 1u) != 0))
+      added_to += static_cast<double>(o.shape.elements() * size_of(o.type));
+  }
+  auto const bytes_of = [](operand_type const& o) { return static_cast<double>(o.shape.elements() * size_of(o.type)); };
+  auto c = s.op->cost_of(inputs, outputs, s.attributes);
+  if (s.op == &info_of<op::embedding>) c.bytes_read = bytes_of(outputs[0]);
+  if (s.op == &info_of<op::positions>) c.bytes_read = bytes_of(inputs[0]) + bytes_of(outputs[0]) / static_cast<double>(inputs[0].shape.extent[0]);
+  if (s.op == &info_of<op::embedding_gradient> && (adds & 1u) != 0) {
+    added_to = static_cast<double>(inputs[0].shape.elements() * size_of(outputs[0].type));
+    c.bytes_written = added_to;
+  }
+  return {stack * c.flops, stack * (c.bytes_read + c.bytes_written + added_to)};
+}
+
+/// "4x256x768"
+inline std::string text_of(shape const& s) {
+  std::string text;
+  for (int i = 0; i < s.rank; ++i) text.append(i > 0 ? "x" : "").append(std::to_string(s.extent[i]));
+  return text.empty() ? "scalar" : text;
+}
+
+/// An op with the shapes that tell its calls apart.
+inline std::string name_of_call(plan_view const& plan, step const& s) {
+  auto const& first = plan.operands[s.first_operand];
+  std::string text = s.op->name;
+  text.append("/").append(text_of(first.shape));
+  if (s.inputs > 1) text.append(",").append(text_of(plan.operands[s.first_operand + 1].shape));
+  return text;
+}
+
+/// An op, with the shape of its weight where it is a product.
+inline std::string name_of_kind(plan_view const& plan, step const& s) {
+  std::string_view const name = s.op->name;
+  auto const shape_of = [&](int k) { return text_of(plan.operands[s.first_operand + k].shape); };
+  if (name == "linear" || name == "linear_input_gradient") return std::string(name) + " " + shape_of(1);
+  if (name == "linear_weight_gradient") return std::string(name) + " " + shape_of(s.inputs);
+  return std::string(name);
+}
+
+} // namespace constrain::bench
