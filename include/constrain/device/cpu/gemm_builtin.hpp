@@ -30,7 +30,7 @@ struct gemm_blocking : vector_of<real, bytes> {
   static constexpr int block_rows = 512 / sizeof(real) / rows * rows;
   static constexpr int tile_rows = (2048 / sizeof(real) + rows - 1) / rows * rows;
   static constexpr int tile_columns = 512 / sizeof(real);
-  static constexpr int a_size = tile_rows * depth + 32 * lanes, b_size = depth * tile_columns + lanes; // packing may write more
+  static constexpr int a_size = tile_rows * depth + lanes, b_size = depth * tile_columns; // packing writes past the end
   static_assert(tile_columns % columns == 0);
 };
 
