@@ -97,7 +97,7 @@ struct shape {
 TEST_CASE_TEMPLATE("products match the definition", real, float, double) {
   INFO("provider: ", std::string(ct::gemm_provider()));
   for (shape const s : {shape{1, 1, 1}, {1, 33, 5}, {3, 2, 0}, {7, 31, 1}, {13, 32, 17}, {14, 32, 16}, {15, 65, 3},
-                        {29, 64, 257}, {37, 1, 40}, {145, 43, 31}, {31, 259, 20}, {64, 64, 64}})
+                        {29, 64, 257}, {37, 1, 40}, {145, 43, 31}, {31, 259, 20}, {64, 64, 64}, {530, 20, 7}})
     for (bool const ta : {false, true})
       for (bool const tb : {false, true})
         for (real const alpha : {real(1), real(-0.7)})
@@ -144,7 +144,7 @@ TEST_CASE_TEMPLATE("alpha 0 and k 0 leave beta C", real, float, double) {
 
 TEST_CASE_TEMPLATE("the built-in product has the same bits for every number of threads", real, float, double) {
   int const before = ct::thread_count();
-  for (shape const s : {shape{203, 331, 300}, {512, 40, 65}, {20, 600, 513}, {1, 700, 33}})
+  for (shape const s : {shape{203, 331, 300}, {512, 40, 65}, {20, 600, 513}, {1, 700, 33}, {1200, 20, 270}})
     for (int const combination : {0, 1, 2, 3}) {
       problem<real> const p(combination & 1, combination & 2, s.m, s.n, s.k, real(0.9), real(0.4), 1);
       use_threads(1);

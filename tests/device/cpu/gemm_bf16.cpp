@@ -66,6 +66,7 @@ TEST_CASE("bf16 products: every transposition, odd sizes, float and bf16 results
       compare(ta, tb, 17, 33, 65);
       compare(ta, tb, 64, 48, 300);
       compare(ta, tb, 150, 270, 520); // several tiles and depths
+      compare(ta, tb, 600, 40, 30);   // more rows than are packed at a time
     }
 }
 

@@ -17,7 +17,8 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// Who multiplies fp32 matrices: "oneDNN", "CBLAS" or "built-in". Every other type is the built-in product's.
+/// Who multiplies fp32 matrices: "oneDNN" (but where it `onednn_stands_aside`), "CBLAS" or "built-in". Every other type
+/// is the built-in product's.
 constexpr char const* gemm_provider() noexcept {
 #if defined(CONSTRAIN_WITH_ONEDNN)
   return "oneDNN";
@@ -55,7 +56,7 @@ void gemm(transpose a_transposed, transpose b_transposed, std::int64_t m, std::i
   detail::check_leading_dimension("C", ldc, n);
 #if defined(CONSTRAIN_WITH_ONEDNN)
   if constexpr (all_float) {
-    if (k > 0) {
+    if (k > 0 && !(!ta && !tb && detail::onednn_stands_aside(m, ldb))) {
       auto const status = dnnl_sgemm(ta ? 'T' : 'N', tb ? 'T' : 'N', m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
       if (status == dnnl_success) return;
       throw error("gemm: oneDNN refused a product of [" + std::to_string(m) + ", " + std::to_string(k) + "] and [" +

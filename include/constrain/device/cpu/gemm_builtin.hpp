@@ -1,5 +1,6 @@
 #pragma once
 
+#include "constrain/device/cpu/gemm_pack.hpp"
 #include "constrain/device/cpu/parallel.hpp"
 #include "constrain/device/cpu/vector.hpp"
 #include "constrain/device/transpose.hpp"
@@ -8,6 +9,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <type_traits>
 #include <utility>
 
@@ -16,83 +18,60 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 namespace detail {
 
 /// The sizes of the packed product for one element type and register width.
-/// A micro-tile of C, rows x columns, stays in registers. tile_rows x depth of A and depth x tile_columns of B are
-/// packed at a time, to stay in the second-level cache.
+/// A micro-tile of C, rows x columns, stays in registers; a panel of B, depth x columns, in the first-level cache.
+/// Of A, tile_rows x depth are packed at a time and used block_rows x depth at a time, of B depth x tile_columns: a block
+/// of A and the packed part of B stay in the second-level cache together.
 template <class real, int bytes = vector_bytes>
 struct gemm_blocking : vector_of<real, bytes> {
   static constexpr int lanes = vector_of<real, bytes>::lanes;
   static constexpr int rows = bytes == 64 ? 14 : bytes == 32 ? 6 : 4; // 32 or 16 registers: tile, two of B, one of A
   static constexpr int columns = 2 * lanes;
   static constexpr int depth = 256;
-  static constexpr int tile_rows = (sizeof(real) == 4 ? 144 : 96) / rows * rows;
-  static constexpr int tile_columns = sizeof(real) == 4 ? 256 : 128;
-  static constexpr int a_size = tile_rows * depth, b_size = depth * tile_columns;
+  static constexpr int block_rows = 512 / sizeof(real) / rows * rows;
+  static constexpr int tile_rows = (2048 / sizeof(real) + rows - 1) / rows * rows;
+  static constexpr int tile_columns = 512 / sizeof(real);
+  static constexpr int a_size = tile_rows * depth + lanes, b_size = depth * tile_columns; // packing writes past the end
   static_assert(tile_columns % columns == 0);
 };
 
 /// Per thread, static: no product allocates. Bytes, so that every element type shares them.
-inline constexpr std::size_t gemm_buffer_bytes = 448 * 1024;
+inline constexpr std::size_t gemm_buffer_bytes = 672 * 1024;
 alignas(64) inline constinit thread_local unsigned char gemm_buffer[gemm_buffer_bytes];
 
-/// Packs a [extent, k] operand into panels of `width` along the extent, each k-major, the last filled up with zeros.
-/// Element (i, p) is at source[i * stride + p], or, where `along_extent`, at source[p * stride + i].
-/// 16-bit elements are widened on the way.
-template <int width, bool along_extent, class stored, class real>
-void gemm_pack(stored const* source, std::int64_t stride, std::int64_t extent, std::int64_t k, real* out) {
-  for (std::int64_t first = 0; first < extent; first += width, out += width * k) {
-    std::int64_t const valid = std::min<std::int64_t>(width, extent - first);
-    if constexpr (along_extent) {
-      for (std::int64_t p = 0; p < k; ++p) {
-        stored const* const from = source + p * stride + first;
-        real* const to = out + p * width;
-        if (valid == width)
-          for (int i = 0; i < width; ++i) to[i] = from[i];
-        else
-          for (int i = 0; i < width; ++i) to[i] = i < valid ? real(from[i]) : real{};
-      }
-    } else {
-      constexpr int block = 16; // keeps what is written in the first-level cache
-      for (std::int64_t p = 0; p < k; p += block) {
-        std::int64_t const count = std::min<std::int64_t>(block, k - p);
-        real* const to = out + p * width;
-        for (int i = 0; i < width; ++i) {
-          stored const* const from = source + (first + i) * stride + p;
-          if (i >= valid)
-            for (std::int64_t q = 0; q < count; ++q) to[q * width + i] = real{};
-          else if (count == block)
-            for (int q = 0; q < block; ++q) to[q * width + i] = from[q];
-          else
-            for (std::int64_t q = 0; q < count; ++q) to[q * width + i] = from[q];
-        }
-      }
-    }
-  }
+/// `extent` in equal parts of at most `most`, a multiple of `multiple` each: how long one is.
+constexpr std::int64_t gemm_share(std::int64_t extent, std::int64_t most, std::int64_t multiple) {
+  std::int64_t const parts = (extent - 1) / most + 1;
+  return ((extent - 1) / parts / multiple + 1) * multiple;
 }
 
-/// c = alpha a b + beta c for one micro-tile of `rows` rows; a: [k, blocking::rows], packed; b: [k, blocking::columns],
-/// its rows b_step apart.
-template <int rows, bool read_c, class real, class blocking = gemm_blocking<real>>
-void gemm_micro(std::int64_t k, real const* a, real const* b, std::int64_t b_step, real alpha, real beta, real* c,
-                std::int64_t ldc) {
+/// c = alpha a b + beta c for one micro-tile of as many rows as the first argument names; a: [k, blocking::rows], packed;
+/// b: [k, blocking::columns], its rows b_step apart. A function of its own: among others' variables its loop would not
+/// have the registers to itself.
+template <bool read_c, class real, class blocking = gemm_blocking<real>, std::size_t... row>
+[[gnu::noinline]] void gemm_micro(std::index_sequence<row...>, std::int64_t k, real const* a, real const* b,
+                                  std::int64_t b_step, real alpha, real beta, real* c, std::int64_t ldc) {
   using vector = typename blocking::vector;
   using unaligned = typename blocking::unaligned;
   constexpr int lanes = blocking::lanes;
-  [&]<std::size_t... row>(std::index_sequence<row...>) {
-    vector left[rows] = {}, right[rows] = {};
-    for (std::int64_t p = 0; p < k; ++p, a += blocking::rows, b += b_step) {
-      vector const b_left = *reinterpret_cast<unaligned const*>(b);
-      vector const b_right = *reinterpret_cast<unaligned const*>(b + lanes);
-      ((left[row] += a[row] * b_left, right[row] += a[row] * b_right), ...);
-    }
-    auto const store = [&](vector const& sum, real* at) {
-      auto& target = *reinterpret_cast<unaligned*>(at);
-      if constexpr (read_c)
-        target = alpha * sum + beta * target;
-      else
-        target = alpha * sum;
-    };
-    ((store(left[row], c + row * ldc), store(right[row], c + row * ldc + lanes)), ...);
-  }(std::make_index_sequence<rows>{});
+  // A row of C is at most two lines of the cache: here when the sums are.
+  (__builtin_prefetch(c + row * ldc, 1), ...);
+  (__builtin_prefetch(c + row * ldc + 2 * lanes - 1, 1), ...);
+  vector left[sizeof...(row)] = {}, right[sizeof...(row)] = {};
+  for (std::int64_t p = 0; p < k; ++p, a += blocking::rows) {
+    vector const b_left = *reinterpret_cast<unaligned const*>(b);
+    vector const b_right = *reinterpret_cast<unaligned const*>(b + lanes);
+    // Here, not at the end: g++ takes what it finds at an unchanged address from memory again for every row.
+    b += b_step;
+    ((left[row] += a[row] * b_left, right[row] += a[row] * b_right), ...);
+  }
+  auto const store = [&](vector const& sum, real* at) {
+    auto& target = *reinterpret_cast<unaligned*>(at);
+    if constexpr (read_c)
+      target = alpha * sum + beta * target;
+    else
+      target = alpha * sum;
+  };
+  ((store(left[row], c + row * ldc), store(right[row], c + row * ldc + lanes)), ...);
 }
 
 /// gemm_micro for the upper left rows x columns of a micro-tile: the same arithmetic, on a copy.
@@ -103,11 +82,11 @@ void gemm_edge(std::int64_t rows, std::int64_t columns, std::int64_t k, real con
   if constexpr (read_c)
     for (std::int64_t i = 0; i < rows; ++i) std::copy_n(c + i * ldc, columns, copy + i * blocking::columns);
   if (rows == 1)
-    gemm_micro<1, read_c>(k, a, b, b_step, alpha, beta, copy, blocking::columns);
+    gemm_micro<read_c>(std::make_index_sequence<1>{}, k, a, b, b_step, alpha, beta, copy, blocking::columns);
   else if (rows <= blocking::rows / 2)
-    gemm_micro<blocking::rows / 2, read_c>(k, a, b, b_step, alpha, beta, copy, blocking::columns);
+    gemm_micro<read_c>(std::make_index_sequence<blocking::rows / 2>{}, k, a, b, b_step, alpha, beta, copy, blocking::columns);
   else
-    gemm_micro<blocking::rows, read_c>(k, a, b, b_step, alpha, beta, copy, blocking::columns);
+    gemm_micro<read_c>(std::make_index_sequence<blocking::rows>{}, k, a, b, b_step, alpha, beta, copy, blocking::columns);
   for (std::int64_t i = 0; i < rows; ++i) std::copy_n(copy + i * blocking::columns, columns, c + i * ldc);
 }
 
@@ -121,13 +100,13 @@ void gemm_panels(std::int64_t rows, std::int64_t columns, std::int64_t k, real c
       std::int64_t const width = std::min<std::int64_t>(columns - j, blocking::columns);
       real* const at = c + i * ldc + j;
       if (height == blocking::rows && width == blocking::columns)
-        gemm_micro<blocking::rows, read_c>(k, a + i * k, b, b_step, alpha, beta, at, ldc);
+        gemm_micro<read_c>(std::make_index_sequence<blocking::rows>{}, k, a + i * k, b, b_step, alpha, beta, at, ldc);
       else
         gemm_edge<read_c>(height, width, k, a + i * k, b, b_step, alpha, beta, at, ldc);
     }
 }
 
-/// One thread's tile of C; its columns are at most tile_columns. a and b point at its first row and column.
+/// One thread's tile of C. a and b point at its first row and column.
 template <class a_type, class b_type, class real, class blocking = gemm_blocking<real>>
 void gemm_tile(transpose a_transposed, transpose b_transposed, std::int64_t rows, std::int64_t columns, std::int64_t k,
                real alpha, a_type const* a, std::int64_t lda, b_type const* b, std::int64_t ldb, real beta, real* c,
@@ -136,59 +115,70 @@ void gemm_tile(transpose a_transposed, transpose b_transposed, std::int64_t rows
   auto* const packed_b = packed_a + blocking::a_size;
   // Too few rows would not pay for the packing of B: it is read where it lies, but for an incomplete last panel.
   bool const direct = std::is_same_v<b_type, real> && b_transposed == transpose::no && rows <= 2 * blocking::rows;
-  std::int64_t const in_place = direct ? columns / blocking::columns * blocking::columns : 0;
-  std::int64_t p = 0;
-  do { // once even where k is 0: C is still scaled
-    std::int64_t const depth = std::min<std::int64_t>(blocking::depth, k - p);
-    if (b_transposed == transpose::yes)
-      gemm_pack<blocking::columns, false>(b + p, ldb, columns, depth, packed_b);
-    else
-      gemm_pack<blocking::columns, true>(b + p * ldb + in_place, ldb, columns - in_place, depth, packed_b);
-    for (std::int64_t i = 0; i < rows; i += blocking::tile_rows) {
-      std::int64_t const height = std::min<std::int64_t>(blocking::tile_rows, rows - i);
+  auto const tile_rows = gemm_share(rows, blocking::tile_rows, blocking::rows);
+  auto const block_rows = gemm_share(std::min(rows, tile_rows), blocking::block_rows, blocking::rows);
+  for (std::int64_t top = 0; top < rows; top += tile_rows) {
+    auto const height = std::min(tile_rows, rows - top);
+    std::int64_t p = 0;
+    do { // once even where k is 0: C is still scaled
+      auto const depth = std::min<std::int64_t>(blocking::depth, k - p);
       if (a_transposed == transpose::yes)
-        gemm_pack<blocking::rows, true>(a + p * lda + i, lda, height, depth, packed_a);
+        gemm_pack<blocking::rows, true>(a + p * lda + top, lda, height, depth, packed_a);
       else
-        gemm_pack<blocking::rows, false>(a + i * lda + p, lda, height, depth, packed_a);
-      auto const multiply = [&](auto read_c, real scale) {
+        gemm_pack<blocking::rows, false>(a + top * lda + p, lda, height, depth, packed_a);
+      for (std::int64_t j = 0; j < columns; j += blocking::tile_columns) {
+        auto const width = std::min<std::int64_t>(blocking::tile_columns, columns - j);
+        bool const in_place = direct && width % blocking::columns == 0;
+        real const* from_b = packed_b;
         if constexpr (std::is_same_v<b_type, real>)
-          gemm_panels<read_c>(height, in_place, depth, packed_a, b + p * ldb, ldb, blocking::columns, alpha, scale,
-                              c + i * ldc, ldc);
-        gemm_panels<read_c>(height, columns - in_place, depth, packed_a, packed_b, blocking::columns,
-                            blocking::columns * depth, alpha, scale, c + i * ldc + in_place, ldc);
-      };
-      if (p == 0 && beta == real{})
-        multiply(std::false_type{}, beta);
-      else
-        multiply(std::true_type{}, p == 0 ? beta : real{1});
-    }
-    p += depth;
-  } while (p < k);
+          if (in_place) from_b = b + p * ldb + j;
+        if (b_transposed == transpose::yes)
+          gemm_pack<blocking::columns, false>(b + j * ldb + p, ldb, width, depth, packed_b);
+        else if (!in_place)
+          gemm_pack<blocking::columns, true>(b + p * ldb + j, ldb, width, depth, packed_b);
+        auto const multiply = [&](auto read_c, real scale) {
+          for (std::int64_t i = 0; i < height; i += block_rows)
+            gemm_panels<read_c>(std::min(block_rows, height - i), width, depth, packed_a + i * depth, from_b,
+                                in_place ? ldb : blocking::columns, in_place ? blocking::columns : blocking::columns * depth,
+                                alpha, scale, c + (top + i) * ldc + j, ldc);
+        };
+        if (p == 0 && beta == real{})
+          multiply(std::false_type{}, beta);
+        else
+          multiply(std::true_type{}, p == 0 ? beta : real{1});
+      }
+      p += depth;
+    } while (p < k);
+  }
 }
 
 /// The sums of a tile of C whose elements are narrower than its sums.
-template <class real> inline constexpr int gemm_narrow_size = gemm_blocking<real>::tile_rows * gemm_blocking<real>::tile_columns;
-alignas(64) inline constinit thread_local float gemm_narrow_buffer[gemm_narrow_size<float>];
+inline constexpr std::int64_t gemm_narrow_rows = gemm_blocking<float>::tile_rows, gemm_narrow_columns = 256;
+alignas(64) inline constinit thread_local float gemm_narrow_buffer[gemm_narrow_rows * gemm_narrow_columns];
 
 /// gemm_tile for a C of 16-bit elements: sums in float, rounded once.
-template <class a_type, class b_type, class c_type, class blocking = gemm_blocking<float>>
+template <class a_type, class b_type, class c_type>
 void gemm_narrow_tile(transpose a_transposed, transpose b_transposed, std::int64_t rows, std::int64_t columns, std::int64_t k,
                       float alpha, a_type const* a, std::int64_t lda, b_type const* b, std::int64_t ldb, float beta, c_type* c,
                       std::int64_t ldc) {
-  for (std::int64_t i = 0; i < rows; i += blocking::tile_rows) {
-    auto const height = std::min<std::int64_t>(blocking::tile_rows, rows - i);
-    float* const sums = gemm_narrow_buffer;
-    gemm_tile(a_transposed, b_transposed, height, columns, k, alpha, a + (a_transposed == transpose::yes ? i : i * lda), lda, b,
-              ldb, 0.0f, sums, columns);
-    for (std::int64_t row = 0; row < height; ++row) {
-      c_type* const to = c + (i + row) * ldc;
-      float const* const from = sums + row * columns;
-      if (beta == 0)
-        for (std::int64_t j = 0; j < columns; ++j) to[j] = from[j];
-      else
-        for (std::int64_t j = 0; j < columns; ++j) to[j] = from[j] + beta * to[j];
+  using blocking = gemm_blocking<float>;
+  auto const tile_rows = gemm_share(rows, gemm_narrow_rows, blocking::rows);
+  auto const tile_columns = gemm_share(columns, gemm_narrow_columns, blocking::columns);
+  for (std::int64_t j = 0; j < columns; j += tile_columns)
+    for (std::int64_t i = 0; i < rows; i += tile_rows) {
+      auto const height = std::min(tile_rows, rows - i), width = std::min(tile_columns, columns - j);
+      float* const sums = gemm_narrow_buffer;
+      gemm_tile(a_transposed, b_transposed, height, width, k, alpha, a + (a_transposed == transpose::yes ? i : i * lda), lda,
+                b + (b_transposed == transpose::yes ? j * ldb : j), ldb, 0.0f, sums, width);
+      for (std::int64_t row = 0; row < height; ++row) {
+        c_type* const to = c + (i + row) * ldc + j;
+        float const* const from = sums + row * width;
+        if (beta == 0)
+          for (std::int64_t x = 0; x < width; ++x) to[x] = from[x];
+        else
+          for (std::int64_t x = 0; x < width; ++x) to[x] = from[x] + beta * to[x];
+      }
     }
-  }
 }
 
 } // namespace detail
@@ -208,23 +198,17 @@ void gemm_builtin(transpose a_transposed, transpose b_transposed, std::int64_t m
   if (m <= 0 || n <= 0) return;
   if (alpha == real{}) k = 0;
 
-  // Whole columns of tiles for one thread; for several, halved along the longer side until there is work for all.
-  auto const share = [](std::int64_t extent, std::int64_t parts, std::int64_t multiple) {
-    return ((extent - 1) / parts / multiple + 1) * multiple;
-  };
-  std::int64_t down = 1, across = (n - 1) / blocking::tile_columns + 1;
-  std::int64_t rows = share(m, down, blocking::rows), columns = share(n, across, blocking::columns);
-  int const threads = thread_count();
-  while (threads > 1 && down * across < 2 * threads) {
-    if (rows > blocking::rows && rows >= columns)
-      rows = share(m, down *= 2, blocking::rows);
-    else if (columns > blocking::columns)
-      columns = share(n, across *= 2, blocking::columns);
-    else
-      break;
+  // A grid of one tile a thread, the one with the least to multiply and to pack: an element costs as much to pack as
+  // about ten to multiply.
+  std::int64_t rows = 0, columns = 0, least = std::numeric_limits<std::int64_t>::max();
+  std::int64_t const threads = thread_count();
+  for (std::int64_t down = 1; down <= threads; ++down) {
+    auto const height = detail::gemm_share(m, (m - 1) / down + 1, blocking::rows);
+    auto const width = detail::gemm_share(n, (n - 1) / (threads / down) + 1, blocking::columns);
+    auto const cost = height * width + 10 * (height + width);
+    if (cost < least) least = cost, rows = height, columns = width;
   }
-  down = (m - 1) / rows + 1; // rounding up may have left some without any
-  across = (n - 1) / columns + 1;
+  std::int64_t const down = (m - 1) / rows + 1, across = (n - 1) / columns + 1;
   parallel_for(down * across, [&](std::int64_t index) {
     std::int64_t const i = index % down * rows, j = index / down * columns;
     auto const* const from_a = a + (a_transposed == transpose::yes ? i : i * lda);

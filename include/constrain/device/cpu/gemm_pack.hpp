@@ -1,0 +1,94 @@
+#pragma once
+
+#include "constrain/device/cpu/vector.hpp"
+#include "constrain/program/bfloat16.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <type_traits>
+#include <utility>
+
+namespace constrain::inline CONSTRAIN_VARIANT::detail {
+
+/// A register full of elements as they lie at `from`, 16-bit ones widened.
+template <class real, class stored> inline typename vector_of<real>::vector load_wide(stored const* from) {
+  if constexpr (std::is_same_v<stored, real>) {
+    return *reinterpret_cast<typename vector_of<real>::unaligned const*>(from);
+  } else {
+    static_assert(std::is_same_v<stored, bfloat16> && std::is_same_v<real, float>);
+    constexpr int lanes = vector_of<float>::lanes;
+    typedef std::uint16_t narrow __attribute__((vector_size(2 * lanes), aligned(2), may_alias));
+    typedef std::uint32_t wide __attribute__((vector_size(4 * lanes)));
+    auto const bits = __builtin_convertvector(*reinterpret_cast<narrow const*>(from), wide) << 16;
+    return __builtin_bit_cast(typename vector_of<float>::vector, bits);
+  }
+}
+
+/// Transposes a square of registers: halves change places, then quarters, down to elements.
+template <int half, class vector, int... lane>
+inline void transpose_registers(vector* row, std::integer_sequence<int, lane...> lanes) {
+  constexpr int count = sizeof...(lane);
+  auto const exchange = [](vector& upper, vector& lower) {
+    vector const before = upper;
+    upper = __builtin_shufflevector(before, lower, (lane & half ? count + lane - half : lane)...);
+    lower = __builtin_shufflevector(before, lower, (lane & half ? count + lane : lane + half)...);
+  };
+  ((lane & half ? void() : exchange(row[lane], row[lane | half])), ...);
+  if constexpr (half > 1) transpose_registers<half / 2>(row, lanes);
+}
+
+/// The square of elements at `from`, whose rows are `stride` apart, transposed to `to`, the rows there `width` apart.
+/// Rows of the source from `rows` on are not there: the last stands for them.
+template <class real, int rows, int width, class stored, int... lane>
+inline void copy_transposed(stored const* from, std::int64_t stride, real* to, std::integer_sequence<int, lane...> lanes) {
+  typename vector_of<real>::vector square[] = {load_wide<real>(from + std::min(lane, rows - 1) * stride)...};
+  transpose_registers<sizeof...(lane) / 2>(square, lanes);
+  ((*reinterpret_cast<typename vector_of<real>::unaligned*>(to + lane * width) = square[lane]), ...);
+}
+
+/// Packs a [extent, k] operand into panels of `width` along the extent, each k-major, the last filled up with zeros.
+/// Element (i, p) is at source[i * stride + p], or, where `along_extent`, at source[p * stride + i].
+/// 16-bit elements are widened on the way. A register may be written past the end of `out`.
+template <int width, bool along_extent, class real, class stored>
+void gemm_pack(stored const* source, std::int64_t stride, std::int64_t extent, std::int64_t k, real* out) {
+  using unaligned = typename vector_of<real>::unaligned;
+  constexpr int lanes = vector_of<real>::lanes;
+  constexpr int vectors = (width - 1) / lanes + 1; // the last may stick out of its row: what is there is written later
+  static_assert(vectors <= 2);
+  auto const one_by_one = [&](std::int64_t first, std::int64_t begin, std::int64_t end) {
+    for (std::int64_t p = begin; p < end; ++p)
+      for (std::int64_t i = first; i < first + width; ++i)
+        out[first * k + p * width + i - first] =
+            i < extent ? real(source[along_extent ? p * stride + i : i * stride + p]) : real{};
+  };
+  if constexpr (along_extent) {
+    // Rows are read a few at a time: many of them may share a set of the cache, and a page holds few.
+    constexpr std::int64_t block = 8;
+    for (std::int64_t begin = 0; begin < k; begin += block)
+      for (std::int64_t first = 0; first < extent; first += width) {
+        std::int64_t const end = std::min(begin + block, k);
+        std::int64_t const fast = first + vectors * lanes > extent ? begin : vectors * lanes == width ? end : std::min(end, k - 1);
+        for (std::int64_t p = begin; p < fast; ++p)
+          for (int v = 0; v < vectors; ++v)
+            *reinterpret_cast<unaligned*>(out + first * k + p * width + v * lanes) =
+                load_wide<real>(source + p * stride + first + v * lanes);
+        one_by_one(first, fast, end);
+      }
+  } else {
+    for (std::int64_t first = 0; first < extent; first += width) {
+      std::int64_t const fast = first + width > extent ? 0 : k / lanes * lanes;
+      auto const transposed = [&]<int begin>(std::integral_constant<int, begin>) {
+        for (std::int64_t p = 0; p < fast; p += lanes)
+          copy_transposed<real, std::min(lanes, width - begin), width>(source + (first + begin) * stride + p, stride,
+                                                                       out + first * k + p * width + begin,
+                                                                       std::make_integer_sequence<int, lanes>{});
+      };
+      if constexpr (vectors == 2) transposed(std::integral_constant<int, lanes>{});
+      transposed(std::integral_constant<int, 0>{});
+      one_by_one(first, fast, k);
+    }
+  }
+}
+
+} // namespace constrain::detail
