@@ -16,9 +16,9 @@
 
 namespace constrain::bench {
 
-/// What a step of GPT-2 cannot do without, and nothing else: the products with weights, forward, to the input and to the
-/// weight, each by the fastest provider for its shape, and one pass of AdamW over the parameters. Every layer has its own
-/// weights and gradients; activations of a shape share their memory. No attention, no element-wise op, no loss.
+/// What a step of GPT-2 cannot do without, and nothing else: the products with weights, forward, to the input and to
+/// the weight, each by the fastest provider for its shape, and one pass of AdamW over the parameters. Every layer has
+/// its own weights and gradients; activations of a shape share their memory. No attention, no element-wise op, no loss.
 template <class stored> class composition {
 public:
   composition(gpt2 const& model, std::int64_t rows, std::int64_t parameters) : parameters_(parameters), rows_(rows) {
@@ -29,7 +29,8 @@ public:
       first += out * in;
     };
     add_layer(model.vocabulary, w);
-    for (int i = 0; i < model.layers; ++i) add_layer(3 * w, w), add_layer(w, w), add_layer(4 * w, w), add_layer(w, 4 * w);
+    for (int i = 0; i < model.layers; ++i)
+      add_layer(3 * w, w), add_layer(w, w), add_layer(4 * w, w), add_layer(w, 4 * w);
     auto const widest = std::max<std::int64_t>(model.vocabulary, 4 * w);
 
     masters_ = take<float>(parameters, 0.02);
@@ -76,8 +77,10 @@ private:
   };
 
   template <class T> T* take(std::int64_t count, float deviation) {
-    arenas_.push_back(std::make_unique<host_arena>(bytes(count * static_cast<std::int64_t>(sizeof(T)))));
-    auto* const data = reinterpret_cast<T*>(arenas_.back()->data());
+    // Not a power of two apart, which would send all streams to the same sets and banks.
+    auto const skipped = static_cast<std::int64_t>(arenas_.size()) * (5 * 4096 + 832);
+    arenas_.push_back(std::make_unique<host_arena>(bytes(skipped + count * static_cast<std::int64_t>(sizeof(T)))));
+    auto* const data = reinterpret_cast<T*>(arenas_.back()->data() + skipped);
     parallel_chunks(count, 1 << 16, [=](std::int64_t begin, std::int64_t end) {
       std::minstd_rand bits(static_cast<unsigned>(begin / 65536 + 1));
       // Uniform with this deviation.
@@ -100,7 +103,8 @@ private:
   void choose_providers() {
     auto const plain = providers<stored, stored>();
     auto const summed = providers<stored, float>();
-    auto const add = [&](char const* what, auto& chosen, auto const& all, product const& p, stored const* a, stored const* b, auto* c) {
+    auto const add = [&](char const* what, auto& chosen, auto const& all, product const& p, stored const* a,
+                         stored const* b, auto* c) {
       if (chosen.contains(p.key())) return;
       auto found = choose(all, p, a, b, c);
       choices_.push_back({what, p, found.tried, found.best.name});

@@ -40,7 +40,8 @@ struct without_attention {
 
   constexpr ct::value operator()(ct::value tokens) const {
     auto x = ct::embedding("token", tokens, {.vocabulary = vocabulary, .width = width});
-    x = ct::repeat("block", layers, x, [](ct::value x) { return x + ct::apply("mlp", ct::gpt2_mlp{0.02}, ct::layer_norm("norm", x)); });
+    x = ct::repeat("block", layers, x,
+                   [](ct::value x) { return x + ct::apply("mlp", ct::gpt2_mlp{0.02}, ct::layer_norm("norm", x)); });
     return ct::linear("head", ct::layer_norm("norm", x), vocabulary, {.bias = false});
   }
 };
@@ -58,16 +59,18 @@ template <class task> point point_of(double n) {
 }
 
 template <int layers> point with_layers() {
-  return point_of<ct::task<ct::gpt2{.layers = layers, .heads = 4, .width = 256, .vocabulary = 1024, .context = 128}, ct::causal_lm,
-                           ct::micro_batch{.sequences = 4}>>(layers);
+  return point_of<ct::task<ct::gpt2{.layers = layers, .heads = 4, .width = 256, .vocabulary = 1024, .context = 128},
+                           ct::causal_lm, ct::micro_batch{.sequences = 4}>>(layers);
 }
 template <int width> point with_width() {
-  using task = ct::task<ct::gpt2{.layers = 4, .heads = 4, .width = width, .vocabulary = 1024, .context = 128}, ct::causal_lm,
-                        ct::micro_batch{.sequences = 4}>;
+  using task = ct::task<ct::gpt2{.layers = 4, .heads = 4, .width = width, .vocabulary = 1024, .context = 128},
+                        ct::causal_lm, ct::micro_batch{.sequences = 4}>;
   return point_of<task>(step_of_plan<task>::entries::work.flops * 1e-9);
 }
 template <int tokens> point with_tokens() {
-  return point_of<ct::task<without_attention{4, 256, 1024}, ct::causal_lm, ct::micro_batch{.sequences = 4, .tokens = tokens}>>(4 * tokens);
+  return point_of<
+      ct::task<without_attention{4, 256, 1024}, ct::causal_lm, ct::micro_batch{.sequences = 4, .tokens = tokens}>>(
+      4 * tokens);
 }
 
 /// Takes the points in turn, fits seconds = a + b n and prints how far each point is from the line.
@@ -80,12 +83,18 @@ void fit(char const* what, char const* unit, std::vector<point> points, int roun
     n += 1, x += p.n, y += t, xx += p.n * p.n, xy += p.n * t;
   }
   double const slope = (n * xy - x * y) / (n * xx - x * x), start = (y - slope * x) / n;
-  std::printf("\n%s: %.3f ms + n x %.4f ms, n in %s, medians of %d rounds\n", what, 1e3 * start, 1e3 * slope, unit, rounds);
+  std::printf("\n%s: %.3f ms + n x %.4f ms, n in %s, medians of %d rounds\n", what, 1e3 * start, 1e3 * slope, unit,
+              rounds);
   json.object(what).member("unit", unit).member("a_seconds", start).member("b_seconds", slope).array("points");
   for (auto const& p : points) {
     auto const t = median(p.seconds), line = start + slope * p.n;
-    std::printf("  n %10.3f  %9.3f ms  residual %+8.3f ms  %+5.1f %%\n", p.n, 1e3 * t, 1e3 * (t - line), 100 * (t - line) / t);
-    json.object(ct::io::json_layout::row).member("n", p.n).member("seconds", t).member("residual_seconds", t - line).end();
+    std::printf("  n %10.3f  %9.3f ms  residual %+8.3f ms  %+5.1f %%\n", p.n, 1e3 * t, 1e3 * (t - line),
+                100 * (t - line) / t);
+    json.object(ct::io::json_layout::row)
+        .member("n", p.n)
+        .member("seconds", t)
+        .member("residual_seconds", t - line)
+        .end();
   }
   json.end().end();
 }
@@ -144,8 +153,10 @@ int main(int count, char** values) try {
   ct::io::json_writer json;
   json.object().member("machine", machine_name()).member("gemm", ct::gemm_provider());
   fit("layers", "layers", {with_layers<2>(), with_layers<4>(), with_layers<6>(), with_layers<8>()}, rounds, json);
-  fit("width", "GFLOP a step", {with_width<128>(), with_width<256>(), with_width<384>(), with_width<512>()}, rounds, json);
-  fit("tokens", "tokens, without attention", {with_tokens<64>(), with_tokens<128>(), with_tokens<256>(), with_tokens<512>()}, rounds, json);
+  fit("width", "GFLOP a step", {with_width<128>(), with_width<256>(), with_width<384>(), with_width<512>()}, rounds,
+      json);
+  fit("tokens", "tokens, without attention",
+      {with_tokens<64>(), with_tokens<128>(), with_tokens<256>(), with_tokens<512>()}, rounds, json);
   std::printf("\nexecutor, kernels that do nothing\n");
   json.object("executor_nanoseconds");
   measure_executor<1>("one input, one output, in a loop", json);

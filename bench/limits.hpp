@@ -13,12 +13,13 @@
 namespace constrain::bench {
 
 /// What this machine can do at most, measured on all threads in the same run as what is held against it. Bytes are
-/// those that a program asks for: what a cache fetches in order to overwrite it is not counted.
+/// those that a program asks for: what a cache fetches in order to overwrite it is not counted, so updating in place is
+/// the fastest.
 struct limits {
   double flops = 0; // fp32 multiply-adds a second, each two operations
-  double copy = 0, triad = 0, read = 0; // bytes a second
+  double copy = 0, triad = 0, read = 0, update = 0; // bytes a second
 
-  double bandwidth() const { return std::max({copy, triad, read}); }
+  double bandwidth() const { return std::max({copy, triad, read, update}); }
   /// How long this much work takes at the least, if only the narrower of the two counts.
   double seconds(double operations, double bytes) const { return std::max(operations / flops, bytes / bandwidth()); }
 };
@@ -74,10 +75,12 @@ inline limits measure_limits() {
     });
   };
   chains();
-  result.flops = 2.0 * 12 * detail::lanes::lanes * chain_rounds * static_cast<double>(threads) / median_seconds_of(rounds, chains);
+  result.flops =
+      2.0 * 12 * detail::lanes::lanes * chain_rounds * static_cast<double>(threads) / median_seconds_of(rounds, chains);
 
-  // 256 MiB each: no cache holds a part worth mentioning.
-  constexpr std::int64_t count = std::int64_t{64} << 20;
+  // About 256 MiB each: no cache holds a part worth mentioning. Not a power of two apart, which would send all streams
+  // to the same sets and banks.
+  constexpr std::int64_t count = (std::int64_t{64} << 20) + 5 * 1024 + 208;
   constexpr auto bytes_each = static_cast<double>(count * 4);
   host_arena arena(bytes(3 * count * 4));
   auto* const a = reinterpret_cast<float*>(arena.data());
@@ -90,12 +93,23 @@ inline limits measure_limits() {
     for (std::int64_t i = begin; i < end; ++i) a[i] = 1, b[i] = 2, c[i] = 3;
   });
   result.copy = 2 * bytes_each / median_seconds_of(rounds, [&] {
-    over([=](std::int64_t begin, std::int64_t end) { std::memcpy(a + begin, b + begin, static_cast<std::size_t>(end - begin) * 4); });
+    over([=](std::int64_t begin, std::int64_t end) {
+      std::memcpy(a + begin, b + begin, static_cast<std::size_t>(end - begin) * 4);
+    });
   });
   result.triad = 3 * bytes_each / median_seconds_of(rounds, [&] {
     over([=](std::int64_t begin, std::int64_t end) {
       CONSTRAIN_SIMD
       for (std::int64_t i = begin; i < end; ++i) a[i] = b[i] + f * c[i];
+    });
+  });
+  result.update = 5 * bytes_each / median_seconds_of(rounds, [&] {
+    over([=](std::int64_t begin, std::int64_t end) {
+      CONSTRAIN_SIMD
+      for (std::int64_t i = begin; i < end; ++i) {
+        b[i] = f * b[i] + c[i];
+        a[i] -= t * b[i];
+      }
     });
   });
   result.read = bytes_each / median_seconds_of(rounds, [&] {

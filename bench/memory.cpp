@@ -18,7 +18,8 @@ template <class entries> std::int64_t attention_bytes(bool scratch) {
   auto const& p = entries::step_program::final;
   std::int64_t total = 0;
   for (auto const& n : p.nodes) {
-    if (n.kind != ct::node_kind::call || std::string_view(n.op->name).find("attention") == std::string_view::npos) continue;
+    if (n.kind != ct::node_kind::call || std::string_view(n.op->name).find("attention") == std::string_view::npos)
+      continue;
     for (int j = 1; j < n.outputs.size(); ++j) {
       auto const& slot = entries::step::where.slots[n.outputs[j].value];
       if (slot.offset >= 0 && ((n.op->workspace >> j & 1u) != 0) == scratch) total += slot.size;
@@ -41,11 +42,13 @@ template <class entries> std::int64_t logits_bytes() {
 }
 
 template <int tokens, class attention> void print_row() {
-  using task = ct::task<ct::gpt2{.layers = layers, .vocabulary = vocabulary, .context = tokens}, ct::causal_lm, ct::micro_batch{.sequences = 1}>;
+  using task = ct::task<ct::gpt2{.layers = layers, .vocabulary = vocabulary, .context = tokens}, ct::causal_lm,
+                        ct::micro_batch{.sequences = 1}>;
   using entries = ct::entries<task, ct::policies<attention>>;
   auto const mebibytes = [](std::int64_t b) { return ct::bytes(b).mebibytes(); };
-  std::printf("%8d %-24s %12.3f %12.3f %12.1f %14.1f %12.1f\n", tokens, attention::name, mebibytes(attention_bytes<entries>(false)),
-              mebibytes(attention_bytes<entries>(true)), mebibytes(logits_bytes<entries>()), entries::memory.activations.mebibytes(),
+  std::printf("%8d %-24s %12.3f %12.3f %12.1f %14.1f %12.1f\n", tokens, attention::name,
+              mebibytes(attention_bytes<entries>(false)), mebibytes(attention_bytes<entries>(true)),
+              mebibytes(logits_bytes<entries>()), entries::memory.activations.mebibytes(),
               entries::memory.peak.mebibytes());
 }
 

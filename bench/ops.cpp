@@ -1,6 +1,6 @@
 // Every op of a GPT-2 124M step by itself, on the operands that a step has there. The calls are those of the plan: what
-// the passes fuse or choose is what is measured. A call repeats on the same bytes, so small operands stay in the caches;
-// how long the ops take within a step is in training_step.
+// the passes fuse or choose is what is measured. A call repeats on the same bytes, so small operands stay in the
+// caches; how long the ops take within a step is in training_step.
 
 #include "limits.hpp"
 #include "step_of_plan.hpp"
@@ -23,8 +23,8 @@ namespace {
 
 limits most;
 
-/// Copies of a call's operands, and what runs its kernel on them. Every operand has its own bytes: an output written over
-/// an input would change it from run to run.
+/// Copies of a call's operands, and what runs its kernel on them. Every operand has its own bytes: an output written
+/// over an input would change it from run to run.
 class captured_call {
 public:
   captured_call(ct::plan_view const& plan, int index, ct::bound_operand const* bound, ct::loop_state const& loops,
@@ -53,7 +53,8 @@ private:
   std::size_t size_of_operand(ct::plan_view const& plan, ct::bound_operand const* bound, int k) const {
     return static_cast<std::size_t>(bound[k].count * size_of(plan.operands[step_.first_operand + k].type));
   }
-  std::int64_t end_of(ct::plan_view const& plan, ct::bound_operand const* bound, std::vector<std::int64_t>* offsets) const {
+  std::int64_t end_of(ct::plan_view const& plan, ct::bound_operand const* bound,
+                      std::vector<std::int64_t>* offsets) const {
     std::int64_t end = 0;
     for (int k = 0; k < step_.inputs + step_.outputs; ++k) {
       if (offsets) offsets->push_back(end);
@@ -93,7 +94,8 @@ struct capture_hooks {
 captured_calls held;
 void const* held_plan = nullptr;
 
-template <class step_of_plan> captured_call& captured(std::string const& name, std::function<bool(std::string const&)> const& wanted) {
+template <class step_of_plan>
+captured_call& captured(std::string const& name, std::function<bool(std::string const&)> const& wanted) {
   auto const plan = ct::view_of<typename step_of_plan::entry, ct::cpu>();
   if (held_plan != plan.steps) {
     held.clear();
@@ -105,7 +107,8 @@ template <class step_of_plan> captured_call& captured(std::string const& name, s
 }
 
 /// Registers the calls of a plan that are wanted, each once.
-template <class step_of_plan> void add(std::string const& prefix, std::function<bool(std::string const&)> const& wanted) {
+template <class step_of_plan>
+void add(std::string const& prefix, std::function<bool(std::string const&)> const& wanted) {
   auto const plan = ct::view_of<typename step_of_plan::entry, ct::cpu>();
   std::set<std::string> names;
   for (int i = 0; i < plan.step_count; ++i) {
@@ -139,15 +142,17 @@ void add_limits() {
   };
   add("limit/multiply_add", "GFLOP/s", most.flops);
   add("limit/copy", "GB/s", most.copy), add("limit/triad", "GB/s", most.triad), add("limit/read", "GB/s", most.read);
+  add("limit/update", "GB/s", most.update);
 }
 
 // One layer has the shapes of twelve.
 constexpr ct::gpt2 one_layer{.layers = 1};
 constexpr ct::gpt2 small_vocabulary{.layers = 1, .vocabulary = 256};
 
-template <int tokens> using step_task = ct::task<one_layer, ct::causal_lm, ct::micro_batch{.sequences = 4, .tokens = tokens}>;
-template <int sequences, int tokens>
-using attention_task = ct::task<small_vocabulary, ct::causal_lm, ct::micro_batch{.sequences = sequences, .tokens = tokens}>;
+template <int tokens> using step_task =
+    ct::task<one_layer, ct::causal_lm, ct::micro_batch{.sequences = 4, .tokens = tokens}>;
+template <int sequences, int tokens> using attention_task =
+    ct::task<small_vocabulary, ct::causal_lm, ct::micro_batch{.sequences = sequences, .tokens = tokens}>;
 
 bool anything(std::string const&) { return true; }
 bool attends(std::string const& name) { return name.find("attention") != name.npos; }

@@ -42,7 +42,8 @@ namespace detail {
 
 inline constrain::transpose transposed(bool t) { return t ? transpose::yes : transpose::no; }
 
-using cblas_sgemm_function = void (*)(int, int, int, int, int, int, float, float const*, int, float const*, int, float, float*, int);
+using cblas_sgemm_function = void (*)(int, int, int, int, int, int, float, float const*, int, float const*, int, float,
+                                      float*, int);
 
 /// OpenBLAS's product, or null where it is not installed. Opened by name, so that it does not meet the CBLAS that the
 /// library may be built with.
@@ -59,9 +60,9 @@ inline cblas_sgemm_function find_openblas() {
 
 inline void openblas(product const& p, float const* a, float const* b, float* c) {
   constexpr int row_major = 101, plain = 111, transposed = 112;
-  find_openblas()(row_major, p.a_transposed ? transposed : plain, p.b_transposed ? transposed : plain, static_cast<int>(p.m),
-                  static_cast<int>(p.n), static_cast<int>(p.k), 1, a, static_cast<int>(p.lda()), b, static_cast<int>(p.ldb()), 0,
-                  c, static_cast<int>(p.n));
+  find_openblas()(row_major, p.a_transposed ? transposed : plain, p.b_transposed ? transposed : plain,
+                  static_cast<int>(p.m), static_cast<int>(p.n), static_cast<int>(p.k), 1, a, static_cast<int>(p.lda()),
+                  b, static_cast<int>(p.ldb()), 0, c, static_cast<int>(p.n));
 }
 
 #if defined(CONSTRAIN_WITH_ONEDNN)
@@ -140,7 +141,8 @@ private:
     });
   }
   void multiply(product const& p, float* c) {
-    gemm(transposed(p.a_transposed), transposed(p.b_transposed), p.m, p.n, p.k, 1, a_.data(), p.lda(), b_.data(), p.ldb(), 0, c, p.n);
+    gemm(transposed(p.a_transposed), transposed(p.b_transposed), p.m, p.n, p.k, 1, a_.data(), p.lda(), b_.data(),
+         p.ldb(), 0, c, p.n);
   }
 
   std::vector<float> a_, b_, c_;
@@ -153,25 +155,30 @@ template <class stored, class result> std::vector<provider<stored, result>> prov
   using detail::transposed;
   std::vector<provider<stored, result>> all;
   all.push_back({"gemm", [](product const& p, stored const* a, stored const* b, result* c) {
-                   gemm(transposed(p.a_transposed), transposed(p.b_transposed), p.m, p.n, p.k, 1, a, p.lda(), b, p.ldb(), 0, c, p.n);
+                   gemm(transposed(p.a_transposed), transposed(p.b_transposed), p.m, p.n, p.k, 1, a, p.lda(), b,
+                        p.ldb(), 0, c, p.n);
                  }});
   all.push_back({"built-in", [](product const& p, stored const* a, stored const* b, result* c) {
-                   gemm_builtin(transposed(p.a_transposed), transposed(p.b_transposed), p.m, p.n, p.k, 1, a, p.lda(), b, p.ldb(), 0, c, p.n);
+                   gemm_builtin(transposed(p.a_transposed), transposed(p.b_transposed), p.m, p.n, p.k, 1, a, p.lda(), b,
+                                p.ldb(), 0, c, p.n);
                  }});
 #if defined(CONSTRAIN_WITH_ONEDNN)
   auto const matmul = std::make_shared<detail::matmul_primitives<stored, result>>();
-  all.push_back({"oneDNN matmul", [matmul](product const& p, stored const* a, stored const* b, result* c) { (*matmul)(p, a, b, c); }});
+  all.push_back({"oneDNN matmul",
+                 [matmul](product const& p, stored const* a, stored const* b, result* c) { (*matmul)(p, a, b, c); }});
 #endif
   if constexpr (std::is_same_v<stored, float> && std::is_same_v<result, float>) {
 #if defined(CONSTRAIN_WITH_ONEDNN)
     all.push_back({"dnnl_sgemm", [](product const& p, float const* a, float const* b, float* c) {
-                     dnnl_sgemm(p.a_transposed ? 'T' : 'N', p.b_transposed ? 'T' : 'N', p.m, p.n, p.k, 1, a, p.lda(), b, p.ldb(), 0, c, p.n);
+                     dnnl_sgemm(p.a_transposed ? 'T' : 'N', p.b_transposed ? 'T' : 'N', p.m, p.n, p.k, 1, a, p.lda(), b,
+                                p.ldb(), 0, c, p.n);
                    }});
 #endif
     if (detail::find_openblas()) all.push_back({"OpenBLAS", detail::openblas});
   } else {
     auto const converted = std::make_shared<detail::converted_product<result>>();
-    all.push_back({"fp32 gemm of converted", [converted](product const& p, stored const* a, stored const* b, result* c) { (*converted)(p, a, b, c); }});
+    all.push_back({"fp32 gemm of converted", [converted](product const& p, stored const* a, stored const* b,
+                                                         result* c) { (*converted)(p, a, b, c); }});
   }
   return all;
 }
@@ -184,8 +191,8 @@ template <class stored, class result> struct chosen_provider {
 
 /// Times every provider on these operands, in turn. One that refuses, or whose result is another, does not count.
 template <class stored, class result>
-chosen_provider<stored, result> choose(std::vector<provider<stored, result>> const& all, product const& p, stored const* a,
-                                       stored const* b, result* c) {
+chosen_provider<stored, result> choose(std::vector<provider<stored, result>> const& all, product const& p,
+                                       stored const* a, stored const* b, result* c) {
   std::vector<double> expected; // at some places
   std::int64_t const stride = p.m * p.n / 1009 + 1;
   auto const agrees = [&] {

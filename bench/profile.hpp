@@ -78,7 +78,8 @@ inline std::vector<profile_row> median_of(std::vector<std::vector<profile_row>> 
 inline void print(std::vector<profile_row> const& rows, std::FILE* out) {
   double total = 0, least = 0;
   for (auto const& row : rows) total += row.seconds, least += row.least_seconds;
-  std::fprintf(out, "  %-40s %6s %9s %6s %9s %8s %6s %9s\n", "op", "calls", "ms", "%", "GFLOP/s", "GB/s", "share", "ms lost");
+  std::fprintf(out, "  %-40s %6s %9s %6s %9s %8s %6s %9s\n", "op", "calls", "ms", "%", "GFLOP/s", "GB/s", "share",
+               "ms lost");
   for (auto const& row : rows)
     std::fprintf(out, "  %-40s %6lld %9.2f %6.1f %9.1f %8.1f %6.2f %9.2f\n", row.name.c_str(),
                  static_cast<long long>(row.calls), 1e3 * row.seconds, 100 * row.seconds / total,

@@ -65,8 +65,11 @@ template <class configuration> void measure_alone(arguments const& a, std::FILE*
 }
 
 void write(ct::io::json_writer& json, limits const& most) {
-  json.object("limits", ct::io::json_layout::row).member("fma_gflops", most.flops * 1e-9).member("copy_gbytes", most.copy * 1e-9);
-  json.member("triad_gbytes", most.triad * 1e-9).member("read_gbytes", most.read * 1e-9).end();
+  json.object("limits", ct::io::json_layout::row)
+      .member("fma_gflops", most.flops * 1e-9)
+      .member("copy_gbytes", most.copy * 1e-9);
+  json.member("triad_gbytes", most.triad * 1e-9).member("read_gbytes", most.read * 1e-9);
+  json.member("update_gbytes", most.update * 1e-9).end();
 }
 
 template <class configuration> void measure(arguments const& a, std::FILE* out) {
@@ -97,15 +100,17 @@ template <class configuration> void measure(arguments const& a, std::FILE* out) 
   auto const step = median(steps);
   std::printf("\n%s: GPT-2 with %lld parameters, AdamW, median of %d rounds\n", configuration::name().c_str(),
               static_cast<long long>(trainer::parameter_count), a.rounds);
-  std::printf("  limits: %.1f GFLOP/s fp32; copy %.1f, triad %.1f, read %.1f GB/s\n", most.flops * 1e-9, most.copy * 1e-9,
-              most.triad * 1e-9, most.read * 1e-9);
+  std::printf("  limits: %.1f GFLOP/s fp32; copy %.1f, triad %.1f, read %.1f, update in place %.1f GB/s\n",
+              most.flops * 1e-9, most.copy * 1e-9, most.triad * 1e-9, most.read * 1e-9, most.update * 1e-9);
   std::printf("  step          %9.1f ms  (%.1f to %.1f), %.0f tokens/s, %.1f GFLOP/s\n", 1e3 * step,
               1e3 * *std::min_element(steps.begin(), steps.end()), 1e3 * *std::max_element(steps.begin(), steps.end()),
               trainer::window_tokens / step, trainer::flops / step * 1e-9);
   std::printf("  composition   %9.1f ms  = products %.1f (%.1f GFLOP/s) + AdamW %.1f\n", 1e3 * median(compositions),
               1e3 * median(products), c.flops() / median(products) * 1e-9, 1e3 * median(updates));
-  std::printf("  step / composition, median of the rounds' ratios: %.3f  (%.3f to %.3f)\n", median(ratios), *low, *high);
-  std::printf("  memory: planned %.1f MiB, process %.1f MiB\n", trainer::memory.peak.mebibytes(), ct::bytes(peak).mebibytes());
+  std::printf("  step / composition, median of the rounds' ratios: %.3f  (%.3f to %.3f)\n", median(ratios), *low,
+              *high);
+  std::printf("  memory: planned %.1f MiB, process %.1f MiB\n", trainer::memory.peak.mebibytes(),
+              ct::bytes(peak).mebibytes());
   std::printf("  best providers:\n");
   for (auto const& choice : c.choices()) {
     std::printf("    %-16s %6lld x %6lld x %6lld  %-24s", choice.name.c_str(), static_cast<long long>(choice.shape.m),
@@ -124,7 +129,10 @@ template <class configuration> void measure(arguments const& a, std::FILE* out) 
   json.member("planned_peak_bytes", trainer::memory.peak.count()).member("process_peak_bytes", peak);
   json.array("providers");
   for (auto const& choice : c.choices()) {
-    json.object(ct::io::json_layout::row).member("product", choice.name).member("m", choice.shape.m).member("n", choice.shape.n);
+    json.object(ct::io::json_layout::row)
+        .member("product", choice.name)
+        .member("m", choice.shape.m)
+        .member("n", choice.shape.n);
     json.member("k", choice.shape.k).member("best", choice.best).object("seconds");
     for (auto const& [name, seconds] : choice.tried) json.member(name, seconds);
     json.end().end();
@@ -136,7 +144,10 @@ template <class configuration> void measure(arguments const& a, std::FILE* out) 
   print(rows, stdout);
   json.array("ops");
   for (auto const& row : rows) {
-    json.object(ct::io::json_layout::row).member("op", row.name).member("calls", row.calls).member("seconds", row.seconds);
+    json.object(ct::io::json_layout::row)
+        .member("op", row.name)
+        .member("calls", row.calls)
+        .member("seconds", row.seconds);
     json.member("flops", row.flops).member("bytes", row.bytes).member("share_of_limit", row.share()).end();
   }
   json.end().end();
@@ -174,7 +185,8 @@ template <class configuration> std::string measure_apart(arguments const& a) {
   return text;
 }
 
-template <class configuration, int tokens> void measure_if_wanted(arguments const& a, std::vector<std::string>& results) {
+template <class configuration, int tokens>
+void measure_if_wanted(arguments const& a, std::vector<std::string>& results) {
   if (a.tokens != 0 && a.tokens != tokens) return;
   if (!a.precision.empty() && a.precision != configuration::precision_name) return;
   results.push_back(measure_apart<configuration>(a));
@@ -188,7 +200,9 @@ arguments read_arguments(int count, char** values) {
       a.alone = true;
       continue;
     }
-    if (i + 1 == count) throw ct::error("training_step [--rounds N] [--tokens 64|256] [--precision fp32|bf16] [--alone] [--out DIRECTORY]");
+    if (i + 1 == count)
+      throw ct::error(
+          "training_step [--rounds N] [--tokens 64|256] [--precision fp32|bf16] [--alone] [--out DIRECTORY]");
     std::string const value = values[++i];
     if (name == "--rounds") a.rounds = std::max(1, std::atoi(value.c_str()));
     else if (name == "--tokens") a.tokens = std::atoi(value.c_str());
@@ -217,9 +231,10 @@ int main(int count, char** values) try {
   auto const path = a.out + "/training_step." + machine_name() + ".json";
   auto* const file = std::fopen(path.c_str(), "w");
   if (file == nullptr) throw ct::error("training_step: " + path + " cannot be written; give a directory that can be");
-  std::fprintf(file, "{\n\"machine\": \"%s\", \"compiler\": \"%s\", \"gemm\": \"%s\",\n\"configurations\": [\n", machine_name().c_str(),
-               __VERSION__, ct::gemm_provider());
-  for (std::size_t i = 0; i < results.size(); ++i) std::fprintf(file, "%s%s\n", results[i].c_str(), i + 1 < results.size() ? "," : "");
+  std::fprintf(file, "{\n\"machine\": \"%s\", \"compiler\": \"%s\", \"gemm\": \"%s\",\n\"configurations\": [\n",
+               machine_name().c_str(), __VERSION__, ct::gemm_provider());
+  for (std::size_t i = 0; i < results.size(); ++i)
+    std::fprintf(file, "%s%s\n", results[i].c_str(), i + 1 < results.size() ? "," : "");
   std::fprintf(file, "]\n}\n");
   std::fclose(file);
   std::printf("\nwritten: %s\n", path.c_str());

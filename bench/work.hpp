@@ -19,8 +19,8 @@ struct work {
   double seconds_at(limits const& most) const { return most.seconds(flops, bytes); }
 };
 
-/// By the op's own cost rule, which does not know two things: an output that is added to or updated is read as well, and
-/// of a table that is looked up only the rows that were asked for are touched.
+/// By the op's own cost rule, which does not know two things: an output that is added to or updated is read as well,
+/// and of a table that is looked up only the rows that were asked for are touched.
 inline work work_of(plan_view const& plan, step const& s, bound_operand const* bound, unsigned adds) {
   operand_types inputs, outputs;
   double stack = 1, added_to = 0;
@@ -28,7 +28,8 @@ inline work work_of(plan_view const& plan, step const& s, bound_operand const* b
   for (int k = 0; k < s.inputs + s.outputs; ++k) {
     auto const& o = plan.operands[s.first_operand + k];
     (k < s.inputs ? inputs : outputs).push_back({o.type, o.shape});
-    auto const instances = o.shape.elements() == 0 ? 1 : static_cast<double>(bound[k].count) / static_cast<double>(o.shape.elements());
+    auto const instances =
+        o.shape.elements() == 0 ? 1 : static_cast<double>(bound[k].count) / static_cast<double>(o.shape.elements());
     stack = std::max(stack, instances);
     if (k >= s.inputs && (updates || (adds >> (k - s.inputs) & 1u) != 0))
       added_to += static_cast<double>(o.shape.elements() * size_of(o.type));
@@ -36,10 +37,12 @@ inline work work_of(plan_view const& plan, step const& s, bound_operand const* b
   auto const bytes_of = [](operand_type const& o) { return static_cast<double>(o.shape.elements() * size_of(o.type)); };
   auto c = s.op->cost_of(inputs, outputs, s.attributes);
   if (s.op == &info_of<op::embedding>) c.bytes_read = bytes_of(outputs[0]);
-  if (s.op == &info_of<op::positions>) c.bytes_read = bytes_of(inputs[0]) + bytes_of(outputs[0]) / static_cast<double>(inputs[0].shape.extent[0]);
+  if (s.op == &info_of<op::positions>)
+    c.bytes_read = bytes_of(inputs[0]) + bytes_of(outputs[0]) / static_cast<double>(inputs[0].shape.extent[0]);
   if (s.op == &info_of<op::embedding_gradient> && (adds & 1u) != 0) {
     added_to = static_cast<double>(inputs[0].shape.elements() * size_of(outputs[0].type));
     c.bytes_written = added_to;
+    c.flops = static_cast<double>(inputs[0].shape.elements());
   }
   return {stack * c.flops, stack * (c.bytes_read + c.bytes_written + added_to)};
 }

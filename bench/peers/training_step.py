@@ -26,7 +26,8 @@ class Attention(nn.Module):
 
     def forward(self, x):
         sequences, tokens, width = x.shape
-        q, k, v = (part.view(sequences, tokens, self.heads, -1).transpose(1, 2) for part in self.qkv(x).split(width, dim=2))
+        parts = self.qkv(x).split(width, dim=2)
+        q, k, v = (part.view(sequences, tokens, self.heads, -1).transpose(1, 2) for part in parts)
         y = F.scaled_dot_product_attention(q, k, v, is_causal=True)
         return self.projection(y.transpose(1, 2).reshape(sequences, tokens, width))
 
@@ -100,22 +101,21 @@ def main():
     tokens = torch.randint(50257, (4, a.tokens))
     labels = torch.randint(50257, (4, a.tokens))
     forward = torch.compile(model) if a.mode == "compile" else model
-    forms = ("fused", "foreach") if a.update == "auto" else (a.update,)
-    steps = {}
-    for form in forms:
+    def prepare(form):
         optimizer = torch.optim.AdamW(model.parameters(), lr=1e-5, weight_decay=0.1, **{form: True})
         step = make_step(model, optimizer, forward, tokens, labels, a.precision == "bf16")
         step(), step()
-        steps[form] = step, min(seconds_of(step) for _ in range(2)) if len(forms) > 1 else 0
-        del optimizer
-        if len(forms) > 1 and form == forms[0]:
-            peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    form = min(steps, key=lambda name: steps[name][1])
-    if len(forms) == 1:
-        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    step = steps[form][0]
+        return step
+
+    form = "fused" if a.update == "auto" else a.update
+    step = prepare(form)
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024  # before another optimizer's state
+    if a.update == "auto":
+        other = prepare("foreach")
+        if min(seconds_of(other), seconds_of(other)) < min(seconds_of(step), seconds_of(step)):
+            form, step = "foreach", other
     seconds = statistics.median(seconds_of(step) for _ in range(a.rounds))
-    print(f"{a.precision} 4x{a.tokens} {a.mode} {form} {seconds:.6f} {peak * 1024} torch-{torch.__version__}", flush=True)
+    print(f"{a.precision} 4x{a.tokens} {a.mode} {form} {seconds:.6f} {peak} torch-{torch.__version__}", flush=True)
 
 
 if __name__ == "__main__":
