@@ -1,6 +1,6 @@
 #include "call_kernel.hpp"
 
-#include <constrain/op/cast/cpu.hpp>
+#include <constrain/op/cast/kernel.hpp>
 #include <doctest/doctest.h>
 
 #include <bit>

@@ -31,8 +31,8 @@ inline void transpose_registers(vector* row, std::integer_sequence<int, lane...>
   constexpr int count = sizeof...(lane);
   auto const exchange = [](vector& upper, vector& lower) {
     vector const before = upper;
-    upper = __builtin_shufflevector(before, lower, (lane & half ? count + lane - half : lane)...);
-    lower = __builtin_shufflevector(before, lower, (lane & half ? count + lane : lane + half)...);
+    upper = shuffled(before, lower, std::integer_sequence<int, ((lane & half) != 0 ? count + lane - half : lane)...>{});
+    lower = shuffled(before, lower, std::integer_sequence<int, ((lane & half) != 0 ? count + lane : lane + half)...>{});
   };
   ((lane & half ? void() : exchange(row[lane], row[lane | half])), ...);
   if constexpr (half > 1) transpose_registers<half / 2>(row, lanes);

@@ -27,7 +27,7 @@ void load_tile(stored const* from, std::int64_t stride, std::int64_t rows, std::
 template <int offset, class vector, std::size_t... lane>
 inline vector interleave(vector const& a, vector const& b, std::index_sequence<lane...>) {
   constexpr int lanes = sizeof...(lane);
-  return __builtin_shufflevector(a, b, (offset + static_cast<int>(lane) / 2 + static_cast<int>(lane) % 2 * lanes)...);
+  return shuffled(a, b, std::integer_sequence<int, (offset + static_cast<int>(lane) / 2 + static_cast<int>(lane) % 2 * lanes)...>{});
 }
 
 /// to[column, row] = from[row, column] for as many rows and columns as a register has lanes.

@@ -2,6 +2,8 @@
 
 #include "constrain/program/variant.hpp"
 
+#include <utility>
+
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
 // The widest register of the target, in bytes.
@@ -19,5 +21,20 @@ template <class real, int bytes = vector_bytes> struct vector_of {
   typedef real unaligned __attribute__((vector_size(bytes), aligned(alignof(real)), may_alias));
   static constexpr int lanes = bytes / static_cast<int>(sizeof(real));
 };
+
+/// The elements `index` of a and b, counted through.
+template <class vector, int... index>
+inline vector shuffled(vector const& a, vector const& b, std::integer_sequence<int, index...>) {
+#if defined(__CUDACC__)
+  // nvcc loses a pack in the builtin on its way to the host's compiler.
+  constexpr int lanes = sizeof...(index);
+  vector out;
+  int next = 0;
+  ((out[next++] = index < lanes ? a[index % lanes] : b[index % lanes]), ...);
+  return out;
+#else
+  return __builtin_shufflevector(a, b, index...);
+#endif
+}
 
 } // namespace constrain::detail
