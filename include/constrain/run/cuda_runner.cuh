@@ -1,5 +1,6 @@
 #pragma once
 
+#include "constrain/device/cuda/queue.cuh"
 #include "constrain/device/cuda/stream.cuh"
 #include "constrain/run/cuda_arena.cuh"
 #include "constrain/run/cuda_graph.cuh"
