@@ -1,0 +1,12 @@
+// refused: attention::flash: its kernels are for the CPU so far; write attention::reference on a CUDA device
+// not for: gnu clang
+#include <constrain/constrain.hpp>
+namespace ct = constrain;
+
+using task = ct::task<ct::gpt2{.layers = 2, .heads = 2, .width = 16, .vocabulary = 64, .context = 8}, ct::causal_lm, ct::micro_batch{.sequences = 2}>;
+#ifdef CORRECT
+using trainer = ct::trainer<task, ct::device::cuda<ct::sm<90>>, ct::attention::reference>;
+#else
+using trainer = ct::trainer<task, ct::device::cuda<ct::sm<90>>, ct::attention::flash>;
+#endif
+static_assert(trainer::memory.peak <= ct::mebibytes(700)); // <- here
