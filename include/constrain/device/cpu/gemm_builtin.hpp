@@ -26,7 +26,7 @@ struct gemm_blocking : vector_of<real, bytes> {
   static constexpr int lanes = vector_of<real, bytes>::lanes;
   static constexpr int rows = bytes == 64 ? 14 : bytes == 32 ? 6 : 4; // 32 or 16 registers: tile, two of B, one of A
   static constexpr int columns = 2 * lanes;
-  static constexpr int depth = 256;
+  static constexpr int depth = bytes == 64 ? 384 : 256; // the second-level cache has 1 or 2 MiB, or half of one
   static constexpr int block_rows = 512 / sizeof(real) / rows * rows;
   static constexpr int tile_rows = (2048 / sizeof(real) + rows - 1) / rows * rows;
   static constexpr int tile_columns = 512 / sizeof(real);
@@ -35,7 +35,7 @@ struct gemm_blocking : vector_of<real, bytes> {
 };
 
 /// Per thread, static: no product allocates. Bytes, so that every element type shares them.
-inline constexpr std::size_t gemm_buffer_bytes = 672 * 1024;
+inline constexpr std::size_t gemm_buffer_bytes = 1008 * 1024;
 alignas(64) inline constinit thread_local unsigned char gemm_buffer[gemm_buffer_bytes];
 
 /// `extent` in equal parts of at most `most`, a multiple of `multiple` each: how long one is.
@@ -44,18 +44,25 @@ constexpr std::int64_t gemm_share(std::int64_t extent, std::int64_t most, std::i
   return ((extent - 1) / parts / multiple + 1) * multiple;
 }
 
+/// c = alpha a b + beta c.
+template <class real> struct gemm_scales {
+  real alpha, beta;
+};
+
 /// c = alpha a b + beta c for one micro-tile of as many rows as the first argument names; a: [k, blocking::rows], packed;
-/// b: [k, blocking::columns], its rows b_step apart. A function of its own: among others' variables its loop would not
-/// have the registers to itself.
+/// b: [k, blocking::columns], its rows b_step apart. A function of its own, and nothing but sums and operands alive in
+/// its loop: one more and a register is spilled.
 template <bool read_c, class real, class blocking = gemm_blocking<real>, std::size_t... row>
 [[gnu::noinline]] void gemm_micro(std::index_sequence<row...>, std::int64_t k, real const* a, real const* b,
-                                  std::int64_t b_step, real alpha, real beta, real* c, std::int64_t ldc) {
+                                  std::int64_t b_step, gemm_scales<real> const& scales, real* c, std::int64_t ldc) {
   using vector = typename blocking::vector;
   using unaligned = typename blocking::unaligned;
   constexpr int lanes = blocking::lanes;
   // A row of C is at most two lines of the cache: here when the sums are.
-  (__builtin_prefetch(c + row * ldc, 1), ...);
-  (__builtin_prefetch(c + row * ldc + 2 * lanes - 1, 1), ...);
+  for (std::size_t i = 0; i < sizeof...(row); ++i) {
+    __builtin_prefetch(c + static_cast<std::int64_t>(i) * ldc, 1);
+    __builtin_prefetch(c + static_cast<std::int64_t>(i) * ldc + 2 * lanes - 1, 1);
+  }
   vector left[sizeof...(row)] = {}, right[sizeof...(row)] = {};
   for (std::int64_t p = 0; p < k; ++p, a += blocking::rows) {
     vector const b_left = *reinterpret_cast<unaligned const*>(b);
@@ -64,6 +71,8 @@ template <bool read_c, class real, class blocking = gemm_blocking<real>, std::si
     b += b_step;
     ((left[row] += a[row] * b_left, right[row] += a[row] * b_right), ...);
   }
+  asm("" : "+r"(c), "+r"(ldc)); // the addresses are found anew, not kept through the loop
+  real const alpha = scales.alpha, beta = scales.beta;
   auto const store = [&](vector const& sum, real* at) {
     auto& target = *reinterpret_cast<unaligned*>(at);
     if constexpr (read_c)
@@ -77,32 +86,50 @@ template <bool read_c, class real, class blocking = gemm_blocking<real>, std::si
 /// gemm_micro for the upper left rows x columns of a micro-tile: the same arithmetic, on a copy.
 template <bool read_c, class real, class blocking = gemm_blocking<real>>
 void gemm_edge(std::int64_t rows, std::int64_t columns, std::int64_t k, real const* a, real const* b,
-               std::int64_t b_step, real alpha, real beta, real* c, std::int64_t ldc) {
+               std::int64_t b_step, gemm_scales<real> const& scales, real* c, std::int64_t ldc) {
   alignas(64) real copy[blocking::rows * blocking::columns] = {};
   if constexpr (read_c)
     for (std::int64_t i = 0; i < rows; ++i) std::copy_n(c + i * ldc, columns, copy + i * blocking::columns);
   if (rows == 1)
-    gemm_micro<read_c>(std::make_index_sequence<1>{}, k, a, b, b_step, alpha, beta, copy, blocking::columns);
+    gemm_micro<read_c>(std::make_index_sequence<1>{}, k, a, b, b_step, scales, copy, blocking::columns);
   else if (rows <= blocking::rows / 2)
-    gemm_micro<read_c>(std::make_index_sequence<blocking::rows / 2>{}, k, a, b, b_step, alpha, beta, copy, blocking::columns);
+    gemm_micro<read_c>(std::make_index_sequence<blocking::rows / 2>{}, k, a, b, b_step, scales, copy, blocking::columns);
   else
-    gemm_micro<read_c>(std::make_index_sequence<blocking::rows>{}, k, a, b, b_step, alpha, beta, copy, blocking::columns);
+    gemm_micro<read_c>(std::make_index_sequence<blocking::rows>{}, k, a, b, b_step, scales, copy, blocking::columns);
   for (std::int64_t i = 0; i < rows; ++i) std::copy_n(copy + i * blocking::columns, columns, c + i * ldc);
 }
+
+/// Rows of memory that are packed next: they come into the second-level cache while others are multiplied.
+struct gemm_ahead {
+  char const* row = nullptr;
+  std::int64_t rows = 0, stride = 0, row_bytes = 0; // rows are `stride` bytes apart
+  std::int64_t lines_at_once = 0, at = 0;
+
+  static constexpr std::int64_t line = 64;
+  void share_among(std::int64_t calls) { lines_at_once = rows * ((row_bytes - 1) / line + 1) / calls + 1; }
+  void fetch() {
+    for (std::int64_t i = 0; i < lines_at_once && rows > 0; ++i) {
+      __builtin_prefetch(row + at, 0, 2);
+      if ((at += line) >= row_bytes) at = 0, row += stride, --rows;
+    }
+  }
+};
 
 /// c = alpha a b + beta c for the packed panels of A and panels of B that are b_panel apart, their rows b_step apart.
 template <bool read_c, class real, class blocking = gemm_blocking<real>>
 void gemm_panels(std::int64_t rows, std::int64_t columns, std::int64_t k, real const* a, real const* b,
-                 std::int64_t b_step, std::int64_t b_panel, real alpha, real beta, real* c, std::int64_t ldc) {
+                 std::int64_t b_step, std::int64_t b_panel, gemm_scales<real> const& scales, real* c, std::int64_t ldc,
+                 gemm_ahead& ahead) {
   for (std::int64_t j = 0; j < columns; j += blocking::columns, b += b_panel)
     for (std::int64_t i = 0; i < rows; i += blocking::rows) {
       std::int64_t const height = std::min<std::int64_t>(rows - i, blocking::rows);
       std::int64_t const width = std::min<std::int64_t>(columns - j, blocking::columns);
       real* const at = c + i * ldc + j;
+      ahead.fetch();
       if (height == blocking::rows && width == blocking::columns)
-        gemm_micro<read_c>(std::make_index_sequence<blocking::rows>{}, k, a + i * k, b, b_step, alpha, beta, at, ldc);
+        gemm_micro<read_c>(std::make_index_sequence<blocking::rows>{}, k, a + i * k, b, b_step, scales, at, ldc);
       else
-        gemm_edge<read_c>(height, width, k, a + i * k, b, b_step, alpha, beta, at, ldc);
+        gemm_edge<read_c>(height, width, k, a + i * k, b, b_step, scales, at, ldc);
     }
 }
 
@@ -117,6 +144,15 @@ void gemm_tile(transpose a_transposed, transpose b_transposed, std::int64_t rows
   bool const direct = std::is_same_v<b_type, real> && b_transposed == transpose::no && rows <= 2 * blocking::rows;
   auto const tile_rows = gemm_share(rows, blocking::tile_rows, blocking::rows);
   auto const block_rows = gemm_share(std::min(rows, tile_rows), blocking::block_rows, blocking::rows);
+  auto const part_of_b = [&](std::int64_t p, std::int64_t j) {
+    auto const depth = std::min<std::int64_t>(blocking::depth, k - p), width = std::min<std::int64_t>(blocking::tile_columns, columns - j);
+    bool const across = b_transposed == transpose::yes;
+    constexpr auto size = static_cast<std::int64_t>(sizeof(b_type));
+    return gemm_ahead{.row = reinterpret_cast<char const*>(across ? b + j * ldb + p : b + p * ldb + j),
+                      .rows = across ? width : depth,
+                      .stride = ldb * size,
+                      .row_bytes = (across ? depth : width) * size};
+  };
   for (std::int64_t top = 0; top < rows; top += tile_rows) {
     auto const height = std::min(tile_rows, rows - top);
     std::int64_t p = 0;
@@ -136,11 +172,13 @@ void gemm_tile(transpose a_transposed, transpose b_transposed, std::int64_t rows
           gemm_pack<blocking::columns, false>(b + j * ldb + p, ldb, width, depth, packed_b);
         else if (!in_place)
           gemm_pack<blocking::columns, true>(b + p * ldb + j, ldb, width, depth, packed_b);
+        gemm_ahead ahead = j + width < columns ? part_of_b(p, j + width) : p + depth < k ? part_of_b(p + depth, 0) : gemm_ahead{};
+        ahead.share_among(((height - 1) / blocking::rows + 1) * ((width - 1) / blocking::columns + 1));
         auto const multiply = [&](auto read_c, real scale) {
           for (std::int64_t i = 0; i < height; i += block_rows)
             gemm_panels<read_c>(std::min(block_rows, height - i), width, depth, packed_a + i * depth, from_b,
                                 in_place ? ldb : blocking::columns, in_place ? blocking::columns : blocking::columns * depth,
-                                alpha, scale, c + (top + i) * ldc + j, ldc);
+                                {alpha, scale}, c + (top + i) * ldc + j, ldc, ahead);
         };
         if (p == 0 && beta == real{})
           multiply(std::false_type{}, beta);

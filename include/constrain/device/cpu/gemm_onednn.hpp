@@ -11,9 +11,14 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
-/// Whether this machine multiplies bf16 faster than it would convert it.
+/// Whether this machine multiplies bf16 faster than it would convert it: with tiles (AMX), or with AVX512_BF16 on AMD's
+/// processors. Intel's without tiles do half as many bf16 operations as fp32 ones: 205 GFLOP/s against 400 on two cores.
 inline bool onednn_multiplies_bf16() {
-  static bool const answer = __builtin_cpu_supports("avx512bf16");
+  static bool const answer = [] {
+    auto const there = static_cast<unsigned>(dnnl_get_effective_cpu_isa());
+    auto const has = [&](unsigned isa) { return (there & isa) == isa; };
+    return has(dnnl_cpu_isa_avx512_core_amx) || (has(dnnl_cpu_isa_avx512_core_bf16) && __builtin_cpu_is("amd"));
+  }();
   return answer;
 }
 
