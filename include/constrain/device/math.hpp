@@ -8,6 +8,9 @@
 #include <limits>
 #include <type_traits>
 
+/// In loops these must not stay calls, whatever the compiler makes of a function's size: a call is not vectorised.
+#define CT_VECTORISED [[gnu::always_inline]] inline
+
 /// Element-wise mathematics for every device. On the host, float functions have no branch and no call, so that loops
 /// over them vectorise, also without -ffast-math; double is the standard library's. On CUDA both are the Toolkit's.
 /// Errors are the largest measured, with and without fused multiply-add: exp and sqrt over all floats, the others over
@@ -21,7 +24,7 @@ concept real_number = std::is_same_v<real, float> || std::is_same_v<real, double
 namespace detail {
 
 /// a * b + c, rounded once where the hardware can: the same on every compiler and in every lane, unlike contraction.
-inline float multiply_add(float a, float b, float c) noexcept {
+CT_VECTORISED float multiply_add(float a, float b, float c) noexcept {
 #if defined(__FMA__) || defined(__ARM_FEATURE_FMA)
   return std::fma(a, b, c);
 #else
@@ -31,7 +34,7 @@ inline float multiply_add(float a, float b, float c) noexcept {
 
 /// c0 + c1 x + c2 x^2 + ...
 template <class... reals>
-inline float polynomial(float x, float c0, reals... rest) noexcept {
+CT_VECTORISED float polynomial(float x, float c0, reals... rest) noexcept {
   if constexpr (sizeof...(rest) == 0)
     return c0;
   else
@@ -39,26 +42,26 @@ inline float polynomial(float x, float c0, reals... rest) noexcept {
 }
 
 /// `condition ? a : b` on bits, which no compiler turns back into a branch around the floating-point work.
-inline float select(bool condition, float a, float b) noexcept {
+CT_VECTORISED float select(bool condition, float a, float b) noexcept {
   std::uint32_t const mask = condition ? ~std::uint32_t{0} : 0;
   return std::bit_cast<float>((std::bit_cast<std::uint32_t>(a) & mask) | (std::bit_cast<std::uint32_t>(b) & ~mask));
 }
 
-inline float with_sign_of(float magnitude, float sign) noexcept {
+CT_VECTORISED float with_sign_of(float magnitude, float sign) noexcept {
   return std::bit_cast<float>((std::bit_cast<std::uint32_t>(magnitude) & 0x7fffffffu) |
                               (std::bit_cast<std::uint32_t>(sign) & 0x80000000u));
 }
 
-inline float magnitude(float x) noexcept {
+CT_VECTORISED float magnitude(float x) noexcept {
   return std::bit_cast<float>(std::bit_cast<std::uint32_t>(x) & 0x7fffffffu);
 }
 
 /// 2^exponent for exponents in [-126, 127].
-inline float power_of_two(std::int32_t exponent) noexcept {
+CT_VECTORISED float power_of_two(std::int32_t exponent) noexcept {
   return std::bit_cast<float>((static_cast<std::uint32_t>(exponent) + 127u) << 23);
 }
 
-inline float exp_host(float x) noexcept {
+CT_VECTORISED float exp_host(float x) noexcept {
   x = select(x > 89.0f, 89.0f, select(x < -104.0f, -104.0f, x)); // a NaN is neither
   // Rounds to the nearest integer in the low bits; taking it out as an integer survives -ffast-math.
   float const shift = 0x1.8p23f;
@@ -74,7 +77,7 @@ inline float exp_host(float x) noexcept {
   return y * power_of_two(half) * power_of_two(exponent - half);
 }
 
-inline float log_host(float x) noexcept {
+CT_VECTORISED float log_host(float x) noexcept {
   bool const subnormal = x < 0x1p-126f;
   float const scaled = x * select(subnormal, 0x1p23f, 1.0f);
   // Moves the interval of the significand from [1, 2) to [sqrt(1/2), sqrt(2)).
@@ -93,7 +96,7 @@ inline float log_host(float x) noexcept {
 }
 
 /// std::sqrt may write errno, which keeps a loop from being vectorised; where it cannot, it is used.
-inline float sqrt_host(float x) noexcept {
+CT_VECTORISED float sqrt_host(float x) noexcept {
 #if defined(__NO_MATH_ERRNO__)
   return std::sqrt(x);
 #else
@@ -113,7 +116,7 @@ inline float sqrt_host(float x) noexcept {
 #endif
 }
 
-inline float tanh_host(float x) noexcept {
+CT_VECTORISED float tanh_host(float x) noexcept {
   float const size = magnitude(x);
   float const z = x * x;
   float const small = polynomial(z, -0x1.55553ep-2f, 0x1.1109aep-3f, -0x1.b898f8p-5f, 0x1.54b90cp-6f, -0x1.82596ep-8f);
@@ -121,7 +124,7 @@ inline float tanh_host(float x) noexcept {
   return with_sign_of(select(size < 0.6f, multiply_add(size * z, small, size), large), x);
 }
 
-inline float erf_host(float x) noexcept {
+CT_VECTORISED float erf_host(float x) noexcept {
   float const size = magnitude(x);
   float const small = polynomial(x * x, 0x1.06eba6p-3f, -0x1.8126fap-2f, 0x1.ce1dd4p-4f, -0x1.b6beeap-6f,
                                  0x1.4876d8p-8f, -0x1.3f4f6p-11f);
@@ -131,7 +134,7 @@ inline float erf_host(float x) noexcept {
   return select(size < 0.9f, multiply_add(x, small, x), with_sign_of(1.0f - exp_host(-large), x));
 }
 
-inline float sigmoid_host(float x) noexcept {
+CT_VECTORISED float sigmoid_host(float x) noexcept {
   float const e = exp_host(-magnitude(x)); // at most 1: neither the sum nor the quotient overflows
   float const sum = 1.0f + e;
   float const y = select(x < 0.0f, e, 1.0f) / sum;
@@ -153,7 +156,7 @@ CT_HOST_DEVICE constexpr bool finite(real x) noexcept {
 
 /// e^x; float: 1.01 ulp.
 template <real_number real>
-CT_HOST_DEVICE inline real exp(real x) noexcept {
+CT_VECTORISED CT_HOST_DEVICE real exp(real x) noexcept {
 #if defined(__CUDA_ARCH__)
   return ::exp(x);
 #else
@@ -166,7 +169,7 @@ CT_HOST_DEVICE inline real exp(real x) noexcept {
 
 /// The natural logarithm: -infinity at 0, NaN below; float: 0.85 ulp.
 template <real_number real>
-CT_HOST_DEVICE inline real log(real x) noexcept {
+CT_VECTORISED CT_HOST_DEVICE real log(real x) noexcept {
 #if defined(__CUDA_ARCH__)
   return ::log(x);
 #else
@@ -179,7 +182,7 @@ CT_HOST_DEVICE inline real log(real x) noexcept {
 
 /// The hyperbolic tangent; float: 1.34 ulp.
 template <real_number real>
-CT_HOST_DEVICE inline real tanh(real x) noexcept {
+CT_VECTORISED CT_HOST_DEVICE real tanh(real x) noexcept {
 #if defined(__CUDA_ARCH__)
   return ::tanh(x);
 #else
@@ -192,7 +195,7 @@ CT_HOST_DEVICE inline real tanh(real x) noexcept {
 
 /// The error function, 2/sqrt(pi) times the integral of e^(-t^2) from 0 to x; float: 1.41 ulp.
 template <real_number real>
-CT_HOST_DEVICE inline real erf(real x) noexcept {
+CT_VECTORISED CT_HOST_DEVICE real erf(real x) noexcept {
 #if defined(__CUDA_ARCH__)
   return ::erf(x);
 #else
@@ -205,7 +208,7 @@ CT_HOST_DEVICE inline real erf(real x) noexcept {
 
 /// The square root, correctly rounded; NaN below 0.
 template <real_number real>
-CT_HOST_DEVICE inline real sqrt(real x) noexcept {
+CT_VECTORISED CT_HOST_DEVICE real sqrt(real x) noexcept {
 #if defined(__CUDA_ARCH__)
   return ::sqrt(x);
 #else
@@ -218,7 +221,7 @@ CT_HOST_DEVICE inline real sqrt(real x) noexcept {
 
 /// 1 / (1 + e^-x); float: 1.97 ulp.
 template <real_number real>
-CT_HOST_DEVICE inline real sigmoid(real x) noexcept {
+CT_VECTORISED CT_HOST_DEVICE real sigmoid(real x) noexcept {
 #if defined(__CUDA_ARCH__)
   return real(1) / (real(1) + ::exp(-x));
 #else
@@ -230,3 +233,5 @@ CT_HOST_DEVICE inline real sigmoid(real x) noexcept {
 }
 
 } // namespace constrain::math
+
+#undef CT_VECTORISED

@@ -14,7 +14,7 @@ template <class stored, class real> class flash_backward : flash_tile<real> {
 public:
   using tile::keys;
   static constexpr std::int64_t queries = 96;
-  static_assert(queries % panel == 0);
+  static_assert(queries % panel == 0 && keys <= queries);
 
   flash_backward(attention_head const& h, bool causal, stored const* dy, stored const* qkv, real const* logsumexp,
                  real const* row_sums, stored* dqkv)
@@ -37,6 +37,19 @@ public:
         }
         store(0, query_, query_count(), dq_tile_, scale_, false);
       }
+    });
+  }
+
+  /// dq, dk and dv of a head of at most `keys` tokens: one tile of queries and one of keys are all there is.
+  void all_gradients_of_one_tile() {
+    for_chunks([&] {
+      clear(dq_tile_, queries);
+      meet(0, 0);
+      add_query_gradients();
+      add_key_gradients(overwrite{});
+      store(0, query_, query_count(), dq_tile_, scale_, false);
+      store(h_.width, key_, key_count(), dk_tile_, real{1}, false);
+      store(2 * h_.width, key_, key_count(), dv_tile_, real{1}, false);
     });
   }
 

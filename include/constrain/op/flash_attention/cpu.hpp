@@ -57,7 +57,9 @@ template <> struct kernel<op::flash_attention_gradient, cpu> {
         body(b, index % blocks * size);
       });
     };
-    if constexpr (std::is_same_v<stored, real>) {
+    if (tokens <= block::keys) {
+      for_blocks(tokens, [](block& b, std::int64_t) { b.all_gradients_of_one_tile(); });
+    } else if constexpr (std::is_same_v<stored, real>) {
       for_blocks(tokens, [](block& b, std::int64_t) { b.all_gradients(); });
     } else {
       // Sums over the blocks of the other side do not fit into narrow elements: once for each side.

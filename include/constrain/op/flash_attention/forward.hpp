@@ -24,7 +24,7 @@ public:
       auto const width = std::min(columns, h_.head_width - column);
       std::fill_n(top_, queries, std::numeric_limits<real>::lowest());
       std::fill_n(sum_, queries, real{});
-      std::fill_n(y_, queries * tile::padded_columns(width), real{});
+      std::fill_n(y_, tile::whole(rows, panel) * tile::padded_columns(width), real{});
       for (auto& chunk : query_chunk_) chunk = -1;
       for (std::int64_t key = 0; key < limit; key += tile::keys)
         for (std::int64_t i = 0; i < rows; i += panel) attend(first + i, i, key, column, width);

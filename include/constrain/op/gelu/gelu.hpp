@@ -21,19 +21,21 @@ struct gelu {
   }
 };
 
-/// x/2 (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))) (Hendrycks & Gimpel 2016), as GPT-2 uses it.
+/// x/2 (1 + tanh(u)) with u = sqrt(2/pi) (x + 0.044715 x^3) (Hendrycks & Gimpel 2016), as GPT-2 uses it. Computed as
+/// x sigmoid(2u), the same and without the loss of digits near tanh = -1.
 struct gelu_tanh {
   static constexpr bool derivative_uses_output = false;
 
-  template <class real> CT_HOST_DEVICE static real forward(real x) {
-    real const inner = real(0.79788456080286535588) * (x + real(0.044715) * x * x * x);
-    return real(0.5) * x * (1 + math::tanh(inner));
-  }
+  template <class real> CT_HOST_DEVICE static real forward(real x) { return x / gate_inverse(x); }
   template <class real> CT_HOST_DEVICE static real gradient(real x, real, real dy) {
-    real const inner = real(0.79788456080286535588) * (x + real(0.044715) * x * x * x);
-    real const slope = real(0.79788456080286535588) * (1 + 3 * real(0.044715) * x * x);
-    real const t = math::tanh(inner);
-    return dy * (real(0.5) * (1 + t) + real(0.5) * x * (1 - t * t) * slope);
+    real const slope = real(2 * 0.79788456080286535588) * (1 + 3 * real(0.044715) * x * x);
+    real const s = 1 / gate_inverse(x);
+    return dy * (s + x * s * (1 - s) * slope);
+  }
+
+private:
+  template <class real> CT_HOST_DEVICE static real gate_inverse(real x) {
+    return 1 + math::exp(real(-2 * 0.79788456080286535588) * (x + real(0.044715) * x * x * x));
   }
 };
 
