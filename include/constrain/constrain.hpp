@@ -3,6 +3,7 @@
 // The front door: everything a user needs.
 
 #include "constrain/data/text.hpp"
+#include "constrain/data/tokens.hpp"
 #include "constrain/model/gpt2.hpp"
 #include "constrain/model/task.hpp"
 #include "constrain/objective/causal_lm.hpp"

@@ -109,3 +109,21 @@ TEST_CASE("fit goes on after a load and saves on the way") {
   CHECK(result.steps == 9);
   CHECK(bytes_of(second) == bytes_of(whole));
 }
+
+TEST_CASE("resume takes up what is there, and nothing where nothing is") {
+  ct::test::temporary_directory const directory;
+  using trainer = ct::trainer<task>;
+  trainer t({.learning_rate = 1e-2f}, run);
+  CHECK_FALSE(t.resume(directory / "checkpoint"));
+  CHECK(t.steps() == 0);
+  ct::fit(t, corpus(), {.steps = 2, .directory = directory / "checkpoint", .log = nullptr});
+  trainer second({.learning_rate = 1e-2f}, run);
+  CHECK(second.resume(directory / "checkpoint"));
+  CHECK(bytes_of(second) == bytes_of(t));
+  // Damaged: reported, and left as it is.
+  std::filesystem::resize_file(directory / "checkpoint/model.safetensors", 100);
+  trainer third;
+  CHECK_THROWS_AS(third.resume(directory / "checkpoint"), ct::error);
+  CHECK(third.steps() == 0);
+  CHECK(std::filesystem::file_size(directory / "checkpoint/model.safetensors") == 100);
+}

@@ -1,8 +1,11 @@
 #pragma once
 
+#include <algorithm>
 #include <cerrno>
+#include <cstddef>
 #include <fcntl.h>
 #include <string>
+#include <string_view>
 #include <sys/stat.h>
 #include <system_error>
 #include <unistd.h>
@@ -37,6 +40,18 @@ class descriptor {
  private:
   int number = -1;
 };
+
+/// Writes all of `bytes`; false, with `errno` set, where the system does not take them.
+inline bool write_all(descriptor const& file, std::string_view bytes) {
+  while (!bytes.empty()) {
+    // Some systems refuse more than 2 GiB at once.
+    auto const written = ::write(file.get(), bytes.data(), std::min(bytes.size(), std::size_t{1} << 30));
+    if (written < 0 && errno == EINTR) continue;
+    if (written <= 0) return false;
+    bytes.remove_prefix(static_cast<std::size_t>(written));
+  }
+  return true;
+}
 
 /// Opens a regular file for reading. Throws `error`, beginning with `what` ('the text'), for anything else.
 inline descriptor open_file(std::string const& path, std::string const& what, struct stat* status = nullptr) {

@@ -20,6 +20,12 @@ namespace constrain::inline CONSTRAIN_VARIANT::io {
 /// checksums. Its files stay readable when a later save replaces the directory.
 class directory_reader {
  public:
+  /// Whether something was saved at `path`; only reading tells whether it is whole.
+  static bool finds(std::string const& path) {
+    return !directory_names(path).value_or(std::vector<std::string>{}).empty() ||
+           (!detail::exists(path) && detail::exists(split_path(path).sibling("previous")));
+  }
+
   /// Throws `error` for the first thing that is missing, cut short or changed.
   explicit directory_reader(std::string const& path) : directory(path) {
     // A save that the machine's stop cut in two has left the directory here.

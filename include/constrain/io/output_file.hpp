@@ -1,7 +1,5 @@
 #pragma once
 
-#include <algorithm>
-#include <cerrno>
 #include <cstddef>
 #include <cstdint>
 #include <fcntl.h>
@@ -62,13 +60,7 @@ class output_file {
   }
 
   void put(std::span<std::byte const> bytes) {
-    while (!bytes.empty()) {
-      // Some systems refuse more than 2 GiB at once.
-      auto const written = ::write(file.get(), bytes.data(), std::min(bytes.size(), std::size_t{1} << 30));
-      if (written < 0 && errno == EINTR) continue;
-      if (written <= 0) fail();
-      bytes = bytes.subspan(static_cast<std::size_t>(written));
-    }
+    if (!write_all(file, {reinterpret_cast<char const*>(bytes.data()), bytes.size()})) fail();
   }
 
   [[noreturn]] void fail() const {

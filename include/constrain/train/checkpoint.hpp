@@ -133,6 +133,7 @@ inline void save_checkpoint(std::string const& directory, parameter_list const& 
   json.member("precision", c.precision).member("optimizer", c.optimizer).member("tokens", c.tokens);
   json.member("seed", s.seed).member("steps", s.steps.count()).member("skipped", s.skipped);
   json.member("corpus", s.corpus).member("epoch", s.position.epoch).member("sample", s.position.sample);
+  json.member("best_validation_loss", s.best_validation_loss).member("evaluations_since_best", s.evaluations_since_best);
   json.end();
 
   io::directory_writer writer(directory);
@@ -163,6 +164,8 @@ inline training_state load_checkpoint(std::string const& directory, parameter_li
   s.skipped = json["skipped"].int64();
   s.corpus = json["corpus"].uint64();
   s.position = {json["epoch"].int64(), json["sample"].int64()};
+  s.best_validation_loss = json["best_validation_loss"].real<double>();
+  s.evaluations_since_best = json["evaluations_since_best"].int64();
 
   auto const weights = io::parse_safetensors(reader.bytes(detail::checkpoint_weights), reader.path(detail::checkpoint_weights));
   auto const states = io::parse_safetensors(reader.bytes(detail::checkpoint_optimizer), reader.path(detail::checkpoint_optimizer));

@@ -2,12 +2,18 @@
 
 #include "constrain/device/cpu/gemm.hpp"
 #include "constrain/train/explain.hpp"
+#include "constrain/train/interruption.hpp"
+#include "constrain/train/records.hpp"
 #include "constrain/train/stopwatch.hpp"
 #include "constrain/train/trainer.hpp"
 
+#include <algorithm>
+#include <cstdint>
 #include <cstdio>
 #include <optional>
 #include <string>
+#include <type_traits>
+#include <unistd.h>
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
@@ -19,7 +25,13 @@ struct fit_options {
   std::string directory{};                // of the checkpoint; none is saved where it is empty
   optimizer_steps save_every = 0;         // with a directory; 0: at the end alone
   std::FILE* log = stdout;                // null: silent
+  std::string best{};                     // of the checkpoint with the lowest validation loss; none where it is empty
+  std::int64_t patience = 0;              // evaluations in a row without a lower loss that end the run; 0: none do
+  std::string records{};                  // directory of steps.jsonl, steps.csv, TensorBoard's events and summary.json
 };
+
+/// Why a run ended.
+enum class ended : std::uint8_t { all_steps, no_improvement, interrupted, by_callback };
 
 /// What came of it.
 struct fit_result {
@@ -29,6 +41,12 @@ struct fit_result {
   double seconds = 0;
   double tokens_per_second = 0;           // of training, evaluation and saving left out
   std::int64_t skipped = 0;               // steps whose gradient was not finite
+  constrain::ended why = ended::all_steps;
+};
+
+/// For `fit`: nothing happens after a step.
+struct no_callback {
+  void operator()(step_result const&) const {}
 };
 
 namespace detail {
@@ -52,12 +70,71 @@ template <class trainer> void print_start(std::FILE* out, trainer const& t) {
   std::fflush(out);
 }
 
+inline char const* reason_of(ended why) {
+  switch (why) {
+  case ended::no_improvement: return "the validation loss does not fall any more";
+  case ended::interrupted: return "a signal asked for it";
+  case ended::by_callback: return "the callback asked for it";
+  default: return "all steps are done";
+  }
+}
+
+/// A line a step: over the last one where a person looks on, below it elsewhere.
+class step_lines {
+public:
+  explicit step_lines(std::FILE* out) : out_(out), terminal_(out != nullptr && ::isatty(::fileno(out)) == 1) {}
+
+  void step(step_record const& r, std::int64_t steps, double seconds_left) {
+    if (out_ == nullptr) return;
+    if (terminal_) {
+      constexpr int width = 24;
+      auto const filled = static_cast<int>(width * r.step / std::max<std::int64_t>(steps, 1));
+      std::fprintf(out_, "\r[%.*s%*s] ", filled, "========================", width - filled, "");
+    }
+    std::fprintf(out_, "step %lld/%lld | loss %.4f | norm %.3f | lr %.2e | %.0f ms | %.0f tok/s | eta %.0f s",
+                 static_cast<long long>(r.step), static_cast<long long>(steps), r.loss, r.gradient_norm, r.learning_rate,
+                 r.seconds * 1e3, r.tokens_per_second, seconds_left);
+    std::fputs(terminal_ ? "\033[K" : "\n", out_);
+    open_ = terminal_;
+    std::fflush(out_);
+  }
+  template <class... arguments> void line(char const* format, arguments... values) {
+    if (out_ == nullptr) return;
+    if (open_) std::fputc('\n', out_);
+    open_ = false;
+    if constexpr (sizeof...(values) == 0) std::fputs(format, out_);
+    else std::fprintf(out_, format, values...);
+    std::fputc('\n', out_);
+    std::fflush(out_);
+  }
+
+private:
+  std::FILE* out_;
+  bool terminal_, open_ = false;
+};
+
+template <class trainer> io::json_writer summary_of(trainer const& t, fit_result const& r) {
+  io::json_writer json;
+  json.object().member("policies", trainer::policy_set::name()).member("parameters", trainer::parameter_count);
+  json.member("peak_bytes", trainer::memory.peak.count()).member("seed", t.state().seed);
+  json.member("steps", r.steps.count()).member("loss", r.loss).member("skipped", r.skipped);
+  json.member("seconds", r.seconds).member("tokens_per_second", r.tokens_per_second);
+  if (r.validation)
+    json.member("validation_loss", r.validation->loss).member("perplexity", r.validation->perplexity).member("accuracy", r.validation->accuracy);
+  if (math::finite(t.state().best_validation_loss)) json.member("best_validation_loss", t.state().best_validation_loss);
+  return json.member("ended", reason_of(r.why)).end(), json;
+}
+
 } // namespace detail
 
-/// Trains on a corpus: a line a step, validation and checkpoints where they are asked for. The same as an own loop over
-/// `windows` and `step`, with the same memory.
-template <class trainer> fit_result fit(trainer& t, data::corpus const& corpus, fit_options options = {}) {
-  if (t.rank() != 0) options.log = nullptr; // one process speaks for all
+/// Trains on a corpus: a line a step, validation, checkpoints and records where they are asked for. The same as an own
+/// loop over `windows` and `step`, with the same memory. SIGINT and SIGTERM end it after the step, or amid an
+/// evaluation, with the checkpoint saved. `after_step` is called with every step's result; where it returns false, that
+/// was the last one.
+template <class trainer, class callback = no_callback>
+fit_result fit(trainer& t, data::corpus const& corpus, fit_options options = {}, callback const& after_step = {}) {
+  bool const speaks = t.rank() == 0; // one process speaks for all
+  if (!speaks) options.log = nullptr;
   auto const due = [&](optimizer_steps every) { return every > 0 && t.steps().count() % every.count() == 0; };
   stopwatch const since_start;
   auto const first_step = t.steps();
@@ -65,44 +142,71 @@ template <class trainer> fit_result fit(trainer& t, data::corpus const& corpus, 
   double training_seconds = 0;
   std::int64_t tokens = 0;
   // A directory that cannot be written is better known now than after hours.
-  if (!options.directory.empty() && t.rank() == 0) io::directory_writer{options.directory};
+  for (auto const* directory : {&options.directory, &options.best})
+    if (!directory->empty() && speaks) io::directory_writer{*directory};
+  if (!options.best.empty() && options.validation == nullptr)
+    throw error("fit: .best keeps the checkpoint of the lowest validation loss, but there is no .validation; give one");
+  if (options.patience > 0 && options.validation == nullptr)
+    throw error("fit: .patience counts evaluations, but there is no .validation; give one");
+  std::optional<constrain::records> records;
+  if (!options.records.empty() && speaks) records.emplace(options.records, t.steps().count());
   if (options.log != nullptr) detail::print_start(options.log, t);
-
-  auto const evaluate = [&] {
-    result.validation = t.evaluate(*options.validation);
-    if (options.log != nullptr)
-      std::fprintf(options.log, "step %lld | validation loss %.4f | perplexity %.2f | accuracy %.3f\n",
-                   static_cast<long long>(t.steps().count()), result.validation->loss, result.validation->perplexity,
-                   result.validation->accuracy);
+  detail::step_lines lines(options.log);
+  interruption const signal;
+  auto const interrupted = [&] { return t.in_any_rank(signal.noted()); };
+  bool done = t.steps() >= options.steps;
+  auto const end = [&](ended why) {
+    if (!done) result.why = why;
+    done = true;
   };
-  if (t.steps() < options.steps)
+
+  auto const evaluate = [&](step_record& record) {
+    auto const found = t.evaluate(*options.validation, interrupted);
+    if (!found) return end(ended::interrupted);
+    result.validation = found;
+    record.validation_loss = found->loss, record.accuracy = found->accuracy;
+    lines.line("step %lld | validation loss %.4f | perplexity %.2f | accuracy %.3f",
+               static_cast<long long>(t.steps().count()), found->loss, found->perplexity, found->accuracy);
+    if (t.note_validation(found->loss)) {
+      if (!options.best.empty()) t.save(options.best);
+    } else if (options.patience > 0 && t.state().evaluations_since_best >= options.patience) {
+      end(ended::no_improvement);
+    }
+  };
+  if (!done)
     for (auto const& window : t.windows(corpus)) {
-      double const rate = t.learning_rate();
+      step_record record{.learning_rate = t.learning_rate()};
       stopwatch const since_began;
       auto const r = t.step(window);
-      double const seconds = since_began.seconds();
-      training_seconds += seconds;
+      record.seconds = since_began.seconds();
+      training_seconds += record.seconds;
       tokens += trainer::window_tokens * t.ranks();
       result.loss = r.loss;
       result.skipped += r.skipped ? 1 : 0;
       result.tokens_per_second = static_cast<double>(tokens) / training_seconds;
-      bool const last = t.steps() >= options.steps;
-      if (options.log != nullptr) {
-        auto const done = t.steps().count() - first_step.count();
-        double const left = training_seconds / static_cast<double>(done) * static_cast<double>(options.steps.count() - t.steps().count());
-        std::fprintf(options.log, "step %lld/%lld | loss %.4f | norm %.3f | lr %.2e | %.0f ms | %.0f tok/s | eta %.0f s\n",
-                     static_cast<long long>(t.steps().count()), static_cast<long long>(options.steps.count()), r.loss,
-                     r.gradient_norm, rate, seconds * 1e3, result.tokens_per_second, left);
-        if (r.skipped)
-          std::fprintf(options.log, "skipped: the gradient of %s is not finite\n", std::string(r.not_finite).c_str());
-        std::fflush(options.log);
-      }
-      if (options.validation != nullptr && (due(options.evaluate_every) || last)) evaluate();
-      if (!options.directory.empty() && (due(options.save_every) || last)) t.save(options.directory);
-      if (last) break;
+      record.step = t.steps().count();
+      record.loss = r.loss, record.gradient_norm = r.gradient_norm, record.tokens = r.tokens, record.skipped = r.skipped;
+      record.tokens_per_second = result.tokens_per_second;
+      lines.step(record, options.steps.count(),
+                 training_seconds / static_cast<double>(record.step - first_step.count()) *
+                     static_cast<double>(options.steps.count() - record.step));
+      if (r.skipped) lines.line("skipped: the gradient of %s is not finite", std::string(r.not_finite).c_str());
+      if constexpr (std::is_void_v<decltype(after_step(r))>) after_step(r);
+      else if (!after_step(r)) end(ended::by_callback);
+      if (interrupted()) end(ended::interrupted);
+      if (t.steps() >= options.steps) end(ended::all_steps);
+      bool const evaluates = options.validation != nullptr && result.why != ended::interrupted && (due(options.evaluate_every) || done);
+      if (evaluates) evaluate(record);
+      if (records) records->write(record);
+      if (!options.directory.empty() && (due(options.save_every) || done)) t.save(options.directory);
+      if (done) break;
     }
   result.steps = t.steps();
   result.seconds = since_start.seconds();
+  if (records) records->summarise(detail::summary_of(t, result));
+  if (result.why != ended::all_steps)
+    lines.line("ended after step %lld: %s%s%s%s", static_cast<long long>(result.steps.count()), detail::reason_of(result.why),
+               options.directory.empty() ? "" : "; the run is saved in '", options.directory.c_str(), options.directory.empty() ? "" : "'");
   return result;
 }
 

@@ -22,6 +22,7 @@
 
 #include <cmath>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -145,12 +146,17 @@ public:
 
   /// Loss and accuracy over a corpus from its start, without dropout; training goes on as if it had not been.
   evaluation evaluate(data::corpus const& corpus) {
+    return *evaluate(corpus, [] { return false; });
+  }
+  /// The same, but given up, without a result, once `stop()` is true, which is asked before every micro-batch.
+  template <class predicate> std::optional<evaluation> evaluate(data::corpus const& corpus, predicate const& stop) {
     detail::check_vocabulary(corpus.vocabulary(), entries::vocabulary);
     auto const samples = data::samples(corpus.size(), task::tokens);
     std::vector<std::int32_t> inputs(static_cast<std::size_t>(task::sequences * task::tokens));
     auto labels = inputs;
     evaluation sum;
     for (std::int64_t sample = 0; sample < samples; sample += task::sequences) {
+      if (stop()) return std::nullopt;
       std::fill(inputs.begin(), inputs.end(), 0);
       std::fill(labels.begin(), labels.end(), ignored_label);
       for (std::int64_t i = 0; i < task::sequences && sample + i < samples; ++i)
@@ -211,7 +217,7 @@ public:
 
   /// The same for text, one token a byte.
   std::string generate(std::string_view prompt, std::int64_t count, generate_options const& options = {}) {
-    detail::check_vocabulary(entries::vocabulary, data::corpus::vocabulary());
+    detail::check_vocabulary(entries::vocabulary, data::corpus::byte_vocabulary);
     std::vector<std::int32_t> tokens;
     for (char c : prompt) tokens.push_back(static_cast<unsigned char>(c));
     std::string text;
@@ -249,6 +255,15 @@ public:
   /// Which process this is, and how many train together.
   int rank() const { return ranks_.world->rank(); }
   int ranks() const { return ranks_.world->size(); }
+  /// Whether it is so in any of the processes; each of them asks.
+  bool in_any_rank(bool here) const { return sum_over(*ranks_.world, here ? 1 : 0) > 0; }
+  /// Keeps a validation loss in the run's state; true where it is the lowest so far.
+  bool note_validation(double loss) {
+    bool const best = loss < state_.best_validation_loss;
+    if (best) state_.best_validation_loss = loss;
+    state_.evaluations_since_best = best ? 0 : state_.evaluations_since_best + 1;
+    return best;
+  }
   /// Optimizer steps done, skipped ones included.
   optimizer_steps steps() const { return state_.steps; }
   training_state const& state() const { return state_; }
@@ -262,6 +277,14 @@ public:
   void load(std::string const& directory) {
     state_ = load_checkpoint(directory, table(), configuration(), arena(), *ranks_.group);
     gradients_are_there_ = false;
+  }
+
+  /// Takes up the run saved in a directory where there is one; false where nothing was saved yet. Throws as `load` does: a
+  /// damaged checkpoint is reported and left alone.
+  bool resume(std::string const& directory) {
+    bool const there = io::directory_reader::finds(directory);
+    if (there) load(directory);
+    return there;
   }
 
   /// The learning rate of the next step, the schedule included; 0 for an optimizer without one.

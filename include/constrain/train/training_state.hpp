@@ -3,6 +3,9 @@
 #include "constrain/data/order.hpp"
 #include "constrain/program/units.hpp"
 
+#include <cstdint>
+#include <limits>
+
 namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// What a run is besides its tensors: saved with them, so that a resumed run is the same run.
@@ -12,6 +15,8 @@ struct training_state {
   std::int64_t skipped = 0;
   std::uint64_t corpus = 0;   // fingerprint of the corpus read last; 0 where the windows were the user's own
   data::position position;    // in it: the next window's
+  double best_validation_loss = std::numeric_limits<double>::infinity();
+  std::int64_t evaluations_since_best = 0;
 };
 
 } // namespace constrain

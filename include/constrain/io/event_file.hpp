@@ -1,0 +1,86 @@
+#pragma once
+
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <ctime>
+#include <fcntl.h>
+#include <span>
+#include <string>
+#include <string_view>
+#include <unistd.h>
+
+#include "constrain/io/crc32c.hpp"
+#include "constrain/io/descriptor.hpp"
+#include "constrain/io/failure.hpp"
+#include "constrain/io/path.hpp"
+
+namespace constrain::inline CONSTRAIN_VARIANT::io {
+
+/// Numbers over steps, as TensorBoard reads them: TFRecords, each an Event in the wire format of protocol buffers
+/// (tensorflow/core/util/event.proto, summary.proto). Throws `error` where the system does not let it write.
+class event_file {
+ public:
+  /// Makes a new file of TensorBoard's name in a directory that is there.
+  explicit event_file(std::string const& directory)
+      : event_file(directory + "/events.out.tfevents." + std::to_string(std::time(nullptr)) + ".constrain." + unlikely_suffix(),
+                   static_cast<double>(std::time(nullptr))) {}
+  /// Makes the file of this path, begun at this time [s].
+  event_file(std::string const& path, double time) : path(path), file(::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666)) {
+    if (!file) fail();
+    std::string event = real64(1, time);
+    event += text(3, "brain.Event:2");
+    record(event);
+  }
+
+  void scalar(std::string_view name, std::int64_t step, double value) {
+    scalar(name, step, value, static_cast<double>(std::time(nullptr)));
+  }
+  void scalar(std::string_view name, std::int64_t step, double value, double time) {
+    std::string number = text(1, name);
+    number += real32(2, static_cast<float>(value));
+    std::string event = real64(1, time);
+    event += whole(2, static_cast<std::uint64_t>(step));
+    event += text(5, text(1, number));
+    record(event);
+  }
+
+ private:
+  std::string path;
+  descriptor file;
+
+  // A field of a message: its number and kind in one, then its value.
+  static std::string variable(std::uint64_t x) {
+    std::string bytes;
+    for (; x >= 128; x >>= 7) bytes += static_cast<char>((x & 127) | 128);
+    return bytes += static_cast<char>(x);
+  }
+  static std::string fixed(std::uint64_t bits, int size) {
+    std::string bytes;
+    for (int i = 0; i < size; ++i) bytes += static_cast<char>(bits >> 8 * i & 255);
+    return bytes;
+  }
+  static std::string key(std::uint64_t field, std::uint64_t kind) { return variable(field << 3 | kind); }
+  static std::string whole(std::uint64_t field, std::uint64_t x) { return key(field, 0) + variable(x); }
+  static std::string real64(std::uint64_t field, double x) { return key(field, 1) + fixed(std::bit_cast<std::uint64_t>(x), 8); }
+  static std::string real32(std::uint64_t field, float x) { return key(field, 5) + fixed(std::bit_cast<std::uint32_t>(x), 4); }
+  static std::string text(std::uint64_t field, std::string_view x) {
+    return (key(field, 2) + variable(x.size())).append(x);
+  }
+
+  static std::string checksum(std::string_view bytes) {
+    auto const crc = crc32c{}.update(std::as_bytes(std::span(bytes))).value();
+    return fixed((crc >> 15 | crc << 17) + 0xa282ead8u, 4); // masked, as the format wants it
+  }
+
+  void record(std::string const& event) {
+    auto const length = fixed(event.size(), 8);
+    if (!write_all(file, length + checksum(length) + event + checksum(event))) fail();
+  }
+
+  [[noreturn]] void fail() const {
+    throw failure({"the events '", path, "' cannot be written (", reason(), "); make room or choose another directory"});
+  }
+};
+
+} // namespace constrain::io

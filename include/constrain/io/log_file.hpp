@@ -1,0 +1,65 @@
+#pragma once
+
+#include <charconv>
+#include <cstdint>
+#include <fcntl.h>
+#include <string>
+#include <string_view>
+#include <unistd.h>
+
+#include "constrain/io/descriptor.hpp"
+#include "constrain/io/failure.hpp"
+#include "constrain/io/mapped_file.hpp"
+
+namespace constrain::inline CONSTRAIN_VARIANT::io {
+
+/// A text file that grows by whole lines, each with the number of its step behind `prefix`. A run that goes on after
+/// `last_step` finds it as it was then: later lines, and a torn one, are cut off. Throws `error` where the system does
+/// not let it write.
+class log_file {
+ public:
+  /// `header` is the first line of a new file; it may be empty.
+  log_file(std::string const& path, std::string prefix, std::string_view header, std::int64_t last_step)
+      : path(path), prefix(std::move(prefix)),
+        file(::open(path.c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0666)) {
+    if (!file) fail();
+    if (::ftruncate(file.get(), kept(header, last_step)) != 0) fail();
+    if (::lseek(file.get(), 0, SEEK_END) == 0 && !header.empty()) write(std::string(header));
+  }
+
+  /// `line` is without its end.
+  void write(std::string line) {
+    line += '\n';
+    if (!write_all(file, line)) fail();
+  }
+
+ private:
+  std::string path, prefix;
+  descriptor file;
+
+  /// How many bytes of what is there are lines of steps up to `last_step`.
+  off_t kept(std::string_view header, std::int64_t last_step) const {
+    if (last_step <= 0) return 0;
+    mapped_file const before(path, "the log");
+    auto rest = before.text();
+    if (!header.empty()) {
+      if (!rest.starts_with(std::string(header) + '\n')) return 0;
+      rest.remove_prefix(header.size() + 1);
+    }
+    while (!rest.empty()) {
+      auto const end = rest.find('\n');
+      if (end == std::string_view::npos || !rest.starts_with(prefix)) break;
+      std::int64_t step = 0;
+      auto const* const digits = rest.data() + prefix.size();
+      if (std::from_chars(digits, rest.data() + end, step).ec != std::errc{} || step > last_step) break;
+      rest.remove_prefix(end + 1);
+    }
+    return static_cast<off_t>(before.text().size() - rest.size());
+  }
+
+  [[noreturn]] void fail() const {
+    throw failure({"the log '", path, "' cannot be written (", reason(), "); make room or choose another directory"});
+  }
+};
+
+} // namespace constrain::io

@@ -1,0 +1,51 @@
+#include "../sentence.hpp"
+#include "../temporary_directory.hpp"
+
+#include <constrain/io/log_file.hpp>
+#include <doctest/doctest.h>
+
+namespace ct = constrain;
+using ct::test::read_file, ct::test::write_file;
+
+namespace {
+
+/// What is left of a log of these lines for a run that goes on after a step, with a line written then.
+std::string gone_on(std::string const& before, std::int64_t last_step, std::string const& header = "step,loss") {
+  ct::test::temporary_directory const directory;
+  write_file(directory / "log", before);
+  ct::io::log_file(directory / "log", "", header, last_step).write("new");
+  return read_file(directory / "log");
+}
+
+} // namespace
+
+TEST_CASE("a log begins with its header and grows by lines") {
+  ct::test::temporary_directory const directory;
+  ct::io::log_file log(directory / "log", "", "step,loss", 0);
+  log.write("1,5");
+  CHECK(read_file(directory / "log") == "step,loss\n1,5\n"); // a line is there once it is written
+  log.write("2,4");
+  CHECK(read_file(directory / "log") == "step,loss\n1,5\n2,4\n");
+}
+
+TEST_CASE("a log is cut back to the step after which a run goes on") {
+  std::string const three = "step,loss\n1,5\n2,4\n3,3\n";
+  CHECK(gone_on(three, 3) == three + "new\n");
+  CHECK(gone_on(three, 9) == three + "new\n");
+  CHECK(gone_on(three, 2) == "step,loss\n1,5\n2,4\nnew\n");
+  CHECK(gone_on(three, 0) == "step,loss\nnew\n");
+  CHECK(gone_on(three + "4,", 9) == three + "new\n");         // torn
+  CHECK(gone_on(three + "what\n4,2\n", 9) == three + "new\n"); // no line of ours
+  CHECK(gone_on("another,header\n1,5\n", 9) == "step,loss\nnew\n");
+  CHECK(gone_on("", 9) == "step,loss\nnew\n");
+  CHECK(gone_on("1\n2\n3\n", 2, "") == "1\n2\nnew\n");
+  CHECK(gone_on("99999999999999999999\n", 2, "") == "new\n"); // no step is that large
+}
+
+TEST_CASE("a log that cannot be written") {
+  ct::test::temporary_directory const directory;
+  CHECK(ct::test::sentence([&] { ct::io::log_file(directory / "none/log", "", "", 0); }) ==
+        "the log '" + directory / "none/log" +
+            "' cannot be written (No such file or directory); make room or choose another directory");
+  CHECK(ct::test::sentence([] { ct::io::log_file("/dev/full", "", "", 0).write("1"); }).starts_with("the log '/dev/full' cannot be written"));
+}

@@ -1,0 +1,182 @@
+#include "../sentence.hpp"
+#include "../temporary_directory.hpp"
+
+#include <constrain/constrain.hpp>
+#include <constrain/io/json.hpp>
+#include <doctest/doctest.h>
+
+#include <csignal>
+#include <cstdint>
+#include <fstream>
+#include <string>
+#include <vector>
+
+// What fit does besides training: records, the best checkpoint, ends before the last step.
+
+namespace ct = constrain;
+using ct::test::sentence, ct::test::temporary_directory;
+
+namespace {
+
+using task = ct::task<ct::gpt2{.layers = 1, .heads = 2, .width = 16, .vocabulary = 256, .context = 8}, ct::causal_lm,
+                      ct::micro_batch{.sequences = 2}>;
+using trainer = ct::trainer<task>;
+
+ct::data::corpus corpus() {
+  std::string text;
+  for (int i = 0; i < 40 * 8 + 3; ++i) text += static_cast<char>(i * 37 % 251);
+  return ct::data::corpus::from_bytes(text);
+}
+
+std::vector<std::string> lines_of(std::string const& path) {
+  std::ifstream in(path);
+  std::vector<std::string> lines;
+  for (std::string line; std::getline(in, line);) lines.push_back(line);
+  return lines;
+}
+
+void append(std::string const& path, std::string const& text) { std::ofstream(path, std::ios::app) << text; }
+
+std::vector<float> weights_of(trainer const& t) {
+  std::vector<float> all;
+  for (auto const& p : t.parameters()) {
+    std::vector<float> values(static_cast<std::size_t>(p.size()));
+    p.copy_to(std::span(values));
+    all.insert(all.end(), values.begin(), values.end());
+  }
+  return all;
+}
+
+} // namespace
+
+TEST_CASE("records: a line a step, also where a run goes on") {
+  temporary_directory const directory;
+  auto const text = corpus();
+  auto const fit = [&](trainer& t, std::int64_t steps, std::string const& records) {
+    return ct::fit(t, text, {.steps = steps, .validation = &text, .evaluate_every = 2, .directory = directory / "checkpoint",
+                             .save_every = 2, .log = nullptr, .records = directory / records});
+  };
+  trainer whole;
+  fit(whole, 6, "whole");
+  trainer first;
+  fit(first, 4, "run");
+  // The process died after it had recorded more than it saved, amid a line.
+  append(directory / "run/steps.jsonl", "{\"step\": 5, \"loss\": 1.0}\n{\"step\": 6, \"lo");
+  append(directory / "run/steps.csv", "5,1.0\n6,1");
+  trainer second;
+  second.load(directory / "checkpoint");
+  auto const result = fit(second, 6, "run");
+
+  auto const json = lines_of(directory / "run/steps.jsonl"), expected = lines_of(directory / "whole/steps.jsonl");
+  REQUIRE(json.size() == 6);
+  for (std::size_t i = 0; i < 6; ++i) {
+    auto const line = ct::io::json::parse(json[i], "steps.jsonl"), other = ct::io::json::parse(expected[i], "steps.jsonl");
+    CHECK(line["step"].int64() == static_cast<std::int64_t>(i) + 1);
+    for (auto const* name : {"loss", "gradient_norm", "learning_rate"}) CHECK(line[name].real() == other[name].real());
+    CHECK(line["tokens"].int64() == 16);
+    CHECK_FALSE(line["skipped"].boolean());
+    CHECK(line.find("validation_loss").has_value() == (i % 2 == 1));
+  }
+  CHECK(ct::io::json::parse(json[5], "steps.jsonl")["validation_loss"].real() == result.validation->loss);
+
+  auto const csv = lines_of(directory / "run/steps.csv");
+  REQUIRE(csv.size() == 7);
+  CHECK(csv[0] == "step,loss,gradient_norm,learning_rate,seconds,tokens,tokens_per_second,skipped,validation_loss,accuracy");
+  CHECK(csv[5].starts_with("5,"));
+  CHECK(csv[5].ends_with(",0,,"));
+  CHECK(csv[6].starts_with("6,"));
+
+  std::ifstream in(directory / "run/summary.json");
+  std::string const text_of_summary{std::istreambuf_iterator<char>(in), {}};
+  auto const summary = ct::io::json::parse(text_of_summary, "summary.json");
+  CHECK(summary["steps"].int64() == 6);
+  CHECK(summary["loss"].real() == result.loss);
+  CHECK(summary["ended"].string() == "all steps are done");
+  CHECK(summary["peak_bytes"].int64() == trainer::memory.peak.count());
+}
+
+TEST_CASE("records: a directory that cannot be made") {
+  temporary_directory const directory;
+  trainer t;
+  CHECK(sentence([&] { ct::fit(t, corpus(), {.steps = 1, .log = nullptr, .records = directory / "none/records"}); })
+            .ends_with("for records cannot be made (No such file or directory); make it, or choose another one"));
+  CHECK(t.steps() == 0);
+}
+
+TEST_CASE("the best checkpoint is kept, and no improvement ends the run") {
+  temporary_directory const directory;
+  auto const text = corpus();
+  trainer t({.learning_rate = 3.0f}); // too large: after a first evaluation it does not get better for long
+  auto const result = ct::fit(t, text, {.steps = 400, .validation = &text, .evaluate_every = 1, .directory = directory / "last",
+                                        .log = nullptr, .best = directory / "best", .patience = 3});
+  CHECK(result.why == ct::ended::no_improvement);
+  CHECK(result.steps < ct::optimizer_steps(400));
+  CHECK(t.state().evaluations_since_best == 3);
+  trainer best, last;
+  best.load(directory / "best"), last.load(directory / "last");
+  CHECK(best.evaluate(text).loss == t.state().best_validation_loss);
+  CHECK(best.steps().count() == result.steps.count() - 3);
+  CHECK(last.steps() == result.steps);
+  CHECK(last.state().evaluations_since_best == 3); // a resumed run counts on
+  CHECK(last.state().best_validation_loss == t.state().best_validation_loss);
+}
+
+TEST_CASE("what needs a validation corpus says so") {
+  temporary_directory const directory;
+  trainer t;
+  CHECK(sentence([&] { ct::fit(t, corpus(), {.steps = 1, .log = nullptr, .best = directory / "best"}); }) ==
+        "fit: .best keeps the checkpoint of the lowest validation loss, but there is no .validation; give one");
+  CHECK(sentence([&] { ct::fit(t, corpus(), {.steps = 1, .log = nullptr, .patience = 2}); }) ==
+        "fit: .patience counts evaluations, but there is no .validation; give one");
+}
+
+TEST_CASE("a callback sees every step and may end the run") {
+  trainer t;
+  std::vector<double> losses;
+  auto const result = ct::fit(t, corpus(), {.steps = 9, .log = nullptr}, [&](ct::step_result const& r) {
+    losses.push_back(r.loss);
+    return losses.size() < 4;
+  });
+  CHECK(result.why == ct::ended::by_callback);
+  CHECK(result.steps == 4);
+  CHECK(losses.size() == 4);
+  CHECK(losses.back() == result.loss);
+}
+
+TEST_CASE("SIGINT and SIGTERM end a run with its checkpoint saved") {
+  auto const text = corpus();
+  trainer whole;
+  ct::fit(whole, text, {.steps = 8, .log = nullptr});
+  for (int const signal : {SIGINT, SIGTERM}) {
+    temporary_directory const directory;
+    trainer t;
+    struct sigaction before {}, after {};
+    ::sigaction(signal, nullptr, &before);
+    std::FILE* const log = std::tmpfile();
+    auto const result = ct::fit(t, text, {.steps = 8, .directory = directory / "checkpoint", .log = log},
+                                [&](ct::step_result const&) {
+                                  if (t.steps() == 5) std::raise(signal);
+                                });
+    CHECK(result.why == ct::ended::interrupted);
+    CHECK(result.steps == 5);
+    std::rewind(log);
+    char shown[16384]{};
+    CHECK(std::fread(shown, 1, sizeof shown - 1, log) > 0);
+    std::fclose(log);
+    CHECK(std::string(shown).find("ended after step 5: a signal asked for it; the run is saved in '") != std::string::npos);
+    trainer resumed;
+    resumed.load(directory / "checkpoint");
+    ct::fit(resumed, text, {.steps = 8, .log = nullptr});
+    CHECK(weights_of(resumed) == weights_of(whole));
+    ::sigaction(signal, nullptr, &after);
+    CHECK((after.sa_handler == before.sa_handler)); // outside of fit it does what it did
+  }
+}
+
+TEST_CASE("an evaluation can be given up") {
+  trainer t;
+  int asked = 0;
+  CHECK_FALSE(t.evaluate(corpus(), [&] { return ++asked == 3; }).has_value());
+  CHECK(asked == 3);
+  CHECK(t.evaluate(corpus(), [] { return false; })->loss == t.evaluate(corpus()).loss);
+}
