@@ -49,6 +49,17 @@ TEST_CASE("float functions are within their stated bounds") {
   CHECK(worst_error([](float x) { return math::sqrt(x); }, [](double x) { return std::sqrt(x); }) <= 0.5);
 }
 
+TEST_CASE("the gate is the sigmoid wherever a product with it is not lost") {
+  auto const within = [](auto const& f) { return [f](auto x) { return std::abs(x) <= 87 ? f(x) : decltype(x){1}; }; };
+  CHECK(worst_error(within([](float x) { return math::gate(x); }), within(logistic)) <= 2.47);
+  CHECK(math::gate(infinity) == 1);
+  CHECK(math::gate(-infinity) == 0);
+  CHECK(math::gate(-88.5f) == 0);
+  CHECK(math::gate(-88.3f) == doctest::Approx(logistic(-88.3)));
+  CHECK(math::gate(-1e3) == logistic(-1e3)); // double: the sigmoid
+  CHECK(math::finite(math::gate(not_a_number)));
+}
+
 TEST_CASE("exp at its limits") {
   CHECK(math::exp(0.0f) == 1.0f);
   CHECK(math::exp(-0.0f) == 1.0f);

@@ -2,6 +2,7 @@
 
 #include "constrain/program/host_device.hpp"
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstdint>
@@ -61,8 +62,12 @@ CT_VECTORISED float power_of_two(std::int32_t exponent) noexcept {
   return std::bit_cast<float>((static_cast<std::uint32_t>(exponent) + 127u) << 23);
 }
 
-CT_VECTORISED float exp_host(float x) noexcept {
-  x = select(x > 89.0f, 89.0f, select(x < -104.0f, -104.0f, x)); // a NaN is neither
+/// e^x = significand * 2^exponent for x in [-104, 89], NaN for NaN.
+struct exp_parts {
+  float significand;
+  std::int32_t exponent;
+};
+CT_VECTORISED exp_parts exp_in_parts(float x) noexcept {
   // Rounds to the nearest integer in the low bits; taking it out as an integer survives -ffast-math.
   float const shift = 0x1.8p23f;
   float const shifted = multiply_add(x, 0x1.715476p+0f, shift);
@@ -72,9 +77,13 @@ CT_VECTORISED float exp_host(float x) noexcept {
   // log(2) in two parts, the upper with enough zeros that n times it is exact.
   float const r = multiply_add(n, -0x1.7f7d1cp-20f, multiply_add(n, -0x1.62e4p-1f, x));
   float const tail = polynomial(r, 0x1.fffffcp-2f, 0x1.555492p-3f, 0x1.5558f2p-5f, 0x1.123a2p-7f, 0x1.6a23d6p-10f);
-  float const y = 1.0f + multiply_add(r * r, tail, r);
-  std::int32_t const half = exponent >> 1; // two steps, because 2^128 and 2^-149 are not normal numbers
-  return y * power_of_two(half) * power_of_two(exponent - half);
+  return {1.0f + multiply_add(r * r, tail, r), exponent};
+}
+
+CT_VECTORISED float exp_host(float x) noexcept {
+  auto const y = exp_in_parts(select(x > 89.0f, 89.0f, select(x < -104.0f, -104.0f, x)));
+  std::int32_t const half = y.exponent >> 1; // two steps, because 2^128 and 2^-149 are not normal numbers
+  return y.significand * power_of_two(half) * power_of_two(y.exponent - half);
 }
 
 CT_VECTORISED float log_host(float x) noexcept {
@@ -140,6 +149,18 @@ CT_VECTORISED float sigmoid_host(float x) noexcept {
   float const y = select(x < 0.0f, e, 1.0f) / sum;
   float const lost = e - (sum - 1.0f); // by rounding the sum, exactly
   return multiply_add(y, -lost * multiply_add(e, -0.5f, 1.0f), y); // 1 - e/2 is near enough to 1 / sum
+}
+
+/// x where it is in [low, high], low < 0 < high, the nearer of the two where it is not; one of them for a NaN. As
+/// integers, positive floats are in their order and negative ones, unsigned, in the reverse of theirs and above.
+CT_VECTORISED float clamp(float x, float low, float high) noexcept {
+  auto const below = std::min(std::bit_cast<std::int32_t>(x), std::bit_cast<std::int32_t>(high));
+  return std::bit_cast<float>(std::min(static_cast<std::uint32_t>(below), std::bit_cast<std::uint32_t>(low)));
+}
+
+CT_VECTORISED float gate_host(float x) noexcept {
+  auto const e = exp_in_parts(clamp(-x, -87.0f, 89.0f)); // e^89 becomes infinite, and the gate 0
+  return 1.0f / (1.0f + e.significand * power_of_two(e.exponent));
 }
 
 } // namespace detail
@@ -230,6 +251,18 @@ CT_VECTORISED CT_HOST_DEVICE real sigmoid(real x) noexcept {
   else
     return 1.0 / (1.0 + std::exp(-x));
 #endif
+}
+
+/// The sigmoid for a product with x, quicker: 0 below -88.4, where that product no longer matters, and no NaN for one,
+/// which the product is anyway; float: 2.47 ulp of magnitudes up to 87.
+template <real_number real>
+CT_VECTORISED CT_HOST_DEVICE real gate(real x) noexcept {
+#if !defined(__CUDA_ARCH__)
+  if constexpr (std::is_same_v<real, float>)
+    return detail::gate_host(x);
+  else
+#endif
+    return sigmoid(x);
 }
 
 } // namespace constrain::math

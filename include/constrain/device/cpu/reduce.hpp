@@ -33,10 +33,10 @@ void add_up_chunks(real const* partial, std::int64_t chunks, std::int64_t stride
   }
 }
 
-/// The sum of `term(i)` over [begin, end), in 16 interleaved partial sums: vectorised without reassociating at the
-/// compiler's whim, so the order is the same everywhere.
+/// The sum of `term(i)` over [begin, end), in 32 interleaved partial sums: vectorised without reassociating at the
+/// compiler's whim, so the order is the same everywhere. An addition takes four cycles: 16 at a time would wait for it.
 template <class real, class function> real ordered_sum(std::int64_t begin, std::int64_t end, function const& term) {
-  constexpr std::int64_t lanes = 16;
+  constexpr std::int64_t lanes = 32;
   real partial[lanes]{};
   std::int64_t i = begin;
   for (; i + lanes <= end; i += lanes) {

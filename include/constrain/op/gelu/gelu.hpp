@@ -26,16 +26,18 @@ struct gelu {
 struct gelu_tanh {
   static constexpr bool derivative_uses_output = false;
 
-  template <class real> CT_HOST_DEVICE static real forward(real x) { return x / gate_inverse(x); }
+  template <class real> CT_HOST_DEVICE static real forward(real x) { return x * gate(x, x * x); }
   template <class real> CT_HOST_DEVICE static real gradient(real x, real, real dy) {
-    real const slope = real(2 * 0.79788456080286535588) * (1 + 3 * real(0.044715) * x * x);
-    real const s = 1 / gate_inverse(x);
-    return dy * (s + x * s * (1 - s) * slope);
+    real const square = x * x;
+    real const s = gate(x, square);
+    return dy * (s + x * (s - s * s) * (real(slope) + real(3 * curve) * square));
   }
 
 private:
-  template <class real> CT_HOST_DEVICE static real gate_inverse(real x) {
-    return 1 + math::exp(real(-2 * 0.79788456080286535588) * (x + real(0.044715) * x * x * x));
+  static constexpr double slope = 2 * 0.79788456080286535588, curve = slope * 0.044715; // 2u = slope x + curve x^3
+
+  template <class real> CT_HOST_DEVICE static real gate(real x, real square) {
+    return math::gate(x * (real(slope) + real(curve) * square));
   }
 };
 
