@@ -73,14 +73,15 @@ template <int tokens> point with_tokens() {
       4 * tokens);
 }
 
-/// Takes the points in turn, fits seconds = a + b n and prints how far each point is from the line.
+/// Takes the points in turn, fits seconds = a + b n and prints how far each point is from the line. The squares of the
+/// relative residuals are the least: noise is a share of the time, so that long steps would outweigh short ones.
 void fit(char const* what, char const* unit, std::vector<point> points, int rounds, ct::io::json_writer& json) {
   for (int i = 0; i < rounds; ++i)
     for (auto& p : points) p.seconds.push_back(seconds_of(p.run));
   double n = 0, x = 0, y = 0, xx = 0, xy = 0;
   for (auto const& p : points) {
-    auto const t = median(p.seconds);
-    n += 1, x += p.n, y += t, xx += p.n * p.n, xy += p.n * t;
+    auto const t = median(p.seconds), weight = 1 / (t * t);
+    n += weight, x += weight * p.n, y += weight * t, xx += weight * p.n * p.n, xy += weight * p.n * t;
   }
   double const slope = (n * xy - x * y) / (n * xx - x * x), start = (y - slope * x) / n;
   std::printf("\n%s: %.3f ms + n x %.4f ms, n in %s, medians of %d rounds\n", what, 1e3 * start, 1e3 * slope, unit,

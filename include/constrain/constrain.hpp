@@ -2,6 +2,10 @@
 
 // The front door: everything a user needs.
 
+#include "constrain/forward.hpp"
+
+#include "constrain/data/json_lines.hpp"
+#include "constrain/data/random.hpp"
 #include "constrain/data/text.hpp"
 #include "constrain/data/tokens.hpp"
 #include "constrain/model/gpt2.hpp"

@@ -7,6 +7,7 @@
 
 #include <csignal>
 #include <cstdint>
+#include <filesystem>
 #include <fstream>
 #include <string>
 #include <vector>
@@ -179,4 +180,75 @@ TEST_CASE("an evaluation can be given up") {
   CHECK_FALSE(t.evaluate(corpus(), [&] { return ++asked == 3; }).has_value());
   CHECK(asked == 3);
   CHECK(t.evaluate(corpus(), [] { return false; })->loss == t.evaluate(corpus()).loss);
+}
+
+TEST_CASE("the last checkpoints are kept, and the newest whole one is taken") {
+  temporary_directory const directory;
+  auto const text = corpus();
+  trainer whole, first, second;
+  ct::fit(whole, text, {.steps = 8, .log = nullptr});
+  CHECK_FALSE(first.resume(directory / "run"));
+  ct::fit(first, text, {.steps = 7, .directory = directory / "run", .save_every = 2, .log = nullptr, .keep_last = 3});
+  CHECK(ct::checkpoint_series(directory / "run").steps() == std::vector<std::int64_t>{7, 6, 4});
+  auto const damaged = directory / "run/step-7/model.safetensors";
+  std::filesystem::resize_file(damaged, 100);
+  std::FILE* const log = std::tmpfile();
+  CHECK(second.resume(directory / "run", log));
+  std::rewind(log);
+  char said[1024]{};
+  CHECK(std::fread(said, 1, sizeof said - 1, log) > 0);
+  std::fclose(log);
+  CHECK(std::string(said).find("step-7/model.safetensors' has 100 bytes where ") != std::string::npos);
+  CHECK(std::string(said).ends_with("use another copy of the directory; the one before it is taken\n"));
+  CHECK(second.steps() == 6);
+  CHECK(std::filesystem::file_size(damaged) == 100); // left alone
+  ct::fit(second, text, {.steps = 8, .log = nullptr});
+  CHECK(weights_of(second) == weights_of(whole));
+  // None is whole.
+  for (auto const* step : {"4", "6"}) std::filesystem::resize_file(directory / "run/step-" + step + "/state.json", 3);
+  trainer third;
+  CHECK(sentence([&] { third.resume(directory / "run", nullptr); }).find("step-4/state.json' has 3 bytes") != std::string::npos);
+  CHECK(third.steps() == 0);
+}
+
+TEST_CASE("a run that died in its first save begins anew") {
+  temporary_directory const directory;
+  std::filesystem::create_directories(directory / "run/.step-2.partial-1");
+  trainer t;
+  CHECK_FALSE(t.resume(directory / "run"));
+}
+
+TEST_CASE("the learning rate falls where the loss does not, and the best weights come back") {
+  temporary_directory const directory;
+  auto const text = corpus();
+  trainer t({.learning_rate = 3.0f});
+  auto const result = ct::fit(t, text, {.steps = 40, .validation = &text, .evaluate_every = ct::part_of_run{1, 20},
+                                        .directory = directory / "last", .log = nullptr, .best = directory / "best", .load_best = true,
+                                        .patience = 5, .plateau = 2, .plateau_factor = 0.5});
+  CHECK(result.why == ct::ended::no_improvement);
+  CHECK(t.state().evaluations_since_best == 5);
+  CHECK(t.state().learning_rate_factor <= 0.25); // twice at least
+  CHECK(t.learning_rate() == 3.0 * t.state().learning_rate_factor);
+  CHECK(t.evaluate(text).loss == t.state().best_validation_loss);
+  trainer last({.learning_rate = 3.0f});
+  last.load(directory / "last");
+  CHECK(last.learning_rate() == t.learning_rate());
+  CHECK(last.evaluate(text).loss == result.validation->loss);
+  CHECK(sentence([&] { ct::fit(t, text, {.steps = 1, .log = nullptr, .load_best = true}); }) ==
+        "fit: .load_best loads the checkpoint that .best names, but that is empty; name a directory");
+}
+
+TEST_CASE("the report of a run that was taken up again covers all of it") {
+  temporary_directory const directory;
+  auto const text = corpus();
+  ct::fit_options options{.steps = 3, .directory = directory / "run", .log = nullptr, .records = directory / "records"};
+  trainer first, second;
+  ct::fit(first, text, options);
+  second.resume(directory / "run");
+  options.steps = 6;
+  ct::fit(second, text, options);
+  auto const page = ct::test::read_file(directory / "records/report.html");
+  CHECK(page.find("class=\"resumed\"") != std::string::npos);
+  CHECK(page.find("Too early to say") != std::string::npos);
+  CHECK(page.find("M64.0 ") != std::string::npos); // from the first step on
 }

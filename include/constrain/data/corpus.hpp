@@ -7,9 +7,11 @@
 #include <span>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "constrain/io/crc32c.hpp"
 #include "constrain/io/failure.hpp"
+#include "constrain/program/label.hpp"
 
 namespace constrain::inline CONSTRAIN_VARIANT::data {
 
@@ -19,12 +21,18 @@ enum class token_width : std::uint8_t { byte = 1, uint16 = 2 };
 /// A sequence of tokens, read-only. Copies and splits share the storage.
 class corpus {
  public:
-  /// One token per byte, vocabulary 256. Throws `error` when there is none.
-  static corpus from_bytes(std::string bytes) {
+  /// One token per byte, vocabulary 256. Where `given[i]` is true, token i is given and no label: nothing is learned from
+  /// predicting it; empty: all are labels. Throws `error` when there is no byte, or `given` has another length.
+  static corpus from_bytes(std::string bytes, std::vector<bool> given = {}) {
     if (bytes.empty()) throw io::failure({"the corpus has no tokens; give it at least one byte"});
+    if (!given.empty() && given.size() != bytes.size())
+      throw io::failure({"a corpus of ", bytes.size(), " bytes says of ", given.size(),
+                         " whether they are given; say it of each, or of none"});
     auto storage = std::make_shared<std::string const>(std::move(bytes));
     auto const all = std::as_bytes(std::span(*storage));
-    return corpus(std::move(storage), all, token_width::byte, 256);
+    corpus result(std::move(storage), all, token_width::byte, 256);
+    if (!given.empty()) result.take_given(std::move(given));
+    return result;
   }
 
   /// Tokens that lie in `view`, which `storage` keeps alive: bytes, or 16-bit numbers, the lower byte first, at an even
@@ -66,6 +74,14 @@ class corpus {
     }
   }
 
+  /// The same as labels: `ignored_label` for those that are given.
+  void copy_labels(std::int64_t first, std::span<std::int32_t> labels) const {
+    copy(first, labels);
+    if (given == nullptr) return;
+    for (std::size_t i = 0; i < labels.size(); ++i)
+      if ((*given)[static_cast<std::size_t>(given_first + first) + i]) labels[i] = ignored_label;
+  }
+
   /// The tokens as they are stored.
   std::span<std::byte const> bytes() const { return view; }
 
@@ -84,10 +100,18 @@ class corpus {
   token_width width;
   std::int32_t below;
   std::uint64_t sum;
+  std::shared_ptr<std::vector<bool> const> given{}; ///< Null: none is.
+  std::int64_t given_first = 0;                     ///< Of this part of the storage.
 
   corpus(std::shared_ptr<void const> storage, std::span<std::byte const> view, token_width width, std::int32_t below)
       : storage(std::move(storage)), view(view), width(width), below(below),
         sum(std::uint64_t(view.size()) << 32 | io::crc32c{}.update(view).value()) {}
+
+  void take_given(std::vector<bool> which) {
+    for (std::size_t i = 0; i < which.size(); ++i) // the checksum covers it too
+      if (which[i]) sum = (sum ^ i) * 0x9e3779b97f4a7c15u;
+    given = std::make_shared<std::vector<bool> const>(std::move(which));
+  }
 
   std::int64_t width_bytes() const { return static_cast<std::int64_t>(width); }
   static std::int32_t wide_token(std::byte const* at) {
@@ -110,8 +134,12 @@ inline corpus::parts corpus::split(double validation_fraction) const {
     throw io::failure({"a validation fraction of ", std::to_string(validation_fraction),
                        " cannot be cut off a corpus; use one from 0 to 1"});
   auto const share = static_cast<std::int64_t>(validation_fraction * static_cast<double>(size()));
-  auto const cut = static_cast<std::size_t>((size() - std::min(size(), share)) * width_bytes());
-  return {corpus(storage, view.first(cut), width, below), corpus(storage, view.subspan(cut), width, below)};
+  auto const kept = size() - std::min(size(), share);
+  auto const cut = static_cast<std::size_t>(kept * width_bytes());
+  parts both{corpus(storage, view.first(cut), width, below), corpus(storage, view.subspan(cut), width, below)};
+  both.train.given = both.validation.given = given;
+  both.train.given_first = given_first, both.validation.given_first = given_first + kept;
+  return both;
 }
 
 } // namespace constrain::data

@@ -20,10 +20,12 @@ namespace constrain::inline CONSTRAIN_VARIANT::io {
 /// checksums. Its files stay readable when a later save replaces the directory.
 class directory_reader {
  public:
-  /// Whether something was saved at `path`; only reading tells whether it is whole.
+  /// Whether something was saved at `path`, beside what a writer that died has left; only reading tells whether it is
+  /// whole.
   static bool finds(std::string const& path) {
-    return !directory_names(path).value_or(std::vector<std::string>{}).empty() ||
-           (!detail::exists(path) && detail::exists(split_path(path).sibling("previous")));
+    for (auto const& name : directory_names(path).value_or(std::vector<std::string>{}))
+      if (!name.starts_with('.')) return true;
+    return !detail::exists(path) && detail::exists(split_path(path).sibling("previous"));
   }
 
   /// Throws `error` for the first thing that is missing, cut short or changed.

@@ -147,14 +147,16 @@ class safetensors_file {
     safetensors_file result;
     result.path = path;
     result.file = mapped_file(path, "the safetensors file");
-    result.contents = parse_safetensors(result.file.bytes(), path);
+    result.contents_ = parse_safetensors(result.file.bytes(), path);
     return result;
   }
 
   // Not of a temporary: `for (auto& t : safetensors_file::open(path).tensors())` would look at a closed file.
-  std::vector<tensor> const& tensors() const& { return contents.tensors; }
-  std::map<std::string, std::string> const& metadata() const& { return contents.metadata; }
-  tensor const* find(std::string_view name) const& { return contents.find(name); }
+  safetensors const& contents() const& { return contents_; }
+  std::vector<tensor> const& tensors() const& { return contents_.tensors; }
+  std::map<std::string, std::string> const& metadata() const& { return contents_.metadata; }
+  tensor const* find(std::string_view name) const& { return contents_.find(name); }
+  void contents() && = delete;
   void tensors() && = delete;
   void metadata() && = delete;
   void find(std::string_view name) && = delete;
@@ -162,7 +164,7 @@ class safetensors_file {
  private:
   std::string path;
   mapped_file file;
-  safetensors contents;
+  safetensors contents_;
 };
 
 } // namespace constrain::io

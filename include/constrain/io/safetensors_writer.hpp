@@ -17,9 +17,10 @@
 namespace constrain::inline CONSTRAIN_VARIANT::io {
 
 /// Writes tensors in the safetensors format. Wide dtypes come first, then the given order, so that every tensor is
-/// aligned to its elements in the file.
-inline void write_safetensors(output_file& out, std::span<tensor const> tensors,
-                              std::map<std::string, std::string> const& metadata = {}) {
+/// aligned to its elements in the file. What `bytes_of(i)` gives is written as tensor i: as many bytes as it has.
+template <class function>
+void write_safetensors(output_file& out, std::span<tensor const> tensors, std::map<std::string, std::string> const& metadata,
+                       function const& bytes_of) {
   std::vector<tensor const*> order;
   for (auto const& t : tensors) {
     auto const needed = tensor_bytes(t.dtype, t.shape);
@@ -58,7 +59,11 @@ inline void write_safetensors(output_file& out, std::span<tensor const> tensors,
   for (std::size_t i = 0; i < 8; ++i) length[i] = std::byte(text.size() >> (8 * i) & 255);
   out.write(std::span<std::byte const>(length));
   out.write(std::as_bytes(std::span(text)));
-  for (auto const t : order) out.write(t->bytes);
+  for (auto const t : order) out.write(bytes_of(static_cast<std::size_t>(t - tensors.data())));
+}
+inline void write_safetensors(output_file& out, std::span<tensor const> tensors,
+                              std::map<std::string, std::string> const& metadata = {}) {
+  write_safetensors(out, tensors, metadata, [&](std::size_t i) { return tensors[i].bytes; });
 }
 
 /// Writes a file that appears whole or not at all; what was at `path` before survives every failure.

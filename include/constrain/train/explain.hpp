@@ -33,14 +33,18 @@ inline std::string grouped(std::int64_t n) {
   return text;
 }
 
+/// Calls f(name, bytes) for every part of a plan and its peak, the last.
+template <class function> void for_each_part(memory_plan const& m, function const& f) {
+  f("weights", m.weights), f("master weights", m.master_weights), f("gradients", m.gradients);
+  f("optimizer state", m.optimizer_state), f("activations", m.activations), f("workspace", m.workspace);
+  f("communication", m.communication), f("offloaded", m.offloaded), f("peak", m.peak);
+}
+
 inline std::string memory_table(memory_plan const& m) {
   std::string text;
-  auto const row = [&](char const* name, bytes b) {
+  for_each_part(m, [&](char const* name, bytes b) {
     if (b > bytes(0)) text += formatted("  %-18s %14s bytes %12s\n", name, grouped(b.count()).c_str(), bytes_text(b).c_str());
-  };
-  row("weights", m.weights), row("master weights", m.master_weights), row("gradients", m.gradients);
-  row("optimizer state", m.optimizer_state), row("activations", m.activations), row("workspace", m.workspace);
-  row("communication", m.communication), row("offloaded", m.offloaded), row("peak", m.peak);
+  });
   return text;
 }
 

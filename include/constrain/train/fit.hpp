@@ -1,9 +1,12 @@
 #pragma once
 
 #include "constrain/device/cpu/gemm.hpp"
+#include "constrain/train/checkpoint_series.hpp"
 #include "constrain/train/explain.hpp"
 #include "constrain/train/interruption.hpp"
+#include "constrain/train/interval.hpp"
 #include "constrain/train/records.hpp"
+#include "constrain/train/report.hpp"
 #include "constrain/train/stopwatch.hpp"
 #include "constrain/train/trainer.hpp"
 
@@ -21,13 +24,17 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 struct fit_options {
   optimizer_steps steps = 100;            // of the whole run, resumed ones included
   data::corpus const* validation = nullptr;
-  optimizer_steps evaluate_every = 0;     // with a validation corpus; 0: at the end alone
+  interval evaluate_every = 0;            // with a validation corpus; 0: at the end alone
   std::string directory{};                // of the checkpoint; none is saved where it is empty
-  optimizer_steps save_every = 0;         // with a directory; 0: at the end alone
+  interval save_every = 0;                // with a directory; 0: at the end alone
   std::FILE* log = stdout;                // null: silent
+  std::int64_t keep_last = 0;             // so many checkpoints, each in directory/step-<n>; 0: one, in the directory itself
   std::string best{};                     // of the checkpoint with the lowest validation loss; none where it is empty
+  bool load_best = false;                 // its weights, at the end
   std::int64_t patience = 0;              // evaluations in a row without a lower loss that end the run; 0: none do
-  std::string records{};                  // directory of steps.jsonl, steps.csv, TensorBoard's events and summary.json
+  std::int64_t plateau = 0;               // evaluations in a row without a lower loss that scale the learning rate; 0: none do
+  double plateau_factor = 0.1;            // by this
+  std::string records{};                  // directory of steps.jsonl, steps.csv, TensorBoard's events, summary.json, report.html
 };
 
 /// Why a run ended.
@@ -125,6 +132,19 @@ template <class trainer> io::json_writer summary_of(trainer const& t, fit_result
   return json.member("ended", reason_of(r.why)).end(), json;
 }
 
+template <class trainer> report_head head_of(trainer const& t, fit_result const& r) {
+  auto const number = [](double x) { return formatted("%.4g", x); };
+  report_head head{trainer::policy_set::name(), {}, trainer::memory};
+  auto const fact = [&](char const* name, std::string value) { head.facts.emplace_back(name, std::move(value)); };
+  fact("parameters", grouped(trainer::parameter_count)), fact("steps", grouped(r.steps.count()));
+  fact("tokens a step", grouped(trainer::window_tokens * t.ranks())), fact("loss of the last step", number(r.loss));
+  if (r.validation) fact("validation loss", number(r.validation->loss)), fact("perplexity", number(r.validation->perplexity));
+  if (math::finite(t.state().best_validation_loss)) fact("lowest validation loss", number(t.state().best_validation_loss));
+  fact("tokens per second", number(r.tokens_per_second)), fact("skipped steps", grouped(r.skipped));
+  fact("seed", std::to_string(t.state().seed)), fact("ended because", reason_of(r.why));
+  return head;
+}
+
 } // namespace detail
 
 /// Trains on a corpus: a line a step, validation, checkpoints and records where they are asked for. The same as an own
@@ -135,19 +155,31 @@ template <class trainer, class callback = no_callback>
 fit_result fit(trainer& t, data::corpus const& corpus, fit_options options = {}, callback const& after_step = {}) {
   bool const speaks = t.rank() == 0; // one process speaks for all
   if (!speaks) options.log = nullptr;
-  auto const due = [&](optimizer_steps every) { return every > 0 && t.steps().count() % every.count() == 0; };
+  auto const due = [&](interval const& every) { return every.due(t.steps().count(), options.steps.count()); };
   stopwatch const since_start;
   auto const first_step = t.steps();
   fit_result result;
   double training_seconds = 0;
   std::int64_t tokens = 0;
+  auto const needs_validation = [&](bool asked, char const* what) {
+    if (asked && options.validation == nullptr)
+      throw error(std::string("fit: ") + what + ", but there is no .validation; give one");
+  };
+  needs_validation(!options.best.empty(), ".best keeps the checkpoint of the lowest validation loss");
+  needs_validation(options.patience > 0, ".patience counts evaluations");
+  needs_validation(options.plateau > 0, ".plateau counts evaluations");
+  if (options.load_best && options.best.empty())
+    throw error("fit: .load_best loads the checkpoint that .best names, but that is empty; name a directory");
+  checkpoint_series const series(options.directory);
+  auto const save = [&] {
+    auto const step = t.steps().count();
+    t.save(options.keep_last > 0 ? series.path(step) : options.directory);
+    if (options.keep_last > 0 && speaks) series.keep(options.keep_last, step);
+  };
   // A directory that cannot be written is better known now than after hours.
-  for (auto const* directory : {&options.directory, &options.best})
-    if (!directory->empty() && speaks) io::directory_writer{*directory};
-  if (!options.best.empty() && options.validation == nullptr)
-    throw error("fit: .best keeps the checkpoint of the lowest validation loss, but there is no .validation; give one");
-  if (options.patience > 0 && options.validation == nullptr)
-    throw error("fit: .patience counts evaluations, but there is no .validation; give one");
+  if (speaks && !options.directory.empty())
+    io::directory_writer{options.keep_last > 0 ? series.path(options.steps.count()) : options.directory};
+  if (speaks && !options.best.empty()) io::directory_writer{options.best};
   std::optional<constrain::records> records;
   if (!options.records.empty() && speaks) records.emplace(options.records, t.steps().count());
   if (options.log != nullptr) detail::print_start(options.log, t);
@@ -169,9 +201,11 @@ fit_result fit(trainer& t, data::corpus const& corpus, fit_options options = {},
                static_cast<long long>(t.steps().count()), found->loss, found->perplexity, found->accuracy);
     if (t.note_validation(found->loss)) {
       if (!options.best.empty()) t.save(options.best);
-    } else if (options.patience > 0 && t.state().evaluations_since_best >= options.patience) {
-      end(ended::no_improvement);
+      return;
     }
+    auto const since_best = t.state().evaluations_since_best;
+    if (options.plateau > 0 && since_best % options.plateau == 0) t.scale_learning_rate(options.plateau_factor);
+    if (options.patience > 0 && since_best >= options.patience) end(ended::no_improvement);
   };
   if (!done)
     for (auto const& window : t.windows(corpus)) {
@@ -197,13 +231,19 @@ fit_result fit(trainer& t, data::corpus const& corpus, fit_options options = {},
       if (t.steps() >= options.steps) end(ended::all_steps);
       bool const evaluates = options.validation != nullptr && result.why != ended::interrupted && (due(options.evaluate_every) || done);
       if (evaluates) evaluate(record);
+      record.saved = !options.directory.empty() && (due(options.save_every) || done);
+      record.resumed = first_step > 0 && record.step == first_step.count() + 1;
       if (records) records->write(record);
-      if (!options.directory.empty() && (due(options.save_every) || done)) t.save(options.directory);
+      if (record.saved) save();
       if (done) break;
     }
+  if (options.load_best && io::directory_reader::finds(options.best)) t.load_pretrained(options.best);
   result.steps = t.steps();
   result.seconds = since_start.seconds();
-  if (records) records->summarise(detail::summary_of(t, result));
+  if (records) {
+    records->write_file("summary.json", detail::summary_of(t, result).text() + "\n");
+    records->write_file("report.html", report(detail::head_of(t, result), records->steps()));
+  }
   if (result.why != ended::all_steps)
     lines.line("ended after step %lld: %s%s%s%s", static_cast<long long>(result.steps.count()), detail::reason_of(result.why),
                options.directory.empty() ? "" : "; the run is saved in '", options.directory.c_str(), options.directory.empty() ? "" : "'");

@@ -2,14 +2,18 @@
 
 #include "constrain/io/atomic_file.hpp"
 #include "constrain/io/event_file.hpp"
+#include "constrain/io/json.hpp"
 #include "constrain/io/json_writer.hpp"
 #include "constrain/io/log_file.hpp"
+#include "constrain/io/mapped_file.hpp"
 
 #include <cerrno>
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <sys/stat.h>
+#include <vector>
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
@@ -21,6 +25,7 @@ struct step_record {
   std::int64_t tokens = 0; // valid labels
   bool skipped = false;
   std::optional<double> validation_loss{}, accuracy{};
+  bool saved = false, resumed = false; // after it; before it
 };
 
 /// The records of a run in a directory: `steps.jsonl` and `steps.csv` with a line a step, and an event file for
@@ -41,10 +46,23 @@ public:
     if (r.accuracy) scalar("validation/accuracy", *r.accuracy);
   }
 
-  /// `summary.json`, whole or not at all.
-  void summarise(io::json_writer const& summary) const {
-    io::atomic_file file(directory_ + "/summary.json");
-    file.out().write(summary.text() + "\n");
+  /// All steps so far, also those before the run was taken up again.
+  std::vector<step_record> steps() const {
+    auto const path = directory_ + "/steps.jsonl";
+    io::mapped_file const file(path, "the log");
+    std::vector<step_record> all;
+    for (auto rest = file.text(); !rest.empty();) {
+      auto const line = rest.substr(0, rest.find('\n'));
+      rest.remove_prefix(std::min(line.size() + 1, rest.size()));
+      all.push_back(parse(io::json::parse(line, path)));
+    }
+    return all;
+  }
+
+  /// Another file of the directory, whole or not at all.
+  void write_file(char const* name, std::string_view text) const {
+    io::atomic_file file(directory_ + "/" + name);
+    file.out().write(text);
     file.commit();
   }
 
@@ -66,7 +84,20 @@ private:
     json.member("tokens_per_second", r.tokens_per_second).member("skipped", r.skipped);
     if (r.validation_loss) json.member("validation_loss", *r.validation_loss);
     if (r.accuracy) json.member("accuracy", *r.accuracy);
+    if (r.saved) json.member("saved", true);
+    if (r.resumed) json.member("resumed", true);
     return json.end().text();
+  }
+
+  static step_record parse(io::json const& line) {
+    step_record r;
+    r.step = line["step"].int64(), r.loss = line["loss"].real(), r.gradient_norm = line["gradient_norm"].real();
+    r.learning_rate = line["learning_rate"].real(), r.seconds = line["seconds"].real(), r.tokens = line["tokens"].int64();
+    r.tokens_per_second = line["tokens_per_second"].real(), r.skipped = line["skipped"].boolean();
+    if (auto const x = line.find("validation_loss")) r.validation_loss = x->real();
+    if (auto const x = line.find("accuracy")) r.accuracy = x->real();
+    r.saved = line.find("saved").has_value(), r.resumed = line.find("resumed").has_value();
+    return r;
   }
 
   static std::string csv_line(step_record const& r) {

@@ -10,8 +10,10 @@
 #include "constrain/run/cuda_runner.cuh"
 #endif
 #include "constrain/train/checkpoint.hpp"
+#include "constrain/train/checkpoint_series.hpp"
 #include "constrain/train/entries.hpp"
 #include "constrain/train/initialize.hpp"
+#include "constrain/train/pretrained.hpp"
 #include "constrain/train/ranks.hpp"
 #include "constrain/train/run_options.hpp"
 #include "constrain/train/sample.hpp"
@@ -21,6 +23,7 @@
 #include "constrain/train/windows.hpp"
 
 #include <cmath>
+#include <cstdio>
 #include <memory>
 #include <optional>
 #include <string>
@@ -268,20 +271,37 @@ public:
   optimizer_steps steps() const { return state_.steps; }
   training_state const& state() const { return state_; }
 
-  /// Writes everything that the run needs to go on into a directory: appears whole or not at all.
+  /// Writes everything that the run needs to go on into a directory: appears whole or not at all. Of a gpt2, Transformers
+  /// opens it too.
   void save(std::string const& directory) const {
-    save_checkpoint(directory, table(), configuration(), state_, arena(), *ranks_.world, *ranks_.group);
+    save_checkpoint(directory, table(), format(), configuration(), state_, arena(), *ranks_.world, *ranks_.group);
   }
   /// Takes up a saved run. Throws `error`, with nothing changed, where the directory is damaged or of another
   /// configuration, and says which field differs.
   void load(std::string const& directory) {
-    state_ = load_checkpoint(directory, table(), configuration(), arena(), *ranks_.group);
+    state_ = load_checkpoint(directory, table(), format(), configuration(), arena(), *ranks_.group);
+    gradients_are_there_ = false;
+  }
+  /// Takes over weights alone: of a directory or safetensors file that Transformers wrote, or of another trainer's
+  /// checkpoint of the same model. Throws `error`, with nothing changed, where they are not of this model.
+  void load_pretrained(std::string const& path) {
+    constrain::load_pretrained(path, table(), format(), arena(), *ranks_.group);
     gradients_are_there_ = false;
   }
 
-  /// Takes up the run saved in a directory where there is one; false where nothing was saved yet. Throws as `load` does: a
-  /// damaged checkpoint is reported and left alone.
-  bool resume(std::string const& directory) {
+  /// Takes up the run saved in a directory where there is one; false where nothing was saved yet. Of several, in
+  /// directory/step-<n>, the newest that is whole: of the others, left alone, `log` says what is wrong. Throws as `load`
+  /// does where none is.
+  bool resume(std::string const& directory, std::FILE* log = stderr) {
+    checkpoint_series const series(directory);
+    auto const steps = series.steps();
+    for (auto const step : steps) try {
+        load(series.path(step));
+        return true;
+      } catch (error const& e) {
+        if (step == steps.back()) throw;
+        if (log != nullptr && rank() == 0) std::fprintf(log, "%s; the one before it is taken\n", e.what());
+      }
     bool const there = io::directory_reader::finds(directory);
     if (there) load(directory);
     return there;
@@ -290,9 +310,11 @@ public:
   /// The learning rate of the next step, the schedule included; 0 for an optimizer without one.
   double learning_rate() const {
     if constexpr (requires { hyper_.learning_rate; })
-      return static_cast<double>(hyper_.learning_rate) * schedule::factor(run_.schedule, state_.steps);
+      return static_cast<double>(hyper_.learning_rate) * schedule::factor(run_.schedule, state_.steps) * state_.learning_rate_factor;
     else return 0;
   }
+  /// From now on, also in a resumed run.
+  void scale_learning_rate(double factor) { state_.learning_rate_factor *= factor; }
   /// With `.measure_memory`: bytes of the arena that were touched so far, and what the device has for itself.
   bytes used_bytes() const { return arena().used(bytes_of_plan) + bytes(policy_set::target::reserve); }
   run_options const& options() const { return run_; }
@@ -382,6 +404,9 @@ private:
 
   static parameter_list table() {
     return {entries::parameters.parameters, entries::parameters.size, entries::parameters.names};
+  }
+  static weight_format format() {
+    return weight_format_of<std::remove_cvref_t<decltype(task::architecture)>>::make(task::architecture);
   }
   static checkpoint_configuration configuration() {
     return {policy_set::precision::name, policy_set::optimizer_name(), task::tokens};

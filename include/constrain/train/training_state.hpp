@@ -17,6 +17,7 @@ struct training_state {
   data::position position;    // in it: the next window's
   double best_validation_loss = std::numeric_limits<double>::infinity();
   std::int64_t evaluations_since_best = 0;
+  double learning_rate_factor = 1; // beside the schedule's
 };
 
 } // namespace constrain

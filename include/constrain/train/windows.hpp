@@ -8,12 +8,12 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// One sample of a corpus: tokens, and the same one further as labels.
+/// One sample of a corpus: tokens, and the same one further as labels, those that are given left out.
 inline void copy_sample(data::corpus const& corpus, std::int64_t sample, std::int64_t tokens, std::int32_t* inputs,
                         std::int32_t* labels) {
   auto const n = static_cast<std::size_t>(tokens);
   corpus.copy(sample * tokens, {inputs, n});
-  corpus.copy(sample * tokens + 1, {labels, n});
+  corpus.copy_labels(sample * tokens + 1, {labels, n});
 }
 
 /// The endless windows of a corpus from a position on; an input range. Its one buffer is filled anew for each window.

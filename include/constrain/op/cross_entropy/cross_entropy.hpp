@@ -1,11 +1,9 @@
 #pragma once
 
 #include "constrain/program/backward.hpp"
+#include "constrain/program/label.hpp"
 
 namespace constrain::inline CONSTRAIN_VARIANT {
-
-/// A label that counts for nothing.
-inline constexpr std::int32_t ignored_label = -100;
 
 namespace op {
 

@@ -1,0 +1,12 @@
+#pragma once
+
+#include "constrain/program/variant.hpp"
+
+#include <cstdint>
+
+namespace constrain::inline CONSTRAIN_VARIANT {
+
+/// A label that counts for nothing.
+inline constexpr std::int32_t ignored_label = -100;
+
+} // namespace constrain

@@ -1,0 +1,94 @@
+#pragma once
+
+#include "constrain/io/directory_reader.hpp"
+#include "constrain/io/json.hpp"
+#include "constrain/io/reals.hpp"
+#include "constrain/io/safetensors.hpp"
+#include "constrain/train/checkpoint.hpp"
+#include "constrain/train/tensor_files.hpp"
+#include "constrain/train/weight_format.hpp"
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace constrain::inline CONSTRAIN_VARIANT {
+
+namespace detail {
+
+/// Throws where a config.json says of the model what this one's does not.
+inline void check_model(std::string const& directory, io::json const& saved, io::json const& here) {
+  for (auto const& [name, value] : here.members()) {
+    auto const other = saved.find(name);
+    if (!other || value.kind() == io::json_kind::array) continue;
+    auto const text = [](io::json const& j) {
+      switch (j.kind()) {
+      case io::json_kind::number: return std::to_string(j.real());
+      case io::json_kind::string: return std::string(j.string());
+      case io::json_kind::boolean: return std::string(j.boolean() ? "true" : "false");
+      default: return std::string("something else");
+      }
+    };
+    check_field(directory, std::string(name), text(*other), text(value));
+  }
+}
+
+/// The tensor of a file that a stored name means, with or without the format's prefix.
+inline io::tensor const* find_stored(io::safetensors const& file, std::string_view name, std::string_view prefix) {
+  auto const* const found = file.find(name);
+  return found == nullptr && name.starts_with(prefix) ? file.find(name.substr(prefix.size())) : found;
+}
+
+} // namespace detail
+
+/// Reads weights alone into the arena, whatever the rest of the run is: from a directory with model.safetensors and
+/// config.json, as Transformers writes it or a trainer of the same model saved it, or from a safetensors file. F64, F32,
+/// BF16 and F16 are converted. Everything is checked before the first byte is changed. Throws `error`.
+inline void load_pretrained(std::string const& path, parameter_list const& list, weight_format const& format, arena& memory,
+                            communicator& group) {
+  auto file = path;
+  if (io::directory_names(path)) {
+    file = path + "/" + weights_file;
+    if (io::detail::exists(path + "/" + std::string(io::manifest_name))) io::directory_reader{path}; // checks it whole
+    if (!io::detail::exists(file))
+      throw error("the directory '" + path + "' has no " + weights_file + "; save the model there as safetensors");
+    auto const configuration = path + "/" + configuration_file;
+    if (!format.configuration.empty() && io::detail::exists(configuration)) {
+      io::mapped_file const text(configuration, "the configuration");
+      detail::check_model(path, io::json::parse(text.text(), configuration), io::json::parse(format.configuration));
+    }
+  }
+  auto const opened = io::safetensors_file::open(file);
+  auto const& saved = opened.contents();
+  auto const wanted = weight_tensors(list, format.names);
+  std::vector<io::tensor const*> found;
+  for (auto const& w : wanted) {
+    auto const* const t = detail::find_stored(saved, w.tensor.name, format.prefix);
+    if (t == nullptr) throw error("the weights '" + path + "' have no tensor '" + w.tensor.name + "'; load those of the same model");
+    detail::check_field(path, "shape of '" + t->name + "'", detail::shape_text(t->shape), detail::shape_text(w.tensor.shape));
+    if (!io::is_real(t->dtype))
+      throw error("the weights '" + path + "' have '" + t->name + "' as " + t->dtype + "; save it as F64, F32, BF16 or F16");
+    found.push_back(t);
+  }
+  for (auto const& t : saved.tensors) {
+    bool known = false;
+    for (auto const* f : found) known = known || f == &t;
+    for (auto end : format.also) known = known || t.name.ends_with(end);
+    if (!known) throw error("the weights '" + path + "' have a tensor '" + t.name + "' which the model has not; load those of the same model");
+  }
+  std::vector<std::byte> converted;
+  for (std::size_t i = 0; i < wanted.size(); ++i) {
+    auto const& w = wanted[i];
+    auto bytes = found[i]->bytes;
+    if (found[i]->dtype != w.tensor.dtype) {
+      converted.resize(w.bytes());
+      if (w.info->type == dtype::f64)
+        io::read_reals(found[i]->dtype, bytes, std::span(reinterpret_cast<double*>(converted.data()), converted.size() / 8));
+      else io::read_reals(found[i]->dtype, bytes, std::span(reinterpret_cast<float*>(converted.data()), converted.size() / 4));
+      bytes = converted;
+    }
+    take_tensor(w, bytes, memory, group);
+  }
+}
+
+} // namespace constrain

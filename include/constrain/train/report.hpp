@@ -1,0 +1,95 @@
+#pragma once
+
+#include "constrain/pass/account.hpp"
+#include "constrain/train/chart.hpp"
+#include "constrain/train/run_reading.hpp"
+#include "constrain/train/explain.hpp"
+#include "constrain/train/records.hpp"
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace constrain::inline CONSTRAIN_VARIANT {
+
+/// What stands at the head of a report.
+struct report_head {
+  std::string title;
+  std::vector<std::pair<std::string, std::string>> facts; // name and value, in their order
+  memory_plan memory{};
+};
+
+namespace detail {
+
+inline std::string html_text(std::string_view text) {
+  std::string out;
+  for (char c : text) {
+    if (c == '&') out += "&amp;";
+    else if (c == '<') out += "&lt;";
+    else if (c == '>') out += "&gt;";
+    else out += c;
+  }
+  return out;
+}
+
+inline constexpr char const* report_style = R"(
+:root { color-scheme: light dark; --ink: #1d2430; --faint: #8a93a3; --grid: #e3e7ee; --page: #fff; --a: #2563c9; --b: #c2410c; --c: #7a8aa6; }
+@media (prefers-color-scheme: dark) { :root { --ink: #e6e9ef; --faint: #8a93a3; --grid: #2c333f; --page: #14181f; --a: #7aa7f7; --b: #f59e66; --c: #5b6880; } }
+body { font: 15px/1.5 system-ui, sans-serif; color: var(--ink); background: var(--page); max-width: 1360px; margin: 2rem auto; padding: 0 1rem; }
+h1 { font-size: 1.3rem; } .reading { font-size: 1.1rem; border-left: 4px solid var(--a); padding-left: .8rem; }
+dl { display: flex; flex-wrap: wrap; gap: .4rem 2rem; } dt { color: var(--faint); font-size: .85rem; } dd { margin: 0; }
+.charts { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 480px), 1fr)); gap: 1rem 2rem; }
+svg { width: 100%; height: auto; } text { fill: var(--ink); font: 12px system-ui, sans-serif; } .title { font-weight: 600; }
+.tick { fill: var(--faint); } .tick.y { text-anchor: end; } .tick.x { text-anchor: middle; } .legend { text-anchor: end; }
+.grid { stroke: var(--grid); } .axis { stroke: var(--faint); fill: none; } .line { fill: none; stroke-width: 1.5; }
+.a { stroke: var(--a); } .b { stroke: var(--b); } text.a { stroke: none; fill: var(--a); } text.b { stroke: none; fill: var(--b); }
+.saved { stroke: var(--c); stroke-dasharray: 1 4; } .resumed { stroke: var(--b); stroke-dasharray: 5 3; }
+table { border-collapse: collapse; } td { padding: .1rem 1rem .1rem 0; } td.number { text-align: right; }
+td.bar { width: 40%; } td.bar i { display: block; height: .7rem; background: var(--a); }
+.note { color: var(--faint); font-size: .9rem; }
+)";
+
+inline std::string memory_rows(memory_plan const& m) {
+  std::string rows;
+  auto const row = [&](char const* name, bytes b) {
+    if (b > bytes(0))
+      rows += formatted("<tr><td>%s</td><td class=\"number\">%s</td><td class=\"bar\"><i style=\"width: %.1f%%\"></i></td></tr>\n", name,
+                        bytes_text(b).c_str(), 100.0 * static_cast<double>(b.count()) / static_cast<double>(m.peak.count()));
+  };
+  for_each_part(m, row);
+  return rows;
+}
+
+} // namespace detail
+
+/// A page of a run that needs nothing but itself: the losses and what they say, learning rate, norm, throughput, with
+/// marks where the run was saved (dotted) and taken up again (dashed), and the memory plan by part.
+inline std::string report(report_head const& head, std::span<step_record const> steps) {
+  series training{"training", "a"}, validation{"validation", "b"}, norm{"norm", "a"}, rate{"rate", "a"}, speed{"speed", "a"};
+  std::vector<chart_mark> marks;
+  for (auto const& r : steps) {
+    auto const x = static_cast<double>(r.step);
+    training.points.emplace_back(x, r.loss), norm.points.emplace_back(x, r.gradient_norm);
+    rate.points.emplace_back(x, r.learning_rate), speed.points.emplace_back(x, r.tokens_per_second);
+    if (r.validation_loss) validation.points.emplace_back(x, *r.validation_loss);
+    if (r.saved) marks.push_back({x, "saved"});
+    if (r.resumed) marks.push_back({x, "resumed"});
+  }
+  auto const title = detail::html_text(head.title);
+  std::string page = "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">"
+                     "<meta name=\"viewport\" content=\"width=device-width\">\n<title>" + title + "</title>\n<style>" +
+                     detail::report_style + "</style></head>\n<body>\n<h1>" + title + "</h1>\n";
+  page += "<p class=\"reading\">" + detail::html_text(read_run(steps).text) + "</p>\n<dl>\n";
+  for (auto const& [name, value] : head.facts)
+    page += "<div><dt>" + detail::html_text(name) + "</dt><dd>" + detail::html_text(value) + "</dd></div>\n";
+  page += "</dl>\n<div class=\"charts\">\n";
+  page += line_chart("loss", {training, validation}, marks) + line_chart("learning rate", {rate}, marks);
+  page += line_chart("gradient norm", {norm}, marks) + line_chart("tokens per second", {speed}, marks);
+  page += "</div>\n<p class=\"note\">Over steps. Dotted: saved; dashed: resumed.</p>\n<h2>Memory plan</h2>\n<table>\n" +
+          detail::memory_rows(head.memory) + "</table>\n</body></html>\n";
+  return page;
+}
+
+} // namespace constrain

@@ -1,0 +1,155 @@
+#pragma once
+
+#include "constrain/io/safetensors.hpp"
+#include "constrain/io/safetensors_writer.hpp"
+#include "constrain/train/parameter_table.hpp"
+#include "constrain/train/tensor_view.hpp"
+
+#include <cstring>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace constrain::inline CONSTRAIN_VARIANT {
+
+/// The parameters of any trainer.
+struct parameter_list {
+  parameter_info const* parameters = nullptr;
+  int size = 0;
+  char const* names = nullptr;
+
+  std::string name(int i) const {
+    return {names + parameters[i].name_offset, static_cast<std::size_t>(parameters[i].name_length)};
+  }
+};
+
+/// How a parameter stands in files that others read too.
+struct stored_name {
+  std::string_view name;   // here, as "block.mlp.up.weight"
+  std::string_view stored; // there; where it has a '*', every trip is a tensor of its own, and this its number
+  bool transposed = false; // a matrix is [in, out] there
+};
+
+/// What a list of parameters is in a file: under these names, and under its own, trips stacked, where there are none.
+using stored_names = std::span<stored_name const>;
+
+/// One tensor of a file: a parameter or a state of one, all its trips or one of them.
+struct file_tensor {
+  parameter_info const* info = nullptr;
+  std::int64_t offset = 0; // in the arena, of the first trip
+  std::int64_t first = 0, trips = 1;
+  bool transposed = false;
+  io::tensor tensor; // without its bytes
+
+  std::size_t bytes() const { return static_cast<std::size_t>(trips * info->shape.elements() * size_of(info->type)); }
+};
+
+namespace detail {
+
+/// Swaps the dimensions of `rows` x `columns` elements of some bytes each.
+inline void transpose_elements(std::byte const* from, std::int64_t rows, std::int64_t columns, std::int64_t width, std::byte* to) {
+  for (std::int64_t i = 0; i < rows; ++i)
+    for (std::int64_t j = 0; j < columns; ++j)
+      std::memcpy(to + (j * rows + i) * width, from + (i * columns + j) * width, static_cast<std::size_t>(width));
+}
+
+inline void add_file_tensors(std::vector<file_tensor>& tensors, parameter_info const& info, std::string name, std::int64_t offset,
+                             stored_names names) {
+  stored_name const* known = nullptr;
+  for (auto const& n : names)
+    if (n.name == name) known = &n;
+  if (known != nullptr) name = known->stored;
+  auto const star = name.find('*');
+  bool const apart = star != std::string::npos;
+  for (std::int64_t trip = 0; trip < (apart ? info.trips : 1); ++trip) {
+    file_tensor t{&info, offset, trip, apart ? 1 : info.trips, known != nullptr && known->transposed, {}};
+    t.tensor.name = apart ? name.substr(0, star) + std::to_string(trip) + name.substr(star + 1) : name;
+    t.tensor.dtype = info.type == dtype::f64 ? "F64" : "F32";
+    if (info.stacked && !apart) t.tensor.shape.push_back(info.trips);
+    auto const rank = info.shape.rank;
+    for (int i = 0; i < rank; ++i) t.tensor.shape.push_back(info.shape.extent[t.transposed ? rank - 1 - i : i]);
+    tensors.push_back(std::move(t));
+  }
+}
+
+} // namespace detail
+
+/// The tensors of a file of all weights.
+inline std::vector<file_tensor> weight_tensors(parameter_list const& list, stored_names names) {
+  std::vector<file_tensor> tensors;
+  for (int i = 0; i < list.size; ++i)
+    detail::add_file_tensors(tensors, list.parameters[i], list.name(i), list.parameters[i].offset, names);
+  return tensors;
+}
+
+/// The tensors of a file of all optimizer states.
+inline std::vector<file_tensor> state_tensors(parameter_list const& list) {
+  std::vector<file_tensor> tensors;
+  for (int i = 0; i < list.size; ++i)
+    for (int field = 0; field < op::maximum_state_fields; ++field)
+      if (auto const& info = list.parameters[i]; info.state_offset[field] >= 0)
+        detail::add_file_tensors(tensors, info, list.name(i) + ".state" + std::to_string(field), info.state_offset[field], {});
+  return tensors;
+}
+
+/// Tensors of a trainer with their bytes at hand: those that are cut over ranks, or that the host cannot address, are put
+/// together first, which all ranks of a group do together.
+class gathered_tensors {
+public:
+  gathered_tensors(std::vector<file_tensor> what, arena& memory, communicator& group) : tensors_(std::move(what)) {
+    std::byte const* data = nullptr;
+    for (std::size_t i = 0; i < tensors_.size(); ++i) {
+      auto& t = tensors_[i];
+      if (i == 0 || t.offset != tensors_[i - 1].offset) data = whole(t, memory, group);
+      auto const trip_bytes = t.info->shape.elements() * size_of(t.info->type);
+      t.tensor.bytes = {data + t.first * trip_bytes, t.bytes()};
+    }
+  }
+
+  void write(io::output_file& out) const {
+    std::vector<io::tensor> tensors;
+    for (auto const& t : tensors_) tensors.push_back(t.tensor);
+    std::vector<std::byte> buffer;
+    io::write_safetensors(out, tensors, {{"format", "pt"}}, [&](std::size_t i) -> std::span<std::byte const> {
+      auto const& t = tensors_[i];
+      if (!t.transposed) return t.tensor.bytes;
+      buffer.resize(t.bytes());
+      detail::transpose_elements(t.tensor.bytes.data(), t.info->shape.extent[0], t.info->shape.extent[1], size_of(t.info->type),
+                                 buffer.data());
+      return buffer;
+    });
+  }
+
+private:
+  std::byte const* whole(file_tensor const& t, arena& memory, communicator& group) {
+    auto const& info = *t.info;
+    if (info.shards == 1 && memory.host() != nullptr) return memory.host() + t.offset;
+    auto& bytes = wholes_.emplace_back(static_cast<std::size_t>(info.elements() * size_of(info.type)));
+    tensor_view const view(memory, t.offset, info.type, info.trips, info.stacked, info.shape, info.shards > 1 ? &group : nullptr);
+    if (info.type == dtype::f64) view.copy_to(std::span(reinterpret_cast<double*>(bytes.data()), bytes.size() / 8));
+    else view.copy_to(std::span(reinterpret_cast<float*>(bytes.data()), bytes.size() / 4));
+    return bytes.data();
+  }
+
+  std::vector<file_tensor> tensors_;
+  std::vector<std::vector<std::byte>> wholes_;
+};
+
+/// Puts the bytes of one tensor, as its file has them and in the parameter's own dtype, into the arena.
+inline void take_tensor(file_tensor const& t, std::span<std::byte const> bytes, arena& memory, communicator& group) {
+  auto const map = t.info->map();
+  auto const shard = t.info->shards > 1 ? group.rank() : 0;
+  auto const width = size_of(t.info->type);
+  std::vector<std::byte> turned;
+  if (t.transposed) {
+    turned.resize(bytes.size());
+    detail::transpose_elements(bytes.data(), t.info->shape.extent[1], t.info->shape.extent[0], width, turned.data());
+    bytes = turned;
+  }
+  for (std::int64_t trip = 0; trip < t.trips; ++trip)
+    memory.write(t.offset + (t.first + trip) * map.stored() * width,
+                 bytes.data() + (trip * map.elements + map.begin(shard)) * width, map.length(shard) * width);
+}
+
+} // namespace constrain

@@ -1,0 +1,64 @@
+#pragma once
+
+#include "constrain/io/json_writer.hpp"
+#include "constrain/model/gpt2.hpp"
+#include "constrain/train/tensor_files.hpp"
+
+#include <string>
+#include <string_view>
+
+namespace constrain::inline CONSTRAIN_VARIANT {
+
+inline constexpr char const* weights_file = "model.safetensors";
+inline constexpr char const* configuration_file = "config.json";
+
+/// A model's weights in files, so that others read them and theirs are read here.
+struct weight_format {
+  stored_names names{};
+  std::string configuration{};             // the text of config.json; none is written where it is empty
+  std::string_view prefix{};               // of the stored names, which files may leave out
+  std::span<std::string_view const> also{}; // ends of names of tensors that files may have and nobody needs
+};
+
+/// The format of a model's weights; specialise it for a model of one's own. By default every parameter is a tensor of its
+/// own name, and trips are stacked.
+template <class model> struct weight_format_of {
+  static weight_format make(model const&) { return {}; }
+};
+
+/// GPT-2 as Transformers' GPT2LMHeadModel has it: a tensor a block, matrices [in, out], the head tied.
+template <> struct weight_format_of<gpt2> {
+  static constexpr stored_name names[] = {
+      {"token.weight", "transformer.wte.weight"},
+      {"position.weight", "transformer.wpe.weight"},
+      {"block.norm_1.weight", "transformer.h.*.ln_1.weight"},
+      {"block.norm_1.bias", "transformer.h.*.ln_1.bias"},
+      {"block.attention.qkv.weight", "transformer.h.*.attn.c_attn.weight", true},
+      {"block.attention.qkv.bias", "transformer.h.*.attn.c_attn.bias"},
+      {"block.attention.projection.weight", "transformer.h.*.attn.c_proj.weight", true},
+      {"block.attention.projection.bias", "transformer.h.*.attn.c_proj.bias"},
+      {"block.norm_2.weight", "transformer.h.*.ln_2.weight"},
+      {"block.norm_2.bias", "transformer.h.*.ln_2.bias"},
+      {"block.mlp.up.weight", "transformer.h.*.mlp.c_fc.weight", true},
+      {"block.mlp.up.bias", "transformer.h.*.mlp.c_fc.bias"},
+      {"block.mlp.down.weight", "transformer.h.*.mlp.c_proj.weight", true},
+      {"block.mlp.down.bias", "transformer.h.*.mlp.c_proj.bias"},
+      {"norm.weight", "transformer.ln_f.weight"},
+      {"norm.bias", "transformer.ln_f.bias"},
+  };
+  // The head, which is the token table again, and masks that older versions saved.
+  static constexpr std::string_view also[] = {"lm_head.weight", ".attn.bias", ".attn.masked_bias"};
+
+  static weight_format make(gpt2 const& m) {
+    io::json_writer json;
+    json.object().array("architectures").element("GPT2LMHeadModel").end().member("model_type", "gpt2");
+    json.member("n_layer", m.layers).member("n_head", m.heads).member("n_embd", m.width);
+    json.member("vocab_size", m.vocabulary).member("n_positions", m.context);
+    json.member("activation_function", "gelu_new").member("layer_norm_epsilon", 1e-5);
+    json.member("scale_attn_weights", true).member("scale_attn_by_inverse_layer_idx", false);
+    json.member("tie_word_embeddings", true).end();
+    return {names, json.text(), "transformer.", also};
+  }
+};
+
+} // namespace constrain

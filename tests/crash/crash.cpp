@@ -1,0 +1,178 @@
+#include "../temporary_directory.hpp"
+
+#include <doctest/doctest.h>
+
+#include <cerrno>
+#include <chrono>
+#include <csignal>
+#include <cstdlib>
+#include <cstring>
+#include <fcntl.h>
+#include <filesystem>
+#include <random>
+#include <spawn.h>
+#include <string>
+#include <sys/wait.h>
+#include <thread>
+#include <unistd.h>
+#include <vector>
+
+// A job (job.cpp) is killed, or its file system fails, at every call of a save and at random instants: its checkpoint is
+// always the old one or the new one, whole, and a run that goes on from it ends with the same bytes.
+
+namespace fs = std::filesystem;
+using ct_directory = constrain::test::temporary_directory;
+using constrain::test::read_file;
+
+namespace {
+
+struct outcome {
+  int status = 0; // as waitpid gives it
+  std::string said;
+
+  bool killed() const { return WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL; }
+  bool done() const { return WIFEXITED(status) && WEXITSTATUS(status) == 0; }
+  bool refused() const { return WIFEXITED(status) && WEXITSTATUS(status) == 3; }
+};
+
+class process {
+public:
+  process(std::string const& directory, int steps, std::string const& said, std::vector<std::string> more = {}) : said_(said) {
+    std::string const count = std::to_string(steps);
+    char const* const arguments[] = {CONSTRAIN_CRASH_JOB, directory.c_str(), count.c_str(), nullptr};
+    more.push_back("OMP_NUM_THREADS=1");
+    std::vector<char*> variables;
+    for (auto& variable : more) variables.push_back(variable.data());
+    for (char** inherited = environ; *inherited != nullptr; ++inherited) variables.push_back(*inherited);
+    variables.push_back(nullptr);
+    posix_spawn_file_actions_t files;
+    posix_spawn_file_actions_init(&files);
+    posix_spawn_file_actions_addopen(&files, 2, said.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0666);
+    REQUIRE(posix_spawn(&id_, CONSTRAIN_CRASH_JOB, &files, nullptr, const_cast<char* const*>(arguments), variables.data()) == 0);
+    posix_spawn_file_actions_destroy(&files);
+  }
+  void kill() const { ::kill(id_, SIGKILL); }
+  outcome wait() const {
+    outcome o;
+    REQUIRE(::waitpid(id_, &o.status, 0) == id_);
+    o.said = read_file(said_);
+    return o;
+  }
+
+private:
+  pid_t id_ = 0;
+  std::string said_;
+};
+
+/// All that a checkpoint holds, in one text; empty where there is none.
+std::string content(std::string const& directory) {
+  std::string all;
+  for (auto const* name : {"manifest.json", "model.safetensors", "optimizer.safetensors", "state.json", "config.json"})
+    if (fs::exists(directory + "/" + name)) all += read_file(directory + "/" + name);
+  return all;
+}
+
+outcome run(std::string const& directory, int steps, std::string const& said) { return process(directory, steps, said).wait(); }
+
+/// What an undisturbed run leaves after a step.
+std::string reference(int steps) {
+  ct_directory const scratch;
+  REQUIRE(run(scratch / "run", steps, scratch / "said").done());
+  return content(scratch / "run");
+}
+
+/// A run from the checkpoint in `first` (none where it is empty) by one step to `steps`, with its n-th call to the file
+/// system spoiled: `how` is the errno it gives, 0 kills.
+outcome spoiled(std::string const& first, std::string const& directory, int steps, int at, int how, std::string const& said) {
+  fs::remove_all(directory);
+  if (!first.empty()) fs::copy(first, directory);
+  return process(directory, steps, said,
+                 {"LD_PRELOAD=" CONSTRAIN_CRASH_SHIM, "ASAN_OPTIONS=verify_asan_link_order=0", "CRASH_AT=" + std::to_string(at),
+                  "CRASH_HOW=" + std::to_string(how)})
+      .wait();
+}
+
+/// Kills at every call of the step after `before`. Returns how many calls there were.
+int killed_everywhere(int before) {
+  std::string const old_content = before == 0 ? "" : reference(before), new_content = reference(before + 1);
+  ct_directory const scratch;
+  auto const first = before > 0 ? scratch / "first" : "", directory = scratch / "run", said = scratch / "said";
+  if (before > 0) REQUIRE(run(first, before, said).done());
+  for (int at = 1;; ++at) {
+    CAPTURE(at);
+    auto const o = spoiled(first, directory, before + 1, at, 0, said);
+    auto const left = content(directory);
+    REQUIRE((left == old_content || left == new_content));
+    if (o.done()) return at - 1; // there are no more calls
+    REQUIRE(o.killed());
+    REQUIRE(run(directory, before + 1, said).done());
+    REQUIRE((content(directory) == new_content));
+  }
+}
+
+bool exhaustive() { return std::getenv("CONSTRAIN_EXHAUSTIVE") != nullptr; }
+
+} // namespace
+
+TEST_CASE("killed at every call of a first save, and of a later one") {
+  CHECK(killed_everywhere(0) > 10);
+  CHECK(killed_everywhere(1) > 10);
+}
+
+TEST_CASE("a disk that is full, broken or over its quota at every call") {
+  int const calls = killed_everywhere(1);
+  std::string const old_content = reference(1), new_content = reference(2);
+  ct_directory const scratch;
+  auto const first = scratch / "first", directory = scratch / "run", said = scratch / "said";
+  REQUIRE(run(first, 1, said).done());
+  for (int how : {ENOSPC, EIO, EDQUOT}) {
+    CAPTURE(how);
+    int refused = 0;
+    for (int at = 1; at <= calls; ++at) {
+      CAPTURE(at);
+      auto const o = spoiled(first, directory, 2, at, how, said);
+      CAPTURE(o.said);
+      auto const left = content(directory);
+      // What does no harm, as in cleaning up, may pass; all else is one sentence.
+      REQUIRE((o.refused() || o.done()));
+      if (o.done()) REQUIRE((left == new_content));
+      if (o.refused()) {
+        ++refused;
+        REQUIRE((left == old_content || left == new_content));
+        REQUIRE(o.said.find('\n') == o.said.size() - 1);
+        REQUIRE(o.said.find(std::strerror(how)) != std::string::npos);
+      }
+      REQUIRE(run(directory, 2, said).done());
+      REQUIRE((content(directory) == new_content));
+    }
+    CHECK(refused > calls / 2);
+  }
+}
+
+TEST_CASE("killed at random instants") {
+  int const trials = exhaustive() ? 2000 : 20;
+  constexpr int steps = 60;
+  auto const expected = reference(steps);
+  ct_directory const scratch;
+  auto const directory = scratch / "run";
+  auto const began = std::chrono::steady_clock::now();
+  REQUIRE(run(directory, steps, scratch / "said").done());
+  auto const whole = std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
+  std::mt19937 random(7);
+  int killed = 0, saved = 0;
+  for (int trial = 0; trial < trials; ++trial) {
+    CAPTURE(trial);
+    fs::remove_all(directory);
+    process const job(directory, steps, scratch / "said");
+    std::this_thread::sleep_for(std::chrono::duration<double>(std::uniform_real_distribution<>(0, whole)(random)));
+    job.kill();
+    killed += job.wait().killed() ? 1 : 0;
+    saved += content(directory).empty() ? 0 : 1;
+    auto const o = run(directory, steps, scratch / "said");
+    CAPTURE(o.said);
+    REQUIRE(o.done());
+    REQUIRE((content(directory) == expected));
+  }
+  MESSAGE(killed << " of " << trials << " were killed before their end, " << saved << " had saved");
+  CHECK(killed > trials / 2);
+}

@@ -1,0 +1,94 @@
+#include "../sentence.hpp"
+#include "../temporary_directory.hpp"
+
+#include <constrain/data/json_lines.hpp>
+#include <constrain/data/random.hpp>
+#include <doctest/doctest.h>
+
+#include <string>
+#include <vector>
+
+namespace ct = constrain;
+namespace data = constrain::data;
+
+namespace {
+
+data::corpus read(std::string const& content, data::json_lines_options const& options = {}) {
+  ct::test::temporary_directory const directory;
+  ct::test::write_file(directory / "texts.jsonl", content);
+  return data::json_lines(directory / "texts.jsonl", options);
+}
+
+std::string refusal(std::string const& content) {
+  return ct::test::sentence([&] { read(content); });
+}
+
+std::string text_of(data::corpus const& corpus) {
+  return {reinterpret_cast<char const*>(corpus.bytes().data()), corpus.bytes().size()};
+}
+
+/// The labels as text, '_' where one is ignored.
+std::string labels_of(data::corpus const& corpus) {
+  std::vector<std::int32_t> labels(static_cast<std::size_t>(corpus.size()));
+  corpus.copy_labels(0, labels);
+  std::string text;
+  for (auto label : labels) text += label == ct::ignored_label ? '_' : static_cast<char>(label);
+  return text;
+}
+
+} // namespace
+
+TEST_CASE("texts are packed one after another") {
+  auto const corpus = read("{\"text\": \"one\"}\n\n  \r\n{\"id\": 7, \"text\": \"tw\\u00f6\"}\r\n{\"text\": \"\"}");
+  CHECK(text_of(corpus) == "one\ntw\xc3\xb6\n\n");
+  CHECK(labels_of(corpus) == text_of(corpus));
+  CHECK(text_of(read("{\"text\": \"a\"}\n{\"text\": \"b\"}\n", {.end = "<end>"})) == "a<end>b<end>");
+}
+
+TEST_CASE("what is given is no label") {
+  auto const corpus = read("{\"input\": \"2+2=\", \"output\": \"4\"}\n{\"output\": \"yes\", \"input\": \"no?\"}\n{\"text\": \"x\"}\n");
+  CHECK(text_of(corpus) == "2+2=4\nno?yes\nx\n");
+  CHECK(labels_of(corpus) == "____4\n___yes\nx\n");
+  auto const [train, validation] = corpus.split(0.5); // of 15 tokens, 7
+  CHECK(labels_of(train) == "____4\n__");
+  CHECK(labels_of(validation) == "_yes\nx\n");
+  CHECK(corpus.fingerprint() != data::corpus::from_bytes(text_of(corpus)).fingerprint());
+}
+
+TEST_CASE("texts of one length are cut off or padded") {
+  auto const corpus = read("{\"text\": \"long one\"}\n{\"input\": \"a\", \"output\": \"b\"}\n", {.length = 4});
+  CHECK(text_of(corpus) == std::string("longab\n\0", 8));
+  CHECK(labels_of(corpus) == "_ong_b\n_");
+}
+
+TEST_CASE("lines that cannot be read are named") {
+  CHECK(refusal("{\"text\": \"a\"}\n{\"input\": \"a\"}\n").ends_with("texts.jsonl:2' has no 'text' and not both 'input' and "
+                                                                  "'output'; give it one or the other"));
+  CHECK(refusal("{\"text\": 5}").find("texts.jsonl:1' has 5 at byte") != std::string::npos);
+  CHECK(refusal("\n\n{\"text\": \"a\"").find("texts.jsonl:3'") != std::string::npos);
+  CHECK(refusal("[]").find("texts.jsonl:1'") != std::string::npos);
+  CHECK(refusal("{\"text\": \"\xff\"}").find("texts.jsonl:1'") != std::string::npos);
+  CHECK(refusal("\n").ends_with("are none; give a file that holds some"));
+  CHECK(refusal("").ends_with("are none; give a file that holds some"));
+  CHECK(ct::test::sentence([] { read("{\"text\": \"a\"}", {.length = -1}); }) ==
+        "a text of -1 tokens was asked for; use 0 to pack texts, or a length");
+  CHECK(ct::test::sentence([] { data::corpus::from_bytes("abc", {true}); }) ==
+        "a corpus of 3 bytes says of 1 whether they are given; say it of each, or of none");
+}
+
+TEST_CASE("random tokens fill their vocabulary evenly") {
+  auto const corpus = data::random_tokens(30'000, 300, 5);
+  CHECK(corpus.size() == 30'000);
+  CHECK(corpus.vocabulary() == 300);
+  std::vector<int> count(300);
+  for (std::int64_t i = 0; i < corpus.size(); ++i) ++count[static_cast<std::size_t>(corpus.token(i))];
+  double statistic = 0; // chi squared of 299 degrees of freedom: 299 +- 24
+  for (int c : count) statistic += (c - 100.0) * (c - 100.0) / 100.0;
+  CHECK(statistic > 200);
+  CHECK(statistic < 400);
+  CHECK(corpus.fingerprint() == data::random_tokens(30'000, 300, 5).fingerprint());
+  CHECK(corpus.fingerprint() != data::random_tokens(30'000, 300, 6).fingerprint());
+  CHECK(data::random_tokens(1, 65536).size() == 1);
+  CHECK(ct::test::sentence([] { data::random_tokens(0, 5); }) ==
+        "0 random tokens of a vocabulary of 5 were asked for; use at least one token, and a vocabulary from 1 to 65536");
+}

@@ -1,0 +1,145 @@
+#include "../fixtures.hpp"
+#include "../sentence.hpp"
+#include "../temporary_directory.hpp"
+
+#include <constrain/constrain.hpp>
+#include <doctest/doctest.h>
+
+#include <cstdlib>
+#include <string>
+#include <vector>
+
+// A GPT-2 goes from Transformers to a trainer and back (tests/fixtures/make_hugging_face.py made hugging_face/).
+
+namespace ct = constrain;
+using ct::test::fixture, ct::test::sentence, ct::test::temporary_directory;
+
+namespace {
+
+constexpr ct::gpt2 model{.layers = 2, .heads = 2, .width = 8, .vocabulary = 11, .context = 6};
+template <ct::gpt2 m> using task_of = ct::task<m, ct::causal_lm, ct::micro_batch{.sequences = 2}>;
+using task = task_of<model>;
+
+std::string const theirs = std::string(CONSTRAIN_FIXTURES) + "/hugging_face";
+
+template <class trainer> double largest_difference(trainer& t) {
+  fixture const results("hugging_face/results.safetensors");
+  auto const got = t.predict(results.integers("inputs"));
+  auto const expected = results.reals("logits");
+  REQUIRE(got.logits.size() == expected.size());
+  double largest = 0;
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    auto const difference = std::abs(static_cast<double>(got.logits[i]) - expected[i]);
+    if (!(difference <= largest)) largest = difference;
+  }
+  return largest;
+}
+
+/// What load_pretrained says of a copy of the directory with another config.json.
+std::string refusal(std::string const& from, std::string const& to) {
+  temporary_directory const directory;
+  std::filesystem::copy(theirs, directory.path, std::filesystem::copy_options::recursive);
+  auto text = ct::test::read_file(directory / "config.json");
+  auto const at = text.find(from);
+  REQUIRE(at != std::string::npos);
+  ct::test::write_file(directory / "config.json", text.replace(at, from.size(), to));
+  ct::trainer<task> t;
+  auto said = sentence([&] { t.load_pretrained(directory.path.string()); });
+  return said.empty() ? said : said.substr(said.find("its "));
+}
+
+} // namespace
+
+TEST_CASE("a GPT-2 of Transformers gives its logits here") {
+  ct::trainer<task> t;
+  CHECK(largest_difference(t) > 0.1);
+  t.load_pretrained(theirs);
+  CHECK(largest_difference(t) < 1e-5);
+  ct::trainer<task, ct::precision::fp64> wide;
+  wide.load_pretrained(theirs + "/model.safetensors");
+  CHECK(largest_difference(wide) < 1e-5);
+  CHECK(t.steps() == 0);
+}
+
+TEST_CASE("16-bit weights, and names without their prefix") {
+  ct::trainer<task> t;
+  t.load_pretrained(theirs + "/bf16.safetensors");
+  CHECK(largest_difference(t) < 0.1);
+  t.load_pretrained(theirs + "/f16.safetensors");
+  CHECK(largest_difference(t) < 1e-2);
+}
+
+TEST_CASE("a checkpoint is what Transformers would have saved") {
+  temporary_directory const directory;
+  ct::trainer<task> t;
+  t.load_pretrained(theirs);
+  t.save(directory / "checkpoint");
+  auto const ours = ct::io::safetensors_file::open(directory / "checkpoint/model.safetensors");
+  auto const expected = ct::io::safetensors_file::open(theirs + "/model.safetensors");
+  CHECK(ours.tensors().size() == expected.tensors().size());
+  for (auto const& t : expected.tensors()) {
+    CAPTURE(t.name);
+    auto const* const same = ours.find(t.name);
+    REQUIRE(same != nullptr);
+    CHECK(same->dtype == t.dtype);
+    CHECK(same->shape == t.shape);
+    CHECK(std::equal(same->bytes.begin(), same->bytes.end(), t.bytes.begin(), t.bytes.end()));
+  }
+  CHECK(ours.metadata() == expected.metadata());
+  auto const config = ct::io::json::parse(ct::test::read_file(directory / "checkpoint/config.json"), "ours");
+  auto const wanted = ct::io::json::parse(ct::test::read_file(theirs + "/config.json"), "theirs");
+  for (auto const* name : {"n_layer", "n_head", "n_embd", "vocab_size", "n_positions"})
+    CHECK(config[name].int64() == wanted[name].int64());
+  CHECK(config["layer_norm_epsilon"].real() == wanted["layer_norm_epsilon"].real());
+  for (auto const* name : {"model_type", "activation_function"}) CHECK(config[name].string() == wanted[name].string());
+
+  // Another trainer of the model takes the weights, whatever its policies and its micro-batch.
+  ct::trainer<task, ct::precision::fp64, ct::optimizer::sgd> other;
+  other.load_pretrained(directory / "checkpoint");
+  CHECK(largest_difference(other) < 1e-5);
+  ct::trainer<task> resumed;
+  resumed.load(directory / "checkpoint");
+  CHECK(largest_difference(resumed) == largest_difference(t));
+
+  // To be opened by make_hugging_face.py --open.
+  if (auto const* const kept = std::getenv("CONSTRAIN_KEEP_CHECKPOINT")) t.save(kept);
+}
+
+TEST_CASE("weights of another model are refused, and nothing changes") {
+  CHECK(refusal("\"n_head\": 2", "\"n_head\": 2").empty());
+  CHECK(refusal("\"n_head\": 2", "\"n_head\": 4") ==
+        "its n_head is 4.000000, the trainer's is 2.000000; load it into a trainer of the same n_head");
+  CHECK(refusal("gelu_new", "relu") ==
+        "its activation_function is relu, the trainer's is gelu_new; load it into a trainer of the same activation_function");
+  CHECK(refusal("\"model_type\": \"gpt2\"", "\"model_type\": \"bert\"").starts_with("its model_type is bert"));
+  CHECK(refusal("1e-05", "1e-06").starts_with("its layer_norm_epsilon is"));
+
+  ct::trainer<task_of<ct::gpt2{.layers = 2, .heads = 2, .width = 8, .vocabulary = 12, .context = 6}>> wider;
+  CHECK(sentence([&] { wider.load_pretrained(theirs + "/model.safetensors"); })
+            .ends_with("its shape of 'transformer.wte.weight' is [11, 8], the trainer's is [12, 8]; load it into a trainer of the "
+                       "same shape of 'transformer.wte.weight'"));
+  ct::trainer<task_of<ct::gpt2{.layers = 3, .heads = 2, .width = 8, .vocabulary = 11, .context = 6}>> deeper;
+  CHECK(sentence([&] { deeper.load_pretrained(theirs + "/model.safetensors"); })
+            .ends_with("have no tensor 'transformer.h.2.ln_1.weight'; load those of the same model"));
+  ct::trainer<task_of<ct::gpt2{.layers = 1, .heads = 2, .width = 8, .vocabulary = 11, .context = 6}>> shallower;
+  auto const before = largest_difference(shallower);
+  CHECK(sentence([&] { shallower.load_pretrained(theirs + "/model.safetensors"); }).find("' which the model has not; load those of") !=
+        std::string::npos);
+  CHECK(largest_difference(shallower) == before);
+  temporary_directory const empty;
+  CHECK(sentence([&] { shallower.load_pretrained(empty.path.string()); })
+            .ends_with("has no model.safetensors; save the model there as safetensors"));
+}
+
+TEST_CASE("halves have their values") {
+  CHECK(ct::io::half_value(0x0000) == 0.0f);
+  CHECK(std::signbit(ct::io::half_value(0x8000)));
+  CHECK(ct::io::half_value(0x0001) == 0x1p-24f);
+  CHECK(ct::io::half_value(0x83ff) == -0x1.ff8p-15f);
+  CHECK(ct::io::half_value(0x0400) == 0x1p-14f);
+  CHECK(ct::io::half_value(0x3c00) == 1.0f);
+  CHECK(ct::io::half_value(0xc555) == -5.33203125f);
+  CHECK(ct::io::half_value(0x7bff) == 65504.0f);
+  CHECK(std::isinf(ct::io::half_value(0x7c00)));
+  CHECK(std::isnan(ct::io::half_value(0x7e00)));
+}

@@ -1,0 +1,98 @@
+#include <constrain/train/report.hpp>
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <vector>
+
+namespace ct = constrain;
+
+namespace {
+
+/// A run of 100 steps, evaluated every tenth, with these losses as functions of 0 to 1.
+template <class function, class other> std::vector<ct::step_record> run(function const& training, other const& validation) {
+  std::vector<ct::step_record> steps;
+  for (int i = 1; i <= 100; ++i) {
+    ct::step_record r{.step = i, .loss = training(i / 100.0), .gradient_norm = 1, .learning_rate = 1e-3, .tokens_per_second = 100};
+    if (i % 10 == 0) r.validation_loss = validation(i / 100.0);
+    steps.push_back(r);
+  }
+  return steps;
+}
+
+double falls(double x) { return 4 - 2 * x; }
+double settles(double x) { return 2 + 2 * std::exp(-20 * x); }
+
+std::size_t count(std::string const& text, std::string const& part) {
+  std::size_t n = 0;
+  for (auto at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++n;
+  return n;
+}
+
+} // namespace
+
+TEST_CASE("what the losses say") {
+  using ct::reading;
+  auto const improving = ct::read_run(run(falls, falls));
+  CHECK(improving.reading == reading::still_improving);
+  CHECK(improving.step == 100);
+  auto const over = ct::read_run(run(falls, [](double x) { return 3 + (x - 0.4) * (x - 0.4); }));
+  CHECK(over.reading == reading::overfitting);
+  CHECK(over.step == 40);
+  CHECK(over.text.starts_with("Overfitting since step 40: "));
+  CHECK(ct::read_run(run([](double) { return 4.0; }, [](double) { return 4.0; })).reading == reading::underfit);
+  auto const well = ct::read_run(run(settles, settles));
+  CHECK(well.reading == reading::well_fit);
+  auto steps = run(settles, settles);
+  steps.resize(35);
+  CHECK(ct::read_run(steps).reading == reading::too_early);
+  CHECK(ct::read_run(steps).text == "Too early to say: it takes four evaluations, this run had 3.");
+  CHECK(ct::read_run({}).reading == reading::too_early);
+  steps[29].validation_loss = std::numeric_limits<double>::quiet_NaN();
+  CHECK(ct::read_run(steps).reading == reading::not_finite);
+  CHECK(ct::read_run(steps).step == 30);
+}
+
+TEST_CASE("a chart has a line, ticks at round numbers, and no more points than columns") {
+  ct::series line{"loss", "a", {}};
+  for (int i = 0; i < 100'000; ++i) line.points.emplace_back(i, 3.0 + i / 100'000.0);
+  auto const svg = ct::line_chart("loss", {line});
+  CHECK(svg.starts_with("<svg "));
+  CHECK(svg.ends_with("</svg>\n"));
+  CHECK(count(svg, "L") >= 500);
+  CHECK(count(svg, "L") <= 562);
+  for (auto const* tick : {">3<", ">3.2<", ">3.8<", ">4e+04<"}) CHECK(svg.find(tick) != std::string::npos);
+  CHECK(svg.find("legend") == std::string::npos); // of one line the title says all
+}
+
+TEST_CASE("charts of little") {
+  CHECK(ct::line_chart("none", {{"a", "a", {}}}).empty());
+  CHECK(ct::line_chart("not finite", {{"a", "a", {{1, std::nan("")}}}}).empty());
+  for (double const y : {0.0, 5.0, -1e-30, 1e300}) {
+    auto const svg = ct::line_chart("one", {{"a", "a", {{7, y}}}});
+    CHECK(svg.find("nan") == std::string::npos);
+    CHECK(svg.find("inf") == std::string::npos);
+    CHECK(svg.size() < 4000);
+  }
+}
+
+TEST_CASE("a report holds everything and loads nothing") {
+  auto steps = run(falls, falls);
+  steps[49].saved = true;
+  steps[50].resumed = true;
+  ct::memory_plan memory;
+  memory.weights = ct::mebibytes(6), memory.gradients = ct::mebibytes(2), memory.peak = ct::mebibytes(8);
+  auto const page = ct::report({"fp32 <b>", {{"seed", "5 & 6"}}, memory}, steps);
+  CHECK(page.starts_with("<!doctype html>"));
+  CHECK(count(page, "<svg") == 4);
+  CHECK(count(page, "class=\"saved\"") == 4);
+  CHECK(count(page, "class=\"resumed\"") == 4);
+  CHECK(page.find("fp32 &lt;b&gt;") != std::string::npos);
+  CHECK(page.find("<dt>seed</dt><dd>5 &amp; 6</dd>") != std::string::npos);
+  CHECK(page.find("Still improving") != std::string::npos);
+  CHECK(page.find("<td>gradients</td><td class=\"number\">2.0 MiB</td><td class=\"bar\"><i style=\"width: 25.0%\">") != std::string::npos);
+  CHECK(page.find("master weights") == std::string::npos); // of no bytes
+  for (auto const* outside : {"http", "src=", "<script", "<link", "@import", "url("}) CHECK(page.find(outside) == std::string::npos);
+}
