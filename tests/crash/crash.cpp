@@ -145,7 +145,7 @@ TEST_CASE("a disk that is full, broken or over its quota at every call") {
       REQUIRE(run(directory, 2, said).done());
       REQUIRE((content(directory) == new_content));
     }
-    CHECK(refused > calls / 2);
+    CHECK(refused > 10); // every write, sync and move
   }
 }
 

@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 // Preloaded into a process, spoils its CRASH_AT-th call to the file system that changes something: CRASH_HOW is the errno
-// that it gives, or 0, where the process is killed before the call. A short write comes before a failing one.
+// that it gives, or 0, where the process is killed before the call. A write is half done, and the next one fails. A short write comes before a failing one.
 
 namespace {
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "constrain/device/math.hpp"
 #include "constrain/train/records.hpp"
 
 #include <cstdint>
@@ -28,7 +29,9 @@ inline run_reading read_run(std::span<step_record const> steps) {
   step_record const* best = nullptr;
   for (auto const& r : steps) {
     if (!r.validation_loss) continue;
-    if (!math::finite(*r.validation_loss)) return {reading::not_finite, r.step, "The validation loss is not finite since step " + std::to_string(r.step) + ": lower the learning rate, or clip the gradient."};
+    if (!math::finite(*r.validation_loss))
+      return {reading::not_finite, r.step,
+              "The validation loss is not finite since step " + std::to_string(r.step) + ": lower the learning rate, or clip the gradient."};
     evaluations.push_back(&r);
     if (best == nullptr || *r.validation_loss < *best->validation_loss) best = &r;
   }
@@ -54,7 +57,8 @@ inline run_reading read_run(std::span<step_record const> steps) {
   if (validation < 0.99 * quarter_ago)
     return {reading::still_improving, best->step, "Still improving: the validation loss fell until the end. Train longer."};
   if (last > 0.9 * first)
-    return {reading::underfit, best->step, "Underfit: the losses are flat, and the training loss has hardly fallen. Use a larger model or another learning rate."};
+    return {reading::underfit, best->step,
+            "Underfit: the losses are flat, and the training loss has hardly fallen. Use a larger model or another learning rate."};
   return {reading::well_fit, best->step, "Well fit: the validation loss is flat, and not above its lowest, of step " + since + "."};
 }
 

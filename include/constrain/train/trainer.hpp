@@ -15,6 +15,7 @@
 #include "constrain/train/initialize.hpp"
 #include "constrain/train/pretrained.hpp"
 #include "constrain/train/ranks.hpp"
+#include "constrain/train/results.hpp"
 #include "constrain/train/run_options.hpp"
 #include "constrain/train/sample.hpp"
 #include "constrain/train/tensor_view.hpp"
@@ -31,29 +32,6 @@
 #include <vector>
 
 namespace constrain::inline CONSTRAIN_VARIANT {
-
-/// What one optimizer step tells.
-struct step_result {
-  double loss = 0;          // mean over the window's valid labels, before the update
-  double gradient_norm = 0; // of all gradients together, before clipping
-  std::int64_t tokens = 0;  // valid labels
-  bool skipped = false;     // a gradient was not finite: nothing was changed
-  std::string_view not_finite; // the first parameter whose gradient is not
-};
-
-/// What an evaluation tells, weighted by tokens.
-struct evaluation {
-  double loss = 0;
-  double perplexity = 0;   // exp(loss)
-  double accuracy = 0;     // the share of labels that have the largest logit
-  std::int64_t tokens = 0; // valid labels
-};
-
-/// The logits of one micro-batch.
-template <class real> struct prediction {
-  std::vector<real> logits;
-  constrain::shape shape;
-};
 
 /// A task and policies, composed when it compiles: what it holds, how much memory that takes and which kernels run in
 /// which order are constants. It allocates at construction and never in a step.
@@ -294,14 +272,7 @@ public:
   /// does where none is.
   bool resume(std::string const& directory, std::FILE* log = stderr) {
     checkpoint_series const series(directory);
-    auto const steps = series.steps();
-    for (auto const step : steps) try {
-        load(series.path(step));
-        return true;
-      } catch (error const& e) {
-        if (step == steps.back()) throw;
-        if (log != nullptr && rank() == 0) std::fprintf(log, "%s; the one before it is taken\n", e.what());
-      }
+    if (series.take_newest([&](std::string const& path) { load(path); }, rank() == 0 ? log : nullptr)) return true;
     bool const there = io::directory_reader::finds(directory);
     if (there) load(directory);
     return there;

@@ -56,7 +56,10 @@ template <> struct weight_format_of<gpt2> {
     json.member("vocab_size", m.vocabulary).member("n_positions", m.context);
     json.member("activation_function", "gelu_new").member("layer_norm_epsilon", 1e-5);
     json.member("scale_attn_weights", true).member("scale_attn_by_inverse_layer_idx", false);
-    json.member("tie_word_embeddings", true).end();
+    json.member("tie_word_embeddings", true);
+    if (m.vocabulary <= 50256) // there is no end-of-text token then
+      json.member("bos_token_id", nullptr).member("eos_token_id", nullptr);
+    json.end();
     return {names, json.text(), "transformer.", also};
   }
 };

@@ -1,0 +1,34 @@
+#pragma once
+
+#include "constrain/program/shape.hpp"
+
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+namespace constrain::inline CONSTRAIN_VARIANT {
+
+/// What one optimizer step tells.
+struct step_result {
+  double loss = 0;          // mean over the window's valid labels, before the update
+  double gradient_norm = 0; // of all gradients together, before clipping
+  std::int64_t tokens = 0;  // valid labels
+  bool skipped = false;     // a gradient was not finite: nothing was changed
+  std::string_view not_finite; // the first parameter whose gradient is not
+};
+
+/// What an evaluation tells, weighted by tokens.
+struct evaluation {
+  double loss = 0;
+  double perplexity = 0;   // exp(loss)
+  double accuracy = 0;     // the share of labels that have the largest logit
+  std::int64_t tokens = 0; // valid labels
+};
+
+/// The logits of one micro-batch.
+template <class real> struct prediction {
+  std::vector<real> logits;
+  constrain::shape shape;
+};
+
+} // namespace constrain
