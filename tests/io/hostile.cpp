@@ -161,6 +161,13 @@ TEST_CASE("hostile: a manifest with any bit flipped, any byte missing or one mor
   }
 }
 
+TEST_CASE("hostile: what a file says commands no terminal") {
+  auto const said = constrain::test::sentence([] {
+    safetensors(bytes_of(file("{\"\\u001b[2J\\n\\u007f\":{\"dtype\":\"U8\",\"shape\":[33],\"data_offsets\":[0,33]}}", 32)));
+  });
+  CHECK(said == "the tensor '?[2J??' in 'hostile' ends at byte 33 of 32 bytes of data; get the file again");
+}
+
 TEST_CASE("hostile: there were enough of them") {
   MESSAGE(cases << " files");
   CHECK(cases >= 200);

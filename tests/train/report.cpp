@@ -15,7 +15,7 @@ namespace {
 template <class function, class other> std::vector<ct::step_record> run(function const& training, other const& validation) {
   std::vector<ct::step_record> steps;
   for (int i = 1; i <= 100; ++i) {
-    ct::step_record r{.step = i, .loss = training(i / 100.0), .gradient_norm = 1, .learning_rate = 1e-3, .tokens_per_second = 100};
+    ct::step_record r{.step = i, .loss = training(i / 100.0), .gradient_norm = 1, .learning_rate = 1e-3, .seconds = 0.5, .tokens_per_second = 100, .tokens = 64};
     if (i % 10 == 0) r.validation_loss = validation(i / 100.0);
     steps.push_back(r);
   }

@@ -4,13 +4,22 @@
 
 #include <stdexcept>
 #include <string>
+#include <utility>
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// What every run-time failure of the library throws. `what()` is one sentence:
-/// what went wrong, where, and what to do instead.
+/// what went wrong, where, and what to do instead. What it quotes may come from a foreign file: a control character, which
+/// could end the line or command a terminal, is shown as '?'.
 struct error : std::runtime_error {
-  using std::runtime_error::runtime_error;
+  explicit error(std::string sentence) : std::runtime_error(printable(std::move(sentence))) {}
+
+private:
+  static std::string printable(std::string text) {
+    for (char& c : text)
+      if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = '?';
+    return text;
+  }
 };
 
 } // namespace constrain

@@ -93,19 +93,18 @@ inline std::string line_chart(std::string_view title, std::vector<series> lines,
     add("<text class=\"tick x\" x=\"%.1f\" y=\"%.1f\">%s</text>\n", at_x(x), bottom + 18, detail::short_number(x).c_str());
   for (auto const& mark : marks)
     if (mark.x >= low_x && mark.x <= high_x) add("<path class=\"%s\" d=\"M%.1f %.1fV%.1f\"/>\n", mark.style, at_x(mark.x), top, bottom);
-  double legend = right;
-  for (auto line = lines.rbegin(); line != lines.rend(); ++line) {
-    if (line->points.empty()) continue;
-    add("<path class=\"line %s\" d=\"", line->style);
+  double legend = 200;
+  for (auto const& line : lines) {
+    if (line.points.empty()) continue;
+    add("<path class=\"line %s\" d=\"", line.style);
     char command = 'M';
-    for (auto const& [x, y] : detail::thinned(line->points, low_x, high_x, 560))
+    for (auto const& [x, y] : detail::thinned(line.points, low_x, high_x, 560))
       add("%c%.1f %.1f", std::exchange(command, 'L'), at_x(x), at_y(y));
     svg += "\"/>\n";
-    if (lines.size() > 1) {
-      add("<text class=\"legend %s\" x=\"%.1f\" y=\"16\">", line->style, legend);
-      svg += std::string(line->name) + "</text>\n";
-      legend -= 9.0 * static_cast<double>(line->name.size()) + 16;
-    }
+    if (lines.size() == 1) continue; // the title says all
+    add("<text class=\"legend %s\" x=\"%.1f\" y=\"16\">", line.style, legend);
+    svg += std::string(line.name) + "</text>\n";
+    legend += 8.0 * static_cast<double>(line.name.size()) + 16;
   }
   add("<path class=\"axis\" d=\"M%.1f %.1fV%.1fH%.1f\"/>\n", left, top, bottom, right);
   return svg + "</svg>\n";

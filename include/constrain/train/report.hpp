@@ -42,7 +42,7 @@ h1 { font-size: 1.3rem; } .reading { font-size: 1.1rem; border-left: 4px solid v
 dl { display: flex; flex-wrap: wrap; gap: .4rem 2rem; } dt { color: var(--faint); font-size: .85rem; } dd { margin: 0; }
 .charts { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 480px), 1fr)); gap: 1rem 2rem; }
 svg { width: 100%; height: auto; } text { fill: var(--ink); font: 12px system-ui, sans-serif; } .title { font-weight: 600; }
-.tick { fill: var(--faint); } .tick.y { text-anchor: end; } .tick.x { text-anchor: middle; } .legend { text-anchor: end; }
+.tick { fill: var(--faint); } .tick.y { text-anchor: end; } .tick.x { text-anchor: middle; }
 .grid { stroke: var(--grid); } .axis { stroke: var(--faint); fill: none; } .line { fill: none; stroke-width: 1.5; }
 .a { stroke: var(--a); } .b { stroke: var(--b); } text.a { stroke: none; fill: var(--a); } text.b { stroke: none; fill: var(--b); }
 .saved { stroke: var(--c); stroke-dasharray: 1 4; } .resumed { stroke: var(--b); stroke-dasharray: 5 3; }
@@ -72,7 +72,7 @@ inline std::string report(report_head const& head, std::span<step_record const> 
   for (auto const& r : steps) {
     auto const x = static_cast<double>(r.step);
     training.points.emplace_back(x, r.loss), norm.points.emplace_back(x, r.gradient_norm);
-    rate.points.emplace_back(x, r.learning_rate), speed.points.emplace_back(x, r.tokens_per_second);
+    rate.points.emplace_back(x, r.learning_rate), speed.points.emplace_back(x, static_cast<double>(r.tokens) / r.seconds);
     if (r.validation_loss) validation.points.emplace_back(x, *r.validation_loss);
     if (r.saved) marks.push_back({x, "saved"});
     if (r.resumed) marks.push_back({x, "resumed"});
