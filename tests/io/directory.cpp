@@ -152,8 +152,9 @@ TEST_CASE("directory: file names cannot be paths, hidden, taken or the manifest"
   auto const rest = "' cannot name a file in '" + scratch / "c" +
                     "'; use letters, digits, '.', '_', '-', and each name once";
   for (std::string const name :
-       {"", ".", "..", "../a", "a/b", "/a", ".a", "a b", "a\n", "\xc3\xa9", "manifest.json", "a"})
+       {"", ".", "..", "../a", "a/b", "/a", ".a", "a b", "\xc3\xa9", "manifest.json", "a"})
     CHECK(sentence([&] { w.write(name, "y"); }) == "'" + name + rest);
+  CHECK(sentence([&] { w.write("a\n", "y"); }) == "'a?" + rest);
   CHECK_FALSE(sentence([&] { w.write(std::string(129, 'a'), "y"); }).empty());
   w.commit();
   directory_reader const r(scratch / "c");

@@ -22,16 +22,16 @@ namespace constrain::inline CONSTRAIN_VARIANT::math {
 template <class real>
 concept real_number = std::is_same_v<real, float> || std::is_same_v<real, double>;
 
-namespace detail {
-
 /// a * b + c, rounded once where the hardware can: the same on every compiler and in every lane, unlike contraction.
-CT_VECTORISED float multiply_add(float a, float b, float c) noexcept {
+template <real_number real> CT_VECTORISED real multiply_add(real a, std::type_identity_t<real> b, std::type_identity_t<real> c) noexcept {
 #if defined(__FMA__) || defined(__ARM_FEATURE_FMA)
   return std::fma(a, b, c);
 #else
   return a * b + c;
 #endif
 }
+
+namespace detail {
 
 /// c0 + c1 x + c2 x^2 + ...
 template <class... reals>

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "constrain/device/cpu/gemm.hpp"
+#include "constrain/device/cpu/processor.hpp"
 #include "constrain/train/checkpoint_series.hpp"
 #include "constrain/train/explain.hpp"
 #include "constrain/train/interruption.hpp"
@@ -15,6 +16,7 @@
 #include <cstdio>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <type_traits>
 #include <unistd.h>
 
@@ -60,15 +62,20 @@ namespace detail {
 
 /// What is known before the first step, as people like to see it.
 template <class trainer> void print_start(std::FILE* out, trainer const& t) {
-  std::fprintf(out, "%s | %s parameters | %lld x %lld x %lld = %lld tokens a step\n", trainer::policy_set::name().c_str(),
-               grouped(trainer::parameter_count).c_str(), static_cast<long long>(trainer::micro_batches),
-               static_cast<long long>(trainer::task::sequences), static_cast<long long>(trainer::task::tokens),
-               static_cast<long long>(trainer::window_tokens));
+  std::fprintf(out, "%s | %s parameters | %d process%s x %lld micro-batches x %lld sequences x %lld tokens = %s tokens a step\n",
+               trainer::policy_set::name().c_str(), grouped(trainer::parameter_count).c_str(), t.ranks(), t.ranks() == 1 ? "" : "es",
+               static_cast<long long>(trainer::micro_batches), static_cast<long long>(trainer::task::sequences),
+               static_cast<long long>(trainer::task::tokens), grouped(trainer::window_tokens * t.ranks()).c_str());
   using device = typename trainer::policy_set::device;
   if constexpr (device::is_cuda)
     std::fprintf(out, "cuda, code for %d.%d | products by cuBLASLt | %s", device::capability / 10, device::capability % 10,
                  trainer::policy_set::launching::name);
-  else std::fprintf(out, "cpu, code for %s | products by %s | %d threads", instruction_set, gemm_provider(), thread_count());
+  else {
+    std::fprintf(out, "cpu, code for %s", instruction_set);
+    if (std::string_view const has = processor_instruction_set(); has != instruction_set)
+      std::fprintf(out, " (the processor has %s: compile with -march=native)", has.data());
+    std::fprintf(out, " | products by %s | %d threads", gemm_provider(), thread_count());
+  }
   std::fprintf(out, " | seed %llu\n", static_cast<unsigned long long>(t.state().seed));
   std::fputs(memory_table(trainer::memory).c_str(), out);
   if (t.steps() > 0)

@@ -40,18 +40,19 @@ private:
   /// in several places at once: more of the memory is on its way than along one row of addresses.
   template <class function> static double sum(std::int64_t count, function const& element) {
     constexpr std::int64_t chunks = 64, places = 8;
-    auto const square = [&](std::int64_t i) {
+    // One rounding a step, said aloud: whether a compiler contracts would depend on `element`, and ranks must agree.
+    auto const add_square = [&](std::int64_t i, double total) {
       double const g = element(i);
-      return g * g;
+      return math::multiply_add(g, g, total);
     };
     double partial[chunks]{};
     parallel_for(chunks, [&](std::int64_t chunk) {
       auto const begin = count * chunk / chunks, end = count * (chunk + 1) / chunks, apart = (end - begin) / places;
       partial[chunk] = ordered_sum<double>(begin, begin + apart, [&](std::int64_t i) {
         double total = 0;
-        for (std::int64_t place = 0; place < places; ++place) total += square(i + place * apart);
+        for (std::int64_t place = 0; place < places; ++place) total = add_square(i + place * apart, total);
         return total;
-      }) + ordered_sum<double>(begin + places * apart, end, square);
+      }) + ordered_sum<double>(begin + places * apart, end, [&](std::int64_t i) { return add_square(i, 0); });
     });
     double total = 0;
     for (double p : partial) total += p;

@@ -1,0 +1,23 @@
+#pragma once
+
+#include "constrain/program/variant.hpp"
+
+namespace constrain::inline CONSTRAIN_VARIANT {
+
+/// The widest set of `instruction_set`'s names that this processor has: what code for it could use. The code's own where
+/// the processor cannot be asked.
+inline char const* processor_instruction_set() noexcept {
+#if defined(__x86_64__) && defined(__GNUC__)
+  __builtin_cpu_init();
+  if (__builtin_cpu_supports("avx512bf16")) return "avx512_bf16";
+  if (__builtin_cpu_supports("avx512f")) return "avx512";
+  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return "avx2_fma";
+  if (__builtin_cpu_supports("avx2")) return "avx2";
+  if (__builtin_cpu_supports("avx")) return "avx";
+  return "sse2";
+#else
+  return instruction_set;
+#endif
+}
+
+} // namespace constrain
