@@ -119,7 +119,7 @@ struct partly_frozen {
 };
 
 template <ct::role before, ct::role inside, class... list> void check_frozen() {
-  constexpr partly_frozen nothing_frozen{ct::role::embedding, ct::role::weight};
+  static constexpr partly_frozen nothing_frozen{ct::role::embedding, ct::role::weight};
   using all = ct::trainer<lm<nothing_frozen>, ct::precision::fp64, ct::optimizer::sgd>;
   using some = ct::trainer<lm<partly_frozen{before, inside}>, ct::precision::fp64, ct::optimizer::sgd, list...>;
   ct::run_options const run{.seed = 4, .checked = true};
