@@ -108,11 +108,13 @@ TEST_CASE("a checkpoint is what Transformers would have saved") {
 TEST_CASE("weights of another model are refused, and nothing changes") {
   CHECK(refusal("\"n_head\": 2", "\"n_head\": 2").empty());
   CHECK(refusal("\"n_head\": 2", "\"n_head\": 4") ==
-        "its n_head is 4.000000, the trainer's is 2.000000; load it into a trainer of the same n_head");
+        "its n_head is 4, the trainer's is 2; load it into a trainer of the same n_head");
   CHECK(refusal("gelu_new", "relu") ==
         "its activation_function is relu, the trainer's is gelu_new; load it into a trainer of the same activation_function");
   CHECK(refusal("\"model_type\": \"gpt2\"", "\"model_type\": \"bert\"").starts_with("its model_type is bert"));
-  CHECK(refusal("1e-05", "1e-06").starts_with("its layer_norm_epsilon is"));
+  CHECK(refusal("1e-05", "1.01e-05").starts_with("its layer_norm_epsilon is 1.01e-05, the trainer's is 1e-05;"));
+  CHECK(refusal("1e-05", "0.00001").empty()); // the same number
+  CHECK(refusal("\"eos_token_id\": null", "\"eos_token_id\": 50256").empty()); // of no meaning to the model
 
   ct::trainer<task_of<ct::gpt2{.layers = 2, .heads = 2, .width = 8, .vocabulary = 12, .context = 6}>> wider;
   CHECK(sentence([&] { wider.load_pretrained(theirs + "/model.safetensors"); })
