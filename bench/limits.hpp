@@ -2,6 +2,7 @@
 
 #include "measure.hpp"
 
+#include <constrain/device/cpu/arithmetic_peak.hpp>
 #include <constrain/device/cpu/parallel.hpp>
 #include <constrain/device/cpu/vector.hpp>
 #include <constrain/run/host_arena.hpp>
@@ -9,6 +10,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
+#include <vector>
 
 namespace constrain::bench {
 
@@ -27,23 +29,6 @@ struct limits {
 namespace detail {
 
 using lanes = constrain::detail::vector_of<float>;
-
-/// Enough independent chains to hide a multiply-add's latency behind the others.
-inline float multiply_add_chains(std::int64_t rounds, float factor, float term) {
-  constexpr int chains = 12;
-  lanes::vector sum[chains];
-  for (int i = 0; i < chains; ++i) sum[i] = lanes::vector{} + static_cast<float>(i);
-  auto const f = lanes::vector{} + factor, t = lanes::vector{} + term;
-  for (std::int64_t round = 0; round < rounds; ++round) {
-#pragma GCC unroll 12
-    for (int i = 0; i < chains; ++i) sum[i] = sum[i] * f + t;
-  }
-  auto total = lanes::vector{};
-  for (int i = 0; i < chains; ++i) total += sum[i];
-  float result = 0;
-  for (int i = 0; i < lanes::lanes; ++i) result += total[i];
-  return result;
-}
 
 inline float sum_of(float const* x, std::int64_t count) {
   constexpr int chains = 8;
@@ -65,18 +50,12 @@ inline limits measure_limits() {
   constexpr int rounds = 7;
   auto const threads = std::int64_t{thread_count()};
   float volatile factor = 0.999f, term = 0.001f, sink = 0; // so that nothing is known beforehand
+  float const f = factor, t = term;
   limits result;
 
-  constexpr std::int64_t chain_rounds = 4'000'000;
-  auto const f = factor, t = term;
-  auto const chains = [&] {
-    parallel_for(threads, [&](std::int64_t) {
-      if (detail::multiply_add_chains(chain_rounds, f, t) == 0) sink = 1;
-    });
-  };
-  chains();
-  result.flops =
-      2.0 * 12 * detail::lanes::lanes * chain_rounds * static_cast<double>(threads) / median_seconds_of(rounds, chains);
+  std::vector<double> peaks;
+  for (int i = 0; i < rounds; ++i) peaks.push_back(arithmetic_peak());
+  result.flops = median(peaks);
 
   // About 256 MiB each: no cache holds a part worth mentioning. Not a power of two apart, which would send all streams
   // to the same sets and banks.

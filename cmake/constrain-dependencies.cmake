@@ -64,9 +64,11 @@ function(constrain_link_cuda target)
     target_link_libraries(${target} INTERFACE CUDA::cudart_static CUDA::cublasLt)
     # Some versions of CMake do not know how nvcc is told.
     target_compile_options(${target} INTERFACE $<$<COMPILE_LANGUAGE:CUDA>:-std=c++20>)
-    # OpenMP's own target speaks to the C++ compiler alone.
+    # OpenMP's own target speaks to the C++ compiler alone; nvcc's host compiler need not be the same one, and knows no
+    # -fopenmp=libomp where it is g++.
     if(TARGET OpenMP::OpenMP_CXX)
-      target_compile_options(${target} INTERFACE "$<$<COMPILE_LANGUAGE:CUDA>:-Xcompiler=${OpenMP_CXX_FLAGS}>")
+      string(REPLACE "=libomp" "" host_flags "${OpenMP_CXX_FLAGS}")
+      target_compile_options(${target} INTERFACE "$<$<COMPILE_LANGUAGE:CUDA>:-Xcompiler=${host_flags}>")
     endif()
   endif()
 endfunction()

@@ -24,7 +24,9 @@ std::string refusal(std::string const& content) {
 }
 
 std::string text_of(data::corpus const& corpus) {
-  return {reinterpret_cast<char const*>(corpus.bytes().data()), corpus.bytes().size()};
+  std::vector<std::int32_t> tokens(static_cast<std::size_t>(corpus.size()));
+  corpus.copy(0, tokens);
+  return {tokens.begin(), tokens.end()};
 }
 
 /// The labels as text, '_' where one is ignored.
@@ -53,6 +55,17 @@ TEST_CASE("what is given is no label") {
   CHECK(labels_of(train) == "____4\n__");
   CHECK(labels_of(validation) == "_yes\nx\n");
   CHECK(corpus.fingerprint() != data::corpus::from_bytes(text_of(corpus)).fingerprint());
+  CHECK(corpus.labels(0, corpus.size()) == 8);
+  CHECK(corpus.labels(2, 4) == 2);
+  // Blocks keep what is given.
+  for (std::uint64_t seed = 0; seed < 4; ++seed) {
+    auto const blocks = corpus.split(0.5, seed, 5);
+    std::string together;
+    for (auto const* part : {&blocks.train, &blocks.validation})
+      for (std::int64_t i = 0; i < part->size(); i += 5) together += labels_of(*part).substr(static_cast<std::size_t>(i), 5) + "|";
+    for (std::string const block : {"____4|", "\n___y|", "es\nx\n|"}) CHECK(together.find(block) != std::string::npos);
+    CHECK(together.size() == 18);
+  }
 }
 
 TEST_CASE("texts of one length are cut off or padded") {

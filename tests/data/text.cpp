@@ -19,7 +19,9 @@ using namespace constrain::test;
 namespace {
 
 std::string string_of(data::corpus const& corpus) {
-  return {reinterpret_cast<char const*>(corpus.bytes().data()), corpus.bytes().size()};
+  std::vector<std::int32_t> tokens(static_cast<std::size_t>(corpus.size()));
+  corpus.copy(0, tokens);
+  return {tokens.begin(), tokens.end()};
 }
 
 } // namespace
@@ -51,13 +53,12 @@ TEST_CASE("corpus: nothing outside is read") {
   CHECK(sentence([] { data::text_from(""); }) == "the corpus has no tokens; give it at least one byte");
 }
 
-TEST_CASE("corpus: the tail is for validation, the storage is shared") {
+TEST_CASE("corpus: the tail is for validation") {
   auto const corpus = data::text_from("0123456789");
   auto const [train, validation] = corpus.split(0.25);
   CHECK(string_of(train) == "01234567");
   CHECK(string_of(validation) == "89");
   CHECK(validation.token(0) == '8');
-  CHECK(train.bytes().data() == corpus.bytes().data());
   CHECK(corpus.split(0).validation.size() == 0);
   CHECK(corpus.split(1).train.size() == 0);
   CHECK(corpus.split(0.05).validation.size() == 0);
@@ -67,6 +68,44 @@ TEST_CASE("corpus: the tail is for validation, the storage is shared") {
         "a validation fraction of 2.000000 cannot be cut off a corpus; use one from 0 to 1");
   auto const survivor = [] { return data::text_from("0123456789").split(0.5).validation; }();
   CHECK(string_of(survivor) == "56789");
+}
+
+TEST_CASE("corpus: blocks drawn by a seed are for validation") {
+  std::string content;
+  for (int i = 0; i < 1005; ++i) content += static_cast<char>(i * 7 >> 2);
+  auto const corpus = data::corpus::from_bytes(content);
+  auto const [train, validation] = corpus.split(0.25, 5, 10); // 101 blocks, the last one of 5
+  auto const kept = string_of(train), cut = string_of(validation);
+  CHECK(kept.size() + cut.size() == content.size());
+  CHECK((cut.size() == 250 || cut.size() == 245));
+  // Block by block, each is the next one of either part.
+  std::size_t from_train = 0, from_validation = 0;
+  for (std::size_t at = 0; at < content.size(); at += 10) {
+    auto const block = content.substr(at, 10);
+    auto& from = cut.compare(from_validation, block.size(), block) == 0 ? from_validation : from_train;
+    if (&from == &from_train) CHECK(kept.compare(from_train, block.size(), block) == 0);
+    from += block.size();
+  }
+  CHECK(from_train == kept.size());
+  CHECK(from_validation == cut.size());
+  // Reads that cross blocks, and blocks of blocks.
+  for (std::int64_t first = 0; first + 33 < validation.size(); first += 13) {
+    std::vector<std::int32_t> some(33);
+    validation.copy(first, some);
+    CHECK(std::string(some.begin(), some.end()) == cut.substr(static_cast<std::size_t>(first), 33));
+  }
+  auto const [twice, rest] = train.split(0.5);
+  CHECK(string_of(twice) + string_of(rest) == kept);
+  CHECK(string_of(corpus.split(0.25, 5, 10).validation) == cut);
+  CHECK(string_of(corpus.split(0.25, 6, 10).validation) != cut);
+  CHECK(corpus.split(0.01, 0).validation.size() == 0); // not one block of 1024
+  CHECK(corpus.split(1, 0).train.size() == 0);
+  CHECK(string_of(corpus.split(0, 9, 1).train) == content);
+  CHECK(corpus.split(0, 9).validation.split(0.5, 1).train.size() == 0);
+  CHECK(train.fingerprint() == data::corpus::from_bytes(kept).fingerprint());
+  CHECK(sentence([&] { corpus.split(0.5, 1, 0); }) == "blocks of 0 tokens hold nothing; use at least 1");
+  CHECK(sentence([&] { corpus.split(1.5, 1); }) ==
+        "a validation fraction of 1.500000 cannot be cut off a corpus; use one from 0 to 1");
 }
 
 TEST_CASE("corpus: the fingerprint follows the content") {

@@ -78,7 +78,9 @@ std::vector<std::string> circle(std::string const& path, std::vector<std::string
 
 TEST_CASE("every folder has a floor, and every include is there") {
   REQUIRE(tree().size() > 50);
-  for (auto const& [path, h] : tree()) {
+  for (auto const& header : tree()) {
+    auto const& path = header.first;
+    auto const& h = header.second;
     CAPTURE(path);
     auto const folder = folder_of(path);
     CHECK((path == "constrain/constrain.hpp" || path == "constrain/forward.hpp" || floors.contains(folder)));
@@ -92,7 +94,9 @@ TEST_CASE("every folder has a floor, and every include is there") {
 }
 
 TEST_CASE("a header includes its own folder and lower floors alone") {
-  for (auto const& [path, h] : tree()) {
+  for (auto const& header : tree()) {
+    auto const& path = header.first;
+    auto const& h = header.second;
     auto const folder = folder_of(path);
     if (folder.empty()) continue;
     for (auto const& included : h.own) {
@@ -108,7 +112,8 @@ TEST_CASE("a header includes its own folder and lower floors alone") {
 
 TEST_CASE("no circle in the include graph") {
   std::set<std::string> done;
-  for (auto const& [path, h] : tree()) {
+  for (auto const& header : tree()) {
+    auto const& path = header.first;
     std::vector<std::string> way;
     auto const found = circle(path, way, done);
     std::string text;
@@ -119,7 +124,8 @@ TEST_CASE("no circle in the include graph") {
 
 TEST_CASE("programs, policies and passes know no device, no thread and no provider") {
   std::set<std::string> const foreign = {"omp.h", "cblas.h", "dnnl.h", "dnnl.hpp", "mpi.h", "nccl.h", "cuda_runtime.h"};
-  for (auto const& [path, h] : tree()) {
+  for (auto const& header : tree()) {
+    auto const& path = header.first;
     auto const folder = folder_of(path);
     if (folder != "program" && folder != "policy" && folder != "pass") continue;
     std::set<std::string> all;
@@ -138,7 +144,9 @@ TEST_CASE("programs, policies and passes know no device, no thread and no provid
 TEST_CASE("headers are short") {
   std::vector<int> lines;
   std::string longest;
-  for (auto const& [path, h] : tree()) {
+  for (auto const& header : tree()) {
+    auto const& path = header.first;
+    auto const& h = header.second;
     CAPTURE(path);
     CHECK(h.lines <= 400);
     if (lines.empty() || h.lines > *std::max_element(lines.begin(), lines.end())) longest = path;

@@ -96,6 +96,31 @@ TEST_CASE("records: a line a step, also where a run goes on") {
   CHECK(summary["peak_bytes"].int64() == trainer::memory.peak.count());
 }
 
+TEST_CASE("the lines say how much of the processor's peak a step reaches") {
+  temporary_directory const directory;
+  auto const text = corpus();
+  trainer t;
+  auto const log = std::fopen((directory / "log").c_str(), "w");
+  REQUIRE(log != nullptr);
+  auto const result = ct::fit(t, text, {.steps = 3, .log = log, .tail = ct::data::tail::dropped});
+  std::fclose(log);
+  CHECK(result.share_of_peak > 0);
+  CHECK(result.share_of_peak < 1); // most of so small a step is no arithmetic
+  int steps = 0;
+  bool peak = false;
+  for (auto const& line : lines_of(directory / "log")) {
+    peak = peak || line.find(" threads | peak ") != std::string::npos;
+    if (!line.starts_with("step ")) continue;
+    ++steps;
+    auto const share = line.find(" % of peak | ");
+    REQUIRE(share != std::string::npos);
+    CHECK(line.find(" ms | ") < share);
+    CHECK(line.find(" tok/s | eta ") > share);
+  }
+  CHECK(steps == 3);
+  CHECK(peak);
+}
+
 TEST_CASE("records: a directory that cannot be made") {
   temporary_directory const directory;
   trainer t;

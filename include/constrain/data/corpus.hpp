@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "constrain/data/order.hpp"
 #include "constrain/io/crc32c.hpp"
 #include "constrain/io/failure.hpp"
 #include "constrain/program/label.hpp"
@@ -18,7 +19,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::data {
 /// How a token is stored.
 enum class token_width : std::uint8_t { byte = 1, uint16 = 2 };
 
-/// A sequence of tokens, read-only. Copies and splits share the storage.
+/// A sequence of tokens, read-only. Copies and parts share the storage.
 class corpus {
  public:
   /// One token per byte, vocabulary 256. Where `given[i]` is true, token i is given and no label: nothing is learned from
@@ -31,7 +32,8 @@ class corpus {
     auto storage = std::make_shared<std::string const>(std::move(bytes));
     auto const all = std::as_bytes(std::span(*storage));
     corpus result(std::move(storage), all, token_width::byte, 256);
-    if (!given.empty()) result.take_given(std::move(given));
+    if (!given.empty()) result.given = std::make_shared<std::vector<bool> const>(std::move(given));
+    result.find_fingerprint();
     return result;
   }
 
@@ -47,11 +49,13 @@ class corpus {
       largest = 0;
       for (std::size_t i = 0; i < view.size(); i += 2) largest = std::max(largest, wide_token(view.data() + i));
     }
-    return corpus(std::move(storage), view, width, largest + 1);
+    corpus result(std::move(storage), view, width, largest + 1);
+    result.find_fingerprint();
+    return result;
   }
 
   /// Tokens.
-  std::int64_t size() const { return static_cast<std::int64_t>(view.size()) / width_bytes(); }
+  std::int64_t size() const { return length; }
   /// Every token is below it: 256 where bytes are tokens, one more than the largest otherwise.
   std::int32_t vocabulary() const { return below; }
   /// Where bytes are tokens.
@@ -66,62 +70,137 @@ class corpus {
 
   /// Fills `tokens` with those from `first` on. Throws `error`, with nothing written, when the corpus ends before.
   void copy(std::int64_t first, std::span<std::int32_t> tokens) const {
-    check(first, tokens.size());
-    std::byte const* from = view.data() + first * width_bytes();
-    for (auto& token : tokens) {
-      token = width == token_width::byte ? std::to_integer<std::int32_t>(*from) : wide_token(from);
-      from += width_bytes();
-    }
+    auto out = tokens.data();
+    for_runs(first, static_cast<std::int64_t>(tokens.size()), [&](std::int64_t in_storage, std::int64_t count) {
+      std::byte const* from = view.data() + in_storage * width_bytes();
+      for (auto const end = out + count; out != end; from += width_bytes())
+        *out++ = width == token_width::byte ? std::to_integer<std::int32_t>(*from) : wide_token(from);
+    });
   }
 
   /// The same as labels: `ignored_label` for those that are given.
   void copy_labels(std::int64_t first, std::span<std::int32_t> labels) const {
     copy(first, labels);
     if (given == nullptr) return;
-    for (std::size_t i = 0; i < labels.size(); ++i)
-      if ((*given)[static_cast<std::size_t>(given_first + first) + i]) labels[i] = ignored_label;
+    auto out = labels.data();
+    for_runs(first, static_cast<std::int64_t>(labels.size()), [&](std::int64_t in_storage, std::int64_t count) {
+      for (auto i = in_storage; i < in_storage + count; ++i, ++out)
+        if (is_given(i)) *out = ignored_label;
+    });
   }
 
-  /// The tokens as they are stored.
-  std::span<std::byte const> bytes() const { return view; }
+  /// How many of `count` tokens from `first` on are labels.
+  std::int64_t labels(std::int64_t first, std::int64_t count) const {
+    std::int64_t found = 0;
+    for_runs(first, count, [&](std::int64_t in_storage, std::int64_t n) {
+      for (auto i = in_storage; i < in_storage + n && given != nullptr; ++i) found -= is_given(i);
+      found += n;
+    });
+    return found;
+  }
 
-  /// Length in bytes (upper half) and CRC-32C (lower half) of the content: another corpus has, all but surely, another
-  /// one.
+  /// Length in bytes (upper half) and CRC-32C (lower half) of the content, of what is given too: another corpus has, all
+  /// but surely, another one.
   std::uint64_t fingerprint() const { return sum; }
 
   struct parts;
   /// Cuts off the tail: `validation` has the last floor(fraction x size) tokens; either part may be empty. Throws
   /// `error` unless 0 <= `validation_fraction` <= 1.
   parts split(double validation_fraction) const;
+  /// Draws blocks of so many tokens: `validation` has floor(fraction x blocks) of them, the same of the same seed on
+  /// every machine; both parts keep the order of the corpus. Texts of one length stay whole where the block is a multiple
+  /// of it. Throws `error` unless 0 <= `validation_fraction` <= 1 and `block` >= 1.
+  parts split(double validation_fraction, std::uint64_t seed, std::int64_t block = 1024) const;
 
  private:
+  /// Tokens that lie one after another in the storage, up to where the next run begins.
+  struct run {
+    std::int64_t begin; ///< In the corpus.
+    std::int64_t first; ///< In the storage.
+  };
+
   std::shared_ptr<void const> storage;
   std::span<std::byte const> view;
   token_width width;
   std::int32_t below;
-  std::uint64_t sum;
-  std::shared_ptr<std::vector<bool> const> given{}; ///< Null: none is.
-  std::int64_t given_first = 0;                     ///< Of this part of the storage.
+  std::int64_t length;
+  std::shared_ptr<std::vector<run> const> runs = std::make_shared<std::vector<run> const>(1, run{0, 0});
+  std::shared_ptr<std::vector<bool> const> given{}; ///< Of the storage; null: none is.
+  std::uint64_t sum = 0;
 
   corpus(std::shared_ptr<void const> storage, std::span<std::byte const> view, token_width width, std::int32_t below)
       : storage(std::move(storage)), view(view), width(width), below(below),
-        sum(std::uint64_t(view.size()) << 32 | io::crc32c{}.update(view).value()) {}
-
-  void take_given(std::vector<bool> which) {
-    std::string const marks(which.begin(), which.end());
-    sum ^= io::crc32c{}.update(std::as_bytes(std::span(marks))).value(); // the checksum covers it too
-    given = std::make_shared<std::vector<bool> const>(std::move(which));
-  }
+        length(static_cast<std::int64_t>(view.size()) / width_bytes()) {}
 
   std::int64_t width_bytes() const { return static_cast<std::int64_t>(width); }
+  bool is_given(std::int64_t in_storage) const { return (*given)[static_cast<std::size_t>(in_storage)]; }
   static std::int32_t wide_token(std::byte const* at) {
     return std::to_integer<std::int32_t>(at[0]) | std::to_integer<std::int32_t>(at[1]) << 8;
   }
 
-  void check(std::int64_t first, std::size_t count) const {
-    if (first < 0 || first > size() || static_cast<std::int64_t>(count) > size() - first)
+  /// `visit(first in the storage, count)` for every run of `count` tokens from `first` on.
+  template <class visitor>
+  void for_runs(std::int64_t first, std::int64_t count, visitor const& visit) const {
+    if (first < 0 || first > size() || count > size() - first)
       throw io::failure({"a corpus of ", size(), " tokens was asked for ", count, " from token ", first,
                          " on; stay within it"});
+    auto const after = [](std::int64_t place, run const& r) { return place < r.begin; };
+    auto next = std::upper_bound(runs->begin(), runs->end(), first, after);
+    while (count > 0) {
+      auto const& here = *(next - 1);
+      auto const end = next == runs->end() ? size() : next->begin;
+      auto const n = std::min(count, end - first);
+      visit(here.first + (first - here.begin), n);
+      first += n, count -= n, ++next;
+    }
+  }
+
+  void find_fingerprint() {
+    io::crc32c check;
+    for_runs(0, size(), [&](std::int64_t first, std::int64_t count) {
+      check.update(view.subspan(static_cast<std::size_t>(first * width_bytes()), static_cast<std::size_t>(count * width_bytes())));
+    });
+    sum = std::uint64_t(size() * width_bytes()) << 32 | check.value();
+    if (given == nullptr) return;
+    std::string marks;
+    for_runs(0, size(), [&](std::int64_t first, std::int64_t count) {
+      for (auto i = first; i < first + count; ++i) marks.push_back(is_given(i) ? 1 : 0);
+    });
+    sum ^= io::crc32c{}.update(std::as_bytes(std::span(marks))).value();
+  }
+
+  /// A part of this corpus, piece by piece.
+  class selection {
+   public:
+    explicit selection(corpus const& whole) : whole(whole) {}
+
+    void add(std::int64_t first, std::int64_t count) {
+      whole.for_runs(first, count, [&](std::int64_t in_storage, std::int64_t n) {
+        if (runs.empty() || runs.back().first + (length - runs.back().begin) != in_storage) runs.push_back({length, in_storage});
+        length += n;
+      });
+    }
+
+    corpus part() && {
+      corpus result(whole);
+      if (runs.empty()) runs.push_back({0, 0});
+      result.length = length;
+      result.runs = std::make_shared<std::vector<run> const>(std::move(runs));
+      result.find_fingerprint();
+      return result;
+    }
+
+   private:
+    corpus const& whole;
+    std::vector<run> runs;
+    std::int64_t length = 0;
+  };
+
+  static std::int64_t share(double fraction, std::int64_t of) {
+    if (!(fraction >= 0 && fraction <= 1))
+      throw io::failure({"a validation fraction of ", std::to_string(fraction),
+                         " cannot be cut off a corpus; use one from 0 to 1"});
+    return std::min(of, static_cast<std::int64_t>(fraction * static_cast<double>(of)));
   }
 };
 
@@ -130,16 +209,23 @@ struct corpus::parts {
 };
 
 inline corpus::parts corpus::split(double validation_fraction) const {
-  if (!(validation_fraction >= 0 && validation_fraction <= 1))
-    throw io::failure({"a validation fraction of ", std::to_string(validation_fraction),
-                       " cannot be cut off a corpus; use one from 0 to 1"});
-  auto const share = static_cast<std::int64_t>(validation_fraction * static_cast<double>(size()));
-  auto const kept = size() - std::min(size(), share);
-  auto const cut = static_cast<std::size_t>(kept * width_bytes());
-  parts both{corpus(storage, view.first(cut), width, below), corpus(storage, view.subspan(cut), width, below)};
-  both.train.given = both.validation.given = given;
-  both.train.given_first = given_first, both.validation.given_first = given_first + kept;
-  return both;
+  auto const kept = size() - share(validation_fraction, size());
+  selection train(*this), validation(*this);
+  train.add(0, kept);
+  validation.add(kept, size() - kept);
+  return {std::move(train).part(), std::move(validation).part()};
+}
+
+inline corpus::parts corpus::split(double validation_fraction, std::uint64_t seed, std::int64_t block) const {
+  if (block < 1) throw io::failure({"blocks of ", block, " tokens hold nothing; use at least 1"});
+  auto const blocks = size() / block + (size() % block != 0);
+  std::vector<bool> drawn(static_cast<std::size_t>(blocks));
+  for (std::int64_t i = share(validation_fraction, blocks) - 1; i >= 0; --i)
+    drawn[static_cast<std::size_t>(permutation(seed, 0, blocks)(i))] = true;
+  selection train(*this), validation(*this);
+  for (std::int64_t i = 0; i < blocks; ++i)
+    (drawn[static_cast<std::size_t>(i)] ? validation : train).add(i * block, std::min(block, size() - i * block));
+  return {std::move(train).part(), std::move(validation).part()};
 }
 
 } // namespace constrain::data

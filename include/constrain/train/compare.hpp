@@ -2,7 +2,7 @@
 
 #include "constrain/io/json_writer.hpp"
 #include "constrain/train/fit.hpp"
-#include "constrain/train/stopwatch.hpp"
+#include "constrain/device/cpu/stopwatch.hpp"
 
 #include <algorithm>
 #include <string>

@@ -1,14 +1,13 @@
 #pragma once
 
-#include "constrain/device/cpu/gemm.hpp"
-#include "constrain/device/cpu/processor.hpp"
+#include "constrain/device/cpu/arithmetic_peak.hpp"
 #include "constrain/train/checkpoint_series.hpp"
-#include "constrain/train/explain.hpp"
 #include "constrain/train/interruption.hpp"
 #include "constrain/train/interval.hpp"
+#include "constrain/train/progress.hpp"
 #include "constrain/train/records.hpp"
 #include "constrain/train/report.hpp"
-#include "constrain/train/stopwatch.hpp"
+#include "constrain/device/cpu/stopwatch.hpp"
 #include "constrain/train/trainer.hpp"
 
 #include <algorithm>
@@ -16,9 +15,7 @@
 #include <cstdio>
 #include <optional>
 #include <string>
-#include <string_view>
 #include <type_traits>
-#include <unistd.h>
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
@@ -36,6 +33,7 @@ struct fit_options {
   std::int64_t patience = 0;              // evaluations in a row without a lower loss that end the run; 0: none do
   std::int64_t plateau = 0;               // evaluations in a row without a lower loss that scale the learning rate; 0: none do
   double plateau_factor = 0.1;            // by this
+  data::tail tail = data::tail::carried;  // what becomes of an epoch's samples that fill no window
   std::string records{};                  // directory of steps.jsonl, steps.csv, TensorBoard's events, summary.json, report.html
 };
 
@@ -49,6 +47,8 @@ struct fit_result {
   std::optional<evaluation> validation{}; // the last one
   double seconds = 0;
   double tokens_per_second = 0;           // of training, evaluation and saving left out
+  double share_of_peak = 0;               // its FLOPs a second, of what the processor can do at most in fp32 (a fp64 trainer: in
+                                          // fp64); 0 on a GPU
   std::int64_t skipped = 0;               // steps whose gradient was not finite
   constrain::ended why = ended::all_steps;
 };
@@ -60,30 +60,6 @@ struct no_callback {
 
 namespace detail {
 
-/// What is known before the first step, as people like to see it.
-template <class trainer> void print_start(std::FILE* out, trainer const& t) {
-  std::fprintf(out, "%s | %s parameters | %d process%s x %lld micro-batches x %lld sequences x %lld tokens = %s tokens a step\n",
-               trainer::policy_set::name().c_str(), grouped(trainer::parameter_count).c_str(), t.ranks(), t.ranks() == 1 ? "" : "es",
-               static_cast<long long>(trainer::micro_batches), static_cast<long long>(trainer::task::sequences),
-               static_cast<long long>(trainer::task::tokens), grouped(trainer::window_tokens * t.ranks()).c_str());
-  using device = typename trainer::policy_set::device;
-  if constexpr (device::is_cuda)
-    std::fprintf(out, "cuda, code for %d.%d | products by cuBLASLt | %s", device::capability / 10, device::capability % 10,
-                 trainer::policy_set::launching::name);
-  else {
-    std::fprintf(out, "cpu, code for %s", instruction_set);
-    if (std::string_view const has = processor_instruction_set(); has != instruction_set)
-      std::fprintf(out, " (the processor has %s: compile with -march=native)", has.data());
-    std::fprintf(out, " | products by %s | %d threads", gemm_provider(), thread_count());
-  }
-  std::fprintf(out, " | seed %llu\n", static_cast<unsigned long long>(t.state().seed));
-  std::fputs(memory_table(trainer::memory).c_str(), out);
-  if (t.steps() > 0)
-    std::fprintf(out, "goes on after step %lld, epoch %lld, sample %lld\n", static_cast<long long>(t.steps().count()),
-                 static_cast<long long>(t.state().position.epoch), static_cast<long long>(t.state().position.sample));
-  std::fflush(out);
-}
-
 inline char const* reason_of(ended why) {
   switch (why) {
   case ended::no_improvement: return "the validation loss does not fall any more";
@@ -92,40 +68,6 @@ inline char const* reason_of(ended why) {
   default: return "all steps are done";
   }
 }
-
-/// A line a step: over the last one where a person looks on, below it elsewhere.
-class step_lines {
-public:
-  explicit step_lines(std::FILE* out) : out_(out), terminal_(out != nullptr && ::isatty(::fileno(out)) == 1) {}
-
-  void step(step_record const& r, std::int64_t steps, double seconds_left) {
-    if (out_ == nullptr) return;
-    if (terminal_) {
-      constexpr int width = 24;
-      auto const filled = static_cast<int>(width * r.step / std::max<std::int64_t>(steps, 1));
-      std::fprintf(out_, "\r[%.*s%*s] ", filled, "========================", width - filled, "");
-    }
-    std::fprintf(out_, "step %lld/%lld | loss %.4f | norm %.3f | lr %.2e | %.0f ms | %.0f tok/s | eta %.0f s",
-                 static_cast<long long>(r.step), static_cast<long long>(steps), r.loss, r.gradient_norm, r.learning_rate,
-                 r.seconds * 1e3, r.tokens_per_second, seconds_left);
-    std::fputs(terminal_ ? "\033[K" : "\n", out_);
-    open_ = terminal_;
-    std::fflush(out_);
-  }
-  template <class... arguments> void line(char const* format, arguments... values) {
-    if (out_ == nullptr) return;
-    if (open_) std::fputc('\n', out_);
-    open_ = false;
-    if constexpr (sizeof...(values) == 0) std::fputs(format, out_);
-    else std::fprintf(out_, format, values...);
-    std::fputc('\n', out_);
-    std::fflush(out_);
-  }
-
-private:
-  std::FILE* out_;
-  bool terminal_, open_ = false;
-};
 
 template <class trainer> io::json_writer summary_of(trainer const& t, fit_result const& r) {
   io::json_writer json;
@@ -147,6 +89,7 @@ template <class trainer> report_head head_of(trainer const& t, fit_result const&
   fact("tokens a step", grouped(trainer::window_tokens * t.ranks())), fact("loss of the last step", number(r.loss));
   if (r.validation) fact("validation loss", number(r.validation->loss)), fact("perplexity", number(r.validation->perplexity));
   if (math::finite(t.state().best_validation_loss)) fact("lowest validation loss", number(t.state().best_validation_loss));
+  if (r.share_of_peak > 0) fact("share of the processor's peak", number(r.share_of_peak));
   fact("tokens per second", number(r.tokens_per_second)), fact("skipped steps", grouped(r.skipped));
   fact("seed", std::to_string(t.state().seed)), fact("ended because", reason_of(r.why));
   return head;
@@ -189,7 +132,11 @@ fit_result fit(trainer& t, data::corpus const& corpus, fit_options options = {},
   if (speaks && !options.best.empty()) io::directory_writer{options.best};
   std::optional<constrain::records> records;
   if (!options.records.empty() && speaks) records.emplace(options.records, t.steps().count());
-  if (options.log != nullptr) detail::print_start(options.log, t);
+  using device = typename trainer::policy_set::device;
+  double peak = 0;
+  if constexpr (!device::is_cuda) peak = arithmetic_peak<typename trainer::real>();
+  auto const share_of_peak = [&](double seconds) { return peak > 0 ? trainer::flops / (seconds * peak) : 0; };
+  if (options.log != nullptr) detail::print_start(options.log, t, peak);
   detail::step_lines lines(options.log);
   interruption const signal;
   auto const interrupted = [&] { return t.in_any_rank(signal.noted()); };
@@ -215,7 +162,7 @@ fit_result fit(trainer& t, data::corpus const& corpus, fit_options options = {},
     if (options.patience > 0 && since_best >= options.patience) end(ended::no_improvement);
   };
   if (!done)
-    for (auto const& window : t.windows(corpus)) {
+    for (auto const& window : t.windows(corpus, options.tail)) {
       step_record record{.learning_rate = t.learning_rate()};
       stopwatch const since_began;
       auto const r = t.step(window);
@@ -228,9 +175,10 @@ fit_result fit(trainer& t, data::corpus const& corpus, fit_options options = {},
       record.step = t.steps().count();
       record.loss = r.loss, record.gradient_norm = r.gradient_norm, record.tokens = r.tokens, record.skipped = r.skipped;
       record.tokens_per_second = result.tokens_per_second;
-      lines.step(record, options.steps.count(),
-                 training_seconds / static_cast<double>(record.step - first_step.count()) *
-                     static_cast<double>(options.steps.count() - record.step));
+      auto const mean_seconds = training_seconds / static_cast<double>(record.step - first_step.count());
+      result.share_of_peak = share_of_peak(mean_seconds);
+      lines.step(record, options.steps.count(), mean_seconds * static_cast<double>(options.steps.count() - record.step),
+                 share_of_peak(record.seconds));
       if (r.skipped) lines.line("skipped: the gradient of %s is not finite", std::string(r.not_finite).c_str());
       if constexpr (std::is_void_v<decltype(after_step(r))>) after_step(r);
       else if (!after_step(r)) end(ended::by_callback);

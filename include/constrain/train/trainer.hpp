@@ -114,15 +114,15 @@ public:
   }
 
   /// Windows of a corpus without end, in an order drawn anew every epoch, from where the trainer stands in it; a corpus
-  /// other than that of the last step is read from its beginning.
-  window_range windows(data::corpus const& corpus) const {
+  /// other than that of the last step is read from its beginning. A thread of its own fills the next one.
+  window_range windows(data::corpus const& corpus, data::tail tail = data::tail::carried) const {
     static_assert(entries::labels == task::sequences * task::tokens,
                   "windows(corpus): a corpus labels every token with the next one, the task has other labels; write "
                   "window(inputs, labels)");
     detail::check_vocabulary(corpus.vocabulary(), entries::vocabulary);
     auto const from = state_.corpus == corpus.fingerprint() ? state_.position : data::position{};
-    return window_range(corpus, state_.seed, from, micro_batches * task::sequences, task::tokens,
-                        ranks_.world->rank(), ranks_.world->size());
+    return {window_source(corpus, state_.seed, from, micro_batches * task::sequences, task::tokens, tail,
+                          ranks_.world->rank(), ranks_.world->size()), window_tokens};
   }
 
   /// Loss and accuracy over a corpus from its start, without dropout; training goes on as if it had not been.

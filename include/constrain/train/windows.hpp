@@ -1,9 +1,14 @@
 #pragma once
 
 #include "constrain/data/corpus.hpp"
+#include "constrain/data/prefetch.hpp"
+#include "constrain/data/tail.hpp"
 #include "constrain/train/window.hpp"
 
+#include <algorithm>
 #include <iterator>
+#include <string>
+#include <utility>
 #include <vector>
 
 namespace constrain::inline CONSTRAIN_VARIANT {
@@ -16,14 +21,74 @@ inline void copy_sample(data::corpus const& corpus, std::int64_t sample, std::in
   corpus.copy_labels(sample * tokens + 1, {labels, n});
 }
 
-/// The endless windows of a corpus from a position on; an input range. Its one buffer is filled anew for each window.
-/// Of `ranks` processes each reads its own samples of a window.
+/// A window with the arrays it looks at.
+struct window_buffer {
+  std::vector<std::int32_t> inputs, labels;
+  constrain::window window{};
+};
+
+/// Fills one window after another from a position of a corpus on. Of `ranks` processes each takes its own samples of a
+/// window.
+class window_source {
+public:
+  /// Throws `error` where the corpus holds no sample, or none of its epochs a window of those that `tail` asks for.
+  window_source(data::corpus const& corpus, std::uint64_t seed, data::position from, std::int64_t sequences, std::int64_t tokens,
+                data::tail tail, int rank, int ranks)
+      : corpus_(corpus), seed_(seed), position_(from), sequences_(sequences), tokens_(tokens), tail_(tail), rank_(rank),
+        needed_(ranks * sequences), samples_(data::samples(corpus.size(), tokens)) {
+    if (tail == data::tail::dropped && samples_ < needed_)
+      throw error("windows: an epoch of the corpus has " + std::to_string(samples_) + " samples where a window takes " +
+                  std::to_string(needed_) + ", so tail::dropped would drop them all; give more text or use tail::carried");
+  }
+
+  void operator()(window_buffer& out) {
+    // Texts cut off before their answer leave windows without a label: there is nothing in them to learn. One sample alone may
+    // have some, first in one epoch and last in the next.
+    for (std::int64_t without_labels = 0; fill(out) == 0; ++without_labels)
+      if (without_labels > 2 * samples_) throw error("windows: the corpus has no label, everything in it is given; give some text to learn");
+  }
+
+private:
+  /// Labels found, those of the other processes included.
+  std::int64_t fill(window_buffer& out) {
+    if (tail_ == data::tail::dropped && samples_ - position_.sample < needed_) position_ = {position_.epoch + 1, 0};
+    auto const taken = tail_ == data::tail::padded ? std::min(needed_, samples_ - position_.sample) : needed_;
+    out.window = {out.inputs, out.labels, 0, corpus_.fingerprint(), {}};
+    std::int64_t labels = 0;
+    for (std::int64_t i = 0; i < needed_; ++i) {
+      auto const mine = i - rank_ * sequences_;
+      bool const is_mine = 0 <= mine && mine < sequences_;
+      auto const to = is_mine ? mine * tokens_ : 0;
+      if (i < taken) {
+        auto const sample = position_.in_corpus(seed_, samples_);
+        auto const found = corpus_.labels(sample * tokens_ + 1, tokens_);
+        labels += found;
+        if (is_mine) copy_sample(corpus_, sample, tokens_, out.inputs.data() + to, out.labels.data() + to);
+        if (is_mine) out.window.valid_labels += found;
+        position_.advance(samples_);
+      } else if (is_mine) {
+        std::fill_n(out.inputs.begin() + to, tokens_, 0);
+        std::fill_n(out.labels.begin() + to, tokens_, ignored_label);
+      }
+    }
+    out.window.next = position_;
+    return labels;
+  }
+
+  data::corpus corpus_;
+  std::uint64_t seed_;
+  data::position position_;
+  std::int64_t sequences_, tokens_;
+  data::tail tail_;
+  std::int64_t rank_, needed_, samples_;
+};
+
+/// The endless windows of a corpus; an input range. Each is filled while the one before it is in use.
 class window_range {
 public:
-  window_range(data::corpus const& corpus, std::uint64_t seed, data::position from, std::int64_t sequences, std::int64_t tokens,
-               int rank = 0, int ranks = 1)
-      : corpus_(corpus), seed_(seed), position_(from), sequences_(sequences), tokens_(tokens), rank_(rank), ranks_(ranks),
-        samples_(data::samples(corpus.size(), tokens)), inputs_(static_cast<std::size_t>(sequences * tokens)), labels_(inputs_) {}
+  window_range(window_source source, std::int64_t elements)
+      : windows_({std::vector<std::int32_t>(static_cast<std::size_t>(elements)), std::vector<std::int32_t>(static_cast<std::size_t>(elements))},
+                 std::move(source)) {}
 
   class iterator {
   public:
@@ -32,7 +97,7 @@ public:
     explicit iterator(window_range& owner) : owner_(&owner) {}
     window const& operator*() const { return owner_->current_; }
     iterator& operator++() {
-      owner_->fill();
+      owner_->current_ = owner_->windows_.next().window;
       return *this;
     }
     void operator++(int) { ++*this; }
@@ -41,27 +106,11 @@ public:
     window_range* owner_;
   };
 
-  iterator begin() {
-    fill();
-    return iterator(*this);
-  }
+  iterator begin() { return ++iterator(*this); }
   std::unreachable_sentinel_t end() const { return {}; }
 
 private:
-  void fill() {
-    for (std::int64_t i = 0; i < ranks_ * sequences_; ++i) {
-      if (auto const mine = i - rank_ * sequences_; 0 <= mine && mine < sequences_)
-        copy_sample(corpus_, position_.in_corpus(seed_, samples_), tokens_, inputs_.data() + mine * tokens_, labels_.data() + mine * tokens_);
-      position_.advance(samples_);
-    }
-    current_ = {inputs_, labels_, sequences_ * tokens_, corpus_.fingerprint(), position_};
-  }
-
-  data::corpus corpus_;
-  std::uint64_t seed_;
-  data::position position_;
-  std::int64_t sequences_, tokens_, rank_, ranks_, samples_;
-  std::vector<std::int32_t> inputs_, labels_;
+  data::prefetch<window_buffer, window_source> windows_;
   window current_;
 };
 

@@ -1,0 +1,86 @@
+#pragma once
+
+#include "constrain/program/variant.hpp"
+
+#include <atomic>
+#include <cstdint>
+#include <exception>
+#include <pthread.h>
+#include <signal.h>
+#include <system_error>
+#include <thread>
+#include <utility>
+
+namespace constrain::inline CONSTRAIN_VARIANT::data {
+
+/// Makes items one ahead of their use, in a thread of its own: `make(item&)` fills one of two, in turn, while the other
+/// is in use. What `make` throws, `next` throws. Where no thread can be had, each item is made when it is asked for.
+template <class item, class maker>
+class prefetch {
+ public:
+  /// Two items as they are before they are first filled.
+  prefetch(item const& empty, maker make) : items{empty, empty}, make(std::move(make)) { start(); }
+  prefetch(prefetch const&) = delete;
+  ~prefetch() {
+    if (!worker.joinable()) return;
+    enter(stage::ended);
+    worker.join();
+  }
+
+  /// The next item; it stays as it is until `next` is called again.
+  item const& next() {
+    if (!worker.joinable()) {
+      make(items[0]);
+      return items[0];
+    }
+    now.wait(stage::to_be_made, std::memory_order_acquire);
+    if (failure) std::rethrow_exception(failure);
+    made = 1 - made;
+    enter(stage::to_be_made);
+    return items[1 - made];
+  }
+
+ private:
+  enum class stage : std::int32_t { to_be_made, ready, ended };
+
+  item items[2];
+  int made = 0; ///< Which of them is being made, or is ready.
+  maker make;
+  std::exception_ptr failure{};
+  std::atomic<stage> now{stage::to_be_made};
+  std::thread worker{}; // last, so that it sees all of the above
+
+  void enter(stage next) {
+    now.store(next, std::memory_order_release);
+    now.notify_one();
+  }
+
+  void start() {
+    // Signals are for the thread that trains, whose system calls they interrupt.
+    sigset_t all, before;
+    ::sigfillset(&all);
+    ::pthread_sigmask(SIG_BLOCK, &all, &before);
+    try {
+      worker = std::thread([this] { work(); });
+    } catch (std::system_error const&) {
+    }
+    ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  }
+
+  void work() {
+    for (;;) {
+      if (now.load(std::memory_order_acquire) == stage::ended) return;
+      try {
+        make(items[made]);
+      } catch (...) {
+        failure = std::current_exception();
+      }
+      auto expected = stage::to_be_made;
+      if (!now.compare_exchange_strong(expected, stage::ready, std::memory_order_acq_rel)) return;
+      now.notify_one();
+      now.wait(stage::ready, std::memory_order_acquire);
+    }
+  }
+};
+
+} // namespace constrain::data

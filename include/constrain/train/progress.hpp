@@ -1,0 +1,77 @@
+#pragma once
+
+#include "constrain/device/cpu/gemm.hpp"
+#include "constrain/device/cpu/processor.hpp"
+#include "constrain/train/explain.hpp"
+#include "constrain/train/records.hpp"
+
+#include <algorithm>
+#include <cstdint>
+#include <cstdio>
+#include <string_view>
+#include <unistd.h>
+
+namespace constrain::inline CONSTRAIN_VARIANT::detail {
+
+/// What is known before the first step, as people like to see it.
+template <class trainer> void print_start(std::FILE* out, trainer const& t, double peak) {
+  std::fprintf(out, "%s | %s parameters | %d process%s x %lld micro-batches x %lld sequences x %lld tokens = %s tokens a step\n",
+               trainer::policy_set::name().c_str(), grouped(trainer::parameter_count).c_str(), t.ranks(), t.ranks() == 1 ? "" : "es",
+               static_cast<long long>(trainer::micro_batches), static_cast<long long>(trainer::task::sequences),
+               static_cast<long long>(trainer::task::tokens), grouped(trainer::window_tokens * t.ranks()).c_str());
+  using device = typename trainer::policy_set::device;
+  if constexpr (device::is_cuda)
+    std::fprintf(out, "cuda, code for %d.%d | products by cuBLASLt | %s", device::capability / 10, device::capability % 10,
+                 trainer::policy_set::launching::name);
+  else {
+    std::fprintf(out, "cpu, code for %s", instruction_set);
+    if (std::string_view const has = processor_instruction_set(); has != instruction_set)
+      std::fprintf(out, " (the processor has %s: compile with -march=native)", has.data());
+    std::fprintf(out, " | products by %s | %d threads", gemm_provider(), thread_count());
+    std::fprintf(out, " | peak %.0f GFLOP/s", peak * 1e-9);
+  }
+  std::fprintf(out, " | seed %llu\n", static_cast<unsigned long long>(t.state().seed));
+  std::fputs(memory_table(trainer::memory).c_str(), out);
+  if (t.steps() > 0)
+    std::fprintf(out, "goes on after step %lld, epoch %lld, sample %lld\n", static_cast<long long>(t.steps().count()),
+                 static_cast<long long>(t.state().position.epoch), static_cast<long long>(t.state().position.sample));
+  std::fflush(out);
+}
+
+/// A line a step: over the last one where a person looks on, below it elsewhere.
+class step_lines {
+public:
+  explicit step_lines(std::FILE* out) : out_(out), terminal_(out != nullptr && ::isatty(::fileno(out)) == 1) {}
+
+  /// `share_of_peak` 0 where it is not known.
+  void step(step_record const& r, std::int64_t steps, double seconds_left, double share_of_peak) {
+    if (out_ == nullptr) return;
+    if (terminal_) {
+      constexpr int width = 24;
+      auto const filled = static_cast<int>(width * r.step / std::max<std::int64_t>(steps, 1));
+      std::fprintf(out_, "\r[%.*s%*s] ", filled, "========================", width - filled, "");
+    }
+    std::fprintf(out_, "step %lld/%lld | loss %.4f | norm %.3f | lr %.2e | %.0f ms | ", static_cast<long long>(r.step),
+                 static_cast<long long>(steps), r.loss, r.gradient_norm, r.learning_rate, r.seconds * 1e3);
+    if (share_of_peak > 0) std::fprintf(out_, "%.0f %% of peak | ", share_of_peak * 100);
+    std::fprintf(out_, "%.0f tok/s | eta %.0f s", r.tokens_per_second, seconds_left);
+    std::fputs(terminal_ ? "\033[K" : "\n", out_);
+    open_ = terminal_;
+    std::fflush(out_);
+  }
+  template <class... arguments> void line(char const* format, arguments... values) {
+    if (out_ == nullptr) return;
+    if (open_) std::fputc('\n', out_);
+    open_ = false;
+    if constexpr (sizeof...(values) == 0) std::fputs(format, out_);
+    else std::fprintf(out_, format, values...);
+    std::fputc('\n', out_);
+    std::fflush(out_);
+  }
+
+private:
+  std::FILE* out_;
+  bool terminal_, open_ = false;
+};
+
+} // namespace constrain::detail
