@@ -15,7 +15,9 @@ static_assert(comparable<optimizer_steps, optimizer_steps> && comparable<bytes, 
 static_assert(!comparable<optimizer_steps, micro_steps>);
 static_assert(!comparable<micro_steps, token_count>);
 static_assert(!comparable<optimizer_steps, bytes>);
-static_assert(!addable<optimizer_steps, optimizer_steps>);
+static_assert(addable<optimizer_steps, optimizer_steps> && addable<optimizer_steps, int>); // so many more
+static_assert(!addable<optimizer_steps, micro_steps> && !addable<token_count, bytes>);
+static_assert(optimizer_steps(3) + 4 == 7 && micro_steps(3) - micro_steps(1) == 2);
 static_assert(!std::convertible_to<micro_steps, optimizer_steps> &&
               !std::constructible_from<optimizer_steps, micro_steps>);
 

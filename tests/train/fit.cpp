@@ -107,9 +107,13 @@ TEST_CASE("the lines say how much of the processor's peak a step reaches") {
   CHECK(result.share_of_peak > 0);
   CHECK(result.share_of_peak < 1); // most of so small a step is no arithmetic
   int steps = 0;
-  bool peak = false;
+  bool peak = false, roles = false, ended = false;
   for (auto const& line : lines_of(directory / "log")) {
     peak = peak || line.find(" threads | peak ") != std::string::npos;
+    roles = roles || line.find("embedding 4,224 | norm 96 | weight 3,072 | bias 144") != std::string::npos;
+    if (line.starts_with("ended after step 3: all steps are done | ")) CHECK(line.find(" | loss ") != std::string::npos);
+    CHECK_FALSE(ended);
+    ended = line.starts_with("ended");
     if (!line.starts_with("step ")) continue;
     ++steps;
     auto const share = line.find(" % of peak | ");
@@ -119,6 +123,8 @@ TEST_CASE("the lines say how much of the processor's peak a step reaches") {
   }
   CHECK(steps == 3);
   CHECK(peak);
+  CHECK(roles);
+  CHECK(ended);
 }
 
 TEST_CASE("records: a directory that cannot be made") {
@@ -189,7 +195,8 @@ TEST_CASE("SIGINT and SIGTERM end a run with its checkpoint saved") {
     char shown[16384]{};
     CHECK(std::fread(shown, 1, sizeof shown - 1, log) > 0);
     std::fclose(log);
-    CHECK(std::string(shown).find("ended after step 5: a signal asked for it; the run is saved in '") != std::string::npos);
+    CHECK(std::string(shown).find("ended after step 5: a signal asked for it | ") != std::string::npos);
+    CHECK(std::string(shown).find(" | saved in '") != std::string::npos);
     trainer resumed;
     resumed.load(directory / "checkpoint");
     ct::fit(resumed, text, {.steps = 8, .log = nullptr});

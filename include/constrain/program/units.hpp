@@ -35,6 +35,8 @@ public:
   constexpr quantity(std::int64_t count) : count_(count) {}
   constexpr std::int64_t count() const { return count_; }
   friend constexpr auto operator<=>(quantity, quantity) = default;
+  friend constexpr quantity operator+(quantity a, quantity b) { return a.count_ + b.count_; }
+  friend constexpr quantity operator-(quantity a, quantity b) { return a.count_ - b.count_; }
 
 private:
   std::int64_t count_ = 0;

@@ -81,6 +81,19 @@ template <class trainer> io::json_writer summary_of(trainer const& t, fit_result
   return json.member("ended", reason_of(r.why)).end(), json;
 }
 
+/// The same in words.
+template <class trainer> std::string ending(trainer const& t, fit_result const& r, std::string const& directory) {
+  auto text = formatted("ended after step %lld: %s", static_cast<long long>(r.steps.count()), reason_of(r.why));
+  if (r.tokens_per_second == 0) return text; // there was nothing left to do
+  text += formatted(" | %.0f s | ", r.seconds);
+  if (r.share_of_peak > 0) text += formatted("%.0f %% of peak | ", r.share_of_peak * 100);
+  text += formatted("%.0f tok/s | loss %.4f", r.tokens_per_second, r.loss);
+  if (r.validation) text += formatted(" | validation loss %.4f, lowest %.4f", r.validation->loss, t.state().best_validation_loss);
+  if (r.skipped > 0) text += formatted(" | %lld steps skipped", static_cast<long long>(r.skipped));
+  text += " | memory " + bytes_text(trainer::memory.peak);
+  return directory.empty() ? text : text + " | saved in '" + directory + "'";
+}
+
 template <class trainer> report_head head_of(trainer const& t, fit_result const& r) {
   auto const number = [](double x) { return formatted("%.4g", x); };
   report_head head{trainer::policy_set::name(), {}, trainer::memory};
@@ -199,9 +212,7 @@ fit_result fit(trainer& t, data::corpus const& corpus, fit_options options = {},
     records->write_file("summary.json", detail::summary_of(t, result).text() + "\n");
     records->write_file("report.html", report(detail::head_of(t, result), records->steps()));
   }
-  if (result.why != ended::all_steps)
-    lines.line("ended after step %lld: %s%s%s%s", static_cast<long long>(result.steps.count()), detail::reason_of(result.why),
-               options.directory.empty() ? "" : "; the run is saved in '", options.directory.c_str(), options.directory.empty() ? "" : "'");
+  lines.line(detail::ending(t, result, options.directory).c_str());
   return result;
 }
 

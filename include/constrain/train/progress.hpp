@@ -8,17 +8,39 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>
+#include <string>
 #include <string_view>
 #include <unistd.h>
 
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
+/// "embedding 9,216 | weight 24,576": how many parameters of each role.
+template <class trainer> std::string parameters_by_role() {
+  constexpr auto const& all = trainer::entries::parameters;
+  std::string text;
+  for (int i = 0; i < all.size; ++i) {
+    auto const role = all.parameters[i].role;
+    std::int64_t elements = 0;
+    bool first = true;
+    for (int k = 0; k < all.size; ++k) {
+      if (all.parameters[k].role != role) continue;
+      first = first && k >= i;
+      elements += all.parameters[k].elements();
+    }
+    if (first) text += (text.empty() ? "" : " | ") + std::string(name_of(role)) + " " + grouped(elements);
+  }
+  return text;
+}
+
 /// What is known before the first step, as people like to see it.
 template <class trainer> void print_start(std::FILE* out, trainer const& t, double peak) {
-  std::fprintf(out, "%s | %s parameters | %d process%s x %lld micro-batches x %lld sequences x %lld tokens = %s tokens a step\n",
-               trainer::policy_set::name().c_str(), grouped(trainer::parameter_count).c_str(), t.ranks(), t.ranks() == 1 ? "" : "es",
-               static_cast<long long>(trainer::micro_batches), static_cast<long long>(trainer::task::sequences),
-               static_cast<long long>(trainer::task::tokens), grouped(trainer::window_tokens * t.ranks()).c_str());
+  auto const number = [](auto n) { return static_cast<long long>(n); };
+  std::fprintf(out, "%s | %s parameters: %s\n", trainer::policy_set::name().c_str(), grouped(trainer::parameter_count).c_str(),
+               parameters_by_role<trainer>().c_str());
+  std::fprintf(out, "%d process%s x %lld micro-batches x %lld sequences = %lld sequences a step, of %lld tokens: %s tokens\n", t.ranks(),
+               t.ranks() == 1 ? "" : "es", number(trainer::micro_batches), number(trainer::task::sequences),
+               number(t.ranks() * trainer::micro_batches * trainer::task::sequences), number(trainer::task::tokens),
+               grouped(trainer::window_tokens * t.ranks()).c_str());
   using device = typename trainer::policy_set::device;
   if constexpr (device::is_cuda)
     std::fprintf(out, "cuda, code for %d.%d | products by cuBLASLt | %s", device::capability / 10, device::capability % 10,
@@ -33,8 +55,8 @@ template <class trainer> void print_start(std::FILE* out, trainer const& t, doub
   std::fprintf(out, " | seed %llu\n", static_cast<unsigned long long>(t.state().seed));
   std::fputs(memory_table(trainer::memory).c_str(), out);
   if (t.steps() > 0)
-    std::fprintf(out, "goes on after step %lld, epoch %lld, sample %lld\n", static_cast<long long>(t.steps().count()),
-                 static_cast<long long>(t.state().position.epoch), static_cast<long long>(t.state().position.sample));
+    std::fprintf(out, "goes on after step %lld, epoch %lld, sample %lld\n", number(t.steps().count()),
+                 number(t.state().position.epoch), number(t.state().position.sample));
   std::fflush(out);
 }
 

@@ -6,7 +6,10 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <limits>
+#include <numeric>
 #include <utility>
+#include <vector>
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
@@ -36,22 +39,25 @@ private:
 } // namespace detail
 
 /// Operations a second of multiply-adds (each two) in registers on all threads: what this processor could do at most in
-/// `real`. The best of some measurements, a hundredth of a second in all.
+/// `real`. Each thread's best of many short measurements, so that what else runs on the machine does not count; a
+/// hundredth of a second in all.
 template <class real = float> double arithmetic_peak() {
-  constexpr std::int64_t rounds = 400'000;
-  constexpr int measurements = 8; // the first ones find the clock still low
-  auto const threads = std::int64_t{thread_count()};
+  using chains = detail::multiply_add_chains<real>;
+  constexpr std::int64_t rounds = 20'000;
+  constexpr int measurements = 200; // the first ones find the clock still low
   real volatile factor = real(0.999), term = real(0.001), sink = 0; // so that nothing is known beforehand
   real const f = factor, t = term;
-  double best = 0;
-  for (int i = 0; i < measurements; ++i) {
-    stopwatch const since;
-    parallel_for(threads, [&](std::int64_t) {
-      if (detail::multiply_add_chains<real>::run(rounds, f, t) == 0) sink = 1;
-    });
-    best = std::max(best, detail::multiply_add_chains<real>::operations_a_round * rounds * static_cast<double>(threads) / since.seconds());
-  }
-  return best;
+  std::vector<double> rates(static_cast<std::size_t>(thread_count()));
+  parallel_for(static_cast<std::int64_t>(rates.size()), [&](std::int64_t thread) {
+    double least = std::numeric_limits<double>::infinity();
+    for (int i = 0; i < measurements; ++i) {
+      stopwatch const since;
+      if (chains::run(rounds, f, t) == 0) sink = 1;
+      least = std::min(least, since.seconds());
+    }
+    rates[static_cast<std::size_t>(thread)] = chains::operations_a_round * rounds / least;
+  });
+  return std::accumulate(rates.begin(), rates.end(), 0.0);
 }
 
 } // namespace constrain
