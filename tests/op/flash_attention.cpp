@@ -20,9 +20,12 @@ static_assert(refuses(rule.infer(types({f32(shape(2, 5, 35))}), three_heads), ct
 static_assert(refuses(rule.infer(types({qkv_type}), {{5, 0}, {}}), ct::why::heads_do_not_divide_the_width, 12, 5));
 static_assert(refuses(rule.infer(types({qkv_type}), {{0, 0}, {}}), ct::why::heads_do_not_divide_the_width, 12, 0));
 constexpr auto gradients = gradient_rule.infer(types({y_type, qkv_type, y_type, rows_type}), three_heads).outputs;
-static_assert(gradients.size() == 2 && gradients[0] == qkv_type && gradients[1] == rows_type);
+static_assert(gradients.size() == 2 && gradients[0] == qkv_type && gradients[1] == f32(shape(2, 5, 3)));
 static_assert(gradient_rule.workspace == 0b10);
-constexpr ct::operand_type narrow_type{ct::dtype::bf16, shape(2, 5, 36)};
+constexpr ct::operand_type narrow_type{ct::dtype::bf16, shape(2, 5, 36)}, narrow_y_type{ct::dtype::bf16, shape(2, 5, 12)};
+// Where elements are too narrow for sums, those of dk and dv lie beside the rows'.
+static_assert(gradient_rule.infer(types({narrow_y_type, narrow_type, narrow_y_type, rows_type}), three_heads).outputs[1] ==
+              f32(shape(2, 5, 3 + 2 * 12)));
 static_assert(rule.infer(types({narrow_type}), three_heads).outputs[0].type == ct::dtype::bf16);
 static_assert(rule.infer(types({narrow_type}), three_heads).outputs[1] == rows_type);
 
@@ -69,11 +72,18 @@ template <class T> using real_of = ct::arithmetic<T>;
 template <class T> struct flash {
   ct::attributes options;
   array<T> y, dqkv;
-  array<real_of<T>> logsumexp, row_sums;
+  array<real_of<T>> logsumexp, scratch;
 
   flash(shape of, int heads, bool causal)
       : options{{heads, causal ? 1 : 0}, {}}, y(of.with_features(of.features() / 3)), dqkv(of),
-        logsumexp(shape(of.extent[0], heads, of.extent[1])), row_sums(logsumexp.in().shape()) {}
+        logsumexp(shape(of.extent[0], heads, of.extent[1])), scratch(scratch_shape(of, heads)) {}
+
+  static shape scratch_shape(shape of, int heads) {
+    auto const element = ct::dtype_of<T>, sum = ct::dtype_of<real_of<T>>;
+    auto const dy = of.with_features(of.features() / 3);
+    auto const rows = ct::operand_type{sum, shape(of.extent[0], heads, of.extent[1])};
+    return gradient_rule.infer(types({{element, dy}, {element, of}, {element, dy}, rows}), {{heads, 0}, {}}).outputs[1].shape;
+  }
 
   std::vector<T> const& forward(array<T> const& qkv) {
     call_kernel<ct::op::flash_attention>(ct::call{options, no_numbers}, qkv.in(), y.out(), logsumexp.out());
@@ -81,7 +91,7 @@ template <class T> struct flash {
   }
   std::vector<T> const& backward(array<T> const& dy, array<T> const& qkv) {
     call_kernel<ct::op::flash_attention_gradient>(ct::call{options, no_numbers}, dy.in(), qkv.in(), y.in(),
-                                                  logsumexp.in(), dqkv.out(), row_sums.out());
+                                                  logsumexp.in(), dqkv.out(), scratch.out());
     return dqkv.values();
   }
 };

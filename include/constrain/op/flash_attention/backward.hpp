@@ -3,6 +3,8 @@
 #include "constrain/op/attention/head.hpp"
 #include "constrain/op/flash_attention/tiles.hpp"
 
+#include <type_traits>
+
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
 /// One thread's work on the gradients of one head: a tile of queries and a tile of keys meet, their probabilities and
@@ -21,21 +23,27 @@ public:
       : h_(h), causal_(causal), dy_(dy + h.y), qkv_(qkv + h.qkv), logsumexp_(logsumexp), row_sums_(row_sums),
         dqkv_(dqkv + h.qkv), scale_(1 / math::sqrt(static_cast<real>(h.head_width))) {}
 
-  /// dq, dk and dv of the whole head. dk and dv are summed where they go to.
-  void all_gradients() {
+  /// dq, dk and dv of the whole head. dk and dv are summed over the blocks of queries: where they go to, or, where their
+  /// elements are too narrow for sums, in `scratch` [tokens, 2 head width].
+  void all_gradients(real* scratch) {
+    auto const sums = key_sums(scratch);
     for (std::int64_t key = 0; key < h_.tokens; ++key)
-      for (auto part : {h_.width, 2 * h_.width}) std::fill_n(dqkv_ + key * h_.stride + part, h_.head_width, stored{});
+      for (auto part : {sums.dk, sums.dv}) std::fill_n(part + key * sums.step, h_.head_width, real{});
     for_chunks([&] {
       for (std::int64_t query = 0; query < h_.tokens; query += queries) {
         clear(dq_tile_, queries);
         for (std::int64_t key = 0; key < limit(query); key += keys) {
           meet(query, key);
           add_query_gradients();
-          add_key_gradients(overwrite{});
-          store(h_.width, key_, key_count(), dk_tile_, real{1}, true);
-          store(2 * h_.width, key_, key_count(), dv_tile_, real{1}, true);
+          add_key_gradients();
+          add(dk_tile_, key_count(), sums.dk + key * sums.step + column_, sums.step);
+          add(dv_tile_, key_count(), sums.dv + key * sums.step + column_, sums.step);
         }
-        store(0, query_, query_count(), dq_tile_, scale_, false);
+        store(dq_tile_, padded_, query_count(), scale_, 0, query_);
+      }
+      if constexpr (!in_place) {
+        store(sums.dk + column_, sums.step, h_.tokens, real{1}, h_.width, 0);
+        store(sums.dv + column_, sums.step, h_.tokens, real{1}, 2 * h_.width, 0);
       }
     });
   }
@@ -46,35 +54,10 @@ public:
       clear(dq_tile_, queries);
       meet(0, 0);
       add_query_gradients();
-      add_key_gradients(overwrite{});
-      store(0, query_, query_count(), dq_tile_, scale_, false);
-      store(h_.width, key_, key_count(), dk_tile_, real{1}, false);
-      store(2 * h_.width, key_, key_count(), dv_tile_, real{1}, false);
-    });
-  }
-
-  /// dq of the block of queries from `query` on.
-  void query_gradients(std::int64_t query) {
-    for_chunks([&] {
-      clear(dq_tile_, queries);
-      for (std::int64_t key = 0; key < limit(query); key += keys) {
-        meet(query, key);
-        add_query_gradients();
-      }
-      store(0, query_, query_count(), dq_tile_, scale_, false);
-    });
-  }
-
-  /// dk and dv of the block of keys from `key` on.
-  void key_gradients(std::int64_t key) {
-    for_chunks([&] {
-      clear(dk_tile_, keys), clear(dv_tile_, keys);
-      for (std::int64_t query = causal_ ? key / queries * queries : 0; query < h_.tokens; query += queries) {
-        meet(query, key);
-        add_key_gradients(add_to{});
-      }
-      store(h_.width, key_, key_count(), dk_tile_, real{1}, false);
-      store(2 * h_.width, key_, key_count(), dv_tile_, real{1}, false);
+      add_key_gradients();
+      store(dq_tile_, padded_, query_count(), scale_, 0, 0);
+      store(dk_tile_, padded_, key_count(), real{1}, h_.width, 0);
+      store(dv_tile_, padded_, key_count(), real{1}, 2 * h_.width, 0);
     });
   }
 
@@ -141,8 +124,8 @@ private:
         padded_, dq_tile_, padded_, add_to{});
   }
 
-  /// dv = or += probabilities dy, dk = or += dscores q.
-  template <class function> void add_key_gradients(function const& store) {
+  /// dv = probabilities dy, dk = dscores q.
+  void add_key_gradients() {
     auto const multiply = [&](real const* a, real const* b, real* c) {
       tile_product<transpose::no>(
           tile::padded_rows(key_count()), padded_,
@@ -150,7 +133,7 @@ private:
             auto const first = causal_ ? std::max<std::int64_t>(0, key_ + row - query_) : 0; // that sees the key
             return depth_range{first / panel * panel, query_count()};
           },
-          a, queries, b, padded_, c, padded_, store);
+          a, queries, b, padded_, c, padded_, overwrite{});
     };
     multiply(probabilities_, dy_tile_, dv_tile_);
     multiply(dscores_, q_tile_, dk_tile_);
@@ -186,13 +169,33 @@ private:
 
   void clear(real* gradient, std::int64_t rows) { std::fill_n(gradient, rows * padded_, real{}); }
 
-  /// Rows of a gradient go to their part of dqkv.
-  void store(std::int64_t part, std::int64_t first, std::int64_t rows, real const* from, real scale, bool add) {
+  static constexpr bool in_place = std::is_same_v<stored, real>;
+
+  struct sums_of_keys {
+    real *dk, *dv;
+    std::int64_t step; // from one key to the next
+  };
+  sums_of_keys key_sums(real* scratch) const {
+    if constexpr (in_place) return {dqkv_ + h_.width, dqkv_ + 2 * h_.width, h_.stride};
+    else return {scratch, scratch + h_.head_width, 2 * h_.head_width};
+  }
+
+  /// A tile is added to the head's sums.
+  void add(real const* tile, std::int64_t rows, real* to, std::int64_t step) {
     auto const width = std::min(columns, h_.head_width - column_);
-    for (std::int64_t row = 0; row < rows; ++row, from += padded_) {
+    for (std::int64_t row = 0; row < rows; ++row, tile += padded_, to += step) {
+      CONSTRAIN_SIMD
+      for (std::int64_t i = 0; i < width; ++i) to[i] += tile[i];
+    }
+  }
+
+  /// Rows of a gradient go to their part of dqkv, from token `first` on.
+  void store(real const* from, std::int64_t step, std::int64_t rows, real scale, std::int64_t part, std::int64_t first) {
+    auto const width = std::min(columns, h_.head_width - column_);
+    for (std::int64_t row = 0; row < rows; ++row, from += step) {
       stored* const to = dqkv_ + part + (first + row) * h_.stride + column_;
       CONSTRAIN_SIMD
-      for (std::int64_t i = 0; i < width; ++i) to[i] = add ? to[i] + scale * from[i] : scale * from[i];
+      for (std::int64_t i = 0; i < width; ++i) to[i] = scale * from[i];
     }
   }
 

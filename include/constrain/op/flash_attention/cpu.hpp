@@ -7,8 +7,6 @@
 #include "constrain/op/flash_attention/flash_attention.hpp"
 #include "constrain/op/flash_attention/forward.hpp"
 
-#include <type_traits>
-
 namespace constrain::inline CONSTRAIN_VARIANT {
 
 template <> struct kernel<op::flash_attention, cpu> {
@@ -33,7 +31,7 @@ template <> struct kernel<op::flash_attention, cpu> {
 template <> struct kernel<op::flash_attention_gradient, cpu> {
   template <class stored, class real>
   static void run(call const& c, tensor<stored const> dy, tensor<stored const> qkv, tensor<stored const> y,
-                  tensor<real const> logsumexp, tensor<stored> dqkv, tensor<real> row_sums) {
+                  tensor<real const> logsumexp, tensor<stored> dqkv, tensor<real> scratch) {
     using block = detail::flash_backward<stored, real>;
     static_assert(sizeof(block) <= 512 * 1024, "it lies on the thread's stack");
     auto const heads = c.options.integer[0];
@@ -44,28 +42,17 @@ template <> struct kernel<op::flash_attention_gradient, cpu> {
       for (std::int64_t row = begin; row < end; ++row)
         for (std::int64_t head = 0; head < heads; ++head) {
           auto const at = (row * heads + head) * head_width;
-          row_sums[(row / tokens * heads + head) * tokens + row % tokens] =
+          scratch[(row / tokens * heads + head) * tokens + row % tokens] =
               ordered_sum<real>(at, at + head_width, [=](std::int64_t i) { return dy[i] * y[i]; });
         }
     });
-    auto const for_blocks = [=](std::int64_t size, auto const& body) {
-      auto const blocks = (tokens - 1) / size + 1;
-      parallel_for(qkv.shape().extent[0] * heads * blocks, [=](std::int64_t index) {
-        auto const at = index / blocks * tokens;
-        detail::attention_head const h(qkv.shape(), heads, index / blocks);
-        block b(h, causal, dy.data, qkv.data, logsumexp.data + at, row_sums.data + at, dqkv.data);
-        body(b, index % blocks * size);
-      });
-    };
-    if (tokens <= block::keys) {
-      for_blocks(tokens, [](block& b, std::int64_t) { b.all_gradients_of_one_tile(); });
-    } else if constexpr (std::is_same_v<stored, real>) {
-      for_blocks(tokens, [](block& b, std::int64_t) { b.all_gradients(); });
-    } else {
-      // Sums over the blocks of the other side do not fit into narrow elements: once for each side.
-      for_blocks(block::queries, [](block& b, std::int64_t first) { b.query_gradients(first); });
-      for_blocks(block::keys, [](block& b, std::int64_t first) { b.key_gradients(first); });
-    }
+    parallel_for(y.rows() / tokens * heads, [=](std::int64_t index) {
+      auto const at = index * tokens;
+      detail::attention_head const h(qkv.shape(), heads, index);
+      block b(h, causal, dy.data, qkv.data, logsumexp.data + at, scratch.data + at, dqkv.data);
+      if (tokens <= block::keys) b.all_gradients_of_one_tile();
+      else b.all_gradients(scratch.data + y.rows() * heads + at * 2 * head_width);
+    });
   }
 };
 
