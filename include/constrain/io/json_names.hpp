@@ -10,7 +10,9 @@
 #include "constrain/io/json_cursor.hpp"
 #include "constrain/io/utf8.hpp"
 
-namespace constrain::inline CONSTRAIN_VARIANT::io::detail {
+namespace constrain::inline CONSTRAIN_VARIANT::io {
+
+namespace detail {
 
 /// A string that was read, for a person: cut off where it is long.
 inline std::string shown(json_cursor const& text, std::string_view string) {
@@ -39,4 +41,6 @@ inline void refuse_duplicates(json_cursor const& text, std::vector<std::uint32_t
   if (twice != names.end()) refuse_second(text, std::max(*twice, *(twice + 1)));
 }
 
-} // namespace constrain::io::detail
+} // namespace detail
+
+} // namespace constrain::io

@@ -98,15 +98,16 @@ class json_tokens {
 
   /// Orders two strings that were read, by the bytes after their quotes: below, at or above 0. Reads as far as they agree.
   int difference(std::size_t a, std::size_t b) const {
-    auto const rank = [&](std::size_t i) { return text[i] == '"' ? end_of_string : static_cast<unsigned char>(text[i]); };
-    while (text[a] == text[b] && text[a] != '"' && text[a] != '\\') ++a, ++b;
-    if (text[a] != '\\' && text[b] != '\\') return static_cast<int>(rank(a)) - static_cast<int>(rank(b));
+    auto const rank = [](char c) { return c == '"' ? int{end_of_string} : static_cast<unsigned char>(c); };
+    auto const *x = text.data() + a, *y = text.data() + b;
+    for (; *x == *y && *x != '"' && *x != '\\'; ++y) ++x;
+    if (*x != '\\' && *y != '\\') return rank(*x) - rank(*y);
     auto first = *this, second = *this;
-    first.at = a, second.at = b;
+    first.at = position_of({x, 0}), second.at = position_of({y, 0});
     for (;;) {
-      auto const x = first.character(), y = second.character();
-      if (x != y) return x < y ? -1 : 1;
-      if (x == end_of_string) return 0;
+      auto const c = first.character(), d = second.character();
+      if (c != d) return c < d ? -1 : 1;
+      if (c == end_of_string) return 0;
     }
   }
 

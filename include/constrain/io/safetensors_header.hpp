@@ -145,7 +145,8 @@ class safetensors_header {
     if (count < 2) refuse_count();
     if (entry.begin > entry.end) throw refusal(entry.name, "ends before it begins");
     if (entry.end > data)
-      throw refusal(entry.name, "ends at byte " + std::to_string(entry.end) + " of " + std::to_string(data) + " bytes of data");
+      throw refusal(entry.name, "ends at byte " + std::to_string(entry.end) + " of " + std::to_string(data) +
+                                    " bytes of data");
   }
 
   /// The tensors are given by the bytes of their first offsets. Those alone are compared: a number is short, where the
