@@ -36,7 +36,7 @@ namespace {
 // A sanitizer's own memory grows with what is touched, and its time too.
 #if defined(CONSTRAIN_SANITIZED)
 constexpr bool measured = false;
-constexpr std::size_t large = std::size_t{3} << 20;
+constexpr std::size_t large = std::size_t{12} << 20;
 #else
 constexpr bool measured = true;
 constexpr std::size_t large = std::size_t{30} << 20;
