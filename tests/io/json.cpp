@@ -167,6 +167,26 @@ TEST_CASE("json: everything that is not exactly JSON is refused, with its byte")
   }
 }
 
+TEST_CASE("json: names are the same where they stand for the same") {
+  std::string const one[] = {"a", "é", "😀", "\\\"", "a\\nb", "/", ""};
+  std::string const same[] = {"\\u0061", "\\u00e9", "\\ud83d\\uDE00", "\\u0022", "a\\u000ab", "\\/", ""};
+  std::string const other[] = {"\\u0062", "e\\u0301", "\\ud83d\\ude01", "\\\\", "a\\\\nb", "\\\\/", "\\u0000"};
+  auto const object = [](std::string const& first, std::string const& second) {
+    return "{\"" + first + "\": 1, \"x\": 2, \"" + second + "\": 3}";
+  };
+  for (std::size_t i = 0; i < std::size(one); ++i) {
+    auto const& name = one[i];
+    CHECK(refusal(object(name, same[i])).find("stands twice in one object") != std::string::npos);
+    CHECK(refusal(object(same[i], name)).find("stands twice in one object") != std::string::npos);
+    CHECK(refusal(object(name, other[i])) == "");
+    CHECK(refusal(object(other[i], same[i])) == "");
+    CHECK(refusal(object(name + "n", same[i])) == "");
+  }
+  CHECK(refusal(object(std::string(100, 'n'), std::string(100, 'n'))) ==
+        "'f.json' is not valid JSON at byte 117: the name '" + std::string(80, 'n') +
+            "...' stands twice in one object; correct it or write it again");
+}
+
 TEST_CASE("json: levels are bounded") {
   auto const nested = [](std::size_t levels) { return std::string(levels, '[') + std::string(levels, ']'); };
   CHECK(refusal(nested(64)).empty());

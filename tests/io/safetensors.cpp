@@ -103,6 +103,9 @@ TEST_CASE("safetensors: what cannot be written is a sentence, and the file befor
         "the name 'w' is taken in a safetensors file; give every tensor its own name");
   CHECK_FALSE(refused({{"__metadata__", "F64", {}, bytes}}).empty());
   CHECK_FALSE(refused({{"\xff", "F64", {}, bytes}}).empty());
+  CHECK(refused(std::vector<tensor>(safetensors_most_names + 1)) ==
+        "a safetensors file of 131073 tensors and 0 entries of metadata would not be read again; keep at most 131072 of each "
+        "in one");
   CHECK(sentence([&] { write_safetensors(scratch / "no/such/m", {}); }) ==
         "'" + scratch / "no/such/m" +
             "' cannot be written (No such file or directory); make room or choose another path and save again, what "
@@ -145,7 +148,7 @@ TEST_CASE("safetensors: hostile files are refused, each with its reason") {
       {with_header(good, 4, UINT64_MAX - 7), "its header has"},
       {with_header(good, 4, std::uint64_t{1} << 63), "its header has"},
       {with_header(good, 4, good.size() + 5), "its header has"},
-      {with_header(good, 4, good.size() + 4), "there is more after the end"},
+      {with_header(good, 8, good.size() + 4), "there is more after the end"},
       {with_header(good, 4, good.size() - 1), "is not valid JSON"},
       {with_header(" " + good, 4), "does not begin"},
       {with_header("[]", 0), "does not begin"},
@@ -194,7 +197,7 @@ TEST_CASE("safetensors: hostile files are refused, each with its reason") {
       {with_header("{\"__metadata__\":[]}", 0), "where an object is needed"},
       {with_header("{\"__metadata__\":{\"a\":1}}", 0), "where a string is needed"},
       {with_header("{\"\xff\":1}", 0), "it is not UTF-8"},
-      {with_header("{\"x\":" + std::string(100000, '['), 0), "more than 64 levels"},
+      {with_header("{\"x\":" + std::string(100000, '['), 0), "where an object is needed"},
   };
   CHECK(cases.size() >= 40);
   for (auto const& c : cases) {

@@ -13,7 +13,7 @@
 #include <type_traits>
 #include <utility>
 
-#include "constrain/io/failure.hpp"
+#include "constrain/io/json_failure.hpp"
 #include "constrain/io/json_tree.hpp"
 
 namespace constrain::inline CONSTRAIN_VARIANT::io {
@@ -69,17 +69,13 @@ class json {
 
   json operator[](std::string_view name) const {
     if (auto found = find(name)) return *found;
-    throw failure({"'", tree->where, "' has no '", name, "' in the object at byte ", node().first,
-                   "; add it or write the file again"});
+    throw detail::missing_json(tree->where, node().first, name);
   }
 
   /// Throws: '<where>' has <what it is> at byte n where <needed> is needed.
   [[noreturn]] void fail(std::string_view needed) const {
-    constexpr std::string_view kinds[] = {"null", "true or false", "a number", "a string", "an array", "an object"};
-    auto text = std::string(kinds[static_cast<int>(kind())]);
-    if (kind() == json_kind::number) text = std::string(tree->text_of(node()).substr(0, 40));
-    throw failure({"'", tree->where, "' has ", text, " at byte ", node().first, " where ", needed,
-                   " is needed; correct it or write the file again"});
+    auto const digits = kind() == json_kind::number ? tree->text_of(node()) : std::string_view();
+    throw detail::unsuitable_json(tree->where, node().first, kind(), digits, needed);
   }
 
  private:

@@ -21,6 +21,9 @@ namespace constrain::inline CONSTRAIN_VARIANT::io {
 template <class function>
 void write_safetensors(output_file& out, std::span<tensor const> tensors, std::map<std::string, std::string> const& metadata,
                        function const& bytes_of) {
+  if (std::max(tensors.size(), metadata.size()) > safetensors_most_names)
+    throw failure({"a safetensors file of ", tensors.size(), " tensors and ", metadata.size(),
+                   " entries of metadata would not be read again; keep at most ", safetensors_most_names, " of each in one"});
   std::vector<tensor const*> order;
   for (auto const& t : tensors) {
     auto const needed = tensor_bytes(t.dtype, t.shape);

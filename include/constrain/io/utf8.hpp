@@ -29,6 +29,16 @@ constexpr std::size_t invalid_utf8(std::string_view text) {
   return i;
 }
 
+/// The code point at byte `at` of well-formed UTF-8; moves `at` behind it.
+constexpr char32_t get_utf8(std::string_view text, std::size_t& at) {
+  auto const lead = static_cast<unsigned char>(text[at++]);
+  if (lead < 0x80) return lead;
+  int const tail = lead < 0xe0 ? 1 : lead < 0xf0 ? 2 : 3;
+  char32_t code = lead & (0x3fu >> tail);
+  for (int k = 0; k < tail; ++k) code = code << 6 | (static_cast<unsigned char>(text[at++]) & 0x3fu);
+  return code;
+}
+
 /// Writes a code point (at most U+10FFFF, no surrogate) as UTF-8 to `out`, 4 bytes at most; returns the end.
 constexpr char* put_utf8(char* out, char32_t code) {
   if (code < 0x80) {

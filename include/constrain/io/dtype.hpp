@@ -1,0 +1,63 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string_view>
+
+#include "constrain/program/variant.hpp"
+
+namespace constrain::inline CONSTRAIN_VARIANT::io {
+
+/// Bytes of one element, 0 for a dtype that is not known.
+constexpr std::size_t dtype_bytes(std::string_view dtype) {
+  for (std::string_view const one : {"U8", "I8", "BOOL", "F8_E4M3", "F8_E5M2"})
+    if (dtype == one) return 1;
+  for (std::string_view const two : {"BF16", "F16", "I16", "U16"})
+    if (dtype == two) return 2;
+  for (std::string_view const four : {"F32", "I32", "U32"})
+    if (dtype == four) return 4;
+  for (std::string_view const eight : {"F64", "I64", "U64"})
+    if (dtype == eight) return 8;
+  return 0;
+}
+
+namespace detail {
+
+/// The product of extents that come one after another; a single 0 makes it 0, however large the others are.
+class element_count {
+ public:
+  constexpr void multiply(std::int64_t extent) {
+    auto const factor = static_cast<std::uint64_t>(extent);
+    negative = negative || extent < 0;
+    empty = empty || extent == 0;
+    if (negative || empty) return;
+    too_many = too_many || count > most / factor;
+    if (!too_many) count *= factor;
+  }
+
+  /// Nothing where an extent was negative or the bytes are too many to count.
+  constexpr std::optional<std::uint64_t> bytes(std::size_t of_one) const {
+    if (negative || (!empty && (too_many || count > most / of_one))) return std::nullopt;
+    return empty ? 0 : count * of_one;
+  }
+
+ private:
+  static constexpr std::uint64_t most = INT64_MAX;
+  std::uint64_t count = 1;
+  bool empty = false, negative = false, too_many = false;
+};
+
+} // namespace detail
+
+/// Bytes that dtype and shape ask for; nothing where the dtype is unknown, an extent negative or the product too large.
+constexpr std::optional<std::uint64_t> tensor_bytes(std::string_view dtype, std::span<std::int64_t const> shape) {
+  auto const of_one = dtype_bytes(dtype);
+  if (of_one == 0) return std::nullopt;
+  detail::element_count count;
+  for (auto const extent : shape) count.multiply(extent);
+  return count.bytes(of_one);
+}
+
+} // namespace constrain::io

@@ -1,0 +1,115 @@
+#pragma once
+
+#include <charconv>
+#include <cstddef>
+#include <limits>
+#include <string_view>
+#include <system_error>
+
+#include "constrain/io/json_failure.hpp"
+#include "constrain/io/json_tokens.hpp"
+
+namespace constrain::inline CONSTRAIN_VARIANT::io {
+
+/// Reads JSON (RFC 8259) strictly, from one value to the next, and holds nothing but its place: no comments, no trailing
+/// commas, UTF-8 throughout, no lone surrogates. Whoever reads bounds the levels, and asks `refuse_duplicates` where
+/// names must be unique. Throws `error` with the byte where something else stands, or a value of another kind.
+class json_cursor : public json_tokens {
+ public:
+  using json_tokens::json_tokens;
+
+  /// A cursor at a byte where this one stood before.
+  json_cursor from(std::size_t position) const {
+    auto other = *this;
+    other.at = position;
+    return other;
+  }
+
+  /// What begins here, by its first byte: what begins nothing is refused when it is read as a number.
+  json_kind kind() const {
+    switch (here()) {
+      case '{': return json_kind::object;
+      case '[': return json_kind::array;
+      case '"': return json_kind::string;
+      case 't': case 'f': return json_kind::boolean;
+      case 'n': return json_kind::null;
+      default: return json_kind::number;
+    }
+  }
+
+  /// Calls `read(name)` at the value of every member, which it must read. Returns how many there are.
+  template <class function>
+  std::size_t object(function const& read) {
+    need(json_kind::object, "an object");
+    return items('}', [&] {
+      if (here() != '"') fail("a member needs a name in quotes");
+      auto const name = string_token(drop);
+      space();
+      if (!take(':')) fail("a ':' is missing");
+      space();
+      read(name);
+    });
+  }
+
+  /// Calls `read()` at every element, which it must read. Returns how many there are.
+  template <class function>
+  std::size_t array(function const& read) {
+    need(json_kind::array, "an array");
+    return items(']', read);
+  }
+
+  std::string_view string() { return need(json_kind::string, "a string"), string_token(drop); }
+  std::string_view number() { return need(json_kind::number, "a number"), number_token(); }
+
+  template <class integer>
+  integer whole_number() {
+    constexpr bool negative = std::numeric_limits<integer>::is_signed;
+    auto const begin = at;
+    auto const digits = number();
+    integer result{};
+    auto const [end, code] = std::from_chars(digits.data(), digits.data() + digits.size(), result);
+    if (code != std::errc{} || end != digits.data() + digits.size())
+      from(begin).unsuitable(negative ? "a whole number of 64 bits" : "a whole number from 0 to 2^64 - 1");
+    return result;
+  }
+
+  /// After the value of the whole text.
+  void finish() {
+    space();
+    if (!ended()) fail("there is more after the end of the value");
+  }
+
+  /// Throws: '<where>' has <what begins here> at byte n where <needed> is needed.
+  [[noreturn]] void unsuitable(std::string_view needed) const {
+    auto const digits = kind() == json_kind::number ? from(at).number() : std::string_view();
+    throw detail::unsuitable_json(where, at, kind(), digits, needed);
+  }
+
+  /// Throws: '<where>' has no '<name>' in the object here.
+  [[noreturn]] void missing(std::string_view name) const { throw detail::missing_json(where, at, name); }
+
+ private:
+  static void drop(std::string_view) {}
+
+  void need(json_kind needed, std::string_view what) const {
+    if (kind() != needed) unsuitable(what);
+  }
+
+  template <class function>
+  std::size_t items(char end, function const& read) {
+    ++at;
+    space();
+    std::size_t count = 0;
+    for (; !take(end); ++count) {
+      if (count > 0) {
+        if (!take(',')) fail(end == '}' ? "a ',' or '}' is missing" : "a ',' or ']' is missing");
+        space();
+      }
+      read();
+      space();
+    }
+    return count;
+  }
+};
+
+} // namespace constrain::io

@@ -1,0 +1,35 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+#include "constrain/io/failure.hpp"
+
+namespace constrain::inline CONSTRAIN_VARIANT::io {
+
+enum class json_kind : std::uint8_t { null, boolean, number, string, array, object };
+
+namespace detail {
+
+inline error not_json(std::string_view where, std::size_t byte, std::string_view reason) {
+  return failure({"'", where, "' is not valid JSON at byte ", byte, ": ", reason, "; correct it or write it again"});
+}
+
+/// `digits` are shown where a number is.
+inline error unsuitable_json(std::string_view where, std::size_t byte, json_kind kind, std::string_view digits,
+                             std::string_view needed) {
+  constexpr std::string_view kinds[] = {"null", "true or false", "a number", "a string", "an array", "an object"};
+  auto const found = kind == json_kind::number ? digits.substr(0, 40) : kinds[static_cast<int>(kind)];
+  return failure({"'", where, "' has ", found, " at byte ", byte, " where ", needed,
+                  " is needed; correct it or write the file again"});
+}
+
+inline error missing_json(std::string_view where, std::size_t object, std::string_view name) {
+  return failure({"'", where, "' has no '", name, "' in the object at byte ", object,
+                  "; add it or write the file again"});
+}
+
+} // namespace detail
+
+} // namespace constrain::io

@@ -1,0 +1,185 @@
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "constrain/io/dtype.hpp"
+#include "constrain/io/failure.hpp"
+#include "constrain/io/json_cursor.hpp"
+#include "constrain/io/json_names.hpp"
+
+namespace constrain::inline CONSTRAIN_VARIANT::io {
+
+/// A safetensors file with more tensors, or more entries of metadata, is refused: 4 bytes are held for each of them
+/// before anything else of the file is believed.
+inline constexpr std::size_t safetensors_most_names = std::size_t{1} << 17;
+
+namespace detail {
+
+/// What a header says of a tensor, and where.
+struct safetensors_entry {
+  std::string_view name; ///< As it is written.
+  std::string dtype;
+  std::uint32_t shape = 0, offsets = 0; ///< Bytes in the header: the array of the shape, the first of the two offsets.
+  std::uint64_t begin = 0, end = 0;
+};
+
+/// The header of a safetensors file. It is read again for every question, and nothing is kept of it.
+class safetensors_header {
+ public:
+  safetensors_header(std::string_view text, std::string const& where, std::uint64_t data)
+      : start(text, where), where(where), data(data) {}
+
+  /// Calls `on_tensor(entry)` for every tensor, each checked by itself, and `on_metadata(name, value)` for every entry
+  /// of the metadata, in order.
+  template <class tensor_function, class metadata_function>
+  void read(tensor_function const& on_tensor, metadata_function const& on_metadata) const {
+    auto cursor = start;
+    bool has_metadata = false;
+    cursor.object([&](std::string_view name) {
+      if (shown(cursor, name) != "__metadata__") return on_tensor(read_entry(cursor, name));
+      if (has_metadata) refuse_second(cursor, cursor.position_of(name));
+      has_metadata = true;
+      cursor.object([&](std::string_view key) { on_metadata(key, cursor.string()); });
+    });
+    cursor.finish();
+  }
+
+  /// Throws unless the whole header is sound: names are unique and the tensors are the data, without overlap or hole.
+  void check() const {
+    std::size_t tensors = 0, metadata = 0;
+    read([&](auto const&) { count(tensors, " tensors; split it into several files"); },
+         [&](auto, auto) { count(metadata, " entries of metadata; keep them in a file of their own"); });
+    std::vector<std::uint32_t> positions;
+    positions.reserve(std::max(tensors, metadata));
+    read([&](auto const& entry) { positions.push_back(start.position_of(entry.name)); }, nothing);
+    refuse_duplicates(start, positions);
+    positions.clear();
+    read(nothing, [&](auto name, auto) { positions.push_back(start.position_of(name)); });
+    refuse_duplicates(start, positions);
+    positions.clear();
+    read([&](auto const& entry) { positions.push_back(entry.offsets); }, nothing);
+    check_layout(positions);
+  }
+
+  std::vector<std::int64_t> shape(safetensors_entry const& entry) const {
+    std::vector<std::int64_t> extents;
+    auto cursor = start.from(entry.shape);
+    cursor.array([&] { extents.push_back(cursor.whole_number<std::int64_t>()); });
+    return extents;
+  }
+
+  std::string decoded(std::string_view string) const { return start.decoded(string); }
+
+ private:
+  static constexpr auto nothing = [](auto const&...) {};
+
+  json_cursor start;
+  std::string const& where;
+  std::uint64_t data;
+
+  error refusal(std::string_view tensor, std::string_view reason) const {
+    return failure({"the tensor '", shown(start, tensor), "' in '", where, "' ", reason, "; get the file again"});
+  }
+
+  void count(std::size_t& names, std::string_view what) const {
+    if (++names > safetensors_most_names)
+      throw failure({"'", where, "' has more than ", safetensors_most_names, what});
+  }
+
+  safetensors_entry read_entry(json_cursor& cursor, std::string_view name) const {
+    safetensors_entry entry{name, {}};
+    element_count elements;
+    auto const object = cursor.position();
+    cursor.object([&](std::string_view member) {
+      auto const is = [&, spelled = shown(cursor, member)](std::string_view known, bool is_new) {
+        if (spelled != known) return false;
+        if (!is_new) refuse_second(cursor, cursor.position_of(member));
+        return true;
+      };
+      if (is("dtype", entry.dtype.empty())) read_dtype(cursor, entry);
+      else if (is("shape", entry.shape == 0)) read_shape(cursor, entry, elements);
+      else if (is("data_offsets", entry.offsets == 0)) read_offsets(cursor, entry);
+      else throw refusal(name, "has members other than dtype, shape and data_offsets");
+    });
+    if (entry.dtype.empty()) cursor.from(object).missing("dtype");
+    if (entry.shape == 0) cursor.from(object).missing("shape");
+    if (entry.offsets == 0) cursor.from(object).missing("data_offsets");
+    auto const needed = elements.bytes(dtype_bytes(entry.dtype));
+    if (!needed) throw refusal(name, "has a shape too large to count");
+    if (*needed != entry.end - entry.begin)
+      throw refusal(name, "has " + std::to_string(entry.end - entry.begin) +
+                              " bytes where its dtype and shape need " + std::to_string(*needed));
+    return entry;
+  }
+
+  void read_dtype(json_cursor& cursor, safetensors_entry& entry) const {
+    entry.dtype = shown(cursor, cursor.string());
+    if (dtype_bytes(entry.dtype) == 0) throw refusal(entry.name, "has the unknown dtype '" + entry.dtype + "'");
+  }
+
+  void read_shape(json_cursor& cursor, safetensors_entry& entry, element_count& elements) const {
+    entry.shape = cursor.position();
+    cursor.array([&] {
+      auto const begin = cursor.position();
+      auto const extent = cursor.whole_number<std::int64_t>();
+      if (extent < 0) cursor.from(begin).unsuitable("an extent of zero or more");
+      elements.multiply(extent);
+    });
+  }
+
+  void read_offsets(json_cursor& cursor, safetensors_entry& entry) const {
+    auto const array = cursor.position();
+    auto const refuse_count = [&] { cursor.from(array).unsuitable("an array of two offsets"); };
+    int count = 0;
+    cursor.array([&] {
+      if (++count > 2) refuse_count();
+      if (count == 1) entry.offsets = cursor.position();
+      (count == 1 ? entry.begin : entry.end) = cursor.whole_number<std::uint64_t>();
+    });
+    if (count < 2) refuse_count();
+    if (entry.begin > entry.end) throw refusal(entry.name, "ends before it begins");
+    if (entry.end > data)
+      throw refusal(entry.name, "ends at byte " + std::to_string(entry.end) + " of " + std::to_string(data) +
+                                    " bytes of data");
+  }
+
+  /// The tensors are given by the bytes of their first offsets. Those alone are compared: a number is short, where the
+  /// way to the second one may be as long as the file.
+  void check_layout(std::vector<std::uint32_t>& tensors) const {
+    auto const begin_of = [&](std::uint32_t offsets) { return start.from(offsets).whole_number<std::uint64_t>(); };
+    std::sort(tensors.begin(), tensors.end(),
+              [&](auto a, auto b) { return std::pair(begin_of(a), a) < std::pair(begin_of(b), b); });
+    std::uint64_t last = 0, covered = 0; // where the last tensor that is not empty begins and ends
+    for (auto const offsets : tensors) {
+      auto const [begin, end] = read_pair(offsets);
+      if (begin > covered) refuse(offsets, "leaves a hole before it");
+      if (begin < covered && (begin < end || begin > last)) refuse(offsets, "overlaps the one before it");
+      if (begin < end) last = begin, covered = end;
+    }
+    if (covered != data)
+      throw failure({"'", where, "' has ", data - covered, " bytes after its last tensor; get the file again"});
+  }
+
+  std::pair<std::uint64_t, std::uint64_t> read_pair(std::uint32_t offsets) const {
+    auto cursor = start.from(offsets);
+    auto const begin = cursor.whole_number<std::uint64_t>();
+    cursor.space();
+    cursor.take(',');
+    cursor.space();
+    return {begin, cursor.whole_number<std::uint64_t>()};
+  }
+
+  void refuse(std::uint32_t offsets, std::string_view reason) const {
+    read([&](auto const& entry) { if (entry.offsets == offsets) throw refusal(entry.name, reason); }, nothing);
+  }
+};
+
+} // namespace detail
+
+} // namespace constrain::io
