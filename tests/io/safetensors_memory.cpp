@@ -11,6 +11,7 @@
 #include <span>
 #include <string>
 
+#include "../sanitizers.hpp"
 #include "../sentence.hpp"
 #include "constrain/io/safetensors.hpp"
 
@@ -24,23 +25,9 @@ using constrain::test::sentence;
 
 namespace {
 
-#if defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-#define CONSTRAIN_SANITIZED
-#endif
-#endif
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define CONSTRAIN_SANITIZED
-#endif
-
 // A sanitizer's own memory grows with what is touched, and its time too.
-#if defined(CONSTRAIN_SANITIZED)
-constexpr bool measured = false;
-constexpr std::size_t large = std::size_t{12} << 20;
-#else
-constexpr bool measured = true;
-constexpr std::size_t large = std::size_t{30} << 20;
-#endif
+constexpr bool measured = !constrain::test::under_sanitizer;
+constexpr std::size_t large = std::size_t{measured ? 30 : 12} << 20;
 
 std::string refusal(std::string const& file) {
   return sentence([&] { constrain::io::parse_safetensors(std::as_bytes(std::span(file)), "hostile"); });
