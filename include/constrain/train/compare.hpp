@@ -1,8 +1,8 @@
 #pragma once
 
+#include "constrain/device/cpu/stopwatch.hpp"
 #include "constrain/io/json_writer.hpp"
 #include "constrain/train/fit.hpp"
-#include "constrain/device/cpu/stopwatch.hpp"
 
 #include <algorithm>
 #include <string>

@@ -1,13 +1,13 @@
 #pragma once
 
 #include "constrain/device/cpu/arithmetic_peak.hpp"
-#include "constrain/train/checkpoint_series.hpp"
+#include "constrain/device/cpu/stopwatch.hpp"
+#include "constrain/train/checkpoint/checkpoint_series.hpp"
 #include "constrain/train/interruption.hpp"
 #include "constrain/train/interval.hpp"
 #include "constrain/train/progress.hpp"
-#include "constrain/train/records.hpp"
-#include "constrain/train/report.hpp"
-#include "constrain/device/cpu/stopwatch.hpp"
+#include "constrain/train/record/records.hpp"
+#include "constrain/train/record/report.hpp"
 #include "constrain/train/trainer.hpp"
 
 #include <algorithm>

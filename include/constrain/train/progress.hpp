@@ -3,7 +3,7 @@
 #include "constrain/device/cpu/gemm.hpp"
 #include "constrain/device/cpu/processor.hpp"
 #include "constrain/train/explain.hpp"
-#include "constrain/train/records.hpp"
+#include "constrain/train/record/records.hpp"
 
 #include <algorithm>
 #include <cstdint>

@@ -2,7 +2,7 @@
 
 #include "constrain/io/json_writer.hpp"
 #include "constrain/model/gpt2.hpp"
-#include "constrain/train/tensor_files.hpp"
+#include "constrain/train/checkpoint/tensor_files.hpp"
 
 #include <string>
 #include <string_view>

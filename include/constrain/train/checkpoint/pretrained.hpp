@@ -4,9 +4,9 @@
 #include "constrain/io/json.hpp"
 #include "constrain/io/reals.hpp"
 #include "constrain/io/safetensors.hpp"
-#include "constrain/train/checkpoint.hpp"
-#include "constrain/train/tensor_files.hpp"
-#include "constrain/train/weight_format.hpp"
+#include "constrain/train/checkpoint/checkpoint.hpp"
+#include "constrain/train/checkpoint/tensor_files.hpp"
+#include "constrain/train/checkpoint/weight_format.hpp"
 
 #include <string>
 #include <string_view>

@@ -1,7 +1,7 @@
 #pragma once
 
 #include "constrain/device/math.hpp"
-#include "constrain/train/records.hpp"
+#include "constrain/train/record/records.hpp"
 
 #include <cstdint>
 #include <span>

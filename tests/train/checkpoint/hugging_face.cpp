@@ -1,6 +1,6 @@
-#include "../fixtures.hpp"
-#include "../sentence.hpp"
-#include "../temporary_directory.hpp"
+#include "../../fixtures.hpp"
+#include "../../sentence.hpp"
+#include "../../temporary_directory.hpp"
 
 #include <constrain/constrain.hpp>
 #include <doctest/doctest.h>

@@ -1,10 +1,10 @@
 #pragma once
 
 #include "constrain/pass/account.hpp"
-#include "constrain/train/chart.hpp"
-#include "constrain/train/run_reading.hpp"
 #include "constrain/train/explain.hpp"
-#include "constrain/train/records.hpp"
+#include "constrain/train/record/chart.hpp"
+#include "constrain/train/record/records.hpp"
+#include "constrain/train/record/run_reading.hpp"
 
 #include <cstdint>
 #include <span>
