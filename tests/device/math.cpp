@@ -72,6 +72,20 @@ TEST_CASE("exp at its limits") {
   CHECK(std::isnan(math::exp(not_a_number)));
 }
 
+TEST_CASE("exp_or_zero is exp where that is a normal number that does not overflow, and nothing below") {
+  auto const within = [](auto const& f) { return [f](auto x) { return x >= -87 && x <= 88 ? f(x) : decltype(x){1}; }; };
+  CHECK(worst_error(within([](float x) { return math::exp_or_zero(x); }), within([](double x) { return std::exp(x); })) <= 1.01);
+  CHECK(math::exp_or_zero(0.0f) == 1.0f);
+  CHECK(math::exp_or_zero(-87.0f) == math::exp(-87.0f));
+  CHECK(math::exp_or_zero(-87.001f) == 0.0f);
+  CHECK(math::exp_or_zero(std::numeric_limits<float>::lowest()) == 0.0f);
+  CHECK(math::exp_or_zero(-infinity) == 0.0f);
+  CHECK(math::exp_or_zero(infinity) == infinity);
+  CHECK(std::isnan(math::exp_or_zero(not_a_number)));
+  CHECK(std::isnan(math::exp_or_zero(-not_a_number)));
+  CHECK(math::exp_or_zero(-100.0) == std::exp(-100.0)); // double: exp
+}
+
 TEST_CASE("log at its limits") {
   CHECK(math::log(1.0f) == 0.0f);
   CHECK(math::log(0.0f) == -infinity);

@@ -86,6 +86,12 @@ CT_VECTORISED float exp_host(float x) noexcept {
   return y.significand * power_of_two(half) * power_of_two(y.exponent - half);
 }
 
+CT_VECTORISED float exp_or_zero_host(float x) noexcept {
+  float const least = -87.0f; // its exponential is a normal number
+  auto const y = exp_in_parts(select(x < least, least, x));
+  return select(x < least, 0.0f, y.significand * power_of_two(y.exponent));
+}
+
 CT_VECTORISED float log_host(float x) noexcept {
   bool const subnormal = x < 0x1p-126f;
   float const scaled = x * select(subnormal, 0x1p23f, 1.0f);
@@ -186,6 +192,17 @@ CT_VECTORISED CT_HOST_DEVICE real exp(real x) noexcept {
   else
     return std::exp(x);
 #endif
+}
+
+/// e^x for x up to 88, quicker: 0 below -87, where it hardly differs from it; float: 1.01 ulp above.
+template <real_number real>
+CT_VECTORISED CT_HOST_DEVICE real exp_or_zero(real x) noexcept {
+#if !defined(__CUDA_ARCH__)
+  if constexpr (std::is_same_v<real, float>)
+    return detail::exp_or_zero_host(x);
+  else
+#endif
+    return exp(x);
 }
 
 /// The natural logarithm: -infinity at 0, NaN below; float: 0.85 ulp.

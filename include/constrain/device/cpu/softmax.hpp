@@ -28,7 +28,7 @@ template <class stored> arithmetic<stored> largest(stored const* x, std::int64_t
 template <class real> void softmax_row(real* x, std::int64_t n) {
   real const top = largest(x, n);
   CONSTRAIN_SIMD
-  for (std::int64_t i = 0; i < n; ++i) x[i] = math::exp(x[i] - top);
+  for (std::int64_t i = 0; i < n; ++i) x[i] = math::exp_or_zero(x[i] - top);
   real const scale = 1 / ordered_sum<real>(0, n, [=](std::int64_t i) { return x[i]; });
   CONSTRAIN_SIMD
   for (std::int64_t i = 0; i < n; ++i) x[i] *= scale;
@@ -38,7 +38,7 @@ template <class real> void softmax_row(real* x, std::int64_t n) {
 template <class stored> arithmetic<stored> log_sum_exp(stored const* x, std::int64_t n) {
   using real = arithmetic<stored>;
   real const top = largest(x, n);
-  return top + math::log(ordered_sum<real>(0, n, [=](std::int64_t i) { return math::exp(x[i] - top); }));
+  return top + math::log(ordered_sum<real>(0, n, [=](std::int64_t i) { return math::exp_or_zero(x[i] - top); }));
 }
 
 } // namespace constrain

@@ -24,7 +24,7 @@ void cross_entropy_gradient_of(stored const* logits, std::int64_t classes, std::
   real const factor = label == ignored_label ? real(0) : scale;
   simd_loop(classes, [=](std::int64_t i) {
     real const hit = i == label ? real(1) : real(0);
-    dlogits[i] = (math::exp(logits[i] - log_sum_exp) - hit) * factor;
+    dlogits[i] = (math::exp_or_zero(logits[i] - log_sum_exp) - hit) * factor;
   });
 }
 

@@ -106,7 +106,7 @@ private:
         real* const ds = dscores_ + row * queries + i;
         CONSTRAIN_SIMD
         for (std::int64_t j = 0; j < panel; ++j) {
-          p[j] = math::exp(p[j] - tile_logsumexp_[i + j]);
+          p[j] = math::exp_or_zero(p[j] - tile_logsumexp_[i + j]);
           ds[j] = p[j] * (ds[j] - tile_row_sums_[i + j]);
         }
       }

@@ -78,13 +78,13 @@ private:
       real* const scores = scores_ + row * panel;
       CONSTRAIN_SIMD
       for (std::int64_t i = 0; i < panel; ++i) {
-        scores[i] = math::exp(scores[i] - top[i]);
+        scores[i] = math::exp_or_zero(scores[i] - top[i]);
         rest[i] += scores[i];
       }
     }
     CONSTRAIN_SIMD
     for (std::int64_t i = 0; i < panel; ++i) {
-      correction[i] = math::exp(correction[i]);
+      correction[i] = math::exp_or_zero(correction[i]);
       sum[i] = sum[i] * correction[i] + rest[i];
     }
   }
