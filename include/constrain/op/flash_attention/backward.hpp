@@ -65,7 +65,7 @@ private:
   std::int64_t query_count() const { return std::min(queries, h_.tokens - query_); }
   std::int64_t key_count() const { return std::min(keys, h_.tokens - key_); }
   std::int64_t limit(std::int64_t query) const { return causal_ ? std::min(h_.tokens, query + queries) : h_.tokens; }
-  std::int64_t seen(std::int64_t i) const { return tile::seen(causal_, query_ + i, key_, key_count()); }
+  std::int64_t seen(std::int64_t i) const { return tile::seen(causal_, query_ + i, panel, key_, key_count()); }
 
   /// Calls `body` for each chunk of the gradients' columns.
   template <class function> void for_chunks(function const& body) {
@@ -84,9 +84,10 @@ private:
       load_queries(chunk, depth);
       load_keys(chunk, depth);
       for (std::int64_t i = 0; i < query_count(); i += panel) {
+        auto const across = tile::panel_columns(query_count() - i);
         auto const multiply = [&](real const* a, real const* b, real* c, auto const& store) {
           tile_product<transpose::no>(
-              tile::padded_rows(seen(i)), panel, [=](std::int64_t) { return depth_range{0, depth}; }, a, padded, b + i,
+              tile::padded_rows(seen(i)), across, [=](std::int64_t) { return depth_range{0, depth}; }, a, padded, b + i,
               queries, c + i, queries, store);
         };
         if (chunk == 0) {
@@ -99,13 +100,13 @@ private:
       }
     }
     for (std::int64_t i = 0; i < query_count(); i += panel) {
-      auto const rows = tile::padded_rows(seen(i));
+      auto const rows = tile::padded_rows(seen(i)), across = tile::panel_columns(query_count() - i);
       if (causal_) tile::mask(query_ + i, key_, rows, probabilities_ + i, queries);
       for (std::int64_t row = 0; row < rows; ++row) {
         real* const p = probabilities_ + row * queries + i;
         real* const ds = dscores_ + row * queries + i;
         CONSTRAIN_SIMD
-        for (std::int64_t j = 0; j < panel; ++j) {
+        for (std::int64_t j = 0; j < across; ++j) {
           p[j] = math::exp_or_zero(p[j] - tile_logsumexp_[i + j]);
           ds[j] = p[j] * (ds[j] - tile_row_sums_[i + j]);
         }
@@ -119,9 +120,9 @@ private:
   /// dq += dscores^T k.
   void add_query_gradients() {
     tile_product<transpose::yes>(
-        tile::whole(query_count(), panel), padded_,
-        [this](std::int64_t row) { return depth_range{0, seen(row / panel * panel)}; }, dscores_, queries, k_tile_,
-        padded_, dq_tile_, padded_, add_to{});
+        tile::padded_rows(query_count()), padded_,
+        [this](std::int64_t row) { return depth_range{0, tile::seen(causal_, query_ + row, register_tile<real>::rows, key_, key_count())}; },
+        dscores_, queries, k_tile_, padded_, dq_tile_, padded_, add_to{});
   }
 
   /// dv = probabilities dy, dk = dscores q.
@@ -131,7 +132,7 @@ private:
           tile::padded_rows(key_count()), padded_,
           [this](std::int64_t row) {
             auto const first = causal_ ? std::max<std::int64_t>(0, key_ + row - query_) : 0; // that sees the key
-            return depth_range{first / panel * panel, query_count()};
+            return depth_range{first, query_count()};
           },
           a, queries, b, padded_, c, padded_, overwrite{});
     };
@@ -147,7 +148,7 @@ private:
   void load_queries(std::int64_t chunk, std::int64_t depth) {
     if (query_at_ == place{query_, chunk}) return;
     query_at_ = {query_, chunk};
-    auto const count = query_count(), rows = tile::whole(count, panel), padded = tile::padded_columns(depth);
+    auto const count = query_count(), rows = tile::padded_queries(count), padded = tile::padded_columns(depth);
     load_tile(qkv_ + query_ * h_.stride + chunk, h_.stride, count, depth, scale_, q_tile_, rows, padded);
     load_tile(dy_ + query_ * h_.width + chunk, h_.width, count, depth, real{1}, dy_tile_, rows, padded);
     transpose_tile(q_tile_, padded, rows, padded, q_transposed_, queries);

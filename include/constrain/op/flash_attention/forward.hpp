@@ -27,7 +27,10 @@ public:
       std::fill_n(y_, tile::whole(rows, panel) * tile::padded_columns(width), real{});
       for (auto& chunk : query_chunk_) chunk = -1;
       for (std::int64_t key = 0; key < limit; key += tile::keys)
-        for (std::int64_t i = 0; i < rows; i += panel) attend(first + i, i, key, column, width);
+        for (std::int64_t i = 0; i < rows; i += panel) {
+          across_ = tile::panel_columns(rows - i);
+          attend(first + i, i, key, column, width);
+        }
       store(first, rows, column, width, y, logsumexp);
     }
   }
@@ -36,7 +39,7 @@ private:
   /// Adds what the keys from `key` on give to the panel of queries from `query` on, the block's `i`-th and following.
   void attend(std::int64_t query, std::int64_t i, std::int64_t key, std::int64_t column, std::int64_t width) {
     auto const count = std::min(tile::keys, h_.tokens - key);
-    auto const seen = tile::seen(causal_, query, key, count);
+    auto const seen = tile::seen(causal_, query, panel, key, count);
     if (seen == 0) return;
     for (std::int64_t chunk = 0; chunk < h_.head_width; chunk += columns) {
       auto const depth = std::min(columns, h_.head_width - chunk);
@@ -44,7 +47,7 @@ private:
       load(h_.width, key, count, chunk, depth, keys_, key_at_);
       auto const multiply = [&](auto const& store) {
         tile_product<transpose::no>(
-            tile::padded_rows(seen), panel, [=](std::int64_t) { return depth_range{0, depth}; }, keys_,
+            tile::padded_rows(seen), across_, [=](std::int64_t) { return depth_range{0, depth}; }, keys_,
             tile::padded_columns(depth), queries_ + i * columns, panel, scores_, panel, store);
       };
       chunk == 0 ? multiply(overwrite{}) : multiply(add_to{});
@@ -55,7 +58,7 @@ private:
     load(2 * h_.width, key, count, column, width, values_, value_at_);
     auto const padded = tile::padded_columns(width);
     tile_product<transpose::yes>(
-        padded, panel, [=](std::int64_t) { return depth_range{0, seen}; }, values_, padded, scores_, panel,
+        padded, across_, [=](std::int64_t) { return depth_range{0, seen}; }, values_, padded, scores_, panel,
         y_ + i * padded, panel, scale_and_add_to<real>{correction});
   }
 
@@ -63,7 +66,7 @@ private:
   void softmax(std::int64_t seen, real* top, real* sum, real* correction) {
     constexpr int lanes = register_tile<real>::lanes;
     alignas(64) real rest[panel];
-    for (std::int64_t i = 0; i < panel; i += lanes) {
+    for (std::int64_t i = 0; i < across_; i += lanes) {
       vector const before = *reinterpret_cast<vector const*>(top + i);
       vector best = before;
       for (std::int64_t row = 0; row < seen; ++row) {
@@ -77,13 +80,13 @@ private:
     for (std::int64_t row = 0; row < seen; ++row) {
       real* const scores = scores_ + row * panel;
       CONSTRAIN_SIMD
-      for (std::int64_t i = 0; i < panel; ++i) {
+      for (std::int64_t i = 0; i < across_; ++i) {
         scores[i] = math::exp_or_zero(scores[i] - top[i]);
         rest[i] += scores[i];
       }
     }
     CONSTRAIN_SIMD
-    for (std::int64_t i = 0; i < panel; ++i) {
+    for (std::int64_t i = 0; i < across_; ++i) {
       correction[i] = math::exp_or_zero(correction[i]);
       sum[i] = sum[i] * correction[i] + rest[i];
     }
@@ -94,8 +97,8 @@ private:
     query_chunk_[i / panel] = chunk;
     auto const padded = tile::padded_columns(depth);
     load_tile(qkv_ + query * h_.stride + chunk, h_.stride, std::min(panel, h_.tokens - query), depth,
-              1 / math::sqrt(static_cast<real>(h_.head_width)), rows_, panel, padded);
-    transpose_tile(rows_, padded, panel, padded, queries_ + i * columns, panel);
+              1 / math::sqrt(static_cast<real>(h_.head_width)), rows_, across_, padded);
+    transpose_tile(rows_, padded, across_, padded, queries_ + i * columns, panel);
   }
 
   struct place {
@@ -130,6 +133,7 @@ private:
   attention_head const& h_;
   bool causal_;
   stored const* qkv_;
+  std::int64_t across_ = panel;               // columns of the panel in work
   std::int64_t query_chunk_[queries / panel]; // which is loaded
   place key_at_, value_at_;
   alignas(64) real queries_[queries * columns]; // [panels, columns, panel], times 1 / sqrt(head width)

@@ -25,11 +25,18 @@ template <class real> struct flash_tile {
   /// A tile's columns and rows with the zeros behind them, for whole register tiles.
   static constexpr std::int64_t padded_columns(std::int64_t count) { return whole(count, 16); }
   static constexpr std::int64_t padded_rows(std::int64_t count) { return whole(count, register_tile<real>::rows); }
+  /// Queries with the zeros behind them, for whole registers as columns and whole register tiles as rows.
+  static constexpr std::int64_t padded_queries(std::int64_t count) {
+    return whole(count, std::lcm(register_tile<real>::lanes, register_tile<real>::rows));
+  }
+  /// The columns of scores of a panel from which on there are `count` queries: the last one may be shorter.
+  static constexpr std::int64_t panel_columns(std::int64_t count) { return std::min(panel, padded_queries(count)); }
   static_assert(keys % register_tile<real>::rows == 0 && columns % 16 == 0);
 
-  /// Of `count` keys from `first_key` on, how many the panel from `first_query` on sees at all.
-  static std::int64_t seen(bool causal, std::int64_t first_query, std::int64_t first_key, std::int64_t count) {
-    return causal ? std::clamp<std::int64_t>(first_query + panel - first_key, 0, count) : count;
+  /// Of `count` keys from `first_key` on, how many any of the `queries` from `first_query` on sees.
+  static std::int64_t seen(bool causal, std::int64_t first_query, std::int64_t queries, std::int64_t first_key,
+                           std::int64_t count) {
+    return causal ? std::clamp<std::int64_t>(first_query + queries - first_key, 0, count) : count;
   }
 
   /// Takes out the scores [rows, panel] of keys that come later than the query.
