@@ -134,6 +134,34 @@ template <class precision, int shards> void compare(int ranks, int rank, double 
   }
 }
 
+template <class trainer> std::vector<double> losses_over(ct::data::corpus const& corpus, ct::data::tail tail) {
+  trainer t{{.learning_rate = 1e-2f}, {.seed = 3}};
+  std::vector<double> losses;
+  for (auto const& window : t.windows(corpus, tail)) {
+    auto const r = t.step(window);
+    losses.insert(losses.end(), {r.loss, static_cast<double>(r.tokens)});
+    if (t.steps() == 12) return losses;
+  }
+  return losses;
+}
+
+/// The windows of a corpus, each rank its part, are those of one process, the tails of epochs too.
+void compare_windows(int ranks, int rank) {
+  using fp64 = ct::precision::fp64;
+  auto const corpus = ct::data::random_tokens(11 * sequence + 5, 61, 2); // 11 samples an epoch, windows of 2 to 8
+  for (auto tail : {ct::data::tail::carried, ct::data::tail::dropped, ct::data::tail::padded}) {
+    auto const several = losses_over<ct::trainer<task<per_rank>, fp64, ct::parallel::ddp>>(corpus, tail);
+    if (rank != 0) continue;
+    auto const one = ranks == 1   ? losses_over<ct::trainer<task<2>, fp64>>(corpus, tail)
+                     : ranks == 2 ? losses_over<ct::trainer<task<4>, fp64>>(corpus, tail)
+                     : ranks == 3 ? losses_over<ct::trainer<task<6>, fp64>>(corpus, tail)
+                                  : losses_over<ct::trainer<task<8>, fp64>>(corpus, tail);
+    bool near = several.size() == one.size();
+    for (std::size_t i = 0; near && i < one.size(); ++i) near = std::abs(several[i] - one[i]) <= 1e-12 * std::abs(one[i]);
+    check(near, "the windows of a corpus are not one process's, tail " + std::to_string(static_cast<int>(tail)));
+  }
+}
+
 // 16 bytes a parameter, cut over the ranks; what a rank stores beyond its piece is less than an element a rank.
 template <int shards> constexpr bool cut_exactly() {
   using zero = ct::trainer<task<per_rank>, ct::parallel::zero<3, shards>>;
@@ -189,6 +217,7 @@ int main() {
   case 3: fp32.operator()<3>(), fp64.operator()<3>(), save_and_load<3>(rank, directory); break;
   default: fp32.operator()<2>(), fp64.operator()<2>(), save_and_load<2>(rank, directory); break;
   }
+  compare_windows(ranks, rank);
   if (ranks % 2 != 0) {
     std::string said;
     try {
