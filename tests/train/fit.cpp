@@ -283,4 +283,17 @@ TEST_CASE("the report of a run that was taken up again covers all of it") {
   CHECK(page.find("class=\"resumed\"") != std::string::npos);
   CHECK(page.find("Too early to say") != std::string::npos);
   CHECK(page.find("M64.0 ") != std::string::npos); // from the first step on
+
+  // Somebody spoils a line while the run goes on.
+  auto const steps = directory / "records/steps.jsonl";
+  options.steps = 8;
+  bool spoiled = false;
+  ct::fit(second, text, options, [&](ct::step_result const&) {
+    if (spoiled) return;
+    spoiled = true;
+    auto content = ct::test::read_file(steps);
+    ct::test::write_file(steps, content.replace(content.find("\"loss\""), 6, "\"lost\""));
+  });
+  CHECK(ct::test::read_file(directory / "records/report.html").find("class=\"resumed\"") != std::string::npos);
+  CHECK(ct::test::read_file(directory / "records/summary.json").find("\"steps\": 8") != std::string::npos);
 }

@@ -46,7 +46,8 @@ public:
     if (r.accuracy) scalar("validation/accuracy", *r.accuracy);
   }
 
-  /// All steps so far, also those before the run was taken up again.
+  /// All steps so far, also those before the run was taken up again. A line that somebody has changed and that cannot be
+  /// read any more is left out: a long run must not end with an exception for it.
   std::vector<step_record> steps() const {
     auto const path = directory_ + "/steps.jsonl";
     io::mapped_file const file(path, "the log");
@@ -54,7 +55,10 @@ public:
     for (auto rest = file.text(); !rest.empty();) {
       auto const line = rest.substr(0, rest.find('\n'));
       rest.remove_prefix(std::min(line.size() + 1, rest.size()));
-      all.push_back(parse(io::json::parse(line, path)));
+      try {
+        all.push_back(parse(io::json::parse(line, path)));
+      } catch (error const&) {
+      }
     }
     return all;
   }
