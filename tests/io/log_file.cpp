@@ -35,11 +35,12 @@ TEST_CASE("a log is cut back to the step after which a run goes on") {
   CHECK(gone_on(three, 2) == "step,loss\n1,5\n2,4\nnew\n");
   CHECK(gone_on(three, 0) == "step,loss\nnew\n");
   CHECK(gone_on(three + "4,", 9) == three + "new\n");         // torn
-  CHECK(gone_on(three + "what\n4,2\n", 9) == three + "new\n"); // no line of ours
+  CHECK(gone_on(three + "what\n4,2\n", 9) == three + "what\n4,2\nnew\n"); // no line of ours is no reason to lose those after it
+  CHECK(gone_on(three + "what\n4,2\n", 3) == three + "what\nnew\n");
   CHECK(gone_on("another,header\n1,5\n", 9) == "step,loss\nnew\n");
   CHECK(gone_on("", 9) == "step,loss\nnew\n");
   CHECK(gone_on("1\n2\n3\n", 2, "") == "1\n2\nnew\n");
-  CHECK(gone_on("99999999999999999999\n", 2, "") == "new\n"); // no step is that large
+  CHECK(gone_on("99999999999999999999\n", 2, "") == "99999999999999999999\nnew\n"); // no step is that large
 }
 
 TEST_CASE("a log that cannot be written") {

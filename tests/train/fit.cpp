@@ -162,6 +162,19 @@ TEST_CASE("what needs a validation corpus says so") {
         "fit: .patience counts evaluations, but there is no .validation; give one");
 }
 
+TEST_CASE("a validation corpus that cannot be read is refused before the first step") {
+  auto const text = corpus();
+  trainer t;
+  auto const said = [&](ct::data::corpus const& validation) {
+    return sentence([&] { ct::fit(t, text, {.steps = 3, .validation = &validation, .log = nullptr}); });
+  };
+  CHECK(said(ct::data::text_from("12345")).starts_with("the corpus has 5 tokens where a context of 8 needs at least 9"));
+  CHECK(said(ct::data::corpus::from_bytes(std::string(40, 'a'), std::vector<bool>(40, true))) ==
+        "fit: the .validation corpus has no label, everything in it is given; give some text to predict");
+  CHECK(said(ct::data::random_tokens(100, 500)).find("the model one of 256") != std::string::npos);
+  CHECK(t.steps() == 0);
+}
+
 TEST_CASE("a callback sees every step and may end the run") {
   trainer t;
   std::vector<double> losses;

@@ -32,7 +32,8 @@ class corpus {
     auto storage = std::make_shared<std::string const>(std::move(bytes));
     auto const all = std::as_bytes(std::span(*storage));
     corpus result(std::move(storage), all, token_width::byte, 256);
-    if (!given.empty()) result.given = std::make_shared<std::vector<bool> const>(std::move(given));
+    bool const some = std::find(given.begin(), given.end(), true) != given.end();
+    if (some) result.given = std::make_shared<std::vector<bool> const>(std::move(given));
     result.find_fingerprint();
     return result;
   }
@@ -220,8 +221,10 @@ inline corpus::parts corpus::split(double validation_fraction, std::uint64_t see
   if (block < 1) throw io::failure({"blocks of ", block, " tokens hold nothing; use at least 1"});
   auto const blocks = size() / block + (size() % block != 0);
   std::vector<bool> drawn(static_cast<std::size_t>(blocks));
-  for (std::int64_t i = share(validation_fraction, blocks) - 1; i >= 0; --i)
-    drawn[static_cast<std::size_t>(permutation(seed, 0, blocks)(i))] = true;
+  if (auto const count = share(validation_fraction, blocks); count > 0) {
+    permutation const order(seed, 0, blocks);
+    for (std::int64_t i = 0; i < count; ++i) drawn[static_cast<std::size_t>(order(i))] = true;
+  }
   selection train(*this), validation(*this);
   for (std::int64_t i = 0; i < blocks; ++i)
     (drawn[static_cast<std::size_t>(i)] ? validation : train).add(i * block, std::min(block, size() - i * block));

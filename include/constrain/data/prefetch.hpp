@@ -7,7 +7,6 @@
 #include <exception>
 #include <pthread.h>
 #include <signal.h>
-#include <system_error>
 #include <thread>
 #include <utility>
 
@@ -30,8 +29,9 @@ class prefetch {
   /// The next item; it stays as it is until `next` is called again.
   item const& next() {
     if (!worker.joinable()) {
-      make(items[0]);
-      return items[0];
+      if (!failure) try_to_make();
+      if (failure) std::rethrow_exception(failure);
+      return items[made];
     }
     now.wait(stage::to_be_made, std::memory_order_acquire);
     if (failure) std::rethrow_exception(failure);
@@ -50,6 +50,14 @@ class prefetch {
   std::atomic<stage> now{stage::to_be_made};
   std::thread worker{}; // last, so that it sees all of the above
 
+  void try_to_make() {
+    try {
+      make(items[made]);
+    } catch (...) {
+      failure = std::current_exception();
+    }
+  }
+
   void enter(stage next) {
     now.store(next, std::memory_order_release);
     now.notify_one();
@@ -62,7 +70,7 @@ class prefetch {
     ::pthread_sigmask(SIG_BLOCK, &all, &before);
     try {
       worker = std::thread([this] { work(); });
-    } catch (std::system_error const&) {
+    } catch (...) { // too many threads, or no memory for one
     }
     ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
   }
@@ -70,11 +78,7 @@ class prefetch {
   void work() {
     for (;;) {
       if (now.load(std::memory_order_acquire) == stage::ended) return;
-      try {
-        make(items[made]);
-      } catch (...) {
-        failure = std::current_exception();
-      }
+      try_to_make();
       auto expected = stage::to_be_made;
       if (!now.compare_exchange_strong(expected, stage::ready, std::memory_order_acq_rel)) return;
       now.notify_one();

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -104,10 +105,14 @@ class json_parser {
   }
 
   void refuse_duplicates(std::size_t object) {
+    auto const& nodes = tree.nodes;
     names.clear();
-    for (auto i = object + 1; i < tree.nodes[object].next; i = tree.nodes[i + 1].next)
-      names.push_back(tree.nodes[i].first);
-    detail::refuse_duplicates(cursor, names);
+    for (auto i = static_cast<std::uint32_t>(object) + 1; i < nodes[object].next; i = nodes[i + 1].next) names.push_back(i);
+    auto const name = [&](auto i) { return tree.text_of(nodes[i]); };
+    std::sort(names.begin(), names.end(), [&](auto a, auto b) { return name(a) < name(b); });
+    auto const same = [&](auto a, auto b) { return name(a) == name(b); };
+    auto const twice = std::adjacent_find(names.begin(), names.end(), same);
+    if (twice != names.end()) detail::refuse_second(cursor, std::max(nodes[*twice].first, nodes[*(twice + 1)].first));
   }
 };
 

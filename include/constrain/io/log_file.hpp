@@ -14,8 +14,8 @@
 namespace constrain::inline CONSTRAIN_VARIANT::io {
 
 /// A text file that grows by whole lines, each with the number of its step behind `prefix`. A run that goes on after
-/// `last_step` finds it as it was then: later lines, and a torn one, are cut off. Throws `error` where the system does
-/// not let it write.
+/// `last_step` finds it as it was then: later lines, and a torn one, are cut off; a whole line that has no number any more
+/// is left alone. Throws `error` where the system does not let it write.
 class log_file {
  public:
   /// `header` is the first line of a new file; it may be empty.
@@ -48,10 +48,10 @@ class log_file {
     }
     while (!rest.empty()) {
       auto const end = rest.find('\n');
-      if (end == std::string_view::npos || !rest.starts_with(prefix)) break;
+      if (end == std::string_view::npos) break;
       std::int64_t step = 0;
-      auto const* const digits = rest.data() + prefix.size();
-      if (std::from_chars(digits, rest.data() + end, step).ec != std::errc{} || step > last_step) break;
+      if (rest.starts_with(prefix)) std::from_chars(rest.data() + prefix.size(), rest.data() + end, step);
+      if (step > last_step) break;
       rest.remove_prefix(end + 1);
     }
     return static_cast<off_t>(before.text().size() - rest.size());

@@ -158,8 +158,8 @@ class safetensors_header {
     std::uint64_t last = 0, covered = 0; // where the last tensor that is not empty begins and ends
     for (auto const offsets : tensors) {
       auto const [begin, end] = read_pair(offsets);
-      if (begin > covered) refuse(offsets, "leaves a hole before it");
-      if (begin < covered && (begin < end || begin > last)) refuse(offsets, "overlaps the one before it");
+      if (begin > covered) refuse_tensor_at(offsets, "leaves a hole before it");
+      if (begin < covered && (begin < end || begin > last)) refuse_tensor_at(offsets, "overlaps the one before it");
       if (begin < end) last = begin, covered = end;
     }
     if (covered != data)
@@ -175,7 +175,7 @@ class safetensors_header {
     return {begin, cursor.whole_number<std::uint64_t>()};
   }
 
-  void refuse(std::uint32_t offsets, std::string_view reason) const {
+  void refuse_tensor_at(std::uint32_t offsets, std::string_view reason) const {
     read([&](auto const& entry) { if (entry.offsets == offsets) throw refusal(entry.name, reason); }, nothing);
   }
 };

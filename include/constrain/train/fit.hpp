@@ -46,7 +46,7 @@ struct fit_result {
   double loss = 0;                        // of the last step
   std::optional<evaluation> validation{}; // the last one
   double seconds = 0;
-  double tokens_per_second = 0;           // of training, evaluation and saving left out
+  double tokens_per_second = 0;           // of training, waiting for data included, evaluation and saving left out
   double share_of_peak = 0;               // its FLOPs a second, of what the processor can do at most in fp32 (a fp64 trainer: in
                                           // fp64); 0 on a GPU
   std::int64_t skipped = 0;               // steps whose gradient was not finite
@@ -67,6 +67,14 @@ inline char const* reason_of(ended why) {
   case ended::by_callback: return "the callback asked for it";
   default: return "all steps are done";
   }
+}
+
+/// What an evaluation would refuse is better known now than after hours.
+template <class trainer> void check_validation(data::corpus const& validation) {
+  check_vocabulary(validation.vocabulary(), trainer::entries::vocabulary);
+  auto const tokens = trainer::task::tokens;
+  if (validation.labels(1, data::samples(validation.size(), tokens) * tokens) == 0)
+    throw error("fit: the .validation corpus has no label, everything in it is given; give some text to predict");
 }
 
 template <class trainer> io::json_writer summary_of(trainer const& t, fit_result const& r) {
@@ -131,6 +139,7 @@ fit_result fit(trainer& t, data::corpus const& corpus, fit_options options = {},
   needs_validation(!options.best.empty(), ".best keeps the checkpoint of the lowest validation loss");
   needs_validation(options.patience > 0, ".patience counts evaluations");
   needs_validation(options.plateau > 0, ".plateau counts evaluations");
+  if (options.validation != nullptr) detail::check_validation<trainer>(*options.validation);
   if (options.load_best && options.best.empty())
     throw error("fit: .load_best loads the checkpoint that .best names, but that is empty; name a directory");
   checkpoint_series const series(options.directory);
@@ -174,13 +183,14 @@ fit_result fit(trainer& t, data::corpus const& corpus, fit_options options = {},
     if (options.plateau > 0 && since_best % options.plateau == 0) t.scale_learning_rate(options.plateau_factor);
     if (options.patience > 0 && since_best >= options.patience) end(ended::no_improvement);
   };
+  stopwatch since_asked; // for a window
   if (!done)
     for (auto const& window : t.windows(corpus, options.tail)) {
       step_record record{.learning_rate = t.learning_rate()};
       stopwatch const since_began;
       auto const r = t.step(window);
       record.seconds = since_began.seconds();
-      training_seconds += record.seconds;
+      training_seconds += since_asked.seconds();
       tokens += trainer::window_tokens * t.ranks();
       result.loss = r.loss;
       result.skipped += r.skipped ? 1 : 0;
@@ -204,6 +214,7 @@ fit_result fit(trainer& t, data::corpus const& corpus, fit_options options = {},
       if (records) records->write(record);
       if (record.saved) save();
       if (done) break;
+      since_asked = {};
     }
   if (options.load_best && io::directory_reader::finds(options.best)) t.load_pretrained(options.best);
   result.steps = t.steps();

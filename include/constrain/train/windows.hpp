@@ -31,7 +31,7 @@ struct window_buffer {
 /// window.
 class window_source {
 public:
-  /// Throws `error` where the corpus holds no sample, or none of its epochs a window of those that `tail` asks for.
+  /// Throws `error` where the corpus holds no sample or no label, or, with `tail::dropped`, fewer samples than a window takes.
   window_source(data::corpus const& corpus, std::uint64_t seed, data::position from, std::int64_t sequences, std::int64_t tokens,
                 data::tail tail, int rank, int ranks)
       : corpus_(corpus), seed_(seed), position_(from), sequences_(sequences), tokens_(tokens), tail_(tail), rank_(rank),
@@ -39,41 +39,45 @@ public:
     if (tail == data::tail::dropped && samples_ < needed_)
       throw error("windows: an epoch of the corpus has " + std::to_string(samples_) + " samples where a window takes " +
                   std::to_string(needed_) + ", so tail::dropped would drop them all; give more text or use tail::carried");
+    if (corpus.labels(1, samples_ * tokens) == 0)
+      throw error("windows: the corpus has no label, everything in it is given; give some text to learn");
   }
 
   void operator()(window_buffer& out) {
-    // Texts cut off before their answer leave windows without a label: there is nothing in them to learn. One sample alone may
-    // have some, first in one epoch and last in the next.
-    for (std::int64_t without_labels = 0; fill(out) == 0; ++without_labels)
-      if (without_labels > 2 * samples_) throw error("windows: the corpus has no label, everything in it is given; give some text to learn");
+    // Texts cut off before their answer leave windows without a label: there is nothing to learn in them.
+    while (begin_window() == 0) position_ = next_;
+    out.window = {out.inputs, out.labels, 0, corpus_.fingerprint(), next_};
+    auto at = position_;
+    for (std::int64_t i = 0; i < needed_; ++i, at.advance(samples_)) {
+      auto const mine = i - rank_ * sequences_;
+      if (mine < 0 || mine >= sequences_) continue;
+      auto* const inputs = out.inputs.data() + mine * tokens_;
+      auto* const labels = out.labels.data() + mine * tokens_;
+      if (i < taken_) {
+        auto const sample = at.in_corpus(seed_, samples_);
+        copy_sample(corpus_, sample, tokens_, inputs, labels);
+        out.window.valid_labels += labels_of(sample);
+      } else {
+        std::fill_n(inputs, tokens_, 0);
+        std::fill_n(labels, tokens_, ignored_label);
+      }
+    }
+    position_ = next_;
   }
 
 private:
-  /// Labels found, those of the other processes included.
-  std::int64_t fill(window_buffer& out) {
+  /// Finds where the window at `position_` begins, how many samples it takes and where the next one begins. Returns how many
+  /// labels it has, those of the other processes included.
+  std::int64_t begin_window() {
     if (tail_ == data::tail::dropped && samples_ - position_.sample < needed_) position_ = {position_.epoch + 1, 0};
-    auto const taken = tail_ == data::tail::padded ? std::min(needed_, samples_ - position_.sample) : needed_;
-    out.window = {out.inputs, out.labels, 0, corpus_.fingerprint(), {}};
+    taken_ = tail_ == data::tail::padded ? std::min(needed_, samples_ - position_.sample) : needed_;
+    next_ = position_;
     std::int64_t labels = 0;
-    for (std::int64_t i = 0; i < needed_; ++i) {
-      auto const mine = i - rank_ * sequences_;
-      bool const is_mine = 0 <= mine && mine < sequences_;
-      auto const to = is_mine ? mine * tokens_ : 0;
-      if (i < taken) {
-        auto const sample = position_.in_corpus(seed_, samples_);
-        auto const found = corpus_.labels(sample * tokens_ + 1, tokens_);
-        labels += found;
-        if (is_mine) copy_sample(corpus_, sample, tokens_, out.inputs.data() + to, out.labels.data() + to);
-        if (is_mine) out.window.valid_labels += found;
-        position_.advance(samples_);
-      } else if (is_mine) {
-        std::fill_n(out.inputs.begin() + to, tokens_, 0);
-        std::fill_n(out.labels.begin() + to, tokens_, ignored_label);
-      }
-    }
-    out.window.next = position_;
+    for (std::int64_t i = 0; i < taken_; ++i, next_.advance(samples_)) labels += labels_of(next_.in_corpus(seed_, samples_));
     return labels;
   }
+
+  std::int64_t labels_of(std::int64_t sample) const { return corpus_.labels(sample * tokens_ + 1, tokens_); }
 
   data::corpus corpus_;
   std::uint64_t seed_;
@@ -81,6 +85,8 @@ private:
   std::int64_t sequences_, tokens_;
   data::tail tail_;
   std::int64_t rank_, needed_, samples_;
+  data::position next_{};
+  std::int64_t taken_ = 0;
 };
 
 /// The endless windows of a corpus; an input range. Each is filled while the one before it is in use.
