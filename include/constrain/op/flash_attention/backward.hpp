@@ -27,8 +27,10 @@ public:
   /// elements are too narrow for sums, in `scratch` [tokens, 2 head width].
   void all_gradients(real* scratch) {
     auto const sums = key_sums(scratch);
-    for (std::int64_t key = 0; key < h_.tokens; ++key)
-      for (auto part : {sums.dk, sums.dv}) std::fill_n(part + key * sums.step, h_.head_width, real{});
+    for (std::int64_t key = 0; key < h_.tokens; ++key) {
+      std::fill_n(sums.dk + key * sums.step, h_.head_width, real{});
+      std::fill_n(sums.dv + key * sums.step, h_.head_width, real{});
+    }
     for_chunks([&] {
       for (std::int64_t query = 0; query < h_.tokens; query += queries) {
         clear(dq_tile_, queries);
