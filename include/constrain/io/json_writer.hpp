@@ -117,7 +117,7 @@ class json_writer {
       if constexpr (std::floating_point<type>)
         if (!std::isfinite(value)) return quoted(std::isnan(value) ? "nan" : value > 0 ? "inf" : "-inf"), *this;
       char digits[64];
-      out.append(digits, std::to_chars(digits, digits + sizeof digits, value).ptr);
+      out += std::string_view(digits, static_cast<std::size_t>(std::to_chars(digits, digits + sizeof digits, value).ptr - digits));
     }
     return *this;
   }

@@ -109,7 +109,7 @@ private:
     auto const add = [&](std::optional<double> x) {
       line += ',';
       char digits[64];
-      if (x) line.append(digits, std::to_chars(digits, digits + sizeof digits, *x).ptr);
+      if (x) line += std::string_view(digits, static_cast<std::size_t>(std::to_chars(digits, digits + sizeof digits, *x).ptr - digits));
     };
     add(r.loss), add(r.gradient_norm), add(r.learning_rate), add(r.seconds);
     line += ',' + std::to_string(r.tokens);
