@@ -10,7 +10,6 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
-#include <vector>
 
 namespace constrain::bench {
 
@@ -53,9 +52,17 @@ inline limits measure_limits() {
   float const f = factor, t = term;
   limits result;
 
-  std::vector<double> peaks;
-  for (int i = 0; i < rounds; ++i) peaks.push_back(arithmetic_peak());
-  result.flops = median(peaks);
+  // Some hundredths of a second, as long as a product: what the clock keeps up, not its shortest burst.
+  constexpr std::int64_t chain_rounds = 4'000'000;
+  double operations = 0;
+  auto const chains = [&] {
+    parallel_for(threads, [&](std::int64_t thread) {
+      auto const done = constrain::detail::multiply_add_chains<float>(chain_rounds);
+      if (thread == 0) operations = done;
+    });
+  };
+  chains();
+  result.flops = static_cast<double>(threads) * operations / median_seconds_of(rounds, chains);
 
   // About 256 MiB each: no cache holds a part worth mentioning. Not a power of two apart, which would send all streams
   // to the same sets and banks.
