@@ -12,7 +12,7 @@
 namespace constrain::inline CONSTRAIN_VARIANT::io {
 
 /// A place in a JSON text, and the tokens that may stand there; it holds nothing else. Each is read as it was written.
-/// Throws `error` with the byte and the reason.
+/// Throws `error` with the byte and the reason. (Not inlined is what many readers would each be compiled with.)
 class json_tokens {
  public:
   static constexpr char32_t end_of_string = 0x110000;
@@ -43,14 +43,14 @@ class json_tokens {
   }
 
   /// `true`, `false` or `null`.
-  std::string_view word_token() {
+  [[gnu::noinline]] std::string_view word_token() {
     std::string_view const expected = here() == 't' ? "true" : here() == 'f' ? "false" : "null";
     if (text.substr(at, expected.size()) != expected) fail("an unknown word");
     at += expected.size();
     return text.substr(at - expected.size(), expected.size());
   }
 
-  std::string_view number_token() {
+  [[gnu::noinline]] std::string_view number_token() {
     auto const begin = at;
     bool const negative = take('-');
     bool const zero = here() == '0';
@@ -97,7 +97,7 @@ class json_tokens {
   }
 
   /// Orders two strings that were read, by the bytes after their quotes: below, at or above 0. Reads as far as they agree.
-  int difference(std::size_t a, std::size_t b) const {
+  [[gnu::noinline]] int difference(std::size_t a, std::size_t b) const {
     auto const rank = [](char c) { return c == '"' ? int{end_of_string} : static_cast<unsigned char>(c); };
     auto const *x = text.data() + a, *y = text.data() + b;
     for (; *x == *y && *x != '"' && *x != '\\'; ++y) ++x;
@@ -138,7 +138,7 @@ class json_tokens {
   }
 
   /// The character of the escape whose backslash is here.
-  char32_t escape() {
+  [[gnu::noinline]] char32_t escape() {
     ++at;
     auto const kind = static_cast<unsigned char>(here());
     if (!ended()) ++at;

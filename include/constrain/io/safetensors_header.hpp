@@ -92,7 +92,8 @@ class safetensors_header {
       throw failure({"'", where, "' has more than ", safetensors_most_names, what});
   }
 
-  safetensors_entry read_entry(json_cursor& cursor, std::string_view name) const {
+  // Not inlined into each of the readings, which would all be compiled with it.
+  [[gnu::noinline]] safetensors_entry read_entry(json_cursor& cursor, std::string_view name) const {
     safetensors_entry entry{name, {}};
     element_count elements;
     auto const object = cursor.position();
