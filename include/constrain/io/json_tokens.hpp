@@ -12,7 +12,7 @@
 namespace constrain::inline CONSTRAIN_VARIANT::io {
 
 /// A place in a JSON text, and the tokens that may stand there; it holds nothing else. Each is read as it was written.
-/// Throws `error` with the byte and the reason. (Not inlined is what many readers would each be compiled with.)
+/// Throws `error` with the byte and the reason. (What is not inlined would be compiled into each of many readers.)
 class json_tokens {
  public:
   static constexpr char32_t end_of_string = 0x110000;
