@@ -1,34 +1,106 @@
 #pragma once
 
-#include "constrain/program/variant.hpp"
+#include "constrain/device/cpu/signal_stack.hpp"
 
+#include <atomic>
+#include <cerrno>
 #include <csignal>
+#include <mutex>
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// While it lives, a first SIGINT or SIGTERM is noted instead of ending the process; a second ends it as ever.
+namespace detail {
+
+/// What the program itself does with a signal while a handler of the library's stands in front of it.
+class signal_disposition {
+public:
+  using handler = void (*)(int, siginfo_t*, void*);
+
+  constexpr explicit signal_disposition(int number) : number_(number) {}
+
+  /// A signal that is ignored stays ignored.
+  void install(handler ours) {
+    struct sigaction now {};
+    ::sigaction(number_, nullptr, &now);
+    installed_ = (now.sa_flags & SA_SIGINFO) != 0 || now.sa_handler != SIG_IGN;
+    if (!installed_) return;
+    // The program may have put ours back after it had replaced it; what stood before is known then.
+    if (now.sa_sigaction != ours) before_ = now;
+    struct sigaction action {};
+    action.sa_sigaction = ours;
+    action.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_RESTART;
+    action.sa_mask = before_.sa_mask;
+    ::sigaction(number_, &action, nullptr);
+  }
+  /// What the program has installed meanwhile stays.
+  void restore(handler ours) {
+    struct sigaction now {};
+    if (installed_ && ::sigaction(number_, nullptr, &now) == 0 && now.sa_sigaction == ours)
+      ::sigaction(number_, &before_, nullptr);
+    installed_ = false;
+  }
+
+  // For the handler, in a signal.
+  bool has_handler() const { return (before_.sa_flags & SA_SIGINFO) != 0 || before_.sa_handler != SIG_DFL; }
+  void call_handler(siginfo_t* info, void* context) const {
+    if ((before_.sa_flags & SA_SIGINFO) != 0) before_.sa_sigaction(number_, info, context);
+    else if (before_.sa_handler != SIG_IGN) before_.sa_handler(number_);
+  }
+  void end_process() const {
+    ::sigaction(number_, &before_, nullptr);
+    ::raise(number_); // arrives when the handler returns
+  }
+
+private:
+  int number_;
+  bool installed_ = false;
+  struct sigaction before_ {};
+};
+
+} // namespace detail
+
+/// While one lives, a first SIGINT or SIGTERM is noted instead of ending the process; the next one ends it as ever.
+/// Several may live at once, in any threads: a signal is noted by all of them. A handler that the program installed
+/// before is called as well, one that it installs meanwhile is left in place, and a signal that is ignored stays ignored.
 class interruption {
 public:
   interruption() {
-    noted_ = 0;
-    struct sigaction action {};
-    action.sa_handler = [](int) { noted_ = 1; };
-    action.sa_flags = static_cast<int>(SA_RESETHAND | SA_RESTART);
-    sigemptyset(&action.sa_mask);
-    for (int i = 0; i < 2; ++i) ::sigaction(signals[i], &action, &before_[i]);
+    give_signal_stacks();
+    std::lock_guard const lock(changes_);
+    noted_before_ = noted_;
+    noted_before_newest_ = noted_before_;
+    if (living_++ > 0) return;
+    interrupt_.install(&handle), terminate_.install(&handle);
   }
   interruption(interruption const&) = delete;
   interruption& operator=(interruption const&) = delete;
   ~interruption() {
-    for (int i = 0; i < 2; ++i) ::sigaction(signals[i], &before_[i], nullptr);
+    std::lock_guard const lock(changes_);
+    if (--living_ > 0) return;
+    interrupt_.restore(&handle), terminate_.restore(&handle);
   }
 
-  bool noted() const { return noted_ != 0; }
+  bool noted() const { return noted_ != noted_before_; }
 
 private:
-  static constexpr int signals[] = {SIGINT, SIGTERM};
-  static inline std::sig_atomic_t volatile noted_ = 0;
-  struct sigaction before_[2] {};
+  static void handle(int number, siginfo_t* info, void* context) {
+    int const error_number = errno;
+    auto const& signal = number == SIGINT ? interrupt_ : terminate_;
+    // The program may call this handler, or put it back, after the last interruption has ended.
+    bool const first = living_ > 0 && noted_ == noted_before_newest_;
+    if (first) ++noted_;
+    if (signal.has_handler()) signal.call_handler(info, context);
+    else if (!first) signal.end_process();
+    errno = error_number;
+  }
+
+  static inline std::mutex changes_;
+  static inline std::atomic<int> living_{0};
+  static inline std::atomic<int> noted_{0}; // since the program began
+  static inline std::atomic<int> noted_before_newest_{0};
+  static inline detail::signal_disposition interrupt_{SIGINT}, terminate_{SIGTERM};
+
+  int noted_before_ = 0;
 };
 
 } // namespace constrain

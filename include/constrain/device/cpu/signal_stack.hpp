@@ -1,0 +1,60 @@
+#pragma once
+
+#include "constrain/device/cpu/parallel.hpp"
+
+#include <algorithm>
+#include <csignal>
+#include <cstddef>
+#include <memory>
+#include <unistd.h>
+
+namespace constrain::inline CONSTRAIN_VARIANT {
+
+/// A stack of its own for the signal handlers of one thread (those installed with SA_ONSTACK). Matrix products of oneDNN
+/// 2.6 write below the stack pointer, so a handler on the same stack would destroy what they hold. A thread that has such
+/// a stack keeps it.
+class signal_stack {
+public:
+  signal_stack() {
+    stack_t before{};
+    if (::sigaltstack(nullptr, &before) != 0 || (before.ss_flags & SS_DISABLE) == 0) return;
+    auto const size = smallest();
+    memory_.reset(new std::byte[size]);
+    stack_t mine{};
+    mine.ss_sp = memory_.get();
+    mine.ss_size = size;
+    if (::sigaltstack(&mine, nullptr) != 0) memory_.reset();
+  }
+  signal_stack(signal_stack const&) = delete;
+  signal_stack& operator=(signal_stack const&) = delete;
+  ~signal_stack() {
+    stack_t now{};
+    if (memory_ == nullptr || ::sigaltstack(nullptr, &now) != 0 || now.ss_sp != memory_.get()) return;
+    stack_t none{};
+    none.ss_flags = SS_DISABLE;
+    ::sigaltstack(&none, nullptr);
+  }
+
+private:
+  /// Room for a handler of the user's, and for the registers that the kernel saves there (11 KiB with AMX).
+  static std::size_t smallest() {
+    std::size_t size = std::size_t{1} << 16;
+#if defined(_SC_SIGSTKSZ)
+    size = std::max(size, static_cast<std::size_t>(std::max(::sysconf(_SC_SIGSTKSZ), 0L)));
+#endif
+    return size;
+  }
+
+  std::unique_ptr<std::byte[]> memory_;
+};
+
+/// Gives the calling thread, and every thread that its parallel loops run on, a stack for signal handlers until it ends.
+inline void give_signal_stacks() {
+  // One region starts all threads that later ones use.
+  CONSTRAIN_OMP(parallel) {
+    thread_local signal_stack const stack;
+    static_cast<void>(stack);
+  }
+}
+
+} // namespace constrain
