@@ -46,7 +46,7 @@ public:
   void operator()(window_buffer& out) {
     // Texts cut off before their answer leave windows without a label: there is nothing to learn in them.
     while (begin_window() == 0) position_ = next_;
-    out.window = {out.inputs, out.labels, 0, corpus_.fingerprint(), next_};
+    out.window = {out.inputs, out.labels, 0, corpus_.fingerprint(), next_, tokens_};
     auto at = position_;
     for (std::int64_t i = 0; i < needed_; ++i, at.advance(samples_)) {
       auto const mine = i - rank_ * sequences_;
@@ -89,7 +89,8 @@ private:
   std::int64_t taken_ = 0;
 };
 
-/// The endless windows of a corpus; an input range. Each is filled while the one before it is in use.
+/// The endless windows of a corpus; an input range. Each is filled while the one before it is in use, and holds until the
+/// next one is asked for.
 class window_range {
 public:
   window_range(window_source source, std::int64_t elements)
@@ -103,7 +104,9 @@ public:
     explicit iterator(window_range& owner) : owner_(&owner) {}
     window const& operator*() const { return owner_->current_; }
     iterator& operator++() {
+      owner_->tickets_.withdraw();
       owner_->current_ = owner_->windows_.next().window;
+      owner_->current_.ticket = owner_->tickets_.latest();
       return *this;
     }
     void operator++(int) { ++*this; }
@@ -118,6 +121,7 @@ public:
 private:
   data::prefetch<window_buffer, window_source> windows_;
   window current_;
+  window_tickets tickets_; // last, so that they are withdrawn before the arrays go
 };
 
 namespace detail {
