@@ -1,9 +1,10 @@
 #include "sentence.hpp"
+#include "temporary_directory.hpp"
 
 #include <constrain/constrain.hpp>
 #include <doctest/doctest.h>
 
-#include <cstring>
+#include <filesystem>
 #include <string>
 #include <type_traits>
 #include <vector>
@@ -163,6 +164,25 @@ TEST_CASE("every place of every length is looked at") {
     }
     ct::detail::check_tokens("x", tokens, 4);
   }
+}
+
+TEST_CASE("a file of tokens that is cut short under a run ends it with a sentence") {
+  ct::test::temporary_directory const directory;
+  auto const path = directory / "tokens.bin";
+  std::string bytes;
+  for (int i = 0; i < 40000; ++i) bytes += static_cast<char>(i % 2 == 0 ? i * i % 23 : 0);
+  ct::test::write_file(path, bytes);
+  trainer t;
+  auto const corpus = ct::data::tokens(path);
+  CHECK(sentence([&] {
+          for (auto const& w : t.windows(corpus)) {
+            t.step(w);
+            if (t.steps() == 3) std::filesystem::resize_file(path, 10);
+            REQUIRE(t.steps() < 10); // some are filled by then
+          }
+        }).starts_with("the tokens '" + path + "' were cut short while they were in use: of 40000 bytes of the file 10 are left; "));
+  CHECK(t.steps() >= 3);
+  CHECK(sentence([&] { t.evaluate(corpus); }).find("were cut short") != std::string::npos);
 }
 
 // It says so in a sentence; it is still a value that moves.
