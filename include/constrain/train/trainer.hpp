@@ -12,6 +12,7 @@
 #include "constrain/train/checkpoint/checkpoint.hpp"
 #include "constrain/train/checkpoint/checkpoint_series.hpp"
 #include "constrain/train/checkpoint/pretrained.hpp"
+#include "constrain/train/checks.hpp"
 #include "constrain/train/entries.hpp"
 #include "constrain/train/initialize.hpp"
 #include "constrain/train/intake.hpp"
@@ -54,10 +55,10 @@ public:
   static constexpr std::int64_t micro_batches = policy_set::accumulation::micro_batches;
   static constexpr std::int64_t window_tokens = micro_batches * task::sequences * task::tokens;
 
-  /// The optimizer's numbers and the run's. Throws `error` where the arena cannot be had, or the processes are not as
-  /// many as the policies need.
+  /// The optimizer's numbers and the run's. Throws `error` for a number that cannot be, where the arena cannot be had, or the
+  /// processes are not as many as the policies need.
   explicit trainer(hyper const& h = {}, run_options const& run = {})
-      : hyper_(h), run_(run), ranks_(find_ranks<policy_set::parallelism::distributed>(entries::shards)),
+      : hyper_(detail::checked_hyper<optimizer>(h, policy_set::optimizer_name())), run_(detail::checked(run)), ranks_(find_ranks<policy_set::parallelism::distributed>(entries::shards)),
         runner_(std::make_unique<runner_type>(memory.peak)) {
     if (run.measure_memory) arena().fill_pattern(bytes_of_plan);
     state_.seed = run.seed;
@@ -166,6 +167,7 @@ public:
   /// The prompt and `count` tokens after it, drawn one by one.
   std::vector<std::int32_t> generate(std::span<std::int32_t const> prompt, std::int64_t count, generate_options const& options = {}) {
     static_assert(entries::logits.rank == 3, "generate: the model gives no logits per token; use predict(inputs)");
+    detail::check_generation(count, options);
     if (prompt.empty()) throw error("generate: the prompt is empty; give at least one token");
     detail::check_tokens("generate", prompt, entries::vocabulary);
     std::vector<std::int32_t> tokens(prompt.begin(), prompt.end());
@@ -273,8 +275,8 @@ public:
       return static_cast<double>(hyper_.learning_rate) * schedule::factor(run_.schedule, state_.steps) * state_.learning_rate_factor;
     else return 0;
   }
-  /// From now on, also in a resumed run.
-  void scale_learning_rate(double factor) { state_.learning_rate_factor *= factor; }
+  /// From now on, also in a resumed run. Throws `error` unless the factor, and that of all calls together, is possible.
+  void scale_learning_rate(double factor) { state_.learning_rate_factor = detail::scaled_factor(state_.learning_rate_factor, factor); }
   /// With `.measure_memory`: bytes of the arena that were touched so far, and what the device has for itself.
   bytes used_bytes() const { return arena().used(bytes_of_plan) + bytes(policy_set::target::reserve); }
   run_options const& options() const { return run_; }

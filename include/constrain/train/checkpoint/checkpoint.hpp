@@ -106,6 +106,7 @@ inline training_state load_checkpoint(std::string const& directory, parameter_li
   s.best_validation_loss = json["best_validation_loss"].real<double>();
   s.evaluations_since_best = json["evaluations_since_best"].int64();
   s.learning_rate_factor = json["learning_rate_factor"].real();
+  detail::check_state(directory, s);
 
   auto const weights = io::parse_safetensors(reader.bytes(weights_file), reader.path(weights_file));
   auto const states = io::parse_safetensors(reader.bytes(detail::checkpoint_optimizer), reader.path(detail::checkpoint_optimizer));
