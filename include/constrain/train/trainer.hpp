@@ -58,8 +58,8 @@ public:
   /// The optimizer's numbers and the run's. Throws `error` for a number that cannot be, where the arena cannot be had, or the
   /// processes are not as many as the policies need.
   explicit trainer(hyper const& h = {}, run_options const& run = {})
-      : hyper_(detail::checked_hyper<optimizer>(h, policy_set::optimizer_name())), run_(detail::checked(run)), ranks_(find_ranks<policy_set::parallelism::distributed>(entries::shards)),
-        runner_(std::make_unique<runner_type>(memory.peak)) {
+      : hyper_(detail::checked_hyper<optimizer>(h, policy_set::optimizer_name())), run_(detail::checked(run)),
+        ranks_(find_ranks<policy_set::parallelism::distributed>(entries::shards)), runner_(std::make_unique<runner_type>(memory.peak)) {
     if (run.measure_memory) arena().fill_pattern(bytes_of_plan);
     state_.seed = run.seed;
     for (int i = 0; i < entries::parameters.size; ++i)
@@ -383,7 +383,8 @@ private:
     return weight_format_of<std::remove_cvref_t<decltype(task::architecture)>>::make(task::architecture);
   }
   static checkpoint_configuration configuration() {
-    return {policy_set::precision::name, policy_set::optimizer_name(), task::tokens};
+    return {policy_set::precision::name, policy_set::optimizer_name(), task::tokens, policy_set::optimizer_state(),
+            policy_set::optimizer_state_names()};
   }
 
   hyper hyper_;
