@@ -5,6 +5,7 @@
 #include <constrain/data/random.hpp>
 #include <doctest/doctest.h>
 
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -104,4 +105,23 @@ TEST_CASE("random tokens fill their vocabulary evenly") {
   CHECK(data::random_tokens(1, 65536).size() == 1);
   CHECK(ct::test::sentence([] { data::random_tokens(0, 5); }) ==
         "0 random tokens of a vocabulary of 5 were asked for; use at least one token, and a vocabulary from 1 to 65536");
+}
+
+TEST_CASE("lines longer than what is read at once, and ends on its edges") {
+  constexpr std::size_t at_once = std::size_t{1} << 18;
+  for (std::size_t const length : {at_once - 20, at_once - 13, at_once - 12, at_once - 11, at_once, 3 * at_once + 5}) {
+    auto const line = "{\"text\": \"" + std::string(length, 'a') + "\"}";
+    CHECK(text_of(read(line + "\n{\"text\": \"b\"}")) == std::string(length, 'a') + "\nb\n");
+    CHECK(text_of(read(line)) == std::string(length, 'a') + "\n");
+  }
+  CHECK(refusal("{\"text\": \"" + std::string(at_once, 'a') + "\"}\n\n{}\n").find("texts.jsonl:3' has no 'text'") != std::string::npos);
+}
+
+TEST_CASE("more tokens than memory has bytes are refused before any are made") {
+  for (auto const length : {std::int64_t{1} << 50, std::int64_t{1'000'000'000'000'000'000}, std::numeric_limits<std::int64_t>::max()}) {
+    CHECK(ct::test::sentence([&] { read("{\"text\": \"a\"}\n", {.length = length}); })
+              .starts_with("a text of " + std::to_string(length) + " tokens, 1 bytes each in memory, is more than the "));
+    CHECK(ct::test::sentence([&] { data::random_tokens(length, 5); })
+              .starts_with("a corpus of " + std::to_string(length) + " tokens, 2 bytes each in memory, is more than the "));
+  }
 }

@@ -196,3 +196,15 @@ TEST_CASE("text: what cannot be read is a sentence") {
   CHECK(sentence([&] { data::text(path); }) ==
         "the text '" + path + "/b' cannot be read (Input/output error); check the file and its disk");
 }
+
+TEST_CASE("text: more than memory is refused before it is read") {
+  temporary_directory const directory;
+  write_file(directory / "x", "abc");
+  CHECK(data::text(directory / "x", {.maximum_bytes = std::numeric_limits<std::int64_t>::max()}).size() == 3);
+  std::error_code refused; // by file systems without files that have holes
+  fs::resize_file(directory / "x", std::uintmax_t{1} << 43, refused);
+  if (refused) return;
+  auto const said = sentence([&] { data::text(directory / "x"); });
+  CHECK(said.find("is more than the") != std::string::npos);
+  CHECK(data::text(directory / "x", {.maximum_bytes = 5}).size() == 5);
+}

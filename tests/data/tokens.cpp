@@ -4,8 +4,12 @@
 #include <constrain/data/tokens.hpp>
 #include <doctest/doctest.h>
 
+#include <chrono>
 #include <cstdint>
 #include <cstring>
+#include <fcntl.h>
+#include <thread>
+#include <unistd.h>
 #include <string>
 #include <vector>
 
@@ -30,6 +34,20 @@ std::string header(std::uint32_t magic, std::uint32_t version, std::uint32_t cou
 std::vector<std::int32_t> all(data::corpus const& corpus) {
   std::vector<std::int32_t> tokens(static_cast<std::size_t>(corpus.size()));
   corpus.copy(0, tokens);
+  return tokens;
+}
+
+/// Changes bytes of a file in place, at a time that a file system tells from the one before.
+void overwrite(std::string const& path, off_t at, std::string const& bytes) {
+  std::this_thread::sleep_for(std::chrono::milliseconds(30));
+  int const file = ::open(path.c_str(), O_WRONLY);
+  REQUIRE(::pwrite(file, bytes.data(), bytes.size(), at) == static_cast<ssize_t>(bytes.size()));
+  ::close(file);
+}
+
+std::vector<std::uint16_t> counted(int count) {
+  std::vector<std::uint16_t> tokens;
+  for (int i = 0; i < count; ++i) tokens.push_back(static_cast<std::uint16_t>(i * 7 % 256));
   return tokens;
 }
 
@@ -88,4 +106,65 @@ TEST_CASE("tokens: what is no file of tokens is refused") {
           begin + "are " + std::to_string(count) + " by their header, but 4 bytes follow it, not twice as many; write the file anew");
   CHECK(sentence([&] { data::tokens(directory / "none.bin"); }).ends_with("does not exist; check the path"));
   CHECK(sentence([&] { data::tokens(directory.path.string()); }).ends_with("is a directory; give the path of a file"));
+}
+
+TEST_CASE("tokens: a file that is cut short says so where its tokens are asked for") {
+  temporary_directory const directory;
+  auto const path = directory / "x.bin";
+  for (std::string const& head : {std::string(), header(20240520, 1, 20000)})
+    for (std::size_t const left : {0, 1, 20000, 39998}) {
+      CAPTURE(left);
+      write_file(path, head + bytes_of(counted(20000)));
+      auto const corpus = data::tokens(path);
+      auto const part = corpus.split(0.5).validation;
+      std::filesystem::resize_file(path, head.size() + left);
+      std::vector<std::int32_t> out(100);
+      for (auto const* each : {&corpus, &part})
+        CHECK(sentence([&] { each->copy(each->size() - 100, out); }) ==
+              "the tokens '" + path + "' were cut short while they were in use: of " + std::to_string(head.size() + 40000) +
+                  " bytes of the file " + std::to_string(head.size() + left) + " are left; leave the file as it is until the run has ended: write another one, and rename it");
+      CHECK(sentence([&] { corpus.split(0.1); }).find("were cut short") != std::string::npos);
+    }
+}
+
+TEST_CASE("tokens: a file that is written to says so, one that is touched, appended to or replaced does not") {
+  temporary_directory const directory;
+  auto const path = directory / "x.bin";
+  auto const said = "the tokens '" + path + "' were changed while they were in use; leave the file as it is until the run has ended: "
+                                            "write another one, and rename it";
+  std::vector<std::int32_t> out(100);
+  // Beyond the vocabulary, at the end of it, and to what the vocabulary has.
+  for (std::uint16_t const token : {65535, 256, 9}) {
+    write_file(path, bytes_of(counted(20000)));
+    auto const corpus = data::tokens(path);
+    CHECK(corpus.vocabulary() == 256);
+    overwrite(path, 20000, bytes_of(std::vector<std::uint16_t>(50, token)));
+    CHECK(sentence([&] { corpus.copy(9990, out); }) == said);
+    CHECK(sentence([&] { corpus.copy(0, out); }) == said); // far from what was changed
+  }
+  write_file(path, bytes_of(counted(20000)));
+  auto const corpus = data::tokens(path);
+  auto const before = all(corpus);
+  overwrite(path, 20000, bytes_of({before.begin() + 10000, before.begin() + 10050})); // the same bytes
+  CHECK(all(corpus) == before);
+  overwrite(path, 40000, bytes_of({65535, 1, 2}));
+  CHECK(all(corpus) == before);
+  // Appended to, it is looked at for its vocabulary alone.
+  overwrite(path, 20000, bytes_of({65535}));
+  CHECK(sentence([&] { corpus.copy(9990, out); }) == said);
+  // Another file of that name is not the one that is open.
+  write_file(directory / "new.bin", bytes_of({1, 2, 3}));
+  std::filesystem::rename(directory / "new.bin", path);
+  CHECK(sentence([&] { corpus.copy(0, out); }) == "");
+}
+
+TEST_CASE("a corpus whose storage is changed to tokens that it had not") {
+  auto const storage = std::make_shared<std::vector<std::uint16_t>>(100, std::uint16_t{200});
+  auto const corpus = data::corpus::from_storage(storage, std::as_bytes(std::span(*storage)), data::token_width::uint16);
+  (*storage)[40] = 201;
+  std::vector<std::int32_t> out(10);
+  corpus.copy(41, out);
+  CHECK(sentence([&] { corpus.copy(35, out); }) ==
+        "the storage of a corpus was changed while it was in use: a token is larger than any was; leave it as it is as long as the "
+        "corpus lives");
 }

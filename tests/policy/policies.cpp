@@ -70,5 +70,5 @@ TEST_CASE("the name of a list of policies") {
   CHECK(policies<>::name() == "fp32, adamw");
   CHECK(policies<c, a, o, p>::name() == "fp64, nesterov, accumulate<4>, checkpoint::every<2>");
   CHECK(policies<fusion::none, a>::name() == "fp32, adamw, accumulate<4>, fusion::none");
-  CHECK(policies<lion, checkpoint::none, accumulate<1>>::name() == "fp32, own optimizer");
+  CHECK(policies<lion, checkpoint::none, accumulate<1>>::name() == "fp32, lion");
 }

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "constrain/data/order.hpp"
+#include "constrain/data/token_source.hpp"
 #include "constrain/io/crc32c.hpp"
 #include "constrain/io/failure.hpp"
 #include "constrain/program/label.hpp"
@@ -31,7 +32,7 @@ class corpus {
                          " whether they are given; say it of each, or of none"});
     auto storage = std::make_shared<std::string const>(std::move(bytes));
     auto const all = std::as_bytes(std::span(*storage));
-    corpus result(std::move(storage), all, token_width::byte, 256);
+    corpus result(token_source(std::move(storage), all), token_width::byte, 256);
     bool const some = std::find(given.begin(), given.end(), true) != given.end();
     if (some) result.given = std::make_shared<std::vector<bool> const>(std::move(given));
     result.find_fingerprint();
@@ -45,13 +46,22 @@ class corpus {
     if (view.empty() || view.size() % size != 0)
       throw io::failure({"a corpus of ", view.size(), " bytes has no whole number of tokens of ", size,
                          " bytes each; give it at least one and no part of one"});
-    std::int32_t largest = 255;
-    if (width == token_width::uint16) {
-      largest = 0;
-      for (std::size_t i = 0; i < view.size(); i += 2) largest = std::max(largest, wide_token(view.data() + i));
-    }
-    corpus result(std::move(storage), view, width, largest + 1);
+    auto const below = width == token_width::uint16 ? largest(view) + 1 : byte_vocabulary;
+    corpus result(token_source(std::move(storage), view), width, below);
     result.find_fingerprint();
+    return result;
+  }
+
+  /// 16-bit tokens, the lower byte first, from byte `begin` of a file on, which is read whole, once, and then as the tokens are
+  /// asked for. Throws `error` unless there is one and they are whole.
+  static corpus from_file(std::shared_ptr<token_file> file, std::int64_t begin) {
+    if (begin >= file->size() || (file->size() - begin) % 2 != 0)
+      throw io::failure({"a corpus of ", file->size() - begin, " bytes has no whole number of tokens of 2 bytes each; give it at "
+                         "least one and no part of one"});
+    std::int32_t most = 0;
+    auto const check = file->remember(begin, [&](std::span<std::byte const> piece) { most = std::max(most, largest(piece)); });
+    corpus result(token_source(std::move(file)), token_width::uint16, most + 1);
+    result.sum = fingerprint_of(result.source.size(), check);
     return result;
   }
 
@@ -69,13 +79,18 @@ class corpus {
     return value;
   }
 
-  /// Fills `tokens` with those from `first` on. Throws `error`, with nothing written, when the corpus ends before.
+  /// Fills `tokens` with those from `first` on. Throws `error`: with nothing written, when the corpus ends before; and when
+  /// its file is not what it was when it was opened.
   void copy(std::int64_t first, std::span<std::int32_t> tokens) const {
     auto out = tokens.data();
-    for_runs(first, static_cast<std::int64_t>(tokens.size()), [&](std::int64_t in_storage, std::int64_t count) {
-      std::byte const* from = view.data() + in_storage * width_bytes();
-      for (auto const end = out + count; out != end; from += width_bytes())
-        *out++ = width == token_width::byte ? std::to_integer<std::int32_t>(*from) : wide_token(from);
+    for_bytes(first, static_cast<std::int64_t>(tokens.size()), [&](std::span<std::byte const> piece) {
+      if (width == token_width::byte) {
+        for (auto const token : piece) *out++ = std::to_integer<std::int32_t>(token);
+        return;
+      }
+      std::int32_t most = 0;
+      for (std::size_t i = 0; i < piece.size(); i += 2) most = std::max(most, *out++ = wide_token(piece.data() + i));
+      if (most >= below) throw source.changed();
     });
   }
 
@@ -120,8 +135,7 @@ class corpus {
     std::int64_t first; ///< In the storage.
   };
 
-  std::shared_ptr<void const> storage;
-  std::span<std::byte const> view;
+  token_source source;
   token_width width;
   std::int32_t below;
   std::int64_t length;
@@ -129,14 +143,19 @@ class corpus {
   std::shared_ptr<std::vector<bool> const> given{}; ///< Of the storage; null: none is.
   std::uint64_t sum = 0;
 
-  corpus(std::shared_ptr<void const> storage, std::span<std::byte const> view, token_width width, std::int32_t below)
-      : storage(std::move(storage)), view(view), width(width), below(below),
-        length(static_cast<std::int64_t>(view.size()) / width_bytes()) {}
+  corpus(token_source from, token_width width, std::int32_t below)
+      : source(std::move(from)), width(width), below(below), length(source.size() / width_bytes()) {}
 
   std::int64_t width_bytes() const { return static_cast<std::int64_t>(width); }
   bool is_given(std::int64_t in_storage) const { return (*given)[static_cast<std::size_t>(in_storage)]; }
   static std::int32_t wide_token(std::byte const* at) {
     return std::to_integer<std::int32_t>(at[0]) | std::to_integer<std::int32_t>(at[1]) << 8;
+  }
+
+  static std::int32_t largest(std::span<std::byte const> tokens) {
+    std::int32_t most = 0;
+    for (std::size_t i = 0; i < tokens.size(); i += 2) most = std::max(most, wide_token(tokens.data() + i));
+    return most;
   }
 
   /// `visit(first in the storage, count)` for every run of `count` tokens from `first` on.
@@ -156,12 +175,21 @@ class corpus {
     }
   }
 
+  /// `visit(bytes)` for those of `count` tokens from `first` on, piece by piece.
+  template <class visitor>
+  void for_bytes(std::int64_t first, std::int64_t count, visitor const& visit) const {
+    for_runs(first, count, [&](std::int64_t in_storage, std::int64_t n) {
+      source.visit(in_storage * width_bytes(), n * width_bytes(), visit);
+    });
+  }
+
+  static std::uint64_t fingerprint_of(std::int64_t bytes, std::uint32_t check) {
+    return static_cast<std::uint64_t>(bytes) << 32 | check;
+  }
   void find_fingerprint() {
     io::crc32c check;
-    for_runs(0, size(), [&](std::int64_t first, std::int64_t count) {
-      check.update(view.subspan(static_cast<std::size_t>(first * width_bytes()), static_cast<std::size_t>(count * width_bytes())));
-    });
-    sum = std::uint64_t(size() * width_bytes()) << 32 | check.value();
+    for_bytes(0, size(), [&](std::span<std::byte const> piece) { check.update(piece); });
+    sum = fingerprint_of(size() * width_bytes(), check.value());
     if (given == nullptr) return;
     std::string marks;
     for_runs(0, size(), [&](std::int64_t first, std::int64_t count) {

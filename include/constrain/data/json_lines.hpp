@@ -1,17 +1,20 @@
 #pragma once
 
 #include <algorithm>
+#include <cerrno>
 #include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <unistd.h>
 #include <utility>
 #include <vector>
 
 #include "constrain/data/corpus.hpp"
+#include "constrain/data/room.hpp"
+#include "constrain/io/descriptor.hpp"
 #include "constrain/io/failure.hpp"
 #include "constrain/io/json.hpp"
-#include "constrain/io/mapped_file.hpp"
 
 namespace constrain::inline CONSTRAIN_VARIANT::data {
 
@@ -33,18 +36,19 @@ struct joined_texts {
   }
 };
 
-/// The texts of lines; `path` stands in every error.
-inline corpus parse_json_lines(std::string_view lines, std::string const& path, json_lines_options const& options) {
-  if (options.length < 0)
-    throw io::failure({"a text of ", options.length, " tokens was asked for; use 0 to pack texts, or a length"});
-  joined_texts all;
-  std::int64_t number = 0;
-  for (auto rest = lines; !rest.empty();) {
-    auto const line = rest.substr(0, rest.find('\n'));
-    rest.remove_prefix(std::min(line.size() + 1, rest.size()));
-    ++number;
-    if (line.find_first_not_of(" \t\r") == std::string_view::npos) continue;
-    auto const where = path + ":" + std::to_string(number);
+/// The texts of lines, one after another.
+class json_line_texts {
+ public:
+  /// `path` stands in every error.
+  json_line_texts(std::string path, json_lines_options const& options) : path_(std::move(path)), options_(options) {
+    if (options.length < 0)
+      throw io::failure({"a text of ", options.length, " tokens was asked for; use 0 to pack texts, or a length"});
+  }
+
+  void add(std::string_view line) {
+    ++number_;
+    if (line.find_first_not_of(" \t\r") == std::string_view::npos) return;
+    auto const where = path_ + ":" + std::to_string(number_);
     auto const object = io::json::parse(line, where);
     joined_texts one;
     if (auto const text = object.find("text")) {
@@ -55,18 +59,60 @@ inline corpus parse_json_lines(std::string_view lines, std::string const& path, 
     } else {
       throw io::failure({"'", where, "' has no 'text' and not both 'input' and 'output'; give it one or the other"});
     }
-    one.append(options.end, false);
-    if (options.length > 0) {
-      auto const length = static_cast<std::size_t>(options.length);
+    one.append(options_.end, false);
+    if (options_.length > 0) {
+      check_room("a text", options_.length);
+      check_room("a corpus", static_cast<std::int64_t>(all_.bytes.size()) + options_.length);
+      auto const length = static_cast<std::size_t>(options_.length);
       one.bytes.resize(length, '\0');
       one.given.resize(length, true);
       one.given[0] = true; // nothing before it belongs to it
     }
-    all.bytes += one.bytes;
-    all.given.insert(all.given.end(), one.given.begin(), one.given.end());
+    all_.bytes += one.bytes;
+    all_.given.insert(all_.given.end(), one.given.begin(), one.given.end());
   }
-  if (all.bytes.empty()) throw io::failure({"the texts '", path, "' are none; give a file that holds some"});
-  return corpus::from_bytes(std::move(all.bytes), std::move(all.given));
+
+  corpus finish() && {
+    if (all_.bytes.empty()) throw io::failure({"the texts '", path_, "' are none; give a file that holds some"});
+    return corpus::from_bytes(std::move(all_.bytes), std::move(all_.given));
+  }
+
+ private:
+  std::string path_;
+  json_lines_options const& options_;
+  joined_texts all_{};
+  std::int64_t number_ = 0;
+};
+
+inline corpus parse_json_lines(std::string_view lines, std::string const& path, json_lines_options const& options) {
+  json_line_texts texts(path, options);
+  while (!lines.empty()) {
+    auto const line = lines.substr(0, lines.find('\n'));
+    lines.remove_prefix(std::min(line.size() + 1, lines.size()));
+    texts.add(line);
+  }
+  return std::move(texts).finish();
+}
+
+/// Calls `visit(line)` for the lines of a file. They are read, not mapped: a file that others cut short meanwhile just ends.
+template <class visitor> void for_lines(std::string const& path, visitor const& visit) {
+  auto const file = io::open_file(path, "the texts");
+  std::string unfinished, block(std::size_t{1} << 18, '\0');
+  for (;;) {
+    auto const got = ::read(file.get(), block.data(), block.size());
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) throw io::failure({"the texts '", path, "' cannot be read (", io::reason(), "); check the file and its disk"});
+    if (got == 0) break;
+    std::string_view rest(block.data(), static_cast<std::size_t>(got));
+    for (auto end = rest.find('\n'); end != std::string_view::npos; end = rest.find('\n')) {
+      unfinished += rest.substr(0, end);
+      visit(std::string_view(unfinished));
+      unfinished.clear();
+      rest.remove_prefix(end + 1);
+    }
+    unfinished += rest;
+  }
+  if (!unfinished.empty()) visit(std::string_view(unfinished));
 }
 
 } // namespace detail
@@ -75,8 +121,9 @@ inline corpus parse_json_lines(std::string_view lines, std::string const& path, 
 /// the input is given and nothing is learned from predicting it. Empty lines are left out. Throws `error`, naming the
 /// line.
 inline corpus json_lines(std::string const& path, json_lines_options const& options = {}) {
-  io::mapped_file const file(path, "the texts");
-  return detail::parse_json_lines(file.text(), path, options);
+  detail::json_line_texts texts(path, options);
+  detail::for_lines(path, [&](std::string_view line) { texts.add(line); });
+  return std::move(texts).finish();
 }
 
 } // namespace constrain::data

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "constrain/data/corpus.hpp"
+#include "constrain/data/room.hpp"
 #include "constrain/data/text_files.hpp"
 #include "constrain/io/descriptor.hpp"
 #include "constrain/io/failure.hpp"
@@ -30,6 +31,8 @@ namespace detail {
 inline void append_file(std::string const& path, std::size_t maximum, std::string& bytes) {
   struct stat status {};
   auto const file = io::open_file(path, "the text", &status);
+  auto const more = std::min(static_cast<std::size_t>(status.st_size), maximum - std::min(maximum, bytes.size()));
+  check_room("the text '" + path + "', with what is before it,", static_cast<std::int64_t>(bytes.size() + more));
   // The size is a hint: some files (/proc) have more than they say, others are still being written.
   std::size_t room = status.st_size > 0 ? static_cast<std::size_t>(status.st_size) + 1 : std::size_t{1} << 16;
   while (bytes.size() < maximum) {

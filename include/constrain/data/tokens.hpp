@@ -1,15 +1,17 @@
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <memory>
 #include <span>
 #include <string>
+#include <utility>
 
 #include "constrain/data/corpus.hpp"
+#include "constrain/data/token_source.hpp"
 #include "constrain/io/failure.hpp"
-#include "constrain/io/mapped_file.hpp"
 
 namespace constrain::inline CONSTRAIN_VARIANT::data {
 
@@ -17,15 +19,17 @@ namespace detail {
 
 /// The header that llm.c writes before its tokens: 256 numbers of 32 bits, of which three count.
 struct llm_c_header {
-  static constexpr std::size_t bytes = 256 * 4;
+  static constexpr std::int64_t bytes = 256 * 4;
   static constexpr std::uint32_t magic = 20240520;
   std::uint32_t numbers[3]{}; // magic, version, tokens
 };
 
-/// The tokens in the bytes of a file. Throws `error`, beginning with the path.
-inline std::span<std::byte const> token_bytes(std::span<std::byte const> file, std::string const& path) {
+/// At which byte the tokens of a file of `size` bytes begin, of which `head` has the first. Throws `error`, beginning with
+/// the path, unless tokens follow, and whole ones.
+inline std::int64_t find_tokens(std::span<std::byte const> head, std::int64_t size, std::string const& path) {
   llm_c_header header;
-  if (file.size() >= sizeof header.numbers) std::memcpy(header.numbers, file.data(), sizeof header.numbers);
+  if (head.size() >= sizeof header.numbers) std::memcpy(header.numbers, head.data(), sizeof header.numbers);
+  std::int64_t begin = 0;
   auto const refuse = [&](std::initializer_list<io::piece> rest) {
     std::string sentence = "the tokens '" + path + "' ";
     for (auto const& piece : rest) sentence += piece.view();
@@ -35,27 +39,30 @@ inline std::span<std::byte const> token_bytes(std::span<std::byte const> file, s
     if (header.numbers[1] != 1)
       throw refuse({"have a header of llm.c of version ", header.numbers[1],
                     "; give 16-bit tokens, version 1, or no header"});
-    if (file.size() < header.bytes)
-      throw refuse({"end within their header, after ", file.size(), " bytes; write the file anew"});
-    file = file.subspan(header.bytes);
-    if (file.size() != std::size_t{2} * header.numbers[2])
-      throw refuse({"are ", header.numbers[2], " by their header, but ", file.size(),
+    begin = header.bytes;
+    if (size < begin) throw refuse({"end within their header, after ", size, " bytes; write the file anew"});
+    if (size - begin != std::int64_t{2} * header.numbers[2])
+      throw refuse({"are ", header.numbers[2], " by their header, but ", size - begin,
                     " bytes follow it, not twice as many; write the file anew"});
   }
-  if (file.empty()) throw refuse({"are none; give a file that holds some"});
-  if (file.size() % 2 != 0)
-    throw refuse({"have an odd number of bytes, ", file.size(), ", but each takes two; write the file anew"});
-  return file;
+  if (size == begin) throw refuse({"are none; give a file that holds some"});
+  if ((size - begin) % 2 != 0)
+    throw refuse({"have an odd number of bytes, ", size - begin, ", but each takes two; write the file anew"});
+  return begin;
 }
 
 } // namespace detail
 
 /// Tokens of 16 bits, the lower byte first: without a header, as nanoGPT writes them, or with llm.c's (version 1). The
-/// file stays mapped, and is read once whole, for its largest token and its checksum. Throws `error`.
+/// file is read once whole, for its largest token and its checksum, and stays open: the tokens are read as they are asked
+/// for. Whoever asks gets an `error` once the file was cut short, or holds other tokens than at first. Throws `error`.
 inline corpus tokens(std::string const& path) {
-  auto file = std::make_shared<io::mapped_file const>(path, "the tokens");
-  auto const all = detail::token_bytes(file->bytes(), path);
-  return corpus::from_storage(std::move(file), all, token_width::uint16);
+  auto file = std::make_shared<token_file>(path);
+  std::byte head[sizeof detail::llm_c_header::numbers];
+  std::span const first(head, static_cast<std::size_t>(std::min<std::int64_t>(sizeof head, file->size())));
+  file->read(0, first);
+  auto const begin = detail::find_tokens(first, file->size(), path);
+  return corpus::from_file(std::move(file), begin);
 }
 
 } // namespace constrain::data

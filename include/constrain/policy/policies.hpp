@@ -1,5 +1,6 @@
 #pragma once
 
+#include "constrain/op/update/update.hpp"
 #include "constrain/policy/accumulate.hpp"
 #include "constrain/policy/attention.hpp"
 #include "constrain/policy/checkpoint.hpp"
@@ -12,6 +13,7 @@
 #include "constrain/policy/precision.hpp"
 #include "constrain/policy/rules.hpp"
 #include "constrain/policy/slot.hpp"
+#include "constrain/program/type_name.hpp"
 
 #include <string>
 
@@ -112,9 +114,27 @@ template <class... list> struct policies {
     return text;
   }
 
+  /// The optimizer's `name`, else that of its type. It tells two optimizers apart where a run is saved and taken up; a control
+  /// character, which could command a terminal, is shown as '?'.
   static std::string optimizer_name() {
-    if constexpr (requires { optimizer::name; }) return optimizer::name;
-    else return "own optimizer";
+    std::string name;
+    if constexpr (requires { optimizer::name; }) name = optimizer::name;
+    if (name.empty()) name = type_name<optimizer>();
+    for (char& c : name)
+      if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = '?';
+    return name;
+  }
+
+  /// What the optimizer keeps of each weight: "2 x fp32".
+  static std::string optimizer_state() {
+    return std::to_string(op::state_fields<optimizer>()) + " x " + (precision::master == dtype::f64 ? "fp64" : "fp32");
+  }
+  /// The fields of its state, "momentum, variance", where its `state_names` says them.
+  static std::string optimizer_state_names() {
+    std::string names;
+    if constexpr (requires { optimizer::state_names; })
+      for (auto const& name : optimizer::state_names) names += (names.empty() ? "" : ", ") + std::string(name);
+    return names;
   }
 };
 

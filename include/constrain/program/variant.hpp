@@ -1,16 +1,21 @@
 #pragma once
 
-// What of the compiler's flags changes the library's code: the instruction set, OpenMP, the provider of products, MPI. It
-// is part of every name, an inline namespace, so that translation units with other flags share no function with this one.
+// What of the compiler's flags changes the library's code: the instruction set, OpenMP, the provider of products, MPI, and
+// what the compiler may assume of arithmetic. It is part of every name, an inline namespace, so that translation units
+// with other flags share no function with this one. (clang names none of -ffast-math's parts but finite-math-only.)
 
 #if defined(__AVX512BF16__)
 #define CONSTRAIN_INSTRUCTION_SET avx512_bf16
-#elif defined(__AVX512F__)
+#elif defined(__AVX512F__) && defined(__FMA__)
 #define CONSTRAIN_INSTRUCTION_SET avx512
+#elif defined(__AVX512F__)
+#define CONSTRAIN_INSTRUCTION_SET avx512_without_fma
 #elif defined(__AVX2__) && defined(__FMA__)
 #define CONSTRAIN_INSTRUCTION_SET avx2_fma
 #elif defined(__AVX2__)
 #define CONSTRAIN_INSTRUCTION_SET avx2
+#elif defined(__AVX__) && defined(__FMA__)
+#define CONSTRAIN_INSTRUCTION_SET avx_fma
 #elif defined(__AVX__)
 #define CONSTRAIN_INSTRUCTION_SET avx
 #elif defined(__x86_64__)
@@ -39,10 +44,47 @@
 #define CONSTRAIN_VARIANT_PROCESSES
 #endif
 
-#define CONSTRAIN_JOINED(a, b, c, d) a##b##c##d
-#define CONSTRAIN_JOIN(a, b, c, d) CONSTRAIN_JOINED(a, b, c, d)
+#if defined(__FAST_MATH__)
+#define CONSTRAIN_VARIANT_MATH _fast
+#else
+// Its parts, each of which can be asked for alone.
+#if defined(__FINITE_MATH_ONLY__) && __FINITE_MATH_ONLY__
+#define CONSTRAIN_VARIANT_FINITE _finite
+#else
+#define CONSTRAIN_VARIANT_FINITE
+#endif
+#if defined(__ASSOCIATIVE_MATH__)
+#define CONSTRAIN_VARIANT_ORDER _associative
+#else
+#define CONSTRAIN_VARIANT_ORDER
+#endif
+#if defined(__RECIPROCAL_MATH__)
+#define CONSTRAIN_VARIANT_DIVISION _reciprocal
+#else
+#define CONSTRAIN_VARIANT_DIVISION
+#endif
+#if defined(__NO_SIGNED_ZEROS__)
+#define CONSTRAIN_VARIANT_ZEROS _unsigned_zeros
+#else
+#define CONSTRAIN_VARIANT_ZEROS
+#endif
+#if defined(__NO_MATH_ERRNO__)
+#define CONSTRAIN_VARIANT_ERRNO
+#else
+#define CONSTRAIN_VARIANT_ERRNO _errno
+#endif
+#define CONSTRAIN_VARIANT_MATH                                                                                         \
+  CONSTRAIN_JOIN(CONSTRAIN_VARIANT_FINITE, CONSTRAIN_VARIANT_ORDER, CONSTRAIN_VARIANT_DIVISION,                        \
+                 CONSTRAIN_VARIANT_ZEROS, CONSTRAIN_VARIANT_ERRNO)
+#endif
+
+#define CONSTRAIN_JOINED(a, b, c, d, e) a##b##c##d##e
+#define CONSTRAIN_JOIN(a, b, c, d, e) CONSTRAIN_JOINED(a, b, c, d, e)
+#define CONSTRAIN_JOINED_ALL(a, b, c, d, e) a##b##c##d##e
+#define CONSTRAIN_JOIN_ALL(a, b, c, d, e) CONSTRAIN_JOINED_ALL(a, b, c, d, e)
 #define CONSTRAIN_VARIANT                                                                                              \
-  CONSTRAIN_JOIN(CONSTRAIN_INSTRUCTION_SET, CONSTRAIN_VARIANT_THREADS, CONSTRAIN_VARIANT_PRODUCTS, CONSTRAIN_VARIANT_PROCESSES)
+  CONSTRAIN_JOIN_ALL(CONSTRAIN_INSTRUCTION_SET, CONSTRAIN_VARIANT_THREADS, CONSTRAIN_VARIANT_PRODUCTS,                 \
+                     CONSTRAIN_VARIANT_PROCESSES, CONSTRAIN_VARIANT_MATH)
 #define CONSTRAIN_TEXT_OF(x) #x
 #define CONSTRAIN_TEXT(x) CONSTRAIN_TEXT_OF(x)
 

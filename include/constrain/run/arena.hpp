@@ -1,14 +1,17 @@
 #pragma once
 
+#include "constrain/program/error.hpp"
 #include "constrain/program/units.hpp"
 
 #include <algorithm>
 #include <cstddef>
+#include <string>
 #include <vector>
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// The one piece of memory a trainer lives in, on whatever device: never resized. The host reaches it by offset.
+/// The one piece of memory a trainer lives in, on whatever device: never resized. The host reaches it by offset; what
+/// lies outside of it is an `error`, and nothing is touched.
 class arena {
 public:
   explicit arena(bytes size) : size_(size) {}
@@ -20,14 +23,15 @@ public:
   virtual std::byte* data() const = 0;
   /// The same where the host can address it, else null.
   virtual std::byte* host() const = 0;
-  virtual void read(std::int64_t offset, void* to, std::int64_t count) const = 0;
-  virtual void write(std::int64_t offset, void const* from, std::int64_t count) = 0;
-  virtual void fill(std::int64_t offset, std::int64_t count, unsigned char value) = 0;
+  void read(std::int64_t offset, void* to, std::int64_t count) const { check(offset, count), copy_out(offset, to, count); }
+  void write(std::int64_t offset, void const* from, std::int64_t count) { check(offset, count), copy_in(offset, from, count); }
+  void fill(std::int64_t offset, std::int64_t count, unsigned char value) { check(offset, count), set(offset, count, value); }
 
   bytes size() const { return size_; }
 
   /// Calls `f(std::byte*)` with `count` bytes from `offset` on, to change them in place or by way of a copy.
   template <class function> void edit(std::int64_t offset, std::int64_t count, function const& f) {
+    check(offset, count);
     if (auto* const here = host()) return f(here + offset);
     std::vector<std::byte> copy(static_cast<std::size_t>(count));
     read(offset, copy.data(), count);
@@ -51,7 +55,20 @@ public:
     return bytes(0);
   }
 
+protected:
+  virtual void copy_out(std::int64_t offset, void* to, std::int64_t count) const = 0;
+  virtual void copy_in(std::int64_t offset, void const* from, std::int64_t count) = 0;
+  virtual void set(std::int64_t offset, std::int64_t count, unsigned char value) = 0;
+
 private:
+  void check(std::int64_t offset, std::int64_t count) const {
+    if (offset < 0 || count < 0 || offset > size_.count() || count > size_.count() - offset) refuse(offset, count);
+  }
+  [[noreturn, gnu::noinline, gnu::cold]] void refuse(std::int64_t offset, std::int64_t count) const {
+    throw error("the arena of " + std::to_string(size_.count()) + " bytes was asked for " + std::to_string(count) +
+                " from byte " + std::to_string(offset) + " on; stay within it");
+  }
+
   static constexpr unsigned char pattern = 0xA5;
   bytes size_;
 };

@@ -23,20 +23,21 @@ public:
 
   std::byte* data() const override { return memory_; }
   std::byte* host() const override { return nullptr; }
-  void read(std::int64_t offset, void* to, std::int64_t count) const override {
+
+private:
+  void copy_out(std::int64_t offset, void* to, std::int64_t count) const override {
     cuda_check(cudaMemcpyAsync(to, memory_ + offset, static_cast<std::size_t>(count), cudaMemcpyDeviceToHost, stream_),
                "copy from the device");
     cuda_check(cudaStreamSynchronize(stream_), "run the kernels");
   }
-  void write(std::int64_t offset, void const* from, std::int64_t count) override {
+  void copy_in(std::int64_t offset, void const* from, std::int64_t count) override {
     cuda_check(cudaMemcpyAsync(memory_ + offset, from, static_cast<std::size_t>(count), cudaMemcpyHostToDevice, stream_),
                "copy to the device");
   }
-  void fill(std::int64_t offset, std::int64_t count, unsigned char value) override {
+  void set(std::int64_t offset, std::int64_t count, unsigned char value) override {
     cuda_check(cudaMemsetAsync(memory_ + offset, value, static_cast<std::size_t>(count), stream_), "fill its memory");
   }
 
-private:
   cudaStream_t stream_;
   std::byte* memory_ = nullptr;
 };

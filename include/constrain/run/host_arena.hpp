@@ -32,17 +32,18 @@ public:
 
   std::byte* data() const override { return memory_.get(); }
   std::byte* host() const override { return memory_.get(); }
-  void read(std::int64_t offset, void* to, std::int64_t count) const override {
+
+private:
+  void copy_out(std::int64_t offset, void* to, std::int64_t count) const override {
     std::memcpy(to, memory_.get() + offset, static_cast<std::size_t>(count));
   }
-  void write(std::int64_t offset, void const* from, std::int64_t count) override {
+  void copy_in(std::int64_t offset, void const* from, std::int64_t count) override {
     std::memcpy(memory_.get() + offset, from, static_cast<std::size_t>(count));
   }
-  void fill(std::int64_t offset, std::int64_t count, unsigned char value) override {
+  void set(std::int64_t offset, std::int64_t count, unsigned char value) override {
     std::memset(memory_.get() + offset, value, static_cast<std::size_t>(count));
   }
 
-private:
   struct release {
     void operator()(std::byte* p) const { std::free(p); }
   };

@@ -65,7 +65,8 @@ template <class trainer> comparison measure(data::corpus const& train, data::cor
 /// Trains the same task with each set of policies on the same tokens, one after another, and measures speed, memory
 /// and loss: `compare<task, policies<precision::fp32>, policies<checkpoint::every<1>>>(corpus, {.tokens = 100'000})`.
 template <class task, class... sets> std::vector<comparison> compare(data::corpus const& corpus, compare_options const& options = {}) {
-  auto const share = static_cast<double>(options.validation_tokens + 1) / static_cast<double>(corpus.size());
+  detail::check_comparison(options);
+  auto const share = (static_cast<double>(options.validation_tokens) + 1) / static_cast<double>(corpus.size());
   auto const parts = corpus.split(std::min(options.validation_fraction, share));
   return {detail::measure<typename detail::trainer_with<task, sets>::type>(parts.train, parts.validation, options)...};
 }

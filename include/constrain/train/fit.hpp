@@ -124,6 +124,7 @@ template <class trainer> report_head head_of(trainer const& t, fit_result const&
 /// was the last one.
 template <class trainer, class callback = no_callback>
 fit_result fit(trainer& t, data::corpus const& corpus, fit_options options = {}, callback const& after_step = {}) {
+  detail::check_fit(options);
   bool const speaks = t.rank() == 0; // one process speaks for all
   if (!speaks) options.log = nullptr;
   auto const due = [&](interval const& every) { return every.due(t.steps().count(), options.steps.count()); };

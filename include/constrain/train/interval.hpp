@@ -1,5 +1,6 @@
 #pragma once
 
+#include "constrain/program/number_check.hpp"
 #include "constrain/program/units.hpp"
 
 #include <cstdint>
@@ -26,6 +27,14 @@ public:
     __extension__ using wide = __int128; // no product overflows
     auto const parts = [&](std::int64_t s) { return wide(s) * part_.denominator / (wide(of) * part_.numerator); };
     return parts(step) > parts(step - 1);
+  }
+
+  /// Throws `error` for steps below 0 and parts that are none, in which nothing would ever be due.
+  void check(char const* owner, char const* field) const {
+    if (!of_run_) return check_count(owner, field, steps_, 0);
+    if (part_.numerator < 1 || part_.denominator < 1)
+      detail::refuse_number(owner, field, "the part " + std::to_string(part_.numerator) + "/" + std::to_string(part_.denominator) + " of a run",
+                            "a part of numbers from 1 on, as part_of_run{1, 10}");
   }
 
 private:

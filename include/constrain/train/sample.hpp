@@ -1,6 +1,7 @@
 #pragma once
 
 #include "constrain/device/random.hpp"
+#include "constrain/program/number_check.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -22,8 +23,10 @@ class sampler {
 public:
   explicit sampler(generate_options const& options) : options_(options) {}
 
-  /// One of `classes` tokens.
+  /// One of `classes` tokens. Throws `error` where the largest logit is not finite, or one is no number: logits of -infinity
+  /// are tokens that never come.
   template <class stored> std::int32_t operator()(stored const* logits, std::size_t classes, std::int64_t n) {
+    check(logits, classes);
     order_.resize(classes);
     std::iota(order_.begin(), order_.end(), 0);
     auto const more_likely = [&](std::int32_t a, std::int32_t b) {
@@ -51,6 +54,19 @@ public:
   }
 
 private:
+  template <class stored> static void check(stored const* logits, std::size_t classes) {
+    bool none_is_nan = true, some_is_finite = false, none_is_infinite = true;
+    for (std::size_t i = 0; i < classes; ++i) {
+      auto const x = static_cast<double>(logits[i]);
+      none_is_nan = none_is_nan && !detail::is_nan(x);
+      some_is_finite = some_is_finite || detail::is_finite(x);
+      none_is_infinite = none_is_infinite && (detail::is_finite(x) || __builtin_bit_cast(std::int64_t, x) < 0);
+    }
+    if (!none_is_nan || !some_is_finite || !none_is_infinite)
+      throw error("generate: the logits are not finite, so no token is more likely than another; load weights from before they were "
+                  "destroyed, or train with a lower learning rate");
+  }
+
   generate_options options_;
   std::vector<std::int32_t> order_;
 };

@@ -12,8 +12,10 @@
 #include "constrain/train/checkpoint/checkpoint.hpp"
 #include "constrain/train/checkpoint/checkpoint_series.hpp"
 #include "constrain/train/checkpoint/pretrained.hpp"
+#include "constrain/train/checks.hpp"
 #include "constrain/train/entries.hpp"
 #include "constrain/train/initialize.hpp"
+#include "constrain/train/intake.hpp"
 #include "constrain/train/ranks.hpp"
 #include "constrain/train/results.hpp"
 #include "constrain/train/run_options.hpp"
@@ -53,23 +55,22 @@ public:
   static constexpr std::int64_t micro_batches = policy_set::accumulation::micro_batches;
   static constexpr std::int64_t window_tokens = micro_batches * task::sequences * task::tokens;
 
-  /// The optimizer's numbers and the run's. Throws `error` where the arena cannot be had, or the processes are not as
-  /// many as the policies need.
+  /// The optimizer's numbers and the run's. Throws `error` for a number that cannot be, where the arena cannot be had, or the
+  /// processes are not as many as the policies need.
   explicit trainer(hyper const& h = {}, run_options const& run = {})
-      : hyper_(h), run_(run), ranks_(find_ranks<policy_set::parallelism::distributed>(entries::shards)),
-        runner_(std::make_unique<runner_type>(memory.peak)) {
+      : hyper_(detail::checked_hyper<optimizer>(h, policy_set::optimizer_name())), run_(detail::checked(run)),
+        ranks_(find_ranks<policy_set::parallelism::distributed>(entries::shards)), runner_(std::make_unique<runner_type>(memory.peak)) {
     if (run.measure_memory) arena().fill_pattern(bytes_of_plan);
     state_.seed = run.seed;
     for (int i = 0; i < entries::parameters.size; ++i)
       initialize(entries::parameters.parameters[i], i, state_.seed, arena(), ranks_.group->rank());
   }
 
-  /// One update from one window.
+  /// One update from one window. Throws `error`, with nothing changed, for a window that is not whole or not this
+  /// trainer's, whose range has gone on since, or that has a token or label out of range or no label at all.
   step_result step(constrain::window const& w) {
-    poison();
-    copy_in(entries::step::value.tokens, w.inputs);
-    copy_in(entries::step::value.labels, w.labels);
-    auto const valid_labels = sum_over(*ranks_.world, w.valid_labels);
+    auto const valid_labels = sum_over(*ranks_.world, take(w));
+    if (valid_labels == 0) throw error("step: every label is ignored, so there is no loss; pass at least one label");
     auto numbers = numbers_now(valid_labels);
     numbers.dropout = run_.dropout;
     auto h = hyper_;
@@ -102,13 +103,7 @@ public:
   /// sequences] for one label a sequence), `ignored_label` where there is none. Throws `error` for a wrong length or a
   /// number out of range.
   constrain::window window(std::span<std::int32_t const> inputs, std::span<std::int32_t const> labels) const {
-    detail::check_length("the array of inputs", inputs, window_tokens);
-    detail::check_length("the array of labels", labels, micro_batches * entries::labels);
-    if (entries::vocabulary > 0) detail::check_tokens(inputs, entries::vocabulary);
-    constrain::window w;
-    w.inputs = inputs;
-    w.labels = labels;
-    w.valid_labels = detail::count_labels(labels, entries::logits.features());
+    auto const w = detail::own_window(inputs, labels, window_lengths, entries::vocabulary, entries::logits.features());
     if (w.valid_labels == 0) throw error("window: every label is ignored, so there is no loss; pass at least one label");
     return w;
   }
@@ -151,13 +146,9 @@ public:
   evaluation evaluate(std::span<std::int32_t const> inputs, std::span<std::int32_t const> labels) {
     auto const per_batch = static_cast<std::size_t>(task::sequences * task::tokens);
     auto const labels_per_batch = static_cast<std::size_t>(entries::labels);
-    auto const batches = inputs.size() / per_batch;
-    if (batches == 0 || inputs.size() % per_batch != 0 || labels.size() != batches * labels_per_batch)
-      throw error("evaluate: " + std::to_string(inputs.size()) + " inputs and " + std::to_string(labels.size()) +
-                  " labels are no whole number of micro-batches of " + std::to_string(per_batch) + " and " +
-                  std::to_string(labels_per_batch) + "; pad the last one with ignored labels");
-    if (entries::vocabulary > 0) detail::check_tokens(inputs, entries::vocabulary);
-    detail::count_labels(labels, entries::logits.features());
+    auto const batches = detail::count_batches(inputs.size(), labels.size(), per_batch, labels_per_batch);
+    if (entries::vocabulary > 0) detail::check_tokens("evaluate", inputs, entries::vocabulary);
+    detail::count_labels("evaluate", labels, entries::logits.features());
     evaluation sum;
     for (std::size_t b = 0; b < batches; ++b)
       evaluate_one(inputs.subspan(b * per_batch, per_batch), labels.subspan(b * labels_per_batch, labels_per_batch), sum);
@@ -166,10 +157,9 @@ public:
 
   /// The logits of one micro-batch of inputs [sequences, tokens].
   prediction<real> predict(std::span<std::int32_t const> inputs) {
-    detail::check_length("the array of inputs", inputs, task::sequences * task::tokens);
-    if (entries::vocabulary > 0) detail::check_tokens(inputs, entries::vocabulary);
+    detail::check_length("predict", "the array of inputs", inputs, task::sequences * task::tokens, "[sequences, tokens]");
     poison();
-    copy_in(entries::predict::value.tokens, inputs);
+    intake("predict").tokens(entries::predict::value.tokens, inputs);
     run<typename entries::predict, typename entries::predict_program>(numbers_now(1));
     return {logits_of<typename entries::predict>(0, entries::logits.elements()), entries::logits};
   }
@@ -177,8 +167,9 @@ public:
   /// The prompt and `count` tokens after it, drawn one by one.
   std::vector<std::int32_t> generate(std::span<std::int32_t const> prompt, std::int64_t count, generate_options const& options = {}) {
     static_assert(entries::logits.rank == 3, "generate: the model gives no logits per token; use predict(inputs)");
+    detail::check_generation(count, options);
     if (prompt.empty()) throw error("generate: the prompt is empty; give at least one token");
-    detail::check_tokens(prompt, entries::vocabulary);
+    detail::check_tokens("generate", prompt, entries::vocabulary);
     std::vector<std::int32_t> tokens(prompt.begin(), prompt.end());
     std::vector<std::int32_t> context(static_cast<std::size_t>(task::tokens));
     sampler draw(options);
@@ -187,7 +178,7 @@ public:
       std::fill(context.begin(), context.end(), 0);
       std::copy(tokens.end() - length, tokens.end(), context.begin());
       poison();
-      copy_in(entries::generate::value.tokens, context);
+      intake("generate").tokens(entries::generate::value.tokens, context);
       run<typename entries::generate, typename entries::generate_program>(numbers_now(1));
       auto const classes = entries::logits.features();
       auto const row = logits_of<typename entries::generate>((length - 1) * classes, classes);
@@ -284,8 +275,8 @@ public:
       return static_cast<double>(hyper_.learning_rate) * schedule::factor(run_.schedule, state_.steps) * state_.learning_rate_factor;
     else return 0;
   }
-  /// From now on, also in a resumed run.
-  void scale_learning_rate(double factor) { state_.learning_rate_factor *= factor; }
+  /// From now on, also in a resumed run. Throws `error` unless the factor, and that of all calls together, is possible.
+  void scale_learning_rate(double factor) { state_.learning_rate_factor = detail::scaled_factor(state_.learning_rate_factor, factor); }
   /// With `.measure_memory`: bytes of the arena that were touched so far, and what the device has for itself.
   bytes used_bytes() const { return arena().used(bytes_of_plan) + bytes(policy_set::target::reserve); }
   run_options const& options() const { return run_; }
@@ -293,6 +284,7 @@ public:
 private:
   using runner_type = runner<typename policy_set::target, policy_set::launching::records>;
 
+  static constexpr detail::window_lengths window_lengths{window_tokens, micro_batches * entries::labels, task::tokens};
   static constexpr bytes bytes_of_plan = memory.peak - bytes(policy_set::target::reserve);
 
   constrain::arena& arena() const { return runner_->arena(); }
@@ -329,11 +321,11 @@ private:
   }
 
   void evaluate_one(std::span<std::int32_t const> inputs, std::span<std::int32_t const> labels, evaluation& sum) {
-    auto const valid = static_cast<std::int64_t>(labels.size()) - std::count(labels.begin(), labels.end(), ignored_label);
-    if (valid == 0) return;
     poison();
-    copy_in(entries::evaluate::value.tokens, inputs);
-    copy_in(entries::evaluate::value.labels, labels);
+    auto const into_arena = intake("evaluate");
+    into_arena.tokens(entries::evaluate::value.tokens, inputs);
+    auto const valid = into_arena.labels(entries::evaluate::value.labels, labels);
+    if (valid == 0) return;
     run<typename entries::evaluate, typename entries::evaluate_program>(numbers_now(valid));
     sum.loss += read(entries::evaluate::value.loss, 0) * static_cast<double>(valid);
     sum.accuracy += read(entries::evaluate::value.correct, 0);
@@ -354,8 +346,19 @@ private:
     arena().read(view.offset + first * size_of(view.type), logits.data(), count * size_of(view.type));
     return {logits.begin(), logits.end()};
   }
-  void copy_in(host_view const& to, std::span<std::int32_t const> from) {
-    arena().write(to.offset, from.data(), static_cast<std::int64_t>(from.size_bytes()));
+
+  /// Takes a window into the arena. Returns how many labels it has, of this process. Throws `error` for one that `step` must
+  /// not take; nothing that lasts has been changed then.
+  std::int64_t take(constrain::window const& w) {
+    detail::check_window(w, window_lengths);
+    poison();
+    auto const into_arena = intake("step");
+    into_arena.tokens(entries::step::value.tokens, w.inputs);
+    return into_arena.labels(entries::step::value.labels, w.labels);
+  }
+  detail::intake intake(char const* where) {
+    gradients_are_there_ = false; // their bytes may be the arrays'
+    return {where, arena(), entries::vocabulary, entries::logits.features()};
   }
   double read(host_view const& from, std::int64_t i) const {
     double wide = 0;
@@ -380,7 +383,8 @@ private:
     return weight_format_of<std::remove_cvref_t<decltype(task::architecture)>>::make(task::architecture);
   }
   static checkpoint_configuration configuration() {
-    return {policy_set::precision::name, policy_set::optimizer_name(), task::tokens};
+    return {policy_set::precision::name, policy_set::optimizer_name(), task::tokens, policy_set::optimizer_state(),
+            policy_set::optimizer_state_names()};
   }
 
   hyper hyper_;

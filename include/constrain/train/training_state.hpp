@@ -1,10 +1,12 @@
 #pragma once
 
 #include "constrain/data/order.hpp"
+#include "constrain/program/number_check.hpp"
 #include "constrain/program/units.hpp"
 
 #include <cstdint>
 #include <limits>
+#include <string>
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
@@ -19,5 +21,44 @@ struct training_state {
   std::int64_t evaluations_since_best = 0;
   double learning_rate_factor = 1; // beside the schedule's
 };
+
+namespace detail {
+
+inline constexpr double largest_learning_rate_factor = 1e9;
+inline constexpr std::int64_t largest_count = std::int64_t{1} << 53; // no run gets there, and sums of two do not overflow
+
+/// The product; never 0, however often a small factor comes.
+[[gnu::noinline]] inline double scaled_factor(double before, double factor) {
+  check_number("scale_learning_rate", "the factor", factor, number_range::above_zero);
+  auto const product = before * factor;
+  if (!is_finite(product) || product > largest_learning_rate_factor)
+    refuse_number("scale_learning_rate", "the factor of all calls together", number_text(product),
+                  "factors whose product is at most " + number_text(largest_learning_rate_factor));
+  return product < std::numeric_limits<double>::min() ? std::numeric_limits<double>::min() : product;
+}
+
+/// Throws `error` for a state that no run has ever had: the file it is from was made or changed by hand.
+[[gnu::noinline]] inline void check_state(std::string const& directory, training_state const& s) {
+  auto const require = [&](bool possible, char const* what, std::string const& value) {
+    if (!possible)
+      throw error("the checkpoint '" + directory + "' has a state that cannot be: its " + what + " is " + value +
+                  "; load another one, or take over its weights alone with load_pretrained");
+  };
+  auto const require_count = [&](std::int64_t count, char const* what, std::int64_t most = largest_count) {
+    require(count >= 0 && count <= most, what, std::to_string(count));
+  };
+  auto const steps = s.steps.count();
+  require_count(steps, "number of steps");
+  require_count(s.skipped, ("number of skipped steps, of " + std::to_string(steps) + ",").c_str(), steps);
+  require_count(s.position.epoch, "epoch");
+  require_count(s.position.sample, "sample");
+  require_count(s.evaluations_since_best, "number of evaluations since the best");
+  auto const best = s.best_validation_loss, factor = s.learning_rate_factor;
+  require(is_finite(best) || number_text(best) == "inf", "lowest validation loss", number_text(best));
+  require(is_within(factor, number_range::above_zero) && factor <= largest_learning_rate_factor, "factor of the learning rate",
+          number_text(factor));
+}
+
+} // namespace detail
 
 } // namespace constrain

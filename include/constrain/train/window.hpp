@@ -1,53 +1,84 @@
 #pragma once
 
 #include "constrain/data/order.hpp"
-#include "constrain/op/cross_entropy/cross_entropy.hpp"
 #include "constrain/program/error.hpp"
 
+#include <atomic>
+#include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
+#include <utility>
 
 namespace constrain::inline CONSTRAIN_VARIANT {
+
+/// Whether the arrays that a window looks at still hold it. One's own always do, as far as anybody can tell.
+class window_ticket {
+public:
+  window_ticket() = default;
+  bool valid() const { return latest_ == nullptr || *latest_ == number_; }
+
+private:
+  friend class window_tickets;
+  window_ticket(std::shared_ptr<std::atomic<std::int64_t> const> latest, std::int64_t number)
+      : latest_(std::move(latest)), number_(number) {}
+
+  std::shared_ptr<std::atomic<std::int64_t> const> latest_;
+  std::int64_t number_ = 0;
+};
+
+/// The tickets of arrays that are filled again and again: the latest alone is valid, and none after the end of its life.
+class window_tickets {
+public:
+  window_tickets() = default;
+  window_tickets(window_tickets const&) = delete;
+  ~window_tickets() { withdraw(); }
+
+  void withdraw() { ++*latest_; }
+  window_ticket latest() const { return {latest_, *latest_}; }
+
+private:
+  std::shared_ptr<std::atomic<std::int64_t>> latest_ = std::make_shared<std::atomic<std::int64_t>>(0);
+};
 
 /// What one optimizer step reads: [micro-batches, sequences, tokens], borrowed until the step returns.
 struct window {
   std::span<std::int32_t const> inputs;
   std::span<std::int32_t const> labels;
   std::int64_t valid_labels = 0;
-  std::uint64_t corpus = 0; // fingerprint of the corpus it is from, 0 for one's own arrays
-  data::position next;      // where that corpus goes on after it
+  std::uint64_t corpus = 0;      // fingerprint of the corpus it is from, 0 for one's own arrays
+  data::position next{};         // where that corpus goes on after it
+  std::int64_t sequence = 0;     // tokens of each sequence; 0 where nobody said
+  window_ticket ticket{};        // of the arrays, where a range of windows fills them
 };
 
 namespace detail {
 
-/// Throws unless `values` has `length` elements.
-inline void check_length(char const* what, std::span<std::int32_t const> values, std::int64_t length) {
+/// Throws unless `values` has `length` elements, in the order that `shape` says.
+inline void check_length(char const* where, char const* what, std::span<std::int32_t const> values, std::int64_t length,
+                         char const* shape) {
   if (values.size() != static_cast<std::size_t>(length))
-    throw error(std::string("window: ") + what + " has " + std::to_string(values.size()) + " elements where " +
-                std::to_string(length) + " are needed ([micro-batches, sequences, tokens]); pass an array of that length");
+    throw error(std::string(where) + ": " + what + " has " + std::to_string(values.size()) + " elements where " +
+                std::to_string(length) + " are needed (" + shape + "); pass an array of that length");
 }
 
-/// Throws unless every token is in [0, limit).
-inline void check_tokens(std::span<std::int32_t const> tokens, std::int64_t limit) {
-  for (std::size_t i = 0; i < tokens.size(); ++i)
-    if (tokens[i] < 0 || tokens[i] >= limit)
-      throw error("window: token " + std::to_string(tokens[i]) + " at place " + std::to_string(i) +
-                  " is outside the vocabulary of " + std::to_string(limit) + "; pass tokens from 0 to " +
-                  std::to_string(limit - 1));
-}
+/// What a trainer's step takes.
+struct window_lengths {
+  std::int64_t inputs, labels, sequence;
+};
 
-/// Counts the labels that are not ignored. Throws unless every label is in [0, limit) or ignored.
-inline std::int64_t count_labels(std::span<std::int32_t const> labels, std::int64_t limit) {
-  std::int64_t valid = 0;
-  for (std::size_t i = 0; i < labels.size(); ++i) {
-    if (labels[i] == ignored_label) continue;
-    if (labels[i] < 0 || labels[i] >= limit)
-      throw error("window: label " + std::to_string(labels[i]) + " at place " + std::to_string(i) +
-                  " is outside the " + std::to_string(limit) + " classes; pass labels from 0 to " +
-                  std::to_string(limit - 1) + ", or " + std::to_string(ignored_label) + " to ignore one");
-    ++valid;
-  }
-  return valid;
+/// Throws unless a window is one that this trainer takes, and its arrays still hold it.
+[[gnu::noinline]] inline void check_window(window const& w, window_lengths const& needed) {
+  if (!w.ticket.valid())
+    throw error("step: the window is of windows(corpus) that went on or ended since, and its arrays are filled anew; step each "
+                "window before the next one is asked for, or keep copies of the arrays and pass them to window(inputs, labels)");
+  if (w.inputs.size() != static_cast<std::size_t>(needed.inputs) || w.labels.size() != static_cast<std::size_t>(needed.labels))
+    throw error("step: the window has " + std::to_string(w.inputs.size()) + " inputs and " + std::to_string(w.labels.size()) +
+                " labels where this trainer takes " + std::to_string(needed.inputs) + " and " + std::to_string(needed.labels) +
+                "; take it from this trainer's windows(corpus) or window(inputs, labels)");
+  if (w.sequence != 0 && w.sequence != needed.sequence)
+    throw error("step: the window has sequences of " + std::to_string(w.sequence) + " tokens where this trainer takes " +
+                std::to_string(needed.sequence) + "; take it from this trainer's windows(corpus) or window(inputs, labels)");
 }
 
 } // namespace detail

@@ -31,7 +31,7 @@ struct window_buffer {
 /// window.
 class window_source {
 public:
-  /// Throws `error` where the corpus holds no sample or no label, or, with `tail::dropped`, fewer samples than a window takes.
+  /// Throws `error` where the corpus holds no sample or no label, or does not reach to `from`, or, with `tail::dropped`, fewer samples than a window takes.
   window_source(data::corpus const& corpus, std::uint64_t seed, data::position from, std::int64_t sequences, std::int64_t tokens,
                 data::tail tail, int rank, int ranks)
       : corpus_(corpus), seed_(seed), position_(from), sequences_(sequences), tokens_(tokens), tail_(tail), rank_(rank),
@@ -39,6 +39,10 @@ public:
     if (tail == data::tail::dropped && samples_ < needed_)
       throw error("windows: an epoch of the corpus has " + std::to_string(samples_) + " samples where a window takes " +
                   std::to_string(needed_) + ", so tail::dropped would drop them all; give more text or use tail::carried");
+    if (from.epoch < 0 || from.sample < 0 || from.sample >= samples_)
+      throw error("windows: the run stands at sample " + std::to_string(from.sample) + " of epoch " + std::to_string(from.epoch) +
+                  ", where an epoch of the corpus has " + std::to_string(samples_) +
+                  " samples; resume from a checkpoint that was saved with this corpus");
     if (corpus.labels(1, samples_ * tokens) == 0)
       throw error("windows: the corpus has no label, everything in it is given; give some text to learn");
   }
@@ -46,7 +50,7 @@ public:
   void operator()(window_buffer& out) {
     // Texts cut off before their answer leave windows without a label: there is nothing to learn in them.
     while (begin_window() == 0) position_ = next_;
-    out.window = {out.inputs, out.labels, 0, corpus_.fingerprint(), next_};
+    out.window = {out.inputs, out.labels, 0, corpus_.fingerprint(), next_, tokens_};
     auto at = position_;
     for (std::int64_t i = 0; i < needed_; ++i, at.advance(samples_)) {
       auto const mine = i - rank_ * sequences_;
@@ -89,7 +93,8 @@ private:
   std::int64_t taken_ = 0;
 };
 
-/// The endless windows of a corpus; an input range. Each is filled while the one before it is in use.
+/// The endless windows of a corpus; an input range. Each is filled while the one before it is in use, and holds until the
+/// next one is asked for.
 class window_range {
 public:
   window_range(window_source source, std::int64_t elements)
@@ -103,7 +108,9 @@ public:
     explicit iterator(window_range& owner) : owner_(&owner) {}
     window const& operator*() const { return owner_->current_; }
     iterator& operator++() {
+      owner_->tickets_.withdraw();
       owner_->current_ = owner_->windows_.next().window;
+      owner_->current_.ticket = owner_->tickets_.latest();
       return *this;
     }
     void operator++(int) { ++*this; }
@@ -118,6 +125,7 @@ public:
 private:
   data::prefetch<window_buffer, window_source> windows_;
   window current_;
+  window_tickets tickets_; // last, so that they are withdrawn before the arrays go
 };
 
 namespace detail {

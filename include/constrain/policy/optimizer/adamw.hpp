@@ -2,6 +2,7 @@
 
 #include "constrain/device/math.hpp"
 #include "constrain/program/host_device.hpp"
+#include "constrain/program/number_check.hpp"
 #include "constrain/program/units.hpp"
 
 #include <cmath>
@@ -22,6 +23,13 @@ struct adamw {
     float epsilon = 1e-8f;
     float weight_decay = 0;
   };
+  static void check(hyper const& h) {
+    check_number(name, ".learning_rate", h.learning_rate, number_range::from_zero);
+    check_number(name, ".beta1", h.beta1, number_range::below_one);
+    check_number(name, ".beta2", h.beta2, number_range::below_one);
+    check_number(name, ".epsilon", h.epsilon, number_range::from_zero);
+    check_number(name, ".weight_decay", h.weight_decay, number_range::from_zero);
+  }
   /// What depends on the step alone: the bias corrections (Kingma & Ba 2015, section 3), folded into two factors.
   template <class real> struct prepared {
     real beta1, beta2, epsilon, keep, step_size, inverse_root_correction2;

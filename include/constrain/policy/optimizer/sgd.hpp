@@ -1,6 +1,7 @@
 #pragma once
 
 #include "constrain/program/host_device.hpp"
+#include "constrain/program/number_check.hpp"
 #include "constrain/program/units.hpp"
 
 namespace constrain::inline CONSTRAIN_VARIANT::optimizer {
@@ -14,6 +15,10 @@ struct sgd {
     float learning_rate = 1e-3f;
     float weight_decay = 0;
   };
+  static void check(hyper const& h) {
+    check_number(name, ".learning_rate", h.learning_rate, number_range::from_zero);
+    check_number(name, ".weight_decay", h.weight_decay, number_range::from_zero);
+  }
 
   template <class real>
   CT_HOST_DEVICE static real update(real weight, real gradient, state<real>&, hyper const& h, optimizer_step) {
@@ -34,6 +39,11 @@ struct momentum {
     float momentum = 0.9f;
     float weight_decay = 0;
   };
+  static void check(hyper const& h) {
+    check_number(name, ".learning_rate", h.learning_rate, number_range::from_zero);
+    check_number(name, ".weight_decay", h.weight_decay, number_range::from_zero);
+    check_number(name, ".momentum", h.momentum, number_range::from_zero);
+  }
 
   template <class real>
   CT_HOST_DEVICE static real update(real weight, real gradient, state<real>& s, hyper const& h, optimizer_step) {
@@ -48,6 +58,11 @@ struct nesterov {
 
   template <class real> using state = momentum::state<real>;
   using hyper = momentum::hyper;
+  static void check(hyper const& h) {
+    check_number(name, ".learning_rate", h.learning_rate, number_range::from_zero);
+    check_number(name, ".weight_decay", h.weight_decay, number_range::from_zero);
+    check_number(name, ".momentum", h.momentum, number_range::from_zero);
+  }
 
   template <class real>
   CT_HOST_DEVICE static real update(real weight, real gradient, state<real>& s, hyper const& h, optimizer_step) {

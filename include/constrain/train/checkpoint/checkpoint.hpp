@@ -18,6 +18,8 @@ struct checkpoint_configuration {
   std::string precision;
   std::string optimizer;
   std::int64_t tokens = 0; // of a sequence: positions in the corpus count samples of that length
+  std::string optimizer_state;       // "2 x fp32"
+  std::string optimizer_state_names; // of its fields; empty where the optimizer does not say
 };
 
 namespace detail {
@@ -72,6 +74,8 @@ inline void save_checkpoint(std::string const& directory, parameter_list const& 
   json.object();
   json.member("version", 1);
   json.member("precision", c.precision).member("optimizer", c.optimizer).member("tokens", c.tokens);
+  json.member("optimizer_state", c.optimizer_state);
+  if (!c.optimizer_state_names.empty()) json.member("optimizer_state_names", c.optimizer_state_names);
   json.member("seed", s.seed).member("steps", s.steps.count()).member("skipped", s.skipped);
   json.member("corpus", s.corpus).member("epoch", s.position.epoch).member("sample", s.position.sample);
   json.member("best_validation_loss", s.best_validation_loss).member("evaluations_since_best", s.evaluations_since_best);
@@ -96,6 +100,11 @@ inline training_state load_checkpoint(std::string const& directory, parameter_li
   detail::check_field(directory, "version", std::to_string(json["version"].int64()), "1");
   detail::check_field(directory, "precision", std::string(json["precision"].string()), c.precision);
   detail::check_field(directory, "optimizer", std::string(json["optimizer"].string()), c.optimizer);
+  // Older checkpoints say nothing of the state, and not every optimizer names its fields.
+  if (auto const state = json.find("optimizer_state"))
+    detail::check_field(directory, "optimizer state", std::string(state->string()), c.optimizer_state);
+  if (auto const names = json.find("optimizer_state_names"); names && !c.optimizer_state_names.empty())
+    detail::check_field(directory, "optimizer state", std::string(names->string()), c.optimizer_state_names);
   detail::check_field(directory, "number of tokens in a sequence", std::to_string(json["tokens"].int64()), std::to_string(c.tokens));
   training_state s;
   s.seed = json["seed"].uint64();
@@ -106,6 +115,7 @@ inline training_state load_checkpoint(std::string const& directory, parameter_li
   s.best_validation_loss = json["best_validation_loss"].real<double>();
   s.evaluations_since_best = json["evaluations_since_best"].int64();
   s.learning_rate_factor = json["learning_rate_factor"].real();
+  detail::check_state(directory, s);
 
   auto const weights = io::parse_safetensors(reader.bytes(weights_file), reader.path(weights_file));
   auto const states = io::parse_safetensors(reader.bytes(detail::checkpoint_optimizer), reader.path(detail::checkpoint_optimizer));

@@ -1,0 +1,126 @@
+#pragma once
+
+#include <algorithm>
+#include <cerrno>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <utility>
+
+#include "constrain/io/crc32c.hpp"
+#include "constrain/io/descriptor.hpp"
+#include "constrain/io/failure.hpp"
+
+namespace constrain::inline CONSTRAIN_VARIANT::data {
+
+/// A file of tokens that is read while a run goes on, and that others may meanwhile cut short or write to: a mapping would
+/// end the process then. It stays open, so that it may be renamed, replaced or removed.
+class token_file {
+ public:
+  /// Throws `error` for anything but a readable regular file.
+  explicit token_file(std::string path) : path_(std::move(path)), file_(io::open_file(path_, "the tokens", &seen_)) {}
+
+  std::string const& path() const { return path_; }
+  /// Bytes of the file when it was opened, and where among them the tokens begin.
+  std::int64_t size() const { return seen_.st_size; }
+  std::int64_t begin() const { return begin_; }
+
+  /// Fills `bytes` with those from `first` on. Throws `error` where the file has become shorter.
+  void read(std::int64_t first, std::span<std::byte> bytes) const {
+    std::size_t done = 0;
+    while (done < bytes.size()) {
+      auto const at = first + static_cast<std::int64_t>(done);
+      auto const got = ::pread(file_.get(), bytes.data() + done, std::min(bytes.size() - done, std::size_t{1} << 30), at);
+      if (got < 0 && errno == EINTR) continue;
+      if (got < 0) throw io::failure({"the tokens '", path_, "' cannot be read (", io::reason(), "); check the file and its disk"});
+      if (got == 0) {
+        struct stat now {};
+        auto const left = ::fstat(file_.get(), &now) == 0 ? now.st_size : at;
+        throw io::failure({"the tokens '", path_, "' were cut short while they were in use: of ", size(), " bytes of the file ", left,
+                           " are left; ", advice});
+      }
+      done += static_cast<std::size_t>(got);
+    }
+  }
+
+  /// Calls `visit(bytes)` with the content from byte `begin` on, piece by piece, and takes it for what the file holds. Returns
+  /// its checksum.
+  template <class visitor> std::uint32_t remember(std::int64_t begin, visitor const& visit) {
+    begin_ = begin;
+    return sum_ = scan(visit);
+  }
+  /// Throws `error` where the content is not what it was. Looks at the time of the last change alone as long as that is the
+  /// same; what is appended is no change.
+  void verify() const {
+    struct stat now {};
+    if (::fstat(file_.get(), &now) != 0 || now.st_size > seen_.st_size) return;
+    std::lock_guard const only_one(verifying_);
+    if (now.st_mtim.tv_sec == seen_.st_mtim.tv_sec && now.st_mtim.tv_nsec == seen_.st_mtim.tv_nsec) return;
+    if (scan([](auto) {}) != sum_) throw changed();
+    seen_.st_mtim = now.st_mtim;
+  }
+  error changed() const { return io::failure({"the tokens '", path_, "' were changed while they were in use; ", advice}); }
+
+ private:
+  static constexpr char const* advice = "leave the file as it is until the run has ended: write another one, and rename it";
+
+  std::string path_;
+  mutable struct stat seen_ {};
+  io::descriptor file_;
+  std::int64_t begin_ = 0;
+  std::uint32_t sum_ = 0;
+  mutable std::mutex verifying_{}; // two threads read: one trains, one evaluates
+
+  template <class visitor> std::uint32_t scan(visitor const& visit) const {
+    constexpr std::int64_t most = 1 << 18;
+    io::crc32c check;
+    std::unique_ptr<std::byte[]> const buffer(new std::byte[most]);
+    for (auto at = begin_; at < size(); at += most) {
+      std::span const piece(buffer.get(), static_cast<std::size_t>(std::min(most, size() - at)));
+      read(at, piece);
+      check.update(piece);
+      visit(std::span<std::byte const>(piece));
+    }
+    return check.value();
+  }
+};
+
+/// The bytes of a corpus's tokens: in memory that is kept alive, or in a file.
+class token_source {
+ public:
+  token_source(std::shared_ptr<void const> storage, std::span<std::byte const> view) : storage_(std::move(storage)), view_(view) {}
+  explicit token_source(std::shared_ptr<token_file const> file) : file_(std::move(file)) {}
+
+  std::int64_t size() const { return file_ ? file_->size() - file_->begin() : static_cast<std::int64_t>(view_.size()); }
+
+  /// `visit(bytes)` for `count` bytes from `first` on, piece by piece; each piece has an even number of them where all have.
+  template <class visitor> void visit(std::int64_t first, std::int64_t count, visitor const& visit) const {
+    if (!file_) return visit(view_.subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(count)));
+    std::byte buffer[1 << 14];
+    for (std::int64_t done = 0; done < count; done += sizeof buffer) {
+      std::span const piece(buffer, static_cast<std::size_t>(std::min<std::int64_t>(sizeof buffer, count - done)));
+      file_->read(file_->begin() + first + done, piece);
+      visit(std::span<std::byte const>(piece));
+    }
+    file_->verify();
+  }
+
+  /// For bytes that cannot be what they were when the corpus was made.
+  error changed() const {
+    return file_ ? file_->changed()
+                 : io::failure({"the storage of a corpus was changed while it was in use: a token is larger than any was; leave "
+                                "it as it is as long as the corpus lives"});
+  }
+
+ private:
+  std::shared_ptr<void const> storage_{};
+  std::span<std::byte const> view_{};
+  std::shared_ptr<token_file const> file_{};
+};
+
+} // namespace constrain::data

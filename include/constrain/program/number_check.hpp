@@ -1,0 +1,70 @@
+#pragma once
+
+#include "constrain/program/error.hpp"
+
+#include <cstdint>
+#include <cstdio>
+#include <string>
+
+namespace constrain::inline CONSTRAIN_VARIANT {
+
+/// What a number that a user gives may be.
+enum class number_range : std::uint8_t {
+  finite,
+  from_zero,      // finite, 0 or above
+  above_zero,     // finite
+  from_zero_to_one, // with 1
+  below_one,      // 0 or above, without 1
+};
+
+namespace detail {
+
+/// By bits, so that -ffast-math cannot assume that there are no others.
+constexpr bool is_finite(double x) {
+  return (__builtin_bit_cast(std::uint64_t, x) & 0x7ff0000000000000u) != 0x7ff0000000000000u;
+}
+constexpr bool is_nan(double x) {
+  return !is_finite(x) && (__builtin_bit_cast(std::uint64_t, x) & 0x000fffffffffffffu) != 0;
+}
+
+constexpr bool is_within(double x, number_range range) {
+  if (!is_finite(x)) return false;
+  switch (range) {
+  case number_range::from_zero: return x >= 0;
+  case number_range::above_zero: return x > 0;
+  case number_range::from_zero_to_one: return x >= 0 && x <= 1;
+  case number_range::below_one: return x >= 0 && x < 1;
+  default: return true;
+  }
+}
+
+inline std::string number_text(double x) {
+  if (is_nan(x)) return "nan";
+  char text[32];
+  if (!is_finite(x)) return __builtin_bit_cast(std::int64_t, x) < 0 ? "-inf" : "inf";
+  std::snprintf(text, sizeof text, "%.9g", x);
+  return text;
+}
+
+[[noreturn, gnu::noinline, gnu::cold]] inline void refuse_number(char const* owner, char const* field, std::string const& value,
+                                                                 std::string const& instead) {
+  throw error(std::string(owner) + ": " + field + " is " + value + "; give " + instead);
+}
+
+} // namespace detail
+
+/// Throws `error` unless `value`, of a field of `owner`, is what it may be.
+inline void check_number(char const* owner, char const* field, double value, number_range range) {
+  constexpr char const* instead[] = {"a finite number", "a finite number from 0 on", "a finite number above 0", "a number from 0 to 1",
+                                     "a number from 0 on and below 1"};
+  if (!detail::is_within(value, range))
+    detail::refuse_number(owner, field, detail::number_text(value), instead[static_cast<int>(range)]);
+}
+
+/// Throws `error` unless `value`, of a field of `owner`, is `least` or above.
+inline void check_count(char const* owner, char const* field, std::int64_t value, std::int64_t least) {
+  if (value < least)
+    detail::refuse_number(owner, field, std::to_string(value), "a whole number from " + std::to_string(least) + " on");
+}
+
+} // namespace constrain

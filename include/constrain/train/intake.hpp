@@ -1,0 +1,120 @@
+#pragma once
+
+#include "constrain/op/cross_entropy/cross_entropy.hpp"
+#include "constrain/program/error.hpp"
+#include "constrain/run/arena.hpp"
+#include "constrain/run/executor.hpp"
+#include "constrain/train/window.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+
+namespace constrain::inline CONSTRAIN_VARIANT::detail {
+
+/// Elements that are looked at without a branch, so that the compiler takes a register full of them at once.
+inline constexpr std::size_t check_block = 64;
+
+/// As a token or label in [0, limit) an int32 is below it, taken as unsigned.
+inline std::uint32_t unsigned_limit(std::int64_t limit) {
+  return static_cast<std::uint32_t>(std::clamp<std::int64_t>(limit, 0, std::int64_t{1} << 31));
+}
+
+/// Throws unless every token is in [0, limit).
+[[gnu::noinline]] inline void check_tokens(char const* where, std::span<std::int32_t const> tokens, std::int64_t limit) {
+  auto const below = unsigned_limit(limit);
+  std::size_t i = 0;
+  for (; i + check_block <= tokens.size(); i += check_block) {
+    std::uint32_t outside = 0;
+    for (std::size_t k = 0; k < check_block; ++k) outside |= static_cast<std::uint32_t>(tokens[i + k]) >= below ? 1u : 0u;
+    if (outside != 0) break;
+  }
+  for (; i < tokens.size(); ++i)
+    if (static_cast<std::uint32_t>(tokens[i]) >= below)
+      throw error(std::string(where) + ": token " + std::to_string(tokens[i]) + " at place " + std::to_string(i) +
+                  " is outside the vocabulary of " + std::to_string(limit) + "; pass tokens from 0 to " +
+                  std::to_string(limit - 1));
+}
+
+/// Counts the labels that are not ignored. Throws unless every label is in [0, limit) or ignored.
+[[gnu::noinline]] inline std::int64_t count_labels(char const* where, std::span<std::int32_t const> labels, std::int64_t limit) {
+  auto const below = unsigned_limit(limit);
+  std::int64_t valid = 0;
+  std::size_t i = 0;
+  for (; i + check_block <= labels.size(); i += check_block) {
+    std::uint32_t outside = 0, in_block = 0;
+    for (std::size_t k = 0; k < check_block; ++k) {
+      auto const label = labels[i + k];
+      std::uint32_t const counts = label != ignored_label ? 1u : 0u;
+      outside |= counts & (static_cast<std::uint32_t>(label) >= below ? 1u : 0u);
+      in_block += counts;
+    }
+    if (outside != 0) break;
+    valid += in_block;
+  }
+  for (; i < labels.size(); ++i) {
+    if (labels[i] == ignored_label) continue;
+    if (static_cast<std::uint32_t>(labels[i]) >= below)
+      throw error(std::string(where) + ": label " + std::to_string(labels[i]) + " at place " + std::to_string(i) +
+                  " is outside the " + std::to_string(limit) + " classes; pass labels from 0 to " +
+                  std::to_string(limit - 1) + ", or " + std::to_string(ignored_label) + " to ignore one");
+    ++valid;
+  }
+  return valid;
+}
+
+/// A window of one's own arrays. Throws `error` for a wrong length or a number out of range.
+[[gnu::noinline]] inline window own_window(std::span<std::int32_t const> inputs, std::span<std::int32_t const> labels,
+                                           window_lengths const& needed, std::int64_t vocabulary, std::int64_t classes) {
+  constexpr auto const* shape = "[micro-batches, sequences, tokens]";
+  check_length("window", "the array of inputs", inputs, needed.inputs, shape);
+  check_length("window", "the array of labels", labels, needed.labels,
+               needed.labels == needed.inputs ? shape : "[micro-batches, sequences]");
+  if (vocabulary > 0) check_tokens("window", inputs, vocabulary);
+  return {inputs, labels, count_labels("window", labels, classes), 0, {}, needed.sequence};
+}
+
+/// How many micro-batches arrays hold. Throws `error` where it is no whole number, or none.
+[[gnu::noinline]] inline std::size_t count_batches(std::size_t inputs, std::size_t labels, std::size_t inputs_each, std::size_t labels_each) {
+  auto const batches = inputs / inputs_each;
+  if (batches == 0 || inputs % inputs_each != 0 || labels != batches * labels_each)
+    throw error("evaluate: " + std::to_string(inputs) + " inputs and " + std::to_string(labels) +
+                " labels are no whole number of micro-batches of " + std::to_string(inputs_each) + " and " +
+                std::to_string(labels_each) + "; pad the last one with ignored labels");
+  return batches;
+}
+
+/// The way of tokens and labels into an arena, which no kernel checks: each is checked there, as it was copied, whatever
+/// becomes of the array meanwhile.
+class intake {
+public:
+  /// `where` begins every sentence. A `vocabulary` of 0: the model looks nothing up by token.
+  intake(char const* where, arena& memory, std::int64_t vocabulary, std::int64_t classes)
+      : where_(where), memory_(memory), vocabulary_(vocabulary), classes_(classes) {}
+
+  /// Throws `error` unless every token is in [0, vocabulary).
+  void tokens(host_view const& to, std::span<std::int32_t const> from) const {
+    auto const taken = copy(to, from);
+    if (vocabulary_ > 0) check_tokens(where_, taken, vocabulary_);
+  }
+  /// Returns how many are not ignored. Throws `error` unless every label is in [0, classes) or ignored.
+  std::int64_t labels(host_view const& to, std::span<std::int32_t const> from) const {
+    return count_labels(where_, copy(to, from), classes_);
+  }
+
+private:
+  /// Returns what the kernels will read, where the host can look at it.
+  std::span<std::int32_t const> copy(host_view const& to, std::span<std::int32_t const> from) const {
+    memory_.write(to.offset, from.data(), static_cast<std::int64_t>(from.size_bytes()));
+    auto const* const host = memory_.host();
+    return host == nullptr ? from : std::span(reinterpret_cast<std::int32_t const*>(host + to.offset), from.size());
+  }
+
+  char const* where_;
+  arena& memory_;
+  std::int64_t vocabulary_, classes_;
+};
+
+} // namespace constrain::detail

@@ -1,0 +1,177 @@
+#include "sentence.hpp"
+#include "temporary_directory.hpp"
+
+#include <constrain/constrain.hpp>
+#include <doctest/doctest.h>
+
+#include <limits>
+#include <string>
+#include <vector>
+
+// Every number of a run is looked at when it is given and when it is loaded.
+
+namespace ct = constrain;
+using ct::test::sentence;
+
+namespace {
+
+using task = ct::task<ct::gpt2{.layers = 1, .heads = 1, .width = 8, .vocabulary = 256, .context = 8}, ct::causal_lm,
+                      ct::micro_batch{.sequences = 2}>;
+using trainer = ct::trainer<task>;
+
+constexpr double not_a_number = std::numeric_limits<double>::quiet_NaN(), inf = std::numeric_limits<double>::infinity();
+
+std::string text_of(double x) { return ct::detail::number_text(x); }
+
+ct::data::corpus text() {
+  std::string bytes;
+  for (int i = 0; i < 400; ++i) bytes += static_cast<char>('a' + i * i % 23);
+  return ct::data::corpus::from_bytes(bytes);
+}
+
+struct own {
+  template <class real> struct state {};
+  struct limits { float low, high; };
+  struct hyper {
+    float learning_rate = 1e-2f;
+    float sharpness = 2;
+    limits between{0, 1};
+  };
+  template <class real> static real update(real weight, real gradient, state<real>&, hyper const& h, ct::optimizer_step) {
+    return weight - real(h.learning_rate) * gradient;
+  }
+};
+
+struct mixed {
+  struct hyper {
+    double learning_rate = 1e-2;
+    int period = 3;
+    float betas[2] = {0.9f, 0.99f};
+  };
+};
+
+struct with_check {
+  struct hyper { int period = 3; };
+  static void check(hyper const& h) { ct::check_count("with_check", ".period", h.period, 1); }
+};
+
+} // namespace
+
+TEST_CASE("numbers of a run") {
+  for (double const bad : {not_a_number, -not_a_number, inf, -inf, -1.0, -1e-9}) {
+    CHECK(sentence([&] { trainer({}, {.clip_norm = bad}); }) ==
+          "run_options: .clip_norm is " + text_of(bad) + "; give a finite number from 0 on");
+    CHECK(sentence([&] { trainer({}, {.schedule = ct::schedule::cosine{.steps = 5, .minimum = bad}}); }) ==
+          "schedule::cosine: .minimum is " + text_of(bad) + "; give a finite number from 0 on");
+  }
+  for (double const bad : {not_a_number, inf, -1.0, 1.0, 2.0})
+    CHECK(sentence([&] { trainer({}, {.dropout = bad}); }) ==
+          "run_options: .dropout is " + text_of(bad) + "; give a number from 0 on and below 1");
+  CHECK(sentence([&] { trainer({}, {.schedule = ct::schedule::constant{.warmup = -1}}); }) ==
+        "schedule::constant: .warmup is -1; give a whole number from 0 on");
+  CHECK(sentence([&] { trainer({}, {.schedule = ct::schedule::linear{.warmup = 3}}); }) ==
+        "schedule::linear: .steps is 0; give a whole number from 1 on");
+  CHECK(sentence([&] { trainer({}, {.clip_norm = 1, .schedule = ct::schedule::linear{.warmup = 3, .steps = 3}, .dropout = 0.99}); }) == "");
+}
+
+TEST_CASE("numbers of the library's optimizers") {
+  auto const refused = []<class optimizer>(optimizer, auto const& change) {
+    typename optimizer::hyper h;
+    change(h);
+    return sentence([&] { ct::detail::checked_hyper<optimizer>(h, optimizer::name); });
+  };
+  constexpr auto fnan = std::numeric_limits<float>::quiet_NaN(), finf = std::numeric_limits<float>::infinity();
+  for (float const bad : {fnan, finf, -finf, -0.1f}) {
+    CHECK(sentence([&] { trainer({.learning_rate = bad}); }) ==
+          "adamw: .learning_rate is " + text_of(bad) + "; give a finite number from 0 on");
+    CHECK(refused(ct::optimizer::sgd{}, [&](auto& h) { h.learning_rate = bad; }).starts_with("sgd: .learning_rate is "));
+    CHECK(refused(ct::optimizer::momentum{}, [&](auto& h) { h.momentum = bad; }).starts_with("momentum: .momentum is "));
+    CHECK(refused(ct::optimizer::nesterov{}, [&](auto& h) { h.weight_decay = bad; }).starts_with("nesterov: .weight_decay is "));
+    CHECK(refused(ct::optimizer::adamw{}, [&](auto& h) { h.epsilon = bad; }).starts_with("adamw: .epsilon is "));
+  }
+  for (float const bad : {fnan, 1.0f, -0.1f, 2.0f}) {
+    CHECK(refused(ct::optimizer::adamw{}, [&](auto& h) { h.beta1 = bad; }) ==
+          "adamw: .beta1 is " + text_of(bad) + "; give a number from 0 on and below 1");
+    CHECK(refused(ct::optimizer::adamw{}, [&](auto& h) { h.beta2 = bad; }).starts_with("adamw: .beta2 is "));
+  }
+  CHECK(refused(ct::optimizer::adamw{}, [](auto& h) { h.learning_rate = 0, h.beta1 = 0, h.epsilon = 0; }) == "");
+}
+
+TEST_CASE("numbers of one's own optimizers") {
+  auto const check = []<class optimizer>(optimizer, typename optimizer::hyper const& h) {
+    return sentence([&] { ct::detail::checked_hyper<optimizer>(h, "own"); });
+  };
+  constexpr auto fnan = std::numeric_limits<float>::quiet_NaN();
+  CHECK(check(own{}, {}) == "");
+  CHECK(check(own{}, {.learning_rate = -1}) == ""); // what it may be besides is the optimizer's affair
+  CHECK(check(own{}, {.learning_rate = fnan}) == "own: .learning_rate is nan; give a finite number");
+  CHECK(check(own{}, {.sharpness = fnan}) == "own: field 2 of hyper is nan; give a finite number");
+  CHECK(check(own{}, {.between = {0, fnan}}) == "own: field 4 of hyper is nan; give a finite number");
+  CHECK(check(mixed{}, {}) == "");
+  CHECK(check(mixed{}, {.learning_rate = not_a_number}) == "own: .learning_rate is nan; give a finite number");
+  CHECK(check(with_check{}, {}) == "");
+  CHECK(check(with_check{}, {0}) == "with_check: .period is 0; give a whole number from 1 on");
+  static_assert(ct::detail::is_made_of<own::hyper, float> && !ct::detail::is_made_of<mixed::hyper, float>);
+  static_assert(!ct::detail::is_made_of<with_check::hyper, float> && !ct::detail::is_made_of<own::hyper, double>);
+}
+
+TEST_CASE("numbers of fit, compare and generate") {
+  trainer t;
+  auto const corpus = text();
+  auto const fit = [&](ct::fit_options options) {
+    options.log = nullptr;
+    return sentence([&] { ct::fit(t, corpus, options); });
+  };
+  auto const below = [](std::string const& field, int value) {
+    return "fit_options: ." + field + " is " + std::to_string(value) + "; give a whole number from 0 on";
+  };
+  CHECK(fit({.steps = -1}) == below("steps", -1));
+  CHECK(fit({.evaluate_every = -2}) == below("evaluate_every", -2));
+  CHECK(fit({.save_every = -2}) == below("save_every", -2));
+  CHECK(fit({.keep_last = -3}) == below("keep_last", -3));
+  CHECK(fit({.patience = -4}) == below("patience", -4));
+  CHECK(fit({.plateau = -5}) == below("plateau", -5));
+  CHECK(fit({.save_every = ct::part_of_run{1, 0}}) ==
+        "fit_options: .save_every is the part 1/0 of a run; give a part of numbers from 1 on, as part_of_run{1, 10}");
+  for (double const bad : {not_a_number, inf, 0.0, -0.5})
+    CHECK(fit({.plateau_factor = bad}) == "fit_options: .plateau_factor is " + text_of(bad) + "; give a finite number above 0");
+  CHECK(t.steps() == 0);
+  auto const compared = [](ct::compare_options const& o) { return sentence([&] { ct::detail::check_comparison(o); }); };
+  CHECK(compared({}) == "");
+  CHECK(compared({.tokens = 0}) == "compare_options: .tokens is 0; give a whole number from 1 on");
+  CHECK(compared({.learning_rate = not_a_number}) == "compare_options: .learning_rate is nan; give a finite number from 0 on");
+  CHECK(compared({.validation_fraction = 1.5}) == "compare_options: .validation_fraction is 1.5; give a number from 0 to 1");
+  CHECK(compared({.validation_tokens = -1}) == "compare_options: .validation_tokens is -1; give a whole number from 1 on");
+  CHECK(sentence([&] { t.generate("a", -1); }) == "generate: the number of tokens is -1; give a whole number from 0 on");
+  CHECK(sentence([&] { t.generate("a", 3, {.temperature = not_a_number}); }) ==
+        "generate_options: .temperature is nan; give a finite number from 0 on");
+  CHECK(sentence([&] { t.generate("a", 3, {.temperature = -1}); }).starts_with("generate_options: .temperature is -1; "));
+  CHECK(sentence([&] { t.generate("a", 3, {.top_k = -1}); }) == "generate_options: .top_k is -1; give a whole number from 0 on");
+}
+
+TEST_CASE("the factor of the learning rate") {
+  trainer t;
+  for (double const bad : {not_a_number, inf, 0.0, -1.0})
+    CHECK(sentence([&] { t.scale_learning_rate(bad); }) == "scale_learning_rate: the factor is " + text_of(bad) + "; give a finite number above 0");
+  t.scale_learning_rate(1e8);
+  CHECK(sentence([&] { t.scale_learning_rate(100); }) ==
+        "scale_learning_rate: the factor of all calls together is 1e+10; give factors whose product is at most 1e+09");
+  CHECK(t.state().learning_rate_factor == 1e8);
+  for (int i = 0; i < 500; ++i) t.scale_learning_rate(0.1); // a long plateau
+  CHECK(t.state().learning_rate_factor > 0);
+}
+
+TEST_CASE("weights that are no numbers generate nothing") {
+  trainer t;
+  for (auto const& p : t.parameters())
+    if (p.name == "norm.bias") p.copy_from(std::span<float const>(std::vector<float>(8, std::numeric_limits<float>::quiet_NaN())));
+  for (double const temperature : {0.0, 1.0})
+    CHECK(sentence([&] { t.generate("abc", 3, {.temperature = temperature}); }) ==
+          "generate: the logits are not finite, so no token is more likely than another; load weights from before they were "
+          "destroyed, or train with a lower learning rate");
+  ct::sampler draw({.top_k = 2});
+  double const masked[] = {-inf, 1, -inf, 1}, above[] = {1, inf}, none[] = {-inf, -inf};
+  for (int n = 0; n < 20; ++n) CHECK(draw(masked, 4, n) % 2 == 1);
+  CHECK(sentence([&] { draw(above, 2, 0); }).starts_with("generate: the logits are not finite"));
+  CHECK(sentence([&] { draw(none, 2, 0); }).starts_with("generate: the logits are not finite"));
+}

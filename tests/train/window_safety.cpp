@@ -1,0 +1,189 @@
+#include "sentence.hpp"
+#include "temporary_directory.hpp"
+
+#include <constrain/constrain.hpp>
+#include <doctest/doctest.h>
+
+#include <filesystem>
+#include <string>
+#include <type_traits>
+#include <vector>
+
+// A step takes its own trainer's windows alone, as long as their arrays hold them; what it refuses changes nothing.
+
+namespace ct = constrain;
+using ct::test::sentence;
+
+namespace {
+
+template <int sequences, int tokens>
+using task = ct::task<ct::gpt2{.layers = 1, .heads = 1, .width = 8, .vocabulary = 256, .context = tokens}, ct::causal_lm,
+                      ct::micro_batch{.sequences = sequences}>;
+using trainer = ct::trainer<task<2, 8>>;
+
+/// Everything that must not change.
+template <class trainer> std::string state_of(trainer const& t) {
+  std::string all;
+  for (auto const& p : t.parameters()) {
+    std::vector<float> values(static_cast<std::size_t>(p.size()));
+    p.copy_to(std::span(values));
+    all.append(reinterpret_cast<char const*>(values.data()), values.size() * sizeof(float));
+  }
+  auto const& s = t.state();
+  for (auto const number : {s.steps.count(), s.skipped, static_cast<std::int64_t>(s.corpus), s.position.epoch, s.position.sample})
+    all += " " + std::to_string(number);
+  return all;
+}
+
+ct::data::corpus text() {
+  std::string bytes;
+  for (int i = 0; i < 3000; ++i) bytes += static_cast<char>('a' + i * i % 23);
+  return ct::data::corpus::from_bytes(bytes);
+}
+
+/// Refused with this sentence, and nothing changed; the trainer goes on as one that was never asked.
+void refuses(trainer& t, ct::window const& w, std::string const& said) {
+  auto const before = state_of(t);
+  CHECK(sentence([&] { t.step(w); }) == said);
+  CHECK(state_of(t) == before);
+}
+
+std::string const other_lengths = " where this trainer takes 16 and 16; take it from this trainer's windows(corpus) or window(inputs, labels)";
+std::string const stale = "step: the window is of windows(corpus) that went on or ended since, and its arrays are filled anew; step "
+                          "each window before the next one is asked for, or keep copies of the arrays and pass them to "
+                          "window(inputs, labels)";
+
+} // namespace
+
+TEST_CASE("a window that is empty, of other lengths or of other sequences") {
+  trainer t;
+  refuses(t, {}, "step: the window has 0 inputs and 0 labels" + other_lengths);
+  std::vector<std::int32_t> many(4096, 5);
+  for (std::size_t const inputs : {0, 1, 15, 16, 17, 32, 4096})
+    for (std::size_t const labels : {0, 15, 16, 4096}) {
+      if (inputs == 16 && labels == 16) continue;
+      refuses(t, {std::span(many).first(inputs), std::span(many).first(labels), 16},
+              "step: the window has " + std::to_string(inputs) + " inputs and " + std::to_string(labels) + " labels" + other_lengths);
+    }
+  ct::trainer<task<4, 4>> narrow;
+  refuses(t, narrow.window(std::span(many).first(16), std::span(many).first(16)),
+          "step: the window has sequences of 4 tokens where this trainer takes 8; take it from this trainer's windows(corpus) or "
+          "window(inputs, labels)");
+  auto const corpus = text();
+  for (auto const& w : narrow.windows(corpus)) {
+    CHECK(sentence([&] { t.step(w); }).find("sequences of 4 tokens") != std::string::npos);
+    break;
+  }
+  CHECK(t.steps() == 0);
+  CHECK(t.step(t.window(std::span(many).first(16), std::span(many).first(16))).tokens == 16);
+}
+
+TEST_CASE("a window of a trainer with another accumulation; of one with an equal, it trains both") {
+  using three = ct::trainer<task<2, 8>, ct::accumulate<3>>;
+  auto const corpus = text();
+  trainer a, b;
+  three c;
+  int steps = 0;
+  for (auto const& w : c.windows(corpus)) {
+    refuses(a, w, "step: the window has 48 inputs and 48 labels" + other_lengths);
+    break;
+  }
+  for (auto const& w : a.windows(corpus)) {
+    CHECK(sentence([&] { c.step(w); }).find("16 inputs and 16 labels where this trainer takes 48 and 48") != std::string::npos);
+    CHECK(a.step(w).loss == b.step(w).loss);
+    if (++steps == 3) break;
+  }
+  CHECK(c.steps() == 0);
+  CHECK(state_of(a) == state_of(b));
+}
+
+TEST_CASE("a copy of a window whose range went on or ended") {
+  auto const corpus = text();
+  trainer t;
+  ct::window kept, last;
+  {
+    auto range = t.windows(corpus);
+    auto at = range.begin();
+    kept = *at;
+    auto const again = *at;
+    t.step(kept);
+    t.step(again); // as long as it is the latest, as often as one likes
+    ++at;
+    refuses(t, kept, stale);
+    refuses(t, again, stale);
+    last = *at;
+    t.step(last);
+  }
+  refuses(t, last, stale);
+  refuses(t, kept, stale);
+  // A second range of the same corpus has tickets of its own.
+  auto range = t.windows(corpus), other = t.windows(corpus);
+  auto at = range.begin(), beside = other.begin();
+  kept = *at;
+  for (int i = 0; i < 5; ++i) ++beside;
+  t.step(kept);
+  refuses(t, last, stale);
+  CHECK(t.steps() == 4);
+}
+
+TEST_CASE("a token or label that changes after window() was made") {
+  trainer t, undisturbed;
+  std::vector<std::int32_t> inputs(16, 5), labels(16, 6);
+  auto const w = t.window(inputs, labels);
+  for (int const bad : {-1, 256, 2000000000, -2000000000, ct::ignored_label}) {
+    inputs[13] = bad;
+    refuses(t, w, "step: token " + std::to_string(bad) + " at place 13 is outside the vocabulary of 256; pass tokens from 0 to 255");
+    CHECK(sentence([&] { t.predict(inputs); }).starts_with("predict: token " + std::to_string(bad) + " at place 13 is outside"));
+    CHECK(sentence([&] { t.evaluate(inputs, labels); }).starts_with("evaluate: token " + std::to_string(bad) + " at place 13 is outside"));
+    inputs[13] = 5;
+    if (bad == ct::ignored_label) continue;
+    labels[2] = bad;
+    refuses(t, w, "step: label " + std::to_string(bad) + " at place 2 is outside the 256 classes; pass labels from 0 to 255, or -100 to ignore one");
+    labels[2] = 6;
+  }
+  std::fill(labels.begin(), labels.end(), ct::ignored_label);
+  refuses(t, w, "step: every label is ignored, so there is no loss; pass at least one label");
+  labels[7] = 6; // counted as they are now, not as they were
+  CHECK(t.step(w).tokens == 1);
+  undisturbed.step(undisturbed.window(inputs, labels));
+  CHECK(state_of(t) == state_of(undisturbed));
+}
+
+TEST_CASE("every place of every length is looked at") {
+  for (std::size_t length : {1, 63, 64, 65, 127, 128, 200}) {
+    std::vector<std::int32_t> tokens(length, 3);
+    CHECK(ct::detail::count_labels("x", tokens, 4) == static_cast<std::int64_t>(length));
+    for (std::size_t i = 0; i < length; ++i) {
+      tokens[i] = 4;
+      auto const place = "4 at place " + std::to_string(i) + " is outside";
+      CHECK(sentence([&] { ct::detail::check_tokens("x", tokens, 4); }).starts_with("x: token " + place));
+      CHECK(sentence([&] { ct::detail::count_labels("x", tokens, 4); }).starts_with("x: label " + place));
+      tokens[i] = ct::ignored_label;
+      CHECK(ct::detail::count_labels("x", tokens, 4) == static_cast<std::int64_t>(length) - 1);
+      tokens[i] = 3;
+    }
+    ct::detail::check_tokens("x", tokens, 4);
+  }
+}
+
+TEST_CASE("a file of tokens that is cut short under a run ends it with a sentence") {
+  ct::test::temporary_directory const directory;
+  auto const path = directory / "tokens.bin";
+  std::string bytes;
+  for (int i = 0; i < 40000; ++i) bytes += static_cast<char>(i % 2 == 0 ? i * i % 23 : 0);
+  ct::test::write_file(path, bytes);
+  trainer t;
+  auto const corpus = ct::data::tokens(path);
+  CHECK(sentence([&] {
+          for (auto const& w : t.windows(corpus)) {
+            t.step(w);
+            if (t.steps() == 3) std::filesystem::resize_file(path, 10);
+            REQUIRE(t.steps() < 10); // some are filled by then
+          }
+        }).starts_with("the tokens '" + path + "' were cut short while they were in use: of 40000 bytes of the file 10 are left; "));
+  CHECK(t.steps() >= 3);
+  CHECK(sentence([&] { t.evaluate(corpus); }).find("were cut short") != std::string::npos);
+}
+
+// It says so in a sentence; it is still a value that moves.
+static_assert(std::is_move_constructible_v<trainer>);
