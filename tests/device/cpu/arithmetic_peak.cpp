@@ -17,7 +17,7 @@ public:
   competing_load() {
     for (int i = 0; i < 3 * ct::available_processors(); ++i) {
       auto const child = ::fork();
-      for (int volatile x = 0; child == 0;) x = x ^ 1;
+      if (child == 0) spin();
       children_.push_back(child);
     }
     ::usleep(50'000);
@@ -27,6 +27,9 @@ public:
   }
 
 private:
+  [[noreturn]] static void spin() {
+    for (int volatile x = 0;;) x = x ^ 1;
+  }
   std::vector<pid_t> children_;
 };
 
