@@ -102,13 +102,14 @@ public:
   /// sequences] for one label a sequence), `ignored_label` where there is none. Throws `error` for a wrong length or a
   /// number out of range.
   constrain::window window(std::span<std::int32_t const> inputs, std::span<std::int32_t const> labels) const {
-    detail::check_length("the array of inputs", inputs, window_tokens);
-    detail::check_length("the array of labels", labels, micro_batches * entries::labels);
-    if (entries::vocabulary > 0) detail::check_tokens(inputs, entries::vocabulary);
+    detail::check_length("window", "the array of inputs", inputs, window_tokens, "[micro-batches, sequences, tokens]");
+    detail::check_length("window", "the array of labels", labels, micro_batches * entries::labels,
+                         labels_per_token ? "[micro-batches, sequences, tokens]" : "[micro-batches, sequences]");
+    if (entries::vocabulary > 0) detail::check_tokens("window", inputs, entries::vocabulary);
     constrain::window w;
     w.inputs = inputs;
     w.labels = labels;
-    w.valid_labels = detail::count_labels(labels, entries::logits.features());
+    w.valid_labels = detail::count_labels("window", labels, entries::logits.features());
     if (w.valid_labels == 0) throw error("window: every label is ignored, so there is no loss; pass at least one label");
     return w;
   }
@@ -116,7 +117,7 @@ public:
   /// Windows of a corpus without end, in an order drawn anew every epoch, from where the trainer stands in it; a corpus
   /// other than that of the last step is read from its beginning. A thread of its own fills the next one.
   window_range windows(data::corpus const& corpus, data::tail tail = data::tail::carried) const {
-    static_assert(entries::labels == task::sequences * task::tokens,
+    static_assert(labels_per_token,
                   "windows(corpus): a corpus labels every token with the next one, the task has other labels; write "
                   "window(inputs, labels)");
     detail::check_vocabulary(corpus.vocabulary(), entries::vocabulary);
@@ -156,8 +157,8 @@ public:
       throw error("evaluate: " + std::to_string(inputs.size()) + " inputs and " + std::to_string(labels.size()) +
                   " labels are no whole number of micro-batches of " + std::to_string(per_batch) + " and " +
                   std::to_string(labels_per_batch) + "; pad the last one with ignored labels");
-    if (entries::vocabulary > 0) detail::check_tokens(inputs, entries::vocabulary);
-    detail::count_labels(labels, entries::logits.features());
+    if (entries::vocabulary > 0) detail::check_tokens("evaluate", inputs, entries::vocabulary);
+    detail::count_labels("evaluate", labels, entries::logits.features());
     evaluation sum;
     for (std::size_t b = 0; b < batches; ++b)
       evaluate_one(inputs.subspan(b * per_batch, per_batch), labels.subspan(b * labels_per_batch, labels_per_batch), sum);
@@ -166,8 +167,8 @@ public:
 
   /// The logits of one micro-batch of inputs [sequences, tokens].
   prediction<real> predict(std::span<std::int32_t const> inputs) {
-    detail::check_length("the array of inputs", inputs, task::sequences * task::tokens);
-    if (entries::vocabulary > 0) detail::check_tokens(inputs, entries::vocabulary);
+    detail::check_length("predict", "the array of inputs", inputs, task::sequences * task::tokens, "[sequences, tokens]");
+    if (entries::vocabulary > 0) detail::check_tokens("predict", inputs, entries::vocabulary);
     poison();
     copy_in(entries::predict::value.tokens, inputs);
     run<typename entries::predict, typename entries::predict_program>(numbers_now(1));
@@ -178,7 +179,8 @@ public:
   std::vector<std::int32_t> generate(std::span<std::int32_t const> prompt, std::int64_t count, generate_options const& options = {}) {
     static_assert(entries::logits.rank == 3, "generate: the model gives no logits per token; use predict(inputs)");
     if (prompt.empty()) throw error("generate: the prompt is empty; give at least one token");
-    detail::check_tokens(prompt, entries::vocabulary);
+    if (count < 0) throw error("generate: " + std::to_string(count) + " tokens were asked for; ask for 0 or more");
+    if (entries::vocabulary > 0) detail::check_tokens("generate", prompt, entries::vocabulary);
     std::vector<std::int32_t> tokens(prompt.begin(), prompt.end());
     std::vector<std::int32_t> context(static_cast<std::size_t>(task::tokens));
     sampler draw(options);
@@ -196,9 +198,9 @@ public:
     return tokens;
   }
 
-  /// The same for text, one token a byte.
+  /// The same for text, one token a byte: of a model with a vocabulary of 256.
   std::string generate(std::string_view prompt, std::int64_t count, generate_options const& options = {}) {
-    detail::check_vocabulary(entries::vocabulary, data::corpus::byte_vocabulary);
+    [[maybe_unused]] tokens_are_bytes<entries::vocabulary> const checked;
     std::vector<std::int32_t> tokens;
     for (char c : prompt) tokens.push_back(static_cast<unsigned char>(c));
     std::string text;
@@ -293,6 +295,7 @@ public:
 private:
   using runner_type = runner<typename policy_set::target, policy_set::launching::records>;
 
+  static constexpr bool labels_per_token = entries::labels == task::sequences * task::tokens;
   static constexpr bytes bytes_of_plan = memory.peak - bytes(policy_set::target::reserve);
 
   constrain::arena& arena() const { return runner_->arena(); }

@@ -20,29 +20,31 @@ struct window {
 
 namespace detail {
 
-/// Throws unless `values` has `length` elements.
-inline void check_length(char const* what, std::span<std::int32_t const> values, std::int64_t length) {
+/// Throws unless `values` has `length` elements. `caller` is the function that was called, `dimensions` what the elements
+/// are.
+inline void check_length(char const* caller, char const* what, std::span<std::int32_t const> values, std::int64_t length,
+                         char const* dimensions) {
   if (values.size() != static_cast<std::size_t>(length))
-    throw error(std::string("window: ") + what + " has " + std::to_string(values.size()) + " elements where " +
-                std::to_string(length) + " are needed ([micro-batches, sequences, tokens]); pass an array of that length");
+    throw error(std::string(caller) + ": " + what + " has " + std::to_string(values.size()) + " elements where " +
+                std::to_string(length) + " are needed (" + dimensions + "); pass an array of that length");
 }
 
 /// Throws unless every token is in [0, limit).
-inline void check_tokens(std::span<std::int32_t const> tokens, std::int64_t limit) {
+inline void check_tokens(char const* caller, std::span<std::int32_t const> tokens, std::int64_t limit) {
   for (std::size_t i = 0; i < tokens.size(); ++i)
     if (tokens[i] < 0 || tokens[i] >= limit)
-      throw error("window: token " + std::to_string(tokens[i]) + " at place " + std::to_string(i) +
+      throw error(std::string(caller) + ": token " + std::to_string(tokens[i]) + " at place " + std::to_string(i) +
                   " is outside the vocabulary of " + std::to_string(limit) + "; pass tokens from 0 to " +
                   std::to_string(limit - 1));
 }
 
 /// Counts the labels that are not ignored. Throws unless every label is in [0, limit) or ignored.
-inline std::int64_t count_labels(std::span<std::int32_t const> labels, std::int64_t limit) {
+inline std::int64_t count_labels(char const* caller, std::span<std::int32_t const> labels, std::int64_t limit) {
   std::int64_t valid = 0;
   for (std::size_t i = 0; i < labels.size(); ++i) {
     if (labels[i] == ignored_label) continue;
     if (labels[i] < 0 || labels[i] >= limit)
-      throw error("window: label " + std::to_string(labels[i]) + " at place " + std::to_string(i) +
+      throw error(std::string(caller) + ": label " + std::to_string(labels[i]) + " at place " + std::to_string(i) +
                   " is outside the " + std::to_string(limit) + " classes; pass labels from 0 to " +
                   std::to_string(limit - 1) + ", or " + std::to_string(ignored_label) + " to ignore one");
     ++valid;
