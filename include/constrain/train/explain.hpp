@@ -1,6 +1,7 @@
 #pragma once
 
 #include "constrain/program/print.hpp"
+#include "constrain/program/printable.hpp"
 #include "constrain/train/entries.hpp"
 
 #include <cstdio>

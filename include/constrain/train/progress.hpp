@@ -2,6 +2,7 @@
 
 #include "constrain/device/cpu/gemm.hpp"
 #include "constrain/device/cpu/processor.hpp"
+#include "constrain/program/printable.hpp"
 #include "constrain/train/explain.hpp"
 #include "constrain/train/record/records.hpp"
 

@@ -130,6 +130,30 @@ TEST_CASE("charts of little") {
   }
 }
 
+TEST_CASE("the chart of tokens a second is of what the records say, valid labels beside it") {
+  auto steps = run(falls, falls);
+  for (auto& r : steps) r.tokens_per_second = 1000 + 10.0 * static_cast<double>(r.step);
+  auto const chart = [&] {
+    auto const page = ct::report({}, steps);
+    auto const begin = page.find("<title>tokens per second</title>");
+    return page.substr(begin, page.find("</svg>", begin) - begin);
+  };
+  CHECK(chart().find(">1800<") != std::string::npos); // at 64 labels in half a second there is no such tick
+  CHECK(chart().find("valid labels") == std::string::npos); // older records do not say
+  for (auto& r : steps) r.labels_per_second = r.tokens_per_second / 2;
+  CHECK(chart().find(">600<") != std::string::npos);
+  CHECK(chart().find(">valid labels<") != std::string::npos);
+}
+
+TEST_CASE("one's own metrics have charts") {
+  auto steps = run(falls, falls);
+  for (auto& r : steps)
+    if (r.step % 2 == 0) r.metrics = {{"bits <i>", r.loss / 0.693}, {"none", std::nan("")}};
+  auto const page = ct::report({}, steps);
+  CHECK(count(page, "<svg") == 5);
+  CHECK(page.find("<title>bits &lt;i&gt;</title>") != std::string::npos);
+}
+
 TEST_CASE("a report holds everything and loads nothing") {
   auto steps = run(falls, falls);
   steps[49].saved = true;
