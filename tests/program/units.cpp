@@ -34,6 +34,24 @@ static_assert(kibibytes(1) == bytes(1024) && mebibytes(3) == kibibytes(3 * 1024)
               gibibytes(8).count() == std::int64_t{8} << 30);
 static_assert(mebibytes(2) - kibibytes(1024) == mebibytes(1) && mebibytes(1) + mebibytes(1) <= mebibytes(2));
 static_assert(kibibytes(1536).mebibytes() == 1.5);
+
+// Whole multiples and parts of bytes are bytes, bytes over bytes are a ratio, and there are no half or square ones.
+constexpr bytes weights(1000);
+constexpr bytes changed() {
+  auto b = weights;
+  b += bytes(24), b *= 2, b -= bytes(48), b /= 4;
+  return b;
+}
+template <class a, class b> concept multipliable = requires(a x, b y) { x * y; };
+static_assert(2 * weights == bytes(2000) && weights * 2 == bytes(2000) && weights * std::size_t{3} == bytes(3000));
+static_assert(weights / 3 == bytes(333) && changed() == bytes(500));
+static_assert(bytes(2500) / weights == 2.5 && std::same_as<decltype(weights / weights), double>);
+static_assert(!addable<bytes, int> && !multipliable<bytes, double> && !multipliable<bytes, bytes>);
+
+// They can be template arguments.
+template <bytes limit> struct budget {};
+static_assert(std::same_as<budget<bytes(4)>, budget<2 * bytes(2)>> && !std::same_as<budget<bytes(4)>, budget<bytes(5)>>);
+
 static_assert(optimizer_step{}.number == 1); // the first, as in Adam's correction
 
 } // namespace

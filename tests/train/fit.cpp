@@ -127,6 +127,63 @@ TEST_CASE("the lines say how much of the processor's peak a step reaches") {
   CHECK(ended);
 }
 
+TEST_CASE("tokens and valid labels a second are two figures, each the same wherever it is told") {
+  temporary_directory const directory;
+  std::string const bytes(40 * 8 + 3, 'x');
+  std::vector<bool> given(bytes.size());
+  for (std::size_t i = 0; i < given.size(); ++i) given[i] = i % 4 != 0; // a quarter are labels
+  trainer t;
+  auto const log = std::fopen((directory / "log").c_str(), "w");
+  REQUIRE(log != nullptr);
+  auto const r = ct::fit(t, ct::data::corpus::from_bytes(bytes, given), {.steps = 5, .log = log, .records = directory / "run"});
+  std::fclose(log);
+  CHECK(r.tokens_per_second > 0);
+  CHECK(r.labels_per_second == doctest::Approx(r.tokens_per_second / 4));
+  auto const last = ct::io::json::parse(lines_of(directory / "run/steps.jsonl").back(), "steps.jsonl");
+  auto const summary = ct::io::json::parse(ct::test::read_file(directory / "run/summary.json"), "summary.json");
+  for (auto const& json : {last, summary}) {
+    CHECK(json["tokens_per_second"].real() == r.tokens_per_second);
+    CHECK(json["labels_per_second"].real() == r.labels_per_second);
+  }
+  CHECK(last["tokens"].int64() == 4);
+  auto const page = ct::test::read_file(directory / "run/report.html");
+  auto const fact = [&](char const* name, double value) {
+    return page.find("<dt>" + std::string(name) + "</dt><dd>" + ct::detail::grouped(static_cast<std::int64_t>(value)) + "</dd>") != std::string::npos;
+  };
+  CHECK(fact("tokens per second", r.tokens_per_second));
+  CHECK(fact("valid labels per second", r.labels_per_second));
+  auto const lines = lines_of(directory / "log");
+  char rates[100];
+  std::snprintf(rates, sizeof rates, " | %.0f tok/s | ", r.tokens_per_second);
+  CHECK(lines[lines.size() - 2].find(rates) != std::string::npos);
+  std::snprintf(rates, sizeof rates, " | %.0f tok/s | %.0f labels/s | ", r.tokens_per_second, r.labels_per_second);
+  CHECK(lines.back().find(rates) != std::string::npos);
+}
+
+TEST_CASE("lines of some steps, records of all") {
+  temporary_directory const directory;
+  auto const text = corpus();
+  auto const steps_said = [&](trainer& t, std::int64_t steps, ct::interval every) {
+    auto const log = std::fopen((directory / "log").c_str(), "w");
+    REQUIRE(log != nullptr);
+    ct::fit(t, text, {.steps = steps, .validation = &text, .log = log, .log_every = every, .records = directory / "records"});
+    std::fclose(log);
+    std::string said;
+    for (auto const& line : lines_of(directory / "log")) {
+      auto const slash = line.find('/'); // "step 5/9 | ", and not the line of an evaluation
+      if (line.starts_with("step ") && slash < line.find(' ', 5)) said += line.substr(5, slash - 5) + " ";
+    }
+    return said;
+  };
+  trainer t;
+  CHECK(steps_said(t, 7, 3) == "3 6 ");
+  CHECK(steps_said(t, 13, 3) == "9 12 "); // taken up again: the same steps
+  CHECK(steps_said(t, 20, ct::part_of_run{1, 4}) == "15 20 ");
+  CHECK(steps_said(t, 22, 0).empty());
+  CHECK(lines_of(directory / "records/steps.jsonl").size() == 22);
+  CHECK(lines_of(directory / "log").back().starts_with("ended after step 22: all steps are done | "));
+}
+
 TEST_CASE("records: a directory that cannot be made") {
   temporary_directory const directory;
   trainer t;

@@ -125,7 +125,7 @@ TEST_CASE("numbers of fit, compare and generate") {
   auto const below = [](std::string const& field, int value) {
     return "fit_options: ." + field + " is " + std::to_string(value) + "; give a whole number from 0 on";
   };
-  CHECK(fit({.steps = -1}) == below("steps", -1));
+  CHECK(fit({.steps = -2}) == below("steps", -2));
   CHECK(fit({.evaluate_every = -2}) == below("evaluate_every", -2));
   CHECK(fit({.save_every = -2}) == below("save_every", -2));
   CHECK(fit({.keep_last = -3}) == below("keep_last", -3));
@@ -159,19 +159,4 @@ TEST_CASE("the factor of the learning rate") {
   CHECK(t.state().learning_rate_factor == 1e8);
   for (int i = 0; i < 500; ++i) t.scale_learning_rate(0.1); // a long plateau
   CHECK(t.state().learning_rate_factor > 0);
-}
-
-TEST_CASE("weights that are no numbers generate nothing") {
-  trainer t;
-  for (auto const& p : t.parameters())
-    if (p.name == "norm.bias") p.copy_from(std::span<float const>(std::vector<float>(8, std::numeric_limits<float>::quiet_NaN())));
-  for (double const temperature : {0.0, 1.0})
-    CHECK(sentence([&] { t.generate("abc", 3, {.temperature = temperature}); }) ==
-          "generate: the logits are not finite, so no token is more likely than another; load weights from before they were "
-          "destroyed, or train with a lower learning rate");
-  ct::sampler draw({.top_k = 2});
-  double const masked[] = {-inf, 1, -inf, 1}, above[] = {1, inf}, none[] = {-inf, -inf};
-  for (int n = 0; n < 20; ++n) CHECK(draw(masked, 4, n) % 2 == 1);
-  CHECK(sentence([&] { draw(above, 2, 0); }).starts_with("generate: the logits are not finite"));
-  CHECK(sentence([&] { draw(none, 2, 0); }).starts_with("generate: the logits are not finite"));
 }

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "constrain/program/variant.hpp"
+#include "constrain/program/printable.hpp"
 
 #include <stdexcept>
 #include <string>
@@ -13,13 +13,6 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 /// could end the line or command a terminal, is shown as '?'.
 struct error : std::runtime_error {
   explicit error(std::string sentence) : std::runtime_error(printable(std::move(sentence))) {}
-
-private:
-  static std::string printable(std::string text) {
-    for (char& c : text)
-      if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = '?';
-    return text;
-  }
 };
 
 } // namespace constrain

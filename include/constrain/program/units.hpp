@@ -3,24 +3,37 @@
 #include "constrain/program/variant.hpp"
 
 #include <compare>
+#include <concepts>
 #include <cstdint>
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// A count of bytes.
-class bytes {
-public:
+/// A count of bytes. Made from a number on purpose alone; whole multiples and parts are bytes, bytes over bytes a ratio.
+struct bytes {
+  std::int64_t value = 0; // public, so that bytes can be a template argument
+
   constexpr bytes() = default;
-  constexpr explicit bytes(std::int64_t count) : count_(count) {}
-  constexpr std::int64_t count() const { return count_; }
-  constexpr double mebibytes() const { return static_cast<double>(count_) / (1 << 20); }
+  constexpr explicit bytes(std::int64_t count) : value(count) {}
+  constexpr std::int64_t count() const { return value; }
+  constexpr double mebibytes() const { return static_cast<double>(value) / (1 << 20); }
 
   friend constexpr auto operator<=>(bytes, bytes) = default;
-  friend constexpr bytes operator+(bytes a, bytes b) { return bytes(a.count_ + b.count_); }
-  friend constexpr bytes operator-(bytes a, bytes b) { return bytes(a.count_ - b.count_); }
-
-private:
-  std::int64_t count_ = 0;
+  friend constexpr bytes operator+(bytes a, bytes b) { return bytes(a.value + b.value); }
+  friend constexpr bytes operator-(bytes a, bytes b) { return bytes(a.value - b.value); }
+  template <std::integral integer> friend constexpr bytes operator*(integer n, bytes b) {
+    return bytes(static_cast<std::int64_t>(n) * b.value);
+  }
+  template <std::integral integer> friend constexpr bytes operator*(bytes b, integer n) { return n * b; }
+  /// Rounded towards 0.
+  template <std::integral integer> friend constexpr bytes operator/(bytes b, integer n) {
+    return bytes(b.value / static_cast<std::int64_t>(n));
+  }
+  /// How many times b goes into a: 2.5, say.
+  friend constexpr double operator/(bytes a, bytes b) { return static_cast<double>(a.value) / static_cast<double>(b.value); }
+  constexpr bytes& operator+=(bytes b) { return *this = *this + b; }
+  constexpr bytes& operator-=(bytes b) { return *this = *this - b; }
+  template <std::integral integer> constexpr bytes& operator*=(integer n) { return *this = *this * n; }
+  template <std::integral integer> constexpr bytes& operator/=(integer n) { return *this = *this / n; }
 };
 
 constexpr bytes kibibytes(std::int64_t n) { return bytes(n << 10); }

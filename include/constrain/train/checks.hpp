@@ -2,7 +2,6 @@
 
 #include "constrain/program/number_check.hpp"
 #include "constrain/train/run_options.hpp"
-#include "constrain/train/sample.hpp"
 
 #include <array>
 #include <bit>
@@ -38,34 +37,6 @@ inline void check_schedule(schedule::any const& s) {
   check_number("run_options", ".dropout", o.dropout, number_range::below_one);
   check_schedule(o.schedule);
   return o;
-}
-
-/// Throws `error`, naming the field, unless so many tokens can be drawn so.
-[[gnu::noinline]] inline void check_generation(std::int64_t count, generate_options const& o) {
-  check_count("generate", "the number of tokens", count, 0);
-  check_number("generate_options", ".temperature", o.temperature, number_range::from_zero);
-  check_count("generate_options", ".top_k", o.top_k, 0);
-}
-
-/// The same of what `fit` is given.
-template <class options> void check_fit(options const& o) {
-  check_count("fit_options", ".steps", o.steps.count(), 0);
-  o.evaluate_every.check("fit_options", ".evaluate_every");
-  o.save_every.check("fit_options", ".save_every");
-  check_count("fit_options", ".keep_last", o.keep_last, 0);
-  check_count("fit_options", ".patience", o.patience, 0);
-  check_count("fit_options", ".plateau", o.plateau, 0);
-  check_number("fit_options", ".plateau_factor", o.plateau_factor, number_range::above_zero);
-}
-
-/// The same of what `compare` is given.
-template <class options> void check_comparison(options const& o) {
-  check_count("compare_options", ".tokens", o.tokens.count(), 1);
-  check_number("compare_options", ".learning_rate", o.learning_rate, number_range::from_zero);
-  check_number("compare_options", ".clip_norm", o.clip_norm, number_range::from_zero);
-  check_number("compare_options", ".dropout", o.dropout, number_range::below_one);
-  check_number("compare_options", ".validation_fraction", o.validation_fraction, number_range::from_zero_to_one);
-  check_count("compare_options", ".validation_tokens", o.validation_tokens, 1);
 }
 
 /// Converts to `real` alone, so that it initialises fields of that type and no others.

@@ -1,19 +1,25 @@
 #pragma once
 
 #include "constrain/device/cpu/stopwatch.hpp"
+#include "constrain/io/failure.hpp"
 #include "constrain/io/json_writer.hpp"
+#include "constrain/program/number_check.hpp"
+#include "constrain/program/printable.hpp"
 #include "constrain/train/fit.hpp"
 
 #include <algorithm>
+#include <cstddef>
+#include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// What every row of a comparison has in common.
 struct compare_options {
-  token_count tokens = 100'000;   // each row trains on as many, rounded up to whole steps
-  double learning_rate = 0;       // 0: the optimizer's own default
+  token_count tokens = 100'000;   // each row trains on as many, of all processes, rounded up to whole steps
+  double learning_rate = 0;       // of rows that have no hyperparameters of their own; 0: the optimizer's default
   double clip_norm = 0;
   double dropout = 0;
   std::uint64_t seed = 0;
@@ -21,10 +27,16 @@ struct compare_options {
   std::int64_t validation_tokens = 16'384; // at most
 };
 
+/// A row of a comparison with its own hyperparameters: `strategy<policies<optimizer::sgd>>{.hyper = {.learning_rate = 0.1f}}`.
+template <class set> struct strategy {
+  typename set::optimizer::hyper hyper{};
+  std::string name{}; // in the table; the policies' where it is empty
+};
+
 /// One strategy, measured.
 struct comparison {
   std::string name;
-  double tokens_per_second = 0; // of the median step
+  double tokens_per_second = 0; // read by the model in all processes, ignored labels included; of the median step
   bytes planned_peak;
   bytes used_peak;              // up to the last byte of the arena that was touched
   double loss = 0;              // on the validation part, after the same tokens
@@ -37,45 +49,93 @@ template <class task, class... list> struct trainer_with<task, policies<list...>
   using type = trainer<task, list...>;
 };
 
-template <class trainer> comparison measure(data::corpus const& train, data::corpus const& validation, compare_options const& options) {
-  typename trainer::hyper hyper;
-  if constexpr (requires { hyper.learning_rate; })
-    if (options.learning_rate > 0) hyper.learning_rate = static_cast<decltype(hyper.learning_rate)>(options.learning_rate);
+/// Throws `error`, naming the field, unless rows can be compared by these.
+[[gnu::noinline]] inline void check_comparison(compare_options const& o) {
+  check_count("compare_options", ".tokens", o.tokens.count(), 1);
+  check_number("compare_options", ".learning_rate", o.learning_rate, number_range::from_zero);
+  check_number("compare_options", ".clip_norm", o.clip_norm, number_range::from_zero);
+  check_number("compare_options", ".dropout", o.dropout, number_range::below_one);
+  check_number("compare_options", ".validation_fraction", o.validation_fraction, number_range::from_zero_to_one);
+  check_count("compare_options", ".validation_tokens", o.validation_tokens, 1);
+}
+
+/// The corpus cut in two. Throws `error` where a part is too short for a sequence of so many tokens.
+[[gnu::noinline]] inline data::corpus::parts parts_to_compare(data::corpus const& corpus, compare_options const& options,
+                                                              std::int64_t tokens) {
+  check_comparison(options);
+  auto const share = (static_cast<double>(options.validation_tokens) + 1) / static_cast<double>(corpus.size());
+  auto parts = corpus.split(std::min(options.validation_fraction, share));
+  auto const check = [&](char const* what, data::corpus const& part) {
+    if (part.size() <= tokens)
+      throw io::failure({"compare: of the corpus's ", corpus.size(), " tokens ", part.size(), " are left to ", what,
+                         ", where a sequence of ", tokens, " needs at least ", tokens + 1,
+                         "; give more text, or change .validation_fraction or .validation_tokens"});
+  };
+  check("train on", parts.train), check("validate on", parts.validation);
+  return parts;
+}
+
+template <class trainer>
+comparison measure(data::corpus::parts const& parts, compare_options const& options, typename trainer::hyper const& hyper, std::string name) {
   trainer t(hyper, {.seed = options.seed, .clip_norm = options.clip_norm, .dropout = options.dropout, .measure_memory = true});
   std::vector<double> seconds;
-  auto const steps = (options.tokens.count() + trainer::window_tokens - 1) / trainer::window_tokens;
-  for (auto const& window : t.windows(train)) {
+  auto const step_tokens = trainer::window_tokens * t.ranks();
+  auto const steps = (options.tokens.count() - 1) / step_tokens + 1;
+  for (auto const& window : t.windows(parts.train)) {
     if (static_cast<std::int64_t>(seconds.size()) == steps) break;
     stopwatch const since_began;
     t.step(window);
     seconds.push_back(since_began.seconds());
   }
   comparison row;
-  row.name = trainer::policy_set::name();
-  row.loss = t.evaluate(validation).loss;
-  std::nth_element(seconds.begin(), seconds.begin() + static_cast<std::ptrdiff_t>(seconds.size() / 2), seconds.end());
-  if (!seconds.empty()) row.tokens_per_second = static_cast<double>(trainer::window_tokens) / seconds[seconds.size() / 2];
+  row.name = name.empty() ? trainer::policy_set::name() : std::move(name);
+  row.loss = t.evaluate(parts.validation).loss;
+  auto const median = seconds.begin() + static_cast<std::ptrdiff_t>(seconds.size() / 2);
+  std::nth_element(seconds.begin(), median, seconds.end());
+  row.tokens_per_second = static_cast<double>(step_tokens) / *median;
   row.planned_peak = trainer::memory.peak;
   row.used_peak = t.used_bytes();
   return row;
 }
 
+template <class trainer> typename trainer::hyper common_hyper(compare_options const& options) {
+  typename trainer::hyper hyper;
+  if constexpr (requires { hyper.learning_rate; })
+    if (options.learning_rate > 0) hyper.learning_rate = static_cast<decltype(hyper.learning_rate)>(options.learning_rate);
+  return hyper;
+}
+
 } // namespace detail
 
 /// Trains the same task with each set of policies on the same tokens, one after another, and measures speed, memory
-/// and loss: `compare<task, policies<precision::fp32>, policies<checkpoint::every<1>>>(corpus, {.tokens = 100'000})`.
+/// and loss: `compare<task, policies<precision::fp32>, policies<checkpoint::every<1>>>(corpus, {.tokens = 100'000})`. Throws
+/// `error` where the corpus is too short to train and to validate on.
 template <class task, class... sets> std::vector<comparison> compare(data::corpus const& corpus, compare_options const& options = {}) {
-  detail::check_comparison(options);
-  auto const share = (static_cast<double>(options.validation_tokens) + 1) / static_cast<double>(corpus.size());
-  auto const parts = corpus.split(std::min(options.validation_fraction, share));
-  return {detail::measure<typename detail::trainer_with<task, sets>::type>(parts.train, parts.validation, options)...};
+  auto const parts = detail::parts_to_compare(corpus, options, task::tokens);
+  return {detail::measure<typename detail::trainer_with<task, sets>::type>(
+      parts, options, detail::common_hyper<typename detail::trainer_with<task, sets>::type>(options), {})...};
+}
+
+/// The same, each row with hyperparameters and a name of its own: `compare<task>(corpus, {.tokens = 100'000},
+/// strategy<policies<>>{.hyper = {.learning_rate = 3e-3f}}, strategy<policies<optimizer::sgd>>{.hyper = {.learning_rate = 0.3f}})`.
+/// Throws `error` where `.learning_rate` is given beside them.
+template <class task, class first, class... rest>
+std::vector<comparison> compare(data::corpus const& corpus, compare_options const& options, strategy<first> const& one,
+                                strategy<rest> const&... others) {
+  if (options.learning_rate != 0)
+    throw io::failure({"compare: each strategy has the learning rate of its .hyper, and .learning_rate gives one for all; leave it out"});
+  auto const parts = detail::parts_to_compare(corpus, options, task::tokens);
+  return {detail::measure<typename detail::trainer_with<task, first>::type>(parts, options, one.hyper, one.name),
+          detail::measure<typename detail::trainer_with<task, rest>::type>(parts, options, others.hyper, others.name)...};
 }
 
 /// The rows as a table for people.
 inline std::string table(std::vector<comparison> const& rows) {
-  std::string text = detail::formatted("%-46s %10s %14s %14s %9s\n", "policies", "tokens/s", "planned bytes", "used bytes", "loss");
+  int width = 8;
+  for (auto const& row : rows) width = std::max(width, static_cast<int>(row.name.size()));
+  auto text = detail::formatted("%-*s %10s %16s %16s %9s\n", width, "policies", "tokens/s", "planned bytes", "used bytes", "loss");
   for (auto const& row : rows)
-    text += detail::formatted("%-46s %10.0f %14s %14s %9.4f\n", row.name.c_str(), row.tokens_per_second,
+    text += detail::formatted("%-*s %10.0f %16s %16s %9.4f\n", width, printable(row.name).c_str(), row.tokens_per_second,
                               detail::grouped(row.planned_peak.count()).c_str(), detail::grouped(row.used_peak.count()).c_str(), row.loss);
   return text;
 }

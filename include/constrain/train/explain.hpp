@@ -1,6 +1,7 @@
 #pragma once
 
 #include "constrain/program/print.hpp"
+#include "constrain/program/printable.hpp"
 #include "constrain/train/entries.hpp"
 
 #include <cstdio>
@@ -12,8 +13,12 @@ namespace detail {
 
 template <class... values> std::string formatted(char const* format, values... v) {
   char line[512];
-  std::snprintf(line, sizeof line, format, v...);
-  return line;
+  auto const length = std::snprintf(line, sizeof line, format, v...);
+  if (length < static_cast<int>(sizeof line)) return line;
+  std::string text(static_cast<std::size_t>(length) + 1, '\0');
+  std::snprintf(text.data(), text.size(), format, v...);
+  text.pop_back();
+  return text;
 }
 
 inline std::string bytes_text(bytes b) {
@@ -55,7 +60,7 @@ inline std::string memory_table(memory_plan const& m) {
 template <class trainer> std::string explanation(bool programs = false) {
   using entries = typename trainer::entries;
   using detail::formatted;
-  std::string text = "policies    " + trainer::policy_set::name() + "\n";
+  std::string text = "policies    " + printable(trainer::policy_set::name()) + "\n";
   text += formatted("batch       %lld micro-batches x %lld sequences x %lld tokens = %lld tokens a step\n",
                     static_cast<long long>(trainer::micro_batches), static_cast<long long>(trainer::task::sequences),
                     static_cast<long long>(trainer::task::tokens), static_cast<long long>(trainer::window_tokens));
@@ -69,7 +74,7 @@ template <class trainer> std::string explanation(bool programs = false) {
     auto const& info = entries::parameters.parameters[i];
     auto shape = detail::shape_text(info.shape);
     if (info.stacked) shape = std::to_string(info.trips) + " x " + shape;
-    text += formatted("  %-34s %-10s %-18s %14s%s\n", std::string(entries::parameters.name(i)).c_str(), name_of(info.role),
+    text += formatted("  %-34s %-10s %-18s %14s%s\n", printable(std::string(entries::parameters.name(i))).c_str(), name_of(info.role),
                       shape.c_str(), detail::grouped(info.elements()).c_str(), decays(info.role) ? "  decays" : "");
   }
   text += formatted("  %-34s %-10s %-18s %14s\n", "all", "", "", detail::grouped(trainer::parameter_count).c_str());
@@ -84,7 +89,7 @@ template <class trainer> std::string explanation(bool programs = false) {
   text += "\npasses of the step\n";
   entries::step_program::for_each([&](char const* name, program const& p) {
     text += formatted("  %-18s %4d nodes\n", name, p.nodes.size());
-    if (programs) text.append("\n").append(print(p)).append("\n");
+    if (programs) text.append("\n").append(printable(print(p), true)).append("\n");
   });
   return text;
 }

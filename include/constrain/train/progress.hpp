@@ -2,6 +2,7 @@
 
 #include "constrain/device/cpu/gemm.hpp"
 #include "constrain/device/cpu/processor.hpp"
+#include "constrain/program/printable.hpp"
 #include "constrain/train/explain.hpp"
 #include "constrain/train/record/records.hpp"
 
@@ -33,9 +34,10 @@ template <class trainer> std::string parameters_by_role() {
 }
 
 /// What is known before the first step, as people like to see it.
+/// `peak` is 0 where it could not be measured.
 template <class trainer> void print_start(std::FILE* out, trainer const& t, double peak) {
   auto const number = [](auto n) { return static_cast<long long>(n); };
-  std::fprintf(out, "%s | %s parameters: %s\n", trainer::policy_set::name().c_str(), grouped(trainer::parameter_count).c_str(),
+  std::fprintf(out, "%s | %s parameters: %s\n", printable(trainer::policy_set::name()).c_str(), grouped(trainer::parameter_count).c_str(),
                parameters_by_role<trainer>().c_str());
   std::fprintf(out, "%d process%s x %lld micro-batches x %lld sequences = %lld sequences a step, of %lld tokens: %s tokens\n", t.ranks(),
                t.ranks() == 1 ? "" : "es", number(trainer::micro_batches), number(trainer::task::sequences),
@@ -50,7 +52,7 @@ template <class trainer> void print_start(std::FILE* out, trainer const& t, doub
     if (std::string_view const has = processor_instruction_set(); has != instruction_set)
       std::fprintf(out, " (the processor has %s: compile with -march=native)", has.data());
     std::fprintf(out, " | products by %s | %d threads", gemm_provider(), thread_count());
-    std::fprintf(out, " | peak %.0f GFLOP/s", peak * 1e-9);
+    if (peak > 0) std::fprintf(out, " | peak %.0f GFLOP/s", peak * 1e-9);
   }
   std::fprintf(out, " | seed %llu\n", static_cast<unsigned long long>(t.state().seed));
   std::fputs(memory_table(trainer::memory).c_str(), out);
@@ -85,8 +87,7 @@ public:
     if (out_ == nullptr) return;
     if (open_) std::fputc('\n', out_);
     open_ = false;
-    if constexpr (sizeof...(values) == 0) std::fputs(format, out_);
-    else std::fprintf(out_, format, values...);
+    std::fputs(printable(formatted(format, values...)).c_str(), out_);
     std::fputc('\n', out_);
     std::fflush(out_);
   }

@@ -1,12 +1,18 @@
 #pragma once
 
+#include "constrain/data/corpus.hpp"
+#include "constrain/device/math.hpp"
 #include "constrain/device/random.hpp"
+#include "constrain/program/error.hpp"
 #include "constrain/program/number_check.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstdint>
+#include <limits>
 #include <numeric>
+#include <string>
 #include <vector>
 
 namespace constrain::inline CONSTRAIN_VARIANT {
@@ -18,15 +24,25 @@ struct generate_options {
   std::uint64_t seed = 0;
 };
 
+/// Refuses text where tokens are no bytes.
+template <std::int64_t vocabulary> struct tokens_are_bytes {
+  static_assert(vocabulary == data::corpus::byte_vocabulary,
+                "generate: text is one token a byte, which takes a model of exactly 256 tokens, and this one's `vocabulary` "
+                "is another; pass tokens instead: generate(std::span<std::int32_t const>(tokens), count)");
+};
+
 /// Draws tokens from logits; the n-th draw depends on the seed, n and the logits alone.
 class sampler {
 public:
-  explicit sampler(generate_options const& options) : options_(options) {}
+  /// Throws `error` for options that no draw follows from.
+  explicit sampler(generate_options const& options) : options_(options) {
+    check_number("generate_options", ".temperature", options.temperature, number_range::from_zero);
+    check_count("generate_options", ".top_k", options.top_k, 0);
+  }
 
-  /// One of `classes` tokens. Throws `error` where the largest logit is not finite, or one is no number: logits of -infinity
-  /// are tokens that never come.
+  /// One of `classes` tokens. Throws `error` where a logit is NaN or the largest is not finite: nothing follows from them.
   template <class stored> std::int32_t operator()(stored const* logits, std::size_t classes, std::int64_t n) {
-    check(logits, classes);
+    check(logits, classes, n);
     order_.resize(classes);
     std::iota(order_.begin(), order_.end(), 0);
     auto const more_likely = [&](std::int32_t a, std::int32_t b) {
@@ -54,17 +70,16 @@ public:
   }
 
 private:
-  template <class stored> static void check(stored const* logits, std::size_t classes) {
-    bool none_is_nan = true, some_is_finite = false, none_is_infinite = true;
+  template <class stored> static void check(stored const* logits, std::size_t classes, std::int64_t n) {
+    bool some = false, all = true; // finite; minus infinity is a token that is never drawn
     for (std::size_t i = 0; i < classes; ++i) {
       auto const x = static_cast<double>(logits[i]);
-      none_is_nan = none_is_nan && !detail::is_nan(x);
-      some_is_finite = some_is_finite || detail::is_finite(x);
-      none_is_infinite = none_is_infinite && (detail::is_finite(x) || __builtin_bit_cast(std::int64_t, x) < 0);
+      bool const never = std::bit_cast<std::uint64_t>(x) == std::bit_cast<std::uint64_t>(-std::numeric_limits<double>::infinity());
+      some = some || math::finite(x), all = all && (never || math::finite(x));
     }
-    if (!none_is_nan || !some_is_finite || !none_is_infinite)
-      throw error("generate: the logits are not finite, so no token is more likely than another; load weights from before they were "
-                  "destroyed, or train with a lower learning rate");
+    if (!some || !all)
+      throw error("generate: the logits of new token " + std::to_string(n + 1) + " are not finite, so none can be drawn: the weights "
+                  "are destroyed, or an operation of the model overflows; load a checkpoint from before");
   }
 
   generate_options options_;

@@ -111,7 +111,7 @@ public:
   /// Windows of a corpus without end, in an order drawn anew every epoch, from where the trainer stands in it; a corpus
   /// other than that of the last step is read from its beginning. A thread of its own fills the next one.
   window_range windows(data::corpus const& corpus, data::tail tail = data::tail::carried) const {
-    static_assert(entries::labels == task::sequences * task::tokens,
+    static_assert(labels_per_token,
                   "windows(corpus): a corpus labels every token with the next one, the task has other labels; write "
                   "window(inputs, labels)");
     detail::check_vocabulary(corpus.vocabulary(), entries::vocabulary);
@@ -167,9 +167,9 @@ public:
   /// The prompt and `count` tokens after it, drawn one by one.
   std::vector<std::int32_t> generate(std::span<std::int32_t const> prompt, std::int64_t count, generate_options const& options = {}) {
     static_assert(entries::logits.rank == 3, "generate: the model gives no logits per token; use predict(inputs)");
-    detail::check_generation(count, options);
+    check_count("generate", "the number of tokens", count, 0);
     if (prompt.empty()) throw error("generate: the prompt is empty; give at least one token");
-    detail::check_tokens("generate", prompt, entries::vocabulary);
+    if (entries::vocabulary > 0) detail::check_tokens("generate", prompt, entries::vocabulary);
     std::vector<std::int32_t> tokens(prompt.begin(), prompt.end());
     std::vector<std::int32_t> context(static_cast<std::size_t>(task::tokens));
     sampler draw(options);
@@ -187,9 +187,9 @@ public:
     return tokens;
   }
 
-  /// The same for text, one token a byte.
+  /// The same for text, one token a byte: of a model with a vocabulary of 256.
   std::string generate(std::string_view prompt, std::int64_t count, generate_options const& options = {}) {
-    detail::check_vocabulary(entries::vocabulary, data::corpus::byte_vocabulary);
+    [[maybe_unused]] tokens_are_bytes<entries::vocabulary> const checked;
     std::vector<std::int32_t> tokens;
     for (char c : prompt) tokens.push_back(static_cast<unsigned char>(c));
     std::string text;
@@ -285,6 +285,7 @@ private:
   using runner_type = runner<typename policy_set::target, policy_set::launching::records>;
 
   static constexpr detail::window_lengths window_lengths{window_tokens, micro_batches * entries::labels, task::tokens};
+  static constexpr bool labels_per_token = entries::labels == task::sequences * task::tokens;
   static constexpr bytes bytes_of_plan = memory.peak - bytes(policy_set::target::reserve);
 
   constrain::arena& arena() const { return runner_->arena(); }

@@ -69,6 +69,16 @@ public:
     position_ = next_;
   }
 
+  /// How many of the windows from here on begin before an epoch, `limit` at most. Leaves the source behind them.
+  std::int64_t count_before(std::int64_t epoch, std::int64_t limit) {
+    std::int64_t count = 0;
+    for (; count < limit; ++count, position_ = next_) {
+      while (begin_window() == 0) position_ = next_;
+      if (position_.epoch >= epoch) break;
+    }
+    return count;
+  }
+
 private:
   /// Finds where the window at `position_` begins, how many samples it takes and where the next one begins. Returns how many
   /// labels it has, those of the other processes included.

@@ -55,6 +55,58 @@ TEST_CASE("what the losses say") {
   CHECK(ct::read_run(steps).step == 30);
 }
 
+TEST_CASE("what is left of a tiny loss is noise") {
+  using ct::reading;
+  // From 4 to about nothing: a thousandth of that is 0.004.
+  auto const to = [](double rest, double at_three_quarters) {
+    return [=](double x) { return x <= 0.1 ? 4.0 : x <= 0.75 ? rest + at_three_quarters : rest; };
+  };
+  auto const of = [&](double rest, double fall) { return ct::read_run(run(to(rest, fall), to(rest, fall))).reading; };
+  CHECK(of(0.0005, 0.0005) == reading::well_fit); // by half, and still nothing
+  CHECK(of(0.0005, 0.0039) == reading::well_fit);
+  CHECK(of(0.0005, 0.0041) == reading::still_improving);
+  CHECK(of(1.0, 0.0099) == reading::well_fit); // of larger ones, 1 %
+  CHECK(of(1.0, 0.0102) == reading::still_improving);
+  // Rises too.
+  auto const after = [&](double rise) {
+    return ct::read_run(run(to(0.0005, 0), [=](double x) { return x <= 0.1 ? 4.0 : x <= 0.75 ? 0.0005 : 0.0005 + rise; })).reading;
+  };
+  CHECK(after(0.0039) == reading::well_fit);
+  CHECK(after(0.0041) == reading::getting_worse); // the training loss stands still
+  // Where it was solved from the start there is nothing to learn, but a flat loss above that is underfit.
+  auto const flat = [](double loss) { return [=](double) { return loss; }; };
+  CHECK(ct::read_run(run(flat(0.0005), flat(0.0006))).reading == reading::well_fit);
+  CHECK(ct::read_run(run(flat(0.0099), flat(4))).reading == reading::well_fit);
+  CHECK(ct::read_run(run(flat(0.0101), flat(4))).reading == reading::underfit);
+}
+
+TEST_CASE("a run that falls apart is not well fit") {
+  using ct::reading;
+  auto const apart = [](double x) { return x < 0.5 ? 4 - 4 * x : 8 * x - 2; };
+  auto const worse = ct::read_run(run(apart, apart));
+  CHECK(worse.reading == reading::getting_worse);
+  CHECK(worse.step == 50);
+  CHECK(worse.text.starts_with("Getting worse since step 50: the validation loss rose from 2 to 6, and the training loss did not fall. "));
+  // The lowest of long ago is no fall until the end.
+  auto const dip = ct::read_run(run(settles, [](double x) { return x < 0.45 ? 2.0 : x < 0.85 ? 2.03 : 2.005; }));
+  CHECK(dip.reading == reading::well_fit);
+  CHECK(dip.text == "Well fit: the validation loss is flat at 2.005, its lowest was 2 at step 10.");
+}
+
+TEST_CASE("losses that are not finite are left out, unless the last ones are") {
+  using ct::reading;
+  double const nan = std::numeric_limits<double>::quiet_NaN();
+  auto const holes = [&](double x) { return static_cast<int>(std::lround(100 * x)) % 7 == 0 ? nan : settles(x); };
+  CHECK(ct::read_run(run(holes, settles)).reading == reading::well_fit);
+  auto const late = [&](double x) { return x < 0.12 ? nan : falls(x); };
+  CHECK(ct::read_run(run(late, falls)).reading == reading::still_improving);
+  auto const lost = ct::read_run(run([&](double x) { return x > 0.845 ? nan : settles(x); }, settles));
+  CHECK(lost.reading == reading::not_finite);
+  CHECK(lost.step == 85);
+  CHECK(lost.text == "The training loss is not finite since step 85: lower the learning rate, or clip the gradient.");
+  CHECK(ct::read_run(run([&](double) { return nan; }, settles)).step == 1);
+}
+
 TEST_CASE("a chart has a line, ticks at round numbers, and no more points than columns") {
   ct::series line{"loss", "a", {}};
   for (int i = 0; i < 100'000; ++i) line.points.emplace_back(i, 3.0 + i / 100'000.0);
@@ -76,6 +128,30 @@ TEST_CASE("charts of little") {
     CHECK(svg.find("inf") == std::string::npos);
     CHECK(svg.size() < 4000);
   }
+}
+
+TEST_CASE("the chart of tokens a second is of what the records say, valid labels beside it") {
+  auto steps = run(falls, falls);
+  for (auto& r : steps) r.tokens_per_second = 1000 + 10.0 * static_cast<double>(r.step);
+  auto const chart = [&] {
+    auto const page = ct::report({}, steps);
+    auto const begin = page.find("<title>tokens per second</title>");
+    return page.substr(begin, page.find("</svg>", begin) - begin);
+  };
+  CHECK(chart().find(">1800<") != std::string::npos); // at 64 labels in half a second there is no such tick
+  CHECK(chart().find("valid labels") == std::string::npos); // older records do not say
+  for (auto& r : steps) r.labels_per_second = r.tokens_per_second / 2;
+  CHECK(chart().find(">600<") != std::string::npos);
+  CHECK(chart().find(">valid labels<") != std::string::npos);
+}
+
+TEST_CASE("one's own metrics have charts") {
+  auto steps = run(falls, falls);
+  for (auto& r : steps)
+    if (r.step % 2 == 0) r.metrics = {{"bits <i>", r.loss / 0.693}, {"none", std::nan("")}};
+  auto const page = ct::report({}, steps);
+  CHECK(count(page, "<svg") == 5);
+  CHECK(page.find("<title>bits &lt;i&gt;</title>") != std::string::npos);
 }
 
 TEST_CASE("a report holds everything and loads nothing") {

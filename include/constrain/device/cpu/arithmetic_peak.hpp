@@ -1,13 +1,16 @@
 #pragma once
 
 #include "constrain/device/cpu/parallel.hpp"
+#include "constrain/device/cpu/processor.hpp"
 #include "constrain/device/cpu/stopwatch.hpp"
 #include "constrain/device/cpu/vector.hpp"
+#include "constrain/device/math.hpp"
 
 #include <algorithm>
 #include <cstdint>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
@@ -63,24 +66,36 @@ template <class real> double multiply_add_chains(std::int64_t rounds) {
 
 } // namespace detail
 
-/// Operations a second of multiply-adds (each two) in registers on all threads together: what this processor can do at
-/// most in `real`, whatever the code was compiled for. The best of some short measurements, so that what else runs on the
-/// machine counts little; a few hundredths of a second in all.
-template <class real = float> double arithmetic_peak() {
+namespace detail {
+
+/// What the calling thread computes a second of its own processor time: the best of some measurements, or 0 where no
+/// third of them agree with the best within 5 %.
+template <class real> double chain_rate() {
   constexpr std::int64_t rounds = 200'000;
   constexpr int measurements = 24; // the first ones find the clock still low
-  auto const threads = std::int64_t{thread_count()};
-  double best = 0;
-  for (int i = 0; i < measurements; ++i) {
-    double operations = 0;
-    stopwatch const since;
-    parallel_for(threads, [&](std::int64_t thread) {
-      auto const done = detail::multiply_add_chains<real>(rounds);
-      if (thread == 0) operations = done;
-    });
-    best = std::max(best, operations * static_cast<double>(threads) / since.seconds());
+  double rates[measurements];
+  for (auto& rate : rates) {
+    thread_stopwatch const since;
+    auto const operations = multiply_add_chains<real>(rounds);
+    rate = operations / since.seconds();
   }
-  return best;
+  std::sort(rates, rates + measurements);
+  double const best = rates[measurements - 1];
+  return math::finite(best) && rates[measurements - measurements / 3] >= 0.95 * best ? best : 0;
+}
+
+} // namespace detail
+
+/// Operations a second of multiply-adds (each two) in registers on all threads together, or on as many as there are
+/// processors: what this machine can do at most in `real`, whatever the code was compiled for. Counted in the time that
+/// the threads were given, so that what else runs on the machine does not matter. 0 where the measurements do not agree.
+/// Takes a few hundredths of a second.
+template <class real = float> double arithmetic_peak() {
+  std::vector<double> rates(static_cast<std::size_t>(thread_count()));
+  parallel_for(thread_count(), [&](std::int64_t thread) { rates[static_cast<std::size_t>(thread)] = detail::chain_rate<real>(); });
+  auto const [low, high] = std::minmax_element(rates.begin(), rates.end());
+  if (*low == 0) return 0;
+  return *high * static_cast<double>(std::min<std::int64_t>(thread_count(), available_processors()));
 }
 
 } // namespace constrain

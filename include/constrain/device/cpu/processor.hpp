@@ -2,6 +2,8 @@
 
 #include "constrain/program/variant.hpp"
 
+#include <sched.h>
+
 namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// The widest set of `instruction_set`'s names that this processor has: what code for it could use. The code's own where
@@ -18,6 +20,12 @@ inline char const* processor_instruction_set() noexcept {
 #else
   return instruction_set;
 #endif
+}
+
+/// Processors that this process may run on; 1 where the system does not say.
+inline int available_processors() noexcept {
+  cpu_set_t set;
+  return ::sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
 }
 
 } // namespace constrain

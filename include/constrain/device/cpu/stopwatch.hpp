@@ -7,7 +7,7 @@
 namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// Seconds since its construction. (The system's clock, because <chrono> is a tenth of what the library costs to include.)
-class stopwatch {
+template <clockid_t clock> class stopwatch_of {
 public:
   double seconds() const {
     auto const t = now();
@@ -17,10 +17,14 @@ public:
 private:
   static std::timespec now() {
     std::timespec t{};
-    ::clock_gettime(CLOCK_MONOTONIC, &t);
+    ::clock_gettime(clock, &t);
     return t;
   }
   std::timespec start_ = now();
 };
+
+using stopwatch = stopwatch_of<CLOCK_MONOTONIC>;
+/// Of the calling thread's own processor time: stands still while another thread has the processor.
+using thread_stopwatch = stopwatch_of<CLOCK_THREAD_CPUTIME_ID>;
 
 } // namespace constrain

@@ -17,19 +17,36 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
+/// A number of one's own, by its name.
+struct metric {
+  std::string name;
+  double value = 0;
+};
+
 /// What is recorded of a step. Of an evaluation only where there was one.
 struct step_record {
   std::int64_t step = 0;
   double loss = 0, gradient_norm = 0, learning_rate = 0;
-  double seconds = 0, tokens_per_second = 0;
-  std::int64_t tokens = 0; // valid labels
+  double seconds = 0;           // of this step
+  double tokens_per_second = 0; // read by the model in all processes: the mean since this run began or was taken up again, waiting
+                                // for data included, evaluation and saving left out
+  double labels_per_second = 0; // the same of valid labels; 0 where an older record lacks it
+  std::int64_t tokens = 0;      // valid labels of this step
   bool skipped = false;
   std::optional<double> validation_loss{}, accuracy{};
   bool saved = false, resumed = false; // after it; before it
+  std::vector<metric> metrics{};       // one's own
 };
 
-/// The records of a run in a directory: `steps.jsonl` and `steps.csv` with a line a step, and an event file for
-/// TensorBoard. A run that goes on after `last_step` goes on in the same files, as they were then. Throws `error`.
+/// Adds the member "metrics", an object on one line.
+inline void write_metrics(io::json_writer& json, std::vector<metric> const& metrics) {
+  json.object("metrics", io::json_layout::row);
+  for (auto const& m : metrics) json.member(m.name, m.value);
+  json.end();
+}
+
+/// The records of a run in a directory: `steps.jsonl` and `steps.csv` (without one's own metrics, since its columns are the
+/// same in every line) with a line a step, and an event file for TensorBoard. A run that goes on after `last_step` goes on in the same files, as they were then. Throws `error`.
 class records {
 public:
   records(std::string const& directory, std::int64_t last_step)
@@ -43,7 +60,9 @@ public:
     scalar("train/loss", r.loss), scalar("train/gradient_norm", r.gradient_norm);
     scalar("train/learning_rate", r.learning_rate), scalar("train/tokens_per_second", r.tokens_per_second);
     if (r.validation_loss) scalar("validation/loss", *r.validation_loss);
+    scalar("train/labels_per_second", r.labels_per_second);
     if (r.accuracy) scalar("validation/accuracy", *r.accuracy);
+    for (auto const& m : r.metrics) scalar(("metrics/" + m.name).c_str(), m.value);
   }
 
   /// All steps so far, also those before the run was taken up again. A line that somebody has changed and that cannot be
@@ -85,11 +104,13 @@ private:
     io::json_writer json;
     json.object(io::json_layout::row).member("step", r.step).member("loss", r.loss).member("gradient_norm", r.gradient_norm);
     json.member("learning_rate", r.learning_rate).member("seconds", r.seconds).member("tokens", r.tokens);
-    json.member("tokens_per_second", r.tokens_per_second).member("skipped", r.skipped);
+    json.member("tokens_per_second", r.tokens_per_second).member("labels_per_second", r.labels_per_second);
+    json.member("skipped", r.skipped);
     if (r.validation_loss) json.member("validation_loss", *r.validation_loss);
     if (r.accuracy) json.member("accuracy", *r.accuracy);
     if (r.saved) json.member("saved", true);
     if (r.resumed) json.member("resumed", true);
+    if (!r.metrics.empty()) write_metrics(json, r.metrics);
     return json.end().text();
   }
 
@@ -100,7 +121,10 @@ private:
     r.tokens_per_second = line["tokens_per_second"].real(), r.skipped = line["skipped"].boolean();
     if (auto const x = line.find("validation_loss")) r.validation_loss = x->real();
     if (auto const x = line.find("accuracy")) r.accuracy = x->real();
+    if (auto const x = line.find("labels_per_second")) r.labels_per_second = x->real();
     r.saved = line.find("saved").has_value(), r.resumed = line.find("resumed").has_value();
+    if (auto const x = line.find("metrics"))
+      for (auto const& [name, value] : x->members()) r.metrics.push_back({std::string(name), value.real()});
     return r;
   }
 

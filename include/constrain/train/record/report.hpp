@@ -1,11 +1,13 @@
 #pragma once
 
 #include "constrain/pass/account.hpp"
+#include "constrain/program/printable.hpp"
 #include "constrain/train/explain.hpp"
 #include "constrain/train/record/chart.hpp"
 #include "constrain/train/record/records.hpp"
 #include "constrain/train/record/run_reading.hpp"
 
+#include <algorithm>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -25,7 +27,7 @@ namespace detail {
 
 inline std::string html_text(std::string_view text) {
   std::string out;
-  for (char c : text) {
+  for (char c : printable(std::string(text))) {
     if (c == '&') out += "&amp;";
     else if (c == '<') out += "&lt;";
     else if (c == '>') out += "&gt;";
@@ -62,17 +64,33 @@ inline std::string memory_rows(memory_plan const& m) {
   return rows;
 }
 
+/// A chart for each of one's own metrics, in the order in which they first appear.
+inline std::string metric_charts(std::span<step_record const> steps, std::span<chart_mark const> marks) {
+  std::vector<std::pair<std::string, series>> metrics;
+  for (auto const& r : steps)
+    for (auto const& m : r.metrics) {
+      auto found = std::find_if(metrics.begin(), metrics.end(), [&](auto const& each) { return each.first == m.name; });
+      if (found == metrics.end()) found = metrics.insert(found, {m.name, {"metric", "a"}});
+      found->second.points.emplace_back(static_cast<double>(r.step), m.value);
+    }
+  std::string charts;
+  for (auto const& [name, line] : metrics) charts += line_chart(html_text(name), {line}, marks);
+  return charts;
+}
+
 } // namespace detail
 
-/// A page of a run that needs nothing but itself: the losses and what they say, learning rate, norm, throughput, with
-/// marks where the run was saved (dotted) and taken up again (dashed), and the memory plan by part.
+/// A page of a run that needs nothing but itself: the losses and what they say, learning rate, norm, throughput and one's
+/// own metrics, with marks where the run was saved (dotted) and taken up again (dashed), and the memory plan by part.
 inline std::string report(report_head const& head, std::span<step_record const> steps) {
-  series training{"training", "a"}, validation{"validation", "b"}, norm{"norm", "a"}, rate{"rate", "a"}, speed{"speed", "a"};
+  series training{"training", "a"}, validation{"validation", "b"}, norm{"norm", "a"}, rate{"rate", "a"};
+  series tokens{"tokens", "a"}, labels{"valid labels", "b"};
   std::vector<chart_mark> marks;
   for (auto const& r : steps) {
     auto const x = static_cast<double>(r.step);
     training.points.emplace_back(x, r.loss), norm.points.emplace_back(x, r.gradient_norm);
-    rate.points.emplace_back(x, r.learning_rate), speed.points.emplace_back(x, static_cast<double>(r.tokens) / r.seconds);
+    rate.points.emplace_back(x, r.learning_rate), tokens.points.emplace_back(x, r.tokens_per_second);
+    if (r.labels_per_second > 0) labels.points.emplace_back(x, r.labels_per_second);
     if (r.validation_loss) validation.points.emplace_back(x, *r.validation_loss);
     if (r.saved) marks.push_back({x, "saved"});
     if (r.resumed) marks.push_back({x, "resumed"});
@@ -86,8 +104,10 @@ inline std::string report(report_head const& head, std::span<step_record const> 
     page += "<div><dt>" + detail::html_text(name) + "</dt><dd>" + detail::html_text(value) + "</dd></div>\n";
   page += "</dl>\n<div class=\"charts\">\n";
   page += line_chart("loss", {training, validation}, marks) + line_chart("learning rate", {rate}, marks);
-  page += line_chart("gradient norm", {norm}, marks) + line_chart("tokens per second", {speed}, marks);
-  page += "</div>\n<p class=\"note\">Over steps. Dotted: saved; dashed: resumed.</p>\n<h2>Memory plan</h2>\n<table>\n" +
+  page += line_chart("gradient norm", {norm}, marks) + line_chart("tokens per second", {tokens, labels}, marks);
+  page += detail::metric_charts(steps, marks);
+  page += "</div>\n<p class=\"note\">Over steps. Tokens per second: the mean since the run began or was resumed. Dotted: saved; "
+          "dashed: resumed.</p>\n<h2>Memory plan</h2>\n<table>\n" +
           detail::memory_rows(head.memory) + "</table>\n</body></html>\n";
   return page;
 }

@@ -3,7 +3,10 @@
 #include "constrain/device/math.hpp"
 #include "constrain/train/record/records.hpp"
 
+#include <algorithm>
+#include <cmath>
 #include <cstdint>
+#include <cstdio>
 #include <span>
 #include <string>
 #include <vector>
@@ -11,55 +14,123 @@
 namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// What the losses of a run say about it.
-enum class reading : std::uint8_t { too_early, not_finite, overfitting, still_improving, underfit, well_fit };
+enum class reading : std::uint8_t { too_early, not_finite, overfitting, still_improving, underfit, well_fit, getting_worse };
 
 struct run_reading {
   constrain::reading reading = constrain::reading::too_early;
-  std::int64_t step = 0; // of the lowest validation loss
+  std::int64_t step = 0; // of the lowest validation loss; where a loss is not finite, of the first such step
   std::string text{};
 };
 
-/// Reads a run: needs four evaluations to say more than that it is too early.
-/// - overfitting: the validation loss ended more than 2 % above its lowest while the training loss went on falling;
-/// - still improving: in the last quarter of the evaluations it fell by more than 1 %;
-/// - underfit: it is flat, but the training loss has fallen by less than a tenth from the start;
-/// - well fit: otherwise.
-inline run_reading read_run(std::span<step_record const> steps) {
-  std::vector<step_record const*> evaluations;
-  step_record const* best = nullptr;
-  for (auto const& r : steps) {
-    if (!r.validation_loss) continue;
-    if (!math::finite(*r.validation_loss))
-      return {reading::not_finite, r.step,
-              "The validation loss is not finite since step " + std::to_string(r.step) + ": lower the learning rate, or clip the gradient."};
-    evaluations.push_back(&r);
-    if (best == nullptr || *r.validation_loss < *best->validation_loss) best = &r;
+namespace detail {
+
+/// The losses of a run: those of training, as means of a tenth of all steps (single ones are noisy; those that are not
+/// finite are left out), and those of the evaluations.
+class losses {
+public:
+  explicit losses(std::span<step_record const> steps)
+      : steps_(steps), tenth_(steps.size() < 10 ? (steps.size() + 1) / 2 : steps.size() / 10) {
+    for (auto const& r : steps) {
+      if (!r.validation_loss) continue;
+      if (!math::finite(*r.validation_loss)) {
+        refuse(r, "validation");
+        return;
+      }
+      evaluations_.push_back(&r);
+      if (best_ == nullptr || *r.validation_loss < *best_->validation_loss) best_ = &r;
+    }
+    auto finite = steps.size();
+    while (finite > 0 && !math::finite(steps[finite - 1].loss)) --finite;
+    if (steps.size() - finite >= tenth_ && !steps.empty()) refuse(steps[finite], "training");
   }
+
+  /// The first step from which on losses are not finite, or null, and which loss that is.
+  step_record const* not_finite() const { return not_finite_; }
+  char const* which() const { return which_; }
+
+  /// The mean at the start; before and with a step.
+  double first() const {
+    auto end = tenth_;
+    while (end < steps_.size() && !math::finite(mean(0, end))) ++end;
+    return mean(0, end);
+  }
+  double until(step_record const& r) const {
+    auto const end = static_cast<std::size_t>(&r - steps_.data()) + 1;
+    double const m = mean(end > tenth_ ? end - tenth_ : 0, end);
+    return math::finite(m) ? m : first();
+  }
+
+  std::vector<step_record const*> const& evaluations() const { return evaluations_; }
+  step_record const* best() const { return best_; }
+
+private:
+  void refuse(step_record const& r, char const* which) { not_finite_ = &r, which_ = which; }
+
+  double mean(std::size_t begin, std::size_t end) const {
+    double sum = 0;
+    int count = 0;
+    for (auto i = begin; i < end; ++i)
+      if (math::finite(steps_[i].loss)) sum += steps_[i].loss, ++count;
+    return sum / count;
+  }
+
+  std::span<step_record const> steps_;
+  std::size_t tenth_;
+  std::vector<step_record const*> evaluations_{};
+  step_record const *best_ = nullptr, *not_finite_ = nullptr;
+  char const* which_ = "";
+};
+
+} // namespace detail
+
+/// Reads a run: needs four evaluations to say more than that it is too early. A loss rises or falls where it changes by
+/// more than a part of itself and by more than a thousandth of all that the training loss has fallen since the start:
+/// what remains below that is noise, whatever part of a tiny loss it is.
+/// - overfitting: the validation loss ended more than 2 % above its lowest while the training loss went on falling;
+/// - getting worse: the same, but the training loss did not fall either;
+/// - still improving: in the last quarter of the evaluations it reached its lowest and fell by more than 1 %;
+/// - underfit: it is flat, and the training loss, still above `solved`, has fallen by less than a tenth from the start;
+/// - well fit: otherwise.
+[[gnu::noinline]] inline run_reading read_run(std::span<step_record const> steps) {
+  constexpr double solved = 0.01; // nats a label: nearly every one is predicted, and nearly surely
+  detail::losses const all(steps);
+  auto const number = [](double x) {
+    char text[32];
+    std::snprintf(text, sizeof text, "%.4g", x);
+    return std::string(text);
+  };
+  if (auto const* const r = all.not_finite(); r != nullptr)
+    return {reading::not_finite, r->step, std::string("The ") + all.which() + " loss is not finite since step " +
+            std::to_string(r->step) + ": lower the learning rate, or clip the gradient."};
+  auto const& evaluations = all.evaluations();
+  auto const* const best = all.best();
   if (evaluations.size() < 4)
     return {reading::too_early, best == nullptr ? 0 : best->step,
             "Too early to say: it takes four evaluations, this run had " + std::to_string(evaluations.size()) + "."};
-  // Single losses are noisy: the mean of a tenth of all steps, before or after a place.
-  auto const tenth = std::max<std::size_t>(steps.size() / 10, 1);
-  auto const training_loss = [&](std::size_t end) {
-    double sum = 0;
-    auto const begin = end > tenth ? end - tenth : 0;
-    for (auto i = begin; i < end; ++i) sum += steps[i].loss;
-    return sum / static_cast<double>(end - begin);
-  };
-  double const first = training_loss(tenth), last = training_loss(steps.size());
-  double const at_best = training_loss(static_cast<std::size_t>(best - steps.data()) + 1);
+  double const first = all.first(), last = all.until(steps.back()), at_best = all.until(*best);
   double const validation = *evaluations.back()->validation_loss, lowest = *best->validation_loss;
+  double const noise = std::max(first - std::min(last, at_best), 0.0) / 1000;
+  auto const differs = [&](double from, double to, double part) { return from - to > noise && from - to > part * std::abs(from); };
   auto const since = std::to_string(best->step);
-  if (validation > 1.02 * lowest && last < at_best)
-    return {reading::overfitting, best->step, "Overfitting since step " + since +
-            ": the validation loss rises while the training loss falls. Stop there, use more data, or raise weight decay or dropout."};
-  double const quarter_ago = *evaluations[evaluations.size() - 1 - (evaluations.size() + 3) / 4]->validation_loss;
-  if (validation < 0.99 * quarter_ago)
-    return {reading::still_improving, best->step, "Still improving: the validation loss fell until the end. Train longer."};
-  if (last > 0.9 * first)
+  if (differs(validation, lowest, 0.02 / 1.02)) {
+    if (last < at_best)
+      return {reading::overfitting, best->step, "Overfitting since step " + since + ": the validation loss rose from " +
+              number(lowest) + " to " + number(validation) + " while the training loss fell. Use the weights of that step (`.best` keeps "
+              "them), more data, or more weight decay or dropout where there is some."};
+    return {reading::getting_worse, best->step, "Getting worse since step " + since + ": the validation loss rose from " +
+            number(lowest) + " to " + number(validation) + ", and the training loss did not fall. Lower the learning rate, or clip the "
+            "gradient."};
+  }
+  auto const& quarter_ago = *evaluations[evaluations.size() - 1 - (evaluations.size() + 3) / 4];
+  if (best->step > quarter_ago.step && differs(*quarter_ago.validation_loss, validation, 0.01))
+    return {reading::still_improving, best->step, "Still improving: in the last quarter of the evaluations the validation loss fell "
+            "from " + number(*quarter_ago.validation_loss) + " to " + number(validation) + ". Train longer."};
+  if (last > 0.9 * first && last > solved)
     return {reading::underfit, best->step,
-            "Underfit: the losses are flat, and the training loss has hardly fallen. Use a larger model or another learning rate."};
-  return {reading::well_fit, best->step, "Well fit: the validation loss is flat, and not above its lowest, of step " + since + "."};
+            "Underfit: the losses are flat, and the training loss only went from " + number(first) + " to " + number(last) +
+                ". Use another learning rate, or a larger model."};
+  return {reading::well_fit, best->step, "Well fit: the validation loss is flat at " + number(validation) +
+          ", its lowest was " + number(lowest) + " at step " + since + "."};
 }
 
 } // namespace constrain

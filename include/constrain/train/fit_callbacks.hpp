@@ -1,0 +1,121 @@
+#pragma once
+
+#include "constrain/train/fit_context.hpp"
+
+#include <concepts>
+#include <memory>
+#include <type_traits>
+#include <utility>
+
+namespace constrain::inline CONSTRAIN_VARIANT {
+
+/// For `fit`: nothing is called.
+struct no_callback {
+  void operator()(step_result const&) const {}
+};
+
+namespace detail {
+
+/// What `fit` calls, whatever it was given; null where there is nothing to call.
+struct fit_callbacks {
+  using function = void (*)(void* object, fit_context&);
+  void* object = nullptr;
+  function start = nullptr, step = nullptr, evaluation = nullptr, save = nullptr, end = nullptr;
+};
+
+/// Whether an object has a member of a name, and whether that takes the context and returns nothing. A class that has
+/// the name, overloaded or a template, makes it ambiguous in one that is derived from it and from another that has it.
+#define CONSTRAIN_CALLBACK(name)                                                                                           \
+  struct has_##name {                                                                                                      \
+    int name;                                                                                                              \
+  };                                                                                                                       \
+  template <class object> struct object_and_##name : object, has_##name {};                                                \
+  template <class object> constexpr bool calls_##name = requires(object& o, fit_context& c) {                              \
+    { o.name(c) } -> std::same_as<void>;                                                                                   \
+  };                                                                                                                       \
+  template <class object> constexpr bool names_##name() {                                                                  \
+    if constexpr (std::is_class_v<object> && !std::is_final_v<object>)                                                     \
+      return !requires { &object_and_##name<std::remove_const_t<object>>::name; };                                         \
+    else return requires { &object::name; } || calls_##name<object>;                                                       \
+  }                                                                                                                        \
+  template <class object> fit_callbacks::function call_##name() {                                                          \
+    if constexpr (calls_##name<object>) return [](void* o, fit_context& c) { static_cast<object*>(o)->name(c); };          \
+    else return nullptr;                                                                                                   \
+  }
+CONSTRAIN_CALLBACK(on_start)
+CONSTRAIN_CALLBACK(on_step)
+CONSTRAIN_CALLBACK(on_evaluation)
+CONSTRAIN_CALLBACK(on_save)
+CONSTRAIN_CALLBACK(on_end)
+#undef CONSTRAIN_CALLBACK
+
+/// Whether a function may be called with `argument` after every step: it returns nothing, or whether to go on.
+template <class function, class argument> constexpr bool is_after_step() {
+  if constexpr (std::is_invocable_v<function&, argument>) {
+    using result = std::invoke_result_t<function&, argument>;
+    return std::is_void_v<result> || std::is_convertible_v<result, bool>;
+  } else
+    return false;
+}
+
+/// What a function is called with after a step. A generic one is asked about the result alone: asked about both, it would
+/// have to compile with both.
+enum class after_step { nothing, result, context };
+template <class function> constexpr after_step argument_after_step() {
+  if constexpr (is_after_step<function, step_result const&>()) return after_step::result;
+  else if constexpr (is_after_step<function, fit_context&>()) return after_step::context;
+  else return after_step::nothing;
+}
+
+/// Calls a function after a step, with its result or the context.
+template <class function> void call_after_step(void* object, fit_context& c) {
+  auto& f = *static_cast<function*>(object);
+  auto const call = [&](auto& argument) {
+    if constexpr (std::is_void_v<decltype(f(argument))>) f(argument);
+    else if (!f(argument)) c.stop();
+  };
+  constexpr auto argument = argument_after_step<function>();
+  if constexpr (argument == after_step::result) call(std::as_const(c.last));
+  if constexpr (argument == after_step::context) call(c);
+  if constexpr (calls_on_step<function>) f.on_step(c);
+}
+
+/// Refuses what `fit` cannot call, with a sentence.
+template <class object> struct callback_is_usable {
+  static constexpr bool named = names_on_start<object>() || names_on_step<object>() || names_on_evaluation<object>() ||
+                                names_on_save<object>() || names_on_end<object>();
+  static constexpr bool called = argument_after_step<object>() != after_step::nothing;
+
+  static_assert(!names_on_start<object>() || calls_on_start<object>, "fit: a callback's on_start is `void on_start(ct::fit_context& c)`");
+  static_assert(!names_on_step<object>() || calls_on_step<object>,
+                "fit: a callback's on_step is `void on_step(ct::fit_context& c)`; c.last is the step's result, c.stop() ends the run");
+  static_assert(!names_on_evaluation<object>() || calls_on_evaluation<object>,
+                "fit: a callback's on_evaluation is `void on_evaluation(ct::fit_context& c)`; *c.validation is the evaluation");
+  static_assert(!names_on_save<object>() || calls_on_save<object>,
+                "fit: a callback's on_save is `void on_save(ct::fit_context& c)`; c.saved is the directory");
+  static_assert(!names_on_end<object>() || calls_on_end<object>,
+                "fit: a callback's on_end is `void on_end(ct::fit_context& c)`; c.result is what fit returns");
+  static_assert(named || called,
+                "fit: what comes after the options is called after every step; write [&](ct::step_result const& r) { ... }, which "
+                "returns nothing or whether to go on, or an object with on_start, on_step, on_evaluation, on_save or on_end, each "
+                "`void on_step(ct::fit_context& c)`");
+};
+
+/// The callbacks of an object or a function, which must outlive them.
+template <class type> fit_callbacks callbacks_of(type& given) {
+  [[maybe_unused]] callback_is_usable<type> const checked;
+  using plain = std::remove_const_t<type>;
+  fit_callbacks all;
+  all.object = const_cast<plain*>(std::addressof(given));
+  if constexpr (std::is_same_v<plain, no_callback>) return all;
+  all.start = call_on_start<type>();
+  all.step = call_after_step<type>;
+  all.evaluation = call_on_evaluation<type>();
+  all.save = call_on_save<type>();
+  all.end = call_on_end<type>();
+  return all;
+}
+
+} // namespace detail
+
+} // namespace constrain

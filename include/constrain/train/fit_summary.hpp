@@ -1,0 +1,65 @@
+#pragma once
+
+#include "constrain/device/math.hpp"
+#include "constrain/io/json_writer.hpp"
+#include "constrain/train/explain.hpp"
+#include "constrain/train/fit_result.hpp"
+#include "constrain/train/record/records.hpp"
+#include "constrain/train/record/report.hpp"
+
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace constrain::inline CONSTRAIN_VARIANT::detail {
+
+/// Whether some of the tokens are no labels, so that their rates are two figures.
+inline bool has_two_rates(fit_result const& r) { return r.labels_per_second < 0.9995 * r.tokens_per_second; }
+
+/// What came of a run, for programs: summary.json. `metrics` are those that no step's record has.
+template <class trainer> io::json_writer summary_of(trainer const& t, fit_result const& r, std::vector<metric> const& metrics) {
+  io::json_writer json;
+  json.object().member("policies", trainer::policy_set::name()).member("parameters", trainer::parameter_count);
+  json.member("peak_bytes", trainer::memory.peak.count()).member("seed", t.state().seed);
+  json.member("steps", r.steps.count()).member("loss", r.loss).member("skipped", r.skipped);
+  json.member("seconds", r.seconds).member("tokens_per_second", r.tokens_per_second).member("labels_per_second", r.labels_per_second);
+  if (r.validation)
+    json.member("validation_loss", r.validation->loss).member("perplexity", r.validation->perplexity).member("accuracy", r.validation->accuracy);
+  if (math::finite(t.state().best_validation_loss)) json.member("best_validation_loss", t.state().best_validation_loss);
+  if (!metrics.empty()) write_metrics(json, metrics);
+  return json.member("ended", reason_of(r.why)).end(), json;
+}
+
+/// The same in words.
+template <class trainer> std::string ending(trainer const& t, fit_result const& r, std::string const& directory) {
+  auto text = formatted("ended after step %lld: %s", static_cast<long long>(r.steps.count()), reason_of(r.why));
+  if (r.tokens_per_second == 0) return text; // there was nothing left to do
+  text += formatted(" | %.0f s | ", r.seconds);
+  if (r.share_of_peak > 0) text += formatted("%.0f %% of peak | ", r.share_of_peak * 100);
+  text += formatted("%.0f tok/s | ", r.tokens_per_second);
+  if (has_two_rates(r)) text += formatted("%.0f labels/s | ", r.labels_per_second);
+  text += formatted("loss %.4f", r.loss);
+  if (r.validation) text += formatted(" | validation loss %.4f, lowest %.4f", r.validation->loss, t.state().best_validation_loss);
+  if (r.skipped > 0) text += formatted(" | %lld steps skipped", static_cast<long long>(r.skipped));
+  text += " | memory " + bytes_text(trainer::memory.peak);
+  return directory.empty() ? text : text + " | saved in '" + directory + "'";
+}
+
+template <class trainer> report_head head_of(trainer const& t, fit_result const& r) {
+  auto const number = [](double x) { return formatted("%.4g", x); };
+  auto const whole = [](double x) { return grouped(static_cast<std::int64_t>(x)); };
+  report_head head{trainer::policy_set::name(), {}, trainer::memory};
+  auto const fact = [&](char const* name, std::string value) { head.facts.emplace_back(name, std::move(value)); };
+  fact("parameters", grouped(trainer::parameter_count)), fact("steps", grouped(r.steps.count()));
+  fact("tokens a step", grouped(trainer::window_tokens * t.ranks())), fact("loss of the last step", number(r.loss));
+  if (r.validation) fact("validation loss", number(r.validation->loss)), fact("perplexity", number(r.validation->perplexity));
+  if (math::finite(t.state().best_validation_loss)) fact("lowest validation loss", number(t.state().best_validation_loss));
+  if (r.share_of_peak > 0) fact("share of the processor's peak", number(r.share_of_peak));
+  fact("tokens per second", whole(r.tokens_per_second));
+  if (has_two_rates(r)) fact("valid labels per second", whole(r.labels_per_second));
+  fact("skipped steps", grouped(r.skipped));
+  fact("seed", std::to_string(t.state().seed)), fact("ended because", reason_of(r.why));
+  return head;
+}
+
+} // namespace constrain::detail

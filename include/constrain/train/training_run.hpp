@@ -1,0 +1,212 @@
+#pragma once
+
+#include "constrain/device/cpu/arithmetic_peak.hpp"
+#include "constrain/device/cpu/stopwatch.hpp"
+#include "constrain/io/directory_reader.hpp"
+#include "constrain/io/directory_writer.hpp"
+#include "constrain/train/checkpoint/checkpoint_series.hpp"
+#include "constrain/train/epochs.hpp"
+#include "constrain/train/fit_callbacks.hpp"
+#include "constrain/train/fit_options.hpp"
+#include "constrain/train/fit_summary.hpp"
+#include "constrain/train/interruption.hpp"
+#include "constrain/train/progress.hpp"
+#include "constrain/train/record/records.hpp"
+#include "constrain/train/record/report.hpp"
+#include "constrain/train/windows.hpp"
+
+#include <algorithm>
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <string>
+
+namespace constrain::inline CONSTRAIN_VARIANT::detail {
+
+/// One call of `fit`, a function a phase: check, prepare_outputs, start, train, end.
+template <class trainer> class training_run {
+public:
+  training_run(trainer& t, data::corpus const& corpus, fit_options const& options, fit_callbacks const& callbacks)
+      : t_(t), corpus_(corpus), options_(options), callbacks_(callbacks), speaks_(t.rank() == 0), first_step_(t.steps().count()),
+        lines_(speaks_ ? options.log : nullptr), series_(options.directory) {}
+
+  fit_result run() {
+    check();
+    if (speaks_) prepare_outputs();
+    interruption const signal;
+    signal_ = &signal;
+    start();
+    if (!done_) train();
+    end();
+    return context_.result;
+  }
+
+private:
+  /// What would be refused later, or is known to be wrong, is better known now than after hours. The same in every process.
+  void check() {
+    check_fit_options(options_);
+    if (options_.validation != nullptr) check_validation(*options_.validation);
+    check_vocabulary(corpus_.vocabulary(), trainer::entries::vocabulary);
+    constexpr auto without_end = std::numeric_limits<std::int64_t>::max();
+    bool const by_epochs = options_.epochs > 0, by_steps = options_.steps >= 0;
+    steps_ = by_steps ? options_.steps.count() : by_epochs ? without_end : 100;
+    if (by_epochs) steps_ = std::min(steps_, steps_of_epochs(t_, options_.epochs, corpus_, options_.tail, steps_));
+    done_ = first_step_ >= steps_;
+  }
+
+  static void check_validation(data::corpus const& validation) {
+    check_vocabulary(validation.vocabulary(), trainer::entries::vocabulary);
+    auto const tokens = trainer::task::tokens;
+    if (validation.labels(1, data::samples(validation.size(), tokens) * tokens) == 0)
+      throw error("fit: the .validation corpus has no label, everything in it is given; give some text to predict");
+  }
+
+  /// Files and directories that cannot be written are found now. By one process for all.
+  void prepare_outputs() {
+    if (!options_.directory.empty()) io::directory_writer{options_.keep_last > 0 ? series_.path(steps_) : options_.directory};
+    if (!options_.best.empty()) io::directory_writer{options_.best};
+    if (!options_.records.empty()) records_.emplace(options_.records, first_step_);
+  }
+
+  void start() {
+    using device = typename trainer::policy_set::device;
+    if constexpr (!device::is_cuda) peak_ = arithmetic_peak<typename trainer::real>();
+    if (speaks_ && options_.log != nullptr) print_start(options_.log, t_, peak_);
+    context_.steps = steps_, context_.first_step = first_step_;
+    call(callbacks_.start);
+    end_if_asked();
+  }
+
+  void train() {
+    stopwatch since_asked; // for a window
+    for (auto const& window : t_.windows(corpus_, options_.tail)) {
+      auto record = step(window, since_asked);
+      call(callbacks_.step);
+      end_if_asked();
+      if (record.step >= steps_) end_because(ended::all_steps);
+      bool const evaluates = options_.validation != nullptr && context_.result.why != ended::interrupted &&
+                             (done_ || options_.evaluate_every.due(record.step, steps_));
+      if (evaluates) evaluate(record);
+      keep(record);
+      if (done_) break;
+      since_asked = {};
+    }
+  }
+
+  step_record step(constrain::window const& window, stopwatch const& since_asked) {
+    step_record record{.learning_rate = t_.learning_rate()};
+    stopwatch const since_began;
+    auto const& r = context_.last = t_.step(window);
+    record.seconds = since_began.seconds();
+    training_seconds_ += since_asked.seconds();
+    tokens_ += trainer::window_tokens * t_.ranks(), labels_ += r.tokens;
+    auto& result = context_.result;
+    result.loss = r.loss;
+    result.skipped += r.skipped ? 1 : 0;
+    record.tokens_per_second = result.tokens_per_second = static_cast<double>(tokens_) / training_seconds_;
+    record.labels_per_second = result.labels_per_second = static_cast<double>(labels_) / training_seconds_;
+    record.step = t_.steps().count();
+    record.loss = r.loss, record.gradient_norm = r.gradient_norm, record.tokens = r.tokens, record.skipped = r.skipped;
+    record.resumed = first_step_ > 0 && record.step == first_step_ + 1;
+    auto const mean_seconds = training_seconds_ / static_cast<double>(record.step - first_step_);
+    result.share_of_peak = share_of_peak(mean_seconds);
+    if (options_.log_every.due(record.step, steps_))
+      lines_.step(record, steps_, mean_seconds * static_cast<double>(steps_ - record.step), share_of_peak(record.seconds));
+    if (r.skipped) lines_.line("skipped: the gradient of %s is not finite", std::string(r.not_finite).c_str());
+    return record;
+  }
+
+  double share_of_peak(double seconds) const { return peak_ > 0 ? trainer::flops / (seconds * peak_) : 0; }
+
+  void evaluate(step_record& record) {
+    auto const found = t_.evaluate(*options_.validation, [&] { return t_.in_any_rank(signal_->noted()); });
+    if (!found) return end_because(ended::interrupted);
+    context_.validation = context_.result.validation = found;
+    record.validation_loss = found->loss, record.accuracy = found->accuracy;
+    lines_.line("step %lld | validation loss %.4f | perplexity %.2f | accuracy %.3f", static_cast<long long>(record.step), found->loss,
+                found->perplexity, found->accuracy);
+    bool const best = t_.note_validation(found->loss);
+    call(callbacks_.evaluation);
+    end_if_asked();
+    if (best) {
+      if (!options_.best.empty()) save(options_.best);
+      return;
+    }
+    auto const since_best = t_.state().evaluations_since_best;
+    if (options_.plateau > 0 && since_best % options_.plateau == 0) t_.scale_learning_rate(options_.plateau_factor);
+    if (options_.patience > 0 && since_best >= options_.patience) end_because(ended::no_improvement);
+  }
+
+  /// Records the step before it is saved: a run that is taken up again after the checkpoint has the record of its step.
+  void keep(step_record& record) {
+    record.saved = !options_.directory.empty() && (done_ || options_.save_every.due(record.step, steps_));
+    record.metrics = context_.take_metrics();
+    if (records_) records_->write(record);
+    if (!record.saved) return;
+    save(options_.keep_last > 0 ? series_.path(record.step) : options_.directory);
+    if (options_.keep_last > 0 && speaks_) series_.keep(options_.keep_last, record.step);
+  }
+
+  void save(std::string const& directory) {
+    t_.save(directory);
+    context_.saved = directory;
+    call(callbacks_.save);
+    end_if_asked();
+  }
+
+  void end() {
+    if (options_.load_best && io::directory_reader::finds(options_.best)) t_.load_pretrained(options_.best);
+    context_.result.steps = t_.steps();
+    context_.result.seconds = since_start_.seconds();
+    call(callbacks_.end);
+    if (records_) write_summary();
+    lines_.line("%s", ending(t_, context_.result, options_.directory).c_str());
+  }
+
+  void write_summary() {
+    records_->write_file("summary.json", summary_of(t_, context_.result, context_.take_metrics()).text() + "\n");
+    records_->write_file("report.html", report(head_of(t_, context_.result), records_->steps()));
+  }
+
+  void call(fit_callbacks::function f) {
+    if (f == nullptr) return;
+    context_.step = t_.steps();
+    context_.epoch = t_.state().corpus == corpus_.fingerprint() ? epochs_read() : 0;
+    f(callbacks_.object, context_);
+  }
+  double epochs_read() const {
+    auto const at = t_.state().position;
+    auto const samples = data::samples(corpus_.size(), trainer::task::tokens);
+    return static_cast<double>(at.epoch) + static_cast<double>(at.sample) / static_cast<double>(samples);
+  }
+
+  /// The first reason counts.
+  void end_because(ended why) {
+    if (!done_) context_.result.why = why;
+    done_ = true;
+  }
+  /// By a callback or a signal of any process: all go on or none does.
+  void end_if_asked() {
+    if (!t_.in_any_rank(context_.stops() || signal_->noted())) return;
+    end_because(t_.in_any_rank(context_.stops()) ? ended::by_callback : ended::interrupted);
+  }
+
+  trainer& t_;
+  data::corpus const& corpus_;
+  fit_options const& options_;
+  fit_callbacks const& callbacks_;
+  bool const speaks_; // one process speaks for all
+  std::int64_t const first_step_;
+  std::int64_t steps_ = 0; // of the whole run
+  bool done_ = false;
+  fit_context context_{};
+  step_lines lines_;
+  checkpoint_series const series_;
+  std::optional<constrain::records> records_{};
+  interruption const* signal_ = nullptr;
+  stopwatch const since_start_{};
+  double peak_ = 0, training_seconds_ = 0;
+  std::int64_t tokens_ = 0, labels_ = 0;
+};
+
+} // namespace constrain::detail

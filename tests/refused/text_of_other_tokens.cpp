@@ -1,0 +1,15 @@
+// refused: generate: text is one token a byte, which takes a model of exactly 256 tokens, and this one's `vocabulary` is another
+// shows: tokens_are_bytes<300>
+#include <constrain/constrain.hpp>
+namespace ct = constrain;
+
+using task = ct::task<ct::gpt2{.layers = 1, .heads = 2, .width = 16, .vocabulary = 300, .context = 8}, ct::causal_lm,
+                      ct::micro_batch{.sequences = 1}>;
+
+void use(ct::trainer<task>& t, [[maybe_unused]] std::span<std::int32_t const> tokens) {
+#ifdef CORRECT
+  t.generate(tokens, 10);
+#else
+  t.generate("x", 10); // <- here
+#endif
+}

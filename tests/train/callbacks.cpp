@@ -1,0 +1,206 @@
+#include "../sentence.hpp"
+#include "../temporary_directory.hpp"
+
+#include <constrain/constrain.hpp>
+#include <constrain/io/json.hpp>
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <cstdint>
+#include <fstream>
+#include <functional>
+#include <limits>
+#include <string>
+#include <vector>
+
+// What fit calls, with what, and what a callback can do: end the run, record numbers of its own.
+
+namespace ct = constrain;
+using ct::test::sentence, ct::test::temporary_directory;
+
+namespace {
+
+using task = ct::task<ct::gpt2{.layers = 1, .heads = 2, .width = 8, .vocabulary = 256, .context = 8}, ct::causal_lm,
+                      ct::micro_batch{.sequences = 2}>;
+using trainer = ct::trainer<task>;
+
+// 40 samples: 20 windows an epoch.
+ct::data::corpus const& corpus() {
+  static auto const made = [] {
+    std::string text;
+    for (int i = 0; i < 40 * 8 + 3; ++i) text += static_cast<char>(i * 37 % 251);
+    return ct::data::corpus::from_bytes(text);
+  }();
+  return made;
+}
+
+std::vector<ct::io::json> steps_of(std::string const& records) {
+  std::ifstream in(records + "/steps.jsonl");
+  std::vector<ct::io::json> all;
+  for (std::string line; std::getline(in, line);) all.push_back(ct::io::json::parse(line, "steps.jsonl"));
+  return all;
+}
+
+/// Writes down what happens.
+struct diary {
+  std::string text{};
+  std::vector<double> epochs{};
+  ct::fit_context at_end{};
+
+  void on_start(ct::fit_context& c) { text += "start " + number(c.first_step) + "/" + number(c.steps) + "\n"; }
+  void on_step(ct::fit_context& c) {
+    text += "step " + number(c.step) + (std::isfinite(c.last.loss) && c.last.tokens == 16 ? "\n" : " ?\n");
+    epochs.push_back(c.epoch);
+  }
+  void on_evaluation(ct::fit_context& c) { text += "evaluation " + number(c.step) + (c.validation->tokens > 0 ? "\n" : " ?\n"); }
+  void on_save(ct::fit_context& c) { text += "save " + c.saved.substr(c.saved.rfind('/') + 1) + "\n"; }
+  void on_end(ct::fit_context& c) {
+    text += "end " + number(c.result.steps) + "\n";
+    at_end = c;
+  }
+
+  static std::string number(ct::optimizer_steps n) { return std::to_string(n.count()); }
+};
+
+void ask_nothing(ct::step_result const&) {}
+bool at_once(ct::step_result const&) { return false; }
+
+} // namespace
+
+TEST_CASE("an object is called on start, step, evaluation, save and end") {
+  temporary_directory const directory;
+  trainer t;
+  diary d;
+  auto const result = ct::fit(t, corpus(), {.steps = 4, .validation = &corpus(), .evaluate_every = 3, .directory = directory / "last",
+                                            .save_every = 2, .log = nullptr, .best = directory / "best"}, d);
+  auto const evaluated = [&](std::string const& step) { return "evaluation " + step + "\nsave best\n"; };
+  CHECK(d.text == "start 0/4\nstep 1\nstep 2\nsave last\nstep 3\n" + evaluated("3") + "step 4\n" + evaluated("4") + "save last\nend 4\n");
+  CHECK(d.at_end.result.loss == result.loss);
+  CHECK(d.at_end.result.tokens_per_second == result.tokens_per_second);
+  CHECK(d.at_end.validation->loss == result.validation->loss);
+  CHECK(d.epochs == std::vector<double>{0.05, 0.1, 0.15, 0.2});
+  // Where it goes on, and where nothing is left to do.
+  trainer second;
+  second.load(directory / "last");
+  diary again, nothing;
+  ct::fit(second, corpus(), {.steps = 5, .log = nullptr}, again);
+  CHECK(again.text == "start 4/5\nstep 5\nend 5\n");
+  CHECK(again.epochs == std::vector<double>{0.25});
+  ct::fit(second, corpus(), {.steps = 5, .log = nullptr}, nothing);
+  CHECK(nothing.text == "start 5/5\nend 5\n");
+}
+
+TEST_CASE("functions of every kind are called after a step") {
+  trainer t;
+  int steps = 0;
+  auto const options = ct::fit_options{.steps = -1, .epochs = 1, .log = nullptr};
+  auto const fit = [&](auto&& f) {
+    steps = 0;
+    return ct::fit(t, corpus(), {.steps = t.steps() + 2, .log = nullptr}, f).why;
+  };
+  CHECK(fit([&](ct::step_result const&) { ++steps; }) == ct::ended::all_steps);
+  CHECK(steps == 2);
+  CHECK(fit([&, own = 0](ct::step_result const&) mutable { steps = ++own; }) == ct::ended::all_steps);
+  CHECK(steps == 2);
+  CHECK(fit([&](auto const& r) { return ++steps < 2 && r.loss > 0; }) == ct::ended::by_callback);
+  CHECK(fit([&](ct::fit_context& c) { steps += c.step == t.steps(); }) == ct::ended::all_steps);
+  CHECK(steps == 2);
+  CHECK(fit(std::function<void(ct::step_result const&)>([&](ct::step_result const&) { ++steps; })) == ct::ended::all_steps);
+  CHECK(fit(ask_nothing) == ct::ended::all_steps);
+  CHECK(fit(&ask_nothing) == ct::ended::all_steps);
+  CHECK(ct::fit(t, corpus(), {.steps = t.steps() + 2, .log = nullptr}, at_once).why == ct::ended::by_callback);
+  CHECK(options.epochs == 1);
+}
+
+TEST_CASE("a callback ends the run wherever it asks") {
+  temporary_directory const directory;
+  struct stopping {
+    std::string where{};
+    std::string ended{};
+    void ask(char const* here, ct::fit_context& c) const {
+      if (where == here) c.stop();
+    }
+    void on_start(ct::fit_context& c) const { ask("start", c); }
+    void on_step(ct::fit_context& c) const { ask("step", c); }
+    void on_evaluation(ct::fit_context& c) const { ask("evaluation", c); }
+    void on_save(ct::fit_context& c) const { ask("save", c); }
+    void on_end(ct::fit_context& c) { ended = c.result.why == ct::ended::by_callback ? "by me" : "?"; }
+  };
+  auto const ends_after = [&](char const* where) {
+    trainer t;
+    stopping s{where};
+    auto const path = directory / where;
+    auto const result = ct::fit(t, corpus(), {.steps = 9, .validation = &corpus(), .evaluate_every = 2, .directory = path,
+                                              .save_every = 3, .log = nullptr}, s);
+    CHECK(result.why == ct::ended::by_callback);
+    CHECK(s.ended == "by me");
+    trainer saved; // whatever it ends by: what was trained is saved
+    CHECK(saved.resume(path) == (result.steps > 0));
+    CHECK(saved.steps() == result.steps);
+    return result.steps.count();
+  };
+  CHECK(ends_after("start") == 0);
+  CHECK(ends_after("step") == 1);
+  CHECK(ends_after("evaluation") == 2);
+  CHECK(ends_after("save") == 3);
+}
+
+TEST_CASE("one's own metrics stand in the records") {
+  temporary_directory const directory;
+  struct measuring {
+    void on_start(ct::fit_context& c) { c.metric("begun", 1); }
+    void on_step(ct::fit_context& c) {
+      if (c.step == 2) c.metric("lost", std::numeric_limits<double>::quiet_NaN());
+      c.metric("norm/twice", 0);
+      c.metric("norm/twice", 2 * c.last.gradient_norm);
+    }
+    void on_evaluation(ct::fit_context& c) { c.metric("bits", c.validation->loss / std::log(2)); }
+    void on_save(ct::fit_context& c) { c.metric("saved <b>", c.step.count()); }
+    void on_end(ct::fit_context& c) { c.metric("at last", c.result.loss); }
+  };
+  trainer t;
+  measuring m;
+  auto const result = ct::fit(t, corpus(), {.steps = 4, .validation = &corpus(), .evaluate_every = 2, .directory = directory / "run",
+                                            .save_every = 2, .log = nullptr, .records = directory / "records"}, m);
+  auto const steps = steps_of(directory / "records");
+  REQUIRE(steps.size() == 4);
+  auto const names = [&](std::size_t i) {
+    std::string all;
+    auto const metrics = steps[i]["metrics"]; // kept: its views live as long
+    for (auto const& [name, value] : metrics.members()) all += std::string(name) + " ";
+    return all;
+  };
+  CHECK(names(0) == "begun norm/twice ");
+  CHECK(names(1) == "lost norm/twice bits ");
+  CHECK(names(2) == "saved <b> norm/twice ");
+  CHECK(names(3) == "norm/twice bits ");
+  CHECK(steps[0]["metrics"]["norm/twice"].real() == 2 * steps[0]["gradient_norm"].real());
+  CHECK(std::isnan(steps[1]["metrics"]["lost"].real()));
+  CHECK(steps[2]["metrics"]["saved <b>"].real() == 2);
+  CHECK(steps[3]["metrics"]["bits"].real() == result.validation->loss / std::log(2));
+  auto const summary = ct::io::json::parse(ct::test::read_file(directory / "records/summary.json"), "summary.json");
+  CHECK(summary["metrics"]["at last"].real() == result.loss);
+  CHECK(summary["metrics"]["saved <b>"].real() == 4);
+  auto const page = ct::test::read_file(directory / "records/report.html");
+  for (auto const* title : {">begun<", ">norm/twice<", ">bits<", ">saved &lt;b&gt;<"}) CHECK(page.find(title) != std::string::npos);
+  CHECK(page.find(">lost<") == std::string::npos); // it has no finite value
+  for (auto const& entry : std::filesystem::directory_iterator(directory / "records"))
+    if (entry.path().filename().string().starts_with("events."))
+      CHECK(ct::test::read_file(entry.path()).find("metrics/norm/twice") != std::string::npos);
+  // A run that goes on keeps them.
+  trainer second;
+  second.resume(directory / "run");
+  ct::fit(second, corpus(), {.steps = 5, .log = nullptr, .records = directory / "records"});
+  CHECK(ct::test::read_file(directory / "records/report.html").find(">norm/twice<") != std::string::npos);
+  CHECK_FALSE(steps_of(directory / "records")[4].find("metrics").has_value());
+}
+
+TEST_CASE("a metric needs a name") {
+  trainer t;
+  auto const said = [&](char const* name) {
+    return sentence([&] { ct::fit(t, corpus(), {.steps = t.steps() + 1, .log = nullptr}, [&](ct::fit_context& c) { c.metric(name, 1); }); });
+  };
+  CHECK(said("") == "fit: the name '' of a metric is empty; give it another one");
+  CHECK(said("\xff").ends_with("of a metric is not UTF-8; give it another one"));
+  CHECK(said("\x01") == ""); // odd, but JSON and HTML have a way to say it
+}

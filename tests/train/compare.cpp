@@ -1,0 +1,120 @@
+#include "../sentence.hpp"
+
+#include <constrain/constrain.hpp>
+#include <doctest/doctest.h>
+
+#include <cstdio>
+#include <string>
+#include <vector>
+
+// Rows of a comparison: each with its own hyperparameters, and a table that stays one.
+
+namespace ct = constrain;
+using ct::test::sentence;
+
+namespace {
+
+using task = ct::task<ct::gpt2{.layers = 1, .heads = 1, .width = 8, .vocabulary = 256, .context = 8}, ct::causal_lm,
+                      ct::micro_batch{.sequences = 2}>;
+
+/// Descent with a name that would paint a terminal red.
+struct painted {
+  static constexpr char const* name = "\033[31mpainted\n\xc2\x9b";
+  template <class real> struct state {};
+  struct hyper {
+    float rate = 1e-2f;
+  };
+  template <class real>
+  CT_HOST_DEVICE static real update(real weight, real gradient, state<real>&, hyper const& h, ct::optimizer_step) {
+    return weight - h.rate * gradient;
+  }
+};
+
+ct::data::corpus text() {
+  std::string words;
+  for (int i = 0; i < 60; ++i) words += "template <class real> struct number" + std::to_string(i % 7) + ";\n";
+  return ct::data::text_from(words);
+}
+
+std::vector<std::string> lines_of(std::string const& text) {
+  std::vector<std::string> lines;
+  for (std::size_t begin = 0; begin < text.size();) {
+    auto const end = text.find('\n', begin);
+    lines.push_back(text.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  return lines;
+}
+
+bool has_controls(std::string const& text) {
+  for (char const c : text)
+    if ((static_cast<unsigned char>(c) < 0x20 && c != '\n') || c == 0x7f) return true;
+  return text.find("\xc2\x9b") != std::string::npos;
+}
+
+} // namespace
+
+TEST_CASE("each strategy has its own hyperparameters and name") {
+  auto const corpus = text();
+  ct::compare_options const options{.tokens = 300, .seed = 3, .validation_fraction = 0.1};
+  auto const rows = ct::compare<task>(corpus, options, ct::strategy<ct::policies<>>{.hyper = {.learning_rate = 3e-2f}},
+                                      ct::strategy<ct::policies<>>{.name = "adamw as it comes"},
+                                      ct::strategy<ct::policies<ct::optimizer::sgd>>{.hyper = {.learning_rate = 0.5f}, .name = "sgd, 0.5"});
+  REQUIRE(rows.size() == 3);
+  CHECK(rows[0].name == "fp32, adamw");
+  CHECK(rows[1].name == "adamw as it comes");
+  CHECK(rows[2].name == "sgd, 0.5");
+  CHECK(rows[0].loss < rows[1].loss); // on so few tokens the larger rate learns more
+  // What is not said is as in rows of policies alone, and these take the common rate.
+  auto common = options;
+  common.learning_rate = 3e-2f;
+  CHECK(ct::compare<task, ct::policies<>>(corpus, options)[0].loss == rows[1].loss);
+  CHECK(ct::compare<task, ct::policies<>>(corpus, common)[0].loss == rows[0].loss);
+  CHECK(sentence([&] { ct::compare<task>(corpus, common, ct::strategy<ct::policies<>>{}); }) ==
+        "compare: each strategy has the learning rate of its .hyper, and .learning_rate gives one for all; leave it out");
+}
+
+TEST_CASE("a corpus too short to compare on is refused before the first row") {
+  auto const said = [](std::string const& text, ct::compare_options const& options) {
+    return sentence([&] { ct::compare<task, ct::policies<>>(ct::data::text_from(text), options); });
+  };
+  CHECK(said(std::string(100, 'a'), {}) ==
+        "compare: of the corpus's 100 tokens 2 are left to validate on, where a sequence of 8 needs at least 9; give more text, or "
+        "change .validation_fraction or .validation_tokens");
+  CHECK(said(std::string(100, 'a'), {.validation_fraction = 0.95}).starts_with("compare: of the corpus's 100 tokens 5 are left to train on"));
+  CHECK(said(std::string(1000, 'a'), {.tokens = 0}) == "compare_options: .tokens is 0; give a whole number from 1 on");
+}
+
+TEST_CASE("the table is aligned, whatever the names") {
+  std::vector<ct::comparison> rows(3);
+  rows[0].name = "fp32, adamw";
+  rows[1].name = "bf16, adamw, accumulate<16>, checkpoint::every<12>, zero<3, 8>, attention::reference, fusion::none";
+  rows[1].planned_peak = ct::gibibytes(80), rows[1].tokens_per_second = 1e6;
+  rows[2].name = painted::name;
+  auto const lines = lines_of(ct::table(rows));
+  REQUIRE(lines.size() == 4);
+  for (auto const& line : lines) CHECK(line.size() == lines[0].size());
+  CHECK(lines[0].starts_with("policies "));
+  CHECK(lines[2].starts_with(rows[1].name + " "));
+  CHECK(lines[2].find(" 85,899,345,920 ") != std::string::npos);
+}
+
+TEST_CASE("a name of control characters reaches no terminal") {
+  using trainer = ct::trainer<task, painted>;
+  auto const corpus = text();
+  trainer t;
+  std::FILE* const log = std::tmpfile();
+  REQUIRE(log != nullptr);
+  ct::fit(t, corpus, {.steps = 1, .log = log});
+  std::rewind(log);
+  std::string shown(16384, '\0');
+  shown.resize(std::fread(shown.data(), 1, shown.size(), log));
+  std::fclose(log);
+  CHECK(shown.starts_with("fp32, ?[31mpainted?? | "));
+  CHECK_FALSE(has_controls(shown));
+  CHECK_FALSE(has_controls(ct::explanation<trainer>(true)));
+  std::vector<ct::comparison> rows(1);
+  rows[0].name = painted::name;
+  CHECK_FALSE(has_controls(ct::table(rows)));
+  CHECK(ct::table(rows).find("?[31mpainted?? ") != std::string::npos);
+}

@@ -1,0 +1,127 @@
+#include "../sentence.hpp"
+#include "../temporary_directory.hpp"
+
+#include <constrain/constrain.hpp>
+#include <doctest/doctest.h>
+
+#include <cstdint>
+#include <limits>
+#include <set>
+#include <string>
+#include <vector>
+
+// How many steps an epoch takes is known before the first one, and is what is read.
+
+namespace ct = constrain;
+using ct::data::tail;
+using ct::test::sentence, ct::test::temporary_directory;
+
+namespace {
+
+constexpr std::int64_t tokens = 4;
+
+/// So many samples; of those in `without`, all tokens are given: no label.
+ct::data::corpus corpus_of(std::int64_t samples, std::set<std::int64_t> const& without = {}) {
+  auto const size = static_cast<std::size_t>(samples * tokens + 1);
+  std::string text(size, 'x');
+  for (std::size_t i = 0; i < size; ++i) text[i] = static_cast<char>(i * 7 % 200);
+  std::vector<bool> given(without.empty() ? 0 : size);
+  for (auto const sample : without)
+    for (std::int64_t i = 1; i <= tokens; ++i) given[static_cast<std::size_t>(sample * tokens + i)] = true;
+  return ct::data::corpus::from_bytes(text, given);
+}
+
+template <class... numbers> std::string formatted(numbers... n) { return ((std::to_string(n) + " ") + ...); }
+
+/// The windows that begin before an epoch's end, read one by one.
+std::int64_t read(std::int64_t epochs, ct::data::corpus const& corpus, ct::data::position from, std::int64_t sequences, tail t) {
+  ct::window_source source(corpus, 5, from, sequences, tokens, t, 0, 1);
+  auto const samples = ct::data::samples(corpus.size(), tokens);
+  ct::window_buffer buffer;
+  buffer.inputs.resize(static_cast<std::size_t>(sequences * tokens)), buffer.labels = buffer.inputs;
+  for (std::int64_t count = 0;; ++count) {
+    source(buffer);
+    auto const next = buffer.window.next;
+    auto const end = next.epoch * samples + next.sample;
+    auto const first = end - (t == tail::padded ? 1 : sequences); // the last sample of a padded one is of the same epoch
+    if (first >= epochs * samples) return count;
+  }
+}
+
+} // namespace
+
+TEST_CASE("windows until an epoch's end, from everywhere, of every tail") {
+  for (auto const t : {tail::carried, tail::dropped, tail::padded})
+    for (std::int64_t const samples : {7, 12, 13})
+      for (std::int64_t const sequences : {1, 3, 4, 7})
+        for (auto const& without : {std::set<std::int64_t>{}, {0, 1, 2, 3, 4, 6}, {2, 5}}) {
+          auto const corpus = corpus_of(samples, without);
+          for (std::int64_t sample = 0; sample < samples; ++sample)
+            for (std::int64_t epochs = 1; epochs <= 4; ++epochs) {
+              ct::data::position const from{1, sample};
+              auto const where = formatted(static_cast<int>(t), samples, sequences, without.size(), sample, epochs);
+              CAPTURE(where);
+              CHECK(ct::windows_until(epochs, corpus, 5, from, sequences, tokens, t) == read(epochs, corpus, from, sequences, t));
+            }
+        }
+}
+
+TEST_CASE("an epoch of each tail") {
+  auto const corpus = corpus_of(10);
+  auto const windows = [&](tail t, std::int64_t epochs) { return ct::windows_until(epochs, corpus, 1, {}, 4, tokens, t); };
+  CHECK(windows(tail::carried, 1) == 3); // the last one begins the next epoch
+  CHECK(windows(tail::carried, 2) == 5); // 20 samples
+  CHECK(windows(tail::dropped, 2) == 4);
+  CHECK(windows(tail::padded, 2) == 6);
+  CHECK(windows(tail::carried, std::numeric_limits<std::int64_t>::max()) == std::numeric_limits<std::int64_t>::max());
+  CHECK(ct::windows_until(3, corpus_of(10, {1}), 1, {}, 4, tokens, tail::carried, 2) == 2);
+  CHECK(sentence([&] { ct::windows_until(1, corpus, 1, {}, 11, tokens, tail::dropped); }).find("so tail::dropped would drop them all") !=
+        std::string::npos);
+}
+
+TEST_CASE("fit trains for so many epochs, resumed or not, with whatever comes first") {
+  using task = ct::task<ct::gpt2{.layers = 1, .heads = 1, .width = 4, .vocabulary = 256, .context = tokens}, ct::causal_lm,
+                        ct::micro_batch{.sequences = 2}>;
+  using trainer = ct::trainer<task, ct::accumulate<2>>; // 4 samples a step
+  temporary_directory const directory;
+  auto const corpus = corpus_of(10);
+  auto const steps = [&](ct::fit_options options) {
+    trainer t;
+    options.log = nullptr;
+    return ct::fit(t, corpus, options).steps.count();
+  };
+  CHECK(steps({.epochs = 1}) == 3);
+  CHECK(steps({.epochs = 3}) == 8); // 30 samples
+  CHECK(steps({.epochs = 3, .tail = tail::dropped}) == 6);
+  CHECK(steps({.epochs = 3, .tail = tail::padded}) == 9);
+  CHECK(steps({.steps = 4, .epochs = 3}) == 4);
+  CHECK(steps({.steps = 40, .epochs = 3}) == 8);
+  CHECK(steps({.steps = 0, .epochs = 3}) == 0);
+  CHECK(steps({}) == 100);
+
+  // Taken up again amid an epoch; what is due at parts of the run is due at the same steps.
+  trainer whole, first, second;
+  std::vector<std::int64_t> evaluated, again;
+  struct evaluations {
+    std::vector<std::int64_t>& at;
+    void on_evaluation(ct::fit_context& c) { at.push_back(c.step.count()); }
+  };
+  ct::fit_options options{.epochs = 3, .validation = &corpus, .evaluate_every = ct::part_of_run{1, 4}, .log = nullptr};
+  ct::fit(whole, corpus, options, evaluations{evaluated});
+  ct::fit(first, corpus, {.steps = 5, .directory = directory / "run", .log = nullptr});
+  second.resume(directory / "run");
+  CHECK(ct::fit(second, corpus, options, evaluations{again}).steps == 8);
+  CHECK(evaluated == std::vector<std::int64_t>{2, 4, 6, 8});
+  CHECK(again == std::vector<std::int64_t>{6, 8});
+  CHECK(second.evaluate(corpus).loss == whole.evaluate(corpus).loss);
+  // Nothing is left of three epochs; two more are, and another corpus has all of its own.
+  CHECK(ct::fit(second, corpus, {.epochs = 3, .log = nullptr}).steps == 8);
+  CHECK(ct::fit(second, corpus, {.epochs = 5, .log = nullptr}).steps == 13);
+  CHECK(ct::fit(second, corpus_of(11), {.epochs = 1, .log = nullptr}).steps == 16);
+
+  auto const said = [&](ct::fit_options o) { return sentence([&] { steps(o); }); };
+  CHECK(said({.epochs = -1}) == "fit_options: .epochs is -1; give a whole number from 0 on");
+  CHECK(said({.steps = -2}) == "fit_options: .steps is -2; give a whole number from 0 on");
+  CHECK(said({.keep_last = -1}) == "fit_options: .keep_last is -1; give a whole number from 0 on");
+  CHECK(said({.plateau_factor = 0}) == "fit_options: .plateau_factor is 0; give a finite number above 0");
+}

@@ -1,0 +1,67 @@
+#include "../sentence.hpp"
+
+#include <constrain/constrain.hpp>
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <limits>
+#include <set>
+#include <vector>
+
+// What generate draws, and what it refuses to draw from.
+
+namespace ct = constrain;
+using ct::test::sentence;
+
+namespace {
+
+constexpr float never = -std::numeric_limits<float>::infinity();
+
+std::int32_t drawn(std::vector<float> const& logits, ct::generate_options const& options = {}, std::int64_t n = 0) {
+  return ct::sampler(options)(logits.data(), logits.size(), n);
+}
+
+} // namespace
+
+TEST_CASE("a token of logit minus infinity is never drawn") {
+  std::set<std::int32_t> seen;
+  for (std::int64_t n = 0; n < 200; ++n) seen.insert(drawn({0, never, 0.5f, never}, {.seed = 3}, n));
+  CHECK(seen == std::set<std::int32_t>{0, 2});
+  CHECK(drawn({never, never, 1, 1}, {.temperature = 0}) == 2); // the first of equals
+}
+
+TEST_CASE("nothing is drawn from logits that are not finite") {
+  auto const said = [](std::vector<float> const& logits, std::int64_t n) { return sentence([&] { drawn(logits, {}, n); }); };
+  float const nan = std::nanf("");
+  CHECK(said({0, nan, 1}, 4) ==
+        "generate: the logits of new token 5 are not finite, so none can be drawn: the weights are destroyed, or an operation of the "
+        "model overflows; load a checkpoint from before");
+  for (auto const& logits : {std::vector<float>{nan, 0}, {-nan, 0}, {0, -never}, {never, never}, {nan}})
+    CHECK(said(logits, 0).starts_with("generate: the logits of new token 1 are not finite"));
+  CHECK(said({1, never}, 0).empty());
+}
+
+TEST_CASE("options that no draw follows from") {
+  auto const said = [](ct::generate_options const& options) { return sentence([&] { ct::sampler{options}; }); };
+  CHECK(said({.temperature = -1}) == "generate_options: .temperature is -1; give a finite number from 0 on");
+  CHECK(said({.temperature = std::nan("")}).starts_with("generate_options: .temperature is "));
+  CHECK(said({.temperature = std::numeric_limits<double>::infinity()}).starts_with("generate_options: .temperature is inf"));
+  CHECK(said({.top_k = -2}) == "generate_options: .top_k is -2; give a whole number from 0 on");
+  CHECK(said({.temperature = 0, .top_k = 3}).empty());
+}
+
+TEST_CASE("of one's own vocabulary there are tokens, no text; destroyed weights say so") {
+  using trainer = ct::trainer<ct::task<ct::gpt2{.layers = 1, .heads = 2, .width = 8, .vocabulary = 300, .context = 8}, ct::causal_lm,
+                                       ct::micro_batch{.sequences = 1}>>;
+  trainer t;
+  std::vector<std::int32_t> const prompt{299, 1};
+  auto const tokens = t.generate(prompt, 3);
+  REQUIRE(tokens.size() == 5);
+  CHECK(tokens[0] == 299);
+  CHECK(t.generate(prompt, 0) == prompt);
+  CHECK(sentence([&] { t.generate(prompt, -1); }) == "generate: the number of tokens is -1; give a whole number from 0 on");
+  auto const weights = t.parameters()[0];
+  std::vector<float> values(static_cast<std::size_t>(weights.size()), std::nanf(""));
+  weights.copy_from(std::span<float const>(values));
+  CHECK(sentence([&] { t.generate(prompt, 3); }).starts_with("generate: the logits of new token 1 are not finite"));
+}
