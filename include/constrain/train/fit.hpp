@@ -3,6 +3,7 @@
 #include "constrain/device/cpu/arithmetic_peak.hpp"
 #include "constrain/device/cpu/stopwatch.hpp"
 #include "constrain/train/checkpoint/checkpoint_series.hpp"
+#include "constrain/train/checkpoint/places.hpp"
 #include "constrain/train/interruption.hpp"
 #include "constrain/train/interval.hpp"
 #include "constrain/train/progress.hpp"
@@ -145,12 +146,13 @@ fit_result fit(trainer& t, data::corpus const& corpus, fit_options options = {},
   checkpoint_series const series(options.directory);
   auto const save = [&] {
     auto const step = t.steps().count();
-    t.save(options.keep_last > 0 ? series.path(step) : options.directory);
+    t.save(options.keep_last > 0 ? series.path_to_save(step) : options.directory);
     if (options.keep_last > 0 && speaks) series.keep(options.keep_last, step);
   };
+  if (speaks) detail::check_places(options.directory, options.keep_last, options.best, options.records);
   // A directory that cannot be written is better known now than after hours.
   if (speaks && !options.directory.empty())
-    io::directory_writer{options.keep_last > 0 ? series.path(options.steps.count()) : options.directory};
+    io::directory_writer{options.keep_last > 0 ? series.path_to_save(options.steps.count()) : options.directory};
   if (speaks && !options.best.empty()) io::directory_writer{options.best};
   std::optional<constrain::records> records;
   if (!options.records.empty() && speaks) records.emplace(options.records, t.steps().count());
