@@ -66,6 +66,7 @@ inline descriptor open_file(std::string const& path, std::string const& what, st
   descriptor file(::open(system_path(path), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   auto const refuse = [&](std::string const& rest) { return failure({what, " '", path, "' ", rest}); };
   if (!file && errno == ENOENT) throw refuse("does not exist; check the path");
+  if (!file && errno == EWOULDBLOCK) throw refuse("is held by another process, by a lease; wait until that lets it go");
   if (!file) throw refuse("cannot be opened (" + reason() + "); check the path and its permissions");
   struct stat found {};
   if (::fstat(file.get(), &found) != 0) throw refuse("cannot be examined (" + reason() + "); check the disk");
