@@ -72,6 +72,16 @@ std::string content(std::string const& directory) {
   return all;
 }
 
+/// Whether the next save has removed all that one that was cut short had left.
+bool nothing_left_beside(std::string const& directory) {
+  for (auto const& entry : fs::directory_iterator(fs::path(directory).parent_path()))
+    if (entry.path().filename().string().find("run.") != std::string::npos) {
+      MESSAGE(entry.path().string());
+      return false;
+    }
+  return true;
+}
+
 outcome run(std::string const& directory, int steps, std::string const& said) { return process(directory, steps, said).wait(); }
 
 /// What an undisturbed run leaves after a step.
@@ -107,6 +117,7 @@ int killed_everywhere(int before) {
     REQUIRE(o.killed());
     REQUIRE(run(directory, before + 1, said).done());
     REQUIRE((content(directory) == new_content));
+    REQUIRE(nothing_left_beside(directory));
   }
 }
 
@@ -144,6 +155,7 @@ TEST_CASE("a disk that is full, broken or over its quota at every call") {
       }
       REQUIRE(run(directory, 2, said).done());
       REQUIRE((content(directory) == new_content));
+      REQUIRE(nothing_left_beside(directory));
     }
     CHECK(refused > 10); // every write, sync and move
   }
@@ -177,6 +189,7 @@ TEST_CASE("killed at random instants") {
     CAPTURE(o.said);
     REQUIRE(o.done());
     REQUIRE((content(directory) == expected));
+    REQUIRE(nothing_left_beside(directory));
     if (!in_time) whole = seconds_to_end(); // another load now than when it was measured
     REQUIRE(too_late < 2 * wanted);
   }

@@ -47,6 +47,17 @@ int open(char const* path, int flags, ...) {
   }
   return next<int (*)(char const*, int, ...)>("open")(path, flags, mode);
 }
+int openat(int directory, char const* path, int flags, ...) {
+  mode_t mode = 0;
+  if (flags & O_CREAT) {
+    va_list rest;
+    va_start(rest, flags);
+    mode = va_arg(rest, mode_t);
+    va_end(rest);
+    if (here()) return -1;
+  }
+  return next<int (*)(int, char const*, int, ...)>("openat")(directory, path, flags, mode);
+}
 ssize_t write(int file, void const* bytes, size_t size) {
   static bool spoiled = false;
   auto const real = next<ssize_t (*)(int, void const*, size_t)>("write");
@@ -64,6 +75,15 @@ int mkdir(char const* path, mode_t mode) { return here() ? -1 : next<int (*)(cha
 int rename(char const* from, char const* to) { return here() ? -1 : next<int (*)(char const*, char const*)>("rename")(from, to); }
 int unlink(char const* path) { return here() ? -1 : next<int (*)(char const*)>("unlink")(path); }
 int rmdir(char const* path) { return here() ? -1 : next<int (*)(char const*)>("rmdir")(path); }
+int mkdirat(int directory, char const* path, mode_t mode) {
+  return here() ? -1 : next<int (*)(int, char const*, mode_t)>("mkdirat")(directory, path, mode);
+}
+int renameat(int from_directory, char const* from, int to_directory, char const* to) {
+  return here() ? -1 : next<int (*)(int, char const*, int, char const*)>("renameat")(from_directory, from, to_directory, to);
+}
+int unlinkat(int directory, char const* path, int flags) {
+  return here() ? -1 : next<int (*)(int, char const*, int)>("unlinkat")(directory, path, flags);
+}
 int close(int file) { return here() ? -1 : next<int (*)(int)>("close")(file); }
 
 // The C library has no renameat2 everywhere: the exchange of two names comes through here.

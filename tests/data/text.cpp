@@ -1,10 +1,13 @@
 #include <doctest/doctest.h>
 
+#include <csignal>
 #include <cstdint>
+#include <fcntl.h>
 #include <filesystem>
 #include <limits>
 #include <string>
 #include <sys/stat.h>
+#include <unistd.h>
 #include <vector>
 
 #include "../sentence.hpp"
@@ -13,6 +16,7 @@
 #include "constrain/data/text.hpp"
 
 namespace data = constrain::data;
+namespace io = constrain::io;
 namespace fs = std::filesystem;
 using namespace constrain::test;
 
@@ -207,4 +211,23 @@ TEST_CASE("text: more than memory is refused before it is read") {
   auto const said = sentence([&] { data::text(directory / "x"); });
   CHECK(said.find("is more than the") != std::string::npos);
   CHECK(data::text(directory / "x", {.maximum_bytes = 5}).size() == 5);
+}
+
+TEST_CASE("text: what a path or a file of the system does is a true sentence") {
+  temporary_directory const scratch;
+  auto const path = scratch / std::string("a\0b", 3);
+  CHECK(sentence([&] { data::text(path); }) ==
+        "the path '" + scratch / "a?b" + "' has a NUL byte, shown as '?', which no file's name can have; leave it out");
+  write_file(scratch / "held", "text");
+  auto const signalled = std::signal(SIGIO, SIG_IGN); // the holder of a lease is asked by it
+  io::descriptor const holder(::open((scratch / "held").c_str(), O_WRONLY | O_CLOEXEC));
+  if (::fcntl(holder.get(), F_SETLEASE, F_WRLCK) == 0)
+    CHECK(sentence([&] { data::text(scratch / "held"); }) ==
+          "the text '" + scratch / "held" + "' is held by another process, by a lease; wait until that lets it go");
+  else MESSAGE("this file system has no leases");
+  std::signal(SIGIO, signalled);
+  if (::access("/proc/kmsg", R_OK) == 0 && io::descriptor(::open("/proc/kmsg", O_RDONLY | O_NONBLOCK)))
+    CHECK(sentence([&] { data::text("/proc/kmsg"); }) ==
+          "the text '/proc/kmsg' is a stream of the system, which has nothing to read now; copy what it gives into a file");
+  else MESSAGE("only root reads the kernel's messages");
 }

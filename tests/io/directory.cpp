@@ -42,10 +42,11 @@ std::string load(std::string const& path) {
   return std::string(r.text("state.json"));
 }
 
+/// Without the marks, each of which names its own directory.
 std::map<std::string, std::string> content_of(fs::path const& directory) {
   std::map<std::string, std::string> files;
   for (auto const& entry : fs::recursive_directory_iterator(directory))
-    if (entry.is_regular_file()) files[entry.path().lexically_relative(directory).string()] = read_file(entry.path());
+    if (entry.is_regular_file() && entry.path().filename() != ".constrain") files[entry.path().lexically_relative(directory).string()] = read_file(entry.path());
   return files;
 }
 
@@ -159,6 +160,26 @@ TEST_CASE("directory: file names cannot be paths, hidden, taken or the manifest"
   w.commit();
   directory_reader const r(scratch / "c");
   CHECK(r.text("a") == "x");
+}
+
+TEST_CASE("directory: a writer that died at any moment of its beginning leaves nothing for ever") {
+  temporary_directory const scratch;
+  std::string mark;
+  {
+    directory_writer w(scratch / "c");
+    for (auto const& entry : fs::directory_iterator(scratch.path)) mark = read_file(entry.path() / ".constrain");
+  }
+  auto const left = scratch / ".c.partial-1";
+  fs::create_directory(left); // before its mark
+  save(scratch / "c", "one");
+  CHECK(scratch.entries() == 1);
+  for (std::size_t const size : {std::size_t{0}, std::size_t{10}, mark.size() - 1}) { // amid its head
+    fs::create_directory(left);
+    write_file(left + "/.constrain", mark.substr(0, size));
+    save(scratch / "c", "two");
+    CHECK(fs::exists(left) == (size > 10)); // that names another directory
+    fs::remove_all(left);
+  }
 }
 
 TEST_CASE("directory: a full disk loses nothing, wherever it is met") {
@@ -283,10 +304,30 @@ TEST_CASE("directory: a stop between the two renames loses nothing") {
   CHECK(load(path) == "one");
   CHECK(scratch.entries() == 1);
 
-  fs::copy(path, scratch / ".c.previous"); // ... and one after both, before the old one was removed.
+  // ... and one after both, before the old one was removed.
+  fs::copy(path, scratch / "new");
+  fs::rename(path, scratch / ".c.previous");
+  fs::rename(scratch / "new", path);
   save(path, "two", way::no);
   CHECK(load(path) == "two");
   CHECK(scratch.entries() == 1);
+}
+
+TEST_CASE("directory: a checkpoint without a mark, of an older version or copied, is replaced by its manifest") {
+  for (auto const how : {way::yes, way::no}) {
+    temporary_directory const scratch;
+    save(scratch / "c", "one", how);
+    fs::remove(scratch / "c/.constrain");
+    save(scratch / "c", "two", how);
+    CHECK(scratch.entries() == 1);
+    fs::copy(scratch / "c", scratch / "copy");
+    write_file(scratch / "copy/notes.txt", "mine");
+    save(scratch / "copy", "three", how);
+    CHECK(load(scratch / "copy") == "three");
+    CHECK(load(scratch / "c") == "two");
+    CHECK(scratch.entries() == 3); // with what is kept of the copy
+    CHECK(content_of(scratch.path).size() == 7);
+  }
 }
 
 TEST_CASE("directory: a writer that was killed is cleaned up after, a living one is left alone") {

@@ -42,6 +42,9 @@ inline void append_file(std::string const& path, std::size_t maximum, std::strin
     int const code = errno;
     bytes.resize(begin + static_cast<std::size_t>(std::max<ssize_t>(got, 0)));
     if (got < 0 && code == EINTR) continue;
+    if (got < 0 && code == EAGAIN)
+      throw io::failure({"the text '", path,
+                         "' is a stream of the system, which has nothing to read now; copy what it gives into a file"});
     if (got < 0)
       throw io::failure({"the text '", path, "' cannot be read (", io::reason(code),
                          "); check the file and its disk"});
@@ -60,7 +63,7 @@ inline corpus text(std::string const& path, text_options const& options = {}) {
   auto const maximum = static_cast<std::size_t>(options.maximum_bytes);
   std::string bytes;
   struct stat status {};
-  if (::stat(path.c_str(), &status) == 0 && S_ISDIR(status.st_mode)) {
+  if (::stat(io::system_path(path), &status) == 0 && S_ISDIR(status.st_mode)) {
     auto const files = detail::file_tree::list(path, options.extensions);
     if (files.empty())
       throw io::failure({"the directory '", path, "' has no files",

@@ -1,9 +1,13 @@
 #pragma once
 
-#include <cstdio>
+#include <cerrno>
+#include <fcntl.h>
+#include <optional>
 #include <string>
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include "constrain/io/directory_handle.hpp"
 #include "constrain/io/failure.hpp"
 #include "constrain/io/output_file.hpp"
 #include "constrain/io/path.hpp"
@@ -11,34 +15,72 @@
 namespace constrain::inline CONSTRAIN_VARIANT::io {
 
 /// A file that appears whole or not at all: written beside `path`, then renamed over it by `commit()`. Without a commit
-/// nothing is left and what was there before stays.
+/// nothing is left and what was there before stays. Only a regular file is replaced; of a file with several names, this
+/// name alone.
 class atomic_file {
- public:
-  explicit atomic_file(std::string const& path)
-      : target(path), temporary(target.sibling("partial-" + unlikely_suffix())), file(temporary, path) {}
+public:
+  /// Whether a path that is a link stands for what it leads to, or is refused.
+  enum class links { followed, refused };
+
+  /// Throws `error` where something else than a file is to be replaced.
+  explicit atomic_file(std::string const& path, links at_path = links::followed)
+      : target(checked(path, at_path)), holder(open_holder()), temporary(target.sibling_name("partial-" + unlikely_suffix())),
+        file(temporary, path, holder.get()), made(detail::status_at(holder.get(), temporary)) {
+    check();
+  }
   atomic_file(atomic_file const&) = delete;
   atomic_file& operator=(atomic_file const&) = delete;
-  ~atomic_file() {
-    if (!temporary.empty()) ::unlink(temporary.c_str());
-  }
+  ~atomic_file() { discard(); }
 
   /// Where to write.
   output_file& out() { return file; }
 
   void commit() {
-    auto const path = target.directory + target.name;
-    if (temporary.empty()) throw failure({"'", path, "' was already committed; write a new file"});
+    if (temporary.empty()) throw failure({"'", path(), "' was already committed; write a new file"});
     file.close();
-    if (std::rename(temporary.c_str(), path.c_str()) != 0)
-      throw failure({"'", path, "' cannot be put in place (", reason(), "); choose another path and save again"});
+    check();
+    if (::renameat(holder.get(), temporary.c_str(), holder.get(), target.name.c_str()) != 0)
+      throw failure({"'", path(), "' cannot be put in place (", reason(), "); choose another path and save again"});
     temporary.clear();
-    sync_directory(target.holder());
+    if (!holder.sync()) throw not_on_disk(target.holder());
   }
 
- private:
+private:
   split_path target;
-  std::string temporary;
+  detail::directory_handle holder;
+  std::string temporary; // its name; empty: there is none any more
   output_file file;
+  std::optional<struct stat> made;
+
+  std::string path() const { return target.directory + target.name; }
+
+  static std::string const& checked(std::string const& path, links at_path) {
+    auto const found = detail::status_at(AT_FDCWD, system_path(path));
+    if (at_path == links::refused && found && S_ISLNK(found->st_mode))
+      throw failure({"'", path, "' cannot be written (it is a link); remove it or choose another path"});
+    return path;
+  }
+
+  detail::directory_handle open_holder() const {
+    detail::directory_handle opened(target.holder());
+    if (!opened) throw unwritable(path());
+    return opened;
+  }
+
+  /// Throws where anything but a file would be replaced.
+  void check() {
+    auto const found = detail::status_at(holder.get(), target.name);
+    if (!found || S_ISREG(found->st_mode)) return;
+    discard();
+    throw failure({"'", path(), "' cannot be written (it is no regular file); remove it or choose another path"});
+  }
+
+  void discard() noexcept {
+    if (temporary.empty()) return;
+    auto const there = detail::status_at(holder.get(), temporary);
+    if (there && made && detail::same_file(*there, *made)) ::unlinkat(holder.get(), temporary.c_str(), 0);
+    temporary.clear();
+  }
 };
 
 } // namespace constrain::io

@@ -41,6 +41,13 @@ class descriptor {
   int number = -1;
 };
 
+/// A path as the system takes it, which would cut it off at a NUL byte. Throws `error` where there is one.
+inline char const* system_path(std::string const& path) {
+  if (path.find('\0') != std::string::npos)
+    throw failure({"the path '", path, "' has a NUL byte, shown as '?', which no file's name can have; leave it out"});
+  return path.c_str();
+}
+
 /// Writes all of `bytes`; false, with `errno` set, where the system does not take them.
 inline bool write_all(descriptor const& file, std::string_view bytes) {
   while (!bytes.empty()) {
@@ -56,9 +63,10 @@ inline bool write_all(descriptor const& file, std::string_view bytes) {
 /// Opens a regular file for reading. Throws `error`, beginning with `what` ('the text'), for anything else.
 inline descriptor open_file(std::string const& path, std::string const& what, struct stat* status = nullptr) {
   // Without O_NONBLOCK, opening a pipe would wait for its writer.
-  descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  descriptor file(::open(system_path(path), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   auto const refuse = [&](std::string const& rest) { return failure({what, " '", path, "' ", rest}); };
   if (!file && errno == ENOENT) throw refuse("does not exist; check the path");
+  if (!file && errno == EWOULDBLOCK) throw refuse("is held by another process, by a lease; wait until that lets it go");
   if (!file) throw refuse("cannot be opened (" + reason() + "); check the path and its permissions");
   struct stat found {};
   if (::fstat(file.get(), &found) != 0) throw refuse("cannot be examined (" + reason() + "); check the disk");

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "constrain/io/crc32c.hpp"
-#include "constrain/io/directory_replace.hpp"
+#include "constrain/io/directory_handle.hpp"
 #include "constrain/io/failure.hpp"
 #include "constrain/io/manifest.hpp"
 #include "constrain/io/mapped_file.hpp"
@@ -19,20 +19,20 @@ namespace constrain::inline CONSTRAIN_VARIANT::io {
 /// A directory that `directory_writer` committed, checked whole before anything is handed out: manifest, lengths and
 /// checksums. Its files stay readable when a later save replaces the directory.
 class directory_reader {
- public:
+public:
   /// Whether something was saved at `path`, beside what a writer that died has left; only reading tells whether it is
   /// whole.
   static bool finds(std::string const& path) {
     for (auto const& name : directory_names(path).value_or(std::vector<std::string>{}))
       if (!name.starts_with('.')) return true;
-    return !detail::exists(path) && detail::exists(split_path(path).sibling("previous"));
+    return !detail::exists(path) && !previous_of(path).empty();
   }
 
   /// Throws `error` for the first thing that is missing, cut short or changed.
   explicit directory_reader(std::string const& path) : directory(path) {
     // A save that the machine's stop cut in two has left the directory here.
     if (!detail::exists(directory))
-      if (auto const previous = split_path(path).sibling("previous"); detail::exists(previous)) directory = previous;
+      if (auto const previous = previous_of(path); !previous.empty()) directory = previous;
     check_directory();
     auto const manifest_path = directory + "/" + std::string(manifest_name);
     if (!detail::exists(manifest_path))
@@ -64,14 +64,21 @@ class directory_reader {
   /// Where a file is, for errors about what stands in it.
   std::string path(std::string_view name) const { return directory + "/" + std::string(name); }
 
- private:
+private:
   std::string directory;
   manifest contents;
   std::vector<mapped_file> files; ///< Of `contents.files`, in their order.
 
+  /// Where a save that was cut in two has left the directory; empty where it has not. A link is none of ours.
+  static std::string previous_of(std::string const& path) {
+    auto const previous = split_path(path).sibling("previous");
+    auto const status = detail::status_at(AT_FDCWD, previous);
+    return status && S_ISDIR(status->st_mode) ? previous : std::string();
+  }
+
   void check_directory() const {
     struct stat status {};
-    if (::stat(directory.c_str(), &status) != 0)
+    if (::stat(system_path(directory), &status) != 0)
       throw failure({"the directory '", directory, "' cannot be opened (", reason(), "); check the path"});
     if (!S_ISDIR(status.st_mode)) throw failure({"'", directory, "' is no directory; give the one that was saved"});
   }

@@ -2,21 +2,21 @@
 
 #include <cerrno>
 #include <cstdio>
+#include <optional>
 #include <string>
 #include <string_view>
-#include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+#include <utility>
 #include <vector>
 
-#include "constrain/io/descriptor.hpp"
+#include "constrain/io/directory_handle.hpp"
+#include "constrain/io/directory_mark.hpp"
 #include "constrain/io/failure.hpp"
 #include "constrain/io/manifest.hpp"
-#include "constrain/io/mapped_file.hpp"
-#include "constrain/io/path.hpp"
 
-/// Putting a finished directory in the place of an old one.
+/// Putting a finished directory in the place of an old one, and removing that.
 ///
 /// Where the file system can exchange two names at once (Linux: ext4, xfs, btrfs, tmpfs, ...), it does: at every moment
 /// the target is the whole old directory or the whole new one. Elsewhere there are two renames: the target becomes
@@ -25,63 +25,95 @@
 /// Several writers of one target at the same time are safe in the first case only.
 namespace constrain::inline CONSTRAIN_VARIANT::io::detail {
 
-inline bool exists(std::string const& path) {
-  struct stat status {};
-  return ::lstat(path.c_str(), &status) == 0;
+/// What a directory's manifest lists, and it; nothing where it has none. Throws `error` where it cannot be read.
+inline std::optional<std::vector<std::string>> listed_files(directory_handle const& directory, std::string const& shown) {
+  std::string const name(manifest_name);
+  if (!status_at(directory.get(), name)) return std::nullopt;
+  auto const text = directory.text(name);
+  if (!text) throw failure({"'", shown, "/", name, "' is no regular file; use another copy"});
+  std::vector<std::string> files;
+  for (auto& entry : manifest::parse(*text, shown + "/" + name).files) files.push_back(std::move(entry.name));
+  files.push_back(name);
+  return files;
 }
 
-/// Throws `error` unless `directory` is missing, empty or one that a commit made: nothing else may be replaced.
-inline void check_replaceable(std::string const& directory) {
-  if (!exists(directory)) return;
-  auto const refuse = [&](std::string const& reason) {
-    return failure({"'", directory, "' ", reason,
-                    ", so saving there would lose it; move it away or choose another path"});
+/// A directory that a save may replace, and its files that may be removed then.
+struct old_directory {
+  directory_handle directory; // none: nothing stands there
+  std::vector<std::string> files;
+};
+
+/// Throws `error` unless what stands at a name is missing, or ours and empty, marked, or with a manifest: nothing else may
+/// be replaced. The manifest alone is enough here, since somebody named this very directory: it was copied, or saved by a
+/// version that left no mark.
+inline old_directory check_replaceable(directory_handle const& holder, std::string const& name, uid_t owner,
+                                       std::string const& shown) {
+  auto const status = status_at(holder.get(), name);
+  if (!status) return {};
+  auto const refuse = [&](std::string const& why) {
+    return failure({"'", shown, "' ", why, ", so saving there would lose it; move it away or choose another path"});
   };
-  descriptor const opened(::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (!opened) throw refuse(errno == ENOTDIR ? "is a file" : "cannot be opened (" + reason() + ")");
-  if (directory_names(directory).value_or(std::vector<std::string>{}).empty()) return;
-  auto const path = directory + "/" + std::string(manifest_name);
-  if (!exists(path)) throw refuse("holds files that are not a checkpoint");
+  old_directory old{directory_handle(holder, name), {}};
+  if (S_ISREG(status->st_mode)) throw refuse("is a file");
+  if (S_ISLNK(status->st_mode)) throw refuse("is a link");
+  if (!S_ISDIR(status->st_mode)) throw refuse("is no directory");
+  if (!old.directory) throw refuse("cannot be opened (" + reason() + ")");
+  if (old.directory.owner() != owner) throw refuse("belongs to another user");
+  auto const marked = marked_files(old.directory, holder, name, owner);
+  std::optional<std::vector<std::string>> listed;
+  // While this was read, another writer may have replaced it, and be removing it.
+  auto const gone = [&] { return !old.directory.is_at(holder, name); };
   try {
-    mapped_file const file(path);
-    manifest::parse(file.text(), path);
+    listed = listed_files(old.directory, shown);
   } catch (error const&) {
+    if (gone()) return check_replaceable(holder, name, owner, shown);
     throw refuse("holds a manifest that cannot be read");
   }
-}
-
-/// Removes what a commit wrote: the files that the manifest lists, or, where it has none because the commit never came
-/// to its end, all. What somebody else put into it stays, in '<name>.kept-...'.
-inline void remove_directory(std::string const& directory, std::string const& kept) {
-  auto const path = directory + "/" + std::string(manifest_name);
-  std::vector<std::string> names = directory_names(directory).value_or(std::vector<std::string>{});
-  try {
-    mapped_file const file(path);
-    auto const listed = manifest::parse(file.text(), path);
-    std::erase_if(names, [&](auto const& name) { return !listed.find(name); });
-  } catch (error const&) {
+  if (!marked && !listed) {
+    if (gone()) return check_replaceable(holder, name, owner, shown);
+    throw refuse("holds files that are not a checkpoint");
   }
-  for (auto const& name : names) ::unlink((directory + "/" + name).c_str());
-  // Last, so that an interrupted removal still knows which files are whose.
-  ::unlink(path.c_str());
-  if (::rmdir(directory.c_str()) != 0 && (errno == ENOTEMPTY || errno == EEXIST))
-    static_cast<void>(std::rename(directory.c_str(), kept.c_str()));
+  if (listed) old.files = *listed;
+  if (marked) old.files.insert(old.files.end(), marked->begin(), marked->end());
+  // The mark that was copied with it, or that was begun by a save that died.
+  auto const mark = marked ? std::nullopt : old.directory.text(mark_name);
+  if (mark && (mark->starts_with(mark_begin) || mark_begin.starts_with(*mark))) old.files.emplace_back(mark_name);
+  return old;
 }
 
-/// Locks a temporary directory for as long as its writer lives: what is not locked was left by one that died. Holds
-/// nothing where the lock is another's or the file system has none.
-inline descriptor lock_directory(std::string const& path, bool wait) {
-  descriptor directory(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (directory && ::flock(directory.get(), wait ? LOCK_EX : LOCK_EX | LOCK_NB) != 0) return {};
-  return directory;
+/// Marks a directory without a mark of its own before it is replaced, so that it is known for ours if the removal is cut
+/// short. What cannot be marked is then left.
+inline void mark_replaced(old_directory& old, directory_handle const& holder, std::string const& name) {
+  if (!old.directory || old.files.empty() || marked_files(old.directory, holder, name, old.directory.owner())) return;
+  if (old.files.back() == mark_name) {
+    if (!old.directory.remove(mark_name)) return;
+    old.files.pop_back();
+  }
+  directory_mark mark(old.directory, holder, name, old.files);
+  if (!mark && errno == EEXIST) return; // somebody's own file
+  if (mark) mark.sync();
+  old.files.push_back(mark_name);
 }
 
-inline bool exchange(std::string const& one, std::string const& other) {
+/// Removes files and then the directory, if it still is what stands at `name`. What somebody else put into it stays: the
+/// directory then becomes `kept`.
+inline void remove_directory(directory_handle const& directory, directory_handle const& holder, std::string const& name,
+                             std::vector<std::string> const& files, std::string const& kept) {
+  // The mark is the last: where the system fails, it stays, and so a later save knows what to remove.
+  for (auto const& file : files)
+    if (!directory.remove(file)) return;
+  // Of a name that changes hands after this line, no more is lost than an empty directory.
+  if (!directory.is_at(holder, name)) return;
+  if (::unlinkat(holder.get(), name.c_str(), AT_REMOVEDIR) != 0 && (errno == ENOTEMPTY || errno == EEXIST))
+    static_cast<void>(::renameat(holder.get(), name.c_str(), holder.get(), kept.c_str()));
+}
+
+inline bool exchange(directory_handle const& holder, std::string const& one, std::string const& other) {
 #if defined(SYS_renameat2)
   constexpr unsigned exchange_names = 2; // RENAME_EXCHANGE, for C libraries without it.
-  return ::syscall(SYS_renameat2, AT_FDCWD, one.c_str(), AT_FDCWD, other.c_str(), exchange_names) == 0;
+  return ::syscall(SYS_renameat2, holder.get(), one.c_str(), holder.get(), other.c_str(), exchange_names) == 0;
 #else
-  static_cast<void>(one), static_cast<void>(other);
+  static_cast<void>(holder), static_cast<void>(one), static_cast<void>(other);
   return errno = ENOSYS, false;
 #endif
 }

@@ -2,12 +2,13 @@
 
 #include <cerrno>
 #include <cstddef>
-#include <cstdio>
 #include <concepts>
 #include <span>
 #include <string>
 #include <string_view>
+#include <fcntl.h>
 #include <sys/stat.h>
+#include <unistd.h>
 #include <utility>
 #include <vector>
 
@@ -29,18 +30,24 @@ namespace constrain::inline CONSTRAIN_VARIANT::io {
 /// Everything is written into a hidden sibling, the manifest (lengths, checksums) last, brought to disk, and put in the
 /// target's place in one move. Until then, whatever fails, the target stays as it was and nothing else is left behind.
 class directory_writer {
- public:
+public:
   /// Whether the file system is asked to exchange two names at once; `no` is for tests of the other way.
   enum class exchange { yes, no };
 
-  /// Makes the directories above `path`. Throws `error` when something other than a committed directory stands there.
+  /// Makes the directories above `path`; a path that is a link is followed. Throws `error` when something other than a
+  /// committed directory of this user stands there.
   explicit directory_writer(std::string const& path, exchange way = exchange::yes)
-      : place(path), target(place.directory + place.name), previous(place.sibling("previous")), way(way) {
+      : place(path), target(place.directory + place.name), previous(place.sibling_name("previous")), way(way) {
     if (!place.directory.empty()) make_directories(place.directory);
-    recover();
-    detail::check_replaceable(target);
-    remove_abandoned();
-    begin();
+    try {
+      begin();
+      recover();
+      detail::check_replaceable(holder, place.name, owner(), target);
+      remove_abandoned();
+    } catch (...) {
+      discard();
+      throw;
+    }
   }
   directory_writer(directory_writer const&) = delete;
   directory_writer& operator=(directory_writer const&) = delete;
@@ -64,63 +71,84 @@ class directory_writer {
     if (temporary.empty()) throw failure({"'", target, "' has no save under way; begin a new one"});
     put(std::string(manifest_name), [&](output_file& out) { out.write(contents.text()); });
     try {
-      sync_directory(temporary);
-      detail::check_replaceable(target);
-      temporary = replace();
-      // The old directory is locked while it is removed, so that no other writer takes it for abandoned meanwhile.
-      lock = {};
-      lock = detail::lock_directory(temporary, true);
-      sync_directory(place.holder());
+      if (!made.sync()) throw not_on_disk(target);
+      auto old = detail::check_replaceable(holder, place.name, owner(), target);
+      detail::mark_replaced(old, holder, place.name);
+      replace(old);
     } catch (...) {
       discard();
       throw;
     }
-    discard();
   }
 
- private:
+private:
   split_path place;
-  std::string target, previous, temporary;
+  std::string target;                       // for people
+  std::string previous, temporary;          // names in `holder`; no `temporary`: there is no save under way
   exchange way;
-  descriptor lock;
+  detail::directory_handle holder, made;    // locked from its making on: what is not was left by a writer that died
+  detail::directory_mark mark;
+  std::vector<std::string> written;         // in `made`, the mark last
   manifest contents;
 
-  /// Undoes a move that the machine's stop cut in two.
+  /// Of what this process makes here: not always its own user, on a network's file system.
+  uid_t owner() const { return made.owner(); }
+  std::string kept() const { return place.name + ".kept-" + unlikely_suffix(); }
+
+  /// Undoes a move that the machine's stop cut in two. What is not ours is in nobody's way.
   void recover() {
-    if (!detail::exists(previous)) return;
-    if (!detail::exists(target)) static_cast<void>(std::rename(previous.c_str(), target.c_str()));
-    else detail::remove_directory(previous, kept());
+    detail::directory_handle const left(holder, previous);
+    auto const files = detail::marked_files(left, holder, place.name, owner());
+    if (!files) return;
+    bool const whole = detail::status_at(left.get(), std::string(manifest_name)).has_value();
+    if (whole && !detail::status_at(holder.get(), place.name))
+      static_cast<void>(::renameat(holder.get(), previous.c_str(), holder.get(), place.name.c_str()));
+    else detail::remove_directory(left, holder, previous, *files, kept());
   }
 
   void remove_abandoned() {
-    auto const prefix = "." + place.name + ".partial-";
-    for (auto const& name : directory_names(place.holder()).value_or(std::vector<std::string>{})) {
+    auto const prefix = place.sibling_name("partial-");
+    for (auto const& name : holder.names()) {
       if (!name.starts_with(prefix)) continue;
-      auto const path = place.directory + name;
-      if (auto const held = detail::lock_directory(path, false)) detail::remove_directory(path, kept());
+      detail::directory_handle const left(holder, name);
+      if (!left || left.owner() != owner() || !left.lock()) continue;
+      if (auto const files = detail::marked_files(left, holder, place.name, owner()))
+        detail::remove_directory(left, holder, name, *files, kept());
     }
   }
 
   void begin() {
-    for (int attempt = 0; attempt < 100; ++attempt) {
-      auto const path = place.sibling("partial-" + unlikely_suffix());
-      if (::mkdir(path.c_str(), 0777) == 0) {
-        lock = detail::lock_directory(path, true);
+    holder = detail::directory_handle(place.holder());
+    for (int attempt = 0; holder && attempt < 100; ++attempt) {
+      auto const name = place.sibling_name("partial-" + unlikely_suffix());
+      if (::mkdirat(holder.get(), name.c_str(), 0777) == 0) {
+        made = detail::directory_handle(holder, name);
         // Another writer may have taken it for abandoned before it was locked.
-        if (detail::exists(path)) return void(temporary = path);
-      } else if (errno != EEXIST) {
-        break;
+        bool const ours = made && (made.lock() || errno != EWOULDBLOCK) && made.is_at(holder, name);
+        if (!ours) {
+          int const code = errno;
+          ::unlinkat(holder.get(), name.c_str(), AT_REMOVEDIR);
+          errno = code;
+          if (made) continue;
+          break;
+        }
+        temporary = name;
+        mark = detail::directory_mark(made, holder, place.name);
+        if (!mark) throw unwritable(target + "/" + detail::mark_name);
+        return;
       }
+      if (errno != EEXIST) break;
     }
     throw failure({"'", target, "' cannot be saved (", reason(),
                    "); make room, check the permissions or choose another path"});
   }
 
-  std::string kept() const { return target + ".kept-" + unlikely_suffix(); }
-
   template <class function> void put(std::string const& name, function const& fill) {
+    auto const shown = target + "/" + name;
     try {
-      output_file out(temporary + "/" + name, target + "/" + name);
+      if (!mark.add(name)) throw unwritable(shown);
+      written.push_back(name);
+      output_file out(name, shown, made.get());
       fill(out);
       out.close();
       contents.files.push_back({name, out.size(), out.crc()});
@@ -130,18 +158,47 @@ class directory_writer {
     }
   }
 
-  /// Returns the path where the old directory is now; empty when there was none.
-  std::string replace() {
-    if (!detail::exists(target)) {
-      if (std::rename(temporary.c_str(), target.c_str()) != 0) fail();
+  void replace(detail::old_directory const& old) {
+    auto const left = move();
+    temporary.clear();
+    bool const on_disk = holder.sync();
+    int const code = errno;
+    if (!left.empty()) remove_old(old, left);
+    made = {}, mark = {};
+    if (!on_disk) throw not_on_disk(place.holder(), code);
+  }
+
+  /// Removes what was replaced: the directory that was checked, or another writer's that came in between.
+  void remove_old(detail::old_directory const& old, std::string const& name) {
+    detail::directory_handle const left(holder, name);
+    // So that no other writer takes it for abandoned meanwhile; it may as well.
+    if (left) left.lock();
+    if (left && old.directory && detail::same_file(left.status(), old.directory.status()))
+      return detail::remove_directory(left, holder, name, old.files, kept());
+    if (auto const files = detail::marked_files(left, holder, place.name, owner()))
+      return detail::remove_directory(left, holder, name, *files, kept());
+    // Somebody else has put it there since.
+    static_cast<void>(::renameat(holder.get(), name.c_str(), holder.get(), kept().c_str()));
+  }
+
+  /// Returns the name of the old directory now; empty when there was none.
+  std::string move() {
+    auto const rename = [&](std::string const& from, std::string const& to) {
+      return ::renameat(holder.get(), from.c_str(), holder.get(), to.c_str()) == 0;
+    };
+    if (!detail::status_at(holder.get(), place.name)) {
+      if (!rename(temporary, place.name)) fail();
       return {};
     }
-    if (way == exchange::yes && detail::exchange(temporary, target)) return temporary;
+    if (way == exchange::yes && detail::exchange(holder, temporary, place.name)) return temporary;
     if (way == exchange::yes && errno != ENOSYS && errno != EINVAL) fail();
-    if (std::rename(target.c_str(), previous.c_str()) != 0) fail();
-    if (std::rename(temporary.c_str(), target.c_str()) == 0) return previous;
+    if (detail::status_at(holder.get(), previous))
+      throw failure({"'", place.directory + previous, "' is in the way, and not of this library's making, so '", target,
+                     "' cannot be replaced; move it away"});
+    if (!rename(place.name, previous)) fail();
+    if (rename(temporary, place.name)) return previous;
     int const code = errno;
-    static_cast<void>(std::rename(previous.c_str(), target.c_str()));
+    static_cast<void>(rename(previous, place.name));
     errno = code;
     fail();
   }
@@ -152,9 +209,12 @@ class directory_writer {
   }
 
   void discard() noexcept try {
-    if (!temporary.empty() && detail::exists(temporary)) detail::remove_directory(temporary, kept());
+    if (!temporary.empty()) {
+      written.emplace_back(detail::mark_name);
+      detail::remove_directory(made, holder, temporary, written, kept());
+    }
     temporary.clear();
-    lock = {};
+    made = {}, mark = {};
   } catch (...) {
     temporary.clear();
   }

@@ -14,6 +14,7 @@
 #include "constrain/io/descriptor.hpp"
 #include "constrain/io/failure.hpp"
 #include "constrain/io/path.hpp"
+#include "constrain/io/plain_file.hpp"
 
 namespace constrain::inline CONSTRAIN_VARIANT::io {
 
@@ -25,9 +26,8 @@ class event_file {
   explicit event_file(std::string const& directory)
       : event_file(directory + "/events.out.tfevents." + std::to_string(std::time(nullptr)) + ".constrain." + unlikely_suffix(),
                    static_cast<double>(std::time(nullptr))) {}
-  /// Makes the file of this path, begun at this time [s].
-  event_file(std::string const& path, double time) : path(path), file(::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666)) {
-    if (!file) fail();
+  /// Makes the file of this path, which must not exist, begun at this time [s].
+  event_file(std::string const& path, double time) : path(path), file(open_plain_file(path, "the events", O_WRONLY | O_EXCL)) {
     std::string event = real64(1, time);
     event += text(3, "brain.Event:2");
     record(event);

@@ -10,6 +10,7 @@
 #include "constrain/io/descriptor.hpp"
 #include "constrain/io/failure.hpp"
 #include "constrain/io/mapped_file.hpp"
+#include "constrain/io/plain_file.hpp"
 
 namespace constrain::inline CONSTRAIN_VARIANT::io {
 
@@ -18,11 +19,10 @@ namespace constrain::inline CONSTRAIN_VARIANT::io {
 /// is left alone. Throws `error` where the system does not let it write.
 class log_file {
  public:
-  /// `header` is the first line of a new file; it may be empty.
+  /// `header` is the first line of a new file; it may be empty. The file is no link, and has no other name.
   log_file(std::string const& path, std::string prefix, std::string_view header, std::int64_t last_step)
       : path(path), prefix(std::move(prefix)),
-        file(::open(path.c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0666)) {
-    if (!file) fail();
+        file(open_plain_file(path, "the log", O_RDWR | O_APPEND)) {
     if (::ftruncate(file.get(), kept(header, last_step)) != 0) fail();
     if (::lseek(file.get(), 0, SEEK_END) == 0 && !header.empty()) write(std::string(header));
   }
@@ -40,7 +40,7 @@ class log_file {
   /// How many bytes of what is there are lines of steps up to `last_step`.
   off_t kept(std::string_view header, std::int64_t last_step) const {
     if (last_step <= 0) return 0;
-    mapped_file const before(path, "the log");
+    mapped_file const before(file, path, "the log");
     auto rest = before.text();
     if (!header.empty()) {
       if (!rest.starts_with(std::string(header) + '\n')) return 0;

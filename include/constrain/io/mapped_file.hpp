@@ -21,10 +21,12 @@ class mapped_file {
   mapped_file() = default;
 
   /// Throws `error`, beginning with `what`, for anything but a readable regular file.
-  explicit mapped_file(std::string const& path, std::string const& what = "the file") {
+  explicit mapped_file(std::string const& path, std::string const& what = "the file")
+      : mapped_file(open_file(path, what), path, what) {}
+  /// A regular file that is open for reading, called `what` 'path' in errors.
+  mapped_file(descriptor const& file, std::string const& path, std::string const& what) {
     struct stat status {};
-    auto const file = open_file(path, what, &status);
-    if (status.st_size == 0) return;
+    if (::fstat(file.get(), &status) == 0 && status.st_size == 0) return;
     auto const size = static_cast<std::size_t>(status.st_size);
     void* const address = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, file.get(), 0);
     if (address == MAP_FAILED) throw failure({what, " '", path, "' cannot be read (", reason(), "); check the disk"});

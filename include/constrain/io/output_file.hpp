@@ -15,13 +15,20 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::io {
 
+/// What is said of a file that the system does not take.
+inline error unwritable(std::string const& shown) {
+  return failure({"'", shown, "' cannot be written (", reason(),
+                  "); make room or choose another path and save again, what was there before is untouched"});
+}
+
 /// A new file, written front to back, its length and checksum kept on the way. Every failure of the system, a full disk
 /// included, is an `error`.
 class output_file {
  public:
-  /// Creates `path`, which must not exist. `shown` is the name that errors give.
-  output_file(std::string const& path, std::string shown)
-      : shown(std::move(shown)), file(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666)) {
+  /// Creates `path`, which must not exist; where it is relative, it begins at `from`, an open directory. `shown` is the
+  /// name that errors give.
+  output_file(std::string const& path, std::string shown, int from = AT_FDCWD)
+      : shown(std::move(shown)), file(::openat(from, system_path(path), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666)) {
     if (!file) fail();
     gathered.reserve(gathered_bytes);
   }
@@ -63,10 +70,7 @@ class output_file {
     if (!write_all(file, {reinterpret_cast<char const*>(bytes.data()), bytes.size()})) fail();
   }
 
-  [[noreturn]] void fail() const {
-    throw failure({"'", shown, "' cannot be written (", reason(),
-                   "); make room or choose another path and save again, what was there before is untouched"});
-  }
+  [[noreturn]] void fail() const { throw unwritable(shown); }
 };
 
 } // namespace constrain::io

@@ -28,7 +28,7 @@ struct split_path {
   explicit split_path(std::string path) {
     while (path.size() > 1 && path.back() == '/') path.pop_back();
     struct stat status {};
-    bool const exists = ::lstat(path.c_str(), &status) == 0;
+    bool const exists = ::lstat(system_path(path), &status) == 0;
     cut(path);
     if (exists && (S_ISLNK(status.st_mode) || name == "." || name == "..")) {
       std::unique_ptr<char, decltype(&std::free)> const real(::realpath(path.c_str(), nullptr), &std::free);
@@ -41,7 +41,8 @@ struct split_path {
   }
 
   /// The sibling '.<name>.<kind>': hidden, and on the same file system.
-  std::string sibling(std::string const& kind) const { return directory + "." + name + "." + kind; }
+  std::string sibling(std::string const& kind) const { return directory + sibling_name(kind); }
+  std::string sibling_name(std::string const& kind) const { return "." + name + "." + kind; }
   std::string holder() const { return directory.empty() ? "." : directory; }
 
  private:
@@ -60,18 +61,19 @@ inline std::string unlikely_suffix() {
   return std::to_string(::getpid()) + "-" + std::to_string(now.tv_nsec) + "-" + std::to_string(calls++);
 }
 
-/// Makes what was done to a directory's entries survive a power cut, where the file system can (else: EINVAL).
-inline void sync_directory(std::string const& path) {
-  descriptor const directory(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (!directory || (::fsync(directory.get()) != 0 && errno != EINVAL))
-    throw failure({"the directory '", path, "' cannot be brought to disk (", reason(),
-                   "); check the disk and save again"});
+/// What is said where a directory's entries are not known to survive a power cut.
+inline error not_on_disk(std::string const& path, int code = errno) {
+  return failure({"the directory '", path, "' cannot be brought to disk (", reason(code),
+                  "); check the disk and save again"});
 }
 
-/// Names in a directory, in no order and without '.' and '..'; nothing, with `errno`, where it cannot be read.
-inline std::optional<std::vector<std::string>> directory_names(std::string const& path) {
-  auto* const stream = ::opendir(path.c_str());
+/// Names in a directory, in no order and without '.' and '..'; nothing, with `errno`, where it cannot be read. A path that
+/// is relative begins at `from`, an open directory.
+inline std::optional<std::vector<std::string>> directory_names(std::string const& path, int from = AT_FDCWD) {
+  descriptor file(::openat(from, system_path(path), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  auto* const stream = file ? ::fdopendir(file.get()) : nullptr;
   if (!stream) return std::nullopt;
+  file.release();
   struct closer {
     DIR* stream;
     ~closer() { ::closedir(stream); }
@@ -84,6 +86,7 @@ inline std::optional<std::vector<std::string>> directory_names(std::string const
 
 /// Creates a directory and what is missing above it.
 inline void make_directories(std::string const& path) {
+  system_path(path);
   for (std::size_t end = 0; end != std::string::npos && end < path.size();) {
     end = path.find('/', end + 1);
     auto const part = path.substr(0, end);

@@ -5,6 +5,7 @@
 #include "constrain/io/directory_reader.hpp"
 #include "constrain/io/directory_writer.hpp"
 #include "constrain/train/checkpoint/checkpoint_series.hpp"
+#include "constrain/train/checkpoint/places.hpp"
 #include "constrain/train/epochs.hpp"
 #include "constrain/train/fit_callbacks.hpp"
 #include "constrain/train/fit_options.hpp"
@@ -63,7 +64,8 @@ private:
 
   /// Files and directories that cannot be written are found now. By one process for all.
   void prepare_outputs() {
-    if (!options_.directory.empty()) io::directory_writer{options_.keep_last > 0 ? series_.path(steps_) : options_.directory};
+    check_places(options_.directory, options_.keep_last, options_.best, options_.records);
+    if (!options_.directory.empty()) io::directory_writer{place_of(steps_)};
     if (!options_.best.empty()) io::directory_writer{options_.best};
     if (!options_.records.empty()) records_.emplace(options_.records, first_step_);
   }
@@ -143,8 +145,12 @@ private:
     record.metrics = context_.take_metrics();
     if (records_) records_->write(record);
     if (!record.saved) return;
-    save(options_.keep_last > 0 ? series_.path(record.step) : options_.directory);
+    save(place_of(record.step));
     if (options_.keep_last > 0 && speaks_) series_.keep(options_.keep_last, record.step);
+  }
+
+  std::string place_of(std::int64_t step) const {
+    return options_.keep_last > 0 ? series_.path_to_save(step) : options_.directory;
   }
 
   void save(std::string const& directory) {

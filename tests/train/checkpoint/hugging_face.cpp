@@ -45,7 +45,8 @@ std::string refusal(std::string const& from, std::string const& to) {
   ct::test::write_file(directory / "config.json", text.replace(at, from.size(), to));
   ct::trainer<task> t;
   auto said = sentence([&] { t.load_pretrained(directory.path.string()); });
-  return said.empty() ? said : said.substr(said.find("its "));
+  auto const its = said.find("its ");
+  return its == said.npos ? said : said.substr(its);
 }
 
 } // namespace
@@ -109,12 +110,27 @@ TEST_CASE("weights of another model are refused, and nothing changes") {
   CHECK(refusal("\"n_head\": 2", "\"n_head\": 2").empty());
   CHECK(refusal("\"n_head\": 2", "\"n_head\": 4") ==
         "its n_head is 4, the trainer's is 2; load it into a trainer of the same n_head");
+  CHECK(refusal("\"n_head\": 2", "\"n_head\": \"2\"") ==
+        "its n_head is the text \"2\", the trainer's is 2; load it into a trainer of the same n_head");
+  for (auto const* other : {"null", "[2]", "{}", "true", "2.5"}) CHECK_FALSE(refusal("\"n_head\": 2", std::string("\"n_head\": ") + other).empty());
+  CHECK(refusal("\"n_inner\": null", "\"n_inner\": 32").empty()); // as by default
+  CHECK(refusal("\"n_inner\": null", "\"n_inner\": 999").starts_with("its n_inner is 999, the trainer's is 32;"));
   CHECK(refusal("gelu_new", "relu") ==
         "its activation_function is relu, the trainer's is gelu_new; load it into a trainer of the same activation_function");
   CHECK(refusal("\"model_type\": \"gpt2\"", "\"model_type\": \"bert\"").starts_with("its model_type is bert"));
   CHECK(refusal("1e-05", "1.01e-05").starts_with("its layer_norm_epsilon is 1.01e-05, the trainer's is 1e-05;"));
   CHECK(refusal("1e-05", "0.00001").empty()); // the same number
   CHECK(refusal("\"eos_token_id\": null", "\"eos_token_id\": 50256").empty()); // of no meaning to the model
+
+  {
+    temporary_directory const directory;
+    std::filesystem::copy(theirs, directory.path, std::filesystem::copy_options::recursive);
+    ct::test::write_file(directory / "config.json", "{}");
+    ct::trainer<task> t;
+    CHECK(sentence([&] { t.load_pretrained(directory.path.string()); }) ==
+          "the configuration '" + directory / "config.json" + "' does not say n_layer; use the one that was saved with the weights");
+    CHECK(sentence([&] { t.load_pretrained(std::string("a\0b", 3)); }).find("has a NUL byte") != std::string::npos);
+  }
 
   ct::trainer<task_of<ct::gpt2{.layers = 2, .heads = 2, .width = 8, .vocabulary = 12, .context = 6}>> wider;
   CHECK(sentence([&] { wider.load_pretrained(theirs + "/model.safetensors"); })

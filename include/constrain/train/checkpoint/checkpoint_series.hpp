@@ -1,5 +1,6 @@
 #pragma once
 
+#include "constrain/io/directory_mark.hpp"
 #include "constrain/io/directory_replace.hpp"
 #include "constrain/io/path.hpp"
 
@@ -8,7 +9,9 @@
 #include <cstdint>
 #include <cstdio>
 #include <functional>
+#include <optional>
 #include <string>
+#include <sys/stat.h>
 #include <vector>
 
 namespace constrain::inline CONSTRAIN_VARIANT {
@@ -18,16 +21,29 @@ class checkpoint_series {
 public:
   explicit checkpoint_series(std::string directory) : directory_(std::move(directory)) {}
 
-  std::string path(std::int64_t step) const { return directory_ + "/step-" + std::to_string(step); }
+  std::string path(std::int64_t step) const { return directory_ + "/" + name(step); }
+
+  /// Where to save: unlike a path that somebody gave, a link there is not followed. Throws `error`.
+  std::string path_to_save(std::int64_t step) const {
+    auto const found = io::detail::status_at(AT_FDCWD, path(step));
+    if (found && S_ISLNK(found->st_mode))
+      throw error("'" + path(step) + "' is a link, and what it leads to is not replaced by a checkpoint; remove the link or choose another directory");
+    return path(step);
+  }
+
+  /// The step of a checkpoint's name; nothing where it is no such name.
+  static std::optional<std::int64_t> step_of(std::string const& other) {
+    std::int64_t step = 0;
+    if (!other.starts_with("step-")) return std::nullopt;
+    std::from_chars(other.data() + 5, other.data() + other.size(), step);
+    return name(step) == other ? std::optional(step) : std::nullopt;
+  }
 
   /// Steps of which there is one, the last first.
   std::vector<std::int64_t> steps() const {
     std::vector<std::int64_t> found;
     for (auto const& name : io::directory_names(directory_).value_or(std::vector<std::string>{})) {
-      std::int64_t step = 0;
-      auto const* const end = name.data() + name.size();
-      if (name.starts_with("step-") && std::from_chars(name.data() + 5, end, step).ptr == end && path(step).ends_with("/" + name))
-        found.push_back(step);
+      if (auto const step = step_of(name)) found.push_back(*step);
     }
     std::sort(found.begin(), found.end(), std::greater<>{});
     return found;
@@ -47,19 +63,30 @@ public:
     return false;
   }
 
-  /// Removes all but the last `count` before or at a step. What is damaged is left alone.
+  /// Removes all but the last `count` of those that runs here saved before or at a step. What is damaged, a link, of
+  /// another user, or copied or moved here does not count and is left alone: see io/directory_mark.hpp.
   void keep(std::int64_t count, std::int64_t last) const {
+    io::detail::directory_handle const holder(directory_);
+    if (!holder) return;
+    io::detail::directory_handle const newest(holder, name(last)); // whose owner is who saves here
+    if (!newest) return;
     for (auto const step : steps()) {
-      if (step > last || count-- > 0) continue;
+      if (step > last) continue;
+      io::detail::directory_handle const old(holder, name(step));
+      auto const files = io::detail::marked_files(old, holder, name(step), newest.owner());
+      if (!files) continue;
       try {
-        io::detail::check_replaceable(path(step));
-        io::detail::remove_directory(path(step), path(step) + ".kept-" + io::unlikely_suffix());
+        // Without a manifest it is what is left of one that was being removed.
+        if (io::detail::listed_files(old, path(step)) && count-- > 0) continue;
+        io::detail::remove_directory(old, holder, name(step), *files, name(step) + ".kept-" + io::unlikely_suffix());
       } catch (error const&) {
       }
     }
   }
 
 private:
+  static std::string name(std::int64_t step) { return "step-" + std::to_string(step); }
+
   std::string directory_;
 };
 

@@ -8,6 +8,8 @@
 #include "constrain/train/checkpoint/tensor_files.hpp"
 #include "constrain/train/checkpoint/weight_format.hpp"
 
+#include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -16,21 +18,28 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 namespace detail {
 
-/// Throws where a config.json says of the model what this one's does not.
-inline void check_model(std::string const& directory, io::json const& saved, io::json const& here) {
+/// Throws where a config.json says of the model what this one's does not, or does not say what it must.
+inline void check_model(std::string const& directory, io::json const& saved, io::json const& here,
+                        std::span<std::string_view const> required) {
+  auto const is_null = [](std::optional<io::json> const& j) { return !j || j->is_null(); };
+  for (auto const& name : required)
+    if (is_null(saved.find(name)))
+      throw io::failure({"the configuration '", directory, "/", configuration_file, "' does not say ", name,
+                         "; use the one that was saved with the weights"});
   for (auto const& [name, value] : here.members()) {
     auto const other = saved.find(name);
-    if (!other || value.kind() == io::json_kind::array || value.is_null()) continue;
-    auto const text = [](io::json const& j) {
+    if (is_null(other) || value.kind() == io::json_kind::array || value.is_null()) continue;
+    bool const same_kind = other->kind() == value.kind();
+    auto const text = [&](io::json const& j) {
       switch (j.kind()) {
       case io::json_kind::number: return std::string(j.number());
-      case io::json_kind::string: return std::string(j.string());
+      case io::json_kind::string: return same_kind ? std::string(j.string()) : "the text \"" + std::string(j.string()) + '"';
       case io::json_kind::boolean: return std::string(j.boolean() ? "true" : "false");
       default: return std::string("something else");
       }
     };
     // One number may be written in two ways: 1e-05, 0.00001.
-    bool const numbers = other->kind() == io::json_kind::number && value.kind() == io::json_kind::number;
+    bool const numbers = same_kind && value.kind() == io::json_kind::number;
     if (!numbers || other->real() != value.real()) check_field(directory, std::string(name), text(*other), text(value));
   }
 }
@@ -57,7 +66,7 @@ inline void load_pretrained(std::string const& path, parameter_list const& list,
     auto const configuration = path + "/" + configuration_file;
     if (!format.configuration.empty() && io::detail::exists(configuration)) {
       io::mapped_file const text(configuration, "the configuration");
-      detail::check_model(path, io::json::parse(text.text(), configuration), io::json::parse(format.configuration));
+      detail::check_model(path, io::json::parse(text.text(), configuration), io::json::parse(format.configuration), format.required);
     }
   }
   auto const opened = io::safetensors_file::open(file);

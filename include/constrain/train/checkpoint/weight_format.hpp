@@ -18,6 +18,7 @@ struct weight_format {
   std::string configuration{};             // the text of config.json; none is written where it is empty
   std::string_view prefix{};               // of the stored names, which files may leave out
   std::span<std::string_view const> also{}; // ends of names of tensors that files may have and nobody needs
+  std::span<std::string_view const> required{}; // what a config.json must say; what else it leaves out is as the model has it
 };
 
 /// The format of a model's weights; specialise it for a model of one's own. By default every parameter is a tensor of its
@@ -49,10 +50,14 @@ template <> struct weight_format_of<gpt2> {
   // The head, which is the token table again, and masks that older versions saved.
   static constexpr std::string_view also[] = {"lm_head.weight", ".attn.bias", ".attn.masked_bias"};
 
+  // Transformers has other models in mind where these are left out.
+  static constexpr std::string_view required[] = {"n_layer", "n_head", "n_embd", "vocab_size", "n_positions"};
+
   static weight_format make(gpt2 const& m) {
     io::json_writer json;
     json.object().array("architectures").element("GPT2LMHeadModel").end().member("model_type", "gpt2");
     json.member("n_layer", m.layers).member("n_head", m.heads).member("n_embd", m.width);
+    json.member("n_inner", 4 * m.width);
     json.member("vocab_size", m.vocabulary).member("n_positions", m.context);
     json.member("activation_function", "gelu_new").member("layer_norm_epsilon", 1e-5);
     json.member("scale_attn_weights", true).member("scale_attn_by_inverse_layer_idx", false);
@@ -60,7 +65,7 @@ template <> struct weight_format_of<gpt2> {
     if (m.vocabulary <= 50256) // there is no end-of-text token then
       json.member("bos_token_id", nullptr).member("eos_token_id", nullptr);
     json.end();
-    return {names, json.text(), "transformer.", also};
+    return {names, json.text(), "transformer.", also, required};
   }
 };
 

@@ -6,13 +6,12 @@
 #include "constrain/io/json_writer.hpp"
 #include "constrain/io/log_file.hpp"
 #include "constrain/io/mapped_file.hpp"
+#include "constrain/io/path.hpp"
 
-#include <cerrno>
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
-#include <sys/stat.h>
 #include <vector>
 
 namespace constrain::inline CONSTRAIN_VARIANT {
@@ -84,7 +83,7 @@ public:
 
   /// Another file of the directory, whole or not at all.
   void write_file(char const* name, std::string_view text) const {
-    io::atomic_file file(directory_ + "/" + name);
+    io::atomic_file file(directory_ + "/" + name, io::atomic_file::links::refused);
     file.out().write(text);
     file.commit();
   }
@@ -94,9 +93,7 @@ private:
       "step,loss,gradient_norm,learning_rate,seconds,tokens,tokens_per_second,skipped,validation_loss,accuracy";
 
   static std::string const& made(std::string const& directory) {
-    if (::mkdir(directory.c_str(), 0777) != 0 && errno != EEXIST)
-      throw io::failure({"the directory '", directory, "' for records cannot be made (", io::reason(),
-                         "); make it, or choose another one"});
+    io::make_directories(directory);
     return directory;
   }
 

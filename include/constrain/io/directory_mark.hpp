@@ -1,0 +1,102 @@
+#pragma once
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <fcntl.h>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <vector>
+
+#include "constrain/io/descriptor.hpp"
+#include "constrain/io/directory_handle.hpp"
+#include "constrain/io/manifest.hpp"
+
+/// The mark of a directory that this library made: the hidden file by which it knows what it may remove.
+///
+/// It names the directory, the directory above it and the name under which a save makes or replaces it, and lists each file
+/// before that is created. So it speaks for this one directory in this one place: a copy, a directory moved to another
+/// name or folder, and a second name of a mark are nobody's, and are left alone. Nor can another user write one: it counts
+/// as the directory does, only with the owner whom the file system gives to what this process makes.
+namespace constrain::inline CONSTRAIN_VARIANT::io::detail {
+
+inline constexpr char const* mark_name = ".constrain";
+inline constexpr std::string_view mark_begin = "constrain made this directory and may remove the files listed here\n";
+
+/// What tells a directory from every other one of its file system, those before it and after it included: the file handle,
+/// where there is one, is of the inode and its generation. The device's number is no part of it: it changes with mounts.
+inline std::string lasting_identity(directory_handle const& directory) {
+  auto text = std::to_string(directory.status().st_ino);
+#if defined(MAX_HANDLE_SZ) && defined(AT_EMPTY_PATH)
+  alignas(file_handle) unsigned char space[sizeof(file_handle) + MAX_HANDLE_SZ]{};
+  auto* const handle = reinterpret_cast<file_handle*>(space);
+  handle->handle_bytes = MAX_HANDLE_SZ;
+  int mount = 0;
+  if (::name_to_handle_at(directory.get(), "", handle, &mount, AT_EMPTY_PATH) != 0) return text;
+  text += ' ';
+  for (unsigned i = 0; i < handle->handle_bytes; ++i) {
+    auto const byte = space[offsetof(file_handle, f_handle) + i];
+    text += "0123456789abcdef"[byte >> 4], text += "0123456789abcdef"[byte & 15];
+  }
+#endif
+  return text;
+}
+
+/// What a mark says before its list. `name`: under which a save makes it, also while that is under way.
+inline std::string mark_head(directory_handle const& directory, directory_handle const& holder, std::string_view name) {
+  std::string text(mark_begin);
+  text += "directory " + lasting_identity(directory) + "\nin " + lasting_identity(holder) + "\nname ";
+  return text.append(std::to_string(name.size())).append(" ").append(name) + '\n';
+}
+
+/// A mark that is being written.
+class directory_mark {
+public:
+  directory_mark() = default;
+  /// Begins one, with a list of `files`. None, with `errno`, where it cannot be written.
+  directory_mark(directory_handle const& directory, directory_handle const& holder, std::string_view name,
+                 std::vector<std::string> const& files = {})
+      : file_(::openat(directory.get(), mark_name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666)) {
+    auto text = mark_head(directory, holder, name);
+    for (auto const& file : files) text += file + '\n';
+    if (file_ && !write_all(file_, text)) file_ = {};
+  }
+  explicit operator bool() const { return static_cast<bool>(file_); }
+
+  /// Lists a file that is about to be created. False, with `errno`, where the system does not take it.
+  bool add(std::string const& name) { return write_all(file_, name + '\n') && sync(); }
+  bool sync() { return ::fsync(file_.get()) == 0 || errno == EINVAL; }
+
+private:
+  descriptor file_;
+};
+
+/// The files that may be removed from a directory at a name in `holder`, the mark last; nothing where it is none of
+/// ours: without a mark that speaks for it, of another owner than `owner`. `name`: see `mark_head`.
+inline std::optional<std::vector<std::string>> marked_files(directory_handle const& directory, directory_handle const& holder,
+                                                            std::string_view name, uid_t owner) {
+  if (!directory || directory.owner() != owner) return std::nullopt;
+  auto const text = directory.text(mark_name, true);
+  auto const there = text ? std::vector<std::string>{} : directory.names();
+  if (!text) return there.empty() ? std::optional(there) : std::nullopt; // a save that died before its mark, or after it
+  auto const head = mark_head(directory, holder, name);
+  if (!text->starts_with(head)) {
+    if (!head.starts_with(*text) || directory.names().size() != 1) return std::nullopt;
+    return std::vector<std::string>{mark_name}; // it died while it wrote the head
+  }
+  std::vector<std::string> files;
+  auto rest = std::string_view(*text).substr(head.size());
+  for (auto end = rest.find('\n'); end != rest.npos; end = rest.find('\n')) {
+    auto const file = rest.substr(0, end);
+    if (file != manifest_name && !valid_file_name(file)) return std::nullopt;
+    files.emplace_back(file);
+    rest.remove_prefix(end + 1);
+  }
+  files.emplace_back(mark_name);
+  return files;
+}
+
+} // namespace constrain::io::detail

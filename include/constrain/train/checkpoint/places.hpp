@@ -1,0 +1,36 @@
+#pragma once
+
+#include "constrain/io/failure.hpp"
+#include "constrain/io/real_path.hpp"
+#include "constrain/train/checkpoint/checkpoint_series.hpp"
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+namespace constrain::inline CONSTRAIN_VARIANT::detail {
+
+/// Throws `error` unless the places that `fit` writes to are apart: what lies in a directory that a checkpoint replaces,
+/// or that is removed with an old one, would be gone. Paths may be spelled in any way, and lead through links.
+[[gnu::noinline]] inline void check_places(std::string const& directory, std::int64_t keep_last, std::string const& best,
+                                           std::string const& records) {
+  auto const inside = [](std::string const& path, std::string const& other) {
+    return path.empty() || other.empty() ? std::nullopt : io::name_below(path, other);
+  };
+  auto const check = [&](char const* option, std::string const& path) {
+    auto const refuse = [&](char const* why) {
+      return io::failure({"fit: .", option, " '", path, "' ", why, "; name a directory beside it"});
+    };
+    auto const name = inside(path, directory);
+    if (keep_last <= 0 && name) throw refuse("is in .directory, which every checkpoint replaces");
+    if (keep_last > 0 && name && checkpoint_series::step_of(*name))
+      throw refuse("is in a checkpoint of .directory, of which .keep_last removes the older ones");
+  };
+  check("best", best), check("records", records);
+  for (auto const& other : {directory, records})
+    if (inside(other, best))
+      throw io::failure({"fit: .best '", best, "' holds '", other,
+                         "', and every better checkpoint replaces it; name a directory of its own"});
+}
+
+} // namespace constrain::detail

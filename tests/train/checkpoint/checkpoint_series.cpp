@@ -1,0 +1,138 @@
+#include "../../sentence.hpp"
+#include "../../temporary_directory.hpp"
+
+#include <constrain/io/directory_reader.hpp>
+#include <constrain/io/directory_writer.hpp>
+#include <constrain/train/checkpoint/checkpoint_series.hpp>
+#include <doctest/doctest.h>
+
+#include <filesystem>
+#include <string>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <vector>
+
+// Which checkpoints of a series are removed: the older ones that runs saved there, and nothing else whatever its name is.
+
+namespace ct = constrain;
+namespace fs = std::filesystem;
+using ct::test::read_file, ct::test::sentence, ct::test::temporary_directory, ct::test::write_file;
+using steps = std::vector<std::int64_t>;
+
+namespace {
+
+void save(std::string const& path) {
+  ct::io::directory_writer w(path);
+  w.write("state.json", path);
+  w.commit();
+}
+
+/// A series in `run` of these steps.
+void save_steps(temporary_directory const& scratch, steps const& all) {
+  for (auto const step : all) save(scratch / "run/step-" + std::to_string(step));
+}
+
+steps kept(temporary_directory const& scratch, std::int64_t count, std::int64_t last) {
+  ct::checkpoint_series const series(scratch / "run");
+  series.keep(count, last);
+  return series.steps();
+}
+
+} // namespace
+
+TEST_CASE("series: the last ones are kept") {
+  temporary_directory const scratch;
+  save_steps(scratch, {2, 4, 6, 8, 10});
+  CHECK(kept(scratch, 2, 8) == steps{10, 8, 6}); // one after the step is another run's
+  CHECK(kept(scratch, 1, 10) == steps{10});
+  CHECK(std::distance(fs::directory_iterator(scratch / "run"), fs::directory_iterator()) == 1);
+}
+
+TEST_CASE("series: a link is left alone, with what it leads to, and does not count") {
+  temporary_directory const scratch;
+  save_steps(scratch, {1, 2, 3, 4});
+  fs::create_directory(scratch / "arch");
+  fs::rename(scratch / "run/step-1", scratch / "arch/step-1");
+  fs::create_directory_symlink("../arch/step-1", scratch / "run/step-1");
+  fs::rename(scratch / "run/step-3", scratch / "arch/step-3");
+  fs::create_directory_symlink(scratch / "arch/step-3", scratch / "run/step-3");
+  CHECK(kept(scratch, 2, 4) == steps{4, 3, 2, 1});
+  CHECK(kept(scratch, 1, 4) == steps{4, 3, 1});
+  for (auto const* path : {"arch/step-1", "arch/step-3", "run/step-1", "run/step-3"})
+    CHECK(ct::io::directory_reader(scratch / path).contains("state.json"));
+  CHECK(fs::is_symlink(scratch / "run/step-1"));
+}
+
+TEST_CASE("series: no save goes through a link in it") {
+  temporary_directory const scratch;
+  save(scratch / "arch");
+  fs::create_directory(scratch / "run");
+  fs::create_directory_symlink("../arch", scratch / "run/step-5");
+  ct::checkpoint_series const series(scratch / "run");
+  CHECK(series.path_to_save(4) == scratch / "run/step-4");
+  CHECK(sentence([&] { series.path_to_save(5); }) ==
+        "'" + scratch / "run/step-5" + "' is a link, and what it leads to is not replaced by a checkpoint; remove the link or choose another directory");
+}
+
+TEST_CASE("series: what was copied, moved, renamed or linked into it is left alone") {
+  temporary_directory const scratch;
+  save_steps(scratch, {1, 2, 3, 4, 5, 6, 20});
+  auto const run = [&](char const* name) { return scratch / "run/" + name; };
+  fs::copy(run("step-1"), run("step-7"), fs::copy_options::recursive);  // cp -a
+  fs::rename(run("step-2"), run("step-8"));                             // its mark says another name
+  save(scratch / "elsewhere/step-9");
+  fs::rename(scratch / "elsewhere/step-9", run("step-9"));              // ... and another folder
+  fs::create_hard_link(run("step-3/.constrain"), scratch / "mark");     // a mark with two names is nobody's
+  fs::remove(run("step-4/.constrain"));                                 // saved by an older version, or unpacked
+  write_file(run("step-5/manifest.json"), "{}");                        // damaged
+  fs::create_directory(run("step-10"));
+  write_file(run("step-10/thesis.txt"), "years of work");
+  write_file(run("step-11"), "a file");
+  fs::create_symlink("nowhere", run("step-12"));
+  REQUIRE(::mkfifo(run("step-13").c_str(), 0600) == 0);
+  CHECK(kept(scratch, 1, 20) == steps{20, 13, 12, 11, 10, 9, 8, 7, 5, 4, 3}); // of ours, 1 and 6 go
+  for (auto const* step : {"3", "4", "7", "8", "9"}) CHECK(ct::io::directory_reader(run("step-") + step).contains("state.json"));
+  CHECK(read_file(run("step-10/thesis.txt")) == "years of work");
+  // With the other name gone, it is ours again.
+  fs::remove(scratch / "mark");
+  CHECK(kept(scratch, 1, 20) == steps{20, 13, 12, 11, 10, 9, 8, 7, 5, 4});
+}
+
+TEST_CASE("series: another user's checkpoint is left alone") {
+  temporary_directory const scratch;
+  save_steps(scratch, {1, 2, 3});
+  for (auto const* file : {"", "/.constrain", "/manifest.json", "/state.json"})
+    if (::chown((scratch / "run/step-1" + file).c_str(), 65534, 65534) != 0) {
+      MESSAGE("only root can give files away");
+      return;
+    }
+  CHECK(kept(scratch, 1, 3) == steps{3, 1});
+  CHECK(ct::io::directory_reader(scratch / "run/step-1").contains("state.json"));
+}
+
+TEST_CASE("series: what somebody put into a checkpoint is kept beside it") {
+  temporary_directory const scratch;
+  save_steps(scratch, {1, 2});
+  fs::create_directory(scratch / "run/step-1/plots");
+  write_file(scratch / "run/step-1/plots/loss.svg", "<svg/>");
+  fs::create_symlink(scratch / "run/step-2", scratch / "run/step-1/newest");
+  CHECK(kept(scratch, 1, 2) == steps{2});
+  int found = 0;
+  for (auto const& entry : fs::directory_iterator(scratch / "run"))
+    if (entry.path().filename().string().starts_with("step-1.kept-")) {
+      ++found;
+      CHECK(read_file(entry.path() / "plots/loss.svg") == "<svg/>");
+      CHECK(fs::is_symlink(entry.path() / "newest"));
+      CHECK(std::distance(fs::directory_iterator(entry.path()), fs::directory_iterator()) == 2);
+    }
+  CHECK(found == 1);
+}
+
+TEST_CASE("series: a removal that was cut short is finished") {
+  temporary_directory const scratch;
+  save_steps(scratch, {1, 2, 3, 4});
+  fs::remove(scratch / "run/step-1/state.json");
+  for (auto const* file : {"state.json", "manifest.json"}) fs::remove(scratch / "run/step-2/" + file);
+  for (auto const* file : {"state.json", "manifest.json", ".constrain"}) fs::remove(scratch / "run/step-3/" + file);
+  CHECK(kept(scratch, 1, 4) == steps{4});
+}
