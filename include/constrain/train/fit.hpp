@@ -123,9 +123,10 @@ template <class trainer> report_head head_of(trainer const& t, fit_result const&
 /// evaluation, with the checkpoint saved. `after_step` is called with every step's result; where it returns false, that
 /// was the last one.
 template <class trainer, class callback = no_callback>
-fit_result fit(trainer& t, data::corpus const& corpus, fit_options options = {}, callback const& after_step = {}) {
+fit_result fit(trainer& t, data::corpus const& corpus, fit_options options = {}, callback const& after_step = {}) try {
   bool const speaks = t.rank() == 0; // one process speaks for all
   if (!speaks) options.log = nullptr;
+  detail::check_fits_agree(t, options, corpus);
   auto const due = [&](interval const& every) { return every.due(t.steps().count(), options.steps.count()); };
   stopwatch const since_start;
   auto const first_step = t.steps();
@@ -149,11 +150,14 @@ fit_result fit(trainer& t, data::corpus const& corpus, fit_options options = {},
     if (options.keep_last > 0 && speaks) series.keep(options.keep_last, step);
   };
   // A directory that cannot be written is better known now than after hours.
-  if (speaks && !options.directory.empty())
-    io::directory_writer{options.keep_last > 0 ? series.path(options.steps.count()) : options.directory};
-  if (speaks && !options.best.empty()) io::directory_writer{options.best};
   std::optional<constrain::records> records;
-  if (!options.records.empty() && speaks) records.emplace(options.records, t.steps().count());
+  agreed(t.world(), joint_call::fit, [&] {
+    detail::check_vocabulary(corpus.vocabulary(), trainer::entries::vocabulary);
+    if (!speaks) return;
+    if (!options.directory.empty()) io::directory_writer{options.keep_last > 0 ? series.path(options.steps.count()) : options.directory};
+    if (!options.best.empty()) io::directory_writer{options.best};
+    if (!options.records.empty()) records.emplace(options.records, t.steps().count());
+  });
   using device = typename trainer::policy_set::device;
   double peak = 0;
   if constexpr (!device::is_cuda) peak = arithmetic_peak<typename trainer::real>();
@@ -162,6 +166,7 @@ fit_result fit(trainer& t, data::corpus const& corpus, fit_options options = {},
   detail::step_lines lines(options.log);
   interruption const signal;
   auto const interrupted = [&] { return t.in_any_rank(signal.noted()); };
+  constexpr std::int64_t callback_asked = 1 << 20; // beside as many interrupted ranks
   bool done = t.steps() >= options.steps;
   auto const end = [&](ended why) {
     if (!done) result.why = why;
@@ -169,8 +174,9 @@ fit_result fit(trainer& t, data::corpus const& corpus, fit_options options = {},
   };
 
   auto const evaluate = [&](step_record& record) {
-    auto const found = t.evaluate(*options.validation, interrupted);
+    auto found = t.evaluate(*options.validation, interrupted);
     if (!found) return end(ended::interrupted);
+    found->loss = of_rank_0(t.world(), found->loss); // decides for all ranks
     result.validation = found;
     record.validation_loss = found->loss, record.accuracy = found->accuracy;
     lines.line("step %lld | validation loss %.4f | perplexity %.2f | accuracy %.3f",
@@ -203,9 +209,12 @@ fit_result fit(trainer& t, data::corpus const& corpus, fit_options options = {},
       lines.step(record, options.steps.count(), mean_seconds * static_cast<double>(options.steps.count() - record.step),
                  share_of_peak(record.seconds));
       if (r.skipped) lines.line("skipped: the gradient of %s is not finite", std::string(r.not_finite).c_str());
+      std::int64_t asked = 0; // to end; what one rank is asked, all do
       if constexpr (std::is_void_v<decltype(after_step(r))>) after_step(r);
-      else if (!after_step(r)) end(ended::by_callback);
-      if (interrupted()) end(ended::interrupted);
+      else asked = after_step(r) ? 0 : callback_asked;
+      asked = agree(t.world(), joint_call::fit, asked + (signal.noted() ? 1 : 0));
+      if (asked >= callback_asked) end(ended::by_callback);
+      if (asked % callback_asked > 0) end(ended::interrupted);
       if (t.steps() >= options.steps) end(ended::all_steps);
       bool const evaluates = options.validation != nullptr && result.why != ended::interrupted && (due(options.evaluate_every) || done);
       if (evaluates) evaluate(record);
@@ -216,7 +225,7 @@ fit_result fit(trainer& t, data::corpus const& corpus, fit_options options = {},
       if (done) break;
       since_asked = {};
     }
-  if (options.load_best && io::directory_reader::finds(options.best)) t.load_pretrained(options.best);
+  if (options.load_best && detail::found_by_all(t.world(), options.best)) t.load_pretrained(options.best);
   result.steps = t.steps();
   result.seconds = since_start.seconds();
   if (records) {
@@ -225,6 +234,8 @@ fit_result fit(trainer& t, data::corpus const& corpus, fit_options options = {},
   }
   lines.line(detail::ending(t, result, options.directory).c_str());
   return result;
+} catch (...) {
+  rethrow_or_end_job(t.world(), joint_call::fit);
 }
 
 } // namespace constrain
