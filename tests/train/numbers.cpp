@@ -78,7 +78,7 @@ TEST_CASE("numbers of the library's optimizers") {
   auto const refused = []<class optimizer>(optimizer, auto const& change) {
     typename optimizer::hyper h;
     change(h);
-    return sentence([&] { ct::detail::checked_hyper<optimizer>(h, optimizer::name); });
+    return sentence([&] { ct::detail::check_hyper<optimizer>(h, optimizer::name); });
   };
   constexpr auto fnan = std::numeric_limits<float>::quiet_NaN(), finf = std::numeric_limits<float>::infinity();
   for (float const bad : {fnan, finf, -finf, -0.1f}) {
@@ -99,7 +99,7 @@ TEST_CASE("numbers of the library's optimizers") {
 
 TEST_CASE("numbers of one's own optimizers") {
   auto const check = []<class optimizer>(optimizer, typename optimizer::hyper const& h) {
-    return sentence([&] { ct::detail::checked_hyper<optimizer>(h, "own"); });
+    return sentence([&] { ct::detail::check_hyper<optimizer>(h, "own"); });
   };
   constexpr auto fnan = std::numeric_limits<float>::quiet_NaN();
   CHECK(check(own{}, {}) == "");

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstdlib>
 #include <memory>
 
 namespace constrain::inline CONSTRAIN_VARIANT {
@@ -30,6 +31,13 @@ public:
   /// Groups of `ranks` neighbours: 0 .. ranks - 1, ranks .. 2 ranks - 1, ... The size must be a multiple of it.
   virtual std::unique_ptr<communicator> groups_of(int ranks) = 0;
 
+  /// Ends all processes at once, this one with `status`.
+  [[noreturn]] virtual void abort(int status) = 0;
+  /// Whether all ranks of the run come here within a few seconds. Where it is false, the ranks can do nothing together any more.
+  virtual bool all_come() = 0;
+  /// What the library does now, a literal: said where the others do not come.
+  virtual void entered(char const*) {}
+
   static constexpr int maximum_size = 1024;
 };
 
@@ -45,6 +53,8 @@ public:
   }
   void barrier() override {}
   std::unique_ptr<communicator> groups_of(int) override { return std::make_unique<self>(); }
+  [[noreturn]] void abort(int status) override { std::_Exit(status); }
+  bool all_come() override { return true; }
 };
 
 } // namespace constrain

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "constrain/comm/communicator.hpp"
+#include "constrain/comm/watchdog.hpp"
 #include "constrain/program/error.hpp"
 
 // The C++ bindings left MPI in 2012; some installations still bring them, with warnings.
@@ -12,18 +13,23 @@
 #endif
 #include <mpi.h>
 
+#include <algorithm>
+#include <cstdio>
 #include <cstdlib>
 #include <string>
+#include <unistd.h>
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// Processes started by mpirun or srun. Initialises MPI where the program has not, and then ends it at exit.
+/// Processes started by mpirun or srun. Initialises MPI where the program has not, and then ends it at exit. A process that
+/// waits for the others longer than `deadline` seconds ends; one that exits with another status than 0 ends the job.
 class mpi final : public communicator {
 public:
-  mpi() : mpi(all_processes()) {}
+  explicit mpi(double deadline = 1800) : mpi(all_processes(deadline), deadline) {}
   ~mpi() override {
     int ended = 0;
     MPI_Finalized(&ended);
+    watchdog::wait const waits("leaving a group", deadline_);
     if (ended == 0 && own_) MPI_Comm_free(&processes_);
   }
 
@@ -32,6 +38,7 @@ public:
 
   void all_gather(std::byte* all, std::int64_t const* offsets, std::int64_t const* lengths) override {
     fill(receive_counts_, receive_offsets_, lengths, offsets);
+    watchdog::wait const waits("gathering", deadline_);
     check(MPI_Allgatherv(MPI_IN_PLACE, 0, MPI_BYTE, all, receive_counts_, receive_offsets_, MPI_BYTE, processes_), "gather");
   }
   void all_to_all(std::byte const* send, std::int64_t const* send_offsets, std::int64_t const* send_lengths,
@@ -42,39 +49,102 @@ public:
       receive_counts_[r] = static_cast<int>(send_lengths[rank_]);
       receive_offsets_[r] = static_cast<int>(r * length);
     }
+    watchdog::wait const waits("exchanging", deadline_);
     check(MPI_Alltoallv(send, send_counts_, send_offsets_, MPI_BYTE, receive, receive_counts_, receive_offsets_, MPI_BYTE,
                         processes_), "exchange");
   }
-  void barrier() override { check(MPI_Barrier(processes_), "wait for one another"); }
+  void barrier() override {
+    watchdog::wait const waits("waiting for one another", deadline_);
+    check(MPI_Barrier(processes_), "wait for one another");
+  }
   std::unique_ptr<communicator> groups_of(int ranks) override {
     MPI_Comm group = MPI_COMM_NULL;
+    watchdog::wait const waits("forming groups", deadline_);
     check(MPI_Comm_split(processes_, rank_ / ranks, rank_, &group), "form groups");
-    auto* const made = new mpi(group);
+    auto* const made = new mpi(group, deadline_);
     made->own_ = true;
     return std::unique_ptr<communicator>(made);
   }
+  [[noreturn]] void abort(int status) override { end_job(status); }
+  bool all_come() override { return meet(patience(deadline_)); }
+  void entered(char const* call) override { watchdog::instance().call(call); }
 
 private:
-  explicit mpi(MPI_Comm processes) : processes_(processes) {
+  mpi(MPI_Comm processes, double deadline) : processes_(processes), deadline_(deadline) {
     MPI_Comm_rank(processes, &rank_);
     MPI_Comm_size(processes, &size_);
     if (size_ > maximum_size)
       throw error("there are " + std::to_string(size_) + " processes; start at most " + std::to_string(maximum_size));
   }
 
-  static MPI_Comm all_processes() {
+  // Seconds that a failing rank gives the others to fail, or to end, as well: less than they wait for it, so that it speaks first.
+  static double patience(double deadline) { return std::min(deadline / 2, 3.0); }
+
+  static MPI_Comm all_processes(double deadline) {
+    last_deadline_ = deadline;
     int started = 0;
     MPI_Initialized(&started);
     if (started == 0) {
+      watchdog::instance().start();
+      // Processes may start one after another: a short deadline is one of the run, not of its start.
+      watchdog::wait const waits("waiting for their start", std::max(deadline, 60.0));
       int provided = 0;
       MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &provided);
-      std::atexit([] {
-        int ended = 0;
-        MPI_Finalized(&ended);
-        if (ended == 0) MPI_Finalize();
-      });
+      own_start_ = true;
     }
+    if (meeting_ == MPI_COMM_NULL) prepare_end(deadline);
     return MPI_COMM_WORLD;
+  }
+
+  static void prepare_end(double deadline) {
+    int size = 1, rank = 0;
+    MPI_Comm_size(MPI_COMM_WORLD, &size);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    if (size == 1) watchdog::instance().stop();
+    else watchdog::instance().start();
+    watchdog::instance().rank(rank);
+    watchdog::wait const waits("waiting for their start", std::max(deadline, 60.0));
+    MPI_Comm_dup(MPI_COMM_WORLD, &meeting_);
+#if defined(__GLIBC__)
+    ::on_exit([](int status, void*) { leave(status); }, nullptr);
+#else
+    std::atexit([] { leave(0); });
+#endif
+  }
+
+  /// At exit. A process that failed has left the others amid their work, unless they come to their ends too.
+  static void leave(int status) {
+    int ended = 0;
+    MPI_Finalized(&ended);
+    if (ended != 0 || (!own_start_ && status == 0)) return;
+    watchdog::instance().call("its end");
+    if (status != 0 && !meet(patience(last_deadline_))) end_job(status);
+    if (status == 0) meet(0);
+    watchdog::wait const waits("ending MPI", last_deadline_);
+    if (own_start_) MPI_Finalize();
+  }
+
+  /// Whether all processes come here within so many seconds; 0: as long as the deadline lasts.
+  static bool meet(double seconds) {
+    constexpr double pause = 0.001;
+    MPI_Request request = MPI_REQUEST_NULL;
+    if (MPI_Ibarrier(meeting_, &request) != MPI_SUCCESS) return false;
+    watchdog::wait const waits("waiting for their end", seconds > 0 ? seconds + 5 : last_deadline_);
+    int all = 0;
+    for (double waited = 0; all == 0 && (seconds == 0 || waited < seconds); waited += pause) {
+      if (MPI_Test(&request, &all, MPI_STATUS_IGNORE) != MPI_SUCCESS) return false;
+      if (all == 0) ::usleep(static_cast<useconds_t>(pause * 1e6));
+    }
+    return all != 0;
+  }
+
+  [[noreturn]] static void end_job(int status) {
+    std::fflush(nullptr); // nothing is written after this
+    {
+      watchdog::wait const waits("ending all", 5);
+      MPI_Abort(MPI_COMM_WORLD, status);
+    }
+    ::_exit(status);
   }
 
   void check(int status, char const* what) const {
@@ -91,8 +161,13 @@ private:
     }
   }
 
+  static inline MPI_Comm meeting_ = MPI_COMM_NULL; // of all processes, for `meet` alone
+  static inline bool own_start_ = false;
+  static inline double last_deadline_ = 1800;
+
   MPI_Comm processes_ = MPI_COMM_NULL;
   bool own_ = false;
+  double deadline_ = 1800;
   int rank_ = 0, size_ = 1;
   int send_counts_[maximum_size], send_offsets_[maximum_size], receive_counts_[maximum_size], receive_offsets_[maximum_size];
 };

@@ -37,6 +37,11 @@ public:
                             "a part of numbers from 1 on, as part_of_run{1, 10}");
   }
 
+  /// Calls f(name, number) for what it consists of.
+  template <class function> constexpr void describe(function const& f) const {
+    f("the number of steps", steps_), f("the numerator", part_.numerator), f("the denominator", part_.denominator);
+  }
+
 private:
   std::int64_t steps_ = 0;
   part_of_run part_{};

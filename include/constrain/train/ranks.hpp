@@ -1,11 +1,14 @@
 #pragma once
 
+#include "constrain/comm/agreement.hpp"
 #include "constrain/comm/communicator.hpp"
 #include "constrain/program/error.hpp"
 #if defined(CONSTRAIN_WITH_MPI)
 #include "constrain/comm/mpi.hpp"
 #endif
 
+#include <algorithm>
+#include <cstdint>
 #include <memory>
 #include <string>
 
@@ -15,14 +18,25 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 struct ranks {
   std::unique_ptr<communicator> world = std::make_unique<self>();
   std::unique_ptr<communicator> group = std::make_unique<self>();
+
+  /// Where parameters are gathered all ranks make as many passes, or all throw.
+  void come_to(joint_call call, std::int64_t passes) const {
+    if (group->size() > 1) check_passes(*world, call, passes);
+  }
 };
 
-/// Throws `error` where the number of processes is no multiple of `shards`.
-template <bool distributed> ranks find_ranks([[maybe_unused]] std::int64_t shards) {
+/// Throws `error` where the number of processes is no multiple of `shards`, or a deadline is none.
+template <bool distributed> ranks find_ranks([[maybe_unused]] std::int64_t shards, [[maybe_unused]] double deadline) {
   ranks r;
 #if defined(CONSTRAIN_WITH_MPI)
   if constexpr (distributed) {
-    r.world = std::make_unique<mpi>();
+    if (!(deadline > 0 && deadline <= 1e9)) {
+      r.world = std::make_unique<mpi>();
+      agreed(*r.world, joint_call::construction, [&] {
+        throw error("a run's .deadline is " + std::to_string(deadline) + " seconds; give more than 0 and at most 1e9");
+      });
+    }
+    r.world = std::make_unique<mpi>(deadline);
     if (r.world->size() % shards != 0)
       throw error("parallel::zero shards over groups of " + std::to_string(shards) + " ranks, and there are " +
                   std::to_string(r.world->size()) + "; start a multiple of " + std::to_string(shards));
@@ -32,19 +46,26 @@ template <bool distributed> ranks find_ranks([[maybe_unused]] std::int64_t shard
   return r;
 }
 
-/// The sum of a count over all ranks.
-inline std::int64_t sum_over(communicator& world, std::int64_t mine) {
+/// What rank 0 has.
+inline double of_rank_0(communicator& world, double mine) {
   if (world.size() == 1) return mine;
-  std::int64_t all[communicator::maximum_size], offsets[communicator::maximum_size], lengths[communicator::maximum_size];
-  for (int rank = 0; rank < world.size(); ++rank) {
-    offsets[rank] = rank * 8;
-    lengths[rank] = 8;
-  }
+  double all[communicator::maximum_size];
   all[world.rank()] = mine;
-  world.all_gather(reinterpret_cast<std::byte*>(all), offsets, lengths);
-  std::int64_t sum = 0;
-  for (int rank = 0; rank < world.size(); ++rank) sum += all[rank];
-  return sum;
+  detail::gather(world, all);
+  return all[0];
+}
+
+/// The lowest value and how many ranks have it.
+struct lowest_of_ranks {
+  std::int64_t value = 0;
+  int ranks = 0;
+};
+inline lowest_of_ranks find_lowest(communicator& world, std::int64_t mine) {
+  std::int64_t all[communicator::maximum_size];
+  all[world.rank()] = mine;
+  if (world.size() > 1) detail::gather(world, all);
+  auto const lowest = *std::min_element(all, all + world.size());
+  return {lowest, static_cast<int>(std::count(all, all + world.size(), lowest))};
 }
 
 } // namespace constrain

@@ -14,6 +14,7 @@ struct run_options {
   double dropout = 0;        // probability with which ct::dropout zeroes an element
   bool checked = false;      // poisons and tags memory, checks every read and result: slow, for finding mistakes
   bool measure_memory = false; // fills the arena with a pattern first, so that `used_bytes()` finds what was touched
+  double deadline = 1800;      // seconds that a process waits for the others of its run; then it ends, and says so
 };
 
 } // namespace constrain

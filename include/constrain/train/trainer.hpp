@@ -9,9 +9,10 @@
 #include "constrain/op/cuda.cuh"
 #include "constrain/run/cuda_runner.cuh"
 #endif
+#include "constrain/train/agreement.hpp"
 #include "constrain/train/checkpoint/checkpoint.hpp"
-#include "constrain/train/checkpoint/checkpoint_series.hpp"
 #include "constrain/train/checkpoint/pretrained.hpp"
+#include "constrain/train/checkpoint/resume.hpp"
 #include "constrain/train/checks.hpp"
 #include "constrain/train/entries.hpp"
 #include "constrain/train/initialize.hpp"
@@ -56,20 +57,26 @@ public:
   static constexpr std::int64_t window_tokens = micro_batches * task::sequences * task::tokens;
 
   /// The optimizer's numbers and the run's. Throws `error` for a number that cannot be, where the arena cannot be had, or the
-  /// processes are not as many as the policies need.
+  /// processes are not as many as the policies need, or do not agree.
   explicit trainer(hyper const& h = {}, run_options const& run = {})
-      : hyper_(detail::checked_hyper<optimizer>(h, policy_set::optimizer_name())), run_(detail::checked(run)),
-        ranks_(find_ranks<policy_set::parallelism::distributed>(entries::shards)), runner_(std::make_unique<runner_type>(memory.peak)) {
-    if (run.measure_memory) arena().fill_pattern(bytes_of_plan);
-    state_.seed = run.seed;
-    for (int i = 0; i < entries::parameters.size; ++i)
-      initialize(entries::parameters.parameters[i], i, state_.seed, arena(), ranks_.group->rank());
+      : hyper_(h), run_(run), ranks_(find_ranks<policy_set::parallelism::distributed>(entries::shards, run.deadline)) {
+    detail::check_trainers_agree<trainer>(world(), h, run, table());
+    agreed(world(), joint_call::construction, [&] {
+      detail::check_hyper<optimizer>(h, policy_set::optimizer_name());
+      detail::check_run(run);
+      runner_ = std::make_unique<runner_type>(memory.peak);
+      if (run.measure_memory) arena().fill_pattern(bytes_of_plan);
+      state_.seed = run.seed;
+      for (int i = 0; i < entries::parameters.size; ++i)
+        initialize(entries::parameters.parameters[i], i, state_.seed, arena(), ranks_.group->rank());
+    });
   }
 
-  /// One update from one window. Throws `error`, with nothing changed, for a window that is not whole or not this
-  /// trainer's, whose range has gone on since, or that has a token or label out of range or no label at all.
-  step_result step(constrain::window const& w) {
-    auto const valid_labels = sum_over(*ranks_.world, take(w));
+  /// One update from one window; a process may bring one without a label where others have some. Throws `error`, with
+  /// nothing changed, for a window that is not whole or not this trainer's, whose range has gone on since, or that has a
+  /// token or label out of range; the same on every process.
+  step_result step(constrain::window const& w) try {
+    auto const valid_labels = agreed_sum(world(), joint_call::step, [&] { return take(w); }, w.corpus);
     if (valid_labels == 0) throw error("step: every label is ignored, so there is no loss; pass at least one label");
     auto numbers = numbers_now(valid_labels);
     numbers.dropout = run_.dropout;
@@ -97,14 +104,15 @@ public:
       state_.position = w.next;
     }
     return r;
-  }
+  } catch (...) { rethrow_or_end_job(world(), joint_call::step); }
 
   /// A window of one's own arrays: inputs [micro-batches, sequences, tokens], labels likewise ([micro-batches,
   /// sequences] for one label a sequence), `ignored_label` where there is none. Throws `error` for a wrong length or a
   /// number out of range.
   constrain::window window(std::span<std::int32_t const> inputs, std::span<std::int32_t const> labels) const {
     auto const w = detail::own_window(inputs, labels, window_lengths, entries::vocabulary, entries::logits.features());
-    if (w.valid_labels == 0) throw error("window: every label is ignored, so there is no loss; pass at least one label");
+    if (w.valid_labels == 0 && ranks() == 1)
+      throw error("window: every label is ignored, so there is no loss; pass at least one label");
     return w;
   }
 
@@ -121,13 +129,12 @@ public:
   }
 
   /// Loss and accuracy over a corpus from its start, without dropout; training goes on as if it had not been.
-  evaluation evaluate(data::corpus const& corpus) {
-    return *evaluate(corpus, [] { return false; });
-  }
+  evaluation evaluate(data::corpus const& corpus) { return *evaluate(corpus, [] { return false; }); }
   /// The same, but given up, without a result, once `stop()` is true, which is asked before every micro-batch.
   template <class predicate> std::optional<evaluation> evaluate(data::corpus const& corpus, predicate const& stop) {
     detail::check_vocabulary(corpus.vocabulary(), entries::vocabulary);
     auto const samples = data::samples(corpus.size(), task::tokens);
+    ranks_.come_to(joint_call::evaluate, samples);
     std::vector<std::int32_t> inputs(static_cast<std::size_t>(task::sequences * task::tokens));
     auto labels = inputs;
     evaluation sum;
@@ -149,6 +156,7 @@ public:
     auto const batches = detail::count_batches(inputs.size(), labels.size(), per_batch, labels_per_batch);
     if (entries::vocabulary > 0) detail::check_tokens("evaluate", inputs, entries::vocabulary);
     detail::count_labels("evaluate", labels, entries::logits.features());
+    ranks_.come_to(joint_call::evaluate, static_cast<std::int64_t>(batches));
     evaluation sum;
     for (std::size_t b = 0; b < batches; ++b)
       evaluate_one(inputs.subspan(b * per_batch, per_batch), labels.subspan(b * labels_per_batch, labels_per_batch), sum);
@@ -158,6 +166,8 @@ public:
   /// The logits of one micro-batch of inputs [sequences, tokens].
   prediction<real> predict(std::span<std::int32_t const> inputs) {
     detail::check_length("predict", "the array of inputs", inputs, task::sequences * task::tokens, "[sequences, tokens]");
+    if (entries::vocabulary > 0) detail::check_tokens("predict", inputs, entries::vocabulary);
+    ranks_.come_to(joint_call::predict, 1);
     poison();
     intake("predict").tokens(entries::predict::value.tokens, inputs);
     run<typename entries::predict, typename entries::predict_program>(numbers_now(1));
@@ -173,6 +183,7 @@ public:
     std::vector<std::int32_t> tokens(prompt.begin(), prompt.end());
     std::vector<std::int32_t> context(static_cast<std::size_t>(task::tokens));
     sampler draw(options);
+    ranks_.come_to(joint_call::generate, count);
     for (std::int64_t i = 0; i < count; ++i) {
       auto const length = std::min<std::int64_t>(task::tokens, static_cast<std::int64_t>(tokens.size()));
       std::fill(context.begin(), context.end(), 0);
@@ -228,7 +239,8 @@ public:
   int rank() const { return ranks_.world->rank(); }
   int ranks() const { return ranks_.world->size(); }
   /// Whether it is so in any of the processes; each of them asks.
-  bool in_any_rank(bool here) const { return sum_over(*ranks_.world, here ? 1 : 0) > 0; }
+  bool in_any_rank(bool here) const { return agree(world(), joint_call::question, here ? 1 : 0) > 0; }
+  communicator& world() const { return *ranks_.world; }
   /// Keeps a validation loss in the run's state; true where it is the lowest so far.
   bool note_validation(double loss) {
     bool const best = loss < state_.best_validation_loss;
@@ -248,25 +260,20 @@ public:
   /// Takes up a saved run. Throws `error`, with nothing changed, where the directory is damaged or of another
   /// configuration, and says which field differs.
   void load(std::string const& directory) {
-    state_ = load_checkpoint(directory, table(), format(), configuration(), arena(), *ranks_.group);
+    state_ = load_checkpoint(directory, table(), format(), configuration(), arena(), *ranks_.world, *ranks_.group);
     gradients_are_there_ = false;
   }
   /// Takes over weights alone: of a directory or safetensors file that Transformers wrote, or of another trainer's
   /// checkpoint of the same model. Throws `error`, with nothing changed, where they are not of this model.
   void load_pretrained(std::string const& path) {
-    constrain::load_pretrained(path, table(), format(), arena(), *ranks_.group);
+    constrain::load_pretrained(path, table(), format(), arena(), *ranks_.world, *ranks_.group);
     gradients_are_there_ = false;
   }
 
-  /// Takes up the run saved in a directory where there is one; false where nothing was saved yet. Of several, in
-  /// directory/step-<n>, the newest that is whole: of the others, left alone, `log` says what is wrong. Throws as `load`
-  /// does where none is.
+  /// Takes up the run saved in a directory where there is one; false where nothing was saved yet. Of several, in directory/
+  /// step-<n>, the newest that is whole on all ranks; `log` says what is wrong with others. Throws as `load` where none is.
   bool resume(std::string const& directory, std::FILE* log = stderr) {
-    checkpoint_series const series(directory);
-    if (series.take_newest([&](std::string const& path) { load(path); }, rank() == 0 ? log : nullptr)) return true;
-    bool const there = io::directory_reader::finds(directory);
-    if (there) load(directory);
-    return there;
+    return resume_from(directory, *ranks_.world, [&](std::string const& path) { load(path); }, rank() == 0 ? log : nullptr);
   }
 
   /// The learning rate of the next step, the schedule included; 0 for an optimizer without one.

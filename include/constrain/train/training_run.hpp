@@ -1,11 +1,13 @@
 #pragma once
 
+#include "constrain/comm/agreement.hpp"
 #include "constrain/device/cpu/arithmetic_peak.hpp"
 #include "constrain/device/cpu/stopwatch.hpp"
-#include "constrain/io/directory_reader.hpp"
 #include "constrain/io/directory_writer.hpp"
+#include "constrain/train/agreement.hpp"
 #include "constrain/train/checkpoint/checkpoint_series.hpp"
 #include "constrain/train/checkpoint/places.hpp"
+#include "constrain/train/checkpoint/resume.hpp"
 #include "constrain/train/epochs.hpp"
 #include "constrain/train/fit_callbacks.hpp"
 #include "constrain/train/fit_options.hpp"
@@ -31,15 +33,20 @@ public:
       : t_(t), corpus_(corpus), options_(options), callbacks_(callbacks), speaks_(t.rank() == 0), first_step_(t.steps().count()),
         lines_(speaks_ ? options.log : nullptr), series_(options.directory) {}
 
-  fit_result run() {
-    check();
-    if (speaks_) prepare_outputs();
+  fit_result run() try {
+    check_fits_agree(t_, options_, corpus_);
+    agreed(t_.world(), joint_call::fit, [&] {
+      check();
+      if (speaks_) prepare_outputs();
+    });
     interruption const signal;
     signal_ = &signal;
     start();
     if (!done_) train();
     end();
     return context_.result;
+  } catch (...) {
+    rethrow_or_end_job(t_.world(), joint_call::fit);
   }
 
 private:
@@ -121,8 +128,9 @@ private:
   double share_of_peak(double seconds) const { return peak_ > 0 ? trainer::flops / (seconds * peak_) : 0; }
 
   void evaluate(step_record& record) {
-    auto const found = t_.evaluate(*options_.validation, [&] { return t_.in_any_rank(signal_->noted()); });
+    auto found = t_.evaluate(*options_.validation, [&] { return t_.in_any_rank(signal_->noted()); });
     if (!found) return end_because(ended::interrupted);
+    found->loss = of_rank_0(t_.world(), found->loss); // it decides for all
     context_.validation = context_.result.validation = found;
     record.validation_loss = found->loss, record.accuracy = found->accuracy;
     lines_.line("step %lld | validation loss %.4f | perplexity %.2f | accuracy %.3f", static_cast<long long>(record.step), found->loss,
@@ -161,7 +169,7 @@ private:
   }
 
   void end() {
-    if (options_.load_best && io::directory_reader::finds(options_.best)) t_.load_pretrained(options_.best);
+    if (options_.load_best && found_by_all(t_.world(), options_.best)) t_.load_pretrained(options_.best);
     context_.result.steps = t_.steps();
     context_.result.seconds = since_start_.seconds();
     call(callbacks_.end);
@@ -193,8 +201,9 @@ private:
   }
   /// By a callback or a signal of any process: all go on or none does.
   void end_if_asked() {
-    if (!t_.in_any_rank(context_.stops() || signal_->noted())) return;
-    end_because(t_.in_any_rank(context_.stops()) ? ended::by_callback : ended::interrupted);
+    constexpr std::int64_t callback = 1 << 20; // beside as many ranks that were interrupted
+    auto const asked = agree(t_.world(), joint_call::fit, (context_.stops() ? callback : 0) + (signal_->noted() ? 1 : 0));
+    if (asked != 0) end_because(asked >= callback ? ended::by_callback : ended::interrupted);
   }
 
   trainer& t_;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "constrain/comm/agreement.hpp"
 #include "constrain/io/directory_reader.hpp"
 #include "constrain/io/directory_writer.hpp"
 #include "constrain/io/json.hpp"
@@ -61,15 +62,10 @@ inline void check_tensors(std::string const& directory, io::safetensors const& f
 
 } // namespace detail
 
-/// Writes weights, optimizer states, data position and counters into a directory that appears whole or not at all; an
-/// older checkpoint of that name survives every failure. Throws `error`.
-inline void save_checkpoint(std::string const& directory, parameter_list const& list, weight_format const& format,
-                            checkpoint_configuration const& c, training_state const& s, arena& memory, communicator& world,
-                            communicator& group) {
-  // All ranks put the pieces together, one writes: the file does not depend on how many they were.
-  gathered_tensors const weights(weight_tensors(list, format.names), memory, group);
-  gathered_tensors const states(state_tensors(list), memory, group);
-  if (world.rank() != 0) return world.barrier();
+namespace detail {
+
+inline void write_checkpoint(std::string const& directory, gathered_tensors const& weights, gathered_tensors const& states,
+                             weight_format const& format, checkpoint_configuration const& c, training_state const& s) {
   io::json_writer json;
   json.object();
   json.member("version", 1);
@@ -85,16 +81,33 @@ inline void save_checkpoint(std::string const& directory, parameter_list const& 
   io::directory_writer writer(directory);
   writer.write(weights_file, [&](io::output_file& out) { weights.write(out); });
   if (!format.configuration.empty()) writer.write(configuration_file, std::string_view(format.configuration + "\n"));
-  writer.write(detail::checkpoint_optimizer, [&](io::output_file& out) { states.write(out); });
-  writer.write(detail::checkpoint_state, std::string_view(json.text() + "\n"));
+  writer.write(checkpoint_optimizer, [&](io::output_file& out) { states.write(out); });
+  writer.write(checkpoint_state, std::string_view(json.text() + "\n"));
   writer.commit();
-  world.barrier();
+}
+
+} // namespace detail
+
+/// Writes weights, optimizer states, data position and counters into a directory that appears whole or not at all; an
+/// older checkpoint of that name survives every failure. Throws `error`, the same on every rank.
+inline void save_checkpoint(std::string const& directory, parameter_list const& list, weight_format const& format,
+                            checkpoint_configuration const& c, training_state const& s, arena& memory, communicator& world,
+                            communicator& group) {
+  agree(world, joint_call::save); // that all ranks are here, before they send one another tensors
+  together(world, joint_call::save, [&] {
+    // All ranks put the pieces together, one writes: the file does not depend on how many they were.
+    gathered_tensors const weights(weight_tensors(list, format.names), memory, group);
+    gathered_tensors const states(state_tensors(list), memory, group);
+    agreed(world, joint_call::save, [&] {
+      if (world.rank() == 0) detail::write_checkpoint(directory, weights, states, format, c, s);
+    });
+  });
 }
 
 /// Reads what `save_checkpoint` wrote into the arena and returns the rest. Everything is checked before the first byte
-/// is changed. Throws `error`, and names the field where the checkpoint is of another configuration.
+/// is changed, on every rank. Throws `error`, and names the field where the checkpoint is of another configuration.
 inline training_state load_checkpoint(std::string const& directory, parameter_list const& list, weight_format const& format,
-                                      checkpoint_configuration const& c, arena& memory, communicator& group) {
+                                      checkpoint_configuration const& c, arena& memory, communicator& group, agreement& ranks) {
   io::directory_reader const reader(directory);
   auto const json = io::json::parse(reader.text(detail::checkpoint_state), reader.path(detail::checkpoint_state));
   detail::check_field(directory, "version", std::to_string(json["version"].int64()), "1");
@@ -123,8 +136,18 @@ inline training_state load_checkpoint(std::string const& directory, parameter_li
   auto const wanted_states = state_tensors(list);
   detail::check_tensors(directory, weights, wanted_weights);
   detail::check_tensors(directory, states, wanted_states);
+  std::uint64_t content = 0;
+  for (auto const& file : reader.entries()) content = content * 0x100000001b3u + file.crc32c;
+  ranks.all_can(content);
   for (auto const& t : wanted_weights) take_tensor(t, weights.find(t.tensor.name)->bytes, memory, group);
   for (auto const& t : wanted_states) take_tensor(t, states.find(t.tensor.name)->bytes, memory, group);
+  return s;
+}
+/// The same on all ranks.
+inline training_state load_checkpoint(std::string const& directory, parameter_list const& list, weight_format const& format,
+                                      checkpoint_configuration const& c, arena& memory, communicator& world, communicator& group) {
+  training_state s;
+  agreement(world, joint_call::load).run([&](agreement& ranks) { s = load_checkpoint(directory, list, format, c, memory, group, ranks); });
   return s;
 }
 

@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <charconv>
 #include <cstdint>
-#include <cstdio>
 #include <functional>
 #include <optional>
 #include <string>
@@ -47,20 +46,6 @@ public:
     }
     std::sort(found.begin(), found.end(), std::greater<>{});
     return found;
-  }
-
-  /// Calls `load(path)` with the newest one, and with the one before where that throws, which is told to `log`. False
-  /// where there is none. Throws what the last one gave where none could be loaded.
-  template <class function> bool take_newest(function const& load, std::FILE* log) const {
-    auto const all = steps();
-    for (auto const step : all) try {
-        load(path(step));
-        return true;
-      } catch (error const& e) {
-        if (step == all.back()) throw;
-        if (log != nullptr) std::fprintf(log, "%s; the one before it is taken\n", e.what());
-      }
-    return false;
   }
 
   /// Removes all but the last `count` of those that runs here saved before or at a step. What is damaged, a link, of

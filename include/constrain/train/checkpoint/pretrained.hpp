@@ -54,9 +54,9 @@ inline io::tensor const* find_stored(io::safetensors const& file, std::string_vi
 
 /// Reads weights alone into the arena, whatever the rest of the run is: from a directory with model.safetensors and
 /// config.json, as Transformers writes it or a trainer of the same model saved it, or from a safetensors file. F64, F32,
-/// BF16 and F16 are converted. Everything is checked before the first byte is changed. Throws `error`.
+/// BF16 and F16 are converted. Everything is checked, on every rank, before the first byte is changed. Throws `error`.
 inline void load_pretrained(std::string const& path, parameter_list const& list, weight_format const& format, arena& memory,
-                            communicator& group) {
+                            communicator& group, agreement& ranks) {
   auto file = path;
   if (io::directory_names(path)) {
     file = path + "/" + weights_file;
@@ -87,6 +87,7 @@ inline void load_pretrained(std::string const& path, parameter_list const& list,
     for (auto end : format.also) known = known || t.name.ends_with(end);
     if (!known) throw error("the weights '" + path + "' have a tensor '" + t.name + "' which the model has not; load those of the same model");
   }
+  ranks.all_can();
   std::vector<std::byte> converted;
   for (std::size_t i = 0; i < wanted.size(); ++i) {
     auto const& w = wanted[i];
@@ -100,6 +101,11 @@ inline void load_pretrained(std::string const& path, parameter_list const& list,
     }
     take_tensor(w, bytes, memory, group);
   }
+}
+/// The same on all ranks.
+inline void load_pretrained(std::string const& path, parameter_list const& list, weight_format const& format, arena& memory,
+                            communicator& world, communicator& group) {
+  agreement(world, joint_call::pretrained).run([&](agreement& ranks) { load_pretrained(path, list, format, memory, group, ranks); });
 }
 
 } // namespace constrain

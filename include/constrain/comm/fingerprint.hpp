@@ -1,0 +1,88 @@
+#pragma once
+
+#include "constrain/comm/agreement.hpp"
+
+#include <charconv>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <type_traits>
+
+namespace constrain::inline CONSTRAIN_VARIANT {
+
+/// Named values that all ranks must have in common.
+class fingerprint {
+public:
+  void add(std::string_view name, std::string_view value) { text_.append(name).append(1, '\0').append(value).append(1, '\0'); }
+  template <class number>
+    requires std::is_arithmetic_v<number>
+  void add(std::string_view name, number value) {
+    char digits[32];
+    if constexpr (std::is_same_v<number, bool>) add(name, std::string_view(value ? "true" : "false"));
+    else add(name, std::string_view(digits, static_cast<std::size_t>(std::to_chars(digits, digits + sizeof digits, value).ptr - digits)));
+  }
+  /// Where the value is long.
+  void add_hash(std::string_view name, std::uint64_t hash) {
+    char digits[16];
+    add(name, std::string_view(digits, static_cast<std::size_t>(std::to_chars(digits, digits + sizeof digits, hash, 16).ptr - digits)));
+  }
+
+  std::string const& text() const { return text_; }
+
+private:
+  std::string text_;
+};
+
+namespace detail {
+
+/// Takes the text before the next '\0'.
+inline std::string_view take_field(std::string_view& text) {
+  auto const field = text.substr(0, text.find('\0'));
+  text.remove_prefix(std::min(field.size() + 1, text.size()));
+  return field;
+}
+
+/// Says which field comes first of those that differ, and both values.
+[[noreturn, gnu::noinline, gnu::cold]] inline void throw_difference(std::string_view zero, std::string_view other, int rank) {
+  while (!zero.empty() || !other.empty()) {
+    std::string const name(take_field(zero)), value(take_field(zero)), its_name(take_field(other)), its_value(take_field(other));
+    if (name == its_name && value == its_value) continue;
+    auto const& shown = name.empty() ? its_name : name;
+    auto const of = [&](std::string const& n, std::string const& v) { return n == shown ? v : "nothing"; };
+    throw_agreed("the ranks do not agree: " + shown + " is " + of(name, value) + " on rank 0 and " + of(its_name, its_value) +
+                 " on rank " + std::to_string(rank) + "; start all of them with the same program, numbers and data");
+  }
+  throw_agreed("the ranks do not agree; start all of them with the same program, numbers and data");
+}
+
+} // namespace detail
+
+/// Throws the same `error` on every rank, with the first field that differs and both values, unless all ranks have the
+/// same fingerprint. One all-gather where they have.
+[[gnu::noinline]] inline void check_ranks_agree(communicator& world, joint_call where, fingerprint const& mine) {
+  int const ranks = world.size();
+  if (ranks == 1) return;
+  world.entered(name_of(where));
+  detail::vote votes[communicator::maximum_size];
+  std::int64_t lengths[communicator::maximum_size];
+  auto const& text = mine.text();
+  votes[world.rank()] = {static_cast<std::int64_t>(where), 0, 0, static_cast<std::int64_t>(text.size()), detail::hash_of(text)};
+  detail::gather(world, votes);
+  bool same = true;
+  for (int rank = 0; rank < ranks; ++rank) {
+    if (votes[rank].call != votes[0].call) detail::throw_for(world, votes, nullptr, {});
+    same = same && votes[rank].hash == votes[0].hash;
+    lengths[rank] = votes[rank].length;
+  }
+  if (same) return;
+  auto const all = detail::gather_texts(world, text, lengths);
+  std::string_view rest = all;
+  auto const zero = rest.substr(0, static_cast<std::size_t>(lengths[0]));
+  for (int rank = 0; rank < ranks; ++rank) {
+    auto const other = rest.substr(0, static_cast<std::size_t>(lengths[rank]));
+    rest.remove_prefix(other.size());
+    if (other != zero) detail::throw_difference(zero, other, rank);
+  }
+}
+
+} // namespace constrain

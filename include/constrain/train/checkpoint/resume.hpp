@@ -1,0 +1,76 @@
+#pragma once
+
+#include "constrain/comm/agreement.hpp"
+#include "constrain/io/directory_reader.hpp"
+#include "constrain/train/checkpoint/checkpoint_series.hpp"
+#include "constrain/train/ranks.hpp"
+
+#include <cstdint>
+#include <cstdio>
+#include <string>
+#include <vector>
+
+namespace constrain::inline CONSTRAIN_VARIANT {
+
+namespace detail {
+
+/// Throws on every rank: some find what others do not.
+[[noreturn, gnu::noinline, gnu::cold]] inline void throw_found_by_some(communicator& world, std::string const& directory, bool here) {
+  auto const found_on = find_lowest(world, here ? world.rank() : world.size()).value;
+  auto const missing_on = find_lowest(world, here ? world.size() : world.rank()).value;
+  throw_agreed("resume: rank " + std::to_string(found_on) + " finds a checkpoint in '" + directory + "' and rank " +
+               std::to_string(missing_on) + " does not find it; give all ranks a directory that all of them see");
+}
+
+/// Whether something was saved in a directory, as all ranks see it.
+inline bool found_by_all(communicator& world, std::string const& directory) {
+  bool here = false;
+  auto const found = agreed_sum(world, joint_call::resume, [&]() -> std::int64_t { return here = io::directory_reader::finds(directory); });
+  if (found != 0 && found != world.size()) throw_found_by_some(world, directory, here);
+  return found > 0;
+}
+
+} // namespace detail
+
+/// Calls `load(path)`, which throws on every rank or on none, with the newest checkpoint that all ranks have, and with the
+/// one before where that throws, which is told to `log`. False where no rank has one. Throws what the last one gave where
+/// none could be loaded, and where only some ranks have any.
+template <class function>
+bool take_newest(checkpoint_series const& series, communicator& world, function const& load, std::FILE* log) {
+  std::vector<std::int64_t> steps;
+  agreed(world, joint_call::resume, [&] { steps = series.steps(); });
+  auto here = steps.begin();
+  auto const common = [&] { return find_lowest(world, here == steps.end() ? -1 : *here); };
+  for (;;) {
+    auto const [step, ranks] = common();
+    if (step < 0 && ranks == world.size()) return false;
+    if (step < 0) detail::throw_found_by_some(world, series.path(steps.empty() ? 0 : steps.front()), here != steps.end());
+    auto const before = here;
+    while (here != steps.end() && *here > step) ++here;
+    if (here != before && log != nullptr)
+      std::fprintf(log, "'%s' is not there for every rank; one before it is taken\n", series.path(*before).c_str());
+    // Another rank may not have this one: they meet at the next that all have.
+    if (common().ranks < world.size()) continue;
+    ++here;
+    bool const last = common().value < 0;
+    try {
+      load(series.path(step));
+      return true;
+    } catch (error const& e) {
+      if (last) throw;
+      if (log != nullptr) std::fprintf(log, "%s; the one before it is taken\n", e.what());
+    }
+  }
+}
+
+/// Takes up the newest checkpoint of a series in a directory, or the one in the directory itself, on all ranks the same.
+/// False where there is none.
+template <class function>
+bool resume_from(std::string const& directory, communicator& world, function const& load, std::FILE* log) {
+  if (take_newest(checkpoint_series(directory), world, load, log)) return true;
+  bool const there = detail::found_by_all(world, directory);
+  if (there) load(directory);
+  return there;
+}
+
+} // namespace constrain

@@ -1,0 +1,44 @@
+#pragma once
+
+#include "constrain/program/variant.hpp"
+
+#include <array>
+#include <bit>
+#include <cstddef>
+#include <string>
+#include <type_traits>
+#include <utility>
+
+namespace constrain::inline CONSTRAIN_VARIANT::detail {
+
+/// Converts to `real` alone, so that it initialises fields of that type and no others.
+template <class real> struct only {
+  template <class type>
+    requires std::is_same_v<type, real>
+  operator type() const;
+};
+
+/// Whether a struct is so many fields of one type, nested ones counted through, and nothing else.
+template <class type, class real> constexpr bool is_made_of = []<std::size_t... i>(std::index_sequence<i...>) {
+  return std::is_trivially_copyable_v<type> && sizeof(type) % sizeof(real) == 0 && requires { type{(static_cast<void>(i), only<real>{})...}; };
+}(std::make_index_sequence<sizeof(type) / sizeof(real)>{});
+
+template <class real, class hyper, class function> void for_each_place(hyper const& h, function const& f) {
+  auto const fields = std::bit_cast<std::array<real, sizeof(hyper) / sizeof(real)>>(h);
+  for (std::size_t i = 0; i < fields.size(); ++i) f("field " + std::to_string(i + 1) + " of hyper", fields[i]);
+}
+
+/// Calls f(name, number) for an optimizer's numbers, as far as they can be told apart: for fields of names in use, and, where
+/// all fields are of one type, for each by its place.
+template <class hyper, class function> void for_each_hyperparameter(hyper const& h, function const& f) {
+  if constexpr (requires { h.learning_rate; }) f(".learning_rate", h.learning_rate);
+  if constexpr (requires { h.weight_decay; }) f(".weight_decay", h.weight_decay);
+  if constexpr (requires { h.momentum; }) f(".momentum", h.momentum);
+  if constexpr (requires { h.beta1; }) f(".beta1", h.beta1);
+  if constexpr (requires { h.beta2; }) f(".beta2", h.beta2);
+  if constexpr (requires { h.epsilon; }) f(".epsilon", h.epsilon);
+  if constexpr (is_made_of<hyper, float>) for_each_place<float>(h, f);
+  else if constexpr (is_made_of<hyper, double>) for_each_place<double>(h, f);
+}
+
+} // namespace constrain::detail

@@ -1,0 +1,177 @@
+// A rank of a run in which one rank fails: started by failures.cpp through mpirun, with NAME=VALUE arguments.
+
+#include <constrain/constrain.hpp>
+
+#include <chrono>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <map>
+#include <stdexcept>
+#include <string>
+#include <sys/resource.h>
+#include <thread>
+#include <unistd.h>
+#include <vector>
+
+namespace ct = constrain;
+
+namespace {
+
+using task = ct::task<ct::gpt2{.layers = 1, .heads = 2, .width = 8, .vocabulary = 256, .context = 4}, ct::causal_lm,
+                      ct::micro_batch{.sequences = 2}>;
+using alone = ct::trainer<task>;
+
+std::map<std::string, std::string> given;
+std::string const& word(std::string const& name) { return given[name]; }
+long number(std::string const& name) { return std::atol(given[name].c_str()); }
+bool is(char const* name, char const* value) { return given[name] == value; }
+
+int rank_of_job() { return std::atoi(std::getenv("OMPI_COMM_WORLD_RANK")); }
+/// Whether this rank is the one that fails.
+bool victim() { return rank_of_job() == number("victim"); }
+std::string in_scratch(char const* name) { return word("scratch") + "/" + name + "-" + std::to_string(rank_of_job()); }
+
+ct::data::corpus text(int from) {
+  std::string all;
+  for (int i = 0; i < 400; ++i) all += static_cast<char>((i + from) * 37 % 251);
+  return ct::data::text_from(all);
+}
+
+/// What the victim does at its `at`-th call.
+void fail_here() {
+  static long calls = 0;
+  if (!victim() || ++calls != number("at")) return;
+  std::ofstream(in_scratch("fault")) << "now\n";
+  auto const after = std::chrono::microseconds(number("after"));
+  auto const raise_later = [&](int signal) {
+    std::thread([=] {
+      std::this_thread::sleep_for(after);
+      ::kill(::getpid(), signal);
+    }).detach();
+  };
+  if (is("fault", "exception")) throw std::runtime_error("the user's own exception");
+  if (is("fault", "kill")) raise_later(SIGKILL);
+  if (is("fault", "stop")) raise_later(SIGSTOP);
+  if (is("fault", "exit")) std::exit(0);
+  if (is("fault", "full")) {
+    std::signal(SIGXFSZ, SIG_IGN);
+    rlimit const limit{static_cast<rlim_t>(number("bytes")), RLIM_INFINITY};
+    ::setrlimit(RLIMIT_FSIZE, &limit);
+  }
+}
+
+bool disagrees(char const* field) { return victim() && is("fault", "disagree") && is("field", field); }
+
+std::string directory() {
+  if (is("fault", "unwritable") && !is("action", "resume")) return "/dev/null/run";
+  if (is("fault", "unwritable") && victim()) return word("directory") + "-elsewhere";
+  return disagrees("directory") ? word("directory") + "-other" : word("directory");
+}
+
+template <class trainer> void own_steps(trainer& t, int steps) {
+  auto const corpus = text(disagrees("corpus") ? 1 : 0);
+  int done = 0;
+  for (auto const& window : t.windows(corpus)) {
+    if (done++ == steps + (disagrees("steps") ? 1 : 0)) break;
+    fail_here();
+    t.step(window);
+  }
+}
+
+/// Window of 8 tokens whose labels are all ignored on the ranks from `first` on.
+template <class trainer> ct::step_result step_without_labels(trainer& t, int first) {
+  std::vector<std::int32_t> const inputs{1, 2, 3, 4, 5, 6, 7, 8};
+  std::vector<std::int32_t> labels{2, 3, 4, 5, 6, ct::ignored_label, 8, 9};
+  if (rank_of_job() >= first) labels.assign(8, ct::ignored_label);
+  return t.step(t.window(inputs, labels));
+}
+
+template <class trainer> void act(trainer& t) {
+  if (is("action", "fit")) {
+    auto const corpus = text(disagrees("corpus") ? 1 : 0);
+    ct::fit(t, corpus, {.steps = disagrees("steps") ? 13 : 12, .validation = &corpus, .evaluate_every = 2, .directory = directory(), .save_every = 1,
+                        .log = nullptr}, [](ct::step_result const&) { fail_here(); });
+    return;
+  }
+  if (is("action", "resume")) {
+    fail_here();
+    t.resume(directory());
+  }
+  if (is("action", "step")) own_steps(t, 8);
+  if (is("action", "evaluate"))
+    for (int i = 0; i < 4; ++i) {
+      fail_here();
+      t.evaluate(text(disagrees("corpus") ? 1 : 0));
+    }
+  if (is("action", "resume_series")) {
+    t.resume(victim() ? word("directory") + "-other" : word("directory"));
+    std::fprintf(stderr, "resumed at step %lld\n", static_cast<long long>(t.steps().count()));
+    return;
+  }
+  if (is("action", "no_labels")) {
+    if (number("first") == 1) {
+      alone one{{.learning_rate = 1e-2f}};
+      std::vector<std::int32_t> const inputs{1, 2, 3, 4, 5, 6, 7, 8}, labels{2, 3, 4, 5, 6, ct::ignored_label, 8, 9};
+      auto const expected = one.step(one.window(inputs, labels));
+      auto const r = step_without_labels(t, 1);
+      bool const same = r.tokens == 7 && std::abs(r.loss - expected.loss) < 1e-12 && std::abs(r.gradient_norm - expected.gradient_norm) < 1e-6;
+      std::fprintf(stderr, "%s: loss %.17g and %.17g\n", same ? "the same numbers" : "other numbers", r.loss, expected.loss);
+    } else step_without_labels(t, 0);
+    return;
+  }
+  if (is("action", "go_on")) { // a save that fails is caught on every rank, and the run goes on
+    try {
+      t.save("/dev/null/run");
+    } catch (ct::error const& e) {
+      std::fprintf(stderr, "caught: %s\n", e.what());
+    }
+    step_without_labels(t, 2);
+  }
+  if (is("action", "all_throw")) {
+    auto const corpus = text(0);
+    ct::fit(t, corpus, {.steps = 3, .log = nullptr}, [](ct::step_result const&) { throw std::runtime_error("every rank's exception"); });
+  }
+  for (int i = 0; i < (is("action", "save") ? 4 : 1); ++i) {
+    if (is("action", "save")) fail_here();
+    t.save(directory());
+  }
+}
+
+template <class trainer> void run() {
+  typename trainer::hyper h{.learning_rate = disagrees("learning_rate") ? 1e-1f : 1e-2f};
+  if (disagrees("beta2")) h.beta2 = 0.5f;
+  ct::run_options run{.seed = disagrees("seed") ? 2u : 1u, .deadline = std::atof(word("deadline").c_str())};
+  if (disagrees("dropout")) run.dropout = 0.5;
+  if (disagrees("clip_norm")) run.clip_norm = 1;
+  if (disagrees("schedule")) run.schedule = ct::schedule::cosine{.warmup = 2, .steps = 100};
+  if (is("action", "no_labels")) run.seed = 0;
+  trainer t{h, run};
+  act(t);
+}
+
+} // namespace
+
+int main(int count, char** arguments) try {
+  for (int i = 1; i < count; ++i) {
+    std::string const argument = arguments[i];
+    auto const equals = argument.find('=');
+    given[argument.substr(0, equals)] = argument.substr(equals + 1);
+  }
+  if (is("action", "make") || is("action", "check")) { // one process
+    alone t{{.learning_rate = 1e-2f}, {.seed = 1}};
+    if (is("action", "check")) t.load(word("directory"));
+    else t.step(t.window(std::vector<std::int32_t>(8, 1), std::vector<std::int32_t>(8, 2)));
+    if (is("action", "make")) t.save(word("directory"));
+    return 0;
+  }
+  std::ofstream(in_scratch("process")) << ::getpid() << "\n";
+  if (is("fault", "disagree") || is("fault", "unwritable")) std::ofstream(in_scratch("fault")) << "from the start\n";
+  if (is("policy", "zero")) run<ct::trainer<task, ct::parallel::zero<3, 2>>>();
+  else run<ct::trainer<task, ct::parallel::ddp>>();
+  return 0;
+} catch (std::exception const& e) {
+  std::fprintf(stderr, "rank %d threw: %s\n", rank_of_job(), e.what());
+  return 3;
+}
