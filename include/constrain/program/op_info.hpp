@@ -49,6 +49,23 @@ struct inferred {
   }
 };
 
+/// The refusal of ops that compute with real numbers where the first `count` operands hold token ids; else no reason.
+constexpr inferred needs_reals(operand_types const& in, int count = 1) {
+  for (int i = 0; i < count; ++i)
+    if (in[i].type == dtype::i32) return inferred::failure(why::ids_are_no_numbers, 0, i);
+  return inferred();
+}
+
+/// The refusal of ops whose two operands must have one shape, with what differs: the ranks, or the innermost extents
+/// that do; else no reason.
+constexpr inferred needs_one_shape(operand_type const& a, operand_type const& b) {
+  if (a.shape.rank != b.shape.rank) return inferred::failure(why::ranks_differ, a.shape.rank, b.shape.rank);
+  for (int i = a.shape.rank - 1; i >= 0; --i)
+    if (a.shape.extent[i] != b.shape.extent[i])
+      return inferred::failure(why::widths_differ, a.shape.extent[i], b.shape.extent[i]);
+  return inferred();
+}
+
 /// Work of one call.
 struct cost {
   double flops = 0;

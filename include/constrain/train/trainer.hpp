@@ -37,8 +37,9 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 /// which order are constants. It allocates at construction and never in a step.
 template <class task_, class... list> class trainer {
 public:
-  using task = task_;
-  using policy_set = policies<list...>;
+  using task = typename detail::task_or_refusal<task_>::task;
+  // What is no task is one error, whatever stands behind it.
+  using policy_set = std::conditional_t<is_task<task_>, policies<list...>, policies<>>;
   using optimizer = typename policy_set::optimizer;
   using hyper = typename optimizer::hyper;
   using entries = constrain::entries<task, policy_set>;
@@ -51,7 +52,7 @@ public:
   static constexpr std::int64_t kernel_launches = entries::work.kernel_launches;
   static constexpr std::int64_t collectives = entries::work.collectives;
   static constexpr std::int64_t micro_batches = policy_set::accumulation::micro_batches;
-  static constexpr std::int64_t window_tokens = micro_batches * task::sequences * task::tokens;
+  static constexpr std::int64_t window_tokens = entries::step::failure.ok() ? micro_batches * task::sequences * task::tokens : 0;
 
   /// The optimizer's numbers and the run's. Throws `error` where the arena cannot be had, or the processes are not as
   /// many as the policies need.
