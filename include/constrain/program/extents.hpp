@@ -6,14 +6,16 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// Elements of one value, all its iterations and micro-batches included: beyond any machine, and so few that sums of
 /// bytes over a whole program stay within 64 bits.
-inline constexpr std::int64_t maximum_elements = std::int64_t{1} << 44;
+inline constexpr std::int64_t maximum_elements = std::int64_t{1} << 46;
 
 /// What is wrong with the extents of a value: one below 1, or too many elements in all. Nothing in a program is
 /// multiplied before this has been asked.
 constexpr diagnosis check_extents(program const& p, value_info const& info) {
   std::int64_t total = 1;
   auto const fits = [&](std::int64_t extent) {
-    return !__builtin_mul_overflow(total, extent, &total) && total <= maximum_elements;
+    if (extent > maximum_elements / total) return false;
+    total *= extent;
+    return true;
   };
   for (int i = 0; i < info.shape.rank; ++i) {
     auto const extent = info.shape.extent[i];

@@ -99,6 +99,12 @@ public:
     return r;
   }
 
+  /// Says what to write to whoever passes arrays.
+  template <class inputs, class labels> step_result step(inputs const&, labels const&) {
+    static_assert(sizeof(inputs) == 0, "step: it takes a window; write t.step(t.window(inputs, labels))");
+    return {};
+  }
+
   /// A window of one's own arrays: inputs [micro-batches, sequences, tokens], labels likewise ([micro-batches,
   /// sequences] for one label a sequence), `ignored_label` where there is none. Throws `error` for a wrong length or a
   /// number out of range.
@@ -299,6 +305,8 @@ private:
   constrain::arena& arena() const { return runner_->arena(); }
 
   template <class placed_entry, class passes> void run(constrain::run_numbers const& numbers) {
+    // Here, near to the user's line.
+    static_assert(sizeof(plan_has_kernels<placed_entry, typename policy_set::target>) > 0);
     gradients_are_there_ = false;
     if (!run_.checked) return runner_->template run<placed_entry>(numbers);
     static constexpr auto values = make_checked_table<passes::final.values.count>(passes::final);
