@@ -167,7 +167,7 @@ private:
       any = true;
     }
     if (!any) return;
-    if (n.op->gradient == nullptr) {
+    if (!n.op->has_gradient) {
       out_.program.fail({why::no_gradient_rule, n.line, n.called_from, 1, 0});
       return;
     }

@@ -60,6 +60,11 @@ using call_of = typename call_of_step<holder, device, step_index,
                                       std::make_index_sequence<static_cast<std::size_t>(
                                           holder::value.steps[step_index].inputs + holder::value.steps[step_index].outputs)>>::type;
 
+template <class holder, class device, int step_index> constexpr bool has_launcher() {
+  if constexpr (holder::value.steps[step_index].kind != node_kind::call) return true;
+  else return call_of<holder, device, step_index>::has;
+}
+
 template <class holder, class device, int step_index> constexpr launcher launcher_of() {
   if constexpr (holder::value.steps[step_index].kind != node_kind::call) return nullptr;
   else if constexpr (call_of<holder, device, step_index>::has) return &call_of<holder, device, step_index>::launch;
@@ -67,9 +72,10 @@ template <class holder, class device, int step_index> constexpr launcher launche
 }
 
 /// The first step without a kernel, or -1.
-template <std::size_t count> constexpr int first_missing(step const* steps, std::array<launcher, count> const& launchers) {
-  for (std::size_t i = 0; i < count; ++i)
-    if (steps[i].kind == node_kind::call && launchers[i] == nullptr) return static_cast<int>(i);
+template <class holder, class device, std::size_t... i> constexpr int first_missing(std::index_sequence<i...>) {
+  bool const has[] = {has_launcher<holder, device, static_cast<int>(i)>()..., true};
+  for (std::size_t k = 0; k < sizeof...(i); ++k)
+    if (!has[k]) return static_cast<int>(k);
   return -1;
 }
 
@@ -86,7 +92,9 @@ inline constexpr auto launchers =
     detail::make_launchers<holder, device>(std::make_index_sequence<static_cast<std::size_t>(holder::value.steps_size)>{});
 
 /// Refuses a plan with a step that has no kernel: the first of them is named.
-template <class holder, class device, int missing = detail::first_missing(holder::value.steps, launchers<holder, device>)>
+template <class holder, class device,
+          int missing = detail::first_missing<holder, device>(
+              std::make_index_sequence<static_cast<std::size_t>(holder::value.steps_size)>{})>
 struct plan_has_kernels {
   static_assert(sizeof(typename detail::call_of<holder, device, missing>::required) > 0);
 };
