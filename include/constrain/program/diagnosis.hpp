@@ -37,6 +37,7 @@ enum class why {
   role_of_no_parameter,
   loss_is_not_a_scalar,
   no_gradient_rule,
+  gradient_is_not_constant,
   gradient_has_another_shape,
   parameter_without_path_to_the_loss,
   parameter_named_twice,

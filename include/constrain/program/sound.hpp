@@ -121,6 +121,10 @@ template <diagnosis d> struct refusal<why::no_gradient_rule, d> {
   static_assert(d.ok(), "an operation between a trained parameter and the loss has no gradient rule; give its op a "
                         "`static constexpr void gradient(ct::backward&)`");
 };
+template <diagnosis d> struct refusal<why::gradient_is_not_constant, d> {
+  static_assert(d.ok(), "the gradient rule of an op cannot be computed while it compiles; make each "
+                        "`gradient(ct::backward&)` constexpr, and let it name inputs and outputs that its op has alone");
+};
 template <diagnosis d> struct refusal<why::gradient_has_another_shape, d> {
   static_assert(d.ok(), "an op's gradient rule gives an input of `expected` elements a gradient of `got`; give each "
                         "input a gradient of its own shape");
@@ -137,10 +141,12 @@ template <diagnosis d> struct refusal<why::too_many_operands, d> {
   static_assert(d.ok(), "an operation has more operands than a node holds (8 inputs); split it");
 };
 template <diagnosis d> struct refusal<why::read_before_written, d> {
-  static_assert(d.ok(), "a value is read before it is written; this is a mistake in a pass");
+  static_assert(d.ok(), "a value is read before it is written; an operation of your own must write the values that it "
+                        "makes by hand, and where there is none this is a mistake in a pass");
 };
 template <diagnosis d> struct refusal<why::loops_do_not_nest, d> {
-  static_assert(d.ok(), "loops and ends do not match; this is a mistake in a pass");
+  static_assert(d.ok(), "loops and ends do not match; an operation of your own must close the loops that it opens by "
+                        "hand, and where there is none this is a mistake in a pass");
 };
 template <diagnosis d> struct refusal<why::shape_is_not_what_the_rule_says, d> {
   static_assert(d.ok(), "an op writes a value of another type or shape than its rule says; in an op of your own, "
