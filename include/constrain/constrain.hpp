@@ -4,6 +4,11 @@
 
 #include "constrain/forward.hpp"
 
+// What refuses a program stands first: compilers print every file on the way to it.
+#include "constrain/policy/rules.hpp"
+#include "constrain/program/sound.hpp"
+#include "constrain/run/launch.hpp"
+
 #include "constrain/data/json_lines.hpp"
 #include "constrain/data/random.hpp"
 #include "constrain/data/text.hpp"

@@ -16,7 +16,8 @@ namespace detail {
 
 /// 1 / sqrt(n)
 constexpr double inverse_square_root(double n) {
-  double root = n > 1 ? n : 1;
+  if (n < 1) return 1;
+  double root = n;
   for (int i = 0; i < 60; ++i) root = 0.5 * (root + n / root);
   return 1 / root;
 }
@@ -29,7 +30,7 @@ struct gpt2_attention {
   double projection_deviation;
 
   constexpr value operator()(value x) const {
-    auto const qkv = linear("qkv", x, 3 * x.features(), {.deviation = 0.02});
+    auto const qkv = linear("qkv", x, std::int64_t{3} * x.features(), {.deviation = 0.02});
     auto const y = self_attention(qkv, {.heads = heads});
     return dropout(linear("projection", y, x.features(), {.deviation = projection_deviation}));
   }
@@ -40,7 +41,7 @@ struct gpt2_mlp {
   double projection_deviation;
 
   constexpr value operator()(value x) const {
-    auto const hidden = gelu_tanh(linear("up", x, 4 * x.features(), {.deviation = 0.02}));
+    auto const hidden = gelu_tanh(linear("up", x, std::int64_t{4} * x.features(), {.deviation = 0.02}));
     return dropout(linear("down", hidden, x.features(), {.deviation = projection_deviation}));
   }
 };

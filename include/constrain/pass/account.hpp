@@ -105,8 +105,8 @@ constexpr work_plan work_of(program const& p) {
       double const stack = around.empty() ? static_cast<double>(p.trips(p.values[n.outputs[0].value])) : 1;
       total.flops += trips * stack * c.flops;
       total.bytes_moved += trips * stack * (c.bytes_read + c.bytes_written);
-      total.collectives += n.op == &info_of<op::all_gather> || n.op == &info_of<op::reduce_scatter> ||
-                                   n.op == &info_of<op::all_reduce> || n.op == &info_of<op::sum_over_ranks>
+      total.collectives += calls(n, info_of<op::all_gather>) || calls(n, info_of<op::reduce_scatter>) ||
+                                   calls(n, info_of<op::all_reduce>) || calls(n, info_of<op::sum_over_ranks>)
                                ? static_cast<std::int64_t>(trips + 0.5)
                                : 0;
       total.kernel_launches += static_cast<std::int64_t>(trips + 0.5);

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "constrain/program/program.hpp"
+#include "constrain/program/extents.hpp"
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
@@ -20,6 +20,7 @@ constexpr program accumulate_over(program const& p, std::int64_t micro_batches) 
     axes.push_back(out.micro_batches);
     for (int axis : info.axes) axes.push_back(axis);
     info.axes = axes;
+    if (auto const failure = check_extents(out, info); !failure.ok()) out.fail(failure);
   }
   out.begin_loop(out.micro_batches, false);
   for (auto const& n : p.nodes) out.add_node(n);

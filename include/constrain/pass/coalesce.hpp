@@ -10,7 +10,7 @@ namespace detail {
 /// Whether the copy at node `i` can go, its source being written where the copy would put it.
 constexpr bool can_coalesce(program const& p, nest const& where, int i) {
   auto const& n = p.nodes[i];
-  if (n.kind != node_kind::call || n.op != &info_of<op::copy>) return false;
+  if (!calls(n, info_of<op::copy>)) return false;
   ref const from = n.inputs[0];
   ref const to = n.outputs[0];
   auto const& source = p.values[from.value];

@@ -128,6 +128,10 @@ private:
   }
 
   constexpr void contribute(ref to, ref g, int line) {
+    auto const& values = out_.program.values;
+    if (values[to.value].shape != values[g.value].shape)
+      return out_.program.fail({why::gradient_has_another_shape, line, out_.called_from, values[to.value].shape.elements(),
+                                values[g.value].shape.elements()});
     if (ref const buffer = buffer_[key(to)]) {
       hand(g, buffer, written_[key(to)], line);
       written_[key(to)] = true;
@@ -163,7 +167,7 @@ private:
       any = true;
     }
     if (!any) return;
-    if (n.op->gradient == nullptr) {
+    if (!n.op->has_gradient) {
       out_.program.fail({why::no_gradient_rule, n.line, n.called_from, 1, 0});
       return;
     }

@@ -20,16 +20,36 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 // Each pass is a constant of its own: compilers bound the work of one constant, and each can be printed.
 
-/// From the forward program to the optimizer step's, one constant per pass. `source` says what is built: a stateless
-/// type with `build()` and what the policies say: `micro_batches`, `checkpoint_every`, `compute`, `distributed`, `shards`,
+/// The passes of the optimizer step that stand before the gradients. `source` says what is built: a stateless type with
+/// `build()` and what the policies say: `micro_batches`, `checkpoint_every`, `compute`, `distributed`, `shards`,
 /// `tiled_attention`, `fuses`, `smallest_logits` and an `optimizer`.
-template <class source> struct step_passes {
+template <class source> struct passes_before_gradients {
   static constexpr program built = source::build();
   static constexpr program selected = select_attention(select(built, mode::training), source::tiled_attention);
   static constexpr program pruned = prune(selected);
   static constexpr program accumulated = accumulate_over(pruned, source::micro_batches);
   static constexpr program casted = cast_to(accumulated, source::compute);
-  static constexpr program differentiated = differentiate(casted);
+};
+
+namespace detail {
+
+/// Whether the gradient rules of a program's ops can be computed while it compiles.
+template <class passes> concept constant_gradients =
+    requires { typename std::bool_constant<(static_cast<void>(differentiate(passes::casted)), true)>; };
+
+template <class passes> constexpr program differentiate_or_refuse() {
+  if constexpr (constant_gradients<passes>) return differentiate(passes::casted);
+  program out = passes::casted;
+  out.fail({why::gradient_is_not_constant});
+  return out;
+}
+
+} // namespace detail
+
+/// From the forward program to the optimizer step's, one constant per pass.
+template <class source> struct step_passes : passes_before_gradients<source> {
+  using before = passes_before_gradients<source>;
+  static constexpr program differentiated = detail::differentiate_or_refuse<before>();
   static constexpr program optimized = optimize<typename source::optimizer>(differentiated);
   static constexpr program recomputed = recompute(optimized, source::checkpoint_every);
   static constexpr program sharded = shard(recomputed, source::distributed, source::shards);
@@ -39,8 +59,9 @@ template <class source> struct step_passes {
 
   /// Calls f(name, program) for each in turn.
   template <class function> static void for_each(function const& f) {
-    f("built", built), f("selected", selected), f("pruned", pruned), f("accumulated", accumulated);
-    f("cast", casted), f("differentiated", differentiated), f("optimized", optimized), f("recomputed", recomputed), f("sharded", sharded);
+    f("built", before::built), f("selected", before::selected), f("pruned", before::pruned);
+    f("accumulated", before::accumulated), f("cast", before::casted), f("differentiated", differentiated);
+    f("optimized", optimized), f("recomputed", recomputed), f("sharded", sharded);
     f("fused", fused), f("coalesced", coalesced), f("in place", final);
   }
 };

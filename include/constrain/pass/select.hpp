@@ -14,7 +14,7 @@ constexpr program select_attention(program const& p, bool tiled) {
   static_assert(sizeof(detail::named<op::flash_attention>) > 0);
   program out = p;
   for (auto& n : out.nodes) {
-    if (n.op != &info_of<op::attention>) continue;
+    if (!calls(n, info_of<op::attention>)) continue;
     n.op = &info_of<op::flash_attention>;
     auto const& qkv = p.values[n.inputs[0].value];
     operand_types inputs;

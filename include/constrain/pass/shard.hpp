@@ -25,14 +25,14 @@ public:
     bool reduced = false;
     for (int i = 0; i < in_.nodes.size(); ++i) {
       auto n = in_.nodes[i];
-      bool const norm = n.kind == node_kind::call && n.op == &info_of<op::square_sum>;
+      bool const norm = calls(n, info_of<op::square_sum>);
       if (norm && !reduced && shards_ == 1) all_reduce_gradients();
       reduced = reduced || norm;
       if (norm && shards_ == 1) {
         n.attributes.integer[2] = in_.values[n.inputs[0].value].shape.elements();
         n.attributes.integer[3] = 1;
       }
-      if (n.kind == node_kind::call && n.op == &info_of<op::clip>) sum_scalars();
+      if (calls(n, info_of<op::clip>)) sum_scalars();
       for (auto const& g : gathers_)
         if (g.before == i) gather(g);
       if (n.kind == node_kind::call) rewrite(n, i);

@@ -1,7 +1,8 @@
 #pragma once
 
+#include "constrain/program/extents.hpp"
 #include "constrain/program/op_info.hpp"
-#include "constrain/program/program.hpp"
+#include "constrain/program/reach.hpp"
 
 #include <string_view>
 
@@ -25,15 +26,33 @@ struct builder {
     enclosing.pop_back();
   }
 
+  /// Adds a value. One with impossible extents is refused, and stands there with others that can be computed with.
+  constexpr int add_checked(value_info info) {
+    auto failure = check_extents(program, info);
+    if (!failure.ok()) {
+      failure.called_from = called_from;
+      program.fail(failure);
+      for (auto& extent : info.shape.extent) extent = 1;
+    }
+    return program.add_value(info);
+  }
+
+  /// Refuses a call in `line` that reads a value of a loop which does not enclose it.
+  constexpr void check_reach(ref r, int line) {
+    if (!is_in_reach(program, r, enclosing))
+      program.fail({why::value_left_its_repeat, line, called_from, program.values[r.value].line, line});
+  }
+
   /// A value told apart by the loops around the next node.
-  constexpr int new_value(operand_type type, role r, int line) {
+  constexpr int new_value(operand_type type, role r, int line, int carried_along = -1) {
     value_info info;
     info.type = type.type;
     info.role = r;
     info.shape = type.shape;
     info.axes = enclosing;
     info.line = line;
-    return program.add_value(info);
+    info.carried_along = carried_along;
+    return add_checked(info);
   }
 
   constexpr operand_type type_of(ref r) const { return {program.values[r.value].type, program.values[r.value].shape}; }

@@ -2,6 +2,10 @@
 
 #include "constrain/program/printable.hpp"
 
+#if !defined(__cpp_exceptions)
+#error "ConsTrain reports failures as exceptions of type constrain::error; compile without -fno-exceptions"
+#endif
+
 #include <stdexcept>
 #include <string>
 #include <utility>

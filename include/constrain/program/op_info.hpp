@@ -49,6 +49,23 @@ struct inferred {
   }
 };
 
+/// The refusal of ops that compute with real numbers where the first `count` operands hold token ids; else no reason.
+constexpr inferred needs_reals(operand_types const& in, int count = 1) {
+  for (int i = 0; i < count; ++i)
+    if (in[i].type == dtype::i32) return inferred::failure(why::ids_are_no_numbers, 0, i);
+  return inferred();
+}
+
+/// The refusal of ops whose two operands must have one shape, with what differs: the ranks, or the innermost extents
+/// that do; else no reason.
+constexpr inferred needs_one_shape(operand_type const& a, operand_type const& b) {
+  if (a.shape.rank != b.shape.rank) return inferred::failure(why::ranks_differ, a.shape.rank, b.shape.rank);
+  for (int i = a.shape.rank - 1; i >= 0; --i)
+    if (a.shape.extent[i] != b.shape.extent[i])
+      return inferred::failure(why::widths_differ, a.shape.extent[i], b.shape.extent[i]);
+  return inferred();
+}
+
 /// Work of one call.
 struct cost {
   double flops = 0;
@@ -58,15 +75,19 @@ struct cost {
 
 class backward;
 
-/// The rules of an op, as a program's nodes know it: an open set, told apart by address.
+/// The rules of an op, as a program's nodes know it: an open set, told apart by `identity`. (By address too, but
+/// g++ -fsanitize=undefined compares no two addresses in a constant.)
 struct op_info {
   char const* name = "";
+  std::uint64_t identity = 0; // of the op's type
   inferred (*infer)(operand_types const& inputs, attributes const&) = nullptr;
   cost (*cost_of)(operand_types const& inputs, operand_types const& outputs, attributes const&) = nullptr;
-  void (*gradient)(backward&) = nullptr; // null: the op cannot be differentiated
+  void (*gradient)(backward&) = nullptr;
+  bool has_gradient = false;       // else the op cannot be differentiated
   unsigned in_place = 0;           // bit i: output 0 may be written over input i
   unsigned accumulating = 0;       // bit j: the kernel can add to output j
   unsigned workspace = 0;          // bit j: output j is scratch
+  bool has_bias_gradient = false;  // `with_bias_gradient` is there
   op_info const* with_bias_gradient = nullptr; // the op that also does linear_bias_gradient of output 0
   bool only_in_training = false;   // the identity in evaluation (dropout)
   bool reads_shards = false;       // takes a rank's piece for what it is
@@ -88,17 +109,31 @@ namespace detail {
 
 template <class op> constexpr op_info const* address_of_info();
 
+/// FNV-1a of the type's name.
+template <class op> constexpr std::uint64_t identity_of() {
+  std::uint64_t hash = 14695981039346656037u;
+  for (char const* c = __PRETTY_FUNCTION__; *c != 0; ++c) hash = (hash ^ static_cast<unsigned char>(*c)) * 1099511628211u;
+  return hash;
+}
+
 template <class op> constexpr op_info make_op_info() {
   op_info info;
   info.name = op::name;
+  info.identity = identity_of<op>();
   info.infer = &op::infer;
   info.cost_of = &cost_by_operands;
   if constexpr (requires { &op::cost_of; }) info.cost_of = &op::cost_of;
-  if constexpr (requires { &op::gradient; }) info.gradient = &op::gradient;
+  if constexpr (requires { &op::gradient; }) {
+    info.gradient = &op::gradient;
+    info.has_gradient = true;
+  }
   if constexpr (requires { op::in_place; }) info.in_place = op::in_place;
   if constexpr (requires { op::accumulating; }) info.accumulating = op::accumulating;
   if constexpr (requires { op::workspace; }) info.workspace = op::workspace;
-  if constexpr (requires { typename op::with_bias_gradient; }) info.with_bias_gradient = address_of_info<typename op::with_bias_gradient>();
+  if constexpr (requires { typename op::with_bias_gradient; }) {
+    info.with_bias_gradient = address_of_info<typename op::with_bias_gradient>();
+    info.has_bias_gradient = true;
+  }
   if constexpr (requires { op::only_in_training; }) info.only_in_training = op::only_in_training;
   if constexpr (requires { op::reads_shards; }) info.reads_shards = op::reads_shards;
   if constexpr (requires { op::reads_partial; }) info.reads_partial = op::reads_partial;
@@ -109,6 +144,11 @@ template <class op> constexpr op_info make_op_info() {
 
 /// The one `op_info` of an op.
 template <class op> inline constexpr op_info info_of = detail::make_op_info<op>();
+
+/// Whether a node is a call of `op`.
+constexpr bool calls(node const& n, op_info const& op) {
+  return n.kind == node_kind::call && n.op->identity == op.identity;
+}
 
 // The way back from a program's `op_info const*` to the op's type, for whoever launches its kernel: `named<op>` makes
 // the compiler define `op_named(op_key<&info_of<op>>)`, so that no list of ops exists anywhere.

@@ -53,6 +53,7 @@ template <class op> constexpr node emit_node(std::initializer_list<value> inputs
     if (&input.owner() != &owner) owner.program.fail({why::values_of_two_programs, line, owner.called_from, 0, 0});
     if (!n.inputs.push_back(input.where()))
       owner.program.fail({why::too_many_operands, line, owner.called_from, node::maximum_inputs, node::maximum_inputs + 1});
+    if (owner.program.failure.ok()) owner.check_reach(input.where(), line);
   }
   return owner.append(info_of<op>, n);
 }
@@ -74,6 +75,7 @@ constexpr value parameter(value like, std::string_view name, shape s, role r, in
   auto& owner = like.owner();
   auto& program = owner.program;
   if (!program.failure.ok()) return like;
+  if (!is_parameter(r)) program.fail({why::role_of_no_parameter, line, owner.called_from, 0, static_cast<int>(r)});
   value_info info;
   info.type = owner.real;
   info.role = r;
@@ -86,7 +88,7 @@ constexpr value parameter(value like, std::string_view name, shape s, role r, in
   for (auto const& other : program.values)
     if (other.name.hash == info.name.hash && is_parameter(other.role) && program.text(other.name) == program.text(info.name))
       program.fail({why::parameter_named_twice, line, owner.called_from, other.line, line});
-  return {owner, {program.add_value(info), at::here}};
+  return {owner, {owner.add_checked(info), at::here}};
 }
 
 /// Parameter names inside begin with "name.", failures inside are reported as called from here.

@@ -19,6 +19,7 @@ struct plan_view {
 
 template <class holder, class device> plan_view view_of() {
   auto const& plan = holder::value;
+  static_assert(sizeof(plan_has_kernels<holder, device>) > 0);
   return {plan.steps, plan.steps_size, plan.operands, plan.axes, plan.micro_batches, launchers<holder, device>.data()};
 }
 

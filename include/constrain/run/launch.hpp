@@ -21,24 +21,62 @@ using launcher = void (*)(call const&, bound_operand const*);
 
 namespace detail {
 
-/// Calls the kernel of `op` with typed operands. There is one per op and dtypes, however many nodes use it.
-template <op_info const* op, class device, int inputs, dtype... types>
-void launch(call const& c, bound_operand const* operands) {
-  [&]<std::size_t... i>(std::index_sequence<i...>) {
+template <dtype type, bool is_input> using operand_of =
+    tensor<std::conditional_t<is_input, storage<type> const, storage<type>>>;
+
+template <class op, class device, class... operands>
+concept has_kernel = requires(call const& c, operands... o) { kernel<op, device>::run(c, o...); };
+
+/// Refuses an op without a kernel for a device and operands; the compiler prints all three.
+template <class op, class device, class... operands> struct kernel_is_there {
+  static constexpr bool value = has_kernel<op, device, operands...>;
+  static_assert(value, "run: this op has no kernel for this device and these operands; include the op's cpu.hpp (cuda.cuh "
+                       "for a GPU) or specialise ct::kernel<op, device> with `static void run(ct::call const&, operands...)`");
+};
+
+/// The kernel of a call of `op`: with typed operands. There is one per op and dtypes, however many nodes use it.
+template <op_info const* op, class device, int inputs, class indices, dtype... types> struct typed_call;
+template <op_info const* op, class device, int inputs, std::size_t... i, dtype... types>
+struct typed_call<op, device, inputs, std::index_sequence<i...>, types...> {
+  static constexpr bool has = has_kernel<op_type<op>, device, operand_of<types, (static_cast<int>(i) < inputs)>...>;
+  using required = kernel_is_there<op_type<op>, device, operand_of<types, (static_cast<int>(i) < inputs)>...>;
+
+  static void launch(call const& c, bound_operand const* operands) {
     kernel<op_type<op>, device>::run(
-        c, tensor<std::conditional_t<(static_cast<int>(i) < inputs), storage<types> const, storage<types>>>{
-               reinterpret_cast<storage<types>*>(operands[i].data), operands[i].shape_of, operands[i].count}...);
-  }(std::make_index_sequence<sizeof...(types)>{});
+        c, operand_of<types, (static_cast<int>(i) < inputs)>{reinterpret_cast<storage<types>*>(operands[i].data),
+                                                             operands[i].shape_of, operands[i].count}...);
+  }
+};
+
+template <class holder, class device, int step_index, class indices> struct call_of_step;
+template <class holder, class device, int step_index, std::size_t... i>
+struct call_of_step<holder, device, step_index, std::index_sequence<i...>> {
+  using type = typed_call<holder::value.steps[step_index].op, device, holder::value.steps[step_index].inputs,
+                          std::index_sequence<i...>,
+                          holder::value.operands[holder::value.steps[step_index].first_operand + static_cast<int>(i)].type...>;
+};
+template <class holder, class device, int step_index>
+using call_of = typename call_of_step<holder, device, step_index,
+                                      std::make_index_sequence<static_cast<std::size_t>(
+                                          holder::value.steps[step_index].inputs + holder::value.steps[step_index].outputs)>>::type;
+
+template <class holder, class device, int step_index> constexpr bool has_launcher() {
+  if constexpr (holder::value.steps[step_index].kind != node_kind::call) return true;
+  else return call_of<holder, device, step_index>::has;
 }
 
 template <class holder, class device, int step_index> constexpr launcher launcher_of() {
   if constexpr (holder::value.steps[step_index].kind != node_kind::call) return nullptr;
-  else
-    return []<std::size_t... i>(std::index_sequence<i...>) -> launcher {
-      return &launch<holder::value.steps[step_index].op, device, holder::value.steps[step_index].inputs,
-                     holder::value.operands[holder::value.steps[step_index].first_operand + static_cast<int>(i)].type...>;
-    }(std::make_index_sequence<static_cast<std::size_t>(holder::value.steps[step_index].inputs +
-                                                        holder::value.steps[step_index].outputs)>{});
+  else if constexpr (call_of<holder, device, step_index>::has) return &call_of<holder, device, step_index>::launch;
+  else return nullptr;
+}
+
+/// The first step without a kernel, or -1.
+template <class holder, class device, std::size_t... i> constexpr int first_missing(std::index_sequence<i...>) {
+  bool const has[] = {has_launcher<holder, device, static_cast<int>(i)>()..., true};
+  for (std::size_t k = 0; k < sizeof...(i); ++k)
+    if (!has[k]) return static_cast<int>(k);
+  return -1;
 }
 
 template <class holder, class device, std::size_t... i>
@@ -48,9 +86,18 @@ constexpr auto make_launchers(std::index_sequence<i...>) {
 
 } // namespace detail
 
-/// The kernel of every step of the plan `holder::value`, null where the step is a loop's begin or end.
+/// The kernel of every step of the plan `holder::value`, null where the step is a loop's begin or end, or has none.
 template <class holder, class device>
 inline constexpr auto launchers =
     detail::make_launchers<holder, device>(std::make_index_sequence<static_cast<std::size_t>(holder::value.steps_size)>{});
+
+/// Refuses a plan with a step that has no kernel: the first of them is named.
+template <class holder, class device,
+          int missing = detail::first_missing<holder, device>(
+              std::make_index_sequence<static_cast<std::size_t>(holder::value.steps_size)>{})>
+struct plan_has_kernels {
+  static_assert(sizeof(typename detail::call_of<holder, device, missing>::required) > 0);
+};
+template <class holder, class device> struct plan_has_kernels<holder, device, -1> {};
 
 } // namespace constrain

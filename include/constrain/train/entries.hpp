@@ -35,7 +35,7 @@ template <class task, class policy_set> struct entries {
 
   using step = placed<step_program>;
   // Here, in the class itself, so that naming a trainer is enough to be told; of several failures the first alone.
-  static_assert(sizeof(program_is_sound<step::failure>) > 0);
+  static_assert(sizeof(refusal<step::failure.reason, step::failure>) > 0);
   using evaluate = placed<evaluate_program, step::where.persistent_end>;
   using predict = placed<predict_program, step::where.persistent_end>;
   using generate = placed<generate_program, step::where.persistent_end>;
@@ -43,7 +43,7 @@ template <class task, class policy_set> struct entries {
                                                          : !evaluate::failure.ok() ? evaluate::failure
                                                          : !predict::failure.ok()  ? predict::failure
                                                                                    : generate::failure;
-  static_assert(sizeof(program_is_sound<failure_without_gradients>) > 0);
+  static_assert(sizeof(refusal<failure_without_gradients.reason, failure_without_gradients>) > 0);
 
   static constexpr std::int64_t other_peak = [] {
     std::int64_t const ends[] = {evaluate::where.end, predict::where.end, generate::where.end};

@@ -40,8 +40,9 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 /// which order are constants. It allocates at construction and never in a step.
 template <class task_, class... list> class trainer {
 public:
-  using task = task_;
-  using policy_set = policies<list...>;
+  using task = typename detail::task_or_refusal<task_>::task;
+  // What is no task is one error, whatever stands behind it.
+  using policy_set = std::conditional_t<is_task<task_>, policies<list...>, policies<>>;
   using optimizer = typename policy_set::optimizer;
   using hyper = typename optimizer::hyper;
   using entries = constrain::entries<task, policy_set>;
@@ -54,7 +55,7 @@ public:
   static constexpr std::int64_t kernel_launches = entries::work.kernel_launches;
   static constexpr std::int64_t collectives = entries::work.collectives;
   static constexpr std::int64_t micro_batches = policy_set::accumulation::micro_batches;
-  static constexpr std::int64_t window_tokens = micro_batches * task::sequences * task::tokens;
+  static constexpr std::int64_t window_tokens = entries::step::failure.ok() ? micro_batches * task::sequences * task::tokens : 0;
 
   /// The optimizer's numbers and the run's. Throws `error` for a number that cannot be, where the arena cannot be had, or the
   /// processes are not as many as the policies need, or do not agree.
@@ -105,6 +106,12 @@ public:
     }
     return r;
   } catch (...) { rethrow_or_end_job(world(), joint_call::step); }
+
+  /// Says what to write to whoever passes arrays.
+  template <class inputs, class labels> step_result step(inputs const&, labels const&) {
+    static_assert(sizeof(inputs) == 0, "step: it takes a window; write t.step(t.window(inputs, labels))");
+    return {};
+  }
 
   /// A window of one's own arrays: inputs [micro-batches, sequences, tokens], labels likewise ([micro-batches,
   /// sequences] for one label a sequence), `ignored_label` where there is none. Throws `error` for a wrong length or a
@@ -298,6 +305,8 @@ private:
   constrain::arena& arena() const { return runner_->arena(); }
 
   template <class placed_entry, class passes> void run(constrain::run_numbers const& numbers) {
+    // Here, near to the user's line.
+    static_assert(sizeof(plan_has_kernels<placed_entry, typename policy_set::target>) > 0);
     gradients_are_there_ = false;
     if (!run_.checked) return runner_->template run<placed_entry>(numbers);
     static constexpr auto values = make_checked_table<passes::final.values.count>(passes::final);

@@ -11,8 +11,8 @@ struct add {
   static constexpr unsigned in_place = 0b11;
 
   static constexpr inferred infer(operand_types const& in, attributes const&) {
-    if (in[0].shape != in[1].shape)
-      return inferred::failure(why::widths_differ, in[0].shape.features(), in[1].shape.features());
+    if (auto const wrong = needs_reals(in, 2); wrong.reason != why::nothing) return wrong;
+    if (auto const wrong = needs_one_shape(in[0], in[1]); wrong.reason != why::nothing) return wrong;
     return inferred::one(in[0].type, in[0].shape);
   }
   static constexpr void gradient(backward& b) {

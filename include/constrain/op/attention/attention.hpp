@@ -33,6 +33,7 @@ struct attention {
   static constexpr char const* name = "attention";
 
   static constexpr inferred infer(operand_types const& in, attributes const& a) {
+    if (auto const wrong = needs_reals(in); wrong.reason != why::nothing) return wrong;
     auto const& s = in[0].shape;
     if (s.rank != 3) return inferred::failure(why::axis_is_not_there, 3, s.rank);
     if (s.features() % 3 != 0) return inferred::failure(why::qkv_is_not_three_times_the_width, 3, s.features());

@@ -25,6 +25,7 @@ struct cross_entropy {
   static constexpr unsigned workspace = 0b100;
 
   static constexpr inferred infer(operand_types const& in, attributes const&) {
+    if (auto const wrong = needs_reals(in); wrong.reason != why::nothing) return wrong;
     auto const labels = in[0].shape.rank < 1 ? shape{} : in[0].shape.without(in[0].shape.rank - 1);
     if (in[1].type != dtype::i32 || in[1].shape != labels)
       return inferred::failure(why::labels_do_not_fit_the_logits, labels.elements(), in[1].shape.elements());

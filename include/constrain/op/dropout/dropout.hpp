@@ -15,6 +15,7 @@ struct dropout {
   static constexpr bool only_in_training = true;
 
   static constexpr inferred infer(operand_types const& in, attributes const&) {
+    if (auto const wrong = needs_reals(in); wrong.reason != why::nothing) return wrong;
     return inferred::one(in[0].type, in[0].shape);
   }
   static constexpr void gradient(backward& b) { b.emit<dropout>({b.gradient()}, {0}); }

@@ -51,6 +51,7 @@ template <class functor> struct elementwise {
   static constexpr unsigned in_place = 0b1;
 
   static constexpr inferred infer(operand_types const& in, attributes const&) {
+    if (auto const wrong = needs_reals(in); wrong.reason != why::nothing) return wrong;
     return inferred::one(in[0].type, in[0].shape);
   }
   static constexpr void gradient(backward& b) {

@@ -21,6 +21,8 @@ struct embedding {
   static constexpr char const* name = "embedding";
 
   static constexpr inferred infer(operand_types const& in, attributes const&) {
+    if (auto const wrong = needs_reals(in); wrong.reason != why::nothing) return wrong;
+    if (in[0].shape.rank != 2) return inferred::failure(why::weight_is_no_matrix, 2, in[0].shape.rank);
     if (in[1].type != dtype::i32) return inferred::failure(why::tokens_are_not_integers, 0, 0);
     auto s = in[1].shape;
     s.extent[s.rank++] = in[0].shape.features();
@@ -42,7 +44,7 @@ struct embedding_options {
 /// Looks tokens up in a table that is already there.
 constexpr value embedding(value table, value tokens, int line = __builtin_LINE()) {
   auto& program = tokens.owner().program;
-  auto const vocabulary = table.shape().extent[0];
+  auto const vocabulary = table.shape().rank == 2 ? table.shape().extent[0] : 0;
   if (tokens.where() == program.tokens && (program.vocabulary == 0 || vocabulary < program.vocabulary))
     program.vocabulary = vocabulary;
   return emit<op::embedding>({table, tokens}, {}, line);

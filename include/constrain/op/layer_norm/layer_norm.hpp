@@ -32,6 +32,7 @@ struct layer_norm {
   static constexpr unsigned in_place = 0b1;
 
   static constexpr inferred infer(operand_types const& in, attributes const&) {
+    if (auto const wrong = needs_reals(in); wrong.reason != why::nothing) return wrong;
     if (in[0].shape.features() != in[1].shape.features())
       return inferred::failure(why::widths_differ, in[1].shape.features(), in[0].shape.features());
     auto const rows = shape(in[0].shape.rows());

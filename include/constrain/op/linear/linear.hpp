@@ -50,7 +50,9 @@ struct linear {
   static constexpr char const* name = "linear";
 
   static constexpr inferred infer(operand_types const& in, attributes const&) {
+    if (auto const wrong = needs_reals(in, 2); wrong.reason != why::nothing) return wrong;
     if (in[0].shape.rank < 1) return inferred::failure(why::not_a_matrix_of_features, 1, in[0].shape.rank);
+    if (in[1].shape.rank != 2) return inferred::failure(why::weight_is_no_matrix, 2, in[1].shape.rank);
     if (in[0].shape.features() != in[1].shape.features())
       return inferred::failure(why::widths_differ, in[1].shape.features(), in[0].shape.features());
     return inferred::one(in[0].type, in[0].shape.with_features(in[1].shape.extent[0]));
@@ -81,7 +83,7 @@ constexpr value linear(value x, value weight, int line = __builtin_LINE()) {
 }
 
 /// y = x W^T + b: x [..., in] -> [..., features]. Parameters "name.weight" [features, in] and "name.bias" [features].
-constexpr value linear(std::string_view name, value x, int features, linear_options options = {},
+constexpr value linear(std::string_view name, value x, std::int64_t features, linear_options options = {},
                        int line = __builtin_LINE()) {
   scope const inside(x.owner(), name, line);
   double deviation = options.deviation;

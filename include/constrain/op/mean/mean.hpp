@@ -27,7 +27,8 @@ struct mean {
   static constexpr char const* name = "mean";
 
   static constexpr inferred infer(operand_types const& in, attributes const& a) {
-    if (a.integer[0] >= in[0].shape.rank)
+    if (auto const wrong = needs_reals(in); wrong.reason != why::nothing) return wrong;
+    if (a.integer[0] < 0 || a.integer[0] >= in[0].shape.rank)
       return inferred::failure(why::axis_is_not_there, a.integer[0] + 1, in[0].shape.rank);
     return inferred::one(in[0].type, in[0].shape.without(static_cast<int>(a.integer[0])));
   }

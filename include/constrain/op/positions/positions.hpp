@@ -22,6 +22,7 @@ struct positions {
   static constexpr unsigned in_place = 0b1;
 
   static constexpr inferred infer(operand_types const& in, attributes const&) {
+    if (auto const wrong = needs_reals(in); wrong.reason != why::nothing) return wrong;
     if (in[0].shape.rank != 3) return inferred::failure(why::axis_is_not_there, 3, in[0].shape.rank);
     if (in[0].shape.extent[1] > in[1].shape.extent[0])
       return inferred::failure(why::sequence_longer_than_context, in[1].shape.extent[0], in[0].shape.extent[1]);

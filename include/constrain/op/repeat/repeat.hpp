@@ -19,21 +19,23 @@ constexpr value repeat(std::string_view name, int trips, value x, body const& b,
   }
   scope const inside(owner, name, line);
   int const axis = program.add_axis({.name = owner.scope, .extent = trips});
-  ref carried{owner.new_value({x.type(), x.shape()}, role::activation, line), at::here};
-  program.values[carried.value].carried_along = axis;
+  if (x.type() == dtype::i32) program.fail({why::ids_are_no_numbers, line, owner.called_from, 0, 0});
+  ref const carried{owner.new_value({x.type(), x.shape()}, role::activation, line, axis), at::here};
 
   auto const hand = [&](ref from, ref to) {
     node n;
     n.line = line;
     n.inputs.push_back(from);
     n.outputs.push_back(to);
+    owner.check_reach(from, line);
     static_assert(sizeof(detail::named<op::copy>) > 0);
     owner.append(info_of<op::copy>, n);
   };
   hand(x.where(), {carried.value, at::first});
   owner.open(axis, false);
-  auto const y = b(value{owner, carried});
-  if (y.shape() != x.shape())
+  value const y = b(value{owner, carried});
+  if (&y.owner() != &owner) program.fail({why::values_of_two_programs, line, owner.called_from, 0, 0});
+  else if (y.shape() != x.shape())
     program.fail({why::repeat_changes_the_shape, line, owner.called_from, x.shape().elements(), y.shape().elements()});
   else
     hand(y.where(), {carried.value, at::next});

@@ -8,7 +8,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
 /// An element-wise gradient at node i -> linear_bias_gradient: one node where the former stands. Whether it was so.
 constexpr bool fuse_bias_gradient(program& p, int i) {
-  if (p.nodes[i].kind != node_kind::call || p.nodes[i].op->with_bias_gradient == nullptr) return false;
+  if (p.nodes[i].kind != node_kind::call || !p.nodes[i].op->has_bias_gradient) return false;
   auto fused = p.nodes[i];
   int const j = reader_of(p, fused.outputs[0], info_of<op::linear_bias_gradient>, 0);
   if (!in_same_turn(p, i, j) || touched_between(p, p.nodes[j].outputs[0], i, j)) return false;

@@ -1,0 +1,53 @@
+#include "pass/programs.hpp"
+
+#include <constrain/program/reach.hpp>
+#include <doctest/doctest.h>
+
+using namespace constrain;
+using namespace constrain::test;
+
+namespace {
+
+constexpr auto p = built<tagger_task>(); // axes: outer 0, inner 1, tail 2
+
+constexpr axis_list around(std::initializer_list<int> axes) {
+  axis_list out;
+  for (int axis : axes) out.push_back(axis);
+  return out;
+}
+/// The first value with those axes, or the one carried along `carried`.
+constexpr ref made_in(axis_list const& axes, at where = at::here, int carried = -1) {
+  for (int v = 0; v < p.values.size(); ++v)
+    if (p.values[v].axes == axes && p.values[v].carried_along == carried) return {v, where};
+  return {};
+}
+constexpr bool reaches(ref r, std::initializer_list<int> enclosing) { return is_in_reach(p, r, around(enclosing)); }
+
+// What was made outside is read everywhere.
+static_assert(reaches(p.tokens, {}) && reaches(p.tokens, {2}) && reaches(p.tokens, {0, 1}));
+// What was made in a body: there and deeper, not outside, nor in another repeat.
+constexpr ref in_outer = made_in(around({0})), in_inner = made_in(around({0, 1})), in_tail = made_in(around({2}));
+static_assert(reaches(in_outer, {0}) && reaches(in_outer, {0, 1}) && !reaches(in_outer, {}) && !reaches(in_outer, {2}));
+static_assert(reaches(in_inner, {0, 1}) && !reaches(in_inner, {0}) && !reaches(in_inner, {}));
+static_assert(!reaches(in_inner, {1}) && !reaches(in_inner, {2, 1}));
+static_assert(reaches(in_tail, {2}) && !reaches(in_tail, {0}) && !reaches(in_tail, {0, 2}));
+// A body's argument in its own loop; what a repeat starts and ends with, around it.
+constexpr ref of_inner = made_in(around({0}), at::here, 1);
+static_assert(reaches(of_inner, {0, 1}) && !reaches(of_inner, {0}) && !reaches(of_inner, {}));
+static_assert(!reaches(of_inner, {0, 2}));
+static_assert(reaches({of_inner.value, at::next}, {0, 1}) && !reaches({of_inner.value, at::next}, {0}));
+static_assert(reaches({of_inner.value, at::first}, {0}) && reaches({of_inner.value, at::last}, {0}) &&
+              !reaches({of_inner.value, at::last}, {}) && !reaches({of_inner.value, at::last}, {2}));
+
+} // namespace
+
+TEST_CASE("every operand of a model stands in reach") {
+  for (auto const& each : {built<tied_task>(), built<tagger_task>(), built<gpt2_task>()}) {
+    axis_list enclosing;
+    for (auto const& n : each.nodes) {
+      if (n.kind == node_kind::loop) enclosing.push_back(n.axis);
+      if (n.kind == node_kind::end) enclosing.pop_back();
+      for (auto const& input : n.inputs) CHECK(is_in_reach(each, input, enclosing));
+    }
+  }
+}

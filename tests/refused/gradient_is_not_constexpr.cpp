@@ -1,0 +1,25 @@
+// refused: the gradient rule of an op cannot be computed while it compiles
+// diagnosis: gradient_is_not_constant, 0, 0, 0, 0
+#include <constrain/constrain.hpp>
+namespace ct = constrain;
+
+struct gate {
+  static constexpr char const* name = "gate";
+  static constexpr ct::inferred infer(ct::operand_types const& in, ct::attributes const&) {
+    return ct::inferred::one(in[0].type, in[0].shape);
+  }
+#ifdef CORRECT
+  static constexpr void gradient(ct::backward& b) { b.add(0, b.gradient()); }
+#else
+  static void gradient(ct::backward& b) { b.add(0, b.gradient()); }
+#endif
+};
+struct model {
+  constexpr ct::value operator()(ct::value tokens) const {
+    auto const x = ct::embedding("token", tokens, {.vocabulary = 97, .width = 64});
+    return ct::linear("head", ct::emit<gate>({x}), 97);
+  }
+};
+
+using task = ct::task<model{}, ct::causal_lm, ct::micro_batch{.sequences = 2, .tokens = 16}>;
+static_assert(ct::trainer<task>::memory.peak <= ct::mebibytes(700)); // <- here

@@ -1,0 +1,14 @@
+// refused: ct::attention: `got` heads do not divide the width `expected`
+// diagnosis: heads_do_not_divide_the_width, any, any, 64, -2
+#include <constrain/constrain.hpp>
+namespace ct = constrain;
+
+#ifdef CORRECT
+constexpr int number = 2;
+#else
+constexpr int number = -2;
+#endif
+
+using task = ct::task<ct::gpt2{.layers = 2, .heads = number, .width = 64, .vocabulary = 256, .context = 64}, ct::causal_lm,
+                      ct::micro_batch{.sequences = 2}>;
+ct::trainer<task> t; // <- here

@@ -1,0 +1,23 @@
+// refused: task: the model or the objective cannot be computed while it compiles
+// diagnosis: model_is_not_constant, 0, 0, 0, 0
+#include <constrain/constrain.hpp>
+namespace ct = constrain;
+
+struct layer {
+#ifdef CORRECT
+  constexpr ct::value operator()(ct::value x) const {
+#else
+  ct::value operator()(ct::value x) const {
+#endif
+    return x + ct::linear("up", x, x.features());
+  }
+};
+struct model {
+  constexpr ct::value operator()(ct::value tokens) const {
+    auto const x = ct::embedding("token", tokens, {.vocabulary = 97, .width = 64});
+    return ct::linear("head", ct::repeat("layer", 2, x, layer{}), 97);
+  }
+};
+
+using task = ct::task<model{}, ct::causal_lm, ct::micro_batch{.sequences = 2, .tokens = 16}>;
+static_assert(ct::trainer<task>::memory.peak <= ct::mebibytes(700)); // <- here

@@ -1,0 +1,18 @@
+// refused: the model's tokens are ids: pass them through ct::embedding first
+// diagnosis: ids_are_no_numbers, line, any, any, any
+#include <constrain/constrain.hpp>
+namespace ct = constrain;
+
+struct model {
+  constexpr ct::value operator()(ct::value tokens) const {
+#ifdef CORRECT
+    auto const x = ct::embedding("token", tokens, {.vocabulary = 97, .width = 64});
+    return ct::linear("head", x, 97);
+#else
+    return ct::linear("head", tokens, 97); // <- line
+#endif
+  }
+};
+
+using task = ct::task<model{}, ct::causal_lm, ct::micro_batch{.sequences = 8, .tokens = 32}>;
+static_assert(ct::trainer<task>::memory.peak <= ct::mebibytes(700)); // <- here

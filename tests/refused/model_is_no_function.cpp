@@ -1,0 +1,16 @@
+// refused: task: the model is no function on values
+// diagnosis: model_is_no_function, 0, 0, 0, 0
+#include <constrain/constrain.hpp>
+namespace ct = constrain;
+
+struct model {
+  int width = 64;
+#ifdef CORRECT
+  constexpr ct::value operator()(ct::value tokens) const {
+    return ct::linear("head", ct::embedding("token", tokens, {.vocabulary = 97, .width = width}), 97);
+  }
+#endif
+};
+
+using task = ct::task<model{}, ct::causal_lm, ct::micro_batch{.sequences = 2, .tokens = 16}>;
+static_assert(ct::trainer<task>::memory.peak <= ct::mebibytes(700)); // <- here

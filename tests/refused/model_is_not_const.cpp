@@ -1,0 +1,17 @@
+// refused: `constexpr ct::value operator()(ct::value tokens) const` that returns the logits
+// diagnosis: model_is_no_function, 0, 0, 0, 0
+#include <constrain/constrain.hpp>
+namespace ct = constrain;
+
+struct model {
+#ifdef CORRECT
+  constexpr ct::value operator()(ct::value tokens) const {
+#else
+  constexpr ct::value operator()(ct::value tokens) {
+#endif
+    return ct::linear("head", ct::embedding("token", tokens, {.vocabulary = 97, .width = 64}), 97);
+  }
+};
+
+using task = ct::task<model{}, ct::causal_lm, ct::micro_batch{.sequences = 2, .tokens = 16}>;
+static_assert(ct::trainer<task>::memory.peak <= ct::mebibytes(700)); // <- here

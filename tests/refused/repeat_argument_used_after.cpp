@@ -1,0 +1,21 @@
+// refused: a value made in a repeat's body (line `expected`) is used outside of it (line `got`)
+// diagnosis: value_left_its_repeat, line, 0, made, line
+#include <constrain/constrain.hpp>
+namespace ct = constrain;
+
+struct model {
+  constexpr ct::value operator()(ct::value tokens) const {
+    auto x = ct::embedding("token", tokens, {.vocabulary = 97, .width = 64});
+    ct::value before_the_last = x;
+    x = ct::repeat("block", 3, x, [&](ct::value y) { // <- made
+#ifndef CORRECT
+      before_the_last = y;
+#endif
+      return ct::linear("mlp", y, 64);
+    });
+    return ct::linear("head", x + before_the_last, 97); // <- line
+  }
+};
+
+using task = ct::task<model{}, ct::causal_lm, ct::micro_batch{.sequences = 2, .tokens = 16}>;
+static_assert(ct::trainer<task>::memory.peak <= ct::mebibytes(700)); // <- here

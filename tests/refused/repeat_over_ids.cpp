@@ -1,0 +1,20 @@
+// refused: the model's tokens are ids: pass them through ct::embedding first
+// diagnosis: ids_are_no_numbers, line, any, any, any
+#include <constrain/constrain.hpp>
+namespace ct = constrain;
+
+struct model {
+  constexpr ct::value operator()(ct::value tokens) const {
+    auto const x = ct::embedding("token", tokens, {.vocabulary = 97, .width = 64});
+#ifdef CORRECT
+    auto const y = ct::repeat("block", 2, x, [](ct::value y) { return ct::silu(y); });
+    return ct::linear("head", y, 97);
+#else
+    auto const y = ct::repeat("block", 2, tokens, [](ct::value y) { return ct::silu(y); }); // <- line
+    return ct::linear("head", x, 97) + ct::linear("other", y, 97);
+#endif
+  }
+};
+
+using task = ct::task<model{}, ct::causal_lm, ct::micro_batch{.sequences = 8, .tokens = 32}>;
+static_assert(ct::trainer<task>::memory.peak <= ct::mebibytes(700)); // <- here

@@ -1,0 +1,30 @@
+// refused: a value made in a repeat's body (line `expected`) is used outside of it (line `got`)
+// diagnosis: value_left_its_repeat, line, line, made, line
+#include <constrain/constrain.hpp>
+namespace ct = constrain;
+
+struct model {
+  constexpr ct::value operator()(ct::value tokens) const {
+    auto x = ct::embedding("token", tokens, {.vocabulary = 97, .width = 64});
+    ct::value inner = x;
+    x = ct::repeat("first", 3, x, [&](ct::value y) {
+      inner = ct::linear("mlp", y, 64); // <- made
+      return inner;
+    });
+#ifdef CORRECT
+    inner = x;
+#endif
+    x = ct::repeat("second", 3, x, [&](ct::value y) { // <- line
+#ifdef CORRECT
+      return y + inner;
+#else
+      static_cast<void>(y);
+      return inner;
+#endif
+    });
+    return ct::linear("head", x, 97);
+  }
+};
+
+using task = ct::task<model{}, ct::causal_lm, ct::micro_batch{.sequences = 2, .tokens = 16}>;
+static_assert(ct::trainer<task>::memory.peak <= ct::mebibytes(700)); // <- here

@@ -1,0 +1,24 @@
+// refused: a value made in a repeat's body (line `expected`) is used outside of it (line `got`)
+// diagnosis: value_left_its_repeat, made, 0, made, made
+#include <constrain/constrain.hpp>
+namespace ct = constrain;
+
+struct model {
+  constexpr ct::value operator()(ct::value tokens) const {
+    auto x = ct::embedding("token", tokens, {.vocabulary = 97, .width = 64});
+#ifdef CORRECT
+    x = ct::repeat("block", 3, x, [](ct::value y) { return ct::linear("mlp", y, 64); });
+    return ct::linear("head", x, 97);
+#else
+    ct::value logits;
+    ct::repeat("block", 3, x, [&](ct::value y) {
+      logits = ct::linear("head", y, 97); // <- made
+      return ct::linear("mlp", y, 64);
+    });
+    return logits;
+#endif
+  }
+};
+
+using task = ct::task<model{}, ct::causal_lm, ct::micro_batch{.sequences = 2, .tokens = 16}>;
+static_assert(ct::trainer<task>::memory.peak <= ct::mebibytes(700)); // <- here

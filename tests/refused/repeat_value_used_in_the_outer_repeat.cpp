@@ -1,0 +1,25 @@
+// refused: a value made in a repeat's body (line `expected`) is used outside of it (line `got`)
+// diagnosis: value_left_its_repeat, line, outer, made, line
+#include <constrain/constrain.hpp>
+namespace ct = constrain;
+
+struct model {
+  constexpr ct::value operator()(ct::value tokens) const {
+    auto x = ct::embedding("token", tokens, {.vocabulary = 97, .width = 64});
+    x = ct::repeat("outer", 2, x, [](ct::value y) { // <- outer
+      ct::value inner = y;
+      y = ct::repeat("inner", 3, y, [&](ct::value z) {
+        inner = ct::linear("mlp", z, 64); // <- made
+        return inner;
+      });
+#ifdef CORRECT
+      inner = y;
+#endif
+      return y + inner; // <- line
+    });
+    return ct::linear("head", x, 97);
+  }
+};
+
+using task = ct::task<model{}, ct::causal_lm, ct::micro_batch{.sequences = 2, .tokens = 16}>;
+static_assert(ct::trainer<task>::memory.peak <= ct::mebibytes(700)); // <- here

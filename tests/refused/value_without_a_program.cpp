@@ -1,0 +1,20 @@
+// refused: task: the model or the objective cannot be computed while it compiles
+// diagnosis: model_is_not_constant, 0, 0, 0, 0
+#include <constrain/constrain.hpp>
+namespace ct = constrain;
+
+struct model {
+  constexpr ct::value operator()(ct::value tokens) const {
+    auto const x = ct::embedding("token", tokens, {.vocabulary = 97, .width = 64});
+    ct::value sum;
+#ifdef CORRECT
+    sum = x;
+#else
+    sum = sum + x;
+#endif
+    return ct::linear("head", sum, 97);
+  }
+};
+
+using task = ct::task<model{}, ct::causal_lm, ct::micro_batch{.sequences = 2, .tokens = 16}>;
+static_assert(ct::trainer<task>::memory.peak <= ct::mebibytes(700)); // <- here

@@ -1,0 +1,14 @@
+// refused: a tensor has more than `expected` elements in all iterations and micro-batches
+// diagnosis: tensor_too_large, any, any, 70368744177664, 2147483647
+#include <constrain/constrain.hpp>
+namespace ct = constrain;
+
+#ifdef CORRECT
+constexpr int number = 64;
+#else
+constexpr int number = 2147483647;
+#endif
+
+using task = ct::task<ct::gpt2{.layers = 2, .heads = 2, .width = number, .vocabulary = number, .context = 64}, ct::causal_lm,
+                      ct::micro_batch{.sequences = 2}>;
+ct::trainer<task> t; // <- here
