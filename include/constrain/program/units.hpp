@@ -23,6 +23,7 @@ private:
   std::int64_t count_ = 0;
 };
 
+/// n times 2^10, 2^20, 2^30 bytes.
 constexpr bytes kibibytes(std::int64_t n) { return bytes(n << 10); }
 constexpr bytes mebibytes(std::int64_t n) { return bytes(n << 20); }
 constexpr bytes gibibytes(std::int64_t n) { return bytes(n << 30); }

@@ -16,11 +16,11 @@ struct adamw {
     real momentum, variance;
   };
   struct hyper {
-    float learning_rate = 5e-5f;
-    float beta1 = 0.9f;
-    float beta2 = 0.999f;
-    float epsilon = 1e-8f;
-    float weight_decay = 0;
+    float learning_rate = 5e-5f; // before the schedule
+    float beta1 = 0.9f;          // decay of the average of gradients
+    float beta2 = 0.999f;        // decay of the average of their squares
+    float epsilon = 1e-8f;       // added to the root of the second average
+    float weight_decay = 0;      // per step, times the learning rate; matrices and embeddings only
   };
   /// What depends on the step alone: the bias corrections (Kingma & Ba 2015, section 3), folded into two factors.
   template <class real> struct prepared {

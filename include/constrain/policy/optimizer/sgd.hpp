@@ -11,8 +11,8 @@ struct sgd {
 
   template <class real> struct state {};
   struct hyper {
-    float learning_rate = 1e-3f;
-    float weight_decay = 0;
+    float learning_rate = 1e-3f; // before the schedule
+    float weight_decay = 0;      // added to the gradient, times the weight; matrices and embeddings only
   };
 
   template <class real>
@@ -30,9 +30,9 @@ struct momentum {
     real velocity;
   };
   struct hyper {
-    float learning_rate = 1e-3f;
-    float momentum = 0.9f;
-    float weight_decay = 0;
+    float learning_rate = 1e-3f; // before the schedule
+    float momentum = 0.9f;       // share of the last velocity that stays
+    float weight_decay = 0;      // added to the gradient, times the weight; matrices and embeddings only
   };
 
   template <class real>
