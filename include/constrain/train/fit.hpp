@@ -22,7 +22,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 /// How long `fit` trains and what it does on the way.
 struct fit_options {
   optimizer_steps steps = 100;            // of the whole run, resumed ones included
-  data::corpus const* validation = nullptr;
+  data::corpus const* validation = nullptr; // what is evaluated; null: nothing is
   interval evaluate_every = 0;            // with a validation corpus; 0: at the end alone
   std::string directory{};                // of the checkpoint; none is saved where it is empty
   interval save_every = 0;                // with a directory; 0: at the end alone
@@ -42,15 +42,15 @@ enum class ended : std::uint8_t { all_steps, no_improvement, interrupted, by_cal
 
 /// What came of it.
 struct fit_result {
-  optimizer_steps steps = 0;
+  optimizer_steps steps = 0;              // of the whole run, resumed ones included
   double loss = 0;                        // of the last step
   std::optional<evaluation> validation{}; // the last one
-  double seconds = 0;
+  double seconds = 0;                     // of this call
   double tokens_per_second = 0;           // of training, waiting for data included, evaluation and saving left out
   double share_of_peak = 0;               // its FLOPs a second, of what the processor can do at most in fp32 (a fp64 trainer: in
                                           // fp64); 0 on a GPU
   std::int64_t skipped = 0;               // steps whose gradient was not finite
-  constrain::ended why = ended::all_steps;
+  constrain::ended why = ended::all_steps; // why it ended
 };
 
 /// For `fit`: nothing happens after a step.
