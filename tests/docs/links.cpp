@@ -24,7 +24,8 @@ std::string anchor_of(std::string const& heading) {
   std::string anchor;
   for (char c : heading) {
     auto const letter = static_cast<unsigned char>(c);
-    if (std::isalnum(letter) || letter >= 0x80 || c == '_' || c == '-') anchor += static_cast<char>(std::tolower(letter));
+    bool const stays = std::isalnum(letter) || letter >= 0x80 || c == '_' || c == '-';
+    if (stays) anchor += static_cast<char>(std::tolower(letter));
     if (c == ' ') anchor += '-';
   }
   return anchor;

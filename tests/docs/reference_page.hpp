@@ -57,7 +57,7 @@ private:
     bool const in_space = !documented_space_.empty() && d.name.starts_with(documented_space_);
     if (!d.documentation.empty() || in_space || (has_fields(d) && is_for_users(d, header_))) {
       text += "\n`" + with_name(d) + "`\n";
-      if (!d.documentation.empty()) text += "\n" + lines(d.documentation, "");
+      if (!d.documentation.empty()) text.append("\n").append(lines(d.documentation, ""));
       text += fields(d) + constants(d);
       bool above = false;
       for (auto const& m : d.members)
@@ -78,7 +78,7 @@ private:
     if (d.kind == kind::field || (d.documentation.empty() && !together)) return false;
     std::string const indented = *bullet == 0 ? "" : "  ";
     text += std::string("\n") + bullet + "`" + shown(d) + "`\n";
-    if (!d.documentation.empty()) text += "\n" + lines(d.documentation, indented);
+    if (!d.documentation.empty()) text.append("\n").append(lines(d.documentation, indented));
     else if (!d.comment.empty()) text += "\n" + indented + cell(d.comment) + "\n";
     return true;
   }
@@ -96,16 +96,17 @@ private:
       if (said.empty() && !is_enumeration && is_for_users(type, header_))
         mistakes_.push_back(header_ + ":" + std::to_string(m.line) + ": the field " + type.name + "::" + m.name +
                             " has no comment; write beside it what it is and in which unit");
-      text += "| " + code(m.name);
-      if (!is_enumeration) text += " | " + code(m.type) + " | " + code(m.initial == "{}" ? "" : m.initial);
-      text += " | " + cell(said) + " |\n";
+      text.append("| ").append(code(m.name));
+      auto const initial = m.initial == "{}" ? "" : m.initial;
+      if (!is_enumeration) text.append(" | ").append(code(m.type)).append(" | ").append(code(initial));
+      text.append(" | ").append(cell(said)).append(" |\n");
     }
     return text;
   }
 
   static std::string values(declaration const& enumeration) {
     std::string text;
-    for (auto const& m : enumeration.members) text += (text.empty() ? "\n" : ", ") + code(m.name);
+    for (auto const& m : enumeration.members) text.append(text.empty() ? "\n" : ", ").append(code(m.name));
     return text + "\n";
   }
 
@@ -143,7 +144,9 @@ private:
     return text;
   }
 
-  static std::string code(std::string const& text) { return text.empty() ? "" : "`" + cell(text) + "`"; }
+  static std::string code(std::string const& text) {
+    return text.empty() ? "" : std::string("`").append(cell(text)).append("`");
+  }
   static std::string cell(std::string const& text) {
     std::string result;
     for (char c : text) result += c == '|' ? std::string("\\|") : std::string(1, c == '\n' ? ' ' : c);

@@ -111,7 +111,8 @@ protected:
   }
   std::string balanced(char open, char close) {
     ++at_;
-    return open + inside_of(open, close);
+    std::string all(1, open);
+    return all.append(inside_of(open, close));
   }
   /// Up to and with the bracket that closes the one in front.
   std::string inside_of(char open, char close) {
