@@ -24,7 +24,7 @@ using operand_types = fixed_vector<operand_type, node::maximum_inputs>;
 
 /// What a shape rule answers: the types of the outputs, or why there are none.
 struct inferred {
-  fixed_vector<operand_type, node::maximum_outputs> outputs; // in the order of the kernel's
+  fixed_vector<operand_type, node::maximum_outputs> outputs; // in the kernel's order
   why reason = why::nothing; // of a failure
   std::int64_t expected = 0; // for its sentence
   std::int64_t got = 0;      // for its sentence
