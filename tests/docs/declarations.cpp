@@ -112,7 +112,7 @@ TEST_CASE("reference: what an own loop and an own op need is in it") {
       "void parallel_chunks(", "real ordered_sum(", "void simd_loop(", "void add_up_chunks(",
       "void for_elements(", "value emit(", "value parameter(", "dtype accumulator_of(", "using arithmetic = ",
       "`struct weight_format`"};
-  for (auto const* each : needed) {
+  for (std::string const each : needed) {
     CAPTURE(each);
     CHECK(has(page, each));
   }
