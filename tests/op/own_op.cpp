@@ -13,13 +13,13 @@ using ct::shape;
 
 namespace own {
 
-/// dx and dweight of rms_norm from dy, x, weight and each row's scale.
+/// dx and dweight of rms_norm from dy, x, weight and each row's scale. Sums are taken in the accumulating type.
 struct rms_norm_gradient {
   static constexpr char const* name = "rms_norm_gradient";
   static constexpr unsigned accumulating = 0b10;
 
   static constexpr ct::inferred infer(ct::operand_types const& in, ct::attributes const&) {
-    return ct::inferred::one(in[1].type, in[1].shape).and_also(in[2].type, in[2].shape);
+    return ct::inferred::one(in[1].type, in[1].shape).and_also(ct::accumulator_of(in[1].type), in[2].shape);
   }
   static constexpr ct::cost cost_of(ct::operand_types const& in, ct::operand_types const& out,
                                     ct::attributes const& a) {
@@ -38,7 +38,8 @@ struct rms_norm {
   static constexpr ct::inferred infer(ct::operand_types const& in, ct::attributes const&) {
     if (in[0].shape.features() != in[1].shape.features())
       return ct::inferred::failure(ct::why::widths_differ, in[1].shape.features(), in[0].shape.features());
-    return ct::inferred::one(in[0].type, in[0].shape).and_also(in[0].type, shape(in[0].shape.rows()));
+    return ct::inferred::one(in[0].type, in[0].shape)
+        .and_also(ct::accumulator_of(in[0].type), shape(in[0].shape.rows()));
   }
   static constexpr ct::cost cost_of(ct::operand_types const& in, ct::operand_types const& out,
                                     ct::attributes const& a) {
@@ -95,35 +96,38 @@ struct brier_score {
 // The kernels.
 
 template <> struct constrain::kernel<own::rms_norm, constrain::cpu> {
-  template <class real>
-  static void run(call const& c, tensor<real const> x, tensor<real const> weight, tensor<real> y, tensor<real> factor) {
+  template <class stored, class accumulate>
+  static void run(call const& c, tensor<stored const> x, tensor<accumulate const> weight, tensor<stored> y,
+                  tensor<accumulate> factor) {
     auto const width = x.features();
-    auto const epsilon = static_cast<real>(c.options.real[0]);
+    auto const epsilon = static_cast<accumulate>(c.options.real[0]);
     parallel_for(x.rows(), [=](std::int64_t row) {
-      real const* from = x.data + row * width;
-      real const squares = ordered_sum<real>(0, width, [=](std::int64_t i) { return from[i] * from[i]; });
-      real const r = 1 / std::sqrt(squares / static_cast<real>(width) + epsilon);
-      for (std::int64_t i = 0; i < width; ++i) y[row * width + i] = from[i] * r * weight[i];
+      stored const* from = x.data + row * width;
+      auto const square = [=](std::int64_t i) { return accumulate(from[i]) * accumulate(from[i]); };
+      accumulate const squares = ordered_sum<accumulate>(0, width, square);
+      accumulate const r = 1 / std::sqrt(squares / static_cast<accumulate>(width) + epsilon);
+      for (std::int64_t i = 0; i < width; ++i)
+        y[row * width + i] = static_cast<stored>(accumulate(from[i]) * r * weight[i]);
       factor[row] = r;
     });
   }
 };
 
 template <> struct constrain::kernel<own::rms_norm_gradient, constrain::cpu> {
-  template <class real>
-  static void run(call const& c, tensor<real const> dy, tensor<real const> x, tensor<real const> weight,
-                  tensor<real const> factor, tensor<real> dx, tensor<real> dweight) {
+  template <class stored, class accumulate>
+  static void run(call const& c, tensor<stored const> dy, tensor<stored const> x, tensor<accumulate const> weight,
+                  tensor<accumulate const> factor, tensor<stored> dx, tensor<accumulate> dweight) {
     auto const width = x.features();
-    if (!c.add_to(1)) std::fill_n(dweight.data, width, real(0));
+    if (!c.add_to(1)) std::fill_n(dweight.data, width, accumulate(0));
     for (std::int64_t row = 0; row < x.rows(); ++row) {
-      real const* from = x.data + row * width;
-      real const* g = dy.data + row * width;
-      real const r = factor[row];
-      real const dot = ordered_sum<real>(0, width, [=](std::int64_t i) { return g[i] * weight[i] * from[i]; });
-      real const share = r * r * dot / static_cast<real>(width);
+      stored const* from = x.data + row * width;
+      stored const* g = dy.data + row * width;
+      accumulate const r = factor[row];
+      auto const term = [=](std::int64_t i) { return accumulate(g[i]) * weight[i] * accumulate(from[i]); };
+      accumulate const share = r * r * ordered_sum<accumulate>(0, width, term) / static_cast<accumulate>(width);
       for (std::int64_t i = 0; i < width; ++i) {
-        dweight[i] += g[i] * from[i] * r;
-        dx[row * width + i] = r * (g[i] * weight[i] - from[i] * share);
+        dweight[i] += accumulate(g[i]) * accumulate(from[i]) * r;
+        dx[row * width + i] = static_cast<stored>(r * (accumulate(g[i]) * weight[i] - accumulate(from[i]) * share));
       }
     }
   }
@@ -145,14 +149,16 @@ template <> struct constrain::kernel<own::squared_error, constrain::cpu> {
 };
 
 template <> struct constrain::kernel<own::squared_error_gradient, constrain::cpu> {
-  template <class real>
-  static void run(call const& c, tensor<double const> dloss, tensor<real const> logits,
-                  tensor<std::int32_t const> labels, tensor<real> dlogits) {
+  template <class stored>
+  static void run(call const& c, tensor<double const> dloss, tensor<stored const> logits,
+                  tensor<std::int32_t const> labels, tensor<stored> dlogits) {
+    using compute = arithmetic<stored>;
     auto const classes = logits.features();
-    auto const scale = static_cast<real>(dloss[0] * c.numbers.inverse_label_count);
+    auto const scale = static_cast<compute>(dloss[0] * c.numbers.inverse_label_count);
     for_elements(dlogits.count, [=](std::int64_t i) {
       auto const label = labels[i / classes];
-      dlogits[i] = label == ignored_label ? real(0) : scale * (logits[i] - (i % classes == label ? real(1) : real(0)));
+      auto const difference = compute(logits[i]) - compute(i % classes == label ? 1 : 0);
+      dlogits[i] = static_cast<stored>(label == ignored_label ? compute(0) : scale * difference);
     });
   }
 };
@@ -191,7 +197,67 @@ template <int norms>
 constexpr double flops = ct::trainer<stacked_task<norms>, ct::precision::fp32, ct::optimizer::sgd>::flops;
 static_assert(flops<2> - flops<1> >= (4 + 9) * 48);
 
+template <class T> array<T> rounded_to_bf16(shape s, unsigned seed) {
+  auto const wide = array<float>::random(s, seed);
+  std::vector<T> all;
+  for (float each : wide.values()) all.push_back(static_cast<T>(float(ct::bfloat16(each))));
+  return array<T>(s, all);
+}
+
+double distance(std::vector<double> const& a, std::vector<double> const& b) {
+  REQUIRE(a.size() == b.size());
+  double apart = 0, size = 0;
+  for (std::size_t i = 0; i < b.size(); ++i) apart += (a[i] - b[i]) * (a[i] - b[i]), size += b[i] * b[i];
+  return std::sqrt(apart / size);
+}
+
+/// Everything that the kernels of rms_norm write for elements of type T, one array after another.
+template <class T> std::vector<double> outputs_of_the_kernels() {
+  using sum = ct::arithmetic<T>;
+  shape const rows(21), width(24), all(3, 7, 24);
+  auto const x = rounded_to_bf16<T>(all, 1), dy = rounded_to_bf16<T>(all, 2);
+  auto const weight = rounded_to_bf16<sum>(width, 3);
+  array<T> y(all), dx(all);
+  array<sum> factor(rows), dweight(width);
+  ct::attributes const epsilon{{}, {1e-6}};
+  call_kernel<own::rms_norm>(ct::call{epsilon, no_numbers}, x.in(), weight.in(), y.out(), factor.out());
+  call_kernel<own::rms_norm_gradient>(plain, dy.in(), x.in(), weight.in(), factor.in(), dx.out(), dweight.out());
+  std::vector<double> written;
+  auto const add = [&](auto const& values) {
+    for (auto const& value : values) written.push_back(static_cast<double>(value));
+  };
+  add(y.values()), add(factor.values()), add(dx.values()), add(dweight.values());
+  return written;
+}
+
+/// Every gradient of the first step from the weights of one seed.
+template <class precision> std::vector<double> gradients_in(random_window const& w) {
+  ct::trainer<task<own::brier_score>, precision, ct::optimizer::sgd, ct::checkpoint::every<2>> t(
+      {.learning_rate = 0}, {.seed = 2, .checked = true});
+  t.step(t.window(w.inputs, w.labels));
+  std::vector<double> all;
+  for (auto const& p : t.parameters()) {
+    std::vector<double> gradient(static_cast<std::size_t>(p.size()));
+    t.gradient(p.name).copy_to(std::span(gradient));
+    all.insert(all.end(), gradient.begin(), gradient.end());
+  }
+  return all;
+}
+
 } // namespace
+
+TEST_CASE("own op: the kernels in bf16, fp32 and fp64") {
+  auto const fp32 = outputs_of_the_kernels<float>();
+  CHECK(distance(fp32, outputs_of_the_kernels<double>()) <= 1e-6);
+  CHECK(distance(outputs_of_the_kernels<ct::bfloat16>(), fp32) <= 4e-3);
+}
+
+TEST_CASE("own op: a trainer in bf16, fp32 and fp64") {
+  auto const w = random_window::draw<trainer>(1);
+  auto const fp32 = gradients_in<ct::precision::fp32>(w);
+  CHECK(distance(fp32, gradients_in<ct::precision::fp64>(w)) <= 1e-5);
+  CHECK(distance(gradients_in<ct::precision::bf16>(w), fp32) <= 3e-2);
+}
 
 TEST_CASE("own op: gradients, with the library's objective and with one's own") {
   check_gradients<task<ct::causal_lm>>();

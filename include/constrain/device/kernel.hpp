@@ -12,7 +12,7 @@ class cuda_queue;
 
 /// The numbers of one run of an entry program, which kernels read and the host writes.
 struct run_numbers {
-  std::uint64_t seed = 0;
+  std::uint64_t seed = 0;           // of the run
   std::int64_t step = 0;            // updates done before this one, skipped ones included: keys randomness
   std::int64_t updates = 0;         // weights' updates done before this one: Adam's t is one more
   double inverse_label_count = 1;   // 1 / valid labels of the window
@@ -27,26 +27,29 @@ struct run_numbers {
 
 /// One operand of a kernel: `shape` is one instance, `count` all elements (more, where a whole stack is meant).
 template <class T> struct tensor {
-  T* data = nullptr;
-  constrain::shape const* shape_of = nullptr;
-  std::int64_t count = 0;
+  T* data = nullptr;                          // the first element; row-major, without gaps
+  constrain::shape const* shape_of = nullptr; // of one instance
+  std::int64_t count = 0;                     // elements, of all instances that are meant
 
+  /// Of one instance, its innermost extent, and how many vectors of so many elements all instances have.
   constrain::shape const& shape() const { return *shape_of; }
   std::int64_t features() const { return shape_of->features(); }
   std::int64_t rows() const { return count / (features() == 0 ? 1 : features()); }
+  /// Element i.
   T& operator[](std::int64_t i) const { return data[i]; }
 };
 
 /// What a kernel knows of its call beside the operands.
 struct call {
-  attributes const& options;
-  run_numbers const& numbers;
+  attributes const& options;      // of the node
+  run_numbers const& numbers;     // of the run: step, labels, dropout
   unsigned adds = 0;              // bit j: add to output j instead of overwriting it
   int random_key = 0;             // of the node
   std::uint64_t trip = 0;         // of the loops around, without the micro-batches
   std::int64_t first_sample = 0;  // index of this micro-batch's first sample in the global window
   bool same_kernel_follows = false; // at once, so that a device may start several calls together
 
+  /// Whether the kernel adds to an output instead of overwriting it.
   bool add_to(int output) const { return (adds >> output & 1u) != 0; }
 };
 

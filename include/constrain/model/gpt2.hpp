@@ -26,8 +26,8 @@ constexpr double inverse_square_root(double n) {
 
 /// Causal self-attention as in GPT-2: one product for queries, keys and values.
 struct gpt2_attention {
-  int heads;
-  double projection_deviation;
+  int heads;                   // divides the width
+  double projection_deviation; // of the first weights of the projection
 
   constexpr value operator()(value x) const {
     auto const qkv = linear("qkv", x, std::int64_t{3} * x.features(), {.deviation = 0.02});
@@ -38,7 +38,7 @@ struct gpt2_attention {
 
 /// The feed-forward layer of GPT-2: four times the width, GELU in its tanh form.
 struct gpt2_mlp {
-  double projection_deviation;
+  double projection_deviation; // of the first weights of the projection
 
   constexpr value operator()(value x) const {
     auto const hidden = gelu_tanh(linear("up", x, std::int64_t{4} * x.features(), {.deviation = 0.02}));
@@ -49,11 +49,11 @@ struct gpt2_mlp {
 /// GPT-2 (Radford et al. 2019): tokens [sequences, tokens] -> logits [sequences, tokens, vocabulary]; pre-norm blocks,
 /// learned positions, the head tied to the token embedding. Dropout is the run's, 0 by default.
 struct gpt2 {
-  int layers = 12;
-  int heads = 12;
-  int width = 768;
-  int vocabulary = 50257;
-  int context = 1024;
+  int layers = 12;        // blocks
+  int heads = 12;         // of attention; divides the width
+  int width = 768;        // features of a token
+  int vocabulary = 50257; // different tokens
+  int context = 1024;     // most tokens of a sequence
 
   constexpr value operator()(value tokens) const {
     // Residual projections start smaller the deeper the model is (Radford et al. 2019, section 2.3).

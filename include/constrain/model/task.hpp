@@ -10,8 +10,8 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// How much one forward and backward pass takes at a time.
 struct micro_batch {
-  int sequences = 1;
-  int tokens = 0; // of a sequence; 0: the model's context
+  int sequences = 1; // per micro-batch
+  int tokens = 0;    // of a sequence; 0: the model's context
 };
 
 /// What a trainer's plan consists of: one program for each thing that it does.

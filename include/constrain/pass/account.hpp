@@ -11,21 +11,21 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 struct memory_plan {
   bytes weights;         // what the products read
   bytes master_weights;  // a second, wider copy that is updated; 0 where the weights themselves are
-  bytes gradients;
-  bytes optimizer_state;
+  bytes gradients;       // of all parameters that are trained
+  bytes optimizer_state; // of all of them
   bytes activations;     // forward values kept for the backward pass, and passing ones
   bytes workspace;       // scratch of kernels, at its largest
-  bytes communication;
-  bytes offloaded;
-  bytes peak;
+  bytes communication;   // gathered parameters and whole gradients on their way, with several processes
+  bytes offloaded;       // 0: nothing lies outside the arena
+  bytes peak;            // of the arena, which is all there is
 };
 
 /// Work of one run of a program, loops multiplied out.
 struct work_plan {
-  double flops = 0;
-  double bytes_moved = 0;
-  std::int64_t kernel_launches = 0;
-  std::int64_t collectives = 0;
+  double flops = 0;                 // additions and multiplications, one each
+  double bytes_moved = 0;           // read and written by the kernels
+  std::int64_t kernel_launches = 0; // calls of kernels
+  std::int64_t collectives = 0;     // of those, the ones in which ranks exchange something
 };
 
 /// Whether the products read a parameter through a copy in another type.

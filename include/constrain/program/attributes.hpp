@@ -8,8 +8,8 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// What a node knows beyond its operands (heads, epsilon, ...). Each op names its own fields.
 struct attributes {
-  std::int64_t integer[4]{};
-  double real[2]{};
+  std::int64_t integer[4]{}; // 0 where the op says nothing
+  double real[2]{};          // likewise
 
   friend constexpr bool operator==(attributes const& a, attributes const& b) {
     for (int i = 0; i < 4; ++i)

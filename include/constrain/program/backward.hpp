@@ -15,9 +15,11 @@ public:
 
   constexpr backward(builder& out, node const& forward) : out_(out), forward_(forward) {}
 
+  /// The operands of the node, and how many inputs there are.
   constexpr value input(int i) const { return {out_, forward_.inputs[i]}; }
   constexpr int inputs() const { return forward_.inputs.size(); }
   constexpr value output(int j = 0) const { return {out_, forward_.outputs[j]}; }
+  /// The attributes of the node, and the line that called its op.
   constexpr constrain::attributes const& options() const { return forward_.attributes; }
   constexpr int line() const { return forward_.line; }
 

@@ -15,8 +15,8 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// Type and shape of one operand, as an op's rules see it.
 struct operand_type {
-  dtype type = dtype::f32;
-  constrain::shape shape;
+  dtype type = dtype::f32; // as stored
+  constrain::shape shape;  // of one instance
   friend constexpr bool operator==(operand_type const&, operand_type const&) = default;
 };
 
@@ -24,10 +24,10 @@ using operand_types = fixed_vector<operand_type, node::maximum_inputs>;
 
 /// What a shape rule answers: the types of the outputs, or why there are none.
 struct inferred {
-  fixed_vector<operand_type, node::maximum_outputs> outputs;
-  why reason = why::nothing;
-  std::int64_t expected = 0;
-  std::int64_t got = 0;
+  fixed_vector<operand_type, node::maximum_outputs> outputs; // in the kernel's order
+  why reason = why::nothing; // of a failure
+  std::int64_t expected = 0; // for its sentence
+  std::int64_t got = 0;      // for its sentence
 
   /// One output.
   static constexpr inferred one(dtype type, shape s) {
@@ -35,6 +35,7 @@ struct inferred {
     result.outputs.push_back({type, s});
     return result;
   }
+  /// No outputs, but a reason and the two numbers of its sentence.
   static constexpr inferred failure(why reason, std::int64_t expected, std::int64_t got) {
     inferred result;
     result.reason = reason;
@@ -42,6 +43,7 @@ struct inferred {
     result.got = got;
     return result;
   }
+  /// One output more.
   constexpr inferred and_also(dtype type, shape s) const {
     auto result = *this;
     result.outputs.push_back({type, s});
@@ -68,9 +70,9 @@ constexpr inferred needs_one_shape(operand_type const& a, operand_type const& b)
 
 /// Work of one call.
 struct cost {
-  double flops = 0;
-  double bytes_read = 0;
-  double bytes_written = 0;
+  double flops = 0;         // additions and multiplications, one each
+  double bytes_read = 0;    // by the kernel, from memory
+  double bytes_written = 0; // by the kernel, to memory
 };
 
 class backward;
@@ -78,11 +80,12 @@ class backward;
 /// The rules of an op, as a program's nodes know it: an open set, told apart by `identity`. (By address too, but
 /// g++ -fsanitize=undefined compares no two addresses in a constant.)
 struct op_info {
-  char const* name = "";
-  std::uint64_t identity = 0; // of the op's type
-  inferred (*infer)(operand_types const& inputs, attributes const&) = nullptr;
+  char const* name = "";           // in messages and printed programs
+  std::uint64_t identity = 0;      // of the op's type
+  inferred (*infer)(operand_types const& inputs, attributes const&) = nullptr; // the shape rule
+  // The cost rule.
   cost (*cost_of)(operand_types const& inputs, operand_types const& outputs, attributes const&) = nullptr;
-  void (*gradient)(backward&) = nullptr;
+  void (*gradient)(backward&) = nullptr; // the gradient rule
   bool has_gradient = false;       // else the op cannot be differentiated
   unsigned in_place = 0;           // bit i: output 0 may be written over input i
   unsigned accumulating = 0;       // bit j: the kernel can add to output j

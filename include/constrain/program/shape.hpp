@@ -20,6 +20,7 @@ struct shape {
     static_assert(sizeof...(rest) < maximum_rank);
   }
 
+  /// The product of all extents; 1 for a scalar.
   constexpr std::int64_t elements() const {
     std::int64_t product = 1;
     for (int i = 0; i < rank; ++i) product *= extent[i];

@@ -36,6 +36,7 @@ struct bytes {
   template <std::integral integer> constexpr bytes& operator/=(integer n) { return *this = *this / n; }
 };
 
+/// n times 2^10, 2^20, 2^30 bytes.
 constexpr bytes kibibytes(std::int64_t n) { return bytes(n << 10); }
 constexpr bytes mebibytes(std::int64_t n) { return bytes(n << 20); }
 constexpr bytes gibibytes(std::int64_t n) { return bytes(n << 30); }

@@ -20,9 +20,9 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 struct compare_options {
   token_count tokens = 100'000;   // each row trains on as many, of all processes, rounded up to whole steps
   double learning_rate = 0;       // of rows that have no hyperparameters of their own; 0: the optimizer's default
-  double clip_norm = 0;
-  double dropout = 0;
-  std::uint64_t seed = 0;
+  double clip_norm = 0;           // largest norm of all gradients together; 0: no clipping
+  double dropout = 0;             // probability with which ct::dropout zeroes an element
+  std::uint64_t seed = 0;         // of the first weights, the order of samples and dropout
   double validation_fraction = 0.02; // of the corpus, its tail: what `loss` is measured on
   std::int64_t validation_tokens = 16'384; // at most
 };
@@ -35,9 +35,9 @@ template <class set> struct strategy {
 
 /// One strategy, measured.
 struct comparison {
-  std::string name;
+  std::string name;             // of the set of policies, or the strategy's
   double tokens_per_second = 0; // read by the model in all processes, ignored labels included; of the median step
-  bytes planned_peak;
+  bytes planned_peak;           // of the arena
   bytes used_peak;              // up to the last byte of the arena that was touched
   double loss = 0;              // on the validation part, after the same tokens
 };

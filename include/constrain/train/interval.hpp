@@ -9,7 +9,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// A part of a run: `part_of_run{1, 10}` is every tenth.
 struct part_of_run {
-  std::int64_t numerator = 1, denominator = 1;
+  std::int64_t numerator = 1, denominator = 1; // of the run's steps
 };
 
 /// How often something happens: every n steps, at exact parts of a run, or never (0).

@@ -2,6 +2,7 @@
 
 #include "constrain/device/cpu/gemm.hpp"
 #include "constrain/device/cpu/processor.hpp"
+#include "constrain/device/cpu/waiting_threads.hpp"
 #include "constrain/program/printable.hpp"
 #include "constrain/train/explain.hpp"
 #include "constrain/train/record/records.hpp"
@@ -33,6 +34,15 @@ template <class trainer> std::string parameters_by_role() {
   return text;
 }
 
+/// Where other programs take the processors from threads that spin.
+[[gnu::noinline]] inline void print_waiting_threads(std::FILE* out) {
+  if (!waiting_threads_spin()) return;
+  double const seconds = parallel_loop_seconds();
+  if (spinning_hurts(seconds))
+    std::fprintf(out, "the processors are busy with other programs: a parallel loop takes %.0f us to start, because OpenMP's threads spin "
+                 "while they wait for one another; set OMP_WAIT_POLICY=passive, or OMP_NUM_THREADS to fewer\n", seconds * 1e6);
+}
+
 /// What is known before the first step, as people like to see it.
 /// `peak` is 0 where it could not be measured.
 template <class trainer> void print_start(std::FILE* out, trainer const& t, double peak) {
@@ -55,6 +65,7 @@ template <class trainer> void print_start(std::FILE* out, trainer const& t, doub
     if (peak > 0) std::fprintf(out, " | peak %.0f GFLOP/s", peak * 1e-9);
   }
   std::fprintf(out, " | seed %llu\n", static_cast<unsigned long long>(t.state().seed));
+  if constexpr (!device::is_cuda) print_waiting_threads(out);
   std::fputs(memory_table(trainer::memory).c_str(), out);
   if (t.steps() > 0)
     std::fprintf(out, "goes on after step %lld, epoch %lld, sample %lld\n", number(t.steps().count()),

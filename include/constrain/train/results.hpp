@@ -19,7 +19,7 @@ struct step_result {
 
 /// What an evaluation tells, weighted by tokens.
 struct evaluation {
-  double loss = 0;
+  double loss = 0;         // mean over all valid labels
   double perplexity = 0;   // exp(loss)
   double accuracy = 0;     // the share of labels that have the largest logit
   std::int64_t tokens = 0; // valid labels
@@ -27,8 +27,8 @@ struct evaluation {
 
 /// The logits of one micro-batch.
 template <class real> struct prediction {
-  std::vector<real> logits;
-  constrain::shape shape;
+  std::vector<real> logits; // row-major
+  constrain::shape shape;   // [sequences, tokens, vocabulary], or [sequences, classes]
 };
 
 } // namespace constrain

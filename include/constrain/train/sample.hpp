@@ -21,7 +21,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 struct generate_options {
   double temperature = 1;  // 0: always the most likely token
   int top_k = 0;           // draw among the k most likely ones; 0: among all
-  std::uint64_t seed = 0;
+  std::uint64_t seed = 0;  // of the draws
 };
 
 /// Refuses text where tokens are no bytes.

@@ -23,15 +23,15 @@ constexpr double progress(optimizer_steps step, optimizer_steps warmup, optimize
 }
 
 struct constant {
-  optimizer_steps warmup = 0;
+  optimizer_steps warmup = 0; // in which the rate rises
   double operator()(optimizer_steps step) const { return warm_up(step, warmup); }
 };
 
 /// Falls linearly to `minimum` of the rate at `steps`.
 struct linear {
-  optimizer_steps warmup = 0;
-  optimizer_steps steps = 0;
-  double minimum = 0;
+  optimizer_steps warmup = 0; // in which the rate rises
+  optimizer_steps steps = 0;  // at which `minimum` is reached, warm-up included
+  double minimum = 0;         // share of the full rate
   double operator()(optimizer_steps step) const {
     if (step < warmup) return warm_up(step, warmup);
     return minimum + (1 - minimum) * (1 - progress(step, warmup, steps));
@@ -40,9 +40,9 @@ struct linear {
 
 /// Falls along half a cosine to `minimum` of the rate at `steps` (Loshchilov & Hutter 2017, without restarts).
 struct cosine {
-  optimizer_steps warmup = 0;
-  optimizer_steps steps = 0;
-  double minimum = 0;
+  optimizer_steps warmup = 0; // in which the rate rises
+  optimizer_steps steps = 0;  // at which `minimum` is reached, warm-up included
+  double minimum = 0;         // share of the full rate
   double operator()(optimizer_steps step) const {
     if (step < warmup) return warm_up(step, warmup);
     return minimum + (1 - minimum) * 0.5 * (1 + std::cos(3.14159265358979323846 * progress(step, warmup, steps)));

@@ -48,14 +48,15 @@ public:
   using entries = constrain::entries<task, policy_set>;
   using real = arithmetic<storage<entries::compute>>; // of logits handed out
 
-  static constexpr memory_plan memory = entries::memory;
-  static constexpr std::int64_t parameter_count = entries::parameter_count;
+  static constexpr memory_plan memory = entries::memory; // bytes of the arena, by part
+  static constexpr std::int64_t parameter_count = entries::parameter_count; // elements of all parameters
   static constexpr double flops = entries::work.flops;             // of one step
   static constexpr double bytes_moved = entries::work.bytes_moved; // by the kernels of one step
-  static constexpr std::int64_t kernel_launches = entries::work.kernel_launches;
-  static constexpr std::int64_t collectives = entries::work.collectives;
-  static constexpr std::int64_t micro_batches = policy_set::accumulation::micro_batches;
-  static constexpr std::int64_t window_tokens = entries::step::failure.ok() ? micro_batches * task::sequences * task::tokens : 0;
+  static constexpr std::int64_t kernel_launches = entries::work.kernel_launches; // of one step
+  static constexpr std::int64_t collectives = entries::work.collectives;         // of one step
+  static constexpr std::int64_t micro_batches = policy_set::accumulation::micro_batches; // of one step
+  static constexpr std::int64_t window_tokens =
+      entries::step::failure.ok() ? micro_batches * task::sequences * task::tokens : 0; // of one step
 
   /// The optimizer's numbers and the run's. Throws `error` for a number that cannot be, where the arena cannot be had, or the
   /// processes are not as many as the policies need, or do not agree.

@@ -43,13 +43,13 @@ private:
 
 /// What one optimizer step reads: [micro-batches, sequences, tokens], borrowed until the step returns.
 struct window {
-  std::span<std::int32_t const> inputs;
-  std::span<std::int32_t const> labels;
-  std::int64_t valid_labels = 0;
-  std::uint64_t corpus = 0;      // fingerprint of the corpus it is from, 0 for one's own arrays
-  data::position next{};         // where that corpus goes on after it
-  std::int64_t sequence = 0;     // tokens of each sequence; 0 where nobody said
-  window_ticket ticket{};        // of the arrays, where a range of windows fills them
+  std::span<std::int32_t const> inputs; // tokens
+  std::span<std::int32_t const> labels; // of each token, or of each sequence
+  std::int64_t valid_labels = 0;        // those that are not `ignored_label`
+  std::uint64_t corpus = 0;             // fingerprint of the corpus it is from, 0 for one's own arrays
+  data::position next{};                // where that corpus goes on after it
+  std::int64_t sequence = 0;            // tokens of each sequence; 0 where nobody said
+  window_ticket ticket{};               // of the arrays, where a range of windows fills them
 };
 
 namespace detail {

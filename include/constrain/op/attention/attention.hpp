@@ -4,8 +4,9 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
+/// How tokens attend to one another.
 struct attention_options {
-  int heads = 1;
+  int heads = 1;      // divides the width
   bool causal = true; // a token sees itself and what came before
 };
 

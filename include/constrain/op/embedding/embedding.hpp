@@ -35,9 +35,10 @@ struct embedding {
 
 } // namespace op
 
+/// The table of an embedding.
 struct embedding_options {
-  int vocabulary = 0;
-  int width = 0;
+  int vocabulary = 0;      // rows: different tokens
+  int width = 0;           // features of a token
   double deviation = 0.02; // of the initial table
 };
 

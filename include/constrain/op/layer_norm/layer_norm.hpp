@@ -46,8 +46,9 @@ struct layer_norm {
 
 } // namespace op
 
+/// The numbers of a layer norm.
 struct layer_norm_options {
-  double epsilon = 1e-5;
+  double epsilon = 1e-5; // added to the variance
 };
 
 /// Normalises each vector of x [..., width] to mean 0 and variance 1, then scales and shifts it. Parameters

@@ -71,10 +71,11 @@ struct linear {
 
 } // namespace op
 
+/// The parameters of a linear layer.
 struct linear_options {
-  bool bias = true;
+  bool bias = true;     // whether there is one
   double deviation = 0; // of the initial weights; 0 means 1/sqrt(in)
-  constrain::role role = constrain::role::weight;
+  constrain::role role = constrain::role::weight; // of the weight, not of the bias
 };
 
 /// y = x W^T with a weight that is already there ([out, in]; a tied head passes the embedding's).

@@ -17,11 +17,11 @@ struct adamw {
     real momentum, variance;
   };
   struct hyper {
-    float learning_rate = 5e-5f;
-    float beta1 = 0.9f;
-    float beta2 = 0.999f;
-    float epsilon = 1e-8f;
-    float weight_decay = 0;
+    float learning_rate = 5e-5f; // before the schedule
+    float beta1 = 0.9f;          // decay of the average of gradients
+    float beta2 = 0.999f;        // decay of the average of their squares
+    float epsilon = 1e-8f;       // added to the root of the second average
+    float weight_decay = 0;      // per step, times the learning rate; matrices and embeddings only
   };
   static void check(hyper const& h) {
     check_number(name, ".learning_rate", h.learning_rate, number_range::from_zero);

@@ -12,8 +12,8 @@ struct sgd {
 
   template <class real> struct state {};
   struct hyper {
-    float learning_rate = 1e-3f;
-    float weight_decay = 0;
+    float learning_rate = 1e-3f; // before the schedule
+    float weight_decay = 0;      // added to the gradient, times the weight; matrices and embeddings only
   };
   static void check(hyper const& h) {
     check_number(name, ".learning_rate", h.learning_rate, number_range::from_zero);
@@ -35,9 +35,9 @@ struct momentum {
     real velocity;
   };
   struct hyper {
-    float learning_rate = 1e-3f;
-    float momentum = 0.9f;
-    float weight_decay = 0;
+    float learning_rate = 1e-3f; // before the schedule
+    float momentum = 0.9f;       // share of the last velocity that stays
+    float weight_decay = 0;      // added to the gradient, times the weight; matrices and embeddings only
   };
   static void check(hyper const& h) {
     check_number(name, ".learning_rate", h.learning_rate, number_range::from_zero);
