@@ -6,7 +6,7 @@
 
 #include <filesystem>
 #include <string>
-#include <type_traits>
+#include <utility>
 #include <vector>
 
 // A step takes its own trainer's windows alone, as long as their arrays hold them; what it refuses changes nothing.
@@ -185,5 +185,26 @@ TEST_CASE("a file of tokens that is cut short under a run ends it with a sentenc
   CHECK(sentence([&] { t.evaluate(corpus); }).find("were cut short") != std::string::npos);
 }
 
-// It says so in a sentence; it is still a value that moves.
-static_assert(std::is_move_constructible_v<trainer>);
+TEST_CASE("a trainer that was moved from says so") {
+  auto const corpus = text();
+  trainer from({}, {.seed = 3});
+  trainer to = std::move(from), straight({}, {.seed = 3});
+  std::vector<std::int32_t> const tokens(16, 5);
+  auto const w = to.window(tokens, tokens);
+  auto const said = [](auto&& action) {
+    CHECK(sentence(action) == "this trainer was moved from and holds nothing any more; use the one that it was moved into");
+  };
+  said([&] { from.step(w); });
+  said([&] { from.windows(corpus); });
+  said([&] { from.evaluate(corpus); });
+  said([&] { from.predict(tokens); });
+  said([&] { from.generate("a", 1); });
+  said([&] { from.parameters(); });
+  said([&] { from.save("nowhere"); });
+  said([&] { from.rank(); });
+  said([&] { from.used_bytes(); });
+  said([&] { ct::fit(from, corpus, {.log = nullptr}); });
+  CHECK(to.step(w).loss == straight.step(w).loss);
+  from = std::move(to);
+  CHECK(from.step(w).loss == straight.step(w).loss);
+}

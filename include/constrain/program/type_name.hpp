@@ -19,9 +19,11 @@ inline void remove_all(std::string& text, std::string_view part) {
 /// A compiler's name of a type, without what compilers differ in: unnamed namespaces, the library's inline one, the function
 /// that the type is local to, blanks before a closing bracket.
 [[gnu::noinline]] inline std::string plain_type_name(std::string text) {
-  for (auto const* part : {"{anonymous}::", "(anonymous namespace)::", "<unnamed>::", "_NV_ANON_NAMESPACE::",
-                           CONSTRAIN_TEXT(CONSTRAIN_VARIANT) "::"})
+  for (auto const* part : {"{anonymous}::", "(anonymous namespace)::", "<unnamed>::", CONSTRAIN_TEXT(CONSTRAIN_VARIANT) "::"})
     remove_all(text, part);
+  // nvcc's name of an unnamed namespace is another one at each compilation.
+  for (auto at = text.find("_GLOBAL__N_"); at != std::string::npos; at = text.find("_GLOBAL__N_", at))
+    text.erase(at, text.find("::", at) + 2 - at);
   for (auto at = text.find(" >"); at != std::string::npos; at = text.find(" >", at)) text.erase(at, 1);
   std::size_t begin = 0;
   int depth = 0;

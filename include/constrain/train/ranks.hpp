@@ -3,6 +3,7 @@
 #include "constrain/comm/agreement.hpp"
 #include "constrain/comm/communicator.hpp"
 #include "constrain/program/error.hpp"
+#include "constrain/program/held.hpp"
 #if defined(CONSTRAIN_WITH_MPI)
 #include "constrain/comm/mpi.hpp"
 #endif
@@ -16,8 +17,8 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// The processes of a run: all of them, and the group that holds the pieces of one whole.
 struct ranks {
-  std::unique_ptr<communicator> world = std::make_unique<self>();
-  std::unique_ptr<communicator> group = std::make_unique<self>();
+  held<communicator> world = std::make_unique<self>();
+  held<communicator> group = std::make_unique<self>();
 
   /// Where parameters are gathered all ranks make as many passes, or all throw.
   void come_to(joint_call call, std::int64_t passes) const {

@@ -409,7 +409,7 @@ private:
   run_options run_;
   training_state state_;
   constrain::ranks ranks_;
-  std::unique_ptr<runner_type> runner_;
+  held<runner_type> runner_;
   bool gradients_are_there_ = false;
 };
 

@@ -1,0 +1,29 @@
+#pragma once
+
+#include "constrain/program/error.hpp"
+
+#include <memory>
+#include <utility>
+
+namespace constrain::inline CONSTRAIN_VARIANT {
+
+/// A part of a trainer that moves with it: an `error` where it is used after that.
+template <class type> class held : public std::unique_ptr<type> {
+public:
+  using std::unique_ptr<type>::unique_ptr;
+  using std::unique_ptr<type>::operator=;
+  held(std::unique_ptr<type> part) : std::unique_ptr<type>(std::move(part)) {}
+
+  type* operator->() const { return &**this; }
+  type& operator*() const {
+    if (this->get() == nullptr) refuse();
+    return *this->get();
+  }
+
+private:
+  [[noreturn, gnu::noinline, gnu::cold]] static void refuse() {
+    throw error("this trainer was moved from and holds nothing any more; use the one that it was moved into");
+  }
+};
+
+} // namespace constrain
