@@ -52,14 +52,15 @@ class corpus {
     return result;
   }
 
-  /// 16-bit tokens, the lower byte first, from byte `begin` of a file on, which is read whole, once, and then as the tokens are
-  /// asked for. Throws `error` unless there is one and they are whole.
+  /// 16-bit tokens, the lower byte first, from byte `begin` of a file on, which is read whole, once, and then as the
+  /// tokens are asked for. Throws `error` unless there is one and they are whole.
   static corpus from_file(std::shared_ptr<token_file> file, std::int64_t begin) {
     if (begin >= file->size() || (file->size() - begin) % 2 != 0)
-      throw io::failure({"a corpus of ", file->size() - begin, " bytes has no whole number of tokens of 2 bytes each; give it at "
-                         "least one and no part of one"});
+      throw io::failure({"a corpus of ", file->size() - begin,
+                         " bytes has no whole number of tokens of 2 bytes each; give it at least one and no part of one"});
     std::int32_t most = 0;
-    auto const check = file->remember(begin, [&](std::span<std::byte const> piece) { most = std::max(most, largest(piece)); });
+    auto const see = [&](std::span<std::byte const> piece) { most = std::max(most, largest(piece)); };
+    auto const check = file->remember(begin, see);
     corpus result(token_source(std::move(file)), token_width::uint16, most + 1);
     result.sum = fingerprint_of(result.source.size(), check);
     return result;
@@ -79,8 +80,8 @@ class corpus {
     return value;
   }
 
-  /// Fills `tokens` with those from `first` on. Throws `error`: with nothing written, when the corpus ends before; and when
-  /// its file is not what it was when it was opened.
+  /// Fills `tokens` with those from `first` on. Throws `error`: with nothing written, when the corpus ends before; and
+  /// when its file is not what it was when it was opened.
   void copy(std::int64_t first, std::span<std::int32_t> tokens) const {
     auto out = tokens.data();
     for_bytes(first, static_cast<std::int64_t>(tokens.size()), [&](std::span<std::byte const> piece) {

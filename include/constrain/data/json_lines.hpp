@@ -94,14 +94,16 @@ inline corpus parse_json_lines(std::string_view lines, std::string const& path, 
   return std::move(texts).finish();
 }
 
-/// Calls `visit(line)` for the lines of a file. They are read, not mapped: a file that others cut short meanwhile just ends.
+/// Calls `visit(line)` for the lines of a file. They are read, not mapped: a file that others cut short meanwhile just
+/// ends.
 template <class visitor> void for_lines(std::string const& path, visitor const& visit) {
   auto const file = io::open_file(path, "the texts");
   std::string unfinished, block(std::size_t{1} << 18, '\0');
   for (;;) {
     auto const got = ::read(file.get(), block.data(), block.size());
     if (got < 0 && errno == EINTR) continue;
-    if (got < 0) throw io::failure({"the texts '", path, "' cannot be read (", io::reason(), "); check the file and its disk"});
+    if (got < 0)
+      throw io::failure({"the texts '", path, "' cannot be read (", io::reason(), "); check the file and its disk"});
     if (got == 0) break;
     std::string_view rest(block.data(), static_cast<std::size_t>(got));
     for (auto end = rest.find('\n'); end != std::string_view::npos; end = rest.find('\n')) {

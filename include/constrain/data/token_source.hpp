@@ -18,10 +18,10 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::data {
 
-/// A file of tokens that is read while a run goes on, and that others may meanwhile cut short or write to: a mapping would
-/// end the process then. It stays open, so that it may be renamed, replaced or removed.
+/// A file of tokens that is read while a run goes on, and that others may meanwhile cut short or write to: a mapping
+/// would end the process then. It stays open, so that it may be renamed, replaced or removed.
 class token_file {
- public:
+public:
   /// Throws `error` for anything but a readable regular file.
   explicit token_file(std::string path) : path_(std::move(path)), file_(io::open_file(path_, "the tokens", &seen_)) {}
 
@@ -35,27 +35,30 @@ class token_file {
     std::size_t done = 0;
     while (done < bytes.size()) {
       auto const at = first + static_cast<std::int64_t>(done);
-      auto const got = ::pread(file_.get(), bytes.data() + done, std::min(bytes.size() - done, std::size_t{1} << 30), at);
+      auto const got =
+          ::pread(file_.get(), bytes.data() + done, std::min(bytes.size() - done, std::size_t{1} << 30), at);
       if (got < 0 && errno == EINTR) continue;
-      if (got < 0) throw io::failure({"the tokens '", path_, "' cannot be read (", io::reason(), "); check the file and its disk"});
+      if (got < 0)
+        throw io::failure(
+            {"the tokens '", path_, "' cannot be read (", io::reason(), "); check the file and its disk"});
       if (got == 0) {
         struct stat now {};
         auto const left = ::fstat(file_.get(), &now) == 0 ? now.st_size : at;
-        throw io::failure({"the tokens '", path_, "' were cut short while they were in use: of ", size(), " bytes of the file ", left,
-                           " are left; ", advice});
+        throw io::failure({"the tokens '", path_, "' were cut short while they were in use: of ", size(),
+                           " bytes of the file ", left, " are left; ", advice});
       }
       done += static_cast<std::size_t>(got);
     }
   }
 
-  /// Calls `visit(bytes)` with the content from byte `begin` on, piece by piece, and takes it for what the file holds. Returns
-  /// its checksum.
+  /// Calls `visit(bytes)` with the content from byte `begin` on, piece by piece, and takes it for what the file holds.
+  /// Returns its checksum.
   template <class visitor> std::uint32_t remember(std::int64_t begin, visitor const& visit) {
     begin_ = begin;
     return sum_ = scan(visit);
   }
-  /// Throws `error` where the content is not what it was. Looks at the time of the last change alone as long as that is the
-  /// same; what is appended is no change.
+  /// Throws `error` where the content is not what it was. Looks at the time of the last change alone as long as that is
+  /// the same; what is appended is no change.
   void verify() const {
     struct stat now {};
     if (::fstat(file_.get(), &now) != 0 || now.st_size > seen_.st_size) return;
@@ -64,10 +67,13 @@ class token_file {
     if (scan([](auto) {}) != sum_) throw changed();
     seen_.st_mtim = now.st_mtim;
   }
-  error changed() const { return io::failure({"the tokens '", path_, "' were changed while they were in use; ", advice}); }
+  error changed() const {
+    return io::failure({"the tokens '", path_, "' were changed while they were in use; ", advice});
+  }
 
- private:
-  static constexpr char const* advice = "leave the file as it is until the run has ended: write another one, and rename it";
+private:
+  static constexpr char const* advice =
+      "leave the file as it is until the run has ended: write another one, and rename it";
 
   std::string path_;
   mutable struct stat seen_ {};
@@ -92,13 +98,15 @@ class token_file {
 
 /// The bytes of a corpus's tokens: in memory that is kept alive, or in a file.
 class token_source {
- public:
-  token_source(std::shared_ptr<void const> storage, std::span<std::byte const> view) : storage_(std::move(storage)), view_(view) {}
+public:
+  token_source(std::shared_ptr<void const> storage, std::span<std::byte const> view)
+      : storage_(std::move(storage)), view_(view) {}
   explicit token_source(std::shared_ptr<token_file const> file) : file_(std::move(file)) {}
 
   std::int64_t size() const { return file_ ? file_->size() - file_->begin() : static_cast<std::int64_t>(view_.size()); }
 
-  /// `visit(bytes)` for `count` bytes from `first` on, piece by piece; each piece has an even number of them where all have.
+  /// `visit(bytes)` for `count` bytes from `first` on, piece by piece; each piece has an even number of them where all
+  /// have.
   template <class visitor> void visit(std::int64_t first, std::int64_t count, visitor const& visit) const {
     if (!file_) return visit(view_.subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(count)));
     std::byte buffer[1 << 14];
@@ -112,12 +120,14 @@ class token_source {
 
   /// For bytes that cannot be what they were when the corpus was made.
   error changed() const {
-    return file_ ? file_->changed()
-                 : io::failure({"the storage of a corpus was changed while it was in use: a token is larger than any was; leave "
-                                "it as it is as long as the corpus lives"});
+    return file_
+               ? file_->changed()
+               : io::failure(
+                     {"the storage of a corpus was changed while it was in use: a token is larger than any was; leave "
+                      "it as it is as long as the corpus lives"});
   }
 
- private:
+private:
   std::shared_ptr<void const> storage_{};
   std::span<std::byte const> view_{};
   std::shared_ptr<token_file const> file_{};

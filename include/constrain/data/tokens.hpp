@@ -24,8 +24,8 @@ struct llm_c_header {
   std::uint32_t numbers[3]{}; // magic, version, tokens
 };
 
-/// At which byte the tokens of a file of `size` bytes begin, of which `head` has the first. Throws `error`, beginning with
-/// the path, unless tokens follow, and whole ones.
+/// At which byte the tokens of a file of `size` bytes begin, of which `head` has the first. Throws `error`, beginning
+/// with the path, unless tokens follow, and whole ones.
 inline std::int64_t find_tokens(std::span<std::byte const> head, std::int64_t size, std::string const& path) {
   llm_c_header header;
   if (head.size() >= sizeof header.numbers) std::memcpy(header.numbers, head.data(), sizeof header.numbers);
@@ -54,8 +54,9 @@ inline std::int64_t find_tokens(std::span<std::byte const> head, std::int64_t si
 } // namespace detail
 
 /// Tokens of 16 bits, the lower byte first: without a header, as nanoGPT writes them, or with llm.c's (version 1). The
-/// file is read once whole, for its largest token and its checksum, and stays open: the tokens are read as they are asked
-/// for. Whoever asks gets an `error` once the file was cut short, or holds other tokens than at first. Throws `error`.
+/// file is read once whole, for its largest token and its checksum, and stays open: the tokens are read as they are
+/// asked for. Whoever asks gets an `error` once the file was cut short, or holds other tokens than at first. Throws
+/// `error`.
 inline corpus tokens(std::string const& path) {
   auto file = std::make_shared<token_file>(path);
   std::byte head[sizeof detail::llm_c_header::numbers];

@@ -114,8 +114,8 @@ template <class... list> struct policies {
     return text;
   }
 
-  /// The optimizer's `name`, else that of its type. It tells two optimizers apart where a run is saved and taken up; a control
-  /// character, which could command a terminal, is shown as '?'.
+  /// The optimizer's `name`, else that of its type. It tells two optimizers apart where a run is saved and taken up; a
+  /// control character, which could command a terminal, is shown as '?'.
   static std::string optimizer_name() {
     std::string name;
     if constexpr (requires { optimizer::name; }) name = optimizer::name;

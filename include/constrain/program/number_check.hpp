@@ -11,10 +11,10 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 /// What a number that a user gives may be.
 enum class number_range : std::uint8_t {
   finite,
-  from_zero,      // finite, 0 or above
-  above_zero,     // finite
-  from_zero_to_one, // with 1
-  below_one,      // 0 or above, without 1
+  from_zero,        // finite, 0 or above
+  above_zero,       // finite
+  from_zero_to_one, // finite, 1 too
+  below_one,        // 0 or above, without 1
 };
 
 namespace detail {
@@ -46,8 +46,8 @@ inline std::string number_text(double x) {
   return text;
 }
 
-[[noreturn, gnu::noinline, gnu::cold]] inline void refuse_number(char const* owner, char const* field, std::string const& value,
-                                                                 std::string const& instead) {
+[[noreturn, gnu::noinline, gnu::cold]] inline void refuse_number(char const* owner, char const* field,
+                                                                 std::string const& value, std::string const& instead) {
   throw error(std::string(owner) + ": " + field + " is " + value + "; give " + instead);
 }
 
@@ -55,8 +55,8 @@ inline std::string number_text(double x) {
 
 /// Throws `error` unless `value`, of a field of `owner`, is what it may be.
 inline void check_number(char const* owner, char const* field, double value, number_range range) {
-  constexpr char const* instead[] = {"a finite number", "a finite number from 0 on", "a finite number above 0", "a number from 0 to 1",
-                                     "a number from 0 on and below 1"};
+  constexpr char const* instead[] = {"a finite number", "a finite number from 0 on", "a finite number above 0",
+                                     "a number from 0 to 1", "a number from 0 on and below 1"};
   if (!detail::is_within(value, range))
     detail::refuse_number(owner, field, detail::number_text(value), instead[static_cast<int>(range)]);
 }

@@ -16,10 +16,11 @@ inline void remove_all(std::string& text, std::string_view part) {
   for (auto at = text.find(part); at != std::string::npos; at = text.find(part, at)) text.erase(at, part.size());
 }
 
-/// A compiler's name of a type, without what compilers differ in: unnamed namespaces, the library's inline one, the function
-/// that the type is local to, blanks before a closing bracket.
+/// A compiler's name of a type, without what compilers differ in: unnamed namespaces, the library's inline one, the
+/// function that the type is local to, blanks before a closing bracket.
 [[gnu::noinline]] inline std::string plain_type_name(std::string text) {
-  for (auto const* part : {"{anonymous}::", "(anonymous namespace)::", "<unnamed>::", CONSTRAIN_TEXT(CONSTRAIN_VARIANT) "::"})
+  for (auto const* part :
+       {"{anonymous}::", "(anonymous namespace)::", "<unnamed>::", CONSTRAIN_TEXT(CONSTRAIN_VARIANT) "::"})
     remove_all(text, part);
   // nvcc's name of an unnamed namespace is another one at each compilation.
   for (auto at = text.find("_GLOBAL__N_"); at != std::string::npos; at = text.find("_GLOBAL__N_", at))
@@ -37,8 +38,8 @@ inline void remove_all(std::string& text, std::string_view part) {
 
 } // namespace detail
 
-/// The name of a type as its user writes it: "mine::lion". The same of g++, clang and nvcc, but for numbers among template
-/// arguments that carry a suffix.
+/// The name of a type as its user writes it: "mine::lion". The same of g++, clang and nvcc, but for numbers among
+/// template arguments that carry a suffix.
 template <class type> std::string type_name() {
   constexpr std::string_view of_double = detail::pretty_function<double>(), text = detail::pretty_function<type>();
   constexpr auto begin = of_double.find("double");

@@ -1,8 +1,9 @@
 #pragma once
 
-// What of the compiler's flags changes the library's code: the instruction set, OpenMP, the provider of products, MPI, and
-// what the compiler may assume of arithmetic. It is part of every name, an inline namespace, so that translation units
-// with other flags share no function with this one. (clang names none of -ffast-math's parts but finite-math-only.)
+// What of the compiler's flags changes the library's code: the instruction set, OpenMP, the provider of products, MPI,
+// and what the compiler may assume of arithmetic. It is part of every name, an inline namespace, so that translation
+// units with other flags share no function with this one. (clang names none of -ffast-math's parts but
+// finite-math-only.)
 
 #if defined(__AVX512BF16__)
 #define CONSTRAIN_INSTRUCTION_SET avx512_bf16

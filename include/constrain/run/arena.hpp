@@ -23,9 +23,15 @@ public:
   virtual std::byte* data() const = 0;
   /// The same where the host can address it, else null.
   virtual std::byte* host() const = 0;
-  void read(std::int64_t offset, void* to, std::int64_t count) const { check(offset, count), copy_out(offset, to, count); }
-  void write(std::int64_t offset, void const* from, std::int64_t count) { check(offset, count), copy_in(offset, from, count); }
-  void fill(std::int64_t offset, std::int64_t count, unsigned char value) { check(offset, count), set(offset, count, value); }
+  void read(std::int64_t offset, void* to, std::int64_t count) const {
+    check(offset, count), copy_out(offset, to, count);
+  }
+  void write(std::int64_t offset, void const* from, std::int64_t count) {
+    check(offset, count), copy_in(offset, from, count);
+  }
+  void fill(std::int64_t offset, std::int64_t count, unsigned char value) {
+    check(offset, count), set(offset, count, value);
+  }
 
   bytes size() const { return size_; }
 

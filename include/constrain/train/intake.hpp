@@ -23,12 +23,14 @@ inline std::uint32_t unsigned_limit(std::int64_t limit) {
 }
 
 /// Throws unless every token is in [0, limit).
-[[gnu::noinline]] inline void check_tokens(char const* where, std::span<std::int32_t const> tokens, std::int64_t limit) {
+[[gnu::noinline]] inline void check_tokens(char const* where, std::span<std::int32_t const> tokens,
+                                           std::int64_t limit) {
   auto const below = unsigned_limit(limit);
   std::size_t i = 0;
   for (; i + check_block <= tokens.size(); i += check_block) {
     std::uint32_t outside = 0;
-    for (std::size_t k = 0; k < check_block; ++k) outside |= static_cast<std::uint32_t>(tokens[i + k]) >= below ? 1u : 0u;
+    for (std::size_t k = 0; k < check_block; ++k)
+      outside |= static_cast<std::uint32_t>(tokens[i + k]) >= below ? 1u : 0u;
     if (outside != 0) break;
   }
   for (; i < tokens.size(); ++i)
@@ -39,7 +41,8 @@ inline std::uint32_t unsigned_limit(std::int64_t limit) {
 }
 
 /// Counts the labels that are not ignored. Throws unless every label is in [0, limit) or ignored.
-[[gnu::noinline]] inline std::int64_t count_labels(char const* where, std::span<std::int32_t const> labels, std::int64_t limit) {
+[[gnu::noinline]] inline std::int64_t count_labels(char const* where, std::span<std::int32_t const> labels,
+                                                   std::int64_t limit) {
   auto const below = unsigned_limit(limit);
   std::int64_t valid = 0;
   std::size_t i = 0;
@@ -67,7 +70,8 @@ inline std::uint32_t unsigned_limit(std::int64_t limit) {
 
 /// A window of one's own arrays. Throws `error` for a wrong length or a number out of range.
 [[gnu::noinline]] inline window own_window(std::span<std::int32_t const> inputs, std::span<std::int32_t const> labels,
-                                           window_lengths const& needed, std::int64_t vocabulary, std::int64_t classes) {
+                                           window_lengths const& needed, std::int64_t vocabulary,
+                                           std::int64_t classes) {
   constexpr auto const* shape = "[micro-batches, sequences, tokens]";
   check_length("window", "the array of inputs", inputs, needed.inputs, shape);
   check_length("window", "the array of labels", labels, needed.labels,
@@ -77,7 +81,8 @@ inline std::uint32_t unsigned_limit(std::int64_t limit) {
 }
 
 /// How many micro-batches arrays hold. Throws `error` where it is no whole number, or none.
-[[gnu::noinline]] inline std::size_t count_batches(std::size_t inputs, std::size_t labels, std::size_t inputs_each, std::size_t labels_each) {
+[[gnu::noinline]] inline std::size_t count_batches(std::size_t inputs, std::size_t labels, std::size_t inputs_each,
+                                                   std::size_t labels_each) {
   auto const batches = inputs / inputs_each;
   if (batches == 0 || inputs % inputs_each != 0 || labels != batches * labels_each)
     throw error("evaluate: " + std::to_string(inputs) + " inputs and " + std::to_string(labels) +
@@ -86,8 +91,8 @@ inline std::uint32_t unsigned_limit(std::int64_t limit) {
   return batches;
 }
 
-/// The way of tokens and labels into an arena, which no kernel checks: each is checked there, as it was copied, whatever
-/// becomes of the array meanwhile.
+/// The way of tokens and labels into an arena, which no kernel checks: each is checked there, as it was copied,
+/// whatever becomes of the array meanwhile.
 class intake {
 public:
   /// `where` begins every sentence. A `vocabulary` of 0: the model looks nothing up by token.

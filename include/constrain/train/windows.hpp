@@ -31,7 +31,8 @@ struct window_buffer {
 /// window.
 class window_source {
 public:
-  /// Throws `error` where the corpus holds no sample or no label, or does not reach to `from`, or, with `tail::dropped`, fewer samples than a window takes.
+  /// Throws `error` where the corpus holds no sample or no label, or does not reach to `from`, or, with `tail::dropped`,
+  /// fewer samples than a window takes.
   window_source(data::corpus const& corpus, std::uint64_t seed, data::position from, std::int64_t sequences, std::int64_t tokens,
                 data::tail tail, int rank, int ranks)
       : corpus_(corpus), seed_(seed), position_(from), sequences_(sequences), tokens_(tokens), tail_(tail), rank_(rank),
@@ -40,8 +41,8 @@ public:
       throw error("windows: an epoch of the corpus has " + std::to_string(samples_) + " samples where a window takes " +
                   std::to_string(needed_) + ", so tail::dropped would drop them all; give more text or use tail::carried");
     if (from.epoch < 0 || from.sample < 0 || from.sample >= samples_)
-      throw error("windows: the run stands at sample " + std::to_string(from.sample) + " of epoch " + std::to_string(from.epoch) +
-                  ", where an epoch of the corpus has " + std::to_string(samples_) +
+      throw error("windows: the run stands at sample " + std::to_string(from.sample) + " of epoch " +
+                  std::to_string(from.epoch) + ", where an epoch of the corpus has " + std::to_string(samples_) +
                   " samples; resume from a checkpoint that was saved with this corpus");
     if (corpus.labels(1, samples_ * tokens) == 0)
       throw error("windows: the corpus has no label, everything in it is given; give some text to learn");
@@ -103,8 +104,8 @@ private:
   std::int64_t taken_ = 0;
 };
 
-/// The endless windows of a corpus; an input range. Each is filled while the one before it is in use, and holds until the
-/// next one is asked for.
+/// The endless windows of a corpus; an input range. Each is filled while the one before it is in use, and holds until
+/// the next one is asked for.
 class window_range {
 public:
   window_range(window_source source, std::int64_t elements)
