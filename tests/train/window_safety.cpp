@@ -166,6 +166,28 @@ TEST_CASE("every place of every length is looked at") {
   }
 }
 
+TEST_CASE("where the host cannot look into the arena, what it is given is checked") {
+  struct device_arena final : ct::arena {
+    std::vector<std::byte> bytes = std::vector<std::byte>(1024);
+    device_arena() : arena(ct::bytes(1024)) {}
+    std::byte* data() const override { return nullptr; }
+    std::byte* host() const override { return nullptr; }
+    void copy_out(std::int64_t, void*, std::int64_t) const override {}
+    void copy_in(std::int64_t, void const*, std::int64_t) override {}
+    void set(std::int64_t, std::int64_t, unsigned char) override {}
+  } arena;
+  ct::detail::intake const into_arena("x", arena, 5, 7);
+  std::vector<std::int32_t> tokens(100, 4);
+  into_arena.tokens({}, tokens);
+  tokens[99] = ct::ignored_label;
+  CHECK(into_arena.labels({}, tokens) == 99);
+  tokens[99] = 6;
+  CHECK(sentence([&] { into_arena.tokens({}, tokens); }).starts_with("x: token 6 at place 99 is outside the vocabulary of 5"));
+  CHECK(into_arena.labels({}, tokens) == 100);
+  tokens[0] = 7;
+  CHECK(sentence([&] { into_arena.labels({}, tokens); }).starts_with("x: label 7 at place 0 is outside the 7 classes"));
+}
+
 TEST_CASE("a file of tokens that is cut short under a run ends it with a sentence") {
   ct::test::temporary_directory const directory;
   auto const path = directory / "tokens.bin";
