@@ -1,7 +1,9 @@
 #pragma once
 
+#include "constrain/program/error.hpp"
 #include "constrain/program/shape.hpp"
 
+#include <cmath>
 #include <cstdint>
 #include <string_view>
 #include <vector>
@@ -24,6 +26,19 @@ struct evaluation {
   double accuracy = 0;     // the share of labels that have the largest logit
   std::int64_t tokens = 0; // valid labels
 };
+
+namespace detail {
+
+/// The means of sums over labels. Throws `error` where there was none.
+[[gnu::noinline]] inline evaluation mean_of(evaluation sum) {
+  if (sum.tokens == 0) throw error("evaluate: every label is ignored, so there is no loss; pass at least one label");
+  sum.loss /= static_cast<double>(sum.tokens);
+  sum.accuracy /= static_cast<double>(sum.tokens);
+  sum.perplexity = std::exp(sum.loss);
+  return sum;
+}
+
+} // namespace detail
 
 /// The logits of one micro-batch.
 template <class real> struct prediction {

@@ -15,6 +15,7 @@
 #include "constrain/train/checkpoint/resume.hpp"
 #include "constrain/train/checks.hpp"
 #include "constrain/train/entries.hpp"
+#include "constrain/train/gradients.hpp"
 #include "constrain/train/initialize.hpp"
 #include "constrain/train/intake.hpp"
 #include "constrain/train/ranks.hpp"
@@ -98,7 +99,7 @@ public:
       ++state_.skipped;
       int gradient = 0;
       while (math::finite(read(entries::step::value.gradient_squares, gradient))) ++gradient;
-      r.not_finite = name_of_gradient(gradient);
+      r.not_finite = detail::name_of_gradient(table(), gradient);
     }
     state_.steps = state_.steps.count() + 1;
     if (w.corpus != 0) {
@@ -154,7 +155,7 @@ public:
         copy_sample(corpus, sample + i, task::tokens, inputs.data() + i * task::tokens, labels.data() + i * task::tokens);
       evaluate_one(inputs, labels, sum);
     }
-    return finished(sum);
+    return detail::mean_of(sum);
   }
 
   /// Loss and accuracy over one's own arrays: [n, sequences, tokens], any n.
@@ -168,7 +169,7 @@ public:
     evaluation sum;
     for (std::size_t b = 0; b < batches; ++b)
       evaluate_one(inputs.subspan(b * per_batch, per_batch), labels.subspan(b * labels_per_batch, labels_per_batch), sum);
-    return finished(sum);
+    return detail::mean_of(sum);
   }
 
   /// The logits of one micro-batch of inputs [sequences, tokens].
@@ -229,18 +230,8 @@ public:
   /// The last step's gradient of a parameter, before clipping. Throws `error` for an unknown name, and where another
   /// entry has used the gradients' bytes since.
   tensor_view gradient(std::string_view name) const {
-    std::string known;
-    for (int i = 0; i < entries::parameters.size; ++i) {
-      auto const& info = entries::parameters.parameters[i];
-      known += (i > 0 ? ", " : "") + std::string(entries::parameters.name(i));
-      if (entries::parameters.name(i) != name) continue;
-      if (info.gradient_offset < 0) throw error("gradient: " + std::string(name) + " is frozen and has none; train it");
-      if (!gradients_are_there_)
-        throw error("gradient: the gradient of " + std::string(name) +
-                    " is not kept any more (or not yet); ask for it right after a step");
-      return view(info, info.gradient_offset);
-    }
-    throw error("gradient: there is no parameter " + std::string(name) + "; there are " + known);
+    auto const& info = detail::find_gradient(table(), std::string(name), gradients_are_there_);
+    return view(info, info.gradient_offset);
   }
 
   /// Which process this is, and how many train together.
@@ -350,14 +341,6 @@ private:
     sum.tokens += valid;
   }
 
-  static evaluation finished(evaluation sum) {
-    if (sum.tokens == 0) throw error("evaluate: every label is ignored, so there is no loss; pass at least one label");
-    sum.loss /= static_cast<double>(sum.tokens);
-    sum.accuracy /= static_cast<double>(sum.tokens);
-    sum.perplexity = std::exp(sum.loss);
-    return sum;
-  }
-
   template <class placed_entry> std::vector<real> logits_of(std::int64_t first, std::int64_t count) const {
     constexpr auto const& view = placed_entry::value.logits;
     std::vector<storage<entries::compute>> logits(static_cast<std::size_t>(count));
@@ -387,11 +370,6 @@ private:
   }
   tensor_view view(parameter_info const& info, std::int64_t offset) const {
     return {arena(), offset, info.type, info.trips, info.stacked, info.shape, info.shards > 1 ? ranks_.group.get() : nullptr};
-  }
-  static std::string_view name_of_gradient(int gradient) {
-    for (int i = 0; i < entries::parameters.size; ++i)
-      if (is_trainable(entries::parameters.parameters[i].role) && gradient-- == 0) return entries::parameters.name(i);
-    return {};
   }
 
   static parameter_list table() {
