@@ -120,8 +120,8 @@ TEST_CASE("lines longer than what is read at once, and ends on its edges") {
 TEST_CASE("more tokens than memory has bytes are refused before any are made") {
   for (auto const length : {std::int64_t{1} << 50, std::int64_t{1'000'000'000'000'000'000}, std::numeric_limits<std::int64_t>::max()}) {
     CHECK(ct::test::sentence([&] { read("{\"text\": \"a\"}\n", {.length = length}); })
-              .starts_with("a text of " + std::to_string(length) + " tokens, 1 bytes each in memory, is more than the "));
+              .starts_with("a text of " + std::to_string(length) + " tokens, at 1 byte a token, is more than the "));
     CHECK(ct::test::sentence([&] { data::random_tokens(length, 5); })
-              .starts_with("a corpus of " + std::to_string(length) + " tokens, 2 bytes each in memory, is more than the "));
+              .starts_with("a corpus of " + std::to_string(length) + " tokens, at 2 bytes a token, is more than the "));
   }
 }
