@@ -135,7 +135,9 @@ private:
         temporary = name;
         mark = detail::directory_mark(made, holder, place.name);
         if (!mark) throw unwritable(target + "/" + detail::mark_name);
-        return;
+        if (mark.owns(made)) return;
+        errno = EPERM;
+        break;
       }
       if (errno != EEXIST) break;
     }
@@ -209,12 +211,13 @@ private:
   }
 
   void discard() noexcept try {
+    mark = {}; // on a network's file system, an open file leaves another name behind
     if (!temporary.empty()) {
       written.emplace_back(detail::mark_name);
       detail::remove_directory(made, holder, temporary, written, kept());
     }
     temporary.clear();
-    made = {}, mark = {};
+    made = {};
   } catch (...) {
     temporary.clear();
   }
