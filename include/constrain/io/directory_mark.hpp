@@ -72,12 +72,22 @@ public:
     return ::fstat(file_.get(), &status) == 0 && status.st_uid == directory.owner();
   }
 
-  /// Lists a file that is about to be created. False, with `errno`, where the system does not take it.
-  bool add(std::string const& name) { return write_all(file_, name + '\n') && sync(); }
+  /// Lists files that are about to be created, and brings that to disk. False, with `errno`, where the system does not
+  /// take it. Files that are listed already cost nothing.
+  bool add(std::vector<std::string> const& names) {
+    std::string text;
+    for (auto const& name : names)
+      if (std::find(listed_.begin(), listed_.end(), name) == listed_.end()) text += name + '\n';
+    if (text.empty()) return true;
+    if (!write_all(file_, text) || !sync()) return false;
+    listed_.insert(listed_.end(), names.begin(), names.end());
+    return true;
+  }
   bool sync() { return ::fsync(file_.get()) == 0 || errno == EINVAL; }
 
 private:
   descriptor file_;
+  std::vector<std::string> listed_;
 };
 
 /// The files that may be removed from a directory at a name in `holder`, the mark last; nothing where it is none of

@@ -79,6 +79,7 @@ inline void save_checkpoint(std::string const& directory, parameter_list const& 
   json.end();
 
   io::directory_writer writer(directory);
+  writer.announce({weights_file, configuration_file, detail::checkpoint_optimizer, detail::checkpoint_state});
   writer.write(weights_file, [&](io::output_file& out) { weights.write(out); });
   if (!format.configuration.empty()) writer.write(configuration_file, std::string_view(format.configuration + "\n"));
   writer.write(detail::checkpoint_optimizer, [&](io::output_file& out) { states.write(out); });
