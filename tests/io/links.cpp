@@ -9,6 +9,7 @@
 #include <doctest/doctest.h>
 
 #include <atomic>
+#include <cerrno>
 #include <cstdarg>
 #include <cstdlib>
 #include <dlfcn.h>
@@ -41,6 +42,7 @@ namespace {
 int cases = 0;
 
 std::function<void()> before_exchange; // of two names, once
+bool knows_handles = true;             // the file system
 
 // Hundreds of saves, each brought to disk a dozen times: on a file system in memory, where there is one.
 [[maybe_unused]] int const in_memory = ::access("/dev/shm", W_OK) == 0 ? ::setenv("TMPDIR", "/dev/shm", 0) : 0;
@@ -240,6 +242,12 @@ extern "C" long syscall(long number, ...) noexcept {
   return reinterpret_cast<long (*)(long, ...)>(::dlsym(RTLD_NEXT, "syscall"))(number, a[0], a[1], a[2], a[3], a[4], a[5]);
 }
 
+extern "C" int name_to_handle_at(int directory, char const* path, file_handle* handle, int* mount, int flags) noexcept {
+  if (!knows_handles) return errno = EOPNOTSUPP, -1;
+  using function = int (*)(int, char const*, file_handle*, int*, int);
+  return reinterpret_cast<function>(::dlsym(RTLD_NEXT, "name_to_handle_at"))(directory, path, handle, mount, flags);
+}
+
 TEST_CASE("links: at the name of an abandoned save") {
   for (auto const& t : both())
     check(t, ".c.partial-evil", [](scene const& s) { save(s.target, "old"); },
@@ -386,6 +394,20 @@ TEST_CASE("links: at the names of logs, events and files that are written whole"
   CHECK(read_file(s.outside + "/file") == "years of work");
   CHECK(sentence([] { io::atomic_file("/dev/null"); }) ==
         "'/dev/null' cannot be written (it is no regular file); remove it or choose another path");
+}
+
+TEST_CASE("links: where a file system has no handles, the inode's number tells a copy") {
+  knows_handles = false;
+  scene const s;
+  save(s.target, "old");
+  auto const left = abandon(s.target);
+  fs::copy(left, s.at(".c.partial-copy"), fs::copy_options::recursive);
+  auto const copy = snapshot(s.at(".c.partial-copy"));
+  save(s.target, "new");
+  CHECK(load(s.target) == "new");
+  CHECK_FALSE(fs::exists(left));
+  CHECK((snapshot(s.at(".c.partial-copy")) == copy));
+  knows_handles = true;
 }
 
 TEST_CASE("links: what a link at the old checkpoint's name leads to is not read for it") {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cerrno>
 #include <cstddef>
 #include <fcntl.h>
@@ -61,15 +62,14 @@ public:
   /// The text of a small regular file of the directory's owner. A link, a pipe or a larger one is none; nor is one with
   /// a second name, where it must be `alone`.
   std::optional<std::string> text(std::string const& name, bool alone = false) const {
-    constexpr std::size_t most = std::size_t{1} << 20;
+    constexpr std::size_t most = std::size_t{1} << 26;
     descriptor const file(::openat(get(), name.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
     struct stat found {};
     if (!file || ::fstat(file.get(), &found) != 0 || !S_ISREG(found.st_mode)) return std::nullopt;
     if (found.st_uid != owner() || (alone && found.st_nlink != 1)) return std::nullopt;
-    std::string all(most, '\0');
-    std::size_t size = 0;
-    while (size < most) {
-      auto const got = ::read(file.get(), all.data() + size, most - size);
+    std::string all(std::min(static_cast<std::size_t>(found.st_size), most) + 1, '\0'); // one more, to see its end
+    for (std::size_t size = 0; size < all.size();) {
+      auto const got = ::read(file.get(), all.data() + size, all.size() - size);
       if (got < 0 && errno == EINTR) continue;
       if (got < 0) return std::nullopt;
       if (got == 0) return all.resize(size), all;
@@ -78,8 +78,8 @@ public:
     return std::nullopt;
   }
 
-  /// Removes a name of a regular file of the directory's owner; false where the system does not let it. Anything else that
-  /// stands there stays.
+  /// Removes a name of a regular file of the directory's owner; false where the system does not let it. Anything else
+  /// that stands there stays.
   bool remove(std::string const& name) const {
     auto const found = status_at(get(), name);
     if (!found || !S_ISREG(found->st_mode) || found->st_uid != owner()) return true;

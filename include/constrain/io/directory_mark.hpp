@@ -17,17 +17,18 @@
 
 /// The mark of a directory that this library made: the hidden file by which it knows what it may remove.
 ///
-/// It names the directory, the directory above it and the name under which a save makes or replaces it, and lists each file
-/// before that is created. So it speaks for this one directory in this one place: a copy, a directory moved to another
-/// name or folder, and a second name of a mark are nobody's, and are left alone. Nor can another user write one: it counts
-/// as the directory does, only with the owner whom the file system gives to what this process makes.
+/// It names the directory, the directory above it and the name under which a save makes or replaces it, and lists each
+/// file before that is created. So it speaks for this one directory in this one place: a copy, a directory moved to
+/// another name or folder, and a second name of a mark are nobody's, and are left alone. Nor can another user write
+/// one: it counts as the directory does, only with the owner whom the file system gives to what this process makes.
 namespace constrain::inline CONSTRAIN_VARIANT::io::detail {
 
 inline constexpr char const* mark_name = ".constrain";
 inline constexpr std::string_view mark_begin = "constrain made this directory and may remove the files listed here\n";
 
-/// What tells a directory from every other one of its file system, those before it and after it included: the file handle,
-/// where there is one, is of the inode and its generation. The device's number is no part of it: it changes with mounts.
+/// What tells a directory from every other one of its file system, those before it and after it included: the file
+/// handle, where there is one, is of the inode and its generation. The device's number is no part of it: it changes
+/// with mounts.
 inline std::string lasting_identity(directory_handle const& directory) {
   auto text = std::to_string(directory.status().st_ino);
 #if defined(MAX_HANDLE_SZ) && defined(AT_EMPTY_PATH)
@@ -59,29 +60,46 @@ public:
   /// Begins one, with a list of `files`. None, with `errno`, where it cannot be written.
   directory_mark(directory_handle const& directory, directory_handle const& holder, std::string_view name,
                  std::vector<std::string> const& files = {})
-      : file_(::openat(directory.get(), mark_name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666)) {
+      : file_(::openat(directory.get(), mark_name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644)) {
     auto text = mark_head(directory, holder, name);
     for (auto const& file : files) text += file + '\n';
     if (file_ && !write_all(file_, text)) file_ = {};
   }
   explicit operator bool() const { return static_cast<bool>(file_); }
+  /// Whether whoever writes it owns the directory as well: nobody has put one of his own in the place of one just made.
+  bool owns(directory_handle const& directory) const {
+    struct stat status {};
+    return ::fstat(file_.get(), &status) == 0 && status.st_uid == directory.owner();
+  }
 
-  /// Lists a file that is about to be created. False, with `errno`, where the system does not take it.
-  bool add(std::string const& name) { return write_all(file_, name + '\n') && sync(); }
+  /// Lists files that are about to be created, and brings that to disk. False, with `errno`, where the system does not
+  /// take it. Files that are listed already cost nothing.
+  bool add(std::vector<std::string> const& names) {
+    std::string text;
+    for (auto const& name : names)
+      if (std::find(listed_.begin(), listed_.end(), name) == listed_.end()) text += name + '\n';
+    if (text.empty()) return true;
+    if (!write_all(file_, text) || !sync()) return false;
+    listed_.insert(listed_.end(), names.begin(), names.end());
+    return true;
+  }
   bool sync() { return ::fsync(file_.get()) == 0 || errno == EINVAL; }
 
 private:
   descriptor file_;
+  std::vector<std::string> listed_;
 };
 
 /// The files that may be removed from a directory at a name in `holder`, the mark last; nothing where it is none of
 /// ours: without a mark that speaks for it, of another owner than `owner`. `name`: see `mark_head`.
-inline std::optional<std::vector<std::string>> marked_files(directory_handle const& directory, directory_handle const& holder,
-                                                            std::string_view name, uid_t owner) {
+inline std::optional<std::vector<std::string>> marked_files(directory_handle const& directory,
+                                                            directory_handle const& holder, std::string_view name,
+                                                            uid_t owner) {
   if (!directory || directory.owner() != owner) return std::nullopt;
   auto const text = directory.text(mark_name, true);
   auto const there = text ? std::vector<std::string>{} : directory.names();
-  if (!text) return there.empty() ? std::optional(there) : std::nullopt; // a save that died before its mark, or after it
+  // Empty: a save died before it made its mark, or after it removed it.
+  if (!text) return there.empty() ? std::optional(there) : std::nullopt;
   auto const head = mark_head(directory, holder, name);
   if (!text->starts_with(head)) {
     if (!head.starts_with(*text) || directory.names().size() != 1) return std::nullopt;

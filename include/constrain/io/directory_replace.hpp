@@ -26,7 +26,8 @@
 namespace constrain::inline CONSTRAIN_VARIANT::io::detail {
 
 /// What a directory's manifest lists, and it; nothing where it has none. Throws `error` where it cannot be read.
-inline std::optional<std::vector<std::string>> listed_files(directory_handle const& directory, std::string const& shown) {
+inline std::optional<std::vector<std::string>> listed_files(directory_handle const& directory,
+                                                            std::string const& shown) {
   std::string const name(manifest_name);
   if (!status_at(directory.get(), name)) return std::nullopt;
   auto const text = directory.text(name);
@@ -43,11 +44,11 @@ struct old_directory {
   std::vector<std::string> files;
 };
 
-/// Throws `error` unless what stands at a name is missing, or ours and empty, marked, or with a manifest: nothing else may
-/// be replaced. The manifest alone is enough here, since somebody named this very directory: it was copied, or saved by a
-/// version that left no mark.
+/// Throws `error` unless what stands at a name is missing, or ours and empty, marked, or with a manifest: nothing else
+/// may be replaced. The manifest alone is enough here, since somebody named this very directory: it was copied, or
+/// saved by a version that left no mark.
 inline old_directory check_replaceable(directory_handle const& holder, std::string const& name, uid_t owner,
-                                       std::string const& shown) {
+                                       std::string const& shown, int attempts = 100) {
   auto const status = status_at(holder.get(), name);
   if (!status) return {};
   auto const refuse = [&](std::string const& why) {
@@ -62,15 +63,15 @@ inline old_directory check_replaceable(directory_handle const& holder, std::stri
   auto const marked = marked_files(old.directory, holder, name, owner);
   std::optional<std::vector<std::string>> listed;
   // While this was read, another writer may have replaced it, and be removing it.
-  auto const gone = [&] { return !old.directory.is_at(holder, name); };
+  auto const gone = [&] { return attempts > 0 && !old.directory.is_at(holder, name); };
   try {
     listed = listed_files(old.directory, shown);
   } catch (error const&) {
-    if (gone()) return check_replaceable(holder, name, owner, shown);
+    if (gone()) return check_replaceable(holder, name, owner, shown, attempts - 1);
     throw refuse("holds a manifest that cannot be read");
   }
   if (!marked && !listed) {
-    if (gone()) return check_replaceable(holder, name, owner, shown);
+    if (gone()) return check_replaceable(holder, name, owner, shown, attempts - 1);
     throw refuse("holds files that are not a checkpoint");
   }
   if (listed) old.files = *listed;
@@ -81,8 +82,8 @@ inline old_directory check_replaceable(directory_handle const& holder, std::stri
   return old;
 }
 
-/// Marks a directory without a mark of its own before it is replaced, so that it is known for ours if the removal is cut
-/// short. What cannot be marked is then left.
+/// Marks a directory without a mark of its own before it is replaced, so that it is known for ours if the removal is
+/// cut short. What cannot be marked is then left.
 inline void mark_replaced(old_directory& old, directory_handle const& holder, std::string const& name) {
   if (!old.directory || old.files.empty() || marked_files(old.directory, holder, name, old.directory.owner())) return;
   if (old.files.back() == mark_name) {
@@ -95,8 +96,8 @@ inline void mark_replaced(old_directory& old, directory_handle const& holder, st
   old.files.push_back(mark_name);
 }
 
-/// Removes files and then the directory, if it still is what stands at `name`. What somebody else put into it stays: the
-/// directory then becomes `kept`.
+/// Removes files and then the directory, if it still is what stands at `name`. What somebody else put into it stays:
+/// the directory then becomes `kept`.
 inline void remove_directory(directory_handle const& directory, directory_handle const& holder, std::string const& name,
                              std::vector<std::string> const& files, std::string const& kept) {
   // The mark is the last: where the system fails, it stays, and so a later save knows what to remove.

@@ -3,6 +3,7 @@
 #include <cerrno>
 #include <cstddef>
 #include <concepts>
+#include <initializer_list>
 #include <span>
 #include <string>
 #include <string_view>
@@ -52,6 +53,14 @@ public:
   directory_writer(directory_writer const&) = delete;
   directory_writer& operator=(directory_writer const&) = delete;
   ~directory_writer() { discard(); }
+
+  /// Names of files to come. Each of them is told the mark before it is created; all at once that takes the disk less.
+  void announce(std::initializer_list<std::string_view> names) {
+    std::vector<std::string> all{std::string(manifest_name)};
+    for (auto const name : names)
+      if (valid_file_name(name)) all.emplace_back(name);
+    if (!temporary.empty() && !mark.add(all)) throw unwritable(target + "/" + detail::mark_name);
+  }
 
   /// Writes one file (its name: see `valid_file_name`); `fill` is called with its `output_file`.
   template <std::invocable<output_file&> function> void write(std::string_view name, function const& fill) {
@@ -135,7 +144,9 @@ private:
         temporary = name;
         mark = detail::directory_mark(made, holder, place.name);
         if (!mark) throw unwritable(target + "/" + detail::mark_name);
-        return;
+        if (mark.owns(made)) return;
+        errno = EPERM;
+        break;
       }
       if (errno != EEXIST) break;
     }
@@ -146,7 +157,7 @@ private:
   template <class function> void put(std::string const& name, function const& fill) {
     auto const shown = target + "/" + name;
     try {
-      if (!mark.add(name)) throw unwritable(shown);
+      if (!mark.add({name, std::string(manifest_name)})) throw unwritable(shown);
       written.push_back(name);
       output_file out(name, shown, made.get());
       fill(out);
@@ -209,12 +220,13 @@ private:
   }
 
   void discard() noexcept try {
+    mark = {}; // on a network's file system, an open file leaves another name behind
     if (!temporary.empty()) {
       written.emplace_back(detail::mark_name);
       detail::remove_directory(made, holder, temporary, written, kept());
     }
     temporary.clear();
-    made = {}, mark = {};
+    made = {};
   } catch (...) {
     temporary.clear();
   }

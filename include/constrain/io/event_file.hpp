@@ -27,7 +27,8 @@ class event_file {
       : event_file(directory + "/events.out.tfevents." + std::to_string(std::time(nullptr)) + ".constrain." + unlikely_suffix(),
                    static_cast<double>(std::time(nullptr))) {}
   /// Makes the file of this path, which must not exist, begun at this time [s].
-  event_file(std::string const& path, double time) : path(path), file(open_plain_file(path, "the events", O_WRONLY | O_EXCL)) {
+  event_file(std::string const& path, double time)
+      : path(path), file(open_plain_file(path, "the events", O_WRONLY | O_EXCL)) {
     std::string event = real64(1, time);
     event += text(3, "brain.Event:2");
     record(event);

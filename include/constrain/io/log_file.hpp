@@ -15,8 +15,8 @@
 namespace constrain::inline CONSTRAIN_VARIANT::io {
 
 /// A text file that grows by whole lines, each with the number of its step behind `prefix`. A run that goes on after
-/// `last_step` finds it as it was then: later lines, and a torn one, are cut off; a whole line that has no number any more
-/// is left alone. Throws `error` where the system does not let it write.
+/// `last_step` finds it as it was then: later lines, and a torn one, are cut off; a whole line that has no number any
+/// more is left alone. Throws `error` where the system does not let it write.
 class log_file {
  public:
   /// `header` is the first line of a new file; it may be empty. The file is no link, and has no other name.

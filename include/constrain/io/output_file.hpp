@@ -28,7 +28,8 @@ class output_file {
   /// Creates `path`, which must not exist; where it is relative, it begins at `from`, an open directory. `shown` is the
   /// name that errors give.
   output_file(std::string const& path, std::string shown, int from = AT_FDCWD)
-      : shown(std::move(shown)), file(::openat(from, system_path(path), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666)) {
+      : shown(std::move(shown)),
+        file(::openat(from, system_path(path), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666)) {
     if (!file) fail();
     gathered.reserve(gathered_bytes);
   }

@@ -67,8 +67,8 @@ inline error not_on_disk(std::string const& path, int code = errno) {
                   "); check the disk and save again"});
 }
 
-/// Names in a directory, in no order and without '.' and '..'; nothing, with `errno`, where it cannot be read. A path that
-/// is relative begins at `from`, an open directory.
+/// Names in a directory, in no order and without '.' and '..'; nothing, with `errno`, where it cannot be read. A path
+/// that is relative begins at `from`, an open directory.
 inline std::optional<std::vector<std::string>> directory_names(std::string const& path, int from = AT_FDCWD) {
   descriptor file(::openat(from, system_path(path), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   auto* const stream = file ? ::fdopendir(file.get()) : nullptr;

@@ -18,7 +18,8 @@ inline std::string real_path(std::string path) {
   system_path(path);
   std::vector<std::string> missing; // the last one first
   for (;;) {
-    std::unique_ptr<char, decltype(&std::free)> const real(::realpath(path.empty() ? "." : path.c_str(), nullptr), &std::free);
+    auto const* const at = path.empty() ? "." : path.c_str();
+    std::unique_ptr<char, decltype(&std::free)> const real(::realpath(at, nullptr), &std::free);
     if (real) {
       path = real.get();
       break;

@@ -79,6 +79,7 @@ inline void write_checkpoint(std::string const& directory, gathered_tensors cons
   json.end();
 
   io::directory_writer writer(directory);
+  writer.announce({weights_file, configuration_file, detail::checkpoint_optimizer, detail::checkpoint_state});
   writer.write(weights_file, [&](io::output_file& out) { weights.write(out); });
   if (!format.configuration.empty()) writer.write(configuration_file, std::string_view(format.configuration + "\n"));
   writer.write(checkpoint_optimizer, [&](io::output_file& out) { states.write(out); });

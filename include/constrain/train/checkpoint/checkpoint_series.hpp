@@ -26,7 +26,8 @@ public:
   std::string path_to_save(std::int64_t step) const {
     auto const found = io::detail::status_at(AT_FDCWD, path(step));
     if (found && S_ISLNK(found->st_mode))
-      throw error("'" + path(step) + "' is a link, and what it leads to is not replaced by a checkpoint; remove the link or choose another directory");
+      throw error("'" + path(step) + "' is a link, and what it leads to is not replaced by a checkpoint; " +
+                  "remove the link or choose another directory");
     return path(step);
   }
 

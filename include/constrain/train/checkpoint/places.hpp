@@ -10,10 +10,11 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
-/// Throws `error` unless the places that `fit` writes to are apart: what lies in a directory that a checkpoint replaces,
-/// or that is removed with an old one, would be gone. Paths may be spelled in any way, and lead through links.
-[[gnu::noinline]] inline void check_places(std::string const& directory, std::int64_t keep_last, std::string const& best,
-                                           std::string const& records) {
+/// Throws `error` unless the places that `fit` writes to are apart: what lies in a directory that a checkpoint
+/// replaces, or that is removed with an old one, would be gone. Paths may be spelled in any way, and lead through
+/// links.
+[[gnu::noinline]] inline void check_places(std::string const& directory, std::int64_t keep_last,
+                                           std::string const& best, std::string const& records) {
   auto const inside = [](std::string const& path, std::string const& other) {
     return path.empty() || other.empty() ? std::nullopt : io::name_below(path, other);
   };
