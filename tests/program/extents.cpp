@@ -39,6 +39,7 @@ static_assert(reason_of(shape(64), {int_max}) == why::nothing);
 static_assert(reason_of(shape(64), {int_max, int_max}) == why::tensor_too_large);
 static_assert(reason_of(shape(2), {}, maximum_elements / 2 - 1) == why::nothing);
 static_assert(reason_of(shape(2), {}, maximum_elements / 2) == why::tensor_too_large);
+static_assert(reason_of(shape(64), {0, -5, 3}) == why::nothing);
 // Sums of bytes over a program of the largest values stay within 64 bits, the rounding to 64 included.
 static_assert(maximum_elements <= long_max / (64 * program::maximum_values));
 

@@ -1,5 +1,6 @@
 // refused: run: this op has no kernel for this device and these operands
-// shows: kernel_is_there<twice, 
+// shows: kernel_is_there<
+// shows: twice
 #include <constrain/constrain.hpp>
 namespace ct = constrain;
 

@@ -1,4 +1,5 @@
 // own error
+// not for: nvcc (its own error is the first of nine, in 85 lines)
 #include <constrain/constrain.hpp>
 namespace ct = constrain;
 

@@ -13,6 +13,7 @@ inline constexpr std::int64_t maximum_elements = std::int64_t{1} << 46;
 constexpr diagnosis check_extents(program const& p, value_info const& info) {
   std::int64_t total = 1;
   auto const fits = [&](std::int64_t extent) {
+    if (extent < 1) return true; // no trips: refused where they are said
     if (extent > maximum_elements / total) return false;
     total *= extent;
     return true;
