@@ -37,7 +37,7 @@ struct fit_options {
 namespace detail {
 
 /// Throws `error` for options that do not go together, or of which nothing follows.
-[[gnu::noinline]] inline void check_fit_options(fit_options const& options) {
+[[gnu::noinline, gnu::cold]] inline void check_fit_options(fit_options const& options) {
   auto const refuse = [](std::string const& sentence) { throw error("fit: " + sentence); };
   if (options.steps != -1) check_count("fit_options", ".steps", options.steps.count(), 0);
   check_count("fit_options", ".epochs", options.epochs, 0);

@@ -45,7 +45,8 @@ template <class trainer> std::string parameters_by_role() {
 
 /// What is known before the first step, as people like to see it.
 /// `peak` is 0 where it could not be measured.
-template <class trainer> void print_start(std::FILE* out, trainer const& t, double peak) {
+template <class trainer>
+[[gnu::noinline, gnu::cold]] void print_start(std::FILE* out, trainer const& t, double peak) {
   auto const number = [](auto n) { return static_cast<long long>(n); };
   std::fprintf(out, "%s | %s parameters: %s\n", printable(trainer::policy_set::name()).c_str(), grouped(trainer::parameter_count).c_str(),
                parameters_by_role<trainer>().c_str());

@@ -28,7 +28,7 @@ namespace detail {
 /// finite are left out), and those of the evaluations.
 class losses {
 public:
-  explicit losses(std::span<step_record const> steps)
+  [[gnu::noinline, gnu::cold]] explicit losses(std::span<step_record const> steps)
       : steps_(steps), tenth_(steps.size() < 10 ? (steps.size() + 1) / 2 : steps.size() / 10) {
     for (auto const& r : steps) {
       if (!r.validation_loss) continue;
@@ -91,7 +91,7 @@ private:
 /// - still improving: in the last quarter of the evaluations it reached its lowest and fell by more than 1 %;
 /// - underfit: it is flat, and the training loss, still above `solved`, has fallen by less than a tenth from the start;
 /// - well fit: otherwise.
-[[gnu::noinline]] inline run_reading read_run(std::span<step_record const> steps) {
+[[gnu::noinline, gnu::cold]] inline run_reading read_run(std::span<step_record const> steps) {
   constexpr double solved = 0.01; // nats a label: nearly every one is predicted, and nearly surely
   detail::losses const all(steps);
   auto const number = [](double x) {
