@@ -5,9 +5,11 @@
 #include "constrain/device/cpu/waiting_threads.hpp"
 #include "constrain/program/printable.hpp"
 #include "constrain/train/explain.hpp"
+#include "constrain/train/formatted.hpp"
 #include "constrain/train/record/records.hpp"
 
 #include <algorithm>
+#include <cstdarg>
 #include <cstdint>
 #include <cstdio>
 #include <string>
@@ -95,11 +97,15 @@ public:
     open_ = terminal_;
     std::fflush(out_);
   }
-  template <class... arguments> void line(char const* format, arguments... values) {
+  [[gnu::noinline, gnu::cold, gnu::format(printf, 2, 3)]] void line(char const* format, ...) {
     if (out_ == nullptr) return;
+    std::va_list values;
+    va_start(values, format);
+    auto const text = printable(formatted_list(format, values));
+    va_end(values);
     if (open_) std::fputc('\n', out_);
     open_ = false;
-    std::fputs(printable(formatted(format, values...)).c_str(), out_);
+    std::fputs(text.c_str(), out_);
     std::fputc('\n', out_);
     std::fflush(out_);
   }
