@@ -66,7 +66,7 @@ private:
     check_vocabulary(validation.vocabulary(), trainer::entries::vocabulary);
     auto const tokens = trainer::task::tokens;
     if (validation.labels(1, data::samples(validation.size(), tokens) * tokens) == 0)
-      throw error("fit: the .validation corpus has no label, everything in it is given; give some text to predict");
+      throw error("fit: the .validation corpus has no label, every token of its samples is given; give some text to predict");
   }
 
   /// Files and directories that cannot be written are found now. By one process for all.
