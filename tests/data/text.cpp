@@ -186,10 +186,10 @@ TEST_CASE("text: what cannot be read is a sentence") {
   fs::remove(path);
   fs::create_directory(path);
   CHECK(sentence([&] { data::text(path); }) ==
-        "the directory '" + path + "' has no files; give one that holds text");
+        "the directory '" + path + "' has no visible files; give one that holds text");
   write_file(path + "/a.txt", "");
   CHECK(sentence([&] { data::text(path, {.extensions = {".md"}}); }) ==
-        "the directory '" + path + "' has no files of the given extensions; give one that holds text");
+        "the directory '" + path + "' has no visible files of the given extensions; give one that holds text");
   CHECK(sentence([&] { data::text(path); }) == "the text '" + path + "' is empty; give one that holds text");
   CHECK(sentence([&] { data::text("/proc/self/mem"); }) ==
         "the text '/proc/self/mem' cannot be read (Input/output error); check the file and its disk");

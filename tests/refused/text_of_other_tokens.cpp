@@ -1,5 +1,5 @@
 // refused: generate: text is one token a byte, which takes a model of exactly 256 tokens, and this one's `vocabulary` is another
-// shows: tokens_are_bytes<300>
+// shows: 300
 #include <constrain/constrain.hpp>
 namespace ct = constrain;
 

@@ -226,7 +226,7 @@ TEST_CASE("a validation corpus that cannot be read is refused before the first s
   };
   CHECK(said(ct::data::text_from("12345")).starts_with("the corpus has 5 tokens where a context of 8 needs at least 9"));
   CHECK(said(ct::data::corpus::from_bytes(std::string(40, 'a'), std::vector<bool>(40, true))) ==
-        "fit: the .validation corpus has no label, everything in it is given; give some text to predict");
+        "fit: the .validation corpus has no label, every token of its samples is given; give some text to predict");
   CHECK(said(ct::data::random_tokens(100, 500)).find("the model one of 256") != std::string::npos);
   CHECK(t.steps() == 0);
 }

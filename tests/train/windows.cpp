@@ -159,5 +159,5 @@ TEST_CASE("windows without a label are left out") {
   }
   auto const nothing = corpus::from_bytes(bytes, std::vector<bool>(40, true));
   CHECK(sentence([&] { ct::window_source(nothing, 1, {}, 1, tokens, tail::carried, 0, 1); }) ==
-        "windows: the corpus has no label, everything in it is given; give some text to learn");
+        "windows: the corpus has no label, every token of its samples is given; give some text to learn");
 }

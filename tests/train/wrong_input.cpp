@@ -54,6 +54,13 @@ TEST_CASE("arrays of the wrong length or range") {
   CHECK(sentence([&] { t.window(ignored.inputs, ignored.labels); }).find("every label is ignored") != std::string::npos);
   CHECK(sentence([&] { t.predict(std::span(a.inputs).first(15)); }) ==
         "predict: the array of inputs has 15 elements where 16 are needed ([sequences, tokens]); pass an array of that length");
+  auto const one = std::span<std::int32_t const>(a.inputs);
+  CHECK(sentence([&] { t.evaluate(one.first(15), one.first(15)); }) ==
+        "evaluate: 15 inputs are no whole number of micro-batches, one or more, of 16; fill the last one up with any token and ignored "
+        "labels");
+  CHECK(sentence([&] { t.evaluate({}, {}); }).starts_with("evaluate: 0 inputs are no whole number of micro-batches, one or more, of 16"));
+  CHECK(sentence([&] { t.evaluate(one, one.first(8)); }) ==
+        "evaluate: 16 inputs take 16 labels, and there are 8; pass as many, -100 where there is none");
   CHECK(sentence([&] { t.generate("", 3); }).find("the prompt is empty") != std::string::npos);
   CHECK(t.steps() == 0);
 }

@@ -66,7 +66,7 @@ inline corpus text(std::string const& path, text_options const& options = {}) {
   if (::stat(io::system_path(path), &status) == 0 && S_ISDIR(status.st_mode)) {
     auto const files = detail::file_tree::list(path, options.extensions);
     if (files.empty())
-      throw io::failure({"the directory '", path, "' has no files",
+      throw io::failure({"the directory '", path, "' has no visible files",
                          options.extensions.empty() ? "" : " of the given extensions", "; give one that holds text"});
     for (auto const& file : files) detail::append_file(path + "/" + file, maximum, bytes);
   } else {

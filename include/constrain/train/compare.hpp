@@ -130,7 +130,7 @@ std::vector<comparison> compare(data::corpus const& corpus, compare_options cons
 }
 
 /// The rows as a table for people.
-inline std::string table(std::vector<comparison> const& rows) {
+[[gnu::noinline, gnu::cold]] inline std::string table(std::vector<comparison> const& rows) {
   int width = 8;
   for (auto const& row : rows) width = std::max(width, static_cast<int>(row.name.size()));
   auto text = detail::formatted("%-*s %10s %16s %16s %9s\n", width, "policies", "tokens/s", "planned bytes", "used bytes", "loss");

@@ -14,7 +14,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 /// How many windows of `sequences` samples (of all processes) are read from a position of a corpus until `epochs` epochs of
 /// it are: those that begin before the end of the last one, `limit` at most. `tail` decides what becomes of an epoch's
 /// samples that fill none. Throws `error` where the corpus gives no windows.
-[[gnu::noinline]] inline std::int64_t windows_until(std::int64_t epochs, data::corpus const& corpus, std::uint64_t seed,
+[[gnu::noinline, gnu::cold]] inline std::int64_t windows_until(std::int64_t epochs, data::corpus const& corpus, std::uint64_t seed,
                                                     data::position from, std::int64_t sequences, std::int64_t tokens,
                                                     data::tail tail, std::int64_t limit = std::numeric_limits<std::int64_t>::max()) {
   auto const samples = data::samples(corpus.size(), tokens);

@@ -3,6 +3,7 @@
 #include "constrain/program/print.hpp"
 #include "constrain/program/printable.hpp"
 #include "constrain/train/entries.hpp"
+#include "constrain/train/formatted.hpp"
 
 #include <cstdio>
 #include <string>
@@ -10,16 +11,6 @@
 namespace constrain::inline CONSTRAIN_VARIANT {
 
 namespace detail {
-
-template <class... values> std::string formatted(char const* format, values... v) {
-  char line[512];
-  auto const length = std::snprintf(line, sizeof line, format, v...);
-  if (length < static_cast<int>(sizeof line)) return line;
-  std::string text(static_cast<std::size_t>(length) + 1, '\0');
-  std::snprintf(text.data(), text.size(), format, v...);
-  text.pop_back();
-  return text;
-}
 
 inline std::string bytes_text(bytes b) {
   if (b >= mebibytes(1)) return formatted("%.1f MiB", b.mebibytes());

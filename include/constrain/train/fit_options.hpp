@@ -2,7 +2,7 @@
 
 #include "constrain/data/corpus.hpp"
 #include "constrain/data/tail.hpp"
-#include "constrain/program/error.hpp"
+#include "constrain/io/failure.hpp"
 #include "constrain/program/number_check.hpp"
 #include "constrain/program/units.hpp"
 #include "constrain/train/interval.hpp"
@@ -37,8 +37,7 @@ struct fit_options {
 namespace detail {
 
 /// Throws `error` for options that do not go together, or of which nothing follows.
-[[gnu::noinline]] inline void check_fit_options(fit_options const& options) {
-  auto const refuse = [](std::string const& sentence) { throw error("fit: " + sentence); };
+[[gnu::noinline, gnu::cold]] inline void check_fit_options(fit_options const& options) {
   if (options.steps != -1) check_count("fit_options", ".steps", options.steps.count(), 0);
   check_count("fit_options", ".epochs", options.epochs, 0);
   options.evaluate_every.check("fit_options", ".evaluate_every");
@@ -49,13 +48,13 @@ namespace detail {
   check_count("fit_options", ".plateau", options.plateau, 0);
   check_number("fit_options", ".plateau_factor", options.plateau_factor, number_range::above_zero);
   auto const needs_validation = [&](bool asked, char const* what) {
-    if (asked && options.validation == nullptr) refuse(std::string(what) + ", but there is no .validation; give one");
+    if (asked && options.validation == nullptr) throw io::failure({"fit: ", what, ", but there is no .validation; give one"});
   };
   needs_validation(!options.best.empty(), ".best keeps the checkpoint of the lowest validation loss");
   needs_validation(options.patience > 0, ".patience counts evaluations");
   needs_validation(options.plateau > 0, ".plateau counts evaluations");
   if (options.load_best && options.best.empty())
-    refuse(".load_best loads the checkpoint that .best names, but that is empty; name a directory");
+    throw io::failure({"fit: .load_best loads the checkpoint that .best names, but that is empty; name a directory"});
 }
 
 } // namespace detail

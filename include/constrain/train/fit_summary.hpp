@@ -17,7 +17,8 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
 inline bool has_two_rates(fit_result const& r) { return r.labels_per_second < 0.9995 * r.tokens_per_second; }
 
 /// What came of a run, for programs: summary.json. `metrics` are those that no step's record has.
-template <class trainer> io::json_writer summary_of(trainer const& t, fit_result const& r, std::vector<metric> const& metrics) {
+template <class trainer>
+[[gnu::noinline, gnu::cold]] io::json_writer summary_of(trainer const& t, fit_result const& r, std::vector<metric> const& metrics) {
   io::json_writer json;
   json.object().member("policies", trainer::policy_set::name()).member("parameters", trainer::parameter_count);
   json.member("peak_bytes", trainer::memory.peak.count()).member("seed", t.state().seed);
@@ -31,7 +32,8 @@ template <class trainer> io::json_writer summary_of(trainer const& t, fit_result
 }
 
 /// The same in words.
-template <class trainer> std::string ending(trainer const& t, fit_result const& r, std::string const& directory) {
+template <class trainer>
+[[gnu::noinline, gnu::cold]] std::string ending(trainer const& t, fit_result const& r, std::string const& directory) {
   auto text = formatted("ended after step %lld: %s", static_cast<long long>(r.steps.count()), reason_of(r.why));
   if (r.tokens_per_second == 0) return text; // there was nothing left to do
   text += formatted(" | %.0f s | ", r.seconds);
@@ -45,7 +47,8 @@ template <class trainer> std::string ending(trainer const& t, fit_result const& 
   return directory.empty() ? text : text + " | saved in '" + directory + "'";
 }
 
-template <class trainer> report_head head_of(trainer const& t, fit_result const& r) {
+template <class trainer>
+[[gnu::noinline, gnu::cold]] report_head head_of(trainer const& t, fit_result const& r) {
   auto const number = [](double x) { return formatted("%.4g", x); };
   auto const whole = [](double x) { return grouped(static_cast<std::int64_t>(x)); };
   report_head head{trainer::policy_set::name(), {}, trainer::memory};

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "constrain/io/failure.hpp"
 #include "constrain/op/cross_entropy/cross_entropy.hpp"
 #include "constrain/program/error.hpp"
 #include "constrain/run/arena.hpp"
@@ -81,13 +82,15 @@ inline std::uint32_t unsigned_limit(std::int64_t limit) {
 }
 
 /// How many micro-batches arrays hold. Throws `error` where it is no whole number, or none.
-[[gnu::noinline]] inline std::size_t count_batches(std::size_t inputs, std::size_t labels, std::size_t inputs_each,
-                                                   std::size_t labels_each) {
+[[gnu::noinline, gnu::cold]] inline std::size_t count_batches(std::size_t inputs, std::size_t labels, std::size_t inputs_each,
+                                                               std::size_t labels_each) {
   auto const batches = inputs / inputs_each;
-  if (batches == 0 || inputs % inputs_each != 0 || labels != batches * labels_each)
-    throw error("evaluate: " + std::to_string(inputs) + " inputs and " + std::to_string(labels) +
-                " labels are no whole number of micro-batches of " + std::to_string(inputs_each) + " and " +
-                std::to_string(labels_each) + "; pad the last one with ignored labels");
+  if (batches == 0 || inputs % inputs_each != 0)
+    throw io::failure({"evaluate: ", inputs, " inputs are no whole number of micro-batches, one or more, of ", inputs_each,
+                       "; fill the last one up with any token and ignored labels"});
+  if (labels != batches * labels_each)
+    throw io::failure({"evaluate: ", inputs, " inputs take ", batches * labels_each, " labels, and there are ", labels,
+                       "; pass as many, ", ignored_label, " where there is none"});
   return batches;
 }
 

@@ -5,9 +5,11 @@
 #include "constrain/device/cpu/waiting_threads.hpp"
 #include "constrain/program/printable.hpp"
 #include "constrain/train/explain.hpp"
+#include "constrain/train/formatted.hpp"
 #include "constrain/train/record/records.hpp"
 
 #include <algorithm>
+#include <cstdarg>
 #include <cstdint>
 #include <cstdio>
 #include <string>
@@ -45,7 +47,8 @@ template <class trainer> std::string parameters_by_role() {
 
 /// What is known before the first step, as people like to see it.
 /// `peak` is 0 where it could not be measured.
-template <class trainer> void print_start(std::FILE* out, trainer const& t, double peak) {
+template <class trainer>
+[[gnu::noinline, gnu::cold]] void print_start(std::FILE* out, trainer const& t, double peak) {
   auto const number = [](auto n) { return static_cast<long long>(n); };
   std::fprintf(out, "%s | %s parameters: %s\n", printable(trainer::policy_set::name()).c_str(), grouped(trainer::parameter_count).c_str(),
                parameters_by_role<trainer>().c_str());
@@ -94,11 +97,15 @@ public:
     open_ = terminal_;
     std::fflush(out_);
   }
-  template <class... arguments> void line(char const* format, arguments... values) {
+  [[gnu::noinline, gnu::cold, gnu::format(printf, 2, 3)]] void line(char const* format, ...) {
     if (out_ == nullptr) return;
+    std::va_list values;
+    va_start(values, format);
+    auto const text = printable(formatted_list(format, values));
+    va_end(values);
     if (open_) std::fputc('\n', out_);
     open_ = false;
-    std::fputs(printable(formatted(format, values...)).c_str(), out_);
+    std::fputs(text.c_str(), out_);
     std::fputc('\n', out_);
     std::fflush(out_);
   }

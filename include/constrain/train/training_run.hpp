@@ -66,7 +66,7 @@ private:
     check_vocabulary(validation.vocabulary(), trainer::entries::vocabulary);
     auto const tokens = trainer::task::tokens;
     if (validation.labels(1, data::samples(validation.size(), tokens) * tokens) == 0)
-      throw error("fit: the .validation corpus has no label, everything in it is given; give some text to predict");
+      throw error("fit: the .validation corpus has no label, every token of its samples is given; give some text to predict");
   }
 
   /// Files and directories that cannot be written are found now. By one process for all.
@@ -121,7 +121,7 @@ private:
     result.share_of_peak = share_of_peak(mean_seconds);
     if (options_.log_every.due(record.step, steps_))
       lines_.step(record, steps_, mean_seconds * static_cast<double>(steps_ - record.step), share_of_peak(record.seconds));
-    if (r.skipped) lines_.line("skipped: the gradient of %s is not finite", std::string(r.not_finite).c_str());
+    if (r.skipped) lines_.line("skipped: the gradient of %.*s is not finite", static_cast<int>(r.not_finite.size()), r.not_finite.data());
     return record;
   }
 

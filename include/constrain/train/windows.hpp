@@ -45,7 +45,7 @@ public:
                   std::to_string(from.epoch) + ", where an epoch of the corpus has " + std::to_string(samples_) +
                   " samples; resume from a checkpoint that was saved with this corpus");
     if (corpus.labels(1, samples_ * tokens) == 0)
-      throw error("windows: the corpus has no label, everything in it is given; give some text to learn");
+      throw error("windows: the corpus has no label, every token of its samples is given; give some text to learn");
   }
 
   void operator()(window_buffer& out) {

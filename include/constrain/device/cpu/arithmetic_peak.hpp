@@ -73,15 +73,16 @@ namespace detail {
 template <class real> double chain_rate() {
   constexpr std::int64_t rounds = 200'000;
   constexpr int measurements = 24; // the first ones find the clock still low
-  double rates[measurements];
+  double rates[measurements], best = 0;
   for (auto& rate : rates) {
     thread_stopwatch const since;
     auto const operations = multiply_add_chains<real>(rounds);
     rate = operations / since.seconds();
+    best = std::max(best, rate);
   }
-  std::sort(rates, rates + measurements);
-  double const best = rates[measurements - 1];
-  return math::finite(best) && rates[measurements - measurements / 3] >= 0.95 * best ? best : 0;
+  int agree = 0;
+  for (double const rate : rates) agree += rate >= 0.95 * best ? 1 : 0;
+  return math::finite(best) && 3 * agree >= measurements ? best : 0;
 }
 
 } // namespace detail
@@ -93,9 +94,12 @@ template <class real> double chain_rate() {
 template <class real = float> double arithmetic_peak() {
   std::vector<double> rates(static_cast<std::size_t>(thread_count()));
   parallel_for(thread_count(), [&](std::int64_t thread) { rates[static_cast<std::size_t>(thread)] = detail::chain_rate<real>(); });
-  auto const [low, high] = std::minmax_element(rates.begin(), rates.end());
-  if (*low == 0) return 0;
-  return *high * static_cast<double>(std::min<std::int64_t>(thread_count(), available_processors()));
+  double best = 0;
+  for (double const rate : rates) {
+    if (rate == 0) return 0;
+    best = std::max(best, rate);
+  }
+  return best * static_cast<double>(std::min(thread_count(), available_processors()));
 }
 
 } // namespace constrain

@@ -61,7 +61,7 @@ void gemm(transpose a_transposed, transpose b_transposed, std::int64_t m, std::i
       if (status == dnnl_success) return;
       throw error("gemm: oneDNN refused a product of [" + std::to_string(m) + ", " + std::to_string(k) + "] and [" +
                   std::to_string(k) + ", " + std::to_string(n) + "] with status " + std::to_string(status) +
-                  "; build without CONSTRAIN_WITH_ONEDNN for the built-in product.");
+                  "; build without CONSTRAIN_WITH_ONEDNN for another provider");
     }
   } else if constexpr (std::is_same_v<a_type, bfloat16> && std::is_same_v<b_type, bfloat16>) {
     if (k > 0 && alpha == 1 && detail::onednn_multiplies_bf16()) {

@@ -61,7 +61,7 @@ inline std::vector<std::pair<double, double>> thinned(std::vector<std::pair<doub
 
 /// A line chart as an SVG element of 640 x 240, with ticks, marks and a legend; points that are not finite are left out.
 /// Empty where there is no point.
-inline std::string line_chart(std::string_view title, std::vector<series> lines, std::span<chart_mark const> marks = {}) {
+[[gnu::noinline, gnu::cold]] inline std::string line_chart(std::string_view title, std::vector<series> lines, std::span<chart_mark const> marks = {}) {
   constexpr double left = 64, right = 624, top = 28, bottom = 204;
   double low_x = 0, high_x = 0, low_y = 0, high_y = 0;
   bool any = false;

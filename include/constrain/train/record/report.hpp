@@ -25,7 +25,7 @@ struct report_head {
 
 namespace detail {
 
-inline std::string html_text(std::string_view text) {
+[[gnu::noinline, gnu::cold]] inline std::string html_text(std::string_view text) {
   std::string out;
   for (char c : printable(std::string(text))) {
     if (c == '&') out += "&amp;";
@@ -53,7 +53,7 @@ td.bar { width: 40%; } td.bar i { display: block; height: .7rem; background: var
 .note { color: var(--faint); font-size: .9rem; }
 )";
 
-inline std::string memory_rows(memory_plan const& m) {
+[[gnu::noinline, gnu::cold]] inline std::string memory_rows(memory_plan const& m) {
   std::string rows;
   auto const row = [&](char const* name, bytes b) {
     if (b > bytes(0))
@@ -65,7 +65,7 @@ inline std::string memory_rows(memory_plan const& m) {
 }
 
 /// A chart for each of one's own metrics, in the order in which they first appear.
-inline std::string metric_charts(std::span<step_record const> steps, std::span<chart_mark const> marks) {
+[[gnu::noinline, gnu::cold]] inline std::string metric_charts(std::span<step_record const> steps, std::span<chart_mark const> marks) {
   std::vector<std::pair<std::string, series>> metrics;
   for (auto const& r : steps)
     for (auto const& m : r.metrics) {
@@ -82,7 +82,7 @@ inline std::string metric_charts(std::span<step_record const> steps, std::span<c
 
 /// A page of a run that needs nothing but itself: the losses and what they say, learning rate, norm, throughput and one's
 /// own metrics, with marks where the run was saved (dotted) and taken up again (dashed), and the memory plan by part.
-inline std::string report(report_head const& head, std::span<step_record const> steps) {
+[[gnu::noinline, gnu::cold]] inline std::string report(report_head const& head, std::span<step_record const> steps) {
   series training{"training", "a"}, validation{"validation", "b"}, norm{"norm", "a"}, rate{"rate", "a"};
   series tokens{"tokens", "a"}, labels{"valid labels", "b"};
   std::vector<chart_mark> marks;

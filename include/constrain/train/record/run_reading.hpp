@@ -1,12 +1,12 @@
 #pragma once
 
 #include "constrain/device/math.hpp"
+#include "constrain/train/formatted.hpp"
 #include "constrain/train/record/records.hpp"
 
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
-#include <cstdio>
 #include <span>
 #include <string>
 #include <vector>
@@ -28,7 +28,7 @@ namespace detail {
 /// finite are left out), and those of the evaluations.
 class losses {
 public:
-  explicit losses(std::span<step_record const> steps)
+  [[gnu::noinline, gnu::cold]] explicit losses(std::span<step_record const> steps)
       : steps_(steps), tenth_(steps.size() < 10 ? (steps.size() + 1) / 2 : steps.size() / 10) {
     for (auto const& r : steps) {
       if (!r.validation_loss) continue;
@@ -91,46 +91,43 @@ private:
 /// - still improving: in the last quarter of the evaluations it reached its lowest and fell by more than 1 %;
 /// - underfit: it is flat, and the training loss, still above `solved`, has fallen by less than a tenth from the start;
 /// - well fit: otherwise.
-[[gnu::noinline]] inline run_reading read_run(std::span<step_record const> steps) {
+[[gnu::noinline, gnu::cold]] inline run_reading read_run(std::span<step_record const> steps) {
   constexpr double solved = 0.01; // nats a label: nearly every one is predicted, and nearly surely
   detail::losses const all(steps);
-  auto const number = [](double x) {
-    char text[32];
-    std::snprintf(text, sizeof text, "%.4g", x);
-    return std::string(text);
-  };
-  if (auto const* const r = all.not_finite(); r != nullptr)
-    return {reading::not_finite, r->step, std::string("The ") + all.which() + " loss is not finite since step " +
-            std::to_string(r->step) + ": lower the learning rate, or clip the gradient."};
   auto const& evaluations = all.evaluations();
   auto const* const best = all.best();
+  using detail::formatted;
+  if (auto const* const r = all.not_finite(); r != nullptr)
+    return {reading::not_finite, r->step, formatted("The %s loss is not finite since step %lld: lower the learning rate, or clip the gradient.",
+                                                    all.which(), static_cast<long long>(r->step))};
   if (evaluations.size() < 4)
     return {reading::too_early, best == nullptr ? 0 : best->step,
-            "Too early to say: it takes four evaluations, this run had " + std::to_string(evaluations.size()) + "."};
+            formatted("Too early to say: it takes four evaluations, this run had %zu.", evaluations.size())};
   double const first = all.first(), last = all.until(steps.back()), at_best = all.until(*best);
   double const validation = *evaluations.back()->validation_loss, lowest = *best->validation_loss;
   double const noise = std::max(first - std::min(last, at_best), 0.0) / 1000;
   auto const differs = [&](double from, double to, double part) { return from - to > noise && from - to > part * std::abs(from); };
-  auto const since = std::to_string(best->step);
-  if (differs(validation, lowest, 0.02 / 1.02)) {
-    if (last < at_best)
-      return {reading::overfitting, best->step, "Overfitting since step " + since + ": the validation loss rose from " +
-              number(lowest) + " to " + number(validation) + " while the training loss fell. Use the weights of that step (`.best` keeps "
-              "them), more data, or more weight decay or dropout where there is some."};
-    return {reading::getting_worse, best->step, "Getting worse since step " + since + ": the validation loss rose from " +
-            number(lowest) + " to " + number(validation) + ", and the training loss did not fall. Lower the learning rate, or clip the "
-            "gradient."};
-  }
+  auto const since = static_cast<long long>(best->step);
+  if (differs(validation, lowest, 0.02 / 1.02) && last < at_best)
+    return {reading::overfitting, best->step,
+            formatted("Overfitting since step %lld: the validation loss rose from %.4g to %.4g while the training loss fell. Use the weights "
+                      "of that step (`.best` keeps them), more data, or more weight decay or dropout where there is some.",
+                      since, lowest, validation)};
+  if (differs(validation, lowest, 0.02 / 1.02))
+    return {reading::getting_worse, best->step,
+            formatted("Getting worse since step %lld: the validation loss rose from %.4g to %.4g, and the training loss did not fall. Lower "
+                      "the learning rate, or clip the gradient.", since, lowest, validation)};
   auto const& quarter_ago = *evaluations[evaluations.size() - 1 - (evaluations.size() + 3) / 4];
   if (best->step > quarter_ago.step && differs(*quarter_ago.validation_loss, validation, 0.01))
-    return {reading::still_improving, best->step, "Still improving: in the last quarter of the evaluations the validation loss fell "
-            "from " + number(*quarter_ago.validation_loss) + " to " + number(validation) + ". Train longer."};
+    return {reading::still_improving, best->step,
+            formatted("Still improving: in the last quarter of the evaluations the validation loss fell from %.4g to %.4g. Train longer.",
+                      *quarter_ago.validation_loss, validation)};
   if (last > 0.9 * first && last > solved)
     return {reading::underfit, best->step,
-            "Underfit: the losses are flat, and the training loss only went from " + number(first) + " to " + number(last) +
-                ". Use another learning rate, or a larger model."};
-  return {reading::well_fit, best->step, "Well fit: the validation loss is flat at " + number(validation) +
-          ", its lowest was " + number(lowest) + " at step " + since + "."};
+            formatted("Underfit: the losses are flat, and the training loss only went from %.4g to %.4g. Use another learning rate, or a "
+                      "larger model.", first, last)};
+  return {reading::well_fit, best->step,
+          formatted("Well fit: the validation loss is flat at %.4g, its lowest was %.4g at step %lld.", validation, lowest, since)};
 }
 
 } // namespace constrain

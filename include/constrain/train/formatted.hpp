@@ -1,0 +1,37 @@
+#pragma once
+
+#include "constrain/program/variant.hpp"
+
+#include <algorithm>
+#include <cstdarg>
+#include <cstddef>
+#include <cstdio>
+#include <string>
+
+namespace constrain::inline CONSTRAIN_VARIANT::detail {
+
+/// Text as printf makes it. (No template: one for each list of types would take the compiler longer than all that it says.)
+[[gnu::noinline, gnu::cold, gnu::format(printf, 1, 0)]] inline std::string formatted_list(char const* format, std::va_list values) {
+  std::va_list again;
+  va_copy(again, values);
+  char line[512];
+  auto const length = static_cast<std::size_t>(std::max(std::vsnprintf(line, sizeof line, format, values), 0));
+  std::string text(line, std::min(length, sizeof line - 1));
+  if (length >= sizeof line) {
+    text.resize(length + 1);
+    std::vsnprintf(text.data(), text.size(), format, again);
+    text.pop_back();
+  }
+  va_end(again);
+  return text;
+}
+
+[[gnu::noinline, gnu::cold, gnu::format(printf, 1, 2)]] inline std::string formatted(char const* format, ...) {
+  std::va_list values;
+  va_start(values, format);
+  auto text = formatted_list(format, values);
+  va_end(values);
+  return text;
+}
+
+} // namespace constrain::detail
