@@ -21,8 +21,8 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// Processes started by mpirun or srun. Initialises MPI where the program has not, and then ends it at exit. A process that
-/// waits for the others longer than `deadline` seconds ends; one that exits with another status than 0 ends the job.
+/// Processes started by mpirun or srun. Initialises MPI where the program has not, and then ends it at exit. A process
+/// that waits for the others longer than `deadline` seconds ends; one that exits with a status other than 0 ends the job.
 class mpi final : public communicator {
 public:
   explicit mpi(double deadline = 1800) : mpi(all_processes(deadline), deadline) {}
@@ -77,7 +77,7 @@ private:
       throw error("there are " + std::to_string(size_) + " processes; start at most " + std::to_string(maximum_size));
   }
 
-  // Seconds that a failing rank gives the others to fail, or to end, as well: less than they wait for it, so that it speaks first.
+  // Seconds that a failing rank gives the others to fail, or to end, too: fewer than they wait, so that it speaks first.
   static double patience(double deadline) { return std::min(deadline / 2, 3.0); }
 
   static MPI_Comm all_processes(double deadline) {
