@@ -52,8 +52,12 @@ pid_t spawn(words arguments, std::string const& said) {
 
 /// The letter of a process's state; 0 where there is none any more. One that has ended and was not waited for is gone.
 char state_of(pid_t id) {
-  std::ifstream in("/proc/" + std::to_string(id) + "/stat");
-  std::string const text((std::istreambuf_iterator<char>(in)), {});
+  // No stream: one throws where the process ends while it is read.
+  int const file = ::open(("/proc/" + std::to_string(id) + "/stat").c_str(), O_RDONLY);
+  char bytes[1024];
+  auto const size = file < 0 ? 0 : ::read(file, bytes, sizeof bytes);
+  if (file >= 0) ::close(file);
+  std::string const text(bytes, size > 0 ? static_cast<std::size_t>(size) : 0);
   auto const name_ends = text.rfind(')');
   if (name_ends == std::string::npos || name_ends + 2 >= text.size()) return 0;
   char const state = text[name_ends + 2];
@@ -97,6 +101,9 @@ public:
     began_ = clock_type::now();
     launcher_ = spawn(all, said_);
   }
+
+  job(job const&) = delete;
+  ~job() { kill_all(); }
 
   outcome wait() {
     outcome o;
@@ -157,12 +164,16 @@ private:
       if (::waitpid(launcher_, &status, WNOHANG) == launcher_) launcher_ = 0, o.status = status;
       else std::this_thread::sleep_for(std::chrono::milliseconds(10));
     }
+    if (launcher_ > 0) o.status = -1;
+    kill_all();
+  }
+  void kill_all() {
     for (auto const id : ids_)
       if (id > 0 && state_of(id) != 0) ::kill(id, SIGKILL);
     if (launcher_ == 0) return;
-    o.status = -1;
     ::kill(launcher_, SIGKILL);
     ::waitpid(launcher_, nullptr, 0);
+    launcher_ = 0;
   }
 
   ct_directory scratch_;
