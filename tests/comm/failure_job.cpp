@@ -153,6 +153,7 @@ template <class trainer> void run() {
   if (disagrees("clip_norm")) run.clip_norm = 1;
   if (disagrees("schedule")) run.schedule = ct::schedule::cosine{.warmup = 2, .steps = 100};
   if (is("action", "no_labels")) run.seed = 0;
+  if (disagrees("deadline")) run.deadline = -1;
   trainer t{h, run};
   act(t);
 }
