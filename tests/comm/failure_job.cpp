@@ -139,6 +139,13 @@ template <class trainer> void act(trainer& t) {
     ct::fit(t, corpus, {.steps = 3, .log = nullptr},
             [](ct::step_result const&) { throw std::runtime_error("every rank's exception"); });
   }
+  if (is("action", "one_ends")) {
+    auto const corpus = text(0);
+    auto const r = ct::fit(t, corpus, {.steps = 9, .log = nullptr},
+                           [&](ct::step_result const&) { return !victim() || t.steps() < 3; });
+    std::fprintf(stderr, "ended at step %lld\n", static_cast<long long>(r.steps.count()));
+    return;
+  }
   for (int i = 0; i < (is("action", "save") ? 4 : 1); ++i) {
     if (is("action", "save")) fail_here();
     t.save(directory());
