@@ -3,6 +3,7 @@
 #include <constrain/constrain.hpp>
 
 #include <chrono>
+#include <cmath>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -55,6 +56,7 @@ void fail_here() {
   if (is("fault", "kill")) raise_later(SIGKILL);
   if (is("fault", "stop")) raise_later(SIGSTOP);
   if (is("fault", "exit")) std::exit(0);
+  if (is("fault", "sleep")) std::this_thread::sleep_for(after);
   if (is("fault", "full")) {
     std::signal(SIGXFSZ, SIG_IGN);
     rlimit const limit{static_cast<rlim_t>(number("bytes")), RLIM_INFINITY};
@@ -91,8 +93,9 @@ template <class trainer> ct::step_result step_without_labels(trainer& t, int fir
 template <class trainer> void act(trainer& t) {
   if (is("action", "fit")) {
     auto const corpus = text(disagrees("corpus") ? 1 : 0);
-    ct::fit(t, corpus, {.steps = disagrees("steps") ? 13 : 12, .validation = &corpus, .evaluate_every = 2, .directory = directory(), .save_every = 1,
-                        .log = nullptr}, [](ct::step_result const&) { fail_here(); });
+    ct::fit(t, corpus, {.steps = disagrees("steps") ? 13 : 12, .validation = &corpus, .evaluate_every = 2,
+                        .directory = directory(), .save_every = 1, .log = nullptr},
+            [](ct::step_result const&) { fail_here(); });
     return;
   }
   if (is("action", "resume")) {
@@ -113,10 +116,12 @@ template <class trainer> void act(trainer& t) {
   if (is("action", "no_labels")) {
     if (number("first") == 1) {
       alone one{{.learning_rate = 1e-2f}};
-      std::vector<std::int32_t> const inputs{1, 2, 3, 4, 5, 6, 7, 8}, labels{2, 3, 4, 5, 6, ct::ignored_label, 8, 9};
+      std::vector<std::int32_t> const inputs{1, 2, 3, 4, 5, 6, 7, 8};
+      std::vector<std::int32_t> const labels{2, 3, 4, 5, 6, ct::ignored_label, 8, 9};
       auto const expected = one.step(one.window(inputs, labels));
       auto const r = step_without_labels(t, 1);
-      bool const same = r.tokens == 7 && std::abs(r.loss - expected.loss) < 1e-12 && std::abs(r.gradient_norm - expected.gradient_norm) < 1e-6;
+      bool const same = r.tokens == 7 && std::abs(r.loss - expected.loss) < 1e-12 &&
+                        std::abs(r.gradient_norm - expected.gradient_norm) < 1e-6;
       std::fprintf(stderr, "%s: loss %.17g and %.17g\n", same ? "the same numbers" : "other numbers", r.loss, expected.loss);
     } else step_without_labels(t, 0);
     return;
@@ -131,7 +136,15 @@ template <class trainer> void act(trainer& t) {
   }
   if (is("action", "all_throw")) {
     auto const corpus = text(0);
-    ct::fit(t, corpus, {.steps = 3, .log = nullptr}, [](ct::step_result const&) { throw std::runtime_error("every rank's exception"); });
+    ct::fit(t, corpus, {.steps = 3, .log = nullptr},
+            [](ct::step_result const&) { throw std::runtime_error("every rank's exception"); });
+  }
+  if (is("action", "one_ends")) {
+    auto const corpus = text(0);
+    auto const r = ct::fit(t, corpus, {.steps = 9, .log = nullptr},
+                           [&](ct::step_result const&) { return !victim() || t.steps() < 3; });
+    std::fprintf(stderr, "ended at step %lld\n", static_cast<long long>(r.steps.count()));
+    return;
   }
   for (int i = 0; i < (is("action", "save") ? 4 : 1); ++i) {
     if (is("action", "save")) fail_here();
@@ -147,6 +160,7 @@ template <class trainer> void run() {
   if (disagrees("clip_norm")) run.clip_norm = 1;
   if (disagrees("schedule")) run.schedule = ct::schedule::cosine{.warmup = 2, .steps = 100};
   if (is("action", "no_labels")) run.seed = 0;
+  if (disagrees("deadline")) run.deadline = -1;
   trainer t{h, run};
   act(t);
 }
@@ -167,6 +181,7 @@ int main(int count, char** arguments) try {
     return 0;
   }
   std::ofstream(in_scratch("process")) << ::getpid() << "\n";
+  ct::mpi const started(std::atof(word("deadline").c_str()));
   if (is("fault", "disagree") || is("fault", "unwritable")) std::ofstream(in_scratch("fault")) << "from the start\n";
   if (is("policy", "zero")) run<ct::trainer<task, ct::parallel::zero<3, 2>>>();
   else run<ct::trainer<task, ct::parallel::ddp>>();

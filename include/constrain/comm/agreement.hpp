@@ -16,11 +16,13 @@
 namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// What all ranks call together. Each exchange says which it belongs to, so that ranks in different calls are found.
-enum class joint_call : std::int64_t { construction, step, evaluate, predict, generate, save, load, resume, pretrained, fit, question };
+enum class joint_call : std::int64_t {
+  construction, step, evaluate, predict, generate, save, load, resume, pretrained, fit, question
+};
 
 constexpr char const* name_of(joint_call c) {
-  constexpr char const* names[] = {"the construction of a trainer", "step", "evaluate", "predict", "generate", "save", "load",
-                                   "resume", "load_pretrained", "fit", "in_any_rank"};
+  constexpr char const* names[] = {"the construction of a trainer", "step", "evaluate", "predict", "generate", "save",
+                                   "load", "resume", "load_pretrained", "fit", "in_any_rank"};
   return names[static_cast<int>(c)];
 }
 
@@ -85,20 +87,23 @@ struct vote {
   std::uint64_t hash = 0;  // of it
 };
 
-[[noreturn, gnu::noinline, gnu::cold]] inline void throw_for(communicator& world, vote const* votes, std::exception_ptr const& failure,
-                                                             std::string const& said) {
+/// Throws, on every rank, for votes that are not all well and alike.
+[[noreturn, gnu::noinline, gnu::cold]] inline void throw_for(communicator& world, vote const* votes,
+                                                             std::exception_ptr const& failure, std::string const& said) {
   int const ranks = world.size();
+  auto const call = [&](int rank) { return std::string(name_of(joint_call(votes[rank].call))); };
   for (int rank = 1; rank < ranks; ++rank)
     if (votes[rank].call != votes[0].call)
-      throw_agreed(std::string("the ranks make different calls: rank 0 is in ") + name_of(joint_call(votes[0].call)) + " and rank " +
-                   std::to_string(rank) + " in " + name_of(joint_call(votes[rank].call)) + "; let all of them make the same calls in the same order");
+      throw_agreed("the ranks make different calls: rank 0 is in " + call(0) + " and rank " + std::to_string(rank) + " in " +
+                   call(rank) + "; let all of them make the same calls in the same order");
   bool const all_well = std::all_of(votes, votes + ranks, [](vote const& v) { return v.length == 0; });
   for (int rank = 1; all_well && rank < ranks; ++rank)
     if (votes[rank].content != votes[0].content)
-      throw_agreed(std::string(name_of(joint_call(votes[0].call))) + ": rank 0 reads other data than rank " + std::to_string(rank) +
-                   " (fingerprints " + std::to_string(votes[0].content) + " and " + std::to_string(votes[rank].content) +
+      throw_agreed(call(0) + ": rank 0 has other data than rank " + std::to_string(rank) + " (fingerprints " +
+                   std::to_string(votes[0].content) + " and " + std::to_string(votes[rank].content) +
                    "); give all ranks the same");
-  bool const same = std::all_of(votes, votes + ranks, [&](vote const& v) { return v.length > 0 && v.hash == votes[0].hash; });
+  auto const failed_alike = [&](vote const& v) { return v.length > 0 && v.hash == votes[0].hash; };
+  bool const same = std::all_of(votes, votes + ranks, failed_alike);
   if (same) {
     failure_is_agreed() = true;
     std::rethrow_exception(failure);
@@ -115,7 +120,7 @@ struct vote {
 
 /// Tells all ranks how this one fared: `failure` is null where it did well. Returns the sum of the counts where all did;
 /// else every rank throws the same: its own exception where all have the same sentence, or an `error` with the first
-/// failing rank's. Ranks that are in different calls throw that. One all-gather.
+/// failing rank's. So do ranks in different calls, and ranks whose `content`, a fingerprint, differs. One all-gather.
 [[gnu::noinline]] inline std::int64_t agree(communicator& world, joint_call where, std::int64_t count = 0,
                                             std::exception_ptr const& failure = nullptr, std::uint64_t content = 0) {
   if (world.size() == 1) {
@@ -128,13 +133,15 @@ struct vote {
   std::string said;
   if (failure) said = detail::sentence_of(failure).substr(0, 2000);
   if (failure && said.empty()) said = "an exception that says nothing";
-  votes[world.rank()] = {static_cast<std::int64_t>(where), count, content, static_cast<std::int64_t>(said.size()), detail::hash_of(said)};
+  votes[world.rank()] = {static_cast<std::int64_t>(where), count, content, static_cast<std::int64_t>(said.size()),
+                         detail::hash_of(said)};
   detail::gather(world, votes);
   std::int64_t sum = 0;
   bool well = true;
   for (int rank = 0; rank < world.size(); ++rank) {
-    sum += votes[rank].count;
-    well = well && votes[rank].length == 0 && votes[rank].call == votes[0].call && votes[rank].content == votes[0].content;
+    auto const& v = votes[rank];
+    sum += v.count;
+    well = well && v.length == 0 && v.call == votes[0].call && v.content == votes[0].content;
   }
   if (!well) detail::throw_for(world, votes, failure, said);
   return sum;
@@ -146,7 +153,7 @@ inline void check_passes(communicator& world, joint_call where, std::int64_t pas
 }
 
 /// Does on each rank what concerns it alone, a count, and returns the sum of all. Where it throws on any rank all throw, as
-/// `agree` says, and where the fingerprints of what they read, `content`, differ. `local` must not speak with the other ranks.
+/// `agree` says. `local` must not speak with the other ranks.
 template <class action>
 std::int64_t agreed_sum(communicator& world, joint_call where, action const& local, std::uint64_t content = 0) {
   if (world.size() == 1) return local();
@@ -191,8 +198,8 @@ private:
   bool asked_ = false;
 };
 
-/// For a `catch (...)` around what all ranks do together. An exception that all of them throw goes on its way. One that the
-/// others do not have would leave them waiting for ever: it is said, and the job ends.
+/// For a `catch (...)` around what all ranks do together. An exception that all of them throw goes on its way. One that
+/// the others do not have would leave them waiting for ever: it is said, and the job ends.
 [[noreturn, gnu::noinline, gnu::cold]] inline void rethrow_or_end_job(communicator& world, joint_call where) {
   if (world.size() == 1 || detail::failure_is_agreed()) throw;
   auto const failure = std::current_exception();
@@ -201,8 +208,8 @@ private:
     std::rethrow_exception(failure);
   }
   std::fflush(stdout);
-  std::fprintf(stderr, "rank %d failed in %s, and the others did not, so the job ends: %s\n", world.rank(), name_of(where),
-               detail::sentence_of(failure).c_str());
+  std::fprintf(stderr, "rank %d failed in %s, and the others did not, so the job ends: %s\n", world.rank(),
+               name_of(where), detail::sentence_of(failure).c_str());
   world.abort(1);
   std::_Exit(1); // some compilers do not see that a virtual function never returns
 }

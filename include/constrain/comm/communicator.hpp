@@ -33,7 +33,7 @@ public:
 
   /// Ends all processes at once, this one with `status`.
   [[noreturn]] virtual void abort(int status) = 0;
-  /// Whether all ranks of the run come here within a few seconds. Where it is false, the ranks can do nothing together any more.
+  /// Whether all ranks of the run come here within a few seconds. After false they can do nothing together any more.
   virtual bool all_come() = 0;
   /// What the library does now, a literal: said where the others do not come.
   virtual void entered(char const*) {}

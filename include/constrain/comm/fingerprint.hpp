@@ -13,18 +13,20 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 /// Named values that all ranks must have in common.
 class fingerprint {
 public:
-  void add(std::string_view name, std::string_view value) { text_.append(name).append(1, '\0').append(value).append(1, '\0'); }
+  void add(std::string_view name, std::string_view value) {
+    text_.append(name).append(1, '\0').append(value).append(1, '\0');
+  }
   template <class number>
     requires std::is_arithmetic_v<number>
   void add(std::string_view name, number value) {
     char digits[32];
     if constexpr (std::is_same_v<number, bool>) add(name, std::string_view(value ? "true" : "false"));
-    else add(name, std::string_view(digits, static_cast<std::size_t>(std::to_chars(digits, digits + sizeof digits, value).ptr - digits)));
+    else add(name, std::string_view(digits, std::to_chars(digits, digits + sizeof digits, value).ptr));
   }
   /// Where the value is long.
   void add_hash(std::string_view name, std::uint64_t hash) {
     char digits[16];
-    add(name, std::string_view(digits, static_cast<std::size_t>(std::to_chars(digits, digits + sizeof digits, hash, 16).ptr - digits)));
+    add(name, std::string_view(digits, std::to_chars(digits, digits + sizeof digits, hash, 16).ptr));
   }
 
   std::string const& text() const { return text_; }
@@ -45,12 +47,14 @@ inline std::string_view take_field(std::string_view& text) {
 /// Says which field comes first of those that differ, and both values.
 [[noreturn, gnu::noinline, gnu::cold]] inline void throw_difference(std::string_view zero, std::string_view other, int rank) {
   while (!zero.empty() || !other.empty()) {
-    std::string const name(take_field(zero)), value(take_field(zero)), its_name(take_field(other)), its_value(take_field(other));
+    std::string const name(take_field(zero)), value(take_field(zero));
+    std::string const its_name(take_field(other)), its_value(take_field(other));
     if (name == its_name && value == its_value) continue;
     auto const& shown = name.empty() ? its_name : name;
     auto const of = [&](std::string const& n, std::string const& v) { return n == shown ? v : "nothing"; };
-    throw_agreed("the ranks do not agree: " + shown + " is " + of(name, value) + " on rank 0 and " + of(its_name, its_value) +
-                 " on rank " + std::to_string(rank) + "; start all of them with the same program, numbers and data");
+    throw_agreed("the ranks do not agree: " + shown + " is " + of(name, value) + " on rank 0 and " +
+                 of(its_name, its_value) + " on rank " + std::to_string(rank) +
+                 "; start all of them with the same program, numbers and data");
   }
   throw_agreed("the ranks do not agree; start all of them with the same program, numbers and data");
 }
@@ -66,7 +70,8 @@ inline std::string_view take_field(std::string_view& text) {
   detail::vote votes[communicator::maximum_size];
   std::int64_t lengths[communicator::maximum_size];
   auto const& text = mine.text();
-  votes[world.rank()] = {static_cast<std::int64_t>(where), 0, 0, static_cast<std::int64_t>(text.size()), detail::hash_of(text)};
+  votes[world.rank()] = {static_cast<std::int64_t>(where), 0, 0, static_cast<std::int64_t>(text.size()),
+                         detail::hash_of(text)};
   detail::gather(world, votes);
   bool same = true;
   for (int rank = 0; rank < ranks; ++rank) {

@@ -21,8 +21,8 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// Processes started by mpirun or srun. Initialises MPI where the program has not, and then ends it at exit. A process that
-/// waits for the others longer than `deadline` seconds ends; one that exits with another status than 0 ends the job.
+/// Processes started by mpirun or srun. Initialises MPI where the program has not, and then ends it at exit. A process
+/// that waits for the others longer than `deadline` seconds ends; one that exits with a status other than 0 ends the job.
 class mpi final : public communicator {
 public:
   explicit mpi(double deadline = 1800) : mpi(all_processes(deadline), deadline) {}
@@ -77,7 +77,7 @@ private:
       throw error("there are " + std::to_string(size_) + " processes; start at most " + std::to_string(maximum_size));
   }
 
-  // Seconds that a failing rank gives the others to fail, or to end, as well: less than they wait for it, so that it speaks first.
+  // Seconds that a failing rank gives the others to fail, or to end, too: fewer than they wait, so that it speaks first.
   static double patience(double deadline) { return std::min(deadline / 2, 3.0); }
 
   static MPI_Comm all_processes(double deadline) {
@@ -105,6 +105,7 @@ private:
     watchdog::instance().rank(rank);
     watchdog::wait const waits("waiting for their start", std::max(deadline, 60.0));
     MPI_Comm_dup(MPI_COMM_WORLD, &meeting_);
+    process_ = ::getpid();
 #if defined(__GLIBC__)
     ::on_exit([](int status, void*) { leave(status); }, nullptr);
 #else
@@ -114,6 +115,7 @@ private:
 
   /// At exit. A process that failed has left the others amid their work, unless they come to their ends too.
   static void leave(int status) {
+    if (::getpid() != process_) return; // a child's end is not the rank's
     int ended = 0;
     MPI_Finalized(&ended);
     if (ended != 0 || (!own_start_ && status == 0)) return;
@@ -163,6 +165,7 @@ private:
 
   static inline MPI_Comm meeting_ = MPI_COMM_NULL; // of all processes, for `meet` alone
   static inline bool own_start_ = false;
+  static inline pid_t process_ = 0;
   static inline double last_deadline_ = 1800;
 
   MPI_Comm processes_ = MPI_COMM_NULL;

@@ -4,6 +4,7 @@
 #include "constrain/data/corpus.hpp"
 #include "constrain/train/checkpoint/tensor_files.hpp"
 #include "constrain/train/hyperparameters.hpp"
+#include "constrain/train/interval.hpp"
 #include "constrain/train/parameter_table.hpp"
 #include "constrain/train/run_options.hpp"
 #include "constrain/train/training_state.hpp"
@@ -16,25 +17,19 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
-/// An optimizer's numbers: those that can be told apart, and a hash of all.
+/// An optimizer's numbers, as far as they can be told apart.
 template <class hyper> void add_hyper(fingerprint& to, hyper const& h) {
-  for_each_hyperparameter(h, [&]<class number>(std::string const& field, number value) {
-    if constexpr (std::is_arithmetic_v<number>) to.add(field + " of the optimizer", value);
-  });
-#if defined(__GNUC__) && !defined(__clang__) && !defined(__NVCC__)
-  if constexpr (std::is_trivially_copyable_v<hyper>) {
-    hyper copy = h;
-    __builtin_clear_padding(&copy);
-    to.add_hash("the hash of the optimizer's numbers", hash_of({reinterpret_cast<char const*>(&copy), sizeof copy}));
-  }
-#endif
+  for_each_hyperparameter(h, [&](std::string const& field, auto value) { to.add(field + " of the optimizer", value); });
 }
 
 [[gnu::noinline]] inline void add_schedule(fingerprint& to, schedule::any const& s) {
   to.add("the kind of .schedule", s.index() == 0 ? "constant" : s.index() == 1 ? "linear" : "cosine");
   std::visit([&](auto const& chosen) {
     to.add(".warmup of the schedule", chosen.warmup.count());
-    if constexpr (requires { chosen.minimum; }) to.add(".steps of the schedule", chosen.steps.count()), to.add(".minimum of the schedule", chosen.minimum);
+    if constexpr (requires { chosen.minimum; }) {
+      to.add(".steps of the schedule", chosen.steps.count());
+      to.add(".minimum of the schedule", chosen.minimum);
+    }
   }, s);
 }
 
@@ -65,7 +60,8 @@ template <class plan> std::uint64_t hash_of_plan(plan const& p) {
   std::string text;
   for (auto const& step : p.steps) {
     if (step.op != nullptr) text += step.op->name;
-    for (int k = 0; k < step.inputs + step.outputs; ++k) text += ' ' + std::to_string(p.operands[step.first_operand + k].offset);
+    for (int k = 0; k < step.inputs + step.outputs; ++k)
+      text += ' ' + std::to_string(p.operands[step.first_operand + k].offset);
   }
   return hash_of(text);
 }
@@ -86,7 +82,8 @@ template <class plan> std::uint64_t hash_of_plan(plan const& p) {
 }
 
 /// What must be the same when trainers are made.
-template <class trainer> fingerprint fingerprint_of(typename trainer::hyper const& h, run_options const& run, parameter_list const& parameters) {
+template <class trainer>
+fingerprint fingerprint_of(typename trainer::hyper const& h, run_options const& run, parameter_list const& parameters) {
   fingerprint all;
   add_build(all, trainer::policy_set::name(), parameters);
   all.add("the number of sequences in a micro-batch", trainer::task::sequences);
@@ -101,28 +98,35 @@ template <class trainer> fingerprint fingerprint_of(typename trainer::hyper cons
 
 /// Throws on every rank where trainers are not made alike.
 template <class trainer>
-void check_trainers_agree(communicator& world, typename trainer::hyper const& h, run_options const& run, parameter_list const& parameters) {
+void check_trainers_agree(communicator& world, typename trainer::hyper const& h, run_options const& run,
+                          parameter_list const& parameters) {
   if constexpr (trainer::policy_set::parallelism::distributed)
-    if (world.size() > 1) check_ranks_agree(world, joint_call::construction, fingerprint_of<trainer>(h, run, parameters));
+    if (world.size() > 1)
+      check_ranks_agree(world, joint_call::construction, fingerprint_of<trainer>(h, run, parameters));
 }
 
 /// What must be the same when a run begins. The log, the records' directory and callbacks may differ.
-template <class options> fingerprint fingerprint_of_fit(options const& o, data::corpus const& corpus, training_state const& state) {
+template <class options>
+fingerprint fingerprint_of_fit(options const& o, data::corpus const& corpus, training_state const& state) {
   fingerprint all;
   add_state(all, state);
   add_corpus(all, "corpus", &corpus);
   add_corpus(all, ".validation corpus", o.validation);
   all.add(".steps", o.steps.count()), all.add(".epochs", o.epochs);
-  o.evaluate_every.describe([&](char const* name, auto value) { all.add(std::string(name) + " of .evaluate_every", value); });
-  o.save_every.describe([&](char const* name, auto value) { all.add(std::string(name) + " of .save_every", value); });
-  all.add(".directory", o.directory), all.add(".keep_last", o.keep_last), all.add(".best", o.best), all.add(".load_best", o.load_best);
+  auto const describe = [&](std::string const& which, interval const& every) {
+    every.describe([&](char const* name, std::int64_t value) { all.add(name + which, value); });
+  };
+  describe(" of .evaluate_every", o.evaluate_every), describe(" of .save_every", o.save_every);
+  all.add(".directory", o.directory), all.add(".keep_last", o.keep_last);
+  all.add(".best", o.best), all.add(".load_best", o.load_best);
   all.add(".patience", o.patience), all.add(".plateau", o.plateau), all.add(".plateau_factor", o.plateau_factor);
   all.add(".tail", static_cast<int>(o.tail));
   return all;
 }
 
 /// Throws on every rank where they do not begin the same run.
-template <class trainer, class options> void check_fits_agree(trainer const& t, options const& o, data::corpus const& corpus) {
+template <class trainer, class options>
+void check_fits_agree(trainer const& t, options const& o, data::corpus const& corpus) {
   if constexpr (trainer::policy_set::parallelism::distributed)
     if (t.ranks() > 1) check_ranks_agree(t.world(), joint_call::fit, fingerprint_of_fit(o, corpus, t.state()));
 }

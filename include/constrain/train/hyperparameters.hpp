@@ -1,6 +1,6 @@
 #pragma once
 
-#include "constrain/program/variant.hpp"
+#include "constrain/train/fields.hpp"
 
 #include <array>
 #include <bit>
@@ -28,8 +28,8 @@ template <class real, class hyper, class function> void for_each_place(hyper con
   for (std::size_t i = 0; i < fields.size(); ++i) f("field " + std::to_string(i + 1) + " of hyper", fields[i]);
 }
 
-/// Calls f(name, number) for an optimizer's numbers, as far as they can be told apart: for fields of names in use, and, where
-/// all fields are of one type, for each by its place.
+/// Calls f(name, number) for an optimizer's numbers: for fields of names in use, and for all by their place. Of a struct that
+/// mixes types, fields that are no numbers themselves, such as arrays, are passed over.
 template <class hyper, class function> void for_each_hyperparameter(hyper const& h, function const& f) {
   if constexpr (requires { h.learning_rate; }) f(".learning_rate", h.learning_rate);
   if constexpr (requires { h.weight_decay; }) f(".weight_decay", h.weight_decay);
@@ -39,6 +39,13 @@ template <class hyper, class function> void for_each_hyperparameter(hyper const&
   if constexpr (requires { h.epsilon; }) f(".epsilon", h.epsilon);
   if constexpr (is_made_of<hyper, float>) for_each_place<float>(h, f);
   else if constexpr (is_made_of<hyper, double>) for_each_place<double>(h, f);
+  else {
+    int place = 0;
+    for_each_field(h, [&]<class field>(field const& value) {
+      ++place;
+      if constexpr (std::is_arithmetic_v<field>) f("field " + std::to_string(place) + " of hyper", value);
+    });
+  }
 }
 
 } // namespace constrain::detail

@@ -31,13 +31,12 @@ template <bool distributed> ranks find_ranks([[maybe_unused]] std::int64_t shard
   ranks r;
 #if defined(CONSTRAIN_WITH_MPI)
   if constexpr (distributed) {
-    if (!(deadline > 0 && deadline <= 1e9)) {
-      r.world = std::make_unique<mpi>();
-      agreed(*r.world, joint_call::construction, [&] {
+    bool const possible = deadline > 0 && deadline <= 1e9;
+    r.world = std::make_unique<mpi>(possible ? deadline : 1800);
+    agreed(*r.world, joint_call::construction, [&] {
+      if (!possible)
         throw error("a run's .deadline is " + std::to_string(deadline) + " seconds; give more than 0 and at most 1e9");
-      });
-    }
-    r.world = std::make_unique<mpi>(deadline);
+    });
     if (r.world->size() % shards != 0)
       throw error("parallel::zero shards over groups of " + std::to_string(shards) + " ranks, and there are " +
                   std::to_string(r.world->size()) + "; start a multiple of " + std::to_string(shards));

@@ -15,7 +15,8 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 namespace detail {
 
 /// Throws on every rank: some find what others do not.
-[[noreturn, gnu::noinline, gnu::cold]] inline void throw_found_by_some(communicator& world, std::string const& directory, bool here) {
+[[noreturn, gnu::noinline, gnu::cold]] inline void throw_found_by_some(communicator& world, std::string const& directory,
+                                                                       bool here) {
   auto const found_on = find_lowest(world, here ? world.rank() : world.size()).value;
   auto const missing_on = find_lowest(world, here ? world.size() : world.rank()).value;
   throw_agreed("resume: rank " + std::to_string(found_on) + " finds a checkpoint in '" + directory + "' and rank " +
@@ -25,7 +26,9 @@ namespace detail {
 /// Whether something was saved in a directory, as all ranks see it.
 inline bool found_by_all(communicator& world, std::string const& directory) {
   bool here = false;
-  auto const found = agreed_sum(world, joint_call::resume, [&]() -> std::int64_t { return here = io::directory_reader::finds(directory); });
+  auto const found = agreed_sum(world, joint_call::resume, [&]() -> std::int64_t {
+    return here = io::directory_reader::finds(directory);
+  });
   if (found != 0 && found != world.size()) throw_found_by_some(world, directory, here);
   return found > 0;
 }

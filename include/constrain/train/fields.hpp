@@ -1,0 +1,77 @@
+#pragma once
+
+#include "constrain/program/variant.hpp"
+
+#include <type_traits>
+#include <utility>
+
+// The fields of a plain struct, one by one, without their names.
+
+namespace constrain::inline CONSTRAIN_VARIANT::detail {
+
+/// Converts to the field of any aggregate, to count them.
+struct any_field {
+  template <class type> constexpr operator type() const noexcept;
+};
+template <int> using any_field_at = any_field;
+
+template <class type, int... i> constexpr bool has_fields(std::integer_sequence<int, i...>) {
+  return requires { type{any_field_at<i>{}...}; };
+}
+template <class type, int... i> constexpr bool has_braced_fields(std::integer_sequence<int, i...>) {
+  return requires { type{{any_field_at<i>{}}...}; };
+}
+/// How many fields an aggregate has, up to twelve; 0 where that cannot be told. (Without braces an array counts as its
+/// elements, with them a class that converts may not count: where both say the same, it is so.)
+template <class type, int n = 12> constexpr int field_count() {
+  if constexpr (!std::is_aggregate_v<type> || std::is_empty_v<type> || n == 0) return 0;
+  else if constexpr (has_fields<type>(std::make_integer_sequence<int, n + 1>{})) return 0;
+  else if constexpr (has_fields<type>(std::make_integer_sequence<int, n>{}))
+    return has_braced_fields<type>(std::make_integer_sequence<int, n>{}) ? n : 0;
+  else return field_count<type, n - 1>();
+}
+
+/// Calls f(field) for every field of an aggregate of up to twelve.
+template <class type, class function> void for_each_field(type const& a, function const& f) {
+  auto const all = [&](auto const&... field) { (f(field), ...); };
+  constexpr int n = field_count<type>();
+  if constexpr (n == 1) {
+    auto const& [b] = a;
+    all(b);
+  } else if constexpr (n == 2) {
+    auto const& [b, c] = a;
+    all(b, c);
+  } else if constexpr (n == 3) {
+    auto const& [b, c, d] = a;
+    all(b, c, d);
+  } else if constexpr (n == 4) {
+    auto const& [b, c, d, e] = a;
+    all(b, c, d, e);
+  } else if constexpr (n == 5) {
+    auto const& [b, c, d, e, g] = a;
+    all(b, c, d, e, g);
+  } else if constexpr (n == 6) {
+    auto const& [b, c, d, e, g, h] = a;
+    all(b, c, d, e, g, h);
+  } else if constexpr (n == 7) {
+    auto const& [b, c, d, e, g, h, i] = a;
+    all(b, c, d, e, g, h, i);
+  } else if constexpr (n == 8) {
+    auto const& [b, c, d, e, g, h, i, j] = a;
+    all(b, c, d, e, g, h, i, j);
+  } else if constexpr (n == 9) {
+    auto const& [b, c, d, e, g, h, i, j, k] = a;
+    all(b, c, d, e, g, h, i, j, k);
+  } else if constexpr (n == 10) {
+    auto const& [b, c, d, e, g, h, i, j, k, l] = a;
+    all(b, c, d, e, g, h, i, j, k, l);
+  } else if constexpr (n == 11) {
+    auto const& [b, c, d, e, g, h, i, j, k, l, m] = a;
+    all(b, c, d, e, g, h, i, j, k, l, m);
+  } else if constexpr (n == 12) {
+    auto const& [b, c, d, e, g, h, i, j, k, l, m, n] = a;
+    all(b, c, d, e, g, h, i, j, k, l, m, n);
+  }
+}
+
+} // namespace constrain::detail

@@ -1,0 +1,84 @@
+#include <constrain/train/agreement.hpp>
+
+#include <doctest/doctest.h>
+
+#include <string>
+#include <vector>
+
+namespace ct = constrain;
+namespace detail = constrain::detail;
+
+namespace {
+
+struct nothing {};
+struct one {
+  float a = 1;
+};
+struct five {
+  float a = 1, b = 2;
+  double c = 3;
+  int d = 4;
+  bool e = true;
+};
+struct nested {
+  float a = 1;
+  one b;
+  float c = 3;
+};
+struct with_array {
+  float a = 1;
+  float b[2]{};
+};
+struct twelve {
+  float a, b, c, d, e, f, g, h, i, j, k, l;
+};
+struct thirteen {
+  float a, b, c, d, e, f, g, h, i, j, k, l, m;
+};
+struct adamw_like {
+  float learning_rate = 0.5f, beta = 0.25f, weight_decay = 0;
+};
+
+static_assert(detail::field_count<nothing>() == 0 && detail::field_count<one>() == 1 && detail::field_count<five>() == 5);
+static_assert(detail::field_count<nested>() == 3 && detail::field_count<twelve>() == 12);
+// What cannot be counted is left out, and compiles.
+static_assert(detail::field_count<with_array>() == 0 && detail::field_count<thirteen>() == 0);
+
+std::string shown(ct::fingerprint const& f) {
+  auto text = f.text();
+  for (char& c : text)
+    if (c == '\0') c = '|';
+  return text;
+}
+
+} // namespace
+
+TEST_CASE("every field of a plain struct is visited in order") {
+  std::vector<double> seen;
+  detail::for_each_field(five{}, [&](auto value) { seen.push_back(static_cast<double>(value)); });
+  CHECK(seen == std::vector<double>{1, 2, 3, 4, 1});
+  int arrays = 0;
+  detail::for_each_field(with_array{}, [&](auto) { ++arrays; });
+  CHECK(arrays == 0);
+}
+
+TEST_CASE("an optimizer's numbers stand in a fingerprint by name or place") {
+  ct::fingerprint f;
+  detail::add_hyper(f, adamw_like{});
+  CHECK(shown(f) == ".learning_rate of the optimizer|0.5|.weight_decay of the optimizer|0|field 1 of hyper of the optimizer|0.5|"
+                    "field 2 of hyper of the optimizer|0.25|field 3 of hyper of the optimizer|0|");
+  ct::fingerprint g;
+  detail::add_hyper(g, with_array{});
+  CHECK(shown(g).empty());
+}
+
+TEST_CASE("one process agrees with itself and throws its own exception") {
+  ct::self alone;
+  ct::fingerprint f;
+  f.add("field", 1);
+  ct::check_ranks_agree(alone, ct::joint_call::fit, f);
+  CHECK(ct::agreed_sum(alone, ct::joint_call::step, [] { return std::int64_t{3}; }) == 3);
+  CHECK_THROWS_AS(ct::agreed(alone, ct::joint_call::step, [] { throw 1; }), int);
+  CHECK_THROWS_AS(ct::together(alone, ct::joint_call::step, [] { throw 1; }), int);
+  CHECK_THROWS_AS(ct::agreement(alone, ct::joint_call::load).run([](ct::agreement& a) { a.all_can(), throw 1; }), int);
+}
