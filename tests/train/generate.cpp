@@ -3,6 +3,7 @@
 #include <constrain/constrain.hpp>
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <set>
@@ -59,6 +60,11 @@ TEST_CASE("of one's own vocabulary there are tokens, no text; destroyed weights 
   REQUIRE(tokens.size() == 5);
   CHECK(tokens[0] == 299);
   CHECK(t.generate(prompt, 0) == prompt);
+  // Of what is longer than the context of 8, the end counts.
+  auto const longer = t.generate(prompt, 10);
+  CHECK(std::equal(tokens.begin(), tokens.end(), longer.begin()));
+  std::vector<std::int32_t> const end(longer.end() - 8, longer.end());
+  CHECK(t.generate(longer, 1).back() == t.generate(end, 1).back());
   CHECK(sentence([&] { t.generate(prompt, -1); }) == "generate: the number of tokens is -1; give a whole number from 0 on");
   auto const weights = t.parameters()[0];
   std::vector<float> values(static_cast<std::size_t>(weights.size()), std::nanf(""));

@@ -9,10 +9,12 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <numeric>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace constrain::inline CONSTRAIN_VARIANT {
@@ -30,6 +32,30 @@ template <std::int64_t vocabulary> struct tokens_are_bytes {
                 "generate: text is one token a byte, which takes a model of exactly 256 tokens, and this one's `vocabulary` "
                 "is another; pass tokens instead: generate(std::span<std::int32_t const>(tokens), count)");
 };
+
+namespace detail {
+
+/// Text as tokens, one a byte, and back.
+inline std::vector<std::int32_t> tokens_of(std::string_view text) {
+  std::vector<std::int32_t> tokens;
+  for (char const c : text) tokens.push_back(static_cast<unsigned char>(c));
+  return tokens;
+}
+inline std::string text_of(std::vector<std::int32_t> const& tokens) {
+  std::string text;
+  for (auto const token : tokens) text += static_cast<char>(token);
+  return text;
+}
+
+/// Fills a context with the last tokens, those that fit, and 0 behind them. Returns how many they are.
+inline std::int64_t fill_context(std::vector<std::int32_t>& context, std::vector<std::int32_t> const& tokens) {
+  auto const length = static_cast<std::ptrdiff_t>(std::min(context.size(), tokens.size()));
+  std::copy(tokens.end() - length, tokens.end(), context.begin());
+  std::fill(context.begin() + length, context.end(), 0);
+  return length;
+}
+
+} // namespace detail
 
 /// Draws tokens from logits; the n-th draw depends on the seed, n and the logits alone.
 class sampler {

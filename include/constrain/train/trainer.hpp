@@ -149,10 +149,7 @@ public:
     evaluation sum;
     for (std::int64_t sample = 0; sample < samples; sample += task::sequences) {
       if (stop()) return std::nullopt;
-      std::fill(inputs.begin(), inputs.end(), 0);
-      std::fill(labels.begin(), labels.end(), ignored_label);
-      for (std::int64_t i = 0; i < task::sequences && sample + i < samples; ++i)
-        copy_sample(corpus, sample + i, task::tokens, inputs.data() + i * task::tokens, labels.data() + i * task::tokens);
+      copy_samples(corpus, sample, samples, task::tokens, inputs, labels);
       evaluate_one(inputs, labels, sum);
     }
     return detail::mean_of(sum);
@@ -194,9 +191,7 @@ public:
     sampler draw(options);
     ranks_.come_to(joint_call::generate, count);
     for (std::int64_t i = 0; i < count; ++i) {
-      auto const length = std::min<std::int64_t>(task::tokens, static_cast<std::int64_t>(tokens.size()));
-      std::fill(context.begin(), context.end(), 0);
-      std::copy(tokens.end() - length, tokens.end(), context.begin());
+      auto const length = detail::fill_context(context, tokens);
       poison();
       intake("generate").tokens(entries::generate::value.tokens, context);
       run<typename entries::generate, typename entries::generate_program>(numbers_now(1));
@@ -210,11 +205,8 @@ public:
   /// The same for text, one token a byte: of a model with a vocabulary of 256.
   std::string generate(std::string_view prompt, std::int64_t count, generate_options const& options = {}) {
     [[maybe_unused]] tokens_are_bytes<entries::vocabulary> const checked;
-    std::vector<std::int32_t> tokens;
-    for (char c : prompt) tokens.push_back(static_cast<unsigned char>(c));
-    std::string text;
-    for (auto token : generate(std::span<std::int32_t const>(tokens), count, options)) text += static_cast<char>(token);
-    return text;
+    auto const tokens = detail::tokens_of(prompt);
+    return detail::text_of(generate(std::span<std::int32_t const>(tokens), count, options));
   }
 
   /// All parameters, in the order the model makes them.

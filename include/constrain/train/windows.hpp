@@ -21,6 +21,17 @@ inline void copy_sample(data::corpus const& corpus, std::int64_t sample, std::in
   corpus.copy_labels(sample * tokens + 1, {labels, n});
 }
 
+/// Fills [sequences, tokens] with samples of a corpus that has `samples`, from `first` on; behind its end there are tokens 0
+/// and ignored labels.
+[[gnu::noinline]] inline void copy_samples(data::corpus const& corpus, std::int64_t first, std::int64_t samples, std::int64_t tokens,
+                                           std::vector<std::int32_t>& inputs, std::vector<std::int32_t>& labels) {
+  std::fill(inputs.begin(), inputs.end(), 0);
+  std::fill(labels.begin(), labels.end(), ignored_label);
+  auto const sequences = static_cast<std::int64_t>(inputs.size()) / tokens;
+  for (std::int64_t i = 0; i < sequences && first + i < samples; ++i)
+    copy_sample(corpus, first + i, tokens, inputs.data() + i * tokens, labels.data() + i * tokens);
+}
+
 /// A window with the arrays it looks at.
 struct window_buffer {
   std::vector<std::int32_t> inputs, labels;
