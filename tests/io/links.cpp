@@ -232,7 +232,8 @@ std::vector<thing> both() {
 } // namespace
 
 // The library exchanges names through this function of the C library.
-extern "C" long syscall(long number, ...) noexcept {
+// (Most callers give fewer arguments than it hands on.)
+extern "C" __attribute__((no_sanitize("address"))) long syscall(long number, ...) noexcept {
   va_list rest;
   va_start(rest, number);
   long a[6];
@@ -484,7 +485,7 @@ TEST_CASE("links: a folder that is put in the checkpoint's place while it is sav
   auto const before = snapshot(s.at("mine"));
   std::atomic<bool> done = false;
   std::thread swapping([&] {
-    while (!done) ::syscall(SYS_renameat2, AT_FDCWD, s.at("mine").c_str(), AT_FDCWD, s.target.c_str(), 2);
+    while (!done) ::renameat2(AT_FDCWD, s.at("mine").c_str(), AT_FDCWD, s.target.c_str(), RENAME_EXCHANGE);
   });
   auto const places = [&] {
     std::vector<std::string> found;

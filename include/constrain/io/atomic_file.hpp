@@ -23,7 +23,7 @@ public:
   enum class links { followed, refused };
 
   /// Throws `error` where something else than a file is to be replaced.
-  explicit atomic_file(std::string const& path, links at_path = links::followed)
+  [[gnu::noinline, gnu::cold]] explicit atomic_file(std::string const& path, links at_path = links::followed)
       : target(checked(path, at_path)), holder(open_holder()),
         temporary(target.sibling_name("partial-" + unlikely_suffix())), file(temporary, path, holder.get()), made(detail::status_at(holder.get(), temporary)) {
     check();
@@ -35,7 +35,7 @@ public:
   /// Where to write.
   output_file& out() { return file; }
 
-  void commit() {
+  [[gnu::noinline, gnu::cold]] void commit() {
     if (temporary.empty()) throw failure({"'", path(), "' was already committed; write a new file"});
     file.close();
     check();
@@ -68,14 +68,14 @@ private:
   }
 
   /// Throws where anything but a file would be replaced.
-  void check() {
+  [[gnu::noinline, gnu::cold]] void check() {
     auto const found = detail::status_at(holder.get(), target.name);
     if (!found || S_ISREG(found->st_mode)) return;
     discard();
     throw failure({"'", path(), "' cannot be written (it is no regular file); remove it or choose another path"});
   }
 
-  void discard() noexcept {
+  [[gnu::noinline, gnu::cold]] void discard() noexcept {
     if (temporary.empty()) return;
     auto const there = detail::status_at(holder.get(), temporary);
     if (there && made && detail::same_file(*there, *made)) ::unlinkat(holder.get(), temporary.c_str(), 0);

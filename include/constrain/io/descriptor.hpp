@@ -42,7 +42,7 @@ class descriptor {
 };
 
 /// A path as the system takes it, which would cut it off at a NUL byte. Throws `error` where there is one.
-inline char const* system_path(std::string const& path) {
+[[gnu::noinline, gnu::cold]] inline char const* system_path(std::string const& path) {
   if (path.find('\0') != std::string::npos)
     throw failure({"the path '", path, "' has a NUL byte, shown as '?', which no file's name can have; leave it out"});
   return path.c_str();
@@ -61,7 +61,7 @@ inline bool write_all(descriptor const& file, std::string_view bytes) {
 }
 
 /// Opens a regular file for reading. Throws `error`, beginning with `what` ('the text'), for anything else.
-inline descriptor open_file(std::string const& path, std::string const& what, struct stat* status = nullptr) {
+[[gnu::noinline, gnu::cold]] inline descriptor open_file(std::string const& path, std::string const& what, struct stat* status = nullptr) {
   // Without O_NONBLOCK, opening a pipe would wait for its writer.
   descriptor file(::open(system_path(path), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   auto const refuse = [&](std::string const& rest) { return failure({what, " '", path, "' ", rest}); };

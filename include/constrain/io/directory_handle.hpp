@@ -51,7 +51,7 @@ public:
     auto const there = status_at(holder.get(), name);
     return there && same_file(*there, status_);
   }
-  std::vector<std::string> names() const { return directory_names(".", get()).value_or(std::vector<std::string>{}); }
+  [[gnu::noinline, gnu::cold]] std::vector<std::string> names() const { return directory_names(".", get()).value_or(std::vector<std::string>{}); }
   /// Makes what was done to its entries survive a power cut, where the file system can (else: EINVAL).
   bool sync() const { return ::fsync(get()) == 0 || errno == EINVAL; }
 
@@ -61,7 +61,7 @@ public:
 
   /// The text of a small regular file of the directory's owner. A link, a pipe or a larger one is none; nor is one with
   /// a second name, where it must be `alone`.
-  std::optional<std::string> text(std::string const& name, bool alone = false) const {
+  [[gnu::noinline, gnu::cold]] std::optional<std::string> text(std::string const& name, bool alone = false) const {
     constexpr std::size_t most = std::size_t{1} << 26;
     descriptor const file(::openat(get(), name.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
     struct stat found {};

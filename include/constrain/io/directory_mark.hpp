@@ -29,7 +29,7 @@ inline constexpr std::string_view mark_begin = "constrain made this directory an
 /// What tells a directory from every other one of its file system, those before it and after it included: the file
 /// handle, where there is one, is of the inode and its generation. The device's number is no part of it: it changes
 /// with mounts.
-inline std::string lasting_identity(directory_handle const& directory) {
+[[gnu::noinline, gnu::cold]] inline std::string lasting_identity(directory_handle const& directory) {
   auto text = std::to_string(directory.status().st_ino);
 #if defined(MAX_HANDLE_SZ) && defined(AT_EMPTY_PATH)
   alignas(file_handle) unsigned char space[sizeof(file_handle) + MAX_HANDLE_SZ]{};
@@ -47,7 +47,7 @@ inline std::string lasting_identity(directory_handle const& directory) {
 }
 
 /// What a mark says before its list. `name`: under which a save makes it, also while that is under way.
-inline std::string mark_head(directory_handle const& directory, directory_handle const& holder, std::string_view name) {
+[[gnu::noinline, gnu::cold]] inline std::string mark_head(directory_handle const& directory, directory_handle const& holder, std::string_view name) {
   std::string text(mark_begin);
   text += "directory " + lasting_identity(directory) + "\nin " + lasting_identity(holder) + "\nname ";
   return text.append(std::to_string(name.size())).append(" ").append(name) + '\n';
@@ -74,7 +74,7 @@ public:
 
   /// Lists files that are about to be created, and brings that to disk. False, with `errno`, where the system does not
   /// take it. Files that are listed already cost nothing.
-  bool add(std::vector<std::string> const& names) {
+  [[gnu::noinline, gnu::cold]] bool add(std::vector<std::string> const& names) {
     std::string text;
     for (auto const& name : names)
       if (std::find(listed_.begin(), listed_.end(), name) == listed_.end()) text += name + '\n';
@@ -92,7 +92,7 @@ private:
 
 /// The files that may be removed from a directory at a name in `holder`, the mark last; nothing where it is none of
 /// ours: without a mark that speaks for it, of another owner than `owner`. `name`: see `mark_head`.
-inline std::optional<std::vector<std::string>> marked_files(directory_handle const& directory,
+[[gnu::noinline, gnu::cold]] inline std::optional<std::vector<std::string>> marked_files(directory_handle const& directory,
                                                             directory_handle const& holder, std::string_view name,
                                                             uid_t owner) {
   if (!directory || directory.owner() != owner) return std::nullopt;

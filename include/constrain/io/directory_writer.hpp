@@ -55,7 +55,7 @@ public:
   ~directory_writer() { discard(); }
 
   /// Names of files to come. Each of them is told the mark before it is created; all at once that takes the disk less.
-  void announce(std::initializer_list<std::string_view> names) {
+  [[gnu::noinline, gnu::cold]] void announce(std::initializer_list<std::string_view> names) {
     std::vector<std::string> all{std::string(manifest_name)};
     for (auto const name : names)
       if (valid_file_name(name)) all.emplace_back(name);
@@ -64,11 +64,8 @@ public:
 
   /// Writes one file (its name: see `valid_file_name`); `fill` is called with its `output_file`.
   template <std::invocable<output_file&> function> void write(std::string_view name, function const& fill) {
-    if (temporary.empty()) throw failure({"'", target, "' has no save under way; begin a new one"});
-    if (!valid_file_name(name) || contents.find(name))
-      throw failure({"'", name, "' cannot name a file in '", target,
-                     "'; use letters, digits, '.', '_', '-', and each name once"});
-    put(std::string(name), fill);
+    check_name(name);
+    put(std::string(name), filling(fill));
   }
   void write(std::string_view name, std::span<std::byte const> bytes) {
     write(name, [bytes](output_file& out) { out.write(bytes); });
@@ -76,9 +73,9 @@ public:
   void write(std::string_view name, std::string_view text) { write(name, std::as_bytes(std::span(text))); }
 
   /// Puts the new directory in place and removes the old one.
-  void commit() {
+  [[gnu::noinline, gnu::cold]] void commit() {
     if (temporary.empty()) throw failure({"'", target, "' has no save under way; begin a new one"});
-    put(std::string(manifest_name), [&](output_file& out) { out.write(contents.text()); });
+    put(std::string(manifest_name), filling([&](output_file& out) { out.write(contents.text()); }));
     try {
       if (!made.sync()) throw not_on_disk(target);
       auto old = detail::check_replaceable(holder, place.name, owner(), target);
@@ -105,7 +102,7 @@ private:
   std::string kept() const { return place.name + ".kept-" + unlikely_suffix(); }
 
   /// Undoes a move that the machine's stop cut in two. What is not ours is in nobody's way.
-  void recover() {
+  [[gnu::noinline, gnu::cold]] void recover() {
     detail::directory_handle const left(holder, previous);
     auto const files = detail::marked_files(left, holder, place.name, owner());
     if (!files) return;
@@ -115,7 +112,7 @@ private:
     else detail::remove_directory(left, holder, previous, *files, kept());
   }
 
-  void remove_abandoned() {
+  [[gnu::noinline, gnu::cold]] void remove_abandoned() {
     auto const prefix = place.sibling_name("partial-");
     for (auto const& name : holder.names()) {
       if (!name.starts_with(prefix)) continue;
@@ -126,7 +123,7 @@ private:
     }
   }
 
-  void begin() {
+  [[gnu::noinline, gnu::cold]] void begin() {
     holder = detail::directory_handle(place.holder());
     for (int attempt = 0; holder && attempt < 100; ++attempt) {
       auto const name = place.sibling_name("partial-" + unlikely_suffix());
@@ -154,13 +151,29 @@ private:
                    "); make room, check the permissions or choose another path"});
   }
 
-  template <class function> void put(std::string const& name, function const& fill) {
+  // Whatever fills a file, without its type: `put` is compiled once.
+  struct filler {
+    void (*call)(void const*, output_file&);
+    void const* object;
+  };
+  template <class function> static filler filling(function const& fill) {
+    return {[](void const* object, output_file& out) { (*static_cast<function const*>(object))(out); }, &fill};
+  }
+
+  [[gnu::noinline, gnu::cold]] void check_name(std::string_view name) const {
+    if (temporary.empty()) throw failure({"'", target, "' has no save under way; begin a new one"});
+    if (!valid_file_name(name) || contents.find(name))
+      throw failure({"'", name, "' cannot name a file in '", target,
+                     "'; use letters, digits, '.', '_', '-', and each name once"});
+  }
+
+  [[gnu::noinline, gnu::cold]] void put(std::string const& name, filler const& fill) {
     auto const shown = target + "/" + name;
     try {
       if (!mark.add({name, std::string(manifest_name)})) throw unwritable(shown);
       written.push_back(name);
       output_file out(name, shown, made.get());
-      fill(out);
+      fill.call(fill.object, out);
       out.close();
       contents.files.push_back({name, out.size(), out.crc()});
     } catch (...) {
@@ -180,7 +193,7 @@ private:
   }
 
   /// Removes what was replaced: the directory that was checked, or another writer's that came in between.
-  void remove_old(detail::old_directory const& old, std::string const& name) {
+  [[gnu::noinline, gnu::cold]] void remove_old(detail::old_directory const& old, std::string const& name) {
     detail::directory_handle const left(holder, name);
     // So that no other writer takes it for abandoned meanwhile; it may as well.
     if (left) left.lock();
@@ -193,7 +206,7 @@ private:
   }
 
   /// Returns the name of the old directory now; empty when there was none.
-  std::string move() {
+  [[gnu::noinline, gnu::cold]] std::string move() {
     auto const rename = [&](std::string const& from, std::string const& to) {
       return ::renameat(holder.get(), from.c_str(), holder.get(), to.c_str()) == 0;
     };
@@ -219,7 +232,7 @@ private:
                    "); choose another path and save again, what was there is untouched"});
   }
 
-  void discard() noexcept try {
+  [[gnu::noinline, gnu::cold]] void discard() noexcept try {
     mark = {}; // on a network's file system, an open file leaves another name behind
     if (!temporary.empty()) {
       written.emplace_back(detail::mark_name);

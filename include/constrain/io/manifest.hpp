@@ -45,7 +45,7 @@ struct manifest {
     return found == files.end() ? nullptr : &*found;
   }
 
-  std::string text() const {
+  [[gnu::noinline, gnu::cold]] std::string text() const {
     json_writer w;
     w.object().member("format", format).member("version", version).object("files");
     for (auto const& file : files)
@@ -59,7 +59,7 @@ struct manifest {
   }
 
   /// Throws `error`, naming `where`, for everything that `text()` would not have written.
-  static manifest parse(std::string_view text, std::string const& where) {
+  [[gnu::noinline, gnu::cold]] static manifest parse(std::string_view text, std::string const& where) {
     auto const root = json::parse(text, where);
     if (root["format"].string() != format)
       throw failure({"'", where, "' is of another format than '", format,

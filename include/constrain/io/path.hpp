@@ -25,7 +25,7 @@ struct split_path {
   std::string directory, name;
 
   /// Follows `path` where it is a link, so that what is replaced is what the link points at.
-  explicit split_path(std::string path) {
+  [[gnu::noinline, gnu::cold]] explicit split_path(std::string path) {
     while (path.size() > 1 && path.back() == '/') path.pop_back();
     struct stat status {};
     bool const exists = ::lstat(system_path(path), &status) == 0;
@@ -54,7 +54,7 @@ struct split_path {
 };
 
 /// A suffix that no other process or thread is likely to choose at the same time.
-inline std::string unlikely_suffix() {
+[[gnu::noinline, gnu::cold]] inline std::string unlikely_suffix() {
   static std::atomic<unsigned> calls{0};
   struct timespec now {};
   ::clock_gettime(CLOCK_REALTIME, &now);
@@ -69,7 +69,7 @@ inline error not_on_disk(std::string const& path, int code = errno) {
 
 /// Names in a directory, in no order and without '.' and '..'; nothing, with `errno`, where it cannot be read. A path
 /// that is relative begins at `from`, an open directory.
-inline std::optional<std::vector<std::string>> directory_names(std::string const& path, int from = AT_FDCWD) {
+[[gnu::noinline, gnu::cold]] inline std::optional<std::vector<std::string>> directory_names(std::string const& path, int from = AT_FDCWD) {
   descriptor file(::openat(from, system_path(path), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   auto* const stream = file ? ::fdopendir(file.get()) : nullptr;
   if (!stream) return std::nullopt;
@@ -85,7 +85,7 @@ inline std::optional<std::vector<std::string>> directory_names(std::string const
 }
 
 /// Creates a directory and what is missing above it.
-inline void make_directories(std::string const& path) {
+[[gnu::noinline, gnu::cold]] inline void make_directories(std::string const& path) {
   system_path(path);
   for (std::size_t end = 0; end != std::string::npos && end < path.size();) {
     end = path.find('/', end + 1);

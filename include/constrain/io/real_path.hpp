@@ -14,7 +14,7 @@
 namespace constrain::inline CONSTRAIN_VARIANT::io {
 
 /// The path from the root on, without links, '.' and '..'. What is not there yet stands for itself.
-inline std::string real_path(std::string path) {
+[[gnu::noinline, gnu::cold]] inline std::string real_path(std::string path) {
   system_path(path);
   std::vector<std::string> missing; // the last one first
   for (;;) {
@@ -46,7 +46,7 @@ inline std::optional<struct stat> status_of(std::string const& path) {
 }
 
 /// Of two paths as `real_path` gives them: the same directory, or the same name in the same one.
-inline bool same_place(std::string const& a, std::string const& b) {
+[[gnu::noinline, gnu::cold]] inline bool same_place(std::string const& a, std::string const& b) {
   if (a == b) return true;
   auto const at_a = status_of(a), at_b = status_of(b);
   if (at_a && at_b) return same_file(*at_a, *at_b);
@@ -60,7 +60,7 @@ inline bool same_place(std::string const& a, std::string const& b) {
 
 /// The first name on the way from a directory down to a path, however both are spelled and whatever links lead there:
 /// empty where the path is the directory itself, nothing where it is outside of it.
-inline std::optional<std::string> name_below(std::string const& path, std::string const& directory) {
+[[gnu::noinline, gnu::cold]] inline std::optional<std::string> name_below(std::string const& path, std::string const& directory) {
   auto const whole = real_path(path), from = real_path(directory);
   for (auto end = whole.size();; end = whole.rfind('/', end - 1)) {
     auto const above = end == 0 ? std::string("/") : whole.substr(0, end);

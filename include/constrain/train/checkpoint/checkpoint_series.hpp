@@ -23,7 +23,7 @@ public:
   std::string path(std::int64_t step) const { return directory_ + "/" + name(step); }
 
   /// Where to save: unlike a path that somebody gave, a link there is not followed. Throws `error`.
-  std::string path_to_save(std::int64_t step) const {
+  [[gnu::noinline, gnu::cold]] std::string path_to_save(std::int64_t step) const {
     auto const found = io::detail::status_at(AT_FDCWD, path(step));
     if (found && S_ISLNK(found->st_mode))
       throw error("'" + path(step) + "' is a link, and what it leads to is not replaced by a checkpoint; " +
@@ -40,7 +40,7 @@ public:
   }
 
   /// Steps of which there is one, the last first.
-  std::vector<std::int64_t> steps() const {
+  [[gnu::noinline, gnu::cold]] std::vector<std::int64_t> steps() const {
     std::vector<std::int64_t> found;
     for (auto const& name : io::directory_names(directory_).value_or(std::vector<std::string>{})) {
       if (auto const step = step_of(name)) found.push_back(*step);
@@ -51,7 +51,7 @@ public:
 
   /// Removes all but the last `count` of those that runs here saved before or at a step. What is damaged, a link, of
   /// another user, or copied or moved here does not count and is left alone: see io/directory_mark.hpp.
-  void keep(std::int64_t count, std::int64_t last) const {
+  [[gnu::noinline, gnu::cold]] void keep(std::int64_t count, std::int64_t last) const {
     io::detail::directory_handle const holder(directory_);
     if (!holder) return;
     io::detail::directory_handle const newest(holder, name(last)); // whose owner is who saves here
