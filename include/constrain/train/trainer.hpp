@@ -42,7 +42,6 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 template <class task_, class... list> class trainer {
 public:
   using task = typename detail::task_or_refusal<task_>::task;
-  // What is no task is one error, whatever stands behind it.
   using policy_set = std::conditional_t<is_task<task_>, policies<list...>, policies<>>;
   using optimizer = typename policy_set::optimizer;
   using hyper = typename optimizer::hyper;
@@ -110,10 +109,7 @@ public:
   } catch (...) { rethrow_or_end_job(world(), joint_call::step); }
 
   /// Says what to write to whoever passes arrays.
-  template <class inputs, class labels> step_result step(inputs const&, labels const&) {
-    static_assert(sizeof(inputs) == 0, "step: it takes a window; write t.step(t.window(inputs, labels))");
-    return {};
-  }
+  template <class x, class y> detail::step_takes_a_window<x> step(x const&, y const&);
 
   /// A window of one's own arrays: inputs [micro-batches, sequences, tokens], labels likewise ([micro-batches,
   /// sequences] for one label a sequence), `ignored_label` where there is none. Throws `error` for a wrong length or a
@@ -289,7 +285,6 @@ private:
   constrain::arena& arena() const { return runner_->arena(); }
 
   template <class placed_entry, class passes> void run(constrain::run_numbers const& numbers) {
-    // Here, near to the user's line.
     static_assert(sizeof(plan_has_kernels<placed_entry, typename policy_set::target>) > 0);
     gradients_are_there_ = false;
     if (!run_.checked) return runner_->template run<placed_entry>(numbers);

@@ -54,6 +54,11 @@ struct window {
 
 namespace detail {
 
+/// Refuses arrays where a window is needed.
+template <class array> struct step_takes_a_window {
+  static_assert(sizeof(array) == 0, "step: it takes a window; write t.step(t.window(inputs, labels))");
+};
+
 /// Throws unless `values` has `length` elements, in the order that `shape` says.
 inline void check_length(char const* where, char const* what, std::span<std::int32_t const> values, std::int64_t length,
                          char const* shape) {
