@@ -38,7 +38,9 @@ template <class reader> void refuses(std::string const& content, reader const& r
 }
 
 auto const safetensors = [](std::vector<std::byte> const& bytes) { io::parse_safetensors(bytes, "hostile"); };
-auto const tokens = [](std::vector<std::byte> const& bytes) { data::detail::token_bytes(bytes, "hostile"); };
+auto const tokens = [](std::vector<std::byte> const& bytes) {
+  data::detail::find_tokens(bytes, static_cast<std::int64_t>(bytes.size()), "hostile");
+};
 auto const manifest = [](std::vector<std::byte> const& bytes) {
   io::manifest::parse({reinterpret_cast<char const*>(bytes.data()), bytes.size()}, "hostile");
 };

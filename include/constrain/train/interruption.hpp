@@ -20,8 +20,7 @@ public:
 
   /// A signal that is ignored stays ignored.
   void install(handler ours) {
-    struct sigaction now {};
-    ::sigaction(number_, nullptr, &now);
+    auto const now = current();
     installed_ = (now.sa_flags & SA_SIGINFO) != 0 || now.sa_handler != SIG_IGN;
     if (!installed_) return;
     // The program may have put ours back after it had replaced it; what stood before is known then.
@@ -34,9 +33,7 @@ public:
   }
   /// What the program has installed meanwhile stays.
   void restore(handler ours) {
-    struct sigaction now {};
-    if (installed_ && ::sigaction(number_, nullptr, &now) == 0 && now.sa_sigaction == ours)
-      ::sigaction(number_, &before_, nullptr);
+    if (installed_ && current().sa_sigaction == ours) ::sigaction(number_, &before_, nullptr);
     installed_ = false;
   }
 
@@ -52,6 +49,12 @@ public:
   }
 
 private:
+  struct sigaction current() const {
+    struct sigaction now {};
+    ::sigaction(number_, nullptr, &now);
+    return now;
+  }
+
   int number_;
   bool installed_ = false;
   struct sigaction before_ {};
