@@ -390,3 +390,17 @@ TEST_CASE("directory: writers at the same time end with one of their directories
   save(path, "end");
   CHECK(scratch.entries() == 1);
 }
+
+TEST_CASE("directory: the one that the process works in is not replaced, nor one that holds it") {
+  temporary_directory const scratch;
+  auto const before = std::filesystem::current_path();
+  std::filesystem::create_directories(scratch / "outer/inner");
+  std::filesystem::current_path(scratch / "outer/inner");
+  for (std::string const path : {".", "..", "../../outer", "../inner/"}) {
+    CAPTURE(path);
+    auto const said = sentence([&] { constrain::io::directory_writer{path}; });
+    CHECK(said.find("is the directory that this process works in, or holds it") != std::string::npos);
+  }
+  CHECK(sentence([&] { constrain::io::directory_writer{"below"}; }).empty());
+  std::filesystem::current_path(before);
+}

@@ -29,6 +29,19 @@ struct with_array {
   float a = 1;
   float b[2]{};
 };
+struct inherited : one {
+  float b = 2;
+  int c = 3;
+};
+struct from_anything {
+  from_anything() = default;
+  template <class type> from_anything(type const&) {}
+};
+struct with_from_anything {
+  float a = 1;
+  from_anything b;
+  int c = 3;
+};
 struct twelve {
   float a, b, c, d, e, f, g, h, i, j, k, l;
 };
@@ -42,6 +55,7 @@ struct adamw_like {
 static_assert(detail::field_count<nothing>() == 0 && detail::field_count<one>() == 1 && detail::field_count<five>() == 5);
 static_assert(detail::field_count<nested>() == 3 && detail::field_count<twelve>() == 12);
 // What cannot be counted is left out, and compiles.
+static_assert(detail::field_count<inherited>() == 0 && detail::field_count<with_from_anything>() == 0);
 static_assert(detail::field_count<with_array>() == 0 && detail::field_count<thirteen>() == 0);
 
 std::string shown(ct::fingerprint const& f) {

@@ -67,6 +67,12 @@ bool at_once(ct::step_result const&) { return false; }
 
 } // namespace
 
+TEST_CASE("a pointer to a member of the result is called as a function of it is") {
+  trainer t;
+  // The loss is not 0: the run goes on.
+  CHECK(ct::fit(t, corpus(), {.steps = 2, .log = nullptr}, &ct::step_result::loss).steps == 2);
+}
+
 TEST_CASE("an object is called on start, step, evaluation, save and end") {
   temporary_directory const directory;
   trainer t;

@@ -10,6 +10,7 @@
 #include <filesystem>
 #include <fstream>
 #include <string>
+#include <thread>
 #include <vector>
 
 // What fit does besides training: records, the best checkpoint, ends before the last step.
@@ -242,6 +243,21 @@ TEST_CASE("a callback sees every step and may end the run") {
   CHECK(result.steps == 4);
   CHECK(losses.size() == 4);
   CHECK(losses.back() == result.loss);
+}
+
+TEST_CASE("a thread that computes has a stack for signal handlers, whether it fits or steps") {
+  std::thread([] {
+    stack_t before{}, after{};
+    ::sigaltstack(nullptr, &before);
+    trainer t;
+    for (auto const& window : t.windows(corpus())) {
+      t.step(window);
+      break;
+    }
+    ::sigaltstack(nullptr, &after);
+    CHECK((before.ss_flags & SS_DISABLE) != 0);
+    CHECK((after.ss_flags & SS_DISABLE) == 0);
+  }).join();
 }
 
 TEST_CASE("SIGINT and SIGTERM end a run with its checkpoint saved") {

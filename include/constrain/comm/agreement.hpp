@@ -28,9 +28,9 @@ constexpr char const* name_of(joint_call c) {
 
 namespace detail {
 
-/// Whether the exception on its way was agreed on: every rank throws it at the same place.
-inline bool& failure_is_agreed() {
-  static thread_local bool agreed = false;
+/// The exception that was agreed on last: every rank throws it at the same place.
+inline std::exception_ptr& agreed_failure() {
+  static thread_local std::exception_ptr agreed;
   return agreed;
 }
 
@@ -76,8 +76,8 @@ inline std::string sentence_of(std::exception_ptr const& failure) {
 
 /// Throws an error that every rank throws.
 [[noreturn, gnu::noinline, gnu::cold]] inline void throw_agreed(std::string sentence) {
-  failure_is_agreed() = true;
-  throw error(std::move(sentence));
+  agreed_failure() = std::make_exception_ptr(error(std::move(sentence)));
+  std::rethrow_exception(agreed_failure());
 }
 
 struct vote {
@@ -105,7 +105,7 @@ struct vote {
   auto const failed_alike = [&](vote const& v) { return v.length > 0 && v.hash == votes[0].hash; };
   bool const same = std::all_of(votes, votes + ranks, failed_alike);
   if (same) {
-    failure_is_agreed() = true;
+    agreed_failure() = failure;
     std::rethrow_exception(failure);
   }
   std::int64_t lengths[communicator::maximum_size];
@@ -128,7 +128,7 @@ struct vote {
     return count;
   }
   world.entered(name_of(where));
-  detail::failure_is_agreed() = false;
+  detail::agreed_failure() = nullptr;
   detail::vote votes[communicator::maximum_size];
   std::string said;
   if (failure) said = detail::sentence_of(failure).substr(0, 2000);
@@ -201,10 +201,10 @@ private:
 /// For a `catch (...)` around what all ranks do together. An exception that all of them throw goes on its way. One that
 /// the others do not have would leave them waiting for ever: it is said, and the job ends.
 [[noreturn, gnu::noinline, gnu::cold]] inline void rethrow_or_end_job(communicator& world, joint_call where) {
-  if (world.size() == 1 || detail::failure_is_agreed()) throw;
   auto const failure = std::current_exception();
+  if (world.size() == 1 || failure == detail::agreed_failure()) throw;
   if (world.all_come()) {
-    detail::failure_is_agreed() = true;
+    detail::agreed_failure() = failure;
     std::rethrow_exception(failure);
   }
   std::fflush(stdout);

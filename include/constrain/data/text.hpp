@@ -28,7 +28,7 @@ struct text_options {
 namespace detail {
 
 /// Appends a file's bytes to `bytes`, until that has `maximum`.
-inline void append_file(std::string const& path, std::size_t maximum, std::string& bytes) {
+[[gnu::noinline, gnu::cold]] inline void append_file(std::string const& path, std::size_t maximum, std::string& bytes) {
   struct stat status {};
   auto const file = io::open_file(path, "the text", &status);
   auto const more = std::min(static_cast<std::size_t>(status.st_size), maximum - std::min(maximum, bytes.size()));
@@ -57,7 +57,7 @@ inline void append_file(std::string const& path, std::size_t maximum, std::strin
 
 /// Text as bytes: a file, or every file in a directory tree, one after another in the order of their relative paths
 /// (hidden files are left out). Throws `error` when there is nothing to read or a file cannot be read.
-inline corpus text(std::string const& path, text_options const& options = {}) {
+[[gnu::noinline, gnu::cold]] inline corpus text(std::string const& path, text_options const& options = {}) {
   if (options.maximum_bytes < 1)
     throw io::failure({"a text of at most ", options.maximum_bytes, " bytes holds nothing; raise maximum_bytes"});
   auto const maximum = static_cast<std::size_t>(options.maximum_bytes);

@@ -20,6 +20,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::data::detail {
 class file_tree {
  public:
   /// Paths relative to `root`, sorted by their bytes. An empty `extensions` takes every file.
+  [[gnu::noinline, gnu::cold]]
   static std::vector<std::string> list(std::string const& root, std::vector<std::string> const& extensions) {
     file_tree tree(root, extensions);
     tree.refuse_above();
@@ -62,7 +63,7 @@ class file_tree {
     }
   }
 
-  void read_one(std::string const& relative, std::vector<std::string>& pending) {
+  [[gnu::noinline, gnu::cold]] void read_one(std::string const& relative, std::vector<std::string>& pending) {
     auto const path = root + "/" + relative;
     struct stat status {};
     std::optional<std::vector<std::string>> names;

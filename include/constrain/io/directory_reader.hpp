@@ -29,7 +29,7 @@ public:
   }
 
   /// Throws `error` for the first thing that is missing, cut short or changed.
-  explicit directory_reader(std::string const& path) : directory(path) {
+  [[gnu::noinline, gnu::cold]] explicit directory_reader(std::string const& path) : directory(path) {
     // A save that the machine's stop cut in two has left the directory here.
     if (!detail::exists(directory))
       if (auto const previous = previous_of(path); !previous.empty()) directory = previous;
@@ -70,7 +70,7 @@ private:
   std::vector<mapped_file> files; ///< Of `contents.files`, in their order.
 
   /// Where a save that was cut in two has left the directory; empty where it has not. A link is none of ours.
-  static std::string previous_of(std::string const& path) {
+  [[gnu::noinline, gnu::cold]] static std::string previous_of(std::string const& path) {
     auto const previous = split_path(path).sibling("previous");
     auto const status = detail::status_at(AT_FDCWD, previous);
     return status && S_ISDIR(status->st_mode) ? previous : std::string();
@@ -83,7 +83,7 @@ private:
     if (!S_ISDIR(status.st_mode)) throw failure({"'", directory, "' is no directory; give the one that was saved"});
   }
 
-  mapped_file checked(manifest::entry const& entry) const {
+  [[gnu::noinline, gnu::cold]] mapped_file checked(manifest::entry const& entry) const {
     mapped_file file(path(entry.name), "the saved file");
     auto const size = file.bytes().size();
     if (size != entry.bytes)

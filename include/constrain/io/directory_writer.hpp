@@ -39,6 +39,7 @@ public:
   /// committed directory of this user stands there.
   explicit directory_writer(std::string const& path, exchange way = exchange::yes)
       : place(path), target(place.directory + place.name), previous(place.sibling_name("previous")), way(way) {
+    check_not_worked_in(target);
     if (!place.directory.empty()) make_directories(place.directory);
     try {
       begin();

@@ -37,7 +37,7 @@ class event_file {
   void scalar(std::string_view name, std::int64_t step, double value) {
     scalar(name, step, value, static_cast<double>(std::time(nullptr)));
   }
-  void scalar(std::string_view name, std::int64_t step, double value, double time) {
+  [[gnu::noinline, gnu::cold]] void scalar(std::string_view name, std::int64_t step, double value, double time) {
     std::string number = text(1, name);
     number += real32(2, static_cast<float>(value));
     std::string event = real64(1, time);
@@ -74,7 +74,7 @@ class event_file {
     return fixed((crc >> 15 | crc << 17) + 0xa282ead8u, 4); // masked, as the format wants it
   }
 
-  void record(std::string const& event) {
+  [[gnu::noinline, gnu::cold]] void record(std::string const& event) {
     auto const length = fixed(event.size(), 8);
     if (!write_all(file, length + checksum(length) + event + checksum(event))) fail();
   }

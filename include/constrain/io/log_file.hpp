@@ -38,7 +38,7 @@ class log_file {
   descriptor file;
 
   /// How many bytes of what is there are lines of steps up to `last_step`.
-  off_t kept(std::string_view header, std::int64_t last_step) const {
+  [[gnu::noinline, gnu::cold]] off_t kept(std::string_view header, std::int64_t last_step) const {
     if (last_step <= 0) return 0;
     mapped_file const before(file, path, "the log");
     auto rest = before.text();

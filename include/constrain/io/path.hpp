@@ -20,6 +20,20 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::io {
 
+/// Throws `error` where a directory is the one that this process works in, or holds it: were it replaced, no relative path
+/// would lead anywhere any more.
+[[gnu::noinline, gnu::cold]] inline void check_not_worked_in(std::string const& path) {
+  struct stat replaced {}, above {};
+  if (::stat(system_path(path), &replaced) != 0) return;
+  ino_t below = 0;
+  for (std::string up = "."; ::stat(up.c_str(), &above) == 0 && above.st_ino != below; up += "/..") {
+    if (above.st_ino == replaced.st_ino && above.st_dev == replaced.st_dev)
+      throw failure({"'", path, "' is the directory that this process works in, or holds it, and a save replaces it whole; name one "
+                     "within it"});
+    below = above.st_ino;
+  }
+}
+
 /// A path cut into the directory that holds it (with its '/', or empty) and the name in there.
 struct split_path {
   std::string directory, name;

@@ -40,6 +40,7 @@ struct safetensors {
 /// The tensors borrow `file`. Throws `error`, naming `where`, for everything that is not exactly that format, and for
 /// more than `safetensors_most_names` tensors or entries of metadata. Whatever the header holds, a refusal takes less than
 /// 1 MiB of memory and not much longer than sorting its names: the result is built when all of it was found sound.
+[[gnu::noinline, gnu::cold]]
 inline safetensors parse_safetensors(std::span<std::byte const> file, std::string const& where) {
   if (file.size() < 8) throw failure({"'", where, "' is too short for a safetensors file; get the file again"});
   std::uint64_t header = 0;

@@ -51,7 +51,7 @@ class safetensors_header {
   }
 
   /// Throws unless the whole header is sound: names are unique and the tensors are the data, without overlap or hole.
-  void check() const {
+  [[gnu::noinline, gnu::cold]] void check() const {
     std::size_t tensors = 0, metadata = 0;
     read([&](auto const&) { count(tensors, " tensors; split it into several files"); },
          [&](auto, auto) { count(metadata, " entries of metadata; keep them in a file of their own"); });
@@ -152,7 +152,7 @@ class safetensors_header {
 
   /// The tensors are given by the bytes of their first offsets. Those alone are compared: a number is short, where the
   /// way to the second one may be as long as the file.
-  void check_layout(std::vector<std::uint32_t>& tensors) const {
+  [[gnu::noinline, gnu::cold]] void check_layout(std::vector<std::uint32_t>& tensors) const {
     auto const begin_of = [&](std::uint32_t offsets) { return start.from(offsets).whole_number<std::uint64_t>(); };
     std::sort(tensors.begin(), tensors.end(),
               [&](auto a, auto b) { return std::pair(begin_of(a), a) < std::pair(begin_of(b), b); });

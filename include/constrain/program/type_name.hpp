@@ -18,7 +18,7 @@ inline void remove_all(std::string& text, std::string_view part) {
 
 /// A compiler's name of a type, without what compilers differ in: unnamed namespaces, the library's inline one, the
 /// function that the type is local to, blanks before a closing bracket.
-[[gnu::noinline]] inline std::string plain_type_name(std::string text) {
+[[gnu::noinline, gnu::cold]] inline std::string plain_type_name(std::string text) {
   for (auto const* part :
        {"{anonymous}::", "(anonymous namespace)::", "<unnamed>::", CONSTRAIN_TEXT(CONSTRAIN_VARIANT) "::"})
     remove_all(text, part);

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "constrain/device/cpu/signal_stack.hpp"
 #include "constrain/run/executor.hpp"
 #include "constrain/run/host_arena.hpp"
 
@@ -17,6 +18,7 @@ public:
   constrain::arena const& arena() const { return arena_; }
 
   template <class placed_entry, class hooks = no_hooks> void run(run_numbers const& numbers, hooks&& h = {}) {
+    give_signal_stacks();
     execute(view_of<placed_entry, cpu>(), arena_.data(), numbers, h);
   }
 

@@ -29,7 +29,7 @@ struct compare_options {
 
 /// A row of a comparison with its own hyperparameters: `strategy<policies<optimizer::sgd>>{.hyper = {.learning_rate = 0.1f}}`.
 template <class set> struct strategy {
-  typename set::optimizer::hyper hyper{};
+  typename set::optimizer::hyper hyper{}; // of the set's optimizer
   std::string name{}; // in the table; the policies' where it is empty
 };
 

@@ -21,13 +21,25 @@ template <class type, int... i> constexpr bool has_fields(std::integer_sequence<
 template <class type, int... i> constexpr bool has_braced_fields(std::integer_sequence<int, i...>) {
   return requires { type{{any_field_at<i>{}}...}; };
 }
+template <class type, int... i> constexpr bool has_one_more(std::integer_sequence<int, i...>) {
+  return requires { type{any_field_at<i>{}..., {}}; };
+}
+
+/// Converts to a base alone.
+template <class type> struct any_base {
+  template <class base>
+    requires(std::is_base_of_v<base, type> && !std::is_same_v<base, type>)
+  operator base() const;
+};
+template <class type> constexpr bool has_base = requires { type{any_base<type>{}}; };
+
 /// How many fields an aggregate has, up to twelve; 0 where that cannot be told. (Without braces an array counts as its
 /// elements, with them a class that converts may not count: where both say the same, it is so.)
 template <class type, int n = 12> constexpr int field_count() {
-  if constexpr (!std::is_aggregate_v<type> || std::is_empty_v<type> || n == 0) return 0;
+  if constexpr (!std::is_aggregate_v<type> || std::is_empty_v<type> || has_base<type> || n == 0) return 0;
   else if constexpr (has_fields<type>(std::make_integer_sequence<int, n + 1>{})) return 0;
   else if constexpr (has_fields<type>(std::make_integer_sequence<int, n>{}))
-    return has_braced_fields<type>(std::make_integer_sequence<int, n>{}) ? n : 0;
+    return has_braced_fields<type>(std::make_integer_sequence<int, n>{}) && !has_one_more<type>(std::make_integer_sequence<int, n>{}) ? n : 0;
   else return field_count<type, n - 1>();
 }
 

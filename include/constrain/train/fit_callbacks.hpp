@@ -3,6 +3,7 @@
 #include "constrain/train/fit_context.hpp"
 
 #include <concepts>
+#include <functional>
 #include <memory>
 #include <type_traits>
 #include <utility>
@@ -71,8 +72,8 @@ template <class function> constexpr after_step argument_after_step() {
 template <class function> void call_after_step(void* object, fit_context& c) {
   auto& f = *static_cast<function*>(object);
   auto const call = [&](auto& argument) {
-    if constexpr (std::is_void_v<decltype(f(argument))>) f(argument);
-    else if (!f(argument)) c.stop();
+    if constexpr (std::is_void_v<decltype(std::invoke(f, argument))>) std::invoke(f, argument);
+    else if (!std::invoke(f, argument)) c.stop();
   };
   constexpr auto argument = argument_after_step<function>();
   if constexpr (argument == after_step::result) call(std::as_const(c.last));

@@ -18,7 +18,7 @@ struct fit_options {
   optimizer_steps steps = -1;             // of the whole run, resumed ones included; -1: 100, or as many as `.epochs` takes
   std::int64_t epochs = 0;                // of the corpus, resumed ones included; 0: as many as `.steps` takes. With both, what
                                           // is reached first
-  data::corpus const* validation = nullptr;
+  data::corpus const* validation = nullptr; // what is evaluated; null: nothing is
   interval evaluate_every = 0;            // with a validation corpus; 0: at the end alone
   std::string directory{};                // of the checkpoint; none is saved where it is empty
   interval save_every = 0;                // with a directory; 0: at the end alone

@@ -13,17 +13,17 @@ enum class ended : std::uint8_t { all_steps, no_improvement, interrupted, by_cal
 
 /// What came of it.
 struct fit_result {
-  optimizer_steps steps = 0;
+  optimizer_steps steps = 0;              // of the whole run, resumed ones included
   double loss = 0;                        // of the last step
   std::optional<evaluation> validation{}; // the last one
-  double seconds = 0;
+  double seconds = 0;                     // of this call
   double tokens_per_second = 0;           // read by the model in all processes, ignored labels and padding included: of training,
                                           // waiting for data included, evaluation and saving left out
   double labels_per_second = 0;           // the same of valid labels, those that something is learned from
   double share_of_peak = 0;               // its FLOPs a second, of what the processor can do at most in fp32 (a fp64 trainer: in
                                           // fp64); 0 on a GPU, and where that could not be measured
   std::int64_t skipped = 0;               // steps whose gradient was not finite
-  constrain::ended why = ended::all_steps;
+  constrain::ended why = ended::all_steps; // why it ended
 };
 
 namespace detail {

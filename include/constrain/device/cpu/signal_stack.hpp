@@ -49,7 +49,11 @@ private:
 };
 
 /// Gives the calling thread, and every thread that its parallel loops run on, a stack for signal handlers until it ends.
+/// Every run of a trainer does so: a handler of `fit` in one thread may run in any other.
 inline void give_signal_stacks() {
+  thread_local int given = 0; // threads of this one's loops
+  if (given >= thread_count()) return;
+  given = thread_count();
   // One region starts all threads that later ones use.
   CONSTRAIN_OMP(parallel) {
     thread_local signal_stack const stack;

@@ -28,7 +28,7 @@ namespace detail {
 inline constexpr char const* checkpoint_optimizer = "optimizer.safetensors";
 inline constexpr char const* checkpoint_state = "state.json";
 
-inline std::string shape_text(std::vector<std::int64_t> const& shape) {
+[[gnu::noinline, gnu::cold]] inline std::string shape_text(std::vector<std::int64_t> const& shape) {
   std::string text = "[";
   for (std::size_t i = 0; i < shape.size(); ++i) text += (i > 0 ? ", " : "") + std::to_string(shape[i]);
   return text + "]";
@@ -41,6 +41,7 @@ inline void check_field(std::string const& directory, std::string const& field, 
                 ", the trainer's is " + here + "; load it into a trainer of the same " + field);
 }
 
+[[gnu::noinline, gnu::cold]]
 inline void check_tensors(std::string const& directory, io::safetensors const& file, std::vector<file_tensor> const& wanted) {
   for (auto const& w : wanted) {
     auto const& t = w.tensor;
@@ -107,6 +108,7 @@ inline void save_checkpoint(std::string const& directory, parameter_list const& 
 
 /// Reads what `save_checkpoint` wrote into the arena and returns the rest. Everything is checked before the first byte
 /// is changed, on every rank. Throws `error`, and names the field where the checkpoint is of another configuration.
+[[gnu::noinline, gnu::cold]]
 inline training_state load_checkpoint(std::string const& directory, parameter_list const& list, weight_format const& format,
                                       checkpoint_configuration const& c, arena& memory, communicator& group, agreement& ranks) {
   io::directory_reader const reader(directory);
@@ -145,6 +147,7 @@ inline training_state load_checkpoint(std::string const& directory, parameter_li
   return s;
 }
 /// The same on all ranks.
+[[gnu::noinline, gnu::cold]]
 inline training_state load_checkpoint(std::string const& directory, parameter_list const& list, weight_format const& format,
                                       checkpoint_configuration const& c, arena& memory, communicator& world, communicator& group) {
   training_state s;

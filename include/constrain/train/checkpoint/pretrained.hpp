@@ -19,6 +19,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 namespace detail {
 
 /// Throws where a config.json says of the model what this one's does not, or does not say what it must.
+[[gnu::noinline, gnu::cold]]
 inline void check_model(std::string const& directory, io::json const& saved, io::json const& here,
                         std::span<std::string_view const> required) {
   auto const is_null = [](std::optional<io::json> const& j) { return !j || j->is_null(); };
@@ -55,6 +56,7 @@ inline io::tensor const* find_stored(io::safetensors const& file, std::string_vi
 /// Reads weights alone into the arena, whatever the rest of the run is: from a directory with model.safetensors and
 /// config.json, as Transformers writes it or a trainer of the same model saved it, or from a safetensors file. F64, F32,
 /// BF16 and F16 are converted. Everything is checked, on every rank, before the first byte is changed. Throws `error`.
+[[gnu::noinline, gnu::cold]]
 inline void load_pretrained(std::string const& path, parameter_list const& list, weight_format const& format, arena& memory,
                             communicator& group, agreement& ranks) {
   auto file = path;
@@ -103,6 +105,7 @@ inline void load_pretrained(std::string const& path, parameter_list const& list,
   }
 }
 /// The same on all ranks.
+[[gnu::noinline, gnu::cold]]
 inline void load_pretrained(std::string const& path, parameter_list const& list, weight_format const& format, arena& memory,
                             communicator& world, communicator& group) {
   agreement(world, joint_call::pretrained).run([&](agreement& ranks) { load_pretrained(path, list, format, memory, group, ranks); });

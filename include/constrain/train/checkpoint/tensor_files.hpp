@@ -54,6 +54,7 @@ inline void transpose_elements(std::byte const* from, std::int64_t rows, std::in
       std::memcpy(to + (j * rows + i) * width, from + (i * columns + j) * width, static_cast<std::size_t>(width));
 }
 
+[[gnu::noinline, gnu::cold]]
 inline void add_file_tensors(std::vector<file_tensor>& tensors, parameter_info const& info, std::string name, std::int64_t offset,
                              stored_names names) {
   stored_name const* known = nullptr;
@@ -76,6 +77,7 @@ inline void add_file_tensors(std::vector<file_tensor>& tensors, parameter_info c
 } // namespace detail
 
 /// The tensors of a file of all weights.
+[[gnu::noinline, gnu::cold]]
 inline std::vector<file_tensor> weight_tensors(parameter_list const& list, stored_names names) {
   std::vector<file_tensor> tensors;
   for (int i = 0; i < list.size; ++i)
@@ -84,7 +86,7 @@ inline std::vector<file_tensor> weight_tensors(parameter_list const& list, store
 }
 
 /// The tensors of a file of all optimizer states.
-inline std::vector<file_tensor> state_tensors(parameter_list const& list) {
+[[gnu::noinline, gnu::cold]] inline std::vector<file_tensor> state_tensors(parameter_list const& list) {
   std::vector<file_tensor> tensors;
   for (int i = 0; i < list.size; ++i)
     for (int field = 0; field < op::maximum_state_fields; ++field)
@@ -107,7 +109,7 @@ public:
     }
   }
 
-  void write(io::output_file& out) const {
+  [[gnu::noinline, gnu::cold]] void write(io::output_file& out) const {
     std::vector<io::tensor> tensors;
     for (auto const& t : tensors_) tensors.push_back(t.tensor);
     std::vector<std::byte> buffer;
@@ -137,6 +139,7 @@ private:
 };
 
 /// Puts the bytes of one tensor, as its file has them and in the parameter's own dtype, into the arena.
+[[gnu::noinline, gnu::cold]]
 inline void take_tensor(file_tensor const& t, std::span<std::byte const> bytes, arena& memory, communicator& group) {
   auto const map = t.info->map();
   auto const shard = t.info->shards > 1 ? group.rank() : 0;

@@ -53,7 +53,7 @@ template <> struct weight_format_of<gpt2> {
   // Transformers has other models in mind where these are left out.
   static constexpr std::string_view required[] = {"n_layer", "n_head", "n_embd", "vocab_size", "n_positions"};
 
-  static weight_format make(gpt2 const& m) {
+  [[gnu::noinline, gnu::cold]] static weight_format make(gpt2 const& m) {
     io::json_writer json;
     json.object().array("architectures").element("GPT2LMHeadModel").end().member("model_type", "gpt2");
     json.member("n_layer", m.layers).member("n_head", m.heads).member("n_embd", m.width);

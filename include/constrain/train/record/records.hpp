@@ -38,7 +38,7 @@ struct step_record {
 };
 
 /// Adds the member "metrics", an object on one line.
-inline void write_metrics(io::json_writer& json, std::vector<metric> const& metrics) {
+[[gnu::noinline, gnu::cold]] inline void write_metrics(io::json_writer& json, std::vector<metric> const& metrics) {
   json.object("metrics", io::json_layout::row);
   for (auto const& m : metrics) json.member(m.name, m.value);
   json.end();
@@ -52,7 +52,7 @@ public:
       : directory_(made(directory)), json_(directory + "/steps.jsonl", R"({"step": )", "", last_step),
         csv_(directory + "/steps.csv", "", columns, last_step), events_(directory) {}
 
-  void write(step_record const& r) {
+  [[gnu::noinline, gnu::cold]] void write(step_record const& r) {
     json_.write(json_line(r));
     csv_.write(csv_line(r));
     auto const scalar = [&](char const* name, double value) { events_.scalar(name, r.step, value); };
@@ -66,7 +66,7 @@ public:
 
   /// All steps so far, also those before the run was taken up again. A line that somebody has changed and that cannot be
   /// read any more is left out: a long run must not end with an exception for it.
-  std::vector<step_record> steps() const {
+  [[gnu::noinline, gnu::cold]] std::vector<step_record> steps() const {
     auto const path = directory_ + "/steps.jsonl";
     io::mapped_file const file(path, "the log");
     std::vector<step_record> all;
@@ -82,7 +82,7 @@ public:
   }
 
   /// Another file of the directory, whole or not at all.
-  void write_file(char const* name, std::string_view text) const {
+  [[gnu::noinline, gnu::cold]] void write_file(char const* name, std::string_view text) const {
     io::atomic_file file(directory_ + "/" + name, io::atomic_file::links::refused);
     file.out().write(text);
     file.commit();
@@ -97,7 +97,7 @@ private:
     return directory;
   }
 
-  static std::string json_line(step_record const& r) {
+  [[gnu::noinline, gnu::cold]] static std::string json_line(step_record const& r) {
     io::json_writer json;
     json.object(io::json_layout::row).member("step", r.step).member("loss", r.loss).member("gradient_norm", r.gradient_norm);
     json.member("learning_rate", r.learning_rate).member("seconds", r.seconds).member("tokens", r.tokens);
@@ -111,7 +111,7 @@ private:
     return json.end().text();
   }
 
-  static step_record parse(io::json const& line) {
+  [[gnu::noinline, gnu::cold]] static step_record parse(io::json const& line) {
     step_record r;
     r.step = line["step"].int64(), r.loss = line["loss"].real(), r.gradient_norm = line["gradient_norm"].real();
     r.learning_rate = line["learning_rate"].real(), r.seconds = line["seconds"].real(), r.tokens = line["tokens"].int64();
@@ -125,7 +125,7 @@ private:
     return r;
   }
 
-  static std::string csv_line(step_record const& r) {
+  [[gnu::noinline, gnu::cold]] static std::string csv_line(step_record const& r) {
     auto line = std::to_string(r.step);
     auto const add = [&](std::optional<double> x) {
       line += ',';
