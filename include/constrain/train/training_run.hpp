@@ -23,6 +23,7 @@
 #include <limits>
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
@@ -73,6 +74,9 @@ private:
   void prepare_outputs() {
     check_places(options_.directory, options_.keep_last, options_.best, options_.records);
     if (!options_.directory.empty()) io::directory_writer{place_of(steps_)};
+    // Something of another's at a later step's name would end the run there.
+    for (auto const step : options_.keep_last > 0 ? series_.steps() : std::vector<std::int64_t>{})
+      if (step > first_step_ && step < steps_) io::directory_writer{place_of(step)};
     if (!options_.best.empty()) io::directory_writer{options_.best};
     if (!options_.records.empty()) records_.emplace(options_.records, first_step_);
   }

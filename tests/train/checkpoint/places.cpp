@@ -110,3 +110,16 @@ TEST_CASE("fit: records that are links, hard links or pipes are refused, and wha
     }
   }
 }
+
+TEST_CASE("fit: what lies at the name of a later checkpoint and is none is found at the start") {
+  temporary_directory const scratch;
+  ct::trainer<task> t;
+  fs::create_directories(scratch / "run/step-3");
+  write_file(scratch / "run/step-3/thesis.txt", "precious");
+  auto const said = sentence([&] {
+    ct::fit(t, corpus(), {.steps = 6, .directory = scratch / "run", .save_every = 1, .log = nullptr, .keep_last = 2});
+  });
+  CHECK(said.find("step-3' holds files that are not a checkpoint") != std::string::npos);
+  CHECK(t.steps() == 0);
+  CHECK(read_file(scratch / "run/step-3/thesis.txt") == "precious");
+}
