@@ -139,6 +139,16 @@ template <class trainer> void act(trainer& t) {
     ct::fit(t, corpus, {.steps = 3, .log = nullptr},
             [](ct::step_result const&) { throw std::runtime_error("every rank's exception"); });
   }
+  if (is("action", "caught_before")) { // an error of all is caught, and then one rank has its own
+    auto const corpus = text(0);
+    ct::fit(t, corpus, {.steps = 3, .log = nullptr}, [&](ct::step_result const&) {
+      try {
+        t.save("/dev/null/run");
+      } catch (ct::error const&) {
+      }
+      fail_here();
+    });
+  }
   if (is("action", "one_ends")) {
     auto const corpus = text(0);
     auto const r = ct::fit(t, corpus, {.steps = 9, .log = nullptr},

@@ -297,6 +297,14 @@ TEST_CASE("an exception that one rank has alone ends the job, and is said first"
   }
 }
 
+TEST_CASE("an exception of one rank is its own, whatever all ranks have caught before") {
+  disk const d;
+  auto const o = d.run({"policy=ddp", "action=caught_before", "fault=exception", "victim=0", "at=1"}, deadline, true);
+  CAPTURE(o.said);
+  CHECK(!o.hung);
+  CHECK(o.times("rank 0 failed in fit, and the others did not, so the job ends: the user's own exception") == 1);
+}
+
 TEST_CASE("a peer that is stopped, or ends before the others, is given up at the deadline") {
   disk const d;
   auto const stopped = d.run({"policy=ddp", "action=fit", "fault=stop", "victim=0", "at=3", "after=0"}, deadline);
