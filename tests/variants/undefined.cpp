@@ -4,7 +4,7 @@
 
 namespace ct = constrain;
 
-using task = ct::task<ct::gpt2{.layers = 2, .heads = 2, .width = 16, .vocabulary = 64, .context = 8}, ct::causal_lm,
+using task = ct::task<ct::gpt2{.layers = 2, .heads = 2, .width = 16, .vocabulary = 256, .context = 8}, ct::causal_lm,
                       ct::micro_batch{.sequences = 2}>;
 using trainer = ct::trainer<task, ct::checkpoint::every<1>, ct::accumulate<2>>;
 static_assert(trainer::memory.peak <= ct::mebibytes(700));
