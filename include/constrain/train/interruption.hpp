@@ -20,11 +20,11 @@ public:
 
   /// A signal that is ignored stays ignored.
   void install(handler ours) {
-    auto const now = current();
-    installed_ = (now.sa_flags & SA_SIGINFO) != 0 || now.sa_handler != SIG_IGN;
+    look();
+    installed_ = (now_.sa_flags & SA_SIGINFO) != 0 || now_.sa_handler != SIG_IGN;
     if (!installed_) return;
     // The program may have put ours back after it had replaced it; what stood before is known then.
-    if (now.sa_sigaction != ours) before_ = now;
+    if (now_.sa_sigaction != ours) before_ = now_;
     struct sigaction action {};
     action.sa_sigaction = ours;
     action.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_RESTART;
@@ -33,7 +33,8 @@ public:
   }
   /// What the program has installed meanwhile stays.
   void restore(handler ours) {
-    if (installed_ && current().sa_sigaction == ours) ::sigaction(number_, &before_, nullptr);
+    look();
+    if (installed_ && now_.sa_sigaction == ours) ::sigaction(number_, &before_, nullptr);
     installed_ = false;
   }
 
@@ -49,15 +50,12 @@ public:
   }
 
 private:
-  struct sigaction current() const {
-    struct sigaction now {};
-    ::sigaction(number_, nullptr, &now);
-    return now;
-  }
+  // A member: of a local g++ 12 says that it dangles.
+  void look() { ::sigaction(number_, nullptr, &now_); }
 
   int number_;
   bool installed_ = false;
-  struct sigaction before_ {};
+  struct sigaction before_ {}, now_ {};
 };
 
 } // namespace detail
