@@ -94,14 +94,13 @@ struct vote {
   auto const call = [&](int rank) { return std::string(name_of(joint_call(votes[rank].call))); };
   for (int rank = 1; rank < ranks; ++rank)
     if (votes[rank].call != votes[0].call)
-      throw_agreed("the ranks make different calls: rank 0 is in " + call(0) + " and rank " + std::to_string(rank) + " in " +
-                   call(rank) + "; let all of them make the same calls in the same order");
+      throw_agreed(concat({"the ranks make different calls: rank 0 is in ", call(0), " and rank ", rank, " in ",
+                           call(rank), "; let all of them make the same calls in the same order"}));
   bool const all_well = std::all_of(votes, votes + ranks, [](vote const& v) { return v.length == 0; });
   for (int rank = 1; all_well && rank < ranks; ++rank)
     if (votes[rank].content != votes[0].content)
-      throw_agreed(call(0) + ": rank 0 has other data than rank " + std::to_string(rank) + " (fingerprints " +
-                   std::to_string(votes[0].content) + " and " + std::to_string(votes[rank].content) +
-                   "); give all ranks the same");
+      throw_agreed(concat({call(0), ": rank 0 has other data than rank ", rank, " (fingerprints ", votes[0].content,
+                           " and ", votes[rank].content, "); give all ranks the same"}));
   auto const failed_alike = [&](vote const& v) { return v.length > 0 && v.hash == votes[0].hash; };
   bool const same = std::all_of(votes, votes + ranks, failed_alike);
   if (same) {
@@ -113,7 +112,7 @@ struct vote {
   auto const all = gather_texts(world, said, lengths);
   int first = 0;
   while (votes[first].length == 0) ++first;
-  throw_agreed("rank " + std::to_string(first) + ": " + all.substr(0, static_cast<std::size_t>(votes[first].length)));
+  throw_agreed(concat({"rank ", first, ": ", all.substr(0, static_cast<std::size_t>(votes[first].length))}));
 }
 
 } // namespace detail

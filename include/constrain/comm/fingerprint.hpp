@@ -52,9 +52,9 @@ inline std::string_view take_field(std::string_view& text) {
     if (name == its_name && value == its_value) continue;
     auto const& shown = name.empty() ? its_name : name;
     auto const of = [&](std::string const& n, std::string const& v) { return n == shown ? v : "nothing"; };
-    throw_agreed("the ranks do not agree: " + shown + " is " + of(name, value) + " on rank 0 and " +
-                 of(its_name, its_value) + " on rank " + std::to_string(rank) +
-                 "; start all of them with the same program, numbers and data");
+    throw_agreed(concat({"the ranks do not agree: ", shown, " is ", of(name, value), " on rank 0 and ",
+                         of(its_name, its_value), " on rank ", rank,
+                         "; start all of them with the same program, numbers and data"}));
   }
   throw_agreed("the ranks do not agree; start all of them with the same program, numbers and data");
 }

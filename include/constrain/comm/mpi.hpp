@@ -74,7 +74,7 @@ private:
     MPI_Comm_rank(processes, &rank_);
     MPI_Comm_size(processes, &size_);
     if (size_ > maximum_size)
-      throw error("there are " + std::to_string(size_) + " processes; start at most " + std::to_string(maximum_size));
+      throw error({"there are ", size_, " processes; start at most ", maximum_size});
   }
 
   // Seconds that a failing rank gives the others to fail, or to end, too: fewer than they wait, so that it speaks first.
@@ -151,8 +151,8 @@ private:
 
   void check(int status, char const* what) const {
     if (status != MPI_SUCCESS)
-      throw error(std::string("the processes cannot ") + what + " (MPI says " + std::to_string(status) +
-                  "); look whether one of them has ended, and start all of them again");
+      throw error({"the processes cannot ", what, " (MPI says ", status,
+                   "); look whether one of them has ended, and start all of them again"});
   }
   void fill(int* counts, int* starts, std::int64_t const* lengths, std::int64_t const* offsets) const {
     for (int r = 0; r < size_; ++r) {

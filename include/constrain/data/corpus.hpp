@@ -12,7 +12,7 @@
 #include "constrain/data/order.hpp"
 #include "constrain/data/token_source.hpp"
 #include "constrain/io/crc32c.hpp"
-#include "constrain/io/failure.hpp"
+#include "constrain/program/error.hpp"
 #include "constrain/program/label.hpp"
 
 namespace constrain::inline CONSTRAIN_VARIANT::data {
@@ -26,9 +26,9 @@ class corpus {
   /// One token per byte, vocabulary 256. Where `given[i]` is true, token i is given and no label: nothing is learned from
   /// predicting it; empty: all are labels. Throws `error` when there is no byte, or `given` has another length.
   static corpus from_bytes(std::string bytes, std::vector<bool> given = {}) {
-    if (bytes.empty()) throw io::failure({"the corpus has no tokens; give it at least one byte"});
+    if (bytes.empty()) throw error({"the corpus has no tokens; give it at least one byte"});
     if (!given.empty() && given.size() != bytes.size())
-      throw io::failure({"a corpus of ", bytes.size(), " bytes says of ", given.size(),
+      throw error({"a corpus of ", bytes.size(), " bytes says of ", given.size(),
                          " whether they are given; say it of each, or of none"});
     auto storage = std::make_shared<std::string const>(std::move(bytes));
     auto const all = std::as_bytes(std::span(*storage));
@@ -44,7 +44,7 @@ class corpus {
   static corpus from_storage(std::shared_ptr<void const> storage, std::span<std::byte const> view, token_width width) {
     auto const size = static_cast<std::size_t>(width);
     if (view.empty() || view.size() % size != 0)
-      throw io::failure({"a corpus of ", view.size(), " bytes has no whole number of tokens of ", size,
+      throw error({"a corpus of ", view.size(), " bytes has no whole number of tokens of ", size,
                          " bytes each; give it at least one and no part of one"});
     auto const below = width == token_width::uint16 ? largest(view) + 1 : byte_vocabulary;
     corpus result(token_source(std::move(storage), view), width, below);
@@ -56,7 +56,7 @@ class corpus {
   /// tokens are asked for. Throws `error` unless there is one and they are whole.
   static corpus from_file(std::shared_ptr<token_file> file, std::int64_t begin) {
     if (begin >= file->size() || (file->size() - begin) % 2 != 0)
-      throw io::failure({"a corpus of ", file->size() - begin,
+      throw error({"a corpus of ", file->size() - begin,
                          " bytes has no whole number of tokens of 2 bytes each; give it at least one and no part of one"});
     std::int32_t most = 0;
     auto const see = [&](std::span<std::byte const> piece) { most = std::max(most, largest(piece)); };
@@ -163,7 +163,7 @@ class corpus {
   template <class visitor>
   void for_runs(std::int64_t first, std::int64_t count, visitor const& visit) const {
     if (first < 0 || first > size() || count > size() - first)
-      throw io::failure({"a corpus of ", size(), " tokens was asked for ", count, " from token ", first,
+      throw error({"a corpus of ", size(), " tokens was asked for ", count, " from token ", first,
                          " on; stay within it"});
     auto const after = [](std::int64_t place, run const& r) { return place < r.begin; };
     auto next = std::upper_bound(runs->begin(), runs->end(), first, after);
@@ -228,7 +228,7 @@ class corpus {
 
   static std::int64_t share(double fraction, std::int64_t of) {
     if (!(fraction >= 0 && fraction <= 1))
-      throw io::failure({"a validation fraction of ", std::to_string(fraction),
+      throw error({"a validation fraction of ", std::to_string(fraction),
                          " cannot be cut off a corpus; use one from 0 to 1"});
     return std::min(of, static_cast<std::int64_t>(fraction * static_cast<double>(of)));
   }
@@ -247,7 +247,7 @@ inline corpus::parts corpus::split(double validation_fraction) const {
 }
 
 inline corpus::parts corpus::split(double validation_fraction, std::uint64_t seed, std::int64_t block) const {
-  if (block < 1) throw io::failure({"blocks of ", block, " tokens hold nothing; use at least 1"});
+  if (block < 1) throw error({"blocks of ", block, " tokens hold nothing; use at least 1"});
   auto const blocks = size() / block + (size() % block != 0);
   std::vector<bool> drawn(static_cast<std::size_t>(blocks));
   if (auto const count = share(validation_fraction, blocks); count > 0) {

@@ -13,7 +13,7 @@
 #include "constrain/data/corpus.hpp"
 #include "constrain/data/room.hpp"
 #include "constrain/io/descriptor.hpp"
-#include "constrain/io/failure.hpp"
+#include "constrain/program/error.hpp"
 #include "constrain/io/json.hpp"
 
 namespace constrain::inline CONSTRAIN_VARIANT::data {
@@ -42,13 +42,13 @@ class json_line_texts {
   /// `path` stands in every error.
   json_line_texts(std::string path, json_lines_options const& options) : path_(std::move(path)), options_(options) {
     if (options.length < 0)
-      throw io::failure({"a text of ", options.length, " tokens was asked for; use 0 to pack texts, or a length"});
+      throw error({"a text of ", options.length, " tokens was asked for; use 0 to pack texts, or a length"});
   }
 
   void add(std::string_view line) {
     ++number_;
     if (line.find_first_not_of(" \t\r") == std::string_view::npos) return;
-    auto const where = path_ + ":" + std::to_string(number_);
+    auto const where = concat({path_, ":", number_});
     auto const object = io::json::parse(line, where);
     joined_texts one;
     if (auto const text = object.find("text")) {
@@ -57,7 +57,7 @@ class json_line_texts {
       one.append(input->string(), true);
       one.append(output->string(), false);
     } else {
-      throw io::failure({"'", where, "' has no 'text' and not both 'input' and 'output'; give it one or the other"});
+      throw error({"'", where, "' has no 'text' and not both 'input' and 'output'; give it one or the other"});
     }
     one.append(options_.end, false);
     if (options_.length > 0) {
@@ -73,7 +73,7 @@ class json_line_texts {
   }
 
   corpus finish() && {
-    if (all_.bytes.empty()) throw io::failure({"the texts '", path_, "' are none; give a file that holds some"});
+    if (all_.bytes.empty()) throw error({"the texts '", path_, "' are none; give a file that holds some"});
     return corpus::from_bytes(std::move(all_.bytes), std::move(all_.given));
   }
 
@@ -103,7 +103,7 @@ template <class visitor> void for_lines(std::string const& path, visitor const& 
     auto const got = ::read(file.get(), block.data(), block.size());
     if (got < 0 && errno == EINTR) continue;
     if (got < 0)
-      throw io::failure({"the texts '", path, "' cannot be read (", io::reason(), "); check the file and its disk"});
+      throw error({"the texts '", path, "' cannot be read (", io::reason(), "); check the file and its disk"});
     if (got == 0) break;
     std::string_view rest(block.data(), static_cast<std::size_t>(got));
     for (auto end = rest.find('\n'); end != std::string_view::npos; end = rest.find('\n')) {

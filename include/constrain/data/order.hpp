@@ -5,16 +5,16 @@
 #include <string>
 
 #include "constrain/device/random.hpp"
-#include "constrain/io/failure.hpp"
+#include "constrain/program/error.hpp"
 
 namespace constrain::inline CONSTRAIN_VARIANT::data {
 
 /// Samples in a corpus of `tokens` with a context of T: sample s has the inputs [s T, s T + T) and, one token on, the
 /// labels [s T + 1, s T + T + 1). Throws `error` when there is not one.
 constexpr std::int64_t samples(std::int64_t tokens, std::int64_t context) {
-  if (context < 1) throw io::failure({"a context of ", context, " tokens holds nothing; use at least 1"});
+  if (context < 1) throw error({"a context of ", context, " tokens holds nothing; use at least 1"});
   if (tokens <= context)
-    throw io::failure({"the corpus has ", tokens, " tokens where a context of ", context, " needs at least ",
+    throw error({"the corpus has ", tokens, " tokens where a context of ", context, " needs at least ",
                        static_cast<std::uint64_t>(context) + 1, "; give more text or use a shorter context"});
   return (tokens - 1) / context;
 }
@@ -28,13 +28,13 @@ class permutation {
   constexpr permutation(std::uint64_t seed, std::int64_t epoch, std::int64_t count)
       : seed(seed), epoch(static_cast<std::uint64_t>(epoch)), count(static_cast<std::uint64_t>(count)),
         half((std::bit_width(this->count - 1) + 1) / 2) {
-    if (count < 1) throw io::failure({"an order of ", count, " samples was asked for; give at least one"});
+    if (count < 1) throw error({"an order of ", count, " samples was asked for; give at least one"});
   }
 
   /// The number at place `index`. Throws `error` unless 0 <= `index` < count: a saved position of another corpus.
   constexpr std::int64_t operator()(std::int64_t index) const {
     if (index < 0 || static_cast<std::uint64_t>(index) >= count)
-      throw io::failure({"the sample ", index, " is outside an epoch of ", count,
+      throw error({"the sample ", index, " is outside an epoch of ", count,
                          " samples; resume with the corpus that the position was saved with"});
     auto x = static_cast<std::uint64_t>(index);
     do x = shuffled(x);

@@ -9,7 +9,7 @@
 #include "constrain/data/corpus.hpp"
 #include "constrain/data/room.hpp"
 #include "constrain/device/random.hpp"
-#include "constrain/io/failure.hpp"
+#include "constrain/program/error.hpp"
 
 namespace constrain::inline CONSTRAIN_VARIANT::data {
 
@@ -17,7 +17,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::data {
 /// every machine. Throws `error` unless there is one, they fit into memory and 1 <= `vocabulary` <= 65536.
 inline corpus random_tokens(std::int64_t count, std::int32_t vocabulary, std::uint64_t seed = 0) {
   if (count < 1 || vocabulary < 1 || vocabulary > 65536)
-    throw io::failure({count, " random tokens of a vocabulary of ", vocabulary,
+    throw error({count, " random tokens of a vocabulary of ", vocabulary,
                        " were asked for; use at least one token, and a vocabulary from 1 to 65536"});
   detail::check_room("a corpus", count, 2);
   constexpr std::uint32_t purpose = 0x746f6b65; // sets these draws apart from all others under the same seed

@@ -4,7 +4,7 @@
 #include <string_view>
 #include <unistd.h>
 
-#include "constrain/io/failure.hpp"
+#include "constrain/program/error.hpp"
 
 namespace constrain::inline CONSTRAIN_VARIANT::data::detail {
 
@@ -13,7 +13,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::data::detail {
 inline void check_room(std::string_view what, std::int64_t count, std::int64_t bytes_each = 1) {
   auto const memory = static_cast<std::int64_t>(::sysconf(_SC_PHYS_PAGES)) * ::sysconf(_SC_PAGE_SIZE);
   if (memory > 0 && count > memory / bytes_each)
-    throw io::failure({what, " of ", count, " tokens, at ", bytes_each, bytes_each == 1 ? " byte" : " bytes",
+    throw error({what, " of ", count, " tokens, at ", bytes_each, bytes_each == 1 ? " byte" : " bytes",
                        " a token, is more than the ", memory, " bytes of memory that this machine has; ask for less"});
 }
 

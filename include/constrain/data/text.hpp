@@ -16,7 +16,7 @@
 #include "constrain/data/room.hpp"
 #include "constrain/data/text_files.hpp"
 #include "constrain/io/descriptor.hpp"
-#include "constrain/io/failure.hpp"
+#include "constrain/program/error.hpp"
 
 namespace constrain::inline CONSTRAIN_VARIANT::data {
 
@@ -43,10 +43,10 @@ namespace detail {
     bytes.resize(begin + static_cast<std::size_t>(std::max<ssize_t>(got, 0)));
     if (got < 0 && code == EINTR) continue;
     if (got < 0 && code == EAGAIN)
-      throw io::failure({"the text '", path,
+      throw error({"the text '", path,
                          "' is a stream of the system, which has nothing to read now; copy what it gives into a file"});
     if (got < 0)
-      throw io::failure({"the text '", path, "' cannot be read (", io::reason(code),
+      throw error({"the text '", path, "' cannot be read (", io::reason(code),
                          "); check the file and its disk"});
     if (got == 0) return;
     room = std::max<std::size_t>(room - std::min(room, static_cast<std::size_t>(got)), std::size_t{1} << 16);
@@ -59,20 +59,20 @@ namespace detail {
 /// (hidden files are left out). Throws `error` when there is nothing to read or a file cannot be read.
 [[gnu::noinline, gnu::cold]] inline corpus text(std::string const& path, text_options const& options = {}) {
   if (options.maximum_bytes < 1)
-    throw io::failure({"a text of at most ", options.maximum_bytes, " bytes holds nothing; raise maximum_bytes"});
+    throw error({"a text of at most ", options.maximum_bytes, " bytes holds nothing; raise maximum_bytes"});
   auto const maximum = static_cast<std::size_t>(options.maximum_bytes);
   std::string bytes;
   struct stat status {};
   if (::stat(io::system_path(path), &status) == 0 && S_ISDIR(status.st_mode)) {
     auto const files = detail::file_tree::list(path, options.extensions);
     if (files.empty())
-      throw io::failure({"the directory '", path, "' has no visible files",
+      throw error({"the directory '", path, "' has no visible files",
                          options.extensions.empty() ? "" : " of the given extensions", "; give one that holds text"});
     for (auto const& file : files) detail::append_file(path + "/" + file, maximum, bytes);
   } else {
     detail::append_file(path, maximum, bytes);
   }
-  if (bytes.empty()) throw io::failure({"the text '", path, "' is empty; give one that holds text"});
+  if (bytes.empty()) throw error({"the text '", path, "' is empty; give one that holds text"});
   return corpus::from_bytes(std::move(bytes));
 }
 

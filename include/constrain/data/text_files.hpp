@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "constrain/io/failure.hpp"
+#include "constrain/program/error.hpp"
 #include "constrain/io/path.hpp"
 
 namespace constrain::inline CONSTRAIN_VARIANT::data::detail {
@@ -44,7 +44,7 @@ class file_tree {
 
   void refuse_above() {
     struct stat status {};
-    auto path = root + "/..";
+    auto path = concat({root, "/.."});
     while (::stat(path.c_str(), &status) == 0 && seen.emplace(status.st_dev, status.st_ino).second) path += "/..";
   }
 
@@ -64,7 +64,7 @@ class file_tree {
   }
 
   [[gnu::noinline, gnu::cold]] void read_one(std::string const& relative, std::vector<std::string>& pending) {
-    auto const path = root + "/" + relative;
+    auto const path = concat({root, "/", relative});
     struct stat status {};
     std::optional<std::vector<std::string>> names;
     if (::stat(path.c_str(), &status) == 0) {
@@ -72,7 +72,7 @@ class file_tree {
       names = io::directory_names(path);
     }
     if (!names)
-      throw io::failure({"the directory '", path, "' cannot be read (", io::reason(), "); check its permissions"});
+      throw error({"the directory '", path, "' cannot be read (", io::reason(), "); check its permissions"});
     for (auto const& name : *names) {
       if (name.starts_with('.')) continue;
       bool const link = ::lstat((path + name).c_str(), &status) == 0 && S_ISLNK(status.st_mode);

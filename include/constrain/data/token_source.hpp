@@ -14,7 +14,7 @@
 
 #include "constrain/io/crc32c.hpp"
 #include "constrain/io/descriptor.hpp"
-#include "constrain/io/failure.hpp"
+#include "constrain/program/error.hpp"
 
 namespace constrain::inline CONSTRAIN_VARIANT::data {
 
@@ -39,12 +39,12 @@ public:
           ::pread(file_.get(), bytes.data() + done, std::min(bytes.size() - done, std::size_t{1} << 30), at);
       if (got < 0 && errno == EINTR) continue;
       if (got < 0)
-        throw io::failure(
+        throw error(
             {"the tokens '", path_, "' cannot be read (", io::reason(), "); check the file and its disk"});
       if (got == 0) {
         struct stat now {};
         auto const left = ::fstat(file_.get(), &now) == 0 ? now.st_size : at;
-        throw io::failure({"the tokens '", path_, "' were cut short while they were in use: of ", size(),
+        throw error({"the tokens '", path_, "' were cut short while they were in use: of ", size(),
                            " bytes of the file ", left, " are left; ", advice});
       }
       done += static_cast<std::size_t>(got);
@@ -68,7 +68,7 @@ public:
     seen_.st_mtim = now.st_mtim;
   }
   error changed() const {
-    return io::failure({"the tokens '", path_, "' were changed while they were in use; ", advice});
+    return error({"the tokens '", path_, "' were changed while they were in use; ", advice});
   }
 
 private:
@@ -122,7 +122,7 @@ public:
   error changed() const {
     return file_
                ? file_->changed()
-               : io::failure(
+               : error(
                      {"the storage of a corpus was changed while it was in use: a token is larger than any was; leave "
                       "it as it is as long as the corpus lives"});
   }

@@ -11,7 +11,7 @@
 
 #include "constrain/data/corpus.hpp"
 #include "constrain/data/token_source.hpp"
-#include "constrain/io/failure.hpp"
+#include "constrain/program/error.hpp"
 
 namespace constrain::inline CONSTRAIN_VARIANT::data {
 
@@ -30,10 +30,8 @@ inline std::int64_t find_tokens(std::span<std::byte const> head, std::int64_t si
   llm_c_header header;
   if (head.size() >= sizeof header.numbers) std::memcpy(header.numbers, head.data(), sizeof header.numbers);
   std::int64_t begin = 0;
-  auto const refuse = [&](std::initializer_list<io::piece> rest) {
-    std::string sentence = "the tokens '" + path + "' ";
-    for (auto const& piece : rest) sentence += piece.view();
-    return error(sentence);
+  auto const refuse = [&](std::initializer_list<text_part> rest) {
+    return error({"the tokens '", path, "' ", concat(rest)});
   };
   if (header.numbers[0] == llm_c_header::magic) {
     if (header.numbers[1] != 1)

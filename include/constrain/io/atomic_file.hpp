@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "constrain/io/directory_handle.hpp"
-#include "constrain/io/failure.hpp"
+#include "constrain/program/error.hpp"
 #include "constrain/io/output_file.hpp"
 #include "constrain/io/path.hpp"
 
@@ -36,11 +36,11 @@ public:
   output_file& out() { return file; }
 
   [[gnu::noinline, gnu::cold]] void commit() {
-    if (temporary.empty()) throw failure({"'", path(), "' was already committed; write a new file"});
+    if (temporary.empty()) throw error({"'", path(), "' was already committed; write a new file"});
     file.close();
     check();
     if (::renameat(holder.get(), temporary.c_str(), holder.get(), target.name.c_str()) != 0)
-      throw failure({"'", path(), "' cannot be put in place (", reason(), "); choose another path and save again"});
+      throw error({"'", path(), "' cannot be put in place (", reason(), "); choose another path and save again"});
     temporary.clear();
     if (!holder.sync()) throw not_on_disk(target.holder());
   }
@@ -57,7 +57,7 @@ private:
   static std::string const& checked(std::string const& path, links at_path) {
     auto const found = detail::status_at(AT_FDCWD, system_path(path));
     if (at_path == links::refused && found && S_ISLNK(found->st_mode))
-      throw failure({"'", path, "' cannot be written (it is a link); remove it or choose another path"});
+      throw error({"'", path, "' cannot be written (it is a link); remove it or choose another path"});
     return path;
   }
 
@@ -72,7 +72,7 @@ private:
     auto const found = detail::status_at(holder.get(), target.name);
     if (!found || S_ISREG(found->st_mode)) return;
     discard();
-    throw failure({"'", path(), "' cannot be written (it is no regular file); remove it or choose another path"});
+    throw error({"'", path(), "' cannot be written (it is no regular file); remove it or choose another path"});
   }
 
   [[gnu::noinline, gnu::cold]] void discard() noexcept {

@@ -11,7 +11,7 @@
 #include <unistd.h>
 #include <utility>
 
-#include "constrain/io/failure.hpp"
+#include "constrain/program/error.hpp"
 
 namespace constrain::inline CONSTRAIN_VARIANT::io {
 
@@ -44,7 +44,7 @@ class descriptor {
 /// A path as the system takes it, which would cut it off at a NUL byte. Throws `error` where there is one.
 [[gnu::noinline, gnu::cold]] inline char const* system_path(std::string const& path) {
   if (path.find('\0') != std::string::npos)
-    throw failure({"the path '", path, "' has a NUL byte, shown as '?', which no file's name can have; leave it out"});
+    throw error({"the path '", path, "' has a NUL byte, shown as '?', which no file's name can have; leave it out"});
   return path.c_str();
 }
 
@@ -64,7 +64,7 @@ inline bool write_all(descriptor const& file, std::string_view bytes) {
 [[gnu::noinline, gnu::cold]] inline descriptor open_file(std::string const& path, std::string const& what, struct stat* status = nullptr) {
   // Without O_NONBLOCK, opening a pipe would wait for its writer.
   descriptor file(::open(system_path(path), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
-  auto const refuse = [&](std::string const& rest) { return failure({what, " '", path, "' ", rest}); };
+  auto const refuse = [&](std::string const& rest) { return error({what, " '", path, "' ", rest}); };
   if (!file && errno == ENOENT) throw refuse("does not exist; check the path");
   if (!file && errno == EWOULDBLOCK) throw refuse("is held by another process, by a lease; wait until that lets it go");
   if (!file) throw refuse("cannot be opened (" + reason() + "); check the path and its permissions");

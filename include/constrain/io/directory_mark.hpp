@@ -49,8 +49,8 @@ inline constexpr std::string_view mark_begin = "constrain made this directory an
 /// What a mark says before its list. `name`: under which a save makes it, also while that is under way.
 [[gnu::noinline, gnu::cold]] inline std::string mark_head(directory_handle const& directory, directory_handle const& holder, std::string_view name) {
   std::string text(mark_begin);
-  text += "directory " + lasting_identity(directory) + "\nin " + lasting_identity(holder) + "\nname ";
-  return text.append(std::to_string(name.size())).append(" ").append(name) + '\n';
+  text += concat({"directory ", lasting_identity(directory), "\nin ", lasting_identity(holder), "\nname "});
+  return text += concat({name.size(), " ", name, "\n"});
 }
 
 /// A mark that is being written.

@@ -9,7 +9,7 @@
 
 #include "constrain/io/crc32c.hpp"
 #include "constrain/io/directory_handle.hpp"
-#include "constrain/io/failure.hpp"
+#include "constrain/program/error.hpp"
 #include "constrain/io/manifest.hpp"
 #include "constrain/io/mapped_file.hpp"
 #include "constrain/io/path.hpp"
@@ -34,9 +34,9 @@ public:
     if (!detail::exists(directory))
       if (auto const previous = previous_of(path); !previous.empty()) directory = previous;
     check_directory();
-    auto const manifest_path = directory + "/" + std::string(manifest_name);
+    auto const manifest_path = concat({directory, "/", manifest_name});
     if (!detail::exists(manifest_path))
-      throw failure({"'", directory, "' has no ", manifest_name,
+      throw error({"'", directory, "' has no ", manifest_name,
                      ", so no save was finished there; use another directory"});
     mapped_file const file(manifest_path, "the manifest");
     contents = manifest::parse(file.text(), manifest_path);
@@ -50,7 +50,7 @@ public:
   std::span<std::byte const> bytes(std::string_view name) const& {
     auto const* const found = contents.find(name);
     if (!found)
-      throw failure({"'", directory, "' has no file '", name, "'; use a directory saved with it"});
+      throw error({"'", directory, "' has no file '", name, "'; use a directory saved with it"});
     return files[static_cast<std::size_t>(found - contents.files.data())].bytes();
   }
   std::string_view text(std::string_view name) const& {
@@ -62,7 +62,7 @@ public:
   void text(std::string_view name) && = delete;
 
   /// Where a file is, for errors about what stands in it.
-  std::string path(std::string_view name) const { return directory + "/" + std::string(name); }
+  std::string path(std::string_view name) const { return concat({directory, "/", name}); }
 
 private:
   std::string directory;
@@ -79,18 +79,18 @@ private:
   void check_directory() const {
     struct stat status {};
     if (::stat(system_path(directory), &status) != 0)
-      throw failure({"the directory '", directory, "' cannot be opened (", reason(), "); check the path"});
-    if (!S_ISDIR(status.st_mode)) throw failure({"'", directory, "' is no directory; give the one that was saved"});
+      throw error({"the directory '", directory, "' cannot be opened (", reason(), "); check the path"});
+    if (!S_ISDIR(status.st_mode)) throw error({"'", directory, "' is no directory; give the one that was saved"});
   }
 
   [[gnu::noinline, gnu::cold]] mapped_file checked(manifest::entry const& entry) const {
     mapped_file file(path(entry.name), "the saved file");
     auto const size = file.bytes().size();
     if (size != entry.bytes)
-      throw failure({"'", path(entry.name), "' has ", size, " bytes where ", entry.bytes,
+      throw error({"'", path(entry.name), "' has ", size, " bytes where ", entry.bytes,
                      " were saved; use another copy of the directory"});
     if (crc32c{}.update(file.bytes()).value() != entry.crc32c)
-      throw failure({"'", path(entry.name), "' was changed after it was saved; use another copy of the directory"});
+      throw error({"'", path(entry.name), "' was changed after it was saved; use another copy of the directory"});
     return file;
   }
 };

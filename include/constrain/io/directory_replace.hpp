@@ -13,7 +13,7 @@
 
 #include "constrain/io/directory_handle.hpp"
 #include "constrain/io/directory_mark.hpp"
-#include "constrain/io/failure.hpp"
+#include "constrain/program/error.hpp"
 #include "constrain/io/manifest.hpp"
 
 /// Putting a finished directory in the place of an old one, and removing that.
@@ -31,7 +31,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::io::detail {
   std::string const name(manifest_name);
   if (!status_at(directory.get(), name)) return std::nullopt;
   auto const text = directory.text(name);
-  if (!text) throw failure({"'", shown, "/", name, "' is no regular file; use another copy"});
+  if (!text) throw error({"'", shown, "/", name, "' is no regular file; use another copy"});
   std::vector<std::string> files;
   for (auto& entry : manifest::parse(*text, shown + "/" + name).files) files.push_back(std::move(entry.name));
   files.push_back(name);
@@ -52,7 +52,7 @@ struct old_directory {
   auto const status = status_at(holder.get(), name);
   if (!status) return {};
   auto const refuse = [&](std::string const& why) {
-    return failure({"'", shown, "' ", why, ", so saving there would lose it; move it away or choose another path"});
+    return error({"'", shown, "' ", why, ", so saving there would lose it; move it away or choose another path"});
   };
   old_directory old{directory_handle(holder, name), {}};
   if (S_ISREG(status->st_mode)) throw refuse("is a file");

@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "constrain/io/directory_replace.hpp"
-#include "constrain/io/failure.hpp"
+#include "constrain/program/error.hpp"
 #include "constrain/io/manifest.hpp"
 #include "constrain/io/output_file.hpp"
 #include "constrain/io/path.hpp"
@@ -75,7 +75,7 @@ public:
 
   /// Puts the new directory in place and removes the old one.
   [[gnu::noinline, gnu::cold]] void commit() {
-    if (temporary.empty()) throw failure({"'", target, "' has no save under way; begin a new one"});
+    if (temporary.empty()) throw error({"'", target, "' has no save under way; begin a new one"});
     put(std::string(manifest_name), filling([&](output_file& out) { out.write(contents.text()); }));
     try {
       if (!made.sync()) throw not_on_disk(target);
@@ -100,7 +100,7 @@ private:
 
   /// Of what this process makes here: not always its own user, on a network's file system.
   uid_t owner() const { return made.owner(); }
-  std::string kept() const { return place.name + ".kept-" + unlikely_suffix(); }
+  std::string kept() const { return concat({place.name, ".kept-", unlikely_suffix()}); }
 
   /// Undoes a move that the machine's stop cut in two. What is not ours is in nobody's way.
   [[gnu::noinline, gnu::cold]] void recover() {
@@ -148,7 +148,7 @@ private:
       }
       if (errno != EEXIST) break;
     }
-    throw failure({"'", target, "' cannot be saved (", reason(),
+    throw error({"'", target, "' cannot be saved (", reason(),
                    "); make room, check the permissions or choose another path"});
   }
 
@@ -162,14 +162,14 @@ private:
   }
 
   [[gnu::noinline, gnu::cold]] void check_name(std::string_view name) const {
-    if (temporary.empty()) throw failure({"'", target, "' has no save under way; begin a new one"});
+    if (temporary.empty()) throw error({"'", target, "' has no save under way; begin a new one"});
     if (!valid_file_name(name) || contents.find(name))
-      throw failure({"'", name, "' cannot name a file in '", target,
+      throw error({"'", name, "' cannot name a file in '", target,
                      "'; use letters, digits, '.', '_', '-', and each name once"});
   }
 
   [[gnu::noinline, gnu::cold]] void put(std::string const& name, filler const& fill) {
-    auto const shown = target + "/" + name;
+    auto const shown = concat({target, "/", name});
     try {
       if (!mark.add({name, std::string(manifest_name)})) throw unwritable(shown);
       written.push_back(name);
@@ -218,7 +218,7 @@ private:
     if (way == exchange::yes && detail::exchange(holder, temporary, place.name)) return temporary;
     if (way == exchange::yes && errno != ENOSYS && errno != EINVAL) fail();
     if (detail::status_at(holder.get(), previous))
-      throw failure({"'", place.directory + previous, "' is in the way, and not of this library's making, so '", target,
+      throw error({"'", place.directory + previous, "' is in the way, and not of this library's making, so '", target,
                      "' cannot be replaced; move it away"});
     if (!rename(place.name, previous)) fail();
     if (rename(temporary, place.name)) return previous;
@@ -229,7 +229,7 @@ private:
   }
 
   [[noreturn]] void fail() const {
-    throw failure({"'", target, "' cannot be put in place (", reason(),
+    throw error({"'", target, "' cannot be put in place (", reason(),
                    "); choose another path and save again, what was there is untouched"});
   }
 

@@ -12,7 +12,7 @@
 
 #include "constrain/io/crc32c.hpp"
 #include "constrain/io/descriptor.hpp"
-#include "constrain/io/failure.hpp"
+#include "constrain/program/error.hpp"
 #include "constrain/io/path.hpp"
 #include "constrain/io/plain_file.hpp"
 
@@ -80,7 +80,7 @@ class event_file {
   }
 
   [[noreturn]] void fail() const {
-    throw failure({"the events '", path, "' cannot be written (", reason(), "); make room or choose another directory"});
+    throw error({"the events '", path, "' cannot be written (", reason(), "); make room or choose another directory"});
   }
 };
 

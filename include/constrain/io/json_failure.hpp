@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <string_view>
 
-#include "constrain/io/failure.hpp"
+#include "constrain/program/error.hpp"
 
 namespace constrain::inline CONSTRAIN_VARIANT::io {
 
@@ -13,7 +13,7 @@ enum class json_kind : std::uint8_t { null, boolean, number, string, array, obje
 namespace detail {
 
 inline error not_json(std::string_view where, std::size_t byte, std::string_view reason) {
-  return failure({"'", where, "' is not valid JSON at byte ", byte, ": ", reason, "; correct it or write it again"});
+  return error({"'", where, "' is not valid JSON at byte ", byte, ": ", reason, "; correct it or write it again"});
 }
 
 /// `digits` are shown where a number is.
@@ -21,12 +21,12 @@ inline error unsuitable_json(std::string_view where, std::size_t byte, json_kind
                              std::string_view needed) {
   constexpr std::string_view kinds[] = {"null", "true or false", "a number", "a string", "an array", "an object"};
   auto const found = kind == json_kind::number ? digits.substr(0, 40) : kinds[static_cast<int>(kind)];
-  return failure({"'", where, "' has ", found, " at byte ", byte, " where ", needed,
+  return error({"'", where, "' has ", found, " at byte ", byte, " where ", needed,
                   " is needed; correct it or write the file again"});
 }
 
 inline error missing_json(std::string_view where, std::size_t object, std::string_view name) {
-  return failure({"'", where, "' has no '", name, "' in the object at byte ", object,
+  return error({"'", where, "' has no '", name, "' in the object at byte ", object,
                   "; add it or write the file again"});
 }
 

@@ -20,7 +20,7 @@ inline std::string shown(json_cursor const& text, std::string_view string) {
   std::string result;
   auto rest = text.from(text.position_of(string));
   for (char32_t c; (c = rest.character()) != json_cursor::end_of_string;) {
-    if (result.size() >= most) return result + "...";
+    if (result.size() >= most) return concat({result, "..."});
     char utf8[4];
     result.append(utf8, put_utf8(utf8, c));
   }

@@ -9,7 +9,7 @@
 #include <type_traits>
 #include <vector>
 
-#include "constrain/io/failure.hpp"
+#include "constrain/program/error.hpp"
 #include "constrain/io/utf8.hpp"
 
 namespace constrain::inline CONSTRAIN_VARIANT::io {
@@ -49,7 +49,7 @@ class json_writer {
   /// Ends the innermost object or array.
   json_writer& end() {
     if (levels.empty())
-      throw failure({"a JSON writer was asked to end more objects and arrays than it began; remove one end()"});
+      throw error({"a JSON writer was asked to end more objects and arrays than it began; remove one end()"});
     auto const ended = levels.back();
     levels.pop_back();
     if (!ended.empty && !ended.row) line();
@@ -60,7 +60,7 @@ class json_writer {
   /// The finished text, without a line end.
   std::string const& text() const {
     if (!levels.empty() || out.empty())
-      throw failure({"a JSON text is not finished; end() every object and array first"});
+      throw error({"a JSON text is not finished; end() every object and array first"});
     return out;
   }
 
@@ -94,13 +94,13 @@ class json_writer {
 
   void element_begins() {
     if (levels.empty() ? !out.empty() : levels.back().close != ']')
-      throw failure({"a JSON writer was given a value without a name in an object, or a second value; use member()"});
+      throw error({"a JSON writer was given a value without a name in an object, or a second value; use member()"});
     if (!levels.empty()) separate();
   }
 
   void member_begins(std::string_view name) {
     if (levels.empty() || levels.back().close != '}')
-      throw failure({"a JSON writer was given '", name, "' outside of an object; begin one first"});
+      throw error({"a JSON writer was given '", name, "' outside of an object; begin one first"});
     separate();
     quoted(name);
     out += ": ";
@@ -124,7 +124,7 @@ class json_writer {
 
   void quoted(std::string_view text) {
     if (invalid_utf8(text) != text.size())
-      throw failure({"a text that is not UTF-8 at its byte ", invalid_utf8(text),
+      throw error({"a text that is not UTF-8 at its byte ", invalid_utf8(text),
                      " cannot be written as JSON; rename what it stands for"});
     out += '"';
     for (char const c : text) {

@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "constrain/io/descriptor.hpp"
-#include "constrain/io/failure.hpp"
+#include "constrain/program/error.hpp"
 #include "constrain/io/mapped_file.hpp"
 #include "constrain/io/plain_file.hpp"
 
@@ -58,7 +58,7 @@ class log_file {
   }
 
   [[noreturn]] void fail() const {
-    throw failure({"the log '", path, "' cannot be written (", reason(), "); make room or choose another directory"});
+    throw error({"the log '", path, "' cannot be written (", reason(), "); make room or choose another directory"});
   }
 };
 

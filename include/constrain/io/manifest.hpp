@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "constrain/io/crc32c.hpp"
-#include "constrain/io/failure.hpp"
+#include "constrain/program/error.hpp"
 #include "constrain/io/json.hpp"
 #include "constrain/io/json_writer.hpp"
 
@@ -62,19 +62,19 @@ struct manifest {
   [[gnu::noinline, gnu::cold]] static manifest parse(std::string_view text, std::string const& where) {
     auto const root = json::parse(text, where);
     if (root["format"].string() != format)
-      throw failure({"'", where, "' is of another format than '", format,
+      throw error({"'", where, "' is of another format than '", format,
                      "'; give a directory that this library wrote"});
     if (root["version"].int64() != version)
-      throw failure({"'", where, "' is of version ", root["version"].number(), " where this library reads ", version,
+      throw error({"'", where, "' is of version ", root["version"].number(), " where this library reads ", version,
                      "; use the library that wrote it"});
     auto const body = text.substr(0, text.size() - std::min(text.size(), trailer({}).size()));
     if (text.substr(body.size()) != trailer(body))
-      throw failure({"'", where, "' was changed after it was written; use another copy"});
+      throw error({"'", where, "' was changed after it was written; use another copy"});
     manifest result;
     auto const list = root["files"];
     for (auto const& [name, file] : list.members()) {
       if (!valid_file_name(name))
-        throw failure({"'", where, "' lists a file with the name '", name, "'; use another copy"});
+        throw error({"'", where, "' lists a file with the name '", name, "'; use another copy"});
       entry e{std::string(name), file["bytes"].uint64(), 0};
       auto const sum = file["crc32c"].string();
       std::from_chars(sum.data(), sum.data() + sum.size(), e.crc32c, 16);
@@ -93,7 +93,7 @@ struct manifest {
 
   static std::string trailer(std::string_view body) {
     auto const sum = io::crc32c{}.update(std::as_bytes(std::span(body))).value();
-    return ",\n  \"crc32c\": \"" + hexadecimal(sum) + "\"\n}\n";
+    return concat({",\n  \"crc32c\": \"", hexadecimal(sum), "\"\n}\n"});
   }
 };
 

@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "constrain/io/descriptor.hpp"
-#include "constrain/io/failure.hpp"
+#include "constrain/program/error.hpp"
 
 namespace constrain::inline CONSTRAIN_VARIANT::io {
 
@@ -29,7 +29,7 @@ class mapped_file {
     if (::fstat(file.get(), &status) == 0 && status.st_size == 0) return;
     auto const size = static_cast<std::size_t>(status.st_size);
     void* const address = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, file.get(), 0);
-    if (address == MAP_FAILED) throw failure({what, " '", path, "' cannot be read (", reason(), "); check the disk"});
+    if (address == MAP_FAILED) throw error({what, " '", path, "' cannot be read (", reason(), "); check the disk"});
     view = {static_cast<std::byte const*>(address), size};
   }
 

@@ -11,13 +11,13 @@
 
 #include "constrain/io/crc32c.hpp"
 #include "constrain/io/descriptor.hpp"
-#include "constrain/io/failure.hpp"
+#include "constrain/program/error.hpp"
 
 namespace constrain::inline CONSTRAIN_VARIANT::io {
 
 /// What is said of a file that the system does not take.
 inline error unwritable(std::string const& shown) {
-  return failure({"'", shown, "' cannot be written (", reason(),
+  return error({"'", shown, "' cannot be written (", reason(),
                   "); make room or choose another path and save again, what was there before is untouched"});
 }
 

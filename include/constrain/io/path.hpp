@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "constrain/io/descriptor.hpp"
-#include "constrain/io/failure.hpp"
+#include "constrain/program/error.hpp"
 
 namespace constrain::inline CONSTRAIN_VARIANT::io {
 
@@ -28,7 +28,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::io {
   ino_t below = 0;
   for (std::string up = "."; ::stat(up.c_str(), &above) == 0 && above.st_ino != below; up += "/..") {
     if (above.st_ino == replaced.st_ino && above.st_dev == replaced.st_dev)
-      throw failure({"'", path, "' is the directory that this process works in, or holds it, and a save replaces it whole; name one "
+      throw error({"'", path, "' is the directory that this process works in, or holds it, and a save replaces it whole; name one "
                      "within it"});
     below = above.st_ino;
   }
@@ -47,16 +47,16 @@ struct split_path {
     if (exists && (S_ISLNK(status.st_mode) || name == "." || name == "..")) {
       std::unique_ptr<char, decltype(&std::free)> const real(::realpath(path.c_str(), nullptr), &std::free);
       if (!real)
-        throw failure({"'", path, "' is a link that leads nowhere (", reason(), "); remove it or choose another path"});
+        throw error({"'", path, "' is a link that leads nowhere (", reason(), "); remove it or choose another path"});
       cut(real.get());
     }
     if (name.empty() || name == "." || name == "..")
-      throw failure({"'", path, "' names nothing that can be written; choose another path"});
+      throw error({"'", path, "' names nothing that can be written; choose another path"});
   }
 
   /// The sibling '.<name>.<kind>': hidden, and on the same file system.
   std::string sibling(std::string const& kind) const { return directory + sibling_name(kind); }
-  std::string sibling_name(std::string const& kind) const { return "." + name + "." + kind; }
+  std::string sibling_name(std::string const& kind) const { return concat({".", name, ".", kind}); }
   std::string holder() const { return directory.empty() ? "." : directory; }
 
  private:
@@ -72,12 +72,12 @@ struct split_path {
   static std::atomic<unsigned> calls{0};
   struct timespec now {};
   ::clock_gettime(CLOCK_REALTIME, &now);
-  return std::to_string(::getpid()) + "-" + std::to_string(now.tv_nsec) + "-" + std::to_string(calls++);
+  return concat({::getpid(), "-", now.tv_nsec, "-", calls++});
 }
 
 /// What is said where a directory's entries are not known to survive a power cut.
 inline error not_on_disk(std::string const& path, int code = errno) {
-  return failure({"the directory '", path, "' cannot be brought to disk (", reason(code),
+  return error({"the directory '", path, "' cannot be brought to disk (", reason(code),
                   "); check the disk and save again"});
 }
 
@@ -108,7 +108,7 @@ inline error not_on_disk(std::string const& path, int code = errno) {
     int const code = errno;
     struct stat status {};
     if (::stat(part.c_str(), &status) != 0 || !S_ISDIR(status.st_mode))
-      throw failure({"the directory '", part, "' cannot be made (", reason(code),
+      throw error({"the directory '", part, "' cannot be made (", reason(code),
                      "); make it or choose another path"});
   }
 }

@@ -6,7 +6,7 @@
 #include <sys/stat.h>
 
 #include "constrain/io/descriptor.hpp"
-#include "constrain/io/failure.hpp"
+#include "constrain/program/error.hpp"
 
 namespace constrain::inline CONSTRAIN_VARIANT::io {
 
@@ -14,7 +14,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::io {
 /// or a file that has a second name somewhere is another's too, and refused. `what` begins the sentence ('the log').
 [[gnu::noinline, gnu::cold]] inline descriptor open_plain_file(std::string const& path, std::string const& what, int flags) {
   auto const refuse = [&](std::string const& why, char const* advice) {
-    return failure({what, " '", path, "' cannot be written (", why, "); ", advice});
+    return error({what, " '", path, "' cannot be written (", why, "); ", advice});
   };
   constexpr char const* remove = "remove it or choose another directory";
   // Without O_NONBLOCK, opening a pipe would wait for its reader.

@@ -33,7 +33,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::io {
   if (path == "/") path.clear();
   for (; !missing.empty(); missing.pop_back())
     if (auto const& name = missing.back(); name == "..") path.resize(path.empty() ? 0 : path.rfind('/'));
-    else if (name != ".") path += "/" + name;
+    else if (name != ".") path += concat({"/", name});
   return path.empty() ? "/" : path;
 }
 

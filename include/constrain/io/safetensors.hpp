@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "constrain/io/dtype.hpp"
-#include "constrain/io/failure.hpp"
+#include "constrain/program/error.hpp"
 #include "constrain/io/mapped_file.hpp"
 #include "constrain/io/safetensors_header.hpp"
 
@@ -42,16 +42,16 @@ struct safetensors {
 /// 1 MiB of memory and not much longer than sorting its names: the result is built when all of it was found sound.
 [[gnu::noinline, gnu::cold]]
 inline safetensors parse_safetensors(std::span<std::byte const> file, std::string const& where) {
-  if (file.size() < 8) throw failure({"'", where, "' is too short for a safetensors file; get the file again"});
+  if (file.size() < 8) throw error({"'", where, "' is too short for a safetensors file; get the file again"});
   std::uint64_t header = 0;
   for (std::size_t i = 0; i < 8; ++i) header |= std::uint64_t(file[i]) << (8 * i);
   if (header > file.size() - 8)
-    throw failure({"'", where, "' says that its header has ", header, " bytes but ends after ", file.size() - 8,
+    throw error({"'", where, "' says that its header has ", header, " bytes but ends after ", file.size() - 8,
                    "; get the file again"});
   auto const data = file.subspan(8 + header);
   std::string_view const text(reinterpret_cast<char const*>(file.data()) + 8, header);
   if (!text.starts_with('{'))
-    throw failure({"'", where, "' does not begin as a safetensors file; give a file of that format"});
+    throw error({"'", where, "' does not begin as a safetensors file; give a file of that format"});
   detail::safetensors_header const sound(text, where, data.size());
   sound.check();
   safetensors result;

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "constrain/io/dtype.hpp"
-#include "constrain/io/failure.hpp"
+#include "constrain/program/error.hpp"
 #include "constrain/io/json_cursor.hpp"
 #include "constrain/io/json_names.hpp"
 
@@ -84,12 +84,12 @@ class safetensors_header {
   std::uint64_t data;
 
   error refusal(std::string_view tensor, std::string_view reason) const {
-    return failure({"the tensor '", shown(start, tensor), "' in '", where, "' ", reason, "; get the file again"});
+    return error({"the tensor '", shown(start, tensor), "' in '", where, "' ", reason, "; get the file again"});
   }
 
   void count(std::size_t& names, std::string_view what) const {
     if (++names > safetensors_most_names)
-      throw failure({"'", where, "' has more than ", safetensors_most_names, what});
+      throw error({"'", where, "' has more than ", safetensors_most_names, what});
   }
 
   // Not inlined into each of the readings, which would all be compiled with it.
@@ -164,7 +164,7 @@ class safetensors_header {
       if (begin < end) last = begin, covered = end;
     }
     if (covered != data)
-      throw failure({"'", where, "' has ", data - covered, " bytes after its last tensor; get the file again"});
+      throw error({"'", where, "' has ", data - covered, " bytes after its last tensor; get the file again"});
   }
 
   std::pair<std::uint64_t, std::uint64_t> read_pair(std::uint32_t offsets) const {

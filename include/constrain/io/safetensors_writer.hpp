@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "constrain/io/atomic_file.hpp"
-#include "constrain/io/failure.hpp"
+#include "constrain/program/error.hpp"
 #include "constrain/io/json_writer.hpp"
 #include "constrain/io/output_file.hpp"
 #include "constrain/io/safetensors.hpp"
@@ -22,20 +22,20 @@ template <class function>
 void write_safetensors(output_file& out, std::span<tensor const> tensors, std::map<std::string, std::string> const& metadata,
                        function const& bytes_of) {
   if (std::max(tensors.size(), metadata.size()) > safetensors_most_names)
-    throw failure({"a safetensors file of ", tensors.size(), " tensors and ", metadata.size(),
+    throw error({"a safetensors file of ", tensors.size(), " tensors and ", metadata.size(),
                    " entries of metadata would not be read again; keep at most ", safetensors_most_names, " of each in one"});
   std::vector<tensor const*> order;
   for (auto const& t : tensors) {
     auto const needed = tensor_bytes(t.dtype, t.shape);
     if (!needed)
-      throw failure({"the tensor '", t.name, "' has a shape or the dtype '", t.dtype,
+      throw error({"the tensor '", t.name, "' has a shape or the dtype '", t.dtype,
                      "' that cannot be saved; correct it"});
     if (*needed != t.bytes.size())
-      throw failure({"the tensor '", t.name, "' has ", t.bytes.size(), " bytes where its dtype '", t.dtype,
+      throw error({"the tensor '", t.name, "' has ", t.bytes.size(), " bytes where its dtype '", t.dtype,
                      "' and shape need ", *needed, "; correct one of them"});
     auto const same = [&](tensor const& other) { return &other != &t && other.name == t.name; };
     if (t.name == "__metadata__" || std::any_of(tensors.begin(), tensors.end(), same))
-      throw failure({"the name '", t.name, "' is taken in a safetensors file; give every tensor its own name"});
+      throw error({"the name '", t.name, "' is taken in a safetensors file; give every tensor its own name"});
   }
   for (std::size_t const width : {8, 4, 2, 1})
     for (auto const& t : tensors)

@@ -99,18 +99,18 @@ template <class... list> struct policies {
 
   /// "fp32, adamw, accumulate<4>, checkpoint::every<2>"
   static std::string name() {
-    std::string text = std::string(precision::name) + ", " + optimizer_name();
-    if (accumulation::micro_batches > 1) text += ", accumulate<" + std::to_string(accumulation::micro_batches) + ">";
-    if (checkpointing::trips > 0) text += ", checkpoint::every<" + std::to_string(checkpointing::trips) + ">";
+    std::string text = concat({precision::name, ", ", optimizer_name()});
+    if (accumulation::micro_batches > 1) text += concat({", accumulate<", accumulation::micro_batches, ">"});
+    if (checkpointing::trips > 0) text += concat({", checkpoint::every<", checkpointing::trips, ">"});
     if constexpr (parallelism::distributed) {
-      text += std::string(", ") + parallelism::name;
+      text += concat({", ", parallelism::name});
       if constexpr (requires { parallelism::stage; })
-        text += "<" + std::to_string(parallelism::stage) + ", " + std::to_string(parallelism::shards) + ">";
+        text += concat({"<", parallelism::stage, ", ", parallelism::shards, ">"});
     }
-    if constexpr (device::is_cuda) text += std::string(", ") + device::name + "<sm<" + std::to_string(device::capability) + ">>";
-    if constexpr (!std::is_same_v<attention, constrain::attention::automatic<device>>) text += std::string(", ") + attention::name;
-    if constexpr (!std::is_same_v<fusion, constrain::fusion::standard<device>>) text += std::string(", ") + fusion::name;
-    if constexpr (launching::records) text += std::string(", ") + launching::name;
+    if constexpr (device::is_cuda) text += concat({", ", device::name, "<sm<", device::capability, ">>"});
+    if constexpr (!std::is_same_v<attention, constrain::attention::automatic<device>>) text += concat({", ", attention::name});
+    if constexpr (!std::is_same_v<fusion, constrain::fusion::standard<device>>) text += concat({", ", fusion::name});
+    if constexpr (launching::records) text += concat({", ", launching::name});
     return text;
   }
 
@@ -127,7 +127,7 @@ template <class... list> struct policies {
 
   /// What the optimizer keeps of each weight: "2 x fp32".
   static std::string optimizer_state() {
-    return std::to_string(op::state_fields<optimizer>()) + " x " + (precision::master == dtype::f64 ? "fp64" : "fp32");
+    return concat({op::state_fields<optimizer>(), " x ", (precision::master == dtype::f64 ? "fp64" : "fp32")});
   }
   /// The fields of its state, "momentum, variance", where its `state_names` says them.
   static std::string optimizer_state_names() {

@@ -1,11 +1,13 @@
 #pragma once
 
+#include "constrain/program/concat.hpp"
 #include "constrain/program/printable.hpp"
 
 #if !defined(__cpp_exceptions)
 #error "ConsTrain reports failures as exceptions of type constrain::error; compile without -fno-exceptions"
 #endif
 
+#include <initializer_list>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -17,6 +19,8 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 /// could end the line or command a terminal, is shown as '?'.
 struct error : std::runtime_error {
   explicit error(std::string sentence) : std::runtime_error(printable(std::move(sentence))) {}
+  /// Of parts: `throw error({"step: token ", token, " is too large"})`.
+  [[gnu::noinline, gnu::cold]] explicit error(std::initializer_list<text_part> parts) : error(concat(parts)) {}
 };
 
 } // namespace constrain

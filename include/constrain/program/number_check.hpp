@@ -48,7 +48,7 @@ inline std::string number_text(double x) {
 
 [[noreturn, gnu::noinline, gnu::cold]] inline void refuse_number(char const* owner, char const* field,
                                                                  std::string const& value, std::string const& instead) {
-  throw error(std::string(owner) + ": " + field + " is " + value + "; give " + instead);
+  throw error({owner, ": ", field, " is ", value, "; give ", instead});
 }
 
 } // namespace detail

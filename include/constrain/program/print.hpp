@@ -16,15 +16,15 @@ inline std::string name_of_value(program const& p, ref r) {
   else if (info.belongs_to >= 0) {
     text = std::string(p.text(p.values[info.belongs_to].name));
     text += info.role == role::gradient ? ".gradient" : ".state" + std::to_string(info.field);
-  } else text = "%" + std::to_string(r.value);
-  if (info.carried()) text += std::string("@") + name_of(r.where);
+  } else text = concat({"%", r.value});
+  if (info.carried()) text += concat({"@", name_of(r.where)});
   return text;
 }
 
 inline std::string shape_text(shape const& s) {
   std::string text = "[";
-  for (int i = 0; i < s.rank; ++i) text += (i > 0 ? ", " : "") + std::to_string(s.extent[i]);
-  return text + "]";
+  for (int i = 0; i < s.rank; ++i) text += concat({(i > 0 ? ", " : ""), s.extent[i]});
+  return concat({text, "]"});
 }
 
 } // namespace detail
@@ -43,18 +43,16 @@ inline std::string print(program const& p) {
     }
     text += indent;
     if (n.kind == node_kind::loop) {
-      text += "loop " + std::string(p.text(p.axes[n.axis].name)) + " " + std::to_string(p.axes[n.axis].extent) +
-              (n.reversed ? " reversed\n" : "\n");
+      text += concat({"loop ", p.text(p.axes[n.axis].name), " ", p.axes[n.axis].extent, (n.reversed ? " reversed\n" : "\n")});
       indent += "  ";
       continue;
     }
     for (int j = 0; j < n.outputs.size(); ++j) {
       auto const& info = p.values[n.outputs[j].value];
-      text += (j > 0 ? ", " : "") + detail::name_of_value(p, n.outputs[j]) + " " + name_of(info.type) + " " +
-              detail::shape_text(info.shape);
+      text += concat({(j > 0 ? ", " : ""), detail::name_of_value(p, n.outputs[j]), " ", name_of(info.type), " ", detail::shape_text(info.shape)});
     }
-    text += std::string(" = ") + n.op->name + "(";
-    for (int i = 0; i < n.inputs.size(); ++i) text += (i > 0 ? ", " : "") + detail::name_of_value(p, n.inputs[i]);
+    text += concat({" = ", n.op->name, "("});
+    for (int i = 0; i < n.inputs.size(); ++i) text += concat({(i > 0 ? ", " : ""), detail::name_of_value(p, n.inputs[i])});
     text += ")\n";
   }
   return text;

@@ -63,10 +63,9 @@ public:
       for (auto b = begin / block; b * block < begin + bytes; ++b) {
         auto const found = tags_[static_cast<std::size_t>(b)];
         if (found == expected || found == from_host) continue;
-        throw error("checked mode: step " + std::to_string(index) + " (" + s.op->name + ") reads value %" +
-                    std::to_string(o.value) + " where value %" + std::to_string(found >> 40) +
-                    (found >> 40 == static_cast<std::uint64_t>(o.value) ? " of another trip" : "") +
-                    " lies; this is a mistake in a pass, report it with the model");
+        throw error({"checked mode: step ", index, " (", s.op->name, ") reads value %", o.value, " where value %",
+                     found >> 40, (found >> 40 == static_cast<std::uint64_t>(o.value) ? " of another trip" : ""),
+                     " lies; this is a mistake in a pass, report it with the model"});
       }
     }
   }
@@ -98,8 +97,8 @@ private:
   void check_bounds(int index, step const& s, operand const& o, bound_operand const& b) const {
     auto const begin = b.data - memory_.data();
     if (begin < 0 || begin + b.count * size_of(o.type) > memory_.size().count())
-      throw error("checked mode: step " + std::to_string(index) + " (" + s.op->name + ") reaches beyond the arena of " +
-                  std::to_string(memory_.size().count()) + " bytes; this is a mistake in a pass, report it with the model");
+      throw error({"checked mode: step ", index, " (", s.op->name, ") reaches beyond the arena of ",
+                   memory_.size().count(), " bytes; this is a mistake in a pass, report it with the model"});
   }
 
   void check_finite(int index, step const& s, operand const& o, bound_operand const& b) const {
@@ -110,9 +109,9 @@ private:
         memory_.read(b.data - memory_.data() + from * size_of(o.type), block, n * size_of(o.type));
         for (std::int64_t i = 0; i < n; ++i)
           if (!math::finite(arithmetic<real>(block[i])))
-            throw error("checked mode: step " + std::to_string(index) + " (" + s.op->name + ") computes a number that is not "
-                        "finite, element " + std::to_string(from + i) + " of value %" + std::to_string(o.value) +
-                        "; look at its inputs, lower the learning rate or clip the gradient");
+            throw error({"checked mode: step ", index, " (", s.op->name,
+                         ") computes a number that is not " "finite, element ", from + i, " of value %", o.value,
+                         "; look at its inputs, lower the learning rate or clip the gradient"});
       }
     };
     if (o.type == dtype::bf16) check(static_cast<bfloat16 const*>(nullptr));

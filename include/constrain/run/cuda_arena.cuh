@@ -15,9 +15,8 @@ public:
     if (cudaMalloc(reinterpret_cast<void**>(&memory_), static_cast<std::size_t>(size.count())) == cudaSuccess) return;
     std::size_t free = 0, all = 0;
     cudaMemGetInfo(&free, &all);
-    throw error("the arena of " + std::to_string(size.count()) + " bytes could not be allocated on the device, which has " +
-                std::to_string(free) + " of " + std::to_string(all) +
-                " bytes free; take a smaller micro_batch, or checkpoint::every<1>");
+    throw error({"the arena of ", size.count(), " bytes could not be allocated on the device, which has ", free, " of ",
+                 all, " bytes free; take a smaller micro_batch, or checkpoint::every<1>"});
   }
   ~cuda_arena() override { cudaFree(memory_); }
 

@@ -23,8 +23,8 @@ public:
     auto const rounded = (static_cast<std::size_t>(size.count()) + huge_page - 1) / huge_page * huge_page;
     memory_.reset(static_cast<std::byte*>(std::aligned_alloc(huge_page, rounded == 0 ? huge_page : rounded)));
     if (!memory_)
-      throw error("the arena of " + std::to_string(size.count()) +
-                  " bytes could not be allocated; take a smaller micro_batch, or checkpoint::every<1>");
+      throw error({"the arena of ", size.count(),
+                   " bytes could not be allocated; take a smaller micro_batch, or checkpoint::every<1>"});
 #if defined(__linux__)
     madvise(memory_.get(), rounded, MADV_HUGEPAGE);
 #endif

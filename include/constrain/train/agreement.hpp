@@ -48,9 +48,9 @@ template <class hyper> void add_hyper(fingerprint& to, hyper const& h) {
   to.add("the number of parameters", parameters.size);
   for (int i = 0; i < parameters.size; ++i) {
     auto const& info = parameters.parameters[i];
-    std::string text = parameters.name(i) + " [";
-    if (info.stacked) text += std::to_string(info.trips) + ", ";
-    for (int k = 0; k < info.shape.rank; ++k) text += (k > 0 ? ", " : "") + std::to_string(info.shape.extent[k]);
+    std::string text = concat({parameters.name(i), " ["});
+    if (info.stacked) text += concat({info.trips, ", "});
+    for (int k = 0; k < info.shape.rank; ++k) text += concat({(k > 0 ? ", " : ""), info.shape.extent[k]});
     to.add("parameter " + std::to_string(i), text + "]");
   }
 }

@@ -1,7 +1,7 @@
 #pragma once
 
 #include "constrain/device/cpu/stopwatch.hpp"
-#include "constrain/io/failure.hpp"
+#include "constrain/program/error.hpp"
 #include "constrain/io/json_writer.hpp"
 #include "constrain/program/number_check.hpp"
 #include "constrain/program/printable.hpp"
@@ -67,7 +67,7 @@ template <class task, class... list> struct trainer_with<task, policies<list...>
   auto parts = corpus.split(std::min(options.validation_fraction, share));
   auto const check = [&](char const* what, data::corpus const& part) {
     if (part.size() <= tokens)
-      throw io::failure({"compare: of the corpus's ", corpus.size(), " tokens ", part.size(), " are left to ", what,
+      throw error({"compare: of the corpus's ", corpus.size(), " tokens ", part.size(), " are left to ", what,
                          ", where a sequence of ", tokens, " needs at least ", tokens + 1,
                          "; give more text, or change .validation_fraction or .validation_tokens"});
   };
@@ -123,7 +123,7 @@ template <class task, class first, class... rest>
 std::vector<comparison> compare(data::corpus const& corpus, compare_options const& options, strategy<first> const& one,
                                 strategy<rest> const&... others) {
   if (options.learning_rate != 0)
-    throw io::failure({"compare: each strategy has the learning rate of its .hyper, and .learning_rate gives one for all; leave it out"});
+    throw error({"compare: each strategy has the learning rate of its .hyper, and .learning_rate gives one for all; leave it out"});
   auto const parts = detail::parts_to_compare(corpus, options, task::tokens);
   return {detail::measure<typename detail::trainer_with<task, first>::type>(parts, options, one.hyper, one.name),
           detail::measure<typename detail::trainer_with<task, rest>::type>(parts, options, others.hyper, others.name)...};

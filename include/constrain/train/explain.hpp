@@ -51,7 +51,7 @@ inline std::string memory_table(memory_plan const& m) {
 template <class trainer> std::string explanation(bool programs = false) {
   using entries = typename trainer::entries;
   using detail::formatted;
-  std::string text = "policies    " + printable(trainer::policy_set::name()) + "\n";
+  std::string text = concat({"policies    ", printable(trainer::policy_set::name()), "\n"});
   text += formatted("batch       %lld micro-batches x %lld sequences x %lld tokens = %lld tokens a step\n",
                     static_cast<long long>(trainer::micro_batches), static_cast<long long>(trainer::task::sequences),
                     static_cast<long long>(trainer::task::tokens), static_cast<long long>(trainer::window_tokens));
@@ -64,12 +64,12 @@ template <class trainer> std::string explanation(bool programs = false) {
   for (int i = 0; i < entries::parameters.size; ++i) {
     auto const& info = entries::parameters.parameters[i];
     auto shape = detail::shape_text(info.shape);
-    if (info.stacked) shape = std::to_string(info.trips) + " x " + shape;
+    if (info.stacked) shape = concat({info.trips, " x ", shape});
     text += formatted("  %-34s %-10s %-18s %14s%s\n", printable(std::string(entries::parameters.name(i))).c_str(), name_of(info.role),
                       shape.c_str(), detail::grouped(info.elements()).c_str(), decays(info.role) ? "  decays" : "");
   }
   text += formatted("  %-34s %-10s %-18s %14s\n", "all", "", "", detail::grouped(trainer::parameter_count).c_str());
-  text += "\nmemory\n" + detail::memory_table(trainer::memory);
+  text += concat({"\nmemory\n", detail::memory_table(trainer::memory)});
   text += "\nends of the entries in the arena\n";
   auto const end = [&](char const* name, std::int64_t b) { text += formatted("  %-18s %14s bytes\n", name, detail::grouped(b).c_str()); };
   end("step", entries::step::where.end), end("evaluate", entries::evaluate::where.end);

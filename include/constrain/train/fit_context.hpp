@@ -1,6 +1,6 @@
 #pragma once
 
-#include "constrain/io/failure.hpp"
+#include "constrain/program/error.hpp"
 #include "constrain/io/utf8.hpp"
 #include "constrain/train/fit_result.hpp"
 #include "constrain/train/record/records.hpp"
@@ -34,7 +34,7 @@ public:
   /// Throws `error` for a name that is empty or not UTF-8.
   void metric(std::string_view name, double value) {
     if (name.empty() || io::invalid_utf8(name) != name.size())
-      throw io::failure({"fit: the name '", name, "' of a metric is ", name.empty() ? "empty" : "not UTF-8", "; give it another one"});
+      throw error({"fit: the name '", name, "' of a metric is ", name.empty() ? "empty" : "not UTF-8", "; give it another one"});
     for (auto& each : metrics_)
       if (each.name == name) {
         each.value = value;

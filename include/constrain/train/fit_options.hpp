@@ -2,7 +2,7 @@
 
 #include "constrain/data/corpus.hpp"
 #include "constrain/data/tail.hpp"
-#include "constrain/io/failure.hpp"
+#include "constrain/program/error.hpp"
 #include "constrain/program/number_check.hpp"
 #include "constrain/program/units.hpp"
 #include "constrain/train/interval.hpp"
@@ -48,13 +48,13 @@ namespace detail {
   check_count("fit_options", ".plateau", options.plateau, 0);
   check_number("fit_options", ".plateau_factor", options.plateau_factor, number_range::above_zero);
   auto const needs_validation = [&](bool asked, char const* what) {
-    if (asked && options.validation == nullptr) throw io::failure({"fit: ", what, ", but there is no .validation; give one"});
+    if (asked && options.validation == nullptr) throw error({"fit: ", what, ", but there is no .validation; give one"});
   };
   needs_validation(!options.best.empty(), ".best keeps the checkpoint of the lowest validation loss");
   needs_validation(options.patience > 0, ".patience counts evaluations");
   needs_validation(options.plateau > 0, ".plateau counts evaluations");
   if (options.load_best && options.best.empty())
-    throw io::failure({"fit: .load_best loads the checkpoint that .best names, but that is empty; name a directory"});
+    throw error({"fit: .load_best loads the checkpoint that .best names, but that is empty; name a directory"});
 }
 
 } // namespace detail

@@ -15,15 +15,15 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
   std::string known;
   for (int i = 0; i < list.size; ++i) {
     auto const& info = list.parameters[i];
-    known += (i > 0 ? ", " : "") + list.name(i);
+    known += concat({(i > 0 ? ", " : ""), list.name(i)});
     if (list.name(i) != name) continue;
-    if (info.gradient_offset < 0) throw error("gradient: " + name + " is frozen and has none; train it");
+    if (info.gradient_offset < 0) throw error({"gradient: ", name, " is frozen and has none; train it"});
     if (!kept)
-      throw error("gradient: the gradient of " + name +
-                  " is not kept any more (or not yet); ask for it right after a step");
+      throw error({"gradient: the gradient of ", name,
+                   " is not kept any more (or not yet); ask for it right after a step"});
     return info;
   }
-  throw error("gradient: there is no parameter " + name + "; there are " + known);
+  throw error({"gradient: there is no parameter ", name, "; there are ", known});
 }
 
 /// The parameter that gradient number `gradient` is of: gradients are those of the parameters that are trained.

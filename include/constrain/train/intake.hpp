@@ -1,8 +1,7 @@
 #pragma once
 
-#include "constrain/io/failure.hpp"
-#include "constrain/op/cross_entropy/cross_entropy.hpp"
 #include "constrain/program/error.hpp"
+#include "constrain/op/cross_entropy/cross_entropy.hpp"
 #include "constrain/run/arena.hpp"
 #include "constrain/run/executor.hpp"
 #include "constrain/train/window.hpp"
@@ -36,9 +35,8 @@ inline std::uint32_t unsigned_limit(std::int64_t limit) {
   }
   for (; i < tokens.size(); ++i)
     if (static_cast<std::uint32_t>(tokens[i]) >= below)
-      throw error(std::string(where) + ": token " + std::to_string(tokens[i]) + " at place " + std::to_string(i) +
-                  " is outside the vocabulary of " + std::to_string(limit) + "; pass tokens from 0 to " +
-                  std::to_string(limit - 1));
+      throw error({where, ": token ", tokens[i], " at place ", i, " is outside the vocabulary of ", limit,
+                   "; pass tokens from 0 to ", limit - 1});
 }
 
 /// Counts the labels that are not ignored. Throws unless every label is in [0, limit) or ignored.
@@ -61,9 +59,8 @@ inline std::uint32_t unsigned_limit(std::int64_t limit) {
   for (; i < labels.size(); ++i) {
     if (labels[i] == ignored_label) continue;
     if (static_cast<std::uint32_t>(labels[i]) >= below)
-      throw error(std::string(where) + ": label " + std::to_string(labels[i]) + " at place " + std::to_string(i) +
-                  " is outside the " + std::to_string(limit) + " classes; pass labels from 0 to " +
-                  std::to_string(limit - 1) + ", or " + std::to_string(ignored_label) + " to ignore one");
+      throw error({where, ": label ", labels[i], " at place ", i, " is outside the ", limit,
+                   " classes; pass labels from 0 to ", limit - 1, ", or ", ignored_label, " to ignore one"});
     ++valid;
   }
   return valid;
@@ -86,10 +83,10 @@ inline std::uint32_t unsigned_limit(std::int64_t limit) {
                                                                std::size_t labels_each) {
   auto const batches = inputs / inputs_each;
   if (batches == 0 || inputs % inputs_each != 0)
-    throw io::failure({"evaluate: ", inputs, " inputs are no whole number of micro-batches, one or more, of ", inputs_each,
+    throw error({"evaluate: ", inputs, " inputs are no whole number of micro-batches, one or more, of ", inputs_each,
                        "; fill the last one up with any token and ignored labels"});
   if (labels != batches * labels_each)
-    throw io::failure({"evaluate: ", inputs, " inputs take ", batches * labels_each, " labels, and there are ", labels,
+    throw error({"evaluate: ", inputs, " inputs take ", batches * labels_each, " labels, and there are ", labels,
                        "; pass as many, ", ignored_label, " where there is none"});
   return batches;
 }

@@ -3,7 +3,7 @@
 #include "constrain/data/corpus.hpp"
 #include "constrain/device/math.hpp"
 #include "constrain/device/random.hpp"
-#include "constrain/io/failure.hpp"
+#include "constrain/program/error.hpp"
 #include "constrain/program/number_check.hpp"
 
 #include <algorithm>
@@ -104,7 +104,7 @@ private:
       some = some || math::finite(x), all = all && (never || math::finite(x));
     }
     if (!some || !all)
-      throw io::failure({"generate: the logits of new token ", n + 1, " are not finite, so none can be drawn: the weights are destroyed, "
+      throw error({"generate: the logits of new token ", n + 1, " are not finite, so none can be drawn: the weights are destroyed, "
                          "or an operation of the model overflows; load a checkpoint from before"});
   }
 

@@ -91,8 +91,8 @@ private:
 
   void check(std::size_t length) const {
     if (length != static_cast<std::size_t>(size()))
-      throw error("a tensor of " + std::to_string(size()) + " elements was copied with an array of " +
-                  std::to_string(length) + "; give one of the same length");
+      throw error({"a tensor of ", size(), " elements was copied with an array of ", length,
+                   "; give one of the same length"});
   }
   template <class function> void visit(function const& f) const {
     if (type_ == dtype::f64) f(double{});

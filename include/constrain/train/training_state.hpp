@@ -41,8 +41,8 @@ inline constexpr std::int64_t largest_count = std::int64_t{1} << 53; // no run g
 [[gnu::noinline]] inline void check_state(std::string const& directory, training_state const& s) {
   auto const require = [&](bool possible, char const* what, std::string const& value) {
     if (!possible)
-      throw error("the checkpoint '" + directory + "' has a state that cannot be: its " + what + " is " + value +
-                  "; load another one, or take over its weights alone with load_pretrained");
+      throw error({"the checkpoint '", directory, "' has a state that cannot be: its ", what, " is ", value,
+                   "; load another one, or take over its weights alone with load_pretrained"});
   };
   auto const require_count = [&](std::int64_t count, char const* what, std::int64_t most = largest_count) {
     require(count >= 0 && count <= most, what, std::to_string(count));

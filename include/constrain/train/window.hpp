@@ -63,8 +63,8 @@ template <class array> struct step_takes_a_window {
 inline void check_length(char const* where, char const* what, std::span<std::int32_t const> values, std::int64_t length,
                          char const* shape) {
   if (values.size() != static_cast<std::size_t>(length))
-    throw error(std::string(where) + ": " + what + " has " + std::to_string(values.size()) + " elements where " +
-                std::to_string(length) + " are needed (" + shape + "); pass an array of that length");
+    throw error({where, ": ", what, " has ", values.size(), " elements where ", length, " are needed (", shape,
+                 "); pass an array of that length"});
 }
 
 /// What a trainer's step takes.
@@ -78,12 +78,12 @@ struct window_lengths {
     throw error("step: the window is of windows(corpus) that went on or ended since, and its arrays are filled anew; step each "
                 "window before the next one is asked for, or keep copies of the arrays and pass them to window(inputs, labels)");
   if (w.inputs.size() != static_cast<std::size_t>(needed.inputs) || w.labels.size() != static_cast<std::size_t>(needed.labels))
-    throw error("step: the window has " + std::to_string(w.inputs.size()) + " inputs and " + std::to_string(w.labels.size()) +
-                " labels where this trainer takes " + std::to_string(needed.inputs) + " and " + std::to_string(needed.labels) +
-                "; take it from this trainer's windows(corpus) or window(inputs, labels)");
+    throw error({"step: the window has ", w.inputs.size(), " inputs and ", w.labels.size(),
+                 " labels where this trainer takes ", needed.inputs, " and ", needed.labels,
+                 "; take it from this trainer's windows(corpus) or window(inputs, labels)"});
   if (w.sequence != 0 && w.sequence != needed.sequence)
-    throw error("step: the window has sequences of " + std::to_string(w.sequence) + " tokens where this trainer takes " +
-                std::to_string(needed.sequence) + "; take it from this trainer's windows(corpus) or window(inputs, labels)");
+    throw error({"step: the window has sequences of ", w.sequence, " tokens where this trainer takes ", needed.sequence,
+                 "; take it from this trainer's windows(corpus) or window(inputs, labels)"});
 }
 
 } // namespace detail

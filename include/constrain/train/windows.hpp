@@ -49,12 +49,12 @@ public:
       : corpus_(corpus), seed_(seed), position_(from), sequences_(sequences), tokens_(tokens), tail_(tail), rank_(rank),
         needed_(ranks * sequences), samples_(data::samples(corpus.size(), tokens)) {
     if (tail == data::tail::dropped && samples_ < needed_)
-      throw error("windows: an epoch of the corpus has " + std::to_string(samples_) + " samples where a window takes " +
-                  std::to_string(needed_) + ", so tail::dropped would drop them all; give more text or use tail::carried");
+      throw error({"windows: an epoch of the corpus has ", samples_, " samples where a window takes ", needed_,
+                   ", so tail::dropped would drop them all; give more text or use tail::carried"});
     if (from.epoch < 0 || from.sample < 0 || from.sample >= samples_)
-      throw error("windows: the run stands at sample " + std::to_string(from.sample) + " of epoch " +
-                  std::to_string(from.epoch) + ", where an epoch of the corpus has " + std::to_string(samples_) +
-                  " samples; resume from a checkpoint that was saved with this corpus");
+      throw error({"windows: the run stands at sample ", from.sample, " of epoch ", from.epoch,
+                   ", where an epoch of the corpus has ", samples_,
+                   " samples; resume from a checkpoint that was saved with this corpus"});
     if (corpus.labels(1, samples_ * tokens) == 0)
       throw error("windows: the corpus has no label, every token of its samples is given; give some text to learn");
   }
@@ -155,8 +155,8 @@ namespace detail {
 /// Throws where a corpus has tokens that the model does not know.
 inline void check_vocabulary(std::int64_t corpus, std::int64_t model) {
   if (corpus > model)
-    throw error("the corpus has a vocabulary of " + std::to_string(corpus) + " and the model one of " +
-                std::to_string(model) + "; give the model `.vocabulary = " + std::to_string(corpus) + "`");
+    throw error({"the corpus has a vocabulary of ", corpus, " and the model one of ", model,
+                 "; give the model `.vocabulary = ", corpus, "`"});
 }
 
 } // namespace detail

@@ -33,8 +33,8 @@ namespace detail {
 
 inline void check_leading_dimension(char const* name, std::int64_t leading, std::int64_t columns) {
   if (leading < columns)
-    throw error("gemm: the rows of " + std::string(name) + " are " + std::to_string(leading) + " apart but hold " +
-                std::to_string(columns) + " elements; pass a leading dimension of at least that.");
+    throw error({"gemm: the rows of ", name, " are ", leading, " apart but hold ", columns,
+                 " elements; pass a leading dimension of at least that."});
 }
 
 } // namespace detail
@@ -59,9 +59,8 @@ void gemm(transpose a_transposed, transpose b_transposed, std::int64_t m, std::i
     if (k > 0 && !(!ta && !tb && detail::onednn_stands_aside(m, ldb))) {
       auto const status = dnnl_sgemm(ta ? 'T' : 'N', tb ? 'T' : 'N', m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
       if (status == dnnl_success) return;
-      throw error("gemm: oneDNN refused a product of [" + std::to_string(m) + ", " + std::to_string(k) + "] and [" +
-                  std::to_string(k) + ", " + std::to_string(n) + "] with status " + std::to_string(status) +
-                  "; build without CONSTRAIN_WITH_ONEDNN for another provider");
+      throw error({"gemm: oneDNN refused a product of [", m, ", ", k, "] and [", k, ", ", n, "] with status ", status,
+                   "; build without CONSTRAIN_WITH_ONEDNN for another provider"});
     }
   } else if constexpr (std::is_same_v<a_type, bfloat16> && std::is_same_v<b_type, bfloat16>) {
     if (k > 0 && alpha == 1 && detail::onednn_multiplies_bf16()) {

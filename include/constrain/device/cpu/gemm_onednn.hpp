@@ -24,8 +24,8 @@ inline bool onednn_multiplies_bf16() {
 
 inline void onednn_check(dnnl_status_t status, char const* what) {
   if (status != dnnl_success)
-    throw error(std::string("gemm: oneDNN refused to ") + what + " with status " + std::to_string(status) +
-                "; build without CONSTRAIN_WITH_ONEDNN for another provider");
+    throw error({"gemm: oneDNN refused to ", what, " with status ", status,
+                 "; build without CONSTRAIN_WITH_ONEDNN for another provider"});
 }
 
 /// Whether the built-in product is to take a float product of plain matrices from oneDNN: its AVX2 one has one thread's speed

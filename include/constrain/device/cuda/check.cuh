@@ -12,15 +12,15 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 /// Throws `error` where the CUDA runtime refused to do `what`.
 inline void cuda_check(cudaError_t status, char const* what) {
   if (status == cudaSuccess) return;
-  throw error(std::string("CUDA could not ") + what + ": " + cudaGetErrorString(status) +
-              "; look at the device with nvidia-smi, and run with .checked = true to find the node");
+  throw error({"CUDA could not ", what, ": ", cudaGetErrorString(status),
+               "; look at the device with nvidia-smi, and run with .checked = true to find the node"});
 }
 
 /// Throws `error` where cuBLASLt refused to do `what`.
 inline void cublas_check(cublasStatus_t status, std::string const& what) {
   if (status == CUBLAS_STATUS_SUCCESS) return;
-  throw error("cuBLASLt could not " + what + ": status " + std::to_string(static_cast<int>(status)) +
-              "; see that the device is one that CUDA " + std::to_string(CUDART_VERSION / 1000) + " supports");
+  throw error({"cuBLASLt could not ", what, ": status ", static_cast<int>(status),
+               "; see that the device is one that CUDA ", CUDART_VERSION / 1000, " supports"});
 }
 
 } // namespace constrain

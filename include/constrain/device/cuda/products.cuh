@@ -30,8 +30,7 @@ inline cudaDataType_t cuda_type(dtype type) {
 class cuda_product {
 public:
   cuda_product(cublasLtHandle_t handle, product_shape const& s) : double_(s.output == dtype::f64) {
-    auto const what = "prepare a product of [" + std::to_string(s.m) + ", " + std::to_string(s.k) + "] and [" +
-                      std::to_string(s.k) + ", " + std::to_string(s.n) + "]";
+    auto const what = concat({"prepare a product of [", s.m, ", ", s.k, "] and [", s.k, ", ", s.n, "]"});
     auto const compute = double_ ? CUBLAS_COMPUTE_64F : CUBLAS_COMPUTE_32F; // fp32 is fp32: no tf32
     cublas_check(cublasLtMatmulDescCreate(&operation_, compute, double_ ? CUDA_R_64F : CUDA_R_32F), what);
     cublasOperation_t const first = s.b_transposed ? CUBLAS_OP_T : CUBLAS_OP_N;

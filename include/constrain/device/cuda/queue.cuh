@@ -32,8 +32,8 @@ public:
   /// The scratch as `count` elements. Throws `error` where it is smaller.
   template <class T> T* scratch_for(std::int64_t count) const {
     if (count * static_cast<std::int64_t>(sizeof(T)) > scratch_bytes())
-      throw error("a kernel needs " + std::to_string(count * static_cast<std::int64_t>(sizeof(T))) +
-                  " bytes of scratch and has " + std::to_string(scratch_bytes()) + "; take a smaller micro_batch");
+      throw error({"a kernel needs ", count * static_cast<std::int64_t>(sizeof(T)), " bytes of scratch and has ",
+                   scratch_bytes(), "; take a smaller micro_batch"});
     return reinterpret_cast<T*>(scratch_);
   }
 

@@ -63,7 +63,7 @@ void sum_rows(cuda<architecture> device, call const& c, stored const* x, std::in
   auto& queue = *c.numbers.queue;
   auto const room = queue.scratch_bytes() / (columns * static_cast<std::int64_t>(sizeof(real)));
   auto const parts = row_parts(rows) < room ? row_parts(rows) : room;
-  if (parts < 1) throw error("a sum over rows of " + std::to_string(columns) + " columns does not fit the device's scratch; use fewer");
+  if (parts < 1) throw error({"a sum over rows of ", columns, " columns does not fit the device's scratch; use fewer"});
   auto* const partial = reinterpret_cast<real*>(queue.scratch());
   dim3 const blocks(static_cast<unsigned>((columns + cuda_threads - 1) / cuda_threads), static_cast<unsigned>(parts));
   cuda_launch(queue, blocks, cuda_threads, column_sums_kernel<stored, real>, x, rows, columns, parts, partial);

@@ -17,9 +17,8 @@ public:
     cuda_check(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device), "ask the device");
     cuda_check(cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device), "ask the device");
     if (10 * major + minor < capability)
-      throw error("device::cuda<sm<" + std::to_string(capability) + ">>: the device here has compute capability " +
-                  std::to_string(major) + "." + std::to_string(minor) + "; write sm<" + std::to_string(10 * major + minor) +
-                  "> and compile for it");
+      throw error({"device::cuda<sm<", capability, ">>: the device here has compute capability ", major, ".", minor,
+                   "; write sm<", 10 * major + minor, "> and compile for it"});
     cuda_check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "make a stream");
   }
   ~cuda_stream() { cudaStreamDestroy(stream_); }

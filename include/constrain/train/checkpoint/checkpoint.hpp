@@ -30,15 +30,15 @@ inline constexpr char const* checkpoint_state = "state.json";
 
 [[gnu::noinline, gnu::cold]] inline std::string shape_text(std::vector<std::int64_t> const& shape) {
   std::string text = "[";
-  for (std::size_t i = 0; i < shape.size(); ++i) text += (i > 0 ? ", " : "") + std::to_string(shape[i]);
-  return text + "]";
+  for (std::size_t i = 0; i < shape.size(); ++i) text += concat({(i > 0 ? ", " : ""), shape[i]});
+  return concat({text, "]"});
 }
 
 /// Throws, naming the field, where a checkpoint has another value.
 inline void check_field(std::string const& directory, std::string const& field, std::string const& saved, std::string const& here) {
   if (saved != here)
-    throw error("the checkpoint '" + directory + "' is of another configuration: its " + field + " is " + saved +
-                ", the trainer's is " + here + "; load it into a trainer of the same " + field);
+    throw error({"the checkpoint '", directory, "' is of another configuration: its ", field, " is ", saved,
+                 ", the trainer's is ", here, "; load it into a trainer of the same ", field});
 }
 
 [[gnu::noinline, gnu::cold]]
@@ -47,8 +47,8 @@ inline void check_tensors(std::string const& directory, io::safetensors const& f
     auto const& t = w.tensor;
     auto const* saved = file.find(t.name);
     if (saved == nullptr)
-      throw error("the checkpoint '" + directory + "' has no tensor '" + t.name +
-                  "', which the trainer has; load it into a trainer of the same model and optimizer");
+      throw error({"the checkpoint '", directory, "' has no tensor '", t.name,
+                   "', which the trainer has; load it into a trainer of the same model and optimizer"});
     check_field(directory, "shape of '" + t.name + "'", shape_text(saved->shape), shape_text(t.shape));
     check_field(directory, "dtype of '" + t.name + "'", saved->dtype, t.dtype);
   }
@@ -56,8 +56,8 @@ inline void check_tensors(std::string const& directory, io::safetensors const& f
     bool known = false;
     for (auto const& w : wanted) known = known || w.tensor.name == saved.name;
     if (!known)
-      throw error("the checkpoint '" + directory + "' has a tensor '" + saved.name +
-                  "' which the trainer has not; load it into a trainer of the same model and optimizer");
+      throw error({"the checkpoint '", directory, "' has a tensor '", saved.name,
+                   "' which the trainer has not; load it into a trainer of the same model and optimizer"});
   }
 }
 

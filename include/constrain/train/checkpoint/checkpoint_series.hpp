@@ -20,14 +20,14 @@ class checkpoint_series {
 public:
   explicit checkpoint_series(std::string directory) : directory_(std::move(directory)) {}
 
-  std::string path(std::int64_t step) const { return directory_ + "/" + name(step); }
+  std::string path(std::int64_t step) const { return concat({directory_, "/", name(step)}); }
 
   /// Where to save: unlike a path that somebody gave, a link there is not followed. Throws `error`.
   [[gnu::noinline, gnu::cold]] std::string path_to_save(std::int64_t step) const {
     auto const found = io::detail::status_at(AT_FDCWD, path(step));
     if (found && S_ISLNK(found->st_mode))
-      throw error("'" + path(step) + "' is a link, and what it leads to is not replaced by a checkpoint; " +
-                  "remove the link or choose another directory");
+      throw error({"'", path(step), "' is a link, and what it leads to is not replaced by a checkpoint; ",
+                   "remove the link or choose another directory"});
     return path(step);
   }
 
@@ -71,7 +71,7 @@ public:
   }
 
 private:
-  static std::string name(std::int64_t step) { return "step-" + std::to_string(step); }
+  static std::string name(std::int64_t step) { return concat({"step-", step}); }
 
   std::string directory_;
 };

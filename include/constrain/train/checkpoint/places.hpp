@@ -1,6 +1,6 @@
 #pragma once
 
-#include "constrain/io/failure.hpp"
+#include "constrain/program/error.hpp"
 #include "constrain/io/real_path.hpp"
 #include "constrain/train/checkpoint/checkpoint_series.hpp"
 
@@ -20,7 +20,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
   };
   auto const check = [&](char const* option, std::string const& path) {
     auto const refuse = [&](char const* why) {
-      return io::failure({"fit: .", option, " '", path, "' ", why, "; name a directory beside it"});
+      return error({"fit: .", option, " '", path, "' ", why, "; name a directory beside it"});
     };
     auto const name = inside(path, directory);
     if (keep_last <= 0 && name) throw refuse("is in .directory, which every checkpoint replaces");
@@ -30,7 +30,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
   check("best", best), check("records", records);
   for (auto const& other : {directory, records})
     if (inside(other, best))
-      throw io::failure({"fit: .best '", best, "' holds '", other,
+      throw error({"fit: .best '", best, "' holds '", other,
                          "', and every better checkpoint replaces it; name a directory of its own"});
 }
 

@@ -25,7 +25,7 @@ inline void check_model(std::string const& directory, io::json const& saved, io:
   auto const is_null = [](std::optional<io::json> const& j) { return !j || j->is_null(); };
   for (auto const& name : required)
     if (is_null(saved.find(name)))
-      throw io::failure({"the configuration '", directory, "/", configuration_file, "' does not say ", name,
+      throw error({"the configuration '", directory, "/", configuration_file, "' does not say ", name,
                          "; use the one that was saved with the weights"});
   for (auto const& [name, value] : here.members()) {
     auto const other = saved.find(name);
@@ -61,11 +61,11 @@ inline void load_pretrained(std::string const& path, parameter_list const& list,
                             communicator& group, agreement& ranks) {
   auto file = path;
   if (io::directory_names(path)) {
-    file = path + "/" + weights_file;
+    file = concat({path, "/", weights_file});
     if (io::detail::exists(path + "/" + std::string(io::manifest_name))) io::directory_reader{path}; // checks it whole
     if (!io::detail::exists(file))
-      throw error("the directory '" + path + "' has no " + weights_file + "; save the model there as safetensors");
-    auto const configuration = path + "/" + configuration_file;
+      throw error({"the directory '", path, "' has no ", weights_file, "; save the model there as safetensors"});
+    auto const configuration = concat({path, "/", configuration_file});
     if (!format.configuration.empty() && io::detail::exists(configuration)) {
       io::mapped_file const text(configuration, "the configuration");
       detail::check_model(path, io::json::parse(text.text(), configuration), io::json::parse(format.configuration), format.required);
@@ -77,17 +77,20 @@ inline void load_pretrained(std::string const& path, parameter_list const& list,
   std::vector<io::tensor const*> found;
   for (auto const& w : wanted) {
     auto const* const t = detail::find_stored(saved, w.tensor.name, format.prefix);
-    if (t == nullptr) throw error("the weights '" + path + "' have no tensor '" + w.tensor.name + "'; load those of the same model");
+    if (t == nullptr) throw error({"the weights '", path, "' have no tensor '", w.tensor.name,
+                                   "'; load those of the same model"});
     detail::check_field(path, "shape of '" + t->name + "'", detail::shape_text(t->shape), detail::shape_text(w.tensor.shape));
     if (!io::is_real(t->dtype))
-      throw error("the weights '" + path + "' have '" + t->name + "' as " + t->dtype + "; save it as F64, F32, BF16 or F16");
+      throw error({"the weights '", path, "' have '", t->name, "' as ", t->dtype,
+                   "; save it as F64, F32, BF16 or F16"});
     found.push_back(t);
   }
   for (auto const& t : saved.tensors) {
     bool known = false;
     for (auto const* f : found) known = known || f == &t;
     for (auto end : format.also) known = known || t.name.ends_with(end);
-    if (!known) throw error("the weights '" + path + "' have a tensor '" + t.name + "' which the model has not; load those of the same model");
+    if (!known) throw error({"the weights '", path, "' have a tensor '", t.name,
+                             "' which the model has not; load those of the same model"});
   }
   ranks.all_can();
   std::vector<std::byte> converted;

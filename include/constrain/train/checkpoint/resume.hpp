@@ -19,8 +19,8 @@ namespace detail {
                                                                        bool here) {
   auto const found_on = find_lowest(world, here ? world.rank() : world.size()).value;
   auto const missing_on = find_lowest(world, here ? world.size() : world.rank()).value;
-  throw_agreed("resume: rank " + std::to_string(found_on) + " finds a checkpoint in '" + directory + "' and rank " +
-               std::to_string(missing_on) + " does not find it; give all ranks a directory that all of them see");
+  throw_agreed(concat({"resume: rank ", found_on, " finds a checkpoint in '", directory, "' and rank ", missing_on,
+                       " does not find it; give all ranks a directory that all of them see"}));
 }
 
 /// Whether something was saved in a directory, as all ranks see it.

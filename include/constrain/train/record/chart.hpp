@@ -78,13 +78,13 @@ inline std::vector<std::pair<double, double>> thinned(std::vector<std::pair<doub
   if (high_y <= low_y) high_y = low_y + std::max(std::abs(low_y), 1e-9), low_y -= high_y - low_y;
   auto const at_x = [&](double x) { return left + (x - low_x) / (high_x - low_x) * (right - left); };
   auto const at_y = [&](double y) { return bottom - (y - low_y) / (high_y - low_y) * (bottom - top); };
-  std::string svg = "<svg viewBox=\"0 0 640 240\" role=\"img\"><title>" + std::string(title) + "</title>\n";
+  std::string svg = concat({"<svg viewBox=\"0 0 640 240\" role=\"img\"><title>", title, "</title>\n"});
   auto const add = [&](char const* format, auto... values) {
     char text[256];
     std::snprintf(text, sizeof text, format, values...);
     svg += text;
   };
-  svg += "<text class=\"title\" x=\"64\" y=\"16\">" + std::string(title) + "</text>\n";
+  svg += concat({"<text class=\"title\" x=\"64\" y=\"16\">", title, "</text>\n"});
   double const tick_y = detail::tick_length(high_y - low_y), tick_x = detail::tick_length(high_x - low_x);
   for (double y = std::ceil(low_y / tick_y) * tick_y; y <= high_y; y += tick_y)
     add("<path class=\"grid\" d=\"M%.1f %.1fH%.1f\"/><text class=\"tick y\" x=\"%.1f\" y=\"%.1f\">%s</text>\n", left, at_y(y), right,
@@ -103,11 +103,11 @@ inline std::vector<std::pair<double, double>> thinned(std::vector<std::pair<doub
     svg += "\"/>\n";
     if (lines.size() == 1) continue; // the title says all
     add("<text class=\"legend %s\" x=\"%.1f\" y=\"16\">", line.style, legend);
-    svg += std::string(line.name) + "</text>\n";
+    svg += concat({line.name, "</text>\n"});
     legend += 8.0 * static_cast<double>(line.name.size()) + 16;
   }
   add("<path class=\"axis\" d=\"M%.1f %.1fV%.1fH%.1f\"/>\n", left, top, bottom, right);
-  return svg + "</svg>\n";
+  return concat({svg, "</svg>\n"});
 }
 
 } // namespace constrain

@@ -67,7 +67,7 @@ public:
   /// All steps so far, also those before the run was taken up again. A line that somebody has changed and that cannot be
   /// read any more is left out: a long run must not end with an exception for it.
   [[gnu::noinline, gnu::cold]] std::vector<step_record> steps() const {
-    auto const path = directory_ + "/steps.jsonl";
+    auto const path = concat({directory_, "/steps.jsonl"});
     io::mapped_file const file(path, "the log");
     std::vector<step_record> all;
     for (auto rest = file.text(); !rest.empty();) {

@@ -1,0 +1,53 @@
+#pragma once
+
+#include "constrain/program/printable.hpp"
+
+#include <charconv>
+#include <concepts>
+#include <cstdint>
+#include <cstring>
+#include <initializer_list>
+#include <string>
+#include <string_view>
+
+namespace constrain::inline CONSTRAIN_VARIANT {
+
+/// A part of a sentence: text, which is borrowed, or a whole number. Trivial, so that a list of them is a few stores
+/// where it stands and everything else happens in `concat`.
+class text_part {
+public:
+  text_part(char const* text) : text_(text), size_(std::strlen(text)) {}
+  text_part(std::string_view text) : text_(text.data()), size_(text.size()) {}
+  text_part(std::string const& text) : text_(text.data()), size_(text.size()) {}
+  text_part(char) = delete; // would be a number
+  template <std::integral integer>
+  text_part(integer number)
+      : text_(std::is_signed_v<integer> ? signed_number : unsigned_number), size_(static_cast<std::uint64_t>(number)) {}
+
+  void append_to(std::string& text) const {
+    if (text_ == signed_number) append(static_cast<std::int64_t>(size_), text);
+    else if (text_ == unsigned_number) append(size_, text);
+    else text.append(text_, size_);
+  }
+
+private:
+  static constexpr char signed_number[] = "a signed number", unsigned_number[] = "an unsigned number";
+
+  [[gnu::noinline, gnu::cold]] static void append(auto number, std::string& text) {
+    char digits[24];
+    text.append(digits, std::to_chars(digits, digits + sizeof digits, number).ptr);
+  }
+
+  char const* text_;
+  std::uint64_t size_;
+};
+
+/// The parts one after another. Out of line: sums of strings, each with its temporaries, would take the compiler several
+/// times as long.
+[[gnu::noinline, gnu::cold]] inline std::string concat(std::initializer_list<text_part> parts) {
+  std::string text;
+  for (auto const& part : parts) part.append_to(text);
+  return text;
+}
+
+} // namespace constrain
