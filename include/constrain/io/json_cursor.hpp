@@ -8,6 +8,7 @@
 
 #include "constrain/io/json_failure.hpp"
 #include "constrain/io/json_tokens.hpp"
+#include "constrain/program/function_ref.hpp"
 
 namespace constrain::inline CONSTRAIN_VARIANT::io {
 
@@ -38,12 +39,11 @@ class json_cursor : public json_tokens {
   }
 
   /// Calls `read(name)` at the value of every member, which it must read. Returns how many there are.
-  template <class function>
-  std::size_t object(function const& read) {
+  std::size_t object(function_ref<void(std::string_view name)> read) {
     need(json_kind::object, "an object");
     return items('}', [&] {
       if (here() != '"') fail("a member needs a name in quotes");
-      auto const name = string_token(drop);
+      auto const name = skipped_string_token();
       space();
       if (!take(':')) fail("a ':' is missing");
       space();
@@ -52,13 +52,12 @@ class json_cursor : public json_tokens {
   }
 
   /// Calls `read()` at every element, which it must read. Returns how many there are.
-  template <class function>
-  std::size_t array(function const& read) {
+  std::size_t array(function_ref<void()> read) {
     need(json_kind::array, "an array");
     return items(']', read);
   }
 
-  std::string_view string() { return need(json_kind::string, "a string"), string_token(drop); }
+  std::string_view string() { return need(json_kind::string, "a string"), skipped_string_token(); }
   std::string_view number() { return need(json_kind::number, "a number"), number_token(); }
 
   template <class integer>
@@ -89,14 +88,11 @@ class json_cursor : public json_tokens {
   [[noreturn]] void missing(std::string_view name) const { throw detail::missing_json(where, at, name); }
 
  private:
-  static void drop(std::string_view) {}
-
   void need(json_kind needed, std::string_view what) const {
     if (kind() != needed) unsuitable(what);
   }
 
-  template <class function>
-  std::size_t items(char end, function const& read) {
+  [[gnu::noinline]] std::size_t items(char end, function_ref<void()> read) {
     ++at;
     space();
     std::size_t count = 0;

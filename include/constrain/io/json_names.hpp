@@ -32,13 +32,18 @@ inline std::string shown(json_cursor const& text, std::string_view string) {
   text.from(name).fail("the name '" + shown(text, written) + "' stands twice in one object");
 }
 
+/// Sorts places in a text by what stands there; one function, whatever that is.
+[[gnu::noinline]] inline void sort_places(std::vector<std::uint32_t>& places,
+                                          function_ref<bool(std::uint32_t, std::uint32_t)> before) {
+  std::sort(places.begin(), places.end(), before);
+}
+
 /// Throws where two of the names are the same, escaped or not. They are given by the bytes after their quotes, get into
 /// another order, and are read again at every comparison, as far as they agree: nothing more is held.
 inline void refuse_duplicates(json_cursor const& text, std::vector<std::uint32_t>& names) {
-  std::sort(names.begin(), names.end(), [&](auto a, auto b) { return text.difference(a, b) < 0; });
-  auto const same = [&](auto a, auto b) { return text.difference(a, b) == 0; };
-  auto const twice = std::adjacent_find(names.begin(), names.end(), same);
-  if (twice != names.end()) refuse_second(text, std::max(*twice, *(twice + 1)));
+  sort_places(names, [&](std::uint32_t a, std::uint32_t b) { return text.difference(a, b) < 0; });
+  for (std::size_t i = 1; i < names.size(); ++i)
+    if (text.difference(names[i - 1], names[i]) == 0) refuse_second(text, std::max(names[i - 1], names[i]));
 }
 
 } // namespace detail

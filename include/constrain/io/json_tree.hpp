@@ -91,7 +91,7 @@ class json_parser {
   }
 
   void container(json_kind kind, int depth) {
-    if (depth == maximum_depth) cursor.fail("more than " + std::to_string(maximum_depth) + " levels");
+    if (depth == maximum_depth) cursor.fail(concat({"more than ", maximum_depth, " levels"}));
     auto const node = tree.nodes.size();
     tree.nodes.push_back({cursor.position(), 0, 0, kind});
     auto const count = kind == json_kind::array ? cursor.array([&] { value(depth + 1); })
@@ -108,11 +108,11 @@ class json_parser {
     auto const& nodes = tree.nodes;
     names.clear();
     for (auto i = static_cast<std::uint32_t>(object) + 1; i < nodes[object].next; i = nodes[i + 1].next) names.push_back(i);
-    auto const name = [&](auto i) { return tree.text_of(nodes[i]); };
-    std::sort(names.begin(), names.end(), [&](auto a, auto b) { return name(a) < name(b); });
-    auto const same = [&](auto a, auto b) { return name(a) == name(b); };
-    auto const twice = std::adjacent_find(names.begin(), names.end(), same);
-    if (twice != names.end()) detail::refuse_second(cursor, std::max(nodes[*twice].first, nodes[*(twice + 1)].first));
+    auto const name = [&](std::uint32_t i) { return tree.text_of(nodes[i]); };
+    detail::sort_places(names, [&](std::uint32_t a, std::uint32_t b) { return name(a) < name(b); });
+    for (std::size_t i = 1; i < names.size(); ++i)
+      if (name(names[i - 1]) == name(names[i]))
+        detail::refuse_second(cursor, std::max(nodes[names[i - 1]].first, nodes[names[i]].first));
   }
 };
 

@@ -59,7 +59,7 @@ inline safetensors parse_safetensors(std::span<std::byte const> file, std::strin
       [&](detail::safetensors_entry const& t) {
         result.tensors.push_back({sound.decoded(t.name), t.dtype, sound.shape(t), data.subspan(t.begin, t.end - t.begin)});
       },
-      [&](auto name, auto value) { result.metadata.emplace(sound.decoded(name), sound.decoded(value)); });
+      [&](std::string_view name, std::string_view value) { result.metadata.emplace(sound.decoded(name), sound.decoded(value)); });
   return result;
 }
 

@@ -32,13 +32,15 @@ struct safetensors_entry {
 /// The header of a safetensors file. It is read again for every question, and nothing is kept of it.
 class safetensors_header {
  public:
+  using tensor_function = function_ref<void(safetensors_entry const&)>;
+  using metadata_function = function_ref<void(std::string_view name, std::string_view value)>;
+
   safetensors_header(std::string_view text, std::string const& where, std::uint64_t data)
       : start(text, where), where(where), data(data) {}
 
   /// Calls `on_tensor(entry)` for every tensor, each checked by itself, and `on_metadata(name, value)` for every entry
   /// of the metadata, in order.
-  template <class tensor_function, class metadata_function>
-  void read(tensor_function const& on_tensor, metadata_function const& on_metadata) const {
+  [[gnu::noinline]] void read(tensor_function on_tensor, metadata_function on_metadata) const {
     auto cursor = start;
     bool has_metadata = false;
     cursor.object([&](std::string_view name) {
@@ -53,17 +55,17 @@ class safetensors_header {
   /// Throws unless the whole header is sound: names are unique and the tensors are the data, without overlap or hole.
   [[gnu::noinline, gnu::cold]] void check() const {
     std::size_t tensors = 0, metadata = 0;
-    read([&](auto const&) { count(tensors, " tensors; split it into several files"); },
-         [&](auto, auto) { count(metadata, " entries of metadata; keep them in a file of their own"); });
+    read([&](safetensors_entry const&) { count(tensors, " tensors; split it into several files"); },
+         [&](std::string_view, std::string_view) { count(metadata, " entries of metadata; keep them in a file of their own"); });
     std::vector<std::uint32_t> positions;
     positions.reserve(std::max(tensors, metadata));
-    read([&](auto const& entry) { positions.push_back(start.position_of(entry.name)); }, nothing);
+    read([&](safetensors_entry const& entry) { positions.push_back(start.position_of(entry.name)); }, nothing);
     refuse_duplicates(start, positions);
     positions.clear();
-    read(nothing, [&](auto name, auto) { positions.push_back(start.position_of(name)); });
+    read(nothing, [&](std::string_view name, std::string_view) { positions.push_back(start.position_of(name)); });
     refuse_duplicates(start, positions);
     positions.clear();
-    read([&](auto const& entry) { positions.push_back(entry.offsets); }, nothing);
+    read([&](safetensors_entry const& entry) { positions.push_back(entry.offsets); }, nothing);
     check_layout(positions);
   }
 
@@ -114,14 +116,13 @@ class safetensors_header {
     auto const needed = elements.bytes(dtype_bytes(entry.dtype));
     if (!needed) throw refusal(name, "has a shape too large to count");
     if (*needed != entry.end - entry.begin)
-      throw refusal(name, "has " + std::to_string(entry.end - entry.begin) +
-                              " bytes where its dtype and shape need " + std::to_string(*needed));
+      throw refusal(name, concat({"has ", entry.end - entry.begin, " bytes where its dtype and shape need ", *needed}));
     return entry;
   }
 
   void read_dtype(json_cursor& cursor, safetensors_entry& entry) const {
     entry.dtype = shown(cursor, cursor.string());
-    if (dtype_bytes(entry.dtype) == 0) throw refusal(entry.name, "has the unknown dtype '" + entry.dtype + "'");
+    if (dtype_bytes(entry.dtype) == 0) throw refusal(entry.name, concat({"has the unknown dtype '", entry.dtype, "'"}));
   }
 
   void read_shape(json_cursor& cursor, safetensors_entry& entry, element_count& elements) const {
@@ -146,16 +147,17 @@ class safetensors_header {
     if (count < 2) refuse_count();
     if (entry.begin > entry.end) throw refusal(entry.name, "ends before it begins");
     if (entry.end > data)
-      throw refusal(entry.name, "ends at byte " + std::to_string(entry.end) + " of " + std::to_string(data) +
-                                    " bytes of data");
+      throw refusal(entry.name, concat({"ends at byte ", entry.end, " of ", data, " bytes of data"}));
   }
 
   /// The tensors are given by the bytes of their first offsets. Those alone are compared: a number is short, where the
   /// way to the second one may be as long as the file.
   [[gnu::noinline, gnu::cold]] void check_layout(std::vector<std::uint32_t>& tensors) const {
     auto const begin_of = [&](std::uint32_t offsets) { return start.from(offsets).whole_number<std::uint64_t>(); };
-    std::sort(tensors.begin(), tensors.end(),
-              [&](auto a, auto b) { return std::pair(begin_of(a), a) < std::pair(begin_of(b), b); });
+    sort_places(tensors, [&](std::uint32_t a, std::uint32_t b) {
+      auto const x = begin_of(a), y = begin_of(b);
+      return x < y || (x == y && a < b);
+    });
     std::uint64_t last = 0, covered = 0; // where the last tensor that is not empty begins and ends
     for (auto const offsets : tensors) {
       auto const [begin, end] = read_pair(offsets);
@@ -177,7 +179,7 @@ class safetensors_header {
   }
 
   void refuse_tensor_at(std::uint32_t offsets, std::string_view reason) const {
-    read([&](auto const& entry) { if (entry.offsets == offsets) throw refusal(entry.name, reason); }, nothing);
+    read([&](safetensors_entry const& entry) { if (entry.offsets == offsets) throw refusal(entry.name, reason); }, nothing);
   }
 };
 

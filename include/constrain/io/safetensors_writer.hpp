@@ -18,9 +18,9 @@ namespace constrain::inline CONSTRAIN_VARIANT::io {
 
 /// Writes tensors in the safetensors format. Wide dtypes come first, then the given order, so that every tensor is
 /// aligned to its elements in the file. What `bytes_of(i)` gives is written as tensor i: as many bytes as it has.
-template <class function>
-void write_safetensors(output_file& out, std::span<tensor const> tensors, std::map<std::string, std::string> const& metadata,
-                       function const& bytes_of) {
+[[gnu::noinline, gnu::cold]] inline void write_safetensors(output_file& out, std::span<tensor const> tensors,
+                                                           std::map<std::string, std::string> const& metadata,
+                                                           function_ref<std::span<std::byte const>(std::size_t)> bytes_of) {
   if (std::max(tensors.size(), metadata.size()) > safetensors_most_names)
     throw error({"a safetensors file of ", tensors.size(), " tensors and ", metadata.size(),
                    " entries of metadata would not be read again; keep at most ", safetensors_most_names, " of each in one"});

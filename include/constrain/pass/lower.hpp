@@ -87,7 +87,7 @@ public:
   constexpr step lower_call(int i, int first_operand) const {
     auto const& n = p_.nodes[i];
     step out;
-    out.op = n.op;
+    out.op = n.op->label;
     out.first_operand = first_operand;
     out.inputs = n.inputs.size();
     out.outputs = n.outputs.size();

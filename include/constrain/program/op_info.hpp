@@ -77,11 +77,18 @@ struct cost {
 
 class backward;
 
+/// What a plan knows of an op when it runs.
+struct op_label {
+  char const* name = "";      // in messages and printed programs
+  std::uint64_t identity = 0; // of the op's type
+};
+
 /// The rules of an op, as a program's nodes know it: an open set, told apart by `identity`. (By address too, but
 /// g++ -fsanitize=undefined compares no two addresses in a constant.)
 struct op_info {
-  char const* name = "";           // in messages and printed programs
-  std::uint64_t identity = 0;      // of the op's type
+  char const* name = "";           // that of the label, as is the identity
+  std::uint64_t identity = 0;
+  op_label const* label = nullptr; // a plan points there: it would keep the rules, which only passes call, in the program
   inferred (*infer)(operand_types const& inputs, attributes const&) = nullptr; // the shape rule
   // The cost rule.
   cost (*cost_of)(operand_types const& inputs, operand_types const& outputs, attributes const&) = nullptr;
@@ -119,10 +126,13 @@ template <class op> constexpr std::uint64_t identity_of() {
   return hash;
 }
 
+template <class op> inline constexpr op_label label_of{op::name, identity_of<op>()};
+
 template <class op> constexpr op_info make_op_info() {
   op_info info;
-  info.name = op::name;
-  info.identity = identity_of<op>();
+  info.name = label_of<op>.name;
+  info.identity = label_of<op>.identity;
+  info.label = &label_of<op>;
   info.infer = &op::infer;
   info.cost_of = &cost_by_operands;
   if constexpr (requires { &op::cost_of; }) info.cost_of = &op::cost_of;
@@ -153,8 +163,8 @@ constexpr bool calls(node const& n, op_info const& op) {
   return n.kind == node_kind::call && n.op->identity == op.identity;
 }
 
-// The way back from a program's `op_info const*` to the op's type, for whoever launches its kernel: `named<op>` makes
-// the compiler define `op_named(op_key<&info_of<op>>)`, so that no list of ops exists anywhere.
+// The way back from a plan's `op_label const*` to the op's type, for whoever launches its kernel: `named<op>` makes the
+// compiler define `op_named(op_key<&label_of<op>>)`, so that no list of ops exists anywhere.
 #if defined(__NVCC__)
 #pragma nv_diagnostic push
 #pragma nv_diag_suppress 1301
@@ -164,11 +174,11 @@ constexpr bool calls(node const& n, op_info const& op) {
 #pragma GCC diagnostic ignored "-Wnon-template-friend"
 #endif
 namespace detail {
-template <op_info const* info> struct op_key {
+template <op_label const* label> struct op_key {
   friend constexpr auto op_named(op_key);
 };
 template <class op> struct named {
-  friend constexpr auto op_named(op_key<&info_of<op>>) { return std::type_identity<op>{}; }
+  friend constexpr auto op_named(op_key<&label_of<op>>) { return std::type_identity<op>{}; }
 };
 } // namespace detail
 #if defined(__GNUC__) && !defined(__clang__)
@@ -185,7 +195,7 @@ template <class op> constexpr op_info const* address_of_info() {
 }
 } // namespace detail
 
-/// The op behind an `op_info`.
-template <op_info const* info> using op_type = typename decltype(op_named(detail::op_key<info>{}))::type;
+/// The op behind a label.
+template <op_label const* label> using op_type = typename decltype(op_named(detail::op_key<label>{}))::type;
 
 } // namespace constrain

@@ -36,7 +36,7 @@ struct operand {
 /// One line of the table that the executor walks.
 struct step {
   node_kind kind = node_kind::call;
-  op_info const* op = nullptr;
+  op_label const* op = nullptr;
   int first_operand = 0;
   int inputs = 0;
   int outputs = 0;

@@ -35,8 +35,8 @@ template <class op, class device, class... operands> struct kernel_is_there {
 };
 
 /// The kernel of a call of `op`: with typed operands. There is one per op and dtypes, however many nodes use it.
-template <op_info const* op, class device, int inputs, class indices, dtype... types> struct typed_call;
-template <op_info const* op, class device, int inputs, std::size_t... i, dtype... types>
+template <op_label const* op, class device, int inputs, class indices, dtype... types> struct typed_call;
+template <op_label const* op, class device, int inputs, std::size_t... i, dtype... types>
 struct typed_call<op, device, inputs, std::index_sequence<i...>, types...> {
   static constexpr bool has = has_kernel<op_type<op>, device, operand_of<types, (static_cast<int>(i) < inputs)>...>;
   using required = kernel_is_there<op_type<op>, device, operand_of<types, (static_cast<int>(i) < inputs)>...>;
