@@ -29,7 +29,7 @@ class corpus {
     if (bytes.empty()) throw error({"the corpus has no tokens; give it at least one byte"});
     if (!given.empty() && given.size() != bytes.size())
       throw error({"a corpus of ", bytes.size(), " bytes says of ", given.size(),
-                         " whether they are given; say it of each, or of none"});
+                   " whether they are given; say it of each, or of none"});
     auto storage = std::make_shared<std::string const>(std::move(bytes));
     auto const all = std::as_bytes(std::span(*storage));
     corpus result(token_source(std::move(storage), all), token_width::byte, 256);
@@ -45,7 +45,7 @@ class corpus {
     auto const size = static_cast<std::size_t>(width);
     if (view.empty() || view.size() % size != 0)
       throw error({"a corpus of ", view.size(), " bytes has no whole number of tokens of ", size,
-                         " bytes each; give it at least one and no part of one"});
+                   " bytes each; give it at least one and no part of one"});
     auto const below = width == token_width::uint16 ? largest(view) + 1 : byte_vocabulary;
     corpus result(token_source(std::move(storage), view), width, below);
     result.find_fingerprint();
@@ -57,7 +57,7 @@ class corpus {
   static corpus from_file(std::shared_ptr<token_file> file, std::int64_t begin) {
     if (begin >= file->size() || (file->size() - begin) % 2 != 0)
       throw error({"a corpus of ", file->size() - begin,
-                         " bytes has no whole number of tokens of 2 bytes each; give it at least one and no part of one"});
+                   " bytes has no whole number of tokens of 2 bytes each; give it at least one and no part of one"});
     std::int32_t most = 0;
     auto const see = [&](std::span<std::byte const> piece) { most = std::max(most, largest(piece)); };
     auto const check = file->remember(begin, see);
@@ -164,7 +164,7 @@ class corpus {
   void for_runs(std::int64_t first, std::int64_t count, visitor const& visit) const {
     if (first < 0 || first > size() || count > size() - first)
       throw error({"a corpus of ", size(), " tokens was asked for ", count, " from token ", first,
-                         " on; stay within it"});
+                   " on; stay within it"});
     auto const after = [](std::int64_t place, run const& r) { return place < r.begin; };
     auto next = std::upper_bound(runs->begin(), runs->end(), first, after);
     while (count > 0) {
@@ -229,7 +229,7 @@ class corpus {
   static std::int64_t share(double fraction, std::int64_t of) {
     if (!(fraction >= 0 && fraction <= 1))
       throw error({"a validation fraction of ", std::to_string(fraction),
-                         " cannot be cut off a corpus; use one from 0 to 1"});
+                   " cannot be cut off a corpus; use one from 0 to 1"});
     return std::min(of, static_cast<std::int64_t>(fraction * static_cast<double>(of)));
   }
 };

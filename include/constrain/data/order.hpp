@@ -15,7 +15,7 @@ constexpr std::int64_t samples(std::int64_t tokens, std::int64_t context) {
   if (context < 1) throw error({"a context of ", context, " tokens holds nothing; use at least 1"});
   if (tokens <= context)
     throw error({"the corpus has ", tokens, " tokens where a context of ", context, " needs at least ",
-                       static_cast<std::uint64_t>(context) + 1, "; give more text or use a shorter context"});
+                 static_cast<std::uint64_t>(context) + 1, "; give more text or use a shorter context"});
   return (tokens - 1) / context;
 }
 
@@ -35,7 +35,7 @@ class permutation {
   constexpr std::int64_t operator()(std::int64_t index) const {
     if (index < 0 || static_cast<std::uint64_t>(index) >= count)
       throw error({"the sample ", index, " is outside an epoch of ", count,
-                         " samples; resume with the corpus that the position was saved with"});
+                   " samples; resume with the corpus that the position was saved with"});
     auto x = static_cast<std::uint64_t>(index);
     do x = shuffled(x);
     while (x >= count);

@@ -18,7 +18,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::data {
 inline corpus random_tokens(std::int64_t count, std::int32_t vocabulary, std::uint64_t seed = 0) {
   if (count < 1 || vocabulary < 1 || vocabulary > 65536)
     throw error({count, " random tokens of a vocabulary of ", vocabulary,
-                       " were asked for; use at least one token, and a vocabulary from 1 to 65536"});
+                 " were asked for; use at least one token, and a vocabulary from 1 to 65536"});
   detail::check_room("a corpus", count, 2);
   constexpr std::uint32_t purpose = 0x746f6b65; // sets these draws apart from all others under the same seed
   philox_key const key{{static_cast<std::uint32_t>(seed), static_cast<std::uint32_t>(seed >> 32)}};

@@ -44,10 +44,10 @@ namespace detail {
     if (got < 0 && code == EINTR) continue;
     if (got < 0 && code == EAGAIN)
       throw error({"the text '", path,
-                         "' is a stream of the system, which has nothing to read now; copy what it gives into a file"});
+                   "' is a stream of the system, which has nothing to read now; copy what it gives into a file"});
     if (got < 0)
       throw error({"the text '", path, "' cannot be read (", io::reason(code),
-                         "); check the file and its disk"});
+                   "); check the file and its disk"});
     if (got == 0) return;
     room = std::max<std::size_t>(room - std::min(room, static_cast<std::size_t>(got)), std::size_t{1} << 16);
   }
@@ -67,7 +67,7 @@ namespace detail {
     auto const files = detail::file_tree::list(path, options.extensions);
     if (files.empty())
       throw error({"the directory '", path, "' has no visible files",
-                         options.extensions.empty() ? "" : " of the given extensions", "; give one that holds text"});
+                   options.extensions.empty() ? "" : " of the given extensions", "; give one that holds text"});
     for (auto const& file : files) detail::append_file(path + "/" + file, maximum, bytes);
   } else {
     detail::append_file(path, maximum, bytes);

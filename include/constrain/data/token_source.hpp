@@ -45,7 +45,7 @@ public:
         struct stat now {};
         auto const left = ::fstat(file_.get(), &now) == 0 ? now.st_size : at;
         throw error({"the tokens '", path_, "' were cut short while they were in use: of ", size(),
-                           " bytes of the file ", left, " are left; ", advice});
+                     " bytes of the file ", left, " are left; ", advice});
       }
       done += static_cast<std::size_t>(got);
     }

@@ -37,7 +37,7 @@ public:
     auto const manifest_path = concat({directory, "/", manifest_name});
     if (!detail::exists(manifest_path))
       throw error({"'", directory, "' has no ", manifest_name,
-                     ", so no save was finished there; use another directory"});
+                   ", so no save was finished there; use another directory"});
     mapped_file const file(manifest_path, "the manifest");
     contents = manifest::parse(file.text(), manifest_path);
     for (auto const& entry : contents.files) files.push_back(checked(entry));
@@ -88,7 +88,7 @@ private:
     auto const size = file.bytes().size();
     if (size != entry.bytes)
       throw error({"'", path(entry.name), "' has ", size, " bytes where ", entry.bytes,
-                     " were saved; use another copy of the directory"});
+                   " were saved; use another copy of the directory"});
     if (crc32c{}.update(file.bytes()).value() != entry.crc32c)
       throw error({"'", path(entry.name), "' was changed after it was saved; use another copy of the directory"});
     return file;

@@ -149,7 +149,7 @@ private:
       if (errno != EEXIST) break;
     }
     throw error({"'", target, "' cannot be saved (", reason(),
-                   "); make room, check the permissions or choose another path"});
+                 "); make room, check the permissions or choose another path"});
   }
 
   // Whatever fills a file, without its type: `put` is compiled once.
@@ -165,7 +165,7 @@ private:
     if (temporary.empty()) throw error({"'", target, "' has no save under way; begin a new one"});
     if (!valid_file_name(name) || contents.find(name))
       throw error({"'", name, "' cannot name a file in '", target,
-                     "'; use letters, digits, '.', '_', '-', and each name once"});
+                   "'; use letters, digits, '.', '_', '-', and each name once"});
   }
 
   [[gnu::noinline, gnu::cold]] void put(std::string const& name, filler const& fill) {
@@ -219,7 +219,7 @@ private:
     if (way == exchange::yes && errno != ENOSYS && errno != EINVAL) fail();
     if (detail::status_at(holder.get(), previous))
       throw error({"'", place.directory + previous, "' is in the way, and not of this library's making, so '", target,
-                     "' cannot be replaced; move it away"});
+                   "' cannot be replaced; move it away"});
     if (!rename(place.name, previous)) fail();
     if (rename(temporary, place.name)) return previous;
     int const code = errno;
@@ -230,7 +230,7 @@ private:
 
   [[noreturn]] void fail() const {
     throw error({"'", target, "' cannot be put in place (", reason(),
-                   "); choose another path and save again, what was there is untouched"});
+                 "); choose another path and save again, what was there is untouched"});
   }
 
   [[gnu::noinline, gnu::cold]] void discard() noexcept try {

@@ -22,12 +22,12 @@ inline error unsuitable_json(std::string_view where, std::size_t byte, json_kind
   constexpr std::string_view kinds[] = {"null", "true or false", "a number", "a string", "an array", "an object"};
   auto const found = kind == json_kind::number ? digits.substr(0, 40) : kinds[static_cast<int>(kind)];
   return error({"'", where, "' has ", found, " at byte ", byte, " where ", needed,
-                  " is needed; correct it or write the file again"});
+                " is needed; correct it or write the file again"});
 }
 
 inline error missing_json(std::string_view where, std::size_t object, std::string_view name) {
   return error({"'", where, "' has no '", name, "' in the object at byte ", object,
-                  "; add it or write the file again"});
+                "; add it or write the file again"});
 }
 
 } // namespace detail

@@ -125,7 +125,7 @@ class json_writer {
   void quoted(std::string_view text) {
     if (invalid_utf8(text) != text.size())
       throw error({"a text that is not UTF-8 at its byte ", invalid_utf8(text),
-                     " cannot be written as JSON; rename what it stands for"});
+                   " cannot be written as JSON; rename what it stands for"});
     out += '"';
     for (char const c : text) {
       auto const code = static_cast<unsigned char>(c);

@@ -63,10 +63,10 @@ struct manifest {
     auto const root = json::parse(text, where);
     if (root["format"].string() != format)
       throw error({"'", where, "' is of another format than '", format,
-                     "'; give a directory that this library wrote"});
+                   "'; give a directory that this library wrote"});
     if (root["version"].int64() != version)
       throw error({"'", where, "' is of version ", root["version"].number(), " where this library reads ", version,
-                     "; use the library that wrote it"});
+                   "; use the library that wrote it"});
     auto const body = text.substr(0, text.size() - std::min(text.size(), trailer({}).size()));
     if (text.substr(body.size()) != trailer(body))
       throw error({"'", where, "' was changed after it was written; use another copy"});

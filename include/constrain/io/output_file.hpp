@@ -18,7 +18,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::io {
 /// What is said of a file that the system does not take.
 inline error unwritable(std::string const& shown) {
   return error({"'", shown, "' cannot be written (", reason(),
-                  "); make room or choose another path and save again, what was there before is untouched"});
+                "); make room or choose another path and save again, what was there before is untouched"});
 }
 
 /// A new file, written front to back, its length and checksum kept on the way. Every failure of the system, a full disk

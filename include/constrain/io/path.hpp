@@ -29,7 +29,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::io {
   for (std::string up = "."; ::stat(up.c_str(), &above) == 0 && above.st_ino != below; up += "/..") {
     if (above.st_ino == replaced.st_ino && above.st_dev == replaced.st_dev)
       throw error({"'", path, "' is the directory that this process works in, or holds it, and a save replaces it whole; name one "
-                     "within it"});
+                   "within it"});
     below = above.st_ino;
   }
 }
@@ -78,7 +78,7 @@ struct split_path {
 /// What is said where a directory's entries are not known to survive a power cut.
 inline error not_on_disk(std::string const& path, int code = errno) {
   return error({"the directory '", path, "' cannot be brought to disk (", reason(code),
-                  "); check the disk and save again"});
+                "); check the disk and save again"});
 }
 
 /// Names in a directory, in no order and without '.' and '..'; nothing, with `errno`, where it cannot be read. A path
@@ -109,7 +109,7 @@ inline error not_on_disk(std::string const& path, int code = errno) {
     struct stat status {};
     if (::stat(part.c_str(), &status) != 0 || !S_ISDIR(status.st_mode))
       throw error({"the directory '", part, "' cannot be made (", reason(code),
-                     "); make it or choose another path"});
+                   "); make it or choose another path"});
   }
 }
 

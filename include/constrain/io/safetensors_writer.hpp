@@ -23,16 +23,16 @@ namespace constrain::inline CONSTRAIN_VARIANT::io {
                                                            function_ref<std::span<std::byte const>(std::size_t)> bytes_of) {
   if (std::max(tensors.size(), metadata.size()) > safetensors_most_names)
     throw error({"a safetensors file of ", tensors.size(), " tensors and ", metadata.size(),
-                   " entries of metadata would not be read again; keep at most ", safetensors_most_names, " of each in one"});
+                 " entries of metadata would not be read again; keep at most ", safetensors_most_names, " of each in one"});
   std::vector<tensor const*> order;
   for (auto const& t : tensors) {
     auto const needed = tensor_bytes(t.dtype, t.shape);
     if (!needed)
       throw error({"the tensor '", t.name, "' has a shape or the dtype '", t.dtype,
-                     "' that cannot be saved; correct it"});
+                   "' that cannot be saved; correct it"});
     if (*needed != t.bytes.size())
       throw error({"the tensor '", t.name, "' has ", t.bytes.size(), " bytes where its dtype '", t.dtype,
-                     "' and shape need ", *needed, "; correct one of them"});
+                   "' and shape need ", *needed, "; correct one of them"});
     auto const same = [&](tensor const& other) { return &other != &t && other.name == t.name; };
     if (t.name == "__metadata__" || std::any_of(tensors.begin(), tensors.end(), same))
       throw error({"the name '", t.name, "' is taken in a safetensors file; give every tensor its own name"});

@@ -68,8 +68,8 @@ template <class task, class... list> struct trainer_with<task, policies<list...>
   auto const check = [&](char const* what, data::corpus const& part) {
     if (part.size() <= tokens)
       throw error({"compare: of the corpus's ", corpus.size(), " tokens ", part.size(), " are left to ", what,
-                         ", where a sequence of ", tokens, " needs at least ", tokens + 1,
-                         "; give more text, or change .validation_fraction or .validation_tokens"});
+                   ", where a sequence of ", tokens, " needs at least ", tokens + 1,
+                   "; give more text, or change .validation_fraction or .validation_tokens"});
   };
   check("train on", parts.train), check("validate on", parts.validation);
   return parts;

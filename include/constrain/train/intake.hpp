@@ -84,10 +84,10 @@ inline std::uint32_t unsigned_limit(std::int64_t limit) {
   auto const batches = inputs / inputs_each;
   if (batches == 0 || inputs % inputs_each != 0)
     throw error({"evaluate: ", inputs, " inputs are no whole number of micro-batches, one or more, of ", inputs_each,
-                       "; fill the last one up with any token and ignored labels"});
+                 "; fill the last one up with any token and ignored labels"});
   if (labels != batches * labels_each)
     throw error({"evaluate: ", inputs, " inputs take ", batches * labels_each, " labels, and there are ", labels,
-                       "; pass as many, ", ignored_label, " where there is none"});
+                 "; pass as many, ", ignored_label, " where there is none"});
   return batches;
 }
 

@@ -105,7 +105,7 @@ private:
     }
     if (!some || !all)
       throw error({"generate: the logits of new token ", n + 1, " are not finite, so none can be drawn: the weights are destroyed, "
-                         "or an operation of the model overflows; load a checkpoint from before"});
+                   "or an operation of the model overflows; load a checkpoint from before"});
   }
 
   generate_options options_;

@@ -31,7 +31,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
   for (auto const& other : {directory, records})
     if (inside(other, best))
       throw error({"fit: .best '", best, "' holds '", other,
-                         "', and every better checkpoint replaces it; name a directory of its own"});
+                   "', and every better checkpoint replaces it; name a directory of its own"});
 }
 
 } // namespace constrain::detail

@@ -26,7 +26,7 @@ inline void check_model(std::string const& directory, io::json const& saved, io:
   for (auto const& name : required)
     if (is_null(saved.find(name)))
       throw error({"the configuration '", directory, "/", configuration_file, "' does not say ", name,
-                         "; use the one that was saved with the weights"});
+                   "; use the one that was saved with the weights"});
   for (auto const& [name, value] : here.members()) {
     auto const other = saved.find(name);
     if (is_null(other) || value.kind() == io::json_kind::array || value.is_null()) continue;
