@@ -2,6 +2,7 @@
 
 #include "constrain/comm/communicator.hpp"
 #include "constrain/program/error.hpp"
+#include "constrain/program/function_ref.hpp"
 
 #include <algorithm>
 #include <cstdint>
@@ -153,8 +154,8 @@ inline void check_passes(communicator& world, joint_call where, std::int64_t pas
 
 /// Does on each rank what concerns it alone, a count, and returns the sum of all. Where it throws on any rank all throw, as
 /// `agree` says. `local` must not speak with the other ranks.
-template <class action>
-std::int64_t agreed_sum(communicator& world, joint_call where, action const& local, std::uint64_t content = 0) {
+[[gnu::noinline]] inline std::int64_t agreed_sum(communicator& world, joint_call where, function_ref<std::int64_t()> local,
+                                                 std::uint64_t content = 0) {
   if (world.size() == 1) return local();
   std::int64_t count = 0;
   std::exception_ptr failure;
@@ -166,7 +167,7 @@ std::int64_t agreed_sum(communicator& world, joint_call where, action const& loc
   return agree(world, where, count, failure, content);
 }
 /// The same without a count.
-template <class action> void agreed(communicator& world, joint_call where, action const& local) {
+inline void agreed(communicator& world, joint_call where, function_ref<void()> local) {
   agreed_sum(world, where, [&]() -> std::int64_t { return local(), 0; });
 }
 
@@ -182,7 +183,7 @@ public:
     agree(world_, where_, 0, nullptr, content);
   }
   /// Runs a function that calls `all_can()`. What it throws before is told to the others.
-  template <class action> void run(action const& checks_and_changes) {
+  [[gnu::noinline]] void run(function_ref<void(agreement&)> checks_and_changes) {
     try {
       checks_and_changes(*this);
     } catch (...) {
@@ -214,7 +215,7 @@ private:
 }
 
 /// Does what all ranks do together; what this one alone throws ends the job.
-template <class action> void together(communicator& world, joint_call where, action const& f) {
+[[gnu::noinline]] inline void together(communicator& world, joint_call where, function_ref<void()> f) {
   try {
     f();
   } catch (...) {

@@ -35,7 +35,7 @@ template <bool distributed> ranks find_ranks([[maybe_unused]] std::int64_t shard
     r.world = std::make_unique<mpi>(possible ? deadline : 1800);
     agreed(*r.world, joint_call::construction, [&] {
       if (!possible)
-        throw error({"a run's .deadline is ", deadline, " seconds; give more than 0 and at most 1e9"});
+        throw error({"a run's .deadline is ", std::to_string(deadline), " seconds; give more than 0 and at most 1e9"});
     });
     if (r.world->size() % shards != 0)
       throw error({"parallel::zero shards over groups of ", shards, " ranks, and there are ", r.world->size(),

@@ -38,8 +38,8 @@ inline bool found_by_all(communicator& world, std::string const& directory) {
 /// Calls `load(path)`, which throws on every rank or on none, with the newest checkpoint that all ranks have, and with the
 /// one before where that throws, which is told to `log`. False where no rank has one. Throws what the last one gave where
 /// none could be loaded, and where only some ranks have any.
-template <class function>
-bool take_newest(checkpoint_series const& series, communicator& world, function const& load, std::FILE* log) {
+[[gnu::noinline, gnu::cold]] inline bool take_newest(checkpoint_series const& series, communicator& world,
+                                                     function_ref<void(std::string const&)> load, std::FILE* log) {
   std::vector<std::int64_t> steps;
   agreed(world, joint_call::resume, [&] { steps = series.steps(); });
   auto here = steps.begin();
@@ -68,8 +68,8 @@ bool take_newest(checkpoint_series const& series, communicator& world, function 
 
 /// Takes up the newest checkpoint of a series in a directory, or the one in the directory itself, on all ranks the same.
 /// False where there is none.
-template <class function>
-bool resume_from(std::string const& directory, communicator& world, function const& load, std::FILE* log) {
+[[gnu::noinline, gnu::cold]] inline bool resume_from(std::string const& directory, communicator& world,
+                                                     function_ref<void(std::string const&)> load, std::FILE* log) {
   if (take_newest(checkpoint_series(directory), world, load, log)) return true;
   bool const there = detail::found_by_all(world, directory);
   if (there) load(directory);
