@@ -27,7 +27,7 @@ limits most;
 /// over an input would change it from run to run.
 class captured_call {
 public:
-  captured_call(ct::plan_view const& plan, int index, ct::bound_operand const* bound, ct::loop_state const& loops,
+  captured_call(measured_plan const& plan, int index, ct::bound_operand const* bound, ct::loop_state const& loops,
                 ct::run_numbers const& numbers)
       : step_(plan.steps[index]), launch_(plan.launchers[index]), adds_(ct::detail::adds_now(plan, step_, loops)),
         numbers_(numbers), arena_(ct::bytes(end_of(plan, bound, nullptr))) {
@@ -77,7 +77,7 @@ using captured_calls = std::map<std::string, std::unique_ptr<captured_call>>;
 
 /// Keeps the first call of each name.
 struct capture_hooks {
-  ct::plan_view plan;
+  measured_plan plan;
   ct::run_numbers const& numbers;
   std::function<bool(std::string const&)> wanted;
   captured_calls& calls;
@@ -96,7 +96,7 @@ void const* held_plan = nullptr;
 
 template <class step_of_plan>
 captured_call& captured(std::string const& name, std::function<bool(std::string const&)> const& wanted) {
-  auto const plan = ct::view_of<typename step_of_plan::entry, ct::cpu>();
+  auto const plan = measured_plan_of<typename step_of_plan::entry>();
   if (held_plan != plan.steps) {
     held.clear();
     step_of_plan step(0.1);
@@ -109,7 +109,7 @@ captured_call& captured(std::string const& name, std::function<bool(std::string 
 /// Registers the calls of a plan that are wanted, each once.
 template <class step_of_plan>
 void add(std::string const& prefix, std::function<bool(std::string const&)> const& wanted) {
-  auto const plan = ct::view_of<typename step_of_plan::entry, ct::cpu>();
+  auto const plan = measured_plan_of<typename step_of_plan::entry>();
   std::set<std::string> names;
   for (int i = 0; i < plan.step_count; ++i) {
     if (plan.steps[i].kind != ct::node_kind::call) continue;

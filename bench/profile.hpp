@@ -26,7 +26,7 @@ struct profile_row {
 /// Hooks that take the time of every call.
 class profile {
 public:
-  profile(plan_view const& plan, limits const& most) : plan_(plan), most_(most) {}
+  profile(measured_plan const& plan, limits const& most) : plan_(plan), most_(most) {}
 
   void before(int, step const&, bound_operand const*, loop_state const&) { began_ = std::chrono::steady_clock::now(); }
   void after(int index, step const& s, bound_operand const* bound, loop_state const& loops) {
@@ -57,7 +57,7 @@ public:
   }
 
 private:
-  plan_view plan_;
+  measured_plan plan_;
   limits const& most_;
   std::map<int, profile_row> rows_; // by line of the plan
   std::chrono::steady_clock::time_point began_;

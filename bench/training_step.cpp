@@ -81,7 +81,7 @@ template <class configuration> void measure(arguments const& a, std::FILE* out) 
   composition<typename configuration::stored> c(model, trainer::window_tokens, trainer::parameter_count);
   c.run();
   typename configuration::profiled profiled;
-  auto const plan = ct::view_of<typename configuration::profiled::entry, ct::cpu>();
+  auto const plan = measured_plan_of<typename configuration::profiled::entry>();
   profiled.run(), profiled.run();
 
   std::vector<double> steps, compositions, products, updates, ratios;

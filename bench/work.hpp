@@ -5,11 +5,14 @@
 #include <constrain/op/embedding/embedding.hpp>
 #include <constrain/op/positions/positions.hpp>
 #include <constrain/run/executor.hpp>
+#include <constrain/run/step_rules.hpp>
 
 #include <string>
 #include <string_view>
 
 namespace constrain::bench {
+
+inline bool calls(step const& s, op_info const& op) { return s.op->identity == op.identity; }
 
 /// Operations and bytes of one call.
 struct work {
@@ -19,9 +22,18 @@ struct work {
   double seconds_at(limits const& most) const { return most.seconds(flops, bytes); }
 };
 
+/// A plan with the rules of its ops.
+struct measured_plan : plan_view {
+  op_info const* const* rules = nullptr; // of every step
+
+  op_info const& rules_of(step const& s) const { return *rules[&s - steps]; }
+};
+
+template <class holder> measured_plan measured_plan_of() { return {view_of<holder, cpu>(), step_rules<holder>.data()}; }
+
 /// By the op's own cost rule, which does not know two things: an output that is added to or updated is read as well,
 /// and of a table that is looked up only the rows that were asked for are touched.
-inline work work_of(plan_view const& plan, step const& s, bound_operand const* bound, unsigned adds) {
+inline work work_of(measured_plan const& plan, step const& s, bound_operand const* bound, unsigned adds) {
   operand_types inputs, outputs;
   double stack = 1, added_to = 0;
   bool const updates = std::string_view(s.op->name) == "update"; // one op an optimizer
@@ -35,11 +47,11 @@ inline work work_of(plan_view const& plan, step const& s, bound_operand const* b
       added_to += static_cast<double>(o.shape.elements() * size_of(o.type));
   }
   auto const bytes_of = [](operand_type const& o) { return static_cast<double>(o.shape.elements() * size_of(o.type)); };
-  auto c = s.op->cost_of(inputs, outputs, s.attributes);
-  if (s.op == &info_of<op::embedding>) c.bytes_read = bytes_of(outputs[0]);
-  if (s.op == &info_of<op::positions>)
+  auto c = plan.rules_of(s).cost_of(inputs, outputs, s.attributes);
+  if (calls(s, info_of<op::embedding>)) c.bytes_read = bytes_of(outputs[0]);
+  if (calls(s, info_of<op::positions>))
     c.bytes_read = bytes_of(inputs[0]) + bytes_of(outputs[0]) / static_cast<double>(inputs[0].shape.extent[0]);
-  if (s.op == &info_of<op::embedding_gradient> && (adds & 1u) != 0) {
+  if (calls(s, info_of<op::embedding_gradient>) && (adds & 1u) != 0) {
     added_to = static_cast<double>(inputs[0].shape.elements() * size_of(outputs[0].type));
     c.bytes_written = added_to;
     c.flops = static_cast<double>(inputs[0].shape.elements());

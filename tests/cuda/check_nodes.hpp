@@ -1,6 +1,7 @@
 #pragma once
 
 #include <constrain/constrain.hpp>
+#include <constrain/run/step_rules.hpp>
 #include <doctest/doctest.h>
 
 #include "cuda/tasks.hpp"
@@ -58,7 +59,7 @@ template <class entry> struct repeat_on_cpu {
     if (plan.micro_batches >= 0) c.first_sample += loops.index[plan.micro_batches] * numbers.samples;
     plan.launchers[index](c, mine);
     for (int j = 0; j < s.outputs; ++j) {
-      if ((s.op->workspace >> j & 1u) != 0) continue;
+      if ((step_rules<entry>[static_cast<std::size_t>(index)]->workspace >> j & 1u) != 0) continue;
       auto const k = s.inputs + j;
       auto const type = plan.operands[s.first_operand + k].type;
       std::vector<std::byte> theirs(static_cast<std::size_t>(bound[k].count * size_of(type)));
