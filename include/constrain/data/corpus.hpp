@@ -12,6 +12,7 @@
 #include "constrain/data/order.hpp"
 #include "constrain/data/token_source.hpp"
 #include "constrain/io/crc32c.hpp"
+#include "constrain/io/text_bytes.hpp"
 #include "constrain/program/error.hpp"
 #include "constrain/program/label.hpp"
 
@@ -31,9 +32,10 @@ class corpus {
       throw error({"a corpus of ", bytes.size(), " bytes says of ", given.size(),
                    " whether they are given; say it of each, or of none"});
     auto storage = std::make_shared<std::string const>(std::move(bytes));
-    auto const all = std::as_bytes(std::span(*storage));
+    auto const all = io::text_bytes(*storage);
     corpus result(token_source(std::move(storage), all), token_width::byte, 256);
-    bool const some = std::find(given.begin(), given.end(), true) != given.end();
+    bool some = false;
+    for (bool const each : given) some = some || each;
     if (some) result.given = std::make_shared<std::vector<bool> const>(std::move(given));
     result.find_fingerprint();
     return result;
@@ -196,7 +198,7 @@ class corpus {
     for_runs(0, size(), [&](std::int64_t first, std::int64_t count) {
       for (auto i = first; i < first + count; ++i) marks.push_back(is_given(i) ? 1 : 0);
     });
-    sum ^= io::crc32c{}.update(std::as_bytes(std::span(marks))).value();
+    sum ^= io::crc32c{}.update(io::text_bytes(marks)).value();
   }
 
   /// A part of this corpus, piece by piece.

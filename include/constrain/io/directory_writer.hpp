@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "constrain/io/directory_replace.hpp"
+#include "constrain/io/text_bytes.hpp"
 #include "constrain/program/error.hpp"
 #include "constrain/io/manifest.hpp"
 #include "constrain/io/output_file.hpp"
@@ -71,7 +72,7 @@ public:
   void write(std::string_view name, std::span<std::byte const> bytes) {
     write(name, [bytes](output_file& out) { out.write(bytes); });
   }
-  void write(std::string_view name, std::string_view text) { write(name, std::as_bytes(std::span(text))); }
+  void write(std::string_view name, std::string_view text) { write(name, text_bytes(text)); }
 
   /// Puts the new directory in place and removes the old one.
   [[gnu::noinline, gnu::cold]] void commit() {

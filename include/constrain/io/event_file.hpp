@@ -12,6 +12,7 @@
 
 #include "constrain/io/crc32c.hpp"
 #include "constrain/io/descriptor.hpp"
+#include "constrain/io/text_bytes.hpp"
 #include "constrain/program/error.hpp"
 #include "constrain/io/path.hpp"
 #include "constrain/io/plain_file.hpp"
@@ -70,7 +71,7 @@ class event_file {
   }
 
   static std::string checksum(std::string_view bytes) {
-    auto const crc = crc32c{}.update(std::as_bytes(std::span(bytes))).value();
+    auto const crc = crc32c{}.update(text_bytes(bytes)).value();
     return fixed((crc >> 15 | crc << 17) + 0xa282ead8u, 4); // masked, as the format wants it
   }
 

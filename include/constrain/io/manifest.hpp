@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "constrain/io/crc32c.hpp"
+#include "constrain/io/text_bytes.hpp"
 #include "constrain/program/error.hpp"
 #include "constrain/io/json.hpp"
 #include "constrain/io/json_writer.hpp"
@@ -92,7 +93,7 @@ struct manifest {
   }
 
   static std::string trailer(std::string_view body) {
-    auto const sum = io::crc32c{}.update(std::as_bytes(std::span(body))).value();
+    auto const sum = io::crc32c{}.update(text_bytes(body)).value();
     return concat({",\n  \"crc32c\": \"", hexadecimal(sum), "\"\n}\n"});
   }
 };

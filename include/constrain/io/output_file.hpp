@@ -11,6 +11,7 @@
 
 #include "constrain/io/crc32c.hpp"
 #include "constrain/io/descriptor.hpp"
+#include "constrain/io/text_bytes.hpp"
 #include "constrain/program/error.hpp"
 
 namespace constrain::inline CONSTRAIN_VARIANT::io {
@@ -41,7 +42,7 @@ class output_file {
     if (bytes.size() >= gathered_bytes) put(bytes);
     else gathered.insert(gathered.end(), bytes.begin(), bytes.end());
   }
-  void write(std::string_view text) { write(std::as_bytes(std::span(text))); }
+  void write(std::string_view text) { write(text_bytes(text)); }
 
   /// Brings everything to disk.
   void close() {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "constrain/io/atomic_file.hpp"
+#include "constrain/io/text_bytes.hpp"
 #include "constrain/program/error.hpp"
 #include "constrain/io/json_writer.hpp"
 #include "constrain/io/output_file.hpp"
@@ -61,7 +62,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::io {
   std::byte length[8];
   for (std::size_t i = 0; i < 8; ++i) length[i] = std::byte(text.size() >> (8 * i) & 255);
   out.write(std::span<std::byte const>(length));
-  out.write(std::as_bytes(std::span(text)));
+  out.write(text_bytes(text));
   for (auto const t : order) out.write(bytes_of(static_cast<std::size_t>(t - tensors.data())));
 }
 inline void write_safetensors(output_file& out, std::span<tensor const> tensors,
