@@ -9,6 +9,7 @@
 #include <initializer_list>
 #include <string>
 #include <string_view>
+#include <type_traits>
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
@@ -19,8 +20,8 @@ public:
   text_part(char const* text) : text_(text), size_(std::strlen(text)) {}
   text_part(std::string_view text) : text_(text.data()), size_(text.size()) {}
   text_part(std::string const& text) : text_(text.data()), size_(text.size()) {}
-  text_part(char) = delete; // would be a number
   template <std::integral integer>
+    requires(!std::is_same_v<integer, char>) // a character would be shown as a number
   text_part(integer number)
       : text_(std::is_signed_v<integer> ? signed_number : unsigned_number), size_(static_cast<std::uint64_t>(number)) {}
 
@@ -42,8 +43,7 @@ private:
   std::uint64_t size_;
 };
 
-/// The parts one after another. Out of line: sums of strings, each with its temporaries, would take the compiler several
-/// times as long.
+/// The parts one after another. (Sums of strings, each with its temporaries, would be compiled at every place.)
 [[gnu::noinline, gnu::cold]] inline std::string concat(std::initializer_list<text_part> parts) {
   std::string text;
   for (auto const& part : parts) part.append_to(text);

@@ -17,8 +17,10 @@ public:
   template <class function>
     requires(!std::is_same_v<std::remove_cvref_t<function>, function_ref>)
   function_ref(function&& f)
-      : borrowed_(const_cast<void*>(static_cast<void const*>(std::addressof(f)))), call_([](void* borrowed, arguments... given) -> result {
-          return (*static_cast<std::remove_reference_t<function>*>(borrowed))(std::forward<arguments>(given)...);
+      : borrowed_(const_cast<void*>(static_cast<void const*>(std::addressof(f)))),
+        call_([](void* borrowed, arguments... given) -> result {
+          return static_cast<result>(
+              (*static_cast<std::remove_reference_t<function>*>(borrowed))(std::forward<arguments>(given)...));
         }) {}
 
   result operator()(arguments... given) const { return call_(borrowed_, std::forward<arguments>(given)...); }

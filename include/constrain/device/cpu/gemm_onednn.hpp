@@ -24,7 +24,7 @@ inline bool onednn_multiplies_bf16() {
 
 inline void onednn_check(dnnl_status_t status, char const* what) {
   if (status != dnnl_success)
-    throw error({"gemm: oneDNN refused to ", what, " with status ", status,
+    throw error({"gemm: oneDNN refused to ", what, " with status ", static_cast<int>(status),
                  "; build without CONSTRAIN_WITH_ONEDNN for another provider"});
 }
 
