@@ -18,6 +18,9 @@ template <class... policies> bool holds(int set) {
 
 } // namespace
 
+// However many pieces and groups, the same bits.
+static_assert(recorded[12].hash == recorded[13].hash && recorded[13].hash == recorded[14].hash);
+
 int main() {
   bool const replicated = holds<task, fp64, ct::parallel::ddp>(12);
   bool const sharded = holds<task, fp64, ct::parallel::zero<3, 4>>(13);
