@@ -55,7 +55,6 @@ private:
     int level = -1;
     int after = -1;
     int whole = -1;
-    bool written = false;
   };
 
   constexpr void cut(value_info& info) const {
@@ -142,10 +141,7 @@ private:
     for (int j = 0; j < n.outputs.size(); ++j) {
       auto const& info = in_.values[n.outputs[j].value];
       if (info.role != role::gradient) continue;
-      auto& s = scatters_[find_scattered(n.outputs[j].value, level_of(info, i))];
-      n.outputs[j] = {s.whole, at::here};
-      n.adds = s.written ? n.adds | 1u << j : n.adds & ~(1u << j);
-      s.written = true;
+      n.outputs[j] = {scatters_[find_scattered(n.outputs[j].value, level_of(info, i))].whole, at::here};
     }
   }
 
@@ -168,8 +164,6 @@ private:
   constexpr void scatter(scattered const& s) {
     auto n = call_of({s.whole, at::here}, {s.gradient, at::here}, s.level);
     n.attributes.integer[0] = shards_;
-    for (auto const& other : scatters_)
-      if (other.gradient == s.gradient && other.after < s.after) n.adds = 1;
     to_communication(out_.append(info_of<op::reduce_scatter>, n).outputs[1]);
   }
 

@@ -71,14 +71,12 @@ constexpr bool fuse_linear_cross_entropy(program& p, int i, std::int64_t smalles
   node fused;
   auto const& loss = p.nodes[m.loss];
   fused.line = p.nodes[m.product].line;
-  fused.adds = loss.adds & 1u;
   fused.inputs.push_back(p.nodes[m.product].inputs[0]);
   fused.inputs.push_back(p.nodes[m.product].inputs[1]);
   fused.inputs.push_back(loss.inputs[1]);
   fused.outputs.push_back(loss.outputs[0]);
   if (training) {
     fused.attributes = p.nodes[writer_of(p, p.nodes[m.loss_gradient].inputs[0])].attributes;
-    fused.adds |= (p.nodes[m.weight_gradient].adds & 1u) << 2;
     fused.outputs.push_back(p.nodes[m.input_gradient].outputs[0]);
     fused.outputs.push_back(p.nodes[m.weight_gradient].outputs[0]);
   } else if (m.correct >= 0) {
