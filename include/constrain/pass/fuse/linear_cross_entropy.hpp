@@ -40,7 +40,7 @@ constexpr bool matches_training(program const& p, logits_of_loss const& m) {
     if (!in_same_turn(p, m.loss, i)) return false;
   bool const same_operands = loss_gradient.inputs[2] == loss.inputs[1] && loss_gradient.inputs[3] == loss.outputs[1] &&
                              weight_gradient.inputs[1] == product.inputs[0] &&
-                             gathered_from(p, input_gradient.inputs[1]) == gathered_from(p, product.inputs[1]);
+                             input_gradient.inputs[1] == product.inputs[1];
   bool const no_other_reader = read_by_only(p, loss.inputs[0], {m.loss, m.loss_gradient}) &&
                                read_by_only(p, loss.outputs[1], {m.loss_gradient}) &&
                                read_by_only(p, loss_gradient.outputs[0], {m.input_gradient, m.weight_gradient});
