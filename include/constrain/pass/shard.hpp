@@ -201,8 +201,9 @@ private:
   nest nest_;
   std::int64_t shards_;
   builder out_;
-  fixed_vector<gathered, 128> gathers_;
-  fixed_vector<scattered, 128> scatters_;
+  static constexpr int maximum_exchanges = 128; // of each kind
+  fixed_vector<gathered, maximum_exchanges> gathers_;
+  fixed_vector<scattered, maximum_exchanges> scatters_;
 };
 
 } // namespace detail

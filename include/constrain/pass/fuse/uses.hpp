@@ -1,6 +1,7 @@
 #pragma once
 
 #include "constrain/pass/prune.hpp"
+#include "constrain/program/op_info.hpp"
 #include "constrain/program/program.hpp"
 
 #include <initializer_list>
