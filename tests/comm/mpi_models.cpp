@@ -15,13 +15,14 @@ namespace {
 
 int failures = 0;
 
-constexpr value embed(value tokens) { return ct::embedding("token", tokens, {.vocabulary = 7, .width = 5}); }
-constexpr value layer(value x) { return x + ct::dropout(ct::silu(ct::linear("inner", x, 5))); }
+constexpr int width = 37; // matrices of several chunks, so that ranks hold pieces of them
+constexpr value embed(value tokens) { return ct::embedding("token", tokens, {.vocabulary = 7, .width = width}); }
+constexpr value layer(value x) { return x + ct::dropout(ct::silu(ct::linear("inner", x, width))); }
 
 struct two_layers_in_a_block {
   constexpr value operator()(value tokens) const {
     return ct::linear("head", ct::repeat("block", 5, embed(tokens), [](value x) {
-      x = x + ct::linear("down", ct::gelu(ct::linear("up", ct::layer_norm("norm", x), 9)), 5);
+      x = x + ct::linear("down", ct::gelu(ct::linear("up", ct::layer_norm("norm", x), 71)), width);
       return ct::apply("second", layer, x);
     }), 3);
   }
@@ -30,7 +31,7 @@ struct nested {
   constexpr value operator()(value tokens) const {
     auto const x = embed(tokens);
     return ct::linear("head", ct::repeat("outer", 3, x, [&](value y) {
-      auto const captured = ct::linear("captured", y, 5);
+      auto const captured = ct::linear("captured", y, width);
       return y + ct::repeat("inner", 2, y + x, [&](value z) { return ct::apply("layer", layer, z) * captured; });
     }), 3);
   }
@@ -38,7 +39,7 @@ struct nested {
 // One weight inside a repeat, inside a nested one, and outside.
 struct tied {
   constexpr value operator()(value tokens) const {
-    auto const shared = ct::parameter(tokens, "shared", ct::shape(5, 5), ct::role::weight, {.deviation = 0.3});
+    auto const shared = ct::parameter(tokens, "shared", ct::shape(width, width), ct::role::weight, {.deviation = 0.1});
     auto x = ct::linear(embed(tokens), shared);
     x = ct::repeat("block", 5, x, [&](value x) {
       return x + ct::silu(ct::linear(x, shared)) + ct::repeat("deep", 2, x, [&](value z) { return layer(ct::linear(z, shared)); });

@@ -12,27 +12,34 @@ namespace ct = constrain;
 static_assert(ct::info_of<ct::op::all_gather>.gradient == nullptr);
 static_assert(ct::info_of<ct::op::reduce_scatter>.gradient == nullptr);
 static_assert(ct::info_of<ct::op::all_reduce>.gradient == nullptr);
+static_assert(ct::info_of<ct::op::gather_ranks>.gradient == nullptr);
 static_assert(ct::info_of<ct::op::sum_over_ranks>.gradient == nullptr);
 
-// Pieces are disjoint, cover all, and none is longer than what is stored.
-constexpr bool covers(std::int64_t elements, std::int64_t shards) {
-  ct::shard_map const map{elements, shards};
+// Pieces are disjoint, cover all, begin where a chunk does, and none is longer than what is stored.
+constexpr bool covers(std::int64_t elements, std::int64_t shards, std::int64_t chunk) {
+  ct::shard_map const map{elements, shards, chunk};
   std::int64_t end = 0;
   for (std::int64_t s = 0; s < shards; ++s) {
     if (map.begin(s) != end || map.length(s) < 0 || map.length(s) > map.stored()) return false;
+    if (map.length(s) > 0 && map.begin(s) % chunk != 0) return false;
     end += map.length(s);
   }
   return end == elements;
 }
-constexpr bool all_cover() {
+constexpr bool all_cover(std::int64_t chunk) {
   for (std::int64_t elements = 1; elements < 40; ++elements)
     for (std::int64_t shards = 1; shards < 12; ++shards)
-      if (!covers(elements, shards)) return false;
+      if (!covers(elements, shards, chunk)) return false;
   return true;
 }
-static_assert(all_cover());
-static_assert(ct::shard_map{10, 4}.stored() == 3 && ct::shard_map{10, 4}.length(3) == 1);
-static_assert(ct::shard_map{2, 4}.length(2) == 0 && ct::shard_map{2, 4}.length(3) == 0);
+static_assert(all_cover(1) && all_cover(2) && all_cover(3) && all_cover(8) && all_cover(64));
+static_assert(ct::shard_map{10, 4, 1}.stored() == 3 && ct::shard_map{10, 4, 1}.length(3) == 1);
+static_assert(ct::shard_map{2, 4, 1}.length(2) == 0 && ct::shard_map{2, 4, 1}.length(3) == 0);
+// A tensor is cut between the chunks of the norm: 5 of 1024 elements and a tail over 2 and 4 ranks.
+constexpr ct::shard_map halves{5 * 1024 + 9, 2}, quarters{5 * 1024 + 9, 4};
+static_assert(halves.stored() == 3 * 1024 && halves.length(1) == 2 * 1024 + 9);
+static_assert(quarters.stored() == 2 * 1024 && quarters.length(2) == 1024 + 9 && quarters.length(3) == 0);
+static_assert(ct::shard_map{700, 4}.stored() == 700 && ct::shard_map{700, 4}.length(1) == 0); // one chunk is not cut
 
 TEST_CASE("parts are added in the order of the ranks") {
   // In float 1e8 + 1 - 1e8 is 0 in this order, and 1 in another.

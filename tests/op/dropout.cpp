@@ -21,6 +21,16 @@ struct model {
     return ct::linear("head", ct::dropout(x) + ct::dropout(ct::silu(ct::dropout(x))), 5);
   }
 };
+// The same, with ops before it and beside it that draw nothing.
+struct model_with_more {
+  constexpr ct::value operator()(ct::value tokens) const {
+    auto const embedded = ct::embedding("token", tokens, {.vocabulary = 7, .width = 6});
+    ct::gelu(ct::silu(embedded));
+    auto const x = ct::dropout(embedded);
+    ct::silu(x * x);
+    return ct::linear("head", ct::dropout(x) + ct::dropout(ct::silu(ct::dropout(x))), 5);
+  }
+};
 struct plain_model {
   constexpr ct::value operator()(ct::value tokens) const {
     auto const x = ct::embedding("token", tokens, {.vocabulary = 7, .width = 6});
@@ -28,6 +38,16 @@ struct plain_model {
   }
 };
 template <class model> using lm = ct::task<model{}, ct::causal_lm, ct::micro_batch{.sequences = 2, .tokens = 4}>;
+
+// The calls that draw are numbered in their order, and no others are.
+template <class model> constexpr bool keys_count_draws() {
+  int drawn = 0;
+  auto const p = lm<model>::build(ct::entry::step, ct::dtype::f32);
+  for (auto const& n : p.nodes)
+    if (n.random_key != (ct::calls(n, ct::info_of<ct::op::dropout>) ? ++drawn : 0)) return false;
+  return drawn == 4;
+}
+static_assert(keys_count_draws<model>() && keys_count_draws<model_with_more>());
 
 // Where an element stands in the computation.
 struct place {
@@ -69,6 +89,13 @@ TEST_CASE("dropout: evaluation and prediction do without") {
   CHECK(a.predict(w.inputs).logits == b.predict(w.inputs).logits);
   CHECK(a.evaluate(w.inputs, w.labels).loss == b.evaluate(w.inputs, w.labels).loss);
   CHECK(a.step(a.window(w.inputs, w.labels)).loss != b.step(b.window(w.inputs, w.labels)).loss);
+}
+
+TEST_CASE("dropout: what else a model computes changes no mask") {
+  ct::trainer<lm<model>, ct::precision::fp64, ct::optimizer::sgd> a({}, {.seed = 3, .dropout = 0.5});
+  ct::trainer<lm<model_with_more>, ct::precision::fp64, ct::optimizer::sgd> b({}, {.seed = 3, .dropout = 0.5});
+  auto const w = random_window::draw<decltype(a)>(1);
+  for (int i = 0; i < 3; ++i) CHECK(a.step(a.window(w.inputs, w.labels)).loss == b.step(b.window(w.inputs, w.labels)).loss);
 }
 
 TEST_CASE_TEMPLATE("dropout: zeroes its share and scales the rest", real, float, double) {

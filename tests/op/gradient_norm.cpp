@@ -1,5 +1,6 @@
 #include "op/call_kernel.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -9,8 +10,14 @@ using ct::shape;
 
 // They come after the gradients.
 static_assert(ct::info_of<ct::op::square_sum>.gradient == nullptr);
+static_assert(ct::info_of<ct::op::chunk_squares>.gradient == nullptr);
+static_assert(ct::info_of<ct::op::chunk_sum>.gradient == nullptr);
 static_assert(ct::info_of<ct::op::clip>.gradient == nullptr);
 static_assert(ct::info_of<ct::op::square_sum>.infer(types({f32(shape(7, 3))}), {{2, 5}, {}}).outputs[0] ==
+              f64(shape(5)));
+static_assert(ct::info_of<ct::op::chunk_squares>.infer(types({f32(shape(1025))}), {{7}, {}}).outputs[0] ==
+              f64(shape(7, 2)));
+static_assert(ct::info_of<ct::op::chunk_sum>.infer(types({f64(shape(2, 7, 2))}), {{2, 5}, {}}).outputs[0] ==
               f64(shape(5)));
 static_assert(ct::info_of<ct::op::clip>.infer(types({f64(shape(5))}), {}).outputs[0] == f64(shape(2)));
 
@@ -56,6 +63,51 @@ TEST_CASE_TEMPLATE("gradient_norm: the same bits on every number of threads", re
     CHECK(squares[0] == doctest::Approx(exact).epsilon(1e-13));
     return squares.values();
   });
+}
+
+// A stack cut over ranks as zero<3> cuts it, each rank's chunks one after another, as gather_ranks leaves them.
+template <class real> double sum_of_pieces(std::vector<real> const& stack, std::int64_t tensors, std::int64_t shards) {
+  ct::shard_map const map{std::ssize(stack) / tensors, shards};
+  auto const chunks = ct::norm_chunks(map.stored());
+  array<double> sums(shape(shards, tensors, chunks)), squares(shape(1));
+  shape const stored(map.stored()), of_rank(tensors, chunks);
+  for (std::int64_t rank = 0; rank < shards; ++rank) {
+    std::vector<real> piece(static_cast<std::size_t>(tensors * map.stored())); // zero beyond its end
+    for (std::int64_t t = 0; t < tensors; ++t)
+      std::copy_n(stack.data() + t * map.elements + map.begin(rank), map.length(rank), piece.data() + t * map.stored());
+    ct::tensor<double> const its_sums{&sums[0] + rank * of_rank.elements(), &of_rank, of_rank.elements()};
+    ct::tensor<real const> const its_piece{piece.data(), &stored, std::ssize(piece)};
+    call_kernel<ct::op::chunk_squares>(plain, its_piece, its_sums);
+  }
+  call_kernel<ct::op::chunk_sum>(plain, sums.in(), squares.out());
+  return squares[0];
+}
+
+TEST_CASE_TEMPLATE("gradient_norm: a stack in pieces has the bits of the whole", real, float, double) {
+  for (std::int64_t elements : {1, 31, 1023, 1024, 1025, 2 * 1024, 5000, 9 * 1024 + 7})
+    for (std::int64_t tensors : {1, 3, 700}) {
+      auto const stack = array<real>::random(shape(tensors, elements), static_cast<unsigned>(elements + tensors));
+      shape const one(elements);
+      array<double> whole(shape(1));
+      call_kernel<ct::op::square_sum>(plain, ct::tensor<real const>{&stack[0], &one, tensors * elements}, whole.out());
+      for (std::int64_t shards : {1, 2, 3, 4, 7, 16}) {
+        CAPTURE(elements);
+        CAPTURE(tensors);
+        CAPTURE(shards);
+        CHECK(sum_of_pieces(stack.values(), tensors, shards) == whole[0]);
+      }
+    }
+}
+
+TEST_CASE("gradient_norm: chunks are added in their order, then tensors in theirs") {
+  // In double 2^54 + 1 is 2^54, and 2^54 + 3 is 2^54 + 4: what is added first shows.
+  std::vector<double> stack(2 * 4 * 1024);
+  stack[0] = 0x1p27, stack[1024] = 1, stack[2 * 1024] = 1, stack[3 * 1024] = 1; // the first tensor: 2^54
+  stack[4 * 1024] = 1, stack[5 * 1024] = 1, stack[6 * 1024] = 1;                // the second: 3
+  shape const one(4 * 1024);
+  array<double> squares(shape(1));
+  call_kernel<ct::op::square_sum>(plain, ct::tensor<double const>{stack.data(), &one, 8 * 1024}, squares.out());
+  CHECK(squares[0] == 0x1p54 + 4);
 }
 
 TEST_CASE("gradient_norm: clipping scales what is longer, and only that") {

@@ -13,9 +13,9 @@ static_assert(verify(tied_step).ok());
 // A tied weight has one gradient, which both uses write: the second adds.
 constexpr int writes(program const& p, int value, bool adding) {
   int count = 0;
-  for (auto const& n : p.nodes)
-    for (int j = 0; j < n.outputs.size(); ++j)
-      count += n.outputs[j].value == value && ((n.adds >> j & 1u) != 0) == adding ? 1 : 0;
+  for (int i = 0; i < p.nodes.size(); ++i)
+    for (int j = 0; j < p.nodes[i].outputs.size(); ++j)
+      count += p.nodes[i].outputs[j].value == value && ((adds_of(p, i) >> j & 1u) != 0) == adding ? 1 : 0;
   return count;
 }
 static_assert(writes(tied_step, gradient_of(tied_step, "table"), false) == 1);

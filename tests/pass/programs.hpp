@@ -121,8 +121,7 @@ constexpr bool same(program const& a, program const& b) {
   if (a.nodes.size() != b.nodes.size() || a.values.size() != b.values.size()) return false;
   for (int i = 0; i < a.nodes.size(); ++i) {
     auto const &m = a.nodes[i], &n = b.nodes[i];
-    if (m.kind != n.kind || m.op != n.op || !(m.inputs == n.inputs) || !(m.outputs == n.outputs) || m.adds != n.adds)
-      return false;
+    if (m.kind != n.kind || m.op != n.op || !(m.inputs == n.inputs) || !(m.outputs == n.outputs)) return false;
     if (m.axis != n.axis || m.reversed != n.reversed) return false;
   }
   return true;

@@ -121,7 +121,7 @@ public:
     }
     // The inputs may be overwritten: what they hold is taken now.
     read = mix(reinterpret_cast<std::uintptr_t>(n.op), static_cast<std::uint64_t>(n.attributes.integer[0]));
-    if (n.op->only_in_training) read = mix(read, static_cast<std::uint64_t>(n.random_key));
+    if (n.op->draws_random) read = mix(read, static_cast<std::uint64_t>(n.random_key));
     copied.clear();
     for (int k = 0; k < s.inputs; ++k) {
       if (n.op == &info_of<op::constant_like>) break; // looks at the shape alone
@@ -138,7 +138,7 @@ private:
 
   void write(int i, int j, bound_operand const& b, std::int64_t bytes, bool adds) {
     auto const& n = p.nodes[i];
-    auto const base = n.op->only_in_training ? mix(read, last_trip) : read;
+    auto const base = n.op->draws_random ? mix(read, last_trip) : read;
     for (std::int64_t w = 0; w < bytes / cell; ++w) {
       auto value = mix(base, static_cast<std::uint64_t>(j) << 32 | static_cast<std::uint64_t>(w));
       if (!copied.empty()) value = copied[static_cast<std::size_t>(w)];

@@ -21,6 +21,7 @@ static_assert(info_of<op::linear_weight_gradient>.gradient == nullptr &&
               info_of<op::linear_weight_gradient>.accumulating == 0b1);
 static_assert(info_of<op::attention_gradient>.workspace == 0b10);
 static_assert(info_of<op::dropout>.only_in_training && !info_of<op::add>.only_in_training);
+static_assert(info_of<op::dropout>.draws_random && !info_of<op::add>.draws_random);
 
 struct own {
   static constexpr char const* name = "own";

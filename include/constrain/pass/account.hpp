@@ -106,7 +106,8 @@ constexpr work_plan work_of(program const& p) {
       total.flops += trips * stack * c.flops;
       total.bytes_moved += trips * stack * (c.bytes_read + c.bytes_written);
       total.collectives += calls(n, info_of<op::all_gather>) || calls(n, info_of<op::reduce_scatter>) ||
-                                   calls(n, info_of<op::all_reduce>) || calls(n, info_of<op::sum_over_ranks>)
+                                   calls(n, info_of<op::all_reduce>) || calls(n, info_of<op::gather_ranks>) ||
+                                   calls(n, info_of<op::sum_over_ranks>)
                                ? static_cast<std::int64_t>(trips + 0.5)
                                : 0;
       total.kernel_launches += static_cast<std::int64_t>(trips + 0.5);

@@ -118,10 +118,9 @@ private:
     return gradient_[key(r)];
   }
 
-  constexpr void hand(ref from, ref to, bool adds, int line) {
+  constexpr void hand(ref from, ref to, int line) {
     node n;
     n.line = line;
-    n.adds = adds ? 1 : 0;
     n.inputs.push_back(from);
     n.outputs.push_back(to);
     out_.append(info_of<op::copy>, n);
@@ -133,7 +132,7 @@ private:
       return out_.program.fail({why::gradient_has_another_shape, line, out_.called_from, values[to.value].shape.elements(),
                                 values[g.value].shape.elements()});
     if (ref const buffer = buffer_[key(to)]) {
-      hand(g, buffer, written_[key(to)], line);
+      hand(g, buffer, line);
       written_[key(to)] = true;
     } else if (ref& sum = gradient_[key(to)]) {
       sum = add(value{out_, sum}, value{out_, g}, line).where();
@@ -188,12 +187,12 @@ private:
     auto const info = out_.program.values[carried];
     int const along = out_.new_value({info.type, info.shape}, role::activation, info.line);
     out_.program.values[along].carried_along = axis;
-    hand(from_above, {along, at::last}, false, info.line);
+    hand(from_above, {along, at::last}, info.line);
     out_.open(axis, true);
     gradient_[key({carried, at::next})] = {along, at::next};
     reverse(loop + 1, end);
     ref const below = gradient_of({carried, at::here});
-    if (below) hand(below, {along, at::here}, false, info.line);
+    if (below) hand(below, {along, at::here}, info.line);
     else out_.program.fail({why::repeat_ignores_its_input, info.line, 0, 1, 0});
     out_.close();
     gradient_[key({carried, at::first})] = {along, at::first};

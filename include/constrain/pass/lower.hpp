@@ -12,6 +12,21 @@ constexpr int count_operands(program const& p) {
   return count;
 }
 
+/// Bit j: output j of node `i` is an accumulator that a node before it writes too, so that node `i` adds to it even where
+/// it is the first of a run.
+constexpr unsigned adds_of(program const& p, int i) {
+  auto const& n = p.nodes[i];
+  unsigned adds = 0;
+  for (int j = 0; j < n.outputs.size(); ++j) {
+    int const value = n.outputs[j].value;
+    if ((n.op->accumulating >> j & 1u) == 0 || !p.values[value].accumulates) continue;
+    for (int k = 0; k < i && (adds >> j & 1u) == 0; ++k)
+      for (auto const& written : p.nodes[k].outputs)
+        if (written.value == value) adds |= 1u << j;
+  }
+  return adds;
+}
+
 namespace detail {
 
 class lowering {
@@ -94,7 +109,7 @@ public:
     out.attributes = n.attributes;
     out.random_key = n.random_key;
     out.trip = trip(i);
-    out.adds = n.adds;
+    out.adds = adds_of(p_, i);
     out.source = i;
     for (int j = 0; j < n.outputs.size(); ++j) {
       auto const& info = p_.values[n.outputs[j].value];

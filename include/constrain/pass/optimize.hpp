@@ -30,7 +30,6 @@ template <class optimizer> constexpr program optimize(program const& p) {
     n.attributes = {{i, gradients.size()}, {}};
     n.inputs.push_back({gradients[i], at::here});
     n.outputs.push_back(program.gradient_squares);
-    n.adds = i > 0 ? 1 : 0;
     out.append(info_of<op::square_sum>, n);
   }
 

@@ -52,17 +52,17 @@ template <class source> struct step_passes : passes_before_gradients<source> {
   static constexpr program differentiated = detail::differentiate_or_refuse<before>();
   static constexpr program optimized = optimize<typename source::optimizer>(differentiated);
   static constexpr program recomputed = recompute(optimized, source::checkpoint_every);
-  static constexpr program sharded = shard(recomputed, source::distributed, source::shards);
-  static constexpr program fused = fuse(sharded, source::fuses, source::smallest_logits);
-  static constexpr program coalesced = coalesce(fused);
+  static constexpr program fused = fuse(recomputed, source::fuses, source::smallest_logits);
+  static constexpr program sharded = shard(fused, source::distributed, source::shards);
+  static constexpr program coalesced = coalesce(sharded);
   static constexpr program final = in_place(coalesced);
 
   /// Calls f(name, program) for each in turn.
   template <class function> static void for_each(function const& f) {
     f("built", before::built), f("selected", before::selected), f("pruned", before::pruned);
     f("accumulated", before::accumulated), f("cast", before::casted), f("differentiated", differentiated);
-    f("optimized", optimized), f("recomputed", recomputed), f("sharded", sharded);
-    f("fused", fused), f("coalesced", coalesced), f("in place", final);
+    f("optimized", optimized), f("recomputed", recomputed), f("fused", fused);
+    f("sharded", sharded), f("coalesced", coalesced), f("in place", final);
   }
 };
 
@@ -72,14 +72,14 @@ template <class source> struct forward_passes {
   static constexpr program selected = select_attention(select(built, mode::evaluation), source::tiled_attention);
   static constexpr program pruned = prune(selected);
   static constexpr program casted = cast_to(pruned, source::compute);
-  static constexpr program sharded = shard(casted, source::distributed && source::shards > 1, source::shards);
-  static constexpr program fused = fuse(sharded, source::fuses, source::smallest_logits);
-  static constexpr program coalesced = coalesce(fused);
+  static constexpr program fused = fuse(casted, source::fuses, source::smallest_logits);
+  static constexpr program sharded = shard(fused, source::distributed && source::shards > 1, source::shards);
+  static constexpr program coalesced = coalesce(sharded);
   static constexpr program final = in_place(coalesced);
 
   template <class function> static void for_each(function const& f) {
-    f("built", built), f("selected", selected), f("pruned", pruned), f("cast", casted), f("sharded", sharded);
-    f("fused", fused), f("coalesced", coalesced), f("in place", final);
+    f("built", built), f("selected", selected), f("pruned", pruned), f("cast", casted), f("fused", fused);
+    f("sharded", sharded), f("coalesced", coalesced), f("in place", final);
   }
 };
 

@@ -177,7 +177,7 @@ private:
   int segments_ = -1;
   int trips_ = -1;
   int kept_ = -1;
-  fixed_vector<int, 8> around_;
+  fixed_vector<int, axis_list::capacity> around_;
   ref clone_of_carried_here_, clone_of_carried_next_;
   ref cloned_[program::maximum_values]{};
 };

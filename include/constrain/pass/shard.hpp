@@ -28,11 +28,11 @@ public:
       bool const norm = calls(n, info_of<op::square_sum>);
       if (norm && !reduced && shards_ == 1) all_reduce_gradients();
       reduced = reduced || norm;
-      if (norm && shards_ == 1) {
-        n.attributes.integer[2] = in_.values[n.inputs[0].value].shape.elements();
-        n.attributes.integer[3] = 1;
+      if (norm && shards_ > 1) {
+        sum_squares_of_pieces(n);
+        continue;
       }
-      if (calls(n, info_of<op::clip>)) sum_scalars();
+      if (calls(n, info_of<op::clip>)) sum_loss();
       for (auto const& g : gathers_)
         if (g.before == i) gather(g);
       if (n.kind == node_kind::call) rewrite(n, i);
@@ -55,7 +55,6 @@ private:
     int level = -1;
     int after = -1;
     int whole = -1;
-    bool written = false;
   };
 
   constexpr void cut(value_info& info) const {
@@ -142,10 +141,7 @@ private:
     for (int j = 0; j < n.outputs.size(); ++j) {
       auto const& info = in_.values[n.outputs[j].value];
       if (info.role != role::gradient) continue;
-      auto& s = scatters_[find_scattered(n.outputs[j].value, level_of(info, i))];
-      n.outputs[j] = {s.whole, at::here};
-      n.adds = s.written ? n.adds | 1u << j : n.adds & ~(1u << j);
-      s.written = true;
+      n.outputs[j] = {scatters_[find_scattered(n.outputs[j].value, level_of(info, i))].whole, at::here};
     }
   }
 
@@ -168,8 +164,6 @@ private:
   constexpr void scatter(scattered const& s) {
     auto n = call_of({s.whole, at::here}, {s.gradient, at::here}, s.level);
     n.attributes.integer[0] = shards_;
-    for (auto const& other : scatters_)
-      if (other.gradient == s.gradient && other.after < s.after) n.adds = 1;
     to_communication(out_.append(info_of<op::reduce_scatter>, n).outputs[1]);
   }
 
@@ -179,14 +173,26 @@ private:
         to_communication(out_.append(info_of<op::all_reduce>, call_of({v, at::here}, {v, at::here}, nest::root)).outputs[1]);
   }
 
-  /// Before clipping: the loss over all ranks, the squares over the ranks that hold pieces.
-  constexpr void sum_scalars() {
-    auto const& p = in_;
-    to_communication(out_.append(info_of<op::sum_over_ranks>, call_of(p.loss, p.loss, nest::root)).outputs[1]);
-    if (shards_ == 1) return;
-    auto squares = call_of(p.gradient_squares, p.gradient_squares, nest::root);
-    squares.attributes.integer[0] = 1;
-    to_communication(out_.append(info_of<op::sum_over_ranks>, squares).outputs[1]);
+  constexpr void sum_loss() {
+    to_communication(out_.append(info_of<op::sum_over_ranks>, call_of(in_.loss, in_.loss, nest::root)).outputs[1]);
+  }
+
+  /// What a square_sum of the whole would give: each rank sums the chunks of its piece, all of them add all chunks.
+  constexpr void sum_squares_of_pieces(node whole) {
+    auto const append = [&](op_info const& op, ref input, std::int64_t attribute) {
+      node n;
+      n.line = whole.line;
+      n.attributes.integer[0] = attribute;
+      n.inputs.push_back(input);
+      ref const output = out_.append(op, n).outputs[0];
+      to_communication(output);
+      return output;
+    };
+    out_.enclosing = {};
+    auto const tensors = in_.trips(in_.values[whole.inputs[0].value]);
+    ref const mine = append(info_of<op::chunk_squares>, whole.inputs[0], tensors);
+    whole.inputs[0] = append(info_of<op::gather_ranks>, mine, shards_);
+    out_.append(info_of<op::chunk_sum>, whole);
   }
 
   constexpr void to_communication(ref buffer) { out_.program.values[buffer.value].role = role::communication; }
@@ -195,8 +201,9 @@ private:
   nest nest_;
   std::int64_t shards_;
   builder out_;
-  fixed_vector<gathered, 128> gathers_;
-  fixed_vector<scattered, 128> scatters_;
+  static constexpr int maximum_exchanges = 128; // of each kind
+  fixed_vector<gathered, maximum_exchanges> gathers_;
+  fixed_vector<scattered, maximum_exchanges> scatters_;
 };
 
 } // namespace detail
@@ -207,7 +214,9 @@ private:
 constexpr program shard(program const& p, bool distributed, std::int64_t shards) {
   if (!distributed || !p.failure.ok()) return p;
   static_assert(sizeof(detail::named<op::all_gather>) + sizeof(detail::named<op::reduce_scatter>) +
-                    sizeof(detail::named<op::all_reduce>) + sizeof(detail::named<op::sum_over_ranks>) > 0);
+                    sizeof(detail::named<op::all_reduce>) + sizeof(detail::named<op::sum_over_ranks>) +
+                    sizeof(detail::named<op::gather_ranks>) + sizeof(detail::named<op::chunk_squares>) +
+                    sizeof(detail::named<op::chunk_sum>) > 0);
   auto out = detail::sharding(p, shards).run();
   out.distributed = true;
   return out;

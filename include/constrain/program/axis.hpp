@@ -17,4 +17,7 @@ struct axis_info {
   std::int64_t factor = 1; // how far one trip of this part moves the index of the whole
 };
 
+/// The most axes of a program.
+inline constexpr int maximum_axes = 24;
+
 } // namespace constrain

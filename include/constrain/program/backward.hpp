@@ -47,10 +47,7 @@ public:
     for (int target : targets) {
       bool const direct = target >= 0 && needs_[target] && buffer_[target] && (info_of<op>.accumulating >> j & 1) != 0;
       n.outputs.push_back(direct ? buffer_[target] : ref{});
-      if (direct) {
-        if (*written_[target]) n.adds |= 1u << j;
-        *written_[target] = true;
-      }
+      if (direct) *written_[target] = true;
       ++j;
     }
     auto const emitted = out_.append(info_of<op>, n);

@@ -23,8 +23,7 @@ struct node {
   fixed_vector<ref, maximum_inputs> inputs;
   fixed_vector<ref, maximum_outputs> outputs;
   constrain::attributes attributes;
-  unsigned adds = 0;   // bit j: output j is an accumulator that has been written before in program order
-  int random_key = 0;  // the same in every clone, so that recomputed randomness is the same
+  int random_key = 0;  // of a call that draws; the same in every clone, so that recomputed randomness is the same
   int line = 0;
   int called_from = 0;
 

@@ -100,6 +100,7 @@ struct op_info {
   bool has_bias_gradient = false;  // `with_bias_gradient` is there
   op_info const* with_bias_gradient = nullptr; // the op that also does linear_bias_gradient of output 0
   bool only_in_training = false;   // the identity in evaluation (dropout)
+  bool draws_random = false;       // its kernel draws random numbers: each call has a key of its own
   bool reads_shards = false;       // takes a rank's piece for what it is
   bool reads_partial = false;      // takes what is not summed over ranks yet
 };
@@ -148,6 +149,7 @@ template <class op> constexpr op_info make_op_info() {
     info.has_bias_gradient = true;
   }
   if constexpr (requires { op::only_in_training; }) info.only_in_training = op::only_in_training;
+  if constexpr (requires { op::draws_random; }) info.draws_random = op::draws_random;
   if constexpr (requires { op::reads_shards; }) info.reads_shards = op::reads_shards;
   if constexpr (requires { op::reads_partial; }) info.reads_partial = op::reads_partial;
   return info;

@@ -71,7 +71,7 @@ struct host_view {
 template <int step_count, int operand_count> struct plan {
   step steps[step_count == 0 ? 1 : step_count]{};
   operand operands[operand_count == 0 ? 1 : operand_count]{};
-  plan_axis axes[24]{};
+  plan_axis axes[maximum_axes]{};
   int micro_batches = -1;
   host_view tokens, labels, logits, loss, correct, gradient_squares, clip, hyper;
 

@@ -16,7 +16,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 struct program {
   static constexpr int maximum_nodes = 384;
   static constexpr int maximum_values = 512;
-  static constexpr int maximum_axes = 24;
+  static constexpr int maximum_axes = constrain::maximum_axes;
 
   fixed_vector<node, maximum_nodes> nodes;
   fixed_vector<value_info, maximum_values> values;

@@ -46,7 +46,8 @@ template <class op> constexpr node emit_node(std::initializer_list<value> inputs
   node n;
   n.attributes = a;
   n.line = line;
-  n.random_key = ++owner.random_keys;
+  // Calls that draw are counted alone, so that no other node changes what is drawn.
+  if (info_of<op>.draws_random) n.random_key = ++owner.random_keys;
   // A program that is refused is written no further: the first reason counts, and compilers bound their work.
   if (!owner.program.failure.ok()) return n;
   for (auto const& input : inputs) {

@@ -25,8 +25,8 @@ template <class holder, class device> plan_view view_of() {
 
 /// Where the executor stands: the index of every axis and how many trips its loop makes now.
 struct loop_state {
-  std::int64_t index[24]{};
-  std::int64_t extent[24]{};
+  std::int64_t index[maximum_axes]{};
+  std::int64_t extent[maximum_axes]{};
 
   std::int64_t sum(index_terms const& terms) const {
     std::int64_t total = 0;

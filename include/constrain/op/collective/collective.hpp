@@ -50,8 +50,18 @@ struct all_reduce {
   }
 };
 
-/// y = the sum over ranks of a few numbers, added in the order of the ranks; y is input and output. Attribute 0: over
-/// the ranks of a group rather than over all.
+/// What every rank of a group has, one after another: x -> [ranks, x's extents]. Attribute 0: the ranks of a group.
+struct gather_ranks {
+  static constexpr char const* name = "gather_ranks";
+
+  static constexpr inferred infer(operand_types const& in, attributes const& a) {
+    shape all(a.integer[0]);
+    for (int k = 0; k < in[0].shape.rank; ++k) all.extent[all.rank++] = in[0].shape.extent[k];
+    return inferred::one(in[0].type, all);
+  }
+};
+
+/// y = the sum over ranks of a few numbers, added in the order of the ranks; y is input and output.
 struct sum_over_ranks {
   static constexpr char const* name = "sum_over_ranks";
   static constexpr unsigned workspace = 0b10;

@@ -74,7 +74,7 @@ template <> struct kernel<op::all_reduce, cpu> {
     auto const block = buffer.count / ranks * ranks; // elements at a time, a piece of them each rank's
     detail::pieces p;
     for (std::int64_t from = 0; from < gradient.count; from += block) {
-      shard_map const map{std::min(block, gradient.count - from), ranks};
+      shard_map const map{std::min(block, gradient.count - from), ranks, 1};
       for (int rank = 0; rank < ranks; ++rank) {
         p.offset[rank] = map.begin(rank) * static_cast<std::int64_t>(sizeof(real));
         p.length[rank] = map.length(rank) * static_cast<std::int64_t>(sizeof(real));
@@ -88,9 +88,25 @@ template <> struct kernel<op::all_reduce, cpu> {
   }
 };
 
+template <> struct kernel<op::gather_ranks, cpu> {
+  template <class real> static void run(call const& c, tensor<real const> mine, tensor<real> all) {
+    auto& group = *c.numbers.group;
+    detail::pieces p;
+    auto const bytes = mine.count * static_cast<std::int64_t>(sizeof(real));
+    for (int rank = 0; rank < group.size(); ++rank) {
+      p.offset[rank] = rank * bytes;
+      p.length[rank] = bytes;
+    }
+    std::copy_n(mine.data, mine.count, all.data + group.rank() * mine.count);
+    group.all_gather(reinterpret_cast<std::byte*>(all.data), p.offset, p.length);
+  }
+};
+
 template <> struct kernel<op::sum_over_ranks, cpu> {
+  static_assert(op::sum_over_ranks::maximum_ranks == communicator::maximum_size);
+
   template <class real> static void run(call const& c, tensor<real const>, tensor<real> y, tensor<real> parts) {
-    auto& ranks = c.options.integer[0] != 0 ? *c.numbers.group : *c.numbers.world;
+    auto& ranks = *c.numbers.world;
     if (ranks.size() == 1) return;
     detail::pieces p;
     auto const bytes = y.count * static_cast<std::int64_t>(sizeof(real));

@@ -13,6 +13,7 @@ struct dropout {
   static constexpr char const* name = "dropout";
   static constexpr unsigned in_place = 0b1;
   static constexpr bool only_in_training = true;
+  static constexpr bool draws_random = true;
 
   static constexpr inferred infer(operand_types const& in, attributes const&) {
     if (auto const wrong = needs_reals(in); wrong.reason != why::nothing) return wrong;

@@ -1,62 +1,95 @@
 #pragma once
 
-#include "constrain/comm/communicator.hpp"
 #include "constrain/device/cpu/parallel.hpp"
-#include "constrain/device/cpu/reduce.hpp"
 #include "constrain/device/kernel.hpp"
 #include "constrain/device/math.hpp"
-#include "constrain/op/collective/shard_map.hpp"
 #include "constrain/op/gradient_norm/gradient_norm.hpp"
 
 #include <algorithm>
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-template <> struct kernel<op::square_sum, cpu> {
-  template <class real> static void run(call const& c, tensor<real const> gradient, tensor<double> squares) {
-    auto const element = [=](std::int64_t i) { return static_cast<double>(gradient[i]); };
-    // The first gradient of a run defines the whole output, as every accumulator's first write does.
-    if (!c.add_to(0))
-      for (std::int64_t i = 0; i < squares.count; ++i) squares[i] = 0;
-    auto& total = squares[c.options.integer[0]];
-    if (c.options.integer[3] == 0) {
-      total = sum(gradient.count, element);
-      return;
-    }
-    // As the ranks of a sharded run would: each its pieces of all instances, then the ranks in their order.
-    shard_map const map{c.options.integer[2], c.numbers.world->size()};
-    auto const instances = gradient.count / map.elements;
-    for (std::int64_t rank = 0; rank < map.shards; ++rank) {
-      double const part = sum(instances * map.stored(), [=](std::int64_t i) {
-        auto const k = rank * map.stored() + i % map.stored();
-        return k < map.elements ? element(i / map.stored() * map.elements + k) : 0.0;
-      });
-      total = rank == 0 ? part : total + part;
+namespace detail {
+
+/// The sum of the squares of up to `norm_chunk` elements, in 32 interleaved sums that are then added pairwise. A chunk
+/// that ends in zeros gives what the shorter one gives.
+template <class real> double sum_of_squares(real const* gradient, std::int64_t count) {
+  constexpr std::int64_t lanes = 32;
+  double partial[lanes]{};
+  std::int64_t i = 0;
+  for (; i + lanes <= count; i += lanes) {
+    CONSTRAIN_SIMD
+    for (std::int64_t lane = 0; lane < lanes; ++lane) {
+      double const g = static_cast<double>(gradient[i + lane]);
+      partial[lane] = math::multiply_add(g, g, partial[lane]); // said aloud: compilers contract as they please
     }
   }
+  for (std::int64_t lane = 0; i < count; ++i, ++lane) {
+    double const g = static_cast<double>(gradient[i]);
+    partial[lane] = math::multiply_add(g, g, partial[lane]);
+  }
+  for (std::int64_t half = lanes / 2; half > 0; half /= 2)
+    for (std::int64_t lane = 0; lane < half; ++lane) partial[lane] += partial[lane + half];
+  return partial[0];
+}
 
-private:
-  /// The sum of squares of `count` elements, in as many chunks whatever the threads, each summed in double. A chunk is read
-  /// in several places at once: more of the memory is on its way than along one row of addresses.
-  template <class function> static double sum(std::int64_t count, function const& element) {
-    constexpr std::int64_t chunks = 64, places = 8;
-    // One rounding a step, said aloud: whether a compiler contracts would depend on `element`, and ranks must agree.
-    auto const add_square = [&](std::int64_t i, double total) {
-      double const g = element(i);
-      return math::multiply_add(g, g, total);
-    };
-    double partial[chunks]{};
-    parallel_for(chunks, [&](std::int64_t chunk) {
-      auto const begin = count * chunk / chunks, end = count * (chunk + 1) / chunks, apart = (end - begin) / places;
-      partial[chunk] = ordered_sum<double>(begin, begin + apart, [&](std::int64_t i) {
-        double total = 0;
-        for (std::int64_t place = 0; place < places; ++place) total = add_square(i + place * apart, total);
-        return total;
-      }) + ordered_sum<double>(begin + places * apart, end, [&](std::int64_t i) { return add_square(i, 0); });
-    });
+/// sums[k] = that of chunk `first + k` of a stack of tensors of `elements` elements.
+template <class real>
+void sum_chunks(real const* stack, std::int64_t elements, std::int64_t first, std::int64_t count, double* sums) {
+  auto const chunks = norm_chunks(elements);
+  parallel_for(count, [=](std::int64_t k) {
+    auto const begin = (first + k) % chunks * norm_chunk;
+    sums[k] = sum_of_squares(stack + (first + k) / chunks * elements + begin, std::min(norm_chunk, elements - begin));
+  });
+}
+
+/// squares[index of the call], where the first gradient of a run defines all of them, as every accumulator's first
+/// write does.
+inline double& squares_of(call const& c, tensor<double> squares) {
+  if (!c.add_to(0)) std::fill_n(squares.data, squares.count, 0.0);
+  return squares[c.options.integer[0]];
+}
+
+} // namespace detail
+
+template <> struct kernel<op::square_sum, cpu> {
+  template <class real> static void run(call const& c, tensor<real const> gradient, tensor<double> squares) {
+    constexpr std::int64_t at_once = 2048; // on the stack: nothing is allocated
+    double sums[at_once];
+    auto const elements = gradient.shape().elements(), chunks = norm_chunks(elements);
+    auto const all = gradient.count / elements * chunks;
+    double total = 0, tensor = 0;
+    for (std::int64_t first = 0; first < all; first += at_once) {
+      auto const count = std::min(at_once, all - first);
+      detail::sum_chunks(gradient.data, elements, first, count, sums);
+      for (std::int64_t k = 0; k < count; ++k) {
+        tensor += sums[k];
+        if ((first + k + 1) % chunks != 0) continue;
+        total += tensor;
+        tensor = 0;
+      }
+    }
+    detail::squares_of(c, squares) = total;
+  }
+};
+
+template <> struct kernel<op::chunk_squares, cpu> {
+  template <class real> static void run(call const&, tensor<real const> piece, tensor<double> sums) {
+    detail::sum_chunks(piece.data, piece.shape().elements(), 0, sums.count, sums.data);
+  }
+};
+
+template <> struct kernel<op::chunk_sum, cpu> {
+  static void run(call const& c, tensor<double const> sums, tensor<double> squares) {
+    auto const pieces = sums.shape().extent[0], tensors = sums.shape().extent[1], chunks = sums.shape().extent[2];
     double total = 0;
-    for (double p : partial) total += p;
-    return total;
+    for (std::int64_t t = 0; t < tensors; ++t) {
+      double tensor = 0;
+      for (std::int64_t piece = 0; piece < pieces; ++piece)
+        for (std::int64_t k = 0; k < chunks; ++k) tensor += sums[(piece * tensors + t) * chunks + k];
+      total += tensor;
+    }
+    detail::squares_of(c, squares) = total;
   }
 };
 

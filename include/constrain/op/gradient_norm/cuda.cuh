@@ -10,11 +10,12 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 namespace detail {
 
-inline constexpr int square_parts = 128; // of each gradient, summed by a block each
+inline constexpr std::int64_t square_blocks = 1024; // of a gradient at most, each with every 1024th chunk
 
 template <class real> struct squares_entry {
   real const* gradient;
-  std::int64_t count;
+  std::int64_t elements, tensors; // of one, and how many
+  std::int64_t first;             // where the sums of its chunks begin
   double* total;
 };
 
@@ -22,26 +23,39 @@ template <class real> struct squares_entry {
 
 template <class real>
 static __global__ void __launch_bounds__(cuda_threads)
-    square_parts_kernel(cuda_group<detail::squares_entry<real>> group, double* partial) {
+    square_chunks_kernel(cuda_group<detail::squares_entry<real>> group, double* sums) {
   __shared__ block_reduction<double>::memory shared;
   auto const& entry = group.entries[blockIdx.y];
-  auto const begin = part_begin(entry.count, detail::square_parts, blockIdx.x);
-  auto const end = part_begin(entry.count, detail::square_parts, blockIdx.x + 1);
-  double sum = 0;
-  for (auto i = begin + threadIdx.x; i < end; i += cuda_threads) sum += static_cast<double>(entry.gradient[i]) * static_cast<double>(entry.gradient[i]);
-  sum = block_reduction<double>{shared}.sum(sum);
-  if (threadIdx.x == 0) partial[blockIdx.y * detail::square_parts + blockIdx.x] = sum;
+  auto const chunks = norm_chunks(entry.elements);
+  for (auto chunk = static_cast<std::int64_t>(blockIdx.x); chunk < entry.tensors * chunks; chunk += gridDim.x) {
+    auto const* const tensor = entry.gradient + chunk / chunks * entry.elements;
+    auto const begin = chunk % chunks * norm_chunk;
+    auto const end = begin + norm_chunk < entry.elements ? begin + norm_chunk : entry.elements;
+    double sum = 0;
+    for (auto i = begin + threadIdx.x; i < end; i += cuda_threads) {
+      auto const g = static_cast<double>(tensor[i]);
+      sum += g * g;
+    }
+    sum = block_reduction<double>{shared}.sum(sum);
+    if (threadIdx.x == 0) sums[entry.first + chunk] = sum;
+  }
 }
 
+/// Adds each tensor's chunks in an order that their number alone decides, then the tensors in theirs.
 template <class real>
 static __global__ void __launch_bounds__(cuda_threads)
-    square_sums_kernel(cuda_group<detail::squares_entry<real>> group, double const* partial) {
+    square_sums_kernel(cuda_group<detail::squares_entry<real>> group, double const* sums) {
   __shared__ block_reduction<double>::memory shared;
-  double sum = 0;
-  for (int i = static_cast<int>(threadIdx.x); i < detail::square_parts; i += cuda_threads)
-    sum += partial[blockIdx.x * detail::square_parts + static_cast<unsigned>(i)];
-  sum = block_reduction<double>{shared}.sum(sum);
-  if (threadIdx.x == 0) *group.entries[blockIdx.x].total = sum;
+  auto const& entry = group.entries[blockIdx.x];
+  auto const chunks = norm_chunks(entry.elements);
+  double total = 0;
+  for (std::int64_t tensor = 0; tensor < entry.tensors; ++tensor) {
+    double sum = 0;
+    for (auto k = static_cast<std::int64_t>(threadIdx.x); k < chunks; k += cuda_threads)
+      sum += sums[entry.first + tensor * chunks + k];
+    total += block_reduction<double>{shared}.sum(sum);
+  }
+  if (threadIdx.x == 0) *entry.total = total;
 }
 
 template <class architecture> struct kernel<op::square_sum, cuda<architecture>> {
@@ -50,12 +64,32 @@ template <class architecture> struct kernel<op::square_sum, cuda<architecture>> 
     // The first gradient of a run defines the whole output, as every accumulator's first write does.
     if (!c.add_to(0)) for_elements(cuda<architecture>{}, c, squares.count, constant_elements<double>{0, squares.data});
     auto& group = queue.template pending<cuda_group<detail::squares_entry<real>>>();
-    group.add({gradient.data, gradient.count, squares.data + c.options.integer[0]});
-    if (c.same_kernel_follows && !group.full()) return;
-    auto* const partial = queue.template scratch_for<double>(group.count * detail::square_parts);
+    auto const elements = gradient.shape().elements(), tensors = gradient.count / elements;
+    auto const room = queue.scratch_bytes() / static_cast<std::int64_t>(sizeof(double));
+    if (group.count > 0 && end_of(group) + tensors * norm_chunks(elements) > room) start(queue, group);
+    group.add({gradient.data, elements, tensors, end_of(group), squares.data + c.options.integer[0]});
+    if (!c.same_kernel_follows || group.full()) start(queue, group);
+  }
+
+private:
+  template <class real> using squares_group = cuda_group<detail::squares_entry<real>>;
+
+  template <class real> static std::int64_t end_of(squares_group<real> const& group) {
+    if (group.count == 0) return 0;
+    auto const& last = group.entries[group.count - 1];
+    return last.first + last.tensors * norm_chunks(last.elements);
+  }
+  template <class real> static void start(cuda_queue& queue, squares_group<real>& group) {
+    auto* const sums = queue.template scratch_for<double>(end_of(group));
     auto const entries = static_cast<unsigned>(group.count);
-    cuda_launch(queue, dim3(detail::square_parts, entries), cuda_threads, square_parts_kernel<real>, group, partial);
-    cuda_launch(queue, dim3(entries), cuda_threads, square_sums_kernel<real>, group, partial);
+    std::int64_t most = 0;
+    for (int i = 0; i < group.count; ++i) {
+      auto const chunks = group.entries[i].tensors * norm_chunks(group.entries[i].elements);
+      most = chunks > most ? chunks : most;
+    }
+    auto const blocks = static_cast<unsigned>(most < detail::square_blocks ? most : detail::square_blocks);
+    cuda_launch(queue, dim3(blocks, entries), cuda_threads, square_chunks_kernel<real>, group, sums);
+    cuda_launch(queue, dim3(entries), cuda_threads, square_sums_kernel<real>, group, sums);
     group.count = 0;
   }
 };

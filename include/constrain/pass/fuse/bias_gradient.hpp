@@ -12,7 +12,6 @@ constexpr bool fuse_bias_gradient(program& p, int i) {
   auto fused = p.nodes[i];
   int const j = reader_of(p, fused.outputs[0], info_of<op::linear_bias_gradient>, 0);
   if (!in_same_turn(p, i, j) || touched_between(p, p.nodes[j].outputs[0], i, j)) return false;
-  fused.adds |= (p.nodes[j].adds & 1u) << 1;
   fused.outputs.push_back(p.nodes[j].outputs[0]);
   builder out;
   out.program = p;

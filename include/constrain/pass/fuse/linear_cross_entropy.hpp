@@ -40,7 +40,7 @@ constexpr bool matches_training(program const& p, logits_of_loss const& m) {
     if (!in_same_turn(p, m.loss, i)) return false;
   bool const same_operands = loss_gradient.inputs[2] == loss.inputs[1] && loss_gradient.inputs[3] == loss.outputs[1] &&
                              weight_gradient.inputs[1] == product.inputs[0] &&
-                             gathered_from(p, input_gradient.inputs[1]) == gathered_from(p, product.inputs[1]);
+                             input_gradient.inputs[1] == product.inputs[1];
   bool const no_other_reader = read_by_only(p, loss.inputs[0], {m.loss, m.loss_gradient}) &&
                                read_by_only(p, loss.outputs[1], {m.loss_gradient}) &&
                                read_by_only(p, loss_gradient.outputs[0], {m.input_gradient, m.weight_gradient});
@@ -71,14 +71,12 @@ constexpr bool fuse_linear_cross_entropy(program& p, int i, std::int64_t smalles
   node fused;
   auto const& loss = p.nodes[m.loss];
   fused.line = p.nodes[m.product].line;
-  fused.adds = loss.adds & 1u;
   fused.inputs.push_back(p.nodes[m.product].inputs[0]);
   fused.inputs.push_back(p.nodes[m.product].inputs[1]);
   fused.inputs.push_back(loss.inputs[1]);
   fused.outputs.push_back(loss.outputs[0]);
   if (training) {
     fused.attributes = p.nodes[writer_of(p, p.nodes[m.loss_gradient].inputs[0])].attributes;
-    fused.adds |= (p.nodes[m.weight_gradient].adds & 1u) << 2;
     fused.outputs.push_back(p.nodes[m.input_gradient].outputs[0]);
     fused.outputs.push_back(p.nodes[m.weight_gradient].outputs[0]);
   } else if (m.correct >= 0) {

@@ -1,7 +1,7 @@
 #pragma once
 
-#include "constrain/op/collective/collective.hpp"
 #include "constrain/pass/prune.hpp"
+#include "constrain/program/op_info.hpp"
 #include "constrain/program/program.hpp"
 
 #include <initializer_list>
@@ -68,12 +68,6 @@ constexpr bool in_same_turn(program const& p, int i, int j) {
 constexpr void erase_node(program& p, int i) {
   for (int j = i + 1; j < p.nodes.size(); ++j) p.nodes[j - 1] = p.nodes[j];
   p.nodes.pop_back();
-}
-
-/// Of what a value is gathered whole from the ranks, or the value itself.
-constexpr ref gathered_from(program const& p, ref r) {
-  int const writer = writer_of(p, r);
-  return is_call(p, writer, info_of<op::all_gather>) ? p.nodes[writer].inputs[0] : r;
 }
 
 } // namespace constrain::detail
