@@ -21,14 +21,13 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 // Each pass is a constant of its own: compilers bound the work of one constant, and each can be printed.
 
 /// The passes of the optimizer step that stand before the gradients. `source` says what is built: a stateless type with
-/// `build()` and what the policies say: `micro_batches`, `checkpoint_every`, `compute`, `distributed`, `shards`,
-/// `tiled_attention`, `fuses`, `smallest_logits` and an `optimizer`.
+/// `build()`, `policies` and an `optimizer`.
 template <class source> struct passes_before_gradients {
   static constexpr program built = source::build();
-  static constexpr program selected = select_attention(select(built, mode::training), source::tiled_attention);
+  static constexpr program selected = select_attention(select(built, mode::training), source::policies::attention::value);
   static constexpr program pruned = prune(selected);
-  static constexpr program accumulated = accumulate_over(pruned, source::micro_batches);
-  static constexpr program casted = cast_to(accumulated, source::compute);
+  static constexpr program accumulated = accumulate_over(pruned, source::policies::accumulation::value);
+  static constexpr program casted = cast_to(accumulated, source::policies::precision::value);
 };
 
 namespace detail {
@@ -51,9 +50,9 @@ template <class source> struct step_passes : passes_before_gradients<source> {
   using before = passes_before_gradients<source>;
   static constexpr program differentiated = detail::differentiate_or_refuse<before>();
   static constexpr program optimized = optimize<typename source::optimizer>(differentiated);
-  static constexpr program recomputed = recompute(optimized, source::checkpoint_every);
-  static constexpr program sharded = shard(recomputed, source::distributed, source::shards);
-  static constexpr program fused = fuse(sharded, source::fuses, source::smallest_logits);
+  static constexpr program recomputed = recompute(optimized, source::policies::checkpointing::value);
+  static constexpr program sharded = shard(recomputed, source::policies::parallelism::value);
+  static constexpr program fused = fuse(sharded, source::policies::fusion::value);
   static constexpr program coalesced = coalesce(fused);
   static constexpr program final = in_place(coalesced);
 
@@ -66,14 +65,24 @@ template <class source> struct step_passes : passes_before_gradients<source> {
   }
 };
 
+namespace detail {
+
+/// Without gradients there is nothing to sum: only what is cut must be gathered.
+constexpr slot_of::parallelism without_gradients(slot_of::parallelism p) {
+  p.distributed = p.shards > 1;
+  return p;
+}
+
+} // namespace detail
+
 /// From the forward program to that of an entry without gradients.
 template <class source> struct forward_passes {
   static constexpr program built = source::build();
-  static constexpr program selected = select_attention(select(built, mode::evaluation), source::tiled_attention);
+  static constexpr program selected = select_attention(select(built, mode::evaluation), source::policies::attention::value);
   static constexpr program pruned = prune(selected);
-  static constexpr program casted = cast_to(pruned, source::compute);
-  static constexpr program sharded = shard(casted, source::distributed && source::shards > 1, source::shards);
-  static constexpr program fused = fuse(sharded, source::fuses, source::smallest_logits);
+  static constexpr program casted = cast_to(pruned, source::policies::precision::value);
+  static constexpr program sharded = shard(casted, detail::without_gradients(source::policies::parallelism::value));
+  static constexpr program fused = fuse(sharded, source::policies::fusion::value);
   static constexpr program coalesced = coalesce(fused);
   static constexpr program final = in_place(coalesced);
 
