@@ -8,6 +8,7 @@
 #include "constrain/pass/in_place.hpp"
 #include "constrain/pass/lower.hpp"
 #include "constrain/pass/optimize.hpp"
+#include "constrain/pass/own_pass.hpp"
 #include "constrain/pass/place.hpp"
 #include "constrain/pass/prune.hpp"
 #include "constrain/pass/recompute.hpp"
@@ -23,11 +24,16 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 /// The passes of the optimizer step that stand before the gradients. `source` says what is built: a stateless type with
 /// `build()`, `policies` and an `optimizer`.
 template <class source> struct passes_before_gradients {
-  static constexpr program built = source::build();
-  static constexpr program selected = select_attention(select(built, mode::training), source::policies::attention::value);
-  static constexpr program pruned = prune(selected);
-  static constexpr program accumulated = accumulate_over(pruned, source::policies::accumulation::value);
-  static constexpr program casted = cast_to(accumulated, source::policies::precision::value);
+  using set = typename source::policies;
+  using own = own_passes<typename set::in_order>; // of the user's policies, each behind one of the library's
+  static constexpr program built = own::template after<pass_name::built>([] { return source::build(); });
+  static constexpr program selected = own::template after<pass_name::selected>(
+      [] { return select_attention(select(built, mode::training), set::attention::value); });
+  static constexpr program pruned = own::template after<pass_name::pruned>([] { return prune(selected); });
+  static constexpr program accumulated =
+      own::template after<pass_name::accumulated>([] { return accumulate_over(pruned, set::accumulation::value); });
+  static constexpr program casted =
+      own::template after<pass_name::cast>([] { return cast_to(accumulated, set::precision::value); });
 };
 
 namespace detail {
@@ -48,20 +54,32 @@ template <class passes> constexpr program differentiate_or_refuse() {
 /// From the forward program to the optimizer step's, one constant per pass.
 template <class source> struct step_passes : passes_before_gradients<source> {
   using before = passes_before_gradients<source>;
-  static constexpr program differentiated = detail::differentiate_or_refuse<before>();
-  static constexpr program optimized = optimize<typename source::optimizer>(differentiated);
-  static constexpr program recomputed = recompute(optimized, source::policies::checkpointing::value);
-  static constexpr program sharded = shard(recomputed, source::policies::parallelism::value);
-  static constexpr program fused = fuse(sharded, source::policies::fusion::value);
+  using typename before::own, typename before::set;
+  static constexpr program differentiated =
+      own::template after<pass_name::differentiated>([] { return detail::differentiate_or_refuse<before>(); });
+  static constexpr program optimized =
+      own::template after<pass_name::optimized>([] { return optimize<typename source::optimizer>(differentiated); });
+  static constexpr program recomputed =
+      own::template after<pass_name::recomputed>([] { return recompute(optimized, set::checkpointing::value); });
+  static constexpr program sharded =
+      own::template after<pass_name::sharded>([] { return shard(recomputed, set::parallelism::value); });
+  static constexpr program fused = own::template after<pass_name::fused>([] { return fuse(sharded, set::fusion::value); });
   static constexpr program coalesced = coalesce(fused);
   static constexpr program final = in_place(coalesced);
 
   /// Calls f(name, program) for each in turn.
   template <class function> static void for_each(function const& f) {
-    f("built", before::built), f("selected", before::selected), f("pruned", before::pruned);
-    f("accumulated", before::accumulated), f("cast", before::casted), f("differentiated", differentiated);
-    f("optimized", optimized), f("recomputed", recomputed), f("sharded", sharded);
-    f("fused", fused), f("coalesced", coalesced), f("in place", final);
+    f(own::template name<pass_name::built>().c_str(), before::built);
+    f(own::template name<pass_name::selected>().c_str(), before::selected);
+    f(own::template name<pass_name::pruned>().c_str(), before::pruned);
+    f(own::template name<pass_name::accumulated>().c_str(), before::accumulated);
+    f(own::template name<pass_name::cast>().c_str(), before::casted);
+    f(own::template name<pass_name::differentiated>().c_str(), differentiated);
+    f(own::template name<pass_name::optimized>().c_str(), optimized);
+    f(own::template name<pass_name::recomputed>().c_str(), recomputed);
+    f(own::template name<pass_name::sharded>().c_str(), sharded);
+    f(own::template name<pass_name::fused>().c_str(), fused);
+    f("coalesced", coalesced), f("in place", final);
   }
 };
 
@@ -77,18 +95,29 @@ constexpr slot_of::parallelism without_gradients(slot_of::parallelism p) {
 
 /// From the forward program to that of an entry without gradients.
 template <class source> struct forward_passes {
-  static constexpr program built = source::build();
-  static constexpr program selected = select_attention(select(built, mode::evaluation), source::policies::attention::value);
-  static constexpr program pruned = prune(selected);
-  static constexpr program casted = cast_to(pruned, source::policies::precision::value);
-  static constexpr program sharded = shard(casted, detail::without_gradients(source::policies::parallelism::value));
-  static constexpr program fused = fuse(sharded, source::policies::fusion::value);
+  using set = typename source::policies;
+  using own = own_passes<typename set::in_order>;
+  static constexpr program built = own::template after<pass_name::built>([] { return source::build(); });
+  static constexpr program selected = own::template after<pass_name::selected>(
+      [] { return select_attention(select(built, mode::evaluation), set::attention::value); });
+  static constexpr program pruned = own::template after<pass_name::pruned>([] { return prune(selected); });
+  static constexpr program casted =
+      own::template after<pass_name::cast>([] { return cast_to(pruned, set::precision::value); });
+  static constexpr program sharded = own::template after<pass_name::sharded>(
+      [] { return shard(casted, detail::without_gradients(set::parallelism::value)); });
+  static constexpr program fused = own::template after<pass_name::fused>([] { return fuse(sharded, set::fusion::value); });
   static constexpr program coalesced = coalesce(fused);
   static constexpr program final = in_place(coalesced);
 
+  /// Calls f(name, program) for each in turn.
   template <class function> static void for_each(function const& f) {
-    f("built", built), f("selected", selected), f("pruned", pruned), f("cast", casted), f("sharded", sharded);
-    f("fused", fused), f("coalesced", coalesced), f("in place", final);
+    f(own::template name<pass_name::built>().c_str(), built);
+    f(own::template name<pass_name::selected>().c_str(), selected);
+    f(own::template name<pass_name::pruned>().c_str(), pruned);
+    f(own::template name<pass_name::cast>().c_str(), casted);
+    f(own::template name<pass_name::sharded>().c_str(), sharded);
+    f(own::template name<pass_name::fused>().c_str(), fused);
+    f("coalesced", coalesced), f("in place", final);
   }
 };
 

@@ -21,6 +21,9 @@ template <class slot, class policy> constexpr auto find_named() {
 template <class slots, class... list> struct chosen;
 template <class... slots, class... list>
 struct chosen<slot_list<slots...>, list...> : decltype(find_named<slots, policy_in<slots, list...>>())::type... {
+  /// The policies, in the order of their slots.
+  using in_order = policy_list<policy_in<slots, list...>...>;
+
   /// Names what is not the default.
   static std::string name() {
     std::string text;

@@ -367,7 +367,7 @@ private:
   }
   static checkpoint_configuration configuration() {
     return {policy_set::precision::name, policy_set::optimizer_name(), task::tokens, policy_set::optimizer_state(),
-            policy_set::optimizer_state_names()};
+            policy_set::optimizer_state_names(), policy_set::kept_on_resume()};
   }
 
   hyper hyper_;
