@@ -21,9 +21,6 @@ template <class slot, class policy> constexpr auto find_named() {
 template <class slots, class... list> struct chosen;
 template <class... slots, class... list>
 struct chosen<slot_list<slots...>, list...> : decltype(find_named<slots, policy_in<slots, list...>>())::type... {
-  /// The policies, in the order of their slots.
-  using in_order = policy_list<policy_in<slots, list...>...>;
-
   /// Names what is not the default.
   static std::string name() {
     std::string text;
@@ -38,6 +35,13 @@ struct chosen<slot_list<slots...>, list...> : decltype(find_named<slots, policy_
   }
 };
 
+template <bool legal, class slots, class... list> struct legal_in_order {
+  using type = policy_list<>;
+};
+template <class... slots, class... list> struct legal_in_order<true, slot_list<slots...>, list...> {
+  using type = policy_list<policy_in<slots, list...>...>;
+};
+
 } // namespace detail
 
 /// A list of policies, in any order, each slot at most once; the others have their default.
@@ -49,6 +53,8 @@ template <class... list> struct policies : detail::chosen<typename composition<l
   template <class slot> using in = policy_in<slot, list...>;
 
   using optimizer = policy_in<slot_of::optimizer, list...>;
+  /// The policies in the order of their slots; none where a rule refuses them, so that no pass adds an error to that.
+  using in_order = typename detail::legal_in_order<(composition::broken < 0), typename composition::slots, list...>::type;
 
   /// The optimizer's `name`, else that of its type. It tells two optimizers apart where a run is saved and taken up; a
   /// control character, which could command a terminal, is shown as '?'.
