@@ -24,7 +24,8 @@ struct accumulation {
   CONSTRAIN_RULE(one_accumulation, (said<accumulation> const& a), a.given <= 1,
                  "trainer: accumulate<N> is given twice; keep one, with N the micro-batches of one update");
   CONSTRAIN_RULE(some_micro_batches, (accumulation const& a), a.micro_batches >= 1,
-                 "accumulate<N>: an update needs at least one micro-batch; write accumulate<1> or leave the policy out");
+                 "accumulate<N>: an update needs at least one micro-batch; write accumulate<1> or leave the policy "
+                 "out");
   using rules = rule_list<one_accumulation, some_micro_batches>;
 };
 

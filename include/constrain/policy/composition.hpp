@@ -6,8 +6,8 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// Policies as a user lists them, whether or not they may stand together. Where a rule refuses them compilers print this
-/// type: the policies by their names.
+/// Policies as a user lists them, whether or not they may stand together. Where a rule refuses them compilers print
+/// this type: the policies by their names.
 template <class... list> struct composition {
   using slots = typename detail::slots_with<library_slots, list...>::type; // the library's and the user's
   using choices = detail::choices_of<slots, rules_between_slots, list...>;
@@ -24,7 +24,8 @@ namespace detail {
 struct nothing_refused {};
 
 // A function, because compilers print the arguments of classes.
-template <int index, class composition, class first, class... rest> constexpr auto find_refusal(rule_list<first, rest...>) {
+template <int index, class composition, class first, class... rest>
+constexpr auto find_refusal(rule_list<first, rest...>) {
   if constexpr (index < 0) return std::type_identity<nothing_refused>{};
   else if constexpr (index == 0) return std::type_identity<typename first::template refused<composition>>{};
   else return find_refusal<index - 1, composition>(rule_list<rest...>{});
@@ -56,7 +57,8 @@ template <class choices, class... rules> struct rule_table<choices, rule_list<ru
   static constexpr policy_rule<choices> rows[size] = {{rules::name, &holds_of<rules>, rules::sentence}...};
 };
 
-template <class... slots> using rules_of_slots = typename join_rules<typename slots::rules..., rules_between_slots>::type;
+template <class... slots>
+using rules_of_slots = typename join_rules<typename slots::rules..., rules_between_slots>::type;
 
 } // namespace detail
 

@@ -54,7 +54,8 @@ template <class... list> struct policies : detail::chosen<typename composition<l
 
   using optimizer = policy_in<slot_of::optimizer, list...>;
   /// The policies in the order of their slots; none where a rule refuses them, so that no pass adds an error to that.
-  using in_order = typename detail::legal_in_order<(composition::broken < 0), typename composition::slots, list...>::type;
+  using in_order =
+      typename detail::legal_in_order<(composition::broken < 0), typename composition::slots, list...>::type;
 
   /// The optimizer's `name`, else that of its type. It tells two optimizers apart where a run is saved and taken up; a
   /// control character, which could command a terminal, is shown as '?'.

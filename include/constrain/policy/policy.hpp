@@ -12,13 +12,13 @@ template <class...> struct policy_list {};
 /// What a policy decides is its *slot*: an aggregate with named fields and `==`, which passes take as their argument.
 /// Its default member values cost nothing. It has
 ///
-///     template <class... list> using otherwise = accumulate<1>; // the default, which may depend on the other policies
+///     template <class... list> using otherwise = accumulate<1>; // the default; the other policies may matter
 ///     using rules = rule_list<...>;                             // what must hold of it (rule.hpp)
 ///
 /// and may have
 ///
 ///     template <class policy> struct named { using accumulation = policy; }; // policies<...>::accumulation
-///     using examples = policy_list<...>;                        // one policy of each kind, legal on the CPU or on CUDA
+///     using examples = policy_list<...>;                        // one policy of each kind
 ///     using refused = policy_list<...>;                         // policies that its own rules refuse
 ///     static constexpr bool always_named = true;                // named in tables also where it is the default
 ///     static constexpr bool free_on_resume = true;              // a saved run may go on with another one

@@ -36,7 +36,8 @@ namespace detail {
 template <class wanted, class otherwise, class... policies> struct find_policy {
   using type = otherwise;
 };
-template <class wanted, class otherwise, class first, class... rest> struct find_policy<wanted, otherwise, first, rest...> {
+template <class wanted, class otherwise, class first, class... rest>
+struct find_policy<wanted, otherwise, first, rest...> {
   using type = typename std::conditional_t<std::is_same_v<policy_slot<first>, wanted>, std::type_identity<first>,
                                            find_policy<wanted, otherwise, rest...>>::type;
 };
