@@ -6,6 +6,7 @@
 #endif
 #define CONSTRAIN_WITH_CUDA
 #include <constrain/policy/policies.hpp>
+#include <constrain/policy/rule_table.hpp>
 
 #include <cstdio>
 #include <string>

@@ -1,4 +1,4 @@
-#include <constrain/policy/composition.hpp>
+#include <constrain/policy/rule_table.hpp>
 #include <doctest/doctest.h>
 
 #include <iterator>

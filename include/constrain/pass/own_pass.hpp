@@ -4,7 +4,6 @@
 #include "constrain/policy/policy_name.hpp"
 #include "constrain/program/program.hpp"
 
-#include <string>
 #include <type_traits>
 
 namespace constrain::inline CONSTRAIN_VARIANT {
@@ -20,52 +19,75 @@ namespace detail {
 
 template <class policy> concept says_after = requires { policy::after; };
 
-template <class policy, class before> concept constant_pass =
-    requires { typename std::bool_constant<(static_cast<void>(policy::pass(before{}(), policy::value)), true)>; };
-
 template <class policy, pass_name at> constexpr bool follows() {
   if constexpr (has_own_pass<policy>) return policy::after == at;
   else return says_after<policy> && at == pass_name::built; // to be refused there
 }
 
-template <class policy, class before> constexpr program run_own_pass(program p) {
-  if constexpr (!has_own_pass<policy>) p.fail({why::own_pass_is_none});
-  else if constexpr (!constant_pass<policy, before>) p.fail({why::own_pass_is_not_constant});
-  else return policy::pass(p, policy::value);
+template <class policy> constexpr program run_own_pass(program p) {
+  if (!p.failure.ok()) return p;
+  if constexpr (has_own_pass<policy>) return policy::pass(p, policy::value);
+  p.fail({why::own_pass_is_none});
   return p;
 }
+
+template <class policies, pass_name at, program const& before> concept constant_passes =
+    requires { typename std::bool_constant<(static_cast<void>(policies::template run<at>(before)), true)>; };
 
 } // namespace detail
 
 /// The passes of one's own policies: `list` are those chosen, in the order of their slots.
 template <class list> struct own_passes;
 template <class... policies> struct own_passes<policy_list<policies...>> {
-  static constexpr bool any = (detail::says_after<policies> || ...);
+  /// Whether some run behind a pass of the library.
+  template <pass_name at> static constexpr bool follow = (detail::follows<policies, at>() || ...);
 
-  /// What `pass` makes, and after it the policies' own passes that follow it. `pass` captures nothing.
-  template <pass_name at, class function> static constexpr program after(function const& pass) {
-    if constexpr (!any) return pass();
-    else if constexpr ((!detail::follows<policies, at>() && ...)) return pass();
+  /// What those make of a program that run behind a pass.
+  template <pass_name at> static constexpr program run(program p) {
+    for_each<at>([&]<class policy>(std::type_identity<policy>) { p = detail::run_own_pass<policy>(p); });
+    return p;
+  }
+
+  /// `before`, the constant that a pass of the library makes, where no pass of one's own runs behind it; else what they make
+  /// of it.
+  template <pass_name at, program const& before> static constexpr decltype(auto) after() {
+    if constexpr (!follow<at>) return (before);
+    else if constexpr (detail::constant_passes<own_passes, at, before>) return run<at>(before);
     else {
-      program p = pass();
-      auto const run = [&]<class policy>(std::type_identity<policy>) {
-        if constexpr (detail::follows<policy, at>())
-          if (p.failure.ok()) p = detail::run_own_pass<policy, function>(p);
-      };
-      (run(std::type_identity<policies>{}), ...);
+      program p = before;
+      p.fail({why::own_pass_is_not_constant});
       return p;
     }
   }
 
-  /// "selected + mine::pruned", for tables.
-  template <pass_name at> static std::string name() {
-    std::string text = name_of(at);
-    auto const append = [&]<class policy>(std::type_identity<policy>) {
-      if constexpr (detail::follows<policy, at>()) text += " + " + policy_name<policy>();
+  /// Calls f(name, program) for a pass of the library and those behind it.
+  template <pass_name at, class function> static void report(function const& f, program const& before) {
+    f(name_of(at), before);
+    program p = before;
+    for_each<at>([&]<class policy>(std::type_identity<policy>) {
+      p = detail::run_own_pass<policy>(p);
+      f(policy_name<policy>().c_str(), p);
+    });
+  }
+
+private:
+  template <pass_name at, class function> static constexpr void for_each(function const& f) {
+    auto const one = [&]<class policy>(std::type_identity<policy> each) {
+      if constexpr (detail::follows<policy, at>()) f(each);
     };
-    (append(std::type_identity<policies>{}), ...);
-    return text;
+    (one(std::type_identity<policies>{}), ...);
   }
 };
+
+/// What the passes of some policies make of the constant `before`, which the pass `at` of the library made: `before` itself
+/// where none of them follows it.
+template <class policies, pass_name at, program const& before> constexpr decltype(auto) with_own() {
+  return own_passes<typename policies::in_order>::template after<at, before>();
+}
+
+/// Calls f(name, program) for a pass of the library and the policies' passes behind it.
+template <class policies, pass_name at, class function> void report_own(function const& f, program const& before) {
+  own_passes<typename policies::in_order>::template report<at>(f, before);
+}
 
 } // namespace constrain

@@ -25,25 +25,28 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 /// `build()`, `policies` and an `optimizer`.
 template <class source> struct passes_before_gradients {
   using set = typename source::policies;
-  using own = own_passes<typename set::in_order>; // of the user's policies, each behind one of the library's
-  static constexpr program built = own::template after<pass_name::built>([] { return source::build(); });
-  static constexpr program selected = own::template after<pass_name::selected>(
-      [] { return select_attention(select(built, mode::training), set::attention::value); });
-  static constexpr program pruned = own::template after<pass_name::pruned>([] { return prune(selected); });
+  static constexpr program built = source::build();
+  static constexpr program selected =
+      select_attention(select(with_own<set, pass_name::built, built>(), mode::training), set::attention::value);
+  static constexpr program pruned = prune(with_own<set, pass_name::selected, selected>());
   static constexpr program accumulated =
-      own::template after<pass_name::accumulated>([] { return accumulate_over(pruned, set::accumulation::value); });
+      accumulate_over(with_own<set, pass_name::pruned, pruned>(), set::accumulation::value);
   static constexpr program casted =
-      own::template after<pass_name::cast>([] { return cast_to(accumulated, set::precision::value); });
+      cast_to(with_own<set, pass_name::accumulated, accumulated>(), set::precision::value);
 };
 
 namespace detail {
 
+template <class passes> constexpr decltype(auto) before_gradients() {
+  return with_own<typename passes::set, pass_name::cast, passes::casted>();
+}
+
 /// Whether the gradient rules of a program's ops can be computed while it compiles.
 template <class passes> concept constant_gradients =
-    requires { typename std::bool_constant<(static_cast<void>(differentiate(passes::casted)), true)>; };
+    requires { typename std::bool_constant<(static_cast<void>(differentiate(before_gradients<passes>())), true)>; };
 
 template <class passes> constexpr program differentiate_or_refuse() {
-  if constexpr (constant_gradients<passes>) return differentiate(passes::casted);
+  if constexpr (constant_gradients<passes>) return differentiate(before_gradients<passes>());
   program out = passes::casted;
   out.fail({why::gradient_is_not_constant});
   return out;
@@ -54,31 +57,30 @@ template <class passes> constexpr program differentiate_or_refuse() {
 /// From the forward program to the optimizer step's, one constant per pass.
 template <class source> struct step_passes : passes_before_gradients<source> {
   using before = passes_before_gradients<source>;
-  using typename before::own, typename before::set;
-  static constexpr program differentiated =
-      own::template after<pass_name::differentiated>([] { return detail::differentiate_or_refuse<before>(); });
+  using typename before::set;
+  static constexpr program differentiated = detail::differentiate_or_refuse<before>();
   static constexpr program optimized =
-      own::template after<pass_name::optimized>([] { return optimize<typename source::optimizer>(differentiated); });
+      optimize<typename source::optimizer>(with_own<set, pass_name::differentiated, differentiated>());
   static constexpr program recomputed =
-      own::template after<pass_name::recomputed>([] { return recompute(optimized, set::checkpointing::value); });
+      recompute(with_own<set, pass_name::optimized, optimized>(), set::checkpointing::value);
   static constexpr program sharded =
-      own::template after<pass_name::sharded>([] { return shard(recomputed, set::parallelism::value); });
-  static constexpr program fused = own::template after<pass_name::fused>([] { return fuse(sharded, set::fusion::value); });
-  static constexpr program coalesced = coalesce(fused);
+      shard(with_own<set, pass_name::recomputed, recomputed>(), set::parallelism::value);
+  static constexpr program fused = fuse(with_own<set, pass_name::sharded, sharded>(), set::fusion::value);
+  static constexpr program coalesced = coalesce(with_own<set, pass_name::fused, fused>());
   static constexpr program final = in_place(coalesced);
 
   /// Calls f(name, program) for each in turn.
   template <class function> static void for_each(function const& f) {
-    f(own::template name<pass_name::built>().c_str(), before::built);
-    f(own::template name<pass_name::selected>().c_str(), before::selected);
-    f(own::template name<pass_name::pruned>().c_str(), before::pruned);
-    f(own::template name<pass_name::accumulated>().c_str(), before::accumulated);
-    f(own::template name<pass_name::cast>().c_str(), before::casted);
-    f(own::template name<pass_name::differentiated>().c_str(), differentiated);
-    f(own::template name<pass_name::optimized>().c_str(), optimized);
-    f(own::template name<pass_name::recomputed>().c_str(), recomputed);
-    f(own::template name<pass_name::sharded>().c_str(), sharded);
-    f(own::template name<pass_name::fused>().c_str(), fused);
+    report_own<set, pass_name::built>(f, before::built);
+    report_own<set, pass_name::selected>(f, before::selected);
+    report_own<set, pass_name::pruned>(f, before::pruned);
+    report_own<set, pass_name::accumulated>(f, before::accumulated);
+    report_own<set, pass_name::cast>(f, before::casted);
+    report_own<set, pass_name::differentiated>(f, differentiated);
+    report_own<set, pass_name::optimized>(f, optimized);
+    report_own<set, pass_name::recomputed>(f, recomputed);
+    report_own<set, pass_name::sharded>(f, sharded);
+    report_own<set, pass_name::fused>(f, fused);
     f("coalesced", coalesced), f("in place", final);
   }
 };
@@ -96,27 +98,25 @@ constexpr slot_of::parallelism without_gradients(slot_of::parallelism p) {
 /// From the forward program to that of an entry without gradients.
 template <class source> struct forward_passes {
   using set = typename source::policies;
-  using own = own_passes<typename set::in_order>;
-  static constexpr program built = own::template after<pass_name::built>([] { return source::build(); });
-  static constexpr program selected = own::template after<pass_name::selected>(
-      [] { return select_attention(select(built, mode::evaluation), set::attention::value); });
-  static constexpr program pruned = own::template after<pass_name::pruned>([] { return prune(selected); });
-  static constexpr program casted =
-      own::template after<pass_name::cast>([] { return cast_to(pruned, set::precision::value); });
-  static constexpr program sharded = own::template after<pass_name::sharded>(
-      [] { return shard(casted, detail::without_gradients(set::parallelism::value)); });
-  static constexpr program fused = own::template after<pass_name::fused>([] { return fuse(sharded, set::fusion::value); });
-  static constexpr program coalesced = coalesce(fused);
+  static constexpr program built = source::build();
+  static constexpr program selected =
+      select_attention(select(with_own<set, pass_name::built, built>(), mode::evaluation), set::attention::value);
+  static constexpr program pruned = prune(with_own<set, pass_name::selected, selected>());
+  static constexpr program casted = cast_to(with_own<set, pass_name::pruned, pruned>(), set::precision::value);
+  static constexpr program sharded =
+      shard(with_own<set, pass_name::cast, casted>(), detail::without_gradients(set::parallelism::value));
+  static constexpr program fused = fuse(with_own<set, pass_name::sharded, sharded>(), set::fusion::value);
+  static constexpr program coalesced = coalesce(with_own<set, pass_name::fused, fused>());
   static constexpr program final = in_place(coalesced);
 
   /// Calls f(name, program) for each in turn.
   template <class function> static void for_each(function const& f) {
-    f(own::template name<pass_name::built>().c_str(), built);
-    f(own::template name<pass_name::selected>().c_str(), selected);
-    f(own::template name<pass_name::pruned>().c_str(), pruned);
-    f(own::template name<pass_name::cast>().c_str(), casted);
-    f(own::template name<pass_name::sharded>().c_str(), sharded);
-    f(own::template name<pass_name::fused>().c_str(), fused);
+    report_own<set, pass_name::built>(f, built);
+    report_own<set, pass_name::selected>(f, selected);
+    report_own<set, pass_name::pruned>(f, pruned);
+    report_own<set, pass_name::cast>(f, casted);
+    report_own<set, pass_name::sharded>(f, sharded);
+    report_own<set, pass_name::fused>(f, fused);
     f("coalesced", coalesced), f("in place", final);
   }
 };

@@ -75,7 +75,4 @@ template <class... slots> constexpr policy_rule<choices<slots...>> const* broken
   return nullptr;
 }
 
-/// The rules of the library.
-inline constexpr auto policy_rules = rules_of(composition_of<>());
-
 } // namespace constrain
