@@ -1,20 +1,11 @@
 #pragma once
 
 #include "constrain/policy/optimizer/adamw.hpp"
+#include "constrain/policy/optimizer/is_optimizer.hpp"
 #include "constrain/policy/optimizer/sgd.hpp"
 #include "constrain/policy/rule.hpp"
-#include "constrain/program/units.hpp"
 
 namespace constrain::inline CONSTRAIN_VARIANT {
-
-/// Whether an optimizer says what it keeps of each weight.
-template <class type> concept has_state = requires { typename type::template state<float>; };
-
-/// Whether the kernels can call the optimizer's `update`. (nvcc does not take the address of a template here.)
-template <class type>
-concept has_update = requires(float weight, typename type::template state<float>& s) {
-  type::template update<float>(weight, weight, s, {}, optimizer_step{});
-};
 
 namespace slot_of {
 
