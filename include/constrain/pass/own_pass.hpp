@@ -48,8 +48,8 @@ template <class... policies> struct own_passes<policy_list<policies...>> {
     return p;
   }
 
-  /// `before`, the constant that a pass of the library makes, where no pass of one's own runs behind it; else what they make
-  /// of it.
+  /// `before`, the constant that a pass of the library makes, where no pass of one's own runs behind it; else what those
+  /// make of it.
   template <pass_name at, program const& before> static constexpr decltype(auto) after() {
     if constexpr (!follow<at>) return (before);
     else if constexpr (detail::constant_passes<own_passes, at, before>) return run<at>(before);
@@ -79,8 +79,8 @@ private:
   }
 };
 
-/// What the passes of some policies make of the constant `before`, which the pass `at` of the library made: `before` itself
-/// where none of them follows it.
+/// What the passes of some policies make of the constant `before`, which the pass `at` of the library made: `before`
+/// itself where none of them follows it.
 template <class policies, pass_name at, program const& before> constexpr decltype(auto) with_own() {
   return own_passes<typename policies::in_order>::template after<at, before>();
 }

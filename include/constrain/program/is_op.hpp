@@ -12,7 +12,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 /// and it may have
 ///
 ///     static constexpr cost cost_of(operand_types const& inputs, operand_types const& outputs, attributes const&);
-///     static constexpr void gradient(backward&);        // emits backward nodes; without it, it cannot be differentiated
+///     static constexpr void gradient(backward&);        // emits backward nodes; without it there is no gradient
 ///     static constexpr unsigned in_place = 1u << 0;     // bit i: output 0 may be written over input i
 ///     static constexpr unsigned accumulating = 1u << 0; // bit j: the kernel can add to output j
 ///     static constexpr unsigned workspace = 1u << 1;    // bit j: output j is scratch

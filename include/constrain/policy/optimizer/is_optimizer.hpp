@@ -17,8 +17,8 @@ concept has_update = requires(float weight, typename type::template state<float>
 
 /// An element-wise optimizer:
 ///
-///     struct hyper { float learning_rate = 1e-3f, ...; };        // its numbers, trivially copyable, each with a default
-///     template <class real> struct state { real ...; };          // what it keeps of a weight: up to four reals, or none
+///     struct hyper { float learning_rate = 1e-3f, ...; }; // its numbers: trivially copyable, with defaults
+///     template <class real> struct state { real ...; };   // what it keeps of a weight: four reals at most
 ///     template <class real>                                      // the new weight; changes the state
 ///     static real update(real weight, real gradient, state<real>&, hyper const&, optimizer_step); // CT_HOST_DEVICE
 ///
