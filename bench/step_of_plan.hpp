@@ -22,7 +22,7 @@ public:
   using policy_set = policies<list...>;
   using entries = constrain::entries<task, policy_set>;
   using entry = typename entries::step;
-  static constexpr std::int64_t micro_batches = policy_set::accumulation::micro_batches;
+  static constexpr std::int64_t micro_batches = policy_set::accumulation::value.micro_batches;
 
   explicit step_of_plan(double dropout = 0) : runner_(bytes(entry::where.end)) {
     auto& arena = runner_.arena();

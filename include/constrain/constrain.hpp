@@ -5,7 +5,7 @@
 #include "constrain/forward.hpp"
 
 // What refuses a program stands first: compilers print every file on the way to it.
-#include "constrain/policy/rules.hpp"
+#include "constrain/policy/composition.hpp"
 #include "constrain/program/sound.hpp"
 #include "constrain/run/launch.hpp"
 

@@ -6,6 +6,7 @@
 #endif
 #define CONSTRAIN_WITH_CUDA
 #include <constrain/policy/policies.hpp>
+#include <constrain/policy/rule_table.hpp>
 
 #include <cstdio>
 #include <string>
@@ -27,48 +28,49 @@ struct no_update {
   template <class real> struct state {};
 };
 
-template <class policy> struct named {
-  using type = policy;
-  char const* name;
+template <class policy> struct type {
+  using policy_type = policy;
 };
 
-// One of each slot's kinds stands for all of its numbers.
-constexpr std::tuple representatives{
-    named<ct::precision::fp32>{"precision::fp32"},   named<ct::precision::bf16>{"precision::bf16"},
-    named<ct::precision::fp64>{"precision::fp64"},
-    named<ct::optimizer::adamw>{"optimizer::adamw"}, named<ct::optimizer::sgd>{"optimizer::sgd"},
-    named<ct::optimizer::momentum>{"optimizer::momentum"}, named<ct::optimizer::nesterov>{"optimizer::nesterov"},
-    named<ct::accumulate<4>>{"accumulate<4>"},       named<ct::checkpoint::none>{"checkpoint::none"},
-    named<ct::checkpoint::every<2>>{"checkpoint::every<2>"}, named<ct::parallel::ddp>{"parallel::ddp"},
-    named<ct::parallel::zero<3, 2>>{"parallel::zero<3, 2>"}, named<ct::device::cuda<ct::sm<90>>>{"device::cuda<sm<90>>"},
-    named<ct::launch::graph>{"launch::graph"},
-    named<ct::attention::flash>{"attention::flash"}, named<ct::attention::reference>{"attention::reference"},
-    named<ct::fusion::automatic>{"fusion::automatic"}, named<ct::fusion::all>{"fusion::all"}, named<ct::fusion::none>{"fusion::none"}};
+template <class... policies> constexpr auto tuple_of(ct::policy_list<policies...>) { return std::tuple(type<policies>{}...); }
 
-constexpr std::tuple refused_alone{named<ct::accumulate<0>>{"`accumulate<0>`"},
-                                   named<ct::checkpoint::every<0>>{"`checkpoint::every<0>`"},
-                                   named<ct::parallel::zero<1, 2>>{"`parallel::zero<1, 2>`"},
-                                   named<ct::parallel::zero<3, 0>>{"`parallel::zero<3, 0>`"},
-                                   named<ct::device::cuda<ct::sm<75>>>{"`device::cuda<sm<75>>`"},
-                                   named<ct::launch::graph>{"`launch::graph` without `device::cuda`"},
-                                   named<no_state>{"an optimizer without `state`"},
-                                   named<no_update>{"an optimizer without `update`"},
-                                   named<no_policy>{"a type that is no policy"}};
+/// The examples of a slot: one of each kind stands for all of its numbers.
+template <class slot> constexpr auto examples_of() {
+  if constexpr (requires { typename slot::examples; }) return tuple_of(typename slot::examples{});
+  else return std::tuple();
+}
+template <class slot> constexpr auto refused_of() {
+  if constexpr (requires { typename slot::refused; }) return tuple_of(typename slot::refused{});
+  else return std::tuple();
+}
+template <class... slots> constexpr auto all_examples(ct::slot_list<slots...>) { return std::tuple_cat(examples_of<slots>()...); }
+template <class... slots> constexpr auto all_refused(ct::slot_list<slots...>) { return std::tuple_cat(refused_of<slots>()...); }
+
+constexpr auto representatives = all_examples(ct::library_slots{});
+constexpr auto refused_alone = all_refused(ct::library_slots{});
+
+/// "optimizer::adamw", also of a policy that is called shorter elsewhere.
+template <class policy> std::string code_of() {
+  auto name = ct::type_name<policy>();
+  ct::detail::remove_all(name, "constrain::");
+  return "`" + name + "`";
+}
 
 template <class tuple, class function> void for_each(tuple const& all, function const& f) {
   std::apply([&](auto const&... each) { (f(each), ...); }, all);
 }
+template <class type> using policy_of = typename std::remove_cvref_t<type>::policy_type;
 
 std::vector<std::string_view> broken; // rules that some row of the page breaks
 
-std::string judged(ct::composition const& c) {
+using composed = decltype(ct::composition_of<>());
+
+std::string judged(composed const& c) {
   auto const* rule = ct::broken_rule(c);
   if (rule == nullptr) return "yes";
   broken.push_back(rule->name);
   return std::string("`") + rule->name + "`";
 }
-
-template <class... list> bool legal() { return ct::broken_rule(ct::composition_of<list...>()) == nullptr; }
 
 /// As Markdown: outside of code `<` would begin a tag.
 std::string escaped(std::string_view sentence) {
@@ -82,30 +84,28 @@ std::string escaped(std::string_view sentence) {
   return text;
 }
 
-/// Tries one choice for every slot, with accumulation and without, in one process and in several, and on CUDA.
-template <class fusion> void count_compositions(int& legal_ones, int& all) {
-  for_each(representatives, [&](auto p) {
-    for_each(representatives, [&](auto o) {
-      for_each(representatives, [&](auto c) {
-        using precision = typename decltype(p)::type;
-        using optimizer = typename decltype(o)::type;
-        using checkpointing = typename decltype(c)::type;
-        if constexpr (ct::count_in_slot<ct::slot_of::precision, precision> == 1 &&
-                      ct::count_in_slot<ct::slot_of::optimizer, optimizer> == 1 &&
-                      ct::count_in_slot<ct::slot_of::checkpointing, checkpointing> == 1) {
-          using cuda = ct::device::cuda<ct::sm<90>>;
-          all += 7;
-          legal_ones += legal<precision, optimizer, checkpointing, fusion>() +
-                        legal<precision, optimizer, checkpointing, fusion, ct::accumulate<4>>() +
-                        legal<precision, optimizer, checkpointing, fusion, ct::parallel::ddp>() +
-                        legal<precision, optimizer, checkpointing, fusion, ct::accumulate<4>, ct::parallel::zero<3, 2>>() +
-                        legal<precision, optimizer, checkpointing, fusion, cuda>() +
-                        legal<precision, optimizer, checkpointing, fusion, cuda, ct::launch::graph>() +
-                        legal<precision, optimizer, checkpointing, fusion, cuda, ct::parallel::ddp>();
-        }
-      });
-    });
+/// Tries each choice of one example for every slot.
+template <class first, class... rest> void count_compositions(composed c, ct::slot_list<first, rest...>, int& legal, int& all) {
+  auto const with = [&] {
+    if constexpr (sizeof...(rest) == 0) ++all, legal += ct::broken_rule(c) == nullptr ? 1 : 0;
+    else count_compositions(c, ct::slot_list<rest...>{}, legal, all);
+  };
+  if constexpr (!requires { typename first::examples; }) with();
+  for_each(examples_of<first>(), [&](auto example) {
+    static_cast<first&>(c) = ct::value_of<policy_of<decltype(example)>>();
+    with();
   });
+}
+
+/// "`precision::fp32`, `optimizer::adamw`, ...": what a list of policies, all but empty, makes of the slots.
+template <class... list, class... slots> std::string defaults(ct::slot_list<slots...>) {
+  std::string text;
+  auto const append = [&]<class slot>(ct::slot_list<slot>) {
+    if constexpr (requires { typename slot::examples; })
+      text += (text.empty() ? "" : ", ") + code_of<ct::policy_in<slot, list...>>();
+  };
+  (append(ct::slot_list<slots>{}), ...);
+  return text;
 }
 
 } // namespace
@@ -113,44 +113,48 @@ template <class fusion> void count_compositions(int& legal_ones, int& all) {
 int main() {
   std::puts("# Which policies may stand together\n\n"
             "A policy's slot is a property of its type. A trainer takes at most one policy of each slot, in any order, and\n"
-            "the defaults fill the others: `precision::fp32`, `optimizer::adamw`, `accumulate<1>`, `checkpoint::none`,\n"
-            "`parallel::none`, `device::cpu`, `launch::eager`, `attention::flash` and `fusion::automatic`. On a CUDA device the\n"
-            "last two are `attention::reference` and `fusion::none`.\n\n"
-            "This page is printed by `tests/docs/compatibility.cpp` from the rules in\n"
-            "`include/constrain/policy/rules.hpp`. The test `docs.compatibility` fails where the page is out of date.\n\n"
+            "the defaults fill the others:\n");
+  using cuda = ct::device::cuda<ct::sm<90>>;
+  std::printf("%s.\n\nBeside a CUDA device they are\n\n%s.\n\n", defaults(ct::library_slots{}).c_str(),
+              defaults<cuda>(ct::library_slots{}).c_str());
+  std::puts("This page is printed by `tests/docs/compatibility.cpp` from the slots in `include/constrain/policy/slots.hpp` and\n"
+            "the rules between them in `include/constrain/policy/rules.hpp`. The test `docs.compatibility` fails where the\n"
+            "page is out of date.\n\n"
             "## Two policies in one trainer\n\n"
             "`yes`, or the rule that refuses the pair.\n");
   std::string header = "| |", line = "|---|";
   for_each(representatives, [&](auto const& column) {
-    header += std::string(" `") + column.name + "` |";
+    header += " " + code_of<policy_of<decltype(column)>>() + " |";
     line += "---|";
   });
   std::puts((header + "\n" + line).c_str());
   for_each(representatives, [&](auto const& row) {
-    std::string text = std::string("| `") + row.name + "` |";
+    using one = policy_of<decltype(row)>;
+    std::string text = "| " + code_of<one>() + " |";
     for_each(representatives, [&](auto const& column) {
-      using one = typename std::remove_cvref_t<decltype(row)>::type;
-      using other = typename std::remove_cvref_t<decltype(column)>::type;
-      text += " " + judged(ct::composition_of<one, other>()) + " |";
+      text += " " + judged(ct::composition_of<one, policy_of<decltype(column)>>()) + " |";
     });
     std::puts(text.c_str());
   });
-  int legal_ones = 0, all = 0;
-  count_compositions<ct::fusion::automatic>(legal_ones, all);
-  count_compositions<ct::fusion::none>(legal_ones, all);
-  std::printf("\nOf the %d ways to choose one of these policies for every slot, %d are legal.\n", all, legal_ones);
+  int legal = 0, all = 0;
+  auto c = ct::composition_of<>();
+  count_compositions(c, ct::library_slots{}, legal, all);
+  std::printf("\nOf the %d ways to choose one of these policies for every slot, %d are legal.\n", all, legal);
 
   std::puts("\n## Refused on its own\n\n| policy | rule |\n|---|---|");
-  for_each(refused_alone, [&](auto const& one) {
-    using policy = typename std::remove_cvref_t<decltype(one)>::type;
-    auto const rule = judged(ct::composition_of<policy>());
-    std::printf("| %s | %s |\n", one.name, rule.c_str());
-  });
+  auto const refused = [&]<class policy>(type<policy>, std::string const& name) {
+    std::printf("| %s | %s |\n", name.c_str(), judged(ct::composition_of<policy>()).c_str());
+  };
+  for_each(refused_alone, [&](auto one) { refused(one, code_of<policy_of<decltype(one)>>()); });
+  refused(type<ct::launch::graph>{}, "`launch::graph` without `device::cuda`");
+  refused(type<no_state>{}, "an optimizer without `state`");
+  refused(type<no_update>{}, "an optimizer without `update`");
+  refused(type<no_policy>{}, "a type that is no policy");
   auto without_mpi = ct::composition_of<ct::parallel::ddp>();
   without_mpi.has_mpi = false;
   std::printf("| `parallel::ddp` without MPI | %s |\n", judged(without_mpi).c_str());
-  auto without_nvcc = ct::composition_of<ct::device::cuda<ct::sm<90>>>();
-  without_nvcc.has_cuda = false;
+  auto without_nvcc = ct::composition_of<cuda>();
+  without_nvcc.compiled = false;
   std::printf("| `device::cuda<sm<90>>` without nvcc | %s |\n", judged(without_nvcc).c_str());
 
   std::puts("\n## The rules\n\n| rule | what the compiler says where it is broken |\n|---|---|");

@@ -58,6 +58,22 @@ template <int trips> using chain_task = task<chain<trips>{}, causal_lm, micro_ba
 using tagger_task = task<tagger{}, classification, micro_batch{.sequences = 2, .tokens = 3}>;
 using gpt2_task = task<small_gpt2, causal_lm, micro_batch{.sequences = 2}>;
 
+/// The passes as tests call them.
+constexpr program accumulate_over(program const& p, int micro_batches) {
+  return constrain::accumulate_over(p, {.micro_batches = micro_batches});
+}
+constexpr program recompute(program const& p, int every) {
+  return constrain::recompute(p, {.recomputes = every > 0, .iterations = every});
+}
+constexpr program shard(program const& p, bool distributed, int shards) {
+  return constrain::shard(p, {.distributed = distributed, .shards = shards});
+}
+constexpr program fuse(program const& p, bool fuses) { return constrain::fuse(p, {.fuses = fuses}); }
+constexpr program cast_to(program const& p, dtype compute) { return constrain::cast_to(p, {.compute = compute}); }
+constexpr program select_attention(program const& p, bool tiled) {
+  return constrain::select_attention(p, {.tiled = tiled});
+}
+
 /// The step's program after some of the passes.
 template <class task> constexpr program built(dtype real = dtype::f32) { return task::build(entry::step, real); }
 constexpr program differentiated(program const& p, int micro_batches = 1, dtype compute = dtype::f32) {

@@ -2,6 +2,7 @@
 #include <doctest/doctest.h>
 
 #include <string>
+#include <string_view>
 #include <type_traits>
 
 using namespace constrain;
@@ -17,9 +18,17 @@ static_assert(std::is_same_v<policies<>::parallelism, parallel::none>);
 static_assert(std::is_same_v<policies<>::device, device::cpu>);
 static_assert(std::is_same_v<policies<>::launching, launch::eager>);
 static_assert(std::is_same_v<policies<>::attention, attention::flash>);
-static_assert(std::is_same_v<detail::chosen<device::cuda<sm<90>>>::attention, attention::reference>);
 static_assert(std::is_same_v<policies<>::fusion, fusion::automatic>);
-static_assert(std::is_same_v<detail::chosen<device::cuda<sm<90>>>::fusion, fusion::none>);
+static_assert(std::is_same_v<policies<>::target, cpu>);
+// A default may depend on another slot.
+static_assert(std::is_same_v<policy_in<slot_of::attention, device::cuda<sm<90>>>, attention::reference>);
+static_assert(std::is_same_v<policy_in<slot_of::fusion, device::cuda<sm<90>>>, fusion::none>);
+
+// What passes take: an aggregate with named fields.
+static_assert(policies<accumulate<4>>::accumulation::value == slot_of::accumulation{.micro_batches = 4});
+static_assert(checkpoint::every<2>::value == slot_of::checkpointing{.recomputes = true, .iterations = 2});
+static_assert(!(checkpoint::every<2>::value == checkpoint::every<3>::value));
+static_assert(value_of<optimizer::sgd>() == slot_of::optimizer{});
 
 template <class a, class b>
 inline constexpr bool same_policies = std::is_same_v<typename a::precision, typename b::precision>&& std::is_same_v<
@@ -64,6 +73,66 @@ static_assert(std::is_same_v<policy_slot<int>, slot_of::unknown>);
 static_assert(count_in_slot<slot_of::optimizer, lion, a, optimizer::sgd> == 2);
 static_assert(count_in_slot<slot_of::precision> == 0);
 
+
+// What is a policy, and what is none.
+struct no_value {
+  using slot = slot_of::accumulation;
+};
+struct value_of_another_slot {
+  using slot = slot_of::accumulation;
+  static constexpr slot_of::fusion value{};
+};
+struct slot_without_rules {
+  using slot = slot_without_rules;
+  template <class...> using otherwise = slot_without_rules;
+  friend constexpr bool operator==(slot_without_rules const&, slot_without_rules const&) = default;
+};
+struct slot_without_equality {
+  template <class...> using otherwise = void;
+  using rules = rule_list<>;
+};
+static_assert(is_policy<a> && is_policy<c> && is_policy<p> && is_policy<device::cuda<sm<90>>> && is_policy<fusion::none>);
+static_assert(is_policy<optimizer::adamw> && is_policy<lion>);
+static_assert(!is_policy<int> && !is_policy<void> && !is_policy<no_value> && !is_policy<value_of_another_slot>);
+static_assert(is_slot<slot_of::accumulation> && is_slot<slot_of::optimizer> && is_slot<slot_of::unknown>);
+static_assert(!is_slot<a> && !is_slot<int> && !is_slot<slot_without_rules> && !is_slot<slot_without_equality>);
+static_assert(std::is_same_v<policy_slot<no_value>, slot_of::unknown>);
+
+// Every slot of the library is one, its examples are policies of it, and its default is among them.
+template <class slot, class... examples> constexpr bool holds_examples(policy_list<examples...>) {
+  return (std::is_same_v<policy_slot<examples>, slot> && ...) &&
+         (std::is_same_v<examples, typename slot::template otherwise<>> || ...);
+}
+template <class first, class... rest> constexpr bool slots_are_whole(slot_list<first, rest...>) {
+  return (holds_examples<rest>(typename rest::examples{}) && ...) && (is_slot<rest> && ...) && is_slot<first>;
+}
+static_assert(slots_are_whole(library_slots{}));
+
+// A slot of one's own stands behind those of the library.
+struct low;
+struct mine {
+  int level = 0;
+  friend constexpr bool operator==(mine const&, mine const&) = default;
+  template <class...> using otherwise = low;
+  CONSTRAIN_RULE(not_with_accumulation, (mine const& m, slot_of::accumulation const& a), m.level == 0 || a.micro_batches == 1,
+                 "mine: it is for accumulate<1>; leave one of them out");
+  using rules = rule_list<not_with_accumulation>;
+};
+struct low {
+  using slot = mine;
+  static constexpr mine value{};
+};
+struct high {
+  using slot = mine;
+  static constexpr mine value{.level = 1};
+};
+static_assert(is_policy<high> && is_policy<low> && std::is_same_v<policies<high>::in<mine>, high>);
+static_assert(std::is_same_v<policies<>::in<mine>, low>);
+static_assert(broken_rule(composition_of<high>()) == nullptr);
+static_assert(broken_rule(composition_of<a, high>())->name == std::string_view("not_with_accumulation"));
+static_assert(broken_rule(composition_of<a, low>()) == nullptr);
+static_assert(composition_of<high, o>() == composition_of<o, high>());
+
 } // namespace
 
 TEST_CASE("the name of a list of policies") {
@@ -71,4 +140,14 @@ TEST_CASE("the name of a list of policies") {
   CHECK(policies<c, a, o, p>::name() == "fp64, nesterov, accumulate<4>, checkpoint::every<2>");
   CHECK(policies<fusion::none, a>::name() == "fp32, adamw, accumulate<4>, fusion::none");
   CHECK(policies<lion, checkpoint::none, accumulate<1>>::name() == "fp32, lion");
+  CHECK(policies<launch::eager, device::cpu, attention::reference>::name() == "fp32, adamw, attention::reference");
+  CHECK(policies<high>::name() == "fp32, adamw, high");
+  CHECK(policies<low>::name() == "fp32, adamw");
+  CHECK(policy_name<parallel::zero<3, 2>>() == "parallel::zero<3, 2>");
+  CHECK(policy_name<device::cuda<sm<90>>>() == "device::cuda<sm<90>>");
+}
+
+TEST_CASE("a saved run goes on with the same policies of one's own, and with others of most of the library") {
+  CHECK(policies<high, c, p>::kept_on_resume() == "high");
+  CHECK(policies<low, a, c, p, o>::kept_on_resume() == "");
 }

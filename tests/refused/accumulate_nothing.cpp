@@ -1,5 +1,5 @@
 // refused: accumulate<N>: an update needs at least one micro-batch; write accumulate<1> or leave the policy out
-// shows: {0, 0, 1, 0, 0, 0, 0, 0, false, true, true, false, 3, 1, false
+// shows: composition<accumulate<0>>
 #include <constrain/constrain.hpp>
 namespace ct = constrain;
 

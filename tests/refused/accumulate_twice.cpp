@@ -1,5 +1,5 @@
 // refused: trainer: accumulate<N> is given twice; keep one, with N the micro-batches of one update
-// shows: {0, 0, 2, 0, 0, 0, 2, 0, false, true, true, false, 3, 1, false
+// shows: composition<accumulate<2>, accumulate<4>>
 #include <constrain/constrain.hpp>
 namespace ct = constrain;
 

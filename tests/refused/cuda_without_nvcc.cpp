@@ -1,6 +1,6 @@
 // refused: device::cuda: this file is not compiled by nvcc; name it .cu, link constrain::cuda, or write device::cpu
 // not for: nvcc
-// shows: {0, 0, 0, 0, 0, 0, 1, 0, false, true, true, false, 3, 1, false, 1, 0, true, 90, false, false
+// shows: composition<device::cuda<sm<90>>>
 #include <constrain/constrain.hpp>
 namespace ct = constrain;
 

@@ -1,5 +1,5 @@
 // refused: launch::graph: only a CUDA device records graphs; write device::cuda<sm<90>> beside it, or launch::eager
-// shows: {0, 0, 0, 0, 0, 0, 1, 0, false, true, true, false, 3, 1, false, 0, 1, false, 0, true, true
+// shows: composition<launch::graph>
 #include <constrain/constrain.hpp>
 namespace ct = constrain;
 

@@ -1,5 +1,5 @@
 // refused: optimizer: it has no `template <class real> struct state`; write one, empty where it keeps nothing
-// shows: {0, 1, 0, 0, 0, 0, 1, 0, false, false, true, false, 3, 1, false
+// shows: composition<descent>
 #include <constrain/constrain.hpp>
 namespace ct = constrain;
 

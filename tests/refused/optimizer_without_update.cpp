@@ -1,5 +1,5 @@
 // refused: `static real update(real weight, real gradient, state<real>&, hyper const&, ct::optimizer_step)` template
-// shows: {0, 1, 0, 0, 0, 0, 1, 0, false, true, false, false, 3, 1, false
+// shows: composition<descent>
 #include <constrain/constrain.hpp>
 namespace ct = constrain;
 

@@ -1,5 +1,5 @@
 // refused: parallel: processes talk through MPI, which is not linked; install libopenmpi-dev and link constrain::mpi
-// shows: {0, 0, 0, 0, 1, 0, 1, 0, false, true, true, true, 3, 1, false
+// shows: composition<parallel::ddp>
 #include <constrain/constrain.hpp>
 namespace ct = constrain;
 

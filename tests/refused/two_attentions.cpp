@@ -1,5 +1,5 @@
 // refused: trainer: attention::... is given twice; keep attention::flash or attention::reference
-// shows: {0, 0, 0, 0, 0, 0, 1, 0, false, true, true, false, 3, 1, false, 0, 0, false, 0, true, false, 2
+// shows: composition<attention::flash, attention::flash>
 #include <constrain/constrain.hpp>
 namespace ct = constrain;
 

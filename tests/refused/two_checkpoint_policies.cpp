@@ -1,5 +1,5 @@
 // refused: trainer: two checkpoint policies are given; keep checkpoint::none or one checkpoint::every<k>
-// shows: {0, 0, 0, 2, 0, 0, 1, 0, false, true, true, false, 3, 1, false
+// shows: composition<checkpoint::none, checkpoint::every<1>>
 #include <constrain/constrain.hpp>
 namespace ct = constrain;
 

@@ -1,5 +1,5 @@
 // refused: trainer: two devices are given; keep device::cpu or device::cuda<sm<90>>
-// shows: {0, 0, 0, 0, 0, 0, 1, 0, false, true, true, false, 3, 1, false, 2, 0
+// shows: composition<device::cpu, device::cpu>
 #include <constrain/constrain.hpp>
 namespace ct = constrain;
 

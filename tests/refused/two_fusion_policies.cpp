@@ -1,4 +1,5 @@
 // refused: trainer: two fusion policies are given; keep fusion::automatic or fusion::none
+// shows: composition<fusion::automatic, fusion::none>
 #include <constrain/constrain.hpp>
 namespace ct = constrain;
 

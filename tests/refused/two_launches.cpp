@@ -1,5 +1,5 @@
 // refused: trainer: launch::... is given twice; keep launch::eager or launch::graph
-// shows: {0, 0, 0, 0, 0, 0, 1, 0, false, true, true, false, 3, 1, false, 0, 2
+// shows: composition<launch::eager, launch::eager>
 #include <constrain/constrain.hpp>
 namespace ct = constrain;
 

@@ -1,5 +1,5 @@
 // refused: trainer: two optimizers are given; keep one of them, for example optimizer::adamw
-// shows: {0, 2, 0, 0, 0, 0, 1, 0, false, true, true, false, 3, 1, false
+// shows: composition<optimizer::sgd, optimizer::adamw>
 #include <constrain/constrain.hpp>
 namespace ct = constrain;
 

@@ -1,5 +1,5 @@
 // refused: trainer: two precisions are given; keep one of them, for example precision::fp32
-// shows: {2, 0, 0, 0, 0, 0, 1, 0, false, true, true, false, 3, 1, false
+// shows: composition<precision::fp32, precision::fp64>
 #include <constrain/constrain.hpp>
 namespace ct = constrain;
 

@@ -1,5 +1,5 @@
 // refused: trainer: one of the policies is none; write precision::..., an optimizer (a type with `hyper`)
-// shows: {0, 0, 0, 0, 0, 1, 1, 0, false, true, true, false, 3, 1, false
+// shows: composition<float>
 #include <constrain/constrain.hpp>
 namespace ct = constrain;
 

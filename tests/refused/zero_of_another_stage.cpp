@@ -1,5 +1,5 @@
 // refused: parallel::zero<stage, ranks>: stages 1 and 2 are not there; write parallel::zero<3, ranks> or parallel::ddp
-// shows: {0, 0, 0, 0, 1, 0, 1, 0, false, true, true, true, 1, 2, true
+// shows: composition<parallel::zero<1, 2>>
 #define CONSTRAIN_WITH_MPI // the rule that is tested comes first; nothing is linked
 #include <constrain/policy/policies.hpp>
 namespace ct = constrain;

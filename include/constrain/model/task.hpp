@@ -1,5 +1,6 @@
 #pragma once
 
+#include "constrain/model/is_model.hpp"
 #include "constrain/op/accuracy/accuracy.hpp"
 #include "constrain/op/copy/copy.hpp"
 #include "constrain/program/value.hpp"
@@ -18,11 +19,6 @@ struct micro_batch {
 enum class entry { step, evaluate, predict, generate };
 
 namespace detail {
-
-/// Whether `model` is a function from one value to one, and `objective` one from logits and labels to a loss.
-template <class model> concept model_function = std::is_invocable_r_v<value, model const&, value>;
-template <class objective> concept objective_function =
-    std::is_default_constructible_v<objective> && std::is_invocable_r_v<value, objective const&, value, value>;
 
 /// Whether a task's forward program is a constant.
 template <class task> concept constant_program =
@@ -58,8 +54,8 @@ template <auto model, class objective_, micro_batch batch> struct task {
   static constexpr program build(entry e, dtype real) {
     if constexpr (batch.sequences < 1 || said_tokens < 1)
       return detail::refused_program({why::micro_batch_is_empty, 0, 0, batch.sequences, said_tokens});
-    else if constexpr (!detail::model_function<decltype(model)>) return detail::refused_program({why::model_is_no_function});
-    else if constexpr (!detail::objective_function<objective>) return detail::refused_program({why::objective_is_no_function});
+    else if constexpr (!is_model<decltype(model)>) return detail::refused_program({why::model_is_no_function});
+    else if constexpr (!is_objective<objective>) return detail::refused_program({why::objective_is_no_function});
     else if constexpr (!detail::constant_program<task>) return detail::refused_program({why::model_is_not_constant});
     else return write(e, real);
   }

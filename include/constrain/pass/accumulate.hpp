@@ -1,5 +1,6 @@
 #pragma once
 
+#include "constrain/policy/accumulate.hpp"
 #include "constrain/program/extents.hpp"
 
 namespace constrain::inline CONSTRAIN_VARIANT {
@@ -7,9 +8,10 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 /// Whether a value has one instance per turn of the loops around its definition.
 constexpr bool is_transient(value_info const& info) { return !is_persistent(info.role) && !info.accumulates; }
 
-/// Gradient accumulation: runs the program once for each of `micro_batches` micro-batches. What accumulates (the loss,
+/// Gradient accumulation: runs the program once for each of `.micro_batches` micro-batches. What accumulates (the loss,
 /// later the parameters' gradients) adds up over them. One micro-batch needs no loop and costs nothing.
-constexpr program accumulate_over(program const& p, std::int64_t micro_batches) {
+constexpr program accumulate_over(program const& p, slot_of::accumulation const& accumulation) {
+  auto const micro_batches = accumulation.micro_batches;
   if (micro_batches == 1 || !p.failure.ok()) return p;
   program out = p;
   out.nodes.count = 0;

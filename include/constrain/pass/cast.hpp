@@ -1,6 +1,7 @@
 #pragma once
 
 #include "constrain/op/cast/cast.hpp"
+#include "constrain/policy/precision.hpp"
 #include "constrain/program/builder.hpp"
 
 namespace constrain::inline CONSTRAIN_VARIANT {
@@ -8,10 +9,11 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 /// Whether the products read a parameter in the compute type. Vectors (biases, norms) stay in the master's.
 constexpr bool has_copy(value_info const& info) { return is_parameter(info.role) && info.shape.rank >= 2; }
 
-/// Mixed precision (Micikevicius et al. 2018): every matrix is cast to `compute` once, in front of everything else, and
+/// Mixed precision (Micikevicius et al. 2018): every matrix is cast to `.compute` once, in front of everything else, and
 /// each use reads that copy; what comes after is computed in the types that the ops' rules then give. The parameters
 /// themselves, the master weights, keep their type.
-constexpr program cast_to(program const& p, dtype compute) {
+constexpr program cast_to(program const& p, slot_of::precision const& precision) {
+  auto const compute = precision.compute;
   if (!p.failure.ok() || p.values[p.logits.value].type == compute) return p;
   static_assert(sizeof(detail::named<op::cast>) > 0);
   builder out;

@@ -18,6 +18,10 @@ template <class optimizer> constexpr program optimize(program const& p) {
   fixed_vector<int, program::maximum_values> gradients;
   for (int v = 0; v < program.values.size(); ++v)
     if (program.values[v].role == role::gradient) gradients.push_back(v);
+  if (gradients.empty()) {
+    program.fail({why::nothing_is_trained});
+    return program;
+  }
 
   value_info squares;
   squares.type = dtype::f64;

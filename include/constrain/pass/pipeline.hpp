@@ -8,6 +8,7 @@
 #include "constrain/pass/in_place.hpp"
 #include "constrain/pass/lower.hpp"
 #include "constrain/pass/optimize.hpp"
+#include "constrain/pass/own_pass.hpp"
 #include "constrain/pass/place.hpp"
 #include "constrain/pass/prune.hpp"
 #include "constrain/pass/recompute.hpp"
@@ -21,24 +22,31 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 // Each pass is a constant of its own: compilers bound the work of one constant, and each can be printed.
 
 /// The passes of the optimizer step that stand before the gradients. `source` says what is built: a stateless type with
-/// `build()` and what the policies say: `micro_batches`, `checkpoint_every`, `compute`, `distributed`, `shards`,
-/// `tiled_attention`, `fuses`, `smallest_logits` and an `optimizer`.
+/// `build()`, `policies` and an `optimizer`.
 template <class source> struct passes_before_gradients {
+  using set = typename source::policies;
   static constexpr program built = source::build();
-  static constexpr program selected = select_attention(select(built, mode::training), source::tiled_attention);
-  static constexpr program pruned = prune(selected);
-  static constexpr program accumulated = accumulate_over(pruned, source::micro_batches);
-  static constexpr program casted = cast_to(accumulated, source::compute);
+  static constexpr program selected =
+      select_attention(select(with_own<set, pass_name::built, built>(), mode::training), set::attention::value);
+  static constexpr program pruned = prune(with_own<set, pass_name::selected, selected>());
+  static constexpr program accumulated =
+      accumulate_over(with_own<set, pass_name::pruned, pruned>(), set::accumulation::value);
+  static constexpr program casted =
+      cast_to(with_own<set, pass_name::accumulated, accumulated>(), set::precision::value);
 };
 
 namespace detail {
 
+template <class passes> constexpr decltype(auto) before_gradients() {
+  return with_own<typename passes::set, pass_name::cast, passes::casted>();
+}
+
 /// Whether the gradient rules of a program's ops can be computed while it compiles.
 template <class passes> concept constant_gradients =
-    requires { typename std::bool_constant<(static_cast<void>(differentiate(passes::casted)), true)>; };
+    requires { typename std::bool_constant<(static_cast<void>(differentiate(before_gradients<passes>())), true)>; };
 
 template <class passes> constexpr program differentiate_or_refuse() {
-  if constexpr (constant_gradients<passes>) return differentiate(passes::casted);
+  if constexpr (constant_gradients<passes>) return differentiate(before_gradients<passes>());
   program out = passes::casted;
   out.fail({why::gradient_is_not_constant});
   return out;
@@ -49,37 +57,66 @@ template <class passes> constexpr program differentiate_or_refuse() {
 /// From the forward program to the optimizer step's, one constant per pass.
 template <class source> struct step_passes : passes_before_gradients<source> {
   using before = passes_before_gradients<source>;
+  using typename before::set;
   static constexpr program differentiated = detail::differentiate_or_refuse<before>();
-  static constexpr program optimized = optimize<typename source::optimizer>(differentiated);
-  static constexpr program recomputed = recompute(optimized, source::checkpoint_every);
-  static constexpr program fused = fuse(recomputed, source::fuses, source::smallest_logits);
-  static constexpr program sharded = shard(fused, source::distributed, source::shards);
-  static constexpr program coalesced = coalesce(sharded);
+  static constexpr program optimized =
+      optimize<typename source::optimizer>(with_own<set, pass_name::differentiated, differentiated>());
+  static constexpr program recomputed =
+      recompute(with_own<set, pass_name::optimized, optimized>(), set::checkpointing::value);
+  static constexpr program fused = fuse(with_own<set, pass_name::recomputed, recomputed>(), set::fusion::value);
+  static constexpr program sharded = shard(with_own<set, pass_name::fused, fused>(), set::parallelism::value);
+  static constexpr program coalesced = coalesce(with_own<set, pass_name::sharded, sharded>());
   static constexpr program final = in_place(coalesced);
 
   /// Calls f(name, program) for each in turn.
   template <class function> static void for_each(function const& f) {
-    f("built", before::built), f("selected", before::selected), f("pruned", before::pruned);
-    f("accumulated", before::accumulated), f("cast", before::casted), f("differentiated", differentiated);
-    f("optimized", optimized), f("recomputed", recomputed), f("fused", fused);
-    f("sharded", sharded), f("coalesced", coalesced), f("in place", final);
+    report_own<set, pass_name::built>(f, before::built);
+    report_own<set, pass_name::selected>(f, before::selected);
+    report_own<set, pass_name::pruned>(f, before::pruned);
+    report_own<set, pass_name::accumulated>(f, before::accumulated);
+    report_own<set, pass_name::cast>(f, before::casted);
+    report_own<set, pass_name::differentiated>(f, differentiated);
+    report_own<set, pass_name::optimized>(f, optimized);
+    report_own<set, pass_name::recomputed>(f, recomputed);
+    report_own<set, pass_name::fused>(f, fused);
+    report_own<set, pass_name::sharded>(f, sharded);
+    f("coalesced", coalesced), f("in place", final);
   }
 };
 
+namespace detail {
+
+/// Without gradients there is nothing to sum: only what is cut must be gathered.
+constexpr slot_of::parallelism without_gradients(slot_of::parallelism p) {
+  p.distributed = p.shards > 1;
+  return p;
+}
+
+} // namespace detail
+
 /// From the forward program to that of an entry without gradients.
 template <class source> struct forward_passes {
+  using set = typename source::policies;
   static constexpr program built = source::build();
-  static constexpr program selected = select_attention(select(built, mode::evaluation), source::tiled_attention);
-  static constexpr program pruned = prune(selected);
-  static constexpr program casted = cast_to(pruned, source::compute);
-  static constexpr program fused = fuse(casted, source::fuses, source::smallest_logits);
-  static constexpr program sharded = shard(fused, source::distributed && source::shards > 1, source::shards);
-  static constexpr program coalesced = coalesce(sharded);
+  static constexpr program selected =
+      select_attention(select(with_own<set, pass_name::built, built>(), mode::evaluation), set::attention::value);
+  static constexpr program pruned = prune(with_own<set, pass_name::selected, selected>());
+  static constexpr program casted = cast_to(with_own<set, pass_name::pruned, pruned>(), set::precision::value);
+  static constexpr program fused = fuse(with_own<set, pass_name::cast, casted>(), set::fusion::value);
+  static constexpr program sharded =
+      shard(with_own<set, pass_name::fused, fused>(), detail::without_gradients(set::parallelism::value));
+  static constexpr program coalesced = coalesce(with_own<set, pass_name::sharded, sharded>());
   static constexpr program final = in_place(coalesced);
 
+  /// Calls f(name, program) for each in turn.
   template <class function> static void for_each(function const& f) {
-    f("built", built), f("selected", selected), f("pruned", pruned), f("cast", casted), f("fused", fused);
-    f("sharded", sharded), f("coalesced", coalesced), f("in place", final);
+    report_own<set, pass_name::built>(f, built);
+    report_own<set, pass_name::selected>(f, selected);
+    report_own<set, pass_name::pruned>(f, pruned);
+    report_own<set, pass_name::cast>(f, casted);
+    report_own<set, pass_name::fused>(f, fused);
+    report_own<set, pass_name::sharded>(f, sharded);
+    f("coalesced", coalesced), f("in place", final);
   }
 };
 

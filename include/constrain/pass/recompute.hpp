@@ -3,6 +3,7 @@
 #include "constrain/op/copy/copy.hpp"
 #include "constrain/pass/nest.hpp"
 #include "constrain/pass/prune.hpp"
+#include "constrain/policy/checkpoint.hpp"
 #include "constrain/program/builder.hpp"
 
 namespace constrain::inline CONSTRAIN_VARIANT {
@@ -184,9 +185,10 @@ private:
 
 } // namespace detail
 
-/// Keeps the input of every `every`-th trip of each outermost repeat and computes the rest again in the backward pass;
-/// 0 keeps everything. `every` need not divide the trips.
-constexpr program recompute(program const& p, int every) {
+/// Keeps the input of every `.iterations`-th iteration of each outermost repeat and computes the rest again in the
+/// backward pass; 0 keeps everything. `.iterations` need not divide the repeat's.
+constexpr program recompute(program const& p, slot_of::checkpointing const& checkpointing) {
+  int const every = checkpointing.iterations;
   if (every == 0 || !p.failure.ok()) return p;
   program out = p;
   for (int i = 0; i < out.nodes.size(); ++i) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "constrain/op/flash_attention/flash_attention.hpp"
+#include "constrain/policy/attention.hpp"
 #include "constrain/program/op_info.hpp"
 #include "constrain/program/program.hpp"
 
@@ -8,9 +9,9 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 enum class mode { training, evaluation };
 
-/// Chooses how attention is done: with `tiled`, a tile of the scores at a time instead of keeping the probabilities.
-constexpr program select_attention(program const& p, bool tiled) {
-  if (!tiled || !p.failure.ok()) return p;
+/// Chooses how attention is done: where it is tiled, a tile of the scores at a time instead of keeping the probabilities.
+constexpr program select_attention(program const& p, slot_of::attention const& attention) {
+  if (!attention.tiled || !p.failure.ok()) return p;
   static_assert(sizeof(detail::named<op::flash_attention>) > 0);
   program out = p;
   for (auto& n : out.nodes) {

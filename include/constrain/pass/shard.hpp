@@ -3,6 +3,7 @@
 #include "constrain/op/collective/collective.hpp"
 #include "constrain/op/gradient_norm/gradient_norm.hpp"
 #include "constrain/pass/nest.hpp"
+#include "constrain/policy/parallel.hpp"
 #include "constrain/program/builder.hpp"
 
 namespace constrain::inline CONSTRAIN_VARIANT {
@@ -209,15 +210,15 @@ private:
 } // namespace detail
 
 /// Data parallelism. Gradients are summed over all ranks, in their order, once their last part is there; with
-/// `shards` > 1 parameters, gradients and states are cut over that many ranks, and a parameter is gathered in the body
+/// `.shards` > 1 parameters, gradients and states are cut over that many ranks, and a parameter is gathered in the body
 /// that uses it, so that it is freed after it.
-constexpr program shard(program const& p, bool distributed, std::int64_t shards) {
-  if (!distributed || !p.failure.ok()) return p;
+constexpr program shard(program const& p, slot_of::parallelism const& parallelism) {
+  if (!parallelism.distributed || !p.failure.ok()) return p;
   static_assert(sizeof(detail::named<op::all_gather>) + sizeof(detail::named<op::reduce_scatter>) +
                     sizeof(detail::named<op::all_reduce>) + sizeof(detail::named<op::sum_over_ranks>) +
                     sizeof(detail::named<op::gather_ranks>) + sizeof(detail::named<op::chunk_squares>) +
                     sizeof(detail::named<op::chunk_sum>) > 0);
-  auto out = detail::sharding(p, shards).run();
+  auto out = detail::sharding(p, parallelism.shards).run();
   out.distributed = true;
   return out;
 }

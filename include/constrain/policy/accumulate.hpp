@@ -1,15 +1,41 @@
 #pragma once
 
-#include "constrain/policy/slot.hpp"
+#include "constrain/policy/rule.hpp"
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
+template <int micro_batches> struct accumulate;
+
+namespace slot_of {
+
+/// How many micro-batches one update is made of.
+struct accumulation {
+  int micro_batches = 1;
+  friend constexpr bool operator==(accumulation const&, accumulation const&) = default;
+
+  template <class...> using otherwise = accumulate<1>;
+  template <class policy> struct named {
+    using accumulation = policy;
+  };
+  using examples = policy_list<accumulate<1>, accumulate<4>>;
+  using refused = policy_list<accumulate<0>>;
+  static constexpr bool free_on_resume = true;
+
+  CONSTRAIN_RULE(one_accumulation, (said<accumulation> const& a), a.given <= 1,
+                 "trainer: accumulate<N> is given twice; keep one, with N the micro-batches of one update");
+  CONSTRAIN_RULE(some_micro_batches, (accumulation const& a), a.micro_batches >= 1,
+                 "accumulate<N>: an update needs at least one micro-batch; write accumulate<1> or leave the policy "
+                 "out");
+  using rules = rule_list<one_accumulation, some_micro_batches>;
+};
+
+} // namespace slot_of
+
 /// Gradient accumulation: one update from `micro_batches` micro-batches, equal to the update from one batch of them
 /// all. `accumulate<1>`, the default, costs nothing.
-template <int micro_batches_> struct accumulate {
+template <int micro_batches> struct accumulate {
   using slot = slot_of::accumulation;
-  static constexpr char const* name = "accumulate";
-  static constexpr int micro_batches = micro_batches_;
+  static constexpr slot value{.micro_batches = micro_batches};
 };
 
 } // namespace constrain

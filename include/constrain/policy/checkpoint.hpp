@@ -1,23 +1,53 @@
 #pragma once
 
-#include "constrain/policy/slot.hpp"
+#include "constrain/policy/rule.hpp"
 
 /// Activation checkpointing (Chen et al. 2016, "Training Deep Nets with Sublinear Memory Cost").
+namespace constrain::inline CONSTRAIN_VARIANT::checkpoint {
+
+struct none;
+template <int iterations> struct every;
+
+} // namespace constrain::checkpoint
+
+namespace constrain::inline CONSTRAIN_VARIANT::slot_of {
+
+/// Which activations are kept for the backward pass; it computes the others again.
+struct checkpointing {
+  bool recomputes = false;
+  int iterations = 0; // of a repeat for which one input is kept
+  friend constexpr bool operator==(checkpointing const&, checkpointing const&) = default;
+
+  template <class...> using otherwise = checkpoint::none;
+  template <class policy> struct named {
+    using checkpointing = policy;
+  };
+  using examples = policy_list<checkpoint::none, checkpoint::every<2>>;
+  using refused = policy_list<checkpoint::every<0>>;
+  static constexpr bool free_on_resume = true;
+
+  CONSTRAIN_RULE(one_checkpointing, (said<checkpointing> const& c), c.given <= 1,
+                 "trainer: two checkpoint policies are given; keep checkpoint::none or one checkpoint::every<k>");
+  CONSTRAIN_RULE(some_iterations, (checkpointing const& c), !c.recomputes || c.iterations >= 1,
+                 "checkpoint::every<k>: k is at least 1; write checkpoint::none to keep all activations");
+  using rules = rule_list<one_checkpointing, some_iterations>;
+};
+
+} // namespace constrain::slot_of
+
 namespace constrain::inline CONSTRAIN_VARIANT::checkpoint {
 
 /// Keeps all activations.
 struct none {
   using slot = slot_of::checkpointing;
-  static constexpr char const* name = "checkpoint::none";
-  static constexpr int trips = 0;
+  static constexpr slot value{};
 };
 
-/// Keeps the input of every `trips_`-th trip of a repeat and computes the rest again in the backward pass. The numbers
-/// stay the same, bit for bit.
-template <int trips_> struct every {
+/// Keeps the input of every `iterations`-th iteration of a repeat and computes the rest again in the backward pass. The
+/// numbers stay the same, bit for bit.
+template <int iterations> struct every {
   using slot = slot_of::checkpointing;
-  static constexpr char const* name = "checkpoint::every";
-  static constexpr int trips = trips_;
+  static constexpr slot value{.recomputes = true, .iterations = iterations};
 };
 
 } // namespace constrain::checkpoint

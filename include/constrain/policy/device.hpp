@@ -1,27 +1,66 @@
 #pragma once
 
 #include "constrain/device/kernel.hpp"
-#include "constrain/policy/slot.hpp"
+#include "constrain/policy/rule.hpp"
+#include "constrain/program/host_device.hpp" // CONSTRAIN_WITH_CUDA
 
 /// Where a trainer's memory is and its kernels run.
+namespace constrain::inline CONSTRAIN_VARIANT::device {
+
+struct cpu;
+template <class architecture> struct cuda;
+
+} // namespace constrain::device
+
+namespace constrain::inline CONSTRAIN_VARIANT::slot_of {
+
+/// Where a trainer's memory is and its kernels run.
+struct device {
+  bool is_cuda = false;
+  int capability = 0; // 90: code for compute capability 9.0
+#if defined(CONSTRAIN_WITH_CUDA)
+  bool compiled = true;
+#else
+  bool compiled = false; // whether this file can have CUDA kernels
+#endif
+  friend constexpr bool operator==(device const&, device const&) = default;
+
+  template <class...> using otherwise = constrain::device::cpu;
+  template <class policy> struct named {
+    using device = policy;
+    using target = typename policy::target;
+  };
+  using examples = policy_list<constrain::device::cpu, constrain::device::cuda<sm<90>>>;
+  using refused = policy_list<constrain::device::cuda<sm<75>>>;
+  static constexpr bool free_on_resume = true;
+
+  CONSTRAIN_RULE(one_device, (said<device> const& d), d.given <= 1,
+                 "trainer: two devices are given; keep device::cpu or device::cuda<sm<90>>");
+  CONSTRAIN_RULE(cuda_is_there, (device const& d), !d.is_cuda || d.compiled,
+                 "device::cuda: this file is not compiled by nvcc; name it .cu, link constrain::cuda, or write "
+                 "device::cpu");
+  CONSTRAIN_RULE(known_architecture, (device const& d), !d.is_cuda || d.capability >= 80,
+                 "device::cuda<sm<n>>: the kernels need compute capability 8.0 at least; write sm<80>, sm<90> or "
+                 "newer");
+  using rules = rule_list<one_device, cuda_is_there, known_architecture>;
+};
+
+} // namespace constrain::slot_of
+
 namespace constrain::inline CONSTRAIN_VARIANT::device {
 
 /// The host's processor, with all its threads.
 struct cpu {
   using slot = slot_of::device;
-  static constexpr char const* name = "device::cpu";
   using target = constrain::cpu;
-  static constexpr bool is_cuda = false;
-  static constexpr int capability = 0;
+  static constexpr slot value{};
 };
 
 /// The current CUDA device; `architecture` is what its kernels are compiled for, for example `sm<90>`.
 template <class architecture> struct cuda {
   using slot = slot_of::device;
-  static constexpr char const* name = "device::cuda";
   using target = constrain::cuda<architecture>;
-  static constexpr bool is_cuda = true;
-  static constexpr int capability = architecture::capability;
+  static constexpr slot value{.is_cuda = true, .capability = architecture::capability};
 };
 
 } // namespace constrain::device

@@ -1,22 +1,50 @@
 #pragma once
 
-#include "constrain/policy/slot.hpp"
+#include "constrain/policy/rule.hpp"
 
 /// How a step's kernels are started.
+namespace constrain::inline CONSTRAIN_VARIANT::launch {
+
+struct eager;
+struct graph;
+
+} // namespace constrain::launch
+
+namespace constrain::inline CONSTRAIN_VARIANT::slot_of {
+
+/// How a step's kernels are started.
+struct launching {
+  bool records = false; // a CUDA graph
+  friend constexpr bool operator==(launching const&, launching const&) = default;
+
+  template <class...> using otherwise = launch::eager;
+  template <class policy> struct named {
+    using launching = policy;
+  };
+  using examples = policy_list<launch::eager, launch::graph>;
+  static constexpr bool free_on_resume = true;
+
+  CONSTRAIN_RULE(one_launch, (said<launching> const& l), l.given <= 1,
+                 "trainer: launch::... is given twice; keep launch::eager or launch::graph");
+  using rules = rule_list<one_launch>;
+};
+
+} // namespace constrain::slot_of
+
 namespace constrain::inline CONSTRAIN_VARIANT::launch {
 
 /// One by one.
 struct eager {
   using slot = slot_of::launching;
   static constexpr char const* name = "launch::eager";
-  static constexpr bool records = false;
+  static constexpr slot value{.records = false};
 };
 
 /// As one CUDA graph, recorded at the start: the same kernels on the same bytes, without the gaps between them.
 struct graph {
   using slot = slot_of::launching;
   static constexpr char const* name = "launch::graph";
-  static constexpr bool records = true;
+  static constexpr slot value{.records = true};
 };
 
 } // namespace constrain::launch

@@ -1,35 +1,74 @@
 #pragma once
 
-#include "constrain/policy/slot.hpp"
+#include "constrain/policy/rule.hpp"
 
 /// Data parallelism: every process trains on its own part of each window, and gradients are summed over all.
+namespace constrain::inline CONSTRAIN_VARIANT::parallel {
+
+struct none;
+struct ddp;
+template <int stage, int ranks> struct zero;
+
+} // namespace constrain::parallel
+
+namespace constrain::inline CONSTRAIN_VARIANT::slot_of {
+
+/// How processes share the work and the memory.
+struct parallelism {
+  bool distributed = false;
+  int stage = 3;  // of ZeRO
+  int shards = 1; // processes over which parameters, gradients and states are cut
+#if defined(CONSTRAIN_WITH_MPI)
+  bool has_mpi = true;
+#else
+  bool has_mpi = false;
+#endif
+  friend constexpr bool operator==(parallelism const&, parallelism const&) = default;
+
+  template <class...> using otherwise = parallel::none;
+  template <class policy> struct named {
+    using parallelism = policy;
+  };
+  using examples = policy_list<parallel::none, parallel::ddp, parallel::zero<3, 2>>;
+  using refused = policy_list<parallel::zero<1, 2>, parallel::zero<3, 0>>;
+  static constexpr bool free_on_resume = true;
+
+  CONSTRAIN_RULE(one_parallelism, (said<parallelism> const& p), p.given <= 1,
+                 "trainer: two parallel policies are given; keep parallel::ddp or parallel::zero<3, ranks>");
+  CONSTRAIN_RULE(known_stage, (parallelism const& p), p.stage == 3,
+                 "parallel::zero<stage, ranks>: stages 1 and 2 are not there; write parallel::zero<3, ranks> or "
+                 "parallel::ddp");
+  CONSTRAIN_RULE(some_shards, (parallelism const& p), p.shards >= 1,
+                 "parallel::zero<stage, ranks>: a group has at least one rank; write parallel::zero<3, 2> or "
+                 "parallel::ddp");
+  CONSTRAIN_RULE(mpi_is_there, (parallelism const& p), !p.distributed || p.has_mpi,
+                 "parallel: processes talk through MPI, which is not linked; install libopenmpi-dev and link "
+                 "constrain::mpi");
+  using rules = rule_list<one_parallelism, known_stage, some_shards, mpi_is_there>;
+};
+
+} // namespace constrain::slot_of
+
 namespace constrain::inline CONSTRAIN_VARIANT::parallel {
 
 /// One process.
 struct none {
   using slot = slot_of::parallelism;
-  static constexpr char const* name = "parallel::none";
-  static constexpr bool distributed = false;
-  static constexpr int shards = 1;
+  static constexpr slot value{};
 };
 
 /// Each process holds everything (Li et al. 2020). Any number of processes.
 struct ddp {
   using slot = slot_of::parallelism;
-  static constexpr char const* name = "parallel::ddp";
-  static constexpr bool distributed = true;
-  static constexpr int shards = 1;
+  static constexpr slot value{.distributed = true};
 };
 
 /// Stage 3 (Rajbhandari et al. 2020, "ZeRO"): parameters, gradients and optimizer states are cut over `ranks`
 /// processes; a block's parameters are gathered just before their use and freed after it. A run has any multiple of
 /// `ranks` processes: the groups hold the same.
-template <int stage_, int ranks> struct zero {
+template <int stage, int ranks> struct zero {
   using slot = slot_of::parallelism;
-  static constexpr char const* name = "parallel::zero";
-  static constexpr bool distributed = true;
-  static constexpr int stage = stage_;
-  static constexpr int shards = ranks;
+  static constexpr slot value{.distributed = true, .stage = stage, .shards = ranks};
 };
 
 } // namespace constrain::parallel

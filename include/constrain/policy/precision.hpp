@@ -1,7 +1,39 @@
 #pragma once
 
-#include "constrain/policy/slot.hpp"
+#include "constrain/policy/rule.hpp"
 #include "constrain/program/dtype.hpp"
+
+/// The types that numbers are stored and computed in.
+namespace constrain::inline CONSTRAIN_VARIANT::precision {
+
+struct fp32;
+struct bf16;
+struct fp64;
+
+} // namespace constrain::precision
+
+namespace constrain::inline CONSTRAIN_VARIANT::slot_of {
+
+/// The types that numbers are stored and computed in.
+struct precision {
+  dtype master = dtype::f32;  // of parameters, gradients and optimizer states
+  dtype compute = dtype::f32; // of what the products read, and of activations
+  friend constexpr bool operator==(precision const&, precision const&) = default;
+
+  template <class...> using otherwise = constrain::precision::fp32;
+  template <class policy> struct named {
+    using precision = policy;
+  };
+  using examples = policy_list<constrain::precision::fp32, constrain::precision::bf16, constrain::precision::fp64>;
+  static constexpr bool always_named = true;
+  static constexpr bool free_on_resume = true; // a checkpoint has a field of its own for it
+
+  CONSTRAIN_RULE(one_precision, (said<precision> const& p), p.given <= 1,
+                 "trainer: two precisions are given; keep one of them, for example precision::fp32");
+  using rules = rule_list<one_precision>;
+};
+
+} // namespace constrain::slot_of
 
 namespace constrain::inline CONSTRAIN_VARIANT::precision {
 
@@ -9,8 +41,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::precision {
 struct fp32 {
   using slot = slot_of::precision;
   static constexpr char const* name = "fp32";
-  static constexpr dtype master = dtype::f32;  // of parameters, gradients and optimizer states
-  static constexpr dtype compute = dtype::f32; // of what the products read, and of activations
+  static constexpr slot value{.master = dtype::f32, .compute = dtype::f32};
 };
 
 /// Products and activations in bf16, with fp32 master weights, gradients, optimizer states, norms, softmax and sums
@@ -18,16 +49,14 @@ struct fp32 {
 struct bf16 {
   using slot = slot_of::precision;
   static constexpr char const* name = "bf16";
-  static constexpr dtype master = dtype::f32;
-  static constexpr dtype compute = dtype::bf16;
+  static constexpr slot value{.master = dtype::f32, .compute = dtype::bf16};
 };
 
 /// Everything in 64-bit floating point: for verification.
 struct fp64 {
   using slot = slot_of::precision;
   static constexpr char const* name = "fp64";
-  static constexpr dtype master = dtype::f64;
-  static constexpr dtype compute = dtype::f64;
+  static constexpr slot value{.master = dtype::f64, .compute = dtype::f64};
 };
 
 } // namespace constrain::precision

@@ -133,6 +133,18 @@ template <diagnosis d> struct refusal<why::parameter_without_path_to_the_loss, d
   static_assert(d.ok(), "a trainable parameter does not reach the loss; use it in the model's result or give it "
                         "ct::role::frozen");
 };
+template <diagnosis d> struct refusal<why::nothing_is_trained, d> {
+  static_assert(d.ok(), "no parameter is trained: all are frozen, or the model has none; give one a role other than "
+                        "ct::role::frozen, or leave out the policy that freezes them");
+};
+template <diagnosis d> struct refusal<why::own_pass_is_none, d> {
+  static_assert(d.ok(), "policy: with `after`, a ct::pass_name, goes `static constexpr ct::program pass(ct::program const&, "
+                        "slot const&)`; write both or neither");
+};
+template <diagnosis d> struct refusal<why::own_pass_is_not_constant, d> {
+  static_assert(d.ok(), "policy: its `pass` cannot be computed while it compiles; make it and what it calls `constexpr`, "
+                        "and let none throw, overflow or index beyond an array");
+};
 template <diagnosis d> struct refusal<why::parameter_named_twice, d> {
   static_assert(d.ok(), "two parameters have one name (`expected` and `got` are their lines); give each layer of a "
                         "scope a name of its own");

@@ -100,7 +100,7 @@ fingerprint fingerprint_of(typename trainer::hyper const& h, run_options const& 
 template <class trainer>
 void check_trainers_agree(communicator& world, typename trainer::hyper const& h, run_options const& run,
                           parameter_list const& parameters) {
-  if constexpr (trainer::policy_set::parallelism::distributed)
+  if constexpr (trainer::policy_set::parallelism::value.distributed)
     if (world.size() > 1)
       check_ranks_agree(world, joint_call::construction, fingerprint_of<trainer>(h, run, parameters));
 }
@@ -127,7 +127,7 @@ fingerprint fingerprint_of_fit(options const& o, data::corpus const& corpus, tra
 /// Throws on every rank where they do not begin the same run.
 template <class trainer, class options>
 void check_fits_agree(trainer const& t, options const& o, data::corpus const& corpus) {
-  if constexpr (trainer::policy_set::parallelism::distributed)
+  if constexpr (trainer::policy_set::parallelism::value.distributed)
     if (t.ranks() > 1) check_ranks_agree(t.world(), joint_call::fit, fingerprint_of_fit(o, corpus, t.state()));
 }
 

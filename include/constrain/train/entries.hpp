@@ -10,21 +10,14 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// The four programs of a trainer, through all passes, and the constants that follow from them.
 template <class task, class policy_set> struct entries {
-  static constexpr dtype master = policy_set::precision::master;
-  static constexpr dtype compute = policy_set::precision::compute;
+  static constexpr dtype master = policy_set::precision::value.master;
+  static constexpr dtype compute = policy_set::precision::value.compute;
 
   template <entry e> struct source {
     // An optimizer without state has been refused; another stands in, so that no other error follows.
     static constexpr bool has_state = requires { typename policy_set::optimizer::template state<float>; };
     using optimizer = std::conditional_t<has_state, typename policy_set::optimizer, constrain::optimizer::sgd>;
-    static constexpr int micro_batches = policy_set::accumulation::micro_batches;
-    static constexpr int checkpoint_every = policy_set::checkpointing::trips;
-    static constexpr dtype compute = policy_set::precision::compute;
-    static constexpr bool distributed = policy_set::parallelism::distributed;
-    static constexpr std::int64_t shards = policy_set::parallelism::shards;
-    static constexpr bool tiled_attention = policy_set::attention::tiled;
-    static constexpr bool fuses = policy_set::fusion::fuses;
-    static constexpr std::int64_t smallest_logits = policy_set::fusion::smallest_logits;
+    using policies = policy_set;
     static constexpr program build() { return task::build(e, master); }
   };
 
@@ -57,7 +50,7 @@ template <class task, class policy_set> struct entries {
   static constexpr auto parameters =
       make_parameter_table<count_parameters(step_program::final), count_name_characters(step_program::final)>(
           step_program::final, step::where);
-  static constexpr std::int64_t shards = policy_set::parallelism::shards;
+  static constexpr std::int64_t shards = policy_set::parallelism::value.shards;
   static constexpr std::int64_t parameter_count = [] {
     std::int64_t total = 0;
     for (int i = 0; i < parameters.size; ++i) total += parameters.parameters[i].elements();

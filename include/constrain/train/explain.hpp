@@ -7,6 +7,7 @@
 
 #include <cstdio>
 #include <string>
+#include <string_view>
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
@@ -46,6 +47,19 @@ inline std::string memory_table(memory_plan const& m) {
 
 } // namespace detail
 
+namespace detail {
+
+/// Whether the update of a parameter decays it.
+[[gnu::noinline, gnu::cold]] inline bool is_decayed(program const& step, std::string_view parameter) {
+  for (auto const& n : step.nodes)
+    if (n.kind == node_kind::call && std::string_view(n.op->name) == "update" &&
+        step.text(step.values[n.outputs[0].value].name) == parameter)
+      return n.attributes.integer[0] != 0;
+  return false;
+}
+
+} // namespace detail
+
 /// The plan of a trainer as tables: parameters with role and shape, dtypes, memory by part, work of a step, and how
 /// many nodes each pass left. With `programs`, also the step's program after every pass.
 template <class trainer> std::string explanation(bool programs = false) {
@@ -66,7 +80,7 @@ template <class trainer> std::string explanation(bool programs = false) {
     auto shape = detail::shape_text(info.shape);
     if (info.stacked) shape = concat({info.trips, " x ", shape});
     text += formatted("  %-34s %-10s %-18s %14s%s\n", printable(std::string(entries::parameters.name(i))).c_str(), name_of(info.role),
-                      shape.c_str(), detail::grouped(info.elements()).c_str(), decays(info.role) ? "  decays" : "");
+                      shape.c_str(), detail::grouped(info.elements()).c_str(), detail::is_decayed(entries::step_program::final, entries::parameters.name(i)) ? "  decays" : "");
   }
   text += formatted("  %-34s %-10s %-18s %14s\n", "all", "", "", detail::grouped(trainer::parameter_count).c_str());
   text += concat({"\nmemory\n", detail::memory_table(trainer::memory)});

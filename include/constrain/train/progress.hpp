@@ -57,8 +57,8 @@ template <class trainer>
                number(t.ranks() * trainer::micro_batches * trainer::task::sequences), number(trainer::task::tokens),
                grouped(trainer::window_tokens * t.ranks()).c_str());
   using device = typename trainer::policy_set::device;
-  if constexpr (device::is_cuda)
-    std::fprintf(out, "cuda, code for %d.%d | products by cuBLASLt | %s", device::capability / 10, device::capability % 10,
+  if constexpr (device::value.is_cuda)
+    std::fprintf(out, "cuda, code for %d.%d | products by cuBLASLt | %s", device::value.capability / 10, device::value.capability % 10,
                  trainer::policy_set::launching::name);
   else {
     std::fprintf(out, "cpu, code for %s", instruction_set);
@@ -68,7 +68,7 @@ template <class trainer>
     if (peak > 0) std::fprintf(out, " | peak %.0f GFLOP/s", peak * 1e-9);
   }
   std::fprintf(out, " | seed %llu\n", static_cast<unsigned long long>(t.state().seed));
-  if constexpr (!device::is_cuda) print_waiting_threads(out);
+  if constexpr (!device::value.is_cuda) print_waiting_threads(out);
   std::fputs(memory_table(trainer::memory).c_str(), out);
   if (t.steps() > 0)
     std::fprintf(out, "goes on after step %lld, epoch %lld, sample %lld\n", number(t.steps().count()),

@@ -54,14 +54,14 @@ public:
   static constexpr double bytes_moved = entries::work.bytes_moved; // by the kernels of one step
   static constexpr std::int64_t kernel_launches = entries::work.kernel_launches; // of one step
   static constexpr std::int64_t collectives = entries::work.collectives;         // of one step
-  static constexpr std::int64_t micro_batches = policy_set::accumulation::micro_batches; // of one step
+  static constexpr std::int64_t micro_batches = policy_set::accumulation::value.micro_batches; // of one step
   static constexpr std::int64_t window_tokens =
       entries::step::failure.ok() ? micro_batches * task::sequences * task::tokens : 0; // of one step
 
   /// The optimizer's numbers and the run's. Throws `error` for a number that cannot be, where the arena cannot be had, or the
   /// processes are not as many as the policies need, or do not agree.
   explicit trainer(hyper const& h = {}, run_options const& run = {})
-      : hyper_(h), run_(run), ranks_(find_ranks<policy_set::parallelism::distributed>(entries::shards, run.deadline)) {
+      : hyper_(h), run_(run), ranks_(find_ranks<policy_set::parallelism::value.distributed>(entries::shards, run.deadline)) {
     detail::check_trainers_agree<trainer>(world(), h, run, table());
     agreed(world(), joint_call::construction, [&] {
       detail::check_hyper<optimizer>(h, policy_set::optimizer_name());
@@ -276,7 +276,7 @@ public:
   run_options const& options() const { return run_; }
 
 private:
-  using runner_type = runner<typename policy_set::target, policy_set::launching::records>;
+  using runner_type = runner<typename policy_set::target, policy_set::launching::value.records>;
 
   static constexpr detail::window_lengths window_lengths{window_tokens, micro_batches * entries::labels, task::tokens};
   static constexpr bool labels_per_token = entries::labels == task::sequences * task::tokens;
@@ -367,7 +367,7 @@ private:
   }
   static checkpoint_configuration configuration() {
     return {policy_set::precision::name, policy_set::optimizer_name(), task::tokens, policy_set::optimizer_state(),
-            policy_set::optimizer_state_names()};
+            policy_set::optimizer_state_names(), policy_set::kept_on_resume()};
   }
 
   hyper hyper_;

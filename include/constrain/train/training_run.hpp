@@ -83,7 +83,7 @@ private:
 
   void start() {
     using device = typename trainer::policy_set::device;
-    if constexpr (!device::is_cuda) peak_ = arithmetic_peak<typename trainer::real>();
+    if constexpr (!device::value.is_cuda) peak_ = arithmetic_peak<typename trainer::real>();
     if (speaks_ && options_.log != nullptr) print_start(options_.log, t_, peak_);
     context_.steps = steps_, context_.first_step = first_step_;
     call(callbacks_.start);

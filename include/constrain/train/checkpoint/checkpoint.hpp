@@ -21,6 +21,7 @@ struct checkpoint_configuration {
   std::int64_t tokens = 0; // of a sequence: positions in the corpus count samples of that length
   std::string optimizer_state;       // "2 x fp32"
   std::string optimizer_state_names; // of its fields; empty where the optimizer does not say
+  std::string policies;              // others that a resumed run must have: "train::biases"; empty where there is none
 };
 
 namespace detail {
@@ -73,6 +74,7 @@ inline void write_checkpoint(std::string const& directory, gathered_tensors cons
   json.member("precision", c.precision).member("optimizer", c.optimizer).member("tokens", c.tokens);
   json.member("optimizer_state", c.optimizer_state);
   if (!c.optimizer_state_names.empty()) json.member("optimizer_state_names", c.optimizer_state_names);
+  if (!c.policies.empty()) json.member("policies", c.policies);
   json.member("seed", s.seed).member("steps", s.steps.count()).member("skipped", s.skipped);
   json.member("corpus", s.corpus).member("epoch", s.position.epoch).member("sample", s.position.sample);
   json.member("best_validation_loss", s.best_validation_loss).member("evaluations_since_best", s.evaluations_since_best);
@@ -121,6 +123,10 @@ inline training_state load_checkpoint(std::string const& directory, parameter_li
     detail::check_field(directory, "optimizer state", std::string(state->string()), c.optimizer_state);
   if (auto const names = json.find("optimizer_state_names"); names && !c.optimizer_state_names.empty())
     detail::check_field(directory, "optimizer state", std::string(names->string()), c.optimizer_state_names);
+  auto const policies = json.find("policies");
+  auto const named = [](std::string const& policies) { return policies.empty() ? "none" : policies; };
+  detail::check_field(directory, "set of policies that a run keeps",
+                      named(policies ? std::string(policies->string()) : ""), named(c.policies));
   detail::check_field(directory, "number of tokens in a sequence", std::to_string(json["tokens"].int64()), std::to_string(c.tokens));
   training_state s;
   s.seed = json["seed"].uint64();

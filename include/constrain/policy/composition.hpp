@@ -1,0 +1,78 @@
+#pragma once
+
+#include "constrain/policy/rules.hpp"
+
+#include <span>
+
+namespace constrain::inline CONSTRAIN_VARIANT {
+
+/// Policies as a user lists them, whether or not they may stand together. Where a rule refuses them compilers print
+/// this type: the policies by their names.
+template <class... list> struct composition {
+  using slots = typename detail::slots_with<library_slots, list...>::type; // the library's and the user's
+  using choices = detail::choices_of<slots, rules_between_slots, list...>;
+
+  template <class rule> static constexpr bool holds = detail::holds(&rule::holds, choices::value);
+  static constexpr int broken = detail::first_broken(typename choices::rules{}, choices::value); // -1: none
+};
+
+/// What a list of policies says, slot by slot.
+template <class... list> constexpr auto composition_of() { return composition<list...>::choices::value; }
+
+namespace detail {
+
+struct nothing_refused {};
+
+// A function, because compilers print the arguments of classes.
+template <int index, class composition, class first, class... rest>
+constexpr auto find_refusal(rule_list<first, rest...>) {
+  if constexpr (index < 0) return std::type_identity<nothing_refused>{};
+  else if constexpr (index == 0) return std::type_identity<typename first::template refused<composition>>{};
+  else return find_refusal<index - 1, composition>(rule_list<rest...>{});
+}
+template <class composition> constexpr auto find_refusal() {
+  return find_refusal<composition::broken, composition>(typename composition::choices::rules{});
+}
+
+} // namespace detail
+
+/// Refuses a composition with the sentence of the first rule that it breaks.
+template <class composition> struct composition_is_legal : decltype(detail::find_refusal<composition>())::type {
+  static constexpr bool value = true;
+};
+
+/// A rule, for whoever enumerates compositions.
+template <class choices> struct policy_rule {
+  char const* name;
+  bool (*holds)(choices const&);
+  char const* sentence;
+};
+
+namespace detail {
+
+template <class choices, class rules> struct rule_table;
+template <class choices, class... rules> struct rule_table<choices, rule_list<rules...>> {
+  template <class rule> static constexpr bool holds_of(choices const& c) { return holds(&rule::holds, c); }
+  static constexpr int size = sizeof...(rules);
+  static constexpr policy_rule<choices> rows[size] = {{rules::name, &holds_of<rules>, rules::sentence}...};
+};
+
+template <class... slots>
+using rules_of_slots = typename join_rules<typename slots::rules..., rules_between_slots>::type;
+
+} // namespace detail
+
+/// The rules of a composition's slots and those between slots, in the order in which they are asked.
+template <class... slots> constexpr std::span<policy_rule<choices<slots...>> const> rules_of(choices<slots...> const&) {
+  using table = detail::rule_table<choices<slots...>, detail::rules_of_slots<slots...>>;
+  return {table::rows, table::size};
+}
+
+/// The first broken rule, or null.
+template <class... slots> constexpr policy_rule<choices<slots...>> const* broken_rule(choices<slots...> const& c) {
+  for (auto const& rule : rules_of(c))
+    if (!rule.holds(c)) return &rule;
+  return nullptr;
+}
+
+} // namespace constrain

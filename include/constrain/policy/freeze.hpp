@@ -1,0 +1,93 @@
+#pragma once
+
+#include "constrain/policy/pass_name.hpp"
+#include "constrain/policy/rule.hpp"
+#include "constrain/program/program.hpp"
+
+namespace constrain::inline CONSTRAIN_VARIANT {
+
+template <role... roles> struct freeze;
+template <role... roles> struct train_only;
+
+namespace slot_of {
+
+/// Which parameters keep their values in training, by their roles.
+struct freezing {
+  bool weight = false;
+  bool bias = false;
+  bool norm = false;
+  bool embedding = false;
+  bool head = false;
+  bool other = false; // a role that no parameter in training has
+  friend constexpr bool operator==(freezing const&, freezing const&) = default;
+
+  template <role... roles> static constexpr freezing of_roles() {
+    freezing f;
+    ((f.of_role(roles) = true), ...);
+    return f;
+  }
+  constexpr freezing opposite() const { return {!weight, !bias, !norm, !embedding, !head, other}; }
+  constexpr bool freezes(role r) const { return freezing(*this).of_role(r); }
+  constexpr bool& of_role(role r) {
+    switch (r) {
+    case role::weight: return weight;
+    case role::bias: return bias;
+    case role::norm: return norm;
+    case role::embedding: return embedding;
+    case role::head: return head;
+    default: return other;
+    }
+  }
+
+  template <class...> using otherwise = freeze<>;
+  template <class policy> struct named {
+    using freezing = policy;
+  };
+  using examples = policy_list<freeze<>, freeze<role::embedding>, train_only<role::bias>>;
+  using refused = policy_list<freeze<role::activation>, train_only<>>;
+
+  CONSTRAIN_RULE(one_freezing, (said<freezing> const& f), f.given <= 1,
+                 "trainer: it is said twice what is frozen; keep one freeze<role...> or train_only<role...>");
+  CONSTRAIN_RULE(roles_of_parameters, (freezing const& f), !f.other,
+                 "freeze<role...>: only parameters can be frozen; write role::weight, bias, norm, embedding or head");
+  CONSTRAIN_RULE(something_is_trained, (freezing const& f), !(f.weight && f.bias && f.norm && f.embedding && f.head),
+                 "freeze<role...>: nothing would be trained; leave one of the roles out, or write one into "
+                 "train_only<role...>");
+  using rules = rule_list<one_freezing, roles_of_parameters, something_is_trained>;
+};
+
+} // namespace slot_of
+
+namespace detail {
+
+struct freezes_by_role {
+  static constexpr auto after = pass_name::built;
+  static constexpr program pass(program const& p, slot_of::freezing const& freezing) {
+    program out = p;
+    for (auto& info : out.values)
+      if (is_trainable(info.role) && freezing.freezes(info.role)) info.role = role::frozen;
+    return out;
+  }
+};
+
+} // namespace detail
+
+/// Parameters of these roles are not trained: they have no gradient and no optimizer state, and count neither for the
+/// gradient's norm nor for weight decay. `freeze<>`, the default, trains everything.
+template <role... roles> struct freeze : detail::freezes_by_role {
+  using slot = slot_of::freezing;
+  static constexpr slot value = slot::template of_roles<roles...>();
+};
+template <> struct freeze<> {
+  using slot = slot_of::freezing;
+  static constexpr slot value{};
+};
+
+/// Only parameters of these roles are trained: `train_only<role::bias>` is BitFit (Ben Zaken et al. 2022),
+/// `train_only<role::head>` a linear probe.
+template <role... roles> struct train_only : detail::freezes_by_role {
+  using slot = slot_of::freezing;
+  static constexpr slot value = slot::template of_roles<roles...>().opposite();
+};
+
+} // namespace constrain

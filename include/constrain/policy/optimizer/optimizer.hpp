@@ -1,0 +1,42 @@
+#pragma once
+
+#include "constrain/policy/optimizer/adamw.hpp"
+#include "constrain/policy/optimizer/is_optimizer.hpp"
+#include "constrain/policy/optimizer/sgd.hpp"
+#include "constrain/policy/rule.hpp"
+
+namespace constrain::inline CONSTRAIN_VARIANT {
+
+namespace slot_of {
+
+/// How gradients change the weights. Its policies are the types with `hyper`.
+struct optimizer {
+  bool has_state = true;
+  bool has_update = true;
+  friend constexpr bool operator==(optimizer const&, optimizer const&) = default;
+
+  template <class policy> static constexpr optimizer of() {
+    return {constrain::has_state<policy>, !constrain::has_state<policy> || constrain::has_update<policy>};
+  }
+  template <class...> using otherwise = constrain::optimizer::adamw;
+  template <class policy> struct named {
+    using optimizer = policy;
+  };
+  using examples = policy_list<constrain::optimizer::adamw, constrain::optimizer::sgd, constrain::optimizer::momentum,
+                               constrain::optimizer::nesterov>;
+  static constexpr bool always_named = true;
+  static constexpr bool free_on_resume = true; // a checkpoint has a field of its own for it
+
+  CONSTRAIN_RULE(one_optimizer, (said<optimizer> const& o), o.given <= 1,
+                 "trainer: two optimizers are given; keep one of them, for example optimizer::adamw");
+  CONSTRAIN_RULE(optimizer_state, (optimizer const& o), o.has_state,
+                 "optimizer: it has no `template <class real> struct state`; write one, empty where it keeps nothing");
+  CONSTRAIN_RULE(optimizer_update, (optimizer const& o), o.has_update,
+                 "optimizer: it has no `static real update(real weight, real gradient, state<real>&, hyper const&, "
+                 "ct::optimizer_step)` template; write it");
+  using rules = rule_list<one_optimizer, optimizer_state, optimizer_update>;
+};
+
+} // namespace slot_of
+
+} // namespace constrain

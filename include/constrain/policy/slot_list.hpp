@@ -1,0 +1,50 @@
+#pragma once
+
+#include "constrain/policy/rule.hpp"
+
+namespace constrain::inline CONSTRAIN_VARIANT {
+
+/// Slots, each once.
+template <class... slots> struct slot_list {};
+
+namespace slot_of {
+
+/// Where types end up that are no policy.
+struct unknown {
+  friend constexpr bool operator==(unknown const&, unknown const&) = default;
+
+  struct nothing {};
+  template <class> static constexpr unknown of() { return {}; }
+  template <class...> using otherwise = nothing;
+
+  CONSTRAIN_RULE(known_policies, (said<unknown> const& u), u.given == 0,
+                 "trainer: one of the policies is none; write precision::..., an optimizer (a type with `hyper`), "
+                 "accumulate<N> or checkpoint::... after the task; a policy of your own has a `slot` and a `value`");
+  using rules = rule_list<known_policies>;
+};
+
+} // namespace slot_of
+
+namespace detail {
+
+/// A list of slots and those of the policies that are not among them.
+template <class slots, class... policies> struct slots_with {
+  using type = slots;
+};
+template <class... slots, class first, class... rest>
+struct slots_with<slot_list<slots...>, first, rest...>
+    : slots_with<std::conditional_t<(std::is_same_v<slots, policy_slot<first>> || ...), slot_list<slots...>,
+                                    slot_list<slots..., policy_slot<first>>>,
+                 rest...> {};
+
+/// What a list of policies says of each slot, and the rules that they must keep, those of the slots first.
+template <class slots, class between, class... list> struct choices_of;
+template <class... slots, class between, class... list> struct choices_of<slot_list<slots...>, between, list...> {
+  using rules = typename join_rules<typename slots::rules..., between>::type;
+  static constexpr choices<slots...> value{
+      said<slots>{value_of<policy_in<slots, list...>>(), count_in_slot<slots, list...>}...};
+};
+
+} // namespace detail
+
+} // namespace constrain

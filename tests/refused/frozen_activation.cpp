@@ -1,0 +1,13 @@
+// refused: freeze<role...>: only parameters can be frozen; write role::weight, bias, norm, embedding or head
+// shows: freeze<role::
+#include <constrain/constrain.hpp>
+namespace ct = constrain;
+
+using task = ct::task<ct::gpt2{.layers = 2, .heads = 2, .width = 64, .vocabulary = 256, .context = 64}, ct::causal_lm,
+                      ct::micro_batch{.sequences = 2}>;
+
+#ifdef CORRECT
+ct::trainer<task, ct::freeze<ct::role::embedding>> t;
+#else
+ct::trainer<task, ct::freeze<ct::role::activation>> t; // <- here
+#endif
