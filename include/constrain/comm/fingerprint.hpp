@@ -1,6 +1,7 @@
 #pragma once
 
 #include "constrain/comm/agreement.hpp"
+#include "constrain/program/concat.hpp"
 
 #include <charconv>
 #include <cstdint>

@@ -14,6 +14,7 @@
 #include "constrain/io/descriptor.hpp"
 #include "constrain/io/directory_handle.hpp"
 #include "constrain/io/manifest.hpp"
+#include "constrain/program/concat.hpp"
 
 /// The mark of a directory that this library made: the hidden file by which it knows what it may remove.
 ///

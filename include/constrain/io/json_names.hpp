@@ -9,6 +9,7 @@
 
 #include "constrain/io/json_cursor.hpp"
 #include "constrain/io/utf8.hpp"
+#include "constrain/program/concat.hpp"
 
 namespace constrain::inline CONSTRAIN_VARIANT::io {
 

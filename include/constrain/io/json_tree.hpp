@@ -11,6 +11,7 @@
 
 #include "constrain/io/json_cursor.hpp"
 #include "constrain/io/json_names.hpp"
+#include "constrain/program/concat.hpp"
 
 namespace constrain::inline CONSTRAIN_VARIANT::io {
 

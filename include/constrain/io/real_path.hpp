@@ -10,6 +10,7 @@
 
 #include "constrain/io/descriptor.hpp"
 #include "constrain/io/directory_handle.hpp"
+#include "constrain/program/concat.hpp"
 
 namespace constrain::inline CONSTRAIN_VARIANT::io {
 

@@ -3,6 +3,7 @@
 #include "constrain/op/update/update.hpp"
 #include "constrain/policy/composition.hpp"
 #include "constrain/policy/policy_name.hpp"
+#include "constrain/program/concat.hpp"
 
 #include <string>
 

@@ -2,6 +2,7 @@
 
 #include "constrain/comm/fingerprint.hpp"
 #include "constrain/data/corpus.hpp"
+#include "constrain/program/concat.hpp"
 #include "constrain/train/checkpoint/tensor_files.hpp"
 #include "constrain/train/hyperparameters.hpp"
 #include "constrain/train/interval.hpp"

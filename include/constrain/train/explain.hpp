@@ -1,5 +1,6 @@
 #pragma once
 
+#include "constrain/program/concat.hpp"
 #include "constrain/program/print.hpp"
 #include "constrain/program/printable.hpp"
 #include "constrain/train/entries.hpp"

@@ -2,6 +2,7 @@
 
 #include "constrain/device/math.hpp"
 #include "constrain/io/json_writer.hpp"
+#include "constrain/program/concat.hpp"
 #include "constrain/train/explain.hpp"
 #include "constrain/train/fit_result.hpp"
 #include "constrain/train/record/records.hpp"

@@ -2,6 +2,7 @@
 
 #include "constrain/device/cuda/check.cuh"
 #include "constrain/device/kernel.hpp"
+#include "constrain/program/concat.hpp"
 #include "constrain/program/dtype.hpp"
 
 #include <cstddef>

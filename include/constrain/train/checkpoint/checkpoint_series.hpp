@@ -3,6 +3,7 @@
 #include "constrain/io/directory_mark.hpp"
 #include "constrain/io/directory_replace.hpp"
 #include "constrain/io/path.hpp"
+#include "constrain/program/concat.hpp"
 
 #include <algorithm>
 #include <charconv>

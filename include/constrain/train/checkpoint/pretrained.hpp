@@ -4,6 +4,7 @@
 #include "constrain/io/json.hpp"
 #include "constrain/io/reals.hpp"
 #include "constrain/io/safetensors.hpp"
+#include "constrain/program/concat.hpp"
 #include "constrain/train/checkpoint/checkpoint.hpp"
 #include "constrain/train/checkpoint/tensor_files.hpp"
 #include "constrain/train/checkpoint/weight_format.hpp"

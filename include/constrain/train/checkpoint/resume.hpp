@@ -2,6 +2,7 @@
 
 #include "constrain/comm/agreement.hpp"
 #include "constrain/io/directory_reader.hpp"
+#include "constrain/program/concat.hpp"
 #include "constrain/train/checkpoint/checkpoint_series.hpp"
 #include "constrain/train/ranks.hpp"
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "constrain/device/math.hpp"
+#include "constrain/program/concat.hpp"
 
 #include <algorithm>
 #include <cmath>

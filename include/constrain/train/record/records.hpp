@@ -7,6 +7,7 @@
 #include "constrain/io/log_file.hpp"
 #include "constrain/io/mapped_file.hpp"
 #include "constrain/io/path.hpp"
+#include "constrain/program/concat.hpp"
 
 #include <cstdint>
 #include <optional>

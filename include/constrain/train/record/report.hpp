@@ -1,6 +1,7 @@
 #pragma once
 
 #include "constrain/pass/account.hpp"
+#include "constrain/program/concat.hpp"
 #include "constrain/program/printable.hpp"
 #include "constrain/train/explain.hpp"
 #include "constrain/train/record/chart.hpp"
