@@ -21,5 +21,6 @@ TEST_CASE("the optimizer is one launch, and nothing is allocated after the first
     updates += n.op == &ct::info_of<ct::op::update<ct::optimizer::adamw>> ? 1 : 0;
   CHECK(updates > 10);
   CHECK(on_host::launches[on_host::address(&ct::update_kernel<ct::optimizer::adamw, float, 0, 1>)] == 5);
-  CHECK(on_host::launches[on_host::address(&ct::square_parts_kernel<float>)] == 5);
+  CHECK(on_host::launches[on_host::address(&ct::square_chunks_kernel<float>)] == 5);
+  CHECK(on_host::launches[on_host::address(&ct::square_sums_kernel<float>)] == 5);
 }

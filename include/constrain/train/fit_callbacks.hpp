@@ -3,7 +3,6 @@
 #include "constrain/train/fit_context.hpp"
 
 #include <concepts>
-#include <functional>
 #include <memory>
 #include <type_traits>
 #include <utility>
@@ -68,12 +67,20 @@ template <class function> constexpr after_step argument_after_step() {
   else return after_step::nothing;
 }
 
+/// What calling a function gives, which may be a pointer to a member. (`std::invoke` would bring all of <functional>,
+/// which every program would compile.)
+template <class function, class argument> constexpr decltype(auto) call_with(function& f, argument& a) {
+  if constexpr (std::is_member_object_pointer_v<function>) return (a.*f);
+  else if constexpr (std::is_member_function_pointer_v<function>) return (a.*f)();
+  else return f(a);
+}
+
 /// Calls a function after a step, with its result or the context.
 template <class function> void call_after_step(void* object, fit_context& c) {
   auto& f = *static_cast<function*>(object);
   auto const call = [&](auto& argument) {
-    if constexpr (std::is_void_v<decltype(std::invoke(f, argument))>) std::invoke(f, argument);
-    else if (!std::invoke(f, argument)) c.stop();
+    if constexpr (std::is_void_v<decltype(call_with(f, argument))>) call_with(f, argument);
+    else if (!call_with(f, argument)) c.stop();
   };
   constexpr auto argument = argument_after_step<function>();
   if constexpr (argument == after_step::result) call(std::as_const(c.last));

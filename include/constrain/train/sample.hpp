@@ -12,7 +12,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
-#include <numeric>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -70,7 +69,7 @@ public:
   template <class stored> std::int32_t operator()(stored const* logits, std::size_t classes, std::int64_t n) {
     check(logits, classes, n);
     order_.resize(classes);
-    std::iota(order_.begin(), order_.end(), 0);
+    for (std::size_t i = 0; i < classes; ++i) order_[i] = static_cast<std::int32_t>(i);
     auto const more_likely = [&](std::int32_t a, std::int32_t b) {
       auto const x = static_cast<double>(logits[a]), y = static_cast<double>(logits[b]);
       return x > y || (x == y && a < b);

@@ -7,15 +7,21 @@
 #include <algorithm>
 #include <cstdint>
 #include <limits>
-#include <numeric>
 
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
+
+/// The least common multiple. (<numeric> has it, and the parallel algorithms, which every program would compile.)
+constexpr std::int64_t least_common_multiple(std::int64_t a, std::int64_t b) {
+  auto multiple = a;
+  while (multiple % b != 0) multiple += a;
+  return multiple;
+}
 
 /// The sizes of flash attention's tiles. Scores are held transposed, [keys, queries], so that whatever is done for each
 /// query is done for a register full of them.
 template <class real> struct flash_tile {
   // Queries that go through the softmax together: columns of the scores, rows of dq.
-  static constexpr std::int64_t panel = std::lcm(register_tile<real>::columns, register_tile<real>::rows);
+  static constexpr std::int64_t panel = least_common_multiple(register_tile<real>::columns, register_tile<real>::rows);
   static constexpr std::int64_t keys = 64;
   static constexpr std::int64_t columns = 512 / sizeof(real); // of a head; wider ones come in several chunks
 
@@ -27,7 +33,7 @@ template <class real> struct flash_tile {
   static constexpr std::int64_t padded_rows(std::int64_t count) { return whole(count, register_tile<real>::rows); }
   /// Queries with the zeros behind them, for whole registers as columns and whole register tiles as rows.
   static constexpr std::int64_t padded_queries(std::int64_t count) {
-    return whole(count, std::lcm(register_tile<real>::lanes, register_tile<real>::rows));
+    return whole(count, least_common_multiple(register_tile<real>::lanes, register_tile<real>::rows));
   }
   /// The columns of scores of a panel from which on there are `count` queries: the last one may be shorter.
   static constexpr std::int64_t panel_columns(std::int64_t count) { return std::min(panel, padded_queries(count)); }

@@ -8,7 +8,6 @@
 #include <algorithm>
 #include <charconv>
 #include <cstdint>
-#include <functional>
 #include <optional>
 #include <string>
 #include <sys/stat.h>
@@ -46,7 +45,8 @@ public:
     for (auto const& name : io::directory_names(directory_).value_or(std::vector<std::string>{})) {
       if (auto const step = step_of(name)) found.push_back(*step);
     }
-    std::sort(found.begin(), found.end(), std::greater<>{});
+    std::sort(found.begin(), found.end());
+    std::reverse(found.begin(), found.end());
     return found;
   }
 
