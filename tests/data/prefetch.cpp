@@ -22,7 +22,7 @@ struct counting {
   int number = 0;
 
   void operator()(item& out) {
-    if (number == bad) throw ct::io::failure({"item ", number, " cannot be made"});
+    if (number == bad) throw ct::error({"item ", number, " cannot be made"});
     out.assign(out.size(), number++);
     ++*made;
   }
