@@ -17,7 +17,8 @@ TEST_CASE("a borrowed function is called with what it is given, whatever it is")
   borrowed(0), own();
   CHECK(own() == 2);
   // What it returns may be dropped, and what it is given may be moved.
-  function_ref<void(std::string)> const drops = [&](std::string text) { return calls = static_cast<int>(text.size()); };
+  auto const size = [&](std::string text) { return calls = static_cast<int>(text.size()); };
+  function_ref<void(std::string)> const drops = size;
   drops("four");
   CHECK(calls == 4);
 }
