@@ -86,8 +86,8 @@ struct op_label {
 /// The rules of an op, as a program's nodes know it: an open set, told apart by `identity`. (By address too, but
 /// g++ -fsanitize=undefined compares no two addresses in a constant.)
 struct op_info {
-  char const* name = "";           // that of the label, as is the identity
-  std::uint64_t identity = 0;
+  char const* name = "";           // the label's
+  std::uint64_t identity = 0;      // the label's
   op_label const* label = nullptr; // a plan points there: it would keep the rules, which only passes call, in the program
   inferred (*infer)(operand_types const& inputs, attributes const&) = nullptr; // the shape rule
   // The cost rule.
