@@ -7,7 +7,6 @@
 #include <exception>
 #include <pthread.h>
 #include <signal.h>
-#include <thread>
 #include <utility>
 
 namespace constrain::inline CONSTRAIN_VARIANT::data {
@@ -21,14 +20,14 @@ class prefetch {
   prefetch(item const& empty, maker make) : items{empty, empty}, make(std::move(make)) { start(); }
   prefetch(prefetch const&) = delete;
   ~prefetch() {
-    if (!worker.joinable()) return;
+    if (!works) return;
     enter(stage::ended);
-    worker.join();
+    ::pthread_join(worker, nullptr);
   }
 
   /// The next item; it stays as it is until `next` is called again.
   item const& next() {
-    if (!worker.joinable()) {
+    if (!works) {
       if (!failure) try_to_make();
       if (failure) std::rethrow_exception(failure);
       return items[made];
@@ -48,7 +47,9 @@ class prefetch {
   maker make;
   std::exception_ptr failure{};
   std::atomic<stage> now{stage::to_be_made};
-  std::thread worker{}; // last, so that it sees all of the above
+  // (std::thread would bring <thread>, which every program would compile.)
+  pthread_t worker{};
+  bool works = false; ///< Whether there is a worker.
 
   void try_to_make() {
     try {
@@ -68,10 +69,8 @@ class prefetch {
     sigset_t all, before;
     ::sigfillset(&all);
     ::pthread_sigmask(SIG_BLOCK, &all, &before);
-    try {
-      worker = std::thread([this] { work(); });
-    } catch (...) { // too many threads, or no memory for one
-    }
+    auto const begin = [](void* self) -> void* { return static_cast<prefetch*>(self)->work(), nullptr; };
+    works = ::pthread_create(&worker, nullptr, begin, this) == 0; // else too many threads, or no memory for one
     ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
   }
 

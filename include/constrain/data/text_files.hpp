@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <optional>
-#include <set>
 #include <string>
 #include <string_view>
 #include <sys/stat.h>
@@ -35,17 +34,33 @@ class file_tree {
   }
 
  private:
+  struct place {
+    dev_t device;
+    ino_t inode;
+  };
+
   std::string const& root;
   std::vector<std::string> const& extensions;
   std::vector<std::string> files, links;
-  std::set<std::pair<dev_t, ino_t>> seen;
+  std::vector<place> seen; ///< Sorted.
 
   file_tree(std::string const& root, std::vector<std::string> const& extensions) : root(root), extensions(extensions) {}
+
+  /// Whether a directory is met for the first time.
+  bool is_new(struct stat const& status) {
+    place const met{status.st_dev, status.st_ino};
+    auto const at = std::lower_bound(seen.begin(), seen.end(), met, [](place const& a, place const& b) {
+      return a.device < b.device || (a.device == b.device && a.inode < b.inode);
+    });
+    if (at != seen.end() && at->device == met.device && at->inode == met.inode) return false;
+    seen.insert(at, met);
+    return true;
+  }
 
   void refuse_above() {
     struct stat status {};
     auto path = concat({root, "/.."});
-    while (::stat(path.c_str(), &status) == 0 && seen.emplace(status.st_dev, status.st_ino).second) path += "/..";
+    while (::stat(path.c_str(), &status) == 0 && is_new(status)) path += "/..";
   }
 
   bool wanted(std::string_view name) const {
@@ -68,7 +83,7 @@ class file_tree {
     struct stat status {};
     std::optional<std::vector<std::string>> names;
     if (::stat(path.c_str(), &status) == 0) {
-      if (!seen.emplace(status.st_dev, status.st_ino).second) return;
+      if (!is_new(status)) return;
       names = io::directory_names(path);
     }
     if (!names)
