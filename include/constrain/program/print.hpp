@@ -44,13 +44,15 @@ inline std::string print(program const& p) {
     }
     text += indent;
     if (n.kind == node_kind::loop) {
-      text += concat({"loop ", p.text(p.axes[n.axis].name), " ", p.axes[n.axis].extent, (n.reversed ? " reversed\n" : "\n")});
+      text += concat({"loop ", p.text(p.axes[n.axis].name), " ", p.axes[n.axis].extent,
+                      n.reversed ? " reversed\n" : "\n"});
       indent += "  ";
       continue;
     }
     for (int j = 0; j < n.outputs.size(); ++j) {
       auto const& info = p.values[n.outputs[j].value];
-      text += concat({(j > 0 ? ", " : ""), detail::name_of_value(p, n.outputs[j]), " ", name_of(info.type), " ", detail::shape_text(info.shape)});
+      text += concat({j > 0 ? ", " : "", detail::name_of_value(p, n.outputs[j]), " ", name_of(info.type), " ",
+                      detail::shape_text(info.shape)});
     }
     text += concat({" = ", n.op->name, "("});
     for (int i = 0; i < n.inputs.size(); ++i) text += concat({(i > 0 ? ", " : ""), detail::name_of_value(p, n.inputs[i])});

@@ -110,7 +110,7 @@ private:
         for (std::int64_t i = 0; i < n; ++i)
           if (!math::finite(arithmetic<real>(block[i])))
             throw error({"checked mode: step ", index, " (", s.op->name,
-                         ") computes a number that is not " "finite, element ", from + i, " of value %", o.value,
+                         ") computes a number that is not finite, element ", from + i, " of value %", o.value,
                          "; look at its inputs, lower the learning rate or clip the gradient"});
       }
     };

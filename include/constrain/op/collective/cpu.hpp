@@ -88,17 +88,25 @@ template <> struct kernel<op::all_reduce, cpu> {
   }
 };
 
+namespace detail {
+
+/// all[rank * count + i] = element i of a rank: every rank has `count`.
+template <class real> void gather_alike(communicator& ranks, real const* mine, std::int64_t count, real* all) {
+  pieces p;
+  auto const bytes = count * static_cast<std::int64_t>(sizeof(real));
+  for (int rank = 0; rank < ranks.size(); ++rank) {
+    p.offset[rank] = rank * bytes;
+    p.length[rank] = bytes;
+  }
+  std::copy_n(mine, count, all + ranks.rank() * count);
+  ranks.all_gather(reinterpret_cast<std::byte*>(all), p.offset, p.length);
+}
+
+} // namespace detail
+
 template <> struct kernel<op::gather_ranks, cpu> {
   template <class real> static void run(call const& c, tensor<real const> mine, tensor<real> all) {
-    auto& group = *c.numbers.group;
-    detail::pieces p;
-    auto const bytes = mine.count * static_cast<std::int64_t>(sizeof(real));
-    for (int rank = 0; rank < group.size(); ++rank) {
-      p.offset[rank] = rank * bytes;
-      p.length[rank] = bytes;
-    }
-    std::copy_n(mine.data, mine.count, all.data + group.rank() * mine.count);
-    group.all_gather(reinterpret_cast<std::byte*>(all.data), p.offset, p.length);
+    detail::gather_alike(*c.numbers.group, mine.data, mine.count, all.data);
   }
 };
 
@@ -108,14 +116,7 @@ template <> struct kernel<op::sum_over_ranks, cpu> {
   template <class real> static void run(call const& c, tensor<real const>, tensor<real> y, tensor<real> parts) {
     auto& ranks = *c.numbers.world;
     if (ranks.size() == 1) return;
-    detail::pieces p;
-    auto const bytes = y.count * static_cast<std::int64_t>(sizeof(real));
-    for (int rank = 0; rank < ranks.size(); ++rank) {
-      p.offset[rank] = rank * bytes;
-      p.length[rank] = bytes;
-    }
-    std::copy_n(y.data, y.count, parts.data + ranks.rank() * y.count);
-    ranks.all_gather(reinterpret_cast<std::byte*>(parts.data), p.offset, p.length);
+    detail::gather_alike(ranks, y.data, y.count, parts.data);
     detail::add_in_order(parts.data, y.count, ranks.size(), y.count, y.data, false);
   }
 };

@@ -97,7 +97,10 @@ td.bar { width: 40%; } td.bar i { display: block; height: .7rem; background: var
     if (r.resumed) marks.push_back({x, "resumed"});
   }
   auto const title = detail::html_text(head.title);
-  std::string page = concat({"<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">" "<meta name=\"viewport\" content=\"width=device-width\">\n<title>", title, "</title>\n<style>", detail::report_style, "</style></head>\n<body>\n<h1>", title, "</h1>\n"});
+  std::string page = concat({"<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">"
+                             "<meta name=\"viewport\" content=\"width=device-width\">\n<title>",
+                             title, "</title>\n<style>", detail::report_style, "</style></head>\n<body>\n<h1>", title,
+                             "</h1>\n"});
   page += concat({"<p class=\"reading\">", detail::html_text(read_run(steps).text), "</p>\n<dl>\n"});
   for (auto const& [name, value] : head.facts)
     page += concat({"<div><dt>", detail::html_text(name), "</dt><dd>", detail::html_text(value), "</dd></div>\n"});
@@ -105,7 +108,9 @@ td.bar { width: 40%; } td.bar i { display: block; height: .7rem; background: var
   page += concat({line_chart("loss", {training, validation}, marks), line_chart("learning rate", {rate}, marks)});
   page += concat({line_chart("gradient norm", {norm}, marks), line_chart("tokens per second", {tokens, labels}, marks)});
   page += detail::metric_charts(steps, marks);
-  page += concat({"</div>\n<p class=\"note\">Over steps. Tokens per second: the mean since the run began or was resumed. Dotted: saved; " "dashed: resumed.</p>\n<h2>Memory plan</h2>\n<table>\n", detail::memory_rows(head.memory), "</table>\n</body></html>\n"});
+  page += concat({"</div>\n<p class=\"note\">Over steps. Tokens per second: the mean since the run began or was resumed. "
+                  "Dotted: saved; dashed: resumed.</p>\n<h2>Memory plan</h2>\n<table>\n",
+                  detail::memory_rows(head.memory), "</table>\n</body></html>\n"});
   return page;
 }
 
