@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "constrain/program/error.hpp"
+#include "constrain/base/error.hpp"
 
 namespace constrain::test {
 

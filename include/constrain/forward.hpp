@@ -2,7 +2,7 @@
 
 // Names without what is behind them, for headers that only mention a trainer or what it takes and gives.
 
-#include "constrain/program/variant.hpp"
+#include "constrain/base/variant.hpp"
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 

@@ -27,6 +27,7 @@ constexpr folder folders[] = {{"train", "the trainer, `fit`, `compare`, schedule
                               {"objective", "objectives"},
                               {"policy", "policies and optimizers"},
                               {"op", "functions for layers, and the ops behind them"},
+                              {"base", "what everybody stands on: dtypes, errors, units"},
                               {"program", "values, shapes, types, rules: for layers, ops and passes"},
                               {"pass", "from the forward program to a plan"},
                               {"device", "operands of a kernel, loops, sums, mathematics"},

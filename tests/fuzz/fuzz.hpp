@@ -1,14 +1,14 @@
 #pragma once
 
-#include "constrain/program/error.hpp"
+#include "constrain/base/error.hpp"
 
 #include <cstddef>
 #include <cstdlib>
 #include <span>
 #include <string_view>
 
-// What every reader is tried with: bytes of any kind. It must refuse them with a `constrain::error`, or accept what holds
-// together. Each file of this folder defines `try_reader` for one reader; replay.cpp, or libFuzzer, calls it.
+// What every reader is tried with: bytes of any kind. It must refuse them with a `constrain::error`, or accept what
+// holds together. Each file of this folder defines `try_reader` for one reader; replay.cpp, or libFuzzer, calls it.
 
 namespace constrain::test {
 

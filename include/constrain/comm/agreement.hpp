@@ -1,8 +1,8 @@
 #pragma once
 
+#include "constrain/base/error.hpp"
+#include "constrain/base/function_ref.hpp"
 #include "constrain/comm/communicator.hpp"
-#include "constrain/program/error.hpp"
-#include "constrain/program/function_ref.hpp"
 
 #include <algorithm>
 #include <cstdint>
@@ -118,9 +118,10 @@ struct vote {
 
 } // namespace detail
 
-/// Tells all ranks how this one fared: `failure` is null where it did well. Returns the sum of the counts where all did;
-/// else every rank throws the same: its own exception where all have the same sentence, or an `error` with the first
-/// failing rank's. So do ranks in different calls, and ranks whose `content`, a fingerprint, differs. One all-gather.
+/// Tells all ranks how this one fared: `failure` is null where it did well. Returns the sum of the counts where all
+/// did; else every rank throws the same: its own exception where all have the same sentence, or an `error` with the
+/// first failing rank's. So do ranks in different calls, and ranks whose `content`, a fingerprint, differs. One
+/// all-gather.
 [[gnu::noinline]] inline std::int64_t agree(communicator& world, joint_call where, std::int64_t count = 0,
                                             std::exception_ptr const& failure = nullptr, std::uint64_t content = 0) {
   if (world.size() == 1) {
@@ -152,8 +153,8 @@ inline void check_passes(communicator& world, joint_call where, std::int64_t pas
   agree(world, where, 0, nullptr, static_cast<std::uint64_t>(passes));
 }
 
-/// Does on each rank what concerns it alone, a count, and returns the sum of all. Where it throws on any rank all throw, as
-/// `agree` says. `local` must not speak with the other ranks.
+/// Does on each rank what concerns it alone, a count, and returns the sum of all. Where it throws on any rank all
+/// throw, as `agree` says. `local` must not speak with the other ranks.
 [[gnu::noinline]] inline std::int64_t agreed_sum(communicator& world, joint_call where, function_ref<std::int64_t()> local,
                                                  std::uint64_t content = 0) {
   if (world.size() == 1) return local();

@@ -1,7 +1,7 @@
 #pragma once
 
+#include "constrain/base/concat.hpp"
 #include "constrain/comm/agreement.hpp"
-#include "constrain/program/concat.hpp"
 
 #include <charconv>
 #include <cstdint>

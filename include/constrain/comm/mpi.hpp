@@ -1,8 +1,8 @@
 #pragma once
 
+#include "constrain/base/error.hpp"
 #include "constrain/comm/communicator.hpp"
 #include "constrain/comm/watchdog.hpp"
-#include "constrain/program/error.hpp"
 
 // The C++ bindings left MPI in 2012; some installations still bring them, with warnings.
 #if !defined(OMPI_SKIP_MPICXX)
@@ -22,7 +22,8 @@
 namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// Processes started by mpirun or srun. Initialises MPI where the program has not, and then ends it at exit. A process
-/// that waits for the others longer than `deadline` seconds ends; one that exits with a status other than 0 ends the job.
+/// that waits for the others longer than `deadline` seconds ends; one that exits with a status other than 0 ends the
+/// job.
 class mpi final : public communicator {
 public:
   explicit mpi(double deadline = 1800) : mpi(all_processes(deadline), deadline) {}
@@ -77,7 +78,8 @@ private:
       throw error({"there are ", size_, " processes; start at most ", maximum_size});
   }
 
-  // Seconds that a failing rank gives the others to fail, or to end, too: fewer than they wait, so that it speaks first.
+  // Seconds that a failing rank gives the others to fail, or to end, too: fewer than they wait, so that it speaks
+  // first.
   static double patience(double deadline) { return std::min(deadline / 2, 3.0); }
 
   static MPI_Comm all_processes(double deadline) {

@@ -9,12 +9,12 @@
 #include <utility>
 #include <vector>
 
+#include "constrain/base/error.hpp"
+#include "constrain/base/label.hpp"
 #include "constrain/data/order.hpp"
 #include "constrain/data/token_source.hpp"
 #include "constrain/io/crc32c.hpp"
 #include "constrain/io/text_bytes.hpp"
-#include "constrain/program/error.hpp"
-#include "constrain/program/label.hpp"
 
 namespace constrain::inline CONSTRAIN_VARIANT::data {
 
@@ -24,8 +24,8 @@ enum class token_width : std::uint8_t { byte = 1, uint16 = 2 };
 /// A sequence of tokens, read-only. Copies and parts share the storage.
 class corpus {
  public:
-  /// One token per byte, vocabulary 256. Where `given[i]` is true, token i is given and no label: nothing is learned from
-  /// predicting it; empty: all are labels. Throws `error` when there is no byte, or `given` has another length.
+  /// One token per byte, vocabulary 256. Where `given[i]` is true, token i is given and no label: nothing is learned
+  /// from predicting it; empty: all are labels. Throws `error` when there is no byte, or `given` has another length.
   static corpus from_bytes(std::string bytes, std::vector<bool> given = {}) {
     if (bytes.empty()) throw error({"the corpus has no tokens; give it at least one byte"});
     if (!given.empty() && given.size() != bytes.size())
@@ -118,8 +118,8 @@ class corpus {
     return found;
   }
 
-  /// Length in bytes (upper half) and CRC-32C (lower half) of the content, of what is given too: another corpus has, all
-  /// but surely, another one.
+  /// Length in bytes (upper half) and CRC-32C (lower half) of the content, of what is given too: another corpus has,
+  /// all but surely, another one.
   std::uint64_t fingerprint() const { return sum; }
 
   struct parts;
@@ -127,8 +127,8 @@ class corpus {
   /// `error` unless 0 <= `validation_fraction` <= 1.
   parts split(double validation_fraction) const;
   /// Draws blocks of so many tokens: `validation` has floor(fraction x blocks) of them, the same of the same seed on
-  /// every machine; both parts keep the order of the corpus. Texts of one length stay whole where the block is a multiple
-  /// of it. Throws `error` unless 0 <= `validation_fraction` <= 1 and `block` >= 1.
+  /// every machine; both parts keep the order of the corpus. Texts of one length stay whole where the block is a
+  /// multiple of it. Throws `error` unless 0 <= `validation_fraction` <= 1 and `block` >= 1.
   parts split(double validation_fraction, std::uint64_t seed, std::int64_t block = 1024) const;
 
  private:

@@ -10,10 +10,10 @@
 #include <utility>
 #include <vector>
 
+#include "constrain/base/error.hpp"
 #include "constrain/data/corpus.hpp"
 #include "constrain/data/room.hpp"
 #include "constrain/io/descriptor.hpp"
-#include "constrain/program/error.hpp"
 #include "constrain/io/json.hpp"
 
 namespace constrain::inline CONSTRAIN_VARIANT::data {

@@ -4,8 +4,8 @@
 #include <cstdint>
 #include <string>
 
+#include "constrain/base/error.hpp"
 #include "constrain/device/random.hpp"
-#include "constrain/program/error.hpp"
 
 namespace constrain::inline CONSTRAIN_VARIANT::data {
 

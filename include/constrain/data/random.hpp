@@ -6,15 +6,15 @@
 #include <span>
 #include <vector>
 
+#include "constrain/base/error.hpp"
 #include "constrain/data/corpus.hpp"
 #include "constrain/data/room.hpp"
 #include "constrain/device/random.hpp"
-#include "constrain/program/error.hpp"
 
 namespace constrain::inline CONSTRAIN_VARIANT::data {
 
-/// As many tokens, each below `vocabulary` with the same chance: something to measure with. The same of the same seed on
-/// every machine. Throws `error` unless there is one, they fit into memory and 1 <= `vocabulary` <= 65536.
+/// As many tokens, each below `vocabulary` with the same chance: something to measure with. The same of the same seed
+/// on every machine. Throws `error` unless there is one, they fit into memory and 1 <= `vocabulary` <= 65536.
 inline corpus random_tokens(std::int64_t count, std::int32_t vocabulary, std::uint64_t seed = 0) {
   if (count < 1 || vocabulary < 1 || vocabulary > 65536)
     throw error({count, " random tokens of a vocabulary of ", vocabulary,

@@ -4,7 +4,7 @@
 #include <string_view>
 #include <unistd.h>
 
-#include "constrain/program/error.hpp"
+#include "constrain/base/error.hpp"
 
 namespace constrain::inline CONSTRAIN_VARIANT::data::detail {
 

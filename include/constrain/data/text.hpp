@@ -12,11 +12,11 @@
 #include <utility>
 #include <vector>
 
+#include "constrain/base/error.hpp"
 #include "constrain/data/corpus.hpp"
 #include "constrain/data/room.hpp"
 #include "constrain/data/text_files.hpp"
 #include "constrain/io/descriptor.hpp"
-#include "constrain/program/error.hpp"
 
 namespace constrain::inline CONSTRAIN_VARIANT::data {
 

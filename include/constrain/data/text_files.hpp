@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "constrain/program/error.hpp"
+#include "constrain/base/error.hpp"
 #include "constrain/io/path.hpp"
 
 namespace constrain::inline CONSTRAIN_VARIANT::data::detail {

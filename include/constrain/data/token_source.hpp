@@ -12,9 +12,9 @@
 #include <unistd.h>
 #include <utility>
 
+#include "constrain/base/error.hpp"
 #include "constrain/io/crc32c.hpp"
 #include "constrain/io/descriptor.hpp"
-#include "constrain/program/error.hpp"
 
 namespace constrain::inline CONSTRAIN_VARIANT::data {
 

@@ -9,9 +9,9 @@
 #include <string>
 #include <utility>
 
+#include "constrain/base/error.hpp"
 #include "constrain/data/corpus.hpp"
 #include "constrain/data/token_source.hpp"
-#include "constrain/program/error.hpp"
 
 namespace constrain::inline CONSTRAIN_VARIANT::data {
 

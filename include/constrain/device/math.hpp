@@ -1,6 +1,7 @@
 #pragma once
 
-#include "constrain/program/host_device.hpp"
+#include "constrain/base/host_device.hpp"
+#include "constrain/base/variant.hpp"
 
 #include <algorithm>
 #include <bit>

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "constrain/base/variant.hpp"
 #include "constrain/device/random.hpp"
 
 namespace constrain::inline CONSTRAIN_VARIANT {

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "constrain/program/variant.hpp"
+#include "constrain/base/variant.hpp"
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 

@@ -7,8 +7,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "constrain/base/error.hpp"
 #include "constrain/io/directory_handle.hpp"
-#include "constrain/program/error.hpp"
 #include "constrain/io/output_file.hpp"
 #include "constrain/io/path.hpp"
 

@@ -11,7 +11,7 @@
 #include <unistd.h>
 #include <utility>
 
-#include "constrain/program/error.hpp"
+#include "constrain/base/error.hpp"
 
 namespace constrain::inline CONSTRAIN_VARIANT::io {
 

@@ -11,10 +11,10 @@
 #include <unistd.h>
 #include <vector>
 
+#include "constrain/base/concat.hpp"
 #include "constrain/io/descriptor.hpp"
 #include "constrain/io/directory_handle.hpp"
 #include "constrain/io/manifest.hpp"
-#include "constrain/program/concat.hpp"
 
 /// The mark of a directory that this library made: the hidden file by which it knows what it may remove.
 ///

@@ -7,9 +7,9 @@
 #include <sys/stat.h>
 #include <vector>
 
+#include "constrain/base/error.hpp"
 #include "constrain/io/crc32c.hpp"
 #include "constrain/io/directory_handle.hpp"
-#include "constrain/program/error.hpp"
 #include "constrain/io/manifest.hpp"
 #include "constrain/io/mapped_file.hpp"
 #include "constrain/io/path.hpp"

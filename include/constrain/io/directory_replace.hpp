@@ -11,9 +11,9 @@
 #include <utility>
 #include <vector>
 
+#include "constrain/base/error.hpp"
 #include "constrain/io/directory_handle.hpp"
 #include "constrain/io/directory_mark.hpp"
-#include "constrain/program/error.hpp"
 #include "constrain/io/manifest.hpp"
 
 /// Putting a finished directory in the place of an old one, and removing that.

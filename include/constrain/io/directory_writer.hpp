@@ -13,12 +13,12 @@
 #include <utility>
 #include <vector>
 
+#include "constrain/base/error.hpp"
 #include "constrain/io/directory_replace.hpp"
-#include "constrain/io/text_bytes.hpp"
-#include "constrain/program/error.hpp"
 #include "constrain/io/manifest.hpp"
 #include "constrain/io/output_file.hpp"
 #include "constrain/io/path.hpp"
+#include "constrain/io/text_bytes.hpp"
 
 namespace constrain::inline CONSTRAIN_VARIANT::io {
 

@@ -6,7 +6,7 @@
 #include <span>
 #include <string_view>
 
-#include "constrain/program/variant.hpp"
+#include "constrain/base/variant.hpp"
 
 namespace constrain::inline CONSTRAIN_VARIANT::io {
 

@@ -10,12 +10,12 @@
 #include <string_view>
 #include <unistd.h>
 
+#include "constrain/base/error.hpp"
 #include "constrain/io/crc32c.hpp"
 #include "constrain/io/descriptor.hpp"
-#include "constrain/io/text_bytes.hpp"
-#include "constrain/program/error.hpp"
 #include "constrain/io/path.hpp"
 #include "constrain/io/plain_file.hpp"
+#include "constrain/io/text_bytes.hpp"
 
 namespace constrain::inline CONSTRAIN_VARIANT::io {
 

@@ -6,15 +6,15 @@
 #include <string_view>
 #include <system_error>
 
+#include "constrain/base/function_ref.hpp"
 #include "constrain/io/json_failure.hpp"
 #include "constrain/io/json_tokens.hpp"
-#include "constrain/program/function_ref.hpp"
 
 namespace constrain::inline CONSTRAIN_VARIANT::io {
 
-/// Reads JSON (RFC 8259) strictly, from one value to the next, and holds nothing but its place: no comments, no trailing
-/// commas, UTF-8 throughout, no lone surrogates. Whoever reads bounds the levels, and asks `refuse_duplicates` where
-/// names must be unique. Throws `error` with the byte where something else stands, or a value of another kind.
+/// Reads JSON (RFC 8259) strictly, from one value to the next, and holds nothing but its place: no comments, no
+/// trailing commas, UTF-8 throughout, no lone surrogates. Whoever reads bounds the levels, and asks `refuse_duplicates`
+/// where names must be unique. Throws `error` with the byte where something else stands, or a value of another kind.
 class json_cursor : public json_tokens {
  public:
   using json_tokens::json_tokens;

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <string_view>
 
-#include "constrain/program/error.hpp"
+#include "constrain/base/error.hpp"
 
 namespace constrain::inline CONSTRAIN_VARIANT::io {
 

@@ -7,9 +7,9 @@
 #include <string_view>
 #include <vector>
 
+#include "constrain/base/concat.hpp"
 #include "constrain/io/json_cursor.hpp"
 #include "constrain/io/utf8.hpp"
-#include "constrain/program/concat.hpp"
 
 namespace constrain::inline CONSTRAIN_VARIANT::io {
 

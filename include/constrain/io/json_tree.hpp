@@ -9,9 +9,9 @@
 #include <utility>
 #include <vector>
 
+#include "constrain/base/concat.hpp"
 #include "constrain/io/json_cursor.hpp"
 #include "constrain/io/json_names.hpp"
-#include "constrain/program/concat.hpp"
 
 namespace constrain::inline CONSTRAIN_VARIANT::io {
 

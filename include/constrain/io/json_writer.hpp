@@ -9,7 +9,7 @@
 #include <type_traits>
 #include <vector>
 
-#include "constrain/program/error.hpp"
+#include "constrain/base/error.hpp"
 #include "constrain/io/utf8.hpp"
 
 namespace constrain::inline CONSTRAIN_VARIANT::io {

@@ -7,8 +7,8 @@
 #include <string_view>
 #include <unistd.h>
 
+#include "constrain/base/error.hpp"
 #include "constrain/io/descriptor.hpp"
-#include "constrain/program/error.hpp"
 #include "constrain/io/mapped_file.hpp"
 #include "constrain/io/plain_file.hpp"
 

@@ -9,11 +9,11 @@
 #include <string_view>
 #include <vector>
 
+#include "constrain/base/error.hpp"
 #include "constrain/io/crc32c.hpp"
-#include "constrain/io/text_bytes.hpp"
-#include "constrain/program/error.hpp"
 #include "constrain/io/json.hpp"
 #include "constrain/io/json_writer.hpp"
+#include "constrain/io/text_bytes.hpp"
 
 namespace constrain::inline CONSTRAIN_VARIANT::io {
 

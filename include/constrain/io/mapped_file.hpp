@@ -9,8 +9,8 @@
 #include <sys/mman.h>
 #include <utility>
 
+#include "constrain/base/error.hpp"
 #include "constrain/io/descriptor.hpp"
-#include "constrain/program/error.hpp"
 
 namespace constrain::inline CONSTRAIN_VARIANT::io {
 

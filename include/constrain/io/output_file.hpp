@@ -9,10 +9,10 @@
 #include <unistd.h>
 #include <vector>
 
+#include "constrain/base/error.hpp"
 #include "constrain/io/crc32c.hpp"
 #include "constrain/io/descriptor.hpp"
 #include "constrain/io/text_bytes.hpp"
-#include "constrain/program/error.hpp"
 
 namespace constrain::inline CONSTRAIN_VARIANT::io {
 

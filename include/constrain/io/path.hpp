@@ -15,13 +15,13 @@
 #include <unistd.h>
 #include <vector>
 
+#include "constrain/base/error.hpp"
 #include "constrain/io/descriptor.hpp"
-#include "constrain/program/error.hpp"
 
 namespace constrain::inline CONSTRAIN_VARIANT::io {
 
-/// Throws `error` where a directory is the one that this process works in, or holds it: were it replaced, no relative path
-/// would lead anywhere any more.
+/// Throws `error` where a directory is the one that this process works in, or holds it: were it replaced, no relative
+/// path would lead anywhere any more.
 [[gnu::noinline, gnu::cold]] inline void check_not_worked_in(std::string const& path) {
   struct stat replaced {}, above {};
   if (::stat(system_path(path), &replaced) != 0) return;

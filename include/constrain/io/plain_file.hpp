@@ -5,8 +5,8 @@
 #include <string>
 #include <sys/stat.h>
 
+#include "constrain/base/error.hpp"
 #include "constrain/io/descriptor.hpp"
-#include "constrain/program/error.hpp"
 
 namespace constrain::inline CONSTRAIN_VARIANT::io {
 

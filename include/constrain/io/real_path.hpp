@@ -8,9 +8,9 @@
 #include <sys/stat.h>
 #include <vector>
 
+#include "constrain/base/concat.hpp"
 #include "constrain/io/descriptor.hpp"
 #include "constrain/io/directory_handle.hpp"
-#include "constrain/program/concat.hpp"
 
 namespace constrain::inline CONSTRAIN_VARIANT::io {
 

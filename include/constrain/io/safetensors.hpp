@@ -9,8 +9,8 @@
 #include <string_view>
 #include <vector>
 
+#include "constrain/base/error.hpp"
 #include "constrain/io/dtype.hpp"
-#include "constrain/program/error.hpp"
 #include "constrain/io/mapped_file.hpp"
 #include "constrain/io/safetensors_header.hpp"
 
@@ -38,8 +38,8 @@ struct safetensors {
 
 /// Reads the safetensors format (huggingface.co/docs/safetensors: 8 bytes of header length, JSON, data), strictly.
 /// The tensors borrow `file`. Throws `error`, naming `where`, for everything that is not exactly that format, and for
-/// more than `safetensors_most_names` tensors or entries of metadata. Whatever the header holds, a refusal takes less than
-/// 1 MiB of memory and not much longer than sorting its names: the result is built when all of it was found sound.
+/// more than `safetensors_most_names` tensors or entries of metadata. Whatever the header holds, a refusal takes less
+/// than 1 MiB of memory and not much longer than sorting its names: the result is built when all of it was found sound.
 [[gnu::noinline, gnu::cold]]
 inline safetensors parse_safetensors(std::span<std::byte const> file, std::string const& where) {
   if (file.size() < 8) throw error({"'", where, "' is too short for a safetensors file; get the file again"});

@@ -8,8 +8,8 @@
 #include <utility>
 #include <vector>
 
+#include "constrain/base/error.hpp"
 #include "constrain/io/dtype.hpp"
-#include "constrain/program/error.hpp"
 #include "constrain/io/json_cursor.hpp"
 #include "constrain/io/json_names.hpp"
 

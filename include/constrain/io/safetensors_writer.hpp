@@ -8,12 +8,12 @@
 #include <string>
 #include <vector>
 
+#include "constrain/base/error.hpp"
 #include "constrain/io/atomic_file.hpp"
-#include "constrain/io/text_bytes.hpp"
-#include "constrain/program/error.hpp"
 #include "constrain/io/json_writer.hpp"
 #include "constrain/io/output_file.hpp"
 #include "constrain/io/safetensors.hpp"
+#include "constrain/io/text_bytes.hpp"
 
 namespace constrain::inline CONSTRAIN_VARIANT::io {
 

@@ -1,9 +1,9 @@
 #pragma once
 
+#include "constrain/base/units.hpp"
 #include "constrain/op/collective/collective.hpp"
 #include "constrain/pass/place.hpp"
 #include "constrain/program/op_info.hpp"
-#include "constrain/program/units.hpp"
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 

@@ -1,8 +1,8 @@
 #pragma once
 
+#include "constrain/base/host_device.hpp" // CONSTRAIN_WITH_CUDA
 #include "constrain/device/kernel.hpp"
 #include "constrain/policy/rule.hpp"
-#include "constrain/program/host_device.hpp" // CONSTRAIN_WITH_CUDA
 
 /// Where a trainer's memory is and its kernels run.
 namespace constrain::inline CONSTRAIN_VARIANT::device {

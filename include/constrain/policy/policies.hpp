@@ -1,9 +1,9 @@
 #pragma once
 
+#include "constrain/base/concat.hpp"
 #include "constrain/op/update/update.hpp"
 #include "constrain/policy/composition.hpp"
 #include "constrain/policy/policy_name.hpp"
-#include "constrain/program/concat.hpp"
 
 #include <string>
 

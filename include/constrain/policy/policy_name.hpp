@@ -1,7 +1,7 @@
 #pragma once
 
+#include "constrain/base/type_name.hpp"
 #include "constrain/policy/slot.hpp"
-#include "constrain/program/type_name.hpp"
 
 #include <string>
 #include <utility>

@@ -1,7 +1,7 @@
 #pragma once
 
+#include "constrain/base/dtype.hpp"
 #include "constrain/policy/rule.hpp"
-#include "constrain/program/dtype.hpp"
 
 /// The types that numbers are stored and computed in.
 namespace constrain::inline CONSTRAIN_VARIANT::precision {

@@ -1,7 +1,7 @@
 #pragma once
 
+#include "constrain/base/fixed_vector.hpp"
 #include "constrain/program/attributes.hpp"
-#include "constrain/program/fixed_vector.hpp"
 #include "constrain/program/ref.hpp"
 
 #include <cstdint>

@@ -1,9 +1,9 @@
 #pragma once
 
+#include "constrain/base/dtype.hpp"
+#include "constrain/base/fixed_vector.hpp"
 #include "constrain/program/attributes.hpp"
 #include "constrain/program/diagnosis.hpp"
-#include "constrain/program/dtype.hpp"
-#include "constrain/program/fixed_vector.hpp"
 #include "constrain/program/node.hpp"
 #include "constrain/program/role.hpp"
 #include "constrain/program/shape.hpp"

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "constrain/program/concat.hpp"
+#include "constrain/base/concat.hpp"
 #include "constrain/program/op_info.hpp"
 #include "constrain/program/program.hpp"
 

@@ -1,8 +1,8 @@
 #pragma once
 
+#include "constrain/base/fixed_vector.hpp"
 #include "constrain/program/axis.hpp"
 #include "constrain/program/diagnosis.hpp"
-#include "constrain/program/fixed_vector.hpp"
 #include "constrain/program/name.hpp"
 #include "constrain/program/node.hpp"
 #include "constrain/program/value_info.hpp"

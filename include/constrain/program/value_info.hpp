@@ -1,7 +1,7 @@
 #pragma once
 
-#include "constrain/program/dtype.hpp"
-#include "constrain/program/fixed_vector.hpp"
+#include "constrain/base/dtype.hpp"
+#include "constrain/base/fixed_vector.hpp"
 #include "constrain/program/name.hpp"
 #include "constrain/program/ref.hpp"
 #include "constrain/program/role.hpp"

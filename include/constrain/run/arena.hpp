@@ -1,7 +1,7 @@
 #pragma once
 
-#include "constrain/program/error.hpp"
-#include "constrain/program/units.hpp"
+#include "constrain/base/error.hpp"
+#include "constrain/base/units.hpp"
 
 #include <algorithm>
 #include <cstddef>

@@ -1,7 +1,7 @@
 #pragma once
 
+#include "constrain/base/error.hpp"
 #include "constrain/device/math.hpp"
-#include "constrain/program/error.hpp"
 #include "constrain/program/program.hpp"
 #include "constrain/run/arena.hpp"
 #include "constrain/run/executor.hpp"

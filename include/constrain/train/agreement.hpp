@@ -1,8 +1,8 @@
 #pragma once
 
+#include "constrain/base/concat.hpp"
 #include "constrain/comm/fingerprint.hpp"
 #include "constrain/data/corpus.hpp"
-#include "constrain/program/concat.hpp"
 #include "constrain/train/checkpoint/tensor_files.hpp"
 #include "constrain/train/hyperparameters.hpp"
 #include "constrain/train/interval.hpp"

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "constrain/program/number_check.hpp"
+#include "constrain/base/number_check.hpp"
 #include "constrain/train/hyperparameters.hpp"
 #include "constrain/train/run_options.hpp"
 
@@ -9,8 +9,8 @@
 #include <type_traits>
 #include <variant>
 
-// Every number of a run is looked at when it is given: a mistake in one is better known then than after hours, in which a
-// NaN destroys the weights without a word.
+// Every number of a run is looked at when it is given: a mistake in one is better known then than after hours, in which
+// a NaN destroys the weights without a word.
 
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
@@ -35,8 +35,8 @@ inline void check_schedule(schedule::any const& s) {
   check_schedule(o.schedule);
 }
 
-/// Throws `error` unless an optimizer's numbers are finite, as far as they can be told apart, and the optimizer itself has
-/// nothing against them.
+/// Throws `error` unless an optimizer's numbers are finite, as far as they can be told apart, and the optimizer itself
+/// has nothing against them.
 template <class optimizer> void check_hyper(typename optimizer::hyper const& h, std::string const& name) {
   if constexpr (requires { optimizer::check(h); }) optimizer::check(h);
   for_each_hyperparameter(h, [&]<class number>(std::string const& field, number value) {

@@ -1,10 +1,10 @@
 #pragma once
 
+#include "constrain/base/error.hpp"
+#include "constrain/base/number_check.hpp"
+#include "constrain/base/printable.hpp"
 #include "constrain/device/cpu/stopwatch.hpp"
-#include "constrain/program/error.hpp"
 #include "constrain/io/json_writer.hpp"
-#include "constrain/program/number_check.hpp"
-#include "constrain/program/printable.hpp"
 #include "constrain/train/fit.hpp"
 
 #include <algorithm>
@@ -27,7 +27,8 @@ struct compare_options {
   std::int64_t validation_tokens = 16'384; // at most
 };
 
-/// A row of a comparison with its own hyperparameters: `strategy<policies<optimizer::sgd>>{.hyper = {.learning_rate = 0.1f}}`.
+/// A row of a comparison with its own hyperparameters: `strategy<policies<optimizer::sgd>>{.hyper = {.learning_rate =
+/// 0.1f}}`.
 template <class set> struct strategy {
   typename set::optimizer::hyper hyper{}; // of the set's optimizer
   std::string name{}; // in the table; the policies' where it is empty
@@ -108,8 +109,8 @@ template <class trainer> typename trainer::hyper common_hyper(compare_options co
 } // namespace detail
 
 /// Trains the same task with each set of policies on the same tokens, one after another, and measures speed, memory
-/// and loss: `compare<task, policies<precision::fp32>, policies<checkpoint::every<1>>>(corpus, {.tokens = 100'000})`. Throws
-/// `error` where the corpus is too short to train and to validate on.
+/// and loss: `compare<task, policies<precision::fp32>, policies<checkpoint::every<1>>>(corpus, {.tokens = 100'000})`.
+/// Throws `error` where the corpus is too short to train and to validate on.
 template <class task, class... sets> std::vector<comparison> compare(data::corpus const& corpus, compare_options const& options = {}) {
   auto const parts = detail::parts_to_compare(corpus, options, task::tokens);
   return {detail::measure<typename detail::trainer_with<task, sets>::type>(
@@ -117,8 +118,8 @@ template <class task, class... sets> std::vector<comparison> compare(data::corpu
 }
 
 /// The same, each row with hyperparameters and a name of its own: `compare<task>(corpus, {.tokens = 100'000},
-/// strategy<policies<>>{.hyper = {.learning_rate = 3e-3f}}, strategy<policies<optimizer::sgd>>{.hyper = {.learning_rate = 0.3f}})`.
-/// Throws `error` where `.learning_rate` is given beside them.
+/// strategy<policies<>>{.hyper = {.learning_rate = 3e-3f}}, strategy<policies<optimizer::sgd>>{.hyper = {.learning_rate
+/// = 0.3f}})`. Throws `error` where `.learning_rate` is given beside them.
 template <class task, class first, class... rest>
 std::vector<comparison> compare(data::corpus const& corpus, compare_options const& options, strategy<first> const& one,
                                 strategy<rest> const&... others) {

@@ -1,10 +1,10 @@
 #pragma once
 
-#include "constrain/program/concat.hpp"
+#include "constrain/base/concat.hpp"
+#include "constrain/base/formatted.hpp"
+#include "constrain/base/printable.hpp"
 #include "constrain/program/print.hpp"
-#include "constrain/program/printable.hpp"
 #include "constrain/train/entries.hpp"
-#include "constrain/train/formatted.hpp"
 
 #include <cstdio>
 #include <string>

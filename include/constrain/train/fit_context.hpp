@@ -1,6 +1,6 @@
 #pragma once
 
-#include "constrain/program/error.hpp"
+#include "constrain/base/error.hpp"
 #include "constrain/io/utf8.hpp"
 #include "constrain/train/fit_result.hpp"
 #include "constrain/train/record/records.hpp"
@@ -25,13 +25,13 @@ public:
   std::string saved{};                    // the directory of the checkpoint written last
   fit_result result{};                    // so far; in on_end what fit returns
 
-  /// Ends the run: in on_start before the first step, elsewhere after this one, with what belongs to the end of a run. The
-  /// reason is `ended::by_callback`. One process that asks ends all.
+  /// Ends the run: in on_start before the first step, elsewhere after this one, with what belongs to the end of a run.
+  /// The reason is `ended::by_callback`. One process that asks ends all.
   void stop() { stops_ = true; }
 
   /// Records a number of one's own with the step: in on_step and on_evaluation this one, in on_start the first one, in
-  /// on_save the next one; what comes after the last is in summary.json alone. Said twice for a step, the last one counts.
-  /// Throws `error` for a name that is empty or not UTF-8.
+  /// on_save the next one; what comes after the last is in summary.json alone. Said twice for a step, the last one
+  /// counts. Throws `error` for a name that is empty or not UTF-8.
   void metric(std::string_view name, double value) {
     if (name.empty() || io::invalid_utf8(name) != name.size())
       throw error({"fit: the name '", name, "' of a metric is ", name.empty() ? "empty" : "not UTF-8", "; give it another one"});

@@ -1,10 +1,10 @@
 #pragma once
 
+#include "constrain/base/error.hpp"
+#include "constrain/base/number_check.hpp"
+#include "constrain/base/units.hpp"
 #include "constrain/data/corpus.hpp"
 #include "constrain/data/tail.hpp"
-#include "constrain/program/error.hpp"
-#include "constrain/program/number_check.hpp"
-#include "constrain/program/units.hpp"
 #include "constrain/train/interval.hpp"
 
 #include <cstdint>

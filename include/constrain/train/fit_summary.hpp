@@ -1,8 +1,8 @@
 #pragma once
 
+#include "constrain/base/concat.hpp"
 #include "constrain/device/math.hpp"
 #include "constrain/io/json_writer.hpp"
-#include "constrain/program/concat.hpp"
 #include "constrain/train/explain.hpp"
 #include "constrain/train/fit_result.hpp"
 #include "constrain/train/record/records.hpp"

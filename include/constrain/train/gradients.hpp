@@ -1,6 +1,6 @@
 #pragma once
 
-#include "constrain/program/error.hpp"
+#include "constrain/base/error.hpp"
 #include "constrain/train/checkpoint/tensor_files.hpp"
 
 #include <cstddef>

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "constrain/program/error.hpp"
+#include "constrain/base/error.hpp"
 #include "constrain/op/cross_entropy/cross_entropy.hpp"
 #include "constrain/run/arena.hpp"
 #include "constrain/run/executor.hpp"

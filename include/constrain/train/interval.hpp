@@ -1,7 +1,7 @@
 #pragma once
 
-#include "constrain/program/number_check.hpp"
-#include "constrain/program/units.hpp"
+#include "constrain/base/number_check.hpp"
+#include "constrain/base/units.hpp"
 
 #include <cstdint>
 

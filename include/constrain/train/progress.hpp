@@ -1,11 +1,11 @@
 #pragma once
 
+#include "constrain/base/formatted.hpp"
+#include "constrain/base/printable.hpp"
 #include "constrain/device/cpu/gemm.hpp"
 #include "constrain/device/cpu/processor.hpp"
 #include "constrain/device/cpu/waiting_threads.hpp"
-#include "constrain/program/printable.hpp"
 #include "constrain/train/explain.hpp"
-#include "constrain/train/formatted.hpp"
 #include "constrain/train/record/records.hpp"
 
 #include <algorithm>

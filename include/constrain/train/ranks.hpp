@@ -1,9 +1,9 @@
 #pragma once
 
+#include "constrain/base/error.hpp"
+#include "constrain/base/held.hpp"
 #include "constrain/comm/agreement.hpp"
 #include "constrain/comm/communicator.hpp"
-#include "constrain/program/error.hpp"
-#include "constrain/program/held.hpp"
 #if defined(CONSTRAIN_WITH_MPI)
 #include "constrain/comm/mpi.hpp"
 #endif

@@ -1,10 +1,10 @@
 #pragma once
 
+#include "constrain/base/error.hpp"
+#include "constrain/base/number_check.hpp"
 #include "constrain/data/corpus.hpp"
 #include "constrain/device/math.hpp"
 #include "constrain/device/random.hpp"
-#include "constrain/program/error.hpp"
-#include "constrain/program/number_check.hpp"
 
 #include <algorithm>
 #include <bit>
@@ -65,7 +65,8 @@ public:
     check_count("generate_options", ".top_k", options.top_k, 0);
   }
 
-  /// One of `classes` tokens. Throws `error` where a logit is NaN or the largest is not finite: nothing follows from them.
+  /// One of `classes` tokens. Throws `error` where a logit is NaN or the largest is not finite: nothing follows from
+  /// them.
   template <class stored> std::int32_t operator()(stored const* logits, std::size_t classes, std::int64_t n) {
     check(logits, classes, n);
     order_.resize(classes);

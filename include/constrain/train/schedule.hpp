@@ -1,6 +1,6 @@
 #pragma once
 
-#include "constrain/program/units.hpp"
+#include "constrain/base/units.hpp"
 
 #include <algorithm>
 #include <cmath>

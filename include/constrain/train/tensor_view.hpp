@@ -1,9 +1,9 @@
 #pragma once
 
+#include "constrain/base/dtype.hpp"
+#include "constrain/base/error.hpp"
 #include "constrain/comm/communicator.hpp"
 #include "constrain/op/collective/shard_map.hpp"
-#include "constrain/program/dtype.hpp"
-#include "constrain/program/error.hpp"
 #include "constrain/program/role.hpp"
 #include "constrain/program/shape.hpp"
 #include "constrain/run/arena.hpp"

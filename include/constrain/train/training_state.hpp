@@ -1,8 +1,8 @@
 #pragma once
 
+#include "constrain/base/number_check.hpp"
+#include "constrain/base/units.hpp"
 #include "constrain/data/order.hpp"
-#include "constrain/program/number_check.hpp"
-#include "constrain/program/units.hpp"
 
 #include <cstdint>
 #include <limits>

@@ -1,7 +1,7 @@
 #pragma once
 
+#include "constrain/base/error.hpp"
 #include "constrain/data/order.hpp"
-#include "constrain/program/error.hpp"
 
 #include <atomic>
 #include <cstdint>
@@ -27,7 +27,8 @@ private:
   std::int64_t number_ = 0;
 };
 
-/// The tickets of arrays that are filled again and again: the latest alone is valid, and none after the end of its life.
+/// The tickets of arrays that are filled again and again: the latest alone is valid, and none after the end of its
+/// life.
 class window_tickets {
 public:
   window_tickets() = default;

@@ -1,7 +1,7 @@
 #pragma once
 
+#include "constrain/base/error.hpp"
 #include "constrain/device/cpu/gemm_builtin.hpp"
-#include "constrain/program/error.hpp"
 
 #include <algorithm>
 #include <cstdint>

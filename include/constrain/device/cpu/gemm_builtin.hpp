@@ -1,10 +1,10 @@
 #pragma once
 
+#include "constrain/base/dtype.hpp"
 #include "constrain/device/cpu/gemm_pack.hpp"
 #include "constrain/device/cpu/parallel.hpp"
 #include "constrain/device/cpu/vector.hpp"
 #include "constrain/device/transpose.hpp"
-#include "constrain/program/dtype.hpp"
 
 #include <algorithm>
 #include <cstddef>
@@ -19,8 +19,8 @@ namespace detail {
 
 /// The sizes of the packed product for one element type and register width.
 /// A micro-tile of C, rows x columns, stays in registers; a panel of B, depth x columns, in the first-level cache.
-/// Of A, tile_rows x depth are packed at a time and used block_rows x depth at a time, of B depth x tile_columns: a block
-/// of A and the packed part of B stay in the second-level cache together.
+/// Of A, tile_rows x depth are packed at a time and used block_rows x depth at a time, of B depth x tile_columns: a
+/// block of A and the packed part of B stay in the second-level cache together.
 template <class real, int bytes = vector_bytes>
 struct gemm_blocking : vector_of<real, bytes> {
   static constexpr int lanes = vector_of<real, bytes>::lanes;
@@ -49,9 +49,9 @@ template <class real> struct gemm_scales {
   real alpha, beta;
 };
 
-/// c = alpha a b + beta c for one micro-tile of as many rows as the first argument names; a: [k, blocking::rows], packed;
-/// b: [k, blocking::columns], its rows b_step apart. A function of its own, and nothing but sums and operands alive in
-/// its loop: one more and a register is spilled.
+/// c = alpha a b + beta c for one micro-tile of as many rows as the first argument names; a: [k, blocking::rows],
+/// packed; b: [k, blocking::columns], its rows b_step apart. A function of its own, and nothing but sums and operands
+/// alive in its loop: one more and a register is spilled.
 template <bool read_c, class real, class blocking = gemm_blocking<real>, std::size_t... row>
 [[gnu::noinline]] void gemm_micro(std::index_sequence<row...>, std::int64_t k, real const* a, real const* b,
                                   std::int64_t b_step, gemm_scales<real> const& scales, real* c, std::int64_t ldc) {

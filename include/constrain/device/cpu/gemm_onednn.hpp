@@ -1,8 +1,8 @@
 #pragma once
 
+#include "constrain/base/dtype.hpp"
+#include "constrain/base/error.hpp"
 #include "constrain/device/cpu/vector.hpp"
-#include "constrain/program/dtype.hpp"
-#include "constrain/program/error.hpp"
 
 #include <oneapi/dnnl/dnnl.h>
 
@@ -12,7 +12,8 @@
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
 /// Whether this machine multiplies bf16 faster than it would convert it: with tiles (AMX), or with AVX512_BF16 on AMD's
-/// processors. Intel's without tiles do half as many bf16 operations as fp32 ones: 205 GFLOP/s against 400 on two cores.
+/// processors. Intel's without tiles do half as many bf16 operations as fp32 ones: 205 GFLOP/s against 400 on two
+/// cores.
 inline bool onednn_multiplies_bf16() {
   static bool const answer = [] {
     auto const there = static_cast<unsigned>(dnnl_get_effective_cpu_isa());
@@ -28,9 +29,9 @@ inline void onednn_check(dnnl_status_t status, char const* what) {
                  "; build without CONSTRAIN_WITH_ONEDNN for another provider"});
 }
 
-/// Whether the built-in product is to take a float product of plain matrices from oneDNN: its AVX2 one has one thread's speed
-/// where the rows of B are a multiple of 4096 bytes apart and A has few of them. Two Zen 3 cores, oneDNN 2.6, GFLOP/s for
-/// 128 and 256 rows: 87 against 170; for 32 rows, or another distance, oneDNN is the faster.
+/// Whether the built-in product is to take a float product of plain matrices from oneDNN: its AVX2 one has one thread's
+/// speed where the rows of B are a multiple of 4096 bytes apart and A has few of them. Two Zen 3 cores, oneDNN 2.6,
+/// GFLOP/s for 128 and 256 rows: 87 against 170; for 32 rows, or another distance, oneDNN is the faster.
 inline bool onednn_stands_aside(std::int64_t m, std::int64_t ldb) {
   static bool const avx2 = vector_bytes == 32 && !__builtin_cpu_supports("avx512f");
   return avx2 && m >= 128 && m <= 256 && ldb % 1024 == 0;

@@ -1,7 +1,7 @@
 #pragma once
 
+#include "constrain/base/bfloat16.hpp"
 #include "constrain/device/cpu/vector.hpp"
-#include "constrain/program/bfloat16.hpp"
 
 #include <algorithm>
 #include <cstddef>

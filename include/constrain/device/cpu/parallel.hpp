@@ -1,6 +1,6 @@
 #pragma once
 
-#include "constrain/program/variant.hpp"
+#include "constrain/base/variant.hpp"
 
 #include <algorithm>
 #include <cstdint>
@@ -39,7 +39,8 @@ inline int thread_count() noexcept {
 }
 
 /// Calls `f(i)` for i in [0, count), vectorised. The calls must not depend on one another. A function, because what a
-/// loop's own body makes (a bfloat16 that is then stored) g++ would keep in memory, one for each lane: six times slower.
+/// loop's own body makes (a bfloat16 that is then stored) g++ would keep in memory, one for each lane: six times
+/// slower.
 template <class function> void simd_loop(std::int64_t count, function const& f) {
   CONSTRAIN_SIMD
   for (std::int64_t i = 0; i < count; ++i) f(i);

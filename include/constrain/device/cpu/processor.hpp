@@ -1,13 +1,13 @@
 #pragma once
 
-#include "constrain/program/variant.hpp"
+#include "constrain/base/variant.hpp"
 
 #include <sched.h>
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// The widest set of `instruction_set`'s names that this processor has: what code for it could use. The code's own where
-/// the processor cannot be asked.
+/// The widest set of `instruction_set`'s names that this processor has: what code for it could use. The code's own
+/// where the processor cannot be asked.
 inline char const* processor_instruction_set() noexcept {
 #if defined(__x86_64__) && defined(__GNUC__)
   __builtin_cpu_init();

@@ -1,8 +1,8 @@
 #pragma once
 
+#include "constrain/base/dtype.hpp"
 #include "constrain/device/cpu/reduce.hpp"
 #include "constrain/device/math.hpp"
-#include "constrain/program/dtype.hpp"
 
 #include <cstdint>
 

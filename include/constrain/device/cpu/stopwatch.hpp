@@ -1,12 +1,13 @@
 #pragma once
 
-#include "constrain/program/variant.hpp"
+#include "constrain/base/variant.hpp"
 
 #include <ctime>
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// Seconds since its construction. (The system's clock, because <chrono> is a tenth of what the library costs to include.)
+/// Seconds since its construction. (The system's clock, because <chrono> is a tenth of what the library costs to
+/// include.)
 template <clockid_t clock> class stopwatch_of {
 public:
   double seconds() const {

@@ -1,7 +1,7 @@
 #pragma once
 
+#include "constrain/base/dtype.hpp"
 #include "constrain/device/cuda/launch.cuh"
-#include "constrain/program/dtype.hpp"
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 

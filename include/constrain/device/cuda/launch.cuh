@@ -1,8 +1,8 @@
 #pragma once
 
+#include "constrain/base/host_device.hpp"
 #include "constrain/device/cuda/queue.cuh"
 #include "constrain/device/cuda/tiles.hpp"
-#include "constrain/program/host_device.hpp"
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 

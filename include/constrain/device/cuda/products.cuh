@@ -1,9 +1,9 @@
 #pragma once
 
+#include "constrain/base/concat.hpp"
+#include "constrain/base/dtype.hpp"
 #include "constrain/device/cuda/check.cuh"
 #include "constrain/device/kernel.hpp"
-#include "constrain/program/concat.hpp"
-#include "constrain/program/dtype.hpp"
 
 #include <cstddef>
 #include <map>

@@ -1,7 +1,7 @@
 #pragma once
 
+#include "constrain/base/label.hpp"
 #include "constrain/program/backward.hpp"
-#include "constrain/program/label.hpp"
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 

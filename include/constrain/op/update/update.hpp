@@ -1,8 +1,8 @@
 #pragma once
 
+#include "constrain/base/host_device.hpp"
+#include "constrain/base/units.hpp"
 #include "constrain/program/backward.hpp"
-#include "constrain/program/host_device.hpp"
-#include "constrain/program/units.hpp"
 
 #include <type_traits>
 

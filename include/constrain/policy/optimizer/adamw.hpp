@@ -1,9 +1,9 @@
 #pragma once
 
+#include "constrain/base/host_device.hpp"
+#include "constrain/base/number_check.hpp"
+#include "constrain/base/units.hpp"
 #include "constrain/device/math.hpp"
-#include "constrain/program/host_device.hpp"
-#include "constrain/program/number_check.hpp"
-#include "constrain/program/units.hpp"
 
 #include <cmath>
 

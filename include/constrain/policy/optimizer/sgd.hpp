@@ -1,8 +1,8 @@
 #pragma once
 
-#include "constrain/program/host_device.hpp"
-#include "constrain/program/number_check.hpp"
-#include "constrain/program/units.hpp"
+#include "constrain/base/host_device.hpp"
+#include "constrain/base/number_check.hpp"
+#include "constrain/base/units.hpp"
 
 namespace constrain::inline CONSTRAIN_VARIANT::optimizer {
 

@@ -1,11 +1,11 @@
 #pragma once
 
+#include "constrain/base/concat.hpp"
 #include "constrain/comm/agreement.hpp"
 #include "constrain/io/directory_reader.hpp"
 #include "constrain/io/directory_writer.hpp"
 #include "constrain/io/json.hpp"
 #include "constrain/io/safetensors.hpp"
-#include "constrain/program/concat.hpp"
 #include "constrain/train/checkpoint/tensor_files.hpp"
 #include "constrain/train/checkpoint/weight_format.hpp"
 #include "constrain/train/training_state.hpp"

@@ -1,9 +1,9 @@
 #pragma once
 
+#include "constrain/base/concat.hpp"
 #include "constrain/io/directory_mark.hpp"
 #include "constrain/io/directory_replace.hpp"
 #include "constrain/io/path.hpp"
-#include "constrain/program/concat.hpp"
 
 #include <algorithm>
 #include <charconv>

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "constrain/program/error.hpp"
+#include "constrain/base/error.hpp"
 #include "constrain/io/real_path.hpp"
 #include "constrain/train/checkpoint/checkpoint_series.hpp"
 

@@ -1,10 +1,10 @@
 #pragma once
 
+#include "constrain/base/concat.hpp"
 #include "constrain/io/directory_reader.hpp"
 #include "constrain/io/json.hpp"
 #include "constrain/io/reals.hpp"
 #include "constrain/io/safetensors.hpp"
-#include "constrain/program/concat.hpp"
 #include "constrain/train/checkpoint/checkpoint.hpp"
 #include "constrain/train/checkpoint/tensor_files.hpp"
 #include "constrain/train/checkpoint/weight_format.hpp"
@@ -55,8 +55,9 @@ inline io::tensor const* find_stored(io::safetensors const& file, std::string_vi
 } // namespace detail
 
 /// Reads weights alone into the arena, whatever the rest of the run is: from a directory with model.safetensors and
-/// config.json, as Transformers writes it or a trainer of the same model saved it, or from a safetensors file. F64, F32,
-/// BF16 and F16 are converted. Everything is checked, on every rank, before the first byte is changed. Throws `error`.
+/// config.json, as Transformers writes it or a trainer of the same model saved it, or from a safetensors file. F64,
+/// F32, BF16 and F16 are converted. Everything is checked, on every rank, before the first byte is changed. Throws
+/// `error`.
 [[gnu::noinline, gnu::cold]]
 inline void load_pretrained(std::string const& path, parameter_list const& list, weight_format const& format, arena& memory,
                             communicator& group, agreement& ranks) {

@@ -1,8 +1,8 @@
 #pragma once
 
+#include "constrain/base/concat.hpp"
 #include "constrain/comm/agreement.hpp"
 #include "constrain/io/directory_reader.hpp"
-#include "constrain/program/concat.hpp"
 #include "constrain/train/checkpoint/checkpoint_series.hpp"
 #include "constrain/train/ranks.hpp"
 
@@ -36,9 +36,9 @@ inline bool found_by_all(communicator& world, std::string const& directory) {
 
 } // namespace detail
 
-/// Calls `load(path)`, which throws on every rank or on none, with the newest checkpoint that all ranks have, and with the
-/// one before where that throws, which is told to `log`. False where no rank has one. Throws what the last one gave where
-/// none could be loaded, and where only some ranks have any.
+/// Calls `load(path)`, which throws on every rank or on none, with the newest checkpoint that all ranks have, and with
+/// the one before where that throws, which is told to `log`. False where no rank has one. Throws what the last one gave
+/// where none could be loaded, and where only some ranks have any.
 [[gnu::noinline, gnu::cold]] inline bool take_newest(checkpoint_series const& series, communicator& world,
                                                      function_ref<void(std::string const&)> load, std::FILE* log) {
   std::vector<std::int64_t> steps;
@@ -67,8 +67,8 @@ inline bool found_by_all(communicator& world, std::string const& directory) {
   }
 }
 
-/// Takes up the newest checkpoint of a series in a directory, or the one in the directory itself, on all ranks the same.
-/// False where there is none.
+/// Takes up the newest checkpoint of a series in a directory, or the one in the directory itself, on all ranks the
+/// same. False where there is none.
 [[gnu::noinline, gnu::cold]] inline bool resume_from(std::string const& directory, communicator& world,
                                                      function_ref<void(std::string const&)> load, std::FILE* log) {
   if (take_newest(checkpoint_series(directory), world, load, log)) return true;

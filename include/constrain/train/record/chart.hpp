@@ -1,7 +1,7 @@
 #pragma once
 
+#include "constrain/base/concat.hpp"
 #include "constrain/device/math.hpp"
-#include "constrain/program/concat.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -60,8 +60,8 @@ inline std::vector<std::pair<double, double>> thinned(std::vector<std::pair<doub
 
 } // namespace detail
 
-/// A line chart as an SVG element of 640 x 240, with ticks, marks and a legend; points that are not finite are left out.
-/// Empty where there is no point.
+/// A line chart as an SVG element of 640 x 240, with ticks, marks and a legend; points that are not finite are left
+/// out. Empty where there is no point.
 [[gnu::noinline, gnu::cold]] inline std::string line_chart(std::string_view title, std::vector<series> lines, std::span<chart_mark const> marks = {}) {
   constexpr double left = 64, right = 624, top = 28, bottom = 204;
   double low_x = 0, high_x = 0, low_y = 0, high_y = 0;

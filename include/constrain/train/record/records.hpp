@@ -1,5 +1,6 @@
 #pragma once
 
+#include "constrain/base/concat.hpp"
 #include "constrain/io/atomic_file.hpp"
 #include "constrain/io/event_file.hpp"
 #include "constrain/io/json.hpp"
@@ -7,7 +8,6 @@
 #include "constrain/io/log_file.hpp"
 #include "constrain/io/mapped_file.hpp"
 #include "constrain/io/path.hpp"
-#include "constrain/program/concat.hpp"
 
 #include <cstdint>
 #include <optional>
@@ -45,8 +45,9 @@ struct step_record {
   json.end();
 }
 
-/// The records of a run in a directory: `steps.jsonl` and `steps.csv` (without one's own metrics, since its columns are the
-/// same in every line) with a line a step, and an event file for TensorBoard. A run that goes on after `last_step` goes on in the same files, as they were then. Throws `error`.
+/// The records of a run in a directory: `steps.jsonl` and `steps.csv` (without one's own metrics, since its columns are
+/// the same in every line) with a line a step, and an event file for TensorBoard. A run that goes on after `last_step`
+/// goes on in the same files, as they were then. Throws `error`.
 class records {
 public:
   records(std::string const& directory, std::int64_t last_step)
@@ -65,8 +66,8 @@ public:
     for (auto const& m : r.metrics) scalar(("metrics/" + m.name).c_str(), m.value);
   }
 
-  /// All steps so far, also those before the run was taken up again. A line that somebody has changed and that cannot be
-  /// read any more is left out: a long run must not end with an exception for it.
+  /// All steps so far, also those before the run was taken up again. A line that somebody has changed and that cannot
+  /// be read any more is left out: a long run must not end with an exception for it.
   [[gnu::noinline, gnu::cold]] std::vector<step_record> steps() const {
     auto const path = concat({directory_, "/steps.jsonl"});
     io::mapped_file const file(path, "the log");

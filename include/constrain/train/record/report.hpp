@@ -1,8 +1,8 @@
 #pragma once
 
+#include "constrain/base/concat.hpp"
+#include "constrain/base/printable.hpp"
 #include "constrain/pass/account.hpp"
-#include "constrain/program/concat.hpp"
-#include "constrain/program/printable.hpp"
 #include "constrain/train/explain.hpp"
 #include "constrain/train/record/chart.hpp"
 #include "constrain/train/record/records.hpp"
@@ -81,8 +81,9 @@ td.bar { width: 40%; } td.bar i { display: block; height: .7rem; background: var
 
 } // namespace detail
 
-/// A page of a run that needs nothing but itself: the losses and what they say, learning rate, norm, throughput and one's
-/// own metrics, with marks where the run was saved (dotted) and taken up again (dashed), and the memory plan by part.
+/// A page of a run that needs nothing but itself: the losses and what they say, learning rate, norm, throughput and
+/// one's own metrics, with marks where the run was saved (dotted) and taken up again (dashed), and the memory plan by
+/// part.
 [[gnu::noinline, gnu::cold]] inline std::string report(report_head const& head, std::span<step_record const> steps) {
   series training{"training", "a"}, validation{"validation", "b"}, norm{"norm", "a"}, rate{"rate", "a"};
   series tokens{"tokens", "a"}, labels{"valid labels", "b"};

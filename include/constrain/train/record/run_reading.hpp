@@ -1,7 +1,7 @@
 #pragma once
 
+#include "constrain/base/formatted.hpp"
 #include "constrain/device/math.hpp"
-#include "constrain/train/formatted.hpp"
 #include "constrain/train/record/records.hpp"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-#include <constrain/program/units.hpp>
+#include <constrain/base/units.hpp>
 #include <doctest/doctest.h>
 
 #include <concepts>

@@ -1,7 +1,7 @@
 #pragma once
 
-#include "constrain/program/concat.hpp"
-#include "constrain/program/printable.hpp"
+#include "constrain/base/concat.hpp"
+#include "constrain/base/printable.hpp"
 
 #if !defined(__cpp_exceptions)
 #error "ConsTrain reports failures as exceptions of type constrain::error; compile without -fno-exceptions"
@@ -15,8 +15,8 @@
 namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// What every run-time failure of the library throws. `what()` is one sentence:
-/// what went wrong, where, and what to do instead. What it quotes may come from a foreign file: a control character, which
-/// could end the line or command a terminal, is shown as '?'.
+/// what went wrong, where, and what to do instead. What it quotes may come from a foreign file: a control character,
+/// which could end the line or command a terminal, is shown as '?'.
 struct error : std::runtime_error {
   explicit error(std::string sentence) : std::runtime_error(printable(std::move(sentence))) {}
   /// Of parts: `throw error({"step: token ", token, " is too large"})`.

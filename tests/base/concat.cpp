@@ -1,4 +1,4 @@
-#include <constrain/program/error.hpp>
+#include <constrain/base/error.hpp>
 
 #include <doctest/doctest.h>
 

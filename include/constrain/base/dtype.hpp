@@ -1,6 +1,7 @@
 #pragma once
 
-#include "constrain/program/bfloat16.hpp"
+#include "constrain/base/bfloat16.hpp"
+#include "constrain/base/variant.hpp"
 
 #include <cstdint>
 #include <type_traits>

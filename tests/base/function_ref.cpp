@@ -1,4 +1,4 @@
-#include <constrain/program/function_ref.hpp>
+#include <constrain/base/function_ref.hpp>
 
 #include <doctest/doctest.h>
 

@@ -1,4 +1,4 @@
-#include <constrain/program/fixed_vector.hpp>
+#include <constrain/base/fixed_vector.hpp>
 #include <doctest/doctest.h>
 
 using namespace constrain;

@@ -1,5 +1,5 @@
-#include <constrain/program/type_name.hpp>
-#include <constrain/program/units.hpp>
+#include <constrain/base/type_name.hpp>
+#include <constrain/base/units.hpp>
 #include <doctest/doctest.h>
 
 #include <vector>

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "constrain/program/error.hpp"
+#include "constrain/base/error.hpp"
 
 #include <cstdint>
 #include <cstdio>

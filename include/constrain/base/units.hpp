@@ -1,6 +1,6 @@
 #pragma once
 
-#include "constrain/program/variant.hpp"
+#include "constrain/base/variant.hpp"
 
 #include <compare>
 #include <concepts>
@@ -8,7 +8,8 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// A count of bytes. Made from a number on purpose alone; whole multiples and parts are bytes, bytes over bytes a ratio.
+/// A count of bytes. Made from a number on purpose alone; whole multiples and parts are bytes, bytes over bytes a
+/// ratio.
 struct bytes {
   std::int64_t value = 0; // public, so that bytes can be a template argument
 

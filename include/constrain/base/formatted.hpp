@@ -1,6 +1,6 @@
 #pragma once
 
-#include "constrain/program/variant.hpp"
+#include "constrain/base/variant.hpp"
 
 #include <algorithm>
 #include <cstdarg>
@@ -10,7 +10,8 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
-/// Text as printf makes it. (No template: one for each list of types would take the compiler longer than all that it says.)
+/// Text as printf makes it. (No template: one for each list of types would take the compiler longer than all that it
+/// says.)
 [[gnu::noinline, gnu::cold, gnu::format(printf, 1, 0)]] inline std::string formatted_list(char const* format, std::va_list values) {
   std::va_list again;
   va_copy(again, values);

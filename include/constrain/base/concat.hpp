@@ -1,6 +1,6 @@
 #pragma once
 
-#include "constrain/program/printable.hpp"
+#include "constrain/base/printable.hpp"
 
 #include <charconv>
 #include <concepts>

@@ -1,4 +1,4 @@
-#include <constrain/program/bfloat16.hpp>
+#include <constrain/base/bfloat16.hpp>
 #include <doctest/doctest.h>
 
 #include <bit>
