@@ -44,13 +44,13 @@ template <class precision, int tokens> struct configuration {
 
 template <class configuration> struct running {
   using trainer = typename configuration::trainer;
-  std::vector<std::int32_t> inputs = random_integers(trainer::window_tokens, model.vocabulary, 2);
-  std::vector<std::int32_t> labels = random_integers(trainer::window_tokens, model.vocabulary, 3);
+  std::vector<std::int32_t> inputs = random_integers(trainer::batch_tokens, model.vocabulary, 2);
+  std::vector<std::int32_t> labels = random_integers(trainer::batch_tokens, model.vocabulary, 3);
   trainer t{{.learning_rate = 1e-5f, .weight_decay = 0.1f}, {.seed = 1}};
 
   double step() {
-    auto const window = t.window(inputs, labels);
-    return seconds_of([&] { t.step(window); });
+    auto const batch = t.batch(inputs, labels);
+    return seconds_of([&] { t.step(batch); });
   }
 };
 
@@ -78,7 +78,7 @@ template <class configuration> void measure(arguments const& a, std::FILE* out) 
   r.step(), r.step();
   auto const peak = process_peak_bytes(); // before anything else takes memory
   auto const most = measure_limits();
-  composition<typename configuration::stored> c(model, trainer::window_tokens, trainer::parameter_count);
+  composition<typename configuration::stored> c(model, trainer::batch_tokens, trainer::parameter_count);
   c.run();
   typename configuration::profiled profiled;
   auto const plan = measured_plan_of<typename configuration::profiled::entry>();
@@ -104,7 +104,7 @@ template <class configuration> void measure(arguments const& a, std::FILE* out) 
               most.flops * 1e-9, most.copy * 1e-9, most.triad * 1e-9, most.read * 1e-9, most.update * 1e-9);
   std::printf("  step          %9.1f ms  (%.1f to %.1f), %.0f tokens/s, %.1f GFLOP/s\n", 1e3 * step,
               1e3 * *std::min_element(steps.begin(), steps.end()), 1e3 * *std::max_element(steps.begin(), steps.end()),
-              trainer::window_tokens / step, trainer::flops / step * 1e-9);
+              trainer::batch_tokens / step, trainer::flops / step * 1e-9);
   std::printf("  composition   %9.1f ms  = products %.1f (%.1f GFLOP/s) + AdamW %.1f\n", 1e3 * median(compositions),
               1e3 * median(products), c.flops() / median(products) * 1e-9, 1e3 * median(updates));
   std::printf("  step / composition, median of the rounds' ratios: %.3f  (%.3f to %.3f)\n", median(ratios), *low,
@@ -125,7 +125,7 @@ template <class configuration> void measure(arguments const& a, std::FILE* out) 
   json.member("step_seconds", step).member("composition_seconds", median(compositions));
   json.member("products_seconds", median(products)).member("adamw_seconds", median(updates));
   json.member("step_to_composition", median(ratios)).member("least_ratio", *low).member("largest_ratio", *high);
-  json.member("tokens_per_second", trainer::window_tokens / step);
+  json.member("tokens_per_second", trainer::batch_tokens / step);
   json.member("planned_peak_bytes", trainer::memory.peak.count()).member("process_peak_bytes", peak);
   json.array("providers");
   for (auto const& choice : c.choices()) {

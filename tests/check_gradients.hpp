@@ -10,14 +10,14 @@
 
 namespace constrain::test {
 
-/// Inputs and labels for one window of a trainer.
-struct random_window {
+/// Inputs and labels for one batch of a trainer.
+struct random_batch {
   std::vector<std::int32_t> inputs, labels;
 
-  template <class trainer> static random_window draw(unsigned seed) {
+  template <class trainer> static random_batch draw(unsigned seed) {
     std::mt19937 random(seed);
-    random_window w;
-    w.inputs.resize(static_cast<std::size_t>(trainer::window_tokens));
+    random_batch w;
+    w.inputs.resize(static_cast<std::size_t>(trainer::batch_tokens));
     w.labels.resize(static_cast<std::size_t>(trainer::micro_batches * trainer::entries::labels));
     for (auto& token : w.inputs) token = static_cast<std::int32_t>(random() % static_cast<unsigned>(trainer::entries::vocabulary));
     for (std::size_t i = 0; i < w.labels.size(); ++i)
@@ -32,7 +32,7 @@ struct random_window {
 /// parameters in front of it.
 template <class task, class... list> void check_gradients() {
   using trainer = constrain::trainer<task, precision::fp64, optimizer::sgd, list...>;
-  auto const w = random_window::draw<trainer>(7);
+  auto const w = random_batch::draw<trainer>(7);
   std::vector<std::vector<double>> weights;
   // Larger weights than the usual start, and none at a special place.
   {
@@ -49,7 +49,7 @@ template <class task, class... list> void check_gradients() {
   auto const loss_of = [&](trainer& t) {
     auto const parameters = t.parameters();
     for (std::size_t i = 0; i < parameters.size(); ++i) parameters[i].copy_from(std::span<double const>(weights[i]));
-    return t.step(t.window(w.inputs, w.labels)).loss;
+    return t.step(t.batch(w.inputs, w.labels)).loss;
   };
   typename trainer::hyper const still{.learning_rate = 0};
   run_options const run{.seed = 5, .dropout = 0.3};

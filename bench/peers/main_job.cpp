@@ -1,4 +1,4 @@
-// Trains the main job and writes what another program needs to train the same: the first weights, every window in
+// Trains the main job and writes what another program needs to train the same: the first weights, every batch in
 // order, the validation part and the numbers. Prints the validation loss as JSON.
 
 #include "../../examples/main_job.hpp"
@@ -45,13 +45,13 @@ template <class trainer> void write_weights(std::string const& path, trainer con
 
 template <class trainer> void run(std::string const& text, std::string const& directory, std::int64_t tokens) {
   auto const [training, validation] = main_job::split(ct::data::text(text), 32'768);
-  auto const steps = tokens / trainer::window_tokens;
+  auto const steps = tokens / trainer::batch_tokens;
   trainer t{main_job::numbers, main_job::run(steps)};
   write_model(directory + "/model.json", steps);
   write_weights(directory + "/initial.safetensors", t);
 
   std::vector<std::int32_t> inputs, labels;
-  for (auto const& w : t.windows(training)) {
+  for (auto const& w : t.batches(training)) {
     if (t.steps() == steps) break;
     inputs.insert(inputs.end(), w.inputs.begin(), w.inputs.end());
     labels.insert(labels.end(), w.labels.begin(), w.labels.end());
@@ -75,7 +75,7 @@ template <class trainer> void run(std::string const& text, std::string const& di
                                         integers("labels", validation_shape, validation_labels)});
   auto const e = t.evaluate(validation_inputs, validation_labels);
   std::printf("{\"validation_loss\": %.6f, \"steps\": %lld, \"tokens\": %lld}\n", e.loss, static_cast<long long>(steps),
-              static_cast<long long>(steps * trainer::window_tokens));
+              static_cast<long long>(steps * trainer::batch_tokens));
 }
 
 } // namespace

@@ -8,14 +8,14 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 struct error;
 class tensor_view;
-class window_range;
+class batch_range;
 struct evaluation;
 struct fit_options;
 struct fit_result;
 struct parameter_view;
 struct run_options;
 struct step_result;
-struct window;
+struct batch;
 template <class... list> struct policies;
 template <class task, class... list> class trainer;
 

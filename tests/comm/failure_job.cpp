@@ -75,19 +75,19 @@ std::string directory() {
 template <class trainer> void own_steps(trainer& t, int steps) {
   auto const corpus = text(disagrees("corpus") ? 1 : 0);
   int done = 0;
-  for (auto const& window : t.windows(corpus)) {
+  for (auto const& batch : t.batches(corpus)) {
     if (done++ == steps + (disagrees("steps") ? 1 : 0)) break;
     fail_here();
-    t.step(window);
+    t.step(batch);
   }
 }
 
-/// Window of 8 tokens whose labels are all ignored on the ranks from `first` on.
+/// Batch of 8 tokens whose labels are all ignored on the ranks from `first` on.
 template <class trainer> ct::step_result step_without_labels(trainer& t, int first) {
   std::vector<std::int32_t> const inputs{1, 2, 3, 4, 5, 6, 7, 8};
   std::vector<std::int32_t> labels{2, 3, 4, 5, 6, ct::ignored_label, 8, 9};
   if (rank_of_job() >= first) labels.assign(8, ct::ignored_label);
-  return t.step(t.window(inputs, labels));
+  return t.step(t.batch(inputs, labels));
 }
 
 template <class trainer> void act(trainer& t) {
@@ -118,7 +118,7 @@ template <class trainer> void act(trainer& t) {
       alone one{{.learning_rate = 1e-2f}};
       std::vector<std::int32_t> const inputs{1, 2, 3, 4, 5, 6, 7, 8};
       std::vector<std::int32_t> const labels{2, 3, 4, 5, 6, ct::ignored_label, 8, 9};
-      auto const expected = one.step(one.window(inputs, labels));
+      auto const expected = one.step(one.batch(inputs, labels));
       auto const r = step_without_labels(t, 1);
       bool const same = r.tokens == 7 && std::abs(r.loss - expected.loss) < 1e-12 &&
                         std::abs(r.gradient_norm - expected.gradient_norm) < 1e-6;
@@ -186,7 +186,7 @@ int main(int count, char** arguments) try {
   if (is("action", "make") || is("action", "check")) { // one process
     alone t{{.learning_rate = 1e-2f}, {.seed = 1}};
     if (is("action", "check")) t.load(word("directory"));
-    else t.step(t.window(std::vector<std::int32_t>(8, 1), std::vector<std::int32_t>(8, 2)));
+    else t.step(t.batch(std::vector<std::int32_t>(8, 1), std::vector<std::int32_t>(8, 2)));
     if (is("action", "make")) t.save(word("directory"));
     return 0;
   }

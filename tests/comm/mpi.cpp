@@ -30,12 +30,12 @@ constexpr int per_rank = 2;
 constexpr int steps = 20;
 constexpr std::size_t sequence = 16;
 
-/// The global windows; every rank draws the same.
-struct windows {
+/// The global batches; every rank draws the same.
+struct batches {
   std::vector<std::int32_t> inputs, labels;
   int sequences;
 
-  explicit windows(int global) : sequences(global) {
+  explicit batches(int global) : sequences(global) {
     std::mt19937 random(5);
     inputs.resize(static_cast<std::size_t>(steps * global) * sequence);
     labels.resize(inputs.size());
@@ -46,9 +46,9 @@ struct windows {
     }
   }
   template <class trainer> ct::step_result step(trainer& t, int number) const {
-    auto const length = static_cast<std::size_t>(trainer::window_tokens);
+    auto const length = static_cast<std::size_t>(trainer::batch_tokens);
     auto const begin = static_cast<std::size_t>(number * sequences) * sequence + static_cast<std::size_t>(t.rank()) * length;
-    return t.step(t.window(std::span(inputs).subspan(begin, length), std::span(labels).subspan(begin, length)));
+    return t.step(t.batch(std::span(inputs).subspan(begin, length), std::span(labels).subspan(begin, length)));
   }
 };
 
@@ -63,7 +63,7 @@ struct outcome {
   std::vector<std::vector<double>> gradients, weights; // of the first step; after the last
 };
 
-template <class trainer> outcome train(windows const& w, double clip_norm, bool checked = false) {
+template <class trainer> outcome train(batches const& w, double clip_norm, bool checked = false) {
   trainer t{{.learning_rate = 1e-2f}, {.seed = 3, .clip_norm = clip_norm, .dropout = 0.1, .checked = checked, .measure_memory = !checked}};
   outcome o;
   for (int i = 0; i < steps; ++i) {
@@ -103,7 +103,7 @@ apart difference(std::vector<std::vector<double>> const& a, std::vector<std::vec
 }
 
 /// One process on the same global batch, for as many ranks as there are.
-template <class precision> outcome alone(windows const& w, double clip_norm) {
+template <class precision> outcome alone(batches const& w, double clip_norm) {
   switch (w.sequences / per_rank) {
   case 1: return train<ct::trainer<task<2>, precision>>(w, clip_norm);
   case 2: return train<ct::trainer<task<4>, precision>>(w, clip_norm);
@@ -116,7 +116,7 @@ template <class precision, int shards> void compare(int ranks, int rank, double 
   using ddp = ct::trainer<task<per_rank>, precision, ct::parallel::ddp>;
   using zero = ct::trainer<task<per_rank>, precision, ct::parallel::zero<3, shards>>;
   using recomputed = ct::trainer<task<per_rank>, precision, ct::parallel::zero<3, shards>, ct::checkpoint::every<2>>;
-  windows const w(ranks * per_rank);
+  batches const w(ranks * per_rank);
   double const clip_norm = 0.3;
   auto const replicated = train<ddp>(w, clip_norm);
   auto const sharded = train<zero>(w, clip_norm);
@@ -139,19 +139,19 @@ template <class precision, int shards> void compare(int ranks, int rank, double 
 template <class trainer> std::vector<double> losses_over(ct::data::corpus const& corpus, ct::data::tail tail) {
   trainer t{{.learning_rate = 1e-2f}, {.seed = 3}};
   std::vector<double> losses;
-  for (auto const& window : t.windows(corpus, tail)) {
-    auto const r = t.step(window);
+  for (auto const& batch : t.batches(corpus, tail)) {
+    auto const r = t.step(batch);
     losses.insert(losses.end(), {r.loss, static_cast<double>(r.tokens)});
     if (t.steps() == 12) return losses;
   }
   return losses;
 }
 
-/// The windows of a corpus, each rank its part, are those of one process, the tails of epochs too.
-void compare_windows(int ranks, int rank) {
+/// The batches of a corpus, each rank its part, are those of one process, the tails of epochs too.
+void compare_batches(int ranks, int rank) {
   using fp64 = ct::precision::fp64;
-  auto const corpus = ct::data::random_tokens(11 * sequence + 5, 61, 2); // 11 samples an epoch, windows of 2 to 8
-  for (auto tail : {ct::data::tail::carried, ct::data::tail::dropped, ct::data::tail::padded}) {
+  auto const corpus = ct::data::random_tokens(11 * sequence + 5, 61, 2); // 11 samples an epoch, batches of 2 to 8
+  for (auto tail : {ct::data::tail::carry, ct::data::tail::drop, ct::data::tail::pad}) {
     auto const several = losses_over<ct::trainer<task<per_rank>, fp64, ct::parallel::ddp>>(corpus, tail);
     if (rank != 0) continue;
     auto const one = ranks == 1   ? losses_over<ct::trainer<task<2>, fp64>>(corpus, tail)
@@ -160,7 +160,7 @@ void compare_windows(int ranks, int rank) {
                                   : losses_over<ct::trainer<task<8>, fp64>>(corpus, tail);
     bool near = several.size() == one.size();
     for (std::size_t i = 0; near && i < one.size(); ++i) near = std::abs(several[i] - one[i]) <= 1e-12 * std::abs(one[i]);
-    check(near, "the windows of a corpus are not one process's, tail " + std::to_string(static_cast<int>(tail)));
+    check(near, "the batches of a corpus are not one process's, tail " + std::to_string(static_cast<int>(tail)));
   }
 }
 
@@ -194,7 +194,7 @@ static_assert(mixed_cut_exactly());
 template <int shards> void save_and_load(int rank, std::string const& directory) {
   using zero = ct::trainer<task<per_rank>, ct::parallel::zero<3, shards>>;
   zero t{{.learning_rate = 1e-2f}, {.seed = 8}};
-  windows const w(t.ranks() * per_rank);
+  batches const w(t.ranks() * per_rank);
   for (int i = 0; i < 3; ++i) w.step(t, i);
   t.save(directory);
   zero u{{.learning_rate = 1e-2f}, {.seed = 1}};
@@ -222,7 +222,7 @@ int main() {
   case 3: fp32.operator()<3>(), fp64.operator()<3>(), save_and_load<3>(rank, directory); break;
   default: fp32.operator()<2>(), fp64.operator()<2>(), save_and_load<2>(rank, directory); break;
   }
-  compare_windows(ranks, rank);
+  compare_batches(ranks, rank);
   if (ranks % 2 != 0) {
     std::string said;
     try {

@@ -59,12 +59,12 @@ struct two_repeats {
 template <class trainer> std::vector<double> three_steps(bool checked) {
   trainer t{{.learning_rate = 1e-2f}, {.seed = 5, .clip_norm = 0.5, .dropout = 0.3, .checked = checked}};
   std::mt19937 random(static_cast<unsigned>(t.rank()));
-  std::vector<std::int32_t> inputs(trainer::window_tokens), labels(inputs.size());
+  std::vector<std::int32_t> inputs(trainer::batch_tokens), labels(inputs.size());
   std::vector<double> all;
   for (int i = 0; i < 3; ++i) {
     for (auto& token : inputs) token = static_cast<std::int32_t>(random() % 7);
     for (auto& label : labels) label = static_cast<std::int32_t>(random() % 3);
-    auto const r = t.step(t.window(inputs, labels));
+    auto const r = t.step(t.batch(inputs, labels));
     all.push_back(r.loss);
     all.push_back(r.gradient_norm);
   }

@@ -18,7 +18,7 @@ template <class task, class... policies> void plan_is_used() {
   trainer t{{}, {.dropout = 0.1, .measure_memory = true}};
   CAPTURE(trainer::policy_set::name());
   auto const batch = std::span(w.inputs).first(static_cast<std::size_t>(task::sequences * task::tokens));
-  t.step(t.window(w.inputs, w.labels));
+  t.step(t.batch(w.inputs, w.labels));
   t.predict(batch);
   t.evaluate(batch, std::span(w.labels).first(static_cast<std::size_t>(trainer::entries::labels)));
   if constexpr (trainer::entries::logits.rank == 3) t.generate(batch.first(3), 2);

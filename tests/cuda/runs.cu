@@ -50,7 +50,7 @@ TEST_CASE("a gradient that is not finite changes nothing and is named") {
   parameters[3].copy_from(std::span<float const>(values));
   auto const before = weights_of(t);
   auto const w = tokens_for<decltype(t)>(1);
-  auto const r = t.step(t.window(w.inputs, w.labels));
+  auto const r = t.step(t.batch(w.inputs, w.labels));
   CHECK(r.skipped);
   CHECK(!r.not_finite.empty());
   CHECK(same_bits(weights_of(t), before));
@@ -59,9 +59,9 @@ TEST_CASE("a gradient that is not finite changes nothing and is named") {
   checked.checked = true;
   ct::trainer<small, device_policy> sound({}, checked);
   auto const v = tokens_for<decltype(sound)>(1);
-  CHECK(!sound.step(sound.window(v.inputs, v.labels)).skipped);
+  CHECK(!sound.step(sound.batch(v.inputs, v.labels)).skipped);
   sound.parameters()[3].copy_from(std::span<float const>(values));
-  CHECK(sentence([&] { sound.step(sound.window(v.inputs, v.labels)); }).find("computes a number that is not finite") != std::string::npos);
+  CHECK(sentence([&] { sound.step(sound.batch(v.inputs, v.labels)); }).find("computes a number that is not finite") != std::string::npos);
 }
 
 TEST_CASE("a device that has not the memory says so") {

@@ -31,7 +31,7 @@ struct gated {
 };
 using classifier = task<gated{}, classification, micro_batch{.sequences = 3, .tokens = 19}>;
 
-/// A window's arrays, every fifth label ignored.
+/// A batch's arrays, every fifth label ignored.
 struct token_arrays {
   std::vector<std::int32_t> inputs, labels;
   std::int64_t valid = 0;
@@ -39,7 +39,7 @@ struct token_arrays {
 template <class trainer> token_arrays tokens_for(unsigned seed) {
   std::mt19937 random(seed);
   token_arrays w;
-  w.inputs.resize(static_cast<std::size_t>(trainer::window_tokens));
+  w.inputs.resize(static_cast<std::size_t>(trainer::batch_tokens));
   w.labels.resize(static_cast<std::size_t>(trainer::micro_batches * trainer::entries::labels));
   for (auto& token : w.inputs) token = static_cast<std::int32_t>(random() % static_cast<unsigned>(trainer::entries::vocabulary));
   for (std::size_t i = 0; i < w.labels.size(); ++i) {
@@ -58,12 +58,12 @@ using small = gpt<5, 4, 128, 257, 130, 3>;
 #endif
 inline run_options const numbers{.seed = 4, .clip_norm = 1, .schedule = schedule::cosine{.warmup = 4, .steps = 20}, .dropout = 0.1};
 
-/// Trains on three windows in turn, from window `first` on.
+/// Trains on three batches in turn, from batch `first` on.
 template <class trainer> std::vector<double> losses_of(trainer& t, int steps, unsigned first = 0) {
   std::vector<double> losses;
   for (unsigned i = first; i < first + static_cast<unsigned>(steps); ++i) {
     auto const w = tokens_for<trainer>(i % 3);
-    losses.push_back(t.step(t.window(w.inputs, w.labels)).loss);
+    losses.push_back(t.step(t.batch(w.inputs, w.labels)).loss);
   }
   return losses;
 }

@@ -106,7 +106,7 @@ TEST_CASE("reference: what an own loop and an own op need is in it") {
       "`struct fit_options`", "`struct run_options`", "`struct compare_options`", "`struct generate_options`",
       "`struct data::text_options`", "`struct data::json_lines_options`", "`struct step_result`",
       "`struct evaluation`", "`struct fit_result`", "`struct memory_plan`", "`struct optimizer::adamw::hyper`",
-      "`struct schedule::cosine`", "`struct linear_options`", "`struct micro_batch`", "window_tokens",
+      "`struct schedule::cosine`", "`struct linear_options`", "`struct micro_batch`", "batch_tokens",
       "`template <class T> struct tensor`", "`struct call`", "`struct attributes`", "`struct inferred`",
       "`class backward`", "`template <class op, class device> struct kernel`", "void parallel_for(",
       "void parallel_chunks(", "real ordered_sum(", "void simd_loop(", "void add_up_chunks(",

@@ -45,12 +45,12 @@ struct training {
   int rank = 0;
 };
 
-/// 20 steps on windows that all ranks draw alike and of which each takes its part; sequences have very different
+/// 20 steps on batches that all ranks draw alike and of which each takes its part; sequences have very different
 /// numbers of labels.
 template <class trainer> training train(typename trainer::hyper const& hyper, run_options const& run) {
   trainer t(hyper, run);
   std::mt19937 random(29);
-  auto const length = static_cast<std::size_t>(trainer::window_tokens);
+  auto const length = static_cast<std::size_t>(trainer::batch_tokens);
   std::vector<std::int32_t> inputs(length * static_cast<std::size_t>(t.ranks())), labels(inputs.size());
   auto const sequence = static_cast<std::size_t>(trainer::task::tokens);
   auto const classes = static_cast<unsigned>(trainer::entries::logits.features());
@@ -61,7 +61,7 @@ template <class trainer> training train(typename trainer::hyper const& hyper, ru
       labels[i] = i % sequence < i / sequence % 5 ? ignored_label : label;
     }
     auto const begin = static_cast<std::size_t>(t.rank()) * length;
-    t.step(t.window(std::span(inputs).subspan(begin, length), std::span(labels).subspan(begin, length)));
+    t.step(t.batch(std::span(inputs).subspan(begin, length), std::span(labels).subspan(begin, length)));
   }
   return {weights_of(t), t.rank()};
 }

@@ -39,7 +39,7 @@ TEST_CASE("tagger: learns to tell which token leads") {
       labels[i] = static_cast<std::int32_t>((i + static_cast<std::size_t>(step)) % 4);
       for (std::size_t k = 0; k < 5; ++k) inputs[i * 5 + k] = k < 3 ? labels[i] : static_cast<std::int32_t>(4 + (k + i) % 9);
     }
-    t.step(t.window(inputs, labels));
+    t.step(t.batch(inputs, labels));
   }
   auto const e = t.evaluate(inputs, labels);
   CHECK(e.accuracy == 1.0);

@@ -46,7 +46,7 @@ TEST_CASE("accuracy: evaluate gives the share of valid labels") {
   using task = ct::task<model{}, ct::causal_lm, ct::micro_batch{.sequences = 2, .tokens = 4}>;
   using trainer = ct::trainer<task, ct::precision::fp32, ct::optimizer::sgd>;
   trainer t;
-  auto const w = random_window::draw<trainer>(3);
+  auto const w = random_batch::draw<trainer>(3);
   auto const y = t.predict(w.inputs);
   int valid = 0, correct = 0;
   for (std::size_t i = 0; i < w.labels.size(); ++i) {

@@ -7,12 +7,12 @@
 
 namespace constrain::test {
 
-/// What three steps on one window leave: the losses, then every gradient and every weight.
+/// What three steps on one batch leave: the losses, then every gradient and every weight.
 template <class trainer> std::vector<double> three_steps(bool checked) {
-  auto const w = random_window::draw<trainer>(11);
+  auto const w = random_batch::draw<trainer>(11);
   trainer t({.learning_rate = 0.01f}, {.seed = 5, .dropout = 0.3, .checked = checked});
   std::vector<double> all;
-  for (int i = 0; i < 3; ++i) all.push_back(t.step(t.window(w.inputs, w.labels)).loss);
+  for (int i = 0; i < 3; ++i) all.push_back(t.step(t.batch(w.inputs, w.labels)).loss);
   for (auto const& p : t.parameters()) {
     std::vector<double> values(static_cast<std::size_t>(p.size()));
     t.gradient(p.name).copy_to(std::span<double>(values));

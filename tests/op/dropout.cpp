@@ -85,17 +85,17 @@ TEST_CASE("dropout: evaluation and prediction do without") {
   using without = ct::trainer<lm<plain_model>, ct::precision::fp64, ct::optimizer::sgd>;
   with a({}, {.seed = 3, .dropout = 0.5});
   without b({}, {.seed = 3});
-  auto const w = random_window::draw<with>(1);
+  auto const w = random_batch::draw<with>(1);
   CHECK(a.predict(w.inputs).logits == b.predict(w.inputs).logits);
   CHECK(a.evaluate(w.inputs, w.labels).loss == b.evaluate(w.inputs, w.labels).loss);
-  CHECK(a.step(a.window(w.inputs, w.labels)).loss != b.step(b.window(w.inputs, w.labels)).loss);
+  CHECK(a.step(a.batch(w.inputs, w.labels)).loss != b.step(b.batch(w.inputs, w.labels)).loss);
 }
 
 TEST_CASE("dropout: what else a model computes changes no mask") {
   ct::trainer<lm<model>, ct::precision::fp64, ct::optimizer::sgd> a({}, {.seed = 3, .dropout = 0.5});
   ct::trainer<lm<model_with_more>, ct::precision::fp64, ct::optimizer::sgd> b({}, {.seed = 3, .dropout = 0.5});
-  auto const w = random_window::draw<decltype(a)>(1);
-  for (int i = 0; i < 3; ++i) CHECK(a.step(a.window(w.inputs, w.labels)).loss == b.step(b.window(w.inputs, w.labels)).loss);
+  auto const w = random_batch::draw<decltype(a)>(1);
+  for (int i = 0; i < 3; ++i) CHECK(a.step(a.batch(w.inputs, w.labels)).loss == b.step(b.batch(w.inputs, w.labels)).loss);
 }
 
 TEST_CASE_TEMPLATE("dropout: zeroes its share and scales the rest", real, float, double) {

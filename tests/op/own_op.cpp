@@ -69,7 +69,7 @@ struct squared_error_gradient {
   }
 };
 
-/// The mean over the window's valid labels of |logits - one_hot(label)|^2 / 2 (Brier 1950).
+/// The mean over the batch's valid labels of |logits - one_hot(label)|^2 / 2 (Brier 1950).
 struct squared_error {
   static constexpr char const* name = "squared_error";
   static constexpr unsigned accumulating = 0b1;
@@ -231,10 +231,10 @@ template <class T> std::vector<double> outputs_of_the_kernels() {
 }
 
 /// Every gradient of the first step from the weights of one seed.
-template <class precision> std::vector<double> gradients_in(random_window const& w) {
+template <class precision> std::vector<double> gradients_in(random_batch const& w) {
   ct::trainer<task<own::brier_score>, precision, ct::optimizer::sgd, ct::checkpoint::every<2>> t(
       {.learning_rate = 0}, {.seed = 2, .checked = true});
-  t.step(t.window(w.inputs, w.labels));
+  t.step(t.batch(w.inputs, w.labels));
   std::vector<double> all;
   for (auto const& p : t.parameters()) {
     std::vector<double> gradient(static_cast<std::size_t>(p.size()));
@@ -253,7 +253,7 @@ TEST_CASE("own op: the kernels in bf16, fp32 and fp64") {
 }
 
 TEST_CASE("own op: a trainer in bf16, fp32 and fp64") {
-  auto const w = random_window::draw<trainer>(1);
+  auto const w = random_batch::draw<trainer>(1);
   auto const fp32 = gradients_in<ct::precision::fp32>(w);
   CHECK(distance(fp32, gradients_in<ct::precision::fp64>(w)) <= 1e-5);
   CHECK(distance(gradients_in<ct::precision::bf16>(w), fp32) <= 3e-2);
@@ -267,10 +267,10 @@ TEST_CASE("own op: gradients, with the library's objective and with one's own") 
 
 TEST_CASE("own op: trains, evaluates and predicts") {
   trainer t({.learning_rate = 0.01f});
-  auto const w = random_window::draw<trainer>(1);
-  double const first = t.step(t.window(w.inputs, w.labels)).loss;
+  auto const w = random_batch::draw<trainer>(1);
+  double const first = t.step(t.batch(w.inputs, w.labels)).loss;
   double last = first;
-  for (int i = 0; i < 50; ++i) last = t.step(t.window(w.inputs, w.labels)).loss;
+  for (int i = 0; i < 50; ++i) last = t.step(t.batch(w.inputs, w.labels)).loss;
   CHECK(last < 0.5 * first);
 
   auto const y = t.predict(w.inputs);

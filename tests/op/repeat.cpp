@@ -125,9 +125,9 @@ template <ct::role before, ct::role inside, class... list> void check_frozen() {
   ct::run_options const run{.seed = 4, .checked = true};
   all a({.learning_rate = 0.1f}, run);
   some b({.learning_rate = 0.1f}, run);
-  auto const w = random_window::draw<all>(2);
-  auto const loss = a.step(a.window(w.inputs, w.labels)).loss;
-  CHECK(b.step(b.window(w.inputs, w.labels)).loss == loss);
+  auto const w = random_batch::draw<all>(2);
+  auto const loss = a.step(a.batch(w.inputs, w.labels)).loss;
+  CHECK(b.step(b.batch(w.inputs, w.labels)).loss == loss);
   all const untouched({}, run);
   for (auto const& p : b.parameters()) {
     CAPTURE(std::string(p.name));
@@ -188,9 +188,9 @@ TEST_CASE("repeat: the same bits as the layers written out") {
     });
     CHECK(rest.empty());
   }
-  auto const w = random_window::draw<one>(2);
+  auto const w = random_batch::draw<one>(2);
   CHECK(same_bits(a.predict(w.inputs).logits, b.predict(w.inputs).logits));
-  CHECK(a.step(a.window(w.inputs, w.labels)).loss == b.step(b.window(w.inputs, w.labels)).loss);
+  CHECK(a.step(a.batch(w.inputs, w.labels)).loss == b.step(b.batch(w.inputs, w.labels)).loss);
   for (auto const& p : a.parameters()) {
     CAPTURE(std::string(p.name));
     std::vector<double> stacked(static_cast<std::size_t>(p.size())), separate;

@@ -215,8 +215,8 @@ TEST_CASE("update: weight decay shrinks matrices and embeddings, not biases and 
     std::vector<float> const ones(static_cast<std::size_t>(p.size()), 1.0f);
     p.copy_from(std::span<float const>(ones));
   }
-  auto const w = random_window::draw<trainer<shrinking>>(1);
-  t.step(t.window(w.inputs, w.labels));
+  auto const w = random_batch::draw<trainer<shrinking>>(1);
+  t.step(t.batch(w.inputs, w.labels));
   for (auto const& p : t.parameters()) {
     CAPTURE(std::string(p.name));
     std::vector<float> values(static_cast<std::size_t>(p.size()));
@@ -228,10 +228,10 @@ TEST_CASE("update: weight decay shrinks matrices and embeddings, not biases and 
 
 TEST_CASE("update: a user's optimizer trains") {
   trainer<lion> t({.learning_rate = 0.01f, .weight_decay = 0.5f});
-  auto const w = random_window::draw<trainer<lion>>(1);
-  double const first = t.step(t.window(w.inputs, w.labels)).loss;
+  auto const w = random_batch::draw<trainer<lion>>(1);
+  double const first = t.step(t.batch(w.inputs, w.labels)).loss;
   double last = first;
-  for (int i = 0; i < 30; ++i) last = t.step(t.window(w.inputs, w.labels)).loss;
+  for (int i = 0; i < 30; ++i) last = t.step(t.batch(w.inputs, w.labels)).loss;
   CHECK(last < 0.7 * first);
 }
 

@@ -54,7 +54,7 @@ TEST_CASE("what is frozen stays bit for bit, and a first step moves the others a
   biases some({.learning_rate = 0.1f}, {.seed = 3});
   auto const start = weights_of(some);
   CHECK(start == weights_of(all));
-  CHECK(all.step(all.window(tokens, tokens)).loss == some.step(some.window(tokens, tokens)).loss);
+  CHECK(all.step(all.batch(tokens, tokens)).loss == some.step(some.batch(tokens, tokens)).loss);
   auto const after_all = weights_of(all), after_some = weights_of(some);
   int moved = 0;
   for (auto const& [name, values] : after_some) {
@@ -70,11 +70,11 @@ TEST_CASE("a saved run goes on with what it trained, and with nothing else") {
   ct::test::temporary_directory const directory;
   auto const path = directory / "run";
   biases some({.learning_rate = 0.1f}, {.seed = 3});
-  some.step(some.window(tokens, tokens));
+  some.step(some.batch(tokens, tokens));
   some.save(path);
   biases again({.learning_rate = 0.1f}, {.seed = 4});
   again.load(path);
-  CHECK(again.step(again.window(tokens, tokens)).loss == some.step(some.window(tokens, tokens)).loss);
+  CHECK(again.step(again.batch(tokens, tokens)).loss == some.step(some.batch(tokens, tokens)).loss);
   CHECK(weights_of(again) == weights_of(some));
   everything all;
   auto const sentence = ct::test::sentence([&] { all.load(path); });

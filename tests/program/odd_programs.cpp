@@ -83,7 +83,7 @@ constexpr ct::gpt2 tiny{.layers = 2, .heads = 1, .width = 2, .vocabulary = 3, .c
 template <int sequences> using many = ct::task<tiny, ct::causal_lm, ct::micro_batch{.sequences = sequences}>;
 using many_sequences = ct::trainer<many<INT_MAX>>;
 using many_micro_batches = ct::trainer<many<1>, ct::accumulate<INT_MAX>>;
-static_assert(many_sequences::window_tokens == 2ll * INT_MAX && many_micro_batches::window_tokens == 2ll * INT_MAX);
+static_assert(many_sequences::batch_tokens == 2ll * INT_MAX && many_micro_batches::batch_tokens == 2ll * INT_MAX);
 static_assert(many_sequences::memory.peak > ct::gibibytes(1000) && many_micro_batches::memory.peak > ct::gibibytes(16));
 using deep = ct::task<ct::gpt2{.layers = INT_MAX, .heads = 1, .width = 2, .vocabulary = 3, .context = 2},
                       ct::causal_lm, ct::micro_batch{}>;
@@ -96,8 +96,8 @@ static_assert(ct::trainer<many<1>, ct::checkpoint::every<INT_MAX>>::memory.peak.
 TEST_CASE("odd programs: names of all kinds") {
   using trainer = ct::trainer<task_of<odd_names>, ct::optimizer::sgd>;
   trainer t;
-  auto const w = random_window::draw<trainer>(3);
-  CHECK(t.step(t.window(w.inputs, w.labels)).loss > 0);
+  auto const w = random_batch::draw<trainer>(3);
+  CHECK(t.step(t.batch(w.inputs, w.labels)).loss > 0);
   auto const all = t.parameters();
   auto const there = [&](std::string_view name) {
     return std::count_if(all.begin(), all.end(), [&](auto const& p) { return p.name == name; });
@@ -117,8 +117,8 @@ TEST_CASE("odd programs: gradients") {
 TEST_CASE("odd programs: one of everything, and an optimizer that counts") {
   ct::trainer<least, counting> t({.learning_rate = 0.1f, .warmup = 1});
   std::int32_t const zero[] = {0};
-  CHECK(t.step(t.window(zero, zero)).loss == 0); // of one class
-  CHECK(t.step(t.window(zero, zero)).loss == 0);
+  CHECK(t.step(t.batch(zero, zero)).loss == 0); // of one class
+  CHECK(t.step(t.batch(zero, zero)).loss == 0);
 }
 
 TEST_CASE("odd programs: too much memory is a sentence") {

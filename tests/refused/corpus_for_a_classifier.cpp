@@ -1,4 +1,4 @@
-// refused: windows(corpus): a corpus labels every token with the next one, the task has other labels
+// refused: batches(corpus): a corpus labels every token with the next one, the task has other labels
 #include <constrain/constrain.hpp>
 namespace ct = constrain;
 
@@ -14,8 +14,8 @@ using task = ct::task<model{}, ct::classification, ct::micro_batch{.sequences = 
 void use(ct::trainer<task>& t,
          [[maybe_unused]] ct::data::corpus const& corpus, [[maybe_unused]] std::span<std::int32_t const> tokens) {
 #ifdef CORRECT
-  t.step(t.window(tokens, tokens));
+  t.step(t.batch(tokens, tokens));
 #else
-  t.windows(corpus); // <- here
+  t.batches(corpus); // <- here
 #endif
 }

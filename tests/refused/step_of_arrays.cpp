@@ -1,4 +1,4 @@
-// refused: step: it takes a window; write t.step(t.window(inputs, labels))
+// refused: step: it takes a batch; write t.step(t.batch(inputs, labels))
 #include <constrain/constrain.hpp>
 namespace ct = constrain;
 
@@ -7,7 +7,7 @@ using task = ct::task<ct::gpt2{.layers = 2, .heads = 2, .width = 64, .vocabulary
 
 void use(ct::trainer<task>& t, std::vector<std::int32_t> const& inputs, std::vector<std::int32_t> const& labels) {
 #ifdef CORRECT
-  t.step(t.window(inputs, labels));
+  t.step(t.batch(inputs, labels));
 #else
   t.step(inputs, labels); // <- here
 #endif

@@ -88,26 +88,26 @@ struct counts {
 };
 
 template <class trainer> counts count_steps() {
-  auto const w = ct::test::random_window::draw<trainer>(1);
+  auto const w = ct::test::random_batch::draw<trainer>(1);
   trainer t{{}, {.clip_norm = 1, .schedule = ct::schedule::cosine{.warmup = 2, .steps = 20}, .dropout = 0.1}};
-  auto const window = t.window(w.inputs, w.labels);
-  t.step(window);
+  auto const batch = t.batch(w.inputs, w.labels);
+  t.step(batch);
   news = mallocs = malloc_bytes = 0;
   counting = true;
-  for (int i = 0; i < 10; ++i) t.step(window);
+  for (int i = 0; i < 10; ++i) t.step(batch);
   counting = false;
   return {news, mallocs, malloc_bytes, 10};
 }
 
-// The same over a corpus, whose windows another thread fills.
-template <class trainer> counts count_windows() {
+// The same over a corpus, whose batches another thread fills.
+template <class trainer> counts count_batches() {
   std::string text;
   for (int i = 0; i < 4000; ++i) text += static_cast<char>('a' + i * i % 23);
   trainer t;
   int steps = -1;
-  for (auto const& window : t.windows(ct::data::text_from(text))) {
+  for (auto const& batch : t.batches(ct::data::text_from(text))) {
     if (steps == 10) break;
-    t.step(window);
+    t.step(batch);
     if (++steps == 0) {
       news = mallocs = malloc_bytes = 0;
       counting = true;
@@ -119,10 +119,10 @@ template <class trainer> counts count_windows() {
 
 } // namespace
 
-TEST_CASE("windows after the first allocate nothing") {
+TEST_CASE("batches after the first allocate nothing") {
   using bytes = ct::task<ct::gpt2{.layers = 1, .heads = 2, .width = 16, .vocabulary = 256, .context = 32}, ct::causal_lm,
                          ct::micro_batch{.sequences = 4}>;
-  auto const found = count_windows<ct::trainer<bytes, ct::precision::fp64, ct::accumulate<2>>>();
+  auto const found = count_batches<ct::trainer<bytes, ct::precision::fp64, ct::accumulate<2>>>();
   CHECK(found.ours == 0);
   CHECK(found.all == 0);
 }

@@ -55,10 +55,10 @@ std::vector<double> values_of(ct::tensor_view const& t) {
 }
 
 template <class trainer> std::pair<std::vector<double>, std::vector<double>> train(int steps, ct::run_options run) {
-  auto const w = ct::test::random_window::draw<trainer>(1);
+  auto const w = ct::test::random_batch::draw<trainer>(1);
   trainer t{{.learning_rate = 1e-2f}, run};
   std::vector<double> losses, weights;
-  for (int i = 0; i < steps; ++i) losses.push_back(t.step(t.window(w.inputs, w.labels)).loss);
+  for (int i = 0; i < steps; ++i) losses.push_back(t.step(t.batch(w.inputs, w.labels)).loss);
   for (auto const& p : t.parameters()) {
     auto const values = values_of(p);
     weights.insert(weights.end(), values.begin(), values.end());
@@ -71,9 +71,9 @@ ct::run_options const run{.seed = 3, .clip_norm = 1, .dropout = 0.2};
 } // namespace
 
 TEST_CASE("bf16: planned bytes are the bytes that are touched, checked mode finds nothing") {
-  auto const w = ct::test::random_window::draw<mixed<ct::checkpoint::every<2>>>(1);
+  auto const w = ct::test::random_batch::draw<mixed<ct::checkpoint::every<2>>>(1);
   mixed<ct::checkpoint::every<2>> t{{}, {.dropout = 0.1, .measure_memory = true}};
-  t.step(t.window(w.inputs, w.labels));
+  t.step(t.batch(w.inputs, w.labels));
   t.predict(w.inputs);
   CHECK(t.used_bytes() == decltype(t)::memory.peak);
   auto checked = run;
@@ -89,7 +89,7 @@ TEST_CASE("bf16: checkpointing does not change a bit") {
 }
 
 TEST_CASE("bf16: gradients and logits are fp32's within the type's precision") {
-  auto const w = ct::test::random_window::draw<mixed<>>(1);
+  auto const w = ct::test::random_batch::draw<mixed<>>(1);
   mixed<> narrow{{.learning_rate = 0}, {.seed = 3}};
   ct::trainer<task> wide{{.learning_rate = 0}, {.seed = 3}};
   auto const distance = [](std::vector<double> const& a, std::vector<double> const& b) {
@@ -99,7 +99,7 @@ TEST_CASE("bf16: gradients and logits are fp32's within the type's precision") {
   };
   auto const x = narrow.predict(w.inputs).logits, y = wide.predict(w.inputs).logits;
   CHECK(distance({x.begin(), x.end()}, {y.begin(), y.end()}) <= 1.6e-2);
-  auto const a = narrow.step(narrow.window(w.inputs, w.labels)), b = wide.step(wide.window(w.inputs, w.labels));
+  auto const a = narrow.step(narrow.batch(w.inputs, w.labels)), b = wide.step(wide.batch(w.inputs, w.labels));
   CHECK(std::abs(a.loss - b.loss) <= 1.6e-2 * b.loss);
   for (auto const& p : wide.parameters()) {
     CAPTURE(std::string(p.name));
@@ -111,10 +111,10 @@ TEST_CASE("bf16: gradients and logits are fp32's within the type's precision") {
 }
 
 TEST_CASE("bf16: accumulation equals one large batch within the type's precision") {
-  auto const w = ct::test::random_window::draw<mixed<>>(1);
+  auto const w = ct::test::random_batch::draw<mixed<>>(1);
   mixed<> whole{{.learning_rate = 0}, run};
   ct::trainer<half_task, ct::precision::bf16, ct::accumulate<2>> parts{{.learning_rate = 0}, run};
-  auto const a = whole.step(whole.window(w.inputs, w.labels)), b = parts.step(parts.window(w.inputs, w.labels));
+  auto const a = whole.step(whole.batch(w.inputs, w.labels)), b = parts.step(parts.batch(w.inputs, w.labels));
   CHECK(std::abs(a.loss - b.loss) <= 1e-6 * a.loss);
   CHECK(std::abs(a.gradient_norm - b.gradient_norm) <= 1.6e-2 * a.gradient_norm);
 }

@@ -24,7 +24,7 @@ using task = ct::task<ct::gpt2{.layers = 1, .heads = 2, .width = 8, .vocabulary 
                       ct::micro_batch{.sequences = 2}>;
 using trainer = ct::trainer<task>;
 
-// 40 samples: 20 windows an epoch.
+// 40 samples: 20 batches an epoch.
 ct::data::corpus const& corpus() {
   static auto const made = [] {
     std::string text;

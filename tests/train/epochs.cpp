@@ -33,25 +33,25 @@ ct::data::corpus corpus_of(std::int64_t samples, std::set<std::int64_t> const& w
 
 template <class... numbers> std::string formatted(numbers... n) { return ((std::to_string(n) + " ") + ...); }
 
-/// The windows that begin before an epoch's end, read one by one.
+/// The batches that begin before an epoch's end, read one by one.
 std::int64_t read(std::int64_t epochs, ct::data::corpus const& corpus, ct::data::position from, std::int64_t sequences, tail t) {
-  ct::window_source source(corpus, 5, from, sequences, tokens, t, 0, 1);
+  ct::batch_source source(corpus, 5, from, sequences, tokens, t, 0, 1);
   auto const samples = ct::data::samples(corpus.size(), tokens);
-  ct::window_buffer buffer;
+  ct::batch_buffer buffer;
   buffer.inputs.resize(static_cast<std::size_t>(sequences * tokens)), buffer.labels = buffer.inputs;
   for (std::int64_t count = 0;; ++count) {
     source(buffer);
-    auto const next = buffer.window.next;
+    auto const next = buffer.batch.next;
     auto const end = next.epoch * samples + next.sample;
-    auto const first = end - (t == tail::padded ? 1 : sequences); // the last sample of a padded one is of the same epoch
+    auto const first = end - (t == tail::pad ? 1 : sequences); // the last sample of a padded one is of the same epoch
     if (first >= epochs * samples) return count;
   }
 }
 
 } // namespace
 
-TEST_CASE("windows until an epoch's end, from everywhere, of every tail") {
-  for (auto const t : {tail::carried, tail::dropped, tail::padded})
+TEST_CASE("batches until an epoch's end, from everywhere, of every tail") {
+  for (auto const t : {tail::carry, tail::drop, tail::pad})
     for (std::int64_t const samples : {7, 12, 13})
       for (std::int64_t const sequences : {1, 3, 4, 7})
         for (auto const& without : {std::set<std::int64_t>{}, {0, 1, 2, 3, 4, 6}, {2, 5}}) {
@@ -61,21 +61,21 @@ TEST_CASE("windows until an epoch's end, from everywhere, of every tail") {
               ct::data::position const from{1, sample};
               auto const where = formatted(static_cast<int>(t), samples, sequences, without.size(), sample, epochs);
               CAPTURE(where);
-              CHECK(ct::windows_until(epochs, corpus, 5, from, sequences, tokens, t) == read(epochs, corpus, from, sequences, t));
+              CHECK(ct::batches_until(epochs, corpus, 5, from, sequences, tokens, t) == read(epochs, corpus, from, sequences, t));
             }
         }
 }
 
 TEST_CASE("an epoch of each tail") {
   auto const corpus = corpus_of(10);
-  auto const windows = [&](tail t, std::int64_t epochs) { return ct::windows_until(epochs, corpus, 1, {}, 4, tokens, t); };
-  CHECK(windows(tail::carried, 1) == 3); // the last one begins the next epoch
-  CHECK(windows(tail::carried, 2) == 5); // 20 samples
-  CHECK(windows(tail::dropped, 2) == 4);
-  CHECK(windows(tail::padded, 2) == 6);
-  CHECK(windows(tail::carried, std::numeric_limits<std::int64_t>::max()) == std::numeric_limits<std::int64_t>::max());
-  CHECK(ct::windows_until(3, corpus_of(10, {1}), 1, {}, 4, tokens, tail::carried, 2) == 2);
-  CHECK(sentence([&] { ct::windows_until(1, corpus, 1, {}, 11, tokens, tail::dropped); }).find("so tail::dropped would drop them all") !=
+  auto const batches = [&](tail t, std::int64_t epochs) { return ct::batches_until(epochs, corpus, 1, {}, 4, tokens, t); };
+  CHECK(batches(tail::carry, 1) == 3); // the last one begins the next epoch
+  CHECK(batches(tail::carry, 2) == 5); // 20 samples
+  CHECK(batches(tail::drop, 2) == 4);
+  CHECK(batches(tail::pad, 2) == 6);
+  CHECK(batches(tail::carry, std::numeric_limits<std::int64_t>::max()) == std::numeric_limits<std::int64_t>::max());
+  CHECK(ct::batches_until(3, corpus_of(10, {1}), 1, {}, 4, tokens, tail::carry, 2) == 2);
+  CHECK(sentence([&] { ct::batches_until(1, corpus, 1, {}, 11, tokens, tail::drop); }).find("so tail::drop would drop them all") !=
         std::string::npos);
 }
 
@@ -92,8 +92,8 @@ TEST_CASE("fit trains for so many epochs, resumed or not, with whatever comes fi
   };
   CHECK(steps({.epochs = 1}) == 3);
   CHECK(steps({.epochs = 3}) == 8); // 30 samples
-  CHECK(steps({.epochs = 3, .tail = tail::dropped}) == 6);
-  CHECK(steps({.epochs = 3, .tail = tail::padded}) == 9);
+  CHECK(steps({.epochs = 3, .tail = tail::drop}) == 6);
+  CHECK(steps({.epochs = 3, .tail = tail::pad}) == 9);
   CHECK(steps({.steps = 4, .epochs = 3}) == 4);
   CHECK(steps({.steps = 40, .epochs = 3}) == 8);
   CHECK(steps({.steps = 0, .epochs = 3}) == 0);

@@ -103,7 +103,7 @@ TEST_CASE("the lines say how much of the processor's peak a step reaches") {
   trainer t;
   auto const log = std::fopen((directory / "log").c_str(), "w");
   REQUIRE(log != nullptr);
-  auto const result = ct::fit(t, text, {.steps = 3, .log = log, .tail = ct::data::tail::dropped});
+  auto const result = ct::fit(t, text, {.steps = 3, .log = log, .tail = ct::data::tail::drop});
   std::fclose(log);
   CHECK(result.share_of_peak > 0);
   CHECK(result.share_of_peak < 1); // most of so small a step is no arithmetic
@@ -250,8 +250,8 @@ TEST_CASE("a thread that computes has a stack for signal handlers, whether it fi
     stack_t before{}, after{};
     ::sigaltstack(nullptr, &before);
     trainer t;
-    for (auto const& window : t.windows(corpus())) {
-      t.step(window);
+    for (auto const& batch : t.batches(corpus())) {
+      t.step(batch);
       break;
     }
     ::sigaltstack(nullptr, &after);

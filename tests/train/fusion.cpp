@@ -30,8 +30,8 @@ template <class... list> void trains_the_same() {
   other b({.learning_rate = 1e-2f}, run);
   double worst_loss = 0, worst_gradient = 0;
   for (unsigned step = 0; step < 10; ++step) {
-    auto const w = ct::test::random_window::draw<one>(step);
-    auto const x = a.step(a.window(w.inputs, w.labels)), y = b.step(b.window(w.inputs, w.labels));
+    auto const w = ct::test::random_batch::draw<one>(step);
+    auto const x = a.step(a.batch(w.inputs, w.labels)), y = b.step(b.batch(w.inputs, w.labels));
     worst_loss = std::max(worst_loss, std::abs(x.loss - y.loss) / y.loss);
     CHECK(x.tokens == y.tokens);
     double apart = 0, size = 0; // of all gradients: a key's bias has one that is zero by mathematics
@@ -41,7 +41,7 @@ template <class... list> void trains_the_same() {
     }
     worst_gradient = std::max(worst_gradient, std::sqrt(apart / size));
   }
-  auto const w = ct::test::random_window::draw<one>(11);
+  auto const w = ct::test::random_batch::draw<one>(11);
   auto const batch = std::span(w.inputs).first(task::sequences * task::tokens);
   auto const labels = std::span(w.labels).first(batch.size());
   auto const x = a.evaluate(batch, labels), y = b.evaluate(batch, labels);
@@ -80,10 +80,10 @@ TEST_CASE("fused and separate operations train the same") {
 
 TEST_CASE("fused: planned bytes are the bytes that are touched, and fewer") {
   using trainer = ct::trainer<wide, ct::fusion::all, ct::checkpoint::every<1>, ct::accumulate<2>>;
-  auto const w = ct::test::random_window::draw<trainer>(1);
+  auto const w = ct::test::random_batch::draw<trainer>(1);
   trainer t{{}, {.dropout = 0.1, .measure_memory = true}};
   auto const batch = std::span(w.inputs).first(wide::sequences * wide::tokens);
-  t.step(t.window(w.inputs, w.labels));
+  t.step(t.batch(w.inputs, w.labels));
   t.evaluate(batch, std::span(w.labels).first(batch.size()));
   t.predict(batch);
   t.generate(batch.first(3), 1);

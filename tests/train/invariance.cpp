@@ -14,11 +14,11 @@ constexpr ct::gpt2 model{.layers = 7, .heads = 2, .width = 16, .vocabulary = 61,
 using task = ct::task<model, ct::causal_lm, ct::micro_batch{.sequences = 8}>;
 using small_task = ct::task<model, ct::causal_lm, ct::micro_batch{.sequences = 2}>;
 
-struct windows {
+struct batches {
   std::vector<std::int32_t> inputs, labels;
 
   // Sequences have very different numbers of valid labels, so that averages of averages would show.
-  explicit windows(std::size_t count) {
+  explicit batches(std::size_t count) {
     std::mt19937 random(11);
     inputs.resize(count * 8 * 12);
     labels.resize(inputs.size());
@@ -30,7 +30,7 @@ struct windows {
   }
 
   template <class trainer> ct::step_result step(trainer& t, std::size_t i) const {
-    return t.step(t.window(std::span(inputs).subspan(i * 96, 96), std::span(labels).subspan(i * 96, 96)));
+    return t.step(t.batch(std::span(inputs).subspan(i * 96, 96), std::span(labels).subspan(i * 96, 96)));
   }
 };
 
@@ -48,7 +48,7 @@ ct::run_options const run{.seed = 3, .clip_norm = 1, .dropout = 0.2};
 
 template <class... policies> std::pair<std::vector<double>, std::vector<double>> train(int steps) {
   using trainer = ct::trainer<task, policies...>;
-  windows const w(20);
+  batches const w(20);
   trainer t{{.learning_rate = 1e-2f}, run};
   std::vector<double> losses;
   for (int i = 0; i < steps; ++i) losses.push_back(w.step(t, static_cast<std::size_t>(i)).loss);
@@ -62,7 +62,7 @@ struct difference {
 
 // The gradients of one step, tensor by tensor.
 template <class one, class other> difference gradient_difference(one& a, other& b) {
-  windows const w(1);
+  batches const w(1);
   w.step(a, 0);
   w.step(b, 0);
   difference worst;
@@ -119,7 +119,7 @@ TEST_CASE("accumulate<4> of 2 sequences equals one batch of 8") {
 
 TEST_CASE("accumulate<4> of 2 sequences trains to the weights of one batch of 8") {
   using fp64 = ct::precision::fp64;
-  windows const w(20);
+  batches const w(20);
   ct::trainer<task, fp64> whole({.learning_rate = 1e-2f}, run);
   ct::trainer<small_task, fp64, ct::accumulate<4>, ct::checkpoint::every<2>> parts({.learning_rate = 1e-2f}, run);
   for (std::size_t i = 0; i < 20; ++i) {

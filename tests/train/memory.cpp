@@ -25,10 +25,10 @@ using classifier = ct::task<tagger{}, ct::classification, ct::micro_batch{.seque
 // Every entry is run; the last byte touched must be the last byte planned.
 template <class task, class... policies> void plan_is_used() {
   using trainer = ct::trainer<task, policies...>;
-  auto const w = ct::test::random_window::draw<trainer>(1);
+  auto const w = ct::test::random_batch::draw<trainer>(1);
   trainer t{{}, {.dropout = 0.1, .measure_memory = true}};
   auto const batch = std::span(w.inputs).first(static_cast<std::size_t>(task::sequences * task::tokens));
-  t.step(t.window(w.inputs, w.labels));
+  t.step(t.batch(w.inputs, w.labels));
   CAPTURE(trainer::policy_set::name());
   CHECK(t.used_bytes() <= trainer::memory.peak);
   t.predict(batch);
@@ -96,9 +96,9 @@ TEST_CASE("the process needs the plan, its provider and itself") {
     return usage.ru_maxrss * 1024;
   };
   auto const before = peak();
-  auto const w = ct::test::random_window::draw<trainer>(1);
+  auto const w = ct::test::random_batch::draw<trainer>(1);
   trainer t;
-  for (int i = 0; i < 3; ++i) t.step(t.window(w.inputs, w.labels));
+  for (int i = 0; i < 3; ++i) t.step(t.batch(w.inputs, w.labels));
   auto const grown = peak() - before;
   std::printf("process: %ld bytes before, %ld more; plan %ld; provider (%s) and the rest %ld\n", before, grown,
               trainer::memory.peak.count(), ct::gemm_provider(), grown - trainer::memory.peak.count());

@@ -142,20 +142,20 @@ TEST_CASE("one's own loop") {
   auto const corpus = text();
   trainer t{{.learning_rate = 1e-2f},
             {.seed = 1, .clip_norm = 1, .schedule = ct::schedule::cosine{.warmup = 100, .steps = 500}, .dropout = 0.1}};
-  std::vector<std::int32_t> inputs(static_cast<std::size_t>(trainer::window_tokens), 7), labels(inputs.size(), 8);
+  std::vector<std::int32_t> inputs(static_cast<std::size_t>(trainer::batch_tokens), 7), labels(inputs.size(), 8);
 
-  for (auto const& window : t.windows(corpus)) {        // N micro-batches; order and position belong to the trainer's state: saved and resumed with it
-    auto r = t.step(window);                            // one update; r.loss, r.gradient_norm, r.tokens, r.skipped
+  for (auto const& batch : t.batches(corpus)) {        // N micro-batches; order and position belong to the trainer's state: saved and resumed with it
+    auto r = t.step(batch);                            // one update; r.loss, r.gradient_norm, r.tokens, r.skipped
     CHECK(std::isfinite(r.loss));
     CHECK(r.gradient_norm > 0);
-    CHECK(r.tokens == trainer::window_tokens);
+    CHECK(r.tokens == trainer::batch_tokens);
     CHECK(!r.skipped);
     static_assert(std::is_same_v<decltype(r.loss), double>);
     if (t.steps() >= ct::optimizer_steps(5)) break;
   }
   auto const saved = directory / "checkpoint";
   t.save(saved);
-  auto r = t.step(t.window(inputs, labels));            // one's own arrays: spans, checked for length and range
+  auto r = t.step(t.batch(inputs, labels));            // one's own arrays: spans, checked for length and range
   trainer resumed;
   resumed.load(saved);
   CHECK(resumed.steps() == ct::optimizer_steps(5));
@@ -179,7 +179,7 @@ TEST_CASE("one's own layer and model") {
   for (std::size_t i = 0; i < inputs.size(); ++i) inputs[i] = static_cast<std::int32_t>(i % 97);
   for (std::size_t i = 0; i < labels.size(); ++i) labels[i] = static_cast<std::int32_t>(i % 4);
   labels[3] = -100;
-  auto const first = t.step(t.window(inputs, labels));
+  auto const first = t.step(t.batch(inputs, labels));
   CHECK(first.tokens == 7);
 
   bool found = false;
@@ -199,7 +199,7 @@ TEST_CASE("one's own layer and model") {
   static_assert(std::is_base_of_v<std::runtime_error, ct::error>);
 
   double last = 0;
-  for (int i = 0; i < 20; ++i) last = t.step(t.window(inputs, labels)).loss;
+  for (int i = 0; i < 20; ++i) last = t.step(t.batch(inputs, labels)).loss;
   CHECK(last < first.loss);
   CHECK(t.predict(inputs).shape == ct::shape(8, 4));
 }
@@ -226,11 +226,11 @@ TEST_CASE("one's own optimizer, objective and element-wise operation") {
     f.parameters()[0].copy_to(std::span(weights));
     return weights;
   };
-  // Twice the same window: the second update is half of what its gradient says.
+  // Twice the same batch: the second update is half of what its gradient says.
   std::vector<std::int32_t> inputs(16, 3), labels(16, 4);
-  f.step(f.window(inputs, labels));
+  f.step(f.batch(inputs, labels));
   auto const weights = first_weights();
-  f.step(f.window(inputs, labels));
+  f.step(f.batch(inputs, labels));
   auto const moved = first_weights();
   std::vector<float> gradient(weights.size());
   f.gradient(f.parameters()[0].name).copy_to(std::span(gradient));

@@ -26,7 +26,7 @@ struct lion {
   }
 };
 
-// 13 samples and windows of 2 or 4: an epoch ends in the middle of a window.
+// 13 samples and batches of 2 or 4: an epoch ends in the middle of a batch.
 ct::data::corpus corpus() {
   std::string text;
   for (int i = 0; i < 13 * 8 + 3; ++i) text += static_cast<char>(i * 37 % 251);
@@ -52,7 +52,7 @@ template <class... policies> void stop_everywhere() {
   typename trainer::hyper const hyper{.learning_rate = 1e-2f};
   trainer whole(hyper, run);
   std::vector<double> losses;
-  for (auto const& w : whole.windows(text)) {
+  for (auto const& w : whole.batches(text)) {
     losses.push_back(whole.step(w).loss);
     if (losses.size() == steps) break;
   }
@@ -63,7 +63,7 @@ template <class... policies> void stop_everywhere() {
     {
       trainer first(hyper, run);
       if (stop > 0)
-        for (auto const& w : first.windows(text)) {
+        for (auto const& w : first.batches(text)) {
           first.step(w);
           if (first.steps() == stop) break;
         }
@@ -76,7 +76,7 @@ template <class... policies> void stop_everywhere() {
     second.load(directory / "checkpoint");
     REQUIRE(second.steps() == stop);
     int i = stop;
-    for (auto const& w : second.windows(text)) {
+    for (auto const& w : second.batches(text)) {
       CHECK(second.step(w).loss == losses[static_cast<std::size_t>(i++)]);
       if (i == steps) break;
     }

@@ -28,15 +28,15 @@ struct arrays {
 TEST_CASE("arrays of the wrong length or range") {
   trainer t;
   arrays a;
-  CHECK(sentence([&] { t.window(std::span(a.inputs).first(15), a.labels); }) ==
-        "window: the array of inputs has 15 elements where 16 are needed ([micro-batches, sequences, tokens]); pass an "
+  CHECK(sentence([&] { t.batch(std::span(a.inputs).first(15), a.labels); }) ==
+        "batch: the array of inputs has 15 elements where 16 are needed ([micro-batches, sequences, tokens]); pass an "
         "array of that length");
-  CHECK(sentence([&] { t.window(a.inputs, std::span(a.labels).first(1)); }).find("the array of labels has 1 elements") != std::string::npos);
+  CHECK(sentence([&] { t.batch(a.inputs, std::span(a.labels).first(1)); }).find("the array of labels has 1 elements") != std::string::npos);
   for (int bad : {-1, 256, std::numeric_limits<int>::max(), std::numeric_limits<int>::min(), ct::ignored_label}) {
     arrays wrong;
     wrong.inputs[7] = bad;
-    CHECK(sentence([&] { t.window(wrong.inputs, wrong.labels); }) ==
-          "window: token " + std::to_string(bad) + " at place 7 is outside the vocabulary of 256; pass tokens from 0 to 255");
+    CHECK(sentence([&] { t.batch(wrong.inputs, wrong.labels); }) ==
+          "batch: token " + std::to_string(bad) + " at place 7 is outside the vocabulary of 256; pass tokens from 0 to 255");
     auto const token = ": token " + std::to_string(bad) + " at place 7 is outside the vocabulary of 256; pass tokens from 0 to 255";
     CHECK(sentence([&] { t.predict(wrong.inputs); }) == "predict" + token);
     CHECK(sentence([&] { t.evaluate(wrong.inputs, wrong.labels); }) == "evaluate" + token);
@@ -44,14 +44,14 @@ TEST_CASE("arrays of the wrong length or range") {
     if (bad == ct::ignored_label) continue;
     arrays labels;
     labels.labels[3] = bad;
-    CHECK(sentence([&] { t.window(labels.inputs, labels.labels); }) ==
-          "window: label " + std::to_string(bad) + " at place 3 is outside the 256 classes; pass labels from 0 to 255, or "
+    CHECK(sentence([&] { t.batch(labels.inputs, labels.labels); }) ==
+          "batch: label " + std::to_string(bad) + " at place 3 is outside the 256 classes; pass labels from 0 to 255, or "
           "-100 to ignore one");
     CHECK(sentence([&] { t.evaluate(labels.inputs, labels.labels); }).starts_with("evaluate: label " + std::to_string(bad) + " at place 3 is outside the 256 classes"));
   }
   arrays ignored;
   for (auto& label : ignored.labels) label = ct::ignored_label;
-  CHECK(sentence([&] { t.window(ignored.inputs, ignored.labels); }).find("every label is ignored") != std::string::npos);
+  CHECK(sentence([&] { t.batch(ignored.inputs, ignored.labels); }).find("every label is ignored") != std::string::npos);
   CHECK(sentence([&] { t.predict(std::span(a.inputs).first(15)); }) ==
         "predict: the array of inputs has 15 elements where 16 are needed ([sequences, tokens]); pass an array of that length");
   auto const one = std::span<std::int32_t const>(a.inputs);
@@ -111,7 +111,7 @@ TEST_CASE("a full disk leaves the old checkpoint") {
   trainer t({}, {.seed = 4});
   t.save(path);
   arrays a;
-  t.step(t.window(a.inputs, a.labels));
+  t.step(t.batch(a.inputs, a.labels));
   auto const ignored = std::signal(SIGXFSZ, SIG_IGN);
   rlimit limit{};
   getrlimit(RLIMIT_FSIZE, &limit);
@@ -140,7 +140,7 @@ TEST_CASE("a gradient that is not finite skips the update and names the tensor")
     p.copy_to(std::span<float>(values));
     before.push_back(values);
   }
-  auto const r = t.step(t.window(a.inputs, a.labels));
+  auto const r = t.step(t.batch(a.inputs, a.labels));
   CHECK(r.skipped);
   CHECK(r.not_finite == "token.weight");
   CHECK(!std::isfinite(r.gradient_norm));
@@ -158,14 +158,14 @@ TEST_CASE("a gradient that is not finite skips the update and names the tensor")
     std::vector<float> values(static_cast<std::size_t>(p.size()), std::numeric_limits<float>::infinity());
     p.copy_from(std::span<float const>(values));
   }
-  CHECK(sentence([&] { checked.step(checked.window(a.inputs, a.labels)); }).find("(layer_norm) computes a number that is not finite") != std::string::npos);
+  CHECK(sentence([&] { checked.step(checked.batch(a.inputs, a.labels)); }).find("(layer_norm) computes a number that is not finite") != std::string::npos);
 }
 
 TEST_CASE("gradients are kept until another entry runs") {
   trainer t;
   arrays a;
   CHECK(sentence([&] { t.gradient("norm.bias"); }).find("ask for it right after a step") != std::string::npos);
-  t.step(t.window(a.inputs, a.labels));
+  t.step(t.batch(a.inputs, a.labels));
   CHECK(t.gradient("norm.bias").size() == 16);
   CHECK(sentence([&] { t.gradient("norm.scale"); }).find("there is no parameter norm.scale; there are token.weight, ") != std::string::npos);
   t.predict(a.inputs);

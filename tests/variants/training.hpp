@@ -22,14 +22,14 @@ inline trained train() {
                         ct::micro_batch{.sequences = 2}>;
   using trainer = ct::trainer<task>;
   trainer t{{.learning_rate = 3e-3f}, {.dropout = 0.1}};
-  std::vector<std::int32_t> inputs(trainer::window_tokens), labels(trainer::window_tokens);
+  std::vector<std::int32_t> inputs(trainer::batch_tokens), labels(trainer::batch_tokens);
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     inputs[i] = static_cast<std::int32_t>(i * 31 % 67);
     labels[i] = static_cast<std::int32_t>(i * 17 % 67);
   }
   trained result{{}, ct::instruction_set, ct::thread_count(), CONSTRAIN_TEXT(CONSTRAIN_VARIANT),
                  reinterpret_cast<void const*>(&ct::data::text_from)};
-  for (int i = 0; i < 5; ++i) result.losses.push_back(t.step(t.window(inputs, labels)).loss);
+  for (int i = 0; i < 5; ++i) result.losses.push_back(t.step(t.batch(inputs, labels)).loss);
   return result;
 }
 

@@ -15,10 +15,10 @@ struct run_numbers {
   std::uint64_t seed = 0;           // of the run
   std::int64_t step = 0;            // updates done before this one, skipped ones included: keys randomness
   std::int64_t updates = 0;         // weights' updates done before this one: Adam's t is one more
-  double inverse_label_count = 1;   // 1 / valid labels of the window
+  double inverse_label_count = 1;   // 1 / valid labels of the batch
   double clip_norm = 0;             // 0: no clipping
   double dropout = 0;               // probability of a zero
-  std::int64_t first_sample = 0;    // of this process in the global window
+  std::int64_t first_sample = 0;    // of this process in the global batch
   std::int64_t samples = 0;         // of one micro-batch
   communicator* world = nullptr;    // all ranks
   communicator* group = nullptr;    // those that hold the pieces of one whole
@@ -46,7 +46,7 @@ struct call {
   unsigned adds = 0;              // bit j: add to output j instead of overwriting it
   int random_key = 0;             // of the node
   std::uint64_t trip = 0;         // of the loops around, without the micro-batches
-  std::int64_t first_sample = 0;  // index of this micro-batch's first sample in the global window
+  std::int64_t first_sample = 0;  // index of this micro-batch's first sample in the global batch
   bool same_kernel_follows = false; // at once, so that a device may start several calls together
 
   /// Whether the kernel adds to an output instead of overwriting it.

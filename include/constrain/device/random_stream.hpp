@@ -13,7 +13,7 @@ struct random_stream {
   int node = 0;
   std::uint64_t trip = 0;
 
-  /// Elements 4 * quad .. 4 * quad + 3 of sample `sample` of the global window.
+  /// Elements 4 * quad .. 4 * quad + 3 of sample `sample` of the global batch.
   CT_HOST_DEVICE constexpr philox_block draw(std::int64_t sample, std::int64_t quad) const {
     auto const low = [](auto x) { return static_cast<std::uint32_t>(x); };
     auto const place = static_cast<std::uint64_t>(node) << 40 ^ trip;

@@ -2,7 +2,7 @@
 
 #include "constrain/policy/rule.hpp"
 
-/// Data parallelism: every process trains on its own part of each window, and gradients are summed over all.
+/// Data parallelism: every process trains on its own part of each batch, and gradients are summed over all.
 namespace constrain::inline CONSTRAIN_VARIANT::parallel {
 
 struct none;

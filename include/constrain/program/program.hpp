@@ -27,7 +27,7 @@ struct program {
   // What the host writes and reads.
   ref tokens, labels, logits, loss, correct, gradient_squares, clip;
   int micro_batches = -1;     // the axis of accumulation; -1 where there is one micro-batch
-  bool distributed = false;    // every rank runs it on its own part of the window
+  bool distributed = false;    // every rank runs it on its own part of the batch
   std::int64_t vocabulary = 0; // how many different tokens the model knows
 
   constexpr std::string_view text(name_ref name) const { return names.text(name); }

@@ -80,12 +80,12 @@ template <class trainer>
 comparison measure(data::corpus::parts const& parts, compare_options const& options, typename trainer::hyper const& hyper, std::string name) {
   trainer t(hyper, {.seed = options.seed, .clip_norm = options.clip_norm, .dropout = options.dropout, .measure_memory = true});
   std::vector<double> seconds;
-  auto const step_tokens = trainer::window_tokens * t.ranks();
+  auto const step_tokens = trainer::batch_tokens * t.ranks();
   auto const steps = (options.tokens.count() - 1) / step_tokens + 1;
-  for (auto const& window : t.windows(parts.train)) {
+  for (auto const& batch : t.batches(parts.train)) {
     if (static_cast<std::int64_t>(seconds.size()) == steps) break;
     stopwatch const since_began;
-    t.step(window);
+    t.step(batch);
     seconds.push_back(since_began.seconds());
   }
   comparison row;

@@ -69,7 +69,7 @@ template <class trainer> std::string explanation(bool programs = false) {
   std::string text = concat({"policies    ", printable(trainer::policy_set::name()), "\n"});
   text += formatted("batch       %lld micro-batches x %lld sequences x %lld tokens = %lld tokens a step\n",
                     static_cast<long long>(trainer::micro_batches), static_cast<long long>(trainer::task::sequences),
-                    static_cast<long long>(trainer::task::tokens), static_cast<long long>(trainer::window_tokens));
+                    static_cast<long long>(trainer::task::tokens), static_cast<long long>(trainer::batch_tokens));
   char const* const master = name_of(entries::master);
   char const* const compute = name_of(entries::compute);
   char const* const sums = name_of(accumulator_of(entries::compute));

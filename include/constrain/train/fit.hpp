@@ -2,15 +2,15 @@
 
 #include "constrain/train/fit_callbacks.hpp"
 #include "constrain/train/fit_options.hpp"
-#include "constrain/train/training_run.hpp"
 #include "constrain/train/trainer.hpp"
+#include "constrain/train/training_run.hpp"
 
 #include <type_traits>
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// Trains on a corpus: a line a step, validation, checkpoints and records where they are asked for. The same as an own
-/// loop over `windows` and `step`, with the same memory. SIGINT and SIGTERM end it after the step, or amid an
+/// loop over `batches` and `step`, with the same memory. SIGINT and SIGTERM end it after the step, or amid an
 /// evaluation, with the checkpoint saved.
 ///
 /// `callback` is called in every process: a function after every step, with `step_result const&` or `fit_context&`,

@@ -30,7 +30,7 @@ struct fit_options {
   std::int64_t patience = 0;              // evaluations in a row without a lower loss that end the run; 0: none do
   std::int64_t plateau = 0;               // evaluations in a row without a lower loss that scale the learning rate; 0: none do
   double plateau_factor = 0.1;            // by this
-  data::tail tail = data::tail::carried;  // what becomes of an epoch's samples that fill no window
+  data::tail tail = data::tail::carry;  // what becomes of an epoch's samples that fill no batch
   std::string records{};                  // directory of steps.jsonl, steps.csv, TensorBoard's events, summary.json, report.html
 };
 

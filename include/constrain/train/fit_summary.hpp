@@ -55,7 +55,7 @@ template <class trainer>
   report_head head{trainer::policy_set::name(), {}, trainer::memory};
   auto const fact = [&](char const* name, std::string value) { head.facts.emplace_back(name, std::move(value)); };
   fact("parameters", grouped(trainer::parameter_count)), fact("steps", grouped(r.steps.count()));
-  fact("tokens a step", grouped(trainer::window_tokens * t.ranks())), fact("loss of the last step", number(r.loss));
+  fact("tokens a step", grouped(trainer::batch_tokens * t.ranks())), fact("loss of the last step", number(r.loss));
   if (r.validation) fact("validation loss", number(r.validation->loss)), fact("perplexity", number(r.validation->perplexity));
   if (math::finite(t.state().best_validation_loss)) fact("lowest validation loss", number(t.state().best_validation_loss));
   if (r.share_of_peak > 0) fact("share of the processor's peak", number(r.share_of_peak));

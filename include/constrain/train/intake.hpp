@@ -4,7 +4,7 @@
 #include "constrain/op/cross_entropy/cross_entropy.hpp"
 #include "constrain/run/arena.hpp"
 #include "constrain/run/executor.hpp"
-#include "constrain/train/window.hpp"
+#include "constrain/train/batch.hpp"
 
 #include <algorithm>
 #include <cstddef>
@@ -66,16 +66,16 @@ inline std::uint32_t unsigned_limit(std::int64_t limit) {
   return valid;
 }
 
-/// A window of one's own arrays. Throws `error` for a wrong length or a number out of range.
-[[gnu::noinline]] inline window own_window(std::span<std::int32_t const> inputs, std::span<std::int32_t const> labels,
-                                           window_lengths const& needed, std::int64_t vocabulary,
+/// A batch of one's own arrays. Throws `error` for a wrong length or a number out of range.
+[[gnu::noinline]] inline batch own_batch(std::span<std::int32_t const> inputs, std::span<std::int32_t const> labels,
+                                           batch_lengths const& needed, std::int64_t vocabulary,
                                            std::int64_t classes) {
   constexpr auto const* shape = "[micro-batches, sequences, tokens]";
-  check_length("window", "the array of inputs", inputs, needed.inputs, shape);
-  check_length("window", "the array of labels", labels, needed.labels,
+  check_length("batch", "the array of inputs", inputs, needed.inputs, shape);
+  check_length("batch", "the array of labels", labels, needed.labels,
                needed.labels == needed.inputs ? shape : "[micro-batches, sequences]");
-  if (vocabulary > 0) check_tokens("window", inputs, vocabulary);
-  return {inputs, labels, count_labels("window", labels, classes), 0, {}, needed.sequence};
+  if (vocabulary > 0) check_tokens("batch", inputs, vocabulary);
+  return {inputs, labels, count_labels("batch", labels, classes), 0, {}, needed.sequence};
 }
 
 /// How many micro-batches arrays hold. Throws `error` where it is no whole number, or none.

@@ -12,7 +12,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// What one optimizer step tells.
 struct step_result {
-  double loss = 0;          // mean over the window's valid labels, before the update
+  double loss = 0;          // mean over the batch's valid labels, before the update
   double gradient_norm = 0; // of all gradients together, before clipping
   std::int64_t tokens = 0;  // valid labels
   bool skipped = false;     // a gradient was not finite: nothing was changed

@@ -10,6 +10,8 @@
 #include "constrain/run/cuda_runner.cuh"
 #endif
 #include "constrain/train/agreement.hpp"
+#include "constrain/train/batch.hpp"
+#include "constrain/train/batches.hpp"
 #include "constrain/train/checkpoint/checkpoint.hpp"
 #include "constrain/train/checkpoint/pretrained.hpp"
 #include "constrain/train/checkpoint/resume.hpp"
@@ -24,8 +26,6 @@
 #include "constrain/train/sample.hpp"
 #include "constrain/train/tensor_view.hpp"
 #include "constrain/train/training_state.hpp"
-#include "constrain/train/window.hpp"
-#include "constrain/train/windows.hpp"
 
 #include <cmath>
 #include <cstdio>
@@ -55,11 +55,11 @@ public:
   static constexpr std::int64_t kernel_launches = entries::work.kernel_launches; // of one step
   static constexpr std::int64_t collectives = entries::work.collectives;         // of one step
   static constexpr std::int64_t micro_batches = policy_set::accumulation::value.micro_batches; // of one step
-  static constexpr std::int64_t window_tokens =
+  static constexpr std::int64_t batch_tokens =
       entries::step::failure.ok() ? micro_batches * task::sequences * task::tokens : 0; // of one step
 
-  /// The optimizer's numbers and the run's. Throws `error` for a number that cannot be, where the arena cannot be had, or the
-  /// processes are not as many as the policies need, or do not agree.
+  /// The optimizer's numbers and the run's. Throws `error` for a number that cannot be, where the arena cannot be had,
+  /// or the processes are not as many as the policies need, or do not agree.
   explicit trainer(hyper const& h = {}, run_options const& run = {})
       : hyper_(h), run_(run), ranks_(find_ranks<policy_set::parallelism::value.distributed>(entries::shards, run.deadline)) {
     detail::check_trainers_agree<trainer>(world(), h, run, table());
@@ -74,10 +74,10 @@ public:
     });
   }
 
-  /// One update from one window; a process may bring one without a label where others have some. Throws `error`, with
-  /// nothing changed, for a window that is not whole or not this trainer's, whose range has gone on since, or that has a
+  /// One update from one batch; a process may bring one without a label where others have some. Throws `error`, with
+  /// nothing changed, for a batch that is not whole or not this trainer's, whose range has gone on since, or that has a
   /// token or label out of range; the same on every process.
-  step_result step(constrain::window const& w) try {
+  step_result step(constrain::batch const& w) try {
     auto const valid_labels = agreed_sum(world(), joint_call::step, [&] { return take(w); }, w.corpus);
     if (valid_labels == 0) throw error("step: every label is ignored, so there is no loss; pass at least one label");
     auto numbers = numbers_now(valid_labels);
@@ -109,28 +109,28 @@ public:
   } catch (...) { rethrow_or_end_job(world(), joint_call::step); }
 
   /// Says what to write to whoever passes arrays.
-  template <class x, class y> detail::step_takes_a_window<x> step(x const&, y const&);
+  template <class x, class y> detail::step_takes_a_batch<x> step(x const&, y const&);
 
-  /// A window of one's own arrays: inputs [micro-batches, sequences, tokens], labels likewise ([micro-batches,
+  /// A batch of one's own arrays: inputs [micro-batches, sequences, tokens], labels likewise ([micro-batches,
   /// sequences] for one label a sequence), `ignored_label` where there is none. Throws `error` for a wrong length or a
   /// number out of range.
-  constrain::window window(std::span<std::int32_t const> inputs, std::span<std::int32_t const> labels) const {
-    auto const w = detail::own_window(inputs, labels, window_lengths, entries::vocabulary, entries::logits.features());
+  constrain::batch batch(std::span<std::int32_t const> inputs, std::span<std::int32_t const> labels) const {
+    auto const w = detail::own_batch(inputs, labels, batch_lengths, entries::vocabulary, entries::logits.features());
     if (w.valid_labels == 0 && ranks() == 1)
-      throw error("window: every label is ignored, so there is no loss; pass at least one label");
+      throw error("batch: every label is ignored, so there is no loss; pass at least one label");
     return w;
   }
 
-  /// Windows of a corpus without end, in an order drawn anew every epoch, from where the trainer stands in it; a corpus
+  /// Batches of a corpus without end, in an order drawn anew every epoch, from where the trainer stands in it; a corpus
   /// other than that of the last step is read from its beginning. A thread of its own fills the next one.
-  window_range windows(data::corpus const& corpus, data::tail tail = data::tail::carried) const {
+  batch_range batches(data::corpus const& corpus, data::tail tail = data::tail::carry) const {
     static_assert(labels_per_token,
-                  "windows(corpus): a corpus labels every token with the next one, the task has other labels; write "
-                  "window(inputs, labels)");
+                  "batches(corpus): a corpus labels every token with the next one, the task has other labels; write "
+                  "batch(inputs, labels)");
     detail::check_vocabulary(corpus.vocabulary(), entries::vocabulary);
     auto const from = state_.corpus == corpus.fingerprint() ? state_.position : data::position{};
-    return {window_source(corpus, state_.seed, from, micro_batches * task::sequences, task::tokens, tail,
-                          ranks_.world->rank(), ranks_.world->size()), window_tokens};
+    return {batch_source(corpus, state_.seed, from, micro_batches * task::sequences, task::tokens, tail,
+                          ranks_.world->rank(), ranks_.world->size()), batch_tokens};
   }
 
   /// Loss and accuracy over a corpus from its start, without dropout; training goes on as if it had not been.
@@ -239,8 +239,8 @@ public:
   optimizer_steps steps() const { return state_.steps; }
   training_state const& state() const { return state_; }
 
-  /// Writes everything that the run needs to go on into a directory: appears whole or not at all. Of a gpt2, Transformers
-  /// opens it too.
+  /// Writes everything that the run needs to go on into a directory: appears whole or not at all. Of a gpt2,
+  /// Transformers opens it too.
   void save(std::string const& directory) const {
     save_checkpoint(directory, table(), format(), configuration(), state_, arena(), *ranks_.world, *ranks_.group);
   }
@@ -257,8 +257,9 @@ public:
     gradients_are_there_ = false;
   }
 
-  /// Takes up the run saved in a directory where there is one; false where nothing was saved yet. Of several, in directory/
-  /// step-<n>, the newest that is whole on all ranks; `log` says what is wrong with others. Throws as `load` where none is.
+  /// Takes up the run saved in a directory where there is one; false where nothing was saved yet. Of several, in
+  /// directory/ step-<n>, the newest that is whole on all ranks; `log` says what is wrong with others. Throws as `load`
+  /// where none is.
   bool resume(std::string const& directory, std::FILE* log = stderr) {
     return resume_from(directory, *ranks_.world, [&](std::string const& path) { load(path); }, rank() == 0 ? log : nullptr);
   }
@@ -278,7 +279,7 @@ public:
 private:
   using runner_type = runner<typename policy_set::target, policy_set::launching::value.records>;
 
-  static constexpr detail::window_lengths window_lengths{window_tokens, micro_batches * entries::labels, task::tokens};
+  static constexpr detail::batch_lengths batch_lengths{batch_tokens, micro_batches * entries::labels, task::tokens};
   static constexpr bool labels_per_token = entries::labels == task::sequences * task::tokens;
   static constexpr bytes bytes_of_plan = memory.peak - bytes(policy_set::target::reserve);
 
@@ -335,10 +336,10 @@ private:
     return {logits.begin(), logits.end()};
   }
 
-  /// Takes a window into the arena. Returns how many labels it has, of this process. Throws `error` for one that `step` must
-  /// not take; nothing that lasts has been changed then.
-  std::int64_t take(constrain::window const& w) {
-    detail::check_window(w, window_lengths);
+  /// Takes a batch into the arena. Returns how many labels it has, of this process. Throws `error` for one that `step`
+  /// must not take; nothing that lasts has been changed then.
+  std::int64_t take(constrain::batch const& w) {
+    detail::check_batch(w, batch_lengths);
     poison();
     auto const into_arena = intake("step");
     into_arena.tokens(entries::step::value.tokens, w.inputs);

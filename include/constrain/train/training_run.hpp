@@ -5,6 +5,7 @@
 #include "constrain/device/cpu/stopwatch.hpp"
 #include "constrain/io/directory_writer.hpp"
 #include "constrain/train/agreement.hpp"
+#include "constrain/train/batches.hpp"
 #include "constrain/train/checkpoint/checkpoint_series.hpp"
 #include "constrain/train/checkpoint/places.hpp"
 #include "constrain/train/checkpoint/resume.hpp"
@@ -16,7 +17,6 @@
 #include "constrain/train/progress.hpp"
 #include "constrain/train/record/records.hpp"
 #include "constrain/train/record/report.hpp"
-#include "constrain/train/windows.hpp"
 
 #include <algorithm>
 #include <cstdint>
@@ -51,7 +51,8 @@ public:
   }
 
 private:
-  /// What would be refused later, or is known to be wrong, is better known now than after hours. The same in every process.
+  /// What would be refused later, or is known to be wrong, is better known now than after hours. The same in every
+  /// process.
   void check() {
     check_fit_options(options_);
     if (options_.validation != nullptr) check_validation(*options_.validation);
@@ -91,9 +92,9 @@ private:
   }
 
   void train() {
-    stopwatch since_asked; // for a window
-    for (auto const& window : t_.windows(corpus_, options_.tail)) {
-      auto record = step(window, since_asked);
+    stopwatch since_asked; // for a batch
+    for (auto const& batch : t_.batches(corpus_, options_.tail)) {
+      auto record = step(batch, since_asked);
       call(callbacks_.step);
       end_if_asked();
       if (record.step >= steps_) end_because(ended::all_steps);
@@ -106,13 +107,13 @@ private:
     }
   }
 
-  step_record step(constrain::window const& window, stopwatch const& since_asked) {
+  step_record step(constrain::batch const& batch, stopwatch const& since_asked) {
     step_record record{.learning_rate = t_.learning_rate()};
     stopwatch const since_began;
-    auto const& r = context_.last = t_.step(window);
+    auto const& r = context_.last = t_.step(batch);
     record.seconds = since_began.seconds();
     training_seconds_ += since_asked.seconds();
-    tokens_ += trainer::window_tokens * t_.ranks(), labels_ += r.tokens;
+    tokens_ += trainer::batch_tokens * t_.ranks(), labels_ += r.tokens;
     auto& result = context_.result;
     result.loss = r.loss;
     result.skipped += r.skipped ? 1 : 0;

@@ -18,14 +18,14 @@ using small_task = ct::task<ct::gpt2{.layers = 2, .heads = 2, .width = 16, .voca
 int main() {
   std::vector<std::int32_t> const tokens(16, 3);
   ct::trainer<small_task> here;
-  double const loss = here.step(here.window(tokens, tokens)).loss;
+  double const loss = here.step(here.batch(tokens, tokens)).loss;
   double const there = train_elsewhere();
   std::printf("%.9g in a .cu, %.9g in a .cpp\n", loss, there);
   if (loss != there) return 1;
   try {
     fast t;
-    std::vector<std::int32_t> const more(fast::window_tokens, 3);
-    std::printf("%.9g on the device\n", t.step(t.window(more, more)).loss);
+    std::vector<std::int32_t> const more(fast::batch_tokens, 3);
+    std::printf("%.9g on the device\n", t.step(t.batch(more, more)).loss);
   } catch (ct::error const& e) {
     std::printf("%s\n", e.what());
   }

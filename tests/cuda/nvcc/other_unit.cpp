@@ -10,5 +10,5 @@ using small_task = ct::task<ct::gpt2{.layers = 2, .heads = 2, .width = 16, .voca
 double train_elsewhere() {
   std::vector<std::int32_t> const tokens(16, 3);
   ct::trainer<small_task> t;
-  return t.step(t.window(tokens, tokens)).loss;
+  return t.step(t.batch(tokens, tokens)).loss;
 }

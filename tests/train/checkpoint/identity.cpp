@@ -56,7 +56,7 @@ template <class optimizer> std::string loading(std::string const& path) {
 template <class optimizer> void save(std::string const& path) {
   ct::trainer<task, optimizer> t;
   std::vector<std::int32_t> const tokens(4, 1);
-  t.step(t.window(tokens, tokens));
+  t.step(t.batch(tokens, tokens));
   t.save(path);
 }
 

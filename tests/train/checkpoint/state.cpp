@@ -57,7 +57,7 @@ TEST_CASE("a state that cannot be is refused with nothing changed") {
   ct::test::temporary_directory const directory;
   auto const corpus = text();
   trainer saved({}, {.seed = 1}), t({}, {.seed = 2});
-  for (auto const& w : saved.windows(corpus))
+  for (auto const& w : saved.batches(corpus))
     if (saved.step(w), saved.steps() == 5) break;
   auto const before = weights_of(t);
   struct wrong {
@@ -95,12 +95,12 @@ TEST_CASE("a place beyond the corpus is told before the first step") {
   ct::test::temporary_directory const directory;
   auto const corpus = text(); // 49 samples
   trainer saved, t;
-  for (auto const& w : saved.windows(corpus))
+  for (auto const& w : saved.batches(corpus))
     if (saved.step(w), saved.steps() == 1) break;
   save_with(saved, directory / "changed", {{"sample", "49"}});
   t.load(directory / "changed");
-  CHECK(sentence([&] { t.windows(corpus); }) ==
-        "windows: the run stands at sample 49 of epoch 0, where an epoch of the corpus has 49 samples; resume from a checkpoint that "
+  CHECK(sentence([&] { t.batches(corpus); }) ==
+        "batches: the run stands at sample 49 of epoch 0, where an epoch of the corpus has 49 samples; resume from a checkpoint that "
         "was saved with this corpus");
   CHECK(t.state().position.sample == 49);
   CHECK(t.steps() == 1);

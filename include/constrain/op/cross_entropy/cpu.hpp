@@ -28,7 +28,7 @@ void cross_entropy_gradient_of(stored const* logits, std::int64_t classes, std::
   });
 }
 
-/// loss (+)= the shares of all rows, in their order, over the window's valid labels.
+/// loss (+)= the shares of all rows, in their order, over the batch's valid labels.
 inline void add_up_loss(call const& c, tensor<double> row_loss, tensor<double> loss) {
   double const sum = ordered_sum<double>(0, row_loss.count, [=](std::int64_t row) { return row_loss[row]; });
   double const share = sum * c.numbers.inverse_label_count;

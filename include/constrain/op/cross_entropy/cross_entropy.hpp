@@ -17,7 +17,7 @@ struct cross_entropy_gradient {
   }
 };
 
-/// loss (+)= the sum over rows of (logsumexp(logits) - logits[label]) / valid labels of the window; also each row's
+/// loss (+)= the sum over rows of (logsumexp(logits) - logits[label]) / valid labels of the batch; also each row's
 /// logsumexp and its own share, so that the sum is taken in a fixed order.
 struct cross_entropy {
   static constexpr char const* name = "cross_entropy";
@@ -39,7 +39,7 @@ struct cross_entropy {
 
 } // namespace op
 
-/// The mean over the window's valid labels of -log softmax(logits)[label]: logits [..., classes], labels [...] (i32, in
+/// The mean over the batch's valid labels of -log softmax(logits)[label]: logits [..., classes], labels [...] (i32, in
 /// [0, classes) or `ignored_label`). Each micro-batch gives its share, the shares add up to the mean.
 constexpr value cross_entropy(value logits, value labels, int line = __builtin_LINE()) {
   return emit<op::cross_entropy>({logits, labels}, {}, line);

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-// What the windows of a corpus hold: every sample of an epoch, the tail as asked, labels counted.
+// What the batches of a corpus hold: every sample of an epoch, the tail as asked, labels counted.
 
 namespace ct = constrain;
 using ct::data::corpus, ct::data::tail;
@@ -25,18 +25,18 @@ corpus numbered(int samples) {
   return corpus::from_bytes(bytes + "!!"); // the last label, and a rest that makes no sample
 }
 
-ct::window_source source(corpus const& text, tail kind, int rank = 0, int ranks = 1, ct::data::position from = {}) {
+ct::batch_source source(corpus const& text, tail kind, int rank = 0, int ranks = 1, ct::data::position from = {}) {
   return {text, 7, from, sequences, tokens, kind, rank, ranks};
 }
 
-/// The samples of one window, -1 where it is padded; checks that inputs, labels and their count agree.
-std::vector<int> fill(ct::window_source& from, ct::data::position* next = nullptr) {
-  ct::window_buffer buffer{std::vector<std::int32_t>(sequences * tokens), std::vector<std::int32_t>(sequences * tokens)};
+/// The samples of one batch, -1 where it is padded; checks that inputs, labels and their count agree.
+std::vector<int> fill(ct::batch_source& from, ct::data::position* next = nullptr) {
+  ct::batch_buffer buffer{std::vector<std::int32_t>(sequences * tokens), std::vector<std::int32_t>(sequences * tokens)};
   from(buffer);
   std::vector<int> samples;
   std::int64_t valid = 0;
   for (std::size_t s = 0; s < sequences; ++s) {
-    auto const inputs = buffer.window.inputs.subspan(s * tokens, tokens), labels = buffer.window.labels.subspan(s * tokens, tokens);
+    auto const inputs = buffer.batch.inputs.subspan(s * tokens, tokens), labels = buffer.batch.labels.subspan(s * tokens, tokens);
     bool const padded = labels[0] == ct::ignored_label;
     samples.push_back(padded ? -1 : inputs[0]);
     for (std::size_t i = 0; i < tokens; ++i) {
@@ -46,52 +46,52 @@ std::vector<int> fill(ct::window_source& from, ct::data::position* next = nullpt
       valid += !padded;
     }
   }
-  CHECK(buffer.window.valid_labels == valid);
-  if (next != nullptr) *next = buffer.window.next;
+  CHECK(buffer.batch.valid_labels == valid);
+  if (next != nullptr) *next = buffer.batch.next;
   return samples;
 }
 
 } // namespace
 
 TEST_CASE("the tail of an epoch is carried, dropped or padded") {
-  auto const text = numbered(8); // two windows of 3 and a rest of 2
-  for (auto const kind : {tail::carried, tail::dropped, tail::padded}) {
+  auto const text = numbered(8); // two batches of 3 and a rest of 2
+  for (auto const kind : {tail::carry, tail::drop, tail::pad}) {
     CAPTURE(static_cast<int>(kind));
-    auto windows = source(text, kind);
+    auto batches = source(text, kind);
     std::vector<std::multiset<int>> epochs(2);
     for (int epoch = 0; epoch < 2; ++epoch)
-      for (int w = 0; w < (kind == tail::padded ? 3 : 2); ++w)
-        for (int sample : fill(windows)) epochs[static_cast<std::size_t>(epoch)].insert(sample);
-    if (kind == tail::padded)
+      for (int w = 0; w < (kind == tail::pad ? 3 : 2); ++w)
+        for (int sample : fill(batches)) epochs[static_cast<std::size_t>(epoch)].insert(sample);
+    if (kind == tail::pad)
       for (auto const& epoch : epochs) {
         CHECK(epoch.count(-1) == 1);
         for (int s = 0; s < 8; ++s) CHECK(epoch.count(s) == 1);
       }
-    if (kind == tail::dropped)
+    if (kind == tail::drop)
       for (auto const& epoch : epochs) CHECK((epoch.size() == 6 && std::set(epoch.begin(), epoch.end()).size() == 6));
-    if (kind == tail::carried) { // 12 samples: all 8 once, 4 of them twice
+    if (kind == tail::carry) { // 12 samples: all 8 once, 4 of them twice
       epochs[0].merge(epochs[1]);
       for (int s = 0; s < 8; ++s) CHECK(epochs[0].count(s) >= 1);
     }
   }
 }
 
-TEST_CASE("a window's place is where the next one begins") {
+TEST_CASE("a batch's place is where the next one begins") {
   auto const text = numbered(8);
-  for (auto const kind : {tail::carried, tail::dropped, tail::padded}) {
-    auto windows = source(text, kind);
+  for (auto const kind : {tail::carry, tail::drop, tail::pad}) {
+    auto batches = source(text, kind);
     for (int w = 0; w < 7; ++w) {
       ct::data::position next;
-      fill(windows, &next);
-      auto resumed = source(text, kind, 0, 1, next), ahead = windows;
+      fill(batches, &next);
+      auto resumed = source(text, kind, 0, 1, next), ahead = batches;
       CHECK(fill(resumed) == fill(ahead));
     }
   }
 }
 
-TEST_CASE("processes share a window, its tail too") {
-  auto const text = numbered(8); // windows of 2 x 3
-  for (auto const kind : {tail::carried, tail::dropped, tail::padded}) {
+TEST_CASE("processes share a batch, its tail too") {
+  auto const text = numbered(8); // batches of 2 x 3
+  for (auto const kind : {tail::carry, tail::drop, tail::pad}) {
     auto first = source(text, kind, 0, 2), second = source(text, kind, 1, 2);
     std::multiset<int> all;
     for (int w = 0; w < 2; ++w) {
@@ -99,13 +99,13 @@ TEST_CASE("processes share a window, its tail too") {
       for (int s : fill(second)) all.insert(s);
     }
     CHECK(all.size() == 12);
-    CHECK(all.count(-1) == (kind == tail::padded ? 4 : 0));
-    if (kind == tail::padded)
+    CHECK(all.count(-1) == (kind == tail::pad ? 4 : 0));
+    if (kind == tail::pad)
       for (int s = 0; s < 8; ++s) CHECK(all.count(s) == 1);
   }
-  CHECK(sentence([&] { source(text, tail::dropped, 0, 3); }) ==
-        "windows: an epoch of the corpus has 8 samples where a window takes 9, so tail::dropped would drop them all; give more "
-        "text or use tail::carried");
+  CHECK(sentence([&] { source(text, tail::drop, 0, 3); }) ==
+        "batches: an epoch of the corpus has 8 samples where a batch takes 9, so tail::drop would drop them all; give more "
+        "text or use tail::carry");
 }
 
 TEST_CASE("what is given is no label, in the loss neither") {
@@ -124,10 +124,10 @@ TEST_CASE("what is given is no label, in the loss neither") {
   trainer from_corpus({}, {.seed = 3}), from_arrays({}, {.seed = 3});
   auto const text = corpus::from_bytes(bytes, given);
   int steps = 0;
-  for (auto const& window : from_corpus.windows(text)) {
-    auto const window_of_arrays = from_arrays.window(window.inputs, window.labels);
-    CHECK(window.valid_labels == window_of_arrays.valid_labels);
-    auto const a = from_corpus.step(window), b = from_arrays.step(window_of_arrays);
+  for (auto const& batch : from_corpus.batches(text)) {
+    auto const batch_of_arrays = from_arrays.batch(batch.inputs, batch.labels);
+    CHECK(batch.valid_labels == batch_of_arrays.valid_labels);
+    auto const a = from_corpus.step(batch), b = from_arrays.step(batch_of_arrays);
     CHECK(a.loss == b.loss);
     CHECK(a.tokens == b.tokens);
     CHECK((a.tokens == 1 || a.tokens == 2));
@@ -135,29 +135,29 @@ TEST_CASE("what is given is no label, in the loss neither") {
   }
 }
 
-TEST_CASE("windows without a label are left out") {
+TEST_CASE("batches without a label are left out") {
   std::string bytes(40, 'a');
   std::vector<bool> given(40, true);
   given[21] = false; // of nine samples one has a label
   auto const text = corpus::from_bytes(bytes, given);
-  ct::window_source windows(text, 1, {}, 1, tokens, tail::carried, 0, 1);
-  ct::window_buffer buffer{std::vector<std::int32_t>(tokens), std::vector<std::int32_t>(tokens)};
+  ct::batch_source batches(text, 1, {}, 1, tokens, tail::carry, 0, 1);
+  ct::batch_buffer buffer{std::vector<std::int32_t>(tokens), std::vector<std::int32_t>(tokens)};
   for (int i = 0; i < 5; ++i) {
-    windows(buffer);
-    CHECK(buffer.window.valid_labels == 1);
-    CHECK(buffer.window.labels[0] == 'a'); // of the sample that begins with token 20
+    batches(buffer);
+    CHECK(buffer.batch.valid_labels == 1);
+    CHECK(buffer.batch.labels[0] == 'a'); // of the sample that begins with token 20
   }
   // Where tails are dropped, the one may be among them for many epochs.
   for (std::uint64_t seed = 0; seed < 3000; ++seed) {
     auto const few = corpus::from_bytes(bytes.substr(0, 13), {true, true, false, true, true, true, true, true, true, true, true, true, true});
-    ct::window_source dropping(few, seed, {}, 2, tokens, tail::dropped, 0, 1);
-    ct::window_buffer two{std::vector<std::int32_t>(2 * tokens), std::vector<std::int32_t>(2 * tokens)};
+    ct::batch_source dropping(few, seed, {}, 2, tokens, tail::drop, 0, 1);
+    ct::batch_buffer two{std::vector<std::int32_t>(2 * tokens), std::vector<std::int32_t>(2 * tokens)};
     for (int i = 0; i < 4; ++i) {
       dropping(two);
-      CHECK(two.window.valid_labels == 1);
+      CHECK(two.batch.valid_labels == 1);
     }
   }
   auto const nothing = corpus::from_bytes(bytes, std::vector<bool>(40, true));
-  CHECK(sentence([&] { ct::window_source(nothing, 1, {}, 1, tokens, tail::carried, 0, 1); }) ==
-        "windows: the corpus has no label, every token of its samples is given; give some text to learn");
+  CHECK(sentence([&] { ct::batch_source(nothing, 1, {}, 1, tokens, tail::carry, 0, 1); }) ==
+        "batches: the corpus has no label, every token of its samples is given; give some text to learn");
 }

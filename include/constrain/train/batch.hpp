@@ -12,15 +12,15 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// Whether the arrays that a window looks at still hold it. One's own always do, as far as anybody can tell.
-class window_ticket {
+/// Whether the arrays that a batch looks at still hold it. One's own always do, as far as anybody can tell.
+class batch_ticket {
 public:
-  window_ticket() = default;
+  batch_ticket() = default;
   bool valid() const { return latest_ == nullptr || *latest_ == number_; }
 
 private:
-  friend class window_tickets;
-  window_ticket(std::shared_ptr<std::atomic<std::int64_t> const> latest, std::int64_t number)
+  friend class batch_tickets;
+  batch_ticket(std::shared_ptr<std::atomic<std::int64_t> const> latest, std::int64_t number)
       : latest_(std::move(latest)), number_(number) {}
 
   std::shared_ptr<std::atomic<std::int64_t> const> latest_;
@@ -29,35 +29,35 @@ private:
 
 /// The tickets of arrays that are filled again and again: the latest alone is valid, and none after the end of its
 /// life.
-class window_tickets {
+class batch_tickets {
 public:
-  window_tickets() = default;
-  window_tickets(window_tickets const&) = delete;
-  ~window_tickets() { withdraw(); }
+  batch_tickets() = default;
+  batch_tickets(batch_tickets const&) = delete;
+  ~batch_tickets() { withdraw(); }
 
   void withdraw() { ++*latest_; }
-  window_ticket latest() const { return {latest_, *latest_}; }
+  batch_ticket latest() const { return {latest_, *latest_}; }
 
 private:
   std::shared_ptr<std::atomic<std::int64_t>> latest_ = std::make_shared<std::atomic<std::int64_t>>(0);
 };
 
 /// What one optimizer step reads: [micro-batches, sequences, tokens], borrowed until the step returns.
-struct window {
+struct batch {
   std::span<std::int32_t const> inputs; // tokens
   std::span<std::int32_t const> labels; // of each token, or of each sequence
   std::int64_t valid_labels = 0;        // those that are not `ignored_label`
   std::uint64_t corpus = 0;             // fingerprint of the corpus it is from, 0 for one's own arrays
   data::position next{};                // where that corpus goes on after it
   std::int64_t sequence = 0;            // tokens of each sequence; 0 where nobody said
-  window_ticket ticket{};               // of the arrays, where a range of windows fills them
+  batch_ticket ticket{};               // of the arrays, where a range of batches fills them
 };
 
 namespace detail {
 
-/// Refuses arrays where a window is needed.
-template <class array> struct step_takes_a_window {
-  static_assert(sizeof(array) == 0, "step: it takes a window; write t.step(t.window(inputs, labels))");
+/// Refuses arrays where a batch is needed.
+template <class array> struct step_takes_a_batch {
+  static_assert(sizeof(array) == 0, "step: it takes a batch; write t.step(t.batch(inputs, labels))");
 };
 
 /// Throws unless `values` has `length` elements, in the order that `shape` says.
@@ -69,22 +69,22 @@ inline void check_length(char const* where, char const* what, std::span<std::int
 }
 
 /// What a trainer's step takes.
-struct window_lengths {
+struct batch_lengths {
   std::int64_t inputs, labels, sequence;
 };
 
-/// Throws unless a window is one that this trainer takes, and its arrays still hold it.
-[[gnu::noinline]] inline void check_window(window const& w, window_lengths const& needed) {
+/// Throws unless a batch is one that this trainer takes, and its arrays still hold it.
+[[gnu::noinline]] inline void check_batch(batch const& w, batch_lengths const& needed) {
   if (!w.ticket.valid())
-    throw error("step: the window is of windows(corpus) that went on or ended since, and its arrays are filled anew; step each "
-                "window before the next one is asked for, or keep copies of the arrays and pass them to window(inputs, labels)");
+    throw error("step: the batch is of batches(corpus) that went on or ended since, and its arrays are filled anew; step each "
+                "batch before the next one is asked for, or keep copies of the arrays and pass them to batch(inputs, labels)");
   if (w.inputs.size() != static_cast<std::size_t>(needed.inputs) || w.labels.size() != static_cast<std::size_t>(needed.labels))
-    throw error({"step: the window has ", w.inputs.size(), " inputs and ", w.labels.size(),
+    throw error({"step: the batch has ", w.inputs.size(), " inputs and ", w.labels.size(),
                  " labels where this trainer takes ", needed.inputs, " and ", needed.labels,
-                 "; take it from this trainer's windows(corpus) or window(inputs, labels)"});
+                 "; take it from this trainer's batches(corpus) or batch(inputs, labels)"});
   if (w.sequence != 0 && w.sequence != needed.sequence)
-    throw error({"step: the window has sequences of ", w.sequence, " tokens where this trainer takes ", needed.sequence,
-                 "; take it from this trainer's windows(corpus) or window(inputs, labels)"});
+    throw error({"step: the batch has sequences of ", w.sequence, " tokens where this trainer takes ", needed.sequence,
+                 "; take it from this trainer's batches(corpus) or batch(inputs, labels)"});
 }
 
 } // namespace detail

@@ -3,7 +3,7 @@
 #include "constrain/data/corpus.hpp"
 #include "constrain/data/prefetch.hpp"
 #include "constrain/data/tail.hpp"
-#include "constrain/train/window.hpp"
+#include "constrain/train/batch.hpp"
 
 #include <algorithm>
 #include <iterator>
@@ -21,8 +21,8 @@ inline void copy_sample(data::corpus const& corpus, std::int64_t sample, std::in
   corpus.copy_labels(sample * tokens + 1, {labels, n});
 }
 
-/// Fills [sequences, tokens] with samples of a corpus that has `samples`, from `first` on; behind its end there are tokens 0
-/// and ignored labels.
+/// Fills [sequences, tokens] with samples of a corpus that has `samples`, from `first` on; behind its end there are
+/// tokens 0 and ignored labels.
 [[gnu::noinline]] inline void copy_samples(data::corpus const& corpus, std::int64_t first, std::int64_t samples, std::int64_t tokens,
                                            std::vector<std::int32_t>& inputs, std::vector<std::int32_t>& labels) {
   std::fill(inputs.begin(), inputs.end(), 0);
@@ -32,37 +32,37 @@ inline void copy_sample(data::corpus const& corpus, std::int64_t sample, std::in
     copy_sample(corpus, first + i, tokens, inputs.data() + i * tokens, labels.data() + i * tokens);
 }
 
-/// A window with the arrays it looks at.
-struct window_buffer {
+/// A batch with the arrays it looks at.
+struct batch_buffer {
   std::vector<std::int32_t> inputs, labels;
-  constrain::window window{};
+  constrain::batch batch{};
 };
 
-/// Fills one window after another from a position of a corpus on. Of `ranks` processes each takes its own samples of a
-/// window.
-class window_source {
+/// Fills one batch after another from a position of a corpus on. Of `ranks` processes each takes its own samples of a
+/// batch.
+class batch_source {
 public:
-  /// Throws `error` where the corpus holds no sample or no label, or does not reach to `from`, or, with `tail::dropped`,
-  /// fewer samples than a window takes.
-  window_source(data::corpus const& corpus, std::uint64_t seed, data::position from, std::int64_t sequences, std::int64_t tokens,
+  /// Throws `error` where the corpus holds no sample or no label, or does not reach to `from`, or, with `tail::drop`,
+  /// fewer samples than a batch takes.
+  batch_source(data::corpus const& corpus, std::uint64_t seed, data::position from, std::int64_t sequences, std::int64_t tokens,
                 data::tail tail, int rank, int ranks)
       : corpus_(corpus), seed_(seed), position_(from), sequences_(sequences), tokens_(tokens), tail_(tail), rank_(rank),
         needed_(ranks * sequences), samples_(data::samples(corpus.size(), tokens)) {
-    if (tail == data::tail::dropped && samples_ < needed_)
-      throw error({"windows: an epoch of the corpus has ", samples_, " samples where a window takes ", needed_,
-                   ", so tail::dropped would drop them all; give more text or use tail::carried"});
+    if (tail == data::tail::drop && samples_ < needed_)
+      throw error({"batches: an epoch of the corpus has ", samples_, " samples where a batch takes ", needed_,
+                   ", so tail::drop would drop them all; give more text or use tail::carry"});
     if (from.epoch < 0 || from.sample < 0 || from.sample >= samples_)
-      throw error({"windows: the run stands at sample ", from.sample, " of epoch ", from.epoch,
+      throw error({"batches: the run stands at sample ", from.sample, " of epoch ", from.epoch,
                    ", where an epoch of the corpus has ", samples_,
                    " samples; resume from a checkpoint that was saved with this corpus"});
     if (corpus.labels(1, samples_ * tokens) == 0)
-      throw error("windows: the corpus has no label, every token of its samples is given; give some text to learn");
+      throw error("batches: the corpus has no label, every token of its samples is given; give some text to learn");
   }
 
-  void operator()(window_buffer& out) {
-    // Texts cut off before their answer leave windows without a label: there is nothing to learn in them.
-    while (begin_window() == 0) position_ = next_;
-    out.window = {out.inputs, out.labels, 0, corpus_.fingerprint(), next_, tokens_};
+  void operator()(batch_buffer& out) {
+    // Texts cut off before their answer leave batches without a label: there is nothing to learn in them.
+    while (begin_batch() == 0) position_ = next_;
+    out.batch = {out.inputs, out.labels, 0, corpus_.fingerprint(), next_, tokens_};
     auto at = position_;
     for (std::int64_t i = 0; i < needed_; ++i, at.advance(samples_)) {
       auto const mine = i - rank_ * sequences_;
@@ -72,7 +72,7 @@ public:
       if (i < taken_) {
         auto const sample = at.in_corpus(seed_, samples_);
         copy_sample(corpus_, sample, tokens_, inputs, labels);
-        out.window.valid_labels += labels_of(sample);
+        out.batch.valid_labels += labels_of(sample);
       } else {
         std::fill_n(inputs, tokens_, 0);
         std::fill_n(labels, tokens_, ignored_label);
@@ -81,22 +81,22 @@ public:
     position_ = next_;
   }
 
-  /// How many of the windows from here on begin before an epoch, `limit` at most. Leaves the source behind them.
+  /// How many of the batches from here on begin before an epoch, `limit` at most. Leaves the source behind them.
   std::int64_t count_before(std::int64_t epoch, std::int64_t limit) {
     std::int64_t count = 0;
     for (; count < limit; ++count, position_ = next_) {
-      while (begin_window() == 0) position_ = next_;
+      while (begin_batch() == 0) position_ = next_;
       if (position_.epoch >= epoch) break;
     }
     return count;
   }
 
 private:
-  /// Finds where the window at `position_` begins, how many samples it takes and where the next one begins. Returns how many
-  /// labels it has, those of the other processes included.
-  std::int64_t begin_window() {
-    if (tail_ == data::tail::dropped && samples_ - position_.sample < needed_) position_ = {position_.epoch + 1, 0};
-    taken_ = tail_ == data::tail::padded ? std::min(needed_, samples_ - position_.sample) : needed_;
+  /// Finds where the batch at `position_` begins, how many samples it takes and where the next one begins. Returns how
+  /// many labels it has, those of the other processes included.
+  std::int64_t begin_batch() {
+    if (tail_ == data::tail::drop && samples_ - position_.sample < needed_) position_ = {position_.epoch + 1, 0};
+    taken_ = tail_ == data::tail::pad ? std::min(needed_, samples_ - position_.sample) : needed_;
     next_ = position_;
     std::int64_t labels = 0;
     for (std::int64_t i = 0; i < taken_; ++i, next_.advance(samples_)) labels += labels_of(next_.in_corpus(seed_, samples_));
@@ -115,39 +115,39 @@ private:
   std::int64_t taken_ = 0;
 };
 
-/// The endless windows of a corpus; an input range. Each is filled while the one before it is in use, and holds until
+/// The endless batches of a corpus; an input range. Each is filled while the one before it is in use, and holds until
 /// the next one is asked for.
-class window_range {
+class batch_range {
 public:
-  window_range(window_source source, std::int64_t elements)
-      : windows_({std::vector<std::int32_t>(static_cast<std::size_t>(elements)), std::vector<std::int32_t>(static_cast<std::size_t>(elements))},
+  batch_range(batch_source source, std::int64_t elements)
+      : batches_({std::vector<std::int32_t>(static_cast<std::size_t>(elements)), std::vector<std::int32_t>(static_cast<std::size_t>(elements))},
                  std::move(source)) {}
 
   class iterator {
   public:
-    using value_type = window;
+    using value_type = batch;
     using difference_type = std::ptrdiff_t;
-    explicit iterator(window_range& owner) : owner_(&owner) {}
-    window const& operator*() const { return owner_->current_; }
+    explicit iterator(batch_range& owner) : owner_(&owner) {}
+    batch const& operator*() const { return owner_->current_; }
     iterator& operator++() {
       owner_->tickets_.withdraw();
-      owner_->current_ = owner_->windows_.next().window;
+      owner_->current_ = owner_->batches_.next().batch;
       owner_->current_.ticket = owner_->tickets_.latest();
       return *this;
     }
     void operator++(int) { ++*this; }
 
   private:
-    window_range* owner_;
+    batch_range* owner_;
   };
 
   iterator begin() { return ++iterator(*this); }
   std::unreachable_sentinel_t end() const { return {}; }
 
 private:
-  data::prefetch<window_buffer, window_source> windows_;
-  window current_;
-  window_tickets tickets_; // last, so that they are withdrawn before the arrays go
+  data::prefetch<batch_buffer, batch_source> batches_;
+  batch current_;
+  batch_tickets tickets_; // last, so that they are withdrawn before the arrays go
 };
 
 namespace detail {

@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-// A step takes its own trainer's windows alone, as long as their arrays hold them; what it refuses changes nothing.
+// A step takes its own trainer's batches alone, as long as their arrays hold them; what it refuses changes nothing.
 
 namespace ct = constrain;
 using ct::test::sentence;
@@ -42,53 +42,53 @@ ct::data::corpus text() {
 }
 
 /// Refused with this sentence, and nothing changed; the trainer goes on as one that was never asked.
-void refuses(trainer& t, ct::window const& w, std::string const& said) {
+void refuses(trainer& t, ct::batch const& w, std::string const& said) {
   auto const before = state_of(t);
   CHECK(sentence([&] { t.step(w); }) == said);
   CHECK(state_of(t) == before);
 }
 
-std::string const other_lengths = " where this trainer takes 16 and 16; take it from this trainer's windows(corpus) or window(inputs, labels)";
-std::string const stale = "step: the window is of windows(corpus) that went on or ended since, and its arrays are filled anew; step "
-                          "each window before the next one is asked for, or keep copies of the arrays and pass them to "
-                          "window(inputs, labels)";
+std::string const other_lengths = " where this trainer takes 16 and 16; take it from this trainer's batches(corpus) or batch(inputs, labels)";
+std::string const stale = "step: the batch is of batches(corpus) that went on or ended since, and its arrays are filled anew; step "
+                          "each batch before the next one is asked for, or keep copies of the arrays and pass them to "
+                          "batch(inputs, labels)";
 
 } // namespace
 
-TEST_CASE("a window that is empty, of other lengths or of other sequences") {
+TEST_CASE("a batch that is empty, of other lengths or of other sequences") {
   trainer t;
-  refuses(t, {}, "step: the window has 0 inputs and 0 labels" + other_lengths);
+  refuses(t, {}, "step: the batch has 0 inputs and 0 labels" + other_lengths);
   std::vector<std::int32_t> many(4096, 5);
   for (std::size_t const inputs : {0, 1, 15, 16, 17, 32, 4096})
     for (std::size_t const labels : {0, 15, 16, 4096}) {
       if (inputs == 16 && labels == 16) continue;
       refuses(t, {std::span(many).first(inputs), std::span(many).first(labels), 16},
-              "step: the window has " + std::to_string(inputs) + " inputs and " + std::to_string(labels) + " labels" + other_lengths);
+              "step: the batch has " + std::to_string(inputs) + " inputs and " + std::to_string(labels) + " labels" + other_lengths);
     }
   ct::trainer<task<4, 4>> narrow;
-  refuses(t, narrow.window(std::span(many).first(16), std::span(many).first(16)),
-          "step: the window has sequences of 4 tokens where this trainer takes 8; take it from this trainer's windows(corpus) or "
-          "window(inputs, labels)");
+  refuses(t, narrow.batch(std::span(many).first(16), std::span(many).first(16)),
+          "step: the batch has sequences of 4 tokens where this trainer takes 8; take it from this trainer's batches(corpus) or "
+          "batch(inputs, labels)");
   auto const corpus = text();
-  for (auto const& w : narrow.windows(corpus)) {
+  for (auto const& w : narrow.batches(corpus)) {
     CHECK(sentence([&] { t.step(w); }).find("sequences of 4 tokens") != std::string::npos);
     break;
   }
   CHECK(t.steps() == 0);
-  CHECK(t.step(t.window(std::span(many).first(16), std::span(many).first(16))).tokens == 16);
+  CHECK(t.step(t.batch(std::span(many).first(16), std::span(many).first(16))).tokens == 16);
 }
 
-TEST_CASE("a window of a trainer with another accumulation; of one with an equal, it trains both") {
+TEST_CASE("a batch of a trainer with another accumulation; of one with an equal, it trains both") {
   using three = ct::trainer<task<2, 8>, ct::accumulate<3>>;
   auto const corpus = text();
   trainer a, b;
   three c;
   int steps = 0;
-  for (auto const& w : c.windows(corpus)) {
-    refuses(a, w, "step: the window has 48 inputs and 48 labels" + other_lengths);
+  for (auto const& w : c.batches(corpus)) {
+    refuses(a, w, "step: the batch has 48 inputs and 48 labels" + other_lengths);
     break;
   }
-  for (auto const& w : a.windows(corpus)) {
+  for (auto const& w : a.batches(corpus)) {
     CHECK(sentence([&] { c.step(w); }).find("16 inputs and 16 labels where this trainer takes 48 and 48") != std::string::npos);
     CHECK(a.step(w).loss == b.step(w).loss);
     if (++steps == 3) break;
@@ -97,12 +97,12 @@ TEST_CASE("a window of a trainer with another accumulation; of one with an equal
   CHECK(state_of(a) == state_of(b));
 }
 
-TEST_CASE("a copy of a window whose range went on or ended") {
+TEST_CASE("a copy of a batch whose range went on or ended") {
   auto const corpus = text();
   trainer t;
-  ct::window kept, last;
+  ct::batch kept, last;
   {
-    auto range = t.windows(corpus);
+    auto range = t.batches(corpus);
     auto at = range.begin();
     kept = *at;
     auto const again = *at;
@@ -117,7 +117,7 @@ TEST_CASE("a copy of a window whose range went on or ended") {
   refuses(t, last, stale);
   refuses(t, kept, stale);
   // A second range of the same corpus has tickets of its own.
-  auto range = t.windows(corpus), other = t.windows(corpus);
+  auto range = t.batches(corpus), other = t.batches(corpus);
   auto at = range.begin(), beside = other.begin();
   kept = *at;
   for (int i = 0; i < 5; ++i) ++beside;
@@ -126,10 +126,10 @@ TEST_CASE("a copy of a window whose range went on or ended") {
   CHECK(t.steps() == 4);
 }
 
-TEST_CASE("a token or label that changes after window() was made") {
+TEST_CASE("a token or label that changes after batch() was made") {
   trainer t, undisturbed;
   std::vector<std::int32_t> inputs(16, 5), labels(16, 6);
-  auto const w = t.window(inputs, labels);
+  auto const w = t.batch(inputs, labels);
   for (int const bad : {-1, 256, 2000000000, -2000000000, ct::ignored_label}) {
     inputs[13] = bad;
     refuses(t, w, "step: token " + std::to_string(bad) + " at place 13 is outside the vocabulary of 256; pass tokens from 0 to 255");
@@ -145,7 +145,7 @@ TEST_CASE("a token or label that changes after window() was made") {
   refuses(t, w, "step: every label is ignored, so there is no loss; pass at least one label");
   labels[7] = 6; // counted as they are now, not as they were
   CHECK(t.step(w).tokens == 1);
-  undisturbed.step(undisturbed.window(inputs, labels));
+  undisturbed.step(undisturbed.batch(inputs, labels));
   CHECK(state_of(t) == state_of(undisturbed));
 }
 
@@ -197,7 +197,7 @@ TEST_CASE("a file of tokens that is cut short under a run ends it with a sentenc
   trainer t;
   auto const corpus = ct::data::tokens(path);
   CHECK(sentence([&] {
-          for (auto const& w : t.windows(corpus)) {
+          for (auto const& w : t.batches(corpus)) {
             t.step(w);
             if (t.steps() == 3) std::filesystem::resize_file(path, 10);
             REQUIRE(t.steps() < 10); // some are filled by then
@@ -212,12 +212,12 @@ TEST_CASE("a trainer that was moved from says so") {
   trainer from({}, {.seed = 3});
   trainer to = std::move(from), straight({}, {.seed = 3});
   std::vector<std::int32_t> const tokens(16, 5);
-  auto const w = to.window(tokens, tokens);
+  auto const w = to.batch(tokens, tokens);
   auto const said = [](auto&& action) {
     CHECK(sentence(action) == "this trainer was moved from and holds nothing any more; use the one that it was moved into");
   };
   said([&] { from.step(w); });
-  said([&] { from.windows(corpus); });
+  said([&] { from.batches(corpus); });
   said([&] { from.evaluate(corpus); });
   said([&] { from.predict(tokens); });
   said([&] { from.generate("a", 1); });
