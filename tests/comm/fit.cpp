@@ -34,7 +34,7 @@ struct hooks {
   }
   void on_evaluation(ct::fit_context&) { ++evaluations; }
   void on_save(ct::fit_context&) { ++saves; }
-  void on_end(ct::fit_context& c) { ends += c.result.why == ct::ended::by_callback; }
+  void on_end(ct::fit_context& c) { ends += c.result.stop_reason == ct::stop_reason::by_callback; }
 };
 
 ct::data::corpus corpus() {
@@ -55,7 +55,7 @@ int main() {
   hooks h{t.rank(), ranks - 1};
   auto const r = ct::fit(t, text, {.steps = 9, .validation = &text, .directory = directory + "/run", .log = nullptr,
                                    .records = directory + "-records"}, h);
-  check(r.why == ct::ended::by_callback && r.steps == 3, "the last process asks for the end, and not all end there");
+  check(r.stop_reason == ct::stop_reason::by_callback && r.steps == 3, "the last process asks for the end, and not all end there");
   check(h.starts == 1 && h.steps == 3 && h.evaluations == 1 && h.saves == 1 && h.ends == 1, "a callback is not called in every process");
   check(r.labels_per_second == r.tokens_per_second, "tokens are counted of some processes, labels of others");
 

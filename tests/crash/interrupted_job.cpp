@@ -26,7 +26,7 @@ int main(int, char** argv) try {
   std::fflush(stdout);
   auto const say = [](ct::step_result const&) { std::puts("trained"), std::fflush(stdout); };
   auto const result = ct::fit(t, ct::data::text_from(text), {.steps = std::atoll(argv[2]), .directory = argv[1]}, say);
-  return result.why == ct::ended::interrupted || result.why == ct::ended::all_steps ? 0 : 4;
+  return result.stop_reason == ct::stop_reason::interrupted || result.stop_reason == ct::stop_reason::all_steps ? 0 : 4;
 } catch (ct::error const& e) {
   std::fprintf(stderr, "%s\n", e.what());
   return 3;

@@ -102,19 +102,19 @@ TEST_CASE("functions of every kind are called after a step") {
   auto const options = ct::fit_options{.steps = -1, .epochs = 1, .log = nullptr};
   auto const fit = [&](auto&& f) {
     steps = 0;
-    return ct::fit(t, corpus(), {.steps = t.steps() + 2, .log = nullptr}, f).why;
+    return ct::fit(t, corpus(), {.steps = t.steps() + 2, .log = nullptr}, f).stop_reason;
   };
-  CHECK(fit([&](ct::step_result const&) { ++steps; }) == ct::ended::all_steps);
+  CHECK(fit([&](ct::step_result const&) { ++steps; }) == ct::stop_reason::all_steps);
   CHECK(steps == 2);
-  CHECK(fit([&, own = 0](ct::step_result const&) mutable { steps = ++own; }) == ct::ended::all_steps);
+  CHECK(fit([&, own = 0](ct::step_result const&) mutable { steps = ++own; }) == ct::stop_reason::all_steps);
   CHECK(steps == 2);
-  CHECK(fit([&](auto const& r) { return ++steps < 2 && r.loss > 0; }) == ct::ended::by_callback);
-  CHECK(fit([&](ct::fit_context& c) { steps += c.step == t.steps(); }) == ct::ended::all_steps);
+  CHECK(fit([&](auto const& r) { return ++steps < 2 && r.loss > 0; }) == ct::stop_reason::by_callback);
+  CHECK(fit([&](ct::fit_context& c) { steps += c.step == t.steps(); }) == ct::stop_reason::all_steps);
   CHECK(steps == 2);
-  CHECK(fit(std::function<void(ct::step_result const&)>([&](ct::step_result const&) { ++steps; })) == ct::ended::all_steps);
-  CHECK(fit(ask_nothing) == ct::ended::all_steps);
-  CHECK(fit(&ask_nothing) == ct::ended::all_steps);
-  CHECK(ct::fit(t, corpus(), {.steps = t.steps() + 2, .log = nullptr}, at_once).why == ct::ended::by_callback);
+  CHECK(fit(std::function<void(ct::step_result const&)>([&](ct::step_result const&) { ++steps; })) == ct::stop_reason::all_steps);
+  CHECK(fit(ask_nothing) == ct::stop_reason::all_steps);
+  CHECK(fit(&ask_nothing) == ct::stop_reason::all_steps);
+  CHECK(ct::fit(t, corpus(), {.steps = t.steps() + 2, .log = nullptr}, at_once).stop_reason == ct::stop_reason::by_callback);
   CHECK(options.epochs == 1);
 }
 
@@ -130,7 +130,7 @@ TEST_CASE("a callback ends the run wherever it asks") {
     void on_step(ct::fit_context& c) const { ask("step", c); }
     void on_evaluation(ct::fit_context& c) const { ask("evaluation", c); }
     void on_save(ct::fit_context& c) const { ask("save", c); }
-    void on_end(ct::fit_context& c) { ended = c.result.why == ct::ended::by_callback ? "by me" : "?"; }
+    void on_end(ct::fit_context& c) { ended = c.result.stop_reason == ct::stop_reason::by_callback ? "by me" : "?"; }
   };
   auto const ends_after = [&](char const* where) {
     trainer t;
@@ -138,7 +138,7 @@ TEST_CASE("a callback ends the run wherever it asks") {
     auto const path = directory / where;
     auto const result = ct::fit(t, corpus(), {.steps = 9, .validation = &corpus(), .evaluate_every = 2, .directory = path,
                                               .save_every = 3, .log = nullptr}, s);
-    CHECK(result.why == ct::ended::by_callback);
+    CHECK(result.stop_reason == ct::stop_reason::by_callback);
     CHECK(s.ended == "by me");
     trainer saved; // whatever it ends by: what was trained is saved
     CHECK(saved.resume(path) == (result.steps > 0));

@@ -198,7 +198,7 @@ TEST_CASE("the best checkpoint is kept, and no improvement ends the run") {
   trainer t({.learning_rate = 3.0f}); // too large: after a first evaluation it does not get better for long
   auto const result = ct::fit(t, text, {.steps = 400, .validation = &text, .evaluate_every = 1, .directory = directory / "last",
                                         .log = nullptr, .best = directory / "best", .patience = 3});
-  CHECK(result.why == ct::ended::no_improvement);
+  CHECK(result.stop_reason == ct::stop_reason::no_improvement);
   CHECK(result.steps < ct::optimizer_steps(400));
   CHECK(t.state().evaluations_since_best == 3);
   trainer best, last;
@@ -239,7 +239,7 @@ TEST_CASE("a callback sees every step and may end the run") {
     losses.push_back(r.loss);
     return losses.size() < 4;
   });
-  CHECK(result.why == ct::ended::by_callback);
+  CHECK(result.stop_reason == ct::stop_reason::by_callback);
   CHECK(result.steps == 4);
   CHECK(losses.size() == 4);
   CHECK(losses.back() == result.loss);
@@ -276,7 +276,7 @@ TEST_CASE("SIGINT and SIGTERM end a run with its checkpoint saved") {
                                 [&](ct::step_result const&) {
                                   if (t.steps() == 5) std::raise(signal);
                                 });
-    CHECK(result.why == ct::ended::interrupted);
+    CHECK(result.stop_reason == ct::stop_reason::interrupted);
     CHECK(result.steps == 5);
     std::rewind(log);
     char shown[16384]{};
@@ -344,7 +344,7 @@ TEST_CASE("the learning rate falls where the loss does not, and the best weights
   auto const result = ct::fit(t, text, {.steps = 40, .validation = &text, .evaluate_every = ct::part_of_run{1, 20},
                                         .directory = directory / "last", .log = nullptr, .best = directory / "best", .load_best = true,
                                         .patience = 5, .plateau = 2, .plateau_factor = 0.5});
-  CHECK(result.why == ct::ended::no_improvement);
+  CHECK(result.stop_reason == ct::stop_reason::no_improvement);
   CHECK(t.state().evaluations_since_best == 5);
   CHECK(t.state().learning_rate_factor <= 0.25); // twice at least
   CHECK(t.learning_rate() == 3.0 * t.state().learning_rate_factor);

@@ -24,19 +24,19 @@ enum class token_width : std::uint8_t { byte = 1, uint16 = 2 };
 /// A sequence of tokens, read-only. Copies and parts share the storage.
 class corpus {
  public:
-  /// One token per byte, vocabulary 256. Where `given[i]` is true, token i is given and no label: nothing is learned
-  /// from predicting it; empty: all are labels. Throws `error` when there is no byte, or `given` has another length.
-  static corpus from_bytes(std::string bytes, std::vector<bool> given = {}) {
+  /// One token per byte, vocabulary 256. Where `prompt[i]` is true, token i is given and no label: nothing is learned
+  /// from predicting it; empty: all are labels. Throws `error` when there is no byte, or `prompt` has another length.
+  static corpus from_bytes(std::string bytes, std::vector<bool> prompt = {}) {
     if (bytes.empty()) throw error({"the corpus has no tokens; give it at least one byte"});
-    if (!given.empty() && given.size() != bytes.size())
-      throw error({"a corpus of ", bytes.size(), " bytes says of ", given.size(),
+    if (!prompt.empty() && prompt.size() != bytes.size())
+      throw error({"a corpus of ", bytes.size(), " bytes says of ", prompt.size(),
                    " whether they are given; say it of each, or of none"});
     auto storage = std::make_shared<std::string const>(std::move(bytes));
     auto const all = io::text_bytes(*storage);
     corpus result(token_source(std::move(storage), all), token_width::byte, 256);
     bool some = false;
-    for (bool const each : given) some = some || each;
-    if (some) result.given = std::make_shared<std::vector<bool> const>(std::move(given));
+    for (bool const each : prompt) some = some || each;
+    if (some) result.prompt = std::make_shared<std::vector<bool> const>(std::move(prompt));
     result.find_fingerprint();
     return result;
   }
@@ -100,11 +100,11 @@ class corpus {
   /// The same as labels: `ignored_label` for those that are given.
   void copy_labels(std::int64_t first, std::span<std::int32_t> labels) const {
     copy(first, labels);
-    if (given == nullptr) return;
+    if (prompt == nullptr) return;
     auto out = labels.data();
     for_runs(first, static_cast<std::int64_t>(labels.size()), [&](std::int64_t in_storage, std::int64_t count) {
       for (auto i = in_storage; i < in_storage + count; ++i, ++out)
-        if (is_given(i)) *out = ignored_label;
+        if (is_prompt(i)) *out = ignored_label;
     });
   }
 
@@ -112,7 +112,7 @@ class corpus {
   std::int64_t labels(std::int64_t first, std::int64_t count) const {
     std::int64_t found = 0;
     for_runs(first, count, [&](std::int64_t in_storage, std::int64_t n) {
-      for (auto i = in_storage; i < in_storage + n && given != nullptr; ++i) found -= is_given(i);
+      for (auto i = in_storage; i < in_storage + n && prompt != nullptr; ++i) found -= is_prompt(i);
       found += n;
     });
     return found;
@@ -143,14 +143,14 @@ class corpus {
   std::int32_t below;
   std::int64_t length;
   std::shared_ptr<std::vector<run> const> runs = std::make_shared<std::vector<run> const>(1, run{0, 0});
-  std::shared_ptr<std::vector<bool> const> given{}; ///< Of the storage; null: none is.
+  std::shared_ptr<std::vector<bool> const> prompt{}; ///< Of the storage; null: none is.
   std::uint64_t sum = 0;
 
   corpus(token_source from, token_width width, std::int32_t below)
       : source(std::move(from)), width(width), below(below), length(source.size() / width_bytes()) {}
 
   std::int64_t width_bytes() const { return static_cast<std::int64_t>(width); }
-  bool is_given(std::int64_t in_storage) const { return (*given)[static_cast<std::size_t>(in_storage)]; }
+  bool is_prompt(std::int64_t in_storage) const { return (*prompt)[static_cast<std::size_t>(in_storage)]; }
   static std::int32_t wide_token(std::byte const* at) {
     return std::to_integer<std::int32_t>(at[0]) | std::to_integer<std::int32_t>(at[1]) << 8;
   }
@@ -193,10 +193,10 @@ class corpus {
     io::crc32c check;
     for_bytes(0, size(), [&](std::span<std::byte const> piece) { check.update(piece); });
     sum = fingerprint_of(size() * width_bytes(), check.value());
-    if (given == nullptr) return;
+    if (prompt == nullptr) return;
     std::string marks;
     for_runs(0, size(), [&](std::int64_t first, std::int64_t count) {
-      for (auto i = first; i < first + count; ++i) marks.push_back(is_given(i) ? 1 : 0);
+      for (auto i = first; i < first + count; ++i) marks.push_back(is_prompt(i) ? 1 : 0);
     });
     sum ^= io::crc32c{}.update(io::text_bytes(marks)).value();
   }

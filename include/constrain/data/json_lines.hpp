@@ -28,11 +28,11 @@ namespace detail {
 /// Texts put together, each byte a token, with what of them is given.
 struct joined_texts {
   std::string bytes{};
-  std::vector<bool> given{};
+  std::vector<bool> prompt{};
 
-  void append(std::string_view text, bool is_given) {
+  void append(std::string_view text, bool is_prompt) {
     bytes += text;
-    given.resize(bytes.size(), is_given);
+    prompt.resize(bytes.size(), is_prompt);
   }
 };
 
@@ -65,16 +65,16 @@ class json_line_texts {
       check_room("a corpus", static_cast<std::int64_t>(all_.bytes.size()) + options_.length);
       auto const length = static_cast<std::size_t>(options_.length);
       one.bytes.resize(length, '\0');
-      one.given.resize(length, true);
-      one.given[0] = true; // nothing before it belongs to it
+      one.prompt.resize(length, true);
+      one.prompt[0] = true; // nothing before it belongs to it
     }
     all_.bytes += one.bytes;
-    all_.given.insert(all_.given.end(), one.given.begin(), one.given.end());
+    all_.prompt.insert(all_.prompt.end(), one.prompt.begin(), one.prompt.end());
   }
 
   corpus finish() && {
     if (all_.bytes.empty()) throw error({"the texts '", path_, "' are none; give a file that holds some"});
-    return corpus::from_bytes(std::move(all_.bytes), std::move(all_.given));
+    return corpus::from_bytes(std::move(all_.bytes), std::move(all_.prompt));
   }
 
  private:

@@ -14,7 +14,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::slot_of {
 
 /// How a step's kernels are started.
 struct launching {
-  bool records = false; // a CUDA graph
+  bool captures = false; // a CUDA graph
   friend constexpr bool operator==(launching const&, launching const&) = default;
 
   template <class...> using otherwise = launch::eager;
@@ -37,14 +37,14 @@ namespace constrain::inline CONSTRAIN_VARIANT::launch {
 struct eager {
   using slot = slot_of::launching;
   static constexpr char const* name = "launch::eager";
-  static constexpr slot value{.records = false};
+  static constexpr slot value{.captures = false};
 };
 
 /// As one CUDA graph, recorded at the start: the same kernels on the same bytes, without the gaps between them.
 struct graph {
   using slot = slot_of::launching;
   static constexpr char const* name = "launch::graph";
-  static constexpr slot value{.records = true};
+  static constexpr slot value{.captures = true};
 };
 
 } // namespace constrain::launch

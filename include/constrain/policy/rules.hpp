@@ -10,7 +10,7 @@ CONSTRAIN_RULE(flash_on_the_cpu, (slot_of::attention const& a, slot_of::device c
                "attention::flash: its kernels are for the CPU so far; write attention::reference on a CUDA device");
 CONSTRAIN_RULE(fusion_on_the_cpu, (slot_of::fusion const& f, slot_of::device const& d), !f.fuses || !d.is_cuda,
                "fusion::...: the fused kernels are for the CPU so far; write fusion::none on a CUDA device");
-CONSTRAIN_RULE(graph_on_cuda, (slot_of::launching const& l, slot_of::device const& d), !l.records || d.is_cuda,
+CONSTRAIN_RULE(graph_on_cuda, (slot_of::launching const& l, slot_of::device const& d), !l.captures || d.is_cuda,
                "launch::graph: only a CUDA device records graphs; write device::cuda<sm<90>> beside it, or "
                "launch::eager");
 CONSTRAIN_RULE(cuda_in_one_process, (slot_of::device const& d, slot_of::parallelism const& p),

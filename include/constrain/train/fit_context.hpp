@@ -26,7 +26,7 @@ public:
   fit_result result{};                    // so far; in on_end what fit returns
 
   /// Ends the run: in on_start before the first step, elsewhere after this one, with what belongs to the end of a run.
-  /// The reason is `ended::by_callback`. One process that asks ends all.
+  /// The reason is `stop_reason::by_callback`. One process that asks ends all.
   void stop() { stops_ = true; }
 
   /// Records a number of one's own with the step: in on_step and on_evaluation this one, in on_start the first one, in

@@ -9,7 +9,7 @@
 namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// Why a run ended.
-enum class ended : std::uint8_t { all_steps, no_improvement, interrupted, by_callback };
+enum class stop_reason : std::uint8_t { all_steps, no_improvement, interrupted, by_callback };
 
 /// What came of it.
 struct fit_result {
@@ -23,16 +23,16 @@ struct fit_result {
   double share_of_peak = 0;               // its FLOPs a second, of what the processor can do at most in fp32 (a fp64 trainer: in
                                           // fp64); 0 on a GPU, and where that could not be measured
   std::int64_t skipped = 0;               // steps whose gradient was not finite
-  constrain::ended why = ended::all_steps; // why it ended
+  constrain::stop_reason stop_reason = constrain::stop_reason::all_steps; // why it ended
 };
 
 namespace detail {
 
-inline char const* reason_of(ended why) {
+inline char const* reason_of(stop_reason why) {
   switch (why) {
-  case ended::no_improvement: return "the validation loss does not fall any more";
-  case ended::interrupted: return "a signal asked for it";
-  case ended::by_callback: return "the callback asked for it";
+  case stop_reason::no_improvement: return "the validation loss does not fall any more";
+  case stop_reason::interrupted: return "a signal asked for it";
+  case stop_reason::by_callback: return "the callback asked for it";
   default: return "all steps are done";
   }
 }

@@ -29,13 +29,13 @@ template <class trainer>
     json.member("validation_loss", r.validation->loss).member("perplexity", r.validation->perplexity).member("accuracy", r.validation->accuracy);
   if (math::finite(t.state().best_validation_loss)) json.member("best_validation_loss", t.state().best_validation_loss);
   if (!metrics.empty()) write_metrics(json, metrics);
-  return json.member("ended", reason_of(r.why)).end(), json;
+  return json.member("ended", reason_of(r.stop_reason)).end(), json;
 }
 
 /// The same in words.
 template <class trainer>
 [[gnu::noinline, gnu::cold]] std::string ending(trainer const& t, fit_result const& r, std::string const& directory) {
-  auto text = formatted("ended after step %lld: %s", static_cast<long long>(r.steps.count()), reason_of(r.why));
+  auto text = formatted("ended after step %lld: %s", static_cast<long long>(r.steps.count()), reason_of(r.stop_reason));
   if (r.tokens_per_second == 0) return text; // there was nothing left to do
   text += formatted(" | %.0f s | ", r.seconds);
   if (r.share_of_peak > 0) text += formatted("%.0f %% of peak | ", r.share_of_peak * 100);
@@ -62,7 +62,7 @@ template <class trainer>
   fact("tokens per second", whole(r.tokens_per_second));
   if (has_two_rates(r)) fact("valid labels per second", whole(r.labels_per_second));
   fact("skipped steps", grouped(r.skipped));
-  fact("seed", std::to_string(t.state().seed)), fact("ended because", reason_of(r.why));
+  fact("seed", std::to_string(t.state().seed)), fact("ended because", reason_of(r.stop_reason));
   return head;
 }
 

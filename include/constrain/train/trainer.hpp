@@ -277,7 +277,7 @@ public:
   run_options const& options() const { return run_; }
 
 private:
-  using runner_type = runner<typename policy_set::target, policy_set::launching::value.records>;
+  using runner_type = runner<typename policy_set::target, policy_set::launching::value.captures>;
 
   static constexpr detail::batch_lengths batch_lengths{batch_tokens, micro_batches * entries::labels, task::tokens};
   static constexpr bool labels_per_token = entries::labels == task::sequences * task::tokens;

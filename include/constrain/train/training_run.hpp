@@ -97,8 +97,8 @@ private:
       auto record = step(batch, since_asked);
       call(callbacks_.step);
       end_if_asked();
-      if (record.step >= steps_) end_because(ended::all_steps);
-      bool const evaluates = options_.validation != nullptr && context_.result.why != ended::interrupted &&
+      if (record.step >= steps_) end_because(stop_reason::all_steps);
+      bool const evaluates = options_.validation != nullptr && context_.result.stop_reason != stop_reason::interrupted &&
                              (done_ || options_.evaluate_every.due(record.step, steps_));
       if (evaluates) evaluate(record);
       keep(record);
@@ -134,7 +134,7 @@ private:
 
   void evaluate(step_record& record) {
     auto found = t_.evaluate(*options_.validation, [&] { return t_.in_any_rank(signal_->noted()); });
-    if (!found) return end_because(ended::interrupted);
+    if (!found) return end_because(stop_reason::interrupted);
     found->loss = of_rank_0(t_.world(), found->loss); // it decides for all
     context_.validation = context_.result.validation = found;
     record.validation_loss = found->loss, record.accuracy = found->accuracy;
@@ -149,7 +149,7 @@ private:
     }
     auto const since_best = t_.state().evaluations_since_best;
     if (options_.plateau > 0 && since_best % options_.plateau == 0) t_.scale_learning_rate(options_.plateau_factor);
-    if (options_.patience > 0 && since_best >= options_.patience) end_because(ended::no_improvement);
+    if (options_.patience > 0 && since_best >= options_.patience) end_because(stop_reason::no_improvement);
   }
 
   /// Records the step before it is saved: a run that is taken up again after the checkpoint has the record of its step.
@@ -200,15 +200,15 @@ private:
   }
 
   /// The first reason counts.
-  void end_because(ended why) {
-    if (!done_) context_.result.why = why;
+  void end_because(stop_reason why) {
+    if (!done_) context_.result.stop_reason = why;
     done_ = true;
   }
   /// By a callback or a signal of any process: all go on or none does.
   void end_if_asked() {
     constexpr std::int64_t callback = 1 << 20; // beside as many ranks that were interrupted
     auto const asked = agree(t_.world(), joint_call::fit, (context_.stops() ? callback : 0) + (signal_->noted() ? 1 : 0));
-    if (asked != 0) end_because(asked >= callback ? ended::by_callback : ended::interrupted);
+    if (asked != 0) end_because(asked >= callback ? stop_reason::by_callback : stop_reason::interrupted);
   }
 
   trainer& t_;

@@ -34,77 +34,77 @@ std::size_t count(std::string const& text, std::string const& part) {
 } // namespace
 
 TEST_CASE("what the losses say") {
-  using ct::reading;
-  auto const improving = ct::read_run(run(falls, falls));
-  CHECK(improving.reading == reading::still_improving);
+  using ct::run_condition;
+  auto const improving = ct::diagnose_run(run(falls, falls));
+  CHECK(improving.condition == run_condition::still_improving);
   CHECK(improving.step == 100);
-  auto const over = ct::read_run(run(falls, [](double x) { return 3 + (x - 0.4) * (x - 0.4); }));
-  CHECK(over.reading == reading::overfitting);
+  auto const over = ct::diagnose_run(run(falls, [](double x) { return 3 + (x - 0.4) * (x - 0.4); }));
+  CHECK(over.condition == run_condition::overfitting);
   CHECK(over.step == 40);
   CHECK(over.text.starts_with("Overfitting since step 40: "));
-  CHECK(ct::read_run(run([](double) { return 4.0; }, [](double) { return 4.0; })).reading == reading::underfit);
-  auto const well = ct::read_run(run(settles, settles));
-  CHECK(well.reading == reading::well_fit);
+  CHECK(ct::diagnose_run(run([](double) { return 4.0; }, [](double) { return 4.0; })).condition == run_condition::underfit);
+  auto const well = ct::diagnose_run(run(settles, settles));
+  CHECK(well.condition == run_condition::well_fit);
   auto steps = run(settles, settles);
   steps.resize(35);
-  CHECK(ct::read_run(steps).reading == reading::too_early);
-  CHECK(ct::read_run(steps).text == "Too early to say: it takes four evaluations, this run had 3.");
-  CHECK(ct::read_run({}).reading == reading::too_early);
+  CHECK(ct::diagnose_run(steps).condition == run_condition::too_early);
+  CHECK(ct::diagnose_run(steps).text == "Too early to say: it takes four evaluations, this run had 3.");
+  CHECK(ct::diagnose_run({}).condition == run_condition::too_early);
   steps[29].validation_loss = std::numeric_limits<double>::quiet_NaN();
-  CHECK(ct::read_run(steps).reading == reading::not_finite);
-  CHECK(ct::read_run(steps).step == 30);
+  CHECK(ct::diagnose_run(steps).condition == run_condition::not_finite);
+  CHECK(ct::diagnose_run(steps).step == 30);
 }
 
 TEST_CASE("what is left of a tiny loss is noise") {
-  using ct::reading;
+  using ct::run_condition;
   // From 4 to about nothing: a thousandth of that is 0.004.
   auto const to = [](double rest, double at_three_quarters) {
     return [=](double x) { return x <= 0.1 ? 4.0 : x <= 0.75 ? rest + at_three_quarters : rest; };
   };
-  auto const of = [&](double rest, double fall) { return ct::read_run(run(to(rest, fall), to(rest, fall))).reading; };
-  CHECK(of(0.0005, 0.0005) == reading::well_fit); // by half, and still nothing
-  CHECK(of(0.0005, 0.0039) == reading::well_fit);
-  CHECK(of(0.0005, 0.0041) == reading::still_improving);
-  CHECK(of(1.0, 0.0099) == reading::well_fit); // of larger ones, 1 %
-  CHECK(of(1.0, 0.0102) == reading::still_improving);
+  auto const of = [&](double rest, double fall) { return ct::diagnose_run(run(to(rest, fall), to(rest, fall))).condition; };
+  CHECK(of(0.0005, 0.0005) == run_condition::well_fit); // by half, and still nothing
+  CHECK(of(0.0005, 0.0039) == run_condition::well_fit);
+  CHECK(of(0.0005, 0.0041) == run_condition::still_improving);
+  CHECK(of(1.0, 0.0099) == run_condition::well_fit); // of larger ones, 1 %
+  CHECK(of(1.0, 0.0102) == run_condition::still_improving);
   // Rises too.
   auto const after = [&](double rise) {
-    return ct::read_run(run(to(0.0005, 0), [=](double x) { return x <= 0.1 ? 4.0 : x <= 0.75 ? 0.0005 : 0.0005 + rise; })).reading;
+    return ct::diagnose_run(run(to(0.0005, 0), [=](double x) { return x <= 0.1 ? 4.0 : x <= 0.75 ? 0.0005 : 0.0005 + rise; })).condition;
   };
-  CHECK(after(0.0039) == reading::well_fit);
-  CHECK(after(0.0041) == reading::getting_worse); // the training loss stands still
+  CHECK(after(0.0039) == run_condition::well_fit);
+  CHECK(after(0.0041) == run_condition::getting_worse); // the training loss stands still
   // Where it was solved from the start there is nothing to learn, but a flat loss above that is underfit.
   auto const flat = [](double loss) { return [=](double) { return loss; }; };
-  CHECK(ct::read_run(run(flat(0.0005), flat(0.0006))).reading == reading::well_fit);
-  CHECK(ct::read_run(run(flat(0.0099), flat(4))).reading == reading::well_fit);
-  CHECK(ct::read_run(run(flat(0.0101), flat(4))).reading == reading::underfit);
+  CHECK(ct::diagnose_run(run(flat(0.0005), flat(0.0006))).condition == run_condition::well_fit);
+  CHECK(ct::diagnose_run(run(flat(0.0099), flat(4))).condition == run_condition::well_fit);
+  CHECK(ct::diagnose_run(run(flat(0.0101), flat(4))).condition == run_condition::underfit);
 }
 
 TEST_CASE("a run that falls apart is not well fit") {
-  using ct::reading;
+  using ct::run_condition;
   auto const apart = [](double x) { return x < 0.5 ? 4 - 4 * x : 8 * x - 2; };
-  auto const worse = ct::read_run(run(apart, apart));
-  CHECK(worse.reading == reading::getting_worse);
+  auto const worse = ct::diagnose_run(run(apart, apart));
+  CHECK(worse.condition == run_condition::getting_worse);
   CHECK(worse.step == 50);
   CHECK(worse.text.starts_with("Getting worse since step 50: the validation loss rose from 2 to 6, and the training loss did not fall. "));
   // The lowest of long ago is no fall until the end.
-  auto const dip = ct::read_run(run(settles, [](double x) { return x < 0.45 ? 2.0 : x < 0.85 ? 2.03 : 2.005; }));
-  CHECK(dip.reading == reading::well_fit);
+  auto const dip = ct::diagnose_run(run(settles, [](double x) { return x < 0.45 ? 2.0 : x < 0.85 ? 2.03 : 2.005; }));
+  CHECK(dip.condition == run_condition::well_fit);
   CHECK(dip.text == "Well fit: the validation loss is flat at 2.005, its lowest was 2 at step 10.");
 }
 
 TEST_CASE("losses that are not finite are left out, unless the last ones are") {
-  using ct::reading;
+  using ct::run_condition;
   double const nan = std::numeric_limits<double>::quiet_NaN();
   auto const holes = [&](double x) { return static_cast<int>(std::lround(100 * x)) % 7 == 0 ? nan : settles(x); };
-  CHECK(ct::read_run(run(holes, settles)).reading == reading::well_fit);
+  CHECK(ct::diagnose_run(run(holes, settles)).condition == run_condition::well_fit);
   auto const late = [&](double x) { return x < 0.12 ? nan : falls(x); };
-  CHECK(ct::read_run(run(late, falls)).reading == reading::still_improving);
-  auto const lost = ct::read_run(run([&](double x) { return x > 0.845 ? nan : settles(x); }, settles));
-  CHECK(lost.reading == reading::not_finite);
+  CHECK(ct::diagnose_run(run(late, falls)).condition == run_condition::still_improving);
+  auto const lost = ct::diagnose_run(run([&](double x) { return x > 0.845 ? nan : settles(x); }, settles));
+  CHECK(lost.condition == run_condition::not_finite);
   CHECK(lost.step == 85);
   CHECK(lost.text == "The training loss is not finite since step 85: lower the learning rate, or clip the gradient.");
-  CHECK(ct::read_run(run([&](double) { return nan; }, settles)).step == 1);
+  CHECK(ct::diagnose_run(run([&](double) { return nan; }, settles)).step == 1);
 }
 
 TEST_CASE("a chart has a line, ticks at round numbers, and no more points than columns") {

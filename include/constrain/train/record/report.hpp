@@ -6,7 +6,7 @@
 #include "constrain/train/explain.hpp"
 #include "constrain/train/record/chart.hpp"
 #include "constrain/train/record/records.hpp"
-#include "constrain/train/record/run_reading.hpp"
+#include "constrain/train/record/run_diagnosis.hpp"
 
 #include <algorithm>
 #include <cstdint>
@@ -102,7 +102,7 @@ td.bar { width: 40%; } td.bar i { display: block; height: .7rem; background: var
                              "<meta name=\"viewport\" content=\"width=device-width\">\n<title>",
                              title, "</title>\n<style>", detail::report_style, "</style></head>\n<body>\n<h1>", title,
                              "</h1>\n"});
-  page += concat({"<p class=\"reading\">", detail::html_text(read_run(steps).text), "</p>\n<dl>\n"});
+  page += concat({"<p class=\"reading\">", detail::html_text(diagnose_run(steps).text), "</p>\n<dl>\n"});
   for (auto const& [name, value] : head.facts)
     page += concat({"<div><dt>", detail::html_text(name), "</dt><dd>", detail::html_text(value), "</dd></div>\n"});
   page += "</dl>\n<div class=\"charts\">\n";

@@ -14,10 +14,10 @@
 namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// What the losses of a run say about it.
-enum class reading : std::uint8_t { too_early, not_finite, overfitting, still_improving, underfit, well_fit, getting_worse };
+enum class run_condition : std::uint8_t { too_early, not_finite, overfitting, still_improving, underfit, well_fit, getting_worse };
 
-struct run_reading {
-  constrain::reading reading = constrain::reading::too_early;
+struct run_diagnosis {
+  run_condition condition = run_condition::too_early;
   std::int64_t step = 0; // of the lowest validation loss; where a loss is not finite, of the first such step
   std::string text{};
 };
@@ -91,17 +91,17 @@ private:
 /// - still improving: in the last quarter of the evaluations it reached its lowest and fell by more than 1 %;
 /// - underfit: it is flat, and the training loss, still above `solved`, has fallen by less than a tenth from the start;
 /// - well fit: otherwise.
-[[gnu::noinline, gnu::cold]] inline run_reading read_run(std::span<step_record const> steps) {
+[[gnu::noinline, gnu::cold]] inline run_diagnosis diagnose_run(std::span<step_record const> steps) {
   constexpr double solved = 0.01; // nats a label: nearly every one is predicted, and nearly surely
   detail::losses const all(steps);
   auto const& evaluations = all.evaluations();
   auto const* const best = all.best();
   using detail::formatted;
   if (auto const* const r = all.not_finite(); r != nullptr)
-    return {reading::not_finite, r->step, formatted("The %s loss is not finite since step %lld: lower the learning rate, or clip the gradient.",
+    return {run_condition::not_finite, r->step, formatted("The %s loss is not finite since step %lld: lower the learning rate, or clip the gradient.",
                                                     all.which(), static_cast<long long>(r->step))};
   if (evaluations.size() < 4)
-    return {reading::too_early, best == nullptr ? 0 : best->step,
+    return {run_condition::too_early, best == nullptr ? 0 : best->step,
             formatted("Too early to say: it takes four evaluations, this run had %zu.", evaluations.size())};
   double const first = all.first(), last = all.until(steps.back()), at_best = all.until(*best);
   double const validation = *evaluations.back()->validation_loss, lowest = *best->validation_loss;
@@ -109,24 +109,24 @@ private:
   auto const differs = [&](double from, double to, double part) { return from - to > noise && from - to > part * std::abs(from); };
   auto const since = static_cast<long long>(best->step);
   if (differs(validation, lowest, 0.02 / 1.02) && last < at_best)
-    return {reading::overfitting, best->step,
+    return {run_condition::overfitting, best->step,
             formatted("Overfitting since step %lld: the validation loss rose from %.4g to %.4g while the training loss fell. Use the weights "
                       "of that step (`.best` keeps them), more data, or more weight decay or dropout where there is some.",
                       since, lowest, validation)};
   if (differs(validation, lowest, 0.02 / 1.02))
-    return {reading::getting_worse, best->step,
+    return {run_condition::getting_worse, best->step,
             formatted("Getting worse since step %lld: the validation loss rose from %.4g to %.4g, and the training loss did not fall. Lower "
                       "the learning rate, or clip the gradient.", since, lowest, validation)};
   auto const& quarter_ago = *evaluations[evaluations.size() - 1 - (evaluations.size() + 3) / 4];
   if (best->step > quarter_ago.step && differs(*quarter_ago.validation_loss, validation, 0.01))
-    return {reading::still_improving, best->step,
+    return {run_condition::still_improving, best->step,
             formatted("Still improving: in the last quarter of the evaluations the validation loss fell from %.4g to %.4g. Train longer.",
                       *quarter_ago.validation_loss, validation)};
   if (last > 0.9 * first && last > solved)
-    return {reading::underfit, best->step,
+    return {run_condition::underfit, best->step,
             formatted("Underfit: the losses are flat, and the training loss only went from %.4g to %.4g. Use another learning rate, or a "
                       "larger model.", first, last)};
-  return {reading::well_fit, best->step,
+  return {run_condition::well_fit, best->step,
           formatted("Well fit: the validation loss is flat at %.4g, its lowest was %.4g at step %lld.", validation, lowest, since)};
 }
 
