@@ -100,12 +100,12 @@ void fit(char const* what, char const* unit, std::vector<point> points, int roun
   json.end().end();
 }
 
-constexpr int trips = 1000;
+constexpr int iterations = 1000;
 
 template <int inputs> struct calls_of_nothing {
   constexpr ct::value operator()(ct::value tokens) const {
     auto const x = ct::embedding("token", tokens, {.vocabulary = 4, .width = 4});
-    return ct::repeat("block", trips, x, [](ct::value x) {
+    return ct::repeat("block", iterations, x, [](ct::value x) {
       if constexpr (inputs == 1) {
         for (int i = 0; i < 8; ++i) x = ct::emit<own::nothing>({x}, {}, 0);
       } else {

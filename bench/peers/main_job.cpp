@@ -36,7 +36,7 @@ template <class trainer> void write_weights(std::string const& path, trainer con
     auto& copy = values.emplace_back(static_cast<std::size_t>(p.size()));
     p.copy_to(std::span(copy));
     ct::io::tensor out{std::string(p.name), "F32", {}, std::as_bytes(std::span(copy))};
-    if (p.stacked()) out.shape.push_back(p.trips());
+    if (p.stacked()) out.shape.push_back(p.iterations());
     for (int i = 0; i < p.shape().rank; ++i) out.shape.push_back(p.shape().extent[i]);
     tensors.push_back(out);
   }

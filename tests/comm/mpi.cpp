@@ -170,7 +170,7 @@ template <int shards> constexpr bool cut_exactly() {
   std::int64_t stored = 0, tensors = 0;
   for (int i = 0; i < zero::entries::parameters.size; ++i) {
     stored += zero::entries::parameters.parameters[i].stored();
-    tensors += zero::entries::parameters.parameters[i].trips;
+    tensors += zero::entries::parameters.parameters[i].iterations;
   }
   auto const& m = zero::memory;
   return (m.weights + m.gradients + m.optimizer_state).count() == 16 * stored && stored * shards >= zero::parameter_count &&

@@ -89,7 +89,7 @@ template <auto model> void compare(char const* name) {
   };
   check(three_steps<ct::trainer<task, zero>>(true) == expected, "zero");
   check(three_steps<ct::trainer<task, zero, ct::checkpoint::every<2>>>(true) == expected, "zero with checkpointing");
-  check(three_steps<ct::trainer<task, zero, ct::checkpoint::every<1>>>(false) == expected, "zero with every trip recomputed");
+  check(three_steps<ct::trainer<task, zero, ct::checkpoint::every<1>>>(false) == expected, "zero with every iteration recomputed");
 }
 
 } // namespace

@@ -54,7 +54,7 @@ template <class entry> struct repeat_on_cpu {
     call c{s.attributes, numbers};
     c.adds = detail::adds_now(plan, s, loops);
     c.random_key = s.random_key;
-    c.trip = static_cast<std::uint64_t>(loops.sum(s.trip));
+    c.iteration = static_cast<std::uint64_t>(loops.sum(s.iteration));
     c.first_sample = numbers.first_sample;
     if (plan.micro_batches >= 0) c.first_sample += loops.index[plan.micro_batches] * numbers.samples;
     plan.launchers[index](c, mine);

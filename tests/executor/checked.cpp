@@ -47,11 +47,11 @@ TEST_CASE("a sound plan passes") { CHECK(run_with(sound()).empty()); }
 TEST_CASE("a value that is stacked too little is found, though nothing is poisoned any more") {
   int found = 0;
   auto operands = sound();
-  // Take the stride from one stacked transient at a time: the backward loop then reads the last trip's bytes.
+  // Take the stride from one stacked transient at a time: the backward loop then reads the last iteration's bytes.
   std::vector<int> stacked;
   for (auto const& o : operands) {
     auto const role = program.values[o.value].role;
-    bool const transient = role == ct::role::activation && !program.values[o.value].carried();
+    bool const transient = role == ct::role::activation && !program.values[o.value].is_loop_carried();
     if (transient && !o.strides.empty() && std::find(stacked.begin(), stacked.end(), o.value) == stacked.end()) stacked.push_back(o.value);
   }
   REQUIRE(stacked.size() >= 5);
@@ -62,7 +62,7 @@ TEST_CASE("a value that is stacked too little is found, though nothing is poison
     auto const said = run_with(broken);
     CAPTURE(value);
     CHECK(!said.empty());
-    found += said.find("of another trip lies") != std::string::npos ? 1 : 0;
+    found += said.find("of another iteration lies") != std::string::npos ? 1 : 0;
   }
   // The others share another's bytes in place: there the other one is missed.
   CHECK(found >= 5);
@@ -70,14 +70,14 @@ TEST_CASE("a value that is stacked too little is found, though nothing is poison
 
 TEST_CASE("a value on top of another is found") {
   auto broken = sound();
-  // Let the first stacked activation lie where the carried value lies.
+  // Let the first stacked activation lie where the loop-carried value lies.
   std::int64_t carried = -1;
   for (auto const& o : broken)
     if (o.position_stride != 0 && carried < 0) carried = o.offset;
   int moved = -1;
   for (auto& o : broken) {
     auto const& info = program.values[o.value];
-    if (moved < 0 && info.role == ct::role::activation && !info.carried() && !o.strides.empty()) moved = o.value;
+    if (moved < 0 && info.role == ct::role::activation && !info.is_loop_carried() && !o.strides.empty()) moved = o.value;
     if (o.value == moved) o.offset = carried;
   }
   auto const said = run_with(broken);

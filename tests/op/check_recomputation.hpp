@@ -23,15 +23,15 @@ template <class trainer> std::vector<double> three_steps(bool checked) {
   return all;
 }
 
-/// Gradients of a task against differences; then the same bits with a checkpoint every `every` trips, for each of them,
-/// dropout on. `list`: policies that hold for all.
+/// Gradients of a task against differences; then the same bits with a checkpoint every `every` iterations, for each of
+/// them, dropout on. `list`: policies that hold for all.
 template <class... list> struct with {
   template <class task, int... every> static void check_recomputation() {
     check_gradients<task, list...>();
     auto const kept = three_steps<trainer<task, precision::fp64, optimizer::sgd, list...>>(true);
-    auto const same = [&](int trips, auto policy) {
+    auto const same = [&](int iterations, auto policy) {
       using again = trainer<task, precision::fp64, optimizer::sgd, list..., decltype(policy)>;
-      CAPTURE(trips);
+      CAPTURE(iterations);
       CHECK(same_bits(three_steps<again>(true), kept));
       CHECK(same_bits(three_steps<again>(false), kept));
     };

@@ -55,7 +55,7 @@ struct place {
   std::uint64_t seed = 1;
   std::int64_t step = 0;
   int node = 1;
-  std::uint64_t trip = 0;
+  std::uint64_t iteration = 0;
   std::int64_t first_sample = 0;
 
   template <class real> array<real> dropped(array<real> const& x) const {
@@ -65,7 +65,7 @@ struct place {
     numbers.dropout = rate;
     ct::call c{no_options, numbers};
     c.random_key = node;
-    c.trip = trip;
+    c.iteration = iteration;
     c.first_sample = first_sample;
     array<real> y(x.in().shape());
     call_kernel<ct::op::dropout>(c, x.in(), y.out());
@@ -121,7 +121,7 @@ TEST_CASE("dropout: the mask depends on the place alone") {
   CHECK(place{.seed = 2}.dropped(x).values() != y);
   CHECK(place{.step = 1}.dropped(x).values() != y);
   CHECK(place{.node = 2}.dropped(x).values() != y);
-  CHECK(place{.trip = 1}.dropped(x).values() != y);
+  CHECK(place{.iteration = 1}.dropped(x).values() != y);
   // Two micro-batches of two samples draw what one of four does; samples differ.
   array<float> const half(shape(2, 90), std::vector<float>(180, 1.0f));
   auto first = place{}.dropped(half).values(), second = place{.first_sample = 2}.dropped(half).values();

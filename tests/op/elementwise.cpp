@@ -85,8 +85,8 @@ using deep_task = ct::task<deep<functor>{}, ct::causal_lm, ct::micro_batch{.sequ
 template <class functor>
 constexpr auto activations =
     ct::trainer<deep_task<functor>, ct::precision::fp32, ct::optimizer::sgd>::memory.activations;
-constexpr auto one_trip = ct::bytes(2 * 8 * 512 * 4);
-static_assert(activations<tanh_keeps_all> - activations<tanh_by_result> >= ct::bytes(7 * one_trip.count()));
+constexpr auto one_iteration = ct::bytes(2 * 8 * 512 * 4);
+static_assert(activations<tanh_keeps_all> - activations<tanh_by_result> >= ct::bytes(7 * one_iteration.count()));
 
 } // namespace
 

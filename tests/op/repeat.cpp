@@ -2,7 +2,7 @@
 
 #include <string_view>
 
-// Each model has trips that 2 and 3 do not divide. See also repeat_captured.cpp and repeat_nested.cpp.
+// Each model has iterations that 2 and 3 do not divide. See also repeat_captured.cpp and repeat_nested.cpp.
 
 namespace ct = constrain;
 using namespace constrain::test;
@@ -17,8 +17,8 @@ constexpr value layer(value x) { return x + ct::dropout(ct::silu(ct::linear("inn
 template <auto model> using lm = ct::task<model, ct::causal_lm, ct::micro_batch{.sequences = 2, .tokens = 3}>;
 
 struct simple {
-  int trips = 5;
-  constexpr value operator()(value tokens) const { return head(ct::repeat("block", trips, embed(tokens), layer)); }
+  int iterations = 5;
+  constexpr value operator()(value tokens) const { return head(ct::repeat("block", iterations, embed(tokens), layer)); }
 };
 // What goes in is read again after the loop, what comes out is read twice.
 struct ends_used_again {
@@ -46,7 +46,7 @@ struct several {
     return head(y + ct::repeat("d", 3, x, layer));
   }
 };
-// One trip; a body that does nothing; a body that returns a sum with itself.
+// One iteration; a body that does nothing; a body that returns a sum with itself.
 struct trivial {
   constexpr value operator()(value tokens) const {
     auto const x = ct::repeat("once", 1, embed(tokens), layer);
@@ -57,7 +57,7 @@ struct trivial {
     }));
   }
 };
-// Values that nobody reads; a carried value that is both operands; the logits are what the loop carries.
+// Values that nobody reads; a loop-carried value that is both operands; the logits are what the loop carries.
 struct no_head {
   constexpr value operator()(value tokens) const {
     auto const x = embed(tokens);
@@ -81,8 +81,8 @@ struct sharpened {
 };
 using classified = ct::task<classifier{}, sharpened, ct::micro_batch{.sequences = 3, .tokens = 2}>;
 
-template <int trips, class... list>
-using trained = ct::trainer<lm<simple{trips}>, ct::precision::fp32, ct::optimizer::sgd, list...>;
+template <int iterations, class... list>
+using trained = ct::trainer<lm<simple{iterations}>, ct::precision::fp32, ct::optimizer::sgd, list...>;
 
 // The program holds the body once; only the stacks grow.
 static_assert(trained<96>::entries::step::steps == trained<12>::entries::step::steps);
@@ -170,7 +170,7 @@ TEST_CASE("repeat: the same bits as the layers written out") {
   using other = ct::trainer<lm<unrolled{}>, ct::precision::fp64, ct::optimizer::sgd>;
   one a({.learning_rate = 0.1f});
   other b({.learning_rate = 0.1f});
-  // Each stack's trips, laid one after another, are the layers' own tensors.
+  // Each stack's iterations, laid one after another, are the layers' own tensors.
   auto const written_out = [](std::string_view name, auto const& visit) {
     if (!name.starts_with("block.")) return visit(std::string(name));
     for (auto layer : {"block_0", "block_1", "block_2"}) visit(layer + std::string(name.substr(5)));

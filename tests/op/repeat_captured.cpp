@@ -1,6 +1,6 @@
 #include "op/check_recomputation.hpp"
 
-// Bodies that read what was made outside: activations, parameters, tokens. Their gradients add up over the trips.
+// Bodies that read what was made outside: activations, parameters, tokens. Their gradients add up over the iterations.
 
 namespace ct = constrain;
 using namespace constrain::test;
@@ -46,7 +46,7 @@ struct of_another_repeat {
     return head(z + x);
   }
 };
-// One weight before, in every trip and after; one in every trip alone; the tokens and their table inside.
+// One weight before, in every iteration and after; one in every iteration alone; the tokens and their table inside.
 struct tied {
   constexpr value operator()(value tokens) const {
     auto const table = ct::parameter(tokens, "table", ct::shape(5, 4), ct::role::embedding, {.deviation = 0.02});
@@ -60,7 +60,8 @@ struct tied {
     return ct::linear(x, table);
   }
 };
-// Weights that are computed: outside for all trips, inside from a trip's own parameter and from a shared one.
+// Weights that are computed: outside for all iterations, inside from an iteration's own parameter and from a shared
+// one.
 struct computed_weights {
   constexpr value operator()(value tokens) const {
     auto const b = matrix(tokens, "b", 4, 2);

@@ -1,6 +1,6 @@
 #include "op/check_recomputation.hpp"
 
-// Repeats within repeats: a checkpoint keeps the input of the outermost trips alone.
+// Repeats within repeats: a checkpoint keeps the input of the outermost iterations alone.
 
 namespace ct = constrain;
 using namespace constrain::test;
@@ -44,7 +44,7 @@ struct two_inside {
     }));
   }
 };
-// Every depth reads every depth above, the carried values too.
+// Every depth reads every depth above, the loop-carried values too.
 struct captured {
   constexpr value operator()(value tokens) const {
     auto const x0 = embed(tokens);

@@ -14,7 +14,7 @@ constexpr std::int64_t parameters = [] {
   auto const p = built<gpt2_task>();
   std::int64_t total = 0;
   for (auto const& info : p.values)
-    if (is_parameter(info.role)) total += p.trips(info) * info.shape.elements();
+    if (is_parameter(info.role)) total += p.iterations(info) * info.shape.elements();
   return total;
 }();
 // table, positions, head norm; norms, qkv, projection, up and down with biases in each layer

@@ -33,20 +33,20 @@ static_assert(calls(coalesce(built<tied_task>()), &info_of<op::copy>) == 1);
 
 TEST_CASE("coalesce, in full") {
   CHECK(print(before) == "%2 f32 [2, 3, 4] = embedding(token.weight, %0)\n"
-                         "%3@first f32 [2, 3, 4] = copy(%2)\n"
+                         "%3@initial f32 [2, 3, 4] = copy(%2)\n"
                          "loop block 3\n"
-                         "  %5 f32 [2, 3, 4] = linear(%3@here, block.up.weight)\n"
+                         "  %5 f32 [2, 3, 4] = linear(%3@current, block.up.weight)\n"
                          "  %6 f32 [2, 3, 4] = elementwise(%5)\n"
-                         "  %7 f32 [2, 3, 4] = add(%3@here, %6)\n"
+                         "  %7 f32 [2, 3, 4] = add(%3@current, %6)\n"
                          "  %3@next f32 [2, 3, 4] = copy(%7)\n"
-                         "%9 f32 [2, 3, 5] = linear(%3@last, head.weight)\n"
+                         "%9 f32 [2, 3, 5] = linear(%3@final, head.weight)\n"
                          "%10 f32 [2, 3, 5] = copy(%9)\n");
-  CHECK(print(after) == "%3@first f32 [2, 3, 4] = embedding(token.weight, %0)\n"
+  CHECK(print(after) == "%3@initial f32 [2, 3, 4] = embedding(token.weight, %0)\n"
                         "loop block 3\n"
-                        "  %5 f32 [2, 3, 4] = linear(%3@here, block.up.weight)\n"
+                        "  %5 f32 [2, 3, 4] = linear(%3@current, block.up.weight)\n"
                         "  %6 f32 [2, 3, 4] = elementwise(%5)\n"
-                        "  %3@next f32 [2, 3, 4] = add(%3@here, %6)\n"
-                        "%10 f32 [2, 3, 5] = linear(%3@last, head.weight)\n");
+                        "  %3@next f32 [2, 3, 4] = add(%3@current, %6)\n"
+                        "%10 f32 [2, 3, 5] = linear(%3@final, head.weight)\n");
 }
 
 TEST_CASE("coalesce changes no number and needs no more bytes") {

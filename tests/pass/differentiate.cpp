@@ -29,8 +29,8 @@ static_assert(gradient.axes == weight.axes && gradient.axes.size() == 1 && gradi
 static_assert(gradient.accumulates && gradient.role == role::gradient);
 static_assert(loops(chain_step) == 2);
 
-// A value from outside that every trip reads gets its gradient from every trip: a buffer that adds up. It has the axes
-// of the loops around its own definition.
+// A value from outside that every iteration reads gets its gradient from every iteration: a buffer that adds up. It has
+// the axes of the loops around its own definition.
 constexpr auto tagger_step = differentiated(built<tagger_task>());
 constexpr int buffers(program const& p, int depth) {
   int count = 0;
@@ -39,8 +39,8 @@ constexpr int buffers(program const& p, int depth) {
   return count;
 }
 static_assert(verify(tagger_step).ok());
-static_assert(buffers(tagger_step, 0) == 1); // `outside`, read by the trips of both repeats
-static_assert(buffers(tagger_step, 1) == 1); // `skip`, read by the inner repeat: one for each trip of the outer
+static_assert(buffers(tagger_step, 0) == 1); // `outside`, read by the iterations of both repeats
+static_assert(buffers(tagger_step, 1) == 1); // `skip`, read by the inner repeat: one for each iteration of the outer
 static_assert(buffers(chain_step, 0) + buffers(chain_step, 1) == 0);
 static_assert(buffers(differentiated(built<tagger_task>(), 2), 1) == 1); // one for each micro-batch
 static_assert(loops(tagger_step) == 6);
@@ -92,15 +92,15 @@ TEST_CASE("differentiate, in full") {
             "%18 f64 [] = constant(%14)\n"
             "%19 f32 [2, 3, 5] = cross_entropy_gradient(%18, %9, %10, %12)\n"
             "%20 f32 [2, 3, 4] = linear_input_gradient(%19, head.weight)\n"
-            "head.weight.gradient f32 [5, 4] = linear_weight_gradient(%19, %3@last)\n"
-            "%21@last f32 [2, 3, 4] = copy(%20)\n"
+            "head.weight.gradient f32 [5, 4] = linear_weight_gradient(%19, %3@final)\n"
+            "%21@final f32 [2, 3, 4] = copy(%20)\n"
             "loop block 3 reversed\n"
             "  %22 f32 [2, 3, 4] = elementwise_gradient(%21@next, %5)\n"
             "  %23 f32 [2, 3, 4] = linear_input_gradient(%22, block.up.weight)\n"
-            "  block.up.weight.gradient f32 [4, 4] = linear_weight_gradient(%22, %3@here)\n"
+            "  block.up.weight.gradient f32 [4, 4] = linear_weight_gradient(%22, %3@current)\n"
             "  %24 f32 [2, 3, 4] = add(%21@next, %23)\n"
-            "  %21@here f32 [2, 3, 4] = copy(%24)\n"
-            "token.weight.gradient f32 [5, 4] = embedding_gradient(%21@first, %0)\n");
+            "  %21@current f32 [2, 3, 4] = copy(%24)\n"
+            "token.weight.gradient f32 [5, 4] = embedding_gradient(%21@initial, %0)\n");
 }
 
 TEST_CASE("every use of a parameter reaches its gradient") {
@@ -110,7 +110,7 @@ TEST_CASE("every use of a parameter reaches its gradient") {
     for (int v = 0; v < p.values.size(); ++v) {
       if (!is_trainable(p.values[v].role)) continue;
       int uses = 0;
-      for (auto const& n : p.nodes) uses += n.inputs.contains({v, at::here}) ? 1 : 0;
+      for (auto const& n : p.nodes) uses += n.inputs.contains({v, at::current}) ? 1 : 0;
       int const g = gradient_of(d, d.text(d.values[v].name));
       CHECK(writes(d, g, false) == 1);
       CHECK(writes(d, g, true) == uses - 1);

@@ -30,12 +30,13 @@ constexpr unsigned adds(program const& p, op_info const* op) { return adds_of(p,
 
 // A tied weight: the product's gradient is written first and the embedding's adds, as before.
 constexpr auto step = only(fused, step_op);
-static_assert(step.outputs[2] == ref{gradient_of(fused, "table"), at::here} && adds(fused, step_op) == 0);
+static_assert(step.outputs[2] == ref{gradient_of(fused, "table"), at::current} && adds(fused, step_op) == 0);
 static_assert(adds(fused, &info_of<op::embedding_gradient>) == 1);
 static_assert(step.attributes.real[0] == 1);
 static_assert(fused.values[step.outputs[3].value].role == role::workspace && fused.values[step.outputs[4].value].role == role::workspace);
 
-// Accumulated, checkpointed and cast, the pattern is the same. Sharded after that, one gather of a weight is left of two.
+// Accumulated, checkpointed and cast, the pattern is the same. Sharded after that, one gather of a weight is left of
+// two.
 constexpr bool is_fused(program const& p) {
   auto const f = fuse(p, true);
   return verify(f).ok() && calls(f, step_op) == 1 && calls(f, &info_of<op::cross_entropy>) == 0;
@@ -110,7 +111,7 @@ static_assert(verify(two).ok() && calls(two, step_op) == 1 && calls(two, &info_o
 static_assert(adds(two, step_op) == 0 && adds(two, &info_of<op::linear_weight_gradient>) == 1);
 
 // The sum in front of a norm, and what comes past the norm on the way back: a block's first norm has its sum in the
-// trip before, the last norm of all has no gradient past it.
+// iteration before, the last norm of all has no gradient past it.
 constexpr auto residual = fuse(accumulated, true);
 constexpr auto const* sum_and_norm = &info_of<op::add_layer_norm>;
 constexpr auto const* norm_and_sum = &info_of<op::layer_norm_gradient_add>;
@@ -121,7 +122,8 @@ static_assert(calls(fuse(checkpointed, true), sum_and_norm) == 2); // once more 
 static_assert(calls(sharded_fused, sum_and_norm) == 2 && calls(sharded_fused, norm_and_sum) == 2);
 static_assert(verify(residual).ok() && same(fuse(residual, true), residual));
 
-// A sum that the norm alone reads would need bytes of its own, and one with another reader in between is needed earlier.
+// A sum that the norm alone reads would need bytes of its own, and one with another reader in between is needed
+// earlier.
 struct post_norm {
   constexpr value operator()(value tokens) const {
     auto const x = embedding("token", tokens, {.vocabulary = 5, .width = 4});
@@ -144,7 +146,7 @@ static_assert(untouched(predicted(variant<read_before{}, causal_lm>::build(entry
 constexpr auto const* with_bias = &info_of<op::elementwise_gradient_bias<op::gelu_tanh>>;
 static_assert(calls(residual, with_bias) == 1 && calls(residual, &info_of<op::linear_bias_gradient>) == 3);
 static_assert(calls(residual, &info_of<op::elementwise_gradient<op::gelu_tanh>>) == 0);
-static_assert(only(residual, with_bias).outputs[1] == ref{gradient_of(residual, "block.mlp.up.bias"), at::here});
+static_assert(only(residual, with_bias).outputs[1] == ref{gradient_of(residual, "block.mlp.up.bias"), at::current});
 static_assert(calls(sharded_fused, with_bias) == 1);
 
 // Without a bias there is nothing to sum; a bias shared by two products is added to by both.

@@ -53,7 +53,7 @@ TEST_CASE("in_place shares no bytes of what is read again") {
         if (!info.stored_in) continue;
         CHECK(!is_observed(info));
         CHECK(!info.accumulates);
-        CHECK(!info.carried());
+        CHECK(!info.is_loop_carried());
       }
     }
 }

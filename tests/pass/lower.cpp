@@ -26,13 +26,13 @@ constexpr std::int64_t stride(operand const& o, int axis) {
 static_assert(table.steps[0].kind == node_kind::loop && table.steps[0].axis == program_of_7.micro_batches);
 static_assert(table.steps[table.steps[0].partner].partner == 0);
 
-// trip = 3 segment + trip in segment: a weight of the stack moves by as much.
-constexpr int trips = program_of_7.axes.size() - 1, segments = trips - 1;
+// iteration = 3 segment + iteration in segment: a weight of the stack moves by as much.
+constexpr int iterations = program_of_7.axes.size() - 1, segments = iterations - 1;
 constexpr auto weight = table.operands[table.steps[find(&info_of<op::linear>)].first_operand + 1];
-static_assert(stride(weight, trips) == 4 * 4 * 4 && stride(weight, segments) == 3 * 4 * 4 * 4);
+static_assert(stride(weight, iterations) == 4 * 4 * 4 && stride(weight, segments) == 3 * 4 * 4 * 4);
 static_assert(weight.count == 16 && stride(weight, program_of_7.micro_batches) == 0);
-static_assert(table.axes[trips].extent == 3 && table.axes[trips].whole_extent == 7 &&
-              table.axes[trips].segments == segments);
+static_assert(table.axes[iterations].extent == 3 && table.axes[iterations].whole_extent == 7 &&
+              table.axes[iterations].segments == segments);
 static_assert(table.axes[segments].extent == 3 && table.axes[segments].segments == -1);
 
 // Tokens move with the micro-batch.
@@ -47,13 +47,13 @@ static_assert(program_of_7.text(program_of_7.values[table.operands[update.first_
 static_assert(table.operands[update.first_operand + 3].count == 7 * 16 &&
               table.operands[update.first_operand].count == 7 * 16);
 
-// A gradient's first write of a run overwrites: in the first micro-batch, in every trip.
+// A gradient's first write of a run overwrites: in the first micro-batch, in every iteration.
 constexpr auto weight_gradient = table.steps[find(&info_of<op::linear_weight_gradient>, 1)];
 static_assert((weight_gradient.accumulates & 1u) != 0 && (weight_gradient.adds & 1u) == 0);
 static_assert(weight_gradient.first[0].size() == 1 && weight_gradient.first[0][0] == 0);
 
-// Randomness is numbered by the trip of the whole axis, whichever loop does it.
-static_assert(table.steps[find(&info_of<op::linear>)].trip.size() == 2);
+// Randomness is numbered by the iteration of the whole axis, whichever loop does it.
+static_assert(table.steps[find(&info_of<op::linear>)].iteration.size() == 2);
 
 // A refused program has no plan.
 static_assert(lower<0, 0>(program_of_7, where).steps_size == 0);
@@ -80,7 +80,7 @@ TEST_CASE("every address of a plan lies in the arena") {
           if (o.position_stride != 0 && o.ring != 0) last += (o.ring - 1) * o.position_stride;
           CHECK(o.offset >= 0);
           CHECK(o.offset % 4 == 0);
-          // The last segment may be cut short, so strides alone may point behind the last trip.
+          // The last segment may be cut short, so strides alone may point behind the last iteration.
           if (every == 0) CHECK(last <= (is_persistent(f.values[r.value].role) ? at.persistent_end : at.end));
         };
         for (auto const& r : f.nodes[i].inputs) check(r);

@@ -7,14 +7,14 @@ using namespace constrain::test;
 
 namespace {
 
-// Forward alone, the carried value is read in one traversal; with a backward pass that keeps everything, in two.
+// Forward alone, the loop-carried value is read in one traversal; with a backward pass that keeps everything, in two.
 constexpr auto forward = select(chain_task<6>::build(entry::predict, dtype::f32), mode::evaluation);
 constexpr auto backward_too = optimized(built<chain_task<6>>());
 constexpr auto segmented = recompute(backward_too, 2);
 
 constexpr int carried(program const& p, int which = 0) {
   for (int v = 0; v < p.values.size(); ++v)
-    if (p.values[v].carried() && which-- == 0) return v;
+    if (p.values[v].is_loop_carried() && which-- == 0) return v;
   return -1;
 }
 constexpr std::int64_t instances(program const& p, int which = 0) {
@@ -23,10 +23,10 @@ constexpr std::int64_t instances(program const& p, int which = 0) {
 
 static_assert(instances(forward) == 2);
 static_assert(instances(backward_too) == 7);
-static_assert(instances(segmented) == 2);    // the input of every second trip is kept in a value of its own
+static_assert(instances(segmented) == 2);    // the input of every second iteration is kept in a value of its own
 static_assert(instances(backward_too, 1) == 2); // the gradient goes down once
 
-// Stacks: a parameter of the chain has one instance a trip, side by side.
+// Stacks: a parameter of the chain has one instance an iteration, side by side.
 constexpr auto where = place(backward_too);
 constexpr auto weight = where.slots[named(backward_too, "block.up.weight")];
 static_assert(weight.size == 6 * 16 * 4 && weight.strides.size() == 1 && weight.strides[0].bytes == 16 * 4);

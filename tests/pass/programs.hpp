@@ -26,11 +26,11 @@ struct tied {
   }
 };
 
-/// One layer, `trips` times.
-template <int trips> struct chain {
+/// One layer, `iterations` times.
+template <int iterations> struct chain {
   constexpr value operator()(value tokens) const {
     auto x = embedding("token", tokens, {.vocabulary = 5, .width = 4});
-    x = repeat("block", trips, x, [](value x) { return x + silu(linear("up", x, 4, {.bias = false})); });
+    x = repeat("block", iterations, x, [](value x) { return x + silu(linear("up", x, 4, {.bias = false})); });
     return linear("head", x, 5, {.bias = false});
   }
 };
@@ -54,7 +54,7 @@ struct tagger {
 inline constexpr gpt2 small_gpt2{.layers = 5, .heads = 2, .width = 8, .vocabulary = 11, .context = 6};
 
 using tied_task = task<tied{}, causal_lm, micro_batch{.sequences = 2, .tokens = 3}>;
-template <int trips> using chain_task = task<chain<trips>{}, causal_lm, micro_batch{.sequences = 2, .tokens = 3}>;
+template <int iterations> using chain_task = task<chain<iterations>{}, causal_lm, micro_batch{.sequences = 2, .tokens = 3}>;
 using tagger_task = task<tagger{}, classification, micro_batch{.sequences = 2, .tokens = 3}>;
 using gpt2_task = task<small_gpt2, causal_lm, micro_batch{.sequences = 2}>;
 
@@ -112,7 +112,7 @@ constexpr std::int64_t runs(program const& p, op_info const* op) {
       if (inner && p.axes[a.whole].extent - segment * a.extent < extent)
         extent = p.axes[a.whole].extent - segment * a.extent;
       bool const outer = a.whole >= 0 && !inner;
-      for (std::int64_t trip = 0; trip < extent; ++trip) total += self(self, i + 1, close, outer ? trip : segment);
+      for (std::int64_t iteration = 0; iteration < extent; ++iteration) total += self(self, i + 1, close, outer ? iteration : segment);
       i = close;
     }
     return total;

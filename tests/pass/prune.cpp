@@ -46,7 +46,7 @@ TEST_CASE("prune removes what nothing observed comes of") {
                                 "%14 f64 [] = copy(%11)\n");
 }
 
-TEST_CASE("a carried value that the next trip reads keeps its loop") {
+TEST_CASE("a loop-carried value that the next iteration reads keeps its loop") {
   auto const p = prune(built<chain_task<4>>());
   CHECK(loops(p) == 1);
   CHECK(same(p, built<chain_task<4>>()));

@@ -15,10 +15,10 @@ static_assert(same(recompute(before, 0), before)); // 0 keeps everything
 static_assert(verify(every_1).ok() && verify(every_3).ok());
 static_assert(loops(before) == 2 && loops(every_1) == 2 && loops(every_3) == 5);
 
-// 7 trips in segments of 3: two whole ones and one of a single trip.
-constexpr auto segment = every_3.axes[every_3.axes.size() - 2], trip = every_3.axes[every_3.axes.size() - 1];
-static_assert(segment.extent == 3 && segment.factor == 3 && trip.extent == 3 && trip.factor == 1);
-static_assert(segment.whole == trip.whole && every_3.axes[segment.whole].extent == 7);
+// 7 iterations in segments of 3: two whole ones and one of a single iteration.
+constexpr auto segment = every_3.axes[every_3.axes.size() - 2], iteration = every_3.axes[every_3.axes.size() - 1];
+static_assert(segment.extent == 3 && segment.factor == 3 && iteration.extent == 3 && iteration.factor == 1);
+static_assert(segment.whole == iteration.whole && every_3.axes[segment.whole].extent == 7);
 
 // The forward ops of the body run twice, everything else once.
 static_assert(runs(before, &info_of<op::elementwise<op::silu>>) == 7);
@@ -37,23 +37,23 @@ constexpr std::int64_t without_weights(program const& p) {
 }
 
 /// A body with much to keep.
-template <int trips> struct deep {
+template <int iterations> struct deep {
   constexpr value operator()(value tokens) const {
     auto x = embedding("token", tokens, {.vocabulary = 5, .width = 4});
-    x = repeat("block", trips, x, [](value x) {
+    x = repeat("block", iterations, x, [](value x) {
       return x + linear("down", dropout(silu(linear("up", layer_norm("norm", x), 16))), 4);
     });
     return linear("head", x, 5);
   }
 };
-template <int trips> using deep_task = task<deep<trips>{}, causal_lm, micro_batch{.sequences = 8, .tokens = 16}>;
+template <int iterations> using deep_task = task<deep<iterations>{}, causal_lm, micro_batch{.sequences = 8, .tokens = 16}>;
 
-template <int trips> void check_trips() {
-  auto const keep = optimized(built<deep_task<trips>>());
+template <int iterations> void check_iterations() {
+  auto const keep = optimized(built<deep_task<iterations>>());
   auto const reference = simulate(keep, place(keep));
   REQUIRE(reference.errors.empty());
-  for (int every = 1; every <= trips + 2; ++every) {
-    CAPTURE(trips);
+  for (int every = 1; every <= iterations + 2; ++every) {
+    CAPTURE(iterations);
     CAPTURE(every);
     auto const p = recompute(keep, every);
     CHECK(verify(p).ok());
@@ -61,16 +61,16 @@ template <int trips> void check_trips() {
     CHECK(s.errors == std::vector<std::string>{});
     CHECK(s.left == reference.left);
     // The forward pass of the body once more, whatever divides what; up's product is what the backward pass needs.
-    CHECK(runs(p, &info_of<op::layer_norm>) == 2 * trips);
-    CHECK(runs(p, &info_of<op::linear_weight_gradient>) == 2 * trips + 1);
+    CHECK(runs(p, &info_of<op::layer_norm>) == 2 * iterations);
+    CHECK(runs(p, &info_of<op::linear_weight_gradient>) == 2 * iterations + 1);
   }
 }
 
 } // namespace
 
-TEST_CASE("n trips in segments of k, whatever k divides") {
-  check_trips<1>(), check_trips<2>(), check_trips<3>(), check_trips<5>(), check_trips<7>(), check_trips<12>(),
-      check_trips<16>();
+TEST_CASE("n iterations in segments of k, whatever k divides") {
+  check_iterations<1>(), check_iterations<2>(), check_iterations<3>(), check_iterations<5>(), check_iterations<7>(), check_iterations<12>(),
+      check_iterations<16>();
 }
 
 TEST_CASE("nested repeats and values from outside") {
@@ -96,34 +96,34 @@ TEST_CASE("recompute, in full") {
   auto const text = print(recompute(optimized<optimizer::sgd>(built<chain_task<3>>()), 2));
   CHECK(text.substr(0, text.find("%25")) ==
         "%2 f32 [2, 3, 4] = embedding(token.weight, %0)\n"
-        "%3@first f32 [2, 3, 4] = copy(%2)\n"
+        "%3@initial f32 [2, 3, 4] = copy(%2)\n"
         "loop block.segment 2\n"
-        "  %28 f32 [2, 3, 4] = copy(%3@here)\n"
-        "  loop block.trip 2\n"
-        "    %5 f32 [2, 3, 4] = linear(%3@here, block.up.weight)\n"
+        "  %28 f32 [2, 3, 4] = copy(%3@current)\n"
+        "  loop block.iteration 2\n"
+        "    %5 f32 [2, 3, 4] = linear(%3@current, block.up.weight)\n"
         "    %6 f32 [2, 3, 4] = elementwise(%5)\n"
-        "    %7 f32 [2, 3, 4] = add(%3@here, %6)\n"
+        "    %7 f32 [2, 3, 4] = add(%3@current, %6)\n"
         "    %3@next f32 [2, 3, 4] = copy(%7)\n"
-        "%9 f32 [2, 3, 5] = linear(%3@last, head.weight)\n"
+        "%9 f32 [2, 3, 5] = linear(%3@final, head.weight)\n"
         "%11 f64 [], %12 f32 [6], %13 f64 [6] = cross_entropy(%9, %10)\n"
         "%14 f64 [] = copy(%11)\n"
         "%18 f64 [] = constant(%14)\n"
         "%19 f32 [2, 3, 5] = cross_entropy_gradient(%18, %9, %10, %12)\n"
         "%20 f32 [2, 3, 4] = linear_input_gradient(%19, head.weight)\n"
-        "head.weight.gradient f32 [5, 4] = linear_weight_gradient(%19, %3@last)\n"
-        "%21@last f32 [2, 3, 4] = copy(%20)\n"
+        "head.weight.gradient f32 [5, 4] = linear_weight_gradient(%19, %3@final)\n"
+        "%21@final f32 [2, 3, 4] = copy(%20)\n"
         "loop block.segment 2 reversed\n"
-        "  %29@first f32 [2, 3, 4] = copy(%28)\n"
-        "  loop block.trip 2\n"
-        "    %30 f32 [2, 3, 4] = linear(%29@here, block.up.weight)\n"
+        "  %29@initial f32 [2, 3, 4] = copy(%28)\n"
+        "  loop block.iteration 2\n"
+        "    %30 f32 [2, 3, 4] = linear(%29@current, block.up.weight)\n"
         "    %31 f32 [2, 3, 4] = elementwise(%30)\n"
-        "    %32 f32 [2, 3, 4] = add(%29@here, %31)\n"
+        "    %32 f32 [2, 3, 4] = add(%29@current, %31)\n"
         "    %29@next f32 [2, 3, 4] = copy(%32)\n"
-        "  loop block.trip 2 reversed\n"
+        "  loop block.iteration 2 reversed\n"
         "    %22 f32 [2, 3, 4] = elementwise_gradient(%21@next, %30)\n"
         "    %23 f32 [2, 3, 4] = linear_input_gradient(%22, block.up.weight)\n"
-        "    block.up.weight.gradient f32 [4, 4] = linear_weight_gradient(%22, %29@here)\n"
+        "    block.up.weight.gradient f32 [4, 4] = linear_weight_gradient(%22, %29@current)\n"
         "    %24 f32 [2, 3, 4] = add(%21@next, %23)\n"
-        "    %21@here f32 [2, 3, 4] = copy(%24)\n"
-        "token.weight.gradient f32 [5, 4] = embedding_gradient(%21@first, %0)\n");
+        "    %21@current f32 [2, 3, 4] = copy(%24)\n"
+        "token.weight.gradient f32 [5, 4] = embedding_gradient(%21@initial, %0)\n");
 }

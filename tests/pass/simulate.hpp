@@ -47,10 +47,10 @@ inline instance instance_of(program const& p, ref r, std::vector<int> const& ope
   auto const& info = p.values[r.value];
   instance out{r.value, {}};
   for (int axis : info.axes) out.at.push_back(index_along(p, axis, open, state));
-  if (!info.carried()) return out;
+  if (!info.is_loop_carried()) return out;
   auto const extent = p.axes[info.carried_along].extent;
-  if (r.where == at::first) out.at.push_back(0);
-  else if (r.where == at::last) out.at.push_back(extent);
+  if (r.where == at::initial) out.at.push_back(0);
+  else if (r.where == at::final) out.at.push_back(extent);
   else out.at.push_back(index_along(p, info.carried_along, open, state) + (r.where == at::next ? 1 : 0));
   return out;
 }
@@ -58,10 +58,10 @@ inline instance instance_of(program const& p, ref r, std::vector<int> const& ope
 inline constexpr std::int64_t cell = 2; // bytes that are watched together
 
 inline unsigned last_adds = 0;
-inline std::uint64_t last_trip = 0;
+inline std::uint64_t last_iteration = 0;
 inline void no_kernel(call const& c, bound_operand const*) {
   last_adds = c.adds;
-  last_trip = c.trip;
+  last_iteration = c.iteration;
 }
 
 constexpr std::uint64_t mix(std::uint64_t a, std::uint64_t b) {
@@ -138,7 +138,7 @@ private:
 
   void write(int i, int j, bound_operand const& b, std::int64_t bytes, bool adds) {
     auto const& n = p.nodes[i];
-    auto const base = n.op->draws_random ? mix(read, last_trip) : read;
+    auto const base = n.op->draws_random ? mix(read, last_iteration) : read;
     for (std::int64_t w = 0; w < bytes / cell; ++w) {
       auto value = mix(base, static_cast<std::uint64_t>(j) << 32 | static_cast<std::uint64_t>(w));
       if (!copied.empty()) value = copied[static_cast<std::size_t>(w)];
@@ -216,7 +216,7 @@ public:
       auto const& slot = where.slots[v];
       if (!(is_observed(info) || info.role == role::gradient) || slot.offset < 0) continue;
       std::uint64_t all = 0;
-      auto const bytes = info.shape.elements() * size_of(info.type) * p.trips(info);
+      auto const bytes = info.shape.elements() * size_of(info.type) * p.iterations(info);
       for (std::int64_t w = 0; w < bytes / cell; ++w) all = mix(all, at(slot.offset / cell + w));
       out.left[v] = all;
     }
@@ -281,7 +281,7 @@ public:
   program build(dtype real = dtype::f32) {
     builder b;
     b.real = real;
-    ref const tokens{b.new_value({dtype::i32, shape(2, 3)}, role::input, 0), at::here};
+    ref const tokens{b.new_value({dtype::i32, shape(2, 3)}, role::input, 0), at::current};
     b.program.tokens = tokens;
     table_ = parameter(value{b, tokens}, "table", shape(7, 4), role::embedding);
     auto x = embedding(table_, {b, tokens});
@@ -289,7 +289,7 @@ public:
     x = layers(x, 0, 2 + pick(4));
     x = pick(2) == 0 ? linear(x, table_) : linear(name("head"), x, 7);
     b.program.logits = x.where();
-    ref const labels{b.new_value({dtype::i32, shape(2, 3)}, role::input, 0), at::here};
+    ref const labels{b.new_value({dtype::i32, shape(2, 3)}, role::input, 0), at::current};
     b.program.labels = labels;
     auto const loss = cross_entropy(x, {b, labels});
     // As the task does it: the loss is copied to where the host reads it.
@@ -297,7 +297,7 @@ public:
     result.type = dtype::f64;
     result.role = role::result;
     result.accumulates = true;
-    b.program.loss = {b.program.add_value(result), at::here};
+    b.program.loss = {b.program.add_value(result), at::current};
     node n;
     n.inputs.push_back(loss.where());
     n.outputs.push_back(b.program.loss);

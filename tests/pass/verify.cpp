@@ -62,7 +62,7 @@ TEST_CASE("verify finds each call that is missing") {
       bool read = false;
       for (auto const& output : p.nodes[i].outputs) {
         auto const& info = p.values[output.value];
-        if (info.accumulates || info.carried() || is_observed(info)) continue; // written elsewhere or read by the host
+        if (info.accumulates || info.is_loop_carried() || is_observed(info)) continue; // written elsewhere or read by the host
         for (auto const& n : p.nodes) read = read || n.inputs.contains(output);
       }
       calls_read += read ? 1 : 0;

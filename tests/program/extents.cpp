@@ -7,18 +7,18 @@ namespace {
 
 constexpr std::int64_t int_max = 2147483647, long_max = 9223372036854775807;
 
-/// What is said of a shape within loops of these trips.
-constexpr diagnosis said_of(shape s, std::initializer_list<std::int64_t> trips = {}, std::int64_t carried = 0) {
+/// What is said of a shape within loops of these iterations.
+constexpr diagnosis said_of(shape s, std::initializer_list<std::int64_t> iterations = {}, std::int64_t carried = 0) {
   program p;
   value_info info;
   info.shape = s;
   info.line = 7;
-  for (auto const extent : trips) info.axes.push_back(p.add_axis({.name = {}, .extent = extent}));
+  for (auto const extent : iterations) info.axes.push_back(p.add_axis({.name = {}, .extent = extent}));
   if (carried > 0) info.carried_along = p.add_axis({.name = {}, .extent = carried});
   return check_extents(p, info);
 }
-constexpr why reason_of(shape s, std::initializer_list<std::int64_t> trips = {}, std::int64_t carried = 0) {
-  return said_of(s, trips, carried).reason;
+constexpr why reason_of(shape s, std::initializer_list<std::int64_t> iterations = {}, std::int64_t carried = 0) {
+  return said_of(s, iterations, carried).reason;
 }
 
 static_assert(reason_of({}) == why::nothing && reason_of(shape(1)) == why::nothing);
@@ -34,7 +34,7 @@ static_assert(reason_of(shape(maximum_elements + 1)) == why::tensor_too_large);
 static_assert(reason_of(shape(int_max)) == why::nothing && reason_of(shape(int_max, 32768)) == why::nothing);
 static_assert(said_of(shape(int_max, int_max)) == diagnosis{why::tensor_too_large, 7, 0, maximum_elements, int_max});
 static_assert(reason_of(shape(long_max, long_max, long_max, long_max)) == why::tensor_too_large);
-// Loops count, and what is carried along one has an instance more than trips.
+// Loops count, and what is carried along one has an instance more than iterations.
 static_assert(reason_of(shape(64), {int_max}) == why::nothing);
 static_assert(reason_of(shape(64), {int_max, int_max}) == why::tensor_too_large);
 static_assert(reason_of(shape(2), {}, maximum_elements / 2 - 1) == why::nothing);

@@ -88,7 +88,7 @@ static_assert(many_sequences::memory.peak > ct::gibibytes(1000) && many_micro_ba
 using deep = ct::task<ct::gpt2{.layers = INT_MAX, .heads = 1, .width = 2, .vocabulary = 3, .context = 2},
                       ct::causal_lm, ct::micro_batch{}>;
 static_assert(ct::trainer<deep>::parameter_count > 20ll * INT_MAX);
-// A checkpoint of more trips than there are keeps one.
+// A checkpoint of more iterations than there are keeps one.
 static_assert(ct::trainer<many<1>, ct::checkpoint::every<INT_MAX>>::memory.peak.count() > 0);
 
 } // namespace

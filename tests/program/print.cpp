@@ -8,12 +8,12 @@ using namespace constrain;
 
 namespace {
 
-constexpr builder written(int trips) {
+constexpr builder written(int iterations) {
   builder b;
   b.real = dtype::f64;
-  ref const input{b.new_value({dtype::f64, shape(2, 4)}, role::input, 0), at::here};
+  ref const input{b.new_value({dtype::f64, shape(2, 4)}, role::input, 0), at::current};
   value const x{b, input};
-  auto const y = repeat("block", trips, x, [](value y) { return y + linear("up", y, 4); });
+  auto const y = repeat("block", iterations, x, [](value y) { return y + linear("up", y, 4); });
   linear("head", y, 3, {.bias = false});
   return b;
 }
@@ -21,12 +21,12 @@ constexpr builder written(int trips) {
 } // namespace
 
 TEST_CASE("a program as text") {
-  CHECK(print(written(3).program) == "%1@first f64 [2, 4] = copy(%0)\n"
+  CHECK(print(written(3).program) == "%1@initial f64 [2, 4] = copy(%0)\n"
                                      "loop block 3\n"
-                                     "  %4 f64 [2, 4] = linear(%1@here, block.up.weight, block.up.bias)\n"
-                                     "  %5 f64 [2, 4] = add(%1@here, %4)\n"
+                                     "  %4 f64 [2, 4] = linear(%1@current, block.up.weight, block.up.bias)\n"
+                                     "  %5 f64 [2, 4] = add(%1@current, %4)\n"
                                      "  %1@next f64 [2, 4] = copy(%5)\n"
-                                     "%7 f64 [2, 3] = linear(%1@last, head.weight)\n");
+                                     "%7 f64 [2, 3] = linear(%1@final, head.weight)\n");
   CHECK(print(program{}) == "");
 }
 

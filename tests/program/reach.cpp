@@ -16,7 +16,7 @@ constexpr axis_list around(std::initializer_list<int> axes) {
   return out;
 }
 /// The first value with those axes, or the one carried along `carried`.
-constexpr ref made_in(axis_list const& axes, at where = at::here, int carried = -1) {
+constexpr ref made_in(axis_list const& axes, at where = at::current, int carried = -1) {
   for (int v = 0; v < p.values.size(); ++v)
     if (p.values[v].axes == axes && p.values[v].carried_along == carried) return {v, where};
   return {};
@@ -32,12 +32,12 @@ static_assert(reaches(in_inner, {0, 1}) && !reaches(in_inner, {0}) && !reaches(i
 static_assert(!reaches(in_inner, {1}) && !reaches(in_inner, {2, 1}));
 static_assert(reaches(in_tail, {2}) && !reaches(in_tail, {0}) && !reaches(in_tail, {0, 2}));
 // A body's argument in its own loop; what a repeat starts and ends with, around it.
-constexpr ref of_inner = made_in(around({0}), at::here, 1);
+constexpr ref of_inner = made_in(around({0}), at::current, 1);
 static_assert(reaches(of_inner, {0, 1}) && !reaches(of_inner, {0}) && !reaches(of_inner, {}));
 static_assert(!reaches(of_inner, {0, 2}));
 static_assert(reaches({of_inner.value, at::next}, {0, 1}) && !reaches({of_inner.value, at::next}, {0}));
-static_assert(reaches({of_inner.value, at::first}, {0}) && reaches({of_inner.value, at::last}, {0}) &&
-              !reaches({of_inner.value, at::last}, {}) && !reaches({of_inner.value, at::last}, {2}));
+static_assert(reaches({of_inner.value, at::initial}, {0}) && reaches({of_inner.value, at::final}, {0}) &&
+              !reaches({of_inner.value, at::final}, {}) && !reaches({of_inner.value, at::final}, {2}));
 
 } // namespace
 

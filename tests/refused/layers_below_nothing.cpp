@@ -1,4 +1,4 @@
-// refused: ct::repeat needs at least one trip
+// refused: ct::repeat needs at least one iteration
 // diagnosis: repeat_of_nothing, any, any, 1, -1
 #include <constrain/constrain.hpp>
 namespace ct = constrain;

@@ -1,4 +1,4 @@
-// refused: ct::repeat needs at least one trip
+// refused: ct::repeat needs at least one iteration
 // diagnosis: repeat_of_nothing, line, 0, 1, 0
 #include <constrain/constrain.hpp>
 namespace ct = constrain;

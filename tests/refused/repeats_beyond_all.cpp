@@ -7,12 +7,12 @@ struct model {
   constexpr ct::value operator()(ct::value tokens) const {
     auto const x = ct::embedding("token", tokens, {.vocabulary = 97, .width = 64});
 #ifdef CORRECT
-    int const trips = 2;
+    int const iterations = 2;
 #else
-    int const trips = 2147483647;
+    int const iterations = 2147483647;
 #endif
-    auto const y = ct::repeat("a", trips, x, [=](ct::value y) {
-      return ct::repeat("b", trips, y, [=](ct::value z) { return z; });
+    auto const y = ct::repeat("a", iterations, x, [=](ct::value y) {
+      return ct::repeat("b", iterations, y, [=](ct::value z) { return z; });
     });
     return ct::linear("head", y, 97);
   }

@@ -188,7 +188,7 @@ TEST_CASE("one's own layer and model") {
     found = true;
     CHECK(p.shape() == ct::shape(128, 64));
     CHECK(p.role == ct::role::weight);
-    CHECK(p.trips() == 3);
+    CHECK(p.iterations() == 3);
     std::vector<float> values(static_cast<std::size_t>(p.size()));
     p.copy_to(std::span(values));
     CHECK(std::any_of(values.begin(), values.end(), [](float x) { return x != 0; }));

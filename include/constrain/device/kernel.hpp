@@ -45,7 +45,7 @@ struct call {
   run_numbers const& numbers;     // of the run: step, labels, dropout
   unsigned adds = 0;              // bit j: add to output j instead of overwriting it
   int random_key = 0;             // of the node
-  std::uint64_t trip = 0;         // of the loops around, without the micro-batches
+  std::uint64_t iteration = 0;         // of the loops around, without the micro-batches
   std::int64_t first_sample = 0;  // index of this micro-batch's first sample in the global batch
   bool same_kernel_follows = false; // at once, so that a device may start several calls together
 

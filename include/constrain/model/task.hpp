@@ -28,7 +28,7 @@ template <class task> concept constant_program =
 constexpr program refused_program(diagnosis const& reason) {
   builder b;
   b.program.fail(reason);
-  ref const stand_in{b.new_value({dtype::f32, shape(1, 1, 1)}, role::result, 0), at::here};
+  ref const stand_in{b.new_value({dtype::f32, shape(1, 1, 1)}, role::result, 0), at::current};
   b.program.tokens = b.program.labels = b.program.logits = b.program.loss = b.program.correct = stand_in;
   return b.program;
 }
@@ -65,7 +65,7 @@ template <auto model, class objective_, micro_batch batch> struct task {
     builder b;
     b.real = real;
     auto const rows = e == entry::generate ? 1 : sequences;
-    ref const tokens_in{b.new_value({dtype::i32, shape(rows, tokens)}, role::input, 0), at::here};
+    ref const tokens_in{b.new_value({dtype::i32, shape(rows, tokens)}, role::input, 0), at::current};
     b.program.tokens = tokens_in;
     value const logits = model(value{b, tokens_in});
     b.program.logits = logits.where();
@@ -76,7 +76,7 @@ template <auto model, class objective_, micro_batch batch> struct task {
       return b.program;
     }
     auto const label_shape = logits.shape().rank < 1 ? shape{} : logits.shape().without(logits.shape().rank - 1);
-    value const labels{b, {b.new_value({dtype::i32, label_shape}, role::input, 0), at::here}};
+    value const labels{b, {b.new_value({dtype::i32, label_shape}, role::input, 0), at::current}};
     b.program.labels = labels.where();
     value const loss = objective{}(logits, labels);
     if (loss.shape().elements() != 1) b.program.fail({why::loss_is_not_a_scalar, 0, 0, 1, loss.shape().elements()});
@@ -95,11 +95,11 @@ private:
   static constexpr ref observe(value v, int result) {
     node n;
     n.inputs.push_back(v.where());
-    n.outputs.push_back({result, at::here});
+    n.outputs.push_back({result, at::current});
     static_assert(sizeof(detail::named<op::copy>) > 0);
     v.owner().check_reach(v.where(), v.info().line);
     v.owner().append(info_of<op::copy>, n);
-    return {result, at::here};
+    return {result, at::current};
   }
 };
 

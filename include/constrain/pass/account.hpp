@@ -81,20 +81,20 @@ constexpr memory_plan account(program const& p, placement const& where, std::int
 
 constexpr work_plan work_of(program const& p) {
   work_plan total;
-  double trips = 1;
-  fixed_vector<double, 16> around; // trips outside of each open loop
+  double iterations = 1;
+  fixed_vector<double, 16> around; // iterations outside of each open loop
   for (auto const& n : p.nodes) {
     if (n.kind == node_kind::loop) {
-      // The inner part of a split axis runs as often as the whole has trips, cut short in the last segment.
+      // The inner part of a split axis runs as often as the whole has iterations, cut short in the last segment.
       auto const& a = p.axes[n.axis];
       double const count = a.whole >= 0 && a.factor == 1
                                ? static_cast<double>(p.axes[a.whole].extent) /
                                      static_cast<double>((p.axes[a.whole].extent + a.extent - 1) / a.extent)
                                : static_cast<double>(a.extent);
-      around.push_back(trips);
-      trips *= count;
+      around.push_back(iterations);
+      iterations *= count;
     } else if (n.kind == node_kind::end) {
-      trips = around.back();
+      iterations = around.back();
       around.pop_back();
     } else {
       operand_types inputs, outputs;
@@ -102,15 +102,15 @@ constexpr work_plan work_of(program const& p) {
       for (auto const& r : n.outputs) outputs.push_back({p.values[r.value].type, p.values[r.value].shape});
       auto const c = n.op->cost_of(inputs, outputs, n.attributes);
       // A call outside the loops of its operands' axes means whole stacks.
-      double const stack = around.empty() ? static_cast<double>(p.trips(p.values[n.outputs[0].value])) : 1;
-      total.flops += trips * stack * c.flops;
-      total.bytes_moved += trips * stack * (c.bytes_read + c.bytes_written);
+      double const stack = around.empty() ? static_cast<double>(p.iterations(p.values[n.outputs[0].value])) : 1;
+      total.flops += iterations * stack * c.flops;
+      total.bytes_moved += iterations * stack * (c.bytes_read + c.bytes_written);
       total.collectives += calls(n, info_of<op::all_gather>) || calls(n, info_of<op::reduce_scatter>) ||
                                    calls(n, info_of<op::all_reduce>) || calls(n, info_of<op::gather_ranks>) ||
                                    calls(n, info_of<op::sum_over_ranks>)
-                               ? static_cast<std::int64_t>(trips + 0.5)
+                               ? static_cast<std::int64_t>(iterations + 0.5)
                                : 0;
-      total.kernel_launches += static_cast<std::int64_t>(trips + 0.5);
+      total.kernel_launches += static_cast<std::int64_t>(iterations + 0.5);
     }
   }
   return total;

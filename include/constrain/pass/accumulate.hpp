@@ -5,7 +5,7 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// Whether a value has one instance per turn of the loops around its definition.
+/// Whether a value has one instance per iteration of the loops around its definition.
 constexpr bool is_transient(value_info const& info) { return !is_persistent(info.role) && !info.accumulates; }
 
 /// Gradient accumulation: runs the program once for each of `.micro_batches` micro-batches. What accumulates (the loss,

@@ -9,9 +9,9 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 /// Whether the products read a parameter in the compute type. Vectors (biases, norms) stay in the master's.
 constexpr bool has_copy(value_info const& info) { return is_parameter(info.role) && info.shape.rank >= 2; }
 
-/// Mixed precision (Micikevicius et al. 2018): every matrix is cast to `.compute` once, in front of everything else, and
-/// each use reads that copy; what comes after is computed in the types that the ops' rules then give. The parameters
-/// themselves, the master weights, keep their type.
+/// Mixed precision (Micikevicius et al. 2018): every matrix is cast to `.compute` once, in front of everything else,
+/// and each use reads that copy; what comes after is computed in the types that the ops' rules then give. The
+/// parameters themselves, the master weights, keep their type.
 constexpr program cast_to(program const& p, slot_of::precision const& precision) {
   auto const compute = precision.compute;
   if (!p.failure.ok() || p.values[p.logits.value].type == compute) return p;
@@ -28,11 +28,11 @@ constexpr program cast_to(program const& p, slot_of::precision const& precision)
     info.role = role::copy;
     info.belongs_to = v;
     info.name = {};
-    copy_of[v] = {program.add_value(info), at::here};
+    copy_of[v] = {program.add_value(info), at::current};
     node n;
     n.attributes = {{static_cast<std::int64_t>(compute)}, {}};
     n.line = info.line;
-    n.inputs.push_back({v, at::here});
+    n.inputs.push_back({v, at::current});
     n.outputs.push_back(copy_of[v]);
     out.append(info_of<op::cast>, n);
   }

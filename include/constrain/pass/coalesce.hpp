@@ -15,7 +15,7 @@ constexpr bool can_coalesce(program const& p, nest const& where, int i) {
   ref const to = n.outputs[0];
   auto const& source = p.values[from.value];
   auto const& target = p.values[to.value];
-  if (source.role != role::activation || source.carried() || source.accumulates || target.accumulates) return false;
+  if (source.role != role::activation || source.is_loop_carried() || source.accumulates || target.accumulates) return false;
   if (source.type != target.type) return false;
 
   // The loop whose next iteration overwrites the target: readers must see the source before that.
@@ -37,11 +37,11 @@ constexpr bool can_coalesce(program const& p, nest const& where, int i) {
       defined_here = true;
     }
     if (j == i || !p.nodes[j].inputs.contains(from)) continue;
-    // Readers in the same turn of the same loop see the target as they saw the source. Before a loop that carries
+    // Readers in the same iteration of the same loop see the target as they saw the source. Before a loop that carries
     // the target on, only readers in front of that loop do.
-    bool const same_turn = where.contains(loop, j);
-    bool const enters_loop = to.where == at::first || to.where == at::last;
-    if (!same_turn || (enters_loop && j > next_loop)) return false;
+    bool const same_iteration = where.contains(loop, j);
+    bool const enters_loop = to.where == at::initial || to.where == at::final;
+    if (!same_iteration || (enters_loop && j > next_loop)) return false;
   }
   return defined_here;
 }

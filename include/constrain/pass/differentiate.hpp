@@ -19,7 +19,7 @@ public:
     find_what_is_trained();
     find_captured();
     for (int v = 0; v < p.values.size(); ++v)
-      if (is_trainable(p.values[v].role)) buffer_[key({v, at::here})] = parameter_gradient(v);
+      if (is_trainable(p.values[v].role)) buffer_[key({v, at::current})] = parameter_gradient(v);
   }
 
   constexpr program run() {
@@ -37,7 +37,7 @@ public:
     reverse(begin, end);
     if (looped) out_.close();
     for (int v = 0; v < program.values.size(); ++v)
-      if (is_trainable(program.values[v].role) && !written_[key({v, at::here})])
+      if (is_trainable(program.values[v].role) && !written_[key({v, at::current})])
         program.fail({why::parameter_without_path_to_the_loss, program.values[v].line, 0, 1, 0});
     return program;
   }
@@ -67,7 +67,7 @@ private:
     }
   }
 
-  /// A value read in a deeper loop than its own gets its gradient from every trip: it needs a buffer that adds up.
+  /// A value read in a deeper loop than its own gets its gradient from every iteration: it needs a buffer that adds up.
   constexpr void find_captured() {
     auto& p = out_.program;
     int depth = 0;
@@ -80,7 +80,7 @@ private:
       for (auto const& input : p.nodes[i].inputs) {
         auto const info = p.values[input.value];
         if (!trained_[input.value] || is_parameter(info.role) || is_copy(input) || buffer_[key(input)]) continue;
-        bool const inside = info.carried() && (input.where == at::here || input.where == at::next);
+        bool const inside = info.is_loop_carried() && (input.where == at::current || input.where == at::next);
         int const own_depth = info.axes.size() + (inside ? 1 : 0);
         if (depth <= own_depth) continue;
         value_info buffer;
@@ -89,7 +89,7 @@ private:
         buffer.accumulates = true;
         buffer.line = info.line;
         for (int d = 0; d < own_depth; ++d) buffer.axes.push_back(around[d]);
-        buffer_[key(input)] = {p.add_value(buffer), at::here};
+        buffer_[key(input)] = {p.add_value(buffer), at::current};
       }
     }
   }
@@ -104,7 +104,7 @@ private:
     g.accumulates = true;
     g.belongs_to = parameter;
     g.line = info.line;
-    return {out_.program.add_value(g), at::here};
+    return {out_.program.add_value(g), at::current};
   }
 
   constexpr void seed() {
@@ -182,20 +182,20 @@ private:
     int carried = -1;
     for (int v = 0; v < out_.program.values.size(); ++v)
       if (out_.program.values[v].carried_along == axis) carried = v;
-    ref const from_above = carried < 0 ? ref{} : gradient_of({carried, at::last});
+    ref const from_above = carried < 0 ? ref{} : gradient_of({carried, at::final});
     if (!from_above) return;
     auto const info = out_.program.values[carried];
     int const along = out_.new_value({info.type, info.shape}, role::activation, info.line);
     out_.program.values[along].carried_along = axis;
-    hand(from_above, {along, at::last}, info.line);
+    hand(from_above, {along, at::final}, info.line);
     out_.open(axis, true);
     gradient_[key({carried, at::next})] = {along, at::next};
     reverse(loop + 1, end);
-    ref const below = gradient_of({carried, at::here});
-    if (below) hand(below, {along, at::here}, info.line);
+    ref const below = gradient_of({carried, at::current});
+    if (below) hand(below, {along, at::current}, info.line);
     else out_.program.fail({why::repeat_ignores_its_input, info.line, 0, 1, 0});
     out_.close();
-    gradient_[key({carried, at::first})] = {along, at::first};
+    gradient_[key({carried, at::initial})] = {along, at::initial};
   }
 
   builder out_;
@@ -208,8 +208,8 @@ private:
 } // namespace detail
 
 /// Appends the backward pass. The gradient of a parameter is a buffer with the parameter's axes to which every use
-/// adds: the first write of a run overwrites, so nothing is zeroed, and weights that are tied, shared across trips or
-/// accumulated over micro-batches need no rule of their own.
+/// adds: the first write of a run overwrites, so nothing is zeroed, and weights that are tied, shared across iterations
+/// or accumulated over micro-batches need no rule of their own.
 constexpr program differentiate(program const& p) {
   if (!p.failure.ok()) return p;
   return detail::differentiation(p).run();

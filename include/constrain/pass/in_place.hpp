@@ -8,10 +8,11 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 namespace detail {
 
-/// Whether `from`, an input of node `i`, is a value of this turn of the loop alone that nobody reads after node `i`.
+/// Whether `from`, an input of node `i`, is a value of this iteration of the loop alone that nobody reads after node
+/// `i`.
 constexpr bool dies_at(program const& p, nest const& where, ref from, int i) {
   auto const& info = p.values[from.value];
-  if (info.carried() || info.accumulates || is_observed(info) || info.role == role::input) return false;
+  if (info.is_loop_carried() || info.accumulates || is_observed(info) || info.role == role::input) return false;
   int const loop = where.parent[i];
   bool defined_here = false;
   for (int j = 0; j < p.nodes.size(); ++j) {
@@ -41,7 +42,7 @@ constexpr program in_place(program const& p) {
       if ((n.op->in_place >> k & 1) == 0) continue;
       auto& source = out.values[n.inputs[k].value];
       bool const same_bytes = source.shape.elements() * size_of(source.type) == target.shape.elements() * size_of(target.type);
-      // A carried target's slot is this turn's alone only once the turn has begun to write it.
+      // A loop-carried target's slot is this iteration's alone only once the iteration has begun to write it.
       if (!same_bytes || source.stored_in || to.value == n.inputs[k].value) continue;
       if (!detail::dies_at(p, where, n.inputs[k], i)) continue;
       source.stored_in = to;

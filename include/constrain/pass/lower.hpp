@@ -12,8 +12,8 @@ constexpr int count_operands(program const& p) {
   return count;
 }
 
-/// Bit j: output j of node `i` is an accumulator that a node before it writes too, so that node `i` adds to it even where
-/// it is the first of a run.
+/// Bit j: output j of node `i` is an accumulator that a node before it writes too, so that node `i` adds to it even
+/// where it is the first of a run.
 constexpr unsigned adds_of(program const& p, int i) {
   auto const& n = p.nodes[i];
   unsigned adds = 0;
@@ -33,7 +33,7 @@ class lowering {
 public:
   constexpr lowering(program const& p, placement const& where) : p_(p), where_(where), nest_(p) {}
 
-  /// How far one turn of `loop_axis` moves the index of `axis`; 0 where it is no part of it.
+  /// How far one iteration of `loop_axis` moves the index of `axis`; 0 where it is no part of it.
   constexpr std::int64_t factor(int loop_axis, int axis) const {
     std::int64_t product = 1;
     for (; loop_axis >= 0; loop_axis = p_.axes[loop_axis].whole) {
@@ -65,13 +65,13 @@ public:
       }
       if (!bound) out.count *= p_.axes[stride.axis].extent;
     }
-    if (info.carried()) {
+    if (info.is_loop_carried()) {
       out.position_stride = s.carried_stride;
       bool const ring = s.carried_instances != p_.axes[info.carried_along].extent + 1;
       out.ring = ring ? s.carried_instances : 0;
-      if (home.where == at::last) out.position = p_.axes[info.carried_along].extent;
+      if (home.where == at::final) out.position = p_.axes[info.carried_along].extent;
       if (home.where == at::next) out.position = 1;
-      if (home.where == at::here || home.where == at::next)
+      if (home.where == at::current || home.where == at::next)
         for (int loop = nest_.parent[i]; loop != nest::root; loop = nest_.parent[loop])
           if (auto const moves = factor(p_.nodes[loop].axis, info.carried_along); moves != 0)
             out.position_factors.push_back({p_.nodes[loop].axis, moves});
@@ -79,22 +79,22 @@ public:
     return out;
   }
 
-  constexpr index_terms trip(int i) const {
+  constexpr index_terms iteration(int i) const {
     index_terms out;
-    std::int64_t trips = 1; // of the whole axes met so far, from the inside
+    std::int64_t iterations = 1; // of the whole axes met so far, from the inside
     int last_whole = -1;
-    std::int64_t last_trips = 1;
+    std::int64_t last_iterations = 1;
     for (int loop = nest_.parent[i]; loop != nest::root; loop = nest_.parent[loop]) {
       int const axis = p_.nodes[loop].axis;
       if (axis == p_.micro_batches) continue;
       int whole = axis;
       while (p_.axes[whole].whole >= 0) whole = p_.axes[whole].whole;
       if (whole != last_whole) {
-        last_trips = trips;
-        trips *= p_.axes[whole].extent;
+        last_iterations = iterations;
+        iterations *= p_.axes[whole].extent;
         last_whole = whole;
       }
-      out.push_back({axis, factor(axis, whole) * last_trips});
+      out.push_back({axis, factor(axis, whole) * last_iterations});
     }
     return out;
   }
@@ -108,7 +108,7 @@ public:
     out.outputs = n.outputs.size();
     out.attributes = n.attributes;
     out.random_key = n.random_key;
-    out.trip = trip(i);
+    out.iteration = iteration(i);
     out.adds = adds_of(p_, i);
     out.source = i;
     for (int j = 0; j < n.outputs.size(); ++j) {
@@ -151,8 +151,8 @@ public:
     auto const& s = where_.slots[home.value];
     if (s.offset < 0) return {};
     auto offset = s.offset;
-    if (home.where == at::last) offset += s.carried_stride * (p_.axes[p_.values[home.value].carried_along].extent % s.carried_instances);
-    return {offset, info.shape.elements() * p_.trips(info), info.type};
+    if (home.where == at::final) offset += s.carried_stride * (p_.axes[p_.values[home.value].carried_along].extent % s.carried_instances);
+    return {offset, info.shape.elements() * p_.iterations(info), info.type};
   }
 
 private:
@@ -194,7 +194,7 @@ template <int steps, int operands> constexpr plan<steps, operands> lower(program
   out.gradient_squares = lowering.view(p.gradient_squares);
   out.clip = lowering.view(p.clip);
   for (int v = 0; v < p.values.size(); ++v)
-    if (p.values[v].role == role::number) out.hyper = lowering.view({v, at::here});
+    if (p.values[v].role == role::number) out.hyper = lowering.view({v, at::current});
   return out;
 }
 

@@ -28,11 +28,11 @@ template <class optimizer> constexpr program optimize(program const& p) {
   squares.role = role::result;
   squares.shape = shape(gradients.size());
   squares.accumulates = true; // each call writes one element
-  program.gradient_squares = {program.add_value(squares), at::here};
+  program.gradient_squares = {program.add_value(squares), at::current};
   for (int i = 0; i < gradients.size(); ++i) {
     node n;
     n.attributes = {{i, gradients.size()}, {}};
-    n.inputs.push_back({gradients[i], at::here});
+    n.inputs.push_back({gradients[i], at::current});
     n.outputs.push_back(program.gradient_squares);
     out.append(info_of<op::square_sum>, n);
   }
@@ -48,17 +48,17 @@ template <class optimizer> constexpr program optimize(program const& p) {
   bool const wide = !gradients.empty() && program.values[gradients[0]].type == dtype::f64;
   numbers.shape = shape(static_cast<std::int64_t>(wide ? sizeof(op::update_numbers<optimizer, double>)
                                                        : sizeof(op::update_numbers<optimizer, float>)));
-  ref const hyper{program.add_value(numbers), at::here};
+  ref const hyper{program.add_value(numbers), at::current};
 
   for (int g : gradients) {
     int const parameter = program.values[g].belongs_to;
     auto const info = program.values[parameter];
     node n;
     n.attributes = {{decays(info.role) ? 1 : 0}, {}};
-    n.inputs.push_back({g, at::here});
+    n.inputs.push_back({g, at::current});
     n.inputs.push_back(program.clip);
     n.inputs.push_back(hyper);
-    n.outputs.push_back({parameter, at::here});
+    n.outputs.push_back({parameter, at::current});
     for (int field = 0; field < op::state_fields<optimizer>(); ++field) {
       value_info state;
       state.type = info.type;
@@ -67,7 +67,7 @@ template <class optimizer> constexpr program optimize(program const& p) {
       state.axes = info.axes;
       state.belongs_to = parameter;
       state.field = field;
-      n.outputs.push_back({program.add_value(state), at::here});
+      n.outputs.push_back({program.add_value(state), at::current});
     }
     out.append(info_of<op::update<optimizer>>, n);
   }

@@ -8,7 +8,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// Where a value lies in the arena.
 struct slot {
-  /// One axis of a stack: how far one trip moves.
+  /// One axis of a stack: how far one iteration moves.
   struct stride {
     int axis = -1;
     std::int64_t bytes = 0;
@@ -18,7 +18,7 @@ struct slot {
   std::int64_t offset = -1;          // bytes from the arena's start; -1: not in this program
   std::int64_t size = 0;             // bytes of all instances
   fixed_vector<stride, axis_list::capacity> strides; // of the axes along which instances lie side by side
-  std::int64_t carried_stride = 0;   // between the instances of a carried value
+  std::int64_t carried_stride = 0;   // between the instances of a loop-carried value
   std::int64_t carried_instances = 0;
   int born = 0, dies = 0;            // first and last node that touch it, lifted out of the loops that do not
 };
@@ -65,7 +65,7 @@ private:
     bool any = false;
     int home = 0;         // the innermost loop that holds all references
     int first = 0, last = 0;
-    int traversal = -1;   // the one loop in which a carried value is handed on; -2: several
+    int traversal = -1;   // the one loop in which a loop-carried value is handed on; -2: several
     bool ends_break_ring = false;
   };
 
@@ -100,7 +100,7 @@ private:
       int const axis = p_.nodes[loop].axis;
       bool own = !info.accumulates;
       for (int a : info.axes) own = own || p_.is_part_of(axis, a);
-      if (info.carried() && p_.is_part_of(axis, info.carried_along)) own = false;
+      if (info.is_loop_carried() && p_.is_part_of(axis, info.carried_along)) own = false;
       if (!own) home = nest_.parent[loop];
     }
     return home;
@@ -116,8 +116,8 @@ private:
     }
     while (known.home != home && !nest_.contains(known.home, home)) known.home = nest_.parent[known.home];
     known.last = i;
-    if (!p_.values[r.value].carried()) return;
-    if (r.where == at::here || r.where == at::next) {
+    if (!p_.values[r.value].is_loop_carried()) return;
+    if (r.where == at::current || r.where == at::next) {
       int loop = nest_.parent[i];
       int outermost = -1;
       for (; loop != nest::root; loop = nest_.parent[loop])
@@ -144,7 +144,7 @@ private:
     auto const& info = p_.values[v];
     auto& s = out_.slots[v];
     std::int64_t size = instance_bytes(info);
-    if (info.carried()) {
+    if (info.is_loop_carried()) {
       auto const& known = references_[v];
       bool const ring = known.traversal >= 0 && !known.ends_break_ring;
       s.carried_stride = size;
@@ -219,9 +219,9 @@ private:
 } // namespace detail
 
 /// Gives every value its bytes. Let C be the innermost loop that holds all references of a value: it has one instance
-/// per turn of the loops between C and its definition, and lives from the first to the last child of C that touches
-/// it. "Saved per trip", "per segment" and "scratch" follow. Offsets are first-fit, largest first; what does not persist
-/// stays behind the first `reserved` bytes, where other programs of the arena keep what persists.
+/// per iteration of the loops between C and its definition, and lives from the first to the last child of C that
+/// touches it. "Saved per iteration", "per segment" and "scratch" follow. Offsets are first-fit, largest first; what
+/// does not persist stays behind the first `reserved` bytes, where other programs of the arena keep what persists.
 constexpr placement place(program const& p, std::int64_t reserved = 0) {
   if (!p.failure.ok()) return {};
   return detail::placer(p, reserved).run();

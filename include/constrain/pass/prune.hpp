@@ -17,7 +17,7 @@ constexpr program prune(program const& p) {
       if (live[output.value]) return true;
     return false;
   };
-  // A carried value is read above where it is written, so one sweep may not reach everything.
+  // A loop-carried value is read above where it is written, so one sweep may not reach everything.
   for (bool changed = true; changed;) {
     changed = false;
     for (int i = p.nodes.size() - 1; i >= 0; --i) {

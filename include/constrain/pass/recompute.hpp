@@ -11,7 +11,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 namespace detail {
 
 /// Rewrites one forward loop and its reversed twin so that the backward pass computes the body again (activation
-/// checkpointing, Chen et al. 2016): only the carried value is kept, once every `every` trips.
+/// checkpointing, Chen et al. 2016): only the loop-carried value is kept, once every `every` iterations.
 class recomputation {
 public:
   constexpr recomputation(program const& p, int forward, int every)
@@ -39,7 +39,7 @@ public:
       else if (i == reversed_) {
         out_.program.add_node(in_.nodes[i]);
         out_.enclosing.push_back(axis_);
-        clone_body({carried_, at::here}, {});
+        clone_body({carried_, at::current}, {});
         out_.enclosing.pop_back();
       } else out_.program.add_node(inside(i) ? with_clones(in_.nodes[i]) : in_.nodes[i]);
     }
@@ -54,7 +54,7 @@ private:
     return false;
   }
 
-  /// trip = segment * every + trip_in_segment
+  /// iteration = segment * every + iteration_in_segment
   constexpr void split_axis() {
     auto& p = out_.program;
     auto const whole = p.axes[axis_];
@@ -62,7 +62,7 @@ private:
                             .extent = (whole.extent + every_ - 1) / every_,
                             .whole = axis_,
                             .factor = every_});
-    trips_ = p.add_axis({.name = p.names.add(p.text(whole.name), "trip"),
+    iterations_ = p.add_axis({.name = p.names.add(p.text(whole.name), "iteration"),
                          .extent = every_ < whole.extent ? every_ : whole.extent,
                          .whole = axis_,
                          .factor = 1});
@@ -72,7 +72,7 @@ private:
       axis_list axes;
       for (int axis : info.axes) {
         if (axis != axis_) axes.push_back(axis);
-        else if (!(axes.push_back(segments_) && axes.push_back(trips_)))
+        else if (!(axes.push_back(segments_) && axes.push_back(iterations_)))
           p.fail({why::program_too_large, info.line, 0, axis_list::capacity, axis_list::capacity + 1});
       }
       info.axes = axes;
@@ -98,8 +98,8 @@ private:
     auto const info = in_.values[carried_];
     out_.open(segments_, false);
     kept_ = out_.new_value({info.type, info.shape}, role::activation, info.line);
-    copy({carried_, at::here}, {kept_, at::here});
-    out_.open(trips_, false);
+    copy({carried_, at::current}, {kept_, at::current});
+    out_.open(iterations_, false);
     for (int i = forward_ + 1; i < nest_.end[forward_]; ++i) out_.program.add_node(in_.nodes[i]);
     out_.close();
     out_.close();
@@ -108,21 +108,21 @@ private:
 
   constexpr int segmented_backward() {
     out_.open(segments_, true);
-    int const again = new_carried(trips_);
-    copy({kept_, at::here}, {again, at::first});
-    out_.open(trips_, false);
-    clone_body({again, at::here}, {again, at::next});
+    int const again = new_carried(iterations_);
+    copy({kept_, at::current}, {again, at::initial});
+    out_.open(iterations_, false);
+    clone_body({again, at::current}, {again, at::next});
     out_.close();
-    out_.open(trips_, true);
+    out_.open(iterations_, true);
     for (int i = reversed_ + 1; i < nest_.end[reversed_]; ++i) out_.program.add_node(with_clones(in_.nodes[i]));
     out_.close();
     out_.close();
     return nest_.end[reversed_];
   }
 
-  /// The forward body once more; `here` and `next` stand for the carried value's instances.
+  /// The forward body once more; `current` and `next` stand for the loop-carried value's instances.
   constexpr void clone_body(ref here, ref next) {
-    clone_of_carried_here_ = here;
+    clone_of_carried_current_ = here;
     clone_of_carried_next_ = next;
     for (int i = forward_ + 1; i < nest_.end[forward_]; ++i) {
       auto n = in_.nodes[i];
@@ -134,8 +134,8 @@ private:
         if (output.value != carried_ && !cloned_[output.value]) {
           auto info = out_.program.values[output.value];
           info.axes = out_.enclosing;
-          if (info.carried() && output.where != at::first) info.axes.pop_back();
-          cloned_[output.value] = {out_.program.add_value(info), at::here};
+          if (info.is_loop_carried() && output.where != at::initial) info.axes.pop_back();
+          cloned_[output.value] = {out_.program.add_value(info), at::current};
         }
         output = clone(output);
       }
@@ -154,7 +154,7 @@ private:
 
   constexpr ref clone(ref r) const {
     if (r.value == carried_) {
-      if (r.where == at::here && clone_of_carried_here_) return clone_of_carried_here_;
+      if (r.where == at::current && clone_of_carried_current_) return clone_of_carried_current_;
       if (r.where == at::next && clone_of_carried_next_) return clone_of_carried_next_;
       return r;
     }
@@ -176,10 +176,10 @@ private:
   int axis_ = -1;
   int carried_ = -1;
   int segments_ = -1;
-  int trips_ = -1;
+  int iterations_ = -1;
   int kept_ = -1;
   fixed_vector<int, axis_list::capacity> around_;
-  ref clone_of_carried_here_, clone_of_carried_next_;
+  ref clone_of_carried_current_, clone_of_carried_next_;
   ref cloned_[program::maximum_values]{};
 };
 

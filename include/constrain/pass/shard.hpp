@@ -66,7 +66,7 @@ private:
     info.shape = shape(shard_map{info.whole.elements(), shards_}.stored());
   }
 
-  /// The loop whose turns have one instance of the value each; without axes, that of the micro-batches.
+  /// The loop whose iterations have one instance of the value each; without axes, that of the micro-batches.
   constexpr int level_of(value_info const& info, int i) const {
     for (int loop = nest_.parent[i]; loop != nest::root; loop = nest_.parent[loop]) {
       int const axis = in_.nodes[loop].axis;
@@ -138,11 +138,11 @@ private:
     if (shards_ == 1) return;
     for (auto& input : n.inputs)
       if (!n.op->reads_shards && out_.program.values[input.value].shards > 1)
-        input = {gathers_[find_gathered(input.value, i)].whole, at::here};
+        input = {gathers_[find_gathered(input.value, i)].whole, at::current};
     for (int j = 0; j < n.outputs.size(); ++j) {
       auto const& info = in_.values[n.outputs[j].value];
       if (info.role != role::gradient) continue;
-      n.outputs[j] = {scatters_[find_scattered(n.outputs[j].value, level_of(info, i))].whole, at::here};
+      n.outputs[j] = {scatters_[find_scattered(n.outputs[j].value, level_of(info, i))].whole, at::current};
     }
   }
 
@@ -156,14 +156,14 @@ private:
   }
 
   constexpr void gather(gathered const& g) {
-    auto n = call_of({g.value, at::here}, {g.whole, at::here}, g.level);
+    auto n = call_of({g.value, at::current}, {g.whole, at::current}, g.level);
     auto const& whole = in_.values[g.value].shape;
     for (int k = 0; k < whole.rank; ++k) n.attributes.integer[k] = whole.extent[k];
     out_.append(info_of<op::all_gather>, n);
   }
 
   constexpr void scatter(scattered const& s) {
-    auto n = call_of({s.whole, at::here}, {s.gradient, at::here}, s.level);
+    auto n = call_of({s.whole, at::current}, {s.gradient, at::current}, s.level);
     n.attributes.integer[0] = shards_;
     to_communication(out_.append(info_of<op::reduce_scatter>, n).outputs[1]);
   }
@@ -171,7 +171,7 @@ private:
   constexpr void all_reduce_gradients() {
     for (int v = 0; v < in_.values.size(); ++v)
       if (in_.values[v].role == role::gradient)
-        to_communication(out_.append(info_of<op::all_reduce>, call_of({v, at::here}, {v, at::here}, nest::root)).outputs[1]);
+        to_communication(out_.append(info_of<op::all_reduce>, call_of({v, at::current}, {v, at::current}, nest::root)).outputs[1]);
   }
 
   constexpr void sum_loss() {
@@ -190,7 +190,7 @@ private:
       return output;
     };
     out_.enclosing = {};
-    auto const tensors = in_.trips(in_.values[whole.inputs[0].value]);
+    auto const tensors = in_.iterations(in_.values[whole.inputs[0].value]);
     ref const mine = append(info_of<op::chunk_squares>, whole.inputs[0], tensors);
     whole.inputs[0] = append(info_of<op::gather_ranks>, mine, shards_);
     out_.append(info_of<op::chunk_sum>, whole);

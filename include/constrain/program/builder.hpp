@@ -70,7 +70,7 @@ struct builder {
       if (j == n.outputs.size()) n.outputs.push_back({});
       if (n.outputs[j]) continue;
       auto const r = (info.workspace >> j & 1) != 0 ? role::workspace : role::activation;
-      n.outputs[j] = {new_value(result.outputs[j], r, n.line), at::here};
+      n.outputs[j] = {new_value(result.outputs[j], r, n.line), at::current};
     }
     program.add_node(n);
     return n;

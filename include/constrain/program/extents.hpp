@@ -13,7 +13,7 @@ inline constexpr std::int64_t maximum_elements = std::int64_t{1} << 46;
 constexpr diagnosis check_extents(program const& p, value_info const& info) {
   std::int64_t total = 1;
   auto const fits = [&](std::int64_t extent) {
-    if (extent < 1) return true; // no trips: refused where they are said
+    if (extent < 1) return true; // no iterations: refused where they are said
     if (extent > maximum_elements / total) return false;
     total *= extent;
     return true;
@@ -25,7 +25,7 @@ constexpr diagnosis check_extents(program const& p, value_info const& info) {
   }
   for (int axis : info.axes)
     if (!fits(p.axes[axis].extent)) return {why::tensor_too_large, info.line, 0, maximum_elements, p.axes[axis].extent};
-  if (info.carried() && !fits(p.axes[info.carried_along].extent + 1))
+  if (info.is_loop_carried() && !fits(p.axes[info.carried_along].extent + 1))
     return {why::tensor_too_large, info.line, 0, maximum_elements, p.axes[info.carried_along].extent};
   return {};
 }

@@ -18,8 +18,8 @@ struct index_term {
 };
 using index_terms = fixed_vector<index_term, axis_list::capacity>;
 
-/// The bytes a kernel reads or writes: offset + sum of index * stride, in the arena. Of a carried value the instance
-/// is (position + sum of index * factor), modulo a ring.
+/// The bytes a kernel reads or writes: offset + sum of index * stride, in the arena. Of a loop-carried value the
+/// instance is (position + sum of index * factor), modulo a ring.
 struct operand {
   std::int64_t offset = 0;
   index_terms strides;
@@ -42,10 +42,10 @@ struct step {
   int outputs = 0;
   constrain::attributes attributes;
   int random_key = 0;
-  index_terms trip;            // numbers the trips of the loops around
+  index_terms iteration;            // numbers the iterations of the loops around
   unsigned accumulates = 0;    // bit j: output j adds, except on the first write of a run
   unsigned adds = 0;           // bit j: not even then
-  fixed_vector<int, axis_list::capacity> first[node::maximum_outputs]; // loops (steps) that must be in their first turn for a first write
+  fixed_vector<int, axis_list::capacity> first[node::maximum_outputs]; // loops (steps) that must be in their first iteration for a first write
   int source = 0;              // the node of the placed program, for messages
 
   int axis = -1;               // of a loop
@@ -53,10 +53,10 @@ struct step {
   int partner = 0;             // of a loop its end, of an end its loop
 };
 
-/// The trips of one axis as the executor sees them.
+/// The iterations of one axis as the executor sees them.
 struct plan_axis {
   std::int64_t extent = 0;
-  std::int64_t whole_extent = 0; // of a trip within a segment: all trips, to cut the last segment short
+  std::int64_t whole_extent = 0; // of an iteration within a segment: all iterations, to cut the last segment short
   int segments = -1;             // its sibling: the axis of the segments
 };
 

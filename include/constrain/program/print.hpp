@@ -18,7 +18,7 @@ inline std::string name_of_value(program const& p, ref r) {
     text = std::string(p.text(p.values[info.belongs_to].name));
     text += info.role == role::gradient ? ".gradient" : ".state" + std::to_string(info.field);
   } else text = concat({"%", r.value});
-  if (info.carried()) text += concat({"@", name_of(r.where)});
+  if (info.is_loop_carried()) text += concat({"@", name_of(r.where)});
   return text;
 }
 
@@ -33,7 +33,7 @@ inline std::string shape_text(shape const& s) {
 /// A program as text, a line a node: what a pass did can be read by printing before and after it.
 ///
 ///     loop block
-///       %7 f32 [8, 256, 384] = layer_norm(%5@here, block.norm_1.weight, block.norm_1.bias)
+///       %7 f32 [8, 256, 384] = layer_norm(%5@current, block.norm_1.weight, block.norm_1.bias)
 inline std::string print(program const& p) {
   std::string text;
   std::string indent;

@@ -79,7 +79,7 @@ struct program {
   }
 
   /// Instances of a value that are told apart by its axes alone.
-  constexpr std::int64_t trips(value_info const& info) const {
+  constexpr std::int64_t iterations(value_info const& info) const {
     std::int64_t product = 1;
     for (int axis : info.axes) product *= axes[axis].extent;
     return product;

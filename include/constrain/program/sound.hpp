@@ -97,7 +97,7 @@ template <diagnosis d> struct refusal<why::repeat_changes_the_shape, d> {
                         "after the repeat");
 };
 template <diagnosis d> struct refusal<why::repeat_of_nothing, d> {
-  static_assert(d.ok(), "ct::repeat needs at least one trip; write `repeat(name, 1 or more, ...)`");
+  static_assert(d.ok(), "ct::repeat needs at least one iteration; write `repeat(name, 1 or more, ...)`");
 };
 template <diagnosis d> struct refusal<why::repeat_ignores_its_input, d> {
   static_assert(d.ok(), "the body of ct::repeat does not use its argument; compute from it, for example x + layer(x)");

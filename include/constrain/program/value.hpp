@@ -89,7 +89,7 @@ constexpr value parameter(value like, std::string_view name, shape s, role r, in
   for (auto const& other : program.values)
     if (other.name.hash == info.name.hash && is_parameter(other.role) && program.text(other.name) == program.text(info.name))
       program.fail({why::parameter_named_twice, line, owner.called_from, other.line, line});
-  return {owner, {owner.add_checked(info), at::here}};
+  return {owner, {owner.add_checked(info), at::current}};
 }
 
 /// Parameter names inside begin with "name.", failures inside are reported as called from here.

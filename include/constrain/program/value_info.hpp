@@ -23,8 +23,8 @@ struct value_info {
   constrain::role role = role::activation;
   constrain::shape shape;
   axis_list axes;       // the axes that tell its instances apart, outermost first
-  int carried_along = -1; // for the x of a repeat: the axis along which it has one instance more than trips
-  bool accumulates = false; // written by several trips or nodes, which add up
+  int carried_along = -1; // for the x of a repeat: the axis along which it has one instance more than iterations
+  bool accumulates = false; // written by several iterations or nodes, which add up
   int belongs_to = -1;  // a gradient's or a state's parameter
   int field = 0;        // which field of the optimizer's state
   int line = 0;
@@ -34,7 +34,7 @@ struct value_info {
   std::int64_t shards = 1;  // over how many ranks one instance is cut; `shape` then is one rank's piece
   constrain::shape whole;   // and this the whole
 
-  constexpr bool carried() const { return carried_along >= 0; }
+  constexpr bool is_loop_carried() const { return carried_along >= 0; }
 };
 
 } // namespace constrain

@@ -18,7 +18,7 @@ struct checked_value {
   axis_list axes;
   int carried_along = -1;
   bool persistent = false;
-  bool whole = false; // written as a whole stack, or by several trips that add up: trips do not tell instances apart
+  bool whole = false; // written as a whole stack, or by several iterations that add up: iterations do not tell instances apart
 };
 
 template <int count> struct checked_table {
@@ -33,9 +33,9 @@ template <int count> constexpr checked_table<count> make_checked_table(program c
   return out;
 }
 
-/// Checked mode: the arena is poisoned before a run, every write tags its bytes with the value and the trips it was
-/// made in, and every read must find the tag it expects. That catches a value that is stacked too little or placed on
-/// top of another, which poison alone does not. Results are checked for finiteness; the first bad node is named.
+/// Checked mode: the arena is poisoned before a run, every write tags its bytes with the value and the iterations it
+/// was made in, and every read must find the tag it expects. That catches a value that is stacked too little or placed
+/// on top of another, which poison alone does not. Results are checked for finiteness; the first bad node is named.
 class checked_hooks {
 public:
   static constexpr std::int64_t block = 64;
@@ -64,7 +64,7 @@ public:
         auto const found = tags_[static_cast<std::size_t>(b)];
         if (found == expected || found == from_host) continue;
         throw error({"checked mode: step ", index, " (", s.op->name, ") reads value %", o.value, " where value %",
-                     found >> 40, (found >> 40 == static_cast<std::uint64_t>(o.value) ? " of another trip" : ""),
+                     found >> 40, (found >> 40 == static_cast<std::uint64_t>(o.value) ? " of another iteration" : ""),
                      " lies; this is a mistake in a pass, report it with the model"});
       }
     }
@@ -86,12 +86,12 @@ private:
   static constexpr std::uint64_t from_host = ~std::uint64_t{0};
 
   std::uint64_t tag(operand const& o, checked_value const& value, loop_state const& loops) const {
-    std::uint64_t trips = 0;
-    auto const mix = [&](std::int64_t index) { trips = (trips * 0x100000001B3ull ^ static_cast<std::uint64_t>(index + 1)) & 0xFFFFFFFFFFull; };
+    std::uint64_t iterations = 0;
+    auto const mix = [&](std::int64_t index) { iterations = (iterations * 0x100000001B3ull ^ static_cast<std::uint64_t>(index + 1)) & 0xFFFFFFFFFFull; };
     if (!value.whole)
       for (int axis : value.axes) mix(loops.index[axis]);
     if (value.carried_along >= 0) mix(o.position + loops.sum(o.position_factors));
-    return static_cast<std::uint64_t>(o.value) << 40 | trips;
+    return static_cast<std::uint64_t>(o.value) << 40 | iterations;
   }
 
   void check_bounds(int index, step const& s, operand const& o, bound_operand const& b) const {

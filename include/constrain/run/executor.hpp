@@ -23,7 +23,7 @@ template <class holder, class device> plan_view view_of() {
   return {plan.steps, plan.steps_size, plan.operands, plan.axes, plan.micro_batches, launchers<holder, device>.data()};
 }
 
-/// Where the executor stands: the index of every axis and how many trips its loop makes now.
+/// Where the executor stands: the index of every axis and how many iterations its loop makes now.
 struct loop_state {
   std::int64_t index[maximum_axes]{};
   std::int64_t extent[maximum_axes]{};
@@ -33,7 +33,7 @@ struct loop_state {
     for (auto const& term : terms) total += index[term.axis] * term.stride;
     return total;
   }
-  bool in_first_turn(step const& loop) const {
+  bool in_first_iteration(step const& loop) const {
     return loop.reversed ? index[loop.axis] == extent[loop.axis] - 1 : index[loop.axis] == 0;
   }
 };
@@ -56,7 +56,7 @@ inline bound_operand bind(operand const& o, std::byte* arena, loop_state const& 
   return {arena + address, &o.shape, o.count};
 }
 
-inline std::int64_t trips_now(plan_view const& plan, int axis, loop_state const& loops) {
+inline std::int64_t iterations_now(plan_view const& plan, int axis, loop_state const& loops) {
   auto const& a = plan.axes[axis];
   if (a.segments < 0) return a.extent;
   auto const left = a.whole_extent - loops.index[a.segments] * a.extent;
@@ -69,7 +69,7 @@ inline unsigned adds_now(plan_view const& plan, step const& s, loop_state const&
   for (int j = 0; j < s.outputs; ++j) {
     if ((s.accumulates >> j & 1u) == 0 || (s.adds >> j & 1u) != 0) continue;
     bool first = true;
-    for (int loop : s.first[j]) first = first && loops.in_first_turn(plan.steps[loop]);
+    for (int loop : s.first[j]) first = first && loops.in_first_iteration(plan.steps[loop]);
     if (first) adds &= ~(1u << j);
   }
   return adds;
@@ -85,7 +85,7 @@ template <class hooks> void execute(plan_view const& plan, std::byte* arena, run
     auto const& s = plan.steps[i];
     switch (s.kind) {
     case node_kind::loop:
-      loops.extent[s.axis] = detail::trips_now(plan, s.axis, loops);
+      loops.extent[s.axis] = detail::iterations_now(plan, s.axis, loops);
       loops.index[s.axis] = s.reversed ? loops.extent[s.axis] - 1 : 0;
       break;
     case node_kind::end: {
@@ -100,7 +100,7 @@ template <class hooks> void execute(plan_view const& plan, std::byte* arena, run
       call c{s.attributes, numbers};
       c.adds = detail::adds_now(plan, s, loops);
       c.random_key = s.random_key;
-      c.trip = static_cast<std::uint64_t>(loops.sum(s.trip));
+      c.iteration = static_cast<std::uint64_t>(loops.sum(s.iteration));
       c.first_sample = numbers.first_sample;
       if (plan.micro_batches >= 0) c.first_sample += loops.index[plan.micro_batches] * numbers.samples;
       // Hooks look at every call by itself.

@@ -50,7 +50,7 @@ template <class hyper> void add_hyper(fingerprint& to, hyper const& h) {
   for (int i = 0; i < parameters.size; ++i) {
     auto const& info = parameters.parameters[i];
     std::string text = concat({parameters.name(i), " ["});
-    if (info.stacked) text += concat({info.trips, ", "});
+    if (info.stacked) text += concat({info.iterations, ", "});
     for (int k = 0; k < info.shape.rank; ++k) text += concat({(k > 0 ? ", " : ""), info.shape.extent[k]});
     to.add("parameter " + std::to_string(i), text + "]");
   }

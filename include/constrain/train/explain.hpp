@@ -79,7 +79,7 @@ template <class trainer> std::string explanation(bool programs = false) {
   for (int i = 0; i < entries::parameters.size; ++i) {
     auto const& info = entries::parameters.parameters[i];
     auto shape = detail::shape_text(info.shape);
-    if (info.stacked) shape = concat({info.trips, " x ", shape});
+    if (info.stacked) shape = concat({info.iterations, " x ", shape});
     text += formatted("  %-34s %-10s %-18s %14s%s\n", printable(std::string(entries::parameters.name(i))).c_str(), name_of(info.role),
                       shape.c_str(), detail::grouped(info.elements()).c_str(), detail::is_decayed(entries::step_program::final, entries::parameters.name(i)) ? "  decays" : "");
   }

@@ -11,7 +11,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 namespace detail {
 
-/// Fills the elements [begin, end) of a parameter, all trips counted through.
+/// Fills the elements [begin, end) of a parameter, all iterations counted through.
 template <class real>
 void initialize_as(parameter_info const& info, int index, std::uint64_t seed, std::int64_t begin_element,
                    std::int64_t end_element, real* data) {
@@ -38,9 +38,9 @@ void initialize_as(parameter_info const& info, int index, std::uint64_t seed, st
 template <class real>
 void initialize_shards(parameter_info const& info, int index, std::uint64_t seed, int shard, real* data) {
   auto const map = info.map();
-  for (std::int64_t trip = 0; trip < info.trips; ++trip) {
-    auto const begin = trip * map.elements + map.begin(shard);
-    initialize_as(info, index, seed, begin, begin + map.length(shard), data + trip * map.stored());
+  for (std::int64_t iteration = 0; iteration < info.iterations; ++iteration) {
+    auto const begin = iteration * map.elements + map.begin(shard);
+    initialize_as(info, index, seed, begin, begin + map.length(shard), data + iteration * map.stored());
   }
 }
 

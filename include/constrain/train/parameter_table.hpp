@@ -12,21 +12,21 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 struct parameter_info {
   int name_offset = 0, name_length = 0;
   constrain::role role = role::weight;
-  constrain::shape shape; // of one trip, whole
-  std::int64_t shards = 1;   // over how many ranks a trip is cut
+  constrain::shape shape; // of one iteration, whole
+  std::int64_t shards = 1;   // over how many ranks an iteration is cut
   dtype type = dtype::f32;
-  std::int64_t trips = 1; // stacked by repeats
+  std::int64_t iterations = 1; // stacked by repeats
   bool stacked = false;
   initial_value initial;
   std::int64_t offset = 0;
   std::int64_t gradient_offset = -1;
   std::int64_t state_offset[op::maximum_state_fields]{-1, -1, -1, -1};
 
-  constexpr std::int64_t elements() const { return trips * shape.elements(); }
-  /// How one trip is cut.
+  constexpr std::int64_t elements() const { return iterations * shape.elements(); }
+  /// How one iteration is cut.
   constexpr shard_map map() const { return {shape.elements(), shards}; }
   /// Elements that one rank stores.
-  constexpr std::int64_t stored() const { return trips * map().stored(); }
+  constexpr std::int64_t stored() const { return iterations * map().stored(); }
 };
 
 /// The parameters of a program, without the program.
@@ -69,7 +69,7 @@ constexpr parameter_table<count, characters> make_parameter_table(program const&
     out.shape = info.shards > 1 ? info.whole : info.shape;
     out.shards = info.shards;
     out.type = info.type;
-    out.trips = p.trips(info);
+    out.iterations = p.iterations(info);
     out.stacked = !info.axes.empty();
     out.initial = info.initial;
     out.offset = where.slots[v].offset;

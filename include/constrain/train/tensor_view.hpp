@@ -20,18 +20,18 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 /// is something that all ranks of the group do together.
 class tensor_view {
 public:
-  tensor_view(arena& memory, std::int64_t offset, dtype type, std::int64_t trips, bool stacked, constrain::shape s,
+  tensor_view(arena& memory, std::int64_t offset, dtype type, std::int64_t iterations, bool stacked, constrain::shape s,
               communicator* group = nullptr)
-      : memory_(&memory), offset_(offset), type_(type), trips_(trips), stacked_(stacked), shape_(s), group_(group) {}
+      : memory_(&memory), offset_(offset), type_(type), iterations_(iterations), stacked_(stacked), shape_(s), group_(group) {}
 
-  /// Extents of one trip.
+  /// Extents of one iteration.
   constrain::shape const& shape() const { return shape_; }
-  /// How many trips are stacked, one after another.
-  std::int64_t trips() const { return trips_; }
-  /// Whether a repeat stacks it; the trip then is its first dimension.
+  /// How many iterations are stacked, one after another.
+  std::int64_t iterations() const { return iterations_; }
+  /// Whether a repeat stacks it; the iteration then is its first dimension.
   bool stacked() const { return stacked_; }
   dtype type() const { return type_; }
-  std::int64_t size() const { return trips_ * shape_.elements(); }
+  std::int64_t size() const { return iterations_ * shape_.elements(); }
 
   /// Copies all elements, converted. Throws `error` where `to` has another length.
   template <class real> void copy_to(std::span<real> to) const {
@@ -54,11 +54,11 @@ public:
     auto const m = map();
     auto const shard = group_ == nullptr ? 0 : group_->rank();
     visit([&]<class stored>(stored) {
-      for (std::int64_t trip = 0; trip < trips_; ++trip)
+      for (std::int64_t iteration = 0; iteration < iterations_; ++iteration)
         for_pieces<stored>(0, m.length(shard), [&](stored* piece, std::int64_t begin, std::int64_t n) {
-          auto const* const whole = from.data() + trip * m.elements + m.begin(shard) + begin;
+          auto const* const whole = from.data() + iteration * m.elements + m.begin(shard) + begin;
           for (std::int64_t i = 0; i < n; ++i) piece[i] = static_cast<stored>(whole[i]);
-          memory_->write(offset_ + (trip * m.stored() + begin) * size_of(type_), piece, n * size_of(type_));
+          memory_->write(offset_ + (iteration * m.stored() + begin) * size_of(type_), piece, n * size_of(type_));
         });
     });
   }
@@ -75,9 +75,9 @@ private:
       offsets[rank] = m.begin(rank) * size_of(type_);
       lengths[rank] = m.length(rank) * size_of(type_);
     }
-    for (std::int64_t trip = 0; trip < trips_; ++trip) {
-      auto* const to = whole.data() + trip * m.elements;
-      memory_->read(offset_ + trip * m.stored() * size_of(type_), to + m.begin(group_->rank()), lengths[group_->rank()]);
+    for (std::int64_t iteration = 0; iteration < iterations_; ++iteration) {
+      auto* const to = whole.data() + iteration * m.elements;
+      memory_->read(offset_ + iteration * m.stored() * size_of(type_), to + m.begin(group_->rank()), lengths[group_->rank()]);
       group_->all_gather(reinterpret_cast<std::byte*>(to), offsets, lengths);
     }
     return whole;
@@ -102,7 +102,7 @@ private:
   arena* memory_;
   std::int64_t offset_;
   dtype type_;
-  std::int64_t trips_;
+  std::int64_t iterations_;
   bool stacked_;
   constrain::shape shape_;
   communicator* group_;

@@ -357,7 +357,7 @@ private:
     return from.type == dtype::f64 ? wide : narrow;
   }
   tensor_view view(parameter_info const& info, std::int64_t offset) const {
-    return {arena(), offset, info.type, info.trips, info.stacked, info.shape, info.shards > 1 ? ranks_.group.get() : nullptr};
+    return {arena(), offset, info.type, info.iterations, info.stacked, info.shape, info.shards > 1 ? ranks_.group.get() : nullptr};
   }
 
   static parameter_list table() {

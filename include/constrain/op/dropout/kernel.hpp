@@ -13,7 +13,7 @@ template <class real> struct dropout_quads {
   real* y;
   std::int64_t per_sample, first_sample;
   int node;
-  std::uint64_t trip;
+  std::uint64_t iteration;
   run_numbers const* numbers;
 
   CT_HOST_DEVICE void operator()(std::int64_t i) const {
@@ -21,7 +21,7 @@ template <class real> struct dropout_quads {
     auto const scale = static_cast<arithmetic<real>>(1 / (1 - numbers->dropout));
     auto const quads = (per_sample + 3) / 4;
     auto const sample = i / quads, quad = i % quads;
-    auto const bits = random_stream{numbers->seed, numbers->step, node, trip}.draw(first_sample + sample, quad);
+    auto const bits = random_stream{numbers->seed, numbers->step, node, iteration}.draw(first_sample + sample, quad);
     auto const from = sample * per_sample + quad * 4;
     auto const left = per_sample - quad * 4;
     for (std::int64_t k = 0; k < (left < 4 ? left : 4); ++k)
@@ -38,7 +38,7 @@ template <class device> struct kernel<op::dropout, device> {
     auto const samples = x.shape().rank == 0 ? 1 : x.shape().extent[0];
     auto const per_sample = y.count / samples;
     for_elements(device{}, c, samples * ((per_sample + 3) / 4),
-                 dropout_quads<real>{x.data, y.data, per_sample, c.first_sample, c.random_key, c.trip, numbers_on(device{}, c)});
+                 dropout_quads<real>{x.data, y.data, per_sample, c.first_sample, c.random_key, c.iteration, numbers_on(device{}, c)});
   }
 };
 

@@ -6,21 +6,21 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// x = body(x), `trips` times, each with its own parameters: those that the body makes are stacked, [trips, ...], under
-/// "name. ...". The program holds the body once, so it does not grow with depth. The body must keep the shape; it may
-/// use values from outside, and repeats nest.
+/// x = body(x), `iterations` times, each with its own parameters: those that the body makes are stacked, [iterations,
+/// ...], under "name. ...". The program holds the body once, so it does not grow with depth. The body must keep the
+/// shape; it may use values from outside, and repeats nest.
 template <std::invocable<value> body>
-constexpr value repeat(std::string_view name, int trips, value x, body const& b, int line = __builtin_LINE()) {
+constexpr value repeat(std::string_view name, int iterations, value x, body const& b, int line = __builtin_LINE()) {
   auto& owner = x.owner();
   auto& program = owner.program;
-  if (trips < 1) {
-    program.fail({why::repeat_of_nothing, line, owner.called_from, 1, trips});
+  if (iterations < 1) {
+    program.fail({why::repeat_of_nothing, line, owner.called_from, 1, iterations});
     return x;
   }
   scope const inside(owner, name, line);
-  int const axis = program.add_axis({.name = owner.scope, .extent = trips});
+  int const axis = program.add_axis({.name = owner.scope, .extent = iterations});
   if (x.type() == dtype::i32) program.fail({why::ids_are_no_numbers, line, owner.called_from, 0, 0});
-  ref const carried{owner.new_value({x.type(), x.shape()}, role::activation, line, axis), at::here};
+  ref const carried{owner.new_value({x.type(), x.shape()}, role::activation, line, axis), at::current};
 
   auto const hand = [&](ref from, ref to) {
     node n;
@@ -31,7 +31,7 @@ constexpr value repeat(std::string_view name, int trips, value x, body const& b,
     static_assert(sizeof(detail::named<op::copy>) > 0);
     owner.append(info_of<op::copy>, n);
   };
-  hand(x.where(), {carried.value, at::first});
+  hand(x.where(), {carried.value, at::initial});
   owner.open(axis, false);
   value const y = b(value{owner, carried});
   if (&y.owner() != &owner) program.fail({why::values_of_two_programs, line, owner.called_from, 0, 0});
@@ -40,7 +40,7 @@ constexpr value repeat(std::string_view name, int trips, value x, body const& b,
   else
     hand(y.where(), {carried.value, at::next});
   owner.close();
-  return {owner, {carried.value, at::last}};
+  return {owner, {carried.value, at::final}};
 }
 
 } // namespace constrain

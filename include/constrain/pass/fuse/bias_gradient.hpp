@@ -11,7 +11,7 @@ constexpr bool fuse_bias_gradient(program& p, int i) {
   if (p.nodes[i].kind != node_kind::call || !p.nodes[i].op->has_bias_gradient) return false;
   auto fused = p.nodes[i];
   int const j = reader_of(p, fused.outputs[0], info_of<op::linear_bias_gradient>, 0);
-  if (!in_same_turn(p, i, j) || touched_between(p, p.nodes[j].outputs[0], i, j)) return false;
+  if (!in_same_iteration(p, i, j) || touched_between(p, p.nodes[j].outputs[0], i, j)) return false;
   fused.outputs.push_back(p.nodes[j].outputs[0]);
   builder out;
   out.program = p;

@@ -27,7 +27,7 @@ constexpr bool matches_evaluation(program const& p, logits_of_loss const& m) {
   auto const& loss = p.nodes[m.loss];
   if (m.loss_gradient >= 0 || !read_by_only(p, loss.inputs[0], {m.loss, m.correct})) return false;
   if (!read_by_only(p, loss.outputs[1], {})) return false;
-  return m.correct < 0 || (in_same_turn(p, m.loss, m.correct) && p.nodes[m.correct].inputs[1] == loss.inputs[1]);
+  return m.correct < 0 || (in_same_iteration(p, m.loss, m.correct) && p.nodes[m.correct].inputs[1] == loss.inputs[1]);
 }
 
 /// linear without bias -> cross_entropy -> its gradient -> those of x and of the weight, the loss being multiplied by a
@@ -37,7 +37,7 @@ constexpr bool matches_training(program const& p, logits_of_loss const& m) {
   auto const &product = p.nodes[m.product], &loss = p.nodes[m.loss], &loss_gradient = p.nodes[m.loss_gradient];
   auto const &input_gradient = p.nodes[m.input_gradient], &weight_gradient = p.nodes[m.weight_gradient];
   for (int i : {m.loss_gradient, m.input_gradient, m.weight_gradient})
-    if (!in_same_turn(p, m.loss, i)) return false;
+    if (!in_same_iteration(p, m.loss, i)) return false;
   bool const same_operands = loss_gradient.inputs[2] == loss.inputs[1] && loss_gradient.inputs[3] == loss.outputs[1] &&
                              weight_gradient.inputs[1] == product.inputs[0] &&
                              input_gradient.inputs[1] == product.inputs[1];
@@ -58,7 +58,7 @@ constexpr bool fuse_linear_cross_entropy(program& p, int i, std::int64_t smalles
   if (stored.shape.elements() * size_of(stored.type) < smallest_logits) return false;
   logits_of_loss m{.product = writer_of(p, logits), .loss = i};
   bool const plain = is_call(p, m.product, info_of<op::linear>) && p.nodes[m.product].inputs.size() == 2;
-  if (!plain || !in_same_turn(p, m.product, i)) return false;
+  if (!plain || !in_same_iteration(p, m.product, i)) return false;
   m.correct = reader_of(p, logits, info_of<op::correct_predictions>, 0);
   m.loss_gradient = reader_of(p, logits, info_of<op::cross_entropy_gradient>, 1);
   if (m.loss_gradient >= 0) {

@@ -5,12 +5,13 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
-/// add at node i -> layer_norm of the sum, which others read as well: one node where the norm stands. Whether it was so.
+/// add at node i -> layer_norm of the sum, which others read as well: one node where the norm stands. Whether it was
+/// so.
 constexpr bool fuse_add_layer_norm(program& p, int i) {
   if (!is_call(p, i, info_of<op::add>)) return false;
   auto const sum = p.nodes[i].outputs[0];
   int const j = reader_of(p, sum, info_of<op::layer_norm>, 0);
-  if (!in_same_turn(p, i, j) || read_by_only(p, sum, {j}) || touched_between(p, sum, i, j)) return false;
+  if (!in_same_iteration(p, i, j) || read_by_only(p, sum, {j}) || touched_between(p, sum, i, j)) return false;
   for (auto const& part : p.nodes[i].inputs)
     if (touched_between(p, part, i, j)) return false;
   node fused = p.nodes[j];
@@ -32,7 +33,7 @@ constexpr bool fuse_layer_norm_gradient_add(program& p, int i) {
   auto const dx = gradient.outputs[0];
   for (int k : {0, 1}) {
     int const j = reader_of(p, dx, info_of<op::add>, k);
-    if (!in_same_turn(p, i, j) || !read_by_only(p, dx, {j})) continue;
+    if (!in_same_iteration(p, i, j) || !read_by_only(p, dx, {j})) continue;
     auto const residual = p.nodes[j].inputs[1 - k];
     if (residual == dx || touched_between(p, residual, i, j)) continue;
     auto& fused = p.nodes[i];

@@ -38,7 +38,7 @@ constexpr int reader_of(program const& p, ref r, op_info const& op, int k) {
 /// Whether nobody but `readers` reads a value, the host included.
 constexpr bool read_by_only(program const& p, ref r, std::initializer_list<int> readers) {
   auto const& info = p.values[r.value];
-  if (info.carried() || info.accumulates || is_observed(info)) return false;
+  if (info.is_loop_carried() || info.accumulates || is_observed(info)) return false;
   for (int i = 0; i < p.nodes.size(); ++i) {
     bool known = false;
     for (int reader : readers) known = known || reader == i;
@@ -55,8 +55,8 @@ constexpr bool touched_between(program const& p, ref r, int begin, int end) {
   return false;
 }
 
-/// Whether node j, behind node i, runs in the same turn of the same loop.
-constexpr bool in_same_turn(program const& p, int i, int j) {
+/// Whether node j, behind node i, runs in the same iteration of the same loop.
+constexpr bool in_same_iteration(program const& p, int i, int j) {
   int depth = 0;
   for (int k = i; k < j && depth >= 0; ++k) {
     if (p.nodes[k].kind == node_kind::loop) ++depth;

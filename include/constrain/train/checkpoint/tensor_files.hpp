@@ -27,22 +27,23 @@ struct parameter_list {
 /// How a parameter stands in files that others read too.
 struct stored_name {
   std::string_view name;   // here, as "block.mlp.up.weight"
-  std::string_view stored; // there; where it has a '*', every trip is a tensor of its own, and this its number
+  std::string_view stored; // there; where it has a '*', every iteration is a tensor of its own, and this its number
   bool transposed = false; // a matrix is [in, out] there
 };
 
-/// What a list of parameters is in a file: under these names, and under its own, trips stacked, where there are none.
+/// What a list of parameters is in a file: under these names, and under its own, iterations stacked, where there are
+/// none.
 using stored_names = std::span<stored_name const>;
 
-/// One tensor of a file: a parameter or a state of one, all its trips or one of them.
+/// One tensor of a file: a parameter or a state of one, all its iterations or one of them.
 struct file_tensor {
   parameter_info const* info = nullptr;
-  std::int64_t offset = 0; // in the arena, of the first trip
-  std::int64_t first = 0, trips = 1;
+  std::int64_t offset = 0; // in the arena, of the first iteration
+  std::int64_t first = 0, iterations = 1;
   bool transposed = false;
   io::tensor tensor; // without its bytes
 
-  std::size_t bytes() const { return static_cast<std::size_t>(trips * info->shape.elements() * size_of(info->type)); }
+  std::size_t bytes() const { return static_cast<std::size_t>(iterations * info->shape.elements() * size_of(info->type)); }
 };
 
 namespace detail {
@@ -63,11 +64,11 @@ inline void add_file_tensors(std::vector<file_tensor>& tensors, parameter_info c
   if (known != nullptr) name = known->stored;
   auto const star = name.find('*');
   bool const apart = star != std::string::npos;
-  for (std::int64_t trip = 0; trip < (apart ? info.trips : 1); ++trip) {
-    file_tensor t{&info, offset, trip, apart ? 1 : info.trips, known != nullptr && known->transposed, {}};
-    t.tensor.name = apart ? name.substr(0, star) + std::to_string(trip) + name.substr(star + 1) : name;
+  for (std::int64_t iteration = 0; iteration < (apart ? info.iterations : 1); ++iteration) {
+    file_tensor t{&info, offset, iteration, apart ? 1 : info.iterations, known != nullptr && known->transposed, {}};
+    t.tensor.name = apart ? name.substr(0, star) + std::to_string(iteration) + name.substr(star + 1) : name;
     t.tensor.dtype = info.type == dtype::f64 ? "F64" : "F32";
-    if (info.stacked && !apart) t.tensor.shape.push_back(info.trips);
+    if (info.stacked && !apart) t.tensor.shape.push_back(info.iterations);
     auto const rank = info.shape.rank;
     for (int i = 0; i < rank; ++i) t.tensor.shape.push_back(info.shape.extent[t.transposed ? rank - 1 - i : i]);
     tensors.push_back(std::move(t));
@@ -95,8 +96,8 @@ inline std::vector<file_tensor> weight_tensors(parameter_list const& list, store
   return tensors;
 }
 
-/// Tensors of a trainer with their bytes at hand: those that are cut over ranks, or that the host cannot address, are put
-/// together first, which all ranks of a group do together.
+/// Tensors of a trainer with their bytes at hand: those that are cut over ranks, or that the host cannot address, are
+/// put together first, which all ranks of a group do together.
 class gathered_tensors {
 public:
   gathered_tensors(std::vector<file_tensor> what, arena& memory, communicator& group) : tensors_(std::move(what)) {
@@ -104,8 +105,8 @@ public:
     for (std::size_t i = 0; i < tensors_.size(); ++i) {
       auto& t = tensors_[i];
       if (i == 0 || t.offset != tensors_[i - 1].offset) data = whole(t, memory, group);
-      auto const trip_bytes = t.info->shape.elements() * size_of(t.info->type);
-      t.tensor.bytes = {data + t.first * trip_bytes, t.bytes()};
+      auto const iteration_bytes = t.info->shape.elements() * size_of(t.info->type);
+      t.tensor.bytes = {data + t.first * iteration_bytes, t.bytes()};
     }
   }
 
@@ -128,7 +129,7 @@ private:
     auto const& info = *t.info;
     if (info.shards == 1 && memory.host() != nullptr) return memory.host() + t.offset;
     auto& bytes = wholes_.emplace_back(static_cast<std::size_t>(info.elements() * size_of(info.type)));
-    tensor_view const view(memory, t.offset, info.type, info.trips, info.stacked, info.shape, info.shards > 1 ? &group : nullptr);
+    tensor_view const view(memory, t.offset, info.type, info.iterations, info.stacked, info.shape, info.shards > 1 ? &group : nullptr);
     if (info.type == dtype::f64) view.copy_to(std::span(reinterpret_cast<double*>(bytes.data()), bytes.size() / 8));
     else view.copy_to(std::span(reinterpret_cast<float*>(bytes.data()), bytes.size() / 4));
     return bytes.data();
@@ -150,9 +151,9 @@ inline void take_tensor(file_tensor const& t, std::span<std::byte const> bytes, 
     detail::transpose_elements(bytes.data(), t.info->shape.extent[1], t.info->shape.extent[0], width, turned.data());
     bytes = turned;
   }
-  for (std::int64_t trip = 0; trip < t.trips; ++trip)
-    memory.write(t.offset + (t.first + trip) * map.stored() * width,
-                 bytes.data() + (trip * map.elements + map.begin(shard)) * width, map.length(shard) * width);
+  for (std::int64_t iteration = 0; iteration < t.iterations; ++iteration)
+    memory.write(t.offset + (t.first + iteration) * map.stored() * width,
+                 bytes.data() + (iteration * map.elements + map.begin(shard)) * width, map.length(shard) * width);
 }
 
 } // namespace constrain

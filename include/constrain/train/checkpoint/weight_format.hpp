@@ -21,8 +21,8 @@ struct weight_format {
   std::span<std::string_view const> required{}; // what a config.json must say; what else it leaves out is as the model has it
 };
 
-/// The format of a model's weights; specialise it for a model of one's own. By default every parameter is a tensor of its
-/// own name, and trips are stacked.
+/// The format of a model's weights; specialise it for a model of one's own. By default every parameter is a tensor of
+/// its own name, and iterations are stacked.
 template <class model> struct weight_format_of {
   static weight_format make(model const&) { return {}; }
 };
