@@ -21,8 +21,8 @@ template <class entries> std::int64_t attention_bytes(bool scratch) {
     if (n.kind != ct::node_kind::call || std::string_view(n.op->name).find("attention") == std::string_view::npos)
       continue;
     for (int j = 1; j < n.outputs.size(); ++j) {
-      auto const& slot = entries::step::where.slots[n.outputs[j].value];
-      if (slot.offset >= 0 && ((n.op->workspace >> j & 1u) != 0) == scratch) total += slot.size;
+      auto const& buffer = entries::step::where.buffers[n.outputs[j].value];
+      if (buffer.offset >= 0 && ((n.op->workspace >> j & 1u) != 0) == scratch) total += buffer.size;
     }
   }
   return total;
@@ -34,9 +34,9 @@ template <class entries> std::int64_t logits_bytes() {
   std::int64_t total = 0;
   for (int v = 0; v < p.values.size(); ++v) {
     auto const& info = p.values[v];
-    auto const& slot = entries::step::where.slots[v];
-    if (slot.offset >= 0 && info.shape.features() == vocabulary && info.belongs_to < 0 && !ct::is_parameter(info.role))
-      total += slot.size;
+    auto const& buffer = entries::step::where.buffers[v];
+    if (buffer.offset >= 0 && info.shape.features() == vocabulary && info.belongs_to < 0 && !ct::is_parameter(info.role))
+      total += buffer.size;
   }
   return total;
 }

@@ -29,7 +29,7 @@ public:
     for (int i = 0; i < entries::parameters.size; ++i) initialize(entries::parameters.parameters[i], i, 1, arena);
     for (int v = 0; v < entries::step_program::final.values.size(); ++v)
       if (entries::step_program::final.values[v].role == role::state)
-        arena.fill(entry::where.slots[v].offset, entry::where.slots[v].size, 0);
+        arena.fill(entry::where.buffers[v].offset, entry::where.buffers[v].size, 0);
     numbers_.seed = 1;
     numbers_.dropout = dropout;
     numbers_.inverse_label_count = 1.0 / static_cast<double>(entry::value.labels.elements);

@@ -22,5 +22,5 @@ TEST_CASE("the optimizer is one launch, and nothing is allocated after the first
   CHECK(updates > 10);
   CHECK(on_host::launches[on_host::address(&ct::update_kernel<ct::optimizer::adamw, float, 0, 1>)] == 5);
   CHECK(on_host::launches[on_host::address(&ct::square_chunks_kernel<float>)] == 5);
-  CHECK(on_host::launches[on_host::address(&ct::square_sums_kernel<float>)] == 5);
+  CHECK(on_host::launches[on_host::address(&ct::gradient_norm_squared_kernel<float>)] == 5);
 }

@@ -23,7 +23,7 @@ inline bool is_for_users(declaration const& type, std::string const& header) {
   constexpr std::string_view names[] = {"_options", "::hyper", "_result", "_format", "_context"};
   constexpr std::string_view headers[] = {"model/",       "objective/",   "results.hpp",        "schedule.hpp",
                                           "compare.hpp",  "batch.hpp",   "training_state.hpp", "interval.hpp",
-                                          "op_info.hpp",  "account.hpp",  "attributes.hpp",     "device/kernel.hpp"};
+                                          "op_info.hpp",  "pass/cost.hpp",  "attributes.hpp",     "device/kernel.hpp"};
   return std::ranges::any_of(names, is(type.name)) || std::ranges::any_of(headers, is(header));
 }
 

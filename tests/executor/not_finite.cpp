@@ -10,9 +10,9 @@
 #include <string_view>
 #include <vector>
 
-// A number that is not finite comes out of every call before the gradient norm, one at a time. Where it reaches a gradient
-// the update is left out and nothing that lasts changes; where it is absorbed everything stays finite. Checked mode names
-// the call.
+// A number that is not finite comes out of every call before the gradient norm, one at a time. Where it reaches a
+// gradient the update is left out and nothing that lasts changes; where it is absorbed everything stays finite. Checked
+// mode names the call.
 
 namespace ct = constrain;
 
@@ -31,7 +31,7 @@ struct spoiling_hooks {
   bool before_norm = true, spoiled = false;
 
   void before(int index, ct::step const& s, ct::bound_operand const* bound, ct::loop_state const& loops) {
-    if (std::string_view(s.op->name) == "square_sum") before_norm = false;
+    if (std::string_view(s.op->name) == "gradient_norm_squared") before_norm = false;
     if (checks != nullptr) checks->before(index, s, bound, loops);
   }
   void after(int index, ct::step const& s, ct::bound_operand const* bound, ct::loop_state const& loops) {
@@ -96,8 +96,8 @@ public:
     o.unchanged = std::memcmp(before.data(), arena.data(), before.size()) == 0;
     double norm = 0;
     float narrow = 0;
-    if (plan.clip.type == ct::dtype::f64) arena.read(plan.clip.offset, &norm, 8);
-    else arena.read(plan.clip.offset, &narrow, 4), norm = static_cast<double>(narrow);
+    if (plan.clip_coefficient.type == ct::dtype::f64) arena.read(plan.clip_coefficient.offset, &norm, 8);
+    else arena.read(plan.clip_coefficient.offset, &narrow, 4), norm = static_cast<double>(narrow);
     o.skipped = !ct::math::finite(norm);
     for (int i = 0; i < entries::parameters.size; ++i) {
       auto const& info = entries::parameters.parameters[i];

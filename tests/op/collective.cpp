@@ -13,7 +13,7 @@ static_assert(ct::info_of<ct::op::all_gather>.gradient == nullptr);
 static_assert(ct::info_of<ct::op::reduce_scatter>.gradient == nullptr);
 static_assert(ct::info_of<ct::op::all_reduce>.gradient == nullptr);
 static_assert(ct::info_of<ct::op::gather_ranks>.gradient == nullptr);
-static_assert(ct::info_of<ct::op::sum_over_ranks>.gradient == nullptr);
+static_assert(ct::info_of<ct::op::all_reduce_small>.gradient == nullptr);
 
 // Pieces are disjoint, cover all, begin where a chunk does, and none is longer than what is stored.
 constexpr bool covers(std::int64_t elements, std::int64_t shards, std::int64_t chunk) {

@@ -9,17 +9,17 @@ using namespace constrain::test;
 using ct::shape;
 
 // They come after the gradients.
-static_assert(ct::info_of<ct::op::square_sum>.gradient == nullptr);
+static_assert(ct::info_of<ct::op::gradient_norm_squared>.gradient == nullptr);
 static_assert(ct::info_of<ct::op::chunk_squares>.gradient == nullptr);
 static_assert(ct::info_of<ct::op::chunk_sum>.gradient == nullptr);
-static_assert(ct::info_of<ct::op::clip>.gradient == nullptr);
-static_assert(ct::info_of<ct::op::square_sum>.infer(types({f32(shape(7, 3))}), {{2, 5}, {}}).outputs[0] ==
+static_assert(ct::info_of<ct::op::clip_coefficient>.gradient == nullptr);
+static_assert(ct::info_of<ct::op::gradient_norm_squared>.infer(types({f32(shape(7, 3))}), {{2, 5}, {}}).outputs[0] ==
               f64(shape(5)));
 static_assert(ct::info_of<ct::op::chunk_squares>.infer(types({f32(shape(1025))}), {{7}, {}}).outputs[0] ==
               f64(shape(7, 2)));
 static_assert(ct::info_of<ct::op::chunk_sum>.infer(types({f64(shape(2, 7, 2))}), {{2, 5}, {}}).outputs[0] ==
               f64(shape(5)));
-static_assert(ct::info_of<ct::op::clip>.infer(types({f64(shape(5))}), {}).outputs[0] == f64(shape(2)));
+static_assert(ct::info_of<ct::op::clip_coefficient>.infer(types({f64(shape(5))}), {}).outputs[0] == f64(shape(2)));
 
 namespace {
 
@@ -28,7 +28,7 @@ std::vector<double> clipped(std::vector<double> const& squares, double limit) {
   numbers.clip_norm = limit;
   array<double> const in(shape(static_cast<std::int64_t>(squares.size())), squares);
   array<double> out(shape(2));
-  call_kernel<ct::op::clip>(ct::call{no_options, numbers}, in.in(), out.out());
+  call_kernel<ct::op::clip_coefficient>(ct::call{no_options, numbers}, in.in(), out.out());
   return out.values();
 }
 
@@ -38,18 +38,18 @@ TEST_CASE_TEMPLATE("gradient_norm: each gradient's squares have their place", re
   array<real> const first(shape(2, 2), {1, 2, 3, 4}), second(shape(3), {-1, 0, 2});
   array<double> squares(shape(3));
   ct::attributes const zero{{0, 3}, {}}, one{{1, 3}, {}};
-  call_kernel<ct::op::square_sum>(ct::call{zero, no_numbers}, first.in(), squares.out());
+  call_kernel<ct::op::gradient_norm_squared>(ct::call{zero, no_numbers}, first.in(), squares.out());
   CHECK(squares.values() == std::vector<double>{30, 0, 0}); // nothing of the last run stays
   ct::call add{one, no_numbers};
   add.adds = 1;
-  call_kernel<ct::op::square_sum>(add, second.in(), squares.out());
+  call_kernel<ct::op::gradient_norm_squared>(add, second.in(), squares.out());
   CHECK(squares.values() == std::vector<double>{30, 5, 0});
 }
 
 TEST_CASE("gradient_norm: floats are squared in double") {
   array<float> const g(shape(3), {1e30f, 1e30f, 1e-30f});
   array<double> squares(shape(1));
-  call_kernel<ct::op::square_sum>(plain, g.in(), squares.out());
+  call_kernel<ct::op::gradient_norm_squared>(plain, g.in(), squares.out());
   CHECK(squares[0] == doctest::Approx(2e60));
 }
 
@@ -59,7 +59,7 @@ TEST_CASE_TEMPLATE("gradient_norm: the same bits on every number of threads", re
   for (auto x : g.values()) exact += static_cast<double>(x) * static_cast<double>(x);
   check_same_on_all_threads([&] {
     array<double> squares(shape(1));
-    call_kernel<ct::op::square_sum>(plain, g.in(), squares.out());
+    call_kernel<ct::op::gradient_norm_squared>(plain, g.in(), squares.out());
     CHECK(squares[0] == doctest::Approx(exact).epsilon(1e-13));
     return squares.values();
   });
@@ -89,7 +89,7 @@ TEST_CASE_TEMPLATE("gradient_norm: a stack in pieces has the bits of the whole",
       auto const stack = array<real>::random(shape(tensors, elements), static_cast<unsigned>(elements + tensors));
       shape const one(elements);
       array<double> whole(shape(1));
-      call_kernel<ct::op::square_sum>(plain, ct::tensor<real const>{&stack[0], &one, tensors * elements}, whole.out());
+      call_kernel<ct::op::gradient_norm_squared>(plain, ct::tensor<real const>{&stack[0], &one, tensors * elements}, whole.out());
       for (std::int64_t shards : {1, 2, 3, 4, 7, 16}) {
         CAPTURE(elements);
         CAPTURE(tensors);
@@ -106,7 +106,7 @@ TEST_CASE("gradient_norm: chunks are added in their order, then tensors in their
   stack[4 * 1024] = 1, stack[5 * 1024] = 1, stack[6 * 1024] = 1;                // the second: 3
   shape const one(4 * 1024);
   array<double> squares(shape(1));
-  call_kernel<ct::op::square_sum>(plain, ct::tensor<double const>{stack.data(), &one, 8 * 1024}, squares.out());
+  call_kernel<ct::op::gradient_norm_squared>(plain, ct::tensor<double const>{stack.data(), &one, 8 * 1024}, squares.out());
   CHECK(squares[0] == 0x1p54 + 4);
 }
 
@@ -130,6 +130,6 @@ TEST_CASE("gradient_norm: what is not finite is skipped, clipping or not") {
 TEST_CASE("gradient_norm: an infinite gradient is seen in every type") {
   array<float> const g(shape(3), {1, std::numeric_limits<float>::infinity(), 1});
   array<double> squares(shape(1));
-  call_kernel<ct::op::square_sum>(plain, g.in(), squares.out());
+  call_kernel<ct::op::gradient_norm_squared>(plain, g.in(), squares.out());
   CHECK(!std::isfinite(squares[0]));
 }

@@ -36,7 +36,7 @@ constexpr ct::operand_types as_operands(auto const& outputs) {
 
 // The rules.
 constexpr auto evaluation = ct::info_of<ct::op::linear_cross_entropy>;
-constexpr auto step = ct::info_of<ct::op::linear_cross_entropy_step>;
+constexpr auto step = ct::info_of<ct::op::linear_cross_entropy_forward_backward>;
 constexpr auto operands = types({f32(shape(4, 80, 12)), f32(shape(7, 12)), i32(shape(4, 80))});
 constexpr auto of_evaluation = evaluation.infer(operands, {}).outputs;
 static_assert(same(of_evaluation, {f64(shape{}), f64(shape{}), f32(shape(32, 7)), f64(shape(320))}));
@@ -75,7 +75,7 @@ template <auto model> using lm = ct::task<model, ct::causal_lm, ct::micro_batch{
 template <class task, class... list> constexpr bool is_fused() {
   int count = 0;
   for (auto const& n : ct::trainer<task, ct::precision::fp64, list...>::entries::step_program::final.nodes)
-    count += n.op == &ct::info_of<ct::op::linear_cross_entropy_step> ? 1 : 0;
+    count += n.op == &ct::info_of<ct::op::linear_cross_entropy_forward_backward> ? 1 : 0;
   return count == 1;
 }
 
@@ -134,7 +134,7 @@ template <class real> struct problem {
     auto const n = rows.elements();
     array<real> logits(shape(ct::op::logit_rows(n), weight_shape.extent[0]));
     array<double> row_loss{shape(n)};
-    call_kernel<ct::op::linear_cross_entropy_step>(call_of(twice, adds ? 0b101 : 0), x.in(), weight.in(), labels.in(),
+    call_kernel<ct::op::linear_cross_entropy_forward_backward>(call_of(twice, adds ? 0b101 : 0), x.in(), weight.in(), labels.in(),
                                                    r.loss.out(), r.dx.out(), r.dweight.out(), logits.out(), row_loss.out());
   }
   void evaluated(result<real>& r, bool adds) const {

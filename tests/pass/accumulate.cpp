@@ -25,9 +25,9 @@ static_assert(four.values[named(four, "block.up.weight")].axes.size() == 1);
 static_assert(verify(four).ok());
 
 // Gradients have the parameter's axes: the loop over micro-batches adds into them.
-constexpr auto step = optimized(before, 4);
+constexpr auto step = updated(before, 4);
 static_assert(step.values[gradient_of(step, "head.weight")].axes.empty());
-static_assert(place(step).slots[gradient_of(step, "head.weight")].size == 5 * 4 * 4);
+static_assert(plan_memory(step).buffers[gradient_of(step, "head.weight")].size == 5 * 4 * 4);
 
 } // namespace
 
@@ -37,7 +37,7 @@ TEST_CASE("accumulate_over") {
     CHECK(verify(p).ok());
     CHECK(loops(p) == loops(before) + (n > 1 ? 1 : 0));
     // Micro-batches take no activations of their own, only inputs.
-    auto const one = place(optimized(before, 1)), many = place(optimized(before, n));
+    auto const one = plan_memory(updated(before, 1)), many = plan_memory(updated(before, n));
     CHECK(many.end - one.end <= 2 * 64 + 2 * n * 2 * 3 * 4);
   }
   program failed = before;

@@ -7,7 +7,7 @@ using namespace constrain::test;
 
 namespace {
 
-constexpr auto before = prune(select(chain_task<3>::build(entry::predict, dtype::f32), mode::evaluation));
+constexpr auto before = dead_code_elimination(remove_training_ops(chain_task<3>::build(entry::predict, dtype::f32)));
 constexpr auto after = coalesce(before);
 static_assert(calls(before, &info_of<op::copy>) == 3 && calls(after, &info_of<op::copy>) == 0);
 static_assert(calls(after) == calls(before) - 3);
@@ -23,7 +23,7 @@ struct read_again {
   }
 };
 using again_task = task<read_again{}, causal_lm, micro_batch{.sequences = 2, .tokens = 3}>;
-constexpr auto kept = coalesce(prune(again_task::build(entry::predict, dtype::f32)));
+constexpr auto kept = coalesce(dead_code_elimination(again_task::build(entry::predict, dtype::f32)));
 static_assert(calls(kept, &info_of<op::copy>) == 1);
 
 // The loss adds up over micro-batches: its copy is the sum and stays.
@@ -52,10 +52,10 @@ TEST_CASE("coalesce, in full") {
 TEST_CASE("coalesce changes no number and needs no more bytes") {
   for (auto const& p : {built<gpt2_task>(), built<tagger_task>(), built<again_task>()})
     for (int every : {0, 2}) {
-      auto const r = recompute(optimized(p, 2), every);
+      auto const r = recompute(updated(p, 2), every);
       auto const c = coalesce(r);
       CHECK(calls(c, &info_of<op::copy>) < calls(r, &info_of<op::copy>));
-      auto const old_place = place(r), new_place = place(c);
+      auto const old_place = plan_memory(r), new_place = plan_memory(c);
       CHECK(new_place.end <= old_place.end);
       auto const s = simulate(c, new_place);
       CHECK(s.errors == std::vector<std::string>{});

@@ -7,12 +7,12 @@ using namespace constrain::test;
 
 namespace {
 
-constexpr auto const* step_op = &info_of<op::linear_cross_entropy_step>;
+constexpr auto const* step_op = &info_of<op::linear_cross_entropy_forward_backward>;
 constexpr auto const* evaluation_op = &info_of<op::linear_cross_entropy>;
 constexpr bool untouched(program const& p) { return same(fuse(p, true), p); }
 
 // A product with its loss and three gradients is one node; the gradient of the loss is its constant.
-constexpr auto separate = optimized(built<tied_task>());
+constexpr auto separate = updated(built<tied_task>());
 constexpr auto fused = fuse(separate, true);
 static_assert(calls(fused, step_op) == 1 && calls(fused) == calls(separate) - 5);
 static_assert(calls(fused, &info_of<op::linear>) == 0 && calls(fused, &info_of<op::constant_like>) == 0);
@@ -41,12 +41,12 @@ constexpr bool is_fused(program const& p) {
   auto const f = fuse(p, true);
   return verify(f).ok() && calls(f, step_op) == 1 && calls(f, &info_of<op::cross_entropy>) == 0;
 }
-constexpr auto accumulated = optimized(built<gpt2_task>(), 3);
+constexpr auto accumulated = updated(built<gpt2_task>(), 3);
 constexpr auto checkpointed = recompute(accumulated, 2);
 static_assert(is_fused(accumulated));
 static_assert(is_fused(checkpointed));
-static_assert(is_fused(optimized(built<chain_task<3>>(), 2)));
-static_assert(is_fused(optimized(built<chain_task<3>>(), 2, dtype::bf16)));
+static_assert(is_fused(updated(built<chain_task<3>>(), 2)));
+static_assert(is_fused(updated(built<chain_task<3>>(), 2, dtype::bf16)));
 constexpr auto sharded = shard(checkpointed, true, 3);
 constexpr auto sharded_fused = shard(fuse(checkpointed, true), true, 3);
 static_assert(verify(sharded_fused).ok() && verify(shard(fuse(accumulated, true), true, 1)).ok());
@@ -55,11 +55,11 @@ static_assert(calls(sharded_fused, &info_of<op::all_gather>) == calls(sharded, &
 static_assert(calls(sharded_fused, &info_of<op::reduce_scatter>) == calls(sharded, &info_of<op::reduce_scatter>));
 
 // In evaluation the correct predictions are counted with the loss; who wants the logits gets them.
-constexpr auto evaluated = prune(select(task<small_gpt2, causal_lm, micro_batch{.sequences = 2}>::build(entry::evaluate, dtype::f32), mode::evaluation));
+constexpr auto evaluated = dead_code_elimination(remove_training_ops(task<small_gpt2, causal_lm, micro_batch{.sequences = 2}>::build(entry::evaluate, dtype::f32)));
 constexpr auto evaluated_fused = fuse(evaluated, true);
 static_assert(calls(evaluated_fused, evaluation_op) == 1 && calls(evaluated_fused) == calls(evaluated) - 3);
 static_assert(only(evaluated_fused, evaluation_op).outputs[1] == evaluated.correct && verify(evaluated_fused).ok());
-static_assert(untouched(prune(tied_task::build(entry::predict, dtype::f32))));
+static_assert(untouched(dead_code_elimination(tied_task::build(entry::predict, dtype::f32))));
 
 // What does not match stays: a bias, another reader of the logits, a loss that is not the whole, ...
 struct halved {
@@ -80,9 +80,9 @@ struct half_a_loss {
   constexpr value operator()(value logits, value labels) const { return elementwise<halved>(cross_entropy(logits, labels)); }
 };
 template <auto model, class objective> using variant = task<model, objective, micro_batch{.sequences = 2, .tokens = 3}>;
-static_assert(untouched(optimized(built<variant<biased{}, causal_lm>>())));
-static_assert(untouched(optimized(built<variant<tied{}, two_readers>>())));
-static_assert(untouched(optimized(built<variant<tied{}, half_a_loss>>())));
+static_assert(untouched(updated(built<variant<biased{}, causal_lm>>())));
+static_assert(untouched(updated(built<variant<tied{}, two_readers>>())));
+static_assert(untouched(updated(built<variant<tied{}, half_a_loss>>())));
 
 // ... a weight or an input that nobody trains, ...
 template <bool weight> struct frozen {
@@ -92,8 +92,8 @@ template <bool weight> struct frozen {
     return linear("head", embedding(table, tokens), 5, {.bias = false, .role = roles});
   }
 };
-static_assert(untouched(optimized(built<variant<frozen<true>{}, causal_lm>>())));
-static_assert(untouched(optimized(built<variant<frozen<false>{}, causal_lm>>())));
+static_assert(untouched(updated(built<variant<frozen<true>{}, causal_lm>>())));
+static_assert(untouched(updated(built<variant<frozen<false>{}, causal_lm>>())));
 
 // ... or a gradient to which another node adds between the loss and its own: of two heads with one weight the last is
 // fused, whose gradient is the first.
@@ -106,7 +106,7 @@ struct two_heads {
     return cross_entropy(linear(x, weight), labels) + cross_entropy(linear(silu(x), weight), labels);
   }
 };
-constexpr auto two = fuse(optimized(built<variant<features{}, two_heads>>()), true);
+constexpr auto two = fuse(updated(built<variant<features{}, two_heads>>()), true);
 static_assert(verify(two).ok() && calls(two, step_op) == 1 && calls(two, &info_of<op::cross_entropy>) == 1);
 static_assert(adds(two, step_op) == 0 && adds(two, &info_of<op::linear_weight_gradient>) == 1);
 
@@ -138,7 +138,7 @@ struct read_before {
     return linear("head", beside * layer_norm("norm", sum), 5);
   }
 };
-constexpr auto predicted(program const& p) { return prune(select(p, mode::evaluation)); }
+constexpr auto predicted(program const& p) { return dead_code_elimination(remove_training_ops(p)); }
 static_assert(untouched(predicted(variant<post_norm{}, causal_lm>::build(entry::predict, dtype::f32))));
 static_assert(untouched(predicted(variant<read_before{}, causal_lm>::build(entry::predict, dtype::f32))));
 
@@ -150,7 +150,7 @@ static_assert(only(residual, with_bias).outputs[1] == ref{gradient_of(residual, 
 static_assert(calls(sharded_fused, with_bias) == 1);
 
 // Without a bias there is nothing to sum; a bias shared by two products is added to by both.
-static_assert(calls(fuse(optimized(built<chain_task<3>>()), true), &info_of<op::elementwise_gradient<op::silu>>) == 1);
+static_assert(calls(fuse(updated(built<chain_task<3>>()), true), &info_of<op::elementwise_gradient<op::silu>>) == 1);
 struct shared_bias {
   constexpr value operator()(value tokens) const {
     auto x = embedding("token", tokens, {.vocabulary = 5, .width = 4});
@@ -160,7 +160,7 @@ struct shared_bias {
     return linear("head", x, 5);
   }
 };
-constexpr auto shared = fuse(optimized(built<variant<shared_bias{}, causal_lm>>()), true);
+constexpr auto shared = fuse(updated(built<variant<shared_bias{}, causal_lm>>()), true);
 constexpr auto const* with_shared_bias = &info_of<op::elementwise_gradient_bias<op::silu>>;
 static_assert(verify(shared).ok() && calls(shared, with_shared_bias) == 2);
 static_assert([] {
@@ -191,23 +191,23 @@ TEST_CASE("fuse, in full") {
         "%2 f32 [2, 3, 4] = embedding(table, %0)\n"
         "%3 f32 [2, 3, 4] = elementwise(%2)\n"
         "%6 f64 [], %13 f32 [2, 3, 4], table.gradient f32 [5, 4], %20 f32 [6, 5], %21 f64 [6] = "
-        "linear_cross_entropy_step(%3, table, %5)\n"
+        "linear_cross_entropy_forward_backward(%3, table, %5)\n"
         "%9 f64 [] = copy(%6)\n"
         "%14 f32 [2, 3, 4] = elementwise_gradient(%13, %2)\n"
         "table.gradient f32 [5, 4] = embedding_gradient(%14, %0)\n");
 }
 
 TEST_CASE("fused programs read what they mean and need no more bytes") {
-  std::vector<program> programs{separate, accumulated, checkpointed, optimized(built<chain_task<3>>(), 2, dtype::bf16)};
-  for (unsigned seed = 1; seed <= 30; ++seed) programs.push_back(recompute(optimized(random_model(seed).build(), 1 + seed % 3), seed % 4));
+  std::vector<program> programs{separate, accumulated, checkpointed, updated(built<chain_task<3>>(), 2, dtype::bf16)};
+  for (unsigned seed = 1; seed <= 30; ++seed) programs.push_back(recompute(updated(random_model(seed).build(), 1 + seed % 3), seed % 4));
   int heads = 0, sums = 0, gradients = 0;
   for (auto const& p : programs) {
     auto const f = in_place(coalesce(fuse(p, true)));
     heads += calls(f, step_op), sums += calls(f, sum_and_norm), gradients += calls(f, norm_and_sum);
     CHECK(verify(f).ok());
-    auto const where = place(f);
+    auto const where = plan_memory(f);
     // Of so few rows there are as many chunks: at the worst their sums come on top.
-    CHECK(where.end <= place(in_place(coalesce(p))).end + most_at_once(f, where, role::workspace).count());
+    CHECK(where.end <= plan_memory(in_place(coalesce(p))).end + most_at_once(f, where, role::workspace).count());
     auto const s = simulate(f, where);
     CHECK(s.errors == std::vector<std::string>{});
   }

@@ -7,7 +7,7 @@ using namespace constrain::test;
 
 namespace {
 
-constexpr auto before = coalesce(prune(select(chain_task<3>::build(entry::predict, dtype::f32), mode::evaluation)));
+constexpr auto before = coalesce(dead_code_elimination(remove_training_ops(chain_task<3>::build(entry::predict, dtype::f32))));
 constexpr auto after = in_place(before);
 
 constexpr int sharing(program const& p) {
@@ -26,13 +26,13 @@ static_assert(same(before, after) && sharing(before) == 0 && sharing(after) == 2
 constexpr auto product = output(after, &info_of<op::linear>), gate = output(after, &info_of<op::elementwise<op::silu>>);
 static_assert(after.values[product.value].stored_in == gate);
 static_assert(stored(after, product) == output(after, &info_of<op::add>));
-static_assert(place(after).end < place(before).end);
+static_assert(plan_memory(after).end < plan_memory(before).end);
 
 // A backward pass reads the product again: nothing may lie on it.
-constexpr auto step = in_place(coalesce(optimized(built<chain_task<3>>())));
+constexpr auto step = in_place(coalesce(updated(built<chain_task<3>>())));
 static_assert(!step.values[output(step, &info_of<op::linear>).value].stored_in);
 // The gradient of the logits replaces them, who are read for the last time.
-constexpr auto logits = in_place(coalesce(optimized(built<tied_task>())));
+constexpr auto logits = in_place(coalesce(updated(built<tied_task>())));
 static_assert(stored(logits, logits.logits).value == output(logits, &info_of<op::cross_entropy_gradient>).value);
 
 } // namespace
@@ -40,10 +40,10 @@ static_assert(stored(logits, logits.logits).value == output(logits, &info_of<op:
 TEST_CASE("in_place shares no bytes of what is read again") {
   for (auto const& p : {built<gpt2_task>(), built<tagger_task>(), built<tied_task>()})
     for (int every : {0, 1, 3}) {
-      auto const c = coalesce(recompute(optimized(p), every));
+      auto const c = coalesce(recompute(updated(p), every));
       auto const f = in_place(c);
       CHECK(sharing(f) > 0);
-      auto const with = place(f), without = place(c);
+      auto const with = plan_memory(f), without = plan_memory(c);
       CHECK(with.end <= without.end);
       auto const s = simulate(f, with);
       CHECK(s.errors == std::vector<std::string>{});

@@ -7,8 +7,8 @@ using namespace constrain::test;
 
 namespace {
 
-constexpr auto program_of_7 = recompute(optimized(built<chain_task<7>>(), 2), 3);
-constexpr auto where = place(program_of_7);
+constexpr auto program_of_7 = recompute(updated(built<chain_task<7>>(), 2), 3);
+constexpr auto where = plan_memory(program_of_7);
 constexpr auto table = lower<program_of_7.nodes.count, count_operands(program_of_7)>(program_of_7, where);
 
 constexpr int find(op_info const* op, int which = 0) {
@@ -63,8 +63,8 @@ static_assert(lower<0, 0>(program_of_7, where).steps_size == 0);
 TEST_CASE("every address of a plan lies in the arena") {
   for (auto const& p : {built<gpt2_task>(), built<tagger_task>()})
     for (int every : {0, 2}) {
-      auto const f = in_place(coalesce(recompute(optimized(p, 2), every)));
-      auto const at = place(f);
+      auto const f = in_place(coalesce(recompute(updated(p, 2), every)));
+      auto const at = plan_memory(f);
       detail::lowering const lowering(f, at);
       for (int i = 0; i < f.nodes.size(); ++i) {
         if (f.nodes[i].kind != node_kind::call) continue;

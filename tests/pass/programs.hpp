@@ -7,7 +7,7 @@
 #include <constrain/op/mean/mean.hpp>
 #include <constrain/op/multiply/multiply.hpp>
 #include <constrain/op/silu/silu.hpp>
-#include <constrain/pass/account.hpp>
+#include <constrain/pass/cost.hpp>
 #include <constrain/pass/pipeline.hpp>
 #include <constrain/policy/policies.hpp>
 #include <constrain/program/print.hpp>
@@ -69,7 +69,7 @@ constexpr program shard(program const& p, bool distributed, int shards) {
   return constrain::shard(p, {.distributed = distributed, .shards = shards});
 }
 constexpr program fuse(program const& p, bool fuses) { return constrain::fuse(p, {.fuses = fuses}); }
-constexpr program cast_to(program const& p, dtype compute) { return constrain::cast_to(p, {.compute = compute}); }
+constexpr program mixed_precision(program const& p, dtype compute) { return constrain::mixed_precision(p, {.compute = compute}); }
 constexpr program select_attention(program const& p, bool tiled) {
   return constrain::select_attention(p, {.tiled = tiled});
 }
@@ -77,12 +77,12 @@ constexpr program select_attention(program const& p, bool tiled) {
 /// The step's program after some of the passes.
 template <class task> constexpr program built(dtype real = dtype::f32) { return task::build(entry::step, real); }
 constexpr program differentiated(program const& p, int micro_batches = 1, dtype compute = dtype::f32) {
-  auto const accumulated = accumulate_over(prune(select(p, mode::training)), micro_batches);
-  return differentiate(compute == dtype::bf16 ? cast_to(accumulated, compute) : accumulated);
+  auto const accumulated = accumulate_over(dead_code_elimination(p), micro_batches);
+  return differentiate(compute == dtype::bf16 ? mixed_precision(accumulated, compute) : accumulated);
 }
 template <class optimizer = optimizer::adamw>
-constexpr program optimized(program const& p, int micro_batches = 1, dtype compute = dtype::f32) {
-  return optimize<optimizer>(differentiated(p, micro_batches, compute));
+constexpr program updated(program const& p, int micro_batches = 1, dtype compute = dtype::f32) {
+  return update<optimizer>(differentiated(p, micro_batches, compute));
 }
 
 /// How many calls of an op, or of all.

@@ -7,7 +7,7 @@ using namespace constrain::test;
 
 namespace {
 
-constexpr auto before = optimized<optimizer::sgd>(built<chain_task<7>>());
+constexpr auto before = updated<optimizer::sgd>(built<chain_task<7>>());
 constexpr auto every_1 = recompute(before, 1);
 constexpr auto every_3 = recompute(before, 3);
 
@@ -28,11 +28,11 @@ static_assert(runs(every_1, &info_of<op::linear>) == 7 + 7 + 1);
 static_assert(runs(every_3, &info_of<op::linear_weight_gradient>) == 7 + 1);
 
 // A forward program has nothing to compute again.
-constexpr auto forward = select(chain_task<7>::build(entry::predict, dtype::f32), mode::evaluation);
+constexpr auto forward = remove_training_ops(chain_task<7>::build(entry::predict, dtype::f32));
 static_assert(same(recompute(forward, 2), forward));
 
 constexpr std::int64_t without_weights(program const& p) {
-  auto const at = place(p);
+  auto const at = plan_memory(p);
   return at.end - at.persistent_end;
 }
 
@@ -49,15 +49,15 @@ template <int iterations> struct deep {
 template <int iterations> using deep_task = task<deep<iterations>{}, causal_lm, micro_batch{.sequences = 8, .tokens = 16}>;
 
 template <int iterations> void check_iterations() {
-  auto const keep = optimized(built<deep_task<iterations>>());
-  auto const reference = simulate(keep, place(keep));
+  auto const keep = updated(built<deep_task<iterations>>());
+  auto const reference = simulate(keep, plan_memory(keep));
   REQUIRE(reference.errors.empty());
   for (int every = 1; every <= iterations + 2; ++every) {
     CAPTURE(iterations);
     CAPTURE(every);
     auto const p = recompute(keep, every);
     CHECK(verify(p).ok());
-    auto const s = simulate(p, place(p));
+    auto const s = simulate(p, plan_memory(p));
     CHECK(s.errors == std::vector<std::string>{});
     CHECK(s.left == reference.left);
     // The forward pass of the body once more, whatever divides what; up's product is what the backward pass needs.
@@ -74,18 +74,18 @@ TEST_CASE("n iterations in segments of k, whatever k divides") {
 }
 
 TEST_CASE("nested repeats and values from outside") {
-  auto const keep = optimized(built<tagger_task>(), 3);
-  auto const reference = simulate(keep, place(keep));
+  auto const keep = updated(built<tagger_task>(), 3);
+  auto const reference = simulate(keep, plan_memory(keep));
   for (int every = 1; every <= 6; ++every) {
     auto const p = recompute(keep, every);
-    auto const s = simulate(p, place(p));
+    auto const s = simulate(p, plan_memory(p));
     CHECK(s.errors == std::vector<std::string>{});
     CHECK(s.left == reference.left);
   }
 }
 
 TEST_CASE("what is computed again is not kept") {
-  auto const keep = optimized<optimizer::sgd>(built<deep_task<16>>());
+  auto const keep = updated<optimizer::sgd>(built<deep_task<16>>());
   auto const all = without_weights(coalesce(keep));
   auto const four = without_weights(coalesce(recompute(keep, 4)));
   CHECK(four < all / 2);
@@ -93,7 +93,7 @@ TEST_CASE("what is computed again is not kept") {
 }
 
 TEST_CASE("recompute, in full") {
-  auto const text = print(recompute(optimized<optimizer::sgd>(built<chain_task<3>>()), 2));
+  auto const text = print(recompute(updated<optimizer::sgd>(built<chain_task<3>>()), 2));
   CHECK(text.substr(0, text.find("%25")) ==
         "%2 f32 [2, 3, 4] = embedding(token.weight, %0)\n"
         "%3@initial f32 [2, 3, 4] = copy(%2)\n"

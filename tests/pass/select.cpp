@@ -8,15 +8,15 @@ using namespace constrain::test;
 namespace {
 
 constexpr auto built_program = built<gpt2_task>();
-constexpr auto training = select(built_program, mode::training);
-constexpr auto evaluation = select(built_program, mode::evaluation);
+constexpr auto training = built_program;
+constexpr auto evaluation = remove_training_ops(built_program);
 
 static_assert(calls(built_program, &info_of<op::dropout>) == 3);
 static_assert(same(training, built_program));
 static_assert(calls(evaluation, &info_of<op::dropout>) == 0);
 static_assert(calls(evaluation) == calls(training) - 3);
 static_assert(verify(evaluation).ok());
-static_assert(same(select(evaluation, mode::evaluation), evaluation));
+static_assert(same(remove_training_ops(evaluation), evaluation));
 
 /// Dropout is the last thing: the logits move to what it read.
 struct dropped {
@@ -26,14 +26,14 @@ struct dropped {
 };
 using dropped_task = task<dropped{}, causal_lm, micro_batch{.sequences = 2, .tokens = 3}>;
 constexpr auto last = built<dropped_task>();
-constexpr auto moved = select(last, mode::evaluation);
+constexpr auto moved = remove_training_ops(last);
 static_assert(moved.logits.value != last.logits.value);
 static_assert(moved.values[moved.logits.value].shape == shape(2, 3, 5));
 
 } // namespace
 
 TEST_CASE("select") {
-  CHECK(print(select(last, mode::evaluation)) == "%2 f32 [2, 3, 4] = embedding(token.weight, %0)\n"
+  CHECK(print(remove_training_ops(last)) == "%2 f32 [2, 3, 4] = embedding(token.weight, %0)\n"
                                                  "%5 f32 [2, 3, 5] = linear(%2, head.weight, head.bias)\n"
                                                  "%9 f64 [], %10 f32 [6], %11 f64 [6] = cross_entropy(%5, %8)\n"
                                                  "%12 f64 [] = copy(%9)\n");

@@ -10,10 +10,10 @@
 #include <random>
 #include <vector>
 
-/// Walks a placed program without its kernels and watches every byte: an independent statement of what place, lower and
-/// the passes before them must keep. Every two bytes carry two marks: which instance of which value lies there, and how
-/// it was computed, a hash over the op and what the op read. Passes that must not change numbers must not change the
-/// hashes of what the run leaves behind.
+/// Walks a planned program without its kernels and watches every byte: an independent statement of what place, lower
+/// and the passes before them must keep. Every two bytes carry two marks: which instance of which value lies there, and
+/// how it was computed, a hash over the op and what the op read. Passes that must not change numbers must not change
+/// the hashes of what the run leaves behind.
 namespace constrain::test {
 
 struct simulation {
@@ -72,7 +72,7 @@ constexpr std::uint64_t mix(std::uint64_t a, std::uint64_t b) {
 
 class watch {
 public:
-  watch(program const& p, placement const& where, big_plan const& table, std::byte* arena, simulation& out)
+  watch(program const& p, memory_layout const& where, big_plan const& table, std::byte* arena, simulation& out)
       : p(p), where(where), table(table), arena(arena), end(where.end), out(out),
         tags(static_cast<std::size_t>(end / cell + 1), -1), made(tags.size()) {
     nest const n(p);
@@ -82,8 +82,8 @@ public:
     }
     for (int v = 0; v < p.values.size(); ++v)
       if (is_persistent(p.values[v].role) || p.values[v].role == role::input)
-        for (std::int64_t word = 0; word < where.slots[v].size / cell; ++word)
-          at(where.slots[v].offset / cell + word) =
+        for (std::int64_t word = 0; word < where.buffers[v].size / cell; ++word)
+          at(where.buffers[v].offset / cell + word) =
               mix(static_cast<std::uint64_t>(v), static_cast<std::uint64_t>(word));
   }
 
@@ -97,7 +97,7 @@ public:
   static std::int64_t stored_bytes(value_info const& info) {
     auto const bytes = info.shape.elements() * size_of(info.type);
     // Instances of these touch, the others begin on a line of their own.
-    bool const dense = info.role == role::gradient || info.role == role::input || info.role == role::copy;
+    bool const dense = info.role == role::gradient || info.role == role::input || info.role == role::compute_copy;
     return dense ? bytes : (bytes + 63) / 64 * 64;
   }
 
@@ -213,11 +213,11 @@ public:
   void finish() {
     for (int v = 0; v < p.values.size(); ++v) {
       auto const& info = p.values[v];
-      auto const& slot = where.slots[v];
-      if (!(is_observed(info) || info.role == role::gradient) || slot.offset < 0) continue;
+      auto const& buffer = where.buffers[v];
+      if (!(is_observed(info) || info.role == role::gradient) || buffer.offset < 0) continue;
       std::uint64_t all = 0;
       auto const bytes = info.shape.elements() * size_of(info.type) * p.iterations(info);
-      for (std::int64_t w = 0; w < bytes / cell; ++w) all = mix(all, at(slot.offset / cell + w));
+      for (std::int64_t w = 0; w < bytes / cell; ++w) all = mix(all, at(buffer.offset / cell + w));
       out.left[v] = all;
     }
     // Values that stay readable after the run live to its end.
@@ -236,7 +236,7 @@ public:
 
 private:
   program const& p;
-  placement const& where;
+  memory_layout const& where;
   big_plan const& table;
   std::byte* arena;
   std::int64_t end;
@@ -255,7 +255,7 @@ private:
 
 /// Runs the program of a step. Every read must find the instance that the program means, every first write of a sum
 /// must overwrite and every other add, and nothing may lie outside of the arena.
-inline simulation simulate(program const& p, placement const& where) {
+inline simulation simulate(program const& p, memory_layout const& where) {
   simulation out;
   auto const table = std::make_unique<detail::big_plan>(lower<program::maximum_nodes, 4096>(p, where));
   std::vector<launcher> const launchers(program::maximum_nodes, &detail::no_kernel);

@@ -51,7 +51,7 @@ static_assert(kept == diagnosis{why::repeat_of_nothing, 7, 8, 9, 10});
 } // namespace
 
 TEST_CASE("verify finds each call that is missing") {
-  for (auto const& p : {optimized(built<gpt2_task>()), optimized(built<tagger_task>(), 2)}) {
+  for (auto const& p : {updated(built<gpt2_task>()), updated(built<tagger_task>(), 2)}) {
     REQUIRE(verify(p).ok());
     int found = 0, calls_read = 0;
     for (int i = 0; i < p.nodes.size(); ++i) {
@@ -76,15 +76,15 @@ TEST_CASE("every pass keeps a program sound") {
   for (auto const& p : {built<gpt2_task>(), built<tagger_task>(), built<tied_task>(), built<chain_task<7>>()})
     for (int micro_batches : {1, 2})
       for (int every : {0, 1, 2, 3, 9}) {
-        auto const selected = select(p, mode::training);
-        auto const pruned = prune(selected);
-        auto const accumulated = accumulate_over(pruned, micro_batches);
+        auto const selected = p;
+        auto const without_dead_code = dead_code_elimination(selected);
+        auto const accumulated = accumulate_over(without_dead_code, micro_batches);
         auto const gradients = differentiate(accumulated);
-        auto const updates = optimize<optimizer::momentum>(gradients);
+        auto const updates = update<optimizer::momentum>(gradients);
         auto const again = recompute(updates, every);
         auto const coalesced = coalesce(again);
         auto const shared = in_place(coalesced);
-        for (auto const* after : {&selected, &pruned, &accumulated, &gradients, &updates, &again, &coalesced, &shared})
+        for (auto const* after : {&selected, &without_dead_code, &accumulated, &gradients, &updates, &again, &coalesced, &shared})
           CHECK(verify(*after) == diagnosis{});
       }
 }

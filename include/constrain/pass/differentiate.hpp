@@ -43,7 +43,7 @@ public:
   }
 
 private:
-  constexpr bool is_copy(ref r) const { return out_.program.values[r.value].role == role::copy; }
+  constexpr bool is_copy(ref r) const { return out_.program.values[r.value].role == role::compute_copy; }
 
   /// Where what is known of `r` stands; a copy of a parameter is the parameter.
   constexpr int key(ref r) const {

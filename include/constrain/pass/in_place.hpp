@@ -1,7 +1,7 @@
 #pragma once
 
+#include "constrain/pass/dead_code_elimination.hpp"
 #include "constrain/pass/nest.hpp"
-#include "constrain/pass/prune.hpp"
 #include "constrain/program/op_info.hpp"
 
 namespace constrain::inline CONSTRAIN_VARIANT {
@@ -42,7 +42,7 @@ constexpr program in_place(program const& p) {
       if ((n.op->in_place >> k & 1) == 0) continue;
       auto& source = out.values[n.inputs[k].value];
       bool const same_bytes = source.shape.elements() * size_of(source.type) == target.shape.elements() * size_of(target.type);
-      // A loop-carried target's slot is this iteration's alone only once the iteration has begun to write it.
+      // A loop-carried target's buffer is this iteration's alone only once the iteration has begun to write it.
       if (!same_bytes || source.stored_in || to.value == n.inputs[k].value) continue;
       if (!detail::dies_at(p, where, n.inputs[k], i)) continue;
       source.stored_in = to;

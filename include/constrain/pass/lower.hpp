@@ -1,6 +1,6 @@
 #pragma once
 
-#include "constrain/pass/place.hpp"
+#include "constrain/pass/memory_planning.hpp"
 #include "constrain/program/plan.hpp"
 
 namespace constrain::inline CONSTRAIN_VARIANT {
@@ -31,7 +31,7 @@ namespace detail {
 
 class lowering {
 public:
-  constexpr lowering(program const& p, placement const& where) : p_(p), where_(where), nest_(p) {}
+  constexpr lowering(program const& p, memory_layout const& where) : p_(p), where_(where), nest_(p) {}
 
   /// How far one iteration of `loop_axis` moves the index of `axis`; 0 where it is no part of it.
   constexpr std::int64_t factor(int loop_axis, int axis) const {
@@ -48,7 +48,7 @@ public:
     auto const& logical = p_.values[r.value];
     ref const home = stored(p_, r);
     auto const& info = p_.values[home.value];
-    auto const& s = where_.slots[home.value];
+    auto const& s = where_.buffers[home.value];
     out.offset = s.offset;
     out.type = logical.type;
     out.shape = logical.shape;
@@ -148,7 +148,7 @@ public:
     if (!r) return {};
     auto const& info = p_.values[r.value];
     ref const home = stored(p_, r);
-    auto const& s = where_.slots[home.value];
+    auto const& s = where_.buffers[home.value];
     if (s.offset < 0) return {};
     auto offset = s.offset;
     if (home.where == at::final) offset += s.carried_stride * (p_.axes[p_.values[home.value].carried_along].extent % s.carried_instances);
@@ -157,14 +157,14 @@ public:
 
 private:
   program const& p_;
-  placement const& where_;
+  memory_layout const& where_;
   nest nest_;
 };
 
 } // namespace detail
 
 /// Replaces every reference by an address: base + sum of index * stride.
-template <int steps, int operands> constexpr plan<steps, operands> lower(program const& p, placement const& where) {
+template <int steps, int operands> constexpr plan<steps, operands> lower(program const& p, memory_layout const& where) {
   plan<steps, operands> out;
   if (steps == 0) return out;
   detail::lowering const lowering(p, where);
@@ -192,9 +192,9 @@ template <int steps, int operands> constexpr plan<steps, operands> lower(program
   out.loss = lowering.view(p.loss);
   out.correct = lowering.view(p.correct);
   out.gradient_squares = lowering.view(p.gradient_squares);
-  out.clip = lowering.view(p.clip);
+  out.clip_coefficient = lowering.view(p.clip_coefficient);
   for (int v = 0; v < p.values.size(); ++v)
-    if (p.values[v].role == role::number) out.hyper = lowering.view({v, at::current});
+    if (p.values[v].role == role::hyperparameters) out.hyper = lowering.view({v, at::current});
   return out;
 }
 

@@ -1,19 +1,20 @@
 #pragma once
 
 #include "constrain/pass/accumulate.hpp"
-#include "constrain/pass/cast.hpp"
 #include "constrain/pass/coalesce.hpp"
+#include "constrain/pass/dead_code_elimination.hpp"
 #include "constrain/pass/differentiate.hpp"
+#include "constrain/pass/evaluation.hpp"
 #include "constrain/pass/fuse.hpp"
 #include "constrain/pass/in_place.hpp"
 #include "constrain/pass/lower.hpp"
-#include "constrain/pass/optimize.hpp"
+#include "constrain/pass/memory_planning.hpp"
+#include "constrain/pass/mixed_precision.hpp"
 #include "constrain/pass/own_pass.hpp"
-#include "constrain/pass/place.hpp"
-#include "constrain/pass/prune.hpp"
 #include "constrain/pass/recompute.hpp"
 #include "constrain/pass/select.hpp"
 #include "constrain/pass/shard.hpp"
+#include "constrain/pass/update.hpp"
 #include "constrain/pass/verify.hpp"
 #include "constrain/program/sound.hpp"
 
@@ -27,18 +28,18 @@ template <class source> struct passes_before_gradients {
   using set = typename source::policies;
   static constexpr program built = source::build();
   static constexpr program selected =
-      select_attention(select(with_own<set, pass_name::built, built>(), mode::training), set::attention::value);
-  static constexpr program pruned = prune(with_own<set, pass_name::selected, selected>());
+      select_attention(with_own<set, pass_name::built, built>(), set::attention::value);
+  static constexpr program without_dead_code = dead_code_elimination(with_own<set, pass_name::selected, selected>());
   static constexpr program accumulated =
-      accumulate_over(with_own<set, pass_name::pruned, pruned>(), set::accumulation::value);
-  static constexpr program casted =
-      cast_to(with_own<set, pass_name::accumulated, accumulated>(), set::precision::value);
+      accumulate_over(with_own<set, pass_name::without_dead_code, without_dead_code>(), set::accumulation::value);
+  static constexpr program cast =
+      mixed_precision(with_own<set, pass_name::accumulated, accumulated>(), set::precision::value);
 };
 
 namespace detail {
 
 template <class passes> constexpr decltype(auto) before_gradients() {
-  return with_own<typename passes::set, pass_name::cast, passes::casted>();
+  return with_own<typename passes::set, pass_name::cast, passes::cast>();
 }
 
 /// Whether the gradient rules of a program's ops can be computed while it compiles.
@@ -47,7 +48,7 @@ template <class passes> concept constant_gradients =
 
 template <class passes> constexpr program differentiate_or_refuse() {
   if constexpr (constant_gradients<passes>) return differentiate(before_gradients<passes>());
-  program out = passes::casted;
+  program out = passes::cast;
   out.fail({why::gradient_is_not_constant});
   return out;
 }
@@ -59,10 +60,10 @@ template <class source> struct step_passes : passes_before_gradients<source> {
   using before = passes_before_gradients<source>;
   using typename before::set;
   static constexpr program differentiated = detail::differentiate_or_refuse<before>();
-  static constexpr program optimized =
-      optimize<typename source::optimizer>(with_own<set, pass_name::differentiated, differentiated>());
+  static constexpr program updated =
+      update<typename source::optimizer>(with_own<set, pass_name::differentiated, differentiated>());
   static constexpr program recomputed =
-      recompute(with_own<set, pass_name::optimized, optimized>(), set::checkpointing::value);
+      recompute(with_own<set, pass_name::updated, updated>(), set::checkpointing::value);
   static constexpr program fused = fuse(with_own<set, pass_name::recomputed, recomputed>(), set::fusion::value);
   static constexpr program sharded = shard(with_own<set, pass_name::fused, fused>(), set::parallelism::value);
   static constexpr program coalesced = coalesce(with_own<set, pass_name::sharded, sharded>());
@@ -72,11 +73,11 @@ template <class source> struct step_passes : passes_before_gradients<source> {
   template <class function> static void for_each(function const& f) {
     report_own<set, pass_name::built>(f, before::built);
     report_own<set, pass_name::selected>(f, before::selected);
-    report_own<set, pass_name::pruned>(f, before::pruned);
+    report_own<set, pass_name::without_dead_code>(f, before::without_dead_code);
     report_own<set, pass_name::accumulated>(f, before::accumulated);
-    report_own<set, pass_name::cast>(f, before::casted);
+    report_own<set, pass_name::cast>(f, before::cast);
     report_own<set, pass_name::differentiated>(f, differentiated);
-    report_own<set, pass_name::optimized>(f, optimized);
+    report_own<set, pass_name::updated>(f, updated);
     report_own<set, pass_name::recomputed>(f, recomputed);
     report_own<set, pass_name::fused>(f, fused);
     report_own<set, pass_name::sharded>(f, sharded);
@@ -99,10 +100,10 @@ template <class source> struct forward_passes {
   using set = typename source::policies;
   static constexpr program built = source::build();
   static constexpr program selected =
-      select_attention(select(with_own<set, pass_name::built, built>(), mode::evaluation), set::attention::value);
-  static constexpr program pruned = prune(with_own<set, pass_name::selected, selected>());
-  static constexpr program casted = cast_to(with_own<set, pass_name::pruned, pruned>(), set::precision::value);
-  static constexpr program fused = fuse(with_own<set, pass_name::cast, casted>(), set::fusion::value);
+      select_attention(remove_training_ops(with_own<set, pass_name::built, built>()), set::attention::value);
+  static constexpr program without_dead_code = dead_code_elimination(with_own<set, pass_name::selected, selected>());
+  static constexpr program cast = mixed_precision(with_own<set, pass_name::without_dead_code, without_dead_code>(), set::precision::value);
+  static constexpr program fused = fuse(with_own<set, pass_name::cast, cast>(), set::fusion::value);
   static constexpr program sharded =
       shard(with_own<set, pass_name::fused, fused>(), detail::without_gradients(set::parallelism::value));
   static constexpr program coalesced = coalesce(with_own<set, pass_name::sharded, sharded>());
@@ -112,8 +113,8 @@ template <class source> struct forward_passes {
   template <class function> static void for_each(function const& f) {
     report_own<set, pass_name::built>(f, built);
     report_own<set, pass_name::selected>(f, selected);
-    report_own<set, pass_name::pruned>(f, pruned);
-    report_own<set, pass_name::cast>(f, casted);
+    report_own<set, pass_name::without_dead_code>(f, without_dead_code);
+    report_own<set, pass_name::cast>(f, cast);
     report_own<set, pass_name::fused>(f, fused);
     report_own<set, pass_name::sharded>(f, sharded);
     f("coalesced", coalesced), f("in place", final);
@@ -121,9 +122,9 @@ template <class source> struct forward_passes {
 };
 
 /// The last two passes: a program's addresses, and the table the executor walks.
-template <class passes, std::int64_t reserved = 0> struct placed {
+template <class passes, std::int64_t reserved = 0> struct planned {
   static constexpr diagnosis failure = passes::final.failure.ok() ? verify(passes::final) : passes::final.failure;
-  static constexpr placement where = place(passes::final, reserved);
+  static constexpr memory_layout where = plan_memory(passes::final, reserved);
   // A program that is refused has no plan, so that its sentence is the only error.
   static constexpr int steps = failure.ok() ? passes::final.nodes.count : 0;
   static constexpr auto value = lower<steps, steps == 0 ? 0 : count_operands(passes::final)>(passes::final, where);

@@ -1,8 +1,8 @@
 #pragma once
 
 #include "constrain/op/copy/copy.hpp"
+#include "constrain/pass/dead_code_elimination.hpp"
 #include "constrain/pass/nest.hpp"
-#include "constrain/pass/prune.hpp"
 #include "constrain/policy/checkpoint.hpp"
 #include "constrain/program/builder.hpp"
 
@@ -43,7 +43,7 @@ public:
         out_.enclosing.pop_back();
       } else out_.program.add_node(inside(i) ? with_clones(in_.nodes[i]) : in_.nodes[i]);
     }
-    return prune(out_.program);
+    return dead_code_elimination(out_.program);
   }
 
 private:
@@ -67,7 +67,7 @@ private:
                          .whole = axis_,
                          .factor = 1});
     for (auto& info : p.values) {
-      bool const whole_stack = is_persistent(info.role) || info.role == role::gradient || info.role == role::copy;
+      bool const whole_stack = is_persistent(info.role) || info.role == role::gradient || info.role == role::compute_copy;
       if (!info.axes.contains(axis_) || whole_stack) continue;
       axis_list axes;
       for (int axis : info.axes) {

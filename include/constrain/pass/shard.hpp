@@ -26,14 +26,14 @@ public:
     bool reduced = false;
     for (int i = 0; i < in_.nodes.size(); ++i) {
       auto n = in_.nodes[i];
-      bool const norm = calls(n, info_of<op::square_sum>);
+      bool const norm = calls(n, info_of<op::gradient_norm_squared>);
       if (norm && !reduced && shards_ == 1) all_reduce_gradients();
       reduced = reduced || norm;
       if (norm && shards_ > 1) {
         sum_squares_of_pieces(n);
         continue;
       }
-      if (calls(n, info_of<op::clip>)) sum_loss();
+      if (calls(n, info_of<op::clip_coefficient>)) sum_loss();
       for (auto const& g : gathers_)
         if (g.before == i) gather(g);
       if (n.kind == node_kind::call) rewrite(n, i);
@@ -59,7 +59,7 @@ private:
   };
 
   constexpr void cut(value_info& info) const {
-    bool const stored = is_parameter(info.role) || info.role == role::copy || info.role == role::state || info.role == role::gradient;
+    bool const stored = is_parameter(info.role) || info.role == role::compute_copy || info.role == role::state || info.role == role::gradient;
     if (!stored) return;
     info.whole = info.shape;
     info.shards = shards_;
@@ -175,10 +175,11 @@ private:
   }
 
   constexpr void sum_loss() {
-    to_communication(out_.append(info_of<op::sum_over_ranks>, call_of(in_.loss, in_.loss, nest::root)).outputs[1]);
+    to_communication(out_.append(info_of<op::all_reduce_small>, call_of(in_.loss, in_.loss, nest::root)).outputs[1]);
   }
 
-  /// What a square_sum of the whole would give: each rank sums the chunks of its piece, all of them add all chunks.
+  /// What a gradient_norm_squared of the whole would give: each rank sums the chunks of its piece, all of them add all
+  /// chunks.
   constexpr void sum_squares_of_pieces(node whole) {
     auto const append = [&](op_info const& op, ref input, std::int64_t attribute) {
       node n;
@@ -215,7 +216,7 @@ private:
 constexpr program shard(program const& p, slot_of::parallelism const& parallelism) {
   if (!parallelism.distributed || !p.failure.ok()) return p;
   static_assert(sizeof(detail::named<op::all_gather>) + sizeof(detail::named<op::reduce_scatter>) +
-                    sizeof(detail::named<op::all_reduce>) + sizeof(detail::named<op::sum_over_ranks>) +
+                    sizeof(detail::named<op::all_reduce>) + sizeof(detail::named<op::all_reduce_small>) +
                     sizeof(detail::named<op::gather_ranks>) + sizeof(detail::named<op::chunk_squares>) +
                     sizeof(detail::named<op::chunk_sum>) > 0);
   auto out = detail::sharding(p, parallelism.shards).run();

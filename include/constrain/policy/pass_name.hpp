@@ -9,19 +9,19 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 enum class pass_name {
   built,          // marked: the model and the objective, as they are written
   selected,       // marked: the algorithm of attention
-  pruned,         // marked: what is computed in vain is gone
+  without_dead_code,         // marked: what is computed in vain is gone
   accumulated,    // the loop over micro-batches
   cast,           // marked: mixed precision
   differentiated, // gradients
-  optimized,      // their norm, clipping, the update of every trained parameter
+  updated,      // their norm, clipping, the update of every trained parameter
   recomputed,     // activation checkpointing
   fused,          // marked: neighbours in one kernel
   sharded,        // marked: collectives
 };
 
 constexpr char const* name_of(pass_name p) {
-  constexpr char const* names[] = {"built",     "selected",   "pruned",  "accumulated", "cast", "differentiated",
-                                   "optimized", "recomputed", "fused", "sharded"};
+  constexpr char const* names[] = {"built",     "selected",   "without dead code",  "accumulated", "cast", "differentiated",
+                                   "updated", "recomputed", "fused", "sharded"};
   return names[static_cast<int>(p)];
 }
 

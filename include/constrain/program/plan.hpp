@@ -46,7 +46,7 @@ struct step {
   unsigned accumulates = 0;    // bit j: output j adds, except on the first write of a run
   unsigned adds = 0;           // bit j: not even then
   fixed_vector<int, axis_list::capacity> first[node::maximum_outputs]; // loops (steps) that must be in their first iteration for a first write
-  int source = 0;              // the node of the placed program, for messages
+  int source = 0;              // the node of the planned program, for messages
 
   int axis = -1;               // of a loop
   bool reversed = false;
@@ -73,7 +73,7 @@ template <int step_count, int operand_count> struct plan {
   operand operands[operand_count == 0 ? 1 : operand_count]{};
   plan_axis axes[maximum_axes]{};
   int micro_batches = -1;
-  host_view tokens, labels, logits, loss, correct, gradient_squares, clip, hyper;
+  host_view tokens, labels, logits, loss, correct, gradient_squares, clip_coefficient, hyper;
 
   static constexpr int steps_size = step_count;
 };

@@ -11,14 +11,14 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 enum class role : std::uint8_t {
   activation,
   input,     // tokens and labels, written by the host
-  number,    // the optimizer's numbers of this step, written by the host
+  hyperparameters,    // the optimizer's numbers of this step, written by the host
   weight,
   bias,
   norm,
   embedding,
   head,
   frozen,    // a parameter that is not trained
-  copy,      // a parameter in the type that the products read
+  compute_copy,      // a parameter in the type that the products read
   gradient,
   state,     // an optimizer's
   result,    // read by the host after the run
@@ -27,8 +27,8 @@ enum class role : std::uint8_t {
 };
 
 constexpr char const* name_of(role r) {
-  constexpr char const* names[] = {"activation", "input", "number", "weight", "bias", "norm", "embedding",
-                                   "head", "frozen", "copy", "gradient", "state", "result", "workspace",
+  constexpr char const* names[] = {"activation", "input", "hyperparameters", "weight", "bias", "norm", "embedding",
+                                   "head", "frozen", "compute copy", "gradient", "state", "result", "workspace",
                                    "communication"};
   return names[static_cast<int>(r)];
 }
@@ -44,6 +44,6 @@ constexpr bool is_trainable(role r) { return is_parameter(r) && r != role::froze
 constexpr bool decays(role r) { return r == role::weight || r == role::embedding || r == role::head; }
 
 /// Persistent values keep their bytes from one run of an entry program to the next.
-constexpr bool is_persistent(role r) { return is_parameter(r) || r == role::state || r == role::number; }
+constexpr bool is_persistent(role r) { return is_parameter(r) || r == role::state || r == role::hyperparameters; }
 
 } // namespace constrain

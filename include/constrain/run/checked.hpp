@@ -29,7 +29,7 @@ template <int count> constexpr checked_table<count> make_checked_table(program c
   checked_table<count> out;
   for (int v = 0; v < count; ++v)
     out.values[v] = {p.values[v].axes, p.values[v].carried_along, is_persistent(p.values[v].role),
-                     p.values[v].accumulates || p.values[v].role == role::copy};
+                     p.values[v].accumulates || p.values[v].role == role::compute_copy};
   return out;
 }
 

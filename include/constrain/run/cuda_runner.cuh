@@ -23,12 +23,12 @@ public:
   constrain::arena& arena() { return arena_; }
   constrain::arena const& arena() const { return arena_; }
 
-  template <class placed_entry, class hooks = no_hooks> void run(run_numbers numbers, hooks&& h = {}) {
+  template <class planned_entry, class hooks = no_hooks> void run(run_numbers numbers, hooks&& h = {}) {
     numbers.queue = &queue_;
     queue_.write_numbers(numbers);
-    auto const view = view_of<placed_entry, device>();
+    auto const view = view_of<planned_entry, device>();
     if constexpr (graph && std::is_same_v<hooks, no_hooks>) {
-      auto& recorded = graphs_[&placed_entry::value];
+      auto& recorded = graphs_[&planned_entry::value];
       if (recorded.recorded()) return recorded.replay(stream_);
       // The first run loads the kernels and chooses the products' algorithms, none of which may happen while recording.
       execute(view, arena_.data(), numbers, h);

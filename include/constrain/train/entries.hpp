@@ -1,7 +1,7 @@
 #pragma once
 
 #include "constrain/model/task.hpp"
-#include "constrain/pass/account.hpp"
+#include "constrain/pass/cost.hpp"
 #include "constrain/pass/pipeline.hpp"
 #include "constrain/policy/policies.hpp"
 #include "constrain/train/parameter_table.hpp"
@@ -26,12 +26,12 @@ template <class task, class policy_set> struct entries {
   using predict_program = forward_passes<source<entry::predict>>;
   using generate_program = forward_passes<source<entry::generate>>;
 
-  using step = placed<step_program>;
+  using step = planned<step_program>;
   // Here, in the class itself, so that naming a trainer is enough to be told; of several failures the first alone.
   static_assert(sizeof(refusal<step::failure.reason, step::failure>) > 0);
-  using evaluate = placed<evaluate_program, step::where.persistent_end>;
-  using predict = placed<predict_program, step::where.persistent_end>;
-  using generate = placed<generate_program, step::where.persistent_end>;
+  using evaluate = planned<evaluate_program, step::where.persistent_end>;
+  using predict = planned<predict_program, step::where.persistent_end>;
+  using generate = planned<generate_program, step::where.persistent_end>;
   static constexpr diagnosis failure_without_gradients = !step::failure.ok()      ? diagnosis{}
                                                          : !evaluate::failure.ok() ? evaluate::failure
                                                          : !predict::failure.ok()  ? predict::failure
@@ -45,7 +45,7 @@ template <class task, class policy_set> struct entries {
     return most;
   }();
   static constexpr memory_plan memory =
-      step::failure.ok() ? account(step_program::final, step::where, other_peak, policy_set::target::reserve) : memory_plan{};
+      step::failure.ok() ? memory_of(step_program::final, step::where, other_peak, policy_set::target::reserve) : memory_plan{};
   static constexpr work_plan work = work_of(step_program::final);
   static constexpr auto parameters =
       make_parameter_table<count_parameters(step_program::final), count_name_characters(step_program::final)>(

@@ -2,7 +2,7 @@
 
 #include "constrain/op/collective/shard_map.hpp"
 #include "constrain/op/update/update.hpp"
-#include "constrain/pass/place.hpp"
+#include "constrain/pass/memory_planning.hpp"
 
 #include <string_view>
 
@@ -53,7 +53,7 @@ constexpr int count_name_characters(program const& p) {
 }
 
 template <int count, int characters>
-constexpr parameter_table<count, characters> make_parameter_table(program const& p, placement const& where) {
+constexpr parameter_table<count, characters> make_parameter_table(program const& p, memory_layout const& where) {
   parameter_table<count, characters> table;
   if (!p.failure.ok()) return table;
   int next = 0;
@@ -72,11 +72,11 @@ constexpr parameter_table<count, characters> make_parameter_table(program const&
     out.iterations = p.iterations(info);
     out.stacked = !info.axes.empty();
     out.initial = info.initial;
-    out.offset = where.slots[v].offset;
+    out.offset = where.buffers[v].offset;
     for (int other = 0; other < p.values.size(); ++other) {
       if (p.values[other].belongs_to != v) continue;
-      if (p.values[other].role == role::gradient) out.gradient_offset = where.slots[other].offset;
-      if (p.values[other].role == role::state) out.state_offset[p.values[other].field] = where.slots[other].offset;
+      if (p.values[other].role == role::gradient) out.gradient_offset = where.buffers[other].offset;
+      if (p.values[other].role == role::state) out.state_offset[p.values[other].field] = where.buffers[other].offset;
     }
   }
   return table;

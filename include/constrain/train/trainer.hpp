@@ -91,7 +91,7 @@ public:
 
     step_result r;
     r.loss = read(entries::step::value.loss, 0);
-    r.gradient_norm = read(entries::step::value.clip, 0);
+    r.gradient_norm = read(entries::step::value.clip_coefficient, 0);
     r.tokens = valid_labels;
     r.skipped = !math::finite(r.gradient_norm);
     if (r.skipped) {
@@ -285,15 +285,15 @@ private:
 
   constrain::arena& arena() const { return runner_->arena(); }
 
-  template <class placed_entry, class passes> void run(constrain::run_numbers const& numbers) {
-    static_assert(sizeof(plan_has_kernels<placed_entry, typename policy_set::target>) > 0);
+  template <class planned_entry, class passes> void run(constrain::run_numbers const& numbers) {
+    static_assert(sizeof(plan_has_kernels<planned_entry, typename policy_set::target>) > 0);
     gradients_are_there_ = false;
-    if (!run_.checked) return runner_->template run<placed_entry>(numbers);
+    if (!run_.checked) return runner_->template run<planned_entry>(numbers);
     static constexpr auto values = make_checked_table<passes::final.values.count>(passes::final);
-    constexpr auto const& plan = placed_entry::value;
+    constexpr auto const& plan = planned_entry::value;
     checked_hooks checks(arena(), plan.operands, values.values);
     checks.wrote(plan.tokens), checks.wrote(plan.labels), checks.wrote(plan.hyper);
-    runner_->template run<placed_entry>(numbers, checks);
+    runner_->template run<planned_entry>(numbers, checks);
   }
 
   /// In checked mode nothing of the run before may be read.
@@ -329,8 +329,8 @@ private:
     sum.tokens += valid;
   }
 
-  template <class placed_entry> std::vector<real> logits_of(std::int64_t first, std::int64_t count) const {
-    constexpr auto const& view = placed_entry::value.logits;
+  template <class planned_entry> std::vector<real> logits_of(std::int64_t first, std::int64_t count) const {
+    constexpr auto const& view = planned_entry::value.logits;
     std::vector<storage<entries::compute>> logits(static_cast<std::size_t>(count));
     arena().read(view.offset + first * size_of(view.type), logits.data(), count * size_of(view.type));
     return {logits.begin(), logits.end()};

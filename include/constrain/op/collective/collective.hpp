@@ -62,8 +62,8 @@ struct gather_ranks {
 };
 
 /// y = the sum over ranks of a few numbers, added in the order of the ranks; y is input and output.
-struct sum_over_ranks {
-  static constexpr char const* name = "sum_over_ranks";
+struct all_reduce_small {
+  static constexpr char const* name = "all_reduce_small";
   static constexpr unsigned workspace = 0b10;
   static constexpr bool reads_partial = true;
   static constexpr std::int64_t maximum_ranks = 1024;

@@ -110,8 +110,8 @@ template <> struct kernel<op::gather_ranks, cpu> {
   }
 };
 
-template <> struct kernel<op::sum_over_ranks, cpu> {
-  static_assert(op::sum_over_ranks::maximum_ranks == communicator::maximum_size);
+template <> struct kernel<op::all_reduce_small, cpu> {
+  static_assert(op::all_reduce_small::maximum_ranks == communicator::maximum_size);
 
   template <class real> static void run(call const& c, tensor<real const>, tensor<real> y, tensor<real> parts) {
     auto& ranks = *c.numbers.world;

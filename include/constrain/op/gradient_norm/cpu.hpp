@@ -52,7 +52,7 @@ inline double& squares_of(call const& c, tensor<double> squares) {
 
 } // namespace detail
 
-template <> struct kernel<op::square_sum, cpu> {
+template <> struct kernel<op::gradient_norm_squared, cpu> {
   template <class real> static void run(call const& c, tensor<real const> gradient, tensor<double> squares) {
     constexpr std::int64_t at_once = 2048; // on the stack: nothing is allocated
     double sums[at_once];
@@ -93,7 +93,7 @@ template <> struct kernel<op::chunk_sum, cpu> {
   }
 };
 
-template <> struct kernel<op::clip, cpu> {
+template <> struct kernel<op::clip_coefficient, cpu> {
   static void run(call const& c, tensor<double const> squares, tensor<double> clip) {
     double sum = 0;
     for (std::int64_t i = 0; i < squares.count; ++i) sum += squares[i];

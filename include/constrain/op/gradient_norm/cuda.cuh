@@ -44,7 +44,7 @@ static __global__ void __launch_bounds__(cuda_threads)
 /// Adds each tensor's chunks in an order that their number alone decides, then the tensors in theirs.
 template <class real>
 static __global__ void __launch_bounds__(cuda_threads)
-    square_sums_kernel(cuda_group<detail::squares_entry<real>> group, double const* sums) {
+    gradient_norm_squared_kernel(cuda_group<detail::squares_entry<real>> group, double const* sums) {
   __shared__ block_reduction<double>::memory shared;
   auto const& entry = group.entries[blockIdx.x];
   auto const chunks = norm_chunks(entry.elements);
@@ -58,7 +58,7 @@ static __global__ void __launch_bounds__(cuda_threads)
   if (threadIdx.x == 0) *entry.total = total;
 }
 
-template <class architecture> struct kernel<op::square_sum, cuda<architecture>> {
+template <class architecture> struct kernel<op::gradient_norm_squared, cuda<architecture>> {
   template <class real> static void run(call const& c, tensor<real const> gradient, tensor<double> squares) {
     auto& queue = *c.numbers.queue;
     // The first gradient of a run defines the whole output, as every accumulator's first write does.
@@ -89,13 +89,13 @@ private:
     }
     auto const blocks = static_cast<unsigned>(most < detail::square_blocks ? most : detail::square_blocks);
     cuda_launch(queue, dim3(blocks, entries), cuda_threads, square_chunks_kernel<real>, group, sums);
-    cuda_launch(queue, dim3(entries), cuda_threads, square_sums_kernel<real>, group, sums);
+    cuda_launch(queue, dim3(entries), cuda_threads, gradient_norm_squared_kernel<real>, group, sums);
     group.count = 0;
   }
 };
 
 template <class real>
-static __global__ void clip_kernel(real const* squares, std::int64_t count, run_numbers const* numbers, real* clip) {
+static __global__ void clip_coefficient_kernel(real const* squares, std::int64_t count, run_numbers const* numbers, real* clip) {
   real sum = 0;
   for (std::int64_t i = 0; i < count; ++i) sum += squares[i];
   real const norm = math::sqrt(sum), limit = numbers->clip_norm, share = limit / (norm + 1e-6);
@@ -103,10 +103,10 @@ static __global__ void clip_kernel(real const* squares, std::int64_t count, run_
   clip[1] = !math::finite(norm) ? real(0) : limit > 0 && share < 1 ? share : real(1);
 }
 
-template <class architecture> struct kernel<op::clip, cuda<architecture>> {
+template <class architecture> struct kernel<op::clip_coefficient, cuda<architecture>> {
   static void run(call const& c, tensor<double const> squares, tensor<double> clip) {
     auto& queue = *c.numbers.queue;
-    cuda_launch(queue, dim3(1), 1, clip_kernel<double>, squares.data, squares.count, queue.numbers(), clip.data);
+    cuda_launch(queue, dim3(1), 1, clip_coefficient_kernel<double>, squares.data, squares.count, queue.numbers(), clip.data);
   }
 };
 

@@ -45,7 +45,7 @@ template <> struct kernel<op::linear_cross_entropy, cpu> {
   }
 };
 
-template <> struct kernel<op::linear_cross_entropy_step, cpu> {
+template <> struct kernel<op::linear_cross_entropy_forward_backward, cpu> {
   template <class stored, class sum>
   static void run(call const& c, tensor<stored const> x, tensor<stored const> weight, tensor<std::int32_t const> labels,
                   tensor<double> loss, tensor<stored> dx, tensor<sum> dweight, tensor<stored> logits, tensor<double> row_loss) {

@@ -13,7 +13,8 @@ constexpr std::int64_t logit_rows(std::int64_t rows) {
   return wanted < rows ? wanted : rows;
 }
 
-/// The shape rule of a product without bias that only a cross-entropy reads: x [..., in], W [classes, in], labels [...].
+/// The shape rule of a product without bias that only a cross-entropy reads: x [..., in], W [classes, in], labels
+/// [...].
 constexpr inferred infer_linear_cross_entropy(operand_types const& in) {
   operand_types linear_in, loss_in;
   linear_in.push_back(in[0]);
@@ -26,7 +27,8 @@ constexpr inferred infer_linear_cross_entropy(operand_types const& in) {
   return loss.reason != why::nothing ? loss : inferred::one(dtype::f64, {});
 }
 
-/// The workspace: the logits of one chunk of rows, and each row's share of the loss, so that their sum has a fixed order.
+/// The workspace: the logits of one chunk of rows, and each row's share of the loss, so that their sum has a fixed
+/// order.
 constexpr inferred with_logit_workspace(inferred const& result, operand_types const& in) {
   auto const rows = in[0].shape.rows();
   return result.and_also(in[0].type, shape(logit_rows(rows), in[1].shape.extent[0])).and_also(dtype::f64, shape(rows));
@@ -56,11 +58,11 @@ struct linear_cross_entropy {
 
 /// A training step of the same at once: loss (+)= cross_entropy(x W^T, labels), dx and dW (+)= its gradients times the
 /// real attribute 0, the gradient of the loss. A chunk of rows at a time: logits, their gradient in place, dx of the
-/// chunk, and its part of dW, added in the order of the chunks. The chunks follow from the rows alone, so threads change
-/// nothing. (Hsu et al. 2024, "Liger Kernel".) Stands for linear, cross_entropy and their three gradients;
+/// chunk, and its part of dW, added in the order of the chunks. The chunks follow from the rows alone, so threads
+/// change nothing. (Hsu et al. 2024, "Liger Kernel".) Stands for linear, cross_entropy and their three gradients;
 /// the pass `fuse` writes it.
-struct linear_cross_entropy_step {
-  static constexpr char const* name = "linear_cross_entropy_step";
+struct linear_cross_entropy_forward_backward {
+  static constexpr char const* name = "linear_cross_entropy_forward_backward";
   static constexpr unsigned accumulating = 0b101;
   static constexpr unsigned workspace = 0b11000;
 

@@ -89,10 +89,10 @@ constexpr bool fuse_linear_cross_entropy(program& p, int i, std::int64_t smalles
   out.called_from = loss.called_from;
   out.enclosing = p.values[logits.value].axes;
   for (int j = 0; j < p.nodes.size(); ++j) {
-    if (j == i) out.append(training ? info_of<op::linear_cross_entropy_step> : info_of<op::linear_cross_entropy>, fused);
+    if (j == i) out.append(training ? info_of<op::linear_cross_entropy_forward_backward> : info_of<op::linear_cross_entropy>, fused);
     else if (!m.contains(j)) out.program.add_node(p.nodes[j]);
   }
-  p = prune(out.program);
+  p = dead_code_elimination(out.program);
   return true;
 }
 

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "constrain/pass/prune.hpp"
+#include "constrain/pass/dead_code_elimination.hpp"
 #include "constrain/program/op_info.hpp"
 #include "constrain/program/program.hpp"
 

@@ -2,7 +2,7 @@
 
 #include "constrain/base/concat.hpp"
 #include "constrain/base/printable.hpp"
-#include "constrain/pass/account.hpp"
+#include "constrain/pass/cost.hpp"
 #include "constrain/train/explain.hpp"
 #include "constrain/train/record/chart.hpp"
 #include "constrain/train/record/records.hpp"

@@ -8,7 +8,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 constexpr bool is_observed(value_info const& info) { return info.role == role::result || is_persistent(info.role); }
 
 /// Removes the calls of which nothing that is observed comes, and the loops that are then empty.
-constexpr program prune(program const& p) {
+constexpr program dead_code_elimination(program const& p) {
   if (!p.failure.ok()) return p;
   bool live[program::maximum_values]{};
   for (int v = 0; v < p.values.size(); ++v) live[v] = is_observed(p.values[v]);

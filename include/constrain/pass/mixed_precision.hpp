@@ -7,12 +7,12 @@
 namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// Whether the products read a parameter in the compute type. Vectors (biases, norms) stay in the master's.
-constexpr bool has_copy(value_info const& info) { return is_parameter(info.role) && info.shape.rank >= 2; }
+constexpr bool has_compute_copy(value_info const& info) { return is_parameter(info.role) && info.shape.rank >= 2; }
 
 /// Mixed precision (Micikevicius et al. 2018): every matrix is cast to `.compute` once, in front of everything else,
 /// and each use reads that copy; what comes after is computed in the types that the ops' rules then give. The
 /// parameters themselves, the master weights, keep their type.
-constexpr program cast_to(program const& p, slot_of::precision const& precision) {
+constexpr program mixed_precision(program const& p, slot_of::precision const& precision) {
   auto const compute = precision.compute;
   if (!p.failure.ok() || p.values[p.logits.value].type == compute) return p;
   static_assert(sizeof(detail::named<op::cast>) > 0);
@@ -22,10 +22,10 @@ constexpr program cast_to(program const& p, slot_of::precision const& precision)
   program.nodes.count = 0;
   ref copy_of[program::maximum_values]{};
   for (int v = 0; v < p.values.size(); ++v) {
-    if (!has_copy(p.values[v])) continue;
+    if (!has_compute_copy(p.values[v])) continue;
     auto info = p.values[v];
     info.type = compute;
-    info.role = role::copy;
+    info.role = role::compute_copy;
     info.belongs_to = v;
     info.name = {};
     copy_of[v] = {program.add_value(info), at::current};

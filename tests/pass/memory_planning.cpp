@@ -8,8 +8,8 @@ using namespace constrain::test;
 namespace {
 
 // Forward alone, the loop-carried value is read in one traversal; with a backward pass that keeps everything, in two.
-constexpr auto forward = select(chain_task<6>::build(entry::predict, dtype::f32), mode::evaluation);
-constexpr auto backward_too = optimized(built<chain_task<6>>());
+constexpr auto forward = remove_training_ops(chain_task<6>::build(entry::predict, dtype::f32));
+constexpr auto backward_too = updated(built<chain_task<6>>());
 constexpr auto segmented = recompute(backward_too, 2);
 
 constexpr int carried(program const& p, int which = 0) {
@@ -18,7 +18,7 @@ constexpr int carried(program const& p, int which = 0) {
   return -1;
 }
 constexpr std::int64_t instances(program const& p, int which = 0) {
-  return place(p).slots[carried(p, which)].carried_instances;
+  return plan_memory(p).buffers[carried(p, which)].carried_instances;
 }
 
 static_assert(instances(forward) == 2);
@@ -27,18 +27,18 @@ static_assert(instances(segmented) == 2);    // the input of every second iterat
 static_assert(instances(backward_too, 1) == 2); // the gradient goes down once
 
 // Stacks: a parameter of the chain has one instance an iteration, side by side.
-constexpr auto where = place(backward_too);
-constexpr auto weight = where.slots[named(backward_too, "block.up.weight")];
+constexpr auto where = plan_memory(backward_too);
+constexpr auto weight = where.buffers[named(backward_too, "block.up.weight")];
 static_assert(weight.size == 6 * 16 * 4 && weight.strides.size() == 1 && weight.strides[0].bytes == 16 * 4);
-static_assert(where.slots[gradient_of(backward_too, "block.up.weight")].size == 6 * 16 * 4);
+static_assert(where.buffers[gradient_of(backward_too, "block.up.weight")].size == 6 * 16 * 4);
 static_assert(where.end > where.persistent_end);
 // What an arena shares begins behind what persists in another program of it.
-static_assert(place(forward, 1 << 20).persistent_end == 1 << 20);
+static_assert(plan_memory(forward, 1 << 20).persistent_end == 1 << 20);
 
 /// Nothing that persists overlaps, and everything else lies behind it.
-void check_persistent(program const& p, placement const& at) {
+void check_persistent(program const& p, memory_layout const& at) {
   for (int v = 0; v < p.values.size(); ++v) {
-    auto const& mine = at.slots[v];
+    auto const& mine = at.buffers[v];
     if (mine.offset < 0) continue;
     CHECK(mine.offset % 64 == 0);
     if (!is_persistent(p.values[v].role)) {
@@ -47,7 +47,7 @@ void check_persistent(program const& p, placement const& at) {
     }
     CHECK(mine.offset + mine.size <= at.persistent_end);
     for (int other = 0; other < v; ++other) {
-      auto const& theirs = at.slots[other];
+      auto const& theirs = at.buffers[other];
       bool const apart = theirs.offset + theirs.size <= mine.offset || mine.offset + mine.size <= theirs.offset;
       CHECK((!is_persistent(p.values[other].role) || apart));
     }
@@ -70,7 +70,7 @@ struct variant {
 /// A step's program after each of the passes that must not change numbers; for several ranks from `sharded` on.
 std::vector<stage> stages_of(program const& p, variant const& v) {
   std::vector<stage> all;
-  all.push_back({"optimized", optimized(p, v.micro_batches, v.compute)});
+  all.push_back({"updated", updated(p, v.micro_batches, v.compute)});
   all.push_back({"recomputed", recompute(all.back().p, v.every)});
   if (v.distributed) all.push_back({"sharded", shard(all.back().p, true, v.shards)});
   all.push_back({"coalesced", coalesce(all.back().p)});
@@ -90,7 +90,7 @@ int check_stages(program const& p, variant const& v) {
   for (auto const& stage : stages_of(p, v)) {
     CAPTURE(stage.name);
     REQUIRE(verify(stage.p) == diagnosis{});
-    auto const s = simulate(stage.p, place(stage.p));
+    auto const s = simulate(stage.p, plan_memory(stage.p));
     CHECK(s.errors == std::vector<std::string>{});
     if (reference.empty() || stage.name == "sharded") reference = s.left;
     CHECK(s.left == reference);
@@ -110,7 +110,7 @@ TEST_CASE("no value lies where another one lives, and no pass changes a number (
     for (int micro_batches : {1, 3})
       for (int every : {0, 1, 2, 3}) checked += check_stages(p, {micro_batches, every});
     if (seed % 16 == 0)
-      for (auto const& stage : stages_of(p, {2, 2})) check_persistent(stage.p, place(stage.p));
+      for (auto const& stage : stages_of(p, {2, 2})) check_persistent(stage.p, plan_memory(stage.p));
   }
   CHECK(checked == 200 * 8 * 4);
 }
@@ -146,25 +146,25 @@ TEST_CASE("every entry of gpt2 and of a tagger with nested repeats") {
   for (auto e : {entry::evaluate, entry::predict, entry::generate})
     for (bool gpt : {true, false}) {
       auto const start = gpt ? gpt2_task::build(e, dtype::f32) : tagger_task::build(e, dtype::f32);
-      auto const p = in_place(coalesce(prune(select(start, mode::evaluation))));
+      auto const p = in_place(coalesce(dead_code_elimination(remove_training_ops(start))));
       REQUIRE(verify(p).ok());
-      CHECK(simulate(p, place(p, 4096)).errors == std::vector<std::string>{});
+      CHECK(simulate(p, plan_memory(p, 4096)).errors == std::vector<std::string>{});
     }
 }
 
 TEST_CASE("the peak is near what is alive at once") {
-  // Two bounds: what is alive by the order of execution, which no plan undercuts, and what is alive by the slots' own
+  // Two bounds: what is alive by the order of execution, which no plan undercuts, and what is alive by the buffers' own
   // lives, which first-fit may miss.
   double worst_of_execution = 0, worst_of_slots = 0;
   auto const measure = [&](program const& p) {
-    auto const at = place(p);
+    auto const at = plan_memory(p);
     auto const got = static_cast<double>(at.end - at.persistent_end);
     auto const alive = static_cast<double>(simulate(p, at).live_peak);
     std::int64_t most = 0;
     for (int i = 0; i < p.nodes.size(); ++i) {
       std::int64_t now = 0;
       for (int v = 0; v < p.values.size(); ++v) {
-        auto const& s = at.slots[v];
+        auto const& s = at.buffers[v];
         bool const there = s.offset >= 0 && !is_persistent(p.values[v].role) && s.born <= i && i <= s.dies;
         if (there) now += s.size;
       }
@@ -177,13 +177,13 @@ TEST_CASE("the peak is near what is alive at once") {
   };
   using real_task = task<gpt2{.layers = 6, .heads = 4, .width = 64, .vocabulary = 128, .context = 64}, causal_lm,
                          micro_batch{.sequences = 2}>;
-  for (int every : {0, 1, 2, 3}) measure(coalesce(recompute(optimized(built<real_task>()), every)));
-  MESSAGE("gpt2: placed / alive, by execution ", worst_of_execution, ", by slots ", worst_of_slots);
+  for (int every : {0, 1, 2, 3}) measure(coalesce(recompute(updated(built<real_task>()), every)));
+  MESSAGE("gpt2: placed / alive, by execution ", worst_of_execution, ", by buffers ", worst_of_slots);
   CHECK(worst_of_execution <= 1.35);
   CHECK(worst_of_slots <= 1.02);
   for (unsigned seed = 0; seed < 300; ++seed)
-    for (int every : {0, 2}) measure(coalesce(recompute(optimized(random_model(seed).build()), every)));
-  MESSAGE("random programs: placed / alive, by execution ", worst_of_execution, ", by slots ", worst_of_slots);
+    for (int every : {0, 2}) measure(coalesce(recompute(updated(random_model(seed).build()), every)));
+  MESSAGE("random programs: placed / alive, by execution ", worst_of_execution, ", by buffers ", worst_of_slots);
   CHECK(worst_of_execution <= 2.5);
   CHECK(worst_of_slots <= 1.25);
 }

@@ -8,8 +8,8 @@ using namespace constrain::test;
 namespace {
 
 constexpr auto before = differentiated(built<chain_task<3>>());
-constexpr auto adamw = optimize<optimizer::adamw>(before);
-constexpr auto sgd = optimize<optimizer::sgd>(before);
+constexpr auto adamw = update<optimizer::adamw>(before);
+constexpr auto sgd = update<optimizer::sgd>(before);
 
 constexpr int count(program const& p, role r) {
   int n = 0;
@@ -17,21 +17,21 @@ constexpr int count(program const& p, role r) {
   return n;
 }
 constexpr std::int64_t bytes_of(program const& p, role r) {
-  return bytes_where(p, place(p), [&](int v) { return p.values[v].role == r; }).count();
+  return bytes_where(p, plan_memory(p), [&](int v) { return p.values[v].role == r; }).count();
 }
 
 static_assert(verify(adamw).ok() && verify(sgd).ok());
 static_assert(calls(adamw, &info_of<op::update<optimizer::adamw>>) == 3);
-static_assert(calls(adamw, &info_of<op::square_sum>) == 3 && calls(adamw, &info_of<op::clip>) == 1);
+static_assert(calls(adamw, &info_of<op::gradient_norm_squared>) == 3 && calls(adamw, &info_of<op::clip_coefficient>) == 1);
 // Two states a parameter, none without a state.
 static_assert(count(adamw, role::state) == 6 && count(sgd, role::state) == 0);
 static_assert(bytes_of(adamw, role::state) == 2 * bytes_of(adamw, role::gradient) && bytes_of(sgd, role::state) == 0);
-static_assert(count(adamw, role::number) == 1);
+static_assert(count(adamw, role::hyperparameters) == 1);
 static_assert(adamw.values[adamw.gradient_squares.value].shape == shape(3));
-static_assert(adamw.values[adamw.clip.value].role == role::result);
+static_assert(adamw.values[adamw.clip_coefficient.value].role == role::result);
 
 // Weight decay follows the role: embeddings and weights, no norms and biases.
-constexpr auto gpt = optimize<optimizer::adamw>(differentiated(built<gpt2_task>()));
+constexpr auto gpt = update<optimizer::adamw>(differentiated(built<gpt2_task>()));
 constexpr bool decay_follows_role = [] {
   for (auto const& n : gpt.nodes)
     if (n.op == &info_of<op::update<optimizer::adamw>>)
@@ -41,16 +41,16 @@ constexpr bool decay_follows_role = [] {
 static_assert(decay_follows_role);
 
 // What follows the micro-batches stands outside of their loop.
-constexpr auto accumulated = optimize<optimizer::sgd>(differentiated(built<chain_task<3>>(), 4));
+constexpr auto accumulated = update<optimizer::sgd>(differentiated(built<chain_task<3>>(), 4));
 static_assert(accumulated.end_of(0) == accumulated.nodes.size() - 8); // 3 squares, clip, 3 updates, and the end itself
 
 } // namespace
 
-TEST_CASE("optimize, in full") {
-  auto const text = print(optimize<optimizer::momentum>(differentiated(built<tied_task>())));
+TEST_CASE("update, in full") {
+  auto const text = print(update<optimizer::momentum>(differentiated(built<tied_task>())));
   auto const begin = print(differentiated(built<tied_task>()));
   REQUIRE(text.substr(0, begin.size()) == begin);
-  CHECK(text.substr(begin.size()) == "%15 f64 [1] = square_sum(table.gradient)\n"
-                                     "%16 f64 [2] = clip(%15)\n"
+  CHECK(text.substr(begin.size()) == "%15 f64 [1] = gradient_norm_squared(table.gradient)\n"
+                                     "%16 f64 [2] = clip_coefficient(%15)\n"
                                      "table f32 [5, 4], table.state0 f32 [5, 4] = update(table.gradient, %16, %17)\n");
 }

@@ -1,13 +1,13 @@
 #pragma once
 
+#include "constrain/pass/dead_code_elimination.hpp"
 #include "constrain/pass/nest.hpp"
-#include "constrain/pass/prune.hpp"
 #include "constrain/program/op_info.hpp"
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// Where a value lies in the arena.
-struct slot {
+struct buffer {
   /// One axis of a stack: how far one iteration moves.
   struct stride {
     int axis = -1;
@@ -23,9 +23,9 @@ struct slot {
   int born = 0, dies = 0;            // first and last node that touch it, lifted out of the loops that do not
 };
 
-/// A slot for every value, and how much the program needs.
-struct placement {
-  fixed_vector<slot, program::maximum_values> slots;
+/// A buffer for every value, and how much the program needs.
+struct memory_layout {
+  fixed_vector<buffer, program::maximum_values> buffers;
   std::int64_t persistent_end = 0;
   std::int64_t end = 0;
 };
@@ -43,16 +43,16 @@ constexpr std::int64_t aligned(std::int64_t bytes) { return (bytes + 63) / 64 * 
 /// Instances of parameters, gradients, states and inputs touch, so that a whole stack is one piece of memory.
 constexpr bool is_dense(value_info const& info) {
   return is_persistent(info.role) || info.role == role::gradient || info.role == role::input ||
-         info.role == role::copy;
+         info.role == role::compute_copy;
 }
 
-class placer {
+class memory_planner {
 public:
-  constexpr placer(program const& p, std::int64_t reserved) : p_(p), nest_(p), reserved_(reserved) {}
+  constexpr memory_planner(program const& p, std::int64_t reserved) : p_(p), nest_(p), reserved_(reserved) {}
 
-  constexpr placement run() {
-    for (int v = 0; v < p_.values.size(); ++v) out_.slots.push_back({});
-    place_persistent();
+  constexpr memory_layout run() {
+    for (int v = 0; v < p_.values.size(); ++v) out_.buffers.push_back({});
+    lay_out_persistent();
     collect_references();
     for (int v = 0; v < p_.values.size(); ++v)
       if (references_[v].any && !is_persistent(p_.values[v].role)) lay_out(v);
@@ -74,7 +74,7 @@ private:
     return is_dense(info) ? bytes : aligned(bytes);
   }
 
-  constexpr void place_persistent() {
+  constexpr void lay_out_persistent() {
     // Parameters first, then optimizer states, then numbers: the order is the same in every entry program.
     for (int pass = 0; pass < 3; ++pass)
       for (int v = 0; v < p_.values.size(); ++v) {
@@ -82,9 +82,9 @@ private:
         int const group = is_parameter(info.role) ? 0 : info.role == role::state ? 1 : 2;
         if (!is_persistent(info.role) || group != pass) continue;
         stack(v, nest::root);
-        out_.slots[v].offset = out_.persistent_end;
-        out_.slots[v].dies = p_.nodes.size();
-        out_.persistent_end += aligned(out_.slots[v].size);
+        out_.buffers[v].offset = out_.persistent_end;
+        out_.buffers[v].dies = p_.nodes.size();
+        out_.persistent_end += aligned(out_.buffers[v].size);
       }
     if (out_.persistent_end < reserved_) out_.persistent_end = reserved_;
     out_.end = out_.persistent_end;
@@ -142,7 +142,7 @@ private:
   /// Strides of the axes that no loop down to `home` binds.
   constexpr void stack(int v, int home) {
     auto const& info = p_.values[v];
-    auto& s = out_.slots[v];
+    auto& s = out_.buffers[v];
     std::int64_t size = instance_bytes(info);
     if (info.is_loop_carried()) {
       auto const& known = references_[v];
@@ -165,7 +165,7 @@ private:
   constexpr void lay_out(int v) {
     auto const& known = references_[v];
     stack(v, known.home);
-    auto& s = out_.slots[v];
+    auto& s = out_.buffers[v];
     s.born = nest_.child(known.home, known.first);
     int const last = nest_.child(known.home, known.last);
     s.dies = nest_.end[last];
@@ -180,20 +180,20 @@ private:
     for (int v = 0; v < p_.values.size(); ++v) {
       if (!references_[v].any || is_persistent(p_.values[v].role)) continue;
       order.push_back(v);
-      for (int k = order.size() - 1; k > 0 && out_.slots[order[k - 1]].size < out_.slots[order[k]].size; --k) {
+      for (int k = order.size() - 1; k > 0 && out_.buffers[order[k - 1]].size < out_.buffers[order[k]].size; --k) {
         int const larger = order[k];
         order[k] = order[k - 1];
         order[k - 1] = larger;
       }
     }
     for (int k = 0; k < order.size(); ++k) {
-      auto& mine = out_.slots[order[k]];
+      auto& mine = out_.buffers[order[k]];
       auto const size = aligned(mine.size);
       auto offset = out_.persistent_end;
       for (bool moved = true; moved;) {
         moved = false;
         for (int other = 0; other < k; ++other) {
-          auto const& theirs = out_.slots[order[other]];
+          auto const& theirs = out_.buffers[order[other]];
           bool const apart_in_time = theirs.dies < mine.born || mine.dies < theirs.born;
           bool const apart = theirs.offset + aligned(theirs.size) <= offset || offset + size <= theirs.offset;
           if (apart_in_time || apart) continue;
@@ -211,7 +211,7 @@ private:
   program const& p_;
   nest nest_;
   std::int64_t reserved_;
-  placement out_;
+  memory_layout out_;
   reference references_[program::maximum_values]{};
   at entered_from_[program::maximum_values]{};
 };
@@ -222,9 +222,9 @@ private:
 /// per iteration of the loops between C and its definition, and lives from the first to the last child of C that
 /// touches it. "Saved per iteration", "per segment" and "scratch" follow. Offsets are first-fit, largest first; what
 /// does not persist stays behind the first `reserved` bytes, where other programs of the arena keep what persists.
-constexpr placement place(program const& p, std::int64_t reserved = 0) {
+constexpr memory_layout plan_memory(program const& p, std::int64_t reserved = 0) {
   if (!p.failure.ok()) return {};
-  return detail::placer(p, reserved).run();
+  return detail::memory_planner(p, reserved).run();
 }
 
 } // namespace constrain

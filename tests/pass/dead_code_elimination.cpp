@@ -19,15 +19,15 @@ struct wasteful {
 using wasteful_task = task<wasteful{}, causal_lm, micro_batch{.sequences = 2, .tokens = 3}>;
 
 constexpr auto before = built<wasteful_task>();
-constexpr auto after = prune(before);
+constexpr auto after = dead_code_elimination(before);
 static_assert(calls(before, &info_of<op::elementwise<op::silu>>) == 3 && loops(before) == 1);
 static_assert(calls(after, &info_of<op::elementwise<op::silu>>) == 0 && loops(after) == 0);
 static_assert(calls(after) == 4); // embedding, linear, cross_entropy, copy of the loss
 static_assert(verify(after).ok());
 
 // Nothing is dead: nothing changes.
-static_assert(same(prune(after), after));
-static_assert(same(prune(built<gpt2_task>()), built<gpt2_task>()));
+static_assert(same(dead_code_elimination(after), after));
+static_assert(same(dead_code_elimination(built<gpt2_task>()), built<gpt2_task>()));
 
 constexpr bool observed(role r) {
   value_info info;
@@ -40,14 +40,14 @@ static_assert(!observed(role::activation) && !observed(role::gradient) && !obser
 } // namespace
 
 TEST_CASE("prune removes what nothing observed comes of") {
-  CHECK(print(prune(before)) == "%2 f32 [2, 3, 4] = embedding(token.weight, %0)\n"
+  CHECK(print(dead_code_elimination(before)) == "%2 f32 [2, 3, 4] = embedding(token.weight, %0)\n"
                                 "%9 f32 [2, 3, 5] = linear(%2, head.weight, head.bias)\n"
                                 "%11 f64 [], %12 f32 [6], %13 f64 [6] = cross_entropy(%9, %10)\n"
                                 "%14 f64 [] = copy(%11)\n");
 }
 
 TEST_CASE("a loop-carried value that the next iteration reads keeps its loop") {
-  auto const p = prune(built<chain_task<4>>());
+  auto const p = dead_code_elimination(built<chain_task<4>>());
   CHECK(loops(p) == 1);
   CHECK(same(p, built<chain_task<4>>()));
 }

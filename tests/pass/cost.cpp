@@ -8,7 +8,7 @@ using namespace constrain::test;
 namespace {
 
 template <class optimizer> constexpr auto step_of(dtype real = dtype::f32, int micro_batches = 1) {
-  return in_place(coalesce(optimized<optimizer>(built<gpt2_task>(real), micro_batches)));
+  return in_place(coalesce(updated<optimizer>(built<gpt2_task>(real), micro_batches)));
 }
 constexpr std::int64_t parameters = [] {
   auto const p = built<gpt2_task>();
@@ -21,7 +21,7 @@ constexpr std::int64_t parameters = [] {
 static_assert(parameters == 11 * 8 + 6 * 8 + 2 * 8 + 5 * (4 * 8 + 24 * 8 + 24 + 8 * 8 + 8 + 32 * 8 + 32 + 8 * 32 + 8));
 
 constexpr auto adamw = step_of<optimizer::adamw>();
-constexpr auto memory = account(adamw, place(adamw), 0);
+constexpr auto memory = memory_of(adamw, plan_memory(adamw), 0);
 // 16 bytes a parameter: weight, gradient and two states of 4.
 static_assert(memory.weights == bytes(4 * parameters) && memory.gradients == bytes(4 * parameters));
 static_assert(memory.optimizer_state == bytes(8 * parameters) && memory.master_weights == bytes(0));
@@ -31,15 +31,15 @@ static_assert(memory.weights + memory.gradients + memory.optimizer_state + memor
 static_assert(memory.workspace > bytes(0) && memory.activations > bytes(0));
 
 constexpr auto sgd = step_of<optimizer::sgd>();
-static_assert(account(sgd, place(sgd), 0).optimizer_state == bytes(0));
+static_assert(memory_of(sgd, plan_memory(sgd), 0).optimizer_state == bytes(0));
 constexpr auto momentum = step_of<optimizer::momentum>(dtype::f64);
-static_assert(account(momentum, place(momentum), 0).optimizer_state == bytes(8 * parameters));
+static_assert(memory_of(momentum, plan_memory(momentum), 0).optimizer_state == bytes(8 * parameters));
 
 // The peak covers the entries that need more.
-static_assert(account(adamw, place(adamw), 1 << 24).peak == bytes(1 << 24));
+static_assert(memory_of(adamw, plan_memory(adamw), 1 << 24).peak == bytes(1 << 24));
 
 // Work: a product of 2 rows each of 3 tokens with [5, 4], in the way forward, twice on the way back.
-constexpr auto tied_forward = prune(tied_task::build(entry::predict, dtype::f32));
+constexpr auto tied_forward = dead_code_elimination(tied_task::build(entry::predict, dtype::f32));
 constexpr auto products = [](program const& p) {
   auto q = p;
   q.nodes.count = 0;
@@ -58,7 +58,7 @@ static_assert(work_of(tied_forward).collectives == 0);
 TEST_CASE("launches are counted with their loops") {
   for (int every : {0, 1, 2, 3, 4, 5, 7})
     for (int micro_batches : {1, 3}) {
-      auto const p = recompute(optimized(built<gpt2_task>(), micro_batches), every);
+      auto const p = recompute(updated(built<gpt2_task>(), micro_batches), every);
       std::int64_t launches = 0;
       // Every op that occurs, once.
       for (int i = 0; i < p.nodes.size(); ++i) {
@@ -73,7 +73,7 @@ TEST_CASE("launches are counted with their loops") {
 }
 
 TEST_CASE("recomputing costs one forward pass of the layers") {
-  auto const keep = optimized(built<gpt2_task>());
+  auto const keep = updated(built<gpt2_task>());
   auto const none = products(keep);
   double layers = products(built<gpt2_task>()) - 2.0 * 12 * 11 * 8; // without the head
   for (int every : {1, 2, 3, 5}) {

@@ -7,9 +7,9 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// Appends what happens once per optimizer step: the norm of all gradients, clipping, and the update of every trained
 /// parameter, each a call over the whole stack.
-template <class optimizer> constexpr program optimize(program const& p) {
+template <class optimizer> constexpr program update(program const& p) {
   if (!p.failure.ok()) return p;
-  static_assert(sizeof(detail::named<op::square_sum>) + sizeof(detail::named<op::clip>) +
+  static_assert(sizeof(detail::named<op::gradient_norm_squared>) + sizeof(detail::named<op::clip_coefficient>) +
                     sizeof(detail::named<op::update<optimizer>>) > 0);
   builder out;
   out.program = p;
@@ -34,17 +34,17 @@ template <class optimizer> constexpr program optimize(program const& p) {
     n.attributes = {{i, gradients.size()}, {}};
     n.inputs.push_back({gradients[i], at::current});
     n.outputs.push_back(program.gradient_squares);
-    out.append(info_of<op::square_sum>, n);
+    out.append(info_of<op::gradient_norm_squared>, n);
   }
 
   node clip;
   clip.inputs.push_back(program.gradient_squares);
-  program.clip = out.append(info_of<op::clip>, clip).outputs[0];
-  program.values[program.clip.value].role = role::result;
+  program.clip_coefficient = out.append(info_of<op::clip_coefficient>, clip).outputs[0];
+  program.values[program.clip_coefficient.value].role = role::result;
 
   value_info numbers;
   numbers.type = dtype::u8;
-  numbers.role = role::number;
+  numbers.role = role::hyperparameters;
   bool const wide = !gradients.empty() && program.values[gradients[0]].type == dtype::f64;
   numbers.shape = shape(static_cast<std::int64_t>(wide ? sizeof(op::update_numbers<optimizer, double>)
                                                        : sizeof(op::update_numbers<optimizer, float>)));
@@ -56,7 +56,7 @@ template <class optimizer> constexpr program optimize(program const& p) {
     node n;
     n.attributes = {{decays(info.role) ? 1 : 0}, {}};
     n.inputs.push_back({g, at::current});
-    n.inputs.push_back(program.clip);
+    n.inputs.push_back(program.clip_coefficient);
     n.inputs.push_back(hyper);
     n.outputs.push_back({parameter, at::current});
     for (int field = 0; field < op::state_fields<optimizer>(); ++field) {

@@ -2,7 +2,7 @@
 
 #include "constrain/base/units.hpp"
 #include "constrain/op/collective/collective.hpp"
-#include "constrain/pass/place.hpp"
+#include "constrain/pass/memory_planning.hpp"
 #include "constrain/program/op_info.hpp"
 
 namespace constrain::inline CONSTRAIN_VARIANT {
@@ -31,23 +31,23 @@ struct work_plan {
 /// Whether the products read a parameter through a copy in another type.
 constexpr bool is_copied(program const& p, int parameter) {
   for (auto const& info : p.values)
-    if (info.role == role::copy && info.belongs_to == parameter) return true;
+    if (info.role == role::compute_copy && info.belongs_to == parameter) return true;
   return false;
 }
 
 /// Bytes of all values of a kind.
-template <class predicate> constexpr bytes bytes_where(program const& p, placement const& where, predicate const& wanted) {
+template <class predicate> constexpr bytes bytes_where(program const& p, memory_layout const& where, predicate const& wanted) {
   std::int64_t total = 0;
   for (int v = 0; v < p.values.size(); ++v)
-    if (where.slots[v].offset >= 0 && wanted(v)) total += where.slots[v].size;
+    if (where.buffers[v].offset >= 0 && wanted(v)) total += where.buffers[v].size;
   return bytes(total);
 }
 
 /// The bytes of a kind that are alive together, at their most.
-constexpr bytes most_at_once(program const& p, placement const& where, role wanted) {
+constexpr bytes most_at_once(program const& p, memory_layout const& where, role wanted) {
   std::int64_t change[program::maximum_nodes + 2]{}; // of what is alive, from the node before to this one
   for (int v = 0; v < p.values.size(); ++v) {
-    auto const& s = where.slots[v];
+    auto const& s = where.buffers[v];
     if (p.values[v].role != wanted || s.offset < 0) continue;
     change[s.born < 0 ? 0 : s.born] += s.size;
     change[s.dies + 1] -= s.size;
@@ -62,11 +62,11 @@ constexpr bytes most_at_once(program const& p, placement const& where, role want
 
 /// The memory of a step program and of the entries that share its arena (`other_peak` is the largest of them), with
 /// `reserve` bytes of workspace behind all of them that the device needs for itself.
-constexpr memory_plan account(program const& p, placement const& where, std::int64_t other_peak, std::int64_t reserve = 0) {
+constexpr memory_plan memory_of(program const& p, memory_layout const& where, std::int64_t other_peak, std::int64_t reserve = 0) {
   memory_plan m;
   auto const of = [&](role r) { return bytes_where(p, where, [&](int v) { return p.values[v].role == r; }); };
   m.master_weights = bytes_where(p, where, [&](int v) { return is_parameter(p.values[v].role) && is_copied(p, v); });
-  m.weights = of(role::copy) +
+  m.weights = of(role::compute_copy) +
               bytes_where(p, where, [&](int v) { return is_parameter(p.values[v].role) && !is_copied(p, v); });
   m.gradients = of(role::gradient);
   m.optimizer_state = of(role::state);
@@ -107,7 +107,7 @@ constexpr work_plan work_of(program const& p) {
       total.bytes_moved += iterations * stack * (c.bytes_read + c.bytes_written);
       total.collectives += calls(n, info_of<op::all_gather>) || calls(n, info_of<op::reduce_scatter>) ||
                                    calls(n, info_of<op::all_reduce>) || calls(n, info_of<op::gather_ranks>) ||
-                                   calls(n, info_of<op::sum_over_ranks>)
+                                   calls(n, info_of<op::all_reduce_small>)
                                ? static_cast<std::int64_t>(iterations + 0.5)
                                : 0;
       total.kernel_launches += static_cast<std::int64_t>(iterations + 0.5);
