@@ -164,7 +164,7 @@ void compare_batches(int ranks, int rank) {
   }
 }
 
-// 16 bytes a parameter, cut over the ranks; what a rank stores beyond its piece is less than a chunk a tensor.
+// 16 bytes a parameter, cut over the ranks; what a rank stores beyond its shard is less than a chunk a tensor.
 template <int shards> constexpr bool cut_exactly() {
   using zero = ct::trainer<task<per_rank>, ct::parallel::zero<3, shards>>;
   std::int64_t stored = 0, tensors = 0;
@@ -200,7 +200,7 @@ template <int shards> void save_and_load(int rank, std::string const& directory)
   zero u{{.learning_rate = 1e-2f}, {.seed = 1}};
   u.load(directory);
   for (int i = 3; i < 6; ++i) check(w.step(t, i).loss == w.step(u, i).loss, "a resumed sharded run is another run");
-  // The file holds wholes: one process reads it too.
+  // The file holds full tensors: one process reads it too.
   if (rank == 0) {
     ct::trainer<task<per_rank>> single;
     single.load(directory);

@@ -52,7 +52,7 @@ TEST_CASE("parts are added in the order of the ranks") {
   CHECK(sum == 5.0f);
 }
 
-TEST_CASE("alone, a rank's piece is the whole") {
+TEST_CASE("alone, a rank's shard is the full tensor") {
   ct::self world, group;
   ct::run_numbers numbers;
   numbers.world = &world;

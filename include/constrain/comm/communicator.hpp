@@ -21,7 +21,7 @@ public:
   virtual int rank() const = 0;
   virtual int size() const = 0;
 
-  /// Rank r's piece goes to [offsets[r], offsets[r] + lengths[r]) bytes of `all`, on every rank; mine is there already.
+  /// Rank r's shard goes to [offsets[r], offsets[r] + lengths[r]) bytes of `all`, on every rank; mine is there already.
   virtual void all_gather(std::byte* all, std::int64_t const* offsets, std::int64_t const* lengths) = 0;
   /// Sends [send_offsets[r], + send_lengths[r]) bytes of `send` to each rank r; what r sends arrives at r * length of
   /// `receive`, `length` bytes or less.

@@ -21,7 +21,7 @@ struct run_numbers {
   std::int64_t first_sample = 0;    // of this process in the global batch
   std::int64_t samples = 0;         // of one micro-batch
   communicator* world = nullptr;    // all ranks
-  communicator* group = nullptr;    // those that hold the pieces of one whole
+  communicator* group = nullptr;    // those that hold the shards of one tensor
   cuda_queue* queue = nullptr;      // of a CUDA device
 };
 

@@ -10,8 +10,8 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 namespace detail {
 
-/// Cuts parameters, gradients and states over ranks: what computes reads gathered wholes and writes whole gradients,
-/// which are summed into the pieces; what updates works on the pieces.
+/// Cuts parameters, gradients and states over ranks: what computes reads gathered full tensors and writes full
+/// gradients, which are summed into the shards; what updates works on the shards.
 class sharding {
 public:
   constexpr sharding(program const& p, std::int64_t shards) : in_(p), nest_(p), shards_(shards) {
@@ -49,21 +49,21 @@ private:
     int value = -1;
     int level = -1;  // the loop in whose body the whole is needed
     int before = -1; // the child of the level in front of which it is gathered
-    int whole = -1;
+    int full = -1;
   };
   struct scattered {
     int gradient = -1;
     int level = -1;
     int after = -1;
-    int whole = -1;
+    int full = -1;
   };
 
   constexpr void cut(value_info& info) const {
     bool const stored = is_parameter(info.role) || info.role == role::compute_copy || info.role == role::state || info.role == role::gradient;
     if (!stored) return;
-    info.whole = info.shape;
+    info.full_shape = info.shape;
     info.shards = shards_;
-    info.shape = shape(shard_map{info.whole.elements(), shards_}.stored());
+    info.shape = shape(shard_map{info.full_shape.elements(), shards_}.stored());
   }
 
   /// The loop whose iterations have one instance of the value each; without axes, that of the micro-batches.
@@ -83,7 +83,7 @@ private:
     return axes;
   }
 
-  constexpr int new_whole(int value, int level, bool accumulates) {
+  constexpr int new_full(int value, int level, bool accumulates) {
     value_info info;
     info.type = in_.values[value].type;
     info.role = role::communication;
@@ -118,7 +118,7 @@ private:
     for (auto const& input : n.inputs) {
       if (n.op->reads_shards || out_.program.values[input.value].shards == 1 || find_gathered(input.value, i) >= 0) continue;
       int const level = level_of(in_.values[input.value], i);
-      if (!gathers_.push_back({input.value, level, nest_.child(level, i), new_whole(input.value, level, false)})) too_large(n);
+      if (!gathers_.push_back({input.value, level, nest_.child(level, i), new_full(input.value, level, false)})) too_large(n);
     }
     for (auto const& output : n.outputs) {
       auto const& info = in_.values[output.value];
@@ -126,7 +126,7 @@ private:
       int const level = level_of(info, i);
       int const after = nest_.end[nest_.child(level, i)];
       if (int const k = find_scattered(output.value, level); k >= 0) scatters_[k].after = after;
-      else if (!scatters_.push_back({output.value, level, after, new_whole(output.value, level, true)})) too_large(n);
+      else if (!scatters_.push_back({output.value, level, after, new_full(output.value, level, true)})) too_large(n);
     }
   }
 
@@ -138,11 +138,11 @@ private:
     if (shards_ == 1) return;
     for (auto& input : n.inputs)
       if (!n.op->reads_shards && out_.program.values[input.value].shards > 1)
-        input = {gathers_[find_gathered(input.value, i)].whole, at::current};
+        input = {gathers_[find_gathered(input.value, i)].full, at::current};
     for (int j = 0; j < n.outputs.size(); ++j) {
       auto const& info = in_.values[n.outputs[j].value];
       if (info.role != role::gradient) continue;
-      n.outputs[j] = {scatters_[find_scattered(n.outputs[j].value, level_of(info, i))].whole, at::current};
+      n.outputs[j] = {scatters_[find_scattered(n.outputs[j].value, level_of(info, i))].full, at::current};
     }
   }
 
@@ -156,14 +156,14 @@ private:
   }
 
   constexpr void gather(gathered const& g) {
-    auto n = call_of({g.value, at::current}, {g.whole, at::current}, g.level);
-    auto const& whole = in_.values[g.value].shape;
-    for (int k = 0; k < whole.rank; ++k) n.attributes.integer[k] = whole.extent[k];
+    auto n = call_of({g.value, at::current}, {g.full, at::current}, g.level);
+    auto const& full = in_.values[g.value].shape;
+    for (int k = 0; k < full.rank; ++k) n.attributes.integer[k] = full.extent[k];
     out_.append(info_of<op::all_gather>, n);
   }
 
   constexpr void scatter(scattered const& s) {
-    auto n = call_of({s.whole, at::current}, {s.gradient, at::current}, s.level);
+    auto n = call_of({s.full, at::current}, {s.gradient, at::current}, s.level);
     n.attributes.integer[0] = shards_;
     to_communication(out_.append(info_of<op::reduce_scatter>, n).outputs[1]);
   }
@@ -178,12 +178,12 @@ private:
     to_communication(out_.append(info_of<op::all_reduce_small>, call_of(in_.loss, in_.loss, nest::root)).outputs[1]);
   }
 
-  /// What a gradient_norm_squared of the whole would give: each rank sums the chunks of its piece, all of them add all
+  /// What a gradient_norm_squared of the whole would give: each rank sums the chunks of its shard, all of them add all
   /// chunks.
-  constexpr void sum_squares_of_pieces(node whole) {
+  constexpr void sum_squares_of_pieces(node full) {
     auto const append = [&](op_info const& op, ref input, std::int64_t attribute) {
       node n;
-      n.line = whole.line;
+      n.line = full.line;
       n.attributes.integer[0] = attribute;
       n.inputs.push_back(input);
       ref const output = out_.append(op, n).outputs[0];
@@ -191,10 +191,10 @@ private:
       return output;
     };
     out_.enclosing = {};
-    auto const tensors = in_.iterations(in_.values[whole.inputs[0].value]);
-    ref const mine = append(info_of<op::chunk_squares>, whole.inputs[0], tensors);
-    whole.inputs[0] = append(info_of<op::gather_ranks>, mine, shards_);
-    out_.append(info_of<op::chunk_sum>, whole);
+    auto const tensors = in_.iterations(in_.values[full.inputs[0].value]);
+    ref const mine = append(info_of<op::chunk_squares>, full.inputs[0], tensors);
+    full.inputs[0] = append(info_of<op::gather_ranks>, mine, shards_);
+    out_.append(info_of<op::chunk_sum>, full);
   }
 
   constexpr void to_communication(ref buffer) { out_.program.values[buffer.value].role = role::communication; }

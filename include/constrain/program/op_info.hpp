@@ -101,7 +101,7 @@ struct op_info {
   op_info const* with_bias_gradient = nullptr; // the op that also does linear_bias_gradient of output 0
   bool only_in_training = false;   // the identity in evaluation (dropout)
   bool draws_random = false;       // its kernel draws random numbers: each call has a key of its own
-  bool reads_shards = false;       // takes a rank's piece for what it is
+  bool reads_shards = false;       // takes a rank's shard for what it is
   bool reads_partial = false;      // takes what is not summed over ranks yet
 };
 

@@ -169,7 +169,7 @@ template <diagnosis d> struct refusal<why::partial_sum_is_read, d> {
   static_assert(d.ok(), "a gradient is read before it is summed over the ranks; this is a mistake in a pass");
 };
 template <diagnosis d> struct refusal<why::shard_is_read, d> {
-  static_assert(d.ok(), "an operation reads a rank's piece of a parameter as if it were the whole; this is a mistake "
+  static_assert(d.ok(), "an operation reads a rank's shard of a parameter as if it were the full tensor; this is a mistake "
                         "in a pass");
 };
 

@@ -31,8 +31,8 @@ struct value_info {
   name_ref name;
   initial_value initial;
   ref stored_in;        // in-place: shares the bytes of this value
-  std::int64_t shards = 1;  // over how many ranks one instance is cut; `shape` then is one rank's piece
-  constrain::shape whole;   // and this the whole
+  std::int64_t shards = 1;  // over how many ranks one instance is cut; `shape` then is one rank's shard
+  constrain::shape full_shape;   // and this the full tensor's
 
   constexpr bool is_loop_carried() const { return carried_along >= 0; }
 };

@@ -50,7 +50,7 @@ void initialize_shards(parameter_info const& info, int index, std::uint64_t seed
 /// seed alone.
 inline void initialize(parameter_info const& info, int index, std::uint64_t seed, arena& memory, int shard = 0) {
   auto const bytes = info.stored() * size_of(info.type);
-  // What a shard stores beyond its piece stays zero.
+  // What a rank stores beyond its shard stays zero.
   if (info.shards > 1) memory.fill(info.offset, bytes, 0);
   memory.edit(info.offset, bytes, [&](std::byte* data) {
     if (info.type == dtype::f64) detail::initialize_shards(info, index, seed, shard, reinterpret_cast<double*>(data));

@@ -66,7 +66,7 @@ constexpr parameter_table<count, characters> make_parameter_table(program const&
     out.name_length = info.name.length;
     for (char c : p.text(info.name)) table.names[used++] = c;
     out.role = info.role;
-    out.shape = info.shards > 1 ? info.whole : info.shape;
+    out.shape = info.shards > 1 ? info.full_shape : info.shape;
     out.shards = info.shards;
     out.type = info.type;
     out.iterations = p.iterations(info);

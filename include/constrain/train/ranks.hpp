@@ -15,7 +15,7 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// The processes of a run: all of them, and the group that holds the pieces of one whole.
+/// The processes of a run: all of them, and the group that holds the shards of one tensor.
 struct ranks {
   held<communicator> world = std::make_unique<self>();
   held<communicator> group = std::make_unique<self>();

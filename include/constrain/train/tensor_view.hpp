@@ -38,13 +38,13 @@ public:
     check(to.size());
     visit([&]<class stored>(stored) {
       if (map().shards > 1) {
-        auto const whole = gathered<stored>();
-        for (std::size_t i = 0; i < to.size(); ++i) to[i] = static_cast<real>(whole[i]);
+        auto const full = gathered<stored>();
+        for (std::size_t i = 0; i < to.size(); ++i) to[i] = static_cast<real>(full[i]);
         return;
       }
-      for_pieces<stored>(0, size(), [&](stored* piece, std::int64_t from, std::int64_t n) {
-        memory_->read(offset_ + from * size_of(type_), piece, n * size_of(type_));
-        for (std::int64_t i = 0; i < n; ++i) to[static_cast<std::size_t>(from + i)] = static_cast<real>(piece[i]);
+      for_slices<stored>(0, size(), [&](stored* slice, std::int64_t from, std::int64_t n) {
+        memory_->read(offset_ + from * size_of(type_), slice, n * size_of(type_));
+        for (std::int64_t i = 0; i < n; ++i) to[static_cast<std::size_t>(from + i)] = static_cast<real>(slice[i]);
       });
     });
   }
@@ -55,10 +55,10 @@ public:
     auto const shard = group_ == nullptr ? 0 : group_->rank();
     visit([&]<class stored>(stored) {
       for (std::int64_t iteration = 0; iteration < iterations_; ++iteration)
-        for_pieces<stored>(0, m.length(shard), [&](stored* piece, std::int64_t begin, std::int64_t n) {
-          auto const* const whole = from.data() + iteration * m.elements + m.begin(shard) + begin;
-          for (std::int64_t i = 0; i < n; ++i) piece[i] = static_cast<stored>(whole[i]);
-          memory_->write(offset_ + (iteration * m.stored() + begin) * size_of(type_), piece, n * size_of(type_));
+        for_slices<stored>(0, m.length(shard), [&](stored* slice, std::int64_t begin, std::int64_t n) {
+          auto const* const full = from.data() + iteration * m.elements + m.begin(shard) + begin;
+          for (std::int64_t i = 0; i < n; ++i) slice[i] = static_cast<stored>(full[i]);
+          memory_->write(offset_ + (iteration * m.stored() + begin) * size_of(type_), slice, n * size_of(type_));
         });
     });
   }
@@ -66,25 +66,25 @@ public:
 private:
   shard_map map() const { return {shape_.elements(), group_ == nullptr ? 1 : group_->size()}; }
 
-  /// All ranks' pieces put together.
+  /// All ranks' shards put together.
   template <class stored> std::vector<stored> gathered() const {
     auto const m = map();
-    std::vector<stored> whole(static_cast<std::size_t>(size()));
+    std::vector<stored> full(static_cast<std::size_t>(size()));
     std::int64_t offsets[communicator::maximum_size], lengths[communicator::maximum_size];
     for (int rank = 0; rank < group_->size(); ++rank) {
       offsets[rank] = m.begin(rank) * size_of(type_);
       lengths[rank] = m.length(rank) * size_of(type_);
     }
     for (std::int64_t iteration = 0; iteration < iterations_; ++iteration) {
-      auto* const to = whole.data() + iteration * m.elements;
+      auto* const to = full.data() + iteration * m.elements;
       memory_->read(offset_ + iteration * m.stored() * size_of(type_), to + m.begin(group_->rank()), lengths[group_->rank()]);
       group_->all_gather(reinterpret_cast<std::byte*>(to), offsets, lengths);
     }
-    return whole;
+    return full;
   }
 
   /// Calls f(buffer, begin, n) for a range cut into pieces that fit a buffer.
-  template <class stored, class function> static void for_pieces(std::int64_t begin, std::int64_t end, function const& f) {
+  template <class stored, class function> static void for_slices(std::int64_t begin, std::int64_t end, function const& f) {
     stored buffer[1024];
     for (; begin < end; begin += 1024) f(buffer, begin, std::min<std::int64_t>(1024, end - begin));
   }

@@ -14,10 +14,10 @@ struct all_gather {
   static constexpr bool reads_shards = true;
 
   static constexpr inferred infer(operand_types const& in, attributes const& a) {
-    return inferred::one(in[0].type, whole_shape(a));
+    return inferred::one(in[0].type, full_shape(a));
   }
   /// Attributes hold extents, padded with 0.
-  static constexpr shape whole_shape(attributes const& a) {
+  static constexpr shape full_shape(attributes const& a) {
     shape s;
     for (auto extent : a.integer)
       if (extent != 0) s.extent[s.rank++] = extent;
@@ -25,7 +25,7 @@ struct all_gather {
   }
 };
 
-/// shard (+)= this rank's piece of the sum of all ranks' gradients, added in the order of the ranks. Attribute 0: the
+/// shard (+)= this rank's shard of the sum of all ranks' gradients, added in the order of the ranks. Attribute 0: the
 /// shards of a group.
 struct reduce_scatter {
   static constexpr char const* name = "reduce_scatter";

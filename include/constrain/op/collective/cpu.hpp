@@ -12,7 +12,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 namespace detail {
 
 /// Offsets and lengths in bytes, a pair per rank.
-struct pieces {
+struct byte_ranges {
   std::int64_t offset[communicator::maximum_size];
   std::int64_t length[communicator::maximum_size];
 };
@@ -30,16 +30,16 @@ void add_in_order(real const* parts, std::int64_t stride, int ranks, std::int64_
 } // namespace detail
 
 template <> struct kernel<op::all_gather, cpu> {
-  template <class real> static void run(call const& c, tensor<real const> shard, tensor<real> whole) {
+  template <class real> static void run(call const& c, tensor<real const> shard, tensor<real> full) {
     auto& group = *c.numbers.group;
-    shard_map const map{whole.count, group.size()};
-    detail::pieces p;
+    shard_map const map{full.count, group.size()};
+    detail::byte_ranges p;
     for (int rank = 0; rank < group.size(); ++rank) {
       p.offset[rank] = map.begin(rank) * static_cast<std::int64_t>(sizeof(real));
       p.length[rank] = map.length(rank) * static_cast<std::int64_t>(sizeof(real));
     }
-    std::copy_n(shard.data, map.length(group.rank()), whole.data + map.begin(group.rank()));
-    group.all_gather(reinterpret_cast<std::byte*>(whole.data), p.offset, p.length);
+    std::copy_n(shard.data, map.length(group.rank()), full.data + map.begin(group.rank()));
+    group.all_gather(reinterpret_cast<std::byte*>(full.data), p.offset, p.length);
   }
 };
 
@@ -49,19 +49,19 @@ template <> struct kernel<op::reduce_scatter, cpu> {
     shard_map const map{gradient.count, c.options.integer[0]};
     auto const ranks = world.size();
     auto const mine = map.length(world.rank() % map.shards);
-    auto const piece = buffer.count / ranks;
-    detail::pieces p;
-    for (std::int64_t from = 0; from < map.stored(); from += piece) {
+    auto const slice = buffer.count / ranks;
+    detail::byte_ranges p;
+    for (std::int64_t from = 0; from < map.stored(); from += slice) {
       for (int rank = 0; rank < ranks; ++rank) {
         auto const its = rank % map.shards;
         p.offset[rank] = (map.begin(its) + from) * static_cast<std::int64_t>(sizeof(real));
-        p.length[rank] = std::clamp<std::int64_t>(map.length(its) - from, 0, piece) * static_cast<std::int64_t>(sizeof(real));
+        p.length[rank] = std::clamp<std::int64_t>(map.length(its) - from, 0, slice) * static_cast<std::int64_t>(sizeof(real));
       }
       world.all_to_all(reinterpret_cast<std::byte const*>(gradient.data), p.offset, p.length,
-                       reinterpret_cast<std::byte*>(buffer.data), piece * static_cast<std::int64_t>(sizeof(real)));
-      detail::add_in_order(buffer.data, piece, ranks, std::clamp<std::int64_t>(mine - from, 0, piece), shard.data + from, c.add_to(0));
+                       reinterpret_cast<std::byte*>(buffer.data), slice * static_cast<std::int64_t>(sizeof(real)));
+      detail::add_in_order(buffer.data, slice, ranks, std::clamp<std::int64_t>(mine - from, 0, slice), shard.data + from, c.add_to(0));
     }
-    // What the last shards store beyond their pieces stays zero.
+    // What the last ranks store beyond their shards stays zero.
     std::fill(shard.data + mine, shard.data + shard.count, real(0));
   }
 };
@@ -72,7 +72,7 @@ template <> struct kernel<op::all_reduce, cpu> {
     auto const ranks = world.size();
     if (ranks == 1) return;
     auto const block = buffer.count / ranks * ranks; // elements at a time, a piece of them each rank's
-    detail::pieces p;
+    detail::byte_ranges p;
     for (std::int64_t from = 0; from < gradient.count; from += block) {
       shard_map const map{std::min(block, gradient.count - from), ranks, 1};
       for (int rank = 0; rank < ranks; ++rank) {
@@ -80,9 +80,9 @@ template <> struct kernel<op::all_reduce, cpu> {
         p.length[rank] = map.length(rank) * static_cast<std::int64_t>(sizeof(real));
       }
       auto* const begin = reinterpret_cast<std::byte*>(gradient.data + from);
-      auto const piece = map.stored();
-      world.all_to_all(begin, p.offset, p.length, reinterpret_cast<std::byte*>(buffer.data), piece * static_cast<std::int64_t>(sizeof(real)));
-      detail::add_in_order(buffer.data, piece, ranks, map.length(world.rank()), gradient.data + from + map.begin(world.rank()), false);
+      auto const slice = map.stored();
+      world.all_to_all(begin, p.offset, p.length, reinterpret_cast<std::byte*>(buffer.data), slice * static_cast<std::int64_t>(sizeof(real)));
+      detail::add_in_order(buffer.data, slice, ranks, map.length(world.rank()), gradient.data + from + map.begin(world.rank()), false);
       world.all_gather(begin, p.offset, p.length);
     }
   }
@@ -92,7 +92,7 @@ namespace detail {
 
 /// all[rank * count + i] = element i of a rank: every rank has `count`.
 template <class real> void gather_alike(communicator& ranks, real const* mine, std::int64_t count, real* all) {
-  pieces p;
+  byte_ranges p;
   auto const bytes = count * static_cast<std::int64_t>(sizeof(real));
   for (int rank = 0; rank < ranks.size(); ++rank) {
     p.offset[rank] = rank * bytes;

@@ -14,7 +14,7 @@ struct shard_map {
   std::int64_t shards = 1;
   std::int64_t chunk = norm_chunk;
 
-  /// Elements that each rank stores, whether its piece fills them or not.
+  /// Elements that each rank stores, whether its shard fills them or not.
   constexpr std::int64_t stored() const {
     auto const chunks = (elements + chunk - 1) / chunk;
     return std::min(elements, (chunks + shards - 1) / shards * chunk);

@@ -81,11 +81,11 @@ template <> struct kernel<op::chunk_squares, cpu> {
 
 template <> struct kernel<op::chunk_sum, cpu> {
   static void run(call const& c, tensor<double const> sums, tensor<double> squares) {
-    auto const pieces = sums.shape().extent[0], tensors = sums.shape().extent[1], chunks = sums.shape().extent[2];
+    auto const byte_ranges = sums.shape().extent[0], tensors = sums.shape().extent[1], chunks = sums.shape().extent[2];
     double total = 0;
     for (std::int64_t t = 0; t < tensors; ++t) {
       double tensor = 0;
-      for (std::int64_t piece = 0; piece < pieces; ++piece)
+      for (std::int64_t piece = 0; piece < byte_ranges; ++piece)
         for (std::int64_t k = 0; k < chunks; ++k) tensor += sums[(piece * tensors + t) * chunks + k];
       total += tensor;
     }

@@ -100,7 +100,7 @@ inline void save_checkpoint(std::string const& directory, parameter_list const& 
                             communicator& group) {
   agree(world, joint_call::save); // that all ranks are here, before they send one another tensors
   together(world, joint_call::save, [&] {
-    // All ranks put the pieces together, one writes: the file does not depend on how many they were.
+    // All ranks put the shards together, one writes: the file does not depend on how many they were.
     gathered_tensors const weights(weight_tensors(list, format.names), memory, group);
     gathered_tensors const states(state_tensors(list), memory, group);
     agreed(world, joint_call::save, [&] {

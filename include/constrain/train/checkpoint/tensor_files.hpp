@@ -104,7 +104,7 @@ public:
     std::byte const* data = nullptr;
     for (std::size_t i = 0; i < tensors_.size(); ++i) {
       auto& t = tensors_[i];
-      if (i == 0 || t.offset != tensors_[i - 1].offset) data = whole(t, memory, group);
+      if (i == 0 || t.offset != tensors_[i - 1].offset) data = full_tensor(t, memory, group);
       auto const iteration_bytes = t.info->shape.elements() * size_of(t.info->type);
       t.tensor.bytes = {data + t.first * iteration_bytes, t.bytes()};
     }
@@ -125,10 +125,10 @@ public:
   }
 
 private:
-  std::byte const* whole(file_tensor const& t, arena& memory, communicator& group) {
+  std::byte const* full_tensor(file_tensor const& t, arena& memory, communicator& group) {
     auto const& info = *t.info;
     if (info.shards == 1 && memory.host() != nullptr) return memory.host() + t.offset;
-    auto& bytes = wholes_.emplace_back(static_cast<std::size_t>(info.elements() * size_of(info.type)));
+    auto& bytes = full_tensors_.emplace_back(static_cast<std::size_t>(info.elements() * size_of(info.type)));
     tensor_view const view(memory, t.offset, info.type, info.iterations, info.stacked, info.shape, info.shards > 1 ? &group : nullptr);
     if (info.type == dtype::f64) view.copy_to(std::span(reinterpret_cast<double*>(bytes.data()), bytes.size() / 8));
     else view.copy_to(std::span(reinterpret_cast<float*>(bytes.data()), bytes.size() / 4));
@@ -136,7 +136,7 @@ private:
   }
 
   std::vector<file_tensor> tensors_;
-  std::vector<std::vector<std::byte>> wholes_;
+  std::vector<std::vector<std::byte>> full_tensors_;
 };
 
 /// Puts the bytes of one tensor, as its file has them and in the parameter's own dtype, into the arena.
