@@ -75,9 +75,9 @@ bool has(std::string const& text, std::string const& part) { return text.find(pa
 } // namespace
 
 TEST_CASE("reference: a struct's fields with type, default and comment") {
-  auto const page = page_of("train/fit.hpp", header);
+  auto const page = page_of("fit/fit.hpp", header);
   CAPTURE(page);
-  CHECK(has(page, "### train/fit.hpp\n\n`struct fit_options`\n\nHow long.\n\n| field | type | default | |"));
+  CHECK(has(page, "### fit/fit.hpp\n\n`struct fit_options`\n\nHow long.\n\n| field | type | default | |"));
   CHECK(has(page, "| `steps` | `std::int64_t` | `100'000` | of the whole run, resumed ones included |"));
   CHECK(has(page, "| `validation` | `data::corpus const*` | `nullptr` | what is evaluated |"));
   CHECK(has(page, "| `other` |"));
@@ -87,7 +87,7 @@ TEST_CASE("reference: a struct's fields with type, default and comment") {
 }
 
 TEST_CASE("reference: a class's public members, without bodies") {
-  auto const page = page_of("train/fit.hpp", header);
+  auto const page = page_of("fit/fit.hpp", header);
   CAPTURE(page);
   CHECK(has(page, "`template <class T, int n = (3 > 2)> class machine : base<T>`"));
   CHECK(has(page, "| `using real = T` | of its numbers |"));
@@ -120,8 +120,8 @@ TEST_CASE("reference: what an own loop and an own op need is in it") {
 
 TEST_CASE("reference: an option without a comment is a mistake") {
   std::vector<std::string> mistakes;
-  page_of("train/fit.hpp", header, &mistakes);
+  page_of("fit/fit.hpp", header, &mistakes);
   REQUIRE(mistakes.size() == 1);
-  CHECK(mistakes[0] == "train/fit.hpp:17: the field fit_options::epochs has no comment; write beside it what it is and "
+  CHECK(mistakes[0] == "fit/fit.hpp:17: the field fit_options::epochs has no comment; write beside it what it is and "
                        "in which unit");
 }

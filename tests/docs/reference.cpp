@@ -21,11 +21,12 @@ struct folder {
   char const* name;
   char const* what;
 };
-constexpr folder folders[] = {{"train", "the trainer, `fit`, `compare`, schedules, checkpoints, records"},
+constexpr folder folders[] = {{"fit", "`fit`, `compare`, progress, records, the report"},
+                              {"train", "the trainer, schedules, saved runs"},
                               {"data", "corpora"},
-                              {"model", "models and the task"},
-                              {"objective", "objectives"},
+                              {"model", "models, objectives and the task"},
                               {"policy", "policies and optimizers"},
+                              {"layer", "control flow and composition: `repeat`, `apply`"},
                               {"op", "functions for layers, and the ops behind them"},
                               {"base", "what everybody stands on: dtypes, errors, units"},
                               {"program", "values, shapes, types, rules: for layers, ops and passes"},

@@ -1,7 +1,7 @@
 #include <constrain/model/gpt2.hpp>
 #include <constrain/model/is_model.hpp>
-#include <constrain/objective/causal_lm.hpp>
-#include <constrain/objective/classification.hpp>
+#include <constrain/model/objective/causal_lm.hpp>
+#include <constrain/model/objective/classification.hpp>
 
 // What a model and an objective must offer, both signs.
 

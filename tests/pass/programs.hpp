@@ -2,8 +2,8 @@
 
 #include <constrain/model/gpt2.hpp>
 #include <constrain/model/task.hpp>
-#include <constrain/objective/causal_lm.hpp>
-#include <constrain/objective/classification.hpp>
+#include <constrain/model/objective/causal_lm.hpp>
+#include <constrain/model/objective/classification.hpp>
 #include <constrain/op/mean/mean.hpp>
 #include <constrain/op/multiply/multiply.hpp>
 #include <constrain/op/silu/silu.hpp>

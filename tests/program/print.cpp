@@ -1,6 +1,6 @@
 #include <constrain/op/add/add.hpp>
 #include <constrain/op/linear/linear.hpp>
-#include <constrain/op/repeat/repeat.hpp>
+#include <constrain/layer/repeat.hpp>
 #include <constrain/program/print.hpp>
 #include <doctest/doctest.h>
 

@@ -2,7 +2,6 @@
 
 #include "constrain/program/builder.hpp"
 
-#include <concepts>
 #include <initializer_list>
 
 namespace constrain::inline CONSTRAIN_VARIANT {
@@ -112,12 +111,5 @@ private:
   name_ref outer_scope_;
   int outer_line_;
 };
-
-/// Applies a layer (a function on values) under a name: its parameters are called "name. ...".
-template <std::invocable<value> layer>
-constexpr value apply(std::string_view name, layer const& l, value x, int line = __builtin_LINE()) {
-  scope const inside(x.owner(), name, line);
-  return l(x);
-}
 
 } // namespace constrain

@@ -3,11 +3,11 @@
 #include "constrain/base/concat.hpp"
 #include "constrain/comm/fingerprint.hpp"
 #include "constrain/data/corpus.hpp"
-#include "constrain/train/checkpoint/tensor_files.hpp"
 #include "constrain/train/hyperparameters.hpp"
 #include "constrain/train/interval.hpp"
 #include "constrain/train/parameter_table.hpp"
 #include "constrain/train/run_options.hpp"
+#include "constrain/train/saved/tensor_files.hpp"
 #include "constrain/train/training_state.hpp"
 
 #include <string>

@@ -1,7 +1,7 @@
 #pragma once
 
 #include "constrain/base/error.hpp"
-#include "constrain/train/checkpoint/tensor_files.hpp"
+#include "constrain/train/saved/tensor_files.hpp"
 
 #include <cstddef>
 #include <string>

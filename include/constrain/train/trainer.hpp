@@ -12,9 +12,6 @@
 #include "constrain/train/agreement.hpp"
 #include "constrain/train/batch.hpp"
 #include "constrain/train/batches.hpp"
-#include "constrain/train/checkpoint/checkpoint.hpp"
-#include "constrain/train/checkpoint/pretrained.hpp"
-#include "constrain/train/checkpoint/resume.hpp"
 #include "constrain/train/checks.hpp"
 #include "constrain/train/entries.hpp"
 #include "constrain/train/gradients.hpp"
@@ -24,6 +21,9 @@
 #include "constrain/train/results.hpp"
 #include "constrain/train/run_options.hpp"
 #include "constrain/train/sample.hpp"
+#include "constrain/train/saved/pretrained.hpp"
+#include "constrain/train/saved/resume.hpp"
+#include "constrain/train/saved/saved_run.hpp"
 #include "constrain/train/tensor_view.hpp"
 #include "constrain/train/training_state.hpp"
 
@@ -242,12 +242,12 @@ public:
   /// Writes everything that the run needs to go on into a directory: appears whole or not at all. Of a gpt2,
   /// Transformers opens it too.
   void save(std::string const& directory) const {
-    save_checkpoint(directory, table(), format(), configuration(), state_, arena(), *ranks_.world, *ranks_.group);
+    save_run(directory, table(), format(), configuration(), state_, arena(), *ranks_.world, *ranks_.group);
   }
   /// Takes up a saved run. Throws `error`, with nothing changed, where the directory is damaged or of another
   /// configuration, and says which field differs.
   void load(std::string const& directory) {
-    state_ = load_checkpoint(directory, table(), format(), configuration(), arena(), *ranks_.world, *ranks_.group);
+    state_ = load_run(directory, table(), format(), configuration(), arena(), *ranks_.world, *ranks_.group);
     gradients_are_there_ = false;
   }
   /// Takes over weights alone: of a directory or safetensors file that Transformers wrote, or of another trainer's
@@ -366,7 +366,7 @@ private:
   static weight_format format() {
     return weight_format_of<std::remove_cvref_t<decltype(task::architecture)>>::make(task::architecture);
   }
-  static checkpoint_configuration configuration() {
+  static saved_configuration configuration() {
     return {policy_set::precision::name, policy_set::optimizer_name(), task::tokens, policy_set::optimizer_state(),
             policy_set::optimizer_state_names(), policy_set::kept_on_resume()};
   }

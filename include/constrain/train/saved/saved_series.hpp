@@ -16,9 +16,9 @@
 namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// The checkpoints of one run in a directory, each in one of its own: "step-40".
-class checkpoint_series {
+class saved_series {
 public:
-  explicit checkpoint_series(std::string directory) : directory_(std::move(directory)) {}
+  explicit saved_series(std::string directory) : directory_(std::move(directory)) {}
 
   std::string path(std::int64_t step) const { return concat({directory_, "/", name(step)}); }
 

@@ -5,8 +5,8 @@
 #include "constrain/device/cpu/gemm.hpp"
 #include "constrain/device/cpu/processor.hpp"
 #include "constrain/device/cpu/waiting_threads.hpp"
+#include "constrain/fit/record/records.hpp"
 #include "constrain/train/explain.hpp"
-#include "constrain/train/record/records.hpp"
 
 #include <algorithm>
 #include <cstdarg>

@@ -1,31 +1,12 @@
 #pragma once
 
 #include "constrain/io/json_writer.hpp"
-#include "constrain/model/gpt2.hpp"
-#include "constrain/train/checkpoint/tensor_files.hpp"
+#include "constrain/model/gpt2/gpt2.hpp"
+#include "constrain/model/weight_format.hpp"
 
-#include <string>
 #include <string_view>
 
 namespace constrain::inline CONSTRAIN_VARIANT {
-
-inline constexpr char const* weights_file = "model.safetensors";
-inline constexpr char const* configuration_file = "config.json";
-
-/// A model's weights in files, so that others read them and theirs are read here.
-struct weight_format {
-  stored_names names{};                    // ours and theirs, of those that differ
-  std::string configuration{};             // the text of config.json; none is written where it is empty
-  std::string_view prefix{};               // of the stored names, which files may leave out
-  std::span<std::string_view const> also{}; // ends of names of tensors that files may have and nobody needs
-  std::span<std::string_view const> required{}; // what a config.json must say; what else it leaves out is as the model has it
-};
-
-/// The format of a model's weights; specialise it for a model of one's own. By default every parameter is a tensor of
-/// its own name, and iterations are stacked.
-template <class model> struct weight_format_of {
-  static weight_format make(model const&) { return {}; }
-};
 
 /// GPT-2 as Transformers' GPT2LMHeadModel has it: a tensor a block, matrices [in, out], the head tied.
 template <> struct weight_format_of<gpt2> {

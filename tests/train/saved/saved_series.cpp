@@ -3,7 +3,7 @@
 
 #include <constrain/io/directory_reader.hpp>
 #include <constrain/io/directory_writer.hpp>
-#include <constrain/train/checkpoint/checkpoint_series.hpp>
+#include <constrain/train/saved/saved_series.hpp>
 #include <doctest/doctest.h>
 
 #include <filesystem>
@@ -12,7 +12,8 @@
 #include <unistd.h>
 #include <vector>
 
-// Which checkpoints of a series are removed: the older ones that runs saved there, and nothing else whatever its name is.
+// Which checkpoints of a series are removed: the older ones that runs saved there, and nothing else whatever its name
+// is.
 
 namespace ct = constrain;
 namespace fs = std::filesystem;
@@ -33,7 +34,7 @@ void save_steps(temporary_directory const& scratch, steps const& all) {
 }
 
 steps kept(temporary_directory const& scratch, std::int64_t count, std::int64_t last) {
-  ct::checkpoint_series const series(scratch / "run");
+  ct::saved_series const series(scratch / "run");
   series.keep(count, last);
   return series.steps();
 }
@@ -68,7 +69,7 @@ TEST_CASE("series: no save goes through a link in it") {
   save(scratch / "arch");
   fs::create_directory(scratch / "run");
   fs::create_directory_symlink("../arch", scratch / "run/step-5");
-  ct::checkpoint_series const series(scratch / "run");
+  ct::saved_series const series(scratch / "run");
   CHECK(series.path_to_save(4) == scratch / "run/step-4");
   CHECK(sentence([&] { series.path_to_save(5); }) ==
         "'" + scratch / "run/step-5" + "' is a link, and what it leads to is not replaced by a checkpoint; remove the link or choose another directory");

@@ -3,20 +3,20 @@
 #include "constrain/comm/agreement.hpp"
 #include "constrain/device/cpu/arithmetic_peak.hpp"
 #include "constrain/device/cpu/stopwatch.hpp"
+#include "constrain/fit/callbacks.hpp"
+#include "constrain/fit/epochs.hpp"
+#include "constrain/fit/interruption.hpp"
+#include "constrain/fit/options.hpp"
+#include "constrain/fit/progress.hpp"
+#include "constrain/fit/record/records.hpp"
+#include "constrain/fit/record/report.hpp"
+#include "constrain/fit/summary.hpp"
 #include "constrain/io/directory_writer.hpp"
 #include "constrain/train/agreement.hpp"
 #include "constrain/train/batches.hpp"
-#include "constrain/train/checkpoint/checkpoint_series.hpp"
-#include "constrain/train/checkpoint/places.hpp"
-#include "constrain/train/checkpoint/resume.hpp"
-#include "constrain/train/epochs.hpp"
-#include "constrain/train/fit_callbacks.hpp"
-#include "constrain/train/fit_options.hpp"
-#include "constrain/train/fit_summary.hpp"
-#include "constrain/train/interruption.hpp"
-#include "constrain/train/progress.hpp"
-#include "constrain/train/record/records.hpp"
-#include "constrain/train/record/report.hpp"
+#include "constrain/train/saved/places.hpp"
+#include "constrain/train/saved/resume.hpp"
+#include "constrain/train/saved/saved_series.hpp"
 
 #include <algorithm>
 #include <cstdint>
@@ -221,7 +221,7 @@ private:
   bool done_ = false;
   fit_context context_{};
   step_lines lines_;
-  checkpoint_series const series_;
+  saved_series const series_;
   std::optional<constrain::records> records_{};
   interruption const* signal_ = nullptr;
   stopwatch const since_start_{};

@@ -4,8 +4,8 @@
 #include "constrain/base/number_check.hpp"
 #include "constrain/base/printable.hpp"
 #include "constrain/device/cpu/stopwatch.hpp"
+#include "constrain/fit/fit.hpp"
 #include "constrain/io/json_writer.hpp"
-#include "constrain/train/fit.hpp"
 
 #include <algorithm>
 #include <cstddef>

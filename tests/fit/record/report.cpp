@@ -1,4 +1,4 @@
-#include <constrain/train/record/report.hpp>
+#include <constrain/fit/record/report.hpp>
 #include <doctest/doctest.h>
 
 #include <cmath>

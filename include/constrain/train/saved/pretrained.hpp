@@ -5,9 +5,9 @@
 #include "constrain/io/json.hpp"
 #include "constrain/io/reals.hpp"
 #include "constrain/io/safetensors.hpp"
-#include "constrain/train/checkpoint/checkpoint.hpp"
-#include "constrain/train/checkpoint/tensor_files.hpp"
-#include "constrain/train/checkpoint/weight_format.hpp"
+#include "constrain/model/weight_format.hpp"
+#include "constrain/train/saved/saved_run.hpp"
+#include "constrain/train/saved/tensor_files.hpp"
 
 #include <optional>
 #include <span>

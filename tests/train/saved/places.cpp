@@ -84,7 +84,7 @@ TEST_CASE("fit: best in its own series is refused at the start; beside it, it is
   auto const result = ct::fit(t, text, {.steps = 6, .validation = &validation, .evaluate_every = 1, .directory = scratch / "run", .save_every = 1, .log = nullptr,
                     .keep_last = 1, .best = scratch / "run/best", .load_best = true});
   CHECK(result.validation->loss > 1.001 * t.state().best_validation_loss);
-  CHECK(ct::checkpoint_series(scratch / "run").steps() == std::vector<std::int64_t>{6});
+  CHECK(ct::saved_series(scratch / "run").steps() == std::vector<std::int64_t>{6});
   CHECK(t.evaluate(validation).loss == doctest::Approx(t.state().best_validation_loss));
 }
 

@@ -2,11 +2,11 @@
 
 #include "constrain/base/concat.hpp"
 #include "constrain/device/math.hpp"
+#include "constrain/fit/record/records.hpp"
+#include "constrain/fit/record/report.hpp"
+#include "constrain/fit/result.hpp"
 #include "constrain/io/json_writer.hpp"
 #include "constrain/train/explain.hpp"
-#include "constrain/train/fit_result.hpp"
-#include "constrain/train/record/records.hpp"
-#include "constrain/train/record/report.hpp"
 
 #include <string>
 #include <utility>

@@ -1,9 +1,9 @@
 #pragma once
 
-#include "constrain/train/fit_callbacks.hpp"
-#include "constrain/train/fit_options.hpp"
+#include "constrain/fit/callbacks.hpp"
+#include "constrain/fit/options.hpp"
+#include "constrain/fit/training_run.hpp"
 #include "constrain/train/trainer.hpp"
-#include "constrain/train/training_run.hpp"
 
 #include <type_traits>
 

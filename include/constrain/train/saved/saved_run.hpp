@@ -6,8 +6,8 @@
 #include "constrain/io/directory_writer.hpp"
 #include "constrain/io/json.hpp"
 #include "constrain/io/safetensors.hpp"
-#include "constrain/train/checkpoint/tensor_files.hpp"
-#include "constrain/train/checkpoint/weight_format.hpp"
+#include "constrain/model/weight_format.hpp"
+#include "constrain/train/saved/tensor_files.hpp"
 #include "constrain/train/training_state.hpp"
 
 #include <string>
@@ -16,7 +16,7 @@
 namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// What two trainers must share beside their parameters for one to go on where the other stopped.
-struct checkpoint_configuration {
+struct saved_configuration {
   std::string precision;
   std::string optimizer;
   std::int64_t tokens = 0; // of a sequence: positions in the corpus count samples of that length
@@ -27,8 +27,8 @@ struct checkpoint_configuration {
 
 namespace detail {
 
-inline constexpr char const* checkpoint_optimizer = "optimizer.safetensors";
-inline constexpr char const* checkpoint_state = "state.json";
+inline constexpr char const* saved_optimizer = "optimizer.safetensors";
+inline constexpr char const* saved_state = "state.json";
 
 [[gnu::noinline, gnu::cold]] inline std::string shape_text(std::vector<std::int64_t> const& shape) {
   std::string text = "[";
@@ -67,8 +67,8 @@ inline void check_tensors(std::string const& directory, io::safetensors const& f
 
 namespace detail {
 
-inline void write_checkpoint(std::string const& directory, gathered_tensors const& weights, gathered_tensors const& states,
-                             weight_format const& format, checkpoint_configuration const& c, training_state const& s) {
+inline void write_run(std::string const& directory, gathered_tensors const& weights, gathered_tensors const& states,
+                             weight_format const& format, saved_configuration const& c, training_state const& s) {
   io::json_writer json;
   json.object();
   json.member("version", 1);
@@ -83,11 +83,11 @@ inline void write_checkpoint(std::string const& directory, gathered_tensors cons
   json.end();
 
   io::directory_writer writer(directory);
-  writer.announce({weights_file, configuration_file, detail::checkpoint_optimizer, detail::checkpoint_state});
+  writer.announce({weights_file, configuration_file, detail::saved_optimizer, detail::saved_state});
   writer.write(weights_file, [&](io::output_file& out) { weights.write(out); });
   if (!format.configuration.empty()) writer.write(configuration_file, std::string_view(format.configuration + "\n"));
-  writer.write(checkpoint_optimizer, [&](io::output_file& out) { states.write(out); });
-  writer.write(checkpoint_state, std::string_view(json.text() + "\n"));
+  writer.write(saved_optimizer, [&](io::output_file& out) { states.write(out); });
+  writer.write(saved_state, std::string_view(json.text() + "\n"));
   writer.commit();
 }
 
@@ -95,8 +95,8 @@ inline void write_checkpoint(std::string const& directory, gathered_tensors cons
 
 /// Writes weights, optimizer states, data position and counters into a directory that appears whole or not at all; an
 /// older checkpoint of that name survives every failure. Throws `error`, the same on every rank.
-inline void save_checkpoint(std::string const& directory, parameter_list const& list, weight_format const& format,
-                            checkpoint_configuration const& c, training_state const& s, arena& memory, communicator& world,
+inline void save_run(std::string const& directory, parameter_list const& list, weight_format const& format,
+                            saved_configuration const& c, training_state const& s, arena& memory, communicator& world,
                             communicator& group) {
   agree(world, joint_call::save); // that all ranks are here, before they send one another tensors
   together(world, joint_call::save, [&] {
@@ -104,18 +104,18 @@ inline void save_checkpoint(std::string const& directory, parameter_list const& 
     gathered_tensors const weights(weight_tensors(list, format.names), memory, group);
     gathered_tensors const states(state_tensors(list), memory, group);
     agreed(world, joint_call::save, [&] {
-      if (world.rank() == 0) detail::write_checkpoint(directory, weights, states, format, c, s);
+      if (world.rank() == 0) detail::write_run(directory, weights, states, format, c, s);
     });
   });
 }
 
-/// Reads what `save_checkpoint` wrote into the arena and returns the rest. Everything is checked before the first byte
+/// Reads what `save_run` wrote into the arena and returns the rest. Everything is checked before the first byte
 /// is changed, on every rank. Throws `error`, and names the field where the checkpoint is of another configuration.
 [[gnu::noinline, gnu::cold]]
-inline training_state load_checkpoint(std::string const& directory, parameter_list const& list, weight_format const& format,
-                                      checkpoint_configuration const& c, arena& memory, communicator& group, agreement& ranks) {
+inline training_state load_run(std::string const& directory, parameter_list const& list, weight_format const& format,
+                                      saved_configuration const& c, arena& memory, communicator& group, agreement& ranks) {
   io::directory_reader const reader(directory);
-  auto const json = io::json::parse(reader.text(detail::checkpoint_state), reader.path(detail::checkpoint_state));
+  auto const json = io::json::parse(reader.text(detail::saved_state), reader.path(detail::saved_state));
   detail::check_field(directory, "version", std::to_string(json["version"].int64()), "1");
   detail::check_field(directory, "precision", std::string(json["precision"].string()), c.precision);
   detail::check_field(directory, "optimizer", std::string(json["optimizer"].string()), c.optimizer);
@@ -141,7 +141,7 @@ inline training_state load_checkpoint(std::string const& directory, parameter_li
   detail::check_state(directory, s);
 
   auto const weights = io::parse_safetensors(reader.bytes(weights_file), reader.path(weights_file));
-  auto const states = io::parse_safetensors(reader.bytes(detail::checkpoint_optimizer), reader.path(detail::checkpoint_optimizer));
+  auto const states = io::parse_safetensors(reader.bytes(detail::saved_optimizer), reader.path(detail::saved_optimizer));
   auto const wanted_weights = weight_tensors(list, format.names);
   auto const wanted_states = state_tensors(list);
   detail::check_tensors(directory, weights, wanted_weights);
@@ -155,10 +155,10 @@ inline training_state load_checkpoint(std::string const& directory, parameter_li
 }
 /// The same on all ranks.
 [[gnu::noinline, gnu::cold]]
-inline training_state load_checkpoint(std::string const& directory, parameter_list const& list, weight_format const& format,
-                                      checkpoint_configuration const& c, arena& memory, communicator& world, communicator& group) {
+inline training_state load_run(std::string const& directory, parameter_list const& list, weight_format const& format,
+                                      saved_configuration const& c, arena& memory, communicator& world, communicator& group) {
   training_state s;
-  agreement(world, joint_call::load).run([&](agreement& ranks) { s = load_checkpoint(directory, list, format, c, memory, group, ranks); });
+  agreement(world, joint_call::load).run([&](agreement& ranks) { s = load_run(directory, list, format, c, memory, group, ranks); });
   return s;
 }
 

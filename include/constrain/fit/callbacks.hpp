@@ -1,6 +1,6 @@
 #pragma once
 
-#include "constrain/train/fit_context.hpp"
+#include "constrain/fit/context.hpp"
 
 #include <concepts>
 #include <memory>
@@ -58,8 +58,8 @@ template <class function, class argument> constexpr bool is_after_step() {
     return false;
 }
 
-/// What a function is called with after a step. A generic one is asked about the result alone: asked about both, it would
-/// have to compile with both.
+/// What a function is called with after a step. A generic one is asked about the result alone: asked about both, it
+/// would have to compile with both.
 enum class after_step { nothing, result, context };
 template <class function> constexpr after_step argument_after_step() {
   if constexpr (is_after_step<function, step_result const&>()) return after_step::result;

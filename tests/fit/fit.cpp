@@ -308,7 +308,7 @@ TEST_CASE("the last checkpoints are kept, and the newest whole one is taken") {
   ct::fit(whole, text, {.steps = 8, .log = nullptr});
   CHECK_FALSE(first.resume(directory / "run"));
   ct::fit(first, text, {.steps = 7, .directory = directory / "run", .save_every = 2, .log = nullptr, .keep_last = 3});
-  CHECK(ct::checkpoint_series(directory / "run").steps() == std::vector<std::int64_t>{7, 6, 4});
+  CHECK(ct::saved_series(directory / "run").steps() == std::vector<std::int64_t>{7, 6, 4});
   auto const damaged = directory / "run/step-7/model.safetensors";
   std::filesystem::resize_file(damaged, 100);
   std::FILE* const log = std::tmpfile();

@@ -3,8 +3,8 @@
 #include "constrain/base/concat.hpp"
 #include "constrain/comm/agreement.hpp"
 #include "constrain/io/directory_reader.hpp"
-#include "constrain/train/checkpoint/checkpoint_series.hpp"
 #include "constrain/train/ranks.hpp"
+#include "constrain/train/saved/saved_series.hpp"
 
 #include <cstdint>
 #include <cstdio>
@@ -39,7 +39,7 @@ inline bool found_by_all(communicator& world, std::string const& directory) {
 /// Calls `load(path)`, which throws on every rank or on none, with the newest checkpoint that all ranks have, and with
 /// the one before where that throws, which is told to `log`. False where no rank has one. Throws what the last one gave
 /// where none could be loaded, and where only some ranks have any.
-[[gnu::noinline, gnu::cold]] inline bool take_newest(checkpoint_series const& series, communicator& world,
+[[gnu::noinline, gnu::cold]] inline bool take_newest(saved_series const& series, communicator& world,
                                                      function_ref<void(std::string const&)> load, std::FILE* log) {
   std::vector<std::int64_t> steps;
   agreed(world, joint_call::resume, [&] { steps = series.steps(); });
@@ -71,7 +71,7 @@ inline bool found_by_all(communicator& world, std::string const& directory) {
 /// same. False where there is none.
 [[gnu::noinline, gnu::cold]] inline bool resume_from(std::string const& directory, communicator& world,
                                                      function_ref<void(std::string const&)> load, std::FILE* log) {
-  if (take_newest(checkpoint_series(directory), world, load, log)) return true;
+  if (take_newest(saved_series(directory), world, load, log)) return true;
   bool const there = detail::found_by_all(world, directory);
   if (there) load(directory);
   return there;

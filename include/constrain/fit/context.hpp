@@ -1,9 +1,9 @@
 #pragma once
 
 #include "constrain/base/error.hpp"
+#include "constrain/fit/record/records.hpp"
+#include "constrain/fit/result.hpp"
 #include "constrain/io/utf8.hpp"
-#include "constrain/train/fit_result.hpp"
-#include "constrain/train/record/records.hpp"
 
 #include <optional>
 #include <string>

@@ -2,7 +2,7 @@
 
 #include "constrain/base/formatted.hpp"
 #include "constrain/device/math.hpp"
-#include "constrain/train/record/records.hpp"
+#include "constrain/fit/record/records.hpp"
 
 #include <algorithm>
 #include <cmath>

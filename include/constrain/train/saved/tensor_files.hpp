@@ -2,6 +2,7 @@
 
 #include "constrain/io/safetensors.hpp"
 #include "constrain/io/safetensors_writer.hpp"
+#include "constrain/model/weight_format.hpp"
 #include "constrain/train/parameter_table.hpp"
 #include "constrain/train/tensor_view.hpp"
 
@@ -23,17 +24,6 @@ struct parameter_list {
     return {names + parameters[i].name_offset, static_cast<std::size_t>(parameters[i].name_length)};
   }
 };
-
-/// How a parameter stands in files that others read too.
-struct stored_name {
-  std::string_view name;   // here, as "block.mlp.up.weight"
-  std::string_view stored; // there; where it has a '*', every iteration is a tensor of its own, and this its number
-  bool transposed = false; // a matrix is [in, out] there
-};
-
-/// What a list of parameters is in a file: under these names, and under its own, iterations stacked, where there are
-/// none.
-using stored_names = std::span<stored_name const>;
 
 /// One tensor of a file: a parameter or a state of one, all its iterations or one of them.
 struct file_tensor {

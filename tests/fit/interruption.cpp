@@ -1,4 +1,4 @@
-#include <constrain/train/interruption.hpp>
+#include <constrain/fit/interruption.hpp>
 
 #include <doctest/doctest.h>
 

@@ -2,11 +2,11 @@
 
 #include "constrain/base/concat.hpp"
 #include "constrain/base/printable.hpp"
+#include "constrain/fit/record/chart.hpp"
+#include "constrain/fit/record/records.hpp"
+#include "constrain/fit/record/run_diagnosis.hpp"
 #include "constrain/pass/cost.hpp"
 #include "constrain/train/explain.hpp"
-#include "constrain/train/record/chart.hpp"
-#include "constrain/train/record/records.hpp"
-#include "constrain/train/record/run_diagnosis.hpp"
 
 #include <algorithm>
 #include <cstdint>

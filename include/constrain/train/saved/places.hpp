@@ -2,7 +2,7 @@
 
 #include "constrain/base/error.hpp"
 #include "constrain/io/real_path.hpp"
-#include "constrain/train/checkpoint/checkpoint_series.hpp"
+#include "constrain/train/saved/saved_series.hpp"
 
 #include <cstdint>
 #include <optional>
@@ -24,7 +24,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
     };
     auto const name = inside(path, directory);
     if (keep_last <= 0 && name) throw refuse("is in .directory, which every checkpoint replaces");
-    if (keep_last > 0 && name && checkpoint_series::step_of(*name))
+    if (keep_last > 0 && name && saved_series::step_of(*name))
       throw refuse("is in a checkpoint of .directory, of which .keep_last removes the older ones");
   };
   check("best", best), check("records", records);

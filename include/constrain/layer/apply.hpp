@@ -1,0 +1,17 @@
+#pragma once
+
+#include "constrain/program/value.hpp"
+
+#include <concepts>
+#include <string_view>
+
+namespace constrain::inline CONSTRAIN_VARIANT {
+
+/// Applies a layer (a function on values) under a name: its parameters are called "name. ...".
+template <std::invocable<value> layer>
+constexpr value apply(std::string_view name, layer const& l, value x, int line = __builtin_LINE()) {
+  scope const inside(x.owner(), name, line);
+  return l(x);
+}
+
+} // namespace constrain

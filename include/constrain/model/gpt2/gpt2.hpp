@@ -1,0 +1,72 @@
+#pragma once
+
+#include "constrain/layer/apply.hpp"
+#include "constrain/layer/repeat.hpp"
+#include "constrain/op/add/add.hpp"
+#include "constrain/op/attention/attention.hpp"
+#include "constrain/op/dropout/dropout.hpp"
+#include "constrain/op/embedding/embedding.hpp"
+#include "constrain/op/gelu/gelu.hpp"
+#include "constrain/op/layer_norm/layer_norm.hpp"
+#include "constrain/op/linear/linear.hpp"
+#include "constrain/op/positions/positions.hpp"
+
+namespace constrain::inline CONSTRAIN_VARIANT {
+
+namespace detail {
+
+/// 1 / sqrt(n)
+constexpr double inverse_square_root(double n) {
+  if (n < 1) return 1;
+  double root = n;
+  for (int i = 0; i < 60; ++i) root = 0.5 * (root + n / root);
+  return 1 / root;
+}
+
+} // namespace detail
+
+/// Causal self-attention as in GPT-2: one product for queries, keys and values.
+struct gpt2_attention {
+  int heads;                   // divides the width
+  double projection_deviation; // of the first weights of the projection
+
+  constexpr value operator()(value x) const {
+    auto const qkv = linear("qkv", x, std::int64_t{3} * x.features(), {.deviation = 0.02});
+    auto const y = self_attention(qkv, {.heads = heads});
+    return dropout(linear("projection", y, x.features(), {.deviation = projection_deviation}));
+  }
+};
+
+/// The feed-forward layer of GPT-2: four times the width, GELU in its tanh form.
+struct gpt2_mlp {
+  double projection_deviation; // of the first weights of the projection
+
+  constexpr value operator()(value x) const {
+    auto const hidden = gelu_tanh(linear("up", x, std::int64_t{4} * x.features(), {.deviation = 0.02}));
+    return dropout(linear("down", hidden, x.features(), {.deviation = projection_deviation}));
+  }
+};
+
+/// GPT-2 (Radford et al. 2019): tokens [sequences, tokens] -> logits [sequences, tokens, vocabulary]; pre-norm blocks,
+/// learned positions, the head tied to the token embedding. Dropout is the run's, 0 by default.
+struct gpt2 {
+  int layers = 12;        // blocks
+  int heads = 12;         // of attention; divides the width
+  int width = 768;        // features of a token
+  int vocabulary = 50257; // different tokens
+  int context = 1024;     // most tokens of a sequence
+
+  constexpr value operator()(value tokens) const {
+    // Residual projections start smaller the deeper the model is (Radford et al. 2019, section 2.3).
+    double const projection_deviation = 0.02 * detail::inverse_square_root(2.0 * layers);
+    auto const table = parameter(tokens, "token.weight", shape(vocabulary, width), role::embedding, {.deviation = 0.02});
+    auto x = positions("position", embedding(table, tokens), {.context = context});
+    x = repeat("block", layers, dropout(x), [&](value x) {
+      x = x + apply("attention", gpt2_attention{heads, projection_deviation}, layer_norm("norm_1", x));
+      return x + apply("mlp", gpt2_mlp{projection_deviation}, layer_norm("norm_2", x));
+    });
+    return linear(layer_norm("norm", x), table);
+  }
+};
+
+} // namespace constrain
