@@ -1,7 +1,7 @@
 #pragma once
 
 #include "adamw_pass.hpp"
-#include "products.hpp"
+#include "gemms.hpp"
 
 #include <constrain/model/gpt2.hpp>
 #include <constrain/run/host_arena.hpp>
@@ -47,13 +47,13 @@ public:
 
   /// One round: seconds of the products and of the optimizer.
   std::pair<double, double> run() {
-    auto const products = seconds_of([&] {
+    auto const gemms = seconds_of([&] {
       for (std::size_t i = 1; i < layers_.size(); ++i) forward(layers_[i]);
       forward(layers_[0]);
       backward(layers_[0]);
       for (auto i = layers_.size() - 1; i > 0; --i) backward(layers_[i]);
     });
-    return {products, seconds_of([&] { update(); })};
+    return {gemms, seconds_of([&] { update(); })};
   }
 
   /// Floating-point operations of the products.
@@ -65,7 +65,7 @@ public:
 
   struct choice {
     std::string name;
-    product shape;
+    gemm_shape shape;
     std::vector<std::pair<std::string, double>> tried;
     std::string best;
   };
@@ -76,7 +76,7 @@ private:
     std::int64_t out, in, first;
   };
 
-  template <class T> T* take(std::int64_t count, float deviation) {
+  template <class T> T* take(std::int64_t count, float stddev) {
     // Not a power of two apart, which would send all streams to the same sets and banks.
     auto const skipped = static_cast<std::int64_t>(arenas_.size()) * (5 * 4096 + 832);
     arenas_.push_back(std::make_unique<host_arena>(bytes(skipped + count * static_cast<std::int64_t>(sizeof(T)))));
@@ -85,14 +85,14 @@ private:
       std::minstd_rand bits(static_cast<unsigned>(begin / 65536 + 1));
       // Uniform with this deviation.
       for (std::int64_t i = begin; i < end; ++i)
-        data[i] = deviation * 3.4641016f * (static_cast<float>(bits()) / 2147483648.0f - 0.5f);
+        data[i] = stddev * 3.4641016f * (static_cast<float>(bits()) / 2147483648.0f - 0.5f);
     });
     return data;
   }
 
-  product forward_of(layer const& l) const { return {false, true, rows_, l.out, l.in}; }
-  product input_gradient_of(layer const& l) const { return {false, false, rows_, l.in, l.out}; }
-  product weight_gradient_of(layer const& l) const { return {true, false, l.out, l.in, rows_}; }
+  gemm_shape forward_of(layer const& l) const { return {false, true, rows_, l.out, l.in}; }
+  gemm_shape input_gradient_of(layer const& l) const { return {false, false, rows_, l.in, l.out}; }
+  gemm_shape weight_gradient_of(layer const& l) const { return {true, false, l.out, l.in, rows_}; }
 
   void forward(layer const& l) { plain_.at(forward_of(l).key()).multiply(forward_of(l), x_, weights_ + l.first, y_); }
   void backward(layer const& l) {
@@ -103,7 +103,7 @@ private:
   void choose_providers() {
     auto const plain = providers<stored, stored>();
     auto const summed = providers<stored, float>();
-    auto const add = [&](char const* what, auto& chosen, auto const& all, product const& p, stored const* a,
+    auto const add = [&](char const* what, auto& chosen, auto const& all, gemm_shape const& p, stored const* a,
                          stored const* b, auto* c) {
       if (chosen.contains(p.key())) return;
       auto found = choose(all, p, a, b, c);
@@ -124,8 +124,8 @@ private:
   std::int64_t parameters_, rows_, step_ = 0;
   float *masters_, *gradients_, *momentum_, *variance_;
   stored *weights_, *x_, *dy_, *y_;
-  std::map<decltype(product{}.key()), provider<stored, stored>> plain_;
-  std::map<decltype(product{}.key()), provider<stored, float>> summed_;
+  std::map<decltype(gemm_shape{}.key()), provider<stored, stored>> plain_;
+  std::map<decltype(gemm_shape{}.key()), provider<stored, float>> summed_;
   std::vector<choice> choices_;
 };
 

@@ -130,11 +130,11 @@ template <int inputs> void measure_executor(char const* what, ct::io::json_write
   using predict = typename entries::predict;
   ct::runner<ct::cpu, false> runner(entries::memory.peak);
   runner.arena().fill(0, entries::memory.peak.count(), 0);
-  ct::run_numbers const numbers;
+  ct::step_parameters const parameters;
   std::int64_t calls = 0;
-  runner.template run<predict>(numbers, count_calls{calls});
-  for (int i = 0; i < 20; ++i) runner.template run<predict>(numbers);
-  auto const seconds = median_seconds_of(101, [&] { runner.template run<predict>(numbers); });
+  runner.template run<predict>(parameters, count_calls{calls});
+  for (int i = 0; i < 20; ++i) runner.template run<predict>(parameters);
+  auto const seconds = median_seconds_of(101, [&] { runner.template run<predict>(parameters); });
   auto const nanoseconds = 1e9 * seconds / static_cast<double>(calls);
   std::printf("  %-38s %7.1f ns a call  (%lld calls)\n", what, nanoseconds, static_cast<long long>(calls));
   json.member(what, nanoseconds);

@@ -28,9 +28,9 @@ limits most;
 class captured_call {
 public:
   captured_call(measured_plan const& plan, int index, ct::bound_operand const* bound, ct::loop_state const& loops,
-                ct::run_numbers const& numbers)
+                ct::step_parameters const& parameters)
       : step_(plan.steps[index]), launch_(plan.launchers[index]), adds_(ct::detail::adds_now(plan, step_, loops)),
-        numbers_(numbers), arena_(ct::bytes(end_of(plan, bound, nullptr))) {
+        parameters_(parameters), arena_(ct::bytes(end_of(plan, bound, nullptr))) {
     std::vector<std::int64_t> offsets;
     end_of(plan, bound, &offsets);
     for (int k = 0; k < step_.inputs + step_.outputs; ++k) {
@@ -42,7 +42,7 @@ public:
   }
 
   void run() {
-    ct::call c{step_.attributes, numbers_};
+    ct::call c{step_.attributes, parameters_};
     c.adds = adds_;
     c.random_key = step_.random_key;
     launch_(c, bound_.data());
@@ -67,7 +67,7 @@ private:
   ct::step const& step_;
   ct::launcher launch_;
   unsigned adds_;
-  ct::run_numbers numbers_;
+  ct::step_parameters parameters_;
   ct::host_arena arena_;
   std::vector<ct::bound_operand> bound_;
   constrain::bench::work work_;
@@ -78,14 +78,14 @@ using captured_calls = std::map<std::string, std::unique_ptr<captured_call>>;
 /// Keeps the first call of each name.
 struct capture_hooks {
   measured_plan plan;
-  ct::run_numbers const& numbers;
+  ct::step_parameters const& parameters;
   std::function<bool(std::string const&)> wanted;
   captured_calls& calls;
 
   void before(int index, ct::step const& s, ct::bound_operand const* bound, ct::loop_state const& loops) {
     auto const name = name_of_call(plan, s);
     if (!wanted(name) || calls.contains(name)) return;
-    calls.emplace(name, std::make_unique<captured_call>(plan, index, bound, loops, numbers));
+    calls.emplace(name, std::make_unique<captured_call>(plan, index, bound, loops, parameters));
   }
   void after(int, ct::step const&, ct::bound_operand const*, ct::loop_state const&) {}
 };
@@ -100,7 +100,7 @@ captured_call& captured(std::string const& name, std::function<bool(std::string 
   if (held_plan != plan.steps) {
     held.clear();
     step_of_plan step(0.1);
-    step.run(capture_hooks{plan, step.numbers(), wanted, held});
+    step.run(capture_hooks{plan, step.parameters(), wanted, held});
     held_plan = plan.steps;
   }
   return *held.at(name);

@@ -30,32 +30,32 @@ public:
     for (int v = 0; v < entries::step_program::final.values.size(); ++v)
       if (entries::step_program::final.values[v].role == role::state)
         arena.fill(entry::where.buffers[v].offset, entry::where.buffers[v].size, 0);
-    numbers_.seed = 1;
-    numbers_.dropout = dropout;
-    numbers_.inverse_label_count = 1.0 / static_cast<double>(entry::value.labels.elements);
-    numbers_.samples = task::sequences;
+    parameters_.seed = 1;
+    parameters_.dropout = dropout;
+    parameters_.inverse_label_count = 1.0 / static_cast<double>(entry::value.labels.elements);
+    parameters_.samples = task::sequences;
   }
 
   template <class hooks = no_hooks> void run(hooks&& h = {}) {
     using optimizer = typename policy_set::optimizer;
-    op::update_numbers<optimizer, storage<entries::master>> const hyper({}, {numbers_.updates + 1});
+    op::step_hyperparameters<optimizer, storage<entries::master>> const hyper({}, {parameters_.updates + 1});
     auto& arena = runner_.arena();
     auto const& plan = entry::value;
     arena.write(plan.hyper.offset, &hyper, sizeof hyper);
     // A step may use their bytes for other things once they have been read.
     arena.write(plan.tokens.offset, tokens_.data(), plan.tokens.elements * 4);
     arena.write(plan.labels.offset, labels_.data(), plan.labels.elements * 4);
-    runner_.template run<entry>(numbers_, h);
-    ++numbers_.step, ++numbers_.updates;
+    runner_.template run<entry>(parameters_, h);
+    ++parameters_.step, ++parameters_.updates;
   }
 
-  run_numbers const& numbers() const { return numbers_; }
+  step_parameters const& parameters() const { return parameters_; }
 
 private:
   runner<cpu, false> runner_;
   std::vector<std::int32_t> tokens_ = random_integers(entry::value.tokens.elements, entries::vocabulary, 2);
   std::vector<std::int32_t> labels_ = random_integers(entry::value.labels.elements, entries::logits.features(), 3);
-  run_numbers numbers_;
+  step_parameters parameters_;
 };
 
 } // namespace constrain::bench

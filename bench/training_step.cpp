@@ -84,13 +84,13 @@ template <class configuration> void measure(arguments const& a, std::FILE* out) 
   auto const plan = measured_plan_of<typename configuration::profiled::entry>();
   profiled.run(), profiled.run();
 
-  std::vector<double> steps, compositions, products, updates, ratios;
+  std::vector<double> steps, compositions, gemms, updates, ratios;
   std::vector<std::vector<profile_row>> profiles;
   for (int i = 0; i < a.rounds; ++i) {
     steps.push_back(r.step());
-    auto const [product, update] = c.run();
-    products.push_back(product), updates.push_back(update);
-    compositions.push_back(product + update);
+    auto const [gemm, update] = c.run();
+    gemms.push_back(gemm), updates.push_back(update);
+    compositions.push_back(gemm + update);
     ratios.push_back(steps.back() / compositions.back());
     profile p(plan, most);
     profiled.run(p);
@@ -106,7 +106,7 @@ template <class configuration> void measure(arguments const& a, std::FILE* out) 
               1e3 * *std::min_element(steps.begin(), steps.end()), 1e3 * *std::max_element(steps.begin(), steps.end()),
               trainer::batch_tokens / step, trainer::flops / step * 1e-9);
   std::printf("  composition   %9.1f ms  = products %.1f (%.1f GFLOP/s) + AdamW %.1f\n", 1e3 * median(compositions),
-              1e3 * median(products), c.flops() / median(products) * 1e-9, 1e3 * median(updates));
+              1e3 * median(gemms), c.flops() / median(gemms) * 1e-9, 1e3 * median(updates));
   std::printf("  step / composition, median of the rounds' ratios: %.3f  (%.3f to %.3f)\n", median(ratios), *low,
               *high);
   std::printf("  memory: planned %.1f MiB, process %.1f MiB\n", trainer::memory.peak.mebibytes(),
@@ -123,7 +123,7 @@ template <class configuration> void measure(arguments const& a, std::FILE* out) 
   json.object().member("name", configuration::name()).member("rounds", a.rounds);
   write(json, most);
   json.member("step_seconds", step).member("composition_seconds", median(compositions));
-  json.member("products_seconds", median(products)).member("adamw_seconds", median(updates));
+  json.member("products_seconds", median(gemms)).member("adamw_seconds", median(updates));
   json.member("step_to_composition", median(ratios)).member("least_ratio", *low).member("largest_ratio", *high);
   json.member("tokens_per_second", trainer::batch_tokens / step);
   json.member("planned_peak_bytes", trainer::memory.peak.count()).member("process_peak_bytes", peak);

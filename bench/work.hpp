@@ -3,7 +3,7 @@
 #include "limits.hpp"
 
 #include <constrain/op/embedding/embedding.hpp>
-#include <constrain/op/positions/positions.hpp>
+#include <constrain/op/position_embedding/position_embedding.hpp>
 #include <constrain/run/executor.hpp>
 #include <constrain/run/step_rules.hpp>
 
@@ -49,7 +49,7 @@ inline work work_of(measured_plan const& plan, step const& s, bound_operand cons
   auto const bytes_of = [](operand_type const& o) { return static_cast<double>(o.shape.elements() * size_of(o.type)); };
   auto c = plan.rules_of(s).cost_of(inputs, outputs, s.attributes);
   if (calls(s, info_of<op::embedding>)) c.bytes_read = bytes_of(outputs[0]);
-  if (calls(s, info_of<op::positions>))
+  if (calls(s, info_of<op::position_embedding>))
     c.bytes_read = bytes_of(inputs[0]) + bytes_of(outputs[0]) / static_cast<double>(inputs[0].shape.extent[0]);
   if (calls(s, info_of<op::embedding_gradient>) && (adds & 1u) != 0) {
     added_to = static_cast<double>(inputs[0].shape.elements() * size_of(outputs[0].type));

@@ -1,5 +1,5 @@
 # Finds OpenMP and a provider of matrix products, and links them to a target. Used by the build and by the installed
-# package alike. What is not found is left out: the built-in product is always there.
+# package alike. What is not found is left out: the built-in GEMM is always there.
 
 # A folder that compilers search anyway is not named again: nvcc would take it before its own headers.
 function(constrain_include_system target folder)

@@ -20,7 +20,7 @@ struct arguments {
   bool smoke = false;
 };
 
-// The built-in product is slower: fewer tokens, and the output says so.
+// The built-in GEMM is slower: fewer tokens, and the output says so.
 void scale_down(arguments& a) {
   if (a.smoke) {
     a.tokens = 20'480;
@@ -29,7 +29,7 @@ void scale_down(arguments& a) {
   if (std::string_view(ct::gemm_provider()) == "built-in" && !a.smoke) {
     a.tokens /= 4;
     a.row_tokens /= 4;
-    std::printf("the built-in product is in use: trains on a quarter of the tokens; install libdnnl-dev for all\n");
+    std::printf("the built-in GEMM is in use: trains on a quarter of the tokens; install libdnnl-dev for all\n");
   }
 }
 

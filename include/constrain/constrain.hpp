@@ -7,7 +7,7 @@
 // What refuses a program stands first: compilers print every file on the way to it.
 #include "constrain/policy/composition.hpp"
 #include "constrain/program/sound.hpp"
-#include "constrain/run/launch.hpp"
+#include "constrain/run/launchers.hpp"
 
 #include "constrain/data/json_lines.hpp"
 #include "constrain/data/random.hpp"

@@ -39,7 +39,7 @@ struct nested {
 // One weight inside a repeat, inside a nested one, and outside.
 struct tied {
   constexpr value operator()(value tokens) const {
-    auto const shared = ct::parameter(tokens, "shared", ct::shape(width, width), ct::role::weight, {.deviation = 0.1});
+    auto const shared = ct::parameter(tokens, "shared", ct::shape(width, width), ct::role::weight, {.stddev = 0.1});
     auto x = ct::linear(embed(tokens), shared);
     x = ct::repeat("block", 5, x, [&](value x) {
       return x + ct::silu(ct::linear(x, shared)) + ct::repeat("deep", 2, x, [&](value z) { return layer(ct::linear(z, shared)); });

@@ -12,7 +12,7 @@
 #include <thread>
 #include <vector>
 
-// Runs that are told to end at random instants, by SIGINT or SIGTERM, for each provider of products, with one thread and
+// Runs that are told to end at random instants, by SIGINT or SIGTERM, for each GEMM provider, with one thread and
 // with two, and as two processes: each saves, exits 0, and goes on to the bytes of the run that nobody disturbed.
 
 using constrain::test::process;

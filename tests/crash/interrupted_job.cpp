@@ -5,7 +5,7 @@
 #include <string>
 
 // crash.interrupted.job DIRECTORY STEPS: takes up the run saved there and trains to that step. Says which
-// process it is, and every step. Built once for each provider of products, and with MPI.
+// process it is, and every step. Built once for each GEMM provider, and with MPI.
 
 namespace ct = constrain;
 

@@ -36,7 +36,7 @@ template <class real> double distance(std::byte const* a, std::byte const* b, st
 /// Repeats on the CPU what the device did, node by node.
 template <class entry> struct repeat_on_cpu {
   arena const& device;
-  run_numbers const& numbers;
+  step_parameters const& parameters;
   std::vector<std::byte>& memory; // a mirror of the device's
   std::map<std::string, int>& seen;
   double f32_in_f64 = 1e-5;       // row statistics in fp32 that end in an fp64 loss
@@ -51,12 +51,12 @@ template <class entry> struct repeat_on_cpu {
       mine[k] = bound[k];
       mine[k].data = memory.data() + (bound[k].data - device.data());
     }
-    call c{s.attributes, numbers};
+    call c{s.attributes, parameters};
     c.adds = detail::adds_now(plan, s, loops);
     c.random_key = s.random_key;
     c.iteration = static_cast<std::uint64_t>(loops.sum(s.iteration));
-    c.first_sample = numbers.first_sample;
-    if (plan.micro_batches >= 0) c.first_sample += loops.index[plan.micro_batches] * numbers.samples;
+    c.first_sample = parameters.first_sample;
+    if (plan.micro_batches >= 0) c.first_sample += loops.index[plan.micro_batches] * parameters.samples;
     plan.launchers[index](c, mine);
     for (int j = 0; j < s.outputs; ++j) {
       if ((step_rules<entry>[static_cast<std::size_t>(index)]->workspace >> j & 1u) != 0) continue;
@@ -90,25 +90,25 @@ template <class task, class... policies> void check_nodes(std::map<std::string, 
   for (int i = 0; i < entries::parameters.size; ++i) initialize(entries::parameters.parameters[i], i, 3, arena);
   auto const w = tokens_for<trainer>(5);
   std::vector<std::byte> mirror(static_cast<std::size_t>(trainer::memory.peak.count() - target::reserve));
-  run_numbers numbers;
-  numbers.seed = 11;
-  numbers.inverse_label_count = 1.0 / static_cast<double>(w.valid);
-  numbers.clip_norm = 0.5;
-  numbers.dropout = 0.2;
-  numbers.samples = task::sequences;
+  step_parameters parameters;
+  parameters.seed = 11;
+  parameters.inverse_label_count = 1.0 / static_cast<double>(w.valid);
+  parameters.clip_norm = 0.5;
+  parameters.dropout = 0.2;
+  parameters.samples = task::sequences;
   for (int step = 0; step < 2; ++step) {
     auto const& plan = entries::step::value;
-    numbers.step = numbers.updates = step;
+    parameters.step = parameters.updates = step;
     arena.write(plan.tokens.offset, w.inputs.data(), static_cast<std::int64_t>(w.inputs.size() * 4));
     arena.write(plan.labels.offset, w.labels.data(), static_cast<std::int64_t>(w.labels.size() * 4));
-    op::update_numbers<typename trainer::optimizer, storage<entries::master>> const hyper({}, {step + 1});
+    op::step_hyperparameters<typename trainer::optimizer, storage<entries::master>> const hyper({}, {step + 1});
     arena.write(plan.hyper.offset, &hyper, sizeof hyper);
-    runner.template run<typename entries::step>(numbers, repeat_on_cpu<typename entries::step>{arena, numbers, mirror, seen});
+    runner.template run<typename entries::step>(parameters, repeat_on_cpu<typename entries::step>{arena, parameters, mirror, seen});
   }
   auto const& plan = entries::evaluate::value;
   arena.write(plan.tokens.offset, w.inputs.data(), plan.tokens.elements * 4);
   arena.write(plan.labels.offset, w.labels.data(), plan.labels.elements * 4);
-  runner.template run<typename entries::evaluate>(numbers, repeat_on_cpu<typename entries::evaluate>{arena, numbers, mirror, seen});
+  runner.template run<typename entries::evaluate>(parameters, repeat_on_cpu<typename entries::evaluate>{arena, parameters, mirror, seen});
 }
 
 } // namespace constrain::test

@@ -15,7 +15,7 @@ namespace constrain::docs {
 inline bool is_field(declaration const& d) { return d.kind == kind::field; }
 inline bool has_fields(declaration const& d) { return std::any_of(d.members.begin(), d.members.end(), is_field); }
 
-/// What users fill in or read: options, an optimizer's numbers, results, and all that stands in these headers.
+/// What users fill in or read: options, an optimizer's hyperparameters, results, and all that stands in these headers.
 inline bool is_for_users(declaration const& type, std::string const& header) {
   auto const is = [](std::string const& text) {
     return [&text](std::string_view part) { return text.ends_with(part) || text.starts_with(part); };

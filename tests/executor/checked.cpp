@@ -24,17 +24,17 @@ std::string run_with(std::vector<ct::operand> const& operands) {
   for (int i = 0; i < entries::parameters.size; ++i) ct::initialize(entries::parameters.parameters[i], i, 1, arena);
   arena.fill(plan.tokens.offset, plan.tokens.elements * 4, 0);
   arena.fill(plan.labels.offset, plan.labels.elements * 4, 0);
-  ct::op::update_numbers<ct::optimizer::adamw, float> const hyper({}, {1});
+  ct::op::step_hyperparameters<ct::optimizer::adamw, float> const hyper({}, {1});
   arena.write(plan.hyper.offset, &hyper, sizeof hyper);
   auto view = ct::view_of<entries::step, ct::cpu>();
   view.operands = operands.data();
-  ct::run_numbers numbers;
-  numbers.inverse_label_count = 1.0 / 16;
-  numbers.samples = 2;
+  ct::step_parameters parameters;
+  parameters.inverse_label_count = 1.0 / 16;
+  parameters.samples = 2;
   return ct::test::sentence([&] {
     ct::checked_hooks checks(arena, view.operands, values.values);
     for (auto const& host : {plan.tokens, plan.labels, plan.hyper}) checks.wrote(host);
-    ct::execute(view, arena.data(), numbers, checks);
+    ct::execute(view, arena.data(), parameters, checks);
   });
 }
 

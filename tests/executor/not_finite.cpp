@@ -67,20 +67,20 @@ public:
     ct::host_arena arena(entries::memory.peak);
     arena.fill(0, arena.size().count(), 0);
     for (int i = 0; i < entries::parameters.size; ++i) ct::initialize(entries::parameters.parameters[i], i, 1, arena);
-    ct::run_numbers numbers;
-    numbers.inverse_label_count = 1.0 / static_cast<double>(plan.labels.elements);
-    numbers.samples = 2;
+    ct::step_parameters parameters;
+    parameters.inverse_label_count = 1.0 / static_cast<double>(plan.labels.elements);
+    parameters.samples = 2;
     auto const view = ct::view_of<typename entries::step, ct::cpu>();
     outcome o;
     spoiling_hooks hooks{plan.operands, -1, output, value};
     std::vector<std::byte> before;
     for (int step = 0; step < 2; ++step) {
-      numbers.step = numbers.updates = step;
+      parameters.step = parameters.updates = step;
       std::vector<std::int32_t> tokens(static_cast<std::size_t>(plan.tokens.elements));
       for (std::size_t i = 0; i < tokens.size(); ++i) tokens[i] = static_cast<std::int32_t>((i * 7 + 3) % 11);
       arena.write(plan.tokens.offset, tokens.data(), plan.tokens.elements * 4);
       arena.write(plan.labels.offset, tokens.data(), plan.labels.elements * 4);
-      ct::op::update_numbers<typename policies::optimizer, ct::storage<entries::master>> const hyper({}, {step + 1});
+      ct::op::step_hyperparameters<typename policies::optimizer, ct::storage<entries::master>> const hyper({}, {step + 1});
       arena.write(plan.hyper.offset, &hyper, sizeof hyper);
       hooks.calls = 0, hooks.before_norm = true, hooks.spoiled = false;
       if (step == 1) {
@@ -90,7 +90,7 @@ public:
       ct::checked_hooks checks(arena, view.operands, values.values);
       for (auto const& host : {plan.tokens, plan.labels, plan.hyper}) checks.wrote(host);
       if (checked && step == 1) hooks.checks = &checks;
-      o.said = ct::test::sentence([&] { ct::execute(view, arena.data(), numbers, hooks); });
+      o.said = ct::test::sentence([&] { ct::execute(view, arena.data(), parameters, hooks); });
     }
     o.spoiled = hooks.spoiled;
     o.unchanged = std::memcmp(before.data(), arena.data(), before.size()) == 0;

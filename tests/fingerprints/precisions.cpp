@@ -18,7 +18,7 @@ struct layer {
 // A weight in a repeat, in one inside that, and outside; a value read in a deeper loop than its own.
 struct nested {
   constexpr ct::value operator()(ct::value tokens) const {
-    auto const shared = ct::parameter(tokens, "shared", ct::shape(34, 34), ct::role::weight, {.deviation = 0.1});
+    auto const shared = ct::parameter(tokens, "shared", ct::shape(34, 34), ct::role::weight, {.stddev = 0.1});
     auto const x = ct::linear(ct::embedding("token", tokens, {.vocabulary = 67, .width = 34}), shared);
     auto const y = ct::repeat("outer", 3, x, [&](ct::value y) {
       auto const captured = ct::linear(ct::layer_norm("norm", y), shared);

@@ -109,10 +109,10 @@ struct unrolled {
 struct partly_frozen {
   ct::role before, inside;
   constexpr value operator()(value tokens) const {
-    auto const table = ct::parameter(tokens, "table", ct::shape(5, 4), before, {.deviation = 0.5});
+    auto const table = ct::parameter(tokens, "table", ct::shape(5, 4), before, {.stddev = 0.5});
     auto const x = ct::embedding(table, tokens);
     return head(ct::repeat("block", 5, x, [this](value x) {
-      auto const w = ct::parameter(x, "w", ct::shape(4, 4), inside, {.deviation = 0.5});
+      auto const w = ct::parameter(x, "w", ct::shape(4, 4), inside, {.stddev = 0.5});
       return x + ct::silu(ct::linear(x, w));
     }));
   }

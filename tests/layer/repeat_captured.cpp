@@ -12,7 +12,7 @@ constexpr value embed(value tokens) { return ct::embedding("token", tokens, {.vo
 constexpr value head(value x) { return ct::linear("head", x, 3); }
 constexpr value layer(value x) { return x + ct::dropout(ct::silu(ct::linear("inner", x, 4))); }
 constexpr value matrix(value like, char const* name, int rows = 4, int columns = 4) {
-  return ct::parameter(like, name, ct::shape(rows, columns), ct::role::weight, {.deviation = 0.02});
+  return ct::parameter(like, name, ct::shape(rows, columns), ct::role::weight, {.stddev = 0.02});
 }
 
 template <class model> using lm = ct::task<model{}, ct::causal_lm, ct::micro_batch{.sequences = 2, .tokens = 3}>;
@@ -49,11 +49,11 @@ struct of_another_repeat {
 // One weight before, in every iteration and after; one in every iteration alone; the tokens and their table inside.
 struct tied {
   constexpr value operator()(value tokens) const {
-    auto const table = ct::parameter(tokens, "table", ct::shape(5, 4), ct::role::embedding, {.deviation = 0.02});
+    auto const table = ct::parameter(tokens, "table", ct::shape(5, 4), ct::role::embedding, {.stddev = 0.02});
     auto const square = matrix(tokens, "square"), shared = matrix(tokens, "shared");
     auto x = ct::linear(ct::embedding(table, tokens), square);
     x = ct::repeat("block", 5, x, [&](value x) {
-      x = ct::positions("position", x + ct::silu(ct::linear(layer(x), square)), {.context = 4});
+      x = ct::position_embedding("position", x + ct::silu(ct::linear(layer(x), square)), {.context = 4});
       x = x + ct::embedding("again", tokens, {.vocabulary = 5, .width = 4});
       return ct::linear(x, shared) + ct::silu(ct::embedding(table, tokens));
     });
@@ -76,10 +76,10 @@ struct computed_weights {
 // A loop that starts from a parameter, which the body reads too; gates as large as an activation.
 struct learned_start {
   constexpr value operator()(value tokens) const {
-    auto const start = ct::parameter(tokens, "start", ct::shape(1, 3, 4), ct::role::weight, {.deviation = 0.02});
+    auto const start = ct::parameter(tokens, "start", ct::shape(1, 3, 4), ct::role::weight, {.stddev = 0.02});
     auto const x = embed(tokens);
     return head(ct::repeat("block", 5, start, [&](value y) {
-      auto const gate = ct::parameter(y, "gate", ct::shape(1, 3, 4), ct::role::weight, {.deviation = 0.02});
+      auto const gate = ct::parameter(y, "gate", ct::shape(1, 3, 4), ct::role::weight, {.stddev = 0.02});
       return layer(y) * gate + x * start;
     }));
   }

@@ -12,7 +12,7 @@ constexpr value embed(value tokens) { return ct::embedding("token", tokens, {.vo
 constexpr value head(value x) { return ct::linear("head", x, 3); }
 constexpr value layer(value x) { return x + ct::dropout(ct::silu(ct::linear("inner", x, 4))); }
 constexpr value matrix(value like, char const* name) {
-  return ct::parameter(like, name, ct::shape(4, 4), ct::role::weight, {.deviation = 0.02});
+  return ct::parameter(like, name, ct::shape(4, 4), ct::role::weight, {.stddev = 0.02});
 }
 
 template <class model> using lm = ct::task<model{}, ct::causal_lm, ct::micro_batch{.sequences = 2, .tokens = 3}>;

@@ -21,8 +21,8 @@ struct model {
     auto const x = ct::embedding("token", tokens, {.vocabulary = 7, .width = 6});
     auto const a = ct::linear("a", x, 5), b = ct::linear("b", x, 5);
     auto const twice = a + a;
-    auto const w = ct::parameter(tokens, "w", shape(4, 5), ct::role::head, {.deviation = 0.02});
-    auto const v = ct::parameter(tokens, "v", shape(4, 5), ct::role::head, {.deviation = 0.02});
+    auto const w = ct::parameter(tokens, "w", shape(4, 5), ct::role::head, {.stddev = 0.02});
+    auto const v = ct::parameter(tokens, "v", shape(4, 5), ct::role::head, {.stddev = 0.02});
     return ct::linear(ct::add(twice, b) + ct::silu(twice), w + v);
   }
 };

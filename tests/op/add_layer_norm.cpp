@@ -71,28 +71,28 @@ template <class real> struct problem {
 template <class real> struct result {
   using sum = typename problem<real>::sum;
   array<real> total, y, dx;
-  array<sum> mean, deviation, dweight, dbias, partial;
+  array<sum> mean, stddev, dweight, dbias, partial;
   explicit result(problem<real> const& p)
-      : total(p.x_shape), y(p.x_shape), dx(p.x_shape), mean(p.rows), deviation(p.rows), dweight(p.width), dbias(p.width),
+      : total(p.x_shape), y(p.x_shape), dx(p.x_shape), mean(p.rows), stddev(p.rows), dweight(p.width), dbias(p.width),
         partial(p.partial_shape) {}
 
   void separate(problem<real> const& p, unsigned adds) {
     array<real> own(p.x_shape);
     call_kernel<ct::op::add>(plain, p.a.in(), p.b.in(), total.out());
-    call_kernel<ct::op::layer_norm>(ct::call{p.epsilon, no_numbers}, total.in(), p.weight.in(), p.bias.in(), y.out(),
-                                    mean.out(), deviation.out());
-    call_kernel<ct::op::layer_norm_gradient>(adding(adds), p.dy.in(), total.in(), p.weight.in(), mean.in(), deviation.in(),
+    call_kernel<ct::op::layer_norm>(ct::call{p.epsilon, no_parameters}, total.in(), p.weight.in(), p.bias.in(), y.out(),
+                                    mean.out(), stddev.out());
+    call_kernel<ct::op::layer_norm_gradient>(adding(adds), p.dy.in(), total.in(), p.weight.in(), mean.in(), stddev.in(),
                                              own.out(), dweight.out(), dbias.out(), partial.out());
     call_kernel<ct::op::add>(plain, p.residual.in(), own.in(), dx.out());
   }
   void fused(problem<real> const& p, unsigned adds) {
-    call_kernel<ct::op::add_layer_norm>(ct::call{p.epsilon, no_numbers}, p.a.in(), p.b.in(), p.weight.in(), p.bias.in(),
-                                        total.out(), y.out(), mean.out(), deviation.out());
+    call_kernel<ct::op::add_layer_norm>(ct::call{p.epsilon, no_parameters}, p.a.in(), p.b.in(), p.weight.in(), p.bias.in(),
+                                        total.out(), y.out(), mean.out(), stddev.out());
     gradient(p, adds, p.residual.in(), p.dy.in(), dx.out());
   }
   void gradient(problem<real> const& p, unsigned adds, ct::tensor<real const> residual, ct::tensor<real const> dy, ct::tensor<real> to) {
     call_kernel<ct::op::layer_norm_gradient_add>(adding(adds), residual, dy, total.in(), p.weight.in(), mean.in(),
-                                                 deviation.in(), to, dweight.out(), dbias.out(), partial.out());
+                                                 stddev.in(), to, dweight.out(), dbias.out(), partial.out());
   }
 };
 
@@ -121,7 +121,7 @@ TEST_CASE_TEMPLATE("add_layer_norm: as the ops that it stands for", real, float,
       CHECK(same_bits(got.total.values(), expected.total.values()));
       CHECK(same_bits(got.y.values(), expected.y.values()));
       CHECK(same_bits(got.mean.values(), expected.mean.values()));
-      CHECK(same_bits(got.deviation.values(), expected.deviation.values()));
+      CHECK(same_bits(got.stddev.values(), expected.stddev.values()));
       CHECK(relative_error(wide(got.dx), wide(expected.dx)) <= bound);
       CHECK(relative_error(wide(got.dweight), wide(expected.dweight)) <= bound);
       CHECK(relative_error(wide(got.dbias), wide(expected.dbias)) <= bound);
@@ -129,8 +129,8 @@ TEST_CASE_TEMPLATE("add_layer_norm: as the ops that it stands for", real, float,
     // The results may lie over the operands.
     auto over_a = p.a, over_residual = p.residual, over_dy = p.dy;
     result<real> again(p);
-    call_kernel<ct::op::add_layer_norm>(ct::call{p.epsilon, no_numbers}, over_a.in(), p.b.in(), p.weight.in(), p.bias.in(),
-                                        over_a.out(), again.y.out(), again.mean.out(), again.deviation.out());
+    call_kernel<ct::op::add_layer_norm>(ct::call{p.epsilon, no_parameters}, over_a.in(), p.b.in(), p.weight.in(), p.bias.in(),
+                                        over_a.out(), again.y.out(), again.mean.out(), again.stddev.out());
     CHECK(same_bits(over_a.values(), got.total.values()));
     CHECK(same_bits(again.y.values(), got.y.values()));
     got.gradient(p, 0, over_residual.in(), p.dy.in(), over_residual.out());

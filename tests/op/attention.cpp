@@ -63,11 +63,11 @@ template <class real> struct attended {
         dscores(probabilities.in().shape()) {}
 
   std::vector<real> const& forward(array<real> const& qkv) {
-    call_kernel<ct::op::attention>(ct::call{options, no_numbers}, qkv.in(), y.out(), probabilities.out());
+    call_kernel<ct::op::attention>(ct::call{options, no_parameters}, qkv.in(), y.out(), probabilities.out());
     return y.values();
   }
   std::vector<real> const& backward(array<real> const& dy, array<real> const& qkv) {
-    call_kernel<ct::op::attention_gradient>(ct::call{options, no_numbers}, dy.in(), qkv.in(), probabilities.in(),
+    call_kernel<ct::op::attention_gradient>(ct::call{options, no_parameters}, dy.in(), qkv.in(), probabilities.in(),
                                             dqkv.out(), dscores.out());
     return dqkv.values();
   }

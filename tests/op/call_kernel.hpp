@@ -23,9 +23,9 @@ public:
   }
   array(shape s, std::initializer_list<T> values) : array(s, std::vector<T>(values)) {}
 
-  static array random(shape s, unsigned seed, double deviation = 1) {
+  static array random(shape s, unsigned seed, double stddev = 1) {
     std::mt19937 bits(seed);
-    std::normal_distribution<double> normal(0.0, deviation);
+    std::normal_distribution<double> normal(0.0, stddev);
     array result(s);
     for (auto& x : result.values_) x = static_cast<T>(normal(bits));
     return result;
@@ -59,12 +59,12 @@ template <class op, class... operands> void call_kernel(call const& c, operands.
 }
 
 inline attributes const no_options{};
-inline run_numbers const no_numbers{};
-inline call const plain{no_options, no_numbers};
+inline step_parameters const no_parameters{};
+inline call const plain{no_options, no_parameters};
 
 /// A call whose output `j` adds, for each bit j of `adds`.
 inline call adding(unsigned adds) {
-  call c{no_options, no_numbers};
+  call c{no_options, no_parameters};
   c.adds = adds;
   return c;
 }

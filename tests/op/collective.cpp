@@ -54,11 +54,11 @@ TEST_CASE("parts are added in the order of the ranks") {
 
 TEST_CASE("alone, a rank's shard is the full tensor") {
   ct::self world, group;
-  ct::run_numbers numbers;
-  numbers.world = &world;
-  numbers.group = &group;
+  ct::step_parameters parameters;
+  parameters.world = &world;
+  parameters.group = &group;
   ct::attributes const options{{1}, {}};
-  ct::call const c{options, numbers};
+  ct::call const c{options, parameters};
   std::vector<float> gradient(300'000), shard(gradient.size(), -1), buffer(ct::op::exchange_elements);
   std::iota(gradient.begin(), gradient.end(), 0.0f);
   ct::shape const s(300'000), b(ct::op::exchange_elements);

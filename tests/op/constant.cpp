@@ -11,6 +11,6 @@ static_assert(ct::info_of<ct::op::constant_like>.infer(types({f64(shape{})}), {}
 TEST_CASE_TEMPLATE("constant: fills its output and does not read its input", real, float, double) {
   ct::attributes const options{{}, {2.5}};
   array<real> y(shape(3, 5));
-  call_kernel<ct::op::constant_like>(ct::call{options, no_numbers}, ct::tensor<real const>{}, y.out());
+  call_kernel<ct::op::constant_like>(ct::call{options, no_parameters}, ct::tensor<real const>{}, y.out());
   for (auto x : y.values()) CHECK(x == real(2.5));
 }

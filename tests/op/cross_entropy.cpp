@@ -44,21 +44,21 @@ template <class real> struct computed {
   array<double> loss{shape{}};
   array<real> log_sum_exp;
   array<double> row_loss;
-  ct::run_numbers numbers;
+  ct::step_parameters parameters;
 
   computed(array<real> const& logits, array<std::int32_t> const& labels, double valid)
       : log_sum_exp(labels.in().shape()), row_loss(labels.in().shape()) {
-    numbers.inverse_label_count = 1 / valid;
+    parameters.inverse_label_count = 1 / valid;
     add(logits, labels, 0);
   }
   void add(array<real> const& logits, array<std::int32_t> const& labels, unsigned adds) {
-    ct::call c{no_options, numbers};
+    ct::call c{no_options, parameters};
     c.adds = adds;
     call_kernel<ct::op::cross_entropy>(c, logits.in(), labels.in(), loss.out(), log_sum_exp.out(), row_loss.out());
   }
   void gradient(array<double> const& dloss, array<real> const& logits, array<std::int32_t> const& labels,
                 ct::tensor<real> dlogits) const {
-    call_kernel<ct::op::cross_entropy_gradient>(ct::call{no_options, numbers}, dloss.in(), logits.in(), labels.in(),
+    call_kernel<ct::op::cross_entropy_gradient>(ct::call{no_options, parameters}, dloss.in(), logits.in(), labels.in(),
                                                 log_sum_exp.in(), dlogits);
   }
 };

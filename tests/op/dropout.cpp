@@ -59,11 +59,11 @@ struct place {
   std::int64_t first_sample = 0;
 
   template <class real> array<real> dropped(array<real> const& x) const {
-    ct::run_numbers numbers;
-    numbers.seed = seed;
-    numbers.step = step;
-    numbers.dropout = rate;
-    ct::call c{no_options, numbers};
+    ct::step_parameters parameters;
+    parameters.seed = seed;
+    parameters.step = step;
+    parameters.dropout = rate;
+    ct::call c{no_options, parameters};
     c.random_key = node;
     c.iteration = iteration;
     c.first_sample = first_sample;
@@ -138,10 +138,10 @@ TEST_CASE("dropout: over its own input, and the same bits on every number of thr
   auto const x = array<float>::random(shape(9, 401, 5), 1);
   check_same_on_all_threads([&] { return place{}.dropped(x).values(); });
   for (double rate : {0.0, 0.25}) {
-    ct::run_numbers numbers;
-    numbers.seed = 1;
-    numbers.dropout = rate;
-    ct::call c{no_options, numbers};
+    ct::step_parameters parameters;
+    parameters.seed = 1;
+    parameters.dropout = rate;
+    ct::call c{no_options, parameters};
     c.random_key = 1;
     auto over = x;
     call_kernel<ct::op::dropout>(c, over.in(), over.out());

@@ -26,7 +26,7 @@ struct model {
 // The tokens are looked up twice in one table, which is the head too.
 struct tied_model {
   constexpr ct::value operator()(ct::value tokens) const {
-    auto const table = ct::parameter(tokens, "table", shape(7, 6), ct::role::embedding, {.deviation = 0.02});
+    auto const table = ct::parameter(tokens, "table", shape(7, 6), ct::role::embedding, {.stddev = 0.02});
     return ct::linear(ct::silu(ct::embedding(table, tokens)) + ct::embedding(table, tokens), table);
   }
 };

@@ -86,11 +86,11 @@ template <class T> struct flash {
   }
 
   std::vector<T> const& forward(array<T> const& qkv) {
-    call_kernel<ct::op::flash_attention>(ct::call{options, no_numbers}, qkv.in(), y.out(), logsumexp.out());
+    call_kernel<ct::op::flash_attention>(ct::call{options, no_parameters}, qkv.in(), y.out(), logsumexp.out());
     return y.values();
   }
   std::vector<T> const& backward(array<T> const& dy, array<T> const& qkv) {
-    call_kernel<ct::op::flash_attention_gradient>(ct::call{options, no_numbers}, dy.in(), qkv.in(), y.in(),
+    call_kernel<ct::op::flash_attention_gradient>(ct::call{options, no_parameters}, dy.in(), qkv.in(), y.in(),
                                                   logsumexp.in(), dqkv.out(), scratch.out());
     return dqkv.values();
   }
@@ -103,7 +103,7 @@ template <class real> struct quadratic {
   template <class T> quadratic(array<T> const& qkv, array<T> const& dy, int heads, bool causal) {
     auto const s = qkv.in().shape();
     ct::attributes const options{{heads, causal ? 1 : 0}, {}};
-    ct::call const c{options, no_numbers};
+    ct::call const c{options, no_parameters};
     array<real> const x(s, qkv.values()), g(dy.in().shape(), dy.values());
     array<real> result(g.in().shape()), dx(s), p(shape(s.extent[0], heads, s.extent[1], s.extent[1]));
     array<real> dp(p.in().shape());

@@ -24,11 +24,11 @@ static_assert(ct::info_of<ct::op::clip_coefficient>.infer(types({f64(shape(5))})
 namespace {
 
 std::vector<double> clipped(std::vector<double> const& squares, double limit) {
-  ct::run_numbers numbers;
-  numbers.clip_norm = limit;
+  ct::step_parameters parameters;
+  parameters.clip_norm = limit;
   array<double> const in(shape(static_cast<std::int64_t>(squares.size())), squares);
   array<double> out(shape(2));
-  call_kernel<ct::op::clip_coefficient>(ct::call{no_options, numbers}, in.in(), out.out());
+  call_kernel<ct::op::clip_coefficient>(ct::call{no_options, parameters}, in.in(), out.out());
   return out.values();
 }
 
@@ -38,9 +38,9 @@ TEST_CASE_TEMPLATE("gradient_norm: each gradient's squares have their place", re
   array<real> const first(shape(2, 2), {1, 2, 3, 4}), second(shape(3), {-1, 0, 2});
   array<double> squares(shape(3));
   ct::attributes const zero{{0, 3}, {}}, one{{1, 3}, {}};
-  call_kernel<ct::op::gradient_norm_squared>(ct::call{zero, no_numbers}, first.in(), squares.out());
+  call_kernel<ct::op::gradient_norm_squared>(ct::call{zero, no_parameters}, first.in(), squares.out());
   CHECK(squares.values() == std::vector<double>{30, 0, 0}); // nothing of the last run stays
-  ct::call add{one, no_numbers};
+  ct::call add{one, no_parameters};
   add.adds = 1;
   call_kernel<ct::op::gradient_norm_squared>(add, second.in(), squares.out());
   CHECK(squares.values() == std::vector<double>{30, 5, 0});

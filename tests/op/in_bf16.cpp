@@ -12,8 +12,8 @@ using ct::shape;
 
 namespace {
 
-template <class T> array<T> values(shape s, unsigned seed, double deviation = 1) {
-  auto const wide = array<float>::random(s, seed, deviation);
+template <class T> array<T> values(shape s, unsigned seed, double stddev = 1) {
+  auto const wide = array<float>::random(s, seed, stddev);
   std::vector<T> all;
   for (float x : wide.values()) all.push_back(static_cast<T>(float(bfloat16(x))));
   return array<T>(s, all);
@@ -84,15 +84,15 @@ TEST_CASE("bf16: embedding, positions, mean and their gradients") {
   compare([]<class T>(T) {
     shape const tokens_shape(3, 7), table_shape(11, 24), positions_shape(9, 24), mean_shape(3, 24);
     auto const tokens = array<std::int32_t>::integers(tokens_shape, 1, 11);
-    auto const table = values<T>(table_shape, 9), positions = values<T>(positions_shape, 10), dy = values<T>(x_shape, 11);
+    auto const table = values<T>(table_shape, 9), position_embedding = values<T>(positions_shape, 10), dy = values<T>(x_shape, 11);
     array<T> y(x_shape), z(x_shape), m(mean_shape), dm(x_shape);
     array<float> dtable(table_shape), dpositions(positions_shape);
     call_kernel<ct::op::embedding>(plain, table.in(), tokens.in(), y.out());
-    call_kernel<ct::op::positions>(plain, y.in(), positions.in(), z.out());
+    call_kernel<ct::op::position_embedding>(plain, y.in(), position_embedding.in(), z.out());
     call_kernel<ct::op::embedding_gradient>(plain, dy.in(), tokens.in(), dtable.out());
-    call_kernel<ct::op::positions_gradient>(plain, dy.in(), dpositions.out());
+    call_kernel<ct::op::position_embedding_gradient>(plain, dy.in(), dpositions.out());
     ct::attributes const over_tokens{{1, 7}, {}};
-    ct::call const c{over_tokens, no_numbers};
+    ct::call const c{over_tokens, no_parameters};
     call_kernel<ct::op::mean>(c, z.in(), m.out());
     call_kernel<ct::op::mean_gradient>(c, values<T>(mean_shape, 12).in(), dm.out());
     return std::tuple(y, z, dtable, dpositions, m, dm);
@@ -105,13 +105,13 @@ TEST_CASE("bf16: layer_norm and its gradients") {
     auto const x = values<T>(x_shape, 13), dy = values<T>(x_shape, 14);
     auto const weight = values<float>(width, 15), bias = values<float>(width, 16);
     array<T> y(x_shape), dx(x_shape);
-    array<float> mean(rows), deviation(rows), dweight(width), dbias(width), partial(partial_shape);
+    array<float> mean(rows), stddev(rows), dweight(width), dbias(width), partial(partial_shape);
     ct::attributes const epsilon{{}, {1e-5}};
-    ct::call const c{epsilon, no_numbers};
-    call_kernel<ct::op::layer_norm>(c, x.in(), weight.in(), bias.in(), y.out(), mean.out(), deviation.out());
-    call_kernel<ct::op::layer_norm_gradient>(plain, dy.in(), x.in(), weight.in(), mean.in(), deviation.in(), dx.out(),
+    ct::call const c{epsilon, no_parameters};
+    call_kernel<ct::op::layer_norm>(c, x.in(), weight.in(), bias.in(), y.out(), mean.out(), stddev.out());
+    call_kernel<ct::op::layer_norm_gradient>(plain, dy.in(), x.in(), weight.in(), mean.in(), stddev.in(), dx.out(),
                                              dweight.out(), dbias.out(), partial.out());
-    return std::tuple(y, mean, deviation, dx, dweight, dbias);
+    return std::tuple(y, mean, stddev, dx, dweight, dbias);
   });
 }
 
@@ -123,7 +123,7 @@ TEST_CASE("bf16: attention and its gradient") {
       array<T> y(y_shape), dqkv(x_shape);
       array<float> p(scores), dp(scores);
       ct::attributes const options{{2, causal}, {}};
-      ct::call const c{options, no_numbers};
+      ct::call const c{options, no_parameters};
       call_kernel<ct::op::attention>(c, qkv.in(), y.out(), p.out());
       call_kernel<ct::op::attention_gradient>(c, dy.in(), qkv.in(), p.in(), dqkv.out(), dp.out());
       return std::tuple(y, p, dqkv);
@@ -139,10 +139,10 @@ TEST_CASE("bf16: cross_entropy, its gradient, accuracy and dropout") {
     array<double> loss(scalar), row_loss(rows), correct(scalar), one(scalar, {1.0});
     array<float> sums(shape(21));
     array<T> dlogits(x_shape), dropped(x_shape);
-    ct::run_numbers numbers;
-    numbers.inverse_label_count = 1.0 / 20;
-    numbers.dropout = 0.25;
-    ct::call const c{no_options, numbers};
+    ct::step_parameters parameters;
+    parameters.inverse_label_count = 1.0 / 20;
+    parameters.dropout = 0.25;
+    ct::call const c{no_options, parameters};
     call_kernel<ct::op::cross_entropy>(c, logits.in(), labels.in(), loss.out(), sums.out(), row_loss.out());
     call_kernel<ct::op::cross_entropy_gradient>(c, one.in(), logits.in(), labels.in(), sums.in(), dlogits.out());
     call_kernel<ct::op::correct_predictions>(c, logits.in(), labels.in(), correct.out());

@@ -32,20 +32,20 @@ struct model {
 
 template <class real> struct normalised {
   shape s;
-  array<real> y, mean, inverse_deviation, dx, dweight, dbias, partial;
+  array<real> y, mean, rstd, dx, dweight, dbias, partial;
 
   explicit normalised(shape of)
-      : s(of), y(s), mean(shape(s.rows())), inverse_deviation(shape(s.rows())), dx(s), dweight(shape(s.features())),
+      : s(of), y(s), mean(shape(s.rows())), rstd(shape(s.rows())), dx(s), dweight(shape(s.features())),
         dbias(shape(s.features())), partial(shape(ct::op::layer_norm_gradient::chunks, 2, s.features())) {}
 
   void forward(array<real> const& x, array<real> const& weight, array<real> const& bias, double epsilon = 1e-5) {
     ct::attributes const options{{}, {epsilon}};
-    call_kernel<ct::op::layer_norm>(ct::call{options, no_numbers}, x.in(), weight.in(), bias.in(), y.out(), mean.out(),
-                                    inverse_deviation.out());
+    call_kernel<ct::op::layer_norm>(ct::call{options, no_parameters}, x.in(), weight.in(), bias.in(), y.out(), mean.out(),
+                                    rstd.out());
   }
   void backward(ct::call const& c, ct::tensor<real const> dy, array<real> const& x, array<real> const& weight,
                 ct::tensor<real> to) {
-    call_kernel<ct::op::layer_norm_gradient>(c, dy, x.in(), weight.in(), mean.in(), inverse_deviation.in(), to,
+    call_kernel<ct::op::layer_norm_gradient>(c, dy, x.in(), weight.in(), mean.in(), rstd.in(), to,
                                              dweight.out(), dbias.out(), partial.out());
   }
 };
@@ -85,8 +85,8 @@ TEST_CASE_TEMPLATE("layer_norm: as PyTorch", real, float, double) {
   // y may lie over x.
   auto over_x = x;
   ct::attributes const options{{}, {1e-5}};
-  call_kernel<ct::op::layer_norm>(ct::call{options, no_numbers}, over_x.in(), weight.in(), bias.in(), over_x.out(),
-                                  n.mean.out(), n.inverse_deviation.out());
+  call_kernel<ct::op::layer_norm>(ct::call{options, no_parameters}, over_x.in(), weight.in(), bias.in(), over_x.out(),
+                                  n.mean.out(), n.rstd.out());
   CHECK(same_bits(over_x.values(), n.y.values()));
 }
 

@@ -46,7 +46,7 @@ struct plain_model {
 // One weight in two products, and in a third as a table.
 struct tied_model {
   constexpr ct::value operator()(ct::value tokens) const {
-    auto const table = ct::parameter(tokens, "table", shape(6, 6), ct::role::embedding, {.deviation = 0.02});
+    auto const table = ct::parameter(tokens, "table", shape(6, 6), ct::role::embedding, {.stddev = 0.02});
     auto const x = ct::embedding(table, tokens);
     return ct::linear(ct::linear(x, table), table);
   }

@@ -66,7 +66,7 @@ struct model {
 };
 struct tied_model {
   constexpr ct::value operator()(ct::value tokens) const {
-    auto const table = ct::parameter(tokens, "table", shape(6, 6), ct::role::embedding, {.deviation = 0.02});
+    auto const table = ct::parameter(tokens, "table", shape(6, 6), ct::role::embedding, {.stddev = 0.02});
     return ct::linear(ct::silu(ct::embedding(table, tokens)), table);
   }
 };
@@ -92,7 +92,7 @@ template <class real> struct problem {
   shape rows, x_shape, weight_shape, logits_shape;
   array<real> x, weight;
   array<std::int32_t> labels;
-  ct::run_numbers numbers;
+  ct::step_parameters parameters;
   ct::attributes twice{{}, {2}}; // the gradient of the loss
 
   problem(shape rows, int width, int classes)
@@ -100,18 +100,18 @@ template <class real> struct problem {
         x(random(x_shape, 1, 1)), weight(random(weight_shape, 2, 0.5)),
         labels(array<std::int32_t>::integers(rows, 3, classes)) {
     for (std::size_t i = 2; i < labels.values().size(); i += 7) labels[i] = ct::ignored_label;
-    numbers.inverse_label_count = 1.0 / static_cast<double>(rows.elements());
+    parameters.inverse_label_count = 1.0 / static_cast<double>(rows.elements());
   }
   static shape with(shape s, std::int64_t features) {
     s.extent[s.rank++] = features;
     return s;
   }
-  static array<real> random(shape s, unsigned seed, double deviation) {
-    auto const wide = array<float>::random(s, seed, deviation);
+  static array<real> random(shape s, unsigned seed, double stddev) {
+    auto const wide = array<float>::random(s, seed, stddev);
     return array<real>(s, wide.values());
   }
   ct::call call_of(ct::attributes const& options, unsigned adds) const {
-    ct::call c{options, numbers};
+    ct::call c{options, parameters};
     c.adds = adds;
     return c;
   }

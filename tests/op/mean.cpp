@@ -45,9 +45,9 @@ TEST_CASE_TEMPLATE("mean: over tokens as PyTorch", real, float, double) {
   ct::attributes const options{{1, 5}, {}};
   array<real> const x(shape(2, 5, 12), f.reals("mean.x")), dy(shape(2, 12), f.reals("mean.dy"));
   array<real> y(shape(2, 12)), dx(shape(2, 5, 12));
-  call_kernel<ct::op::mean>(ct::call{options, no_numbers}, x.in(), y.out());
+  call_kernel<ct::op::mean>(ct::call{options, no_parameters}, x.in(), y.out());
   CHECK(relative_error(y.values(), f.reals("mean.y")) < tolerance<real>);
-  call_kernel<ct::op::mean_gradient>(ct::call{options, no_numbers}, dy.in(), dx.out());
+  call_kernel<ct::op::mean_gradient>(ct::call{options, no_parameters}, dy.in(), dx.out());
   CHECK(relative_error(dx.values(), f.reals("mean.dx")) < tolerance<real>);
 }
 
@@ -55,9 +55,9 @@ TEST_CASE_TEMPLATE("mean: over features", real, float, double) {
   ct::attributes const options{{2, 4}, {}};
   array<real> const x(shape(1, 2, 4), {1, 2, 3, 6, /**/ -1, 1, -1, 1}), dy(shape(1, 2), {4, 8});
   array<real> y(shape(1, 2)), dx(shape(1, 2, 4));
-  call_kernel<ct::op::mean>(ct::call{options, no_numbers}, x.in(), y.out());
+  call_kernel<ct::op::mean>(ct::call{options, no_parameters}, x.in(), y.out());
   CHECK(y.values() == std::vector<real>{3, 0});
-  call_kernel<ct::op::mean_gradient>(ct::call{options, no_numbers}, dy.in(), dx.out());
+  call_kernel<ct::op::mean_gradient>(ct::call{options, no_parameters}, dy.in(), dx.out());
   CHECK(dx.values() == std::vector<real>{1, 1, 1, 1, 2, 2, 2, 2});
 }
 
@@ -66,7 +66,7 @@ TEST_CASE("mean: the same bits on every number of threads") {
   auto const x = array<float>::random(shape(6, 70, 64), 1);
   check_same_on_all_threads([&] {
     array<float> y(shape(6, 64));
-    call_kernel<ct::op::mean>(ct::call{options, no_numbers}, x.in(), y.out());
+    call_kernel<ct::op::mean>(ct::call{options, no_parameters}, x.in(), y.out());
     return y.values();
   });
 }

@@ -17,8 +17,8 @@ struct model {
   constexpr ct::value operator()(ct::value tokens) const {
     auto const x = ct::embedding("token", tokens, {.vocabulary = 7, .width = 6});
     auto const gate = ct::silu(ct::linear("gate", x, 5)), up = ct::linear("up", x, 5);
-    auto const v = ct::parameter(tokens, "v", shape(4, 5), ct::role::head, {.deviation = 0.02});
-    auto const w = ct::parameter(tokens, "w", shape(4, 5), ct::role::head, {.deviation = 0.02});
+    auto const v = ct::parameter(tokens, "v", shape(4, 5), ct::role::head, {.stddev = 0.02});
+    auto const w = ct::parameter(tokens, "w", shape(4, 5), ct::role::head, {.stddev = 0.02});
     auto const y = gate * up;
     return ct::linear(ct::multiply(y, y) + up, w * v);
   }

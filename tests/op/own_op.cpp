@@ -144,7 +144,7 @@ template <> struct constrain::kernel<own::squared_error, constrain::cpu> {
       auto const difference = static_cast<double>(logits[i]) - (i % classes == label ? 1 : 0);
       sum += difference * difference / 2;
     }
-    loss[0] = (c.add_to(0) ? loss[0] : 0) + sum * c.numbers.inverse_label_count;
+    loss[0] = (c.add_to(0) ? loss[0] : 0) + sum * c.parameters.inverse_label_count;
   }
 };
 
@@ -154,7 +154,7 @@ template <> struct constrain::kernel<own::squared_error_gradient, constrain::cpu
                   tensor<std::int32_t const> labels, tensor<stored> dlogits) {
     using compute = arithmetic<stored>;
     auto const classes = logits.features();
-    auto const scale = static_cast<compute>(dloss[0] * c.numbers.inverse_label_count);
+    auto const scale = static_cast<compute>(dloss[0] * c.parameters.inverse_label_count);
     for_elements(dlogits.count, [=](std::int64_t i) {
       auto const label = labels[i / classes];
       auto const difference = compute(logits[i]) - compute(i % classes == label ? 1 : 0);
@@ -220,7 +220,7 @@ template <class T> std::vector<double> outputs_of_the_kernels() {
   array<T> y(all), dx(all);
   array<sum> factor(rows), dweight(width);
   ct::attributes const epsilon{{}, {1e-6}};
-  call_kernel<own::rms_norm>(ct::call{epsilon, no_numbers}, x.in(), weight.in(), y.out(), factor.out());
+  call_kernel<own::rms_norm>(ct::call{epsilon, no_parameters}, x.in(), weight.in(), y.out(), factor.out());
   call_kernel<own::rms_norm_gradient>(plain, dy.in(), x.in(), weight.in(), factor.in(), dx.out(), dweight.out());
   std::vector<double> written;
   auto const add = [&](auto const& values) {

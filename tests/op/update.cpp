@@ -95,13 +95,13 @@ template <class optimizer, class real> struct trained {
     for (int i = 0; i < fields; ++i) state.emplace_back(weight.in().shape(), std::vector<double>(start.size()));
   }
   void step(array<real> const& gradient, double scale = 1) {
-    ct::op::update_numbers<optimizer, real> const prepared(hyper, {++updates});
+    ct::op::step_hyperparameters<optimizer, real> const prepared(hyper, {++updates});
     array<std::uint8_t> numbers(shape(static_cast<std::int64_t>(sizeof prepared)));
     std::memcpy(numbers.out().data, &prepared, sizeof prepared);
     array<double> const clip(shape(2), {1.0, scale});
     ct::attributes const options{{decays ? 1 : 0}, {}};
     [&]<std::size_t... i>(std::index_sequence<i...>) {
-      call_kernel<ct::op::update<optimizer>>(ct::call{options, no_numbers}, gradient.in(), clip.in(), numbers.in(),
+      call_kernel<ct::op::update<optimizer>>(ct::call{options, no_parameters}, gradient.in(), clip.in(), numbers.in(),
                                              weight.out(), state[i].out()...);
     }(std::make_index_sequence<static_cast<std::size_t>(fields)>{});
   }

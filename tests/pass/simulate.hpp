@@ -268,7 +268,7 @@ inline simulation simulate(program const& p, memory_layout const& where) {
     void before(int i, step const& s, bound_operand const* b, loop_state const& l) { w.before(i, s, b, l); }
     void after(int i, step const& s, bound_operand const* b, loop_state const& l) { w.after(i, s, b, l); }
   };
-  execute(view, arena.data(), run_numbers{}, hooks{watch});
+  execute(view, arena.data(), step_parameters{}, hooks{watch});
   watch.finish();
   return out;
 }

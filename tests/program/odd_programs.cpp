@@ -37,7 +37,7 @@ struct odd_names {
 struct odd_shapes_of_a_program {
   struct layer {
     double scale = 0.5;
-    constexpr value operator()(value x) const { return x + ct::silu(ct::linear("inner", x, 4, {.deviation = scale})); }
+    constexpr value operator()(value x) const { return x + ct::silu(ct::linear("inner", x, 4, {.stddev = scale})); }
   };
   constexpr value operator()(value tokens) const {
     value x;

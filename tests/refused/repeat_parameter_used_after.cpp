@@ -6,7 +6,7 @@ namespace ct = constrain;
 struct model {
   constexpr ct::value operator()(ct::value tokens) const {
     auto x = ct::embedding("token", tokens, {.vocabulary = 97, .width = 64});
-    auto weight = ct::parameter(x, "weight", ct::shape(64, 64), ct::role::weight, {.deviation = 0.02});
+    auto weight = ct::parameter(x, "weight", ct::shape(64, 64), ct::role::weight, {.stddev = 0.02});
     x = ct::repeat("block", 3, x, [&](ct::value y) {
 #ifndef CORRECT
       weight = ct::parameter(y, "weight", ct::shape(64, 64), ct::role::weight); // <- made

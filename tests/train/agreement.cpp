@@ -76,7 +76,7 @@ TEST_CASE("every field of a plain struct is visited in order") {
   CHECK(arrays == 0);
 }
 
-TEST_CASE("an optimizer's numbers stand in a fingerprint by name or place") {
+TEST_CASE("an optimizer's hyperparameters stand in a fingerprint by name or place") {
   ct::fingerprint f;
   detail::add_hyper(f, adamw_like{});
   CHECK(shown(f) == ".learning_rate of the optimizer|0.5|.weight_decay of the optimizer|0|field 1 of hyper of the optimizer|0.5|"

@@ -9,7 +9,7 @@
 #include <string_view>
 
 // Nothing is allocated after the first step. Our own code allocates through operator new; malloc itself is hooked too,
-// and what the provider of matrix products takes is counted apart.
+// and what the GEMM provider takes is counted apart.
 
 namespace ct = constrain;
 

@@ -148,7 +148,7 @@ TEST_CASE("accumulate<4> of 2 sequences trains to the weights of one batch of 8"
 }
 
 #if defined(_OPENMP)
-TEST_CASE("threads do not change a bit with the built-in product") {
+TEST_CASE("threads do not change a bit with the built-in GEMM") {
   auto const with = [](int threads) {
     omp_set_num_threads(threads);
     auto const result = train<ct::checkpoint::every<2>>(5);

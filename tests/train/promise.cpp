@@ -23,7 +23,7 @@ static_assert(trainer::memory.peak <= ct::mebibytes(700));                      
 
 // Too long for a test: compiled alone.
 [[maybe_unused]] void program() {
-  trainer t{{.learning_rate = 3e-4f, .weight_decay = 0.1f}, {.seed = 42}};      // the optimizer's numbers; the run's numbers
+  trainer t{{.learning_rate = 3e-4f, .weight_decay = 0.1f}, {.seed = 42}};      // the optimizer's hyperparameters; the run's numbers
   ct::fit(t, ct::data::text("corpus.txt"), {.steps = 500});
   std::puts(t.generate("template <", 200).c_str());
 }

@@ -1,6 +1,6 @@
 #pragma once
 
-// What of the compiler's flags changes the library's code: the instruction set, OpenMP, the provider of products, MPI,
+// What of the compiler's flags changes the library's code: the instruction set, OpenMP, the GEMM provider, MPI,
 // and what the compiler may assume of arithmetic. It is part of every name, an inline namespace, so that translation
 // units with other flags share no function with this one. (clang names none of -ffast-math's parts but
 // finite-math-only.)
@@ -33,11 +33,11 @@
 #define CONSTRAIN_VARIANT_THREADS
 #endif
 #if defined(CONSTRAIN_WITH_ONEDNN)
-#define CONSTRAIN_VARIANT_PRODUCTS _onednn
+#define CONSTRAIN_VARIANT_GEMM _onednn
 #elif defined(CONSTRAIN_WITH_CBLAS)
-#define CONSTRAIN_VARIANT_PRODUCTS _cblas
+#define CONSTRAIN_VARIANT_GEMM _cblas
 #else
-#define CONSTRAIN_VARIANT_PRODUCTS
+#define CONSTRAIN_VARIANT_GEMM
 #endif
 #if defined(CONSTRAIN_WITH_MPI)
 #define CONSTRAIN_VARIANT_PROCESSES _mpi
@@ -84,7 +84,7 @@
 #define CONSTRAIN_JOINED_ALL(a, b, c, d, e) a##b##c##d##e
 #define CONSTRAIN_JOIN_ALL(a, b, c, d, e) CONSTRAIN_JOINED_ALL(a, b, c, d, e)
 #define CONSTRAIN_VARIANT                                                                                              \
-  CONSTRAIN_JOIN_ALL(CONSTRAIN_INSTRUCTION_SET, CONSTRAIN_VARIANT_THREADS, CONSTRAIN_VARIANT_PRODUCTS,                 \
+  CONSTRAIN_JOIN_ALL(CONSTRAIN_INSTRUCTION_SET, CONSTRAIN_VARIANT_THREADS, CONSTRAIN_VARIANT_GEMM,                 \
                      CONSTRAIN_VARIANT_PROCESSES, CONSTRAIN_VARIANT_MATH)
 #define CONSTRAIN_TEXT_OF(x) #x
 #define CONSTRAIN_TEXT(x) CONSTRAIN_TEXT_OF(x)

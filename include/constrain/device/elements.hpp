@@ -6,12 +6,12 @@
 /// What an element-wise kernel needs of a device, so that it is written once for all of them:
 ///
 ///   for_elements(device, call, count, f)   calls f(i) for i in [0, count), in any order
-///   numbers_on(device, call)               the run's numbers, where f can read them
+///   parameters_on(device, call)               the step parameters, where f can read them
 ///
 /// `f` is a named type with a CT_HOST_DEVICE call operator: nvcc takes no lambda's type for a kernel.
 namespace constrain::inline CONSTRAIN_VARIANT {
 
 template <class function> void for_elements(cpu, call const&, std::int64_t count, function const& f) { for_elements(count, f); }
-inline run_numbers const* numbers_on(cpu, call const& c) { return &c.numbers; }
+inline step_parameters const* parameters_on(cpu, call const& c) { return &c.parameters; }
 
 } // namespace constrain

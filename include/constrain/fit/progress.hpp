@@ -58,13 +58,13 @@ template <class trainer>
                grouped(trainer::batch_tokens * t.ranks()).c_str());
   using device = typename trainer::policy_set::device;
   if constexpr (device::value.is_cuda)
-    std::fprintf(out, "cuda, code for %d.%d | products by cuBLASLt | %s", device::value.capability / 10, device::value.capability % 10,
+    std::fprintf(out, "cuda, code for %d.%d | GEMM by cuBLASLt | %s", device::value.capability / 10, device::value.capability % 10,
                  trainer::policy_set::launching::name);
   else {
     std::fprintf(out, "cpu, code for %s", instruction_set);
     if (std::string_view const has = processor_instruction_set(); has != instruction_set)
       std::fprintf(out, " (the processor has %s: compile with -march=native)", has.data());
-    std::fprintf(out, " | products by %s | %d threads", gemm_provider(), thread_count());
+    std::fprintf(out, " | GEMM by %s | %d threads", gemm_provider(), thread_count());
     if (peak > 0) std::fprintf(out, " | peak %.0f GFLOP/s", peak * 1e-9);
   }
   std::fprintf(out, " | seed %llu\n", static_cast<unsigned long long>(t.state().seed));

@@ -15,5 +15,5 @@
 #include "constrain/op/linear/cuda.cuh"
 #include "constrain/op/mean/kernel.hpp"
 #include "constrain/op/multiply/kernel.hpp"
-#include "constrain/op/positions/kernel.hpp"
+#include "constrain/op/position_embedding/kernel.hpp"
 #include "constrain/op/update/cuda.cuh"

@@ -9,7 +9,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// Where a trainer's bytes go. The parts of the step add up to its own peak; `peak` covers every entry.
 struct memory_plan {
-  bytes weights;         // what the products read
+  bytes weights;         // what GEMMs read
   bytes master_weights;  // a second, wider copy that is updated; 0 where the weights themselves are
   bytes gradients;       // of all parameters that are trained
   bytes optimizer_state; // of all of them
@@ -28,7 +28,7 @@ struct work_plan {
   std::int64_t collectives = 0;     // of those, the ones in which ranks exchange something
 };
 
-/// Whether the products read a parameter through a copy in another type.
+/// Whether GEMMs read a parameter through a copy in another type.
 constexpr bool is_copied(program const& p, int parameter) {
   for (auto const& info : p.values)
     if (info.role == role::compute_copy && info.belongs_to == parameter) return true;

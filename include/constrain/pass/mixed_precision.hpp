@@ -6,7 +6,7 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// Whether the products read a parameter in the compute type. Vectors (biases, norms) stay in the master's.
+/// Whether GEMMs read a parameter in the compute type. Vectors (biases, norms) stay in the master's.
 constexpr bool has_compute_copy(value_info const& info) { return is_parameter(info.role) && info.shape.rank >= 2; }
 
 /// Mixed precision (Micikevicius et al. 2018): every matrix is cast to `.compute` once, in front of everything else,

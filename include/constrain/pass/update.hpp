@@ -42,13 +42,13 @@ template <class optimizer> constexpr program update(program const& p) {
   program.clip_coefficient = out.append(info_of<op::clip_coefficient>, clip).outputs[0];
   program.values[program.clip_coefficient.value].role = role::result;
 
-  value_info numbers;
-  numbers.type = dtype::u8;
-  numbers.role = role::hyperparameters;
+  value_info hyper_info;
+  hyper_info.type = dtype::u8;
+  hyper_info.role = role::hyperparameters;
   bool const wide = !gradients.empty() && program.values[gradients[0]].type == dtype::f64;
-  numbers.shape = shape(static_cast<std::int64_t>(wide ? sizeof(op::update_numbers<optimizer, double>)
-                                                       : sizeof(op::update_numbers<optimizer, float>)));
-  ref const hyper{program.add_value(numbers), at::current};
+  hyper_info.shape = shape(static_cast<std::int64_t>(wide ? sizeof(op::step_hyperparameters<optimizer, double>)
+                                                       : sizeof(op::step_hyperparameters<optimizer, float>)));
+  ref const hyper{program.add_value(hyper_info), at::current};
 
   for (int g : gradients) {
     int const parameter = program.values[g].belongs_to;

@@ -17,7 +17,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::slot_of {
 /// The types that numbers are stored and computed in.
 struct precision {
   dtype master = dtype::f32;  // of parameters, gradients and optimizer states
-  dtype compute = dtype::f32; // of what the products read, and of activations
+  dtype compute = dtype::f32; // of what GEMMs read, and of activations
   friend constexpr bool operator==(precision const&, precision const&) = default;
 
   template <class...> using otherwise = constrain::precision::fp32;
@@ -44,7 +44,7 @@ struct fp32 {
   static constexpr slot value{.master = dtype::f32, .compute = dtype::f32};
 };
 
-/// Products and activations in bf16, with fp32 master weights, gradients, optimizer states, norms, softmax and sums
+/// GEMMs and activations in bf16, with fp32 master weights, gradients, optimizer states, norms, softmax and sums
 /// (Kalamkar et al. 2019). Its range is fp32's, so no loss scale is needed.
 struct bf16 {
   using slot = slot_of::precision;

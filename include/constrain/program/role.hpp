@@ -11,14 +11,14 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 enum class role : std::uint8_t {
   activation,
   input,     // tokens and labels, written by the host
-  hyperparameters,    // the optimizer's numbers of this step, written by the host
+  hyperparameters,    // the optimizer's hyperparameters of this step, written by the host
   weight,
   bias,
   norm,
   embedding,
   head,
   frozen,    // a parameter that is not trained
-  compute_copy,      // a parameter in the type that the products read
+  compute_copy,      // a parameter in the type that GEMMs read
   gradient,
   state,     // an optimizer's
   result,    // read by the host after the run

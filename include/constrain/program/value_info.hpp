@@ -14,7 +14,7 @@ using axis_list = fixed_vector<int, 6>;
 /// How a parameter starts.
 struct initial_value {
   double constant = 0;  // every element, where deviation is 0
-  double deviation = 0; // of a normal distribution around 0
+  double stddev = 0; // of a normal distribution around 0
 };
 
 /// What a program knows of a value.

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "constrain/run/launch.hpp"
+#include "constrain/run/launchers.hpp"
 
 #include <cstdint>
 #include <type_traits>
@@ -78,7 +78,7 @@ inline unsigned adds_now(plan_view const& plan, step const& s, loop_state const&
 } // namespace detail
 
 /// Walks a plan's table once, calling each kernel on its bytes of `arena`.
-template <class hooks> void execute(plan_view const& plan, std::byte* arena, run_numbers const& numbers, hooks&& h) {
+template <class hooks> void execute(plan_view const& plan, std::byte* arena, step_parameters const& parameters, hooks&& h) {
   loop_state loops;
   bound_operand bound[node::maximum_inputs + node::maximum_outputs];
   for (int i = 0; i < plan.step_count; ++i) {
@@ -97,15 +97,15 @@ template <class hooks> void execute(plan_view const& plan, std::byte* arena, run
     case node_kind::call: {
       int const operands = s.inputs + s.outputs;
       for (int k = 0; k < operands; ++k) bound[k] = detail::bind(plan.operands[s.first_operand + k], arena, loops);
-      call c{s.attributes, numbers};
+      call c{s.attributes, parameters};
       c.adds = detail::adds_now(plan, s, loops);
       c.random_key = s.random_key;
       c.iteration = static_cast<std::uint64_t>(loops.sum(s.iteration));
-      c.first_sample = numbers.first_sample;
-      if (plan.micro_batches >= 0) c.first_sample += loops.index[plan.micro_batches] * numbers.samples;
+      c.first_sample = parameters.first_sample;
+      if (plan.micro_batches >= 0) c.first_sample += loops.index[plan.micro_batches] * parameters.samples;
       // Hooks look at every call by itself.
       if constexpr (std::is_same_v<std::remove_cvref_t<hooks>, no_hooks>)
-        c.same_kernel_follows = i + 1 < plan.step_count && plan.launchers[i + 1] == plan.launchers[i];
+        c.more_tensors_follow = i + 1 < plan.step_count && plan.launchers[i + 1] == plan.launchers[i];
       h.before(i, s, bound, loops);
       plan.launchers[i](c, bound);
       h.after(i, s, bound, loops);

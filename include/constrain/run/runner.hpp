@@ -17,9 +17,9 @@ public:
   constrain::arena& arena() { return arena_; }
   constrain::arena const& arena() const { return arena_; }
 
-  template <class planned_entry, class hooks = no_hooks> void run(run_numbers const& numbers, hooks&& h = {}) {
+  template <class planned_entry, class hooks = no_hooks> void run(step_parameters const& parameters, hooks&& h = {}) {
     give_signal_stacks();
-    execute(view_of<planned_entry, cpu>(), arena_.data(), numbers, h);
+    execute(view_of<planned_entry, cpu>(), arena_.data(), parameters, h);
   }
 
 private:

@@ -18,7 +18,7 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
-/// An optimizer's numbers, as far as they can be told apart.
+/// An optimizer's hyperparameters, as far as they can be told apart.
 template <class hyper> void add_hyper(fingerprint& to, hyper const& h) {
   for_each_hyperparameter(h, [&](std::string const& field, auto value) { to.add(field + " of the optimizer", value); });
 }

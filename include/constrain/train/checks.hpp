@@ -35,8 +35,8 @@ inline void check_schedule(schedule::any const& s) {
   check_schedule(o.schedule);
 }
 
-/// Throws `error` unless an optimizer's numbers are finite, as far as they can be told apart, and the optimizer itself
-/// has nothing against them.
+/// Throws `error` unless an optimizer's hyperparameters are finite, as far as they can be told apart, and the optimizer
+/// itself has nothing against them.
 template <class optimizer> void check_hyper(typename optimizer::hyper const& h, std::string const& name) {
   if constexpr (requires { optimizer::check(h); }) optimizer::check(h);
   for_each_hyperparameter(h, [&]<class number>(std::string const& field, number value) {

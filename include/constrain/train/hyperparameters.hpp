@@ -28,8 +28,8 @@ template <class real, class hyper, class function> void for_each_place(hyper con
   for (std::size_t i = 0; i < fields.size(); ++i) f("field " + std::to_string(i + 1) + " of hyper", fields[i]);
 }
 
-/// Calls f(name, number) for an optimizer's numbers: for fields of names in use, and for all by their place. Of a struct that
-/// mixes types, fields that are no numbers themselves, such as arrays, are passed over.
+/// Calls f(name, number) for an optimizer's hyperparameters: for fields of names in use, and for all by their place. Of
+/// a struct that mixes types, fields that are no numbers themselves, such as arrays, are passed over.
 template <class hyper, class function> void for_each_hyperparameter(hyper const& h, function const& f) {
   if constexpr (requires { h.learning_rate; }) f(".learning_rate", h.learning_rate);
   if constexpr (requires { h.weight_decay; }) f(".weight_decay", h.weight_decay);

@@ -21,7 +21,7 @@ void initialize_as(parameter_info const& info, int index, std::uint64_t seed, st
   parallel_chunks((end_element + 3) / 4 - first_quad, 1024, [=](std::int64_t begin, std::int64_t end) {
     for (std::int64_t quad = first_quad + begin; quad < first_quad + end; ++quad) {
       double drawn[4]{};
-      if (info.initial.deviation != 0) {
+      if (info.initial.stddev != 0) {
         auto const bits = philox({{static_cast<std::uint32_t>(quad), static_cast<std::uint32_t>(quad >> 32),
                                    static_cast<std::uint32_t>(index), purpose}}, key);
         auto const one = normal(bits.word[0], bits.word[1]);
@@ -30,7 +30,7 @@ void initialize_as(parameter_info const& info, int index, std::uint64_t seed, st
       }
       for (std::int64_t k = 0; k < 4; ++k)
         if (auto const i = quad * 4 + k; begin_element <= i && i < end_element)
-          data[i - begin_element] = static_cast<real>(info.initial.constant + info.initial.deviation * drawn[k]);
+          data[i - begin_element] = static_cast<real>(info.initial.constant + info.initial.stddev * drawn[k]);
     }
   });
 }

@@ -58,8 +58,8 @@ public:
   static constexpr std::int64_t batch_tokens =
       entries::step::failure.ok() ? micro_batches * task::sequences * task::tokens : 0; // of one step
 
-  /// The optimizer's numbers and the run's. Throws `error` for a number that cannot be, where the arena cannot be had,
-  /// or the processes are not as many as the policies need, or do not agree.
+  /// The optimizer's hyperparameters and the run's. Throws `error` for a number that cannot be, where the arena cannot
+  /// be had, or the processes are not as many as the policies need, or do not agree.
   explicit trainer(hyper const& h = {}, run_options const& run = {})
       : hyper_(h), run_(run), ranks_(find_ranks<policy_set::parallelism::value.distributed>(entries::shards, run.deadline)) {
     detail::check_trainers_agree<trainer>(world(), h, run, table());
@@ -80,13 +80,13 @@ public:
   step_result step(constrain::batch const& w) try {
     auto const valid_labels = agreed_sum(world(), joint_call::step, [&] { return take(w); }, w.corpus);
     if (valid_labels == 0) throw error("step: every label is ignored, so there is no loss; pass at least one label");
-    auto numbers = numbers_now(valid_labels);
-    numbers.dropout = run_.dropout;
+    auto step_parameters = step_parameters_now(valid_labels);
+    step_parameters.dropout = run_.dropout;
     auto h = hyper_;
     if constexpr (requires { h.learning_rate; }) h.learning_rate = static_cast<decltype(h.learning_rate)>(learning_rate());
-    op::update_numbers<optimizer, storage<entries::master>> const prepared(h, {numbers.updates + 1});
+    op::step_hyperparameters<optimizer, storage<entries::master>> const prepared(h, {step_parameters.updates + 1});
     arena().write(entries::step::value.hyper.offset, &prepared, sizeof prepared);
-    run<typename entries::step, typename entries::step_program>(numbers);
+    run<typename entries::step, typename entries::step_program>(step_parameters);
     gradients_are_there_ = true;
 
     step_result r;
@@ -172,7 +172,7 @@ public:
     ranks_.come_to(joint_call::predict, 1);
     poison();
     intake("predict").tokens(entries::predict::value.tokens, inputs);
-    run<typename entries::predict, typename entries::predict_program>(numbers_now(1));
+    run<typename entries::predict, typename entries::predict_program>(step_parameters_now(1));
     return {logits_of<typename entries::predict>(0, entries::logits.elements()), entries::logits};
   }
 
@@ -190,7 +190,7 @@ public:
       auto const length = detail::fill_context(context, tokens);
       poison();
       intake("generate").tokens(entries::generate::value.tokens, context);
-      run<typename entries::generate, typename entries::generate_program>(numbers_now(1));
+      run<typename entries::generate, typename entries::generate_program>(step_parameters_now(1));
       auto const classes = entries::logits.features();
       auto const row = logits_of<typename entries::generate>((length - 1) * classes, classes);
       tokens.push_back(draw(row.data(), row.size(), i));
@@ -285,15 +285,15 @@ private:
 
   constrain::arena& arena() const { return runner_->arena(); }
 
-  template <class planned_entry, class passes> void run(constrain::run_numbers const& numbers) {
+  template <class planned_entry, class passes> void run(constrain::step_parameters const& step_parameters) {
     static_assert(sizeof(plan_has_kernels<planned_entry, typename policy_set::target>) > 0);
     gradients_are_there_ = false;
-    if (!run_.checked) return runner_->template run<planned_entry>(numbers);
+    if (!run_.checked) return runner_->template run<planned_entry>(step_parameters);
     static constexpr auto values = make_checked_table<passes::final.values.count>(passes::final);
     constexpr auto const& plan = planned_entry::value;
     checked_hooks checks(arena(), plan.operands, values.values);
     checks.wrote(plan.tokens), checks.wrote(plan.labels), checks.wrote(plan.hyper);
-    runner_->template run<planned_entry>(numbers, checks);
+    runner_->template run<planned_entry>(step_parameters, checks);
   }
 
   /// In checked mode nothing of the run before may be read.
@@ -303,8 +303,8 @@ private:
     arena().fill(begin, bytes_of_plan.count() - begin, 0xFF);
   }
 
-  constrain::run_numbers numbers_now(std::int64_t valid_labels) const {
-    constrain::run_numbers n;
+  constrain::step_parameters step_parameters_now(std::int64_t valid_labels) const {
+    constrain::step_parameters n;
     n.seed = state_.seed;
     n.step = state_.steps.count();
     n.updates = state_.steps.count() - state_.skipped;
@@ -323,7 +323,7 @@ private:
     into_arena.tokens(entries::evaluate::value.tokens, inputs);
     auto const valid = into_arena.labels(entries::evaluate::value.labels, labels);
     if (valid == 0) return;
-    run<typename entries::evaluate, typename entries::evaluate_program>(numbers_now(valid));
+    run<typename entries::evaluate, typename entries::evaluate_program>(step_parameters_now(valid));
     sum.loss += read(entries::evaluate::value.loss, 0) * static_cast<double>(valid);
     sum.accuracy += read(entries::evaluate::value.correct, 0);
     sum.tokens += valid;

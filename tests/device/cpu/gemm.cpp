@@ -142,7 +142,7 @@ TEST_CASE_TEMPLATE("alpha 0 and k 0 leave beta C", real, float, double) {
   CHECK(untouched == 3);
 }
 
-TEST_CASE_TEMPLATE("the built-in product has the same bits for every number of threads", real, float, double) {
+TEST_CASE_TEMPLATE("the built-in GEMM has the same bits for every number of threads", real, float, double) {
   int const before = ct::thread_count();
   for (shape const s : {shape{203, 331, 300}, {512, 40, 65}, {20, 600, 513}, {1, 700, 33}, {1200, 20, 270}})
     for (int const combination : {0, 1, 2, 3}) {
@@ -162,7 +162,7 @@ TEST_CASE_TEMPLATE("the built-in product has the same bits for every number of t
   use_threads(before);
 }
 
-TEST_CASE_TEMPLATE("a row of the built-in product does not depend on the other rows", real, float, double) {
+TEST_CASE_TEMPLATE("a row of the built-in GEMM does not depend on the other rows", real, float, double) {
   problem<real> const p(false, false, 75, 50, 290, real(1.1), real(0.6), 0);
   auto const whole = p.run(built_in<real>);
   for (std::int64_t rows = 1; rows < p.m; ++rows) {

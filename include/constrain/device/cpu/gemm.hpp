@@ -18,7 +18,7 @@
 namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// Who multiplies fp32 matrices: "oneDNN" (but where it `onednn_stands_aside`), "CBLAS" or "built-in". Every other type
-/// is the built-in product's.
+/// is the built-in GEMM's.
 constexpr char const* gemm_provider() noexcept {
 #if defined(CONSTRAIN_WITH_ONEDNN)
   return "oneDNN";
@@ -59,7 +59,7 @@ void gemm(transpose a_transposed, transpose b_transposed, std::int64_t m, std::i
     if (k > 0 && !(!ta && !tb && detail::onednn_stands_aside(m, ldb))) {
       auto const status = dnnl_sgemm(ta ? 'T' : 'N', tb ? 'T' : 'N', m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
       if (status == dnnl_success) return;
-      throw error({"gemm: oneDNN refused a product of [", m, ", ", k, "] and [", k, ", ", n, "] with status ", static_cast<int>(status),
+      throw error({"gemm: oneDNN refused a GEMM of [", m, ", ", k, "] and [", k, ", ", n, "] with status ", static_cast<int>(status),
                    "; build without CONSTRAIN_WITH_ONEDNN for another provider"});
     }
   } else if constexpr (std::is_same_v<a_type, bfloat16> && std::is_same_v<b_type, bfloat16>) {

@@ -17,7 +17,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 namespace detail {
 
-/// The sizes of the packed product for one element type and register width.
+/// The sizes of the packed GEMM for one element type and register width.
 /// A micro-tile of C, rows x columns, stays in registers; a panel of B, depth x columns, in the first-level cache.
 /// Of A, tile_rows x depth are packed at a time and used block_rows x depth at a time, of B depth x tile_columns: a
 /// block of A and the packed part of B stay in the second-level cache together.
@@ -34,7 +34,7 @@ struct gemm_blocking : vector_of<real, bytes> {
   static_assert(tile_columns % columns == 0);
 };
 
-/// Per thread, static: no product allocates. Bytes, so that every element type shares them.
+/// Per thread, static: no GEMM allocates. Bytes, so that every element type shares them.
 inline constexpr std::size_t gemm_buffer_bytes = 1008 * 1024;
 alignas(64) inline constinit thread_local unsigned char gemm_buffer[gemm_buffer_bytes];
 
@@ -230,7 +230,7 @@ void gemm_builtin(transpose a_transposed, transpose b_transposed, std::int64_t m
                   std::type_identity_t<real> beta, c_type* c, std::int64_t ldc) {
   static_assert(std::is_same_v<arithmetic<a_type>, real> && std::is_same_v<arithmetic<b_type>, real> &&
                     (std::is_same_v<real, float> || std::is_same_v<real, double>),
-                "gemm: the built-in product multiplies bf16, float and double, the latter alone; cast other types first.");
+                "gemm: the built-in GEMM multiplies bf16, float and double, the latter alone; cast other types first.");
   using blocking = detail::gemm_blocking<real>;
   static_assert((blocking::a_size + blocking::b_size) * sizeof(real) <= detail::gemm_buffer_bytes);
   if (m <= 0 || n <= 0) return;

@@ -29,7 +29,7 @@ inline void onednn_check(dnnl_status_t status, char const* what) {
                  "; build without CONSTRAIN_WITH_ONEDNN for another provider"});
 }
 
-/// Whether the built-in product is to take a float product of plain matrices from oneDNN: its AVX2 one has one thread's
+/// Whether the built-in GEMM is to take a float GEMM of plain matrices from oneDNN: its AVX2 one has one thread's
 /// speed where the rows of B are a multiple of 4096 bytes apart and A has few of them. Two Zen 3 cores, oneDNN 2.6,
 /// GFLOP/s for 128 and 256 rows: 87 against 170; for 32 rows, or another distance, oneDNN is the faster.
 inline bool onednn_stands_aside(std::int64_t m, std::int64_t ldb) {
@@ -111,14 +111,14 @@ void onednn_bf16(bool ta, bool tb, std::int64_t m, std::int64_t n, std::int64_t 
   onednn_primitive_desc desc;
 #if DNNL_VERSION_MAJOR < 3
   dnnl_matmul_desc_t matmul;
-  onednn_check(dnnl_matmul_desc_init(&matmul, a_layout.get(), b_layout.get(), nullptr, c_layout.get()), "describe a product");
-  onednn_check(dnnl_primitive_desc_create(&desc.value, &matmul, attributes.value, machine.engine.value, nullptr), "describe a product");
+  onednn_check(dnnl_matmul_desc_init(&matmul, a_layout.get(), b_layout.get(), nullptr, c_layout.get()), "describe a GEMM");
+  onednn_check(dnnl_primitive_desc_create(&desc.value, &matmul, attributes.value, machine.engine.value, nullptr), "describe a GEMM");
 #else
   onednn_check(dnnl_matmul_primitive_desc_create(&desc.value, machine.engine.value, a_layout.get(), b_layout.get(), nullptr,
-                                                 c_layout.get(), attributes.value), "describe a product");
+                                                 c_layout.get(), attributes.value), "describe a GEMM");
 #endif
   onednn_primitive primitive;
-  onednn_check(dnnl_primitive_create(&primitive.value, desc.value), "make a product");
+  onednn_check(dnnl_primitive_create(&primitive.value, desc.value), "make a GEMM");
 
   onednn_memory a_memory, b_memory, c_memory;
   auto const wrap = [&](onednn_memory& memory, onednn_layout const& layout, void const* data) {
@@ -128,7 +128,7 @@ void onednn_bf16(bool ta, bool tb, std::int64_t m, std::int64_t n, std::int64_t 
   dnnl_exec_arg_t const arguments[] = {
       {DNNL_ARG_SRC, a_memory.value}, {DNNL_ARG_WEIGHTS, b_memory.value}, {DNNL_ARG_DST, c_memory.value}};
   onednn_check(dnnl_primitive_execute(primitive.value, machine.stream.value, 3, arguments), "multiply");
-  onednn_check(dnnl_stream_wait(machine.stream.value), "finish a product");
+  onednn_check(dnnl_stream_wait(machine.stream.value), "finish a GEMM");
 }
 
 } // namespace constrain::detail

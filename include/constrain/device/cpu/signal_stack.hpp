@@ -10,9 +10,9 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// A stack of its own for the signal handlers of one thread (those installed with SA_ONSTACK). Matrix products of oneDNN
-/// 2.6 write below the stack pointer, so a handler on the same stack would destroy what they hold. A thread that has such
-/// a stack keeps it.
+/// A stack of its own for the signal handlers of one thread (those installed with SA_ONSTACK). GEMMs of oneDNN
+/// 2.6 write below the stack pointer, so a handler on the same stack would destroy what they hold. A thread that has
+/// such a stack keeps it.
 class signal_stack {
 public:
   signal_stack() {
@@ -48,8 +48,8 @@ private:
   std::unique_ptr<std::byte[]> memory_;
 };
 
-/// Gives the calling thread, and every thread that its parallel loops run on, a stack for signal handlers until it ends.
-/// Every run of a trainer does so: a handler of `fit` in one thread may run in any other.
+/// Gives the calling thread, and every thread that its parallel loops run on, a stack for signal handlers until it
+/// ends. Every run of a trainer does so: a handler of `fit` in one thread may run in any other.
 inline void give_signal_stacks() {
   thread_local int given = 0; // threads of this one's loops
   if (given >= thread_count()) return;

@@ -9,7 +9,7 @@
 namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// The largest of x[0 .. n), n >= 1.
-template <class stored> arithmetic<stored> largest(stored const* x, std::int64_t n) {
+template <class stored> arithmetic<stored> max_of(stored const* x, std::int64_t n) {
   using real = arithmetic<stored>;
   constexpr std::int64_t lanes = 16;
   real best[lanes];
@@ -26,9 +26,9 @@ template <class stored> arithmetic<stored> largest(stored const* x, std::int64_t
 
 /// x = softmax(x) over n elements.
 template <class real> void softmax_row(real* x, std::int64_t n) {
-  real const top = largest(x, n);
+  real const row_max = max_of(x, n);
   CONSTRAIN_SIMD
-  for (std::int64_t i = 0; i < n; ++i) x[i] = math::exp_or_zero(x[i] - top);
+  for (std::int64_t i = 0; i < n; ++i) x[i] = math::exp_or_zero(x[i] - row_max);
   real const scale = 1 / ordered_sum<real>(0, n, [=](std::int64_t i) { return x[i]; });
   CONSTRAIN_SIMD
   for (std::int64_t i = 0; i < n; ++i) x[i] *= scale;
@@ -37,8 +37,8 @@ template <class real> void softmax_row(real* x, std::int64_t n) {
 /// log(sum(exp(x))) over n elements.
 template <class stored> arithmetic<stored> log_sum_exp(stored const* x, std::int64_t n) {
   using real = arithmetic<stored>;
-  real const top = largest(x, n);
-  return top + math::log(ordered_sum<real>(0, n, [=](std::int64_t i) { return math::exp_or_zero(x[i] - top); }));
+  real const row_max = max_of(x, n);
+  return row_max + math::log(ordered_sum<real>(0, n, [=](std::int64_t i) { return math::exp_or_zero(x[i] - row_max); }));
 }
 
 } // namespace constrain

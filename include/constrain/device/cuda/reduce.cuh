@@ -1,6 +1,6 @@
 #pragma once
 
-#include "constrain/device/cuda/launch.cuh"
+#include "constrain/device/cuda/start_kernel.cuh"
 
 #include <cub/block/block_reduce.cuh>
 
@@ -20,7 +20,7 @@ template <class real> struct block_reduction {
   memory& shared;
 
   __device__ real sum(real x) { return broadcast(reduce(shared.temporary).Sum(x)); }
-  __device__ real largest(real x) { return broadcast(reduce(shared.temporary).Reduce(x, larger_of{})); }
+  __device__ real max(real x) { return broadcast(reduce(shared.temporary).Reduce(x, larger_of{})); }
 
 private:
   __device__ real broadcast(real x) {
@@ -60,13 +60,13 @@ template <class real> struct sum_of_parts {
 /// y[i] (+)= the sum over rows of x[row, i], in parts that the shape alone decides.
 template <class architecture, class stored, class real>
 void sum_rows(cuda<architecture> device, call const& c, stored const* x, std::int64_t rows, std::int64_t columns, real* y, bool add) {
-  auto& queue = *c.numbers.queue;
-  auto const room = queue.scratch_bytes() / (columns * static_cast<std::int64_t>(sizeof(real)));
+  auto& context = *c.parameters.context;
+  auto const room = context.scratch_bytes() / (columns * static_cast<std::int64_t>(sizeof(real)));
   auto const parts = row_parts(rows) < room ? row_parts(rows) : room;
   if (parts < 1) throw error({"a sum over rows of ", columns, " columns does not fit the device's scratch; use fewer"});
-  auto* const partial = reinterpret_cast<real*>(queue.scratch());
+  auto* const partial = reinterpret_cast<real*>(context.scratch());
   dim3 const blocks(static_cast<unsigned>((columns + cuda_threads - 1) / cuda_threads), static_cast<unsigned>(parts));
-  cuda_launch(queue, blocks, cuda_threads, column_sums_kernel<stored, real>, x, rows, columns, parts, partial);
+  cuda_launch(context, blocks, cuda_threads, column_sums_kernel<stored, real>, x, rows, columns, parts, partial);
   for_elements(device, c, columns, sum_of_parts<real>{partial, parts, columns, y, add});
 }
 

@@ -9,7 +9,7 @@
 #include "constrain/op/gelu/gelu.hpp"
 #include "constrain/op/layer_norm/layer_norm.hpp"
 #include "constrain/op/linear/linear.hpp"
-#include "constrain/op/positions/positions.hpp"
+#include "constrain/op/position_embedding/position_embedding.hpp"
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
@@ -25,25 +25,25 @@ constexpr double inverse_square_root(double n) {
 
 } // namespace detail
 
-/// Causal self-attention as in GPT-2: one product for queries, keys and values.
+/// Causal self-attention as in GPT-2: one matmul for queries, keys and values.
 struct gpt2_attention {
   int heads;                   // divides the width
-  double projection_deviation; // of the first weights of the projection
+  double projection_stddev; // of the first weights of the projection
 
   constexpr value operator()(value x) const {
-    auto const qkv = linear("qkv", x, std::int64_t{3} * x.features(), {.deviation = 0.02});
+    auto const qkv = linear("qkv", x, std::int64_t{3} * x.features(), {.stddev = 0.02});
     auto const y = self_attention(qkv, {.heads = heads});
-    return dropout(linear("projection", y, x.features(), {.deviation = projection_deviation}));
+    return dropout(linear("projection", y, x.features(), {.stddev = projection_stddev}));
   }
 };
 
 /// The feed-forward layer of GPT-2: four times the width, GELU in its tanh form.
 struct gpt2_mlp {
-  double projection_deviation; // of the first weights of the projection
+  double projection_stddev; // of the first weights of the projection
 
   constexpr value operator()(value x) const {
-    auto const hidden = gelu_tanh(linear("up", x, std::int64_t{4} * x.features(), {.deviation = 0.02}));
-    return dropout(linear("down", hidden, x.features(), {.deviation = projection_deviation}));
+    auto const hidden = gelu_tanh(linear("up", x, std::int64_t{4} * x.features(), {.stddev = 0.02}));
+    return dropout(linear("down", hidden, x.features(), {.stddev = projection_stddev}));
   }
 };
 
@@ -58,12 +58,12 @@ struct gpt2 {
 
   constexpr value operator()(value tokens) const {
     // Residual projections start smaller the deeper the model is (Radford et al. 2019, section 2.3).
-    double const projection_deviation = 0.02 * detail::inverse_square_root(2.0 * layers);
-    auto const table = parameter(tokens, "token.weight", shape(vocabulary, width), role::embedding, {.deviation = 0.02});
-    auto x = positions("position", embedding(table, tokens), {.context = context});
+    double const projection_stddev = 0.02 * detail::inverse_square_root(2.0 * layers);
+    auto const table = parameter(tokens, "token.weight", shape(vocabulary, width), role::embedding, {.stddev = 0.02});
+    auto x = position_embedding("position", embedding(table, tokens), {.context = context});
     x = repeat("block", layers, dropout(x), [&](value x) {
-      x = x + apply("attention", gpt2_attention{heads, projection_deviation}, layer_norm("norm_1", x));
-      return x + apply("mlp", gpt2_mlp{projection_deviation}, layer_norm("norm_2", x));
+      x = x + apply("attention", gpt2_attention{heads, projection_stddev}, layer_norm("norm_1", x));
+      return x + apply("mlp", gpt2_mlp{projection_stddev}, layer_norm("norm_2", x));
     });
     return linear(layer_norm("norm", x), table);
   }

@@ -8,8 +8,8 @@
 namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// How many of `rows` valid labels are the index of their row's largest logit.
-template <class real>
-std::int64_t count_correct(real const* logits, std::int32_t const* labels, std::int64_t rows, std::int64_t classes) {
+template <class stored>
+std::int64_t count_correct(stored const* logits, std::int32_t const* labels, std::int64_t rows, std::int64_t classes) {
   std::int64_t count = 0;
   CONSTRAIN_OMP(parallel for reduction(+ : count) schedule(static))
   for (std::int64_t row = 0; row < rows; ++row) {
@@ -23,8 +23,8 @@ std::int64_t count_correct(real const* logits, std::int32_t const* labels, std::
 }
 
 template <> struct kernel<op::correct_predictions, cpu> {
-  template <class real>
-  static void run(call const&, tensor<real const> logits, tensor<std::int32_t const> labels, tensor<double> correct) {
+  template <class stored>
+  static void run(call const&, tensor<stored const> logits, tensor<std::int32_t const> labels, tensor<double> correct) {
     correct[0] = static_cast<double>(count_correct(logits.data, labels.data, labels.count, logits.features()));
   }
 };

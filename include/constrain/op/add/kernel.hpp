@@ -5,17 +5,17 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-template <class real> struct add_elements {
-  real const* a;
-  real const* b;
-  real* y;
+template <class stored> struct add_elements {
+  stored const* a;
+  stored const* b;
+  stored* y;
 
   CT_HOST_DEVICE void operator()(std::int64_t i) const { y[i] = a[i] + b[i]; }
 };
 
 template <class device> struct kernel<op::add, device> {
-  template <class real> static void run(call const& c, tensor<real const> a, tensor<real const> b, tensor<real> y) {
-    for_elements(device{}, c, y.count, add_elements<real>{a.data, b.data, y.data});
+  template <class stored> static void run(call const& c, tensor<stored const> a, tensor<stored const> b, tensor<stored> y) {
+    for_elements(device{}, c, y.count, add_elements<stored>{a.data, b.data, y.data});
   }
 };
 

@@ -6,31 +6,31 @@
 namespace constrain::inline CONSTRAIN_VARIANT {
 
 template <> struct kernel<op::add_layer_norm, cpu> {
-  template <class stored, class real>
-  static void run(call const& c, tensor<stored const> a, tensor<stored const> b, tensor<real const> weight,
-                  tensor<real const> bias, tensor<stored> sum, tensor<stored> y, tensor<real> mean,
-                  tensor<real> inverse_deviation) {
+  template <class stored, class accumulate>
+  static void run(call const& c, tensor<stored const> a, tensor<stored const> b, tensor<accumulate const> weight,
+                  tensor<accumulate const> bias, tensor<stored> sum, tensor<stored> y, tensor<accumulate> mean,
+                  tensor<accumulate> rstd) {
     auto const width = sum.features();
-    auto const epsilon = static_cast<real>(c.options.real[0]);
+    auto const epsilon = static_cast<accumulate>(c.options.real[0]);
     parallel_chunks(sum.rows(), 8, [=](std::int64_t begin, std::int64_t end) {
       for (std::int64_t row = begin; row < end; ++row) {
         auto const first = row * width;
         simd_loop(width, [=](std::int64_t i) { sum[first + i] = a[first + i] + b[first + i]; });
         // From what was stored, as the separate norm reads it: the same bits.
         layer_norm_row<stored>(sum.data + first, width, weight.data, bias.data, epsilon, y.data + first, mean[row],
-                               inverse_deviation[row]);
+                               rstd[row]);
       }
     });
   }
 };
 
 template <> struct kernel<op::layer_norm_gradient_add, cpu> {
-  template <class stored, class real>
+  template <class stored, class accumulate>
   static void run(call const& c, tensor<stored const> residual, tensor<stored const> dy, tensor<stored const> x,
-                  tensor<real const> weight, tensor<real const> mean, tensor<real const> inverse_deviation,
-                  tensor<stored> dx, tensor<real> dweight, tensor<real> dbias, tensor<real> partial) {
-    layer_norm_rows_gradient(c, dy, x, weight, mean, inverse_deviation, dx, dweight, dbias, partial,
-                             [=](std::int64_t i, real g) { return residual[i] + g; });
+                  tensor<accumulate const> weight, tensor<accumulate const> mean, tensor<accumulate const> rstd,
+                  tensor<stored> dx, tensor<accumulate> dweight, tensor<accumulate> dbias, tensor<accumulate> partial) {
+    layer_norm_rows_gradient(c, dy, x, weight, mean, rstd, dx, dweight, dbias, partial,
+                             [=](std::int64_t i, accumulate g) { return residual[i] + g; });
   }
 };
 

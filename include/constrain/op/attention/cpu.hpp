@@ -11,15 +11,15 @@
 namespace constrain::inline CONSTRAIN_VARIANT {
 
 template <> struct kernel<op::attention, cpu> {
-  template <class stored, class real>
-  static void run(call const& c, tensor<stored const> qkv, tensor<stored> y, tensor<real> probabilities) {
+  template <class stored, class accumulate>
+  static void run(call const& c, tensor<stored const> qkv, tensor<stored> y, tensor<accumulate> probabilities) {
     auto const heads = c.options.integer[0];
     bool const causal = c.options.integer[1] != 0;
     parallel_for(qkv.shape().extent[0] * heads, [=](std::int64_t index) {
       detail::attention_head const h(qkv.shape(), heads, index);
       stored const* q = qkv.data + h.qkv;
-      real* p = probabilities.data + h.scores;
-      auto const scale = 1 / math::sqrt(static_cast<real>(h.head_width));
+      accumulate* p = probabilities.data + h.scores;
+      auto const scale = 1 / math::sqrt(static_cast<accumulate>(h.head_width));
       gemm(transpose::no, transpose::yes, h.tokens, h.tokens, h.head_width, scale, q, h.stride, q + h.width,
                  h.stride, 0, p, h.tokens);
       for (std::int64_t t = 0; t < h.tokens; ++t) {
@@ -34,28 +34,28 @@ template <> struct kernel<op::attention, cpu> {
 };
 
 template <> struct kernel<op::attention_gradient, cpu> {
-  template <class stored, class real>
-  static void run(call const& c, tensor<stored const> dy, tensor<stored const> qkv, tensor<real const> probabilities,
-                  tensor<stored> dqkv, tensor<real> dscores) {
+  template <class stored, class accumulate>
+  static void run(call const& c, tensor<stored const> dy, tensor<stored const> qkv, tensor<accumulate const> probabilities,
+                  tensor<stored> dqkv, tensor<accumulate> dscores) {
     auto const heads = c.options.integer[0];
     bool const causal = c.options.integer[1] != 0;
     parallel_for(qkv.shape().extent[0] * heads, [=](std::int64_t index) {
       detail::attention_head const h(qkv.shape(), heads, index);
       stored const* q = qkv.data + h.qkv;
-      real const* p = probabilities.data + h.scores;
+      accumulate const* p = probabilities.data + h.scores;
       stored const* g = dy.data + h.y;
       stored* dq = dqkv.data + h.qkv;
-      real* ds = dscores.data + h.scores;
-      auto const scale = 1 / math::sqrt(static_cast<real>(h.head_width));
+      accumulate* ds = dscores.data + h.scores;
+      auto const scale = 1 / math::sqrt(static_cast<accumulate>(h.head_width));
       gemm(transpose::yes, transpose::no, h.tokens, h.head_width, h.tokens, 1, p, h.tokens, g, h.width, 0,
                  dq + 2 * h.width, h.stride);
       gemm(transpose::no, transpose::yes, h.tokens, h.tokens, h.head_width, 1, g, h.width, q + 2 * h.width,
                  h.stride, 0, ds, h.tokens);
       for (std::int64_t t = 0; t < h.tokens; ++t) {
         auto const seen = causal ? t + 1 : h.tokens;
-        real const* row = p + t * h.tokens;
-        real* drow = ds + t * h.tokens;
-        real const sum = ordered_sum<real>(0, seen, [=](std::int64_t s) { return row[s] * drow[s]; });
+        accumulate const* row = p + t * h.tokens;
+        accumulate* drow = ds + t * h.tokens;
+        accumulate const sum = ordered_sum<accumulate>(0, seen, [=](std::int64_t s) { return row[s] * drow[s]; });
         CONSTRAIN_SIMD
         for (std::int64_t s = 0; s < seen; ++s) drow[s] = row[s] * (drow[s] - sum);
         for (std::int64_t s = seen; s < h.tokens; ++s) drow[s] = 0;

@@ -24,68 +24,68 @@ struct attention_heads {
 } // namespace detail
 
 // p = softmax(p) over the tokens that the row sees, 0 beyond; a block a row.
-template <class real>
-static __global__ void __launch_bounds__(cuda_threads) softmax_kernel(real* p, std::int64_t tokens, bool causal) {
-  __shared__ typename block_reduction<real>::memory shared;
-  real* x = p + static_cast<std::int64_t>(blockIdx.x) * tokens;
+template <class accumulate>
+static __global__ void __launch_bounds__(cuda_threads) softmax_kernel(accumulate* p, std::int64_t tokens, bool causal) {
+  __shared__ typename block_reduction<accumulate>::memory shared;
+  accumulate* x = p + static_cast<std::int64_t>(blockIdx.x) * tokens;
   auto const seen = tokens_seen(blockIdx.x % tokens, tokens, causal);
-  real top = x[0];
-  for (std::int64_t i = threadIdx.x; i < seen; i += cuda_threads) top = x[i] > top ? x[i] : top;
-  top = block_reduction<real>{shared}.largest(top);
-  real sum = 0;
-  for (std::int64_t i = threadIdx.x; i < seen; i += cuda_threads) sum += math::exp(x[i] - top);
-  real const scale = 1 / block_reduction<real>{shared}.sum(sum);
-  for (std::int64_t i = threadIdx.x; i < tokens; i += cuda_threads) x[i] = i < seen ? math::exp(x[i] - top) * scale : real(0);
+  accumulate row_max = x[0];
+  for (std::int64_t i = threadIdx.x; i < seen; i += cuda_threads) row_max = x[i] > row_max ? x[i] : row_max;
+  row_max = block_reduction<accumulate>{shared}.max(row_max);
+  accumulate sum = 0;
+  for (std::int64_t i = threadIdx.x; i < seen; i += cuda_threads) sum += math::exp(x[i] - row_max);
+  accumulate const scale = 1 / block_reduction<accumulate>{shared}.sum(sum);
+  for (std::int64_t i = threadIdx.x; i < tokens; i += cuda_threads) x[i] = i < seen ? math::exp(x[i] - row_max) * scale : accumulate(0);
 }
 
 // ds = p (ds - sum(p ds)) over the tokens that the row sees, 0 beyond; a block a row.
-template <class real>
+template <class accumulate>
 static __global__ void __launch_bounds__(cuda_threads)
-    softmax_gradient_kernel(real const* p, real* ds, std::int64_t tokens, bool causal) {
-  __shared__ typename block_reduction<real>::memory shared;
-  real const* x = p + static_cast<std::int64_t>(blockIdx.x) * tokens;
-  real* dx = ds + static_cast<std::int64_t>(blockIdx.x) * tokens;
+    softmax_gradient_kernel(accumulate const* p, accumulate* ds, std::int64_t tokens, bool causal) {
+  __shared__ typename block_reduction<accumulate>::memory shared;
+  accumulate const* x = p + static_cast<std::int64_t>(blockIdx.x) * tokens;
+  accumulate* dx = ds + static_cast<std::int64_t>(blockIdx.x) * tokens;
   auto const seen = tokens_seen(blockIdx.x % tokens, tokens, causal);
-  real sum = 0;
+  accumulate sum = 0;
   for (std::int64_t i = threadIdx.x; i < seen; i += cuda_threads) sum += x[i] * dx[i];
-  sum = block_reduction<real>{shared}.sum(sum);
-  for (std::int64_t i = threadIdx.x; i < tokens; i += cuda_threads) dx[i] = i < seen ? x[i] * (dx[i] - sum) : real(0);
+  sum = block_reduction<accumulate>{shared}.sum(sum);
+  for (std::int64_t i = threadIdx.x; i < tokens; i += cuda_threads) dx[i] = i < seen ? x[i] * (dx[i] - sum) : accumulate(0);
 }
 
 template <class architecture> struct kernel<op::attention, cuda<architecture>> {
-  template <class stored, class real>
-  static void run(call const& c, tensor<stored const> qkv, tensor<stored> y, tensor<real> probabilities) {
-    auto& queue = *c.numbers.queue;
+  template <class stored, class accumulate>
+  static void run(call const& c, tensor<stored const> qkv, tensor<stored> y, tensor<accumulate> probabilities) {
+    auto& context = *c.parameters.context;
     detail::attention_heads const h(qkv.shape(), c.options.integer[0]);
     stored const* q = qkv.data;
-    auto const scale = 1 / math::sqrt(static_cast<real>(h.head_width));
-    gemm_batched(queue, h.batches, h.tokens, h.tokens, h.head_width, scale, q, h.in_qkv(), q + h.width, h.in_qkv(true),
+    auto const scale = 1 / math::sqrt(static_cast<accumulate>(h.head_width));
+    gemm_batched(context, h.batches, h.tokens, h.tokens, h.head_width, scale, q, h.in_qkv(), q + h.width, h.in_qkv(true),
                  probabilities.data, h.in_scores());
-    cuda_launch(queue, dim3(static_cast<unsigned>(h.batches * h.tokens)), cuda_threads, softmax_kernel<real>, probabilities.data,
+    cuda_launch(context, dim3(static_cast<unsigned>(h.batches * h.tokens)), cuda_threads, softmax_kernel<accumulate>, probabilities.data,
                 h.tokens, c.options.integer[1] != 0);
-    gemm_batched(queue, h.batches, h.tokens, h.head_width, h.tokens, 1, probabilities.data, h.in_scores(), q + 2 * h.width,
+    gemm_batched(context, h.batches, h.tokens, h.head_width, h.tokens, 1, probabilities.data, h.in_scores(), q + 2 * h.width,
                  h.in_qkv(), y.data, h.in_y());
   }
 };
 
 template <class architecture> struct kernel<op::attention_gradient, cuda<architecture>> {
-  template <class stored, class real>
-  static void run(call const& c, tensor<stored const> dy, tensor<stored const> qkv, tensor<real const> probabilities,
-                  tensor<stored> dqkv, tensor<real> dscores) {
-    auto& queue = *c.numbers.queue;
+  template <class stored, class accumulate>
+  static void run(call const& c, tensor<stored const> dy, tensor<stored const> qkv, tensor<accumulate const> probabilities,
+                  tensor<stored> dqkv, tensor<accumulate> dscores) {
+    auto& context = *c.parameters.context;
     detail::attention_heads const h(qkv.shape(), c.options.integer[0]);
     stored const* q = qkv.data;
     stored* dq = dqkv.data;
-    auto const scale = 1 / math::sqrt(static_cast<real>(h.head_width));
-    gemm_batched(queue, h.batches, h.tokens, h.head_width, h.tokens, 1, probabilities.data, h.in_scores(true), dy.data, h.in_y(),
+    auto const scale = 1 / math::sqrt(static_cast<accumulate>(h.head_width));
+    gemm_batched(context, h.batches, h.tokens, h.head_width, h.tokens, 1, probabilities.data, h.in_scores(true), dy.data, h.in_y(),
                  dq + 2 * h.width, h.in_qkv());
-    gemm_batched(queue, h.batches, h.tokens, h.tokens, h.head_width, 1, dy.data, h.in_y(), q + 2 * h.width, h.in_qkv(true),
+    gemm_batched(context, h.batches, h.tokens, h.tokens, h.head_width, 1, dy.data, h.in_y(), q + 2 * h.width, h.in_qkv(true),
                  dscores.data, h.in_scores());
-    cuda_launch(queue, dim3(static_cast<unsigned>(h.batches * h.tokens)), cuda_threads, softmax_gradient_kernel<real>,
+    cuda_launch(context, dim3(static_cast<unsigned>(h.batches * h.tokens)), cuda_threads, softmax_gradient_kernel<accumulate>,
                 probabilities.data, dscores.data, h.tokens, c.options.integer[1] != 0);
-    gemm_batched(queue, h.batches, h.tokens, h.head_width, h.tokens, scale, dscores.data, h.in_scores(), q + h.width, h.in_qkv(),
+    gemm_batched(context, h.batches, h.tokens, h.head_width, h.tokens, scale, dscores.data, h.in_scores(), q + h.width, h.in_qkv(),
                  dq, h.in_qkv());
-    gemm_batched(queue, h.batches, h.tokens, h.head_width, h.tokens, scale, dscores.data, h.in_scores(true), q, h.in_qkv(),
+    gemm_batched(context, h.batches, h.tokens, h.head_width, h.tokens, scale, dscores.data, h.in_scores(true), q, h.in_qkv(),
                  dq + h.width, h.in_qkv());
   }
 };

@@ -18,10 +18,10 @@ struct byte_ranges {
 };
 
 /// to[i] (+)= the sum over ranks of parts[rank * stride + i], in the order of the ranks.
-template <class real>
-void add_in_order(real const* parts, std::int64_t stride, int ranks, std::int64_t count, real* to, bool add) {
+template <class stored>
+void add_in_order(stored const* parts, std::int64_t stride, int ranks, std::int64_t count, stored* to, bool add) {
   for_elements(count, [=](std::int64_t i) {
-    real sum = parts[i];
+    stored sum = parts[i];
     for (int rank = 1; rank < ranks; ++rank) sum += parts[rank * stride + i];
     to[i] = add ? to[i] + sum : sum;
   });
@@ -30,13 +30,13 @@ void add_in_order(real const* parts, std::int64_t stride, int ranks, std::int64_
 } // namespace detail
 
 template <> struct kernel<op::all_gather, cpu> {
-  template <class real> static void run(call const& c, tensor<real const> shard, tensor<real> full) {
-    auto& group = *c.numbers.group;
+  template <class stored> static void run(call const& c, tensor<stored const> shard, tensor<stored> full) {
+    auto& group = *c.parameters.group;
     shard_map const map{full.count, group.size()};
     detail::byte_ranges p;
     for (int rank = 0; rank < group.size(); ++rank) {
-      p.offset[rank] = map.begin(rank) * static_cast<std::int64_t>(sizeof(real));
-      p.length[rank] = map.length(rank) * static_cast<std::int64_t>(sizeof(real));
+      p.offset[rank] = map.begin(rank) * static_cast<std::int64_t>(sizeof(stored));
+      p.length[rank] = map.length(rank) * static_cast<std::int64_t>(sizeof(stored));
     }
     std::copy_n(shard.data, map.length(group.rank()), full.data + map.begin(group.rank()));
     group.all_gather(reinterpret_cast<std::byte*>(full.data), p.offset, p.length);
@@ -44,8 +44,8 @@ template <> struct kernel<op::all_gather, cpu> {
 };
 
 template <> struct kernel<op::reduce_scatter, cpu> {
-  template <class real> static void run(call const& c, tensor<real const> gradient, tensor<real> shard, tensor<real> buffer) {
-    auto& world = *c.numbers.world;
+  template <class stored> static void run(call const& c, tensor<stored const> gradient, tensor<stored> shard, tensor<stored> buffer) {
+    auto& world = *c.parameters.world;
     shard_map const map{gradient.count, c.options.integer[0]};
     auto const ranks = world.size();
     auto const mine = map.length(world.rank() % map.shards);
@@ -54,21 +54,21 @@ template <> struct kernel<op::reduce_scatter, cpu> {
     for (std::int64_t from = 0; from < map.stored(); from += slice) {
       for (int rank = 0; rank < ranks; ++rank) {
         auto const its = rank % map.shards;
-        p.offset[rank] = (map.begin(its) + from) * static_cast<std::int64_t>(sizeof(real));
-        p.length[rank] = std::clamp<std::int64_t>(map.length(its) - from, 0, slice) * static_cast<std::int64_t>(sizeof(real));
+        p.offset[rank] = (map.begin(its) + from) * static_cast<std::int64_t>(sizeof(stored));
+        p.length[rank] = std::clamp<std::int64_t>(map.length(its) - from, 0, slice) * static_cast<std::int64_t>(sizeof(stored));
       }
       world.all_to_all(reinterpret_cast<std::byte const*>(gradient.data), p.offset, p.length,
-                       reinterpret_cast<std::byte*>(buffer.data), slice * static_cast<std::int64_t>(sizeof(real)));
+                       reinterpret_cast<std::byte*>(buffer.data), slice * static_cast<std::int64_t>(sizeof(stored)));
       detail::add_in_order(buffer.data, slice, ranks, std::clamp<std::int64_t>(mine - from, 0, slice), shard.data + from, c.add_to(0));
     }
     // What the last ranks store beyond their shards stays zero.
-    std::fill(shard.data + mine, shard.data + shard.count, real(0));
+    std::fill(shard.data + mine, shard.data + shard.count, stored(0));
   }
 };
 
 template <> struct kernel<op::all_reduce, cpu> {
-  template <class real> static void run(call const& c, tensor<real const>, tensor<real> gradient, tensor<real> buffer) {
-    auto& world = *c.numbers.world;
+  template <class stored> static void run(call const& c, tensor<stored const>, tensor<stored> gradient, tensor<stored> buffer) {
+    auto& world = *c.parameters.world;
     auto const ranks = world.size();
     if (ranks == 1) return;
     auto const block = buffer.count / ranks * ranks; // elements at a time, a piece of them each rank's
@@ -76,12 +76,12 @@ template <> struct kernel<op::all_reduce, cpu> {
     for (std::int64_t from = 0; from < gradient.count; from += block) {
       shard_map const map{std::min(block, gradient.count - from), ranks, 1};
       for (int rank = 0; rank < ranks; ++rank) {
-        p.offset[rank] = map.begin(rank) * static_cast<std::int64_t>(sizeof(real));
-        p.length[rank] = map.length(rank) * static_cast<std::int64_t>(sizeof(real));
+        p.offset[rank] = map.begin(rank) * static_cast<std::int64_t>(sizeof(stored));
+        p.length[rank] = map.length(rank) * static_cast<std::int64_t>(sizeof(stored));
       }
       auto* const begin = reinterpret_cast<std::byte*>(gradient.data + from);
       auto const slice = map.stored();
-      world.all_to_all(begin, p.offset, p.length, reinterpret_cast<std::byte*>(buffer.data), slice * static_cast<std::int64_t>(sizeof(real)));
+      world.all_to_all(begin, p.offset, p.length, reinterpret_cast<std::byte*>(buffer.data), slice * static_cast<std::int64_t>(sizeof(stored)));
       detail::add_in_order(buffer.data, slice, ranks, map.length(world.rank()), gradient.data + from + map.begin(world.rank()), false);
       world.all_gather(begin, p.offset, p.length);
     }
@@ -91,9 +91,9 @@ template <> struct kernel<op::all_reduce, cpu> {
 namespace detail {
 
 /// all[rank * count + i] = element i of a rank: every rank has `count`.
-template <class real> void gather_alike(communicator& ranks, real const* mine, std::int64_t count, real* all) {
+template <class stored> void gather_alike(communicator& ranks, stored const* mine, std::int64_t count, stored* all) {
   byte_ranges p;
-  auto const bytes = count * static_cast<std::int64_t>(sizeof(real));
+  auto const bytes = count * static_cast<std::int64_t>(sizeof(stored));
   for (int rank = 0; rank < ranks.size(); ++rank) {
     p.offset[rank] = rank * bytes;
     p.length[rank] = bytes;
@@ -105,16 +105,16 @@ template <class real> void gather_alike(communicator& ranks, real const* mine, s
 } // namespace detail
 
 template <> struct kernel<op::gather_ranks, cpu> {
-  template <class real> static void run(call const& c, tensor<real const> mine, tensor<real> all) {
-    detail::gather_alike(*c.numbers.group, mine.data, mine.count, all.data);
+  template <class stored> static void run(call const& c, tensor<stored const> mine, tensor<stored> all) {
+    detail::gather_alike(*c.parameters.group, mine.data, mine.count, all.data);
   }
 };
 
 template <> struct kernel<op::all_reduce_small, cpu> {
   static_assert(op::all_reduce_small::maximum_ranks == communicator::maximum_size);
 
-  template <class real> static void run(call const& c, tensor<real const>, tensor<real> y, tensor<real> parts) {
-    auto& ranks = *c.numbers.world;
+  template <class stored> static void run(call const& c, tensor<stored const>, tensor<stored> y, tensor<stored> parts) {
+    auto& ranks = *c.parameters.world;
     if (ranks.size() == 1) return;
     detail::gather_alike(ranks, y.data, y.count, parts.data);
     detail::add_in_order(parts.data, y.count, ranks.size(), y.count, y.data, false);

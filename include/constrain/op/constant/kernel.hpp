@@ -5,16 +5,16 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-template <class real> struct constant_elements {
-  real constant;
-  real* y;
+template <class stored> struct constant_elements {
+  stored constant;
+  stored* y;
 
   CT_HOST_DEVICE void operator()(std::int64_t i) const { y[i] = constant; }
 };
 
 template <class device> struct kernel<op::constant_like, device> {
-  template <class real> static void run(call const& c, tensor<real const>, tensor<real> y) {
-    for_elements(device{}, c, y.count, constant_elements<real>{static_cast<real>(c.options.real[0]), y.data});
+  template <class stored> static void run(call const& c, tensor<stored const>, tensor<stored> y) {
+    for_elements(device{}, c, y.count, constant_elements<stored>{static_cast<stored>(c.options.real[0]), y.data});
   }
 };
 

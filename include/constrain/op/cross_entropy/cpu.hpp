@@ -13,17 +13,17 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 /// A row's share of the loss: -log softmax(logits)[label].
 template <class stored>
 double cross_entropy_of(stored const* logits, std::int32_t label, arithmetic<stored> log_sum_exp) {
-  using real = arithmetic<stored>;
-  return label == ignored_label ? 0.0 : static_cast<double>(log_sum_exp) - static_cast<double>(real(logits[label]));
+  using accumulate = arithmetic<stored>;
+  return label == ignored_label ? 0.0 : static_cast<double>(log_sum_exp) - static_cast<double>(accumulate(logits[label]));
 }
 
 /// The gradient of a row's share times `scale`; dlogits may lie over logits.
-template <class stored, class real = arithmetic<stored>>
-void cross_entropy_gradient_of(stored const* logits, std::int64_t classes, std::int32_t label, real log_sum_exp,
-                               std::type_identity_t<real> scale, stored* dlogits) {
-  real const factor = label == ignored_label ? real(0) : scale;
+template <class stored, class accumulate = arithmetic<stored>>
+void cross_entropy_gradient_of(stored const* logits, std::int64_t classes, std::int32_t label, accumulate log_sum_exp,
+                               std::type_identity_t<accumulate> scale, stored* dlogits) {
+  accumulate const factor = label == ignored_label ? accumulate(0) : scale;
   simd_loop(classes, [=](std::int64_t i) {
-    real const hit = i == label ? real(1) : real(0);
+    accumulate const hit = i == label ? accumulate(1) : accumulate(0);
     dlogits[i] = (math::exp_or_zero(logits[i] - log_sum_exp) - hit) * factor;
   });
 }
@@ -31,14 +31,14 @@ void cross_entropy_gradient_of(stored const* logits, std::int64_t classes, std::
 /// loss (+)= the shares of all rows, in their order, over the batch's valid labels.
 inline void add_up_loss(call const& c, tensor<double> row_loss, tensor<double> loss) {
   double const sum = ordered_sum<double>(0, row_loss.count, [=](std::int64_t row) { return row_loss[row]; });
-  double const share = sum * c.numbers.inverse_label_count;
+  double const share = sum * c.parameters.inverse_label_count;
   loss[0] = c.add_to(0) ? loss[0] + share : share;
 }
 
 template <> struct kernel<op::cross_entropy, cpu> {
-  template <class stored, class real>
+  template <class stored, class accumulate>
   static void run(call const& c, tensor<stored const> logits, tensor<std::int32_t const> labels, tensor<double> loss,
-                  tensor<real> row_log_sum_exp, tensor<double> row_loss) {
+                  tensor<accumulate> row_log_sum_exp, tensor<double> row_loss) {
     auto const classes = logits.features();
     parallel_chunks(labels.count, 8, [=](std::int64_t begin, std::int64_t end) {
       for (std::int64_t row = begin; row < end; ++row) {
@@ -52,11 +52,11 @@ template <> struct kernel<op::cross_entropy, cpu> {
 };
 
 template <> struct kernel<op::cross_entropy_gradient, cpu> {
-  template <class stored, class real>
+  template <class stored, class accumulate>
   static void run(call const& c, tensor<double const> dloss, tensor<stored const> logits,
-                  tensor<std::int32_t const> labels, tensor<real const> row_log_sum_exp, tensor<stored> dlogits) {
+                  tensor<std::int32_t const> labels, tensor<accumulate const> row_log_sum_exp, tensor<stored> dlogits) {
     auto const classes = logits.features();
-    auto const scale = static_cast<real>(dloss[0] * c.numbers.inverse_label_count);
+    auto const scale = static_cast<accumulate>(dloss[0] * c.parameters.inverse_label_count);
     parallel_chunks(labels.count, 8, [=](std::int64_t begin, std::int64_t end) {
       for (std::int64_t row = begin; row < end; ++row)
         cross_entropy_gradient_of(logits.data + row * classes, classes, labels[row], row_log_sum_exp[row], scale,

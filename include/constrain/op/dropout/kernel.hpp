@@ -8,37 +8,37 @@
 namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// Element 4 i and the three after it, of a sample padded to a multiple of four.
-template <class real> struct dropout_quads {
-  real const* x;
-  real* y;
+template <class stored> struct dropout_quads {
+  stored const* x;
+  stored* y;
   std::int64_t per_sample, first_sample;
   int node;
   std::uint64_t iteration;
-  run_numbers const* numbers;
+  step_parameters const* parameters;
 
   CT_HOST_DEVICE void operator()(std::int64_t i) const {
-    auto const rate = static_cast<float>(numbers->dropout);
-    auto const scale = static_cast<arithmetic<real>>(1 / (1 - numbers->dropout));
+    auto const rate = static_cast<float>(parameters->dropout);
+    auto const scale = static_cast<arithmetic<stored>>(1 / (1 - parameters->dropout));
     auto const quads = (per_sample + 3) / 4;
     auto const sample = i / quads, quad = i % quads;
-    auto const bits = random_stream{numbers->seed, numbers->step, node, iteration}.draw(first_sample + sample, quad);
+    auto const bits = random_stream{parameters->seed, parameters->step, node, iteration}.draw(first_sample + sample, quad);
     auto const from = sample * per_sample + quad * 4;
     auto const left = per_sample - quad * 4;
     for (std::int64_t k = 0; k < (left < 4 ? left : 4); ++k)
-      y[from + k] = uniform(bits.word[k]) < rate ? arithmetic<real>(0) : x[from + k] * scale;
+      y[from + k] = uniform(bits.word[k]) < rate ? arithmetic<stored>(0) : x[from + k] * scale;
   }
 };
 
 template <class device> struct kernel<op::dropout, device> {
-  template <class real> static void run(call const& c, tensor<real const> x, tensor<real> y) {
-    if (c.numbers.dropout == 0) {
-      if (x.data != y.data) for_elements(device{}, c, y.count, cast_elements<real, real>{x.data, y.data});
+  template <class stored> static void run(call const& c, tensor<stored const> x, tensor<stored> y) {
+    if (c.parameters.dropout == 0) {
+      if (x.data != y.data) for_elements(device{}, c, y.count, cast_elements<stored, stored>{x.data, y.data});
       return;
     }
     auto const samples = x.shape().rank == 0 ? 1 : x.shape().extent[0];
     auto const per_sample = y.count / samples;
     for_elements(device{}, c, samples * ((per_sample + 3) / 4),
-                 dropout_quads<real>{x.data, y.data, per_sample, c.first_sample, c.random_key, c.iteration, numbers_on(device{}, c)});
+                 dropout_quads<stored>{x.data, y.data, per_sample, c.first_sample, c.random_key, c.iteration, parameters_on(device{}, c)});
   }
 };
 

@@ -8,29 +8,29 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 template <class functor> struct kernel<op::elementwise_gradient_bias<functor>, cpu> {
   using op = op::elementwise_gradient_bias<functor>;
 
-  template <class real, class sum>
-  static void run(call const& c, tensor<real const> dy, tensor<real const> x, tensor<real const> y, tensor<real> dx,
-                  tensor<sum> dbias, tensor<sum> partial) {
-    run_rows(c, gradient_elements<functor, real>{dy.data, x.data, y.data, dx.data}, dx, dbias, partial);
+  template <class stored, class accumulate>
+  static void run(call const& c, tensor<stored const> dy, tensor<stored const> x, tensor<stored const> y, tensor<stored> dx,
+                  tensor<accumulate> dbias, tensor<accumulate> partial) {
+    run_rows(c, gradient_elements<functor, stored>{dy.data, x.data, y.data, dx.data}, dx, dbias, partial);
   }
-  template <class real, class sum>
-  static void run(call const& c, tensor<real const> dy, tensor<real const> kept, tensor<real> dx, tensor<sum> dbias,
-                  tensor<sum> partial) {
+  template <class stored, class accumulate>
+  static void run(call const& c, tensor<stored const> dy, tensor<stored const> kept, tensor<stored> dx, tensor<accumulate> dbias,
+                  tensor<accumulate> partial) {
     if constexpr (constrain::op::derivative_uses_input<functor>()) run(c, dy, kept, {}, dx, dbias, partial);
     else run(c, dy, {}, kept, dx, dbias, partial);
   }
-  template <class real, class sum>
-  static void run(call const& c, tensor<real const> dy, tensor<real> dx, tensor<sum> dbias, tensor<sum> partial) {
+  template <class stored, class accumulate>
+  static void run(call const& c, tensor<stored const> dy, tensor<stored> dx, tensor<accumulate> dbias, tensor<accumulate> partial) {
     run(c, dy, {}, {}, dx, dbias, partial);
   }
 
 private:
-  template <class real, class sum>
-  static void run_rows(call const& c, gradient_elements<functor, real> const& element, tensor<real> dx, tensor<sum> dbias,
-                       tensor<sum> partial) {
+  template <class stored, class accumulate>
+  static void run_rows(call const& c, gradient_elements<functor, stored> const& element, tensor<stored> dx, tensor<accumulate> dbias,
+                       tensor<accumulate> partial) {
     auto const width = dx.features(), rows = dx.rows();
     parallel_for(op::chunks, [=](std::int64_t chunk) {
-      sum* const sums = partial.data + chunk * width;
+      accumulate* const sums = partial.data + chunk * width;
       for (std::int64_t i = 0; i < width; ++i) sums[i] = 0;
       for (std::int64_t row = rows * chunk / op::chunks; row < rows * (chunk + 1) / op::chunks; ++row) {
         auto const first = row * width;

@@ -8,8 +8,8 @@
 namespace constrain::inline CONSTRAIN_VARIANT {
 
 template <> struct kernel<op::embedding, cpu> {
-  template <class real>
-  static void run(call const&, tensor<real const> table, tensor<std::int32_t const> tokens, tensor<real> y) {
+  template <class stored>
+  static void run(call const&, tensor<stored const> table, tensor<std::int32_t const> tokens, tensor<stored> y) {
     auto const width = y.features();
     parallel_chunks(tokens.count, 16, [=](std::int64_t begin, std::int64_t end) {
       for (std::int64_t i = begin; i < end; ++i)
@@ -19,18 +19,18 @@ template <> struct kernel<op::embedding, cpu> {
 };
 
 template <> struct kernel<op::embedding_gradient, cpu> {
-  template <class real, class sum>
-  static void run(call const& c, tensor<real const> dy, tensor<std::int32_t const> tokens, tensor<sum> dtable) {
+  template <class stored, class accumulate>
+  static void run(call const& c, tensor<stored const> dy, tensor<std::int32_t const> tokens, tensor<accumulate> dtable) {
     auto const width = dy.features();
     bool const add = c.add_to(0);
     // Threads split the columns: rows of one token are added in the order of the places, whatever the threads.
     parallel_chunks(width, 64, [=](std::int64_t begin, std::int64_t end) {
       if (!add)
         for (std::int64_t row = 0; row < dtable.rows(); ++row)
-          std::fill(dtable.data + row * width + begin, dtable.data + row * width + end, sum(0));
+          std::fill(dtable.data + row * width + begin, dtable.data + row * width + end, accumulate(0));
       for (std::int64_t i = 0; i < tokens.count; ++i) {
-        sum* to = dtable.data + tokens[i] * width;
-        real const* from = dy.data + i * width;
+        accumulate* to = dtable.data + tokens[i] * width;
+        stored const* from = dy.data + i * width;
         CONSTRAIN_SIMD
         for (std::int64_t k = begin; k < end; ++k) to[k] += from[k];
       }

@@ -1,15 +1,15 @@
 #pragma once
 
-#include "constrain/device/cuda/launch.cuh"
+#include "constrain/device/cuda/start_kernel.cuh"
 #include "constrain/op/embedding/embedding.hpp"
 #include "cub/block/block_scan.cuh"
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-template <class real> struct embedding_elements {
-  real const* table;
+template <class stored> struct embedding_elements {
+  stored const* table;
   std::int32_t const* tokens;
-  real* y;
+  stored* y;
   std::int64_t width;
 
   CT_HOST_DEVICE void operator()(std::int64_t i) const {
@@ -19,22 +19,22 @@ template <class real> struct embedding_elements {
 };
 
 template <class architecture> struct kernel<op::embedding, cuda<architecture>> {
-  template <class real>
-  static void run(call const& c, tensor<real const> table, tensor<std::int32_t const> tokens, tensor<real> y) {
-    for_elements(cuda<architecture>{}, c, y.count, embedding_elements<real>{table.data, tokens.data, y.data, y.features()});
+  template <class stored>
+  static void run(call const& c, tensor<stored const> table, tensor<std::int32_t const> tokens, tensor<stored> y) {
+    for_elements(cuda<architecture>{}, c, y.count, embedding_elements<stored>{table.data, tokens.data, y.data, y.features()});
   }
 };
 
 // A block owns a row of the table and adds the places that read it in their order: no atomics, the same bits each time.
-template <class real, class sum_type>
+template <class stored, class accumulate>
 static __global__ void __launch_bounds__(cuda_threads)
-    embedding_gradient_kernel(real const* dy, std::int32_t const* tokens, std::int64_t places, std::int64_t width,
-                              sum_type* dtable, bool add) {
+    embedding_gradient_kernel(stored const* dy, std::int32_t const* tokens, std::int64_t places, std::int64_t width,
+                              accumulate* dtable, bool add) {
   using scan = cub::BlockScan<int, cuda_threads>;
   __shared__ typename scan::TempStorage temporary;
   __shared__ std::int64_t readers[cuda_threads];
   auto const row = static_cast<std::int64_t>(blockIdx.x);
-  sum_type* const to = dtable + row * width;
+  accumulate* const to = dtable + row * width;
   if (!add)
     for (std::int64_t k = threadIdx.x; k < width; k += cuda_threads) to[k] = 0;
   for (std::int64_t from = 0; from < places; from += cuda_threads) {
@@ -51,10 +51,10 @@ static __global__ void __launch_bounds__(cuda_threads)
 }
 
 template <class architecture> struct kernel<op::embedding_gradient, cuda<architecture>> {
-  template <class real, class sum_type>
-  static void run(call const& c, tensor<real const> dy, tensor<std::int32_t const> tokens, tensor<sum_type> dtable) {
-    cuda_launch(*c.numbers.queue, dim3(static_cast<unsigned>(dtable.rows())), cuda_threads,
-                embedding_gradient_kernel<real, sum_type>, dy.data, tokens.data, tokens.count, dy.features(), dtable.data,
+  template <class stored, class accumulate>
+  static void run(call const& c, tensor<stored const> dy, tensor<std::int32_t const> tokens, tensor<accumulate> dtable) {
+    cuda_launch(*c.parameters.context, dim3(static_cast<unsigned>(dtable.rows())), cuda_threads,
+                embedding_gradient_kernel<stored, accumulate>, dy.data, tokens.data, tokens.count, dy.features(), dtable.data,
                 c.add_to(0));
   }
 };

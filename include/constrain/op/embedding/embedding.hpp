@@ -39,7 +39,7 @@ struct embedding {
 struct embedding_options {
   int vocabulary = 0;      // rows: different tokens
   int width = 0;           // features of a token
-  double deviation = 0.02; // of the initial table
+  double stddev = 0.02; // of the initial table
 };
 
 /// Looks tokens up in a table that is already there.
@@ -55,7 +55,7 @@ constexpr value embedding(value table, value tokens, int line = __builtin_LINE()
 constexpr value embedding(std::string_view name, value tokens, embedding_options options, int line = __builtin_LINE()) {
   scope const inside(tokens.owner(), name, line);
   auto const table = parameter(tokens, "weight", shape(options.vocabulary, options.width), role::embedding,
-                               {.deviation = options.deviation}, line);
+                               {.stddev = options.stddev}, line);
   return embedding(table, tokens, line);
 }
 

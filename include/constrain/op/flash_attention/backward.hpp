@@ -9,8 +9,8 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
 /// One thread's work on the gradients of one head: a tile of queries and a tile of keys meet, their probabilities and
 /// the gradient of their scores are computed and enter the three gradients.
-template <class stored, class real> class flash_backward : flash_tile<real> {
-  using tile = flash_tile<real>;
+template <class stored, class accumulate> class flash_backward : flash_tile<accumulate> {
+  using tile = flash_tile<accumulate>;
   using tile::columns, tile::panel;
 
 public:
@@ -18,18 +18,18 @@ public:
   static constexpr std::int64_t queries = 96;
   static_assert(queries % panel == 0 && keys <= queries);
 
-  flash_backward(attention_head const& h, bool causal, stored const* dy, stored const* qkv, real const* logsumexp,
-                 real const* row_sums, stored* dqkv)
+  flash_backward(attention_head const& h, bool causal, stored const* dy, stored const* qkv, accumulate const* logsumexp,
+                 accumulate const* row_sums, stored* dqkv)
       : h_(h), causal_(causal), dy_(dy + h.y), qkv_(qkv + h.qkv), logsumexp_(logsumexp), row_sums_(row_sums),
-        dqkv_(dqkv + h.qkv), scale_(1 / math::sqrt(static_cast<real>(h.head_width))) {}
+        dqkv_(dqkv + h.qkv), scale_(1 / math::sqrt(static_cast<accumulate>(h.head_width))) {}
 
-  /// dq, dk and dv of the whole head. dk and dv are summed over the blocks of queries: where they go to, or, where their
-  /// elements are too narrow for sums, in `scratch` [tokens, 2 head width].
-  void all_gradients(real* scratch) {
+  /// dq, dk and dv of the whole head. dk and dv are summed over the blocks of queries: where they go to, or, where
+  /// their elements are too narrow for sums, in `scratch` [tokens, 2 head width].
+  void all_gradients(accumulate* scratch) {
     auto const sums = key_sums(scratch);
     for (std::int64_t key = 0; key < h_.tokens; ++key) {
-      std::fill_n(sums.dk + key * sums.step, h_.head_width, real{});
-      std::fill_n(sums.dv + key * sums.step, h_.head_width, real{});
+      std::fill_n(sums.dk + key * sums.step, h_.head_width, accumulate{});
+      std::fill_n(sums.dv + key * sums.step, h_.head_width, accumulate{});
     }
     for_chunks([&] {
       for (std::int64_t query = 0; query < h_.tokens; query += queries) {
@@ -44,8 +44,8 @@ public:
         store(dq_tile_, padded_, query_count(), scale_, 0, query_);
       }
       if constexpr (!in_place) {
-        store(sums.dk + column_, sums.step, h_.tokens, real{1}, h_.width, 0);
-        store(sums.dv + column_, sums.step, h_.tokens, real{1}, 2 * h_.width, 0);
+        store(sums.dk + column_, sums.step, h_.tokens, accumulate{1}, h_.width, 0);
+        store(sums.dv + column_, sums.step, h_.tokens, accumulate{1}, 2 * h_.width, 0);
       }
     });
   }
@@ -58,8 +58,8 @@ public:
       add_query_gradients();
       add_key_gradients();
       store(dq_tile_, padded_, query_count(), scale_, 0, 0);
-      store(dk_tile_, padded_, key_count(), real{1}, h_.width, 0);
-      store(dv_tile_, padded_, key_count(), real{1}, 2 * h_.width, 0);
+      store(dk_tile_, padded_, key_count(), accumulate{1}, h_.width, 0);
+      store(dv_tile_, padded_, key_count(), accumulate{1}, 2 * h_.width, 0);
     });
   }
 
@@ -87,8 +87,8 @@ private:
       load_keys(chunk, depth);
       for (std::int64_t i = 0; i < query_count(); i += panel) {
         auto const across = tile::panel_columns(query_count() - i);
-        auto const multiply = [&](real const* a, real const* b, real* c, auto const& store) {
-          tile_product<transpose::no>(
+        auto const multiply = [&](accumulate const* a, accumulate const* b, accumulate* c, auto const& store) {
+          tile_gemm<transpose::no>(
               tile::padded_rows(seen(i)), across, [=](std::int64_t) { return depth_range{0, depth}; }, a, padded, b + i,
               queries, c + i, queries, store);
         };
@@ -105,8 +105,8 @@ private:
       auto const rows = tile::padded_rows(seen(i)), across = tile::panel_columns(query_count() - i);
       if (causal_) tile::mask(query_ + i, key_, rows, probabilities_ + i, queries);
       for (std::int64_t row = 0; row < rows; ++row) {
-        real* const p = probabilities_ + row * queries + i;
-        real* const ds = dscores_ + row * queries + i;
+        accumulate* const p = probabilities_ + row * queries + i;
+        accumulate* const ds = dscores_ + row * queries + i;
         CONSTRAIN_SIMD
         for (std::int64_t j = 0; j < across; ++j) {
           p[j] = math::exp_or_zero(p[j] - tile_logsumexp_[i + j]);
@@ -121,16 +121,16 @@ private:
 
   /// dq += dscores^T k.
   void add_query_gradients() {
-    tile_product<transpose::yes>(
+    tile_gemm<transpose::yes>(
         tile::padded_rows(query_count()), padded_,
-        [this](std::int64_t row) { return depth_range{0, tile::seen(causal_, query_ + row, register_tile<real>::rows, key_, key_count())}; },
+        [this](std::int64_t row) { return depth_range{0, tile::seen(causal_, query_ + row, register_tile<accumulate>::rows, key_, key_count())}; },
         dscores_, queries, k_tile_, padded_, dq_tile_, padded_, add_to{});
   }
 
   /// dv = probabilities dy, dk = dscores q.
   void add_key_gradients() {
-    auto const multiply = [&](real const* a, real const* b, real* c) {
-      tile_product<transpose::no>(
+    auto const multiply = [&](accumulate const* a, accumulate const* b, accumulate* c) {
+      tile_gemm<transpose::no>(
           tile::padded_rows(key_count()), padded_,
           [this](std::int64_t row) {
             auto const first = causal_ ? std::max<std::int64_t>(0, key_ + row - query_) : 0; // that sees the key
@@ -152,12 +152,12 @@ private:
     query_at_ = {query_, chunk};
     auto const count = query_count(), rows = tile::padded_queries(count), padded = tile::padded_columns(depth);
     load_tile(qkv_ + query_ * h_.stride + chunk, h_.stride, count, depth, scale_, q_tile_, rows, padded);
-    load_tile(dy_ + query_ * h_.width + chunk, h_.width, count, depth, real{1}, dy_tile_, rows, padded);
+    load_tile(dy_ + query_ * h_.width + chunk, h_.width, count, depth, accumulate{1}, dy_tile_, rows, padded);
     transpose_tile(q_tile_, padded, rows, padded, q_transposed_, queries);
     transpose_tile(dy_tile_, padded, rows, padded, dy_transposed_, queries);
     for (std::int64_t i = 0; i < rows; ++i) {
-      tile_logsumexp_[i] = i < count ? logsumexp_[query_ + i] : real{};
-      tile_row_sums_[i] = i < count ? row_sums_[query_ + i] : real{};
+      tile_logsumexp_[i] = i < count ? logsumexp_[query_ + i] : accumulate{};
+      tile_row_sums_[i] = i < count ? row_sums_[query_ + i] : accumulate{};
     }
   }
 
@@ -166,25 +166,25 @@ private:
     key_at_ = {key_, chunk};
     auto const rows = tile::padded_rows(key_count()), padded = tile::padded_columns(depth);
     stored const* const from = qkv_ + key_ * h_.stride + chunk;
-    load_tile(from + h_.width, h_.stride, key_count(), depth, real{1}, k_tile_, rows, padded);
-    load_tile(from + 2 * h_.width, h_.stride, key_count(), depth, real{1}, v_tile_, rows, padded);
+    load_tile(from + h_.width, h_.stride, key_count(), depth, accumulate{1}, k_tile_, rows, padded);
+    load_tile(from + 2 * h_.width, h_.stride, key_count(), depth, accumulate{1}, v_tile_, rows, padded);
   }
 
-  void clear(real* gradient, std::int64_t rows) { std::fill_n(gradient, rows * padded_, real{}); }
+  void clear(accumulate* gradient, std::int64_t rows) { std::fill_n(gradient, rows * padded_, accumulate{}); }
 
-  static constexpr bool in_place = std::is_same_v<stored, real>;
+  static constexpr bool in_place = std::is_same_v<stored, accumulate>;
 
   struct sums_of_keys {
-    real *dk, *dv;
+    accumulate *dk, *dv;
     std::int64_t step; // from one key to the next
   };
-  sums_of_keys key_sums(real* scratch) const {
+  sums_of_keys key_sums(accumulate* scratch) const {
     if constexpr (in_place) return {dqkv_ + h_.width, dqkv_ + 2 * h_.width, h_.stride};
     else return {scratch, scratch + h_.head_width, 2 * h_.head_width};
   }
 
   /// A tile is added to the head's sums.
-  void add(real const* tile, std::int64_t rows, real* to, std::int64_t step) {
+  void add(accumulate const* tile, std::int64_t rows, accumulate* to, std::int64_t step) {
     auto const width = std::min(columns, h_.head_width - column_);
     for (std::int64_t row = 0; row < rows; ++row, tile += padded_, to += step) {
       CONSTRAIN_SIMD
@@ -193,7 +193,7 @@ private:
   }
 
   /// Rows of a gradient go to their part of dqkv, from token `first` on.
-  void store(real const* from, std::int64_t step, std::int64_t rows, real scale, std::int64_t part, std::int64_t first) {
+  void store(accumulate const* from, std::int64_t step, std::int64_t rows, accumulate scale, std::int64_t part, std::int64_t first) {
     auto const width = std::min(columns, h_.head_width - column_);
     for (std::int64_t row = 0; row < rows; ++row, from += step) {
       stored* const to = dqkv_ + part + (first + row) * h_.stride + column_;
@@ -205,17 +205,17 @@ private:
   attention_head const& h_;
   bool causal_;
   stored const *dy_, *qkv_;
-  real const *logsumexp_, *row_sums_;
+  accumulate const *logsumexp_, *row_sums_;
   stored* dqkv_;
-  real scale_;
+  accumulate scale_;
   std::int64_t query_ = 0, key_ = 0, column_ = 0, padded_ = 0; // where the tiles lie
   place query_at_, key_at_;                                    // what is loaded
-  alignas(64) real q_tile_[queries * columns], dy_tile_[queries * columns], dq_tile_[queries * columns];
-  alignas(64) real q_transposed_[columns * queries], dy_transposed_[columns * queries]; // q times 1 / sqrt(head width)
-  alignas(64) real k_tile_[keys * columns], v_tile_[keys * columns];
-  alignas(64) real dk_tile_[keys * columns], dv_tile_[keys * columns];
-  alignas(64) real probabilities_[keys * queries], dscores_[keys * queries];
-  alignas(64) real tile_logsumexp_[queries], tile_row_sums_[queries];
+  alignas(64) accumulate q_tile_[queries * columns], dy_tile_[queries * columns], dq_tile_[queries * columns];
+  alignas(64) accumulate q_transposed_[columns * queries], dy_transposed_[columns * queries]; // q times 1 / sqrt(head width)
+  alignas(64) accumulate k_tile_[keys * columns], v_tile_[keys * columns];
+  alignas(64) accumulate dk_tile_[keys * columns], dv_tile_[keys * columns];
+  alignas(64) accumulate probabilities_[keys * queries], dscores_[keys * queries];
+  alignas(64) accumulate tile_logsumexp_[queries], tile_row_sums_[queries];
 };
 
 } // namespace constrain::detail

@@ -10,9 +10,9 @@
 namespace constrain::inline CONSTRAIN_VARIANT {
 
 template <> struct kernel<op::flash_attention, cpu> {
-  template <class stored, class real>
-  static void run(call const& c, tensor<stored const> qkv, tensor<stored> y, tensor<real> logsumexp) {
-    using block = detail::flash_forward<stored, real>;
+  template <class stored, class accumulate>
+  static void run(call const& c, tensor<stored const> qkv, tensor<stored> y, tensor<accumulate> logsumexp) {
+    using block = detail::flash_forward<stored, accumulate>;
     static_assert(sizeof(block) <= 512 * 1024, "it lies on the thread's stack");
     auto const heads = c.options.integer[0];
     bool const causal = c.options.integer[1] != 0;
@@ -29,10 +29,10 @@ template <> struct kernel<op::flash_attention, cpu> {
 };
 
 template <> struct kernel<op::flash_attention_gradient, cpu> {
-  template <class stored, class real>
+  template <class stored, class accumulate>
   static void run(call const& c, tensor<stored const> dy, tensor<stored const> qkv, tensor<stored const> y,
-                  tensor<real const> logsumexp, tensor<stored> dqkv, tensor<real> scratch) {
-    using block = detail::flash_backward<stored, real>;
+                  tensor<accumulate const> logsumexp, tensor<stored> dqkv, tensor<accumulate> scratch) {
+    using block = detail::flash_backward<stored, accumulate>;
     static_assert(sizeof(block) <= 512 * 1024, "it lies on the thread's stack");
     auto const heads = c.options.integer[0];
     bool const causal = c.options.integer[1] != 0;
@@ -43,7 +43,7 @@ template <> struct kernel<op::flash_attention_gradient, cpu> {
         for (std::int64_t head = 0; head < heads; ++head) {
           auto const at = (row * heads + head) * head_width;
           scratch[(row / tokens * heads + head) * tokens + row % tokens] =
-              ordered_sum<real>(at, at + head_width, [=](std::int64_t i) { return dy[i] * y[i]; });
+              ordered_sum<accumulate>(at, at + head_width, [=](std::int64_t i) { return dy[i] * y[i]; });
         }
     });
     parallel_for(y.rows() / tokens * heads, [=](std::int64_t index) {

@@ -6,8 +6,8 @@
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
 /// One thread's work on a block of queries of one head: a panel of queries at a time meets a tile of keys and values.
-template <class stored, class real> class flash_forward : flash_tile<real> {
-  using tile = flash_tile<real>;
+template <class stored, class accumulate> class flash_forward : flash_tile<accumulate> {
+  using tile = flash_tile<accumulate>;
   using tile::columns, tile::panel;
 
 public:
@@ -17,14 +17,14 @@ public:
   flash_forward(attention_head const& h, bool causal, stored const* qkv) : h_(h), causal_(causal), qkv_(qkv + h.qkv) {}
 
   /// y and logsumexp of the queries from `first` on.
-  void run(std::int64_t first, stored* y, real* logsumexp) {
+  void run(std::int64_t first, stored* y, accumulate* logsumexp) {
     auto const rows = std::min(queries, h_.tokens - first);
     auto const limit = causal_ ? first + rows : h_.tokens;
     for (std::int64_t column = 0; column < h_.head_width; column += columns) {
       auto const width = std::min(columns, h_.head_width - column);
-      std::fill_n(top_, queries, std::numeric_limits<real>::lowest());
-      std::fill_n(sum_, queries, real{});
-      std::fill_n(y_, tile::whole(rows, panel) * tile::padded_columns(width), real{});
+      std::fill_n(row_max_, queries, std::numeric_limits<accumulate>::lowest());
+      std::fill_n(sum_, queries, accumulate{});
+      std::fill_n(y_, tile::whole(rows, panel) * tile::padded_columns(width), accumulate{});
       for (auto& chunk : query_chunk_) chunk = -1;
       for (std::int64_t key = 0; key < limit; key += tile::keys)
         for (std::int64_t i = 0; i < rows; i += panel) {
@@ -46,42 +46,43 @@ private:
       load_queries(query, i, chunk, depth);
       load(h_.width, key, count, chunk, depth, keys_, key_at_);
       auto const multiply = [&](auto const& store) {
-        tile_product<transpose::no>(
+        tile_gemm<transpose::no>(
             tile::padded_rows(seen), across_, [=](std::int64_t) { return depth_range{0, depth}; }, keys_,
             tile::padded_columns(depth), queries_ + i * columns, panel, scores_, panel, store);
       };
       chunk == 0 ? multiply(overwrite{}) : multiply(add_to{});
     }
     if (causal_) tile::mask(query, key, seen, scores_, panel);
-    alignas(64) real correction[panel];
-    softmax(seen, top_ + i, sum_ + i, correction);
+    alignas(64) accumulate correction[panel];
+    softmax(seen, row_max_ + i, sum_ + i, correction);
     load(2 * h_.width, key, count, column, width, values_, value_at_);
     auto const padded = tile::padded_columns(width);
-    tile_product<transpose::yes>(
+    tile_gemm<transpose::yes>(
         padded, across_, [=](std::int64_t) { return depth_range{0, seen}; }, values_, padded, scores_, panel,
-        y_ + i * padded, panel, scale_and_add_to<real>{correction});
+        y_ + i * padded, panel, scale_and_add_to<accumulate>{correction});
   }
 
-  /// Scores become exp(score - top), `top` and `sum` go on to include them; `correction` is for what was summed before.
-  void softmax(std::int64_t seen, real* top, real* sum, real* correction) {
-    constexpr int lanes = register_tile<real>::lanes;
-    alignas(64) real rest[panel];
+  /// Scores become exp(score - row_max), `row_max` and `sum` go on to include them; `correction` is for what was summed
+  /// before.
+  void softmax(std::int64_t seen, accumulate* row_max, accumulate* sum, accumulate* correction) {
+    constexpr int lanes = register_tile<accumulate>::lanes;
+    alignas(64) accumulate rest[panel];
     for (std::int64_t i = 0; i < across_; i += lanes) {
-      vector const before = *reinterpret_cast<vector const*>(top + i);
+      vector const before = *reinterpret_cast<vector const*>(row_max + i);
       vector best = before;
       for (std::int64_t row = 0; row < seen; ++row) {
         vector const x = *reinterpret_cast<vector const*>(scores_ + row * panel + i);
         best = x > best ? x : best;
       }
       *reinterpret_cast<vector*>(correction + i) = before - best;
-      *reinterpret_cast<vector*>(top + i) = best;
+      *reinterpret_cast<vector*>(row_max + i) = best;
     }
     for (auto& x : rest) x = 0;
     for (std::int64_t row = 0; row < seen; ++row) {
-      real* const scores = scores_ + row * panel;
+      accumulate* const scores = scores_ + row * panel;
       CONSTRAIN_SIMD
       for (std::int64_t i = 0; i < across_; ++i) {
-        scores[i] = math::exp_or_zero(scores[i] - top[i]);
+        scores[i] = math::exp_or_zero(scores[i] - row_max[i]);
         rest[i] += scores[i];
       }
     }
@@ -97,7 +98,7 @@ private:
     query_chunk_[i / panel] = chunk;
     auto const padded = tile::padded_columns(depth);
     load_tile(qkv_ + query * h_.stride + chunk, h_.stride, std::min(panel, h_.tokens - query), depth,
-              1 / math::sqrt(static_cast<real>(h_.head_width)), rows_, across_, padded);
+              1 / math::sqrt(static_cast<accumulate>(h_.head_width)), rows_, across_, padded);
     transpose_tile(rows_, padded, across_, padded, queries_ + i * columns, panel);
   }
 
@@ -106,29 +107,29 @@ private:
     friend bool operator==(place const&, place const&) = default;
   };
 
-  void load(std::int64_t part, std::int64_t key, std::int64_t count, std::int64_t chunk, std::int64_t depth, real* to,
+  void load(std::int64_t part, std::int64_t key, std::int64_t count, std::int64_t chunk, std::int64_t depth, accumulate* to,
             place& at) {
     if (at == place{key, chunk}) return;
     at = {key, chunk};
-    load_tile(qkv_ + part + key * h_.stride + chunk, h_.stride, count, depth, real{1}, to, tile::padded_rows(count),
+    load_tile(qkv_ + part + key * h_.stride + chunk, h_.stride, count, depth, accumulate{1}, to, tile::padded_rows(count),
               tile::padded_columns(depth));
   }
 
   void store(std::int64_t first, std::int64_t rows, std::int64_t column, std::int64_t width, stored* y,
-             real* logsumexp) {
+             accumulate* logsumexp) {
     auto const padded = tile::padded_columns(width);
     for (std::int64_t i = 0; i < rows; ++i) {
       if (i % panel == 0) transpose_tile(y_ + i * padded, panel, padded, panel, rows_, padded);
-      real const* const from = rows_ + i % panel * padded;
+      accumulate const* const from = rows_ + i % panel * padded;
       stored* const to = y + h_.y + (first + i) * h_.width + column;
-      real const inverse = 1 / sum_[i];
+      accumulate const inverse = 1 / sum_[i];
       CONSTRAIN_SIMD
       for (std::int64_t c = 0; c < width; ++c) to[c] = from[c] * inverse;
-      logsumexp[first + i] = top_[i] + math::log(sum_[i]);
+      logsumexp[first + i] = row_max_[i] + math::log(sum_[i]);
     }
   }
 
-  using vector = typename register_tile<real>::vector;
+  using vector = typename register_tile<accumulate>::vector;
 
   attention_head const& h_;
   bool causal_;
@@ -136,13 +137,13 @@ private:
   std::int64_t across_ = panel;               // columns of the panel in work
   std::int64_t query_chunk_[queries / panel]; // which is loaded
   place key_at_, value_at_;
-  alignas(64) real queries_[queries * columns]; // [panels, columns, panel], times 1 / sqrt(head width)
-  alignas(64) real y_[queries * columns];       // the same, not yet divided by sum_
-  alignas(64) real keys_[tile::keys * columns];
-  alignas(64) real values_[tile::keys * columns];
-  alignas(64) real rows_[panel * columns]; // a panel on its way in or out, [panel, columns]
-  alignas(64) real scores_[tile::keys * panel];
-  alignas(64) real top_[queries], sum_[queries]; // of each query's scores
+  alignas(64) accumulate queries_[queries * columns]; // [panels, columns, panel], times 1 / sqrt(head width)
+  alignas(64) accumulate y_[queries * columns];       // the same, not yet divided by sum_
+  alignas(64) accumulate keys_[tile::keys * columns];
+  alignas(64) accumulate values_[tile::keys * columns];
+  alignas(64) accumulate rows_[panel * columns]; // a panel on its way in or out, [panel, columns]
+  alignas(64) accumulate scores_[tile::keys * panel];
+  alignas(64) accumulate row_max_[queries], sum_[queries]; // of each query's scores
 };
 
 } // namespace constrain::detail

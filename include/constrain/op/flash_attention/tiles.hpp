@@ -1,7 +1,7 @@
 #pragma once
 
 #include "constrain/device/cpu/tile_copy.hpp"
-#include "constrain/device/cpu/tile_product.hpp"
+#include "constrain/device/cpu/tile_gemm.hpp"
 #include "constrain/device/math.hpp"
 
 #include <algorithm>
@@ -19,25 +19,25 @@ constexpr std::int64_t least_common_multiple(std::int64_t a, std::int64_t b) {
 
 /// The sizes of flash attention's tiles. Scores are held transposed, [keys, queries], so that whatever is done for each
 /// query is done for a register full of them.
-template <class real> struct flash_tile {
+template <class accumulate> struct flash_tile {
   // Queries that go through the softmax together: columns of the scores, rows of dq.
-  static constexpr std::int64_t panel = least_common_multiple(register_tile<real>::columns, register_tile<real>::rows);
+  static constexpr std::int64_t panel = least_common_multiple(register_tile<accumulate>::columns, register_tile<accumulate>::rows);
   static constexpr std::int64_t keys = 64;
-  static constexpr std::int64_t columns = 512 / sizeof(real); // of a head; wider ones come in several chunks
+  static constexpr std::int64_t columns = 512 / sizeof(accumulate); // of a head; wider ones come in several chunks
 
   static constexpr std::int64_t whole(std::int64_t count, std::int64_t multiple) {
     return (count + multiple - 1) / multiple * multiple;
   }
   /// A tile's columns and rows with the zeros behind them, for whole register tiles.
   static constexpr std::int64_t padded_columns(std::int64_t count) { return whole(count, 16); }
-  static constexpr std::int64_t padded_rows(std::int64_t count) { return whole(count, register_tile<real>::rows); }
+  static constexpr std::int64_t padded_rows(std::int64_t count) { return whole(count, register_tile<accumulate>::rows); }
   /// Queries with the zeros behind them, for whole registers as columns and whole register tiles as rows.
   static constexpr std::int64_t padded_queries(std::int64_t count) {
-    return whole(count, least_common_multiple(register_tile<real>::lanes, register_tile<real>::rows));
+    return whole(count, least_common_multiple(register_tile<accumulate>::lanes, register_tile<accumulate>::rows));
   }
   /// The columns of scores of a panel from which on there are `count` queries: the last one may be shorter.
   static constexpr std::int64_t panel_columns(std::int64_t count) { return std::min(panel, padded_queries(count)); }
-  static_assert(keys % register_tile<real>::rows == 0 && columns % 16 == 0);
+  static_assert(keys % register_tile<accumulate>::rows == 0 && columns % 16 == 0);
 
   /// Of `count` keys from `first_key` on, how many any of the `queries` from `first_query` on sees.
   static std::int64_t seen(bool causal, std::int64_t first_query, std::int64_t queries, std::int64_t first_key,
@@ -46,11 +46,11 @@ template <class real> struct flash_tile {
   }
 
   /// Takes out the scores [rows, panel] of keys that come later than the query.
-  static void mask(std::int64_t first_query, std::int64_t first_key, std::int64_t rows, real* scores,
+  static void mask(std::int64_t first_query, std::int64_t first_key, std::int64_t rows, accumulate* scores,
                    std::int64_t step) {
     for (std::int64_t row = std::max<std::int64_t>(0, first_query - first_key + 1); row < rows; ++row) {
       auto const blind = std::min(panel, first_key + row - first_query);
-      for (std::int64_t i = 0; i < blind; ++i) scores[row * step + i] = std::numeric_limits<real>::lowest();
+      for (std::int64_t i = 0; i < blind; ++i) scores[row * step + i] = std::numeric_limits<accumulate>::lowest();
     }
   }
 };

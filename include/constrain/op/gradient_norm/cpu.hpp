@@ -13,7 +13,7 @@ namespace detail {
 
 /// The sum of the squares of up to `norm_chunk` elements, in 32 interleaved sums that are then added pairwise. A chunk
 /// that ends in zeros gives what the shorter one gives.
-template <class real> double sum_of_squares(real const* gradient, std::int64_t count) {
+template <class stored> double sum_of_squares(stored const* gradient, std::int64_t count) {
   constexpr std::int64_t lanes = 32;
   double partial[lanes]{};
   std::int64_t i = 0;
@@ -34,8 +34,8 @@ template <class real> double sum_of_squares(real const* gradient, std::int64_t c
 }
 
 /// sums[k] = that of chunk `first + k` of a stack of tensors of `elements` elements.
-template <class real>
-void sum_chunks(real const* stack, std::int64_t elements, std::int64_t first, std::int64_t count, double* sums) {
+template <class stored>
+void sum_chunks(stored const* stack, std::int64_t elements, std::int64_t first, std::int64_t count, double* sums) {
   auto const chunks = norm_chunks(elements);
   parallel_for(count, [=](std::int64_t k) {
     auto const begin = (first + k) % chunks * norm_chunk;
@@ -53,7 +53,7 @@ inline double& squares_of(call const& c, tensor<double> squares) {
 } // namespace detail
 
 template <> struct kernel<op::gradient_norm_squared, cpu> {
-  template <class real> static void run(call const& c, tensor<real const> gradient, tensor<double> squares) {
+  template <class stored> static void run(call const& c, tensor<stored const> gradient, tensor<double> squares) {
     constexpr std::int64_t at_once = 2048; // on the stack: nothing is allocated
     double sums[at_once];
     auto const elements = gradient.shape().elements(), chunks = norm_chunks(elements);
@@ -74,7 +74,7 @@ template <> struct kernel<op::gradient_norm_squared, cpu> {
 };
 
 template <> struct kernel<op::chunk_squares, cpu> {
-  template <class real> static void run(call const&, tensor<real const> piece, tensor<double> sums) {
+  template <class stored> static void run(call const&, tensor<stored const> piece, tensor<double> sums) {
     detail::sum_chunks(piece.data, piece.shape().elements(), 0, sums.count, sums.data);
   }
 };
@@ -98,7 +98,7 @@ template <> struct kernel<op::clip_coefficient, cpu> {
     double sum = 0;
     for (std::int64_t i = 0; i < squares.count; ++i) sum += squares[i];
     double const norm = math::sqrt(sum);
-    double const limit = c.numbers.clip_norm;
+    double const limit = c.parameters.clip_norm;
     clip[0] = norm;
     clip[1] = limit > 0 ? std::min(1.0, limit / (norm + 1e-6)) : 1.0;
     if (!math::finite(norm)) clip[1] = 0;

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "constrain/device/cuda/group.cuh"
+#include "constrain/device/cuda/multi_tensor.cuh"
 #include "constrain/device/cuda/reduce.cuh"
 #include "constrain/device/math.hpp"
 #include "constrain/op/constant/kernel.hpp"
@@ -12,8 +12,8 @@ namespace detail {
 
 inline constexpr std::int64_t square_blocks = 1024; // of a gradient at most, each with every 1024th chunk
 
-template <class real> struct squares_entry {
-  real const* gradient;
+template <class stored> struct squares_entry {
+  stored const* gradient;
   std::int64_t elements, tensors; // of one, and how many
   std::int64_t first;             // where the sums of its chunks begin
   double* total;
@@ -21,11 +21,11 @@ template <class real> struct squares_entry {
 
 } // namespace detail
 
-template <class real>
+template <class stored>
 static __global__ void __launch_bounds__(cuda_threads)
-    square_chunks_kernel(cuda_group<detail::squares_entry<real>> group, double* sums) {
+    square_chunks_kernel(multi_tensor<detail::squares_entry<stored>> tensors, double* sums) {
   __shared__ block_reduction<double>::memory shared;
-  auto const& entry = group.entries[blockIdx.y];
+  auto const& entry = tensors.entries[blockIdx.y];
   auto const chunks = norm_chunks(entry.elements);
   for (auto chunk = static_cast<std::int64_t>(blockIdx.x); chunk < entry.tensors * chunks; chunk += gridDim.x) {
     auto const* const tensor = entry.gradient + chunk / chunks * entry.elements;
@@ -42,11 +42,11 @@ static __global__ void __launch_bounds__(cuda_threads)
 }
 
 /// Adds each tensor's chunks in an order that their number alone decides, then the tensors in theirs.
-template <class real>
+template <class stored>
 static __global__ void __launch_bounds__(cuda_threads)
-    gradient_norm_squared_kernel(cuda_group<detail::squares_entry<real>> group, double const* sums) {
+    gradient_norm_squared_kernel(multi_tensor<detail::squares_entry<stored>> tensors, double const* sums) {
   __shared__ block_reduction<double>::memory shared;
-  auto const& entry = group.entries[blockIdx.x];
+  auto const& entry = tensors.entries[blockIdx.x];
   auto const chunks = norm_chunks(entry.elements);
   double total = 0;
   for (std::int64_t tensor = 0; tensor < entry.tensors; ++tensor) {
@@ -59,54 +59,54 @@ static __global__ void __launch_bounds__(cuda_threads)
 }
 
 template <class architecture> struct kernel<op::gradient_norm_squared, cuda<architecture>> {
-  template <class real> static void run(call const& c, tensor<real const> gradient, tensor<double> squares) {
-    auto& queue = *c.numbers.queue;
+  template <class stored> static void run(call const& c, tensor<stored const> gradient, tensor<double> squares) {
+    auto& context = *c.parameters.context;
     // The first gradient of a run defines the whole output, as every accumulator's first write does.
     if (!c.add_to(0)) for_elements(cuda<architecture>{}, c, squares.count, constant_elements<double>{0, squares.data});
-    auto& group = queue.template pending<cuda_group<detail::squares_entry<real>>>();
+    auto& tensors = context.template pending<multi_tensor<detail::squares_entry<stored>>>();
     auto const elements = gradient.shape().elements(), tensors = gradient.count / elements;
-    auto const room = queue.scratch_bytes() / static_cast<std::int64_t>(sizeof(double));
-    if (group.count > 0 && end_of(group) + tensors * norm_chunks(elements) > room) start(queue, group);
-    group.add({gradient.data, elements, tensors, end_of(group), squares.data + c.options.integer[0]});
-    if (!c.same_kernel_follows || group.full()) start(queue, group);
+    auto const room = context.scratch_bytes() / static_cast<std::int64_t>(sizeof(double));
+    if (tensors.count > 0 && end_of(tensors) + tensors * norm_chunks(elements) > room) start(context, tensors);
+    tensors.add({gradient.data, elements, tensors, end_of(tensors), squares.data + c.options.integer[0]});
+    if (!c.more_tensors_follow || tensors.full()) start(context, tensors);
   }
 
 private:
-  template <class real> using squares_group = cuda_group<detail::squares_entry<real>>;
+  template <class stored> using squares_group = multi_tensor<detail::squares_entry<stored>>;
 
-  template <class real> static std::int64_t end_of(squares_group<real> const& group) {
-    if (group.count == 0) return 0;
-    auto const& last = group.entries[group.count - 1];
+  template <class stored> static std::int64_t end_of(squares_group<stored> const& tensors) {
+    if (tensors.count == 0) return 0;
+    auto const& last = tensors.entries[tensors.count - 1];
     return last.first + last.tensors * norm_chunks(last.elements);
   }
-  template <class real> static void start(cuda_queue& queue, squares_group<real>& group) {
-    auto* const sums = queue.template scratch_for<double>(end_of(group));
-    auto const entries = static_cast<unsigned>(group.count);
+  template <class stored> static void start(cuda_context& context, squares_group<stored>& tensors) {
+    auto* const sums = context.template scratch_for<double>(end_of(tensors));
+    auto const entries = static_cast<unsigned>(tensors.count);
     std::int64_t most = 0;
-    for (int i = 0; i < group.count; ++i) {
-      auto const chunks = group.entries[i].tensors * norm_chunks(group.entries[i].elements);
+    for (int i = 0; i < tensors.count; ++i) {
+      auto const chunks = tensors.entries[i].tensors * norm_chunks(tensors.entries[i].elements);
       most = chunks > most ? chunks : most;
     }
     auto const blocks = static_cast<unsigned>(most < detail::square_blocks ? most : detail::square_blocks);
-    cuda_launch(queue, dim3(blocks, entries), cuda_threads, square_chunks_kernel<real>, group, sums);
-    cuda_launch(queue, dim3(entries), cuda_threads, gradient_norm_squared_kernel<real>, group, sums);
-    group.count = 0;
+    cuda_launch(context, dim3(blocks, entries), cuda_threads, square_chunks_kernel<stored>, tensors, sums);
+    cuda_launch(context, dim3(entries), cuda_threads, gradient_norm_squared_kernel<stored>, tensors, sums);
+    tensors.count = 0;
   }
 };
 
-template <class real>
-static __global__ void clip_coefficient_kernel(real const* squares, std::int64_t count, run_numbers const* numbers, real* clip) {
-  real sum = 0;
+template <class stored>
+static __global__ void clip_coefficient_kernel(stored const* squares, std::int64_t count, step_parameters const* parameters, stored* clip) {
+  stored sum = 0;
   for (std::int64_t i = 0; i < count; ++i) sum += squares[i];
-  real const norm = math::sqrt(sum), limit = numbers->clip_norm, share = limit / (norm + 1e-6);
+  stored const norm = math::sqrt(sum), limit = parameters->clip_norm, share = limit / (norm + 1e-6);
   clip[0] = norm;
-  clip[1] = !math::finite(norm) ? real(0) : limit > 0 && share < 1 ? share : real(1);
+  clip[1] = !math::finite(norm) ? stored(0) : limit > 0 && share < 1 ? share : stored(1);
 }
 
 template <class architecture> struct kernel<op::clip_coefficient, cuda<architecture>> {
   static void run(call const& c, tensor<double const> squares, tensor<double> clip) {
-    auto& queue = *c.numbers.queue;
-    cuda_launch(queue, dim3(1), 1, clip_coefficient_kernel<double>, squares.data, squares.count, queue.numbers(), clip.data);
+    auto& context = *c.parameters.context;
+    cuda_launch(context, dim3(1), 1, clip_coefficient_kernel<double>, squares.data, squares.count, context.parameters(), clip.data);
   }
 };
 

@@ -8,45 +8,45 @@
 namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// One row of layer_norm, from -> to, and its statistics.
-template <class stored, class real>
-void layer_norm_row(stored const* from, std::int64_t width, real const* weight, real const* bias, real epsilon, stored* to,
-                    real& mean, real& inverse_deviation) {
-  real const m = ordered_sum<real>(0, width, [=](std::int64_t i) { return real(from[i]); }) / static_cast<real>(width);
-  real const variance =
-      ordered_sum<real>(0, width, [=](std::int64_t i) { return (from[i] - m) * (from[i] - m); }) / static_cast<real>(width);
-  real const r = 1 / math::sqrt(variance + epsilon);
+template <class stored, class accumulate>
+void layer_norm_row(stored const* from, std::int64_t width, accumulate const* weight, accumulate const* bias, accumulate epsilon, stored* to,
+                    accumulate& mean, accumulate& rstd) {
+  accumulate const m = ordered_sum<accumulate>(0, width, [=](std::int64_t i) { return accumulate(from[i]); }) / static_cast<accumulate>(width);
+  accumulate const variance =
+      ordered_sum<accumulate>(0, width, [=](std::int64_t i) { return (from[i] - m) * (from[i] - m); }) / static_cast<accumulate>(width);
+  accumulate const r = 1 / math::sqrt(variance + epsilon);
   simd_loop(width, [=](std::int64_t i) { to[i] = (from[i] - m) * r * weight[i] + bias[i]; });
   mean = m;
-  inverse_deviation = r;
+  rstd = r;
 }
 
 /// All rows of layer_norm_gradient; `finish(i, dx)` gives what is stored as element i of dx.
-template <class stored, class real, class function>
-void layer_norm_rows_gradient(call const& c, tensor<stored const> dy, tensor<stored const> x, tensor<real const> weight,
-                              tensor<real const> mean, tensor<real const> inverse_deviation, tensor<stored> dx,
-                              tensor<real> dweight, tensor<real> dbias, tensor<real> partial, function const& finish) {
+template <class stored, class accumulate, class function>
+void layer_norm_rows_gradient(call const& c, tensor<stored const> dy, tensor<stored const> x, tensor<accumulate const> weight,
+                              tensor<accumulate const> mean, tensor<accumulate const> rstd, tensor<stored> dx,
+                              tensor<accumulate> dweight, tensor<accumulate> dbias, tensor<accumulate> partial, function const& finish) {
   auto const width = x.features();
   auto const rows = x.rows();
   constexpr auto chunks = op::layer_norm_gradient::chunks;
   parallel_for(chunks, [=](std::int64_t chunk) {
-    real* const sums = partial.data + chunk * 2 * width; // of this chunk: dweight, dbias
+    accumulate* const sums = partial.data + chunk * 2 * width; // of this chunk: dweight, dbias
     for (std::int64_t i = 0; i < 2 * width; ++i) sums[i] = 0;
     for (std::int64_t row = rows * chunk / chunks; row < rows * (chunk + 1) / chunks; ++row) {
       stored const* g = dy.data + row * width;
       stored const* from = x.data + row * width;
       stored* to = dx.data + row * width;
-      real const m = mean[row];
-      real const r = inverse_deviation[row];
+      accumulate const m = mean[row];
+      accumulate const r = rstd[row];
       CONSTRAIN_SIMD
       for (std::int64_t i = 0; i < width; ++i) {
         sums[i] += g[i] * ((from[i] - m) * r);
         sums[width + i] += g[i];
       }
-      real const sum = ordered_sum<real>(0, width, [=](std::int64_t i) { return g[i] * weight[i]; });
-      real const product =
-          ordered_sum<real>(0, width, [=](std::int64_t i) { return g[i] * weight[i] * ((from[i] - m) * r); });
-      real const a = sum / static_cast<real>(width);
-      real const b = product / static_cast<real>(width);
+      accumulate const sum = ordered_sum<accumulate>(0, width, [=](std::int64_t i) { return g[i] * weight[i]; });
+      accumulate const product =
+          ordered_sum<accumulate>(0, width, [=](std::int64_t i) { return g[i] * weight[i] * ((from[i] - m) * r); });
+      accumulate const a = sum / static_cast<accumulate>(width);
+      accumulate const b = product / static_cast<accumulate>(width);
       simd_loop(width, [=](std::int64_t i) {
         to[i] = finish(row * width + i, r * (g[i] * weight[i] - a - ((from[i] - m) * r) * b));
       });
@@ -57,26 +57,26 @@ void layer_norm_rows_gradient(call const& c, tensor<stored const> dy, tensor<sto
 }
 
 template <> struct kernel<op::layer_norm, cpu> {
-  template <class stored, class real>
-  static void run(call const& c, tensor<stored const> x, tensor<real const> weight, tensor<real const> bias,
-                  tensor<stored> y, tensor<real> mean, tensor<real> inverse_deviation) {
+  template <class stored, class accumulate>
+  static void run(call const& c, tensor<stored const> x, tensor<accumulate const> weight, tensor<accumulate const> bias,
+                  tensor<stored> y, tensor<accumulate> mean, tensor<accumulate> rstd) {
     auto const width = x.features();
-    auto const epsilon = static_cast<real>(c.options.real[0]);
+    auto const epsilon = static_cast<accumulate>(c.options.real[0]);
     parallel_chunks(x.rows(), 8, [=](std::int64_t begin, std::int64_t end) {
       for (std::int64_t row = begin; row < end; ++row)
         layer_norm_row(x.data + row * width, width, weight.data, bias.data, epsilon, y.data + row * width, mean[row],
-                       inverse_deviation[row]);
+                       rstd[row]);
     });
   }
 };
 
 template <> struct kernel<op::layer_norm_gradient, cpu> {
-  template <class stored, class real>
-  static void run(call const& c, tensor<stored const> dy, tensor<stored const> x, tensor<real const> weight,
-                  tensor<real const> mean, tensor<real const> inverse_deviation, tensor<stored> dx, tensor<real> dweight,
-                  tensor<real> dbias, tensor<real> partial) {
-    layer_norm_rows_gradient(c, dy, x, weight, mean, inverse_deviation, dx, dweight, dbias, partial,
-                             [](std::int64_t, real g) { return g; });
+  template <class stored, class accumulate>
+  static void run(call const& c, tensor<stored const> dy, tensor<stored const> x, tensor<accumulate const> weight,
+                  tensor<accumulate const> mean, tensor<accumulate const> rstd, tensor<stored> dx, tensor<accumulate> dweight,
+                  tensor<accumulate> dbias, tensor<accumulate> partial) {
+    layer_norm_rows_gradient(c, dy, x, weight, mean, rstd, dx, dweight, dbias, partial,
+                             [](std::int64_t, accumulate g) { return g; });
   }
 };
 

@@ -74,7 +74,7 @@ struct linear {
 /// The parameters of a linear layer.
 struct linear_options {
   bool bias = true;     // whether there is one
-  double deviation = 0; // of the initial weights; 0 means 1/sqrt(in)
+  double stddev = 0; // of the initial weights; 0 means 1/sqrt(in)
   constrain::role role = constrain::role::weight; // of the weight, not of the bias
 };
 
@@ -87,14 +87,14 @@ constexpr value linear(value x, value weight, int line = __builtin_LINE()) {
 constexpr value linear(std::string_view name, value x, std::int64_t features, linear_options options = {},
                        int line = __builtin_LINE()) {
   scope const inside(x.owner(), name, line);
-  double deviation = options.deviation;
-  if (deviation == 0) {
+  double stddev = options.stddev;
+  if (stddev == 0) {
     // Newton's iteration: std::sqrt is not constexpr.
     double root = 1;
     for (int i = 0; i < 40; ++i) root = 0.5 * (root + x.features() / root);
-    deviation = 1 / root;
+    stddev = 1 / root;
   }
-  auto const weight = parameter(x, "weight", shape(features, x.features()), options.role, {.deviation = deviation}, line);
+  auto const weight = parameter(x, "weight", shape(features, x.features()), options.role, {.stddev = stddev}, line);
   if (!options.bias) return emit<op::linear>({x, weight}, {}, line);
   auto const bias = parameter(x, "bias", shape(features), role::bias, {}, line);
   return emit<op::linear>({x, weight, bias}, {}, line);

@@ -6,7 +6,7 @@
 namespace constrain::inline CONSTRAIN_VARIANT::op {
 
 /// How many rows of logits are there at a time: the largest multiple of 16 that is at most a tenth of the rows, so that
-/// nine tenths of the logits are never stored and the products stay large; at least 16, but no more than there are.
+/// nine tenths of the logits are never stored and the GEMMs stay large; at least 16, but no more than there are.
 constexpr std::int64_t logit_rows(std::int64_t rows) {
   std::int64_t const tenth = rows / 10 / 16 * 16;
   std::int64_t const wanted = tenth < 16 ? 16 : tenth;

@@ -14,38 +14,38 @@ struct around_dimension {
   }
 };
 
-template <class real> struct mean_elements {
-  real const* x;
-  real* y;
+template <class stored> struct mean_elements {
+  stored const* x;
+  stored* y;
   around_dimension s;
 
   CT_HOST_DEVICE void operator()(std::int64_t i) const {
-    real const* from = x + (i / s.inner) * s.extent * s.inner + i % s.inner;
-    arithmetic<real> sum = 0;
+    stored const* from = x + (i / s.inner) * s.extent * s.inner + i % s.inner;
+    arithmetic<stored> sum = 0;
     for (std::int64_t t = 0; t < s.extent; ++t) sum += from[t * s.inner];
-    y[i] = sum / static_cast<arithmetic<real>>(s.extent);
+    y[i] = sum / static_cast<arithmetic<stored>>(s.extent);
   }
 };
 
 template <class device> struct kernel<op::mean, device> {
-  template <class real> static void run(call const& c, tensor<real const> x, tensor<real> y) {
-    for_elements(device{}, c, y.count, mean_elements<real>{x.data, y.data, {x.shape(), c.options.integer[0]}});
+  template <class stored> static void run(call const& c, tensor<stored const> x, tensor<stored> y) {
+    for_elements(device{}, c, y.count, mean_elements<stored>{x.data, y.data, {x.shape(), c.options.integer[0]}});
   }
 };
 
-template <class real> struct mean_gradient_elements {
-  real const* dy;
-  real* dx;
+template <class stored> struct mean_gradient_elements {
+  stored const* dy;
+  stored* dx;
   around_dimension s;
 
   CT_HOST_DEVICE void operator()(std::int64_t i) const {
-    dx[i] = dy[i / (s.extent * s.inner) * s.inner + i % s.inner] / static_cast<arithmetic<real>>(s.extent);
+    dx[i] = dy[i / (s.extent * s.inner) * s.inner + i % s.inner] / static_cast<arithmetic<stored>>(s.extent);
   }
 };
 
 template <class device> struct kernel<op::mean_gradient, device> {
-  template <class real> static void run(call const& c, tensor<real const> dy, tensor<real> dx) {
-    for_elements(device{}, c, dx.count, mean_gradient_elements<real>{dy.data, dx.data, {dx.shape(), c.options.integer[0]}});
+  template <class stored> static void run(call const& c, tensor<stored const> dy, tensor<stored> dx) {
+    for_elements(device{}, c, dx.count, mean_gradient_elements<stored>{dy.data, dx.data, {dx.shape(), c.options.integer[0]}});
   }
 };
 

@@ -6,16 +6,16 @@
 namespace constrain::inline CONSTRAIN_VARIANT {
 
 template <class optimizer> struct kernel<op::update<optimizer>, cpu> {
-  template <class real, class... states>
-  static void run(call const& c, tensor<real const> gradient, tensor<double const> clip,
-                  tensor<std::uint8_t const> numbers, tensor<real> weight, states... state) {
+  template <class stored, class... states>
+  static void run(call const& c, tensor<stored const> gradient, tensor<double const> clip,
+                  tensor<std::uint8_t const> hyper, tensor<stored> weight, states... state) {
     if (clip[1] == 0) return; // a gradient is not finite: nothing may change
-    auto const& all = *reinterpret_cast<op::update_numbers<optimizer, real> const*>(numbers.data);
+    auto const& all = *reinterpret_cast<op::step_hyperparameters<optimizer, stored> const*>(hyper.data);
     auto const prepared = c.options.integer[0] != 0 ? all.decaying : all.other;
     auto const step = all.step;
-    auto const scale = static_cast<real>(clip[1]);
+    auto const scale = static_cast<stored>(clip[1]);
     for_elements(weight.count, [=](std::int64_t i) {
-      op::update_element<optimizer, real>(prepared, step, gradient[i] * scale, weight[i], state[i]...);
+      op::update_element<optimizer, stored>(prepared, step, gradient[i] * scale, weight[i], state[i]...);
     });
   }
 };

@@ -23,9 +23,9 @@ template <class optimizer> constexpr int state_fields() {
   }
 }
 
-/// What the host hands the kernels once a step: the optimizer's numbers, `prepared` for this step (by the optimizer's
-/// `prepare`, where it has one), for parameters that decay and for those that do not.
-template <class optimizer, class real> struct update_numbers {
+/// What the host hands the kernels once a step: the optimizer's hyperparameters, `prepared` for this step (by the
+/// optimizer's `prepare`, where it has one), for parameters that decay and for those that do not.
+template <class optimizer, class real> struct step_hyperparameters {
   static auto prepare(typename optimizer::hyper const& hyper, optimizer_step step) {
     if constexpr (requires { optimizer::template prepare<real>(hyper, step); })
       return optimizer::template prepare<real>(hyper, step);
@@ -33,13 +33,13 @@ template <class optimizer, class real> struct update_numbers {
     else return hyper;
   }
   using prepared = decltype(prepare(typename optimizer::hyper{}, optimizer_step{}));
-  static_assert(std::is_trivially_copyable_v<prepared>, "an optimizer's numbers are copied to the device as bytes; keep "
+  static_assert(std::is_trivially_copyable_v<prepared>, "an optimizer's hyperparameters are copied to the device as bytes; keep "
                                                         "`hyper`, and what `prepare` returns, trivially copyable");
 
   prepared decaying, other;
   optimizer_step step;
 
-  update_numbers(typename optimizer::hyper hyper, optimizer_step now) : decaying(prepare(hyper, now)), other(decaying), step(now) {
+  step_hyperparameters(typename optimizer::hyper hyper, optimizer_step now) : decaying(prepare(hyper, now)), other(decaying), step(now) {
     if constexpr (requires { hyper.weight_decay; }) {
       hyper.weight_decay = 0;
       other = prepare(hyper, now);
@@ -49,17 +49,17 @@ template <class optimizer, class real> struct update_numbers {
 
 /// Updates one weight and its state fields.
 template <class optimizer, class real, class prepared, class... fields>
-CT_HOST_DEVICE inline void update_element(prepared const& numbers, optimizer_step step, real gradient, real& weight, fields&... field) {
+CT_HOST_DEVICE inline void update_element(prepared const& hyper, optimizer_step step, real gradient, real& weight, fields&... field) {
   using state = typename optimizer::template state<real>;
   if constexpr (sizeof...(fields) == 0) {
     state none;
-    weight = optimizer::template update<real>(weight, gradient, none, numbers, step);
+    weight = optimizer::template update<real>(weight, gradient, none, hyper, step);
   } else {
     struct packed {
       real field[sizeof...(fields)];
     };
     auto s = __builtin_bit_cast(state, packed{{field...}});
-    weight = optimizer::template update<real>(weight, gradient, s, numbers, step);
+    weight = optimizer::template update<real>(weight, gradient, s, hyper, step);
     auto const changed = __builtin_bit_cast(packed, s);
     int next = 0;
     ((field = changed.field[next++]), ...);
@@ -67,7 +67,7 @@ CT_HOST_DEVICE inline void update_element(prepared const& numbers, optimizer_ste
 }
 
 /// weight, states = optimizer::update(weight, gradient * scale, states): inputs gradient, clip [norm, scale], the
-/// `update_numbers`; outputs, read and written, the weight and its state fields. Attribute 0: whether it decays.
+/// `step_hyperparameters`; outputs, read and written, the weight and its state fields. Attribute 0: whether it decays.
 template <class optimizer> struct update {
   static constexpr char const* name = "update";
   static constexpr unsigned accumulating = ~0u;

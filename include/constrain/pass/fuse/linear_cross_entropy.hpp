@@ -10,7 +10,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
 /// The nodes around a loss whose logits need never be whole; -1: not there.
 struct logits_of_loss {
-  int product = -1;         // linear, without bias
+  int matmul = -1;         // linear, without bias
   int loss = -1;            // cross_entropy
   int correct = -1;         // correct_predictions
   int loss_gradient = -1;   // cross_entropy_gradient
@@ -18,7 +18,7 @@ struct logits_of_loss {
   int weight_gradient = -1; // linear_weight_gradient
 
   constexpr bool contains(int i) const {
-    return i == product || i == correct || i == loss_gradient || i == input_gradient || i == weight_gradient;
+    return i == matmul || i == correct || i == loss_gradient || i == input_gradient || i == weight_gradient;
   }
 };
 
@@ -34,13 +34,13 @@ constexpr bool matches_evaluation(program const& p, logits_of_loss const& m) {
 /// constant further on.
 constexpr bool matches_training(program const& p, logits_of_loss const& m) {
   if (m.correct >= 0 || m.loss_gradient < 0 || m.input_gradient < 0 || m.weight_gradient < 0) return false;
-  auto const &product = p.nodes[m.product], &loss = p.nodes[m.loss], &loss_gradient = p.nodes[m.loss_gradient];
+  auto const &matmul = p.nodes[m.matmul], &loss = p.nodes[m.loss], &loss_gradient = p.nodes[m.loss_gradient];
   auto const &input_gradient = p.nodes[m.input_gradient], &weight_gradient = p.nodes[m.weight_gradient];
   for (int i : {m.loss_gradient, m.input_gradient, m.weight_gradient})
     if (!in_same_iteration(p, m.loss, i)) return false;
   bool const same_operands = loss_gradient.inputs[2] == loss.inputs[1] && loss_gradient.inputs[3] == loss.outputs[1] &&
-                             weight_gradient.inputs[1] == product.inputs[0] &&
-                             input_gradient.inputs[1] == product.inputs[1];
+                             weight_gradient.inputs[1] == matmul.inputs[0] &&
+                             input_gradient.inputs[1] == matmul.inputs[1];
   bool const no_other_reader = read_by_only(p, loss.inputs[0], {m.loss, m.loss_gradient}) &&
                                read_by_only(p, loss.outputs[1], {m.loss_gradient}) &&
                                read_by_only(p, loss_gradient.outputs[0], {m.input_gradient, m.weight_gradient});
@@ -56,9 +56,9 @@ constexpr bool fuse_linear_cross_entropy(program& p, int i, std::int64_t smalles
   auto const logits = p.nodes[i].inputs[0];
   auto const& stored = p.values[logits.value];
   if (stored.shape.elements() * size_of(stored.type) < smallest_logits) return false;
-  logits_of_loss m{.product = writer_of(p, logits), .loss = i};
-  bool const plain = is_call(p, m.product, info_of<op::linear>) && p.nodes[m.product].inputs.size() == 2;
-  if (!plain || !in_same_iteration(p, m.product, i)) return false;
+  logits_of_loss m{.matmul = writer_of(p, logits), .loss = i};
+  bool const plain = is_call(p, m.matmul, info_of<op::linear>) && p.nodes[m.matmul].inputs.size() == 2;
+  if (!plain || !in_same_iteration(p, m.matmul, i)) return false;
   m.correct = reader_of(p, logits, info_of<op::correct_predictions>, 0);
   m.loss_gradient = reader_of(p, logits, info_of<op::cross_entropy_gradient>, 1);
   if (m.loss_gradient >= 0) {
@@ -70,9 +70,9 @@ constexpr bool fuse_linear_cross_entropy(program& p, int i, std::int64_t smalles
 
   node fused;
   auto const& loss = p.nodes[m.loss];
-  fused.line = p.nodes[m.product].line;
-  fused.inputs.push_back(p.nodes[m.product].inputs[0]);
-  fused.inputs.push_back(p.nodes[m.product].inputs[1]);
+  fused.line = p.nodes[m.matmul].line;
+  fused.inputs.push_back(p.nodes[m.matmul].inputs[0]);
+  fused.inputs.push_back(p.nodes[m.matmul].inputs[1]);
   fused.inputs.push_back(loss.inputs[1]);
   fused.outputs.push_back(loss.outputs[0]);
   if (training) {

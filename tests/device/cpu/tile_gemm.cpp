@@ -1,5 +1,5 @@
-#include "constrain/device/cpu/tile_product.hpp"
 #include "constrain/device/cpu/tile_copy.hpp"
+#include "constrain/device/cpu/tile_gemm.hpp"
 
 #include <doctest/doctest.h>
 
@@ -22,7 +22,7 @@ template <class real> std::vector<real> random_values(std::size_t count, unsigne
 }
 
 // Against sums in double, for every number of registers in a row of C, with rows that are further apart than long.
-template <ct::transpose transposed, class real> void check_products() {
+template <ct::transpose transposed, class real> void check_gemms() {
   using tile = ct::detail::register_tile<real>;
   std::int64_t const rows = 3 * tile::rows, depth = 13;
   for (std::int64_t registers = 1; registers <= 10; ++registers) {
@@ -38,7 +38,7 @@ template <ct::transpose transposed, class real> void check_products() {
     };
     auto const check = [&](auto const& store, auto const& expected) {
       auto c = before;
-      ct::detail::tile_product<transposed>(rows, columns, range, a.data(), a_step, b.data(), b_step, c.data(), c_step,
+      ct::detail::tile_gemm<transposed>(rows, columns, range, a.data(), a_step, b.data(), b_step, c.data(), c_step,
                                            store);
       double worst = 0;
       for (std::int64_t i = 0; i < rows; ++i)
@@ -67,9 +67,9 @@ template <ct::transpose transposed, class real> void check_products() {
 
 } // namespace
 
-TEST_CASE_TEMPLATE("tile_product: as the sums say", real, float, double) {
-  check_products<ct::transpose::no, real>();
-  check_products<ct::transpose::yes, real>();
+TEST_CASE_TEMPLATE("tile_gemm: as the sums say", real, float, double) {
+  check_gemms<ct::transpose::no, real>();
+  check_gemms<ct::transpose::yes, real>();
 }
 
 TEST_CASE_TEMPLATE("load_tile: scaled, widened, and zeros behind", real, float, double) {

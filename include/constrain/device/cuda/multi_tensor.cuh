@@ -1,12 +1,12 @@
 #pragma once
 
-#include "constrain/device/cuda/queue.cuh"
+#include "constrain/device/cuda/context.cuh"
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// The operands of several calls of one kernel, so that one launch does them all. It travels as the kernel's argument.
-template <class entry> struct cuda_group {
-  static constexpr int capacity = static_cast<int>((cuda_queue::group_bytes - 16) / sizeof(entry));
+template <class entry> struct multi_tensor {
+  static constexpr int capacity = static_cast<int>((cuda_context::multi_tensor_bytes - 16) / sizeof(entry));
 
   entry entries[capacity];
   int count;

@@ -23,7 +23,7 @@
 namespace constrain::bench {
 
 /// op(A) op(B), row-major and dense: op(A) is [m, k], op(B) is [k, n].
-struct product {
+struct gemm_shape {
   bool a_transposed = false, b_transposed = false;
   std::int64_t m = 0, n = 0, k = 0;
 
@@ -35,7 +35,7 @@ struct product {
 /// One way to compute a product of elements `stored` into elements `result`.
 template <class stored, class result> struct provider {
   std::string name;
-  std::function<void(product const&, stored const*, stored const*, result*)> multiply;
+  std::function<void(gemm_shape const&, stored const*, stored const*, result*)> multiply;
 };
 
 namespace detail {
@@ -58,7 +58,7 @@ inline cblas_sgemm_function find_openblas() {
   return found;
 }
 
-inline void openblas(product const& p, float const* a, float const* b, float* c) {
+inline void openblas(gemm_shape const& p, float const* a, float const* b, float* c) {
   constexpr int row_major = 101, plain = 111, transposed = 112;
   find_openblas()(row_major, p.a_transposed ? transposed : plain, p.b_transposed ? transposed : plain,
                   static_cast<int>(p.m), static_cast<int>(p.n), static_cast<int>(p.k), 1, a, static_cast<int>(p.lda()),
@@ -70,7 +70,7 @@ inline void openblas(product const& p, float const* a, float const* b, float* c)
 /// oneDNN's matmul on plain layouts, a primitive a shape, made once.
 template <class stored, class result> class matmul_primitives {
 public:
-  void operator()(product const& p, stored const* a, stored const* b, result* c) {
+  void operator()(gemm_shape const& p, stored const* a, stored const* b, result* c) {
     auto& made = primitives_[p.key()];
     if (!made) made = std::make_unique<primitive>(p, engine_);
     made->run(stream_, a, b, c);
@@ -87,7 +87,7 @@ private:
     static dnnl::memory::desc layout(std::int64_t rows, std::int64_t columns, type t, bool transposed) {
       return {{rows, columns}, t, transposed ? dnnl::memory::dims{1, rows} : dnnl::memory::dims{columns, 1}};
     }
-    primitive(product const& p, dnnl::engine const& engine)
+    primitive(gemm_shape const& p, dnnl::engine const& engine)
         : a(layout(p.m, p.k, type_of<stored>, p.a_transposed), engine, nullptr),
           b(layout(p.k, p.n, type_of<stored>, p.b_transposed), engine, nullptr),
           c(layout(p.m, p.n, type_of<result>, false), engine, nullptr),
@@ -109,15 +109,15 @@ private:
 
   dnnl::engine engine_{dnnl::engine::kind::cpu, 0};
   dnnl::stream stream_{engine_};
-  std::map<decltype(product{}.key()), std::unique_ptr<primitive>> primitives_;
+  std::map<decltype(gemm_shape{}.key()), std::unique_ptr<primitive>> primitives_;
 };
 
 #endif
 
 /// Widens what is stored, multiplies in fp32 and rounds the result: what a machine without bf16 products is left with.
-template <class result> class converted_product {
+template <class result> class converted_gemm {
 public:
-  void operator()(product const& p, bfloat16 const* a, bfloat16 const* b, result* c) {
+  void operator()(gemm_shape const& p, bfloat16 const* a, bfloat16 const* b, result* c) {
     widen(a, p.m * p.k, a_);
     widen(b, p.k * p.n, b_);
     if constexpr (std::is_same_v<result, float>) multiply(p, c);
@@ -140,7 +140,7 @@ private:
       for (std::int64_t i = begin; i < end; ++i) to[static_cast<std::size_t>(i)] = from[i];
     });
   }
-  void multiply(product const& p, float* c) {
+  void multiply(gemm_shape const& p, float* c) {
     gemm(transposed(p.a_transposed), transposed(p.b_transposed), p.m, p.n, p.k, 1, a_.data(), p.lda(), b_.data(),
          p.ldb(), 0, c, p.n);
   }
@@ -154,30 +154,30 @@ private:
 template <class stored, class result> std::vector<provider<stored, result>> providers() {
   using detail::transposed;
   std::vector<provider<stored, result>> all;
-  all.push_back({"gemm", [](product const& p, stored const* a, stored const* b, result* c) {
+  all.push_back({"gemm", [](gemm_shape const& p, stored const* a, stored const* b, result* c) {
                    gemm(transposed(p.a_transposed), transposed(p.b_transposed), p.m, p.n, p.k, 1, a, p.lda(), b,
                         p.ldb(), 0, c, p.n);
                  }});
-  all.push_back({"built-in", [](product const& p, stored const* a, stored const* b, result* c) {
+  all.push_back({"built-in", [](gemm_shape const& p, stored const* a, stored const* b, result* c) {
                    gemm_builtin(transposed(p.a_transposed), transposed(p.b_transposed), p.m, p.n, p.k, 1, a, p.lda(), b,
                                 p.ldb(), 0, c, p.n);
                  }});
 #if defined(CONSTRAIN_WITH_ONEDNN)
   auto const matmul = std::make_shared<detail::matmul_primitives<stored, result>>();
   all.push_back({"oneDNN matmul",
-                 [matmul](product const& p, stored const* a, stored const* b, result* c) { (*matmul)(p, a, b, c); }});
+                 [matmul](gemm_shape const& p, stored const* a, stored const* b, result* c) { (*matmul)(p, a, b, c); }});
 #endif
   if constexpr (std::is_same_v<stored, float> && std::is_same_v<result, float>) {
 #if defined(CONSTRAIN_WITH_ONEDNN)
-    all.push_back({"dnnl_sgemm", [](product const& p, float const* a, float const* b, float* c) {
+    all.push_back({"dnnl_sgemm", [](gemm_shape const& p, float const* a, float const* b, float* c) {
                      dnnl_sgemm(p.a_transposed ? 'T' : 'N', p.b_transposed ? 'T' : 'N', p.m, p.n, p.k, 1, a, p.lda(), b,
                                 p.ldb(), 0, c, p.n);
                    }});
 #endif
     if (detail::find_openblas()) all.push_back({"OpenBLAS", detail::openblas});
   } else {
-    auto const converted = std::make_shared<detail::converted_product<result>>();
-    all.push_back({"fp32 gemm of converted", [converted](product const& p, stored const* a, stored const* b,
+    auto const converted = std::make_shared<detail::converted_gemm<result>>();
+    all.push_back({"fp32 gemm of converted", [converted](gemm_shape const& p, stored const* a, stored const* b,
                                                          result* c) { (*converted)(p, a, b, c); }});
   }
   return all;
@@ -191,7 +191,7 @@ template <class stored, class result> struct chosen_provider {
 
 /// Times every provider on these operands, in turn. One that refuses, or whose result is another, does not count.
 template <class stored, class result>
-chosen_provider<stored, result> choose(std::vector<provider<stored, result>> const& all, product const& p,
+chosen_provider<stored, result> choose(std::vector<provider<stored, result>> const& all, gemm_shape const& p,
                                        stored const* a, stored const* b, result* c) {
   std::vector<double> expected; // at some places
   std::int64_t const stride = p.m * p.n / 1009 + 1;

@@ -10,7 +10,7 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
-/// The register tile of `tile_product`: rows x columns sums, a row of B and one element of A fill the 16 (32)
+/// The register tile of `tile_gemm`: rows x columns sums, a row of B and one element of A fill the 16 (32)
 /// registers. Its rows divide 8, its columns divide 96: the sizes that tiles are made of.
 template <class real> struct register_tile : vector_of<real> {
   static constexpr int rows = vector_bytes == 64 ? 8 : 4;
@@ -23,7 +23,7 @@ struct depth_range {
   std::int64_t begin, end;
 };
 
-/// One register tile of `tile_product`, `vectors` registers wide.
+/// One register tile of `tile_gemm`, `vectors` registers wide.
 template <int vectors, transpose a_transposed, class real, class function>
 inline void tile_micro(depth_range depth, real const* a, std::int64_t a_step, real const* b, std::int64_t b_step,
                        real* c, std::int64_t c_step, std::int64_t column, function const& store) {
@@ -62,7 +62,7 @@ inline void tile_micro(depth_range depth, real const* a, std::int64_t a_step, re
 /// begins there. `store(c, sum, column)` says what becomes of a register of sums that belong at c.
 /// Every sum is taken in the order of the depth.
 template <transpose a_transposed, class real, class range_function, class store_function>
-void tile_product(std::int64_t rows, std::int64_t columns, range_function const& depth_of, real const* a,
+void tile_gemm(std::int64_t rows, std::int64_t columns, range_function const& depth_of, real const* a,
                   std::int64_t a_step, real const* b, std::int64_t b_step, real* c, std::int64_t c_step,
                   store_function const& store) {
   using tile = register_tile<real>;
@@ -87,19 +87,19 @@ void tile_product(std::int64_t rows, std::int64_t columns, range_function const&
   }
 }
 
-/// For `tile_product`: C = the sums.
+/// For `tile_gemm`: C = the sums.
 struct overwrite {
   template <class real, class vector> void operator()(real* c, vector const& sum, std::int64_t) const {
     *reinterpret_cast<typename vector_of<real>::unaligned*>(c) = sum;
   }
 };
-/// For `tile_product`: C += the sums.
+/// For `tile_gemm`: C += the sums.
 struct add_to {
   template <class real, class vector> void operator()(real* c, vector const& sum, std::int64_t) const {
     *reinterpret_cast<typename vector_of<real>::unaligned*>(c) += sum;
   }
 };
-/// For `tile_product`: C = factor C + the sums, a factor for each column.
+/// For `tile_gemm`: C = factor C + the sums, a factor for each column.
 template <class real> struct scale_and_add_to {
   real const* factor;
   template <class vector> void operator()(real* c, vector const& sum, std::int64_t column) const {

@@ -11,14 +11,14 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// Which product: C = op(A) op(B) + beta C, row-major, op(A) [m, k], op(B) [k, n].
-struct product_shape {
+/// Which GEMM: C = op(A) op(B) + beta C, row-major, op(A) [m, k], op(B) [k, n].
+struct gemm_shape {
   bool a_transposed = false, b_transposed = false;
   std::int64_t m = 0, n = 0, k = 0, lda = 0, ldb = 0, ldc = 0;
   bool adds = false; // beta is 1, else 0
   dtype inputs = dtype::f32, output = dtype::f32;
 
-  friend constexpr auto operator<=>(product_shape const&, product_shape const&) = default;
+  friend constexpr auto operator<=>(gemm_shape const&, gemm_shape const&) = default;
 };
 
 namespace detail {
@@ -27,11 +27,11 @@ inline cudaDataType_t cuda_type(dtype type) {
   return type == dtype::f64 ? CUDA_R_64F : type == dtype::bf16 ? CUDA_R_16BF : CUDA_R_32F;
 }
 
-/// A product as cuBLASLt wants it. It is column-major, so the operands change places: C^T = op(B)^T op(A)^T.
-class cuda_product {
+/// A GEMM as cuBLASLt wants it. It is column-major, so the operands change places: C^T = op(B)^T op(A)^T.
+class cuda_gemm {
 public:
-  cuda_product(cublasLtHandle_t handle, product_shape const& s) : double_(s.output == dtype::f64) {
-    auto const what = concat({"prepare a product of [", s.m, ", ", s.k, "] and [", s.k, ", ", s.n, "]"});
+  cuda_gemm(cublasLtHandle_t handle, gemm_shape const& s) : double_(s.output == dtype::f64) {
+    auto const what = concat({"prepare a GEMM of [", s.m, ", ", s.k, "] and [", s.k, ", ", s.n, "]"});
     auto const compute = double_ ? CUBLAS_COMPUTE_64F : CUBLAS_COMPUTE_32F; // fp32 is fp32: no tf32
     cublas_check(cublasLtMatmulDescCreate(&operation_, compute, double_ ? CUDA_R_64F : CUDA_R_32F), what);
     cublasOperation_t const first = s.b_transposed ? CUBLAS_OP_T : CUBLAS_OP_N;
@@ -57,14 +57,14 @@ public:
     cublas_check(count > 0 ? status : CUBLAS_STATUS_NOT_SUPPORTED, what);
     algorithm_ = found.algo;
   }
-  ~cuda_product() {
+  ~cuda_gemm() {
     cublasLtMatrixLayoutDestroy(a_);
     cublasLtMatrixLayoutDestroy(b_);
     cublasLtMatrixLayoutDestroy(c_);
     cublasLtMatmulDescDestroy(operation_);
   }
-  cuda_product(cuda_product const&) = delete;
-  cuda_product& operator=(cuda_product const&) = delete;
+  cuda_gemm(cuda_gemm const&) = delete;
+  cuda_gemm& operator=(cuda_gemm const&) = delete;
 
   void run(cublasLtHandle_t handle, void const* a, void const* b, void* c, bool adds, std::byte* workspace,
            cudaStream_t stream) const {
@@ -86,25 +86,25 @@ private:
 
 } // namespace detail
 
-/// The matrix products of a device: an algorithm is chosen when a shape is met first, and kept.
-class cuda_products {
+/// The GEMMs of a device: an algorithm is chosen when a shape is met first, and kept.
+class gemm_cache {
 public:
-  cuda_products() { cublas_check(cublasLtCreate(&handle_), "start"); }
-  ~cuda_products() {
+  gemm_cache() { cublas_check(cublasLtCreate(&handle_), "start"); }
+  ~gemm_cache() {
     known_.clear();
     cublasLtDestroy(handle_);
   }
-  cuda_products(cuda_products const&) = delete;
-  cuda_products& operator=(cuda_products const&) = delete;
+  gemm_cache(gemm_cache const&) = delete;
+  gemm_cache& operator=(gemm_cache const&) = delete;
 
-  void run(product_shape const& s, void const* a, void const* b, void* c, std::byte* workspace, cudaStream_t stream) {
+  void run(gemm_shape const& s, void const* a, void const* b, void* c, std::byte* workspace, cudaStream_t stream) {
     auto const found = known_.try_emplace(s, handle_, s).first;
     found->second.run(handle_, a, b, c, s.adds, workspace, stream);
   }
 
 private:
   cublasLtHandle_t handle_{};
-  std::map<product_shape, detail::cuda_product> known_;
+  std::map<gemm_shape, detail::cuda_gemm> known_;
 };
 
 } // namespace constrain

@@ -7,8 +7,8 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 namespace op {
 
 /// dtable[t, :] (+)= the sum over sequences of dy[., t, :]; rows beyond the tokens get nothing (0 on the first write).
-struct positions_gradient {
-  static constexpr char const* name = "positions_gradient";
+struct position_embedding_gradient {
+  static constexpr char const* name = "position_embedding_gradient";
   static constexpr unsigned accumulating = 0b1;
 
   static constexpr inferred infer(operand_types const& in, attributes const& a) {
@@ -17,8 +17,8 @@ struct positions_gradient {
 };
 
 /// y[b, t, :] = x[b, t, :] + table[t, :]: x [sequences, tokens, width], table [context, width].
-struct positions {
-  static constexpr char const* name = "positions";
+struct position_embedding {
+  static constexpr char const* name = "position_embedding";
   static constexpr unsigned in_place = 0b1;
 
   static constexpr inferred infer(operand_types const& in, attributes const&) {
@@ -32,23 +32,23 @@ struct positions {
   }
   static constexpr void gradient(backward& b) {
     b.add(0, b.gradient());
-    if (b.needs(1)) b.emit<positions_gradient>({b.gradient()}, {1}, {{b.input(1).shape().extent[0]}, {}});
+    if (b.needs(1)) b.emit<position_embedding_gradient>({b.gradient()}, {1}, {{b.input(1).shape().extent[0]}, {}});
   }
 };
 
 } // namespace op
 
-struct positions_options {
+struct position_embedding_options {
   int context = 0;         // the longest sequence
-  double deviation = 0.02; // of the initial table
+  double stddev = 0.02; // of the initial table
 };
 
 /// Adds a learned vector per position: x [sequences, tokens, width]. Parameter "name.weight" [context, width].
-constexpr value positions(std::string_view name, value x, positions_options options, int line = __builtin_LINE()) {
+constexpr value position_embedding(std::string_view name, value x, position_embedding_options options, int line = __builtin_LINE()) {
   scope const inside(x.owner(), name, line);
   auto const table = parameter(x, "weight", shape(options.context, x.features()), role::embedding,
-                               {.deviation = options.deviation}, line);
-  return emit<op::positions>({x, table}, {}, line);
+                               {.stddev = options.stddev}, line);
+  return emit<op::position_embedding>({x, table}, {}, line);
 }
 
 } // namespace constrain

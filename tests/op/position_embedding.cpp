@@ -7,8 +7,8 @@ using ct::shape;
 
 namespace {
 
-constexpr auto rule = ct::info_of<ct::op::positions>;
-constexpr auto gradient_rule = ct::info_of<ct::op::positions_gradient>;
+constexpr auto rule = ct::info_of<ct::op::position_embedding>;
+constexpr auto gradient_rule = ct::info_of<ct::op::position_embedding_gradient>;
 constexpr auto x_type = f32(shape(2, 5, 12));
 static_assert(rule.infer(types({x_type, f32(shape(8, 12))}), {}).outputs[0] == x_type);
 static_assert(refuses(rule.infer(types({x_type, f32(shape(4, 12))}), {}), ct::why::sequence_longer_than_context, 4, 5));
@@ -21,40 +21,40 @@ static_assert(gradient_rule.accumulating == 1);
 struct model {
   constexpr ct::value operator()(ct::value tokens) const {
     auto const x = ct::embedding("token", tokens, {.vocabulary = 7, .width = 6});
-    return ct::linear("head", ct::dropout(ct::positions("position", x, {.context = 6})), 5);
+    return ct::linear("head", ct::dropout(ct::position_embedding("position", x, {.context = 6})), 5);
   }
 };
 using task = ct::task<model{}, ct::causal_lm, ct::micro_batch{.sequences = 2, .tokens = 4}>;
 
 } // namespace
 
-TEST_CASE("positions: gradients") {
+TEST_CASE("position_embedding: gradients") {
   check_gradients<task>();
   check_gradients<task, ct::accumulate<2>>();
 }
 
-TEST_CASE_TEMPLATE("positions: adds a row of the table to each token", real, float, double) {
+TEST_CASE_TEMPLATE("position_embedding: adds a row of the table to each token", real, float, double) {
   shape const s(2, 2, 3);
   array<real> const x(s, {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12});
   array<real> const table(shape(3, 3), {10, 20, 30, 40, 50, 60, 70, 80, 90});
   array<real> y(s), dtable(shape(3, 3));
-  call_kernel<ct::op::positions>(plain, x.in(), table.in(), y.out());
+  call_kernel<ct::op::position_embedding>(plain, x.in(), table.in(), y.out());
   CHECK(y.values() == std::vector<real>{11, 22, 33, 44, 55, 66, 17, 28, 39, 50, 61, 72});
   auto over = x;
-  call_kernel<ct::op::positions>(plain, over.in(), table.in(), over.out());
+  call_kernel<ct::op::position_embedding>(plain, over.in(), table.in(), over.out());
   CHECK(over.values() == y.values());
 
-  call_kernel<ct::op::positions_gradient>(plain, x.in(), dtable.out());
+  call_kernel<ct::op::position_embedding_gradient>(plain, x.in(), dtable.out());
   CHECK(dtable.values() == std::vector<real>{8, 10, 12, 14, 16, 18, 0, 0, 0});
-  call_kernel<ct::op::positions_gradient>(adding(1), x.in(), dtable.out());
+  call_kernel<ct::op::position_embedding_gradient>(adding(1), x.in(), dtable.out());
   CHECK(dtable.values() == std::vector<real>{16, 20, 24, 28, 32, 36, 0, 0, 0});
 }
 
-TEST_CASE("positions: the same bits on every number of threads") {
+TEST_CASE("position_embedding: the same bits on every number of threads") {
   auto const dy = array<float>::random(shape(7, 90, 64), 1);
   check_same_on_all_threads([&] {
     array<float> dtable(shape(100, 64));
-    call_kernel<ct::op::positions_gradient>(plain, dy.in(), dtable.out());
+    call_kernel<ct::op::position_embedding_gradient>(plain, dy.in(), dtable.out());
     return dtable.values();
   });
 }

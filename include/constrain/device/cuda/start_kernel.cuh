@@ -1,7 +1,7 @@
 #pragma once
 
 #include "constrain/base/host_device.hpp"
-#include "constrain/device/cuda/queue.cuh"
+#include "constrain/device/cuda/context.cuh"
 #include "constrain/device/cuda/tiles.hpp"
 
 namespace constrain::inline CONSTRAIN_VARIANT {
@@ -9,13 +9,13 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 /// Threads of a block, wherever nothing else is said.
 inline constexpr int cuda_threads = 256;
 
-/// Starts a kernel on a queue.
+/// Starts a kernel on a context's stream.
 template <class... parameters>
-void cuda_launch(cuda_queue& queue, dim3 blocks, int threads, void (*kernel)(parameters...), std::type_identity_t<parameters>... arguments) {
+void cuda_launch(cuda_context& context, dim3 blocks, int threads, void (*kernel)(parameters...), std::type_identity_t<parameters>... arguments) {
   cudaLaunchConfig_t config{};
   config.gridDim = blocks;
   config.blockDim = dim3(static_cast<unsigned>(threads));
-  config.stream = queue.stream();
+  config.stream = context.stream();
   cuda_check(cudaLaunchKernelEx(&config, kernel, arguments...), "start a kernel");
 }
 
@@ -27,10 +27,10 @@ template <class function> static __global__ void __launch_bounds__(cuda_threads)
 /// Calls `f(i)` for i in [0, count) on the device. The calls must not depend on one another; `f` is a named type.
 template <class architecture, class function> void for_elements(cuda<architecture>, call const& c, std::int64_t count, function const& f) {
   if (count <= 0) return;
-  cuda_launch(*c.numbers.queue, dim3(blocks_for(count, cuda_threads)), cuda_threads, elements_kernel<function>, count, f);
+  cuda_launch(*c.parameters.context, dim3(blocks_for(count, cuda_threads)), cuda_threads, elements_kernel<function>, count, f);
 }
 
 /// The run's numbers where the kernels of the device read them.
-template <class architecture> run_numbers const* numbers_on(cuda<architecture>, call const& c) { return c.numbers.queue->numbers(); }
+template <class architecture> step_parameters const* parameters_on(cuda<architecture>, call const& c) { return c.parameters.context->parameters(); }
 
 } // namespace constrain

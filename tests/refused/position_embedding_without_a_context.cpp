@@ -7,9 +7,9 @@ struct model {
   constexpr ct::value operator()(ct::value tokens) const {
     auto const x = ct::embedding("token", tokens, {.vocabulary = 97, .width = 64});
 #ifdef CORRECT
-    auto const y = ct::positions("position", x, {.context = 32});
+    auto const y = ct::position_embedding("position", x, {.context = 32});
 #else
-    auto const y = ct::positions("position", x, {}); // <- line
+    auto const y = ct::position_embedding("position", x, {}); // <- line
 #endif
     return ct::linear("head", y, 97);
   }

@@ -1,0 +1,46 @@
+#pragma once
+
+#include "constrain/device/elements.hpp"
+#include "constrain/op/position_embedding/position_embedding.hpp"
+
+namespace constrain::inline CONSTRAIN_VARIANT {
+
+template <class stored> struct position_embedding_elements {
+  stored const* x;
+  stored const* table;
+  stored* y;
+  std::int64_t plane; // of one sequence
+
+  CT_HOST_DEVICE void operator()(std::int64_t i) const { y[i] = x[i] + table[i % plane]; }
+};
+
+template <class device> struct kernel<op::position_embedding, device> {
+  template <class stored> static void run(call const& c, tensor<stored const> x, tensor<stored const> table, tensor<stored> y) {
+    auto const plane = x.shape().extent[1] * x.features();
+    for_elements(device{}, c, y.count, position_embedding_elements<stored>{x.data, table.data, y.data, plane});
+  }
+};
+
+template <class stored, class accumulate> struct position_embedding_gradient_elements {
+  stored const* dy;
+  accumulate* dtable;
+  std::int64_t sequences, plane;
+  bool add;
+
+  CT_HOST_DEVICE void operator()(std::int64_t i) const {
+    accumulate sum = add ? dtable[i] : accumulate(0);
+    if (i < plane)
+      for (std::int64_t b = 0; b < sequences; ++b) sum += dy[b * plane + i];
+    dtable[i] = sum;
+  }
+};
+
+template <class device> struct kernel<op::position_embedding_gradient, device> {
+  template <class stored, class accumulate> static void run(call const& c, tensor<stored const> dy, tensor<accumulate> dtable) {
+    auto const plane = dy.shape().extent[1] * dy.features();
+    for_elements(device{}, c, dtable.count,
+                 position_embedding_gradient_elements<stored, accumulate>{dy.data, dtable.data, dy.shape().extent[0], plane, c.add_to(0)});
+  }
+};
+
+} // namespace constrain
