@@ -164,8 +164,9 @@ template <class stored, class result> std::vector<provider<stored, result>> prov
                  }});
 #if defined(CONSTRAIN_WITH_ONEDNN)
   auto const matmul = std::make_shared<detail::matmul_primitives<stored, result>>();
-  all.push_back({"oneDNN matmul",
-                 [matmul](gemm_shape const& p, stored const* a, stored const* b, result* c) { (*matmul)(p, a, b, c); }});
+  all.push_back({"oneDNN matmul", [matmul](gemm_shape const& p, stored const* a, stored const* b, result* c) {
+                   (*matmul)(p, a, b, c);
+                 }});
 #endif
   if constexpr (std::is_same_v<stored, float> && std::is_same_v<result, float>) {
 #if defined(CONSTRAIN_WITH_ONEDNN)
@@ -211,9 +212,7 @@ chosen_provider<stored, result> choose(std::vector<provider<stored, result>> con
   for (auto const& candidate : all) {
     try {
       candidate.multiply(p, a, b, c); // makes what the provider keeps
-    } catch (std::exception const&) {
-      continue;
-    }
+    } catch (std::exception const&) { continue; }
     if (agrees()) usable.push_back(candidate);
   }
   std::vector<double> least(usable.size(), 1e30);

@@ -17,7 +17,7 @@ namespace constrain::bench {
 /// those that a program asks for: what a cache fetches in order to overwrite it is not counted, so updating in place is
 /// the fastest.
 struct limits {
-  double flops = 0; // fp32 multiply-adds a second, each two operations
+  double flops = 0;                                 // fp32 multiply-adds a second, each two operations
   double copy = 0, triad = 0, read = 0, update = 0; // bytes a second
 
   double bandwidth() const { return std::max({copy, triad, read, update}); }
@@ -79,30 +79,30 @@ inline limits measure_limits() {
     for (std::int64_t i = begin; i < end; ++i) a[i] = 1, b[i] = 2, c[i] = 3;
   });
   result.copy = 2 * bytes_each / median_seconds_of(rounds, [&] {
-    over([=](std::int64_t begin, std::int64_t end) {
-      std::memcpy(a + begin, b + begin, static_cast<std::size_t>(end - begin) * 4);
-    });
-  });
+                  over([=](std::int64_t begin, std::int64_t end) {
+                    std::memcpy(a + begin, b + begin, static_cast<std::size_t>(end - begin) * 4);
+                  });
+                });
   result.triad = 3 * bytes_each / median_seconds_of(rounds, [&] {
-    over([=](std::int64_t begin, std::int64_t end) {
-      CONSTRAIN_SIMD
-      for (std::int64_t i = begin; i < end; ++i) a[i] = b[i] + f * c[i];
-    });
-  });
+                   over([=](std::int64_t begin, std::int64_t end) {
+                     CONSTRAIN_SIMD
+                     for (std::int64_t i = begin; i < end; ++i) a[i] = b[i] + f * c[i];
+                   });
+                 });
   result.update = 5 * bytes_each / median_seconds_of(rounds, [&] {
-    over([=](std::int64_t begin, std::int64_t end) {
-      CONSTRAIN_SIMD
-      for (std::int64_t i = begin; i < end; ++i) {
-        b[i] = f * b[i] + c[i];
-        a[i] -= t * b[i];
-      }
-    });
-  });
+                    over([=](std::int64_t begin, std::int64_t end) {
+                      CONSTRAIN_SIMD
+                      for (std::int64_t i = begin; i < end; ++i) {
+                        b[i] = f * b[i] + c[i];
+                        a[i] -= t * b[i];
+                      }
+                    });
+                  });
   result.read = bytes_each / median_seconds_of(rounds, [&] {
-    over([&](std::int64_t begin, std::int64_t end) {
-      if (detail::sum_of(b + begin, end - begin) == 0) sink = 1;
-    });
-  });
+                  over([&](std::int64_t begin, std::int64_t end) {
+                    if (detail::sum_of(b + begin, end - begin) == 0) sink = 1;
+                  });
+                });
   return result;
 }
 

@@ -35,7 +35,8 @@ template <class entries> std::int64_t logits_bytes() {
   for (int v = 0; v < p.values.size(); ++v) {
     auto const& info = p.values[v];
     auto const& buffer = entries::step::where.buffers[v];
-    if (buffer.offset >= 0 && info.shape.features() == vocabulary && info.belongs_to < 0 && !ct::is_parameter(info.role))
+    if (buffer.offset >= 0 && info.shape.features() == vocabulary && info.belongs_to < 0 &&
+        !ct::is_parameter(info.role))
       total += buffer.size;
   }
   return total;

@@ -118,11 +118,12 @@ void add(std::string const& prefix, std::function<bool(std::string const&)> cons
     auto* const one = benchmark::RegisterBenchmark((prefix + "/" + name).c_str(), [=](benchmark::State& state) {
       auto& call = captured<step_of_plan>(name, wanted);
       auto const seconds = seconds_of([&] {
-        for (auto _ : state) {
-          call.run();
-          benchmark::ClobberMemory();
-        }
-      }) / static_cast<double>(state.iterations());
+                             for (auto _ : state) {
+                               call.run();
+                               benchmark::ClobberMemory();
+                             }
+                           }) /
+                           static_cast<double>(state.iterations());
       auto const& w = call.work();
       if (w.flops / most.flops > w.bytes / most.bandwidth()) state.counters["GFLOP/s"] = w.flops / seconds * 1e-9;
       else state.counters["GB/s"] = w.bytes / seconds * 1e-9;
@@ -149,9 +150,10 @@ void add_limits() {
 constexpr ct::gpt2 one_layer{.layers = 1};
 constexpr ct::gpt2 small_vocabulary{.layers = 1, .vocabulary = 256};
 
-template <int tokens> using step_task =
-    ct::task<one_layer, ct::causal_lm, ct::micro_batch{.sequences = 4, .tokens = tokens}>;
-template <int sequences, int tokens> using attention_task =
+template <int tokens>
+using step_task = ct::task<one_layer, ct::causal_lm, ct::micro_batch{.sequences = 4, .tokens = tokens}>;
+template <int sequences, int tokens>
+using attention_task =
     ct::task<small_vocabulary, ct::causal_lm, ct::micro_batch{.sequences = sequences, .tokens = tokens}>;
 
 bool anything(std::string const&) { return true; }

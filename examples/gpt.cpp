@@ -37,11 +37,14 @@ void train(arguments const& a, ct::data::corpus const& corpus) {
   auto const [training, validation] = main_job::split(corpus, a.smoke ? 8'192 : 32'768);
   auto const steps = a.tokens / trainer::batch_tokens;
   trainer t{main_job::numbers, main_job::run(steps)};
-  auto const result = ct::fit(t, training, {.steps = steps, .validation = &validation, .evaluate_every = (steps + 4) / 5,
-                                            .directory = a.checkpoint});
-  std::printf("\n%lld steps in %.0f s, %.0f tokens/s, validation loss %.4f\n\n", static_cast<long long>(result.steps.count()),
-              result.seconds, result.tokens_per_second, result.validation->loss);
-  std::printf("--- a sample ---\n%s\n---\n\n", t.generate("template <", a.smoke ? 60 : 300, {.temperature = 0.7, .seed = 1}).c_str());
+  auto const result = ct::fit(
+      t, training,
+      {.steps = steps, .validation = &validation, .evaluate_every = (steps + 4) / 5, .directory = a.checkpoint});
+  std::printf("\n%lld steps in %.0f s, %.0f tokens/s, validation loss %.4f\n\n",
+              static_cast<long long>(result.steps.count()), result.seconds, result.tokens_per_second,
+              result.validation->loss);
+  std::printf("--- a sample ---\n%s\n---\n\n",
+              t.generate("template <", a.smoke ? 60 : 300, {.temperature = 0.7, .seed = 1}).c_str());
 }
 
 void compare(arguments const& a, ct::data::corpus const& corpus) {
@@ -50,7 +53,8 @@ void compare(arguments const& a, ct::data::corpus const& corpus) {
                                 policies<checkpoint::every<2>, accumulate<2>>, policies<optimizer::nesterov>,
                                 policies<optimizer::sgd, checkpoint::every<3>>>(
       corpus, {.tokens = a.row_tokens, .learning_rate = 2e-3, .clip_norm = 1, .seed = 42});
-  std::printf("strategies side by side, %lld tokens each\n%s", static_cast<long long>(a.row_tokens), ct::table(rows).c_str());
+  std::printf("strategies side by side, %lld tokens each\n%s", static_cast<long long>(a.row_tokens),
+              ct::table(rows).c_str());
   if (a.rows.empty()) return;
   if (auto* const file = std::fopen(a.rows.c_str(), "w")) {
     std::fputs((ct::json(rows) + "\n").c_str(), file);
@@ -66,7 +70,8 @@ int main(int count, char** values) {
   arguments a;
   CLI::App app{"Trains a byte-level GPT on text and compares strategies."};
   app.add_option("--text", a.text, "a file or a directory; the C++ standard library's headers by default");
-  app.add_option("--tokens", a.tokens, "to train on, about 1,000,000 by default")->check(CLI::Range(std::int64_t{2048}, std::int64_t{1} << 40));
+  app.add_option("--tokens", a.tokens, "to train on, about 1,000,000 by default")
+      ->check(CLI::Range(std::int64_t{2048}, std::int64_t{1} << 40));
   app.add_option("--checkpoint", a.checkpoint, "a directory to save the trained model in");
   app.add_option("--json", a.rows, "a file for the table of strategies");
   app.add_flag("--smoke", a.smoke, "a run of seconds: does everything, learns little");

@@ -18,7 +18,9 @@ static_assert(trainer::memory.peak <= ct::mebibytes(200));
 inline constexpr trainer::hyper numbers{.learning_rate = 2e-3f, .beta2 = 0.98f, .weight_decay = 0.1f};
 
 inline ct::run_options run(std::int64_t steps) {
-  return {.seed = 42, .clip_norm = 1, .schedule = ct::schedule::cosine{.warmup = steps / 20, .steps = steps, .minimum = 0.1}};
+  return {.seed = 42,
+          .clip_norm = 1,
+          .schedule = ct::schedule::cosine{.warmup = steps / 20, .steps = steps, .minimum = 0.1}};
 }
 
 /// The tail of the text is for validation: at most `tokens`, at most a fiftieth.

@@ -19,10 +19,12 @@ struct random_batch {
     random_batch w;
     w.inputs.resize(static_cast<std::size_t>(trainer::batch_tokens));
     w.labels.resize(static_cast<std::size_t>(trainer::micro_batches * trainer::entries::labels));
-    for (auto& token : w.inputs) token = static_cast<std::int32_t>(random() % static_cast<unsigned>(trainer::entries::vocabulary));
+    for (auto& token : w.inputs)
+      token = static_cast<std::int32_t>(random() % static_cast<unsigned>(trainer::entries::vocabulary));
     for (std::size_t i = 0; i < w.labels.size(); ++i)
-      w.labels[i] = i % 5 == 3 ? ignored_label
-                               : static_cast<std::int32_t>(random() % static_cast<unsigned>(trainer::entries::logits.features()));
+      w.labels[i] =
+          i % 5 == 3 ? ignored_label
+                     : static_cast<std::int32_t>(random() % static_cast<unsigned>(trainer::entries::logits.features()));
     return w;
   }
 };

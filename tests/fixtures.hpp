@@ -49,9 +49,8 @@ public:
     if (t.dtype == "F32") return read<float>(t, [](float x) { return static_cast<double>(x); });
     if (t.dtype == "I32") return read<std::int32_t>(t, [](std::int32_t x) { return static_cast<double>(x); });
     if (t.dtype == "BF16") // the upper half of a float
-      return read<std::uint16_t>(t, [](std::uint16_t x) {
-        return static_cast<double>(std::bit_cast<float>(std::uint32_t{x} << 16));
-      });
+      return read<std::uint16_t>(
+          t, [](std::uint16_t x) { return static_cast<double>(std::bit_cast<float>(std::uint32_t{x} << 16)); });
     throw error("fixture: '" + t.name + "' in '" + path + "' is " + t.dtype + "; read F64, F32, BF16 or I32");
   }
 

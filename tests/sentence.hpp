@@ -7,13 +7,10 @@
 namespace constrain::test {
 
 /// What the `constrain::error` says that `action` throws; empty when it throws none.
-template <class callable>
-std::string sentence(callable&& action) {
+template <class callable> std::string sentence(callable&& action) {
   try {
     action();
-  } catch (error const& e) {
-    return e.what();
-  }
+  } catch (error const& e) { return e.what(); }
   return {};
 }
 

@@ -18,8 +18,12 @@ ct::io::tensor integers(std::string name, std::vector<std::int64_t> shape, std::
 void write_model(std::string const& path, std::int64_t steps) {
   ct::io::json_writer json;
   json.object();
-  json.member("layers", main_job::model.layers).member("heads", main_job::model.heads).member("width", main_job::model.width);
-  json.member("vocabulary", main_job::model.vocabulary).member("context", main_job::model.context).member("steps", steps);
+  json.member("layers", main_job::model.layers)
+      .member("heads", main_job::model.heads)
+      .member("width", main_job::model.width);
+  json.member("vocabulary", main_job::model.vocabulary)
+      .member("context", main_job::model.context)
+      .member("steps", steps);
   json.member("learning_rate", main_job::numbers.learning_rate).member("weight_decay", main_job::numbers.weight_decay);
   json.member("beta1", main_job::numbers.beta1).member("beta2", main_job::numbers.beta2);
   json.member("epsilon", main_job::numbers.epsilon).member("schedule", "cosine").member("warmup", steps / 20);
@@ -56,7 +60,8 @@ template <class trainer> void run(std::string const& text, std::string const& di
     inputs.insert(inputs.end(), w.inputs.begin(), w.inputs.end());
     labels.insert(labels.end(), w.labels.begin(), w.labels.end());
     auto const r = t.step(w);
-    if (t.steps().count() % 20 == 0) std::fprintf(stderr, "step %lld loss %.4f\n", static_cast<long long>(t.steps().count()), r.loss);
+    if (t.steps().count() % 20 == 0)
+      std::fprintf(stderr, "step %lld loss %.4f\n", static_cast<long long>(t.steps().count()), r.loss);
   }
   std::vector<std::int64_t> const shape{steps, trainer::micro_batches, task::sequences, task::tokens};
   ct::io::write_safetensors(directory + "/windows.safetensors",

@@ -18,7 +18,8 @@ std::uint16_t bits_of(float x) { return bfloat16(x).bits; }
 /// Calls f(x) for floats of every upper half, around every way to round, and for many others.
 template <class function> void for_floats(function const& f) {
   for (std::uint32_t high = 0; high < 0x10000; ++high)
-    for (std::uint32_t low : {0x0000u, 0x0001u, 0x7FFFu, 0x8000u, 0x8001u, 0xFFFFu}) f(std::bit_cast<float>(high << 16 | low));
+    for (std::uint32_t low : {0x0000u, 0x0001u, 0x7FFFu, 0x8000u, 0x8001u, 0xFFFFu})
+      f(std::bit_cast<float>(high << 16 | low));
   std::mt19937 random(1);
   for (int i = 0; i < 2'000'000; ++i) f(std::bit_cast<float>(static_cast<std::uint32_t>(random())));
 }
@@ -61,7 +62,10 @@ TEST_CASE("the same bits as the CUDA Toolkit's __nv_bfloat16") {
     different += theirs.x == bits_of(x) ? 0 : 1;
     bfloat16 b;
     b.bits = theirs.x;
-    different += std::bit_cast<std::uint32_t>(__bfloat162float(__float2bfloat16_rn(x))) == std::bit_cast<std::uint32_t>(float(b)) ? 0 : 1;
+    different +=
+        std::bit_cast<std::uint32_t>(__bfloat162float(__float2bfloat16_rn(x))) == std::bit_cast<std::uint32_t>(float(b))
+            ? 0
+            : 1;
   });
   CHECK(different == 0);
 }

@@ -42,7 +42,7 @@ constexpr bytes changed() {
   b += bytes(24), b *= 2, b -= bytes(48), b /= 4;
   return b;
 }
-template <class a, class b> concept multipliable = requires(a x, b y) { x * y; };
+template <class a, class b> concept multipliable = requires(a x, b y) { x* y; };
 static_assert(2 * weights == bytes(2000) && weights * 2 == bytes(2000) && weights * std::size_t{3} == bytes(3000));
 static_assert(weights / 3 == bytes(333) && changed() == bytes(500));
 static_assert(bytes(2500) / weights == 2.5 && std::same_as<decltype(weights / weights), double>);
@@ -50,7 +50,8 @@ static_assert(!addable<bytes, int> && !multipliable<bytes, double> && !multiplia
 
 // They can be template arguments.
 template <bytes limit> struct budget {};
-static_assert(std::same_as<budget<bytes(4)>, budget<2 * bytes(2)>> && !std::same_as<budget<bytes(4)>, budget<bytes(5)>>);
+static_assert(std::same_as<budget<bytes(4)>, budget<2 * bytes(2)>> &&
+              !std::same_as<budget<bytes(4)>, budget<bytes(5)>>);
 
 static_assert(optimizer_step{}.number == 1); // the first, as in Adam's correction
 

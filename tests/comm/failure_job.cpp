@@ -93,8 +93,13 @@ template <class trainer> ct::step_result step_without_labels(trainer& t, int fir
 template <class trainer> void act(trainer& t) {
   if (is("action", "fit")) {
     auto const corpus = text(disagrees("corpus") ? 1 : 0);
-    ct::fit(t, corpus, {.steps = disagrees("steps") ? 13 : 12, .validation = &corpus, .evaluate_every = 2,
-                        .directory = directory(), .save_every = 1, .log = nullptr},
+    ct::fit(t, corpus,
+            {.steps = disagrees("steps") ? 13 : 12,
+             .validation = &corpus,
+             .evaluate_every = 2,
+             .directory = directory(),
+             .save_every = 1,
+             .log = nullptr},
             [](ct::step_result const&) { fail_here(); });
     return;
   }
@@ -122,16 +127,15 @@ template <class trainer> void act(trainer& t) {
       auto const r = step_without_labels(t, 1);
       bool const same = r.tokens == 7 && std::abs(r.loss - expected.loss) < 1e-12 &&
                         std::abs(r.gradient_norm - expected.gradient_norm) < 1e-6;
-      std::fprintf(stderr, "%s: loss %.17g and %.17g\n", same ? "the same numbers" : "other numbers", r.loss, expected.loss);
+      std::fprintf(stderr, "%s: loss %.17g and %.17g\n", same ? "the same numbers" : "other numbers", r.loss,
+                   expected.loss);
     } else step_without_labels(t, 0);
     return;
   }
   if (is("action", "go_on")) { // a save that fails is caught on every rank, and the run goes on
     try {
       t.save("/dev/null/run");
-    } catch (ct::error const& e) {
-      std::fprintf(stderr, "caught: %s\n", e.what());
-    }
+    } catch (ct::error const& e) { std::fprintf(stderr, "caught: %s\n", e.what()); }
     step_without_labels(t, 2);
   }
   if (is("action", "all_throw")) {
@@ -144,8 +148,7 @@ template <class trainer> void act(trainer& t) {
     ct::fit(t, corpus, {.steps = 3, .log = nullptr}, [&](ct::step_result const&) {
       try {
         t.save("/dev/null/run");
-      } catch (ct::error const&) {
-      }
+      } catch (ct::error const&) {}
       fail_here();
     });
   }

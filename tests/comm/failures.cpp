@@ -32,7 +32,7 @@ using clock_type = std::chrono::steady_clock;
 using words = std::vector<std::string>;
 
 constexpr int ranks = 2;
-constexpr double deadline = 3;      // seconds, where a test waits for it
+constexpr double deadline = 3;       // seconds, where a test waits for it
 constexpr double long_deadline = 60; // where nothing may wait for it, on a busy machine
 
 double since(clock_type::time_point began) { return std::chrono::duration<double>(clock_type::now() - began).count(); }
@@ -92,8 +92,16 @@ public:
       : limit_(seconds + 5), files_(scratch_ / "ranks"), said_(scratch_ / "said") {
     fs::create_directory(files_);
     // What Open MPI keeps in files goes with the scratch directory, however its processes end.
-    words all{CONSTRAIN_MPIRUN, "-n",    std::to_string(ranks),         "--oversubscribe",
-              "--mca",          "btl_vader_backing_directory", files_, "--mca", "mpi_yield_when_idle", "1"};
+    words all{CONSTRAIN_MPIRUN,
+              "-n",
+              std::to_string(ranks),
+              "--oversubscribe",
+              "--mca",
+              "btl_vader_backing_directory",
+              files_,
+              "--mca",
+              "mpi_yield_when_idle",
+              "1"};
     // With it the launcher leaves the others alone when one ends.
     if (!launcher_cleans_up) all.push_back("--enable-recovery");
     all.push_back(CONSTRAIN_FAILURE_JOB);
@@ -188,7 +196,8 @@ private:
 
 int alone(char const* action, std::string const& directory) {
   ct_directory const scratch;
-  auto const id = spawn({CONSTRAIN_FAILURE_JOB, std::string("action=") + action, "directory=" + directory}, scratch / "said");
+  auto const id =
+      spawn({CONSTRAIN_FAILURE_JOB, std::string("action=") + action, "directory=" + directory}, scratch / "said");
   int status = 0;
   REQUIRE(::waitpid(id, &status, 0) == id);
   return status;
@@ -263,7 +272,8 @@ TEST_CASE("of a series all ranks take the newest checkpoint that all have, or no
     REQUIRE(alone("make", directory + "/step-" + std::to_string(step)) == 0);
   };
   make(d.directory, 1), make(d.directory, 3);
-  all_threw(d.run({"policy=zero", "action=resume_series", "victim=1"}), "threw: resume: rank 0 finds a checkpoint in '");
+  all_threw(d.run({"policy=zero", "action=resume_series", "victim=1"}),
+            "threw: resume: rank 0 finds a checkpoint in '");
   auto const other = d.directory + "-other";
   fs::create_directories(other);
   fs::copy(d.directory + "/step-1", other + "/step-1");
@@ -321,8 +331,9 @@ TEST_CASE("a peer that is stopped, or ends before the others, is given up at the
 
 TEST_CASE("a run that was stopped as a whole goes on: nobody is blamed for that time") {
   disk const d;
-  job stopped({"policy=ddp", "action=step", "fault=sleep", "victim=1", "at=3", "after=1000000", "directory=" + d.directory},
-              false, deadline);
+  job stopped(
+      {"policy=ddp", "action=step", "fault=sleep", "victim=1", "at=3", "after=1000000", "directory=" + d.directory},
+      false, deadline);
   stopped.stop_for(deadline + 1);
   auto const o = stopped.wait();
   CAPTURE(o.said);
@@ -337,14 +348,16 @@ TEST_CASE("ranks that do not agree are told which field, and both values") {
   row const rows[] = {
       {"ddp", "fit", "seed", "threw: the ranks do not agree: .seed is 1 on rank 0 and 2 on rank 1; start all"},
       {"zero", "step", "seed", "threw: the ranks do not agree: .seed is 1 on rank 0 and 2 on rank 1; start all"},
-      {"ddp", "step", "learning_rate", "threw: the ranks do not agree: .learning_rate of the optimizer is 0.01 on rank 0 and 0.1 on rank 1;"},
+      {"ddp", "step", "learning_rate",
+       "threw: the ranks do not agree: .learning_rate of the optimizer is 0.01 on rank 0 and 0.1 on rank 1;"},
       {"ddp", "step", "beta2",
        "threw: the ranks do not agree: .beta2 of the optimizer is 0.999 on rank 0 and 0.5 on rank 1"},
       {"zero", "step", "schedule",
        "threw: the ranks do not agree: the kind of .schedule is constant on rank 0 and cosine on rank 1"},
       {"zero", "fit", "corpus", "threw: the ranks do not agree: the fingerprint of the corpus is "},
       {"ddp", "fit", "steps", "threw: the ranks do not agree: .steps is 12 on rank 0 and 13 on rank 1"},
-      {"zero", "step", "deadline", "threw: rank 1: a run's .deadline is -1.000000 seconds; give more than 0 and at most 1e9"},
+      {"zero", "step", "deadline",
+       "threw: rank 1: a run's .deadline is -1.000000 seconds; give more than 0 and at most 1e9"},
       {"ddp", "step", "corpus", "threw: step: rank 0 has other data than rank 1 (fingerprints "},
       {"zero", "step", "steps", "threw: the ranks make different calls: rank 0 is in save and rank 1 in step; let"},
   };
@@ -352,7 +365,8 @@ TEST_CASE("ranks that do not agree are told which field, and both values") {
   for (auto const& r : rows) {
     CAPTURE(r.field);
     all_threw(d.run({std::string("policy=") + r.policy, std::string("action=") + r.action, "fault=disagree", "victim=1",
-                     std::string("field=") + r.field}), r.sentence);
+                     std::string("field=") + r.field}),
+              r.sentence);
   }
 }
 
@@ -362,8 +376,8 @@ TEST_CASE("failures drawn at random: no rank hangs, the checkpoint stays whole")
   auto const draw = [&](auto const& from) { return std::string(from[random() % std::size(from)]); };
   char const* const actions[] = {"save", "fit", "resume", "step", "evaluate"};
   char const* const faults[] = {"exception", "full", "unwritable", "kill", "stop", "disagree"};
-  char const* const fields[] = {"seed",      "learning_rate", "beta2",  "dropout",  "clip_norm",
-                                "schedule",  "corpus",        "steps",  "directory"};
+  char const* const fields[] = {"seed",     "learning_rate", "beta2", "dropout",  "clip_norm",
+                                "schedule", "corpus",        "steps", "directory"};
   struct trial {
     words arguments;
     bool cleans_up = false, whole = false;
@@ -373,10 +387,14 @@ TEST_CASE("failures drawn at random: no rank hangs, the checkpoint stays whole")
   for (auto& t : all) {
     auto const fault = draw(faults), action = draw(actions);
     t.cleans_up = random() % 4 == 0;
-    t.arguments = {"policy=" + draw(policies), "action=" + action, "fault=" + fault, "field=" + draw(fields),
+    t.arguments = {"policy=" + draw(policies),
+                   "action=" + action,
+                   "fault=" + fault,
+                   "field=" + draw(fields),
                    "victim=" + std::to_string(fault == "full" ? 0 : random() % ranks), // rank 0 writes
                    "at=" + std::to_string(action == "resume" ? 1 : 1 + random() % 4),
-                   "after=" + std::to_string(random() % 20000), "bytes=" + std::to_string(random() % 8000)};
+                   "after=" + std::to_string(random() % 20000),
+                   "bytes=" + std::to_string(random() % 8000)};
   }
   // They wait most of their time: two at once.
   std::atomic<std::size_t> next{0};

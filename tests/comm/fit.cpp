@@ -53,18 +53,28 @@ int main() {
 
   // One process asks: all end, after the same step.
   hooks h{t.rank(), ranks - 1};
-  auto const r = ct::fit(t, text, {.steps = 9, .validation = &text, .directory = directory + "/run", .log = nullptr,
-                                   .records = directory + "-records"}, h);
-  check(r.stop_reason == ct::stop_reason::by_callback && r.steps == 3, "the last process asks for the end, and not all end there");
-  check(h.starts == 1 && h.steps == 3 && h.evaluations == 1 && h.saves == 1 && h.ends == 1, "a callback is not called in every process");
+  auto const r = ct::fit(t, text,
+                         {.steps = 9,
+                          .validation = &text,
+                          .directory = directory + "/run",
+                          .log = nullptr,
+                          .records = directory + "-records"},
+                         h);
+  check(r.stop_reason == ct::stop_reason::by_callback && r.steps == 3,
+        "the last process asks for the end, and not all end there");
+  check(h.starts == 1 && h.steps == 3 && h.evaluations == 1 && h.saves == 1 && h.ends == 1,
+        "a callback is not called in every process");
   check(r.labels_per_second == r.tokens_per_second, "tokens are counted of some processes, labels of others");
 
   // A callback in one process alone, and an old-style one that returns false there.
   auto const once = [&](auto&& given) {
     trainer u;
-    return (u.rank() == 0 ? ct::fit(u, text, {.steps = 5, .log = nullptr}, given) : ct::fit(u, text, {.steps = 5, .log = nullptr})).steps.count();
+    return (u.rank() == 0 ? ct::fit(u, text, {.steps = 5, .log = nullptr}, given)
+                          : ct::fit(u, text, {.steps = 5, .log = nullptr}))
+        .steps.count();
   };
-  check(once([](ct::step_result const&) { return false; }) == 1, "a callback of one process that returns false does not end all");
+  check(once([](ct::step_result const&) { return false; }) == 1,
+        "a callback of one process that returns false does not end all");
 
   // An epoch is all processes' samples together.
   trainer e;

@@ -47,7 +47,8 @@ struct batches {
   }
   template <class trainer> ct::step_result step(trainer& t, int number) const {
     auto const length = static_cast<std::size_t>(trainer::batch_tokens);
-    auto const begin = static_cast<std::size_t>(number * sequences) * sequence + static_cast<std::size_t>(t.rank()) * length;
+    auto const begin =
+        static_cast<std::size_t>(number * sequences) * sequence + static_cast<std::size_t>(t.rank()) * length;
     return t.step(t.batch(std::span(inputs).subspan(begin, length), std::span(labels).subspan(begin, length)));
   }
 };
@@ -59,12 +60,13 @@ std::vector<double> values_of(ct::tensor_view const& t) {
 }
 
 struct outcome {
-  std::vector<double> losses;                        // and gradient norms
+  std::vector<double> losses;                          // and gradient norms
   std::vector<std::vector<double>> gradients, weights; // of the first step; after the last
 };
 
 template <class trainer> outcome train(batches const& w, double clip_norm, bool checked = false) {
-  trainer t{{.learning_rate = 1e-2f}, {.seed = 3, .clip_norm = clip_norm, .dropout = 0.1, .checked = checked, .measure_memory = !checked}};
+  trainer t{{.learning_rate = 1e-2f},
+            {.seed = 3, .clip_norm = clip_norm, .dropout = 0.1, .checked = checked, .measure_memory = !checked}};
   outcome o;
   for (int i = 0; i < steps; ++i) {
     auto const r = w.step(t, i);
@@ -78,7 +80,9 @@ template <class trainer> outcome train(batches const& w, double clip_norm, bool 
   return o;
 }
 
-bool same(outcome const& a, outcome const& b) { return a.losses == b.losses && a.weights == b.weights && a.gradients == b.gradients; }
+bool same(outcome const& a, outcome const& b) {
+  return a.losses == b.losses && a.weights == b.weights && a.gradients == b.gradients;
+}
 
 // The worst tensor's difference relative to its norm; the key bias, zero by mathematics, absolutely.
 struct apart {
@@ -130,7 +134,8 @@ template <class precision, int shards> void compare(int ranks, int rank, double 
   if (rank == 0) {
     auto const one = alone<precision>(w, clip_norm);
     auto const d = difference(one.gradients, replicated.gradients);
-    std::printf("%d ranks, %s: gradients %.1e from one process, key bias %.1e\n", ranks, name.c_str(), d.relative, d.key_bias);
+    std::printf("%d ranks, %s: gradients %.1e from one process, key bias %.1e\n", ranks, name.c_str(), d.relative,
+                d.key_bias);
     check(d.relative <= relative, name + ": gradients are not one process's");
     check(d.key_bias <= key_bias, name + ": the key bias has a gradient");
   }
@@ -159,7 +164,8 @@ void compare_batches(int ranks, int rank) {
                      : ranks == 3 ? losses_over<ct::trainer<task<6>, fp64>>(corpus, tail)
                                   : losses_over<ct::trainer<task<8>, fp64>>(corpus, tail);
     bool near = several.size() == one.size();
-    for (std::size_t i = 0; near && i < one.size(); ++i) near = std::abs(several[i] - one[i]) <= 1e-12 * std::abs(one[i]);
+    for (std::size_t i = 0; near && i < one.size(); ++i)
+      near = std::abs(several[i] - one[i]) <= 1e-12 * std::abs(one[i]);
     check(near, "the batches of a corpus are not one process's, tail " + std::to_string(static_cast<int>(tail)));
   }
 }
@@ -173,7 +179,8 @@ template <int shards> constexpr bool cut_exactly() {
     tensors += zero::entries::parameters.parameters[i].iterations;
   }
   auto const& m = zero::memory;
-  return (m.weights + m.gradients + m.optimizer_state).count() == 16 * stored && stored * shards >= zero::parameter_count &&
+  return (m.weights + m.gradients + m.optimizer_state).count() == 16 * stored &&
+         stored * shards >= zero::parameter_count &&
          stored * shards < zero::parameter_count + shards * ct::norm_chunk * tensors && stored < zero::parameter_count;
 }
 static_assert(cut_exactly<2>() && cut_exactly<3>() && cut_exactly<4>());
@@ -227,10 +234,9 @@ int main() {
     std::string said;
     try {
       ct::trainer<task<per_rank>, ct::parallel::zero<3, 2>> const refused;
-    } catch (ct::error const& e) {
-      said = e.what();
-    }
-    check(said == "parallel::zero shards over groups of 2 ranks, and there are " + std::to_string(ranks) + "; start a multiple of 2",
+    } catch (ct::error const& e) { said = e.what(); }
+    check(said == "parallel::zero shards over groups of 2 ranks, and there are " + std::to_string(ranks) +
+                      "; start a multiple of 2",
           "a number of processes that does not fit is not refused: " + said);
   }
   if (rank == 0 && failures == 0) std::printf("%d ranks: all checks hold\n", ranks);

@@ -21,19 +21,28 @@ constexpr value layer(value x) { return x + ct::dropout(ct::silu(ct::linear("inn
 
 struct two_layers_in_a_block {
   constexpr value operator()(value tokens) const {
-    return ct::linear("head", ct::repeat("block", 5, embed(tokens), [](value x) {
-      x = x + ct::linear("down", ct::gelu(ct::linear("up", ct::layer_norm("norm", x), 71)), width);
-      return ct::apply("second", layer, x);
-    }), 3);
+    return ct::linear("head",
+                      ct::repeat("block", 5, embed(tokens),
+                                 [](value x) {
+                                   x = x + ct::linear("down", ct::gelu(ct::linear("up", ct::layer_norm("norm", x), 71)),
+                                                      width);
+                                   return ct::apply("second", layer, x);
+                                 }),
+                      3);
   }
 };
 struct nested {
   constexpr value operator()(value tokens) const {
     auto const x = embed(tokens);
-    return ct::linear("head", ct::repeat("outer", 3, x, [&](value y) {
-      auto const captured = ct::linear("captured", y, width);
-      return y + ct::repeat("inner", 2, y + x, [&](value z) { return ct::apply("layer", layer, z) * captured; });
-    }), 3);
+    return ct::linear("head",
+                      ct::repeat("outer", 3, x,
+                                 [&](value y) {
+                                   auto const captured = ct::linear("captured", y, width);
+                                   return y + ct::repeat("inner", 2, y + x, [&](value z) {
+                                            return ct::apply("layer", layer, z) * captured;
+                                          });
+                                 }),
+                      3);
   }
 };
 // One weight inside a repeat, inside a nested one, and outside.
@@ -42,7 +51,8 @@ struct tied {
     auto const shared = ct::parameter(tokens, "shared", ct::shape(width, width), ct::role::weight, {.stddev = 0.1});
     auto x = ct::linear(embed(tokens), shared);
     x = ct::repeat("block", 5, x, [&](value x) {
-      return x + ct::silu(ct::linear(x, shared)) + ct::repeat("deep", 2, x, [&](value z) { return layer(ct::linear(z, shared)); });
+      return x + ct::silu(ct::linear(x, shared)) +
+             ct::repeat("deep", 2, x, [&](value z) { return layer(ct::linear(z, shared)); });
     });
     return ct::linear("head", ct::linear(x, shared), 3);
   }
@@ -89,7 +99,8 @@ template <auto model> void compare(char const* name) {
   };
   check(three_steps<ct::trainer<task, zero>>(true) == expected, "zero");
   check(three_steps<ct::trainer<task, zero, ct::checkpoint::every<2>>>(true) == expected, "zero with checkpointing");
-  check(three_steps<ct::trainer<task, zero, ct::checkpoint::every<1>>>(false) == expected, "zero with every iteration recomputed");
+  check(three_steps<ct::trainer<task, zero, ct::checkpoint::every<1>>>(false) == expected,
+        "zero with every iteration recomputed");
 }
 
 } // namespace

@@ -17,8 +17,8 @@
 #include <unistd.h>
 #include <vector>
 
-// A job (job.cpp) is killed, or its file system fails, at every call of a save and at random instants: its checkpoint is
-// always the old one or the new one, whole, and a run that goes on from it ends with the same bytes.
+// A job (job.cpp) is killed, or its file system fails, at every call of a save and at random instants: its checkpoint
+// is always the old one or the new one, whole, and a run that goes on from it ends with the same bytes.
 
 namespace fs = std::filesystem;
 using ct_directory = constrain::test::temporary_directory;
@@ -37,7 +37,8 @@ struct outcome {
 
 class process {
 public:
-  process(std::string const& directory, int steps, std::string const& said, std::vector<std::string> more = {}) : said_(said) {
+  process(std::string const& directory, int steps, std::string const& said, std::vector<std::string> more = {})
+      : said_(said) {
     std::string const count = std::to_string(steps);
     char const* const arguments[] = {CONSTRAIN_CRASH_JOB, directory.c_str(), count.c_str(), nullptr};
     more.push_back("OMP_NUM_THREADS=1");
@@ -48,7 +49,8 @@ public:
     posix_spawn_file_actions_t files;
     posix_spawn_file_actions_init(&files);
     posix_spawn_file_actions_addopen(&files, 2, said.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0666);
-    REQUIRE(posix_spawn(&id_, CONSTRAIN_CRASH_JOB, &files, nullptr, const_cast<char* const*>(arguments), variables.data()) == 0);
+    REQUIRE(posix_spawn(&id_, CONSTRAIN_CRASH_JOB, &files, nullptr, const_cast<char* const*>(arguments),
+                        variables.data()) == 0);
     posix_spawn_file_actions_destroy(&files);
   }
   void kill() const { ::kill(id_, SIGKILL); }
@@ -82,7 +84,9 @@ bool nothing_left_beside(std::string const& directory) {
   return true;
 }
 
-outcome run(std::string const& directory, int steps, std::string const& said) { return process(directory, steps, said).wait(); }
+outcome run(std::string const& directory, int steps, std::string const& said) {
+  return process(directory, steps, said).wait();
+}
 
 /// What an undisturbed run leaves after a step.
 std::string reference(int steps) {
@@ -93,12 +97,13 @@ std::string reference(int steps) {
 
 /// A run from the checkpoint in `first` (none where it is empty) by one step to `steps`, with its n-th call to the file
 /// system spoiled: `how` is the errno it gives, 0 kills.
-outcome spoiled(std::string const& first, std::string const& directory, int steps, int at, int how, std::string const& said) {
+outcome spoiled(std::string const& first, std::string const& directory, int steps, int at, int how,
+                std::string const& said) {
   fs::remove_all(directory);
   if (!first.empty()) fs::copy(first, directory);
   return process(directory, steps, said,
-                 {"LD_PRELOAD=" CONSTRAIN_CRASH_SHIM, "ASAN_OPTIONS=verify_asan_link_order=0", "CRASH_AT=" + std::to_string(at),
-                  "CRASH_HOW=" + std::to_string(how)})
+                 {"LD_PRELOAD=" CONSTRAIN_CRASH_SHIM, "ASAN_OPTIONS=verify_asan_link_order=0",
+                  "CRASH_AT=" + std::to_string(at), "CRASH_HOW=" + std::to_string(how)})
       .wait();
 }
 

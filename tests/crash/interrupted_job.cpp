@@ -16,8 +16,8 @@ using parallelism = ct::parallel::none;
 #endif
 
 int main(int, char** argv) try {
-  using task = ct::task<ct::gpt2{.layers = 1, .heads = 2, .width = 160, .vocabulary = 256, .context = 64}, ct::causal_lm,
-                        ct::micro_batch{.sequences = 3}>;
+  using task = ct::task<ct::gpt2{.layers = 1, .heads = 2, .width = 160, .vocabulary = 256, .context = 64},
+                        ct::causal_lm, ct::micro_batch{.sequences = 3}>;
   std::string text;
   for (int i = 0; i < 2000; ++i) text += static_cast<char>(i * 37 % 251);
   ct::trainer<task, parallelism> t;

@@ -15,7 +15,8 @@ int main(int, char** argv) try {
   for (int i = 0; i < 200; ++i) text += static_cast<char>(i * 37 % 251);
   ct::trainer<task> t;
   t.resume(argv[1]);
-  ct::fit(t, ct::data::text_from(text), {.steps = std::atoll(argv[2]), .directory = argv[1], .save_every = 1, .log = nullptr});
+  ct::fit(t, ct::data::text_from(text),
+          {.steps = std::atoll(argv[2]), .directory = argv[1], .save_every = 1, .log = nullptr});
 } catch (ct::error const& e) {
   std::fprintf(stderr, "%s\n", e.what());
   return 3;

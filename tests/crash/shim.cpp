@@ -8,8 +8,9 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-// Preloaded into a process, spoils its CRASH_AT-th call to the file system that changes something: CRASH_HOW is the errno
-// that it gives, or 0, where the process is killed before the call. A write is half done, and the next one fails. A short write comes before a failing one.
+// Preloaded into a process, spoils its CRASH_AT-th call to the file system that changes something: CRASH_HOW is the
+// errno that it gives, or 0, where the process is killed before the call. A write is half done, and the next one fails.
+// A short write comes before a failing one.
 
 namespace {
 
@@ -30,7 +31,9 @@ bool here() {
   return true;
 }
 
-template <class function> function next(char const* name) { return reinterpret_cast<function>(::dlsym(RTLD_NEXT, name)); }
+template <class function> function next(char const* name) {
+  return reinterpret_cast<function>(::dlsym(RTLD_NEXT, name));
+}
 
 } // namespace
 
@@ -71,15 +74,20 @@ ssize_t write(int file, void const* bytes, size_t size) {
   return written;
 }
 int fsync(int file) { return here() ? -1 : next<int (*)(int)>("fsync")(file); }
-int mkdir(char const* path, mode_t mode) { return here() ? -1 : next<int (*)(char const*, mode_t)>("mkdir")(path, mode); }
-int rename(char const* from, char const* to) { return here() ? -1 : next<int (*)(char const*, char const*)>("rename")(from, to); }
+int mkdir(char const* path, mode_t mode) {
+  return here() ? -1 : next<int (*)(char const*, mode_t)>("mkdir")(path, mode);
+}
+int rename(char const* from, char const* to) {
+  return here() ? -1 : next<int (*)(char const*, char const*)>("rename")(from, to);
+}
 int unlink(char const* path) { return here() ? -1 : next<int (*)(char const*)>("unlink")(path); }
 int rmdir(char const* path) { return here() ? -1 : next<int (*)(char const*)>("rmdir")(path); }
 int mkdirat(int directory, char const* path, mode_t mode) {
   return here() ? -1 : next<int (*)(int, char const*, mode_t)>("mkdirat")(directory, path, mode);
 }
 int renameat(int from_directory, char const* from, int to_directory, char const* to) {
-  return here() ? -1 : next<int (*)(int, char const*, int, char const*)>("renameat")(from_directory, from, to_directory, to);
+  return here() ? -1
+                : next<int (*)(int, char const*, int, char const*)>("renameat")(from_directory, from, to_directory, to);
 }
 int unlinkat(int directory, char const* path, int flags) {
   return here() ? -1 : next<int (*)(int, char const*, int)>("unlinkat")(directory, path, flags);

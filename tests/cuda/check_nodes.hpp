@@ -39,7 +39,7 @@ template <class entry> struct repeat_on_cpu {
   step_parameters const& parameters;
   std::vector<std::byte>& memory; // a mirror of the device's
   std::map<std::string, int>& seen;
-  double f32_in_f64 = 1e-5;       // row statistics in fp32 that end in an fp64 loss
+  double f32_in_f64 = 1e-5; // row statistics in fp32 that end in an fp64 loss
 
   void before(int, step const&, bound_operand const*, loop_state const&) {
     device.read(0, memory.data(), static_cast<std::int64_t>(memory.size()));
@@ -59,7 +59,7 @@ template <class entry> struct repeat_on_cpu {
     if (plan.micro_batches >= 0) c.first_sample += loops.index[plan.micro_batches] * parameters.samples;
     plan.launchers[index](c, mine);
     for (int j = 0; j < s.outputs; ++j) {
-      if ((step_rules<entry>[static_cast<std::size_t>(index)]->workspace >> j & 1u) != 0) continue;
+      if ((step_rules<entry>[static_cast<std::size_t>(index)] -> workspace >> j & 1u) != 0) continue;
       auto const k = s.inputs + j;
       auto const type = plan.operands[s.first_operand + k].type;
       std::vector<std::byte> theirs(static_cast<std::size_t>(bound[k].count * size_of(type)));
@@ -72,7 +72,8 @@ template <class entry> struct repeat_on_cpu {
       CAPTURE(j);
       CAPTURE(std::string(s.op->name));
       REQUIRE(off >= 0);
-      bool const from_narrow = std::string(s.op->name) == "cross_entropy" && plan.operands[s.first_operand].type != dtype::f64;
+      bool const from_narrow =
+          std::string(s.op->name) == "cross_entropy" && plan.operands[s.first_operand].type != dtype::f64;
       CHECK(off <= (from_narrow ? f32_in_f64 : tolerance(type)));
     }
     ++seen[s.op->name];
@@ -103,12 +104,14 @@ template <class task, class... policies> void check_nodes(std::map<std::string, 
     arena.write(plan.labels.offset, w.labels.data(), static_cast<std::int64_t>(w.labels.size() * 4));
     op::step_hyperparameters<typename trainer::optimizer, storage<entries::master>> const hyper({}, {step + 1});
     arena.write(plan.hyper.offset, &hyper, sizeof hyper);
-    runner.template run<typename entries::step>(parameters, repeat_on_cpu<typename entries::step>{arena, parameters, mirror, seen});
+    runner.template run<typename entries::step>(parameters,
+                                                repeat_on_cpu<typename entries::step>{arena, parameters, mirror, seen});
   }
   auto const& plan = entries::evaluate::value;
   arena.write(plan.tokens.offset, w.inputs.data(), plan.tokens.elements * 4);
   arena.write(plan.labels.offset, w.labels.data(), plan.labels.elements * 4);
-  runner.template run<typename entries::evaluate>(parameters, repeat_on_cpu<typename entries::evaluate>{arena, parameters, mirror, seen});
+  runner.template run<typename entries::evaluate>(
+      parameters, repeat_on_cpu<typename entries::evaluate>{arena, parameters, mirror, seen});
 }
 
 } // namespace constrain::test

@@ -10,7 +10,8 @@ TEST_CASE("every node of a classifier, as on the CPU") {
   check_nodes<classifier, ct::optimizer::sgd>(seen);
   check_nodes<classifier, ct::precision::bf16, ct::optimizer::momentum>(seen);
   check_nodes<classifier, ct::precision::fp64>(seen);
-  for (auto const* name : {"mean", "mean_gradient", "multiply", "add", "copy", "dropout", "elementwise", "elementwise_gradient", "update"}) {
+  for (auto const* name : {"mean", "mean_gradient", "multiply", "add", "copy", "dropout", "elementwise",
+                           "elementwise_gradient", "update"}) {
     CAPTURE(name);
     CHECK(seen[name] > 0);
   }

@@ -11,7 +11,29 @@ TEST_CASE("every node of a GPT, as on the CPU") {
   check_nodes<gpt<2, 3, 9, 300, 33, 2>, ct::precision::fp64, ct::accumulate<2>>(seen);
   check_nodes<gpt<3, 1, 16, 31, 70, 1>, ct::precision::bf16, ct::accumulate<3>, ct::checkpoint::every<2>>(seen);
   check_nodes<gpt<1, 2, 270, 11, 5, 2>, ct::optimizer::nesterov>(seen);
-  for (auto const* name : {"linear", "linear_input_gradient", "linear_weight_gradient", "linear_bias_gradient", "attention", "attention_gradient", "layer_norm", "layer_norm_gradient", "embedding", "embedding_gradient", "position_embedding", "position_embedding_gradient", "elementwise", "elementwise_gradient", "cross_entropy", "cross_entropy_gradient", "correct_predictions", "add", "cast", "constant", "gradient_norm_squared", "clip_coefficient", "update"}) {
+  for (auto const* name : {"linear",
+                           "linear_input_gradient",
+                           "linear_weight_gradient",
+                           "linear_bias_gradient",
+                           "attention",
+                           "attention_gradient",
+                           "layer_norm",
+                           "layer_norm_gradient",
+                           "embedding",
+                           "embedding_gradient",
+                           "position_embedding",
+                           "position_embedding_gradient",
+                           "elementwise",
+                           "elementwise_gradient",
+                           "cross_entropy",
+                           "cross_entropy_gradient",
+                           "correct_predictions",
+                           "add",
+                           "cast",
+                           "constant",
+                           "gradient_norm_squared",
+                           "clip_coefficient",
+                           "update"}) {
     CAPTURE(name);
     CHECK(seen[name] > 0);
   }

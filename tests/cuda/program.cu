@@ -5,7 +5,6 @@
 
 #include "cuda/tasks.hpp"
 
-
 namespace ct = constrain;
 using namespace constrain::test;
 

@@ -61,12 +61,13 @@ TEST_CASE("a gradient that is not finite changes nothing and is named") {
   auto const v = tokens_for<decltype(sound)>(1);
   CHECK(!sound.step(sound.batch(v.inputs, v.labels)).skipped);
   sound.parameters()[3].copy_from(std::span<float const>(values));
-  CHECK(sentence([&] { sound.step(sound.batch(v.inputs, v.labels)); }).find("computes a number that is not finite") != std::string::npos);
+  CHECK(sentence([&] { sound.step(sound.batch(v.inputs, v.labels)); }).find("computes a number that is not finite") !=
+        std::string::npos);
 }
 
 TEST_CASE("a device that has not the memory says so") {
-  using huge = ct::task<ct::gpt2{.layers = 96, .heads = 96, .width = 12288, .vocabulary = 50257, .context = 2048}, ct::causal_lm,
-                        ct::micro_batch{.sequences = 64}>;
+  using huge = ct::task<ct::gpt2{.layers = 96, .heads = 96, .width = 12288, .vocabulary = 50257, .context = 2048},
+                        ct::causal_lm, ct::micro_batch{.sequences = 64}>;
   using trainer = ct::trainer<huge, device_policy>;
   static_assert(trainer::memory.peak > ct::gibibytes(1024));
   CHECK(sentence([] { trainer t; }).find("could not be allocated on the device, which has") != std::string::npos);

@@ -15,8 +15,8 @@ using device_policy = device::cuda<sm<CONSTRAIN_CUDA_ARCHITECTURE>>;
 using target = device_policy::target;
 
 template <int layers, int heads, int width, int vocabulary, int context, int sequences>
-using gpt = task<gpt2{.layers = layers, .heads = heads, .width = width, .vocabulary = vocabulary, .context = context}, causal_lm,
-                 micro_batch{.sequences = sequences}>;
+using gpt = task<gpt2{.layers = layers, .heads = heads, .width = width, .vocabulary = vocabulary, .context = context},
+                 causal_lm, micro_batch{.sequences = sequences}>;
 
 /// Ops that a GPT has not: gates, means, a frozen scale, a captured value, dropout of an activation.
 struct gated {
@@ -41,10 +41,13 @@ template <class trainer> token_arrays tokens_for(unsigned seed) {
   token_arrays w;
   w.inputs.resize(static_cast<std::size_t>(trainer::batch_tokens));
   w.labels.resize(static_cast<std::size_t>(trainer::micro_batches * trainer::entries::labels));
-  for (auto& token : w.inputs) token = static_cast<std::int32_t>(random() % static_cast<unsigned>(trainer::entries::vocabulary));
+  for (auto& token : w.inputs)
+    token = static_cast<std::int32_t>(random() % static_cast<unsigned>(trainer::entries::vocabulary));
   for (std::size_t i = 0; i < w.labels.size(); ++i) {
     bool const ignored = i % 5 == 3;
-    w.labels[i] = ignored ? ignored_label : static_cast<std::int32_t>(random() % static_cast<unsigned>(trainer::entries::logits.features()));
+    w.labels[i] =
+        ignored ? ignored_label
+                : static_cast<std::int32_t>(random() % static_cast<unsigned>(trainer::entries::logits.features()));
     w.valid += ignored ? 0 : 1;
   }
   return w;
@@ -56,7 +59,8 @@ using small = gpt<2, 2, 16, 67, 11, 2>;
 #else
 using small = gpt<5, 4, 128, 257, 130, 3>;
 #endif
-inline run_options const numbers{.seed = 4, .clip_norm = 1, .schedule = schedule::cosine{.warmup = 4, .steps = 20}, .dropout = 0.1};
+inline run_options const numbers{
+    .seed = 4, .clip_norm = 1, .schedule = schedule::cosine{.warmup = 4, .steps = 20}, .dropout = 0.1};
 
 /// Trains on three batches in turn, from batch `first` on.
 template <class trainer> std::vector<double> losses_of(trainer& t, int steps, unsigned first = 0) {

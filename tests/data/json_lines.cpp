@@ -49,7 +49,8 @@ TEST_CASE("texts are packed one after another") {
 }
 
 TEST_CASE("what is given is no label") {
-  auto const corpus = read("{\"input\": \"2+2=\", \"output\": \"4\"}\n{\"output\": \"yes\", \"input\": \"no?\"}\n{\"text\": \"x\"}\n");
+  auto const corpus =
+      read("{\"input\": \"2+2=\", \"output\": \"4\"}\n{\"output\": \"yes\", \"input\": \"no?\"}\n{\"text\": \"x\"}\n");
   CHECK(text_of(corpus) == "2+2=4\nno?yes\nx\n");
   CHECK(labels_of(corpus) == "____4\n___yes\nx\n");
   auto const [train, validation] = corpus.split(0.5); // of 15 tokens, 7
@@ -63,7 +64,8 @@ TEST_CASE("what is given is no label") {
     auto const blocks = corpus.split(0.5, seed, 5);
     std::string together;
     for (auto const* part : {&blocks.train, &blocks.validation})
-      for (std::int64_t i = 0; i < part->size(); i += 5) together += labels_of(*part).substr(static_cast<std::size_t>(i), 5) + "|";
+      for (std::int64_t i = 0; i < part->size(); i += 5)
+        together += labels_of(*part).substr(static_cast<std::size_t>(i), 5) + "|";
     for (std::string const block : {"____4|", "\n___y|", "es\nx\n|"}) CHECK(together.find(block) != std::string::npos);
     CHECK(together.size() == 18);
   }
@@ -76,8 +78,9 @@ TEST_CASE("texts of one length are cut off or padded") {
 }
 
 TEST_CASE("lines that cannot be read are named") {
-  CHECK(refusal("{\"text\": \"a\"}\n{\"input\": \"a\"}\n").ends_with("texts.jsonl:2' has no 'text' and not both 'input' and "
-                                                                  "'output'; give it one or the other"));
+  CHECK(refusal("{\"text\": \"a\"}\n{\"input\": \"a\"}\n")
+            .ends_with("texts.jsonl:2' has no 'text' and not both 'input' and "
+                       "'output'; give it one or the other"));
   CHECK(refusal("{\"text\": 5}").find("texts.jsonl:1' has 5 at byte") != std::string::npos);
   CHECK(refusal("\n\n{\"text\": \"a\"").find("texts.jsonl:3'") != std::string::npos);
   CHECK(refusal("[]").find("texts.jsonl:1'") != std::string::npos);
@@ -103,8 +106,9 @@ TEST_CASE("random tokens fill their vocabulary evenly") {
   CHECK(corpus.fingerprint() == data::random_tokens(30'000, 300, 5).fingerprint());
   CHECK(corpus.fingerprint() != data::random_tokens(30'000, 300, 6).fingerprint());
   CHECK(data::random_tokens(1, 65536).size() == 1);
-  CHECK(ct::test::sentence([] { data::random_tokens(0, 5); }) ==
-        "0 random tokens of a vocabulary of 5 were asked for; use at least one token, and a vocabulary from 1 to 65536");
+  CHECK(
+      ct::test::sentence([] { data::random_tokens(0, 5); }) ==
+      "0 random tokens of a vocabulary of 5 were asked for; use at least one token, and a vocabulary from 1 to 65536");
 }
 
 TEST_CASE("lines longer than what is read at once, and ends on its edges") {
@@ -114,14 +118,18 @@ TEST_CASE("lines longer than what is read at once, and ends on its edges") {
     CHECK(text_of(read(line + "\n{\"text\": \"b\"}")) == std::string(length, 'a') + "\nb\n");
     CHECK(text_of(read(line)) == std::string(length, 'a') + "\n");
   }
-  CHECK(refusal("{\"text\": \"" + std::string(at_once, 'a') + "\"}\n\n{}\n").find("texts.jsonl:3' has no 'text'") != std::string::npos);
+  CHECK(refusal("{\"text\": \"" + std::string(at_once, 'a') + "\"}\n\n{}\n").find("texts.jsonl:3' has no 'text'") !=
+        std::string::npos);
 }
 
 TEST_CASE("more tokens than memory has bytes are refused before any are made") {
-  for (auto const length : {std::int64_t{1} << 50, std::int64_t{1'000'000'000'000'000'000}, std::numeric_limits<std::int64_t>::max()}) {
-    CHECK(ct::test::sentence([&] { read("{\"text\": \"a\"}\n", {.length = length}); })
-              .starts_with("a text of " + std::to_string(length) + " tokens, at 1 byte a token, is more than the "));
-    CHECK(ct::test::sentence([&] { data::random_tokens(length, 5); })
-              .starts_with("a corpus of " + std::to_string(length) + " tokens, at 2 bytes a token, is more than the "));
+  for (auto const length :
+       {std::int64_t{1} << 50, std::int64_t{1'000'000'000'000'000'000}, std::numeric_limits<std::int64_t>::max()}) {
+    CHECK(ct::test::sentence([&] {
+            read("{\"text\": \"a\"}\n", {.length = length});
+          }).starts_with("a text of " + std::to_string(length) + " tokens, at 1 byte a token, is more than the "));
+    CHECK(ct::test::sentence([&] {
+            data::random_tokens(length, 5);
+          }).starts_with("a corpus of " + std::to_string(length) + " tokens, at 2 bytes a token, is more than the "));
   }
 }

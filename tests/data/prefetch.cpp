@@ -1,7 +1,7 @@
 #include "../sentence.hpp"
 
-#include <constrain/data/prefetch.hpp>
 #include <constrain/base/error.hpp>
+#include <constrain/data/prefetch.hpp>
 #include <doctest/doctest.h>
 
 #include <atomic>

@@ -193,8 +193,7 @@ TEST_CASE("text: what cannot be read is a sentence") {
   CHECK(sentence([&] { data::text(path); }) == "the text '" + path + "' is empty; give one that holds text");
   CHECK(sentence([&] { data::text("/proc/self/mem"); }) ==
         "the text '/proc/self/mem' cannot be read (Input/output error); check the file and its disk");
-  CHECK(sentence([&] { data::text("/dev/null"); }) ==
-        "the text '/dev/null' is no regular file; give the path of one");
+  CHECK(sentence([&] { data::text("/dev/null"); }) == "the text '/dev/null' is no regular file; give the path of one");
   // In a tree, the file itself is named.
   fs::create_symlink("/proc/self/mem", path + "/b");
   CHECK(sentence([&] { data::text(path); }) ==
@@ -227,7 +226,8 @@ TEST_CASE("text: what a path or a file of the system does is a true sentence") {
   else MESSAGE("this file system has no leases");
   std::signal(SIGIO, signalled);
   if (::access("/proc/kmsg", R_OK) == 0 && io::descriptor(::open("/proc/kmsg", O_RDONLY | O_NONBLOCK)))
-    CHECK(sentence([&] { data::text("/proc/kmsg"); }) ==
-          "the text '/proc/kmsg' is a stream of the system, which has nothing to read now; copy what it gives into a file");
+    CHECK(
+        sentence([&] { data::text("/proc/kmsg"); }) ==
+        "the text '/proc/kmsg' is a stream of the system, which has nothing to read now; copy what it gives into a file");
   else MESSAGE("only root reads the kernel's messages");
 }

@@ -8,9 +8,9 @@
 #include <cstdint>
 #include <cstring>
 #include <fcntl.h>
+#include <string>
 #include <thread>
 #include <unistd.h>
-#include <string>
 #include <vector>
 
 namespace data = constrain::data;
@@ -66,7 +66,8 @@ TEST_CASE("tokens: with and without llm.c's header") {
     std::vector<std::int32_t> two(2);
     corpus.copy(3, two);
     CHECK(two == std::vector<std::int32_t>{65535, 258});
-    CHECK(sentence([&] { corpus.copy(5, two); }) == "a corpus of 6 tokens was asked for 2 from token 5 on; stay within it");
+    CHECK(sentence([&] { corpus.copy(5, two); }) ==
+          "a corpus of 6 tokens was asked for 2 from token 5 on; stay within it");
     auto const [train, validation] = corpus.split(0.34);
     CHECK(all(train) == std::vector<std::int32_t>{50256, 0, 1, 65535});
     CHECK(all(validation) == std::vector<std::int32_t>{258, 7});
@@ -103,7 +104,8 @@ TEST_CASE("tokens: what is no file of tokens is refused") {
   // The header's count against what follows, counts near the limits of 32 bits included.
   for (std::uint32_t const count : {0u, 1u, 3u, 0x7fffffffu, 0x80000000u, 0x80000002u, 0xffffffffu})
     CHECK(refusal(header(20240520, 1, count) + "abcd") ==
-          begin + "are " + std::to_string(count) + " by their header, but 4 bytes follow it, not twice as many; write the file anew");
+          begin + "are " + std::to_string(count) +
+              " by their header, but 4 bytes follow it, not twice as many; write the file anew");
   CHECK(sentence([&] { data::tokens(directory / "none.bin"); }).ends_with("does not exist; check the path"));
   CHECK(sentence([&] { data::tokens(directory.path.string()); }).ends_with("is a directory; give the path of a file"));
 }
@@ -121,8 +123,9 @@ TEST_CASE("tokens: a file that is cut short says so where its tokens are asked f
       std::vector<std::int32_t> out(100);
       for (auto const* each : {&corpus, &part})
         CHECK(sentence([&] { each->copy(each->size() - 100, out); }) ==
-              "the tokens '" + path + "' were cut short while they were in use: of " + std::to_string(head.size() + 40000) +
-                  " bytes of the file " + std::to_string(head.size() + left) + " are left; leave the file as it is until the run has ended: write another one, and rename it");
+              "the tokens '" + path + "' were cut short while they were in use: of " +
+                  std::to_string(head.size() + 40000) + " bytes of the file " + std::to_string(head.size() + left) +
+                  " are left; leave the file as it is until the run has ended: write another one, and rename it");
       CHECK(sentence([&] { corpus.split(0.1); }).find("were cut short") != std::string::npos);
     }
 }
@@ -130,8 +133,9 @@ TEST_CASE("tokens: a file that is cut short says so where its tokens are asked f
 TEST_CASE("tokens: a file that is written to says so, one that is touched, appended to or replaced does not") {
   temporary_directory const directory;
   auto const path = directory / "x.bin";
-  auto const said = "the tokens '" + path + "' were changed while they were in use; leave the file as it is until the run has ended: "
-                                            "write another one, and rename it";
+  auto const said = "the tokens '" + path +
+                    "' were changed while they were in use; leave the file as it is until the run has ended: "
+                    "write another one, and rename it";
   std::vector<std::int32_t> out(100);
   // Beyond the vocabulary, at the end of it, and to what the vocabulary has.
   for (std::uint16_t const token : {65535, 256, 9}) {
@@ -160,11 +164,13 @@ TEST_CASE("tokens: a file that is written to says so, one that is touched, appen
 
 TEST_CASE("a corpus whose storage is changed to tokens that it had not") {
   auto const storage = std::make_shared<std::vector<std::uint16_t>>(100, std::uint16_t{200});
-  auto const corpus = data::corpus::from_storage(storage, std::as_bytes(std::span(*storage)), data::token_width::uint16);
+  auto const corpus =
+      data::corpus::from_storage(storage, std::as_bytes(std::span(*storage)), data::token_width::uint16);
   (*storage)[40] = 201;
   std::vector<std::int32_t> out(10);
   corpus.copy(41, out);
-  CHECK(sentence([&] { corpus.copy(35, out); }) ==
-        "the storage of a corpus was changed while it was in use: a token is larger than any was; leave it as it is as long as the "
-        "corpus lives");
+  CHECK(
+      sentence([&] { corpus.copy(35, out); }) ==
+      "the storage of a corpus was changed while it was in use: a token is larger than any was; leave it as it is as long as the "
+      "corpus lives");
 }

@@ -74,7 +74,8 @@ TEST_CASE("exp at its limits") {
 
 TEST_CASE("exp_or_zero is exp where that is a normal number that does not overflow, and nothing below") {
   auto const within = [](auto const& f) { return [f](auto x) { return x >= -87 && x <= 88 ? f(x) : decltype(x){1}; }; };
-  CHECK(worst_error(within([](float x) { return math::exp_or_zero(x); }), within([](double x) { return std::exp(x); })) <= 1.01);
+  CHECK(worst_error(within([](float x) { return math::exp_or_zero(x); }),
+                    within([](double x) { return std::exp(x); })) <= 1.01);
   CHECK(math::exp_or_zero(0.0f) == 1.0f);
   CHECK(math::exp_or_zero(-87.0f) == math::exp(-87.0f));
   CHECK(math::exp_or_zero(-87.001f) == 0.0f);

@@ -28,11 +28,11 @@ struct no_update {
   template <class real> struct state {};
 };
 
-template <class policy> struct type {
-  using policy_type = policy;
-};
+template <class policy> struct type { using policy_type = policy; };
 
-template <class... policies> constexpr auto tuple_of(ct::policy_list<policies...>) { return std::tuple(type<policies>{}...); }
+template <class... policies> constexpr auto tuple_of(ct::policy_list<policies...>) {
+  return std::tuple(type<policies>{}...);
+}
 
 /// The examples of a slot: one of each kind stands for all of its numbers.
 template <class slot> constexpr auto examples_of() {
@@ -43,8 +43,12 @@ template <class slot> constexpr auto refused_of() {
   if constexpr (requires { typename slot::refused; }) return tuple_of(typename slot::refused{});
   else return std::tuple();
 }
-template <class... slots> constexpr auto all_examples(ct::slot_list<slots...>) { return std::tuple_cat(examples_of<slots>()...); }
-template <class... slots> constexpr auto all_refused(ct::slot_list<slots...>) { return std::tuple_cat(refused_of<slots>()...); }
+template <class... slots> constexpr auto all_examples(ct::slot_list<slots...>) {
+  return std::tuple_cat(examples_of<slots>()...);
+}
+template <class... slots> constexpr auto all_refused(ct::slot_list<slots...>) {
+  return std::tuple_cat(refused_of<slots>()...);
+}
 
 constexpr auto representatives = all_examples(ct::library_slots{});
 constexpr auto refused_alone = all_refused(ct::library_slots{});
@@ -85,7 +89,8 @@ std::string escaped(std::string_view sentence) {
 }
 
 /// Tries each choice of one example for every slot.
-template <class first, class... rest> void count_compositions(composed c, ct::slot_list<first, rest...>, int& legal, int& all) {
+template <class first, class... rest>
+void count_compositions(composed c, ct::slot_list<first, rest...>, int& legal, int& all) {
   auto const with = [&] {
     if constexpr (sizeof...(rest) == 0) ++all, legal += ct::broken_rule(c) == nullptr ? 1 : 0;
     else count_compositions(c, ct::slot_list<rest...>{}, legal, all);
@@ -111,17 +116,19 @@ template <class... list, class... slots> std::string defaults(ct::slot_list<slot
 } // namespace
 
 int main() {
-  std::puts("# Which policies may stand together\n\n"
-            "A policy's slot is a property of its type. A trainer takes at most one policy of each slot, in any order, and\n"
-            "the defaults fill the others:\n");
+  std::puts(
+      "# Which policies may stand together\n\n"
+      "A policy's slot is a property of its type. A trainer takes at most one policy of each slot, in any order, and\n"
+      "the defaults fill the others:\n");
   using cuda = ct::device::cuda<ct::sm<90>>;
   std::printf("%s.\n\nBeside a CUDA device they are\n\n%s.\n\n", defaults(ct::library_slots{}).c_str(),
               defaults<cuda>(ct::library_slots{}).c_str());
-  std::puts("This page is printed by `tests/docs/compatibility.cpp` from the slots in `include/constrain/policy/slots.hpp` and\n"
-            "the rules between them in `include/constrain/policy/rules.hpp`. The test `docs.compatibility` fails where the\n"
-            "page is out of date.\n\n"
-            "## Two policies in one trainer\n\n"
-            "`yes`, or the rule that refuses the pair.\n");
+  std::puts(
+      "This page is printed by `tests/docs/compatibility.cpp` from the slots in `include/constrain/policy/slots.hpp` and\n"
+      "the rules between them in `include/constrain/policy/rules.hpp`. The test `docs.compatibility` fails where the\n"
+      "page is out of date.\n\n"
+      "## Two policies in one trainer\n\n"
+      "`yes`, or the rule that refuses the pair.\n");
   std::string header = "| |", line = "|---|";
   for_each(representatives, [&](auto const& column) {
     header += " " + code_of<policy_of<decltype(column)>>() + " |";

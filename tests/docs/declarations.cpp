@@ -102,16 +102,38 @@ TEST_CASE("reference: what an own loop and an own op need is in it") {
   std::stringstream in;
   in << std::ifstream(CONSTRAIN_INCLUDE "/../docs/reference.md").rdbuf();
   auto const page = in.str();
-  constexpr char const* needed[] = {
-      "`struct fit_options`", "`struct run_options`", "`struct compare_options`", "`struct generate_options`",
-      "`struct data::text_options`", "`struct data::json_lines_options`", "`struct step_result`",
-      "`struct evaluation`", "`struct fit_result`", "`struct memory_plan`", "`struct optimizer::adamw::hyper`",
-      "`struct schedule::cosine`", "`struct linear_options`", "`struct micro_batch`", "batch_tokens",
-      "`template <class T> struct tensor`", "`struct call`", "`struct attributes`", "`struct inferred`",
-      "`class backward`", "`template <class op, class device> struct kernel`", "void parallel_for(",
-      "void parallel_chunks(", "real ordered_sum(", "void simd_loop(", "void add_up_chunks(",
-      "void for_elements(", "value emit(", "value parameter(", "dtype accumulator_of(", "using arithmetic = ",
-      "`struct weight_format`"};
+  constexpr char const* needed[] = {"`struct fit_options`",
+                                    "`struct run_options`",
+                                    "`struct compare_options`",
+                                    "`struct generate_options`",
+                                    "`struct data::text_options`",
+                                    "`struct data::json_lines_options`",
+                                    "`struct step_result`",
+                                    "`struct evaluation`",
+                                    "`struct fit_result`",
+                                    "`struct memory_plan`",
+                                    "`struct optimizer::adamw::hyper`",
+                                    "`struct schedule::cosine`",
+                                    "`struct linear_options`",
+                                    "`struct micro_batch`",
+                                    "batch_tokens",
+                                    "`template <class T> struct tensor`",
+                                    "`struct call`",
+                                    "`struct attributes`",
+                                    "`struct inferred`",
+                                    "`class backward`",
+                                    "`template <class op, class device> struct kernel`",
+                                    "void parallel_for(",
+                                    "void parallel_chunks(",
+                                    "real ordered_sum(",
+                                    "void simd_loop(",
+                                    "void add_up_chunks(",
+                                    "void for_elements(",
+                                    "value emit(",
+                                    "value parameter(",
+                                    "dtype accumulator_of(",
+                                    "using arithmetic = ",
+                                    "`struct weight_format`"};
   for (std::string const each : needed) {
     CAPTURE(each);
     CHECK(has(page, each));

@@ -20,12 +20,12 @@ enum class kind { type, enumeration, function, field, constant, alias, macro, sp
 
 struct declaration {
   docs::kind kind = kind::function;
-  std::string text{};                 // on one line, without body
-  std::string name{};                 // of a type, with the namespaces inside constrain; of a field
-  std::string type{}, initial{};      // of a field: its type and default
-  std::string documentation{};        // the lines `///` above
-  std::string comment{};              // `//` beside it or above
-  bool together = false;              // documented with the one above: no blank line, no `///` of its own
+  std::string text{};            // on one line, without body
+  std::string name{};            // of a type, with the namespaces inside constrain; of a field
+  std::string type{}, initial{}; // of a field: its type and default
+  std::string documentation{};   // the lines `///` above
+  std::string comment{};         // `//` beside it or above
+  bool together = false;         // documented with the one above: no blank line, no `///` of its own
   std::size_t line = 0;
   std::vector<declaration> members{}; // public ones
 };
@@ -46,7 +46,10 @@ private:
       if (skip_space() > 1) together = false, note.clear();
       if (at_ >= text_.size()) return found;
       if (text_[at_] == '}') return ++at_, found;
-      if (text_[at_] == ';') { ++at_; continue; }
+      if (text_[at_] == ';') {
+        ++at_;
+        continue;
+      }
       if (begins("//")) {
         bool const public_words = begins("///");
         auto const line = rest_of_line();
@@ -61,8 +64,14 @@ private:
         documentation.clear();
         continue;
       }
-      if (is_access("public:")) { hidden = false; continue; }
-      if (is_access("private:") || is_access("protected:")) { hidden = true; continue; }
+      if (is_access("public:")) {
+        hidden = false;
+        continue;
+      }
+      if (is_access("private:") || is_access("protected:")) {
+        hidden = true;
+        continue;
+      }
 
       auto declared = declared_here(inside);
       if (!declared.empty() && declared[0].kind == kind::space) {
@@ -102,10 +111,14 @@ private:
       if (c == '"' || c == '\'') b.head += literal();
       else if (c == '<' && b.head.ends_with("template ")) b.head += template_parameters();
       else if (b.round > 0 || (c != ';' && c != '{')) take(c, b);
-      else if (c == ';') { ++at_; break; }
-      else if (opens_type_or_space(b)) return type_or_space(d, b, inside);
-      else if (is_body(b)) { skip_body(); break; }
-      else if (auto const value = balanced('{', '}'); !b.initialisers) b.head += value;
+      else if (c == ';') {
+        ++at_;
+        break;
+      } else if (opens_type_or_space(b)) return type_or_space(d, b, inside);
+      else if (is_body(b)) {
+        skip_body();
+        break;
+      } else if (auto const value = balanced('{', '}'); !b.initialisers) b.head += value;
     }
     d.text = joined(b.head);
     return of_kind(d, b);

@@ -21,9 +21,9 @@ inline bool is_for_users(declaration const& type, std::string const& header) {
     return [&text](std::string_view part) { return text.ends_with(part) || text.starts_with(part); };
   };
   constexpr std::string_view names[] = {"_options", "::hyper", "_result", "_format", "_context"};
-  constexpr std::string_view headers[] = {"model/",       "results.hpp",        "schedule.hpp",
-                                          "compare.hpp",  "batch.hpp",   "training_state.hpp", "interval.hpp",
-                                          "op_info.hpp",  "pass/cost.hpp",  "attributes.hpp",     "device/kernel.hpp"};
+  constexpr std::string_view headers[] = {"model/",        "results.hpp",        "schedule.hpp",     "compare.hpp",
+                                          "batch.hpp",     "training_state.hpp", "interval.hpp",     "op_info.hpp",
+                                          "pass/cost.hpp", "attributes.hpp",     "device/kernel.hpp"};
   return std::ranges::any_of(names, is(type.name)) || std::ranges::any_of(headers, is(header));
 }
 
@@ -88,8 +88,8 @@ private:
     bool const is_enumeration = type.kind == kind::enumeration;
     auto const has_comment = [](declaration const& d) { return !d.comment.empty(); };
     if (is_enumeration && std::ranges::none_of(type.members, has_comment)) return values(type);
-    std::string text = is_enumeration ? "\n| value | |\n|---|---|\n"
-                                      : "\n| field | type | default | |\n|---|---|---|---|\n";
+    std::string text =
+        is_enumeration ? "\n| value | |\n|---|---|\n" : "\n| field | type | default | |\n|---|---|---|---|\n";
     for (auto const& m : type.members) {
       if (!is_field(m)) continue;
       auto const said = m.comment.empty() ? m.documentation : m.comment;

@@ -120,7 +120,10 @@ protected:
     for (int depth = 1; at_ < text_.size() && depth > 0;) {
       skip_comments();
       char const c = text_[at_];
-      if (c == '"' || c == '\'') { all += literal(); continue; }
+      if (c == '"' || c == '\'') {
+        all += literal();
+        continue;
+      }
       depth += c == open ? 1 : c == close ? -1 : 0;
       all += c, ++at_;
     }

@@ -17,14 +17,15 @@ TEST_CASE("an arena is read, written, filled and edited within it alone") {
   arena.fill(0, 100, 7);
   std::vector<unsigned char> bytes(100, 1);
   constexpr auto most = std::numeric_limits<std::int64_t>::max();
-  std::pair<std::int64_t, std::int64_t> const outside[] = {{0, 101}, {100, 1}, {101, 0}, {-1, 1}, {-1, 0}, {0, -1}, {50, 51},
-                                                           {most, 1}, {1, most}, {most, most}, {-most - 1, most}, {50, -51}};
+  std::pair<std::int64_t, std::int64_t> const outside[] = {{0, 101},  {100, 1},     {101, 0},          {-1, 1},
+                                                           {-1, 0},   {0, -1},      {50, 51},          {most, 1},
+                                                           {1, most}, {most, most}, {-most - 1, most}, {50, -51}};
   for (auto const& place : outside) {
     auto const offset = place.first, count = place.second;
     CAPTURE(offset);
     CAPTURE(count);
-    auto const said = "the arena of 100 bytes was asked for " + std::to_string(count) + " from byte " + std::to_string(offset) +
-                      " on; stay within it";
+    auto const said = "the arena of 100 bytes was asked for " + std::to_string(count) + " from byte " +
+                      std::to_string(offset) + " on; stay within it";
     CHECK(sentence([&] { arena.write(offset, bytes.data(), count); }) == said);
     CHECK(sentence([&] { arena.read(offset, bytes.data(), count); }) == said);
     CHECK(sentence([&] { arena.fill(offset, count, 9); }) == said);

@@ -52,7 +52,8 @@ TEST_CASE("a value that is stacked too little is found, though nothing is poison
   for (auto const& o : operands) {
     auto const role = program.values[o.value].role;
     bool const transient = role == ct::role::activation && !program.values[o.value].is_loop_carried();
-    if (transient && !o.strides.empty() && std::find(stacked.begin(), stacked.end(), o.value) == stacked.end()) stacked.push_back(o.value);
+    if (transient && !o.strides.empty() && std::find(stacked.begin(), stacked.end(), o.value) == stacked.end())
+      stacked.push_back(o.value);
   }
   REQUIRE(stacked.size() >= 5);
   for (int value : stacked) {
@@ -77,7 +78,8 @@ TEST_CASE("a value on top of another is found") {
   int moved = -1;
   for (auto& o : broken) {
     auto const& info = program.values[o.value];
-    if (moved < 0 && info.role == ct::role::activation && !info.is_loop_carried() && !o.strides.empty()) moved = o.value;
+    if (moved < 0 && info.role == ct::role::activation && !info.is_loop_carried() && !o.strides.empty())
+      moved = o.value;
     if (o.value == moved) o.offset = carried;
   }
   auto const said = run_with(broken);

@@ -80,7 +80,8 @@ public:
       for (std::size_t i = 0; i < tokens.size(); ++i) tokens[i] = static_cast<std::int32_t>((i * 7 + 3) % 11);
       arena.write(plan.tokens.offset, tokens.data(), plan.tokens.elements * 4);
       arena.write(plan.labels.offset, tokens.data(), plan.labels.elements * 4);
-      ct::op::step_hyperparameters<typename policies::optimizer, ct::storage<entries::master>> const hyper({}, {step + 1});
+      ct::op::step_hyperparameters<typename policies::optimizer, ct::storage<entries::master>> const hyper({},
+                                                                                                           {step + 1});
       arena.write(plan.hyper.offset, &hyper, sizeof hyper);
       hooks.calls = 0, hooks.before_norm = true, hooks.spoiled = false;
       if (step == 1) {
@@ -148,7 +149,9 @@ public:
 } // namespace
 
 TEST_CASE("not finite: at every call, fp32") { job<>::check(); }
-TEST_CASE("not finite: at every call, bf16 with activation checkpointing") { job<ct::precision::bf16, ct::checkpoint::every<1>>::check(); }
+TEST_CASE("not finite: at every call, bf16 with activation checkpointing") {
+  job<ct::precision::bf16, ct::checkpoint::every<1>>::check();
+}
 TEST_CASE("not finite: at every call, reference attention, nothing fused, two micro-batches") {
   job<ct::attention::reference, ct::fusion::none, ct::accumulate<2>>::check();
 }

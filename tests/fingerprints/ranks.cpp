@@ -25,7 +25,7 @@ int main() {
   bool const replicated = holds<task, fp64, ct::parallel::ddp>(12);
   bool const sharded = holds<task, fp64, ct::parallel::zero<3, 4>>(13);
   bool const grouped = holds<task, fp64, ct::parallel::zero<3, 2>>(14);
-  bool const mixed = holds<half_task, ct::precision::bf16, ct::parallel::zero<3, 2>, ct::accumulate<2>,
-                           ct::checkpoint::every<2>>(15);
+  bool const mixed =
+      holds<half_task, ct::precision::bf16, ct::parallel::zero<3, 2>, ct::accumulate<2>, ct::checkpoint::every<2>>(15);
   return replicated && sharded && grouped && mixed ? EXIT_SUCCESS : EXIT_FAILURE;
 }

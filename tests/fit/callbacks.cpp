@@ -52,7 +52,9 @@ struct diary {
     text += "step " + number(c.step) + (std::isfinite(c.last.loss) && c.last.tokens == 16 ? "\n" : " ?\n");
     epochs.push_back(c.epoch);
   }
-  void on_evaluation(ct::fit_context& c) { text += "evaluation " + number(c.step) + (c.validation->tokens > 0 ? "\n" : " ?\n"); }
+  void on_evaluation(ct::fit_context& c) {
+    text += "evaluation " + number(c.step) + (c.validation->tokens > 0 ? "\n" : " ?\n");
+  }
   void on_save(ct::fit_context& c) { text += "save " + c.saved.substr(c.saved.rfind('/') + 1) + "\n"; }
   void on_end(ct::fit_context& c) {
     text += "end " + number(c.result.steps) + "\n";
@@ -77,10 +79,18 @@ TEST_CASE("an object is called on start, step, evaluation, save and end") {
   temporary_directory const directory;
   trainer t;
   diary d;
-  auto const result = ct::fit(t, corpus(), {.steps = 4, .validation = &corpus(), .evaluate_every = 3, .directory = directory / "last",
-                                            .save_every = 2, .log = nullptr, .best = directory / "best"}, d);
+  auto const result = ct::fit(t, corpus(),
+                              {.steps = 4,
+                               .validation = &corpus(),
+                               .evaluate_every = 3,
+                               .directory = directory / "last",
+                               .save_every = 2,
+                               .log = nullptr,
+                               .best = directory / "best"},
+                              d);
   auto const evaluated = [&](std::string const& step) { return "evaluation " + step + "\nsave best\n"; };
-  CHECK(d.text == "start 0/4\nstep 1\nstep 2\nsave last\nstep 3\n" + evaluated("3") + "step 4\n" + evaluated("4") + "save last\nend 4\n");
+  CHECK(d.text == "start 0/4\nstep 1\nstep 2\nsave last\nstep 3\n" + evaluated("3") + "step 4\n" + evaluated("4") +
+                      "save last\nend 4\n");
   CHECK(d.at_end.result.loss == result.loss);
   CHECK(d.at_end.result.tokens_per_second == result.tokens_per_second);
   CHECK(d.at_end.validation->loss == result.validation->loss);
@@ -111,10 +121,12 @@ TEST_CASE("functions of every kind are called after a step") {
   CHECK(fit([&](auto const& r) { return ++steps < 2 && r.loss > 0; }) == ct::stop_reason::by_callback);
   CHECK(fit([&](ct::fit_context& c) { steps += c.step == t.steps(); }) == ct::stop_reason::all_steps);
   CHECK(steps == 2);
-  CHECK(fit(std::function<void(ct::step_result const&)>([&](ct::step_result const&) { ++steps; })) == ct::stop_reason::all_steps);
+  CHECK(fit(std::function<void(ct::step_result const&)>([&](ct::step_result const&) { ++steps; })) ==
+        ct::stop_reason::all_steps);
   CHECK(fit(ask_nothing) == ct::stop_reason::all_steps);
   CHECK(fit(&ask_nothing) == ct::stop_reason::all_steps);
-  CHECK(ct::fit(t, corpus(), {.steps = t.steps() + 2, .log = nullptr}, at_once).stop_reason == ct::stop_reason::by_callback);
+  CHECK(ct::fit(t, corpus(), {.steps = t.steps() + 2, .log = nullptr}, at_once).stop_reason ==
+        ct::stop_reason::by_callback);
   CHECK(options.epochs == 1);
 }
 
@@ -136,8 +148,10 @@ TEST_CASE("a callback ends the run wherever it asks") {
     trainer t;
     stopping s{where};
     auto const path = directory / where;
-    auto const result = ct::fit(t, corpus(), {.steps = 9, .validation = &corpus(), .evaluate_every = 2, .directory = path,
-                                              .save_every = 3, .log = nullptr}, s);
+    auto const result = ct::fit(
+        t, corpus(),
+        {.steps = 9, .validation = &corpus(), .evaluate_every = 2, .directory = path, .save_every = 3, .log = nullptr},
+        s);
     CHECK(result.stop_reason == ct::stop_reason::by_callback);
     CHECK(s.ended == "by me");
     trainer saved; // whatever it ends by: what was trained is saved
@@ -166,8 +180,15 @@ TEST_CASE("one's own metrics stand in the records") {
   };
   trainer t;
   measuring m;
-  auto const result = ct::fit(t, corpus(), {.steps = 4, .validation = &corpus(), .evaluate_every = 2, .directory = directory / "run",
-                                            .save_every = 2, .log = nullptr, .records = directory / "records"}, m);
+  auto const result = ct::fit(t, corpus(),
+                              {.steps = 4,
+                               .validation = &corpus(),
+                               .evaluate_every = 2,
+                               .directory = directory / "run",
+                               .save_every = 2,
+                               .log = nullptr,
+                               .records = directory / "records"},
+                              m);
   auto const steps = steps_of(directory / "records");
   REQUIRE(steps.size() == 4);
   auto const names = [&](std::size_t i) {
@@ -188,7 +209,8 @@ TEST_CASE("one's own metrics stand in the records") {
   CHECK(summary["metrics"]["at last"].real() == result.loss);
   CHECK(summary["metrics"]["saved <b>"].real() == 4);
   auto const page = ct::test::read_file(directory / "records/report.html");
-  for (auto const* title : {">begun<", ">norm/twice<", ">bits<", ">saved &lt;b&gt;<"}) CHECK(page.find(title) != std::string::npos);
+  for (auto const* title : {">begun<", ">norm/twice<", ">bits<", ">saved &lt;b&gt;<"})
+    CHECK(page.find(title) != std::string::npos);
   CHECK(page.find(">lost<") == std::string::npos); // it has no finite value
   for (auto const& entry : std::filesystem::directory_iterator(directory / "records"))
     if (entry.path().filename().string().starts_with("events."))
@@ -204,7 +226,9 @@ TEST_CASE("one's own metrics stand in the records") {
 TEST_CASE("a metric needs a name") {
   trainer t;
   auto const said = [&](char const* name) {
-    return sentence([&] { ct::fit(t, corpus(), {.steps = t.steps() + 1, .log = nullptr}, [&](ct::fit_context& c) { c.metric(name, 1); }); });
+    return sentence([&] {
+      ct::fit(t, corpus(), {.steps = t.steps() + 1, .log = nullptr}, [&](ct::fit_context& c) { c.metric(name, 1); });
+    });
   };
   CHECK(said("") == "fit: the name '' of a metric is empty; give it another one");
   CHECK(said("\xff").ends_with("of a metric is not UTF-8; give it another one"));

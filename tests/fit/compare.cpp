@@ -57,9 +57,10 @@ bool has_controls(std::string const& text) {
 TEST_CASE("each strategy has its own hyperparameters and name") {
   auto const corpus = text();
   ct::compare_options const options{.tokens = 300, .seed = 3, .validation_fraction = 0.1};
-  auto const rows = ct::compare<task>(corpus, options, ct::strategy<ct::policies<>>{.hyper = {.learning_rate = 3e-2f}},
-                                      ct::strategy<ct::policies<>>{.name = "adamw as it comes"},
-                                      ct::strategy<ct::policies<ct::optimizer::sgd>>{.hyper = {.learning_rate = 0.5f}, .name = "sgd, 0.5"});
+  auto const rows = ct::compare<task>(
+      corpus, options, ct::strategy<ct::policies<>>{.hyper = {.learning_rate = 3e-2f}},
+      ct::strategy<ct::policies<>>{.name = "adamw as it comes"},
+      ct::strategy<ct::policies<ct::optimizer::sgd>>{.hyper = {.learning_rate = 0.5f}, .name = "sgd, 0.5"});
   REQUIRE(rows.size() == 3);
   CHECK(rows[0].name == "fp32, adamw");
   CHECK(rows[1].name == "adamw as it comes");
@@ -70,18 +71,21 @@ TEST_CASE("each strategy has its own hyperparameters and name") {
   common.learning_rate = 3e-2f;
   CHECK(ct::compare<task, ct::policies<>>(corpus, options)[0].loss == rows[1].loss);
   CHECK(ct::compare<task, ct::policies<>>(corpus, common)[0].loss == rows[0].loss);
-  CHECK(sentence([&] { ct::compare<task>(corpus, common, ct::strategy<ct::policies<>>{}); }) ==
-        "compare: each strategy has the learning rate of its .hyper, and .learning_rate gives one for all; leave it out");
+  CHECK(
+      sentence([&] { ct::compare<task>(corpus, common, ct::strategy<ct::policies<>>{}); }) ==
+      "compare: each strategy has the learning rate of its .hyper, and .learning_rate gives one for all; leave it out");
 }
 
 TEST_CASE("a corpus too short to compare on is refused before the first row") {
   auto const said = [](std::string const& text, ct::compare_options const& options) {
     return sentence([&] { ct::compare<task, ct::policies<>>(ct::data::text_from(text), options); });
   };
-  CHECK(said(std::string(100, 'a'), {}) ==
-        "compare: of the corpus's 100 tokens 2 are left to validate on, where a sequence of 8 needs at least 9; give more text, or "
-        "change .validation_fraction or .validation_tokens");
-  CHECK(said(std::string(100, 'a'), {.validation_fraction = 0.95}).starts_with("compare: of the corpus's 100 tokens 5 are left to train on"));
+  CHECK(
+      said(std::string(100, 'a'), {}) ==
+      "compare: of the corpus's 100 tokens 2 are left to validate on, where a sequence of 8 needs at least 9; give more text, or "
+      "change .validation_fraction or .validation_tokens");
+  CHECK(said(std::string(100, 'a'), {.validation_fraction = 0.95})
+            .starts_with("compare: of the corpus's 100 tokens 5 are left to train on"));
   CHECK(said(std::string(1000, 'a'), {.tokens = 0}) == "compare_options: .tokens is 0; give a whole number from 1 on");
 }
 

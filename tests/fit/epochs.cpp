@@ -34,7 +34,8 @@ ct::data::corpus corpus_of(std::int64_t samples, std::set<std::int64_t> const& w
 template <class... numbers> std::string formatted(numbers... n) { return ((std::to_string(n) + " ") + ...); }
 
 /// The batches that begin before an epoch's end, read one by one.
-std::int64_t read(std::int64_t epochs, ct::data::corpus const& corpus, ct::data::position from, std::int64_t sequences, tail t) {
+std::int64_t read(std::int64_t epochs, ct::data::corpus const& corpus, ct::data::position from, std::int64_t sequences,
+                  tail t) {
   ct::batch_source source(corpus, 5, from, sequences, tokens, t, 0, 1);
   auto const samples = ct::data::samples(corpus.size(), tokens);
   ct::batch_buffer buffer;
@@ -61,27 +62,31 @@ TEST_CASE("batches until an epoch's end, from everywhere, of every tail") {
               ct::data::position const from{1, sample};
               auto const where = formatted(static_cast<int>(t), samples, sequences, without.size(), sample, epochs);
               CAPTURE(where);
-              CHECK(ct::batches_until(epochs, corpus, 5, from, sequences, tokens, t) == read(epochs, corpus, from, sequences, t));
+              CHECK(ct::batches_until(epochs, corpus, 5, from, sequences, tokens, t) ==
+                    read(epochs, corpus, from, sequences, t));
             }
         }
 }
 
 TEST_CASE("an epoch of each tail") {
   auto const corpus = corpus_of(10);
-  auto const batches = [&](tail t, std::int64_t epochs) { return ct::batches_until(epochs, corpus, 1, {}, 4, tokens, t); };
+  auto const batches = [&](tail t, std::int64_t epochs) {
+    return ct::batches_until(epochs, corpus, 1, {}, 4, tokens, t);
+  };
   CHECK(batches(tail::carry, 1) == 3); // the last one begins the next epoch
   CHECK(batches(tail::carry, 2) == 5); // 20 samples
   CHECK(batches(tail::drop, 2) == 4);
   CHECK(batches(tail::pad, 2) == 6);
   CHECK(batches(tail::carry, std::numeric_limits<std::int64_t>::max()) == std::numeric_limits<std::int64_t>::max());
   CHECK(ct::batches_until(3, corpus_of(10, {1}), 1, {}, 4, tokens, tail::carry, 2) == 2);
-  CHECK(sentence([&] { ct::batches_until(1, corpus, 1, {}, 11, tokens, tail::drop); }).find("so tail::drop would drop them all") !=
-        std::string::npos);
+  CHECK(sentence([&] {
+          ct::batches_until(1, corpus, 1, {}, 11, tokens, tail::drop);
+        }).find("so tail::drop would drop them all") != std::string::npos);
 }
 
 TEST_CASE("fit trains for so many epochs, resumed or not, with whatever comes first") {
-  using task = ct::task<ct::gpt2{.layers = 1, .heads = 1, .width = 4, .vocabulary = 256, .context = tokens}, ct::causal_lm,
-                        ct::micro_batch{.sequences = 2}>;
+  using task = ct::task<ct::gpt2{.layers = 1, .heads = 1, .width = 4, .vocabulary = 256, .context = tokens},
+                        ct::causal_lm, ct::micro_batch{.sequences = 2}>;
   using trainer = ct::trainer<task, ct::accumulate<2>>; // 4 samples a step
   temporary_directory const directory;
   auto const corpus = corpus_of(10);

@@ -55,8 +55,14 @@ TEST_CASE("records: a line a step, also where a run goes on") {
   temporary_directory const directory;
   auto const text = corpus();
   auto const fit = [&](trainer& t, std::int64_t steps, std::string const& records) {
-    return ct::fit(t, text, {.steps = steps, .validation = &text, .evaluate_every = 2, .directory = directory / "checkpoint",
-                             .save_every = 2, .log = nullptr, .records = directory / records});
+    return ct::fit(t, text,
+                   {.steps = steps,
+                    .validation = &text,
+                    .evaluate_every = 2,
+                    .directory = directory / "checkpoint",
+                    .save_every = 2,
+                    .log = nullptr,
+                    .records = directory / records});
   };
   trainer whole;
   fit(whole, 6, "whole");
@@ -72,7 +78,8 @@ TEST_CASE("records: a line a step, also where a run goes on") {
   auto const json = lines_of(directory / "run/steps.jsonl"), expected = lines_of(directory / "whole/steps.jsonl");
   REQUIRE(json.size() == 6);
   for (std::size_t i = 0; i < 6; ++i) {
-    auto const line = ct::io::json::parse(json[i], "steps.jsonl"), other = ct::io::json::parse(expected[i], "steps.jsonl");
+    auto const line = ct::io::json::parse(json[i], "steps.jsonl"),
+               other = ct::io::json::parse(expected[i], "steps.jsonl");
     CHECK(line["step"].int64() == static_cast<std::int64_t>(i) + 1);
     for (auto const* name : {"loss", "gradient_norm", "learning_rate"}) CHECK(line[name].real() == other[name].real());
     CHECK(line["tokens"].int64() == 16);
@@ -83,7 +90,8 @@ TEST_CASE("records: a line a step, also where a run goes on") {
 
   auto const csv = lines_of(directory / "run/steps.csv");
   REQUIRE(csv.size() == 7);
-  CHECK(csv[0] == "step,loss,gradient_norm,learning_rate,seconds,tokens,tokens_per_second,skipped,validation_loss,accuracy");
+  CHECK(csv[0] ==
+        "step,loss,gradient_norm,learning_rate,seconds,tokens,tokens_per_second,skipped,validation_loss,accuracy");
   CHECK(csv[5].starts_with("5,"));
   CHECK(csv[5].ends_with(",0,,"));
   CHECK(csv[6].starts_with("6,"));
@@ -112,7 +120,8 @@ TEST_CASE("the lines say how much of the processor's peak a step reaches") {
   for (auto const& line : lines_of(directory / "log")) {
     peak = peak || line.find(" threads | peak ") != std::string::npos;
     roles = roles || line.find("embedding 4,224 | norm 96 | weight 3,072 | bias 144") != std::string::npos;
-    if (line.starts_with("ended after step 3: all steps are done | ")) CHECK(line.find(" | loss ") != std::string::npos);
+    if (line.starts_with("ended after step 3: all steps are done | "))
+      CHECK(line.find(" | loss ") != std::string::npos);
     CHECK_FALSE(ended);
     ended = line.starts_with("ended");
     if (!line.starts_with("step ")) continue;
@@ -136,7 +145,8 @@ TEST_CASE("tokens and valid labels a second are two figures, each the same where
   trainer t;
   auto const log = std::fopen((directory / "log").c_str(), "w");
   REQUIRE(log != nullptr);
-  auto const r = ct::fit(t, ct::data::corpus::from_bytes(bytes, given), {.steps = 5, .log = log, .records = directory / "run"});
+  auto const r =
+      ct::fit(t, ct::data::corpus::from_bytes(bytes, given), {.steps = 5, .log = log, .records = directory / "run"});
   std::fclose(log);
   CHECK(r.tokens_per_second > 0);
   CHECK(r.labels_per_second == doctest::Approx(r.tokens_per_second / 4));
@@ -149,7 +159,8 @@ TEST_CASE("tokens and valid labels a second are two figures, each the same where
   CHECK(last["tokens"].int64() == 4);
   auto const page = ct::test::read_file(directory / "run/report.html");
   auto const fact = [&](char const* name, double value) {
-    return page.find("<dt>" + std::string(name) + "</dt><dd>" + ct::detail::grouped(static_cast<std::int64_t>(value)) + "</dd>") != std::string::npos;
+    return page.find("<dt>" + std::string(name) + "</dt><dd>" + ct::detail::grouped(static_cast<std::int64_t>(value)) +
+                     "</dd>") != std::string::npos;
   };
   CHECK(fact("tokens per second", r.tokens_per_second));
   CHECK(fact("valid labels per second", r.labels_per_second));
@@ -167,7 +178,8 @@ TEST_CASE("lines of some steps, records of all") {
   auto const steps_said = [&](trainer& t, std::int64_t steps, ct::interval every) {
     auto const log = std::fopen((directory / "log").c_str(), "w");
     REQUIRE(log != nullptr);
-    ct::fit(t, text, {.steps = steps, .validation = &text, .log = log, .log_every = every, .records = directory / "records"});
+    ct::fit(t, text,
+            {.steps = steps, .validation = &text, .log = log, .log_every = every, .records = directory / "records"});
     std::fclose(log);
     std::string said;
     for (auto const& line : lines_of(directory / "log")) {
@@ -196,8 +208,14 @@ TEST_CASE("the best checkpoint is kept, and no improvement ends the run") {
   temporary_directory const directory;
   auto const text = corpus();
   trainer t({.learning_rate = 3.0f}); // too large: after a first evaluation it does not get better for long
-  auto const result = ct::fit(t, text, {.steps = 400, .validation = &text, .evaluate_every = 1, .directory = directory / "last",
-                                        .log = nullptr, .best = directory / "best", .patience = 3});
+  auto const result = ct::fit(t, text,
+                              {.steps = 400,
+                               .validation = &text,
+                               .evaluate_every = 1,
+                               .directory = directory / "last",
+                               .log = nullptr,
+                               .best = directory / "best",
+                               .patience = 3});
   CHECK(result.stop_reason == ct::stop_reason::no_improvement);
   CHECK(result.steps < ct::optimizer_steps(400));
   CHECK(t.state().evaluations_since_best == 3);
@@ -225,7 +243,8 @@ TEST_CASE("a validation corpus that cannot be read is refused before the first s
   auto const said = [&](ct::data::corpus const& validation) {
     return sentence([&] { ct::fit(t, text, {.steps = 3, .validation = &validation, .log = nullptr}); });
   };
-  CHECK(said(ct::data::text_from("12345")).starts_with("the corpus has 5 tokens where a context of 8 needs at least 9"));
+  CHECK(
+      said(ct::data::text_from("12345")).starts_with("the corpus has 5 tokens where a context of 8 needs at least 9"));
   CHECK(said(ct::data::corpus::from_bytes(std::string(40, 'a'), std::vector<bool>(40, true))) ==
         "fit: the .validation corpus has no label, every token of its samples is given; give some text to predict");
   CHECK(said(ct::data::random_tokens(100, 500)).find("the model one of 256") != std::string::npos);
@@ -268,14 +287,15 @@ TEST_CASE("SIGINT and SIGTERM end a run with its checkpoint saved") {
     temporary_directory const directory;
     trainer t;
     // A handler that stands there, as the test framework's does, would be called as well.
-    struct sigaction before {}, none {}, after {};
+    struct sigaction before {
+    }, none{}, after{};
     none.sa_handler = SIG_DFL;
     ::sigaction(signal, &none, &before);
     std::FILE* const log = std::tmpfile();
-    auto const result = ct::fit(t, text, {.steps = 8, .directory = directory / "checkpoint", .log = log},
-                                [&](ct::step_result const&) {
-                                  if (t.steps() == 5) std::raise(signal);
-                                });
+    auto const result =
+        ct::fit(t, text, {.steps = 8, .directory = directory / "checkpoint", .log = log}, [&](ct::step_result const&) {
+          if (t.steps() == 5) std::raise(signal);
+        });
     CHECK(result.stop_reason == ct::stop_reason::interrupted);
     CHECK(result.steps == 5);
     std::rewind(log);
@@ -326,7 +346,8 @@ TEST_CASE("the last checkpoints are kept, and the newest whole one is taken") {
   // None is whole.
   for (auto const* step : {"4", "6"}) std::filesystem::resize_file(directory / "run/step-" + step + "/state.json", 3);
   trainer third;
-  CHECK(sentence([&] { third.resume(directory / "run", nullptr); }).find("step-4/state.json' has 3 bytes") != std::string::npos);
+  CHECK(sentence([&] { third.resume(directory / "run", nullptr); }).find("step-4/state.json' has 3 bytes") !=
+        std::string::npos);
   CHECK(third.steps() == 0);
 }
 
@@ -341,9 +362,17 @@ TEST_CASE("the learning rate falls where the loss does not, and the best weights
   temporary_directory const directory;
   auto const text = corpus();
   trainer t({.learning_rate = 3.0f});
-  auto const result = ct::fit(t, text, {.steps = 40, .validation = &text, .evaluate_every = ct::part_of_run{1, 20},
-                                        .directory = directory / "last", .log = nullptr, .best = directory / "best", .load_best = true,
-                                        .patience = 5, .plateau = 2, .plateau_factor = 0.5});
+  auto const result = ct::fit(t, text,
+                              {.steps = 40,
+                               .validation = &text,
+                               .evaluate_every = ct::part_of_run{1, 20},
+                               .directory = directory / "last",
+                               .log = nullptr,
+                               .best = directory / "best",
+                               .load_best = true,
+                               .patience = 5,
+                               .plateau = 2,
+                               .plateau_factor = 0.5});
   CHECK(result.stop_reason == ct::stop_reason::no_improvement);
   CHECK(t.state().evaluations_since_best == 5);
   CHECK(t.state().learning_rate_factor <= 0.25); // twice at least

@@ -59,25 +59,28 @@ TEST_CASE("the second signal ends the process, by that signal") {
       if (!here.noted()) ::_exit(1);
     })));
     CHECK(ends_by(status_of([=] {
-      ct::interruption const here;
-      std::raise(signal);
-      std::raise(signal);
-    }), signal));
+                    ct::interruption const here;
+                    std::raise(signal);
+                    std::raise(signal);
+                  }),
+                  signal));
     CHECK(ends_by(status_of([=] {
-      { ct::interruption const here; }
-      std::raise(signal);
-    }), signal));
+                    { ct::interruption const here; }
+                    std::raise(signal);
+                  }),
+                  signal));
   }
 }
 
 TEST_CASE("after the last one has ended, a signal that was noted does not count as a first one") {
   CHECK(ends_by(status_of([] {
-    {
-      ct::interruption const here;
-      std::raise(SIGINT);
-    }
-    std::raise(SIGINT);
-  }), SIGINT));
+                  {
+                    ct::interruption const here;
+                    std::raise(SIGINT);
+                  }
+                  std::raise(SIGINT);
+                }),
+                SIGINT));
   CHECK(ends_well(status_of([] {
     for (int i = 0; i < 3; ++i) {
       ct::interruption const here;
@@ -97,13 +100,14 @@ TEST_CASE("of two that overlap, the one that ends first takes nothing from the o
     if (!other.noted()) ::_exit(1);
   })));
   CHECK(ends_by(status_of([] {
-    auto* const one = new ct::interruption;
-    {
-      ct::interruption const other;
-      delete one;
-    }
-    std::raise(SIGINT);
-  }), SIGINT));
+                  auto* const one = new ct::interruption;
+                  {
+                    ct::interruption const other;
+                    delete one;
+                  }
+                  std::raise(SIGINT);
+                }),
+                SIGINT));
   // A signal is noted by all that live; one that begins later has its own first signal.
   CHECK(ends_well(status_of([] {
     ct::interruption const one;

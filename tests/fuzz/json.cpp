@@ -10,12 +10,15 @@ void visit(constrain::io::json const& value) {
   using constrain::io::json_kind;
   switch (value.kind()) {
   case json_kind::boolean: value.boolean(); break;
-  case json_kind::string: constrain::test::hold(constrain::io::invalid_utf8(value.string()) == value.string().size()); break;
+  case json_kind::string:
+    constrain::test::hold(constrain::io::invalid_utf8(value.string()) == value.string().size());
+    break;
   case json_kind::array:
     for (auto const& element : value.elements()) visit(element);
     break;
   case json_kind::object:
-    for (auto const& [name, element] : value.members()) constrain::test::hold(value.find(name).has_value()), visit(element);
+    for (auto const& [name, element] : value.members())
+      constrain::test::hold(value.find(name).has_value()), visit(element);
     break;
   default: break;
   }
@@ -23,4 +26,6 @@ void visit(constrain::io::json const& value) {
 
 } // namespace
 
-void constrain::test::try_reader(std::span<std::byte const> bytes) { visit(io::json::parse(text_of(bytes), "the text")); }
+void constrain::test::try_reader(std::span<std::byte const> bytes) {
+  visit(io::json::parse(text_of(bytes), "the text"));
+}

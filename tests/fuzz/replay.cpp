@@ -12,7 +12,8 @@ int main(int, char** argv) {
   int inputs = 0;
   for (unsigned char length[4]; in.read(reinterpret_cast<char*>(length), 4); ++inputs) {
     std::vector<char> content(length[0] | length[1] << 8 | length[2] << 16 | length[3] << 24);
-    if (!in.read(content.data(), static_cast<std::streamsize>(content.size()))) return std::puts("the corpus ends within an input"), 1;
+    if (!in.read(content.data(), static_cast<std::streamsize>(content.size())))
+      return std::puts("the corpus ends within an input"), 1;
     for (std::size_t size = 0; size <= content.size(); ++size) {
       // An exact allocation, so that a sanitizer sees a read past the end.
       std::vector<unsigned char> const bytes(content.begin(), content.begin() + static_cast<std::ptrdiff_t>(size));

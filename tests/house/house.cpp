@@ -18,8 +18,8 @@ struct header {
   int lines = 0;
 };
 
-std::map<std::string, int> const floors = {{"base", 0}, {"comm", 1}, {"io", 1}, {"program", 1}, {"device", 2},
-                                           {"data", 3}, {"op", 3}, {"run", 3}, {"layer", 4}, {"policy", 4},
+std::map<std::string, int> const floors = {{"base", 0},  {"comm", 1}, {"io", 1},    {"program", 1}, {"device", 2},
+                                           {"data", 3},  {"op", 3},   {"run", 3},   {"layer", 4},   {"policy", 4},
                                            {"model", 5}, {"pass", 5}, {"train", 6}, {"fit", 7}};
 
 // The folder of "constrain/op/add/add.hpp" is op; the front door stands in none.

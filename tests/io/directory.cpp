@@ -46,7 +46,8 @@ std::string load(std::string const& path) {
 std::map<std::string, std::string> content_of(fs::path const& directory) {
   std::map<std::string, std::string> files;
   for (auto const& entry : fs::recursive_directory_iterator(directory))
-    if (entry.is_regular_file() && entry.path().filename() != ".constrain") files[entry.path().lexically_relative(directory).string()] = read_file(entry.path());
+    if (entry.is_regular_file() && entry.path().filename() != ".constrain")
+      files[entry.path().lexically_relative(directory).string()] = read_file(entry.path());
   return files;
 }
 
@@ -80,7 +81,7 @@ struct file_limit {
 TEST_CASE("crc32c: published values") {
   auto const of = [](std::string_view text) { return crc32c{}.update(std::as_bytes(std::span(text))).value(); };
   CHECK(of("") == 0);
-  CHECK(of("123456789") == 0xe3069283); // Williams' check value
+  CHECK(of("123456789") == 0xe3069283);           // Williams' check value
   CHECK(of(std::string(32, '\0')) == 0x8a9136aa); // RFC 3720, B.4
   CHECK(of(std::string(32, '\xff')) == 0x62a8ab43);
   std::string rising;
@@ -107,8 +108,7 @@ TEST_CASE("directory: what is committed is read, and replaced whole") {
     save(path + "/", "three", how);
     CHECK(load(path) == "three");
     CHECK(old.contains("weights.bin"));
-    CHECK(sentence([&] { old.bytes("other"); }) ==
-          "'" + path + "' has no file 'other'; use a directory saved with it");
+    CHECK(sentence([&] { old.bytes("other"); }) == "'" + path + "' has no file 'other'; use a directory saved with it");
   }
 }
 
@@ -150,10 +150,9 @@ TEST_CASE("directory: file names cannot be paths, hidden, taken or the manifest"
   temporary_directory const scratch;
   directory_writer w(scratch / "c");
   w.write("a", "x");
-  auto const rest = "' cannot name a file in '" + scratch / "c" +
-                    "'; use letters, digits, '.', '_', '-', and each name once";
-  for (std::string const name :
-       {"", ".", "..", "../a", "a/b", "/a", ".a", "a b", "\xc3\xa9", "manifest.json", "a"})
+  auto const rest =
+      "' cannot name a file in '" + scratch / "c" + "'; use letters, digits, '.', '_', '-', and each name once";
+  for (std::string const name : {"", ".", "..", "../a", "a/b", "/a", ".a", "a b", "\xc3\xa9", "manifest.json", "a"})
     CHECK(sentence([&] { w.write(name, "y"); }) == "'" + name + rest);
   CHECK(sentence([&] { w.write("a\n", "y"); }) == "'a?" + rest);
   CHECK_FALSE(sentence([&] { w.write(std::string(129, 'a'), "y"); }).empty());

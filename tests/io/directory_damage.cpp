@@ -92,8 +92,7 @@ TEST_CASE("directory: hostile manifests are refused") {
   CHECK(refusal("{\"format\": \"other\", \"version\": 1, \"files\": {}") ==
         "'m' is of another format than 'constrain directory'; give a directory that this library wrote");
   std::string const unsealed = "{\"format\": \"constrain directory\", \"version\": 1, \"files\": {}}";
-  CHECK(sentence([&] { manifest::parse(unsealed, "m"); }) ==
-        "'m' was changed after it was written; use another copy");
+  CHECK(sentence([&] { manifest::parse(unsealed, "m"); }) == "'m' was changed after it was written; use another copy");
 }
 
 TEST_CASE("directory: cut short at any byte, or with any one bit changed, it is refused") {

@@ -13,8 +13,8 @@
 #include <cstdarg>
 #include <cstdlib>
 #include <dlfcn.h>
-#include <filesystem>
 #include <fcntl.h>
+#include <filesystem>
 #include <functional>
 #include <map>
 #include <stdexcept>
@@ -29,12 +29,13 @@
 #include <utility>
 #include <vector>
 
-// Links, hard links, pipes and other people's directories at every name that saving touches: nothing outside changes, and
-// what is in the way is one sentence.
+// Links, hard links, pipes and other people's directories at every name that saving touches: nothing outside changes,
+// and what is in the way is one sentence.
 
 namespace fs = std::filesystem;
 namespace io = constrain::io;
-using constrain::test::read_file, constrain::test::sentence, constrain::test::temporary_directory, constrain::test::write_file;
+using constrain::test::read_file, constrain::test::sentence, constrain::test::temporary_directory,
+    constrain::test::write_file;
 using way = io::directory_writer::exchange;
 
 namespace {
@@ -69,7 +70,8 @@ std::string abandon(std::string const& path) {
   }
   ::waitpid(child, nullptr, 0);
   for (auto const& entry : fs::directory_iterator(fs::path(path).parent_path()))
-    if (entry.path().filename().string().starts_with("." + fs::path(path).filename().string() + ".partial-")) return entry.path();
+    if (entry.path().filename().string().starts_with("." + fs::path(path).filename().string() + ".partial-"))
+      return entry.path();
   throw std::runtime_error("nothing was left");
 }
 
@@ -80,7 +82,8 @@ std::map<std::string, std::string> snapshot(fs::path const& root) {
     struct stat s {};
     if (::lstat(path.c_str(), &s) != 0) return;
     auto& text = all[path.lexically_relative(root).string()];
-    text = std::to_string(s.st_mode) + " " + std::to_string(s.st_ino) + " " + std::to_string(s.st_uid) + " " + std::to_string(s.st_nlink) + " ";
+    text = std::to_string(s.st_mode) + " " + std::to_string(s.st_ino) + " " + std::to_string(s.st_uid) + " " +
+           std::to_string(s.st_nlink) + " ";
     if (S_ISREG(s.st_mode)) text += read_file(path);
     if (S_ISLNK(s.st_mode)) text += fs::read_symlink(path).string();
   };
@@ -129,17 +132,23 @@ void local_socket(std::string const& path) {
   address.sun_family = AF_UNIX;
   path.copy(address.sun_path, sizeof address.sun_path - 1);
   io::descriptor const made(::socket(AF_UNIX, SOCK_STREAM, 0));
-  if (::bind(made.get(), reinterpret_cast<sockaddr const*>(&address), sizeof address) != 0) throw std::runtime_error("no socket");
+  if (::bind(made.get(), reinterpret_cast<sockaddr const*>(&address), sizeof address) != 0)
+    throw std::runtime_error("no socket");
 }
 
 /// What is no directory.
 std::vector<thing> const files = {
-    {"a link to a folder", [](scene const& s, std::string const& p) { fs::create_directory_symlink(s.outside + "/folder", p); }},
-    {"a relative link to a folder", [](scene const&, std::string const& p) { fs::create_directory_symlink("../outside/folder", p); }},
-    {"a link to a checkpoint", [](scene const& s, std::string const& p) { fs::create_directory_symlink(s.outside + "/saved", p); }},
-    {"a link to what a killed save left", [](scene const& s, std::string const& p) { fs::create_directory_symlink(abandon(s.outside + "/c"), p); }},
+    {"a link to a folder",
+     [](scene const& s, std::string const& p) { fs::create_directory_symlink(s.outside + "/folder", p); }},
+    {"a relative link to a folder",
+     [](scene const&, std::string const& p) { fs::create_directory_symlink("../outside/folder", p); }},
+    {"a link to a checkpoint",
+     [](scene const& s, std::string const& p) { fs::create_directory_symlink(s.outside + "/saved", p); }},
+    {"a link to what a killed save left",
+     [](scene const& s, std::string const& p) { fs::create_directory_symlink(abandon(s.outside + "/c"), p); }},
     {"a link to a file", [](scene const& s, std::string const& p) { fs::create_symlink(s.outside + "/file", p); }},
-    {"a link to a link", [](scene const& s, std::string const& p) {
+    {"a link to a link",
+     [](scene const& s, std::string const& p) {
        fs::create_directory_symlink("folder", s.outside + "/link");
        fs::create_directory_symlink(s.outside + "/link", p);
      }},
@@ -154,51 +163,65 @@ std::vector<thing> const files = {
 /// Directories that are somebody's, however much they look like ours.
 std::vector<thing> const folders = {
     {"a folder", [](scene const&, std::string const& p) { folder(p); }},
-    {"a copied checkpoint", [](scene const& s, std::string const& p) { fs::copy(s.outside + "/saved", p, fs::copy_options::recursive); }},
+    {"a copied checkpoint",
+     [](scene const& s, std::string const& p) { fs::copy(s.outside + "/saved", p, fs::copy_options::recursive); }},
     {"a checkpoint moved here", [](scene const& s, std::string const& p) { fs::rename(s.outside + "/saved", p); }},
-    {"a checkpoint of this folder, renamed", [](scene const& s, std::string const& p) {
+    {"a checkpoint of this folder, renamed",
+     [](scene const& s, std::string const& p) {
        save(s.at("other"), "mine");
        fs::rename(s.at("other"), p);
      }},
-    {"a copy of what a killed save left", [](scene const& s, std::string const& p) {
+    {"a copy of what a killed save left",
+     [](scene const& s, std::string const& p) {
        auto const left = abandon(s.target);
        fs::copy(left, p, fs::copy_options::recursive);
        fs::remove_all(left);
      }},
-    {"what a killed save left elsewhere, moved", [](scene const& s, std::string const& p) { fs::rename(abandon(s.outside + "/c"), p); }},
-    {"what a killed save of another name left", [](scene const& s, std::string const& p) { fs::rename(abandon(s.at("d")), p); }},
-    {"a folder with a second name of a mark", [](scene const& s, std::string const& p) {
+    {"what a killed save left elsewhere, moved",
+     [](scene const& s, std::string const& p) { fs::rename(abandon(s.outside + "/c"), p); }},
+    {"what a killed save of another name left",
+     [](scene const& s, std::string const& p) { fs::rename(abandon(s.at("d")), p); }},
+    {"a folder with a second name of a mark",
+     [](scene const& s, std::string const& p) {
        folder(p);
        fs::create_hard_link(s.outside + "/saved/.constrain", p + "/.constrain");
      }},
-    {"what a killed save left, its mark with a second name", [](scene const& s, std::string const& p) {
+    {"what a killed save left, its mark with a second name",
+     [](scene const& s, std::string const& p) {
        fs::rename(abandon(s.target), p);
        fs::create_hard_link(p + "/.constrain", s.outside + "/mark");
      }},
-    {"what a killed save left, its mark a link", [](scene const& s, std::string const& p) {
+    {"what a killed save left, its mark a link",
+     [](scene const& s, std::string const& p) {
        fs::rename(abandon(s.target), p);
        fs::rename(p + "/.constrain", s.outside + "/mark");
        fs::create_symlink(s.outside + "/mark", p + "/.constrain");
      }},
-    {"what a killed save left, its mark a pipe", [](scene const& s, std::string const& p) {
+    {"what a killed save left, its mark a pipe",
+     [](scene const& s, std::string const& p) {
        fs::rename(abandon(s.target), p);
        fs::remove(p + "/.constrain");
        pipe(p + "/.constrain");
      }},
-    {"a folder with an empty mark", [](scene const&, std::string const& p) {
+    {"a folder with an empty mark",
+     [](scene const&, std::string const& p) {
        folder(p);
        write_file(p + "/.constrain", "");
      }},
-    {"a folder with the begin of a mark", [](scene const& s, std::string const& p) {
+    {"a folder with the begin of a mark",
+     [](scene const& s, std::string const& p) {
        folder(p);
        write_file(p + "/.constrain", read_file(s.outside + "/saved/.constrain").substr(0, 70));
      }},
-    {"another user's checkpoint", [](scene const& s, std::string const& p) {
+    {"another user's checkpoint",
+     [](scene const& s, std::string const& p) {
        fs::rename(abandon(s.target), p);
        for (auto const* file : {"", "/.constrain", "/state.json"})
-         if (::chown((p + file).c_str(), 65534, 65534) != 0) fs::permissions(p, fs::perms::owner_write, fs::perm_options::remove);
+         if (::chown((p + file).c_str(), 65534, 65534) != 0)
+           fs::permissions(p, fs::perms::owner_write, fs::perm_options::remove);
      }},
-    {"another user's empty folder", [](scene const&, std::string const& p) {
+    {"another user's empty folder",
+     [](scene const&, std::string const& p) {
        fs::create_directory(p);
        if (::chown(p.c_str(), 65534, 65534) != 0) write_file(p + "/file", "mine");
      }},
@@ -206,7 +229,8 @@ std::vector<thing> const folders = {
 
 /// Does something with a thing at a name; neither that nor anything outside is another afterwards.
 void check(thing const& t, std::string const& name, std::function<void(scene const&)> const& before,
-           std::function<std::string(scene const&)> const& act, std::function<std::string(scene const&)> const& expected) {
+           std::function<std::string(scene const&)> const& act,
+           std::function<std::string(scene const&)> const& expected) {
   scene const s;
   CAPTURE(std::string(t.name));
   CAPTURE(name);
@@ -240,7 +264,8 @@ extern "C" __attribute__((no_sanitize("address"))) long syscall(long number, ...
   for (auto& argument : a) argument = va_arg(rest, long);
   va_end(rest);
   if (number == SYS_renameat2 && before_exchange) std::exchange(before_exchange, {})();
-  return reinterpret_cast<long (*)(long, ...)>(::dlsym(RTLD_NEXT, "syscall"))(number, a[0], a[1], a[2], a[3], a[4], a[5]);
+  return reinterpret_cast<long (*)(long, ...)>(::dlsym(RTLD_NEXT, "syscall"))(number, a[0], a[1], a[2], a[3], a[4],
+                                                                              a[5]);
 }
 
 extern "C" int name_to_handle_at(int directory, char const* path, file_handle* handle, int* mount, int flags) noexcept {
@@ -251,41 +276,49 @@ extern "C" int name_to_handle_at(int directory, char const* path, file_handle* h
 
 TEST_CASE("links: at the name of an abandoned save") {
   for (auto const& t : both())
-    check(t, ".c.partial-evil", [](scene const& s) { save(s.target, "old"); },
-          [](scene const& s) {
-            return sentence([&] {
-              save(s.target, "new");
-              CHECK(load(s.target) == "new");
-            });
-          },
-          nothing_said);
+    check(
+        t, ".c.partial-evil", [](scene const& s) { save(s.target, "old"); },
+        [](scene const& s) {
+          return sentence([&] {
+            save(s.target, "new");
+            CHECK(load(s.target) == "new");
+          });
+        },
+        nothing_said);
 }
 
 TEST_CASE("links: at the name where a save without an exchange puts the old checkpoint") {
   for (auto const& t : both()) {
     auto const old = [](scene const& s) { save(s.target, "old"); };
     // In nobody's way.
-    check(t, ".c.previous", old, [](scene const& s) { return sentence([&] { save(s.target, "new"); }); }, nothing_said);
-    check(t, ".c.previous", nothing_before, [](scene const& s) { return sentence([&] { save(s.target, "new", way::no); }); }, nothing_said);
+    check(
+        t, ".c.previous", old, [](scene const& s) { return sentence([&] { save(s.target, "new"); }); }, nothing_said);
+    check(
+        t, ".c.previous", nothing_before,
+        [](scene const& s) { return sentence([&] { save(s.target, "new", way::no); }); }, nothing_said);
     // In the way.
-    check(t, ".c.previous", old,
-          [](scene const& s) {
-            auto const said = sentence([&] { save(s.target, "new", way::no); });
-            CHECK(load(s.target) == "old");
-            return said;
-          },
-          [](scene const& s) {
-            std::string said = "'"; // g++ 12 warns of a sum of temporaries
-            said += s.at(".c.previous") + "' is in the way, and not of this library's making, so '" + s.target;
-            return said += "' cannot be replaced; move it away";
-          });
+    check(
+        t, ".c.previous", old,
+        [](scene const& s) {
+          auto const said = sentence([&] { save(s.target, "new", way::no); });
+          CHECK(load(s.target) == "old");
+          return said;
+        },
+        [](scene const& s) {
+          std::string said = "'"; // g++ 12 warns of a sum of temporaries
+          said += s.at(".c.previous") + "' is in the way, and not of this library's making, so '" + s.target;
+          return said += "' cannot be replaced; move it away";
+        });
   }
 }
 
 TEST_CASE("links: at the name of the checkpoint itself") {
   auto const saved = [](scene const& s) { return sentence([&] { save(s.target, "new"); }); };
   std::map<std::string, std::string> const reasons = {
-      {"a file", "is a file"},  {"a hard link", "is a file"}, {"a pipe", "is no directory"}, {"a socket", "is no directory"},
+      {"a file", "is a file"},
+      {"a hard link", "is a file"},
+      {"a pipe", "is no directory"},
+      {"a socket", "is no directory"},
       {"a folder", "holds files that are not a checkpoint"},
       {"a folder with a second name of a mark", "holds files that are not a checkpoint"},
       {"a folder with an empty mark", "holds files that are not a checkpoint"},
@@ -301,7 +334,8 @@ TEST_CASE("links: at the name of the checkpoint itself") {
     if (auto const why = reasons.find(t.name); why != reasons.end()) {
       ++found;
       check(t, "c", nothing_before, saved, [&](scene const& s) {
-        return "'" + s.target + "' " + why->second + ", so saving there would lose it; move it away or choose another path";
+        return "'" + s.target + "' " + why->second +
+               ", so saving there would lose it; move it away or choose another path";
       });
     }
   CHECK(found == int(reasons.size()));
@@ -310,7 +344,8 @@ TEST_CASE("links: at the name of the checkpoint itself") {
     std::string const name = t.name;
     if (name == "a link to a folder" || name == "a relative link to a folder")
       check(t, "c", nothing_before, saved, [](scene const& s) {
-        return "'" + s.outside + "/folder' holds files that are not a checkpoint, so saving there would lose it; move it away or choose another path";
+        return "'" + s.outside +
+               "/folder' holds files that are not a checkpoint, so saving there would lose it; move it away or choose another path";
       });
     if (name == "a link to a file")
       check(t, "c", nothing_before, saved, [](scene const& s) {
@@ -327,7 +362,8 @@ TEST_CASE("links: at the name of the checkpoint itself") {
     for (auto const& t : folders)
       if (std::string(t.name).starts_with("another user's"))
         check(t, "c", nothing_before, saved, [](scene const& s) {
-          return "'" + s.target + "' belongs to another user, so saving there would lose it; move it away or choose another path";
+          return "'" + s.target +
+                 "' belongs to another user, so saving there would lose it; move it away or choose another path";
         });
 }
 
@@ -346,7 +382,8 @@ TEST_CASE("links: at the names of files in a checkpoint that is replaced, and of
         auto const outside = snapshot(s.outside);
         auto const here = snapshot(directory + "/" + name);
         auto const said = sentence([&] { save(s.target, "new"); });
-        if (!said.empty()) CHECK(said.ends_with(", so saving there would lose it; move it away or choose another path"));
+        if (!said.empty())
+          CHECK(said.ends_with(", so saving there would lose it; move it away or choose another path"));
         CHECK(said.empty() == (abandoned || std::string(name) != "manifest.json"));
         // Of a file with two names, one of them in a checkpoint, that one goes.
         bool const two_names = std::string(t.name) == "a hard link";
@@ -354,7 +391,8 @@ TEST_CASE("links: at the names of files in a checkpoint that is replaced, and of
         CHECK(read_file(s.outside + "/file") == "years of work");
         // What is no file of ours is still somewhere.
         bool kept = false;
-        for (auto const& entry : fs::recursive_directory_iterator(s.shared)) kept = kept || snapshot(entry.path()) == here;
+        for (auto const& entry : fs::recursive_directory_iterator(s.shared))
+          kept = kept || snapshot(entry.path()) == here;
         bool const ours_by_name = std::string(t.name) == "a file" || two_names;
         if (!ours_by_name) CHECK(kept);
         ++cases;
@@ -363,14 +401,21 @@ TEST_CASE("links: at the names of files in a checkpoint that is replaced, and of
 
 TEST_CASE("links: at the names of logs, events and files that are written whole") {
   auto const refused = [](char const* what, char const* why, char const* where) {
-    return [=](scene const& s) { return std::string(what) + "'" + s.at("name") + "' cannot be written (" + why + "); remove it or choose another " + where; };
+    return [=](scene const& s) {
+      return std::string(what) + "'" + s.at("name") + "' cannot be written (" + why +
+             "); remove it or choose another " + where;
+    };
   };
   for (auto const& t : both()) {
     std::string const name = t.name;
     bool const link = name.starts_with("a link") || name.starts_with("a relative link"), hard = name == "a hard link";
-    char const* const why = link ? "it is a link" : hard ? "it has another name elsewhere, a hard link" : "it is no regular file";
+    char const* const why = link   ? "it is a link"
+                            : hard ? "it has another name elsewhere, a hard link"
+                                   : "it is no regular file";
     auto const log = [](scene const& s) { return sentence([&] { io::log_file(s.at("name"), "", "", 0).write("1"); }); };
-    auto const resumed = [](scene const& s) { return sentence([&] { io::log_file(s.at("name"), "", "", 9).write("1"); }); };
+    auto const resumed = [](scene const& s) {
+      return sentence([&] { io::log_file(s.at("name"), "", "", 9).write("1"); });
+    };
     auto const whole = [](scene const& s) {
       return sentence([&] {
         io::atomic_file file(s.at("name"), io::atomic_file::links::refused);
@@ -383,8 +428,12 @@ TEST_CASE("links: at the names of logs, events and files that are written whole"
       check(t, "name", nothing_before, resumed, refused("the log ", why, "directory"));
       if (!hard) check(t, "name", nothing_before, whole, refused("", why, "path"));
     }
-    check(t, "name", nothing_before, [](scene const& s) { return sentence([&] { io::event_file(s.at("name"), 0); }); },
-          [](scene const& s) { return "the events '" + s.at("name") + "' cannot be written (File exists); make room or choose another directory"; });
+    check(
+        t, "name", nothing_before, [](scene const& s) { return sentence([&] { io::event_file(s.at("name"), 0); }); },
+        [](scene const& s) {
+          return "the events '" + s.at("name") +
+                 "' cannot be written (File exists); make room or choose another directory";
+        });
   }
   // A file of two names that is written whole: the other name keeps what it had.
   scene const s;
@@ -416,13 +465,15 @@ TEST_CASE("links: what a link at the old checkpoint's name leads to is not read 
   scene const s;
   fs::create_directory_symlink(s.outside + "/saved", s.at(".c.previous"));
   CHECK_FALSE(io::directory_reader::finds(s.target));
-  CHECK(sentence([&] { load(s.target); }) == "the directory '" + s.target + "' cannot be opened (No such file or directory); check the path");
+  CHECK(sentence([&] { load(s.target); }) ==
+        "the directory '" + s.target + "' cannot be opened (No such file or directory); check the path");
 }
 
 TEST_CASE("links: a path with a NUL byte") {
   scene const s;
   std::string const path = s.at(std::string("c\0d", 3));
-  auto const said = "the path '" + s.at("c?d") + "' has a NUL byte, shown as '?', which no file's name can have; leave it out";
+  auto const said =
+      "the path '" + s.at("c?d") + "' has a NUL byte, shown as '?', which no file's name can have; leave it out";
   CHECK(sentence([&] { save(path, "x"); }) == said);
   CHECK(sentence([&] { load(path); }) == said);
   CHECK(sentence([&] { io::directory_reader::finds(path); }) == said);

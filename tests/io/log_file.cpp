@@ -34,8 +34,9 @@ TEST_CASE("a log is cut back to the step after which a run goes on") {
   CHECK(gone_on(three, 9) == three + "new\n");
   CHECK(gone_on(three, 2) == "step,loss\n1,5\n2,4\nnew\n");
   CHECK(gone_on(three, 0) == "step,loss\nnew\n");
-  CHECK(gone_on(three + "4,", 9) == three + "new\n");         // torn
-  CHECK(gone_on(three + "what\n4,2\n", 9) == three + "what\n4,2\nnew\n"); // no line of ours is no reason to lose those after it
+  CHECK(gone_on(three + "4,", 9) == three + "new\n"); // torn
+  CHECK(gone_on(three + "what\n4,2\n", 9) ==
+        three + "what\n4,2\nnew\n"); // no line of ours is no reason to lose those after it
   CHECK(gone_on(three + "what\n4,2\n", 3) == three + "what\nnew\n");
   CHECK(gone_on("another,header\n1,5\n", 9) == "step,loss\nnew\n");
   CHECK(gone_on("", 9) == "step,loss\nnew\n");
@@ -48,5 +49,7 @@ TEST_CASE("a log that cannot be written") {
   CHECK(ct::test::sentence([&] { ct::io::log_file(directory / "none/log", "", "", 0); }) ==
         "the log '" + directory / "none/log" +
             "' cannot be written (No such file or directory); make room or choose another directory");
-  CHECK(ct::test::sentence([] { ct::io::log_file("/dev/full", "", "", 0).write("1"); }).starts_with("the log '/dev/full' cannot be written"));
+  CHECK(ct::test::sentence([] {
+          ct::io::log_file("/dev/full", "", "", 0).write("1");
+        }).starts_with("the log '/dev/full' cannot be written"));
 }

@@ -19,7 +19,8 @@
 #include <malloc.h>
 #endif
 
-// Large files that somebody made to fill the memory of whoever reads them: refusing one takes less than 1 MiB beside it.
+// Large files that somebody made to fill the memory of whoever reads them: refusing one takes less than 1 MiB beside
+// it.
 
 using constrain::test::sentence;
 
@@ -93,18 +94,20 @@ void refuses(std::string const& kind, std::string const& file, std::string const
   CHECK(seen.said.size() < 400);
   CHECK_MESSAGE(seen.said.find(reason) != std::string::npos, seen.said);
   CHECK(seen.kib <= 1024);
-  if (measured) MESSAGE(kind << ": " << file.size() / 1000 << " kB, refused with " << seen.kib << " KiB in " << seen.seconds << " s");
+  if (measured)
+    MESSAGE(kind << ": " << file.size() / 1000 << " kB, refused with " << seen.kib << " KiB in " << seen.seconds
+                 << " s");
 }
 
-std::string tensor(std::string const& name, std::string const& offsets = "[0,0]", std::string const& shape = "[0]", std::string const& dtype = "U8") {
+std::string tensor(std::string const& name, std::string const& offsets = "[0,0]", std::string const& shape = "[0]",
+                   std::string const& dtype = "U8") {
   return "\"" + name + "\":{\"dtype\":\"" + dtype + "\",\"shape\":" + shape + ",\"data_offsets\":" + offsets + "}";
 }
 
 constexpr std::size_t most = constrain::io::safetensors_most_names;
 
 /// `count` members, as `member(i)` writes each, and then `last`.
-template <class function>
-std::string members(std::size_t count, std::string const& last, function const& member) {
+template <class function> std::string members(std::size_t count, std::string const& last, function const& member) {
   std::string text = "{";
   text.reserve(large + large / 4);
   for (std::size_t i = 0; i < count; ++i) (text += member(i)) += ',';
@@ -127,21 +130,29 @@ std::string empty_tensors(std::size_t count, std::string const& last) {
 } // namespace
 
 TEST_CASE("safetensors memory: more names than a file may have") {
-  refuses("many tensors", file_of(members(large / 60, "}", [](auto i) { return tensor(std::to_string(i)); })), "more than 131072 tensors");
-  refuses("much metadata", file_of("{\"__metadata__\":" + members(large / 14, "", [](auto i) { return "\"" + std::to_string(i) + "\":\"\""; })),
+  refuses("many tensors", file_of(members(large / 60, "}", [](auto i) { return tensor(std::to_string(i)); })),
+          "more than 131072 tensors");
+  refuses("much metadata",
+          file_of("{\"__metadata__\":" +
+                  members(large / 14, "", [](auto i) { return "\"" + std::to_string(i) + "\":\"\""; })),
           "more than 131072 entries of metadata");
 }
 
 TEST_CASE("safetensors memory: as many tensors as a file may have, and a fault at the very end") {
   refuses("broken JSON", file_of(empty_tensors(most - 1, tensor("x") + "]")), "is not valid JSON");
-  refuses("an unknown dtype", file_of(empty_tensors(most - 1, tensor("x", "[0,0]", "[0]", "F31"))), "the unknown dtype 'F31'");
+  refuses("an unknown dtype", file_of(empty_tensors(most - 1, tensor("x", "[0,0]", "[0]", "F31"))),
+          "the unknown dtype 'F31'");
   refuses("a shape of other bytes", file_of(empty_tensors(most - 1, tensor("x", "[0,0]", "[1]"))), "need 1");
   refuses("one tensor too many", file_of(empty_tensors(most, tensor("x"))), "more than 131072 tensors");
   refuses("a name at both ends", file_of(empty_tensors(most - 1, tensor(name(0)))), "stands twice");
-  refuses("a name at both ends, once escaped", file_of(empty_tensors(most - 1, tensor("\\u006e" + name(0).substr(1)))), "stands twice");
-  refuses("bytes after the last tensor", file_of(empty_tensors(most - 1, tensor("x")), 5), "5 bytes after its last tensor");
+  refuses("a name at both ends, once escaped", file_of(empty_tensors(most - 1, tensor("\\u006e" + name(0).substr(1)))),
+          "stands twice");
+  refuses("bytes after the last tensor", file_of(empty_tensors(most - 1, tensor("x")), 5),
+          "5 bytes after its last tensor");
   refuses("a hole", file_of(empty_tensors(most - 1, tensor("x", "[1,2]", "[1]")), 2), "leaves a hole");
-  refuses("an overlap", file_of(empty_tensors(most - 2, tensor("x", "[0,2]", "[2]") + "," + tensor("y", "[1,3]", "[2]")), 3), "overlaps");
+  refuses("an overlap",
+          file_of(empty_tensors(most - 2, tensor("x", "[0,2]", "[2]") + "," + tensor("y", "[1,3]", "[2]")), 3),
+          "overlaps");
 }
 
 TEST_CASE("safetensors memory: names and offsets in orders that are hard to sort") {
@@ -151,12 +162,21 @@ TEST_CASE("safetensors memory: names and offsets in orders that are hard to sort
   refuses("names backwards", file_of(backwards("n", tensor(name(most)))), "stands twice");
   refuses("escaped names backwards", file_of(backwards("\\u006e", tensor(name(most, "\\u006e")))), "stands twice");
   auto const shuffled = [](std::size_t i) { return i * 48'271 % most; }; // odd: every number once
-  refuses("names shuffled", file_of(members(most - 1, tensor(name(shuffled(1))) + "}", [&](auto i) { return tensor(name(shuffled(i))); })), "stands twice");
+  refuses(
+      "names shuffled",
+      file_of(members(most - 1, tensor(name(shuffled(1))) + "}", [&](auto i) { return tensor(name(shuffled(i))); })),
+      "stands twice");
   auto const byte = [&](std::size_t i, std::size_t at) {
     return tensor(name(i), "[" + std::to_string(at) + "," + std::to_string(at + 1) + "]", "[1]");
   };
-  refuses("offsets shuffled", file_of(members(most - 1, byte(most, 77) + "}", [&](auto i) { return byte(i, shuffled(i)); }), most), "overlaps");
-  refuses("offsets backwards", file_of(members(most - 1, tensor(name(most), "[0,2]", "[2]") + "}", [&](auto i) { return byte(i, most - 1 - i); }), most), "overlaps");
+  refuses("offsets shuffled",
+          file_of(members(most - 1, byte(most, 77) + "}", [&](auto i) { return byte(i, shuffled(i)); }), most),
+          "overlaps");
+  refuses("offsets backwards",
+          file_of(members(most - 1, tensor(name(most), "[0,2]", "[2]") + "}",
+                          [&](auto i) { return byte(i, most - 1 - i); }),
+                  most),
+          "overlaps");
 }
 
 TEST_CASE("safetensors memory: few things, each as large as the file") {
@@ -167,7 +187,8 @@ TEST_CASE("safetensors memory: few things, each as large as the file") {
   refuses("a long name twice", file_of("{" + tensor(halves) + "," + tensor(halves) + "}"), "nnn...' stands twice");
   refuses("a long dtype", file_of("{" + tensor("x", "[0,0]", "[0]", letters) + "}"), "the unknown dtype 'nnn");
   refuses("a long member", file_of("{\"x\":{\"" + letters + "\":0}}"), "members other than");
-  refuses("a long number", file_of("{" + tensor("x", "[0,0]", "[" + std::string(large, '1') + "]") + "}"), "where a whole number");
+  refuses("a long number", file_of("{" + tensor("x", "[0,0]", "[" + std::string(large, '1') + "]") + "}"),
+          "where a whole number");
   refuses("a shape of many ones", file_of("{" + tensor("x", "[0,0]", extents + "]") + "}"), "need 1");
   refuses("a shape of many ones and a two", file_of("{" + tensor("x", "[0,1]", extents + ",2]") + "}", 1), "need 2");
   refuses("offsets far apart", file_of("{" + tensor("x", "[1," + spaces + "2]", "[1]") + "}", 2), "leaves a hole");
@@ -176,6 +197,8 @@ TEST_CASE("safetensors memory: few things, each as large as the file") {
   refuses("nothing but white space", file_of("{}" + spaces, 1), "1 bytes after its last tensor");
   refuses("open arrays", file_of("{\"x\":" + std::string(large, '[')), "an object is needed");
   refuses("arrays in a shape", file_of("{" + tensor("x", "[0,0]", std::string(large, '['))), "a number is needed");
-  refuses("one value of metadata", file_of("{\"__metadata__\":{\"a\":\"" + letters + "\",\"a\":\"\"}}"), "'a' stands twice");
-  refuses("two keys of metadata", file_of("{\"__metadata__\":{\"" + halves + "\":\"\",\"" + halves + "\":\"\"}}"), "stands twice");
+  refuses("one value of metadata", file_of("{\"__metadata__\":{\"a\":\"" + letters + "\",\"a\":\"\"}}"),
+          "'a' stands twice");
+  refuses("two keys of metadata", file_of("{\"__metadata__\":{\"" + halves + "\":\"\",\"" + halves + "\":\"\"}}"),
+          "stands twice");
 }

@@ -22,9 +22,8 @@ struct captured {
   constexpr value operator()(value tokens) const {
     auto const x = embed(tokens);
     auto const h = ct::linear("side", x, 4);
-    return head(ct::repeat("block", 5, x, [&](value y) {
-      return y + ct::linear("inner", y * h, 4) + ct::silu(x * y);
-    }));
+    return head(
+        ct::repeat("block", 5, x, [&](value y) { return y + ct::linear("inner", y * h, 4) + ct::silu(x * y); }));
   }
 };
 // Twice inside, before and after.

@@ -66,9 +66,8 @@ struct tied {
     return head(ct::repeat("outer", 5, ct::linear(embed(tokens), shared), [&](value x) {
       auto const own = matrix(x, "own");
       x = ct::linear(x, own);
-      x = ct::repeat("inner", 2, x, [&](value x) {
-        return layer(x) + ct::linear(ct::silu(ct::linear(x, own)), shared);
-      });
+      x = ct::repeat("inner", 2, x,
+                     [&](value x) { return layer(x) + ct::linear(ct::silu(ct::linear(x, own)), shared); });
       return x + ct::linear(x, shared);
     }));
   }

@@ -16,7 +16,9 @@ struct gated_mlp {
 struct tagger {
   constexpr ct::value operator()(ct::value tokens) const {
     auto x = ct::embedding("token", tokens, {.vocabulary = 13, .width = 6});
-    x = ct::repeat("block", 3, x, [](ct::value x) { return x + ct::dropout(ct::apply("mlp", gated_mlp{8}, ct::layer_norm("norm", x))); });
+    x = ct::repeat("block", 3, x, [](ct::value x) {
+      return x + ct::dropout(ct::apply("mlp", gated_mlp{8}, ct::layer_norm("norm", x)));
+    });
     return ct::linear("head", ct::mean(x, ct::axis::tokens), 4);
   }
 };
@@ -37,7 +39,8 @@ TEST_CASE("tagger: learns to tell which token leads") {
   for (int step = 0; step < 60; ++step) {
     for (std::size_t i = 0; i < 6; ++i) {
       labels[i] = static_cast<std::int32_t>((i + static_cast<std::size_t>(step)) % 4);
-      for (std::size_t k = 0; k < 5; ++k) inputs[i * 5 + k] = k < 3 ? labels[i] : static_cast<std::int32_t>(4 + (k + i) % 9);
+      for (std::size_t k = 0; k < 5; ++k)
+        inputs[i * 5 + k] = k < 3 ? labels[i] : static_cast<std::int32_t>(4 + (k + i) % 9);
     }
     t.step(t.batch(inputs, labels));
   }

@@ -1,5 +1,5 @@
-#include "op/call_kernel.hpp"
 #include "check_gradients.hpp"
+#include "op/call_kernel.hpp"
 
 #include <algorithm>
 
@@ -9,8 +9,9 @@ using ct::shape;
 
 // Evaluation alone counts.
 static_assert(ct::info_of<ct::op::correct_predictions>.gradient == nullptr);
-static_assert(ct::info_of<ct::op::correct_predictions>
-                  .infer(types({f32(shape(2, 3, 5)), i32(shape(2, 3))}), {}).outputs[0] == f64(shape{}));
+static_assert(
+    ct::info_of<ct::op::correct_predictions>.infer(types({f32(shape(2, 3, 5)), i32(shape(2, 3))}), {}).outputs[0] ==
+    f64(shape{}));
 
 namespace {
 

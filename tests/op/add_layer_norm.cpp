@@ -15,10 +15,12 @@ constexpr auto backward = ct::info_of<ct::op::layer_norm_gradient_add>;
 constexpr auto x_type = f32(shape(2, 5, 12));
 constexpr auto y = forward.infer(types({x_type, x_type, f32(shape(12)), f32(shape(12))}), {}).outputs;
 static_assert(y.size() == 4 && y[0] == x_type && y[1] == x_type && y[2] == f32(shape(10)) && y[3] == f32(shape(10)));
-static_assert(refuses(forward.infer(types({x_type, x_type, f32(shape(11)), f32(shape(11))}), {}), ct::why::widths_differ, 11, 12));
+static_assert(refuses(forward.infer(types({x_type, x_type, f32(shape(11)), f32(shape(11))}), {}),
+                      ct::why::widths_differ, 11, 12));
 static_assert(refuses(forward.infer(types({x_type, f32(shape(2, 5, 11)), f32(shape(12)), f32(shape(12))}), {}),
                       ct::why::widths_differ, 12, 11));
-constexpr auto dx = backward.infer(types({x_type, x_type, x_type, f32(shape(12)), f32(shape(10)), f32(shape(10))}), {}).outputs;
+constexpr auto dx =
+    backward.infer(types({x_type, x_type, x_type, f32(shape(12)), f32(shape(10)), f32(shape(10))}), {}).outputs;
 static_assert(dx.size() == 4 && dx[0] == x_type && dx[1] == f32(shape(12)) && dx[2] == f32(shape(12)));
 static_assert(refuses(backward.infer(types({f32(shape(2, 5, 11)), x_type}), {}), ct::why::widths_differ, 11, 12));
 static_assert(forward.in_place == 0b11 && forward.gradient == nullptr);
@@ -26,11 +28,13 @@ static_assert(backward.in_place == 0b11 && backward.accumulating == 0b110 && bac
 
 // Fewer bytes: the sum is read once less; the norm's own gradient is neither written nor read.
 constexpr double bytes(ct::cost const& c) { return c.bytes_read + c.bytes_written; }
-constexpr auto separate_bytes = bytes(ct::info_of<ct::op::add>.cost_of(types({x_type, x_type}), types({x_type}), {})) +
-                                bytes(ct::info_of<ct::op::layer_norm>.cost_of(types({x_type, f32(shape(12)), f32(shape(12))}),
-                                                                              types({x_type, f32(shape(10)), f32(shape(10))}), {}));
+constexpr auto separate_bytes =
+    bytes(ct::info_of<ct::op::add>.cost_of(types({x_type, x_type}), types({x_type}), {})) +
+    bytes(ct::info_of<ct::op::layer_norm>.cost_of(types({x_type, f32(shape(12)), f32(shape(12))}),
+                                                  types({x_type, f32(shape(10)), f32(shape(10))}), {}));
 static_assert(bytes(forward.cost_of(types({x_type, x_type, f32(shape(12)), f32(shape(12))}),
-                                    types({x_type, x_type, f32(shape(10)), f32(shape(10))}), {})) == separate_bytes - 4 * 120);
+                                    types({x_type, x_type, f32(shape(10)), f32(shape(10))}), {})) ==
+              separate_bytes - 4 * 120);
 
 // Norms of sums that are read again, in a repeat and before it.
 struct model {
@@ -48,7 +52,8 @@ struct model {
 using task = ct::task<model{}, ct::causal_lm, ct::micro_batch{.sequences = 2, .tokens = 4}>;
 template <class op> constexpr int calls() {
   int count = 0;
-  for (auto const& n : ct::trainer<task, ct::precision::fp64>::entries::step_program::final.nodes) count += n.op == &ct::info_of<op> ? 1 : 0;
+  for (auto const& n : ct::trainer<task, ct::precision::fp64>::entries::step_program::final.nodes)
+    count += n.op == &ct::info_of<op> ? 1 : 0;
   return count;
 }
 static_assert(calls<ct::op::add_layer_norm>() == 2 && calls<ct::op::layer_norm>() == 1);
@@ -62,9 +67,9 @@ template <class real> struct problem {
   ct::attributes epsilon{{}, {1e-5}};
 
   explicit problem(shape s)
-      : x_shape(s), width(s.features()), rows(s.rows()), partial_shape(ct::op::layer_norm_gradient::chunks, 2, s.features()),
-        a(random(1)), b(random(2)), dy(random(3)), residual(random(4)), weight(array<sum>::random(width, 5)),
-        bias(array<sum>::random(width, 6)) {}
+      : x_shape(s), width(s.features()), rows(s.rows()),
+        partial_shape(ct::op::layer_norm_gradient::chunks, 2, s.features()), a(random(1)), b(random(2)), dy(random(3)),
+        residual(random(4)), weight(array<sum>::random(width, 5)), bias(array<sum>::random(width, 6)) {}
   array<real> random(unsigned seed) const { return {x_shape, array<float>::random(x_shape, seed).values()}; }
 };
 
@@ -86,11 +91,12 @@ template <class real> struct result {
     call_kernel<ct::op::add>(plain, p.residual.in(), own.in(), dx.out());
   }
   void fused(problem<real> const& p, unsigned adds) {
-    call_kernel<ct::op::add_layer_norm>(ct::call{p.epsilon, no_parameters}, p.a.in(), p.b.in(), p.weight.in(), p.bias.in(),
-                                        total.out(), y.out(), mean.out(), stddev.out());
+    call_kernel<ct::op::add_layer_norm>(ct::call{p.epsilon, no_parameters}, p.a.in(), p.b.in(), p.weight.in(),
+                                        p.bias.in(), total.out(), y.out(), mean.out(), stddev.out());
     gradient(p, adds, p.residual.in(), p.dy.in(), dx.out());
   }
-  void gradient(problem<real> const& p, unsigned adds, ct::tensor<real const> residual, ct::tensor<real const> dy, ct::tensor<real> to) {
+  void gradient(problem<real> const& p, unsigned adds, ct::tensor<real const> residual, ct::tensor<real const> dy,
+                ct::tensor<real> to) {
     call_kernel<ct::op::layer_norm_gradient_add>(adding(adds), residual, dy, total.in(), p.weight.in(), mean.in(),
                                                  stddev.in(), to, dweight.out(), dbias.out(), partial.out());
   }
@@ -129,8 +135,8 @@ TEST_CASE_TEMPLATE("add_layer_norm: as the ops that it stands for", real, float,
     // The results may lie over the operands.
     auto over_a = p.a, over_residual = p.residual, over_dy = p.dy;
     result<real> again(p);
-    call_kernel<ct::op::add_layer_norm>(ct::call{p.epsilon, no_parameters}, over_a.in(), p.b.in(), p.weight.in(), p.bias.in(),
-                                        over_a.out(), again.y.out(), again.mean.out(), again.stddev.out());
+    call_kernel<ct::op::add_layer_norm>(ct::call{p.epsilon, no_parameters}, over_a.in(), p.b.in(), p.weight.in(),
+                                        p.bias.in(), over_a.out(), again.y.out(), again.mean.out(), again.stddev.out());
     CHECK(same_bits(over_a.values(), got.total.values()));
     CHECK(same_bits(again.y.values(), got.y.values()));
     got.gradient(p, 0, over_residual.in(), p.dy.in(), over_residual.out());

@@ -136,6 +136,6 @@ TEST_CASE_TEMPLATE("attention: the same bits on every number of threads", real, 
       return a.backward(dy, qkv);
     });
   };
-  check(shape(3, 37, 3 * 34), 2); // six heads to share out
+  check(shape(3, 37, 3 * 34), 2);  // six heads to share out
   check(shape(1, 130, 3 * 40), 1); // one, which only the products can share out
 }

@@ -54,9 +54,7 @@ private:
 };
 
 /// Calls the kernel of `op` on this processor.
-template <class op, class... operands> void call_kernel(call const& c, operands... o) {
-  kernel<op, cpu>::run(c, o...);
-}
+template <class op, class... operands> void call_kernel(call const& c, operands... o) { kernel<op, cpu>::run(c, o...); }
 
 inline attributes const no_options{};
 inline step_parameters const no_parameters{};

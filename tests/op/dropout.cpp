@@ -95,7 +95,8 @@ TEST_CASE("dropout: what else a model computes changes no mask") {
   ct::trainer<lm<model>, ct::precision::fp64, ct::optimizer::sgd> a({}, {.seed = 3, .dropout = 0.5});
   ct::trainer<lm<model_with_more>, ct::precision::fp64, ct::optimizer::sgd> b({}, {.seed = 3, .dropout = 0.5});
   auto const w = random_batch::draw<decltype(a)>(1);
-  for (int i = 0; i < 3; ++i) CHECK(a.step(a.batch(w.inputs, w.labels)).loss == b.step(b.batch(w.inputs, w.labels)).loss);
+  for (int i = 0; i < 3; ++i)
+    CHECK(a.step(a.batch(w.inputs, w.labels)).loss == b.step(b.batch(w.inputs, w.labels)).loss);
 }
 
 TEST_CASE_TEMPLATE("dropout: zeroes its share and scales the rest", real, float, double) {

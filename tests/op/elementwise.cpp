@@ -75,9 +75,12 @@ struct capped_logits {
 template <class functor> struct deep {
   constexpr ct::value operator()(ct::value tokens) const {
     auto const x = ct::embedding("token", tokens, {.vocabulary = 7, .width = 64});
-    return ct::linear("head", ct::repeat("block", 8, x, [](ct::value x) {
-      return ct::linear("down", ct::elementwise<functor>(ct::linear("up", x, 512)), 64);
-    }), 5);
+    return ct::linear("head",
+                      ct::repeat("block", 8, x,
+                                 [](ct::value x) {
+                                   return ct::linear("down", ct::elementwise<functor>(ct::linear("up", x, 512)), 64);
+                                 }),
+                      5);
   }
 };
 template <class functor>
@@ -130,9 +133,12 @@ TEST_CASE_TEMPLATE("elementwise: kernels, also over their own operands", real, f
 namespace {
 
 constexpr auto with_bias = ct::info_of<ct::op::elementwise_gradient_bias<both>>;
-static_assert(ct::info_of<ct::op::elementwise_gradient<both>>.with_bias_gradient == &ct::info_of<ct::op::elementwise_gradient_bias<both>>);
-constexpr auto of_bias = with_bias.infer(types({f32(shape(2, 3, 7)), f32(shape(2, 3, 7)), f32(shape(2, 3, 7))}), {}).outputs;
-static_assert(of_bias.size() == 3 && of_bias[0] == f32(shape(2, 3, 7)) && of_bias[1] == f32(shape(7)) && of_bias[2] == f32(shape(16, 7)));
+static_assert(ct::info_of<ct::op::elementwise_gradient<both>>.with_bias_gradient ==
+              &ct::info_of<ct::op::elementwise_gradient_bias<both>>);
+constexpr auto of_bias =
+    with_bias.infer(types({f32(shape(2, 3, 7)), f32(shape(2, 3, 7)), f32(shape(2, 3, 7))}), {}).outputs;
+static_assert(of_bias.size() == 3 && of_bias[0] == f32(shape(2, 3, 7)) && of_bias[1] == f32(shape(7)) &&
+              of_bias[2] == f32(shape(16, 7)));
 static_assert(with_bias.accumulating == 0b10 && with_bias.workspace == 0b100 && with_bias.gradient == nullptr);
 
 template <class functor> constexpr int fused_calls() {
@@ -158,7 +164,8 @@ template <class functor, class real, class... operands> void check_bias_gradient
   call_kernel<ct::op::elementwise_gradient<functor>>(plain, kept.in()..., expected.out());
   for (unsigned adds : {0u, 1u}) {
     call_kernel<ct::op::linear_bias_gradient>(adding(adds), expected.in(), expected_bias.out());
-    call_kernel<ct::op::elementwise_gradient_bias<functor>>(adding(adds << 1), kept.in()..., dx.out(), dbias.out(), partial.out());
+    call_kernel<ct::op::elementwise_gradient_bias<functor>>(adding(adds << 1), kept.in()..., dx.out(), dbias.out(),
+                                                            partial.out());
     CHECK(same_bits(dx.values(), expected.values()));
     CHECK(relative_error(wide(dbias), wide(expected_bias)) <= bound);
   }
@@ -166,7 +173,8 @@ template <class functor, class real, class... operands> void check_bias_gradient
 
 } // namespace
 
-TEST_CASE_TEMPLATE("elementwise: a gradient and its bias', as the ops that they stand for", real, float, double, ct::bfloat16) {
+TEST_CASE_TEMPLATE("elementwise: a gradient and its bias', as the ops that they stand for", real, float, double,
+                   ct::bfloat16) {
   for (auto const& s : {shape(1, 5), shape(7, 33), shape(3, 21, 130)}) {
     array<real> const dy(s, array<float>::random(s, 1).values()), x(s, array<float>::random(s, 2).values()),
         y(s, array<float>::random(s, 3).values());
@@ -177,12 +185,14 @@ TEST_CASE_TEMPLATE("elementwise: a gradient and its bias', as the ops that they 
   }
 }
 
-TEST_CASE_TEMPLATE("elementwise: a gradient and its bias', the same bits on every number of threads", real, float, double) {
+TEST_CASE_TEMPLATE("elementwise: a gradient and its bias', the same bits on every number of threads", real, float,
+                   double) {
   shape const s(131, 70);
   auto const dy = array<real>::random(s, 1), x = array<real>::random(s, 2);
   check_same_on_all_threads([&] {
     array<real> dx(s), dbias(shape(70)), partial(shape(16, 70));
-    call_kernel<ct::op::elementwise_gradient_bias<ct::op::gelu_tanh>>(plain, dy.in(), x.in(), dx.out(), dbias.out(), partial.out());
+    call_kernel<ct::op::elementwise_gradient_bias<ct::op::gelu_tanh>>(plain, dy.in(), x.in(), dx.out(), dbias.out(),
+                                                                      partial.out());
     return dbias.values();
   });
 }

@@ -22,10 +22,11 @@ static_assert(refuses(rule.infer(types({qkv_type}), {{0, 0}, {}}), ct::why::head
 constexpr auto gradients = gradient_rule.infer(types({y_type, qkv_type, y_type, rows_type}), three_heads).outputs;
 static_assert(gradients.size() == 2 && gradients[0] == qkv_type && gradients[1] == f32(shape(2, 5, 3)));
 static_assert(gradient_rule.workspace == 0b10);
-constexpr ct::operand_type narrow_type{ct::dtype::bf16, shape(2, 5, 36)}, narrow_y_type{ct::dtype::bf16, shape(2, 5, 12)};
+constexpr ct::operand_type narrow_type{ct::dtype::bf16, shape(2, 5, 36)},
+    narrow_y_type{ct::dtype::bf16, shape(2, 5, 12)};
 // Where elements are too narrow for sums, those of dk and dv lie beside the rows'.
-static_assert(gradient_rule.infer(types({narrow_y_type, narrow_type, narrow_y_type, rows_type}), three_heads).outputs[1] ==
-              f32(shape(2, 5, 3 + 2 * 12)));
+static_assert(gradient_rule.infer(types({narrow_y_type, narrow_type, narrow_y_type, rows_type}), three_heads)
+                  .outputs[1] == f32(shape(2, 5, 3 + 2 * 12)));
 static_assert(rule.infer(types({narrow_type}), three_heads).outputs[0].type == ct::dtype::bf16);
 static_assert(rule.infer(types({narrow_type}), three_heads).outputs[1] == rows_type);
 
@@ -82,7 +83,9 @@ template <class T> struct flash {
     auto const element = ct::dtype_of<T>, sum = ct::dtype_of<real_of<T>>;
     auto const dy = of.with_features(of.features() / 3);
     auto const rows = ct::operand_type{sum, shape(of.extent[0], heads, of.extent[1])};
-    return gradient_rule.infer(types({{element, dy}, {element, of}, {element, dy}, rows}), {{heads, 0}, {}}).outputs[1].shape;
+    return gradient_rule.infer(types({{element, dy}, {element, of}, {element, dy}, rows}), {{heads, 0}, {}})
+        .outputs[1]
+        .shape;
   }
 
   std::vector<T> const& forward(array<T> const& qkv) {

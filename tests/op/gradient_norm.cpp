@@ -89,7 +89,8 @@ TEST_CASE_TEMPLATE("gradient_norm: a stack in pieces has the bits of the whole",
       auto const stack = array<real>::random(shape(tensors, elements), static_cast<unsigned>(elements + tensors));
       shape const one(elements);
       array<double> whole(shape(1));
-      call_kernel<ct::op::gradient_norm_squared>(plain, ct::tensor<real const>{&stack[0], &one, tensors * elements}, whole.out());
+      call_kernel<ct::op::gradient_norm_squared>(plain, ct::tensor<real const>{&stack[0], &one, tensors * elements},
+                                                 whole.out());
       for (std::int64_t shards : {1, 2, 3, 4, 7, 16}) {
         CAPTURE(elements);
         CAPTURE(tensors);
@@ -106,7 +107,8 @@ TEST_CASE("gradient_norm: chunks are added in their order, then tensors in their
   stack[4 * 1024] = 1, stack[5 * 1024] = 1, stack[6 * 1024] = 1;                // the second: 3
   shape const one(4 * 1024);
   array<double> squares(shape(1));
-  call_kernel<ct::op::gradient_norm_squared>(plain, ct::tensor<double const>{stack.data(), &one, 8 * 1024}, squares.out());
+  call_kernel<ct::op::gradient_norm_squared>(plain, ct::tensor<double const>{stack.data(), &one, 8 * 1024},
+                                             squares.out());
   CHECK(squares[0] == 0x1p54 + 4);
 }
 

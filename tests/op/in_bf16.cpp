@@ -84,7 +84,8 @@ TEST_CASE("bf16: embedding, positions, mean and their gradients") {
   compare([]<class T>(T) {
     shape const tokens_shape(3, 7), table_shape(11, 24), positions_shape(9, 24), mean_shape(3, 24);
     auto const tokens = array<std::int32_t>::integers(tokens_shape, 1, 11);
-    auto const table = values<T>(table_shape, 9), position_embedding = values<T>(positions_shape, 10), dy = values<T>(x_shape, 11);
+    auto const table = values<T>(table_shape, 9), position_embedding = values<T>(positions_shape, 10),
+               dy = values<T>(x_shape, 11);
     array<T> y(x_shape), z(x_shape), m(mean_shape), dm(x_shape);
     array<float> dtable(table_shape), dpositions(positions_shape);
     call_kernel<ct::op::embedding>(plain, table.in(), tokens.in(), y.out());

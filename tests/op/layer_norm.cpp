@@ -40,13 +40,13 @@ template <class real> struct normalised {
 
   void forward(array<real> const& x, array<real> const& weight, array<real> const& bias, double epsilon = 1e-5) {
     ct::attributes const options{{}, {epsilon}};
-    call_kernel<ct::op::layer_norm>(ct::call{options, no_parameters}, x.in(), weight.in(), bias.in(), y.out(), mean.out(),
-                                    rstd.out());
+    call_kernel<ct::op::layer_norm>(ct::call{options, no_parameters}, x.in(), weight.in(), bias.in(), y.out(),
+                                    mean.out(), rstd.out());
   }
   void backward(ct::call const& c, ct::tensor<real const> dy, array<real> const& x, array<real> const& weight,
                 ct::tensor<real> to) {
-    call_kernel<ct::op::layer_norm_gradient>(c, dy, x.in(), weight.in(), mean.in(), rstd.in(), to,
-                                             dweight.out(), dbias.out(), partial.out());
+    call_kernel<ct::op::layer_norm_gradient>(c, dy, x.in(), weight.in(), mean.in(), rstd.in(), to, dweight.out(),
+                                             dbias.out(), partial.out());
   }
 };
 

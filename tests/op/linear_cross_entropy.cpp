@@ -41,10 +41,14 @@ constexpr auto operands = types({f32(shape(4, 80, 12)), f32(shape(7, 12)), i32(s
 constexpr auto of_evaluation = evaluation.infer(operands, {}).outputs;
 static_assert(same(of_evaluation, {f64(shape{}), f64(shape{}), f32(shape(32, 7)), f64(shape(320))}));
 constexpr auto of_step = step.infer(operands, {}).outputs;
-static_assert(same(of_step, {f64(shape{}), f32(shape(4, 80, 12)), f32(shape(7, 12)), f32(shape(32, 7)), f64(shape(320))}));
-constexpr auto narrow = step.infer(types({{ct::dtype::bf16, shape(20, 12)}, {ct::dtype::bf16, shape(7, 12)}, i32(shape(20))}), {}).outputs;
-static_assert(narrow[1].type == ct::dtype::bf16 && narrow[2].type == ct::dtype::f32 && narrow[3].type == ct::dtype::bf16);
-static_assert(refuses(step.infer(types({f32(shape(5, 12)), f32(shape(7, 11)), i32(shape(5))}), {}), ct::why::widths_differ, 11, 12));
+static_assert(same(of_step,
+                   {f64(shape{}), f32(shape(4, 80, 12)), f32(shape(7, 12)), f32(shape(32, 7)), f64(shape(320))}));
+constexpr auto narrow =
+    step.infer(types({{ct::dtype::bf16, shape(20, 12)}, {ct::dtype::bf16, shape(7, 12)}, i32(shape(20))}), {}).outputs;
+static_assert(narrow[1].type == ct::dtype::bf16 && narrow[2].type == ct::dtype::f32 &&
+              narrow[3].type == ct::dtype::bf16);
+static_assert(refuses(step.infer(types({f32(shape(5, 12)), f32(shape(7, 11)), i32(shape(5))}), {}),
+                      ct::why::widths_differ, 11, 12));
 static_assert(refuses(step.infer(types({f32(shape(5, 12)), f32(shape(7, 12)), i32(shape(4))}), {}),
                       ct::why::labels_do_not_fit_the_logits, 5, 4));
 static_assert(refuses(evaluation.infer(types({f32(shape{}), f32(shape(7, 12)), i32(shape{})}), {}),
@@ -134,8 +138,9 @@ template <class real> struct problem {
     auto const n = rows.elements();
     array<real> logits(shape(ct::op::logit_rows(n), weight_shape.extent[0]));
     array<double> row_loss{shape(n)};
-    call_kernel<ct::op::linear_cross_entropy_forward_backward>(call_of(twice, adds ? 0b101 : 0), x.in(), weight.in(), labels.in(),
-                                                   r.loss.out(), r.dx.out(), r.dweight.out(), logits.out(), row_loss.out());
+    call_kernel<ct::op::linear_cross_entropy_forward_backward>(call_of(twice, adds ? 0b101 : 0), x.in(), weight.in(),
+                                                               labels.in(), r.loss.out(), r.dx.out(), r.dweight.out(),
+                                                               logits.out(), row_loss.out());
   }
   void evaluated(result<real>& r, bool adds) const {
     auto const n = rows.elements();
@@ -158,7 +163,8 @@ template <class real> inline constexpr double bound = std::is_same_v<real, bfloa
 } // namespace
 
 TEST_CASE("linear_cross_entropy: gradients") {
-  static_assert(is_fused<lm<model{}>, ct::fusion::all>() && is_fused<lm<tied_model{}>, ct::fusion::all, ct::accumulate<3>>());
+  static_assert(is_fused<lm<model{}>, ct::fusion::all>() &&
+                is_fused<lm<tied_model{}>, ct::fusion::all, ct::accumulate<3>>());
   static_assert(!is_fused<lm<model{}>>()); // such small logits are worth no time
   check_gradients<lm<model{}>, ct::fusion::all>();
   check_gradients<lm<tied_model{}>, ct::fusion::all, ct::accumulate<3>>();

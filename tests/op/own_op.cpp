@@ -168,9 +168,8 @@ namespace {
 struct model {
   constexpr ct::value operator()(ct::value tokens) const {
     auto x = ct::embedding("token", tokens, {.vocabulary = 7, .width = 6});
-    x = ct::repeat("block", 3, own::rms_normalised("start", x), [](ct::value x) {
-      return x + ct::dropout(ct::linear("inner", own::rms_normalised("norm", x), 6));
-    });
+    x = ct::repeat("block", 3, own::rms_normalised("start", x),
+                   [](ct::value x) { return x + ct::dropout(ct::linear("inner", own::rms_normalised("norm", x), 6)); });
     return ct::linear("head", own::rms_normalised("norm", x, 0.1), 5);
   }
 };

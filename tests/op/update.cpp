@@ -14,9 +14,7 @@ namespace {
 
 // What a user writes (Chen et al. 2023, algorithm 2).
 struct lion {
-  template <class real> struct state {
-    real momentum;
-  };
+  template <class real> struct state { real momentum; };
   struct hyper {
     float learning_rate = 1e-4f, beta1 = 0.9f, beta2 = 0.99f, weight_decay = 0;
   };
@@ -37,15 +35,11 @@ struct decaying_lion : lion {
 };
 // Two different fields, and `prepare` for a type of its own.
 struct averaging {
-  template <class real> struct state {
-    real fast, slow;
-  };
+  template <class real> struct state { real fast, slow; };
   struct hyper {
     float learning_rate = 0.1f;
   };
-  template <class real> struct prepared {
-    real rate, share;
-  };
+  template <class real> struct prepared { real rate, share; };
   template <class real> static prepared<real> prepare(hyper const& h, ct::optimizer_step t) {
     return {real(h.learning_rate), 1 / static_cast<real>(t.number)};
   }
@@ -103,7 +97,8 @@ template <class optimizer, class real> struct trained {
     [&]<std::size_t... i>(std::index_sequence<i...>) {
       call_kernel<ct::op::update<optimizer>>(ct::call{options, no_parameters}, gradient.in(), clip.in(), numbers.in(),
                                              weight.out(), state[i].out()...);
-    }(std::make_index_sequence<static_cast<std::size_t>(fields)>{});
+    }
+    (std::make_index_sequence<static_cast<std::size_t>(fields)>{});
   }
 };
 

@@ -33,7 +33,8 @@ constexpr auto step = only(fused, step_op);
 static_assert(step.outputs[2] == ref{gradient_of(fused, "table"), at::current} && adds(fused, step_op) == 0);
 static_assert(adds(fused, &info_of<op::embedding_gradient>) == 1);
 static_assert(step.attributes.real[0] == 1);
-static_assert(fused.values[step.outputs[3].value].role == role::workspace && fused.values[step.outputs[4].value].role == role::workspace);
+static_assert(fused.values[step.outputs[3].value].role == role::workspace &&
+              fused.values[step.outputs[4].value].role == role::workspace);
 
 // Accumulated, checkpointed and cast, the pattern is the same. Sharded after that, one gather of a weight is left of
 // two.
@@ -55,7 +56,8 @@ static_assert(calls(sharded_fused, &info_of<op::all_gather>) == calls(sharded, &
 static_assert(calls(sharded_fused, &info_of<op::reduce_scatter>) == calls(sharded, &info_of<op::reduce_scatter>));
 
 // In evaluation the correct predictions are counted with the loss; who wants the logits gets them.
-constexpr auto evaluated = dead_code_elimination(remove_training_ops(task<small_gpt2, causal_lm, micro_batch{.sequences = 2}>::build(entry::evaluate, dtype::f32)));
+constexpr auto evaluated = dead_code_elimination(
+    remove_training_ops(task<small_gpt2, causal_lm, micro_batch{.sequences = 2}>::build(entry::evaluate, dtype::f32)));
 constexpr auto evaluated_fused = fuse(evaluated, true);
 static_assert(calls(evaluated_fused, evaluation_op) == 1 && calls(evaluated_fused) == calls(evaluated) - 3);
 static_assert(only(evaluated_fused, evaluation_op).outputs[1] == evaluated.correct && verify(evaluated_fused).ok());
@@ -77,7 +79,9 @@ struct two_readers {
   }
 };
 struct half_a_loss {
-  constexpr value operator()(value logits, value labels) const { return elementwise<halved>(cross_entropy(logits, labels)); }
+  constexpr value operator()(value logits, value labels) const {
+    return elementwise<halved>(cross_entropy(logits, labels));
+  }
 };
 template <auto model, class objective> using variant = task<model, objective, micro_batch{.sequences = 2, .tokens = 3}>;
 static_assert(untouched(updated(built<variant<biased{}, causal_lm>>())));
@@ -117,7 +121,7 @@ constexpr auto const* sum_and_norm = &info_of<op::add_layer_norm>;
 constexpr auto const* norm_and_sum = &info_of<op::layer_norm_gradient_add>;
 static_assert(calls(residual, sum_and_norm) == 1 && calls(residual, &info_of<op::layer_norm>) == 2);
 static_assert(calls(residual, norm_and_sum) == 2 && calls(residual, &info_of<op::layer_norm_gradient>) == 1);
-static_assert(calls(residual, &info_of<op::add>) == 1); // at the end of a block
+static_assert(calls(residual, &info_of<op::add>) == 1);            // at the end of a block
 static_assert(calls(fuse(checkpointed, true), sum_and_norm) == 2); // once more in the clone
 static_assert(calls(sharded_fused, sum_and_norm) == 2 && calls(sharded_fused, norm_and_sum) == 2);
 static_assert(verify(residual).ok() && same(fuse(residual, true), residual));
@@ -174,18 +178,17 @@ static_assert([] {
 } // namespace
 
 TEST_CASE("fuse, in full") {
-  CHECK(print(differentiated(built<tied_task>())) ==
-        "%2 f32 [2, 3, 4] = embedding(table, %0)\n"
-        "%3 f32 [2, 3, 4] = elementwise(%2)\n"
-        "%4 f32 [2, 3, 5] = linear(%3, table)\n"
-        "%6 f64 [], %7 f32 [6], %8 f64 [6] = cross_entropy(%4, %5)\n"
-        "%9 f64 [] = copy(%6)\n"
-        "%11 f64 [] = constant(%9)\n"
-        "%12 f32 [2, 3, 5] = cross_entropy_gradient(%11, %4, %5, %7)\n"
-        "%13 f32 [2, 3, 4] = linear_input_gradient(%12, table)\n"
-        "table.gradient f32 [5, 4] = linear_weight_gradient(%12, %3)\n"
-        "%14 f32 [2, 3, 4] = elementwise_gradient(%13, %2)\n"
-        "table.gradient f32 [5, 4] = embedding_gradient(%14, %0)\n");
+  CHECK(print(differentiated(built<tied_task>())) == "%2 f32 [2, 3, 4] = embedding(table, %0)\n"
+                                                     "%3 f32 [2, 3, 4] = elementwise(%2)\n"
+                                                     "%4 f32 [2, 3, 5] = linear(%3, table)\n"
+                                                     "%6 f64 [], %7 f32 [6], %8 f64 [6] = cross_entropy(%4, %5)\n"
+                                                     "%9 f64 [] = copy(%6)\n"
+                                                     "%11 f64 [] = constant(%9)\n"
+                                                     "%12 f32 [2, 3, 5] = cross_entropy_gradient(%11, %4, %5, %7)\n"
+                                                     "%13 f32 [2, 3, 4] = linear_input_gradient(%12, table)\n"
+                                                     "table.gradient f32 [5, 4] = linear_weight_gradient(%12, %3)\n"
+                                                     "%14 f32 [2, 3, 4] = elementwise_gradient(%13, %2)\n"
+                                                     "table.gradient f32 [5, 4] = embedding_gradient(%14, %0)\n");
   auto const text = print(fused);
   CHECK(text.substr(0, text.find("%15 f64")) ==
         "%2 f32 [2, 3, 4] = embedding(table, %0)\n"
@@ -199,7 +202,8 @@ TEST_CASE("fuse, in full") {
 
 TEST_CASE("fused programs read what they mean and need no more bytes") {
   std::vector<program> programs{separate, accumulated, checkpointed, updated(built<chain_task<3>>(), 2, dtype::bf16)};
-  for (unsigned seed = 1; seed <= 30; ++seed) programs.push_back(recompute(updated(random_model(seed).build(), 1 + seed % 3), seed % 4));
+  for (unsigned seed = 1; seed <= 30; ++seed)
+    programs.push_back(recompute(updated(random_model(seed).build(), 1 + seed % 3), seed % 4));
   int heads = 0, sums = 0, gradients = 0;
   for (auto const& p : programs) {
     auto const f = in_place(coalesce(fuse(p, true)));

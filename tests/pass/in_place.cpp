@@ -7,7 +7,8 @@ using namespace constrain::test;
 
 namespace {
 
-constexpr auto before = coalesce(dead_code_elimination(remove_training_ops(chain_task<3>::build(entry::predict, dtype::f32))));
+constexpr auto before =
+    coalesce(dead_code_elimination(remove_training_ops(chain_task<3>::build(entry::predict, dtype::f32))));
 constexpr auto after = in_place(before);
 
 constexpr int sharing(program const& p) {

@@ -23,7 +23,7 @@ constexpr std::int64_t instances(program const& p, int which = 0) {
 
 static_assert(instances(forward) == 2);
 static_assert(instances(backward_too) == 7);
-static_assert(instances(segmented) == 2);    // the input of every second iteration is kept in a value of its own
+static_assert(instances(segmented) == 2);       // the input of every second iteration is kept in a value of its own
 static_assert(instances(backward_too, 1) == 2); // the gradient goes down once
 
 // Stacks: a parameter of the chain has one instance an iteration, side by side.

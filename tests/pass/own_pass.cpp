@@ -68,7 +68,8 @@ constexpr bool is_marked(program const& p, std::string_view letters) {
 // Each behind the pass that it follows; those of one place in the order in which they are listed.
 using in_order = passes<a_when_built, b_when_differentiated, c_when_built>;
 static_assert(is_marked(in_order::built, "") && is_marked(in_order::selected, "ac") && is_marked(in_order::cast, "ac"));
-static_assert(is_marked(in_order::differentiated, "ac") && is_marked(in_order::updated, "acb") && is_marked(in_order::final, "acb"));
+static_assert(is_marked(in_order::differentiated, "ac") && is_marked(in_order::updated, "acb") &&
+              is_marked(in_order::final, "acb"));
 static_assert(is_marked(passes<c_when_built, a_when_built>::final, "ca"));
 // A default changes nothing, and nothing changes where no policy brings a pass.
 static_assert(same(passes<marks_nothing<'a'>>::final, passes<>::final) && is_marked(passes<>::final, ""));

@@ -1,9 +1,9 @@
 #pragma once
 
 #include <constrain/model/gpt2.hpp>
-#include <constrain/model/task.hpp>
 #include <constrain/model/objective/causal_lm.hpp>
 #include <constrain/model/objective/classification.hpp>
+#include <constrain/model/task.hpp>
 #include <constrain/op/mean/mean.hpp>
 #include <constrain/op/multiply/multiply.hpp>
 #include <constrain/op/silu/silu.hpp>
@@ -41,9 +41,8 @@ struct tagger {
     auto const outside = embedding("token", tokens, {.vocabulary = 11, .width = 8});
     auto x = repeat("outer", 3, outside, [&](value x) {
       auto const skip = linear("skip", x, 8);
-      x = repeat("inner", 2, layer_norm("norm", x), [&](value y) {
-        return y + dropout(silu(linear("up", y, 8))) * skip;
-      });
+      x = repeat("inner", 2, layer_norm("norm", x),
+                 [&](value y) { return y + dropout(silu(linear("up", y, 8))) * skip; });
       return x + outside;
     });
     x = repeat("tail", 5, x, [&](value x) { return x + linear("mix", x, 8, {.bias = false}) * outside; });
@@ -54,7 +53,8 @@ struct tagger {
 inline constexpr gpt2 small_gpt2{.layers = 5, .heads = 2, .width = 8, .vocabulary = 11, .context = 6};
 
 using tied_task = task<tied{}, causal_lm, micro_batch{.sequences = 2, .tokens = 3}>;
-template <int iterations> using chain_task = task<chain<iterations>{}, causal_lm, micro_batch{.sequences = 2, .tokens = 3}>;
+template <int iterations>
+using chain_task = task<chain<iterations>{}, causal_lm, micro_batch{.sequences = 2, .tokens = 3}>;
 using tagger_task = task<tagger{}, classification, micro_batch{.sequences = 2, .tokens = 3}>;
 using gpt2_task = task<small_gpt2, causal_lm, micro_batch{.sequences = 2}>;
 
@@ -69,7 +69,9 @@ constexpr program shard(program const& p, bool distributed, int shards) {
   return constrain::shard(p, {.distributed = distributed, .shards = shards});
 }
 constexpr program fuse(program const& p, bool fuses) { return constrain::fuse(p, {.fuses = fuses}); }
-constexpr program mixed_precision(program const& p, dtype compute) { return constrain::mixed_precision(p, {.compute = compute}); }
+constexpr program mixed_precision(program const& p, dtype compute) {
+  return constrain::mixed_precision(p, {.compute = compute});
+}
 constexpr program select_attention(program const& p, bool tiled) {
   return constrain::select_attention(p, {.tiled = tiled});
 }
@@ -112,7 +114,8 @@ constexpr std::int64_t runs(program const& p, op_info const* op) {
       if (inner && p.axes[a.whole].extent - segment * a.extent < extent)
         extent = p.axes[a.whole].extent - segment * a.extent;
       bool const outer = a.whole >= 0 && !inner;
-      for (std::int64_t iteration = 0; iteration < extent; ++iteration) total += self(self, i + 1, close, outer ? iteration : segment);
+      for (std::int64_t iteration = 0; iteration < extent; ++iteration)
+        total += self(self, i + 1, close, outer ? iteration : segment);
       i = close;
     }
     return total;

@@ -40,13 +40,13 @@ constexpr std::int64_t without_weights(program const& p) {
 template <int iterations> struct deep {
   constexpr value operator()(value tokens) const {
     auto x = embedding("token", tokens, {.vocabulary = 5, .width = 4});
-    x = repeat("block", iterations, x, [](value x) {
-      return x + linear("down", dropout(silu(linear("up", layer_norm("norm", x), 16))), 4);
-    });
+    x = repeat("block", iterations, x,
+               [](value x) { return x + linear("down", dropout(silu(linear("up", layer_norm("norm", x), 16))), 4); });
     return linear("head", x, 5);
   }
 };
-template <int iterations> using deep_task = task<deep<iterations>{}, causal_lm, micro_batch{.sequences = 8, .tokens = 16}>;
+template <int iterations>
+using deep_task = task<deep<iterations>{}, causal_lm, micro_batch{.sequences = 8, .tokens = 16}>;
 
 template <int iterations> void check_iterations() {
   auto const keep = updated(built<deep_task<iterations>>());
@@ -69,8 +69,8 @@ template <int iterations> void check_iterations() {
 } // namespace
 
 TEST_CASE("n iterations in segments of k, whatever k divides") {
-  check_iterations<1>(), check_iterations<2>(), check_iterations<3>(), check_iterations<5>(), check_iterations<7>(), check_iterations<12>(),
-      check_iterations<16>();
+  check_iterations<1>(), check_iterations<2>(), check_iterations<3>(), check_iterations<5>(), check_iterations<7>(),
+      check_iterations<12>(), check_iterations<16>();
 }
 
 TEST_CASE("nested repeats and values from outside") {

@@ -19,7 +19,7 @@ namespace constrain::test {
 struct simulation {
   std::vector<std::string> errors;
   std::int64_t calls = 0;
-  std::int64_t live_peak = 0; // the most bytes of values that are alive at once, by the order of execution
+  std::int64_t live_peak = 0;        // the most bytes of values that are alive at once, by the order of execution
   std::map<int, std::uint64_t> left; // how each parameter, state, gradient and result was computed
 };
 
@@ -247,7 +247,7 @@ private:
   std::vector<std::uint64_t> made;                            // and how it was computed
   std::map<int, std::pair<std::int64_t, std::int64_t>> alive; // first and last call that touch an instance
   std::map<int, std::int64_t> size;
-  std::uint64_t read = 0;                                     // of the call that is running
+  std::uint64_t read = 0; // of the call that is running
   std::vector<std::uint64_t> copied;
 };
 

@@ -22,7 +22,8 @@ constexpr std::int64_t bytes_of(program const& p, role r) {
 
 static_assert(verify(adamw).ok() && verify(sgd).ok());
 static_assert(calls(adamw, &info_of<op::update<optimizer::adamw>>) == 3);
-static_assert(calls(adamw, &info_of<op::gradient_norm_squared>) == 3 && calls(adamw, &info_of<op::clip_coefficient>) == 1);
+static_assert(calls(adamw, &info_of<op::gradient_norm_squared>) == 3 &&
+              calls(adamw, &info_of<op::clip_coefficient>) == 1);
 // Two states a parameter, none without a state.
 static_assert(count(adamw, role::state) == 6 && count(sgd, role::state) == 0);
 static_assert(bytes_of(adamw, role::state) == 2 * bytes_of(adamw, role::gradient) && bytes_of(sgd, role::state) == 0);

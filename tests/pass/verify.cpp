@@ -62,7 +62,8 @@ TEST_CASE("verify finds each call that is missing") {
       bool read = false;
       for (auto const& output : p.nodes[i].outputs) {
         auto const& info = p.values[output.value];
-        if (info.accumulates || info.is_loop_carried() || is_observed(info)) continue; // written elsewhere or read by the host
+        if (info.accumulates || info.is_loop_carried() || is_observed(info))
+          continue; // written elsewhere or read by the host
         for (auto const& n : p.nodes) read = read || n.inputs.contains(output);
       }
       calls_read += read ? 1 : 0;
@@ -84,7 +85,8 @@ TEST_CASE("every pass keeps a program sound") {
         auto const again = recompute(updates, every);
         auto const coalesced = coalesce(again);
         auto const shared = in_place(coalesced);
-        for (auto const* after : {&selected, &without_dead_code, &accumulated, &gradients, &updates, &again, &coalesced, &shared})
+        for (auto const* after :
+             {&selected, &without_dead_code, &accumulated, &gradients, &updates, &again, &coalesced, &shared})
           CHECK(verify(*after) == diagnosis{});
       }
 }

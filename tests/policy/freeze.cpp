@@ -23,8 +23,10 @@ using biases = ct::trainer<task, ct::optimizer::momentum, ct::train_only<role::b
 // What is said.
 static_assert(ct::freeze<>::value == ct::slot_of::freezing{});
 static_assert(ct::freeze<role::embedding, role::norm>::value == ct::slot_of::freezing{.norm = true, .embedding = true});
-static_assert(ct::train_only<role::bias>::value == ct::freeze<role::weight, role::norm, role::embedding, role::head>::value);
-static_assert(ct::freeze<role::head>::value.freezes(role::head) && !ct::freeze<role::head>::value.freezes(role::weight));
+static_assert(ct::train_only<role::bias>::value ==
+              ct::freeze<role::weight, role::norm, role::embedding, role::head>::value);
+static_assert(ct::freeze<role::head>::value.freezes(role::head) &&
+              !ct::freeze<role::head>::value.freezes(role::weight));
 static_assert(ct::has_own_pass<ct::freeze<role::head>> && !ct::has_own_pass<ct::freeze<>>);
 
 // What is frozen has no gradient and no state: of two blocks the biases of four linear layers are left.
@@ -45,11 +47,14 @@ template <class trainer> std::map<std::string, std::vector<float>> weights_of(tr
   }
   return all;
 }
-bool is_bias(std::string const& name) { return name.size() > 5 && name.substr(name.size() - 5) == ".bias" && name.find("norm") == std::string::npos; }
+bool is_bias(std::string const& name) {
+  return name.size() > 5 && name.substr(name.size() - 5) == ".bias" && name.find("norm") == std::string::npos;
+}
 
 } // namespace
 
-TEST_CASE("what is frozen stays bit for bit, and a first step moves the others as it does where everything is trained") {
+TEST_CASE(
+    "what is frozen stays bit for bit, and a first step moves the others as it does where everything is trained") {
   everything all({.learning_rate = 0.1f}, {.seed = 3});
   biases some({.learning_rate = 0.1f}, {.seed = 3});
   auto const start = weights_of(some);
@@ -78,6 +83,7 @@ TEST_CASE("a saved run goes on with what it trained, and with nothing else") {
   CHECK(weights_of(again) == weights_of(some));
   everything all;
   auto const sentence = ct::test::sentence([&] { all.load(path); });
-  CHECK(sentence.find("its set of policies that a run keeps is train_only<role::bias>, the trainer's is none") != std::string::npos);
+  CHECK(sentence.find("its set of policies that a run keeps is train_only<role::bias>, the trainer's is none") !=
+        std::string::npos);
   CHECK(ct::explanation<biases>().find("policies    fp32, momentum, train_only<role::bias>\n") != std::string::npos);
 }

@@ -56,9 +56,7 @@ static_assert(!same_policies<in_order, policies<>>);
 
 // One's own optimizer needs no mark.
 struct lion {
-  template <class real> struct state {
-    real momentum;
-  };
+  template <class real> struct state { real momentum; };
   struct hyper {
     float learning_rate = 1e-4f;
   };
@@ -72,7 +70,6 @@ static_assert(std::is_same_v<policies<a, lion>::optimizer, lion>);
 static_assert(std::is_same_v<policy_slot<int>, slot_of::unknown>);
 static_assert(count_in_slot<slot_of::optimizer, lion, a, optimizer::sgd> == 2);
 static_assert(count_in_slot<slot_of::precision> == 0);
-
 
 // What is a policy, and what is none.
 struct no_value {
@@ -91,7 +88,8 @@ struct slot_without_equality {
   template <class...> using otherwise = void;
   using rules = rule_list<>;
 };
-static_assert(is_policy<a> && is_policy<c> && is_policy<p> && is_policy<device::cuda<sm<90>>> && is_policy<fusion::none>);
+static_assert(is_policy<a> && is_policy<c> && is_policy<p> && is_policy<device::cuda<sm<90>>> &&
+              is_policy<fusion::none>);
 static_assert(is_policy<optimizer::adamw> && is_policy<lion>);
 static_assert(!is_policy<int> && !is_policy<void> && !is_policy<no_value> && !is_policy<value_of_another_slot>);
 static_assert(is_slot<slot_of::accumulation> && is_slot<slot_of::optimizer> && is_slot<slot_of::unknown>);
@@ -114,8 +112,8 @@ struct mine {
   int level = 0;
   friend constexpr bool operator==(mine const&, mine const&) = default;
   template <class...> using otherwise = low;
-  CONSTRAIN_RULE(not_with_accumulation, (mine const& m, slot_of::accumulation const& a), m.level == 0 || a.micro_batches == 1,
-                 "mine: it is for accumulate<1>; leave one of them out");
+  CONSTRAIN_RULE(not_with_accumulation, (mine const& m, slot_of::accumulation const& a),
+                 m.level == 0 || a.micro_batches == 1, "mine: it is for accumulate<1>; leave one of them out");
   using rules = rule_list<not_with_accumulation>;
 };
 struct low {

@@ -123,12 +123,14 @@ static_assert(!(composition_of<accumulate<2>>() == composition_of<accumulate<3>>
 
 TEST_CASE("a rule is broken exactly where the composition is not legal") {
   long all = 0, refused = 0;
-  for_each_composition([&](composed const& c, bool is_legal) {
-    ++all;
-    refused += is_legal ? 0 : 1;
-    if ((broken_rule(c) == nullptr) != is_legal || (broken_rules(c) == 0) != is_legal)
-      FAIL("the table and the test disagree");
-  }, composed{});
+  for_each_composition(
+      [&](composed const& c, bool is_legal) {
+        ++all;
+        refused += is_legal ? 0 : 1;
+        if ((broken_rule(c) == nullptr) != is_legal || (broken_rules(c) == 0) != is_legal)
+          FAIL("the table and the test disagree");
+      },
+      composed{});
   MESSAGE(all << " compositions, " << all - refused << " legal");
   CHECK(all > 100'000);
   CHECK(refused > 0);
@@ -137,9 +139,11 @@ TEST_CASE("a rule is broken exactly where the composition is not legal") {
 
 TEST_CASE("every rule is broken alone by some composition, and says what to write") {
   std::map<std::string, int> alone;
-  for_each_composition([&](composed const& c, bool) {
-    if (broken_rules(c) == 1) ++alone[broken_rule(c)->name];
-  }, composed{});
+  for_each_composition(
+      [&](composed const& c, bool) {
+        if (broken_rules(c) == 1) ++alone[broken_rule(c)->name];
+      },
+      composed{});
   std::map<std::string, int> sentences;
   for (auto const& rule : policy_rules) {
     CAPTURE(std::string(rule.name));

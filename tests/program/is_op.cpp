@@ -13,12 +13,16 @@ static_assert(is_op<op::add> && is_op<op::linear> && has_gradient_rule<op::add> 
 
 struct whole {
   static constexpr char const* name = "whole";
-  static constexpr inferred infer(operand_types const& in, attributes const&) { return inferred::one(in[0].type, in[0].shape); }
+  static constexpr inferred infer(operand_types const& in, attributes const&) {
+    return inferred::one(in[0].type, in[0].shape);
+  }
 };
 static_assert(is_op<whole> && !has_gradient_rule<whole>);
 
 struct without_name {
-  static constexpr inferred infer(operand_types const& in, attributes const&) { return inferred::one(in[0].type, in[0].shape); }
+  static constexpr inferred infer(operand_types const& in, attributes const&) {
+    return inferred::one(in[0].type, in[0].shape);
+  }
 };
 struct without_rule {
   static constexpr char const* name = "without_rule";

@@ -27,8 +27,8 @@ struct odd_names {
     auto x = ct::embedding("", tokens, {.vocabulary = 5, .width = 4});
     for (auto name : {"a.b", "with blanks and \"quotes\"", "line\nend", "größe", "..", "a"})
       x = x + ct::linear(name, x, 4);
-    return ct::linear("a name as long as a sentence, which nobody would write and nothing forbids, because a name is text",
-                      x, 5);
+    return ct::linear(
+        "a name as long as a sentence, which nobody would write and nothing forbids, because a name is text", x, 5);
   }
 };
 
@@ -71,7 +71,10 @@ using least = ct::task<ct::gpt2{.layers = 1, .heads = 1, .width = 1, .vocabulary
 /// An optimizer that counts in a state of another type than the weights'.
 struct counting {
   template <class real> struct state { int steps; };
-  struct hyper { float learning_rate = 0.1f; int warmup = 0; };
+  struct hyper {
+    float learning_rate = 0.1f;
+    int warmup = 0;
+  };
   template <class real>
   CT_HOST_DEVICE static real update(real weight, real gradient, state<real>& s, hyper const& h, ct::optimizer_step) {
     return ++s.steps > h.warmup ? weight - static_cast<real>(h.learning_rate) * gradient : weight;
@@ -85,8 +88,8 @@ using many_sequences = ct::trainer<many<INT_MAX>>;
 using many_micro_batches = ct::trainer<many<1>, ct::accumulate<INT_MAX>>;
 static_assert(many_sequences::batch_tokens == 2ll * INT_MAX && many_micro_batches::batch_tokens == 2ll * INT_MAX);
 static_assert(many_sequences::memory.peak > ct::gibibytes(1000) && many_micro_batches::memory.peak > ct::gibibytes(16));
-using deep = ct::task<ct::gpt2{.layers = INT_MAX, .heads = 1, .width = 2, .vocabulary = 3, .context = 2},
-                      ct::causal_lm, ct::micro_batch{}>;
+using deep = ct::task<ct::gpt2{.layers = INT_MAX, .heads = 1, .width = 2, .vocabulary = 3, .context = 2}, ct::causal_lm,
+                      ct::micro_batch{}>;
 static_assert(ct::trainer<deep>::parameter_count > 20ll * INT_MAX);
 // A checkpoint of more iterations than there are keeps one.
 static_assert(ct::trainer<many<1>, ct::checkpoint::every<INT_MAX>>::memory.peak.count() > 0);

@@ -1,6 +1,6 @@
+#include <constrain/layer/repeat.hpp>
 #include <constrain/op/add/add.hpp>
 #include <constrain/op/linear/linear.hpp>
-#include <constrain/layer/repeat.hpp>
 #include <constrain/program/print.hpp>
 #include <doctest/doctest.h>
 

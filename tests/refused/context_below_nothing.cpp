@@ -9,6 +9,6 @@ constexpr int number = 8;
 constexpr int number = -1;
 #endif
 
-using task = ct::task<ct::gpt2{.layers = 2, .heads = 2, .width = 64, .vocabulary = 256, .context = number}, ct::causal_lm,
-                      ct::micro_batch{.sequences = 2}>;
+using task = ct::task<ct::gpt2{.layers = 2, .heads = 2, .width = 64, .vocabulary = 256, .context = number},
+                      ct::causal_lm, ct::micro_batch{.sequences = 2}>;
 ct::trainer<task> t; // <- here

@@ -11,8 +11,8 @@ struct model {
 
 using task = ct::task<model{}, ct::classification, ct::micro_batch{.sequences = 8, .tokens = 32}>;
 
-void use(ct::trainer<task>& t,
-         [[maybe_unused]] ct::data::corpus const& corpus, [[maybe_unused]] std::span<std::int32_t const> tokens) {
+void use(ct::trainer<task>& t, [[maybe_unused]] ct::data::corpus const& corpus,
+         [[maybe_unused]] std::span<std::int32_t const> tokens) {
 #ifdef CORRECT
   t.step(t.batch(tokens, tokens));
 #else

@@ -3,8 +3,8 @@
 namespace ct = constrain;
 
 #ifdef CORRECT
-using task = ct::task<ct::gpt2{.layers = 2, .heads = 2, .width = 64, .vocabulary = 256, .context = 64},
-                      ct::causal_lm, ct::micro_batch{.sequences = 2}>;
+using task = ct::task<ct::gpt2{.layers = 2, .heads = 2, .width = 64, .vocabulary = 256, .context = 64}, ct::causal_lm,
+                      ct::micro_batch{.sequences = 2}>;
 #else
 using task = ct::task<ct::gpt2{.depth = 2, .heads = 2, .width = 64, .vocabulary = 256, .context = 64}, // <- here
                       ct::causal_lm, ct::micro_batch{.sequences = 2}>;

@@ -3,7 +3,8 @@
 #include <constrain/constrain.hpp>
 namespace ct = constrain;
 
-using task = ct::task<ct::gpt2{.layers = 2, .heads = 2, .width = 16, .vocabulary = 64, .context = 8}, ct::causal_lm, ct::micro_batch{.sequences = 2}>;
+using task = ct::task<ct::gpt2{.layers = 2, .heads = 2, .width = 16, .vocabulary = 64, .context = 8}, ct::causal_lm,
+                      ct::micro_batch{.sequences = 2}>;
 #ifdef CORRECT
 using trainer = ct::trainer<task>;
 #else

@@ -12,8 +12,8 @@ constexpr int heads = 0;
 struct model {
   constexpr ct::value operator()(ct::value tokens) const {
     auto x = ct::embedding("token", tokens, {.vocabulary = 97, .width = 64});
-    x = ct::repeat("block", 3, x, [](ct::value x) {                                           // <- called_from
-      return x + ct::self_attention(ct::linear("qkv", x, 3 * x.features()), {.heads = heads});     // <- line
+    x = ct::repeat("block", 3, x, [](ct::value x) {                                            // <- called_from
+      return x + ct::self_attention(ct::linear("qkv", x, 3 * x.features()), {.heads = heads}); // <- line
     });
     return ct::linear("head", ct::mean(x, ct::axis::tokens), 4);
   }

@@ -9,9 +9,10 @@ struct layer {
 #else
   ct::value operator()(ct::value x) const {
 #endif
-    return x + ct::linear("up", x, x.features());
-  }
-};
+      return x + ct::linear("up", x, x.features());
+}
+}
+;
 struct model {
   constexpr ct::value operator()(ct::value tokens) const {
     auto const x = ct::embedding("token", tokens, {.vocabulary = 97, .width = 64});

@@ -9,6 +9,6 @@ constexpr int number = 2;
 constexpr int number = -1;
 #endif
 
-using task = ct::task<ct::gpt2{.layers = number, .heads = 2, .width = 64, .vocabulary = 256, .context = 64}, ct::causal_lm,
-                      ct::micro_batch{.sequences = 2}>;
+using task = ct::task<ct::gpt2{.layers = number, .heads = 2, .width = 64, .vocabulary = 256, .context = 64},
+                      ct::causal_lm, ct::micro_batch{.sequences = 2}>;
 ct::trainer<task> t; // <- here

@@ -9,9 +9,10 @@ struct model {
 #else
   ct::value operator()(ct::value tokens) const {
 #endif
-    return ct::linear("head", ct::embedding("token", tokens, {.vocabulary = 97, .width = 64}), 97);
-  }
-};
+      return ct::linear("head", ct::embedding("token", tokens, {.vocabulary = 97, .width = 64}), 97);
+}
+}
+;
 
 using task = ct::task<model{}, ct::causal_lm, ct::micro_batch{.sequences = 2, .tokens = 16}>;
 static_assert(ct::trainer<task>::memory.peak <= ct::mebibytes(700)); // <- here

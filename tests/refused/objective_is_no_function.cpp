@@ -11,6 +11,6 @@ struct objective {
 #endif
 };
 
-using task = ct::task<ct::gpt2{.layers = 2, .heads = 2, .width = 64, .vocabulary = 256, .context = 64},
-                      objective, ct::micro_batch{.sequences = 2}>;
+using task = ct::task<ct::gpt2{.layers = 2, .heads = 2, .width = 64, .vocabulary = 256, .context = 64}, objective,
+                      ct::micro_batch{.sequences = 2}>;
 ct::trainer<task> t; // <- here

@@ -9,10 +9,11 @@ struct objective {
 #else
   ct::value operator()(ct::value logits, ct::value labels) const {
 #endif
-    return ct::cross_entropy(logits, labels);
-  }
-};
+      return ct::cross_entropy(logits, labels);
+}
+}
+;
 
-using task = ct::task<ct::gpt2{.layers = 2, .heads = 2, .width = 64, .vocabulary = 256, .context = 64},
-                      objective, ct::micro_batch{.sequences = 2}>;
+using task = ct::task<ct::gpt2{.layers = 2, .heads = 2, .width = 64, .vocabulary = 256, .context = 64}, objective,
+                      ct::micro_batch{.sequences = 2}>;
 ct::trainer<task> t; // <- here

@@ -3,11 +3,13 @@
 #include <constrain/constrain.hpp>
 namespace ct = constrain;
 
-using task = ct::task<ct::gpt2{.layers = 2, .heads = 2, .width = 64, .vocabulary = 256, .context = 64},
-                      ct::causal_lm, ct::micro_batch{.sequences = 2}>;
+using task = ct::task<ct::gpt2{.layers = 2, .heads = 2, .width = 64, .vocabulary = 256, .context = 64}, ct::causal_lm,
+                      ct::micro_batch{.sequences = 2}>;
 
 struct descent {
-  struct hyper { float learning_rate = 1e-3f; };
+  struct hyper {
+    float learning_rate = 1e-3f;
+  };
 #ifdef CORRECT
   template <class real> struct state {};
   template <class real>

@@ -3,12 +3,14 @@
 #include <constrain/constrain.hpp>
 namespace ct = constrain;
 
-using task = ct::task<ct::gpt2{.layers = 2, .heads = 2, .width = 64, .vocabulary = 256, .context = 64},
-                      ct::causal_lm, ct::micro_batch{.sequences = 2}>;
+using task = ct::task<ct::gpt2{.layers = 2, .heads = 2, .width = 64, .vocabulary = 256, .context = 64}, ct::causal_lm,
+                      ct::micro_batch{.sequences = 2}>;
 
 struct descent {
   template <class real> struct state {};
-  struct hyper { float learning_rate = 1e-3f; };
+  struct hyper {
+    float learning_rate = 1e-3f;
+  };
 #ifdef CORRECT
   template <class real>
   CT_HOST_DEVICE static real update(real weight, real gradient, state<real>&, hyper const& h, ct::optimizer_step) {

@@ -2,8 +2,8 @@
 #include <constrain/constrain.hpp>
 namespace ct = constrain;
 
-using task = ct::task<ct::gpt2{.layers = 2, .heads = 2, .width = 64, .vocabulary = 256, .context = 64},
-                      ct::causal_lm, ct::micro_batch{.sequences = 2}>;
+using task = ct::task<ct::gpt2{.layers = 2, .heads = 2, .width = 64, .vocabulary = 256, .context = 64}, ct::causal_lm,
+                      ct::micro_batch{.sequences = 2}>;
 
 struct trained_whole;
 struct what_is_trained {
@@ -22,7 +22,8 @@ constexpr
 #else
 inline
 #endif
-ct::program freeze(ct::program p) {
+    ct::program
+    freeze(ct::program p) {
   for (auto& info : p.values)
     if (ct::is_trainable(info.role) && info.role != ct::role::bias) info.role = ct::role::frozen;
   return p;

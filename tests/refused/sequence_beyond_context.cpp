@@ -9,6 +9,6 @@ constexpr int tokens = 64;
 constexpr int tokens = 128;
 #endif
 
-using task = ct::task<ct::gpt2{.layers = 2, .heads = 2, .width = 64, .vocabulary = 256, .context = 64},
-                      ct::causal_lm, ct::micro_batch{.sequences = 2, .tokens = tokens}>;
+using task = ct::task<ct::gpt2{.layers = 2, .heads = 2, .width = 64, .vocabulary = 256, .context = 64}, ct::causal_lm,
+                      ct::micro_batch{.sequences = 2, .tokens = tokens}>;
 ct::trainer<task> t; // <- here

@@ -1,10 +1,10 @@
-// refused: trainer: its first argument is no task; write ct::trainer<ct::task<model, objective, 
+// refused: trainer: its first argument is no task; write ct::trainer<ct::task<model, objective,
 // diagnosis: task_is_none, 0, 0, 0, 0
 #include <constrain/constrain.hpp>
 namespace ct = constrain;
 
-using task = ct::task<ct::gpt2{.layers = 2, .heads = 2, .width = 64, .vocabulary = 256, .context = 64},
-                      ct::causal_lm, ct::micro_batch{.sequences = 2}>;
+using task = ct::task<ct::gpt2{.layers = 2, .heads = 2, .width = 64, .vocabulary = 256, .context = 64}, ct::causal_lm,
+                      ct::micro_batch{.sequences = 2}>;
 
 #ifdef CORRECT
 ct::trainer<task> t;

@@ -12,8 +12,8 @@ constexpr char const* second = "first";
 struct model {
   constexpr ct::value operator()(ct::value tokens) const {
     auto x = ct::embedding("token", tokens, {.vocabulary = 97, .width = 64});
-    x = ct::linear("first", x, 64, {.bias = false});  // <- first
-    x = ct::linear(second, x, 64, {.bias = false});   // <- line
+    x = ct::linear("first", x, 64, {.bias = false}); // <- first
+    x = ct::linear(second, x, 64, {.bias = false});  // <- line
     return ct::linear("head", ct::mean(x, ct::axis::tokens), 4);
   }
 };

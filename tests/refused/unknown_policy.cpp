@@ -3,8 +3,8 @@
 #include <constrain/constrain.hpp>
 namespace ct = constrain;
 
-using task = ct::task<ct::gpt2{.layers = 2, .heads = 2, .width = 64, .vocabulary = 256, .context = 64},
-                      ct::causal_lm, ct::micro_batch{.sequences = 2}>;
+using task = ct::task<ct::gpt2{.layers = 2, .heads = 2, .width = 64, .vocabulary = 256, .context = 64}, ct::causal_lm,
+                      ct::micro_batch{.sequences = 2}>;
 
 #ifdef CORRECT
 ct::trainer<task, ct::precision::fp32> t;

@@ -52,7 +52,8 @@ struct adamw_like {
   float learning_rate = 0.5f, beta = 0.25f, weight_decay = 0;
 };
 
-static_assert(detail::field_count<nothing>() == 0 && detail::field_count<one>() == 1 && detail::field_count<five>() == 5);
+static_assert(detail::field_count<nothing>() == 0 && detail::field_count<one>() == 1 &&
+              detail::field_count<five>() == 5);
 static_assert(detail::field_count<nested>() == 3 && detail::field_count<twelve>() == 12);
 // What cannot be counted is left out, and compiles.
 static_assert(detail::field_count<inherited>() == 0 && detail::field_count<with_from_anything>() == 0);
@@ -79,11 +80,13 @@ TEST_CASE("every field of a plain struct is visited in order") {
 TEST_CASE("an optimizer's hyperparameters stand in a fingerprint by name or place") {
   ct::fingerprint f;
   detail::add_hyper(f, adamw_like{});
-  CHECK(shown(f) == ".learning_rate of the optimizer|0.5|.weight_decay of the optimizer|0|field 1 of hyper of the optimizer|0.5|"
-                    "field 2 of hyper of the optimizer|0.25|field 3 of hyper of the optimizer|0|");
+  CHECK(shown(f) ==
+        ".learning_rate of the optimizer|0.5|.weight_decay of the optimizer|0|field 1 of hyper of the optimizer|0.5|"
+        "field 2 of hyper of the optimizer|0.25|field 3 of hyper of the optimizer|0|");
   ct::fingerprint g;
   detail::add_hyper(g, with_array{});
-  CHECK(shown(g) == "field 1 of hyper of the optimizer|1|field 2 of hyper of the optimizer|0|field 3 of hyper of the optimizer|0|");
+  CHECK(shown(g) ==
+        "field 1 of hyper of the optimizer|1|field 2 of hyper of the optimizer|0|field 3 of hyper of the optimizer|0|");
 }
 
 TEST_CASE("one process agrees with itself and throws its own exception") {

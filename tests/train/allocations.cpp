@@ -23,17 +23,18 @@ std::atomic<long> news{0}, mallocs{0}, malloc_bytes{0};
 #if CONSTRAIN_HAS_SANITIZER
 // A sanitizer's malloc cannot be replaced; it tells of each call instead, though not whose it was. One thread enters no
 // parallel region, in which clang's OpenMP would take some.
-extern "C" int __sanitizer_install_malloc_and_free_hooks(void (*)(void const volatile*, std::size_t), void (*)(void const volatile*));
+extern "C" int __sanitizer_install_malloc_and_free_hooks(void (*)(void const volatile*, std::size_t),
+                                                         void (*)(void const volatile*));
 
 namespace {
 
 bool const hooked = (omp_set_num_threads(1), true) && __sanitizer_install_malloc_and_free_hooks(
-    [](void const volatile*, std::size_t size) {
-      if (!counting) return;
-      ++mallocs;
-      malloc_bytes += static_cast<long>(size);
-    },
-    [](void const volatile*) {}) > 0;
+                                                          [](void const volatile*, std::size_t size) {
+                                                            if (!counting) return;
+                                                            ++mallocs;
+                                                            malloc_bytes += static_cast<long>(size);
+                                                          },
+                                                          [](void const volatile*) {}) > 0;
 
 } // namespace
 #else
@@ -120,8 +121,8 @@ template <class trainer> counts count_batches() {
 } // namespace
 
 TEST_CASE("batches after the first allocate nothing") {
-  using bytes = ct::task<ct::gpt2{.layers = 1, .heads = 2, .width = 16, .vocabulary = 256, .context = 32}, ct::causal_lm,
-                         ct::micro_batch{.sequences = 4}>;
+  using bytes = ct::task<ct::gpt2{.layers = 1, .heads = 2, .width = 16, .vocabulary = 256, .context = 32},
+                         ct::causal_lm, ct::micro_batch{.sequences = 4}>;
   auto const found = count_batches<ct::trainer<bytes, ct::precision::fp64, ct::accumulate<2>>>();
   CHECK(found.ours == 0);
   CHECK(found.all == 0);

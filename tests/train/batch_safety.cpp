@@ -17,8 +17,8 @@ using ct::test::sentence;
 namespace {
 
 template <int sequences, int tokens>
-using task = ct::task<ct::gpt2{.layers = 1, .heads = 1, .width = 8, .vocabulary = 256, .context = tokens}, ct::causal_lm,
-                      ct::micro_batch{.sequences = sequences}>;
+using task = ct::task<ct::gpt2{.layers = 1, .heads = 1, .width = 8, .vocabulary = 256, .context = tokens},
+                      ct::causal_lm, ct::micro_batch{.sequences = sequences}>;
 using trainer = ct::trainer<task<2, 8>>;
 
 /// Everything that must not change.
@@ -30,7 +30,8 @@ template <class trainer> std::string state_of(trainer const& t) {
     all.append(reinterpret_cast<char const*>(values.data()), values.size() * sizeof(float));
   }
   auto const& s = t.state();
-  for (auto const number : {s.steps.count(), s.skipped, static_cast<std::int64_t>(s.corpus), s.position.epoch, s.position.sample})
+  for (auto const number :
+       {s.steps.count(), s.skipped, static_cast<std::int64_t>(s.corpus), s.position.epoch, s.position.sample})
     all += " " + std::to_string(number);
   return all;
 }
@@ -48,10 +49,12 @@ void refuses(trainer& t, ct::batch const& w, std::string const& said) {
   CHECK(state_of(t) == before);
 }
 
-std::string const other_lengths = " where this trainer takes 16 and 16; take it from this trainer's batches(corpus) or batch(inputs, labels)";
-std::string const stale = "step: the batch is of batches(corpus) that went on or ended since, and its arrays are filled anew; step "
-                          "each batch before the next one is asked for, or keep copies of the arrays and pass them to "
-                          "batch(inputs, labels)";
+std::string const other_lengths =
+    " where this trainer takes 16 and 16; take it from this trainer's batches(corpus) or batch(inputs, labels)";
+std::string const stale =
+    "step: the batch is of batches(corpus) that went on or ended since, and its arrays are filled anew; step "
+    "each batch before the next one is asked for, or keep copies of the arrays and pass them to "
+    "batch(inputs, labels)";
 
 } // namespace
 
@@ -63,12 +66,14 @@ TEST_CASE("a batch that is empty, of other lengths or of other sequences") {
     for (std::size_t const labels : {0, 15, 16, 4096}) {
       if (inputs == 16 && labels == 16) continue;
       refuses(t, {std::span(many).first(inputs), std::span(many).first(labels), 16},
-              "step: the batch has " + std::to_string(inputs) + " inputs and " + std::to_string(labels) + " labels" + other_lengths);
+              "step: the batch has " + std::to_string(inputs) + " inputs and " + std::to_string(labels) + " labels" +
+                  other_lengths);
     }
   ct::trainer<task<4, 4>> narrow;
-  refuses(t, narrow.batch(std::span(many).first(16), std::span(many).first(16)),
-          "step: the batch has sequences of 4 tokens where this trainer takes 8; take it from this trainer's batches(corpus) or "
-          "batch(inputs, labels)");
+  refuses(
+      t, narrow.batch(std::span(many).first(16), std::span(many).first(16)),
+      "step: the batch has sequences of 4 tokens where this trainer takes 8; take it from this trainer's batches(corpus) or "
+      "batch(inputs, labels)");
   auto const corpus = text();
   for (auto const& w : narrow.batches(corpus)) {
     CHECK(sentence([&] { t.step(w); }).find("sequences of 4 tokens") != std::string::npos);
@@ -89,7 +94,8 @@ TEST_CASE("a batch of a trainer with another accumulation; of one with an equal,
     break;
   }
   for (auto const& w : a.batches(corpus)) {
-    CHECK(sentence([&] { c.step(w); }).find("16 inputs and 16 labels where this trainer takes 48 and 48") != std::string::npos);
+    CHECK(sentence([&] { c.step(w); }).find("16 inputs and 16 labels where this trainer takes 48 and 48") !=
+          std::string::npos);
     CHECK(a.step(w).loss == b.step(w).loss);
     if (++steps == 3) break;
   }
@@ -132,13 +138,21 @@ TEST_CASE("a token or label that changes after batch() was made") {
   auto const w = t.batch(inputs, labels);
   for (int const bad : {-1, 256, 2000000000, -2000000000, ct::ignored_label}) {
     inputs[13] = bad;
-    refuses(t, w, "step: token " + std::to_string(bad) + " at place 13 is outside the vocabulary of 256; pass tokens from 0 to 255");
-    CHECK(sentence([&] { t.predict(inputs); }).starts_with("predict: token " + std::to_string(bad) + " at place 13 is outside"));
-    CHECK(sentence([&] { t.evaluate(inputs, labels); }).starts_with("evaluate: token " + std::to_string(bad) + " at place 13 is outside"));
+    refuses(t, w,
+            "step: token " + std::to_string(bad) +
+                " at place 13 is outside the vocabulary of 256; pass tokens from 0 to 255");
+    CHECK(sentence([&] {
+            t.predict(inputs);
+          }).starts_with("predict: token " + std::to_string(bad) + " at place 13 is outside"));
+    CHECK(sentence([&] {
+            t.evaluate(inputs, labels);
+          }).starts_with("evaluate: token " + std::to_string(bad) + " at place 13 is outside"));
     inputs[13] = 5;
     if (bad == ct::ignored_label) continue;
     labels[2] = bad;
-    refuses(t, w, "step: label " + std::to_string(bad) + " at place 2 is outside the 256 classes; pass labels from 0 to 255, or -100 to ignore one");
+    refuses(t, w,
+            "step: label " + std::to_string(bad) +
+                " at place 2 is outside the 256 classes; pass labels from 0 to 255, or -100 to ignore one");
     labels[2] = 6;
   }
   std::fill(labels.begin(), labels.end(), ct::ignored_label);
@@ -182,7 +196,9 @@ TEST_CASE("where the host cannot look into the arena, what it is given is checke
   tokens[99] = ct::ignored_label;
   CHECK(into_arena.labels({}, tokens) == 99);
   tokens[99] = 6;
-  CHECK(sentence([&] { into_arena.tokens({}, tokens); }).starts_with("x: token 6 at place 99 is outside the vocabulary of 5"));
+  CHECK(sentence([&] {
+          into_arena.tokens({}, tokens);
+        }).starts_with("x: token 6 at place 99 is outside the vocabulary of 5"));
   CHECK(into_arena.labels({}, tokens) == 100);
   tokens[0] = 7;
   CHECK(sentence([&] { into_arena.labels({}, tokens); }).starts_with("x: label 7 at place 0 is outside the 7 classes"));
@@ -202,7 +218,9 @@ TEST_CASE("a file of tokens that is cut short under a run ends it with a sentenc
             if (t.steps() == 3) std::filesystem::resize_file(path, 10);
             REQUIRE(t.steps() < 10); // some are filled by then
           }
-        }).starts_with("the tokens '" + path + "' were cut short while they were in use: of 40000 bytes of the file 10 are left; "));
+        })
+            .starts_with("the tokens '" + path +
+                         "' were cut short while they were in use: of 40000 bytes of the file 10 are left; "));
   CHECK(t.steps() >= 3);
   CHECK(sentence([&] { t.evaluate(corpus); }).find("were cut short") != std::string::npos);
 }
@@ -214,7 +232,8 @@ TEST_CASE("a trainer that was moved from says so") {
   std::vector<std::int32_t> const tokens(16, 5);
   auto const w = to.batch(tokens, tokens);
   auto const said = [](auto&& action) {
-    CHECK(sentence(action) == "this trainer was moved from and holds nothing any more; use the one that it was moved into");
+    CHECK(sentence(action) ==
+          "this trainer was moved from and holds nothing any more; use the one that it was moved into");
   };
   said([&] { from.step(w); });
   said([&] { from.batches(corpus); });

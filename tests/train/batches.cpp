@@ -36,7 +36,8 @@ std::vector<int> fill(ct::batch_source& from, ct::data::position* next = nullptr
   std::vector<int> samples;
   std::int64_t valid = 0;
   for (std::size_t s = 0; s < sequences; ++s) {
-    auto const inputs = buffer.batch.inputs.subspan(s * tokens, tokens), labels = buffer.batch.labels.subspan(s * tokens, tokens);
+    auto const inputs = buffer.batch.inputs.subspan(s * tokens, tokens),
+               labels = buffer.batch.labels.subspan(s * tokens, tokens);
     bool const padded = labels[0] == ct::ignored_label;
     samples.push_back(padded ? -1 : inputs[0]);
     for (std::size_t i = 0; i < tokens; ++i) {
@@ -103,9 +104,10 @@ TEST_CASE("processes share a batch, its tail too") {
     if (kind == tail::pad)
       for (int s = 0; s < 8; ++s) CHECK(all.count(s) == 1);
   }
-  CHECK(sentence([&] { source(text, tail::drop, 0, 3); }) ==
-        "batches: an epoch of the corpus has 8 samples where a batch takes 9, so tail::drop would drop them all; give more "
-        "text or use tail::carry");
+  CHECK(
+      sentence([&] { source(text, tail::drop, 0, 3); }) ==
+      "batches: an epoch of the corpus has 8 samples where a batch takes 9, so tail::drop would drop them all; give more "
+      "text or use tail::carry");
 }
 
 TEST_CASE("what is given is no label, in the loss neither") {
@@ -118,8 +120,8 @@ TEST_CASE("what is given is no label, in the loss neither") {
   }
   bytes += "!";
   given.push_back(true);
-  using task = ct::task<ct::gpt2{.layers = 1, .heads = 1, .width = 8, .vocabulary = 256, .context = tokens}, ct::causal_lm,
-                        ct::micro_batch{.sequences = 2}>;
+  using task = ct::task<ct::gpt2{.layers = 1, .heads = 1, .width = 8, .vocabulary = 256, .context = tokens},
+                        ct::causal_lm, ct::micro_batch{.sequences = 2}>;
   using trainer = ct::trainer<task>;
   trainer from_corpus({}, {.seed = 3}), from_arrays({}, {.seed = 3});
   auto const text = corpus::from_bytes(bytes, given);
@@ -149,7 +151,8 @@ TEST_CASE("batches without a label are left out") {
   }
   // Where tails are dropped, the one may be among them for many epochs.
   for (std::uint64_t seed = 0; seed < 3000; ++seed) {
-    auto const few = corpus::from_bytes(bytes.substr(0, 13), {true, true, false, true, true, true, true, true, true, true, true, true, true});
+    auto const few = corpus::from_bytes(
+        bytes.substr(0, 13), {true, true, false, true, true, true, true, true, true, true, true, true, true});
     ct::batch_source dropping(few, seed, {}, 2, tokens, tail::drop, 0, 1);
     ct::batch_buffer two{std::vector<std::int32_t>(2 * tokens), std::vector<std::int32_t>(2 * tokens)};
     for (int i = 0; i < 4; ++i) {

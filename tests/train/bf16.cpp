@@ -121,5 +121,7 @@ TEST_CASE("bf16: accumulation equals one large batch within the type's precision
 
 TEST_CASE("bf16: the plan prints every type of a tensor's life") {
   auto const text = ct::explanation<mixed<>>();
-  CHECK(text.find("master f32, compute and activations bf16, sums and statistics f32, gradients f32, optimizer state f32") != std::string::npos);
+  CHECK(text.find(
+            "master f32, compute and activations bf16, sums and statistics f32, gradients f32, optimizer state f32") !=
+        std::string::npos);
 }

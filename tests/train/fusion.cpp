@@ -48,7 +48,8 @@ template <class... list> void trains_the_same() {
   CHECK(std::abs(x.loss - y.loss) <= 1e-12 * y.loss);
   CHECK(x.accuracy == y.accuracy);
   CHECK(x.tokens == y.tokens);
-  std::printf("fused, %s: losses %.1e, gradients %.1e apart\n", one::policy_set::name().c_str(), worst_loss, worst_gradient);
+  std::printf("fused, %s: losses %.1e, gradients %.1e apart\n", one::policy_set::name().c_str(), worst_loss,
+              worst_gradient);
   CHECK(worst_loss <= 1e-12);
   CHECK(worst_gradient <= 1e-10);
 }

@@ -32,11 +32,14 @@ TEST_CASE("a token of logit minus infinity is never drawn") {
 }
 
 TEST_CASE("nothing is drawn from logits that are not finite") {
-  auto const said = [](std::vector<float> const& logits, std::int64_t n) { return sentence([&] { drawn(logits, {}, n); }); };
+  auto const said = [](std::vector<float> const& logits, std::int64_t n) {
+    return sentence([&] { drawn(logits, {}, n); });
+  };
   float const nan = std::nanf("");
-  CHECK(said({0, nan, 1}, 4) ==
-        "generate: the logits of new token 5 are not finite, so none can be drawn: the weights are destroyed, or an operation of the "
-        "model overflows; load a checkpoint from before");
+  CHECK(
+      said({0, nan, 1}, 4) ==
+      "generate: the logits of new token 5 are not finite, so none can be drawn: the weights are destroyed, or an operation of the "
+      "model overflows; load a checkpoint from before");
   for (auto const& logits : {std::vector<float>{nan, 0}, {-nan, 0}, {0, -never}, {never, never}, {nan}})
     CHECK(said(logits, 0).starts_with("generate: the logits of new token 1 are not finite"));
   CHECK(said({1, never}, 0).empty());
@@ -46,14 +49,15 @@ TEST_CASE("options that no draw follows from") {
   auto const said = [](ct::generate_options const& options) { return sentence([&] { ct::sampler{options}; }); };
   CHECK(said({.temperature = -1}) == "generate_options: .temperature is -1; give a finite number from 0 on");
   CHECK(said({.temperature = std::nan("")}).starts_with("generate_options: .temperature is "));
-  CHECK(said({.temperature = std::numeric_limits<double>::infinity()}).starts_with("generate_options: .temperature is inf"));
+  CHECK(said({.temperature = std::numeric_limits<double>::infinity()})
+            .starts_with("generate_options: .temperature is inf"));
   CHECK(said({.top_k = -2}) == "generate_options: .top_k is -2; give a whole number from 0 on");
   CHECK(said({.temperature = 0, .top_k = 3}).empty());
 }
 
 TEST_CASE("of one's own vocabulary there are tokens, no text; destroyed weights say so") {
-  using trainer = ct::trainer<ct::task<ct::gpt2{.layers = 1, .heads = 2, .width = 8, .vocabulary = 300, .context = 8}, ct::causal_lm,
-                                       ct::micro_batch{.sequences = 1}>>;
+  using trainer = ct::trainer<ct::task<ct::gpt2{.layers = 1, .heads = 2, .width = 8, .vocabulary = 300, .context = 8},
+                                       ct::causal_lm, ct::micro_batch{.sequences = 1}>>;
   trainer t;
   std::vector<std::int32_t> const prompt{299, 1};
   auto const tokens = t.generate(prompt, 3);
@@ -65,7 +69,8 @@ TEST_CASE("of one's own vocabulary there are tokens, no text; destroyed weights 
   CHECK(std::equal(tokens.begin(), tokens.end(), longer.begin()));
   std::vector<std::int32_t> const end(longer.end() - 8, longer.end());
   CHECK(t.generate(longer, 1).back() == t.generate(end, 1).back());
-  CHECK(sentence([&] { t.generate(prompt, -1); }) == "generate: the number of tokens is -1; give a whole number from 0 on");
+  CHECK(sentence([&] { t.generate(prompt, -1); }) ==
+        "generate: the number of tokens is -1; give a whole number from 0 on");
   auto const weights = t.parameters()[0];
   std::vector<float> values(static_cast<std::size_t>(weights.size()), std::nanf(""));
   weights.copy_from(std::span<float const>(values));

@@ -10,13 +10,14 @@ namespace ct = constrain;
 namespace {
 
 template <int layers, int width, int sequences>
-using gpt = ct::task<ct::gpt2{.layers = layers, .heads = 2, .width = width, .vocabulary = 67, .context = 24}, ct::causal_lm,
-                     ct::micro_batch{.sequences = sequences}>;
+using gpt = ct::task<ct::gpt2{.layers = layers, .heads = 2, .width = width, .vocabulary = 67, .context = 24},
+                     ct::causal_lm, ct::micro_batch{.sequences = sequences}>;
 
 struct tagger {
   constexpr ct::value operator()(ct::value tokens) const {
     auto x = ct::embedding("token", tokens, {.vocabulary = 67, .width = 24});
-    x = ct::repeat("block", 5, x, [](ct::value x) { return x + ct::silu(ct::linear("up", ct::layer_norm("norm", x), 24)); });
+    x = ct::repeat("block", 5, x,
+                   [](ct::value x) { return x + ct::silu(ct::linear("up", ct::layer_norm("norm", x), 24)); });
     return ct::linear("head", ct::mean(x, ct::axis::tokens), 5);
   }
 };
@@ -65,7 +66,8 @@ static_assert(adamw::memory.weights.count() == 4 * adamw::parameter_count);
 static_assert(adamw::memory.gradients.count() == 4 * adamw::parameter_count);
 static_assert(adamw::memory.optimizer_state.count() == 8 * adamw::parameter_count);
 static_assert(doubled::memory.weights.count() + doubled::memory.gradients.count() +
-                  doubled::memory.optimizer_state.count() == 32 * doubled::parameter_count);
+                  doubled::memory.optimizer_state.count() ==
+              32 * doubled::parameter_count);
 // What is not used takes nothing.
 static_assert(sgd::memory.optimizer_state.count() == 0);
 static_assert(adamw::memory.master_weights.count() == 0);
@@ -88,8 +90,9 @@ static_assert(exact_by_role<adamw>());
 } // namespace
 
 TEST_CASE("the process needs the plan, its provider and itself") {
-  using trainer = ct::trainer<ct::task<ct::gpt2{.layers = 4, .heads = 4, .width = 256, .vocabulary = 256, .context = 128},
-                                       ct::causal_lm, ct::micro_batch{.sequences = 4}>>;
+  using trainer =
+      ct::trainer<ct::task<ct::gpt2{.layers = 4, .heads = 4, .width = 256, .vocabulary = 256, .context = 128},
+                           ct::causal_lm, ct::micro_batch{.sequences = 4}>>;
   auto const peak = [] {
     rusage usage{};
     getrusage(RUSAGE_SELF, &usage);

@@ -31,13 +31,16 @@ ct::data::corpus text() {
 
 struct own {
   template <class real> struct state {};
-  struct limits { float low, high; };
+  struct limits {
+    float low, high;
+  };
   struct hyper {
     float learning_rate = 1e-2f;
     float sharpness = 2;
     limits between{0, 1};
   };
-  template <class real> static real update(real weight, real gradient, state<real>&, hyper const& h, ct::optimizer_step) {
+  template <class real>
+  static real update(real weight, real gradient, state<real>&, hyper const& h, ct::optimizer_step) {
     return weight - real(h.learning_rate) * gradient;
   }
 };
@@ -51,7 +54,9 @@ struct mixed {
 };
 
 struct with_check {
-  struct hyper { int period = 3; };
+  struct hyper {
+    int period = 3;
+  };
   static void check(hyper const& h) { ct::check_count("with_check", ".period", h.period, 1); }
 };
 
@@ -71,7 +76,9 @@ TEST_CASE("numbers of a run") {
         "schedule::constant: .warmup is -1; give a whole number from 0 on");
   CHECK(sentence([&] { trainer({}, {.schedule = ct::schedule::linear{.warmup = 3}}); }) ==
         "schedule::linear: .steps is 0; give a whole number from 1 on");
-  CHECK(sentence([&] { trainer({}, {.clip_norm = 1, .schedule = ct::schedule::linear{.warmup = 3, .steps = 3}, .dropout = 0.99}); }) == "");
+  CHECK(sentence([&] {
+          trainer({}, {.clip_norm = 1, .schedule = ct::schedule::linear{.warmup = 3, .steps = 3}, .dropout = 0.99});
+        }) == "");
 }
 
 TEST_CASE("numbers of the library's optimizers") {
@@ -84,9 +91,13 @@ TEST_CASE("numbers of the library's optimizers") {
   for (float const bad : {fnan, finf, -finf, -0.1f}) {
     CHECK(sentence([&] { trainer({.learning_rate = bad}); }) ==
           "adamw: .learning_rate is " + text_of(bad) + "; give a finite number from 0 on");
-    CHECK(refused(ct::optimizer::sgd{}, [&](auto& h) { h.learning_rate = bad; }).starts_with("sgd: .learning_rate is "));
-    CHECK(refused(ct::optimizer::momentum{}, [&](auto& h) { h.momentum = bad; }).starts_with("momentum: .momentum is "));
-    CHECK(refused(ct::optimizer::nesterov{}, [&](auto& h) { h.weight_decay = bad; }).starts_with("nesterov: .weight_decay is "));
+    CHECK(
+        refused(ct::optimizer::sgd{}, [&](auto& h) { h.learning_rate = bad; }).starts_with("sgd: .learning_rate is "));
+    CHECK(
+        refused(ct::optimizer::momentum{}, [&](auto& h) { h.momentum = bad; }).starts_with("momentum: .momentum is "));
+    CHECK(refused(ct::optimizer::nesterov{}, [&](auto& h) {
+            h.weight_decay = bad;
+          }).starts_with("nesterov: .weight_decay is "));
     CHECK(refused(ct::optimizer::adamw{}, [&](auto& h) { h.epsilon = bad; }).starts_with("adamw: .epsilon is "));
   }
   for (float const bad : {fnan, 1.0f, -0.1f, 2.0f}) {
@@ -134,25 +145,33 @@ TEST_CASE("numbers of fit, compare and generate") {
   CHECK(fit({.save_every = ct::part_of_run{1, 0}}) ==
         "fit_options: .save_every is the part 1/0 of a run; give a part of numbers from 1 on, as part_of_run{1, 10}");
   for (double const bad : {not_a_number, inf, 0.0, -0.5})
-    CHECK(fit({.plateau_factor = bad}) == "fit_options: .plateau_factor is " + text_of(bad) + "; give a finite number above 0");
+    CHECK(fit({.plateau_factor = bad}) ==
+          "fit_options: .plateau_factor is " + text_of(bad) + "; give a finite number above 0");
   CHECK(t.steps() == 0);
   auto const compared = [](ct::compare_options const& o) { return sentence([&] { ct::detail::check_comparison(o); }); };
   CHECK(compared({}) == "");
   CHECK(compared({.tokens = 0}) == "compare_options: .tokens is 0; give a whole number from 1 on");
-  CHECK(compared({.learning_rate = not_a_number}) == "compare_options: .learning_rate is nan; give a finite number from 0 on");
-  CHECK(compared({.validation_fraction = 1.5}) == "compare_options: .validation_fraction is 1.5; give a number from 0 to 1");
-  CHECK(compared({.validation_tokens = -1}) == "compare_options: .validation_tokens is -1; give a whole number from 1 on");
-  CHECK(sentence([&] { t.generate("a", -1); }) == "generate: the number of tokens is -1; give a whole number from 0 on");
+  CHECK(compared({.learning_rate = not_a_number}) ==
+        "compare_options: .learning_rate is nan; give a finite number from 0 on");
+  CHECK(compared({.validation_fraction = 1.5}) ==
+        "compare_options: .validation_fraction is 1.5; give a number from 0 to 1");
+  CHECK(compared({.validation_tokens = -1}) ==
+        "compare_options: .validation_tokens is -1; give a whole number from 1 on");
+  CHECK(sentence([&] { t.generate("a", -1); }) ==
+        "generate: the number of tokens is -1; give a whole number from 0 on");
   CHECK(sentence([&] { t.generate("a", 3, {.temperature = not_a_number}); }) ==
         "generate_options: .temperature is nan; give a finite number from 0 on");
-  CHECK(sentence([&] { t.generate("a", 3, {.temperature = -1}); }).starts_with("generate_options: .temperature is -1; "));
-  CHECK(sentence([&] { t.generate("a", 3, {.top_k = -1}); }) == "generate_options: .top_k is -1; give a whole number from 0 on");
+  CHECK(
+      sentence([&] { t.generate("a", 3, {.temperature = -1}); }).starts_with("generate_options: .temperature is -1; "));
+  CHECK(sentence([&] { t.generate("a", 3, {.top_k = -1}); }) ==
+        "generate_options: .top_k is -1; give a whole number from 0 on");
 }
 
 TEST_CASE("the factor of the learning rate") {
   trainer t;
   for (double const bad : {not_a_number, inf, 0.0, -1.0})
-    CHECK(sentence([&] { t.scale_learning_rate(bad); }) == "scale_learning_rate: the factor is " + text_of(bad) + "; give a finite number above 0");
+    CHECK(sentence([&] { t.scale_learning_rate(bad); }) ==
+          "scale_learning_rate: the factor is " + text_of(bad) + "; give a finite number above 0");
   t.scale_learning_rate(1e8);
   CHECK(sentence([&] { t.scale_learning_rate(100); }) ==
         "scale_learning_rate: the factor of all calls together is 1e+10; give factors whose product is at most 1e+09");

@@ -15,35 +15,38 @@ namespace ct = constrain;
 
 namespace front_page {
 
-using task = ct::task<ct::gpt2{.layers = 6, .heads = 6, .width = 384, .vocabulary = 256, .context = 256},
-                      ct::causal_lm, ct::micro_batch{.sequences = 8}>;          // .tokens defaults to the context
-using trainer = ct::trainer<task, ct::precision::bf16, ct::optimizer::adamw,    // policies: any order, each at most once
+using task = ct::task<ct::gpt2{.layers = 6, .heads = 6, .width = 384, .vocabulary = 256, .context = 256}, ct::causal_lm,
+                      ct::micro_batch{.sequences = 8}>;                      // .tokens defaults to the context
+using trainer = ct::trainer<task, ct::precision::bf16, ct::optimizer::adamw, // policies: any order, each at most once
                             ct::accumulate<4>, ct::checkpoint::every<2>>;
-static_assert(trainer::memory.peak <= ct::mebibytes(700));                      // known before it ever runs
+static_assert(trainer::memory.peak <= ct::mebibytes(700)); // known before it ever runs
 
 // Too long for a test: compiled alone.
 [[maybe_unused]] void program() {
-  trainer t{{.learning_rate = 3e-4f, .weight_decay = 0.1f}, {.seed = 42}};      // the optimizer's hyperparameters; the run's numbers
+  trainer t{{.learning_rate = 3e-4f, .weight_decay = 0.1f},
+            {.seed = 42}}; // the optimizer's hyperparameters; the run's numbers
   ct::fit(t, ct::data::text("corpus.txt"), {.steps = 500});
   std::puts(t.generate("template <", 200).c_str());
 }
 
 // The order of policies means nothing, and tokens default to the context.
 static_assert(task::tokens == 256);
-static_assert(trainer::memory.peak == ct::trainer<task, ct::checkpoint::every<2>, ct::accumulate<4>, ct::optimizer::adamw,
-                                                  ct::precision::bf16>::memory.peak);
+static_assert(trainer::memory.peak == ct::trainer<task, ct::checkpoint::every<2>, ct::accumulate<4>,
+                                                  ct::optimizer::adamw, ct::precision::bf16>::memory.peak);
 static_assert(trainer::parameter_count == 10'844'160);
 // fp32: 4 bytes a weight, no master; bf16: 2 and 4, but for biases and norms.
 using single = ct::trainer<task, ct::accumulate<4>, ct::checkpoint::every<2>>;
 static_assert(single::memory.weights == ct::bytes(4 * trainer::parameter_count));
 static_assert(single::memory.master_weights == ct::bytes(0));
-static_assert(2 * (trainer::memory.weights.count() - (4 * trainer::parameter_count - trainer::memory.master_weights.count())) ==
+static_assert(2 * (trainer::memory.weights.count() -
+                   (4 * trainer::parameter_count - trainer::memory.master_weights.count())) ==
               trainer::memory.master_weights.count());
 static_assert(trainer::memory.gradients == ct::bytes(4 * trainer::parameter_count));
 static_assert(trainer::memory.optimizer_state.count() == 8 * trainer::parameter_count);
 static_assert(trainer::memory.communication == ct::bytes(0) && trainer::memory.offloaded == ct::bytes(0));
 static_assert(trainer::memory.activations > ct::bytes(0) && trainer::memory.workspace > ct::bytes(0));
-static_assert(trainer::flops > 0 && trainer::bytes_moved > 0 && trainer::kernel_launches > 0 && trainer::collectives == 0);
+static_assert(trainer::flops > 0 && trainer::bytes_moved > 0 && trainer::kernel_launches > 0 &&
+              trainer::collectives == 0);
 
 } // namespace front_page
 
@@ -52,7 +55,8 @@ namespace {
 // The same, small enough to run.
 using task = ct::task<ct::gpt2{.layers = 3, .heads = 2, .width = 16, .vocabulary = 256, .context = 16}, ct::causal_lm,
                       ct::micro_batch{.sequences = 2}>;
-using trainer = ct::trainer<task, ct::precision::fp32, ct::optimizer::adamw, ct::accumulate<4>, ct::checkpoint::every<2>>;
+using trainer =
+    ct::trainer<task, ct::precision::fp32, ct::optimizer::adamw, ct::accumulate<4>, ct::checkpoint::every<2>>;
 
 ct::data::corpus text() {
   std::string words;
@@ -66,14 +70,15 @@ struct gated_mlp {
   int hidden;
   constexpr ct::value operator()(ct::value x) const {
     auto gate = ct::silu(ct::linear("gate_proj", x, hidden));
-    auto up   = ct::linear("up_proj", x, hidden);
+    auto up = ct::linear("up_proj", x, hidden);
     return ct::linear("down_proj", gate * up, x.features());
   }
 };
 struct tagger {
   constexpr ct::value operator()(ct::value tokens) const {
     auto x = ct::embedding("token", tokens, {.vocabulary = 97, .width = 64});
-    x = ct::repeat("block", 3, x, [](ct::value x) { return x + ct::apply("mlp", gated_mlp{128}, ct::layer_norm("norm", x)); });
+    x = ct::repeat("block", 3, x,
+                   [](ct::value x) { return x + ct::apply("mlp", gated_mlp{128}, ct::layer_norm("norm", x)); });
     return ct::linear("head", ct::mean(x, ct::axis::tokens), 4);
   }
 };
@@ -81,8 +86,12 @@ using tagging = ct::task<tagger{}, ct::classification, ct::micro_batch{.sequence
 
 struct lion {
   template <class real> struct state { real momentum; };
-  struct hyper { float learning_rate = 1e-4f, beta1 = 0.9f, beta2 = 0.99f, weight_decay = 0; };
-  template <class real>                        // optional: static hyper prepare(hyper, ct::optimizer_step), once a step, for what depends on the step alone
+  struct hyper {
+    float learning_rate = 1e-4f, beta1 = 0.9f, beta2 = 0.99f, weight_decay = 0;
+  };
+  template <
+      class
+      real> // optional: static hyper prepare(hyper, ct::optimizer_step), once a step, for what depends on the step alone
   CT_HOST_DEVICE static real update(real weight, real gradient, state<real>& s, hyper const& h, ct::optimizer_step t);
 };
 
@@ -98,7 +107,9 @@ CT_HOST_DEVICE real lion::update(real weight, real gradient, state<real>& s, hyp
 // With the optional `prepare`: the learning rate of step t is a t-th of the first.
 struct fading {
   template <class real> struct state {};
-  struct hyper { float learning_rate = 0.5f; };
+  struct hyper {
+    float learning_rate = 0.5f;
+  };
   static hyper prepare(hyper h, ct::optimizer_step t) { return {h.learning_rate / static_cast<float>(t.number)}; }
   template <class real>
   CT_HOST_DEVICE static real update(real weight, real gradient, state<real>&, hyper const& h, ct::optimizer_step) {
@@ -111,7 +122,9 @@ struct own_causal_lm {
 };
 struct softcap {
   template <class real> CT_HOST_DEVICE static real forward(real x) { return 30 * tanh(x / 30); }
-  template <class real> CT_HOST_DEVICE static real gradient(real, real y, real dy) { return dy * (1 - (y / 30) * (y / 30)); }
+  template <class real> CT_HOST_DEVICE static real gradient(real, real y, real dy) {
+    return dy * (1 - (y / 30) * (y / 30));
+  }
 };
 
 /// Every operation that the design names and the programs above do not use.
@@ -144,8 +157,9 @@ TEST_CASE("one's own loop") {
             {.seed = 1, .clip_norm = 1, .schedule = ct::schedule::cosine{.warmup = 100, .steps = 500}, .dropout = 0.1}};
   std::vector<std::int32_t> inputs(static_cast<std::size_t>(trainer::batch_tokens), 7), labels(inputs.size(), 8);
 
-  for (auto const& batch : t.batches(corpus)) {        // N micro-batches; order and position belong to the trainer's state: saved and resumed with it
-    auto r = t.step(batch);                            // one update; r.loss, r.gradient_norm, r.tokens, r.skipped
+  for (auto const& batch : t.batches(
+           corpus)) { // N micro-batches; order and position belong to the trainer's state: saved and resumed with it
+    auto r = t.step(batch); // one update; r.loss, r.gradient_norm, r.tokens, r.skipped
     CHECK(std::isfinite(r.loss));
     CHECK(r.gradient_norm > 0);
     CHECK(r.tokens == trainer::batch_tokens);
@@ -155,13 +169,14 @@ TEST_CASE("one's own loop") {
   }
   auto const saved = directory / "checkpoint";
   t.save(saved);
-  auto r = t.step(t.batch(inputs, labels));            // one's own arrays: spans, checked for length and range
+  auto r = t.step(t.batch(inputs, labels)); // one's own arrays: spans, checked for length and range
   trainer resumed;
   resumed.load(saved);
   CHECK(resumed.steps() == ct::optimizer_steps(5));
   CHECK(r.tokens == static_cast<std::int64_t>(labels.size()));
 
-  auto const one = std::span<std::int32_t const>(inputs).first(static_cast<std::size_t>(task::sequences * task::tokens));
+  auto const one =
+      std::span<std::int32_t const>(inputs).first(static_cast<std::size_t>(task::sequences * task::tokens));
   auto y = t.predict(one);
   CHECK(y.shape == ct::shape(2, 16, 256));
   CHECK(static_cast<std::int64_t>(y.logits.size()) == y.shape.elements());

@@ -59,7 +59,8 @@ template <class trainer> void compare_with_pytorch(double relative, double zero,
 
   double worst_gradient = 0, worst_loss = 0, worst_zero = 0;
   for (std::size_t step = 0; step < 10; ++step) {
-    auto const r = t.step(t.batch(std::span(inputs).subspan(step * size, size), std::span(labels).subspan(step * size, size)));
+    auto const r =
+        t.step(t.batch(std::span(inputs).subspan(step * size, size), std::span(labels).subspan(step * size, size)));
     CAPTURE(step);
     worst_loss = std::max(worst_loss, std::abs(r.loss - losses[step]) / losses[step]);
     CHECK(std::abs(r.loss - losses[step]) <= relative * losses[step]);

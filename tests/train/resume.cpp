@@ -16,7 +16,9 @@ using task = ct::task<ct::gpt2{.layers = 2, .heads = 2, .width = 16, .vocabulary
 
 struct lion {
   template <class real> struct state { real momentum; };
-  struct hyper { float learning_rate = 1e-4f, beta1 = 0.9f, beta2 = 0.99f, weight_decay = 0; };
+  struct hyper {
+    float learning_rate = 1e-4f, beta1 = 0.9f, beta2 = 0.99f, weight_decay = 0;
+  };
   template <class real>
   static real update(real weight, real gradient, state<real>& s, hyper const& h, ct::optimizer_step) {
     real const mixed = real(h.beta1) * s.momentum + (1 - real(h.beta1)) * gradient;
@@ -33,7 +35,8 @@ ct::data::corpus corpus() {
   return ct::data::corpus::from_bytes(text);
 }
 
-ct::run_options const run{.seed = 9, .clip_norm = 0.5, .schedule = ct::schedule::linear{.warmup = 3, .steps = 12}, .dropout = 0.2};
+ct::run_options const run{
+    .seed = 9, .clip_norm = 0.5, .schedule = ct::schedule::linear{.warmup = 3, .steps = 12}, .dropout = 0.2};
 
 template <class trainer> std::string bytes_of(trainer const& t) {
   std::string all;

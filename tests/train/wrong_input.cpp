@@ -31,13 +31,16 @@ TEST_CASE("arrays of the wrong length or range") {
   CHECK(sentence([&] { t.batch(std::span(a.inputs).first(15), a.labels); }) ==
         "batch: the array of inputs has 15 elements where 16 are needed ([micro-batches, sequences, tokens]); pass an "
         "array of that length");
-  CHECK(sentence([&] { t.batch(a.inputs, std::span(a.labels).first(1)); }).find("the array of labels has 1 elements") != std::string::npos);
+  CHECK(sentence([&] { t.batch(a.inputs, std::span(a.labels).first(1)); }).find("the array of labels has 1 elements") !=
+        std::string::npos);
   for (int bad : {-1, 256, std::numeric_limits<int>::max(), std::numeric_limits<int>::min(), ct::ignored_label}) {
     arrays wrong;
     wrong.inputs[7] = bad;
     CHECK(sentence([&] { t.batch(wrong.inputs, wrong.labels); }) ==
-          "batch: token " + std::to_string(bad) + " at place 7 is outside the vocabulary of 256; pass tokens from 0 to 255");
-    auto const token = ": token " + std::to_string(bad) + " at place 7 is outside the vocabulary of 256; pass tokens from 0 to 255";
+          "batch: token " + std::to_string(bad) +
+              " at place 7 is outside the vocabulary of 256; pass tokens from 0 to 255");
+    auto const token =
+        ": token " + std::to_string(bad) + " at place 7 is outside the vocabulary of 256; pass tokens from 0 to 255";
     CHECK(sentence([&] { t.predict(wrong.inputs); }) == "predict" + token);
     CHECK(sentence([&] { t.evaluate(wrong.inputs, wrong.labels); }) == "evaluate" + token);
     CHECK(sentence([&] { t.generate(std::span<std::int32_t const>(wrong.inputs), 3); }) == "generate" + token);
@@ -45,20 +48,27 @@ TEST_CASE("arrays of the wrong length or range") {
     arrays labels;
     labels.labels[3] = bad;
     CHECK(sentence([&] { t.batch(labels.inputs, labels.labels); }) ==
-          "batch: label " + std::to_string(bad) + " at place 3 is outside the 256 classes; pass labels from 0 to 255, or "
-          "-100 to ignore one");
-    CHECK(sentence([&] { t.evaluate(labels.inputs, labels.labels); }).starts_with("evaluate: label " + std::to_string(bad) + " at place 3 is outside the 256 classes"));
+          "batch: label " + std::to_string(bad) +
+              " at place 3 is outside the 256 classes; pass labels from 0 to 255, or "
+              "-100 to ignore one");
+    CHECK(sentence([&] {
+            t.evaluate(labels.inputs, labels.labels);
+          }).starts_with("evaluate: label " + std::to_string(bad) + " at place 3 is outside the 256 classes"));
   }
   arrays ignored;
   for (auto& label : ignored.labels) label = ct::ignored_label;
   CHECK(sentence([&] { t.batch(ignored.inputs, ignored.labels); }).find("every label is ignored") != std::string::npos);
-  CHECK(sentence([&] { t.predict(std::span(a.inputs).first(15)); }) ==
-        "predict: the array of inputs has 15 elements where 16 are needed ([sequences, tokens]); pass an array of that length");
+  CHECK(
+      sentence([&] { t.predict(std::span(a.inputs).first(15)); }) ==
+      "predict: the array of inputs has 15 elements where 16 are needed ([sequences, tokens]); pass an array of that length");
   auto const one = std::span<std::int32_t const>(a.inputs);
-  CHECK(sentence([&] { t.evaluate(one.first(15), one.first(15)); }) ==
-        "evaluate: 15 inputs are no whole number of micro-batches, one or more, of 16; fill the last one up with any token and ignored "
-        "labels");
-  CHECK(sentence([&] { t.evaluate({}, {}); }).starts_with("evaluate: 0 inputs are no whole number of micro-batches, one or more, of 16"));
+  CHECK(
+      sentence([&] { t.evaluate(one.first(15), one.first(15)); }) ==
+      "evaluate: 15 inputs are no whole number of micro-batches, one or more, of 16; fill the last one up with any token and ignored "
+      "labels");
+  CHECK(sentence([&] {
+          t.evaluate({}, {});
+        }).starts_with("evaluate: 0 inputs are no whole number of micro-batches, one or more, of 16"));
   CHECK(sentence([&] { t.evaluate(one, one.first(8)); }) ==
         "evaluate: 16 inputs take 16 labels, and there are 8; pass as many, -100 where there is none");
   CHECK(sentence([&] { t.generate("", 3); }).find("the prompt is empty") != std::string::npos);
@@ -79,8 +89,8 @@ TEST_CASE("text that is missing, empty or too short") {
 }
 
 TEST_CASE("a corpus that the model does not know") {
-  using narrow = ct::trainer<ct::task<ct::gpt2{.layers = 1, .heads = 1, .width = 8, .vocabulary = 97, .context = 8}, ct::causal_lm,
-                                      ct::micro_batch{.sequences = 1}>>;
+  using narrow = ct::trainer<ct::task<ct::gpt2{.layers = 1, .heads = 1, .width = 8, .vocabulary = 97, .context = 8},
+                                      ct::causal_lm, ct::micro_batch{.sequences = 1}>>;
   narrow t;
   CHECK(sentence([&] { ct::fit(t, ct::data::text_from(std::string(100, 'x')), {.log = nullptr}); }) ==
         "the corpus has a vocabulary of 256 and the model one of 97; give the model `.vocabulary = 256`");
@@ -91,17 +101,23 @@ TEST_CASE("a checkpoint of another configuration names the field") {
   auto const path = directory / "checkpoint";
   trainer{}.save(path);
   auto const refused = [&](auto&& other) { return sentence([&] { other.load(path); }); };
-  CHECK(refused(ct::trainer<task, ct::precision::fp64>{}).find("its precision is fp32, the trainer's is fp64") != std::string::npos);
-  CHECK(refused(ct::trainer<task, ct::optimizer::sgd>{}).find("its optimizer is adamw, the trainer's is sgd") != std::string::npos);
-  using longer = ct::task<ct::gpt2{.layers = 2, .heads = 2, .width = 16, .vocabulary = 256, .context = 9}, ct::causal_lm,
-                          ct::micro_batch{.sequences = 2}>;
-  CHECK(refused(ct::trainer<longer>{}).find("number of tokens in a sequence is 8, the trainer's is 9") != std::string::npos);
+  CHECK(refused(ct::trainer<task, ct::precision::fp64>{}).find("its precision is fp32, the trainer's is fp64") !=
+        std::string::npos);
+  CHECK(refused(ct::trainer<task, ct::optimizer::sgd>{}).find("its optimizer is adamw, the trainer's is sgd") !=
+        std::string::npos);
+  using longer = ct::task<ct::gpt2{.layers = 2, .heads = 2, .width = 16, .vocabulary = 256, .context = 9},
+                          ct::causal_lm, ct::micro_batch{.sequences = 2}>;
+  CHECK(refused(ct::trainer<longer>{}).find("number of tokens in a sequence is 8, the trainer's is 9") !=
+        std::string::npos);
   using wider = ct::task<ct::gpt2{.layers = 2, .heads = 2, .width = 18, .vocabulary = 256, .context = 8}, ct::causal_lm,
                          ct::micro_batch{.sequences = 2}>;
-  CHECK(refused(ct::trainer<wider>{}).find("its shape of 'transformer.wte.weight' is [256, 16], the trainer's is [256, 18]") != std::string::npos);
-  using deeper = ct::task<ct::gpt2{.layers = 3, .heads = 2, .width = 16, .vocabulary = 256, .context = 8}, ct::causal_lm,
-                          ct::micro_batch{.sequences = 2}>;
-  CHECK(refused(ct::trainer<deeper>{}).find("has no tensor 'transformer.h.2.ln_1.weight', which the trainer has") != std::string::npos);
+  CHECK(refused(ct::trainer<wider>{})
+            .find("its shape of 'transformer.wte.weight' is [256, 16], the trainer's is [256, 18]") !=
+        std::string::npos);
+  using deeper = ct::task<ct::gpt2{.layers = 3, .heads = 2, .width = 16, .vocabulary = 256, .context = 8},
+                          ct::causal_lm, ct::micro_batch{.sequences = 2}>;
+  CHECK(refused(ct::trainer<deeper>{}).find("has no tensor 'transformer.h.2.ln_1.weight', which the trainer has") !=
+        std::string::npos);
   CHECK(sentence([&] { trainer{}.load(directory / "nothing"); }).find("nothing") != std::string::npos);
 }
 
@@ -136,7 +152,9 @@ TEST_CASE("a gradient that is not finite skips the update and names the tensor")
   for (auto const& p : parameters) {
     std::vector<float> values(static_cast<std::size_t>(p.size()));
     // One weight of the last norm: the gradients behind it and its own are hit.
-    if (p.name == "norm.bias") p.copy_to(std::span<float>(values)), values[3] = std::numeric_limits<float>::infinity(), p.copy_from(std::span<float const>(values));
+    if (p.name == "norm.bias")
+      p.copy_to(std::span<float>(values)), values[3] = std::numeric_limits<float>::infinity(),
+                                           p.copy_from(std::span<float const>(values));
     p.copy_to(std::span<float>(values));
     before.push_back(values);
   }
@@ -158,7 +176,9 @@ TEST_CASE("a gradient that is not finite skips the update and names the tensor")
     std::vector<float> values(static_cast<std::size_t>(p.size()), std::numeric_limits<float>::infinity());
     p.copy_from(std::span<float const>(values));
   }
-  CHECK(sentence([&] { checked.step(checked.batch(a.inputs, a.labels)); }).find("(layer_norm) computes a number that is not finite") != std::string::npos);
+  CHECK(sentence([&] {
+          checked.step(checked.batch(a.inputs, a.labels));
+        }).find("(layer_norm) computes a number that is not finite") != std::string::npos);
 }
 
 TEST_CASE("gradients are kept until another entry runs") {
@@ -167,7 +187,9 @@ TEST_CASE("gradients are kept until another entry runs") {
   CHECK(sentence([&] { t.gradient("norm.bias"); }).find("ask for it right after a step") != std::string::npos);
   t.step(t.batch(a.inputs, a.labels));
   CHECK(t.gradient("norm.bias").size() == 16);
-  CHECK(sentence([&] { t.gradient("norm.scale"); }).find("there is no parameter norm.scale; there are token.weight, ") != std::string::npos);
+  CHECK(sentence([&] {
+          t.gradient("norm.scale");
+        }).find("there is no parameter norm.scale; there are token.weight, ") != std::string::npos);
   t.predict(a.inputs);
   CHECK(sentence([&] { t.gradient("norm.bias"); }).find("ask for it right after a step") != std::string::npos);
 }

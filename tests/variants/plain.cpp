@@ -14,7 +14,8 @@ TEST_CASE("translation units of different flags train side by side in one progra
   CHECK(plain.instruction_set == "sse2");
   if (__builtin_cpu_supports("avx2")) CHECK(native.instruction_set != "sse2");
 #endif
-  for (std::size_t i = 0; i < plain.losses.size(); ++i) CHECK(std::abs(plain.losses[i] - native.losses[i]) <= 1e-5 * plain.losses[i]);
+  for (std::size_t i = 0; i < plain.losses.size(); ++i)
+    CHECK(std::abs(plain.losses[i] - native.losses[i]) <= 1e-5 * plain.losses[i]);
 }
 
 TEST_CASE("a unit with -ffast-math, linked first, gives its code to no other") {
@@ -22,5 +23,6 @@ TEST_CASE("a unit with -ffast-math, linked first, gives its code to no other") {
   CHECK(plain.instruction_set == fast.instruction_set);
   CHECK(plain.variant != fast.variant);
   CHECK(plain.function != fast.function);
-  for (std::size_t i = 0; i < plain.losses.size(); ++i) CHECK(std::abs(plain.losses[i] - fast.losses[i]) <= 1e-5 * plain.losses[i]);
+  for (std::size_t i = 0; i < plain.losses.size(); ++i)
+    CHECK(std::abs(plain.losses[i] - fast.losses[i]) <= 1e-5 * plain.losses[i]);
 }

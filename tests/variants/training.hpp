@@ -10,8 +10,8 @@ struct trained {
   std::vector<double> losses;
   std::string instruction_set;
   int threads = 0;
-  std::string variant;             // what of the flags changes the library's code
-  void const* function = nullptr;  // where one of the library's functions lies
+  std::string variant;            // what of the flags changes the library's code
+  void const* function = nullptr; // where one of the library's functions lies
 };
 
 namespace {
@@ -27,7 +27,10 @@ inline trained train() {
     inputs[i] = static_cast<std::int32_t>(i * 31 % 67);
     labels[i] = static_cast<std::int32_t>(i * 17 % 67);
   }
-  trained result{{}, ct::instruction_set, ct::thread_count(), CONSTRAIN_TEXT(CONSTRAIN_VARIANT),
+  trained result{{},
+                 ct::instruction_set,
+                 ct::thread_count(),
+                 CONSTRAIN_TEXT(CONSTRAIN_VARIANT),
                  reinterpret_cast<void const*>(&ct::data::text_from)};
   for (int i = 0; i < 5; ++i) result.losses.push_back(t.step(t.batch(inputs, labels)).loss);
   return result;

@@ -58,6 +58,7 @@ template <> inline constexpr dtype dtype_of<float> = dtype::f32;
 template <> inline constexpr dtype dtype_of<double> = dtype::f64;
 
 /// The C++ type in which elements of type T are computed with.
-template <class T> using arithmetic = std::conditional_t<std::is_same_v<std::remove_const_t<T>, bfloat16>, float, std::remove_const_t<T>>;
+template <class T>
+using arithmetic = std::conditional_t<std::is_same_v<std::remove_const_t<T>, bfloat16>, float, std::remove_const_t<T>>;
 
 } // namespace constrain

@@ -6,8 +6,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// A vector of at most `capacity` elements that lives in its object, so that it can be part of a constexpr value.
 /// `push_back` beyond the capacity is refused (returns false); programs turn that into a diagnosis.
-template <class T, int capacity_>
-struct fixed_vector {
+template <class T, int capacity_> struct fixed_vector {
   T elements[capacity_]{};
   int count = 0;
 

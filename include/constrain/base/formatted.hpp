@@ -12,7 +12,8 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
 /// Text as printf makes it. (No template: one for each list of types would take the compiler longer than all that it
 /// says.)
-[[gnu::noinline, gnu::cold, gnu::format(printf, 1, 0)]] inline std::string formatted_list(char const* format, std::va_list values) {
+[[gnu::noinline, gnu::cold, gnu::format(printf, 1, 0)]] inline std::string formatted_list(char const* format,
+                                                                                          std::va_list values) {
   std::va_list again;
   va_copy(again, values);
   char line[512];

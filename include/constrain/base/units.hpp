@@ -30,7 +30,9 @@ struct bytes {
     return bytes(b.value / static_cast<std::int64_t>(n));
   }
   /// How many times b goes into a: 2.5, say.
-  friend constexpr double operator/(bytes a, bytes b) { return static_cast<double>(a.value) / static_cast<double>(b.value); }
+  friend constexpr double operator/(bytes a, bytes b) {
+    return static_cast<double>(a.value) / static_cast<double>(b.value);
+  }
   constexpr bytes& operator+=(bytes b) { return *this = *this + b; }
   constexpr bytes& operator-=(bytes b) { return *this = *this - b; }
   template <std::integral integer> constexpr bytes& operator*=(integer n) { return *this = *this * n; }

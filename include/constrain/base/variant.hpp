@@ -84,7 +84,7 @@
 #define CONSTRAIN_JOINED_ALL(a, b, c, d, e) a##b##c##d##e
 #define CONSTRAIN_JOIN_ALL(a, b, c, d, e) CONSTRAIN_JOINED_ALL(a, b, c, d, e)
 #define CONSTRAIN_VARIANT                                                                                              \
-  CONSTRAIN_JOIN_ALL(CONSTRAIN_INSTRUCTION_SET, CONSTRAIN_VARIANT_THREADS, CONSTRAIN_VARIANT_GEMM,                 \
+  CONSTRAIN_JOIN_ALL(CONSTRAIN_INSTRUCTION_SET, CONSTRAIN_VARIANT_THREADS, CONSTRAIN_VARIANT_GEMM,                     \
                      CONSTRAIN_VARIANT_PROCESSES, CONSTRAIN_VARIANT_MATH)
 #define CONSTRAIN_TEXT_OF(x) #x
 #define CONSTRAIN_TEXT(x) CONSTRAIN_TEXT_OF(x)

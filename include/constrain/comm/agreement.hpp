@@ -18,12 +18,31 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// What all ranks call together. Each exchange says which it belongs to, so that ranks in different calls are found.
 enum class joint_call : std::int64_t {
-  construction, step, evaluate, predict, generate, save, load, resume, pretrained, fit, question
+  construction,
+  step,
+  evaluate,
+  predict,
+  generate,
+  save,
+  load,
+  resume,
+  pretrained,
+  fit,
+  question
 };
 
 constexpr char const* name_of(joint_call c) {
-  constexpr char const* names[] = {"the construction of a trainer", "step", "evaluate", "predict", "generate", "save",
-                                   "load", "resume", "load_pretrained", "fit", "in_any_rank"};
+  constexpr char const* names[] = {"the construction of a trainer",
+                                   "step",
+                                   "evaluate",
+                                   "predict",
+                                   "generate",
+                                   "save",
+                                   "load",
+                                   "resume",
+                                   "load_pretrained",
+                                   "fit",
+                                   "in_any_rank"};
   return names[static_cast<int>(c)];
 }
 
@@ -68,9 +87,7 @@ inline std::uint64_t hash_of(std::string_view text) { // FNV-1a
 inline std::string sentence_of(std::exception_ptr const& failure) {
   try {
     std::rethrow_exception(failure);
-  } catch (std::exception const& e) {
-    return e.what();
-  } catch (...) {
+  } catch (std::exception const& e) { return e.what(); } catch (...) {
     return "an exception that says nothing";
   }
 }
@@ -84,13 +101,14 @@ inline std::string sentence_of(std::exception_ptr const& failure) {
 struct vote {
   std::int64_t call = 0, count = 0;
   std::uint64_t content = 0; // of what is read: of the corpus, of the files
-  std::int64_t length = 0; // of the sentence of a rank that failed, 0 where it did not
-  std::uint64_t hash = 0;  // of it
+  std::int64_t length = 0;   // of the sentence of a rank that failed, 0 where it did not
+  std::uint64_t hash = 0;    // of it
 };
 
 /// Throws, on every rank, for votes that are not all well and alike.
 [[noreturn, gnu::noinline, gnu::cold]] inline void throw_for(communicator& world, vote const* votes,
-                                                             std::exception_ptr const& failure, std::string const& said) {
+                                                             std::exception_ptr const& failure,
+                                                             std::string const& said) {
   int const ranks = world.size();
   auto const call = [&](int rank) { return std::string(name_of(joint_call(votes[rank].call))); };
   for (int rank = 1; rank < ranks; ++rank)
@@ -155,16 +173,14 @@ inline void check_passes(communicator& world, joint_call where, std::int64_t pas
 
 /// Does on each rank what concerns it alone, a count, and returns the sum of all. Where it throws on any rank all
 /// throw, as `agree` says. `local` must not speak with the other ranks.
-[[gnu::noinline]] inline std::int64_t agreed_sum(communicator& world, joint_call where, function_ref<std::int64_t()> local,
-                                                 std::uint64_t content = 0) {
+[[gnu::noinline]] inline std::int64_t agreed_sum(communicator& world, joint_call where,
+                                                 function_ref<std::int64_t()> local, std::uint64_t content = 0) {
   if (world.size() == 1) return local();
   std::int64_t count = 0;
   std::exception_ptr failure;
   try {
     count = local();
-  } catch (...) {
-    failure = std::current_exception();
-  }
+  } catch (...) { failure = std::current_exception(); }
   return agree(world, where, count, failure, content);
 }
 /// The same without a count.
@@ -219,9 +235,7 @@ private:
 [[gnu::noinline]] inline void together(communicator& world, joint_call where, function_ref<void()> f) {
   try {
     f();
-  } catch (...) {
-    rethrow_or_end_job(world, where);
-  }
+  } catch (...) { rethrow_or_end_job(world, where); }
 }
 
 } // namespace constrain

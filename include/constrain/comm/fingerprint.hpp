@@ -46,16 +46,17 @@ inline std::string_view take_field(std::string_view& text) {
 }
 
 /// Says which field comes first of those that differ, and both values.
-[[noreturn, gnu::noinline, gnu::cold]] inline void throw_difference(std::string_view zero, std::string_view other, int rank) {
+[[noreturn, gnu::noinline, gnu::cold]] inline void throw_difference(std::string_view zero, std::string_view other,
+                                                                    int rank) {
   while (!zero.empty() || !other.empty()) {
     std::string const name(take_field(zero)), value(take_field(zero));
     std::string const its_name(take_field(other)), its_value(take_field(other));
     if (name == its_name && value == its_value) continue;
     auto const& shown = name.empty() ? its_name : name;
     auto const of = [&](std::string const& n, std::string const& v) { return n == shown ? v : "nothing"; };
-    throw_agreed(concat({"the ranks do not agree: ", shown, " is ", of(name, value), " on rank 0 and ",
-                         of(its_name, its_value), " on rank ", rank,
-                         "; start all of them with the same program, numbers and data"}));
+    throw_agreed(
+        concat({"the ranks do not agree: ", shown, " is ", of(name, value), " on rank 0 and ", of(its_name, its_value),
+                " on rank ", rank, "; start all of them with the same program, numbers and data"}));
   }
   throw_agreed("the ranks do not agree; start all of them with the same program, numbers and data");
 }

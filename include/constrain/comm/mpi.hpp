@@ -40,7 +40,8 @@ public:
   void all_gather(std::byte* all, std::int64_t const* offsets, std::int64_t const* lengths) override {
     fill(receive_counts_, receive_offsets_, lengths, offsets);
     watchdog::wait const waits("gathering", deadline_);
-    check(MPI_Allgatherv(MPI_IN_PLACE, 0, MPI_BYTE, all, receive_counts_, receive_offsets_, MPI_BYTE, processes_), "gather");
+    check(MPI_Allgatherv(MPI_IN_PLACE, 0, MPI_BYTE, all, receive_counts_, receive_offsets_, MPI_BYTE, processes_),
+          "gather");
   }
   void all_to_all(std::byte const* send, std::int64_t const* send_offsets, std::int64_t const* send_lengths,
                   std::byte* receive, std::int64_t length) override {
@@ -51,8 +52,9 @@ public:
       receive_offsets_[r] = static_cast<int>(r * length);
     }
     watchdog::wait const waits("exchanging", deadline_);
-    check(MPI_Alltoallv(send, send_counts_, send_offsets_, MPI_BYTE, receive, receive_counts_, receive_offsets_, MPI_BYTE,
-                        processes_), "exchange");
+    check(MPI_Alltoallv(send, send_counts_, send_offsets_, MPI_BYTE, receive, receive_counts_, receive_offsets_,
+                        MPI_BYTE, processes_),
+          "exchange");
   }
   void barrier() override {
     watchdog::wait const waits("waiting for one another", deadline_);
@@ -74,8 +76,7 @@ private:
   mpi(MPI_Comm processes, double deadline) : processes_(processes), deadline_(deadline) {
     MPI_Comm_rank(processes, &rank_);
     MPI_Comm_size(processes, &size_);
-    if (size_ > maximum_size)
-      throw error({"there are ", size_, " processes; start at most ", maximum_size});
+    if (size_ > maximum_size) throw error({"there are ", size_, " processes; start at most ", maximum_size});
   }
 
   // Seconds that a failing rank gives the others to fail, or to end, too: fewer than they wait, so that it speaks
@@ -174,7 +175,8 @@ private:
   bool own_ = false;
   double deadline_ = 1800;
   int rank_ = 0, size_ = 1;
-  int send_counts_[maximum_size], send_offsets_[maximum_size], receive_counts_[maximum_size], receive_offsets_[maximum_size];
+  int send_counts_[maximum_size], send_offsets_[maximum_size], receive_counts_[maximum_size],
+      receive_offsets_[maximum_size];
 };
 
 } // namespace constrain

@@ -103,7 +103,7 @@ private:
 
   std::atomic<char const*> what_{nullptr}; // null: this process does not wait
   std::atomic<char const*> call_{"the start"};
-  std::atomic<std::uint64_t> waits_{0};    // tells two waits apart
+  std::atomic<std::uint64_t> waits_{0}; // tells two waits apart
   std::atomic<double> deadline_{1800};
   std::atomic<int> rank_{0};
   std::atomic<bool> running_{false};

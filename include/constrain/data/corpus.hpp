@@ -23,7 +23,7 @@ enum class token_width : std::uint8_t { byte = 1, uint16 = 2 };
 
 /// A sequence of tokens, read-only. Copies and parts share the storage.
 class corpus {
- public:
+public:
   /// One token per byte, vocabulary 256. Where `prompt[i]` is true, token i is given and no label: nothing is learned
   /// from predicting it; empty: all are labels. Throws `error` when there is no byte, or `prompt` has another length.
   static corpus from_bytes(std::string bytes, std::vector<bool> prompt = {}) {
@@ -131,7 +131,7 @@ class corpus {
   /// multiple of it. Throws `error` unless 0 <= `validation_fraction` <= 1 and `block` >= 1.
   parts split(double validation_fraction, std::uint64_t seed, std::int64_t block = 1024) const;
 
- private:
+private:
   /// Tokens that lie one after another in the storage, up to where the next run begins.
   struct run {
     std::int64_t begin; ///< In the corpus.
@@ -162,11 +162,10 @@ class corpus {
   }
 
   /// `visit(first in the storage, count)` for every run of `count` tokens from `first` on.
-  template <class visitor>
-  void for_runs(std::int64_t first, std::int64_t count, visitor const& visit) const {
+  template <class visitor> void for_runs(std::int64_t first, std::int64_t count, visitor const& visit) const {
     if (first < 0 || first > size() || count > size() - first)
-      throw error({"a corpus of ", size(), " tokens was asked for ", count, " from token ", first,
-                   " on; stay within it"});
+      throw error(
+          {"a corpus of ", size(), " tokens was asked for ", count, " from token ", first, " on; stay within it"});
     auto const after = [](std::int64_t place, run const& r) { return place < r.begin; };
     auto next = std::upper_bound(runs->begin(), runs->end(), first, after);
     while (count > 0) {
@@ -179,8 +178,7 @@ class corpus {
   }
 
   /// `visit(bytes)` for those of `count` tokens from `first` on, piece by piece.
-  template <class visitor>
-  void for_bytes(std::int64_t first, std::int64_t count, visitor const& visit) const {
+  template <class visitor> void for_bytes(std::int64_t first, std::int64_t count, visitor const& visit) const {
     for_runs(first, count, [&](std::int64_t in_storage, std::int64_t n) {
       source.visit(in_storage * width_bytes(), n * width_bytes(), visit);
     });
@@ -203,12 +201,13 @@ class corpus {
 
   /// A part of this corpus, piece by piece.
   class selection {
-   public:
+  public:
     explicit selection(corpus const& whole) : whole(whole) {}
 
     void add(std::int64_t first, std::int64_t count) {
       whole.for_runs(first, count, [&](std::int64_t in_storage, std::int64_t n) {
-        if (runs.empty() || runs.back().first + (length - runs.back().begin) != in_storage) runs.push_back({length, in_storage});
+        if (runs.empty() || runs.back().first + (length - runs.back().begin) != in_storage)
+          runs.push_back({length, in_storage});
         length += n;
       });
     }
@@ -222,7 +221,7 @@ class corpus {
       return result;
     }
 
-   private:
+  private:
     corpus const& whole;
     std::vector<run> runs;
     std::int64_t length = 0;
@@ -230,8 +229,8 @@ class corpus {
 
   static std::int64_t share(double fraction, std::int64_t of) {
     if (!(fraction >= 0 && fraction <= 1))
-      throw error({"a validation fraction of ", std::to_string(fraction),
-                   " cannot be cut off a corpus; use one from 0 to 1"});
+      throw error(
+          {"a validation fraction of ", std::to_string(fraction), " cannot be cut off a corpus; use one from 0 to 1"});
     return std::min(of, static_cast<std::int64_t>(fraction * static_cast<double>(of)));
   }
 };

@@ -38,7 +38,7 @@ struct joined_texts {
 
 /// The texts of lines, one after another.
 class json_line_texts {
- public:
+public:
   /// `path` stands in every error.
   json_line_texts(std::string path, json_lines_options const& options) : path_(std::move(path)), options_(options) {
     if (options.length < 0)
@@ -77,7 +77,7 @@ class json_line_texts {
     return corpus::from_bytes(std::move(all_.bytes), std::move(all_.prompt));
   }
 
- private:
+private:
   std::string path_;
   json_lines_options const& options_;
   joined_texts all_{};

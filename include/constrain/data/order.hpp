@@ -23,7 +23,7 @@ constexpr std::int64_t samples(std::int64_t tokens, std::int64_t context) {
 /// by Philox, walked until it lands below `count` (Black and Rogaway, "Ciphers with Arbitrary Finite Domains", 2002).
 /// Equal (seed, epoch, count) give the same order on every machine.
 class permutation {
- public:
+public:
   /// Throws `error` when `count` is below 1.
   constexpr permutation(std::uint64_t seed, std::int64_t epoch, std::int64_t count)
       : seed(seed), epoch(static_cast<std::uint64_t>(epoch)), count(static_cast<std::uint64_t>(count)),
@@ -42,7 +42,7 @@ class permutation {
     return static_cast<std::int64_t>(x);
   }
 
- private:
+private:
   std::uint64_t seed, epoch, count;
   int half; ///< Bits of each half.
 

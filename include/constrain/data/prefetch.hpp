@@ -13,9 +13,8 @@ namespace constrain::inline CONSTRAIN_VARIANT::data {
 
 /// Makes items one ahead of their use, in a thread of its own: `make(item&)` fills one of two, in turn, while the other
 /// is in use. What `make` throws, `next` throws. Where no thread can be had, each item is made when it is asked for.
-template <class item, class maker>
-class prefetch {
- public:
+template <class item, class maker> class prefetch {
+public:
   /// Two items as they are before they are first filled.
   prefetch(item const& empty, maker make) : items{empty, empty}, make(std::move(make)) { start(); }
   prefetch(prefetch const&) = delete;
@@ -39,7 +38,7 @@ class prefetch {
     return items[1 - made];
   }
 
- private:
+private:
   enum class stage : std::int32_t { to_be_made, ready, ended };
 
   item items[2];
@@ -54,9 +53,7 @@ class prefetch {
   void try_to_make() {
     try {
       make(items[made]);
-    } catch (...) {
-      failure = std::current_exception();
-    }
+    } catch (...) { failure = std::current_exception(); }
   }
 
   void enter(stage next) {

@@ -26,7 +26,8 @@ inline corpus random_tokens(std::int64_t count, std::int32_t vocabulary, std::ui
   for (std::int64_t i = 0; i < count; ++i) {
     auto const at = static_cast<std::uint64_t>(i) / 4;
     auto const draw = philox({{static_cast<std::uint32_t>(at), static_cast<std::uint32_t>(at >> 32), 0, purpose}}, key);
-    auto const token = static_cast<std::uint32_t>(std::uint64_t{draw.word[i % 4]} * static_cast<std::uint32_t>(vocabulary) >> 32);
+    auto const token =
+        static_cast<std::uint32_t>(std::uint64_t{draw.word[i % 4]} * static_cast<std::uint32_t>(vocabulary) >> 32);
     (*bytes)[static_cast<std::size_t>(2 * i)] = static_cast<std::byte>(token & 255);
     (*bytes)[static_cast<std::size_t>(2 * i + 1)] = static_cast<std::byte>(token >> 8);
   }

@@ -46,8 +46,7 @@ namespace detail {
       throw error({"the text '", path,
                    "' is a stream of the system, which has nothing to read now; copy what it gives into a file"});
     if (got < 0)
-      throw error({"the text '", path, "' cannot be read (", io::reason(code),
-                   "); check the file and its disk"});
+      throw error({"the text '", path, "' cannot be read (", io::reason(code), "); check the file and its disk"});
     if (got == 0) return;
     room = std::max<std::size_t>(room - std::min(room, static_cast<std::size_t>(got)), std::size_t{1} << 16);
   }

@@ -17,10 +17,10 @@ namespace constrain::inline CONSTRAIN_VARIANT::data::detail {
 /// Lists the files under a directory. Hidden names and what is neither file nor directory are left out; every directory
 /// is read once, however many links lead to it, and none above the root is, so links cannot make a circle.
 class file_tree {
- public:
+public:
   /// Paths relative to `root`, sorted by their bytes. An empty `extensions` takes every file.
-  [[gnu::noinline, gnu::cold]]
-  static std::vector<std::string> list(std::string const& root, std::vector<std::string> const& extensions) {
+  [[gnu::noinline, gnu::cold]] static std::vector<std::string> list(std::string const& root,
+                                                                    std::vector<std::string> const& extensions) {
     file_tree tree(root, extensions);
     tree.refuse_above();
     tree.read("");
@@ -33,7 +33,7 @@ class file_tree {
     return std::move(tree.files);
   }
 
- private:
+private:
   struct place {
     dev_t device;
     ino_t inode;
@@ -86,8 +86,7 @@ class file_tree {
       if (!is_new(status)) return;
       names = io::directory_names(path);
     }
-    if (!names)
-      throw error({"the directory '", path, "' cannot be read (", io::reason(), "); check its permissions"});
+    if (!names) throw error({"the directory '", path, "' cannot be read (", io::reason(), "); check its permissions"});
     for (auto const& name : *names) {
       if (name.starts_with('.')) continue;
       bool const link = ::lstat((path + name).c_str(), &status) == 0 && S_ISLNK(status.st_mode);

@@ -39,8 +39,7 @@ public:
           ::pread(file_.get(), bytes.data() + done, std::min(bytes.size() - done, std::size_t{1} << 30), at);
       if (got < 0 && errno == EINTR) continue;
       if (got < 0)
-        throw error(
-            {"the tokens '", path_, "' cannot be read (", io::reason(), "); check the file and its disk"});
+        throw error({"the tokens '", path_, "' cannot be read (", io::reason(), "); check the file and its disk"});
       if (got == 0) {
         struct stat now {};
         auto const left = ::fstat(file_.get(), &now) == 0 ? now.st_size : at;
@@ -67,9 +66,7 @@ public:
     if (scan([](auto) {}) != sum_) throw changed();
     seen_.st_mtim = now.st_mtim;
   }
-  error changed() const {
-    return error({"the tokens '", path_, "' were changed while they were in use; ", advice});
-  }
+  error changed() const { return error({"the tokens '", path_, "' were changed while they were in use; ", advice}); }
 
 private:
   static constexpr char const* advice =

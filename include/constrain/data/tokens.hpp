@@ -35,8 +35,8 @@ inline std::int64_t find_tokens(std::span<std::byte const> head, std::int64_t si
   };
   if (header.numbers[0] == llm_c_header::magic) {
     if (header.numbers[1] != 1)
-      throw refuse({"have a header of llm.c of version ", header.numbers[1],
-                    "; give 16-bit tokens, version 1, or no header"});
+      throw refuse(
+          {"have a header of llm.c of version ", header.numbers[1], "; give 16-bit tokens, version 1, or no header"});
     begin = header.bytes;
     if (size < begin) throw refuse({"end within their header, after ", size, " bytes; write the file anew"});
     if (size - begin != std::int64_t{2} * header.numbers[2])

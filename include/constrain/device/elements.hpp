@@ -11,7 +11,9 @@
 /// `f` is a named type with a CT_HOST_DEVICE call operator: nvcc takes no lambda's type for a kernel.
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-template <class function> void for_elements(cpu, call const&, std::int64_t count, function const& f) { for_elements(count, f); }
+template <class function> void for_elements(cpu, call const&, std::int64_t count, function const& f) {
+  for_elements(count, f);
+}
 inline step_parameters const* parameters_on(cpu, call const& c) { return &c.parameters; }
 
 } // namespace constrain

@@ -12,17 +12,17 @@ class cuda_context;
 
 /// The parameters of one run of an entry program, which kernels read and the host writes.
 struct step_parameters {
-  std::uint64_t seed = 0;           // of the run
-  std::int64_t step = 0;            // updates done before this one, skipped ones included: keys randomness
-  std::int64_t updates = 0;         // weights' updates done before this one: Adam's t is one more
-  double inverse_label_count = 1;   // 1 / valid labels of the batch
-  double clip_norm = 0;             // 0: no clipping
-  double dropout = 0;               // probability of a zero
-  std::int64_t first_sample = 0;    // of this process in the global batch
-  std::int64_t samples = 0;         // of one micro-batch
-  communicator* world = nullptr;    // all ranks
-  communicator* group = nullptr;    // those that hold the shards of one tensor
-  cuda_context* context = nullptr;      // of a CUDA device
+  std::uint64_t seed = 0;          // of the run
+  std::int64_t step = 0;           // updates done before this one, skipped ones included: keys randomness
+  std::int64_t updates = 0;        // weights' updates done before this one: Adam's t is one more
+  double inverse_label_count = 1;  // 1 / valid labels of the batch
+  double clip_norm = 0;            // 0: no clipping
+  double dropout = 0;              // probability of a zero
+  std::int64_t first_sample = 0;   // of this process in the global batch
+  std::int64_t samples = 0;        // of one micro-batch
+  communicator* world = nullptr;   // all ranks
+  communicator* group = nullptr;   // those that hold the shards of one tensor
+  cuda_context* context = nullptr; // of a CUDA device
 };
 
 /// One operand of a kernel: `shape` is one instance, `count` all elements (more, where a whole stack is meant).
@@ -41,13 +41,13 @@ template <class T> struct tensor {
 
 /// What a kernel knows of its call beside the operands.
 struct call {
-  attributes const& options;      // of the node
-  step_parameters const& parameters;     // of the run: step, labels, dropout
-  unsigned adds = 0;              // bit j: add to output j instead of overwriting it
-  int random_key = 0;             // of the node
-  std::uint64_t iteration = 0;         // of the loops around, without the micro-batches
-  std::int64_t first_sample = 0;  // index of this micro-batch's first sample in the global batch
-  bool more_tensors_follow = false; // at once, so that a device may start several calls together
+  attributes const& options;         // of the node
+  step_parameters const& parameters; // of the run: step, labels, dropout
+  unsigned adds = 0;                 // bit j: add to output j instead of overwriting it
+  int random_key = 0;                // of the node
+  std::uint64_t iteration = 0;       // of the loops around, without the micro-batches
+  std::int64_t first_sample = 0;     // index of this micro-batch's first sample in the global batch
+  bool more_tensors_follow = false;  // at once, so that a device may start several calls together
 
   /// Whether the kernel adds to an output instead of overwriting it.
   bool add_to(int output) const { return (adds >> output & 1u) != 0; }
@@ -63,14 +63,12 @@ struct cpu {
 };
 
 /// Streaming multiprocessors of compute capability `number`: 80 is 8.0.
-template <int number> struct sm {
-  static constexpr int capability = number;
-};
+template <int number> struct sm { static constexpr int capability = number; };
 
 /// A CUDA device; its kernels are compiled for `architecture`.
 template <class architecture> struct cuda {
   static constexpr std::int64_t workspace = 32 << 20; // of the GEMMs
-  static constexpr std::int64_t parameters = 256;        // of the run
+  static constexpr std::int64_t parameters = 256;     // of the run
   static constexpr std::int64_t reserve = workspace + parameters;
 };
 

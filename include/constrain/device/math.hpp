@@ -20,11 +20,11 @@
 namespace constrain::inline CONSTRAIN_VARIANT::math {
 
 /// float and double: the types these functions are for.
-template <class real>
-concept real_number = std::is_same_v<real, float> || std::is_same_v<real, double>;
+template <class real> concept real_number = std::is_same_v<real, float> || std::is_same_v<real, double>;
 
 /// a * b + c, rounded once where the hardware can: the same on every compiler and in every lane, unlike contraction.
-template <real_number real> CT_VECTORISED real multiply_add(real a, std::type_identity_t<real> b, std::type_identity_t<real> c) noexcept {
+template <real_number real>
+CT_VECTORISED real multiply_add(real a, std::type_identity_t<real> b, std::type_identity_t<real> c) noexcept {
 #if defined(__FMA__) || defined(__ARM_FEATURE_FMA)
   return std::fma(a, b, c);
 #else
@@ -35,12 +35,9 @@ template <real_number real> CT_VECTORISED real multiply_add(real a, std::type_id
 namespace detail {
 
 /// c0 + c1 x + c2 x^2 + ...
-template <class... reals>
-CT_VECTORISED float polynomial(float x, float c0, reals... rest) noexcept {
-  if constexpr (sizeof...(rest) == 0)
-    return c0;
-  else
-    return multiply_add(x, polynomial(x, rest...), c0);
+template <class... reals> CT_VECTORISED float polynomial(float x, float c0, reals... rest) noexcept {
+  if constexpr (sizeof...(rest) == 0) return c0;
+  else return multiply_add(x, polynomial(x, rest...), c0);
 }
 
 /// `condition ? a : b` on bits, which no compiler turns back into a branch around the floating-point work.
@@ -154,7 +151,7 @@ CT_VECTORISED float sigmoid_host(float x) noexcept {
   float const e = exp_host(-magnitude(x)); // at most 1: neither the sum nor the quotient overflows
   float const sum = 1.0f + e;
   float const y = select(x < 0.0f, e, 1.0f) / sum;
-  float const lost = e - (sum - 1.0f); // by rounding the sum, exactly
+  float const lost = e - (sum - 1.0f);                             // by rounding the sum, exactly
   return multiply_add(y, -lost * multiply_add(e, -0.5f, 1.0f), y); // 1 - e/2 is near enough to 1 / sum
 }
 
@@ -174,111 +171,86 @@ CT_VECTORISED float gate_host(float x) noexcept {
 
 /// True unless x is an infinity or a NaN; by bits, so that -ffast-math cannot assume it.
 /// (The builtin, because std::bit_cast is not a device function.)
-template <real_number real>
-CT_HOST_DEVICE constexpr bool finite(real x) noexcept {
-  if constexpr (std::is_same_v<real, float>)
-    return (__builtin_bit_cast(std::uint32_t, x) & 0x7f800000u) != 0x7f800000u;
-  else
-    return (__builtin_bit_cast(std::uint64_t, x) & 0x7ff0000000000000u) != 0x7ff0000000000000u;
+template <real_number real> CT_HOST_DEVICE constexpr bool finite(real x) noexcept {
+  if constexpr (std::is_same_v<real, float>) return (__builtin_bit_cast(std::uint32_t, x) & 0x7f800000u) != 0x7f800000u;
+  else return (__builtin_bit_cast(std::uint64_t, x) & 0x7ff0000000000000u) != 0x7ff0000000000000u;
 }
 
 /// e^x; float: 1.01 ulp.
-template <real_number real>
-CT_VECTORISED CT_HOST_DEVICE real exp(real x) noexcept {
+template <real_number real> CT_VECTORISED CT_HOST_DEVICE real exp(real x) noexcept {
 #if defined(__CUDA_ARCH__)
   return ::exp(x);
 #else
-  if constexpr (std::is_same_v<real, float>)
-    return detail::exp_host(x);
-  else
-    return std::exp(x);
+  if constexpr (std::is_same_v<real, float>) return detail::exp_host(x);
+  else return std::exp(x);
 #endif
 }
 
 /// e^x for x up to 88; on the host, float is quicker than exp: 0 below -87, where e^x hardly differs from it, 1.01 ulp
 /// above.
-template <real_number real>
-CT_VECTORISED CT_HOST_DEVICE real exp_or_zero(real x) noexcept {
+template <real_number real> CT_VECTORISED CT_HOST_DEVICE real exp_or_zero(real x) noexcept {
 #if !defined(__CUDA_ARCH__)
-  if constexpr (std::is_same_v<real, float>)
-    return detail::exp_or_zero_host(x);
+  if constexpr (std::is_same_v<real, float>) return detail::exp_or_zero_host(x);
   else
 #endif
     return exp(x);
 }
 
 /// The natural logarithm: -infinity at 0, NaN below; float: 0.85 ulp.
-template <real_number real>
-CT_VECTORISED CT_HOST_DEVICE real log(real x) noexcept {
+template <real_number real> CT_VECTORISED CT_HOST_DEVICE real log(real x) noexcept {
 #if defined(__CUDA_ARCH__)
   return ::log(x);
 #else
-  if constexpr (std::is_same_v<real, float>)
-    return detail::log_host(x);
-  else
-    return std::log(x);
+  if constexpr (std::is_same_v<real, float>) return detail::log_host(x);
+  else return std::log(x);
 #endif
 }
 
 /// The hyperbolic tangent; float: 1.34 ulp.
-template <real_number real>
-CT_VECTORISED CT_HOST_DEVICE real tanh(real x) noexcept {
+template <real_number real> CT_VECTORISED CT_HOST_DEVICE real tanh(real x) noexcept {
 #if defined(__CUDA_ARCH__)
   return ::tanh(x);
 #else
-  if constexpr (std::is_same_v<real, float>)
-    return detail::tanh_host(x);
-  else
-    return std::tanh(x);
+  if constexpr (std::is_same_v<real, float>) return detail::tanh_host(x);
+  else return std::tanh(x);
 #endif
 }
 
 /// The error function, 2/sqrt(pi) times the integral of e^(-t^2) from 0 to x; float: 1.41 ulp.
-template <real_number real>
-CT_VECTORISED CT_HOST_DEVICE real erf(real x) noexcept {
+template <real_number real> CT_VECTORISED CT_HOST_DEVICE real erf(real x) noexcept {
 #if defined(__CUDA_ARCH__)
   return ::erf(x);
 #else
-  if constexpr (std::is_same_v<real, float>)
-    return detail::erf_host(x);
-  else
-    return std::erf(x);
+  if constexpr (std::is_same_v<real, float>) return detail::erf_host(x);
+  else return std::erf(x);
 #endif
 }
 
 /// The square root, correctly rounded; NaN below 0.
-template <real_number real>
-CT_VECTORISED CT_HOST_DEVICE real sqrt(real x) noexcept {
+template <real_number real> CT_VECTORISED CT_HOST_DEVICE real sqrt(real x) noexcept {
 #if defined(__CUDA_ARCH__)
   return ::sqrt(x);
 #else
-  if constexpr (std::is_same_v<real, float>)
-    return detail::sqrt_host(x);
-  else
-    return std::sqrt(x);
+  if constexpr (std::is_same_v<real, float>) return detail::sqrt_host(x);
+  else return std::sqrt(x);
 #endif
 }
 
 /// 1 / (1 + e^-x); float: 1.97 ulp.
-template <real_number real>
-CT_VECTORISED CT_HOST_DEVICE real sigmoid(real x) noexcept {
+template <real_number real> CT_VECTORISED CT_HOST_DEVICE real sigmoid(real x) noexcept {
 #if defined(__CUDA_ARCH__)
   return real(1) / (real(1) + ::exp(-x));
 #else
-  if constexpr (std::is_same_v<real, float>)
-    return detail::sigmoid_host(x);
-  else
-    return 1.0 / (1.0 + std::exp(-x));
+  if constexpr (std::is_same_v<real, float>) return detail::sigmoid_host(x);
+  else return 1.0 / (1.0 + std::exp(-x));
 #endif
 }
 
 /// The sigmoid for a product with x, quicker: 0 below -88.4, where that product no longer matters, and no NaN for one,
 /// which the product is anyway; float: 2.47 ulp of magnitudes up to 87.
-template <real_number real>
-CT_VECTORISED CT_HOST_DEVICE real gate(real x) noexcept {
+template <real_number real> CT_VECTORISED CT_HOST_DEVICE real gate(real x) noexcept {
 #if !defined(__CUDA_ARCH__)
-  if constexpr (std::is_same_v<real, float>)
-    return detail::gate_host(x);
+  if constexpr (std::is_same_v<real, float>) return detail::gate_host(x);
   else
 #endif
     return sigmoid(x);

@@ -42,9 +42,7 @@ CT_HOST_DEVICE constexpr philox_block philox(philox_counter counter, philox_key 
 }
 
 /// A multiple of 2^-24 in [0, 1), exact, from the upper 24 bits of `word`.
-CT_HOST_DEVICE constexpr float uniform(std::uint32_t word) noexcept {
-  return static_cast<float>(word >> 8) * 0x1p-24f;
-}
+CT_HOST_DEVICE constexpr float uniform(std::uint32_t word) noexcept { return static_cast<float>(word >> 8) * 0x1p-24f; }
 
 /// Two independent samples of the standard normal distribution.
 struct normal_pair {

@@ -23,25 +23,27 @@ struct fit_callbacks {
   function start = nullptr, step = nullptr, evaluation = nullptr, save = nullptr, end = nullptr;
 };
 
+// clang-format off
 /// Whether an object has a member of a name, and whether that takes the context and returns nothing. A class that has
 /// the name, overloaded or a template, makes it ambiguous in one that is derived from it and from another that has it.
-#define CONSTRAIN_CALLBACK(name)                                                                                           \
-  struct has_##name {                                                                                                      \
-    int name;                                                                                                              \
-  };                                                                                                                       \
-  template <class object> struct object_and_##name : object, has_##name {};                                                \
-  template <class object> constexpr bool calls_##name = requires(object& o, fit_context& c) {                              \
-    { o.name(c) } -> std::same_as<void>;                                                                                   \
-  };                                                                                                                       \
-  template <class object> constexpr bool names_##name() {                                                                  \
-    if constexpr (std::is_class_v<object> && !std::is_final_v<object>)                                                     \
-      return !requires { &object_and_##name<std::remove_const_t<object>>::name; };                                         \
-    else return requires { &object::name; } || calls_##name<object>;                                                       \
-  }                                                                                                                        \
-  template <class object> fit_callbacks::function call_##name() {                                                          \
-    if constexpr (calls_##name<object>) return [](void* o, fit_context& c) { static_cast<object*>(o)->name(c); };          \
-    else return nullptr;                                                                                                   \
+#define CONSTRAIN_CALLBACK(name)                                                                                       \
+  struct has_##name {                                                                                                  \
+    int name;                                                                                                          \
+  };                                                                                                                   \
+  template <class object> struct object_and_##name : object, has_##name {};                                            \
+  template <class object> constexpr bool calls_##name = requires(object& o, fit_context& c) {                          \
+    { o.name(c) } -> std::same_as<void>;                                                                               \
+  };                                                                                                                   \
+  template <class object> constexpr bool names_##name() {                                                              \
+    if constexpr (std::is_class_v<object> && !std::is_final_v<object>)                                                 \
+      return !requires { &object_and_##name<std::remove_const_t<object>>::name; };                                     \
+    else return requires { &object::name; } || calls_##name<object>;                                                   \
+  }                                                                                                                    \
+  template <class object> fit_callbacks::function call_##name() {                                                      \
+    if constexpr (calls_##name<object>) return [](void* o, fit_context& c) { static_cast<object*>(o)->name(c); };      \
+    else return nullptr;                                                                                               \
   }
+// clang-format on
 CONSTRAIN_CALLBACK(on_start)
 CONSTRAIN_CALLBACK(on_step)
 CONSTRAIN_CALLBACK(on_evaluation)
@@ -54,8 +56,7 @@ template <class function, class argument> constexpr bool is_after_step() {
   if constexpr (std::is_invocable_v<function&, argument>) {
     using result = std::invoke_result_t<function&, argument>;
     return std::is_void_v<result> || std::is_convertible_v<result, bool>;
-  } else
-    return false;
+  } else return false;
 }
 
 /// What a function is called with after a step. A generic one is asked about the result alone: asked about both, it
@@ -94,19 +95,23 @@ template <class object> struct callback_is_usable {
                                 names_on_save<object>() || names_on_end<object>();
   static constexpr bool called = argument_after_step<object>() != after_step::nothing;
 
-  static_assert(!names_on_start<object>() || calls_on_start<object>, "fit: a callback's on_start is `void on_start(ct::fit_context& c)`");
-  static_assert(!names_on_step<object>() || calls_on_step<object>,
-                "fit: a callback's on_step is `void on_step(ct::fit_context& c)`; c.last is the step's result, c.stop() ends the run");
-  static_assert(!names_on_evaluation<object>() || calls_on_evaluation<object>,
-                "fit: a callback's on_evaluation is `void on_evaluation(ct::fit_context& c)`; *c.validation is the evaluation");
+  static_assert(!names_on_start<object>() || calls_on_start<object>,
+                "fit: a callback's on_start is `void on_start(ct::fit_context& c)`");
+  static_assert(
+      !names_on_step<object>() || calls_on_step<object>,
+      "fit: a callback's on_step is `void on_step(ct::fit_context& c)`; c.last is the step's result, c.stop() ends the run");
+  static_assert(
+      !names_on_evaluation<object>() || calls_on_evaluation<object>,
+      "fit: a callback's on_evaluation is `void on_evaluation(ct::fit_context& c)`; *c.validation is the evaluation");
   static_assert(!names_on_save<object>() || calls_on_save<object>,
                 "fit: a callback's on_save is `void on_save(ct::fit_context& c)`; c.saved is the directory");
   static_assert(!names_on_end<object>() || calls_on_end<object>,
                 "fit: a callback's on_end is `void on_end(ct::fit_context& c)`; c.result is what fit returns");
-  static_assert(named || called,
-                "fit: what comes after the options is called after every step; write [&](ct::step_result const& r) { ... }, which "
-                "returns nothing or whether to go on, or an object with on_start, on_step, on_evaluation, on_save or on_end, each "
-                "`void on_step(ct::fit_context& c)`");
+  static_assert(
+      named || called,
+      "fit: what comes after the options is called after every step; write [&](ct::step_result const& r) { ... }, which "
+      "returns nothing or whether to go on, or an object with on_start, on_step, on_evaluation, on_save or on_end, each "
+      "`void on_step(ct::fit_context& c)`");
 };
 
 /// The callbacks of an object or a function, which must outlive them.

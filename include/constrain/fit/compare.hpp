@@ -18,11 +18,11 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// What every row of a comparison has in common.
 struct compare_options {
-  token_count tokens = 100'000;   // each row trains on as many, of all processes, rounded up to whole steps
-  double learning_rate = 0;       // of rows that have no hyperparameters of their own; 0: the optimizer's default
-  double clip_norm = 0;           // largest norm of all gradients together; 0: no clipping
-  double dropout = 0;             // probability with which ct::dropout zeroes an element
-  std::uint64_t seed = 0;         // of the first weights, the order of samples and dropout
+  token_count tokens = 100'000;      // each row trains on as many, of all processes, rounded up to whole steps
+  double learning_rate = 0;          // of rows that have no hyperparameters of their own; 0: the optimizer's default
+  double clip_norm = 0;              // largest norm of all gradients together; 0: no clipping
+  double dropout = 0;                // probability with which ct::dropout zeroes an element
+  std::uint64_t seed = 0;            // of the first weights, the order of samples and dropout
   double validation_fraction = 0.02; // of the corpus, its tail: what `loss` is measured on
   std::int64_t validation_tokens = 16'384; // at most
 };
@@ -31,7 +31,7 @@ struct compare_options {
 /// 0.1f}}`.
 template <class set> struct strategy {
   typename set::optimizer::hyper hyper{}; // of the set's optimizer
-  std::string name{}; // in the table; the policies' where it is empty
+  std::string name{};                     // in the table; the policies' where it is empty
 };
 
 /// One strategy, measured.
@@ -61,8 +61,8 @@ template <class task, class... list> struct trainer_with<task, policies<list...>
 }
 
 /// The corpus cut in two. Throws `error` where a part is too short for a sequence of so many tokens.
-[[gnu::noinline]] inline data::corpus::parts parts_to_compare(data::corpus const& corpus, compare_options const& options,
-                                                              std::int64_t tokens) {
+[[gnu::noinline]] inline data::corpus::parts parts_to_compare(data::corpus const& corpus,
+                                                              compare_options const& options, std::int64_t tokens) {
   check_comparison(options);
   auto const share = (static_cast<double>(options.validation_tokens) + 1) / static_cast<double>(corpus.size());
   auto parts = corpus.split(std::min(options.validation_fraction, share));
@@ -77,8 +77,10 @@ template <class task, class... list> struct trainer_with<task, policies<list...>
 }
 
 template <class trainer>
-comparison measure(data::corpus::parts const& parts, compare_options const& options, typename trainer::hyper const& hyper, std::string name) {
-  trainer t(hyper, {.seed = options.seed, .clip_norm = options.clip_norm, .dropout = options.dropout, .measure_memory = true});
+comparison measure(data::corpus::parts const& parts, compare_options const& options,
+                   typename trainer::hyper const& hyper, std::string name) {
+  trainer t(hyper,
+            {.seed = options.seed, .clip_norm = options.clip_norm, .dropout = options.dropout, .measure_memory = true});
   std::vector<double> seconds;
   auto const step_tokens = trainer::batch_tokens * t.ranks();
   auto const steps = (options.tokens.count() - 1) / step_tokens + 1;
@@ -102,7 +104,8 @@ comparison measure(data::corpus::parts const& parts, compare_options const& opti
 template <class trainer> typename trainer::hyper common_hyper(compare_options const& options) {
   typename trainer::hyper hyper;
   if constexpr (requires { hyper.learning_rate; })
-    if (options.learning_rate > 0) hyper.learning_rate = static_cast<decltype(hyper.learning_rate)>(options.learning_rate);
+    if (options.learning_rate > 0)
+      hyper.learning_rate = static_cast<decltype(hyper.learning_rate)>(options.learning_rate);
   return hyper;
 }
 
@@ -111,7 +114,8 @@ template <class trainer> typename trainer::hyper common_hyper(compare_options co
 /// Trains the same task with each set of policies on the same tokens, one after another, and measures speed, memory
 /// and loss: `compare<task, policies<precision::fp32>, policies<checkpoint::every<1>>>(corpus, {.tokens = 100'000})`.
 /// Throws `error` where the corpus is too short to train and to validate on.
-template <class task, class... sets> std::vector<comparison> compare(data::corpus const& corpus, compare_options const& options = {}) {
+template <class task, class... sets>
+std::vector<comparison> compare(data::corpus const& corpus, compare_options const& options = {}) {
   auto const parts = detail::parts_to_compare(corpus, options, task::tokens);
   return {detail::measure<typename detail::trainer_with<task, sets>::type>(
       parts, options, detail::common_hyper<typename detail::trainer_with<task, sets>::type>(options), {})...};
@@ -124,20 +128,24 @@ template <class task, class first, class... rest>
 std::vector<comparison> compare(data::corpus const& corpus, compare_options const& options, strategy<first> const& one,
                                 strategy<rest> const&... others) {
   if (options.learning_rate != 0)
-    throw error({"compare: each strategy has the learning rate of its .hyper, and .learning_rate gives one for all; leave it out"});
+    throw error(
+        {"compare: each strategy has the learning rate of its .hyper, and .learning_rate gives one for all; leave it out"});
   auto const parts = detail::parts_to_compare(corpus, options, task::tokens);
-  return {detail::measure<typename detail::trainer_with<task, first>::type>(parts, options, one.hyper, one.name),
-          detail::measure<typename detail::trainer_with<task, rest>::type>(parts, options, others.hyper, others.name)...};
+  return {
+      detail::measure<typename detail::trainer_with<task, first>::type>(parts, options, one.hyper, one.name),
+      detail::measure<typename detail::trainer_with<task, rest>::type>(parts, options, others.hyper, others.name)...};
 }
 
 /// The rows as a table for people.
 [[gnu::noinline, gnu::cold]] inline std::string table(std::vector<comparison> const& rows) {
   int width = 8;
   for (auto const& row : rows) width = std::max(width, static_cast<int>(row.name.size()));
-  auto text = detail::formatted("%-*s %10s %16s %16s %9s\n", width, "policies", "tokens/s", "planned bytes", "used bytes", "loss");
+  auto text = detail::formatted("%-*s %10s %16s %16s %9s\n", width, "policies", "tokens/s", "planned bytes",
+                                "used bytes", "loss");
   for (auto const& row : rows)
-    text += detail::formatted("%-*s %10.0f %16s %16s %9.4f\n", width, printable(row.name).c_str(), row.tokens_per_second,
-                              detail::grouped(row.planned_peak.count()).c_str(), detail::grouped(row.used_peak.count()).c_str(), row.loss);
+    text += detail::formatted("%-*s %10.0f %16s %16s %9.4f\n", width, printable(row.name).c_str(),
+                              row.tokens_per_second, detail::grouped(row.planned_peak.count()).c_str(),
+                              detail::grouped(row.used_peak.count()).c_str(), row.loss);
   return text;
 }
 
@@ -146,9 +154,13 @@ inline std::string json(std::vector<comparison> const& rows) {
   io::json_writer out;
   out.array();
   for (auto const& row : rows)
-    out.object(io::json_layout::row).member("name", row.name).member("tokens_per_second", row.tokens_per_second)
-        .member("planned_peak", row.planned_peak.count()).member("used_peak", row.used_peak.count())
-        .member("loss", row.loss).end();
+    out.object(io::json_layout::row)
+        .member("name", row.name)
+        .member("tokens_per_second", row.tokens_per_second)
+        .member("planned_peak", row.planned_peak.count())
+        .member("used_peak", row.used_peak.count())
+        .member("loss", row.loss)
+        .end();
   return out.end().text();
 }
 

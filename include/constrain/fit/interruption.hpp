@@ -55,14 +55,16 @@ private:
 
   int number_;
   bool installed_ = false;
-  struct sigaction before_ {}, now_ {};
+  struct sigaction before_ {
+  }, now_{};
 };
 
 } // namespace detail
 
 /// While one lives, a first SIGINT or SIGTERM is noted instead of ending the process; the next one ends it as ever.
 /// Several may live at once, in any threads: a signal is noted by all of them. A handler that the program installed
-/// before is called as well, one that it installs meanwhile is left in place, and a signal that is ignored stays ignored.
+/// before is called as well, one that it installs meanwhile is left in place, and a signal that is ignored stays
+/// ignored.
 class interruption {
 public:
   interruption() {

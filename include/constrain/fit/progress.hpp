@@ -41,25 +41,28 @@ template <class trainer> std::string parameters_by_role() {
   if (!waiting_threads_spin()) return;
   double const seconds = parallel_loop_seconds();
   if (spinning_hurts(seconds))
-    std::fprintf(out, "the processors are busy with other programs: a parallel loop takes %.0f us to start, because OpenMP's threads spin "
-                 "while they wait for one another; set OMP_WAIT_POLICY=passive, or OMP_NUM_THREADS to fewer\n", seconds * 1e6);
+    std::fprintf(
+        out,
+        "the processors are busy with other programs: a parallel loop takes %.0f us to start, because OpenMP's threads spin "
+        "while they wait for one another; set OMP_WAIT_POLICY=passive, or OMP_NUM_THREADS to fewer\n",
+        seconds * 1e6);
 }
 
 /// What is known before the first step, as people like to see it.
 /// `peak` is 0 where it could not be measured.
-template <class trainer>
-[[gnu::noinline, gnu::cold]] void print_start(std::FILE* out, trainer const& t, double peak) {
+template <class trainer> [[gnu::noinline, gnu::cold]] void print_start(std::FILE* out, trainer const& t, double peak) {
   auto const number = [](auto n) { return static_cast<long long>(n); };
-  std::fprintf(out, "%s | %s parameters: %s\n", printable(trainer::policy_set::name()).c_str(), grouped(trainer::parameter_count).c_str(),
-               parameters_by_role<trainer>().c_str());
-  std::fprintf(out, "%d process%s x %lld micro-batches x %lld sequences = %lld sequences a step, of %lld tokens: %s tokens\n", t.ranks(),
-               t.ranks() == 1 ? "" : "es", number(trainer::micro_batches), number(trainer::task::sequences),
-               number(t.ranks() * trainer::micro_batches * trainer::task::sequences), number(trainer::task::tokens),
-               grouped(trainer::batch_tokens * t.ranks()).c_str());
+  std::fprintf(out, "%s | %s parameters: %s\n", printable(trainer::policy_set::name()).c_str(),
+               grouped(trainer::parameter_count).c_str(), parameters_by_role<trainer>().c_str());
+  std::fprintf(
+      out, "%d process%s x %lld micro-batches x %lld sequences = %lld sequences a step, of %lld tokens: %s tokens\n",
+      t.ranks(), t.ranks() == 1 ? "" : "es", number(trainer::micro_batches), number(trainer::task::sequences),
+      number(t.ranks() * trainer::micro_batches * trainer::task::sequences), number(trainer::task::tokens),
+      grouped(trainer::batch_tokens * t.ranks()).c_str());
   using device = typename trainer::policy_set::device;
   if constexpr (device::value.is_cuda)
-    std::fprintf(out, "cuda, code for %d.%d | GEMM by cuBLASLt | %s", device::value.capability / 10, device::value.capability % 10,
-                 trainer::policy_set::launching::name);
+    std::fprintf(out, "cuda, code for %d.%d | GEMM by cuBLASLt | %s", device::value.capability / 10,
+                 device::value.capability % 10, trainer::policy_set::launching::name);
   else {
     std::fprintf(out, "cpu, code for %s", instruction_set);
     if (std::string_view const has = processor_instruction_set(); has != instruction_set)

@@ -17,12 +17,12 @@ struct fit_result {
   double loss = 0;                        // of the last step
   std::optional<evaluation> validation{}; // the last one
   double seconds = 0;                     // of this call
-  double tokens_per_second = 0;           // read by the model in all processes, ignored labels and padding included: of training,
-                                          // waiting for data included, evaluation and saving left out
-  double labels_per_second = 0;           // the same of valid labels, those that something is learned from
-  double share_of_peak = 0;               // its FLOPs a second, of what the processor can do at most in fp32 (a fp64 trainer: in
-                                          // fp64); 0 on a GPU, and where that could not be measured
-  std::int64_t skipped = 0;               // steps whose gradient was not finite
+  double tokens_per_second = 0; // read by the model in all processes, ignored labels and padding included: of training,
+                                // waiting for data included, evaluation and saving left out
+  double labels_per_second = 0; // the same of valid labels, those that something is learned from
+  double share_of_peak = 0;     // its FLOPs a second, of what the processor can do at most in fp32 (a fp64 trainer: in
+                                // fp64); 0 on a GPU, and where that could not be measured
+  std::int64_t skipped = 0;     // steps whose gradient was not finite
   constrain::stop_reason stop_reason = constrain::stop_reason::all_steps; // why it ended
 };
 

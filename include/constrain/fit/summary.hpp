@@ -19,14 +19,19 @@ inline bool has_two_rates(fit_result const& r) { return r.labels_per_second < 0.
 
 /// What came of a run, for programs: summary.json. `metrics` are those that no step's record has.
 template <class trainer>
-[[gnu::noinline, gnu::cold]] io::json_writer summary_of(trainer const& t, fit_result const& r, std::vector<metric> const& metrics) {
+[[gnu::noinline, gnu::cold]] io::json_writer summary_of(trainer const& t, fit_result const& r,
+                                                        std::vector<metric> const& metrics) {
   io::json_writer json;
   json.object().member("policies", trainer::policy_set::name()).member("parameters", trainer::parameter_count);
   json.member("peak_bytes", trainer::memory.peak.count()).member("seed", t.state().seed);
   json.member("steps", r.steps.count()).member("loss", r.loss).member("skipped", r.skipped);
-  json.member("seconds", r.seconds).member("tokens_per_second", r.tokens_per_second).member("labels_per_second", r.labels_per_second);
+  json.member("seconds", r.seconds)
+      .member("tokens_per_second", r.tokens_per_second)
+      .member("labels_per_second", r.labels_per_second);
   if (r.validation)
-    json.member("validation_loss", r.validation->loss).member("perplexity", r.validation->perplexity).member("accuracy", r.validation->accuracy);
+    json.member("validation_loss", r.validation->loss)
+        .member("perplexity", r.validation->perplexity)
+        .member("accuracy", r.validation->accuracy);
   if (math::finite(t.state().best_validation_loss)) json.member("best_validation_loss", t.state().best_validation_loss);
   if (!metrics.empty()) write_metrics(json, metrics);
   return json.member("ended", reason_of(r.stop_reason)).end(), json;
@@ -42,22 +47,24 @@ template <class trainer>
   text += formatted("%.0f tok/s | ", r.tokens_per_second);
   if (has_two_rates(r)) text += formatted("%.0f labels/s | ", r.labels_per_second);
   text += formatted("loss %.4f", r.loss);
-  if (r.validation) text += formatted(" | validation loss %.4f, lowest %.4f", r.validation->loss, t.state().best_validation_loss);
+  if (r.validation)
+    text += formatted(" | validation loss %.4f, lowest %.4f", r.validation->loss, t.state().best_validation_loss);
   if (r.skipped > 0) text += formatted(" | %lld steps skipped", static_cast<long long>(r.skipped));
   text += concat({" | memory ", bytes_text(trainer::memory.peak)});
   return directory.empty() ? text : text + " | saved in '" + directory + "'";
 }
 
-template <class trainer>
-[[gnu::noinline, gnu::cold]] report_head head_of(trainer const& t, fit_result const& r) {
+template <class trainer> [[gnu::noinline, gnu::cold]] report_head head_of(trainer const& t, fit_result const& r) {
   auto const number = [](double x) { return formatted("%.4g", x); };
   auto const whole = [](double x) { return grouped(static_cast<std::int64_t>(x)); };
   report_head head{trainer::policy_set::name(), {}, trainer::memory};
   auto const fact = [&](char const* name, std::string value) { head.facts.emplace_back(name, std::move(value)); };
   fact("parameters", grouped(trainer::parameter_count)), fact("steps", grouped(r.steps.count()));
   fact("tokens a step", grouped(trainer::batch_tokens * t.ranks())), fact("loss of the last step", number(r.loss));
-  if (r.validation) fact("validation loss", number(r.validation->loss)), fact("perplexity", number(r.validation->perplexity));
-  if (math::finite(t.state().best_validation_loss)) fact("lowest validation loss", number(t.state().best_validation_loss));
+  if (r.validation)
+    fact("validation loss", number(r.validation->loss)), fact("perplexity", number(r.validation->perplexity));
+  if (math::finite(t.state().best_validation_loss))
+    fact("lowest validation loss", number(t.state().best_validation_loss));
   if (r.share_of_peak > 0) fact("share of the processor's peak", number(r.share_of_peak));
   fact("tokens per second", whole(r.tokens_per_second));
   if (has_two_rates(r)) fact("valid labels per second", whole(r.labels_per_second));

@@ -31,8 +31,8 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
 template <class trainer> class training_run {
 public:
   training_run(trainer& t, data::corpus const& corpus, fit_options const& options, fit_callbacks const& callbacks)
-      : t_(t), corpus_(corpus), options_(options), callbacks_(callbacks), speaks_(t.rank() == 0), first_step_(t.steps().count()),
-        lines_(speaks_ ? options.log : nullptr), series_(options.directory) {}
+      : t_(t), corpus_(corpus), options_(options), callbacks_(callbacks), speaks_(t.rank() == 0),
+        first_step_(t.steps().count()), lines_(speaks_ ? options.log : nullptr), series_(options.directory) {}
 
   fit_result run() try {
     check_fits_agree(t_, options_, corpus_);
@@ -46,9 +46,7 @@ public:
     if (!done_) train();
     end();
     return context_.result;
-  } catch (...) {
-    rethrow_or_end_job(t_.world(), joint_call::fit);
-  }
+  } catch (...) { rethrow_or_end_job(t_.world(), joint_call::fit); }
 
 private:
   /// What would be refused later, or is known to be wrong, is better known now than after hours. The same in every
@@ -68,7 +66,8 @@ private:
     check_vocabulary(validation.vocabulary(), trainer::entries::vocabulary);
     auto const tokens = trainer::task::tokens;
     if (validation.labels(1, data::samples(validation.size(), tokens) * tokens) == 0)
-      throw error("fit: the .validation corpus has no label, every token of its samples is given; give some text to predict");
+      throw error(
+          "fit: the .validation corpus has no label, every token of its samples is given; give some text to predict");
   }
 
   /// Files and directories that cannot be written are found now. By one process for all.
@@ -98,7 +97,8 @@ private:
       call(callbacks_.step);
       end_if_asked();
       if (record.step >= steps_) end_because(stop_reason::all_steps);
-      bool const evaluates = options_.validation != nullptr && context_.result.stop_reason != stop_reason::interrupted &&
+      bool const evaluates = options_.validation != nullptr &&
+                             context_.result.stop_reason != stop_reason::interrupted &&
                              (done_ || options_.evaluate_every.due(record.step, steps_));
       if (evaluates) evaluate(record);
       keep(record);
@@ -125,8 +125,11 @@ private:
     auto const mean_seconds = training_seconds_ / static_cast<double>(record.step - first_step_);
     result.share_of_peak = share_of_peak(mean_seconds);
     if (options_.log_every.due(record.step, steps_))
-      lines_.step(record, steps_, mean_seconds * static_cast<double>(steps_ - record.step), share_of_peak(record.seconds));
-    if (r.skipped) lines_.line("skipped: the gradient of %.*s is not finite", static_cast<int>(r.not_finite.size()), r.not_finite.data());
+      lines_.step(record, steps_, mean_seconds * static_cast<double>(steps_ - record.step),
+                  share_of_peak(record.seconds));
+    if (r.skipped)
+      lines_.line("skipped: the gradient of %.*s is not finite", static_cast<int>(r.not_finite.size()),
+                  r.not_finite.data());
     return record;
   }
 
@@ -138,8 +141,8 @@ private:
     found->loss = of_rank_0(t_.world(), found->loss); // it decides for all
     context_.validation = context_.result.validation = found;
     record.validation_loss = found->loss, record.accuracy = found->accuracy;
-    lines_.line("step %lld | validation loss %.4f | perplexity %.2f | accuracy %.3f", static_cast<long long>(record.step), found->loss,
-                found->perplexity, found->accuracy);
+    lines_.line("step %lld | validation loss %.4f | perplexity %.2f | accuracy %.3f",
+                static_cast<long long>(record.step), found->loss, found->perplexity, found->accuracy);
     bool const best = t_.note_validation(found->loss);
     call(callbacks_.evaluation);
     end_if_asked();
@@ -207,7 +210,8 @@ private:
   /// By a callback or a signal of any process: all go on or none does.
   void end_if_asked() {
     constexpr std::int64_t callback = 1 << 20; // beside as many ranks that were interrupted
-    auto const asked = agree(t_.world(), joint_call::fit, (context_.stops() ? callback : 0) + (signal_->noted() ? 1 : 0));
+    auto const asked =
+        agree(t_.world(), joint_call::fit, (context_.stops() ? callback : 0) + (signal_->noted() ? 1 : 0));
     if (asked != 0) end_because(asked >= callback ? stop_reason::by_callback : stop_reason::interrupted);
   }
 

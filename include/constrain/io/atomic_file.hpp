@@ -25,7 +25,8 @@ public:
   /// Throws `error` where something else than a file is to be replaced.
   [[gnu::noinline, gnu::cold]] explicit atomic_file(std::string const& path, links at_path = links::followed)
       : target(checked(path, at_path)), holder(open_holder()),
-        temporary(target.sibling_name("partial-" + unlikely_suffix())), file(temporary, path, holder.get()), made(detail::status_at(holder.get(), temporary)) {
+        temporary(target.sibling_name("partial-" + unlikely_suffix())), file(temporary, path, holder.get()),
+        made(detail::status_at(holder.get(), temporary)) {
     check();
   }
   atomic_file(atomic_file const&) = delete;

@@ -12,7 +12,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::io {
 /// CRC-32C (Castagnoli, RFC 3720), eight bytes a step (slicing-by-8: Kounavis and Berry, 2005). It finds every change
 /// within 32 neighbouring bits, and any other with probability 1 - 2^-32.
 class crc32c {
- public:
+public:
   crc32c& update(std::span<std::byte const> bytes) {
     static auto const table = tables();
     auto const word = [&](std::size_t i) {
@@ -31,7 +31,7 @@ class crc32c {
 
   std::uint32_t value() const { return ~state; }
 
- private:
+private:
   std::uint32_t state = 0xffffffff;
 
   // At run time, once: in a constant expression, every file that includes this would pay for it.

@@ -20,7 +20,7 @@ inline std::string reason(int number = errno) { return std::generic_category().m
 
 /// An open file, closed at the end of its life. Negative: none.
 class descriptor {
- public:
+public:
   descriptor() = default;
   explicit descriptor(int number) : number(number) {}
   descriptor(descriptor&& other) noexcept : number(std::exchange(other.number, -1)) {}
@@ -37,7 +37,7 @@ class descriptor {
   /// Gives the number away, to be closed by the caller.
   int release() { return std::exchange(number, -1); }
 
- private:
+private:
   int number = -1;
 };
 
@@ -61,7 +61,8 @@ inline bool write_all(descriptor const& file, std::string_view bytes) {
 }
 
 /// Opens a regular file for reading. Throws `error`, beginning with `what` ('the text'), for anything else.
-[[gnu::noinline, gnu::cold]] inline descriptor open_file(std::string const& path, std::string const& what, struct stat* status = nullptr) {
+[[gnu::noinline, gnu::cold]] inline descriptor open_file(std::string const& path, std::string const& what,
+                                                         struct stat* status = nullptr) {
   // Without O_NONBLOCK, opening a pipe would wait for its writer.
   descriptor file(::open(system_path(path), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   auto const refuse = [&](std::string const& rest) { return error({what, " '", path, "' ", rest}); };

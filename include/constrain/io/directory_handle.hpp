@@ -45,13 +45,17 @@ public:
   explicit operator bool() const { return static_cast<bool>(file_); }
   int get() const { return file_.get(); }
   uid_t owner() const { return status_.st_uid; }
-  struct stat const& status() const { return status_; }
+  struct stat const& status() const {
+    return status_;
+  }
   /// Whether it stands at this name now.
   bool is_at(directory_handle const& holder, std::string const& name) const {
     auto const there = status_at(holder.get(), name);
     return there && same_file(*there, status_);
   }
-  [[gnu::noinline, gnu::cold]] std::vector<std::string> names() const { return directory_names(".", get()).value_or(std::vector<std::string>{}); }
+  [[gnu::noinline, gnu::cold]] std::vector<std::string> names() const {
+    return directory_names(".", get()).value_or(std::vector<std::string>{});
+  }
   /// Makes what was done to its entries survive a power cut, where the file system can (else: EINVAL).
   bool sync() const { return ::fsync(get()) == 0 || errno == EINVAL; }
 

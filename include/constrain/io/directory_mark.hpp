@@ -48,7 +48,8 @@ inline constexpr std::string_view mark_begin = "constrain made this directory an
 }
 
 /// What a mark says before its list. `name`: under which a save makes it, also while that is under way.
-[[gnu::noinline, gnu::cold]] inline std::string mark_head(directory_handle const& directory, directory_handle const& holder, std::string_view name) {
+[[gnu::noinline, gnu::cold]] inline std::string mark_head(directory_handle const& directory,
+                                                          directory_handle const& holder, std::string_view name) {
   std::string text(mark_begin);
   text += concat({"directory ", lasting_identity(directory), "\nin ", lasting_identity(holder), "\nname "});
   return text += concat({name.size(), " ", name, "\n"});
@@ -93,9 +94,8 @@ private:
 
 /// The files that may be removed from a directory at a name in `holder`, the mark last; nothing where it is none of
 /// ours: without a mark that speaks for it, of another owner than `owner`. `name`: see `mark_head`.
-[[gnu::noinline, gnu::cold]] inline std::optional<std::vector<std::string>> marked_files(directory_handle const& directory,
-                                                            directory_handle const& holder, std::string_view name,
-                                                            uid_t owner) {
+[[gnu::noinline, gnu::cold]] inline std::optional<std::vector<std::string>> marked_files(
+    directory_handle const& directory, directory_handle const& holder, std::string_view name, uid_t owner) {
   if (!directory || directory.owner() != owner) return std::nullopt;
   auto const text = directory.text(mark_name, true);
   auto const there = text ? std::vector<std::string>{} : directory.names();

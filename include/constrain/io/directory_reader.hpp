@@ -36,8 +36,8 @@ public:
     check_directory();
     auto const manifest_path = concat({directory, "/", manifest_name});
     if (!detail::exists(manifest_path))
-      throw error({"'", directory, "' has no ", manifest_name,
-                   ", so no save was finished there; use another directory"});
+      throw error(
+          {"'", directory, "' has no ", manifest_name, ", so no save was finished there; use another directory"});
     mapped_file const file(manifest_path, "the manifest");
     contents = manifest::parse(file.text(), manifest_path);
     for (auto const& entry : contents.files) files.push_back(checked(entry));
@@ -49,8 +49,7 @@ public:
   /// The bytes of one file, valid as long as the reader lives.
   std::span<std::byte const> bytes(std::string_view name) const& {
     auto const* const found = contents.find(name);
-    if (!found)
-      throw error({"'", directory, "' has no file '", name, "'; use a directory saved with it"});
+    if (!found) throw error({"'", directory, "' has no file '", name, "'; use a directory saved with it"});
     return files[static_cast<std::size_t>(found - contents.files.data())].bytes();
   }
   std::string_view text(std::string_view name) const& {

@@ -26,8 +26,8 @@
 namespace constrain::inline CONSTRAIN_VARIANT::io::detail {
 
 /// What a directory's manifest lists, and it; nothing where it has none. Throws `error` where it cannot be read.
-[[gnu::noinline, gnu::cold]] inline std::optional<std::vector<std::string>> listed_files(directory_handle const& directory,
-                                                            std::string const& shown) {
+[[gnu::noinline, gnu::cold]] inline std::optional<std::vector<std::string>> listed_files(
+    directory_handle const& directory, std::string const& shown) {
   std::string const name(manifest_name);
   if (!status_at(directory.get(), name)) return std::nullopt;
   auto const text = directory.text(name);
@@ -47,8 +47,9 @@ struct old_directory {
 /// Throws `error` unless what stands at a name is missing, or ours and empty, marked, or with a manifest: nothing else
 /// may be replaced. The manifest alone is enough here, since somebody named this very directory: it was copied, or
 /// saved by a version that left no mark.
-[[gnu::noinline, gnu::cold]] inline old_directory check_replaceable(directory_handle const& holder, std::string const& name, uid_t owner,
-                                       std::string const& shown, int attempts = 100) {
+[[gnu::noinline, gnu::cold]] inline old_directory check_replaceable(directory_handle const& holder,
+                                                                    std::string const& name, uid_t owner,
+                                                                    std::string const& shown, int attempts = 100) {
   auto const status = status_at(holder.get(), name);
   if (!status) return {};
   auto const refuse = [&](std::string const& why) {
@@ -84,7 +85,8 @@ struct old_directory {
 
 /// Marks a directory without a mark of its own before it is replaced, so that it is known for ours if the removal is
 /// cut short. What cannot be marked is then left.
-[[gnu::noinline, gnu::cold]] inline void mark_replaced(old_directory& old, directory_handle const& holder, std::string const& name) {
+[[gnu::noinline, gnu::cold]] inline void mark_replaced(old_directory& old, directory_handle const& holder,
+                                                       std::string const& name) {
   if (!old.directory || old.files.empty() || marked_files(old.directory, holder, name, old.directory.owner())) return;
   if (old.files.back() == mark_name) {
     if (!old.directory.remove(mark_name)) return;
@@ -98,8 +100,10 @@ struct old_directory {
 
 /// Removes files and then the directory, if it still is what stands at `name`. What somebody else put into it stays:
 /// the directory then becomes `kept`.
-[[gnu::noinline, gnu::cold]] inline void remove_directory(directory_handle const& directory, directory_handle const& holder, std::string const& name,
-                             std::vector<std::string> const& files, std::string const& kept) {
+[[gnu::noinline, gnu::cold]] inline void remove_directory(directory_handle const& directory,
+                                                          directory_handle const& holder, std::string const& name,
+                                                          std::vector<std::string> const& files,
+                                                          std::string const& kept) {
   // The mark is the last: where the system fails, it stays, and so a later save knows what to remove.
   for (auto const& file : files)
     if (!directory.remove(file)) return;

@@ -1,13 +1,13 @@
 #pragma once
 
 #include <cerrno>
-#include <cstddef>
 #include <concepts>
+#include <cstddef>
+#include <fcntl.h>
 #include <initializer_list>
 #include <span>
 #include <string>
 #include <string_view>
-#include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 #include <utility>
@@ -91,12 +91,12 @@ public:
 
 private:
   split_path place;
-  std::string target;                       // for people
-  std::string previous, temporary;          // names in `holder`; no `temporary`: there is no save under way
+  std::string target;              // for people
+  std::string previous, temporary; // names in `holder`; no `temporary`: there is no save under way
   exchange way;
-  detail::directory_handle holder, made;    // locked from its making on: what is not was left by a writer that died
+  detail::directory_handle holder, made; // locked from its making on: what is not was left by a writer that died
   detail::directory_mark mark;
-  std::vector<std::string> written;         // in `made`, the mark last
+  std::vector<std::string> written; // in `made`, the mark last
   manifest contents;
 
   /// Of what this process makes here: not always its own user, on a network's file system.
@@ -149,8 +149,8 @@ private:
       }
       if (errno != EEXIST) break;
     }
-    throw error({"'", target, "' cannot be saved (", reason(),
-                 "); make room, check the permissions or choose another path"});
+    throw error(
+        {"'", target, "' cannot be saved (", reason(), "); make room, check the permissions or choose another path"});
   }
 
   // Whatever fills a file, without its type: `put` is compiled once.
@@ -242,9 +242,7 @@ private:
     }
     temporary.clear();
     made = {};
-  } catch (...) {
-    temporary.clear();
-  }
+  } catch (...) { temporary.clear(); }
 };
 
 } // namespace constrain::io

@@ -27,7 +27,7 @@ namespace detail {
 
 /// The product of extents that come one after another; a single 0 makes it 0, however large the others are.
 class element_count {
- public:
+public:
   constexpr void multiply(std::int64_t extent) {
     auto const factor = static_cast<std::uint64_t>(extent);
     negative = negative || extent < 0;
@@ -43,7 +43,7 @@ class element_count {
     return empty ? 0 : count * of_one;
   }
 
- private:
+private:
   static constexpr std::uint64_t most = INT64_MAX;
   std::uint64_t count = 1;
   bool empty = false, negative = false, too_many = false;

@@ -22,10 +22,11 @@ namespace constrain::inline CONSTRAIN_VARIANT::io {
 /// Numbers over steps, as TensorBoard reads them: TFRecords, each an Event in the wire format of protocol buffers
 /// (tensorflow/core/util/event.proto, summary.proto). Throws `error` where the system does not let it write.
 class event_file {
- public:
+public:
   /// Makes a new file of TensorBoard's name in a directory that is there.
   explicit event_file(std::string const& directory)
-      : event_file(directory + "/events.out.tfevents." + std::to_string(std::time(nullptr)) + ".constrain." + unlikely_suffix(),
+      : event_file(directory + "/events.out.tfevents." + std::to_string(std::time(nullptr)) + ".constrain." +
+                       unlikely_suffix(),
                    static_cast<double>(std::time(nullptr))) {}
   /// Makes the file of this path, which must not exist, begun at this time [s].
   event_file(std::string const& path, double time)
@@ -47,7 +48,7 @@ class event_file {
     record(event);
   }
 
- private:
+private:
   std::string path;
   descriptor file;
 
@@ -64,8 +65,12 @@ class event_file {
   }
   static std::string key(std::uint64_t field, std::uint64_t kind) { return variable(field << 3 | kind); }
   static std::string whole(std::uint64_t field, std::uint64_t x) { return key(field, 0) + variable(x); }
-  static std::string real64(std::uint64_t field, double x) { return key(field, 1) + fixed(std::bit_cast<std::uint64_t>(x), 8); }
-  static std::string real32(std::uint64_t field, float x) { return key(field, 5) + fixed(std::bit_cast<std::uint32_t>(x), 4); }
+  static std::string real64(std::uint64_t field, double x) {
+    return key(field, 1) + fixed(std::bit_cast<std::uint64_t>(x), 8);
+  }
+  static std::string real32(std::uint64_t field, float x) {
+    return key(field, 5) + fixed(std::bit_cast<std::uint32_t>(x), 4);
+  }
   static std::string text(std::uint64_t field, std::string_view x) {
     return (key(field, 2) + variable(x.size())).append(x);
   }

@@ -18,14 +18,13 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::io {
 
-template <class item>
-class json_range;
+template <class item> class json_range;
 struct json_member;
 
 /// A value of a JSON text: a handle that keeps the whole text alive. Accessors throw `error` with the byte in the text
 /// when the value is of another kind. Views returned live as long as any handle on the text.
 class json {
- public:
+public:
   /// Reads one value, strictly (see `json_parser`). `where`, a path or a name, stands in every error.
   static json parse(std::string_view text, std::string_view where = "the text") {
     return json(std::make_shared<json_tree const>(json_parser::parse(text, where)), 0);
@@ -43,8 +42,7 @@ class json {
   std::uint64_t uint64() const { return whole<std::uint64_t>(); }
 
   /// The nearest float or double. Also takes the strings "nan", "inf" and "-inf", as `json_writer` writes them.
-  template <class real_type = double>
-  real_type real() const {
+  template <class real_type = double> real_type real() const {
     if (kind() == json_kind::string) {
       if (string() == "nan") return std::numeric_limits<real_type>::quiet_NaN();
       if (string() == "inf") return std::numeric_limits<real_type>::infinity();
@@ -78,9 +76,8 @@ class json {
     throw detail::unsuitable_json(tree->where, node().first, kind(), digits, needed);
   }
 
- private:
-  template <class item>
-  friend class json_range;
+private:
+  template <class item> friend class json_range;
 
   std::shared_ptr<json_tree const> tree;
   std::uint32_t index;
@@ -94,14 +91,12 @@ class json {
     return node();
   }
 
-  template <class integer>
-  integer whole() const {
+  template <class integer> integer whole() const {
     constexpr bool negative = std::numeric_limits<integer>::is_signed;
     return converted<integer>(number(), negative ? "a whole number of 64 bits" : "a whole number from 0 to 2^64 - 1");
   }
 
-  template <class arithmetic>
-  arithmetic converted(std::string_view digits, std::string_view needed) const {
+  template <class arithmetic> arithmetic converted(std::string_view digits, std::string_view needed) const {
     arithmetic result{};
     auto const [end, code] = std::from_chars(digits.data(), digits.data() + digits.size(), result);
     if (code != std::errc{} || end != digits.data() + digits.size()) fail(needed);
@@ -115,11 +110,10 @@ struct json_member {
 };
 
 /// The elements of an array or the members of an object, one after another.
-template <class item>
-class json_range {
- public:
+template <class item> class json_range {
+public:
   class iterator {
-   public:
+  public:
     using value_type = item;
     using difference_type = std::ptrdiff_t;
 
@@ -134,7 +128,7 @@ class json_range {
     void operator++(int) { ++*this; }
     bool operator==(iterator const& other) const { return index == other.index; }
 
-   private:
+  private:
     friend json_range;
     json const* owner;
     std::uint32_t index;
@@ -144,7 +138,7 @@ class json_range {
   iterator begin() const { return {&owner, owner.index + 1}; }
   iterator end() const { return {&owner, owner.node().next}; }
 
- private:
+private:
   friend json;
   json owner;
   explicit json_range(json owner) : owner(std::move(owner)) {}

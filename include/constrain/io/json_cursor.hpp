@@ -16,7 +16,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::io {
 /// trailing commas, UTF-8 throughout, no lone surrogates. Whoever reads bounds the levels, and asks `refuse_duplicates`
 /// where names must be unique. Throws `error` with the byte where something else stands, or a value of another kind.
 class json_cursor : public json_tokens {
- public:
+public:
   using json_tokens::json_tokens;
 
   /// A cursor at a byte where this one stood before.
@@ -29,12 +29,13 @@ class json_cursor : public json_tokens {
   /// What begins here, by its first byte: what begins nothing is refused when it is read as a number.
   json_kind kind() const {
     switch (here()) {
-      case '{': return json_kind::object;
-      case '[': return json_kind::array;
-      case '"': return json_kind::string;
-      case 't': case 'f': return json_kind::boolean;
-      case 'n': return json_kind::null;
-      default: return json_kind::number;
+    case '{': return json_kind::object;
+    case '[': return json_kind::array;
+    case '"': return json_kind::string;
+    case 't':
+    case 'f': return json_kind::boolean;
+    case 'n': return json_kind::null;
+    default: return json_kind::number;
     }
   }
 
@@ -60,8 +61,7 @@ class json_cursor : public json_tokens {
   std::string_view string() { return need(json_kind::string, "a string"), skipped_string_token(); }
   std::string_view number() { return need(json_kind::number, "a number"), number_token(); }
 
-  template <class integer>
-  integer whole_number() {
+  template <class integer> integer whole_number() {
     constexpr bool negative = std::numeric_limits<integer>::is_signed;
     auto const begin = at;
     auto const digits = number();
@@ -87,7 +87,7 @@ class json_cursor : public json_tokens {
   /// Throws: '<where>' has no '<name>' in the object here.
   [[noreturn]] void missing(std::string_view name) const { throw detail::missing_json(where, at, name); }
 
- private:
+private:
   void need(json_kind needed, std::string_view what) const {
     if (kind() != needed) unsuitable(what);
   }

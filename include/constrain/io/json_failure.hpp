@@ -26,8 +26,8 @@ inline error unsuitable_json(std::string_view where, std::size_t byte, json_kind
 }
 
 inline error missing_json(std::string_view where, std::size_t object, std::string_view name) {
-  return error({"'", where, "' has no '", name, "' in the object at byte ", object,
-                "; add it or write the file again"});
+  return error(
+      {"'", where, "' has no '", name, "' in the object at byte ", object, "; add it or write the file again"});
 }
 
 } // namespace detail

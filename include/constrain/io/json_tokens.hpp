@@ -14,7 +14,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::io {
 /// A place in a JSON text, and the tokens that may stand there; it holds nothing else. Each is read as it was written.
 /// Throws `error` with the byte and the reason. (What is not inlined would be compiled into each of many readers.)
 class json_tokens {
- public:
+public:
   static constexpr char32_t end_of_string = 0x110000;
 
   /// Stands at the first token of `text`. `where` names the text in errors; both are borrowed.
@@ -27,7 +27,9 @@ class json_tokens {
   }
 
   std::uint32_t position() const { return static_cast<std::uint32_t>(at); }
-  std::uint32_t position_of(std::string_view token) const { return static_cast<std::uint32_t>(token.data() - text.data()); }
+  std::uint32_t position_of(std::string_view token) const {
+    return static_cast<std::uint32_t>(token.data() - text.data());
+  }
 
   bool ended() const { return at == text.size(); }
   char here() const { return ended() ? '\0' : text[at]; }
@@ -67,8 +69,7 @@ class json_tokens {
   }
 
   /// What stands between the quotes; what it stands for goes to `put` part by part.
-  template <class function>
-  std::string_view string_token(function const& put) {
+  template <class function> std::string_view string_token(function const& put) {
     auto const begin = ++at;
     for (;;) {
       auto const plain = at;
@@ -100,7 +101,8 @@ class json_tokens {
     return text[at] == '\\' ? escape() : get_utf8(text, at);
   }
 
-  /// Orders two strings that were read, by the bytes after their quotes: below, at or above 0. Reads as far as they agree.
+  /// Orders two strings that were read, by the bytes after their quotes: below, at or above 0. Reads as far as they
+  /// agree.
   [[gnu::noinline]] int difference(std::size_t a, std::size_t b) const {
     auto const rank = [](char c) { return c == '"' ? int{end_of_string} : static_cast<unsigned char>(c); };
     auto const *x = text.data() + a, *y = text.data() + b;
@@ -117,11 +119,11 @@ class json_tokens {
 
   [[noreturn]] void fail(std::string_view reason) const { throw detail::not_json(where, at, reason); }
 
- protected:
+protected:
   std::string_view text, where;
   std::size_t at = 0;
 
- private:
+private:
   static bool is_plain(char c) { return static_cast<unsigned char>(c) >= 0x20 && c != '"' && c != '\\'; }
 
   std::size_t digits() {
@@ -147,14 +149,16 @@ class json_tokens {
     auto const kind = static_cast<unsigned char>(here());
     if (!ended()) ++at;
     switch (kind) {
-      case '"': case '\\': case '/': return kind;
-      case 'b': return '\b';
-      case 'f': return '\f';
-      case 'n': return '\n';
-      case 'r': return '\r';
-      case 't': return '\t';
-      case 'u': return escaped_code();
-      default: fail("an unknown escape");
+    case '"':
+    case '\\':
+    case '/': return kind;
+    case 'b': return '\b';
+    case 'f': return '\f';
+    case 'n': return '\n';
+    case 'r': return '\r';
+    case 't': return '\t';
+    case 'u': return escaped_code();
+    default: fail("an unknown escape");
     }
   }
 

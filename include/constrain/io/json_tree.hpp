@@ -37,7 +37,7 @@ struct json_tree {
 
 /// Keeps all that a `json_cursor` reads, names unique within an object, at most 64 levels.
 class json_parser {
- public:
+public:
   static constexpr int maximum_depth = 64;
 
   /// `where` names the text in errors. Throws `error` with the byte and the reason.
@@ -48,7 +48,7 @@ class json_parser {
     return std::move(parser.tree);
   }
 
- private:
+private:
   json_cursor cursor;
   json_tree tree;
   std::vector<std::uint32_t> names;
@@ -60,11 +60,11 @@ class json_parser {
 
   void value(int depth) {
     switch (auto const kind = cursor.kind()) {
-      case json_kind::object:
-      case json_kind::array: return container(kind, depth);
-      case json_kind::string: return string(cursor);
-      case json_kind::number: return add(kind, cursor.number_token());
-      default: return add(kind, cursor.word_token());
+    case json_kind::object:
+    case json_kind::array: return container(kind, depth);
+    case json_kind::string: return string(cursor);
+    case json_kind::number: return add(kind, cursor.number_token());
+    default: return add(kind, cursor.word_token());
     }
   }
 
@@ -95,11 +95,11 @@ class json_parser {
     if (depth == maximum_depth) cursor.fail(concat({"more than ", maximum_depth, " levels"}));
     auto const node = tree.nodes.size();
     tree.nodes.push_back({cursor.position(), 0, 0, kind});
-    auto const count = kind == json_kind::array ? cursor.array([&] { value(depth + 1); })
-                                                : cursor.object([&](std::string_view name) {
-                                                    this->name(name);
-                                                    value(depth + 1);
-                                                  });
+    auto const count =
+        kind == json_kind::array ? cursor.array([&] { value(depth + 1); }) : cursor.object([&](std::string_view name) {
+          this->name(name);
+          value(depth + 1);
+        });
     tree.nodes[node].length = static_cast<std::uint32_t>(count);
     tree.nodes[node].next = static_cast<std::uint32_t>(tree.nodes.size());
     if (kind == json_kind::object && count > 1) refuse_duplicates(node);
@@ -108,7 +108,8 @@ class json_parser {
   void refuse_duplicates(std::size_t object) {
     auto const& nodes = tree.nodes;
     names.clear();
-    for (auto i = static_cast<std::uint32_t>(object) + 1; i < nodes[object].next; i = nodes[i + 1].next) names.push_back(i);
+    for (auto i = static_cast<std::uint32_t>(object) + 1; i < nodes[object].next; i = nodes[i + 1].next)
+      names.push_back(i);
     auto const name = [&](std::uint32_t i) { return tree.text_of(nodes[i]); };
     detail::sort_places(names, [&](std::uint32_t a, std::uint32_t b) { return name(a) < name(b); });
     for (std::size_t i = 1; i < names.size(); ++i)

@@ -26,7 +26,7 @@ enum class json_layout { lines, row };
 /// Numbers read back exactly; "nan", "inf" and "-inf" are strings, since JSON lacks them (`json::real` reads them).
 /// Throws `error` for text that is not UTF-8 and for calls that would not give JSON.
 class json_writer {
- public:
+public:
   json_writer& object(json_layout layout = json_layout::lines) { return element_begins(), open('{', '}', layout); }
   json_writer& array(json_layout layout = json_layout::lines) { return element_begins(), open('[', ']', layout); }
   json_writer& object(std::string_view name, json_layout layout = json_layout::lines) {
@@ -36,15 +36,11 @@ class json_writer {
     return member_begins(name), open('[', ']', layout);
   }
 
-  template <class type>
-  json_writer& member(std::string_view name, type const& value) {
+  template <class type> json_writer& member(std::string_view name, type const& value) {
     return member_begins(name), scalar(value);
   }
 
-  template <class type>
-  json_writer& element(type const& value) {
-    return element_begins(), scalar(value);
-  }
+  template <class type> json_writer& element(type const& value) { return element_begins(), scalar(value); }
 
   /// Ends the innermost object or array.
   json_writer& end() {
@@ -64,7 +60,7 @@ class json_writer {
     return out;
   }
 
- private:
+private:
   struct level {
     char close;
     bool row, empty;
@@ -106,8 +102,7 @@ class json_writer {
     out += ": ";
   }
 
-  template <class type>
-  json_writer& scalar(type const& value) {
+  template <class type> json_writer& scalar(type const& value) {
     if constexpr (std::is_same_v<type, std::nullptr_t>) out += "null";
     else if constexpr (std::is_same_v<type, bool>) out += value ? "true" : "false";
     else if constexpr (std::is_convertible_v<type const&, std::string_view>) quoted(value);
@@ -117,7 +112,8 @@ class json_writer {
       if constexpr (std::floating_point<type>)
         if (!std::isfinite(value)) return quoted(std::isnan(value) ? "nan" : value > 0 ? "inf" : "-inf"), *this;
       char digits[64];
-      out += std::string_view(digits, static_cast<std::size_t>(std::to_chars(digits, digits + sizeof digits, value).ptr - digits));
+      out += std::string_view(
+          digits, static_cast<std::size_t>(std::to_chars(digits, digits + sizeof digits, value).ptr - digits));
     }
     return *this;
   }

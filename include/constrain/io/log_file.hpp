@@ -18,11 +18,10 @@ namespace constrain::inline CONSTRAIN_VARIANT::io {
 /// `last_step` finds it as it was then: later lines, and a torn one, are cut off; a whole line that has no number any
 /// more is left alone. Throws `error` where the system does not let it write.
 class log_file {
- public:
+public:
   /// `header` is the first line of a new file; it may be empty. The file is no link, and has no other name.
   log_file(std::string const& path, std::string prefix, std::string_view header, std::int64_t last_step)
-      : path(path), prefix(std::move(prefix)),
-        file(open_plain_file(path, "the log", O_RDWR | O_APPEND)) {
+      : path(path), prefix(std::move(prefix)), file(open_plain_file(path, "the log", O_RDWR | O_APPEND)) {
     if (::ftruncate(file.get(), kept(header, last_step)) != 0) fail();
     if (::lseek(file.get(), 0, SEEK_END) == 0 && !header.empty()) write(std::string(header));
   }
@@ -33,7 +32,7 @@ class log_file {
     if (!write_all(file, line)) fail();
   }
 
- private:
+private:
   std::string path, prefix;
   descriptor file;
 

@@ -63,8 +63,7 @@ struct manifest {
   [[gnu::noinline, gnu::cold]] static manifest parse(std::string_view text, std::string const& where) {
     auto const root = json::parse(text, where);
     if (root["format"].string() != format)
-      throw error({"'", where, "' is of another format than '", format,
-                   "'; give a directory that this library wrote"});
+      throw error({"'", where, "' is of another format than '", format, "'; give a directory that this library wrote"});
     if (root["version"].int64() != version)
       throw error({"'", where, "' is of version ", root["version"].number(), " where this library reads ", version,
                    "; use the library that wrote it"});
@@ -85,7 +84,7 @@ struct manifest {
     return result;
   }
 
- private:
+private:
   static std::string hexadecimal(std::uint32_t value) {
     std::string digits;
     for (int shift = 28; shift >= 0; shift -= 4) digits += "0123456789abcdef"[value >> shift & 15];

@@ -17,7 +17,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::io {
 /// A file's bytes, read-only, fetched from disk as they are touched. They stay valid when the file is renamed or
 /// removed; only shortening it in place would pull them away, which nothing in this library does.
 class mapped_file {
- public:
+public:
   mapped_file() = default;
 
   /// Throws `error`, beginning with `what`, for anything but a readable regular file.
@@ -45,7 +45,7 @@ class mapped_file {
   std::span<std::byte const> bytes() const { return view; }
   std::string_view text() const { return {reinterpret_cast<char const*>(view.data()), view.size()}; }
 
- private:
+private:
   std::span<std::byte const> view;
 };
 

@@ -25,7 +25,7 @@ inline error unwritable(std::string const& shown) {
 /// A new file, written front to back, its length and checksum kept on the way. Every failure of the system, a full disk
 /// included, is an `error`.
 class output_file {
- public:
+public:
   /// Creates `path`, which must not exist; where it is relative, it begins at `from`, an open directory. `shown` is the
   /// name that errors give.
   output_file(std::string const& path, std::string shown, int from = AT_FDCWD)
@@ -54,7 +54,7 @@ class output_file {
   std::uint64_t size() const { return length; }
   std::uint32_t crc() const { return checksum.value(); }
 
- private:
+private:
   static constexpr std::size_t gathered_bytes = std::size_t{1} << 16;
 
   std::string shown;

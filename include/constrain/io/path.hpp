@@ -23,12 +23,14 @@ namespace constrain::inline CONSTRAIN_VARIANT::io {
 /// Throws `error` where a directory is the one that this process works in, or holds it: were it replaced, no relative
 /// path would lead anywhere any more.
 [[gnu::noinline, gnu::cold]] inline void check_not_worked_in(std::string const& path) {
-  struct stat replaced {}, above {};
+  struct stat replaced {
+  }, above{};
   if (::stat(system_path(path), &replaced) != 0) return;
   ino_t below = 0;
   for (std::string up = "."; ::stat(up.c_str(), &above) == 0 && above.st_ino != below; up += "/..") {
     if (above.st_ino == replaced.st_ino && above.st_dev == replaced.st_dev)
-      throw error({"'", path, "' is the directory that this process works in, or holds it, and a save replaces it whole; name one "
+      throw error({"'", path,
+                   "' is the directory that this process works in, or holds it, and a save replaces it whole; name one "
                    "within it"});
     below = above.st_ino;
   }
@@ -59,7 +61,7 @@ struct split_path {
   std::string sibling_name(std::string const& kind) const { return concat({".", name, ".", kind}); }
   std::string holder() const { return directory.empty() ? "." : directory; }
 
- private:
+private:
   void cut(std::string const& path) {
     auto const end = path.rfind('/') + 1;
     directory = path.substr(0, end);
@@ -77,13 +79,14 @@ struct split_path {
 
 /// What is said where a directory's entries are not known to survive a power cut.
 inline error not_on_disk(std::string const& path, int code = errno) {
-  return error({"the directory '", path, "' cannot be brought to disk (", reason(code),
-                "); check the disk and save again"});
+  return error(
+      {"the directory '", path, "' cannot be brought to disk (", reason(code), "); check the disk and save again"});
 }
 
 /// Names in a directory, in no order and without '.' and '..'; nothing, with `errno`, where it cannot be read. A path
 /// that is relative begins at `from`, an open directory.
-[[gnu::noinline, gnu::cold]] inline std::optional<std::vector<std::string>> directory_names(std::string const& path, int from = AT_FDCWD) {
+[[gnu::noinline, gnu::cold]] inline std::optional<std::vector<std::string>> directory_names(std::string const& path,
+                                                                                            int from = AT_FDCWD) {
   descriptor file(::openat(from, system_path(path), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   auto* const stream = file ? ::fdopendir(file.get()) : nullptr;
   if (!stream) return std::nullopt;
@@ -108,8 +111,7 @@ inline error not_on_disk(std::string const& path, int code = errno) {
     int const code = errno;
     struct stat status {};
     if (::stat(part.c_str(), &status) != 0 || !S_ISDIR(status.st_mode))
-      throw error({"the directory '", part, "' cannot be made (", reason(code),
-                   "); make it or choose another path"});
+      throw error({"the directory '", part, "' cannot be made (", reason(code), "); make it or choose another path"});
   }
 }
 

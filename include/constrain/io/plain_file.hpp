@@ -12,7 +12,8 @@ namespace constrain::inline CONSTRAIN_VARIANT::io {
 
 /// Opens, or makes, a file that is to be changed in place: a regular one, of this name alone. A link, a pipe, a device
 /// or a file that has a second name somewhere is another's too, and refused. `what` begins the sentence ('the log').
-[[gnu::noinline, gnu::cold]] inline descriptor open_plain_file(std::string const& path, std::string const& what, int flags) {
+[[gnu::noinline, gnu::cold]] inline descriptor open_plain_file(std::string const& path, std::string const& what,
+                                                               int flags) {
   auto const refuse = [&](std::string const& why, char const* advice) {
     return error({what, " '", path, "' cannot be written (", why, "); ", advice});
   };

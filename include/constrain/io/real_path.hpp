@@ -61,7 +61,8 @@ inline std::optional<struct stat> status_of(std::string const& path) {
 
 /// The first name on the way from a directory down to a path, however both are spelled and whatever links lead there:
 /// empty where the path is the directory itself, nothing where it is outside of it.
-[[gnu::noinline, gnu::cold]] inline std::optional<std::string> name_below(std::string const& path, std::string const& directory) {
+[[gnu::noinline, gnu::cold]] inline std::optional<std::string> name_below(std::string const& path,
+                                                                          std::string const& directory) {
   auto const whole = real_path(path), from = real_path(directory);
   for (auto end = whole.size();; end = whole.rfind('/', end - 1)) {
     auto const above = end == 0 ? std::string("/") : whole.substr(0, end);

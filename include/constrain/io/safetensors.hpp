@@ -40,8 +40,8 @@ struct safetensors {
 /// The tensors borrow `file`. Throws `error`, naming `where`, for everything that is not exactly that format, and for
 /// more than `safetensors_most_names` tensors or entries of metadata. Whatever the header holds, a refusal takes less
 /// than 1 MiB of memory and not much longer than sorting its names: the result is built when all of it was found sound.
-[[gnu::noinline, gnu::cold]]
-inline safetensors parse_safetensors(std::span<std::byte const> file, std::string const& where) {
+[[gnu::noinline, gnu::cold]] inline safetensors parse_safetensors(std::span<std::byte const> file,
+                                                                  std::string const& where) {
   if (file.size() < 8) throw error({"'", where, "' is too short for a safetensors file; get the file again"});
   std::uint64_t header = 0;
   for (std::size_t i = 0; i < 8; ++i) header |= std::uint64_t(file[i]) << (8 * i);
@@ -57,15 +57,18 @@ inline safetensors parse_safetensors(std::span<std::byte const> file, std::strin
   safetensors result;
   sound.read(
       [&](detail::safetensors_entry const& t) {
-        result.tensors.push_back({sound.decoded(t.name), t.dtype, sound.shape(t), data.subspan(t.begin, t.end - t.begin)});
+        result.tensors.push_back(
+            {sound.decoded(t.name), t.dtype, sound.shape(t), data.subspan(t.begin, t.end - t.begin)});
       },
-      [&](std::string_view name, std::string_view value) { result.metadata.emplace(sound.decoded(name), sound.decoded(value)); });
+      [&](std::string_view name, std::string_view value) {
+        result.metadata.emplace(sound.decoded(name), sound.decoded(value));
+      });
   return result;
 }
 
 /// An open safetensors file; its tensors live as long as it does.
 class safetensors_file {
- public:
+public:
   static safetensors_file open(std::string const& path) {
     safetensors_file result;
     result.path = path;
@@ -84,7 +87,7 @@ class safetensors_file {
   void metadata() && = delete;
   void find(std::string_view name) && = delete;
 
- private:
+private:
   std::string path;
   mapped_file file;
   safetensors contents_;

@@ -31,7 +31,7 @@ struct safetensors_entry {
 
 /// The header of a safetensors file. It is read again for every question, and nothing is kept of it.
 class safetensors_header {
- public:
+public:
   using tensor_function = function_ref<void(safetensors_entry const&)>;
   using metadata_function = function_ref<void(std::string_view name, std::string_view value)>;
 
@@ -56,7 +56,9 @@ class safetensors_header {
   [[gnu::noinline, gnu::cold]] void check() const {
     std::size_t tensors = 0, metadata = 0;
     read([&](safetensors_entry const&) { count(tensors, " tensors; split it into several files"); },
-         [&](std::string_view, std::string_view) { count(metadata, " entries of metadata; keep them in a file of their own"); });
+         [&](std::string_view, std::string_view) {
+           count(metadata, " entries of metadata; keep them in a file of their own");
+         });
     std::vector<std::uint32_t> positions;
     positions.reserve(std::max(tensors, metadata));
     read([&](safetensors_entry const& entry) { positions.push_back(start.position_of(entry.name)); }, nothing);
@@ -78,7 +80,7 @@ class safetensors_header {
 
   std::string decoded(std::string_view string) const { return start.decoded(string); }
 
- private:
+private:
   static constexpr auto nothing = [](auto const&...) {};
 
   json_cursor start;
@@ -90,8 +92,7 @@ class safetensors_header {
   }
 
   void count(std::size_t& names, std::string_view what) const {
-    if (++names > safetensors_most_names)
-      throw error({"'", where, "' has more than ", safetensors_most_names, what});
+    if (++names > safetensors_most_names) throw error({"'", where, "' has more than ", safetensors_most_names, what});
   }
 
   // Not inlined into each of the readings, which would all be compiled with it.
@@ -179,7 +180,11 @@ class safetensors_header {
   }
 
   void refuse_tensor_at(std::uint32_t offsets, std::string_view reason) const {
-    read([&](safetensors_entry const& entry) { if (entry.offsets == offsets) throw refusal(entry.name, reason); }, nothing);
+    read(
+        [&](safetensors_entry const& entry) {
+          if (entry.offsets == offsets) throw refusal(entry.name, reason);
+        },
+        nothing);
   }
 };
 

@@ -19,18 +19,19 @@ namespace constrain::inline CONSTRAIN_VARIANT::io {
 
 /// Writes tensors in the safetensors format. Wide dtypes come first, then the given order, so that every tensor is
 /// aligned to its elements in the file. What `bytes_of(i)` gives is written as tensor i: as many bytes as it has.
-[[gnu::noinline, gnu::cold]] inline void write_safetensors(output_file& out, std::span<tensor const> tensors,
-                                                           std::map<std::string, std::string> const& metadata,
-                                                           function_ref<std::span<std::byte const>(std::size_t)> bytes_of) {
+[[gnu::noinline, gnu::cold]] inline void write_safetensors(
+    output_file& out, std::span<tensor const> tensors, std::map<std::string, std::string> const& metadata,
+    function_ref<std::span<std::byte const>(std::size_t)> bytes_of) {
   if (std::max(tensors.size(), metadata.size()) > safetensors_most_names)
     throw error({"a safetensors file of ", tensors.size(), " tensors and ", metadata.size(),
-                 " entries of metadata would not be read again; keep at most ", safetensors_most_names, " of each in one"});
+                 " entries of metadata would not be read again; keep at most ", safetensors_most_names,
+                 " of each in one"});
   std::vector<tensor const*> order;
   for (auto const& t : tensors) {
     auto const needed = tensor_bytes(t.dtype, t.shape);
     if (!needed)
-      throw error({"the tensor '", t.name, "' has a shape or the dtype '", t.dtype,
-                   "' that cannot be saved; correct it"});
+      throw error(
+          {"the tensor '", t.name, "' has a shape or the dtype '", t.dtype, "' that cannot be saved; correct it"});
     if (*needed != t.bytes.size())
       throw error({"the tensor '", t.name, "' has ", t.bytes.size(), " bytes where its dtype '", t.dtype,
                    "' and shape need ", *needed, "; correct one of them"});

@@ -37,8 +37,7 @@ constexpr value repeat(std::string_view name, int iterations, value x, body cons
   if (&y.owner() != &owner) program.fail({why::values_of_two_programs, line, owner.called_from, 0, 0});
   else if (y.shape() != x.shape())
     program.fail({why::repeat_changes_the_shape, line, owner.called_from, x.shape().elements(), y.shape().elements()});
-  else
-    hand(y.where(), {carried.value, at::next});
+  else hand(y.where(), {carried.value, at::next});
   owner.close();
   return {owner, {carried.value, at::final}};
 }

@@ -19,7 +19,7 @@ template <class type> concept is_model = std::is_invocable_r_v<value, type const
 /// An objective: a constexpr function from logits and labels to the loss, one number:
 ///
 ///     constexpr ct::value operator()(ct::value logits, ct::value labels) const;
-template <class type> concept is_objective =
-    std::is_default_constructible_v<type> && std::is_invocable_r_v<value, type const&, value, value>;
+template <class type>
+concept is_objective = std::is_default_constructible_v<type> && std::is_invocable_r_v<value, type const&, value, value>;
 
 } // namespace constrain

@@ -21,8 +21,9 @@ enum class entry { step, evaluate, predict, generate };
 namespace detail {
 
 /// Whether a task's forward program is a constant.
-template <class task> concept constant_program =
-    requires { typename std::bool_constant<(static_cast<void>(task::write(entry::step, dtype::f32)), true)>; };
+template <class task> concept constant_program = requires {
+  typename std::bool_constant<(static_cast<void>(task::write(entry::step, dtype::f32)), true)>;
+};
 
 /// The program of a task that cannot be written: it holds the reason, and one number for all that a plan looks at.
 constexpr program refused_program(diagnosis const& reason) {

@@ -24,11 +24,12 @@ inline constexpr char const* configuration_file = "config.json";
 
 /// A model's weights in files, so that others read them and theirs are read here.
 struct weight_format {
-  stored_names names{};                    // ours and theirs, of those that differ
-  std::string configuration{};             // the text of config.json; none is written where it is empty
-  std::string_view prefix{};               // of the stored names, which files may leave out
+  stored_names names{};                     // ours and theirs, of those that differ
+  std::string configuration{};              // the text of config.json; none is written where it is empty
+  std::string_view prefix{};                // of the stored names, which files may leave out
   std::span<std::string_view const> also{}; // ends of names of tensors that files may have and nobody needs
-  std::span<std::string_view const> required{}; // what a config.json must say; what else it leaves out is as the model has it
+  std::span<std::string_view const>
+      required{}; // what a config.json must say; what else it leaves out is as the model has it
 };
 
 /// The format of a model's weights; specialise it for a model of one's own. By default every parameter is a tensor of

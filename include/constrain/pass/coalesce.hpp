@@ -15,7 +15,8 @@ constexpr bool can_coalesce(program const& p, nest const& where, int i) {
   ref const to = n.outputs[0];
   auto const& source = p.values[from.value];
   auto const& target = p.values[to.value];
-  if (source.role != role::activation || source.is_loop_carried() || source.accumulates || target.accumulates) return false;
+  if (source.role != role::activation || source.is_loop_carried() || source.accumulates || target.accumulates)
+    return false;
   if (source.type != target.type) return false;
 
   // The loop whose next iteration overwrites the target: readers must see the source before that.

@@ -36,7 +36,8 @@ constexpr bool is_copied(program const& p, int parameter) {
 }
 
 /// Bytes of all values of a kind.
-template <class predicate> constexpr bytes bytes_where(program const& p, memory_layout const& where, predicate const& wanted) {
+template <class predicate>
+constexpr bytes bytes_where(program const& p, memory_layout const& where, predicate const& wanted) {
   std::int64_t total = 0;
   for (int v = 0; v < p.values.size(); ++v)
     if (where.buffers[v].offset >= 0 && wanted(v)) total += where.buffers[v].size;
@@ -62,7 +63,8 @@ constexpr bytes most_at_once(program const& p, memory_layout const& where, role 
 
 /// The memory of a step program and of the entries that share its arena (`other_peak` is the largest of them), with
 /// `reserve` bytes of workspace behind all of them that the device needs for itself.
-constexpr memory_plan memory_of(program const& p, memory_layout const& where, std::int64_t other_peak, std::int64_t reserve = 0) {
+constexpr memory_plan memory_of(program const& p, memory_layout const& where, std::int64_t other_peak,
+                                std::int64_t reserve = 0) {
   memory_plan m;
   auto const of = [&](role r) { return bytes_where(p, where, [&](int v) { return p.values[v].role == r; }); };
   m.master_weights = bytes_where(p, where, [&](int v) { return is_parameter(p.values[v].role) && is_copied(p, v); });
@@ -72,8 +74,8 @@ constexpr memory_plan memory_of(program const& p, memory_layout const& where, st
   m.optimizer_state = of(role::state);
   m.workspace = most_at_once(p, where, role::workspace);
   m.communication = most_at_once(p, where, role::communication);
-  m.activations = bytes(where.end) - m.weights - m.master_weights - m.gradients - m.optimizer_state - m.workspace -
-                  m.communication;
+  m.activations =
+      bytes(where.end) - m.weights - m.master_weights - m.gradients - m.optimizer_state - m.workspace - m.communication;
   m.workspace = m.workspace + bytes(reserve);
   m.peak = bytes((where.end > other_peak ? where.end : other_peak) + reserve);
   return m;

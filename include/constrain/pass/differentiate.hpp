@@ -129,8 +129,8 @@ private:
   constexpr void contribute(ref to, ref g, int line) {
     auto const& values = out_.program.values;
     if (values[to.value].shape != values[g.value].shape)
-      return out_.program.fail({why::gradient_has_another_shape, line, out_.called_from, values[to.value].shape.elements(),
-                                values[g.value].shape.elements()});
+      return out_.program.fail({why::gradient_has_another_shape, line, out_.called_from,
+                                values[to.value].shape.elements(), values[g.value].shape.elements()});
     if (ref const buffer = buffer_[key(to)]) {
       hand(g, buffer, line);
       written_[key(to)] = true;

@@ -41,7 +41,8 @@ constexpr program in_place(program const& p) {
     for (int k = 0; k < n.inputs.size(); ++k) {
       if ((n.op->in_place >> k & 1) == 0) continue;
       auto& source = out.values[n.inputs[k].value];
-      bool const same_bytes = source.shape.elements() * size_of(source.type) == target.shape.elements() * size_of(target.type);
+      bool const same_bytes =
+          source.shape.elements() * size_of(source.type) == target.shape.elements() * size_of(target.type);
       // A loop-carried target's buffer is this iteration's alone only once the iteration has begun to write it.
       if (!same_bytes || source.stored_in || to.value == n.inputs[k].value) continue;
       if (!detail::dies_at(p, where, n.inputs[k], i)) continue;

@@ -151,7 +151,8 @@ public:
     auto const& s = where_.buffers[home.value];
     if (s.offset < 0) return {};
     auto offset = s.offset;
-    if (home.where == at::final) offset += s.carried_stride * (p_.axes[p_.values[home.value].carried_along].extent % s.carried_instances);
+    if (home.where == at::final)
+      offset += s.carried_stride * (p_.axes[p_.values[home.value].carried_along].extent % s.carried_instances);
     return {offset, info.shape.elements() * p_.iterations(info), info.type};
   }
 

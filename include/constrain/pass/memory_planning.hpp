@@ -15,12 +15,12 @@ struct buffer {
     friend constexpr bool operator==(stride const&, stride const&) = default;
   };
 
-  std::int64_t offset = -1;          // bytes from the arena's start; -1: not in this program
-  std::int64_t size = 0;             // bytes of all instances
+  std::int64_t offset = -1;                          // bytes from the arena's start; -1: not in this program
+  std::int64_t size = 0;                             // bytes of all instances
   fixed_vector<stride, axis_list::capacity> strides; // of the axes along which instances lie side by side
-  std::int64_t carried_stride = 0;   // between the instances of a loop-carried value
+  std::int64_t carried_stride = 0;                   // between the instances of a loop-carried value
   std::int64_t carried_instances = 0;
-  int born = 0, dies = 0;            // first and last node that touch it, lifted out of the loops that do not
+  int born = 0, dies = 0; // first and last node that touch it, lifted out of the loops that do not
 };
 
 /// A buffer for every value, and how much the program needs.
@@ -63,9 +63,9 @@ public:
 private:
   struct reference {
     bool any = false;
-    int home = 0;         // the innermost loop that holds all references
+    int home = 0; // the innermost loop that holds all references
     int first = 0, last = 0;
-    int traversal = -1;   // the one loop in which a loop-carried value is handed on; -2: several
+    int traversal = -1; // the one loop in which a loop-carried value is handed on; -2: several
     bool ends_break_ring = false;
   };
 

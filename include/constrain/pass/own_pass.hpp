@@ -31,8 +31,9 @@ template <class policy> constexpr program run_own_pass(program p) {
   return p;
 }
 
-template <class policies, pass_name at, program const& before> concept constant_passes =
-    requires { typename std::bool_constant<(static_cast<void>(policies::template run<at>(before)), true)>; };
+template <class policies, pass_name at, program const& before> concept constant_passes = requires {
+  typename std::bool_constant<(static_cast<void>(policies::template run<at>(before)), true)>;
+};
 
 } // namespace detail
 
@@ -48,8 +49,8 @@ template <class... policies> struct own_passes<policy_list<policies...>> {
     return p;
   }
 
-  /// `before`, the constant that a pass of the library makes, where no pass of one's own runs behind it; else what those
-  /// make of it.
+  /// `before`, the constant that a pass of the library makes, where no pass of one's own runs behind it; else what
+  /// those make of it.
   template <pass_name at, program const& before> static constexpr decltype(auto) after() {
     if constexpr (!follow<at>) return (before);
     else if constexpr (detail::constant_passes<own_passes, at, before>) return run<at>(before);

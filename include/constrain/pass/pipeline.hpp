@@ -27,8 +27,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 template <class source> struct passes_before_gradients {
   using set = typename source::policies;
   static constexpr program built = source::build();
-  static constexpr program selected =
-      select_attention(with_own<set, pass_name::built, built>(), set::attention::value);
+  static constexpr program selected = select_attention(with_own<set, pass_name::built, built>(), set::attention::value);
   static constexpr program without_dead_code = dead_code_elimination(with_own<set, pass_name::selected, selected>());
   static constexpr program accumulated =
       accumulate_over(with_own<set, pass_name::without_dead_code, without_dead_code>(), set::accumulation::value);
@@ -43,8 +42,9 @@ template <class passes> constexpr decltype(auto) before_gradients() {
 }
 
 /// Whether the gradient rules of a program's ops can be computed while it compiles.
-template <class passes> concept constant_gradients =
-    requires { typename std::bool_constant<(static_cast<void>(differentiate(before_gradients<passes>())), true)>; };
+template <class passes> concept constant_gradients = requires {
+  typename std::bool_constant<(static_cast<void>(differentiate(before_gradients<passes>())), true)>;
+};
 
 template <class passes> constexpr program differentiate_or_refuse() {
   if constexpr (constant_gradients<passes>) return differentiate(before_gradients<passes>());
@@ -102,7 +102,8 @@ template <class source> struct forward_passes {
   static constexpr program selected =
       select_attention(remove_training_ops(with_own<set, pass_name::built, built>()), set::attention::value);
   static constexpr program without_dead_code = dead_code_elimination(with_own<set, pass_name::selected, selected>());
-  static constexpr program cast = mixed_precision(with_own<set, pass_name::without_dead_code, without_dead_code>(), set::precision::value);
+  static constexpr program cast =
+      mixed_precision(with_own<set, pass_name::without_dead_code, without_dead_code>(), set::precision::value);
   static constexpr program fused = fuse(with_own<set, pass_name::cast, cast>(), set::fusion::value);
   static constexpr program sharded =
       shard(with_own<set, pass_name::fused, fused>(), detail::without_gradients(set::parallelism::value));
@@ -127,7 +128,7 @@ template <class passes, std::int64_t reserved = 0> struct planned {
   static constexpr memory_layout where = plan_memory(passes::final, reserved);
   // A program that is refused has no plan, so that its sentence is the only error.
   static constexpr int steps = failure.ok() ? passes::final.nodes.count : 0;
-  static constexpr auto value = lower<steps, steps == 0 ? 0 : count_operands(passes::final)>(passes::final, where);
+  static constexpr auto value = lower < steps, steps == 0 ? 0 : count_operands(passes::final) > (passes::final, where);
 };
 
 } // namespace constrain

@@ -63,11 +63,12 @@ private:
                             .whole = axis_,
                             .factor = every_});
     iterations_ = p.add_axis({.name = p.names.add(p.text(whole.name), "iteration"),
-                         .extent = every_ < whole.extent ? every_ : whole.extent,
-                         .whole = axis_,
-                         .factor = 1});
+                              .extent = every_ < whole.extent ? every_ : whole.extent,
+                              .whole = axis_,
+                              .factor = 1});
     for (auto& info : p.values) {
-      bool const whole_stack = is_persistent(info.role) || info.role == role::gradient || info.role == role::compute_copy;
+      bool const whole_stack =
+          is_persistent(info.role) || info.role == role::gradient || info.role == role::compute_copy;
       if (!info.axes.contains(axis_) || whole_stack) continue;
       axis_list axes;
       for (int axis : info.axes) {

@@ -59,7 +59,8 @@ private:
   };
 
   constexpr void cut(value_info& info) const {
-    bool const stored = is_parameter(info.role) || info.role == role::compute_copy || info.role == role::state || info.role == role::gradient;
+    bool const stored = is_parameter(info.role) || info.role == role::compute_copy || info.role == role::state ||
+                        info.role == role::gradient;
     if (!stored) return;
     info.full_shape = info.shape;
     info.shards = shards_;
@@ -116,9 +117,11 @@ private:
     auto const& n = in_.nodes[i];
     if (n.kind != node_kind::call || shards_ == 1) return;
     for (auto const& input : n.inputs) {
-      if (n.op->reads_shards || out_.program.values[input.value].shards == 1 || find_gathered(input.value, i) >= 0) continue;
+      if (n.op->reads_shards || out_.program.values[input.value].shards == 1 || find_gathered(input.value, i) >= 0)
+        continue;
       int const level = level_of(in_.values[input.value], i);
-      if (!gathers_.push_back({input.value, level, nest_.child(level, i), new_full(input.value, level, false)})) too_large(n);
+      if (!gathers_.push_back({input.value, level, nest_.child(level, i), new_full(input.value, level, false)}))
+        too_large(n);
     }
     for (auto const& output : n.outputs) {
       auto const& info = in_.values[output.value];
@@ -171,7 +174,8 @@ private:
   constexpr void all_reduce_gradients() {
     for (int v = 0; v < in_.values.size(); ++v)
       if (in_.values[v].role == role::gradient)
-        to_communication(out_.append(info_of<op::all_reduce>, call_of({v, at::current}, {v, at::current}, nest::root)).outputs[1]);
+        to_communication(
+            out_.append(info_of<op::all_reduce>, call_of({v, at::current}, {v, at::current}, nest::root)).outputs[1]);
   }
 
   constexpr void sum_loss() {
@@ -218,7 +222,8 @@ constexpr program shard(program const& p, slot_of::parallelism const& parallelis
   static_assert(sizeof(detail::named<op::all_gather>) + sizeof(detail::named<op::reduce_scatter>) +
                     sizeof(detail::named<op::all_reduce>) + sizeof(detail::named<op::all_reduce_small>) +
                     sizeof(detail::named<op::gather_ranks>) + sizeof(detail::named<op::chunk_squares>) +
-                    sizeof(detail::named<op::chunk_sum>) > 0);
+                    sizeof(detail::named<op::chunk_sum>) >
+                0);
   auto out = detail::sharding(p, parallelism.shards).run();
   out.distributed = true;
   return out;

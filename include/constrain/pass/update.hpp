@@ -10,7 +10,8 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 template <class optimizer> constexpr program update(program const& p) {
   if (!p.failure.ok()) return p;
   static_assert(sizeof(detail::named<op::gradient_norm_squared>) + sizeof(detail::named<op::clip_coefficient>) +
-                    sizeof(detail::named<op::update<optimizer>>) > 0);
+                    sizeof(detail::named<op::update<optimizer>>) >
+                0);
   builder out;
   out.program = p;
   auto& program = out.program;
@@ -47,7 +48,7 @@ template <class optimizer> constexpr program update(program const& p) {
   hyper_info.role = role::hyperparameters;
   bool const wide = !gradients.empty() && program.values[gradients[0]].type == dtype::f64;
   hyper_info.shape = shape(static_cast<std::int64_t>(wide ? sizeof(op::step_hyperparameters<optimizer, double>)
-                                                       : sizeof(op::step_hyperparameters<optimizer, float>)));
+                                                          : sizeof(op::step_hyperparameters<optimizer, float>)));
   ref const hyper{program.add_value(hyper_info), at::current};
 
   for (int g : gradients) {

@@ -22,7 +22,8 @@ constexpr diagnosis verify(program const& p) {
     operand_types inputs;
     for (auto const& input : n.inputs) {
       if (!written[input.value]) return {why::read_before_written, n.line, n.called_from, 0, input.value};
-      if (partial[input.value] && !n.op->reads_partial) return {why::partial_sum_is_read, n.line, n.called_from, 0, input.value};
+      if (partial[input.value] && !n.op->reads_partial)
+        return {why::partial_sum_is_read, n.line, n.called_from, 0, input.value};
       if (p.values[input.value].shards > 1 && !n.op->reads_shards && !n.op->reads_partial)
         return {why::shard_is_read, n.line, n.called_from, 1, p.values[input.value].shards};
       inputs.push_back({p.values[input.value].type, p.values[input.value].shape});

@@ -14,9 +14,7 @@ struct accumulation {
   friend constexpr bool operator==(accumulation const&, accumulation const&) = default;
 
   template <class...> using otherwise = accumulate<1>;
-  template <class policy> struct named {
-    using accumulation = policy;
-  };
+  template <class policy> struct named { using accumulation = policy; };
   using examples = policy_list<accumulate<1>, accumulate<4>>;
   using refused = policy_list<accumulate<0>>;
   static constexpr bool free_on_resume = true;

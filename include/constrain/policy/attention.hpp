@@ -21,9 +21,7 @@ struct attention {
   friend constexpr bool operator==(attention const&, attention const&) = default;
 
   template <class... list> using otherwise = constrain::attention::automatic<policy_in<device, list...>>;
-  template <class policy> struct named {
-    using attention = policy;
-  };
+  template <class policy> struct named { using attention = policy; };
   using examples = policy_list<constrain::attention::flash, constrain::attention::reference>;
   static constexpr bool free_on_resume = true;
 

@@ -19,9 +19,7 @@ struct checkpointing {
   friend constexpr bool operator==(checkpointing const&, checkpointing const&) = default;
 
   template <class...> using otherwise = checkpoint::none;
-  template <class policy> struct named {
-    using checkpointing = policy;
-  };
+  template <class policy> struct named { using checkpointing = policy; };
   using examples = policy_list<checkpoint::none, checkpoint::every<2>>;
   using refused = policy_list<checkpoint::every<0>>;
   static constexpr bool free_on_resume = true;

@@ -40,9 +40,7 @@ struct freezing {
   }
 
   template <class...> using otherwise = freeze<>;
-  template <class policy> struct named {
-    using freezing = policy;
-  };
+  template <class policy> struct named { using freezing = policy; };
   using examples = policy_list<freeze<>, freeze<role::embedding>, train_only<role::bias>>;
   using refused = policy_list<freeze<role::activation>, train_only<>>;
 

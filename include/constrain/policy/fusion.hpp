@@ -26,9 +26,7 @@ struct fusion {
   friend constexpr bool operator==(fusion const&, fusion const&) = default;
 
   template <class... list> using otherwise = constrain::fusion::standard<policy_in<device, list...>>;
-  template <class policy> struct named {
-    using fusion = policy;
-  };
+  template <class policy> struct named { using fusion = policy; };
   using examples = policy_list<constrain::fusion::automatic, constrain::fusion::all, constrain::fusion::none>;
   static constexpr bool free_on_resume = true;
 

@@ -18,9 +18,7 @@ struct launching {
   friend constexpr bool operator==(launching const&, launching const&) = default;
 
   template <class...> using otherwise = launch::eager;
-  template <class policy> struct named {
-    using launching = policy;
-  };
+  template <class policy> struct named { using launching = policy; };
   using examples = policy_list<launch::eager, launch::graph>;
   static constexpr bool free_on_resume = true;
 

@@ -26,9 +26,7 @@ struct parallelism {
   friend constexpr bool operator==(parallelism const&, parallelism const&) = default;
 
   template <class...> using otherwise = parallel::none;
-  template <class policy> struct named {
-    using parallelism = policy;
-  };
+  template <class policy> struct named { using parallelism = policy; };
   using examples = policy_list<parallel::none, parallel::ddp, parallel::zero<3, 2>>;
   using refused = policy_list<parallel::zero<1, 2>, parallel::zero<3, 0>>;
   static constexpr bool free_on_resume = true;

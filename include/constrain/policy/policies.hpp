@@ -36,9 +36,7 @@ struct chosen<slot_list<slots...>, list...> : decltype(find_named<slots, policy_
   }
 };
 
-template <bool legal, class slots, class... list> struct legal_in_order {
-  using type = policy_list<>;
-};
+template <bool legal, class slots, class... list> struct legal_in_order { using type = policy_list<>; };
 template <class... slots, class... list> struct legal_in_order<true, slot_list<slots...>, list...> {
   using type = policy_list<policy_in<slots, list...>...>;
 };

@@ -21,9 +21,7 @@ struct precision {
   friend constexpr bool operator==(precision const&, precision const&) = default;
 
   template <class...> using otherwise = constrain::precision::fp32;
-  template <class policy> struct named {
-    using precision = policy;
-  };
+  template <class policy> struct named { using precision = policy; };
   using examples = policy_list<constrain::precision::fp32, constrain::precision::bf16, constrain::precision::fp64>;
   static constexpr bool always_named = true;
   static constexpr bool free_on_resume = true; // a checkpoint has a field of its own for it

@@ -7,6 +7,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 /// Rules in the order in which they are asked.
 template <class...> struct rule_list {};
 
+// clang-format off
 /// What must hold of a list of policies, and the sentence for whoever breaks it: what, where, what to write instead.
 /// `parameters` are the slots that it looks at, `said<slot> const&` where it counts policies:
 ///
@@ -23,6 +24,7 @@ template <class...> struct rule_list {};
       static_assert(composition::template holds<rule>, text);                                                          \
     };                                                                                                                 \
   }
+// clang-format on
 
 /// What a list of policies says: a value for each slot. A composition converts to each of its slots.
 template <class... slots> struct choices : said<slots>... {
@@ -36,9 +38,7 @@ template <class... parameters> constexpr bool holds(bool (*rule)(parameters...),
 }
 
 template <class... lists> struct join_rules;
-template <class... rules> struct join_rules<rule_list<rules...>> {
-  using type = rule_list<rules...>;
-};
+template <class... rules> struct join_rules<rule_list<rules...>> { using type = rule_list<rules...>; };
 template <class... a, class... b, class... rest> struct join_rules<rule_list<a...>, rule_list<b...>, rest...> {
   using type = typename join_rules<rule_list<a..., b...>, rest...>::type;
 };

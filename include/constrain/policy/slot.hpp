@@ -33,9 +33,7 @@ inline constexpr int count_in_slot = (0 + ... + (std::is_same_v<policy_slot<poli
 
 namespace detail {
 
-template <class wanted, class otherwise, class... policies> struct find_policy {
-  using type = otherwise;
-};
+template <class wanted, class otherwise, class... policies> struct find_policy { using type = otherwise; };
 template <class wanted, class otherwise, class first, class... rest>
 struct find_policy<wanted, otherwise, first, rest...> {
   using type = typename std::conditional_t<std::is_same_v<policy_slot<first>, wanted>, std::type_identity<first>,

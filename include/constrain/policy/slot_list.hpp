@@ -28,9 +28,7 @@ struct unknown {
 namespace detail {
 
 /// A list of slots and those of the policies that are not among them.
-template <class slots, class... policies> struct slots_with {
-  using type = slots;
-};
+template <class slots, class... policies> struct slots_with { using type = slots; };
 template <class... slots, class first, class... rest>
 struct slots_with<slot_list<slots...>, first, rest...>
     : slots_with<std::conditional_t<(std::is_same_v<slots, policy_slot<first>> || ...), slot_list<slots...>,

@@ -36,7 +36,8 @@ public:
   /// Calls `op`; its output j is (a part of) the gradient of input `targets[j]`, -1 for an output that is none. An op
   /// that can accumulate writes into the buffer of a parameter directly.
   template <class op>
-  constexpr void emit(std::initializer_list<value> inputs, std::initializer_list<int> targets, constrain::attributes const& a = {}) {
+  constexpr void emit(std::initializer_list<value> inputs, std::initializer_list<int> targets,
+                      constrain::attributes const& a = {}) {
     static_assert(sizeof(detail::named<op>) > 0);
     node n;
     n.attributes = a;

@@ -19,7 +19,8 @@ struct builder {
 
   constexpr void open(int axis, bool reversed) {
     program.begin_loop(axis, reversed);
-    if (!enclosing.push_back(axis)) program.fail({why::program_too_large, 0, called_from, axis_list::capacity, axis_list::capacity + 1});
+    if (!enclosing.push_back(axis))
+      program.fail({why::program_too_large, 0, called_from, axis_list::capacity, axis_list::capacity + 1});
   }
   constexpr void close() {
     program.end_loop();
@@ -64,8 +65,7 @@ struct builder {
     operand_types types;
     for (auto const& input : n.inputs) types.push_back(type_of(input));
     auto const result = info.infer(types, n.attributes);
-    if (result.reason != why::nothing)
-      program.fail({result.reason, n.line, called_from, result.expected, result.got});
+    if (result.reason != why::nothing) program.fail({result.reason, n.line, called_from, result.expected, result.got});
     for (int j = 0; j < result.outputs.size(); ++j) {
       if (j == n.outputs.size()) n.outputs.push_back({});
       if (n.outputs[j]) continue;

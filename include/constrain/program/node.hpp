@@ -23,7 +23,7 @@ struct node {
   fixed_vector<ref, maximum_inputs> inputs;
   fixed_vector<ref, maximum_outputs> outputs;
   constrain::attributes attributes;
-  int random_key = 0;  // of a call that draws; the same in every clone, so that recomputed randomness is the same
+  int random_key = 0; // of a call that draws; the same in every clone, so that recomputed randomness is the same
   int line = 0;
   int called_from = 0;
 

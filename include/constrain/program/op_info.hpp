@@ -25,9 +25,9 @@ using operand_types = fixed_vector<operand_type, node::maximum_inputs>;
 /// What a shape rule answers: the types of the outputs, or why there are none.
 struct inferred {
   fixed_vector<operand_type, node::maximum_outputs> outputs; // in the kernel's order
-  why reason = why::nothing; // of a failure
-  std::int64_t expected = 0; // for its sentence
-  std::int64_t got = 0;      // for its sentence
+  why reason = why::nothing;                                 // of a failure
+  std::int64_t expected = 0;                                 // for its sentence
+  std::int64_t got = 0;                                      // for its sentence
 
   /// One output.
   static constexpr inferred one(dtype type, shape s) {
@@ -86,29 +86,31 @@ struct op_label {
 /// The rules of an op, as a program's nodes know it: an open set, told apart by `identity`. (By address too, but
 /// g++ -fsanitize=undefined compares no two addresses in a constant.)
 struct op_info {
-  char const* name = "";           // the label's
-  std::uint64_t identity = 0;      // the label's
-  op_label const* label = nullptr; // a plan points there: it would keep the rules, which only passes call, in the program
+  char const* name = "";      // the label's
+  std::uint64_t identity = 0; // the label's
+  op_label const* label =
+      nullptr; // a plan points there: it would keep the rules, which only passes call, in the program
   inferred (*infer)(operand_types const& inputs, attributes const&) = nullptr; // the shape rule
   // The cost rule.
   cost (*cost_of)(operand_types const& inputs, operand_types const& outputs, attributes const&) = nullptr;
-  void (*gradient)(backward&) = nullptr; // the gradient rule
-  bool has_gradient = false;       // else the op cannot be differentiated
-  unsigned in_place = 0;           // bit i: output 0 may be written over input i
-  unsigned accumulating = 0;       // bit j: the kernel can add to output j
-  unsigned workspace = 0;          // bit j: output j is scratch
-  bool has_bias_gradient = false;  // `with_bias_gradient` is there
+  void (*gradient)(backward&) = nullptr;       // the gradient rule
+  bool has_gradient = false;                   // else the op cannot be differentiated
+  unsigned in_place = 0;                       // bit i: output 0 may be written over input i
+  unsigned accumulating = 0;                   // bit j: the kernel can add to output j
+  unsigned workspace = 0;                      // bit j: output j is scratch
+  bool has_bias_gradient = false;              // `with_bias_gradient` is there
   op_info const* with_bias_gradient = nullptr; // the op that also does linear_bias_gradient of output 0
-  bool only_in_training = false;   // the identity in evaluation (dropout)
-  bool draws_random = false;       // its kernel draws random numbers: each call has a key of its own
-  bool reads_shards = false;       // takes a rank's shard for what it is
-  bool reads_partial = false;      // takes what is not summed over ranks yet
+  bool only_in_training = false;               // the identity in evaluation (dropout)
+  bool draws_random = false;                   // its kernel draws random numbers: each call has a key of its own
+  bool reads_shards = false;                   // takes a rank's shard for what it is
+  bool reads_partial = false;                  // takes what is not summed over ranks yet
 };
 
 /// The bytes each operand holds are read or written once: the cost rule of ops that have none of their own.
 constexpr cost cost_by_operands(operand_types const& inputs, operand_types const& outputs, attributes const&) {
   cost result;
-  for (auto const& input : inputs) result.bytes_read += static_cast<double>(input.shape.elements() * size_of(input.type));
+  for (auto const& input : inputs)
+    result.bytes_read += static_cast<double>(input.shape.elements() * size_of(input.type));
   for (auto const& output : outputs) {
     result.flops += static_cast<double>(output.shape.elements());
     result.bytes_written += static_cast<double>(output.shape.elements() * size_of(output.type));
@@ -123,7 +125,8 @@ template <class op> constexpr op_info const* address_of_info();
 /// FNV-1a of the type's name.
 template <class op> constexpr std::uint64_t identity_of() {
   std::uint64_t hash = 14695981039346656037u;
-  for (char const* c = __PRETTY_FUNCTION__; *c != 0; ++c) hash = (hash ^ static_cast<unsigned char>(*c)) * 1099511628211u;
+  for (char const* c = __PRETTY_FUNCTION__; *c != 0; ++c)
+    hash = (hash ^ static_cast<unsigned char>(*c)) * 1099511628211u;
   return hash;
 }
 
@@ -176,9 +179,7 @@ constexpr bool calls(node const& n, op_info const& op) {
 #pragma GCC diagnostic ignored "-Wnon-template-friend"
 #endif
 namespace detail {
-template <op_label const* label> struct op_key {
-  friend constexpr auto op_named(op_key);
-};
+template <op_label const* label> struct op_key { friend constexpr auto op_named(op_key); };
 template <class op> struct named {
   friend constexpr auto op_named(op_key<&label_of<op>>) { return std::type_identity<op>{}; }
 };

@@ -28,8 +28,8 @@ struct operand {
   std::int64_t position_stride = 0;
   std::int64_t ring = 0; // 0: all instances are there
   dtype type = dtype::f32;
-  constrain::shape shape;   // of one instance
-  std::int64_t count = 0;   // elements meant: more than one instance where a whole stack is
+  constrain::shape shape; // of one instance
+  std::int64_t count = 0; // elements meant: more than one instance where a whole stack is
   int value = -1;
 };
 
@@ -42,15 +42,16 @@ struct step {
   int outputs = 0;
   constrain::attributes attributes;
   int random_key = 0;
-  index_terms iteration;            // numbers the iterations of the loops around
-  unsigned accumulates = 0;    // bit j: output j adds, except on the first write of a run
-  unsigned adds = 0;           // bit j: not even then
-  fixed_vector<int, axis_list::capacity> first[node::maximum_outputs]; // loops (steps) that must be in their first iteration for a first write
-  int source = 0;              // the node of the planned program, for messages
+  index_terms iteration;    // numbers the iterations of the loops around
+  unsigned accumulates = 0; // bit j: output j adds, except on the first write of a run
+  unsigned adds = 0;        // bit j: not even then
+  fixed_vector<int, axis_list::capacity>
+      first[node::maximum_outputs]; // loops (steps) that must be in their first iteration for a first write
+  int source = 0;                   // the node of the planned program, for messages
 
-  int axis = -1;               // of a loop
+  int axis = -1; // of a loop
   bool reversed = false;
-  int partner = 0;             // of a loop its end, of an end its loop
+  int partner = 0; // of a loop its end, of an end its loop
 };
 
 /// The iterations of one axis as the executor sees them.

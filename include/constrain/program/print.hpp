@@ -44,8 +44,8 @@ inline std::string print(program const& p) {
     }
     text += indent;
     if (n.kind == node_kind::loop) {
-      text += concat({"loop ", p.text(p.axes[n.axis].name), " ", p.axes[n.axis].extent,
-                      n.reversed ? " reversed\n" : "\n"});
+      text +=
+          concat({"loop ", p.text(p.axes[n.axis].name), " ", p.axes[n.axis].extent, n.reversed ? " reversed\n" : "\n"});
       indent += "  ";
       continue;
     }
@@ -55,7 +55,8 @@ inline std::string print(program const& p) {
                       detail::shape_text(info.shape)});
     }
     text += concat({" = ", n.op->name, "("});
-    for (int i = 0; i < n.inputs.size(); ++i) text += concat({(i > 0 ? ", " : ""), detail::name_of_value(p, n.inputs[i])});
+    for (int i = 0; i < n.inputs.size(); ++i)
+      text += concat({(i > 0 ? ", " : ""), detail::name_of_value(p, n.inputs[i])});
     text += ")\n";
   }
   return text;

@@ -26,7 +26,7 @@ struct program {
 
   // What the host writes and reads.
   ref tokens, labels, logits, loss, correct, gradient_squares, clip_coefficient;
-  int micro_batches = -1;     // the axis of accumulation; -1 where there is one micro-batch
+  int micro_batches = -1;      // the axis of accumulation; -1 where there is one micro-batch
   bool distributed = false;    // every rank runs it on its own part of the batch
   std::int64_t vocabulary = 0; // how many different tokens the model knows
 

@@ -10,26 +10,26 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 /// nothing in the library matches names.
 enum class role : std::uint8_t {
   activation,
-  input,     // tokens and labels, written by the host
-  hyperparameters,    // the optimizer's hyperparameters of this step, written by the host
+  input,           // tokens and labels, written by the host
+  hyperparameters, // the optimizer's hyperparameters of this step, written by the host
   weight,
   bias,
   norm,
   embedding,
   head,
-  frozen,    // a parameter that is not trained
-  compute_copy,      // a parameter in the type that GEMMs read
+  frozen,       // a parameter that is not trained
+  compute_copy, // a parameter in the type that GEMMs read
   gradient,
-  state,     // an optimizer's
-  result,    // read by the host after the run
-  workspace, // scratch of one kernel
+  state,         // an optimizer's
+  result,        // read by the host after the run
+  workspace,     // scratch of one kernel
   communication, // whole parameters and gradients on their way from and to shards, buffers
 };
 
 constexpr char const* name_of(role r) {
-  constexpr char const* names[] = {"activation", "input", "hyperparameters", "weight", "bias", "norm", "embedding",
-                                   "head", "frozen", "compute copy", "gradient", "state", "result", "workspace",
-                                   "communication"};
+  constexpr char const* names[] = {"activation", "input",     "hyperparameters", "weight",       "bias",     "norm",
+                                   "embedding",  "head",      "frozen",          "compute copy", "gradient", "state",
+                                   "result",     "workspace", "communication"};
   return names[static_cast<int>(r)];
 }
 

@@ -15,7 +15,8 @@ struct shape {
   int rank = 0;
 
   constexpr shape() = default;
-  template <class... extents> constexpr explicit shape(std::int64_t first, extents... rest)
+  template <class... extents>
+  constexpr explicit shape(std::int64_t first, extents... rest)
       : extent{first, static_cast<std::int64_t>(rest)...}, rank(1 + static_cast<int>(sizeof...(rest))) {
     static_assert(sizeof...(rest) < maximum_rank);
   }

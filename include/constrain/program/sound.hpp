@@ -122,8 +122,9 @@ template <diagnosis d> struct refusal<why::no_gradient_rule, d> {
                         "`static constexpr void gradient(ct::backward&)`");
 };
 template <diagnosis d> struct refusal<why::gradient_is_not_constant, d> {
-  static_assert(d.ok(), "the gradient rule of an op cannot be computed while it compiles; make each "
-                        "`gradient(ct::backward&)` constexpr, and let it name inputs and outputs that its op has alone");
+  static_assert(d.ok(),
+                "the gradient rule of an op cannot be computed while it compiles; make each "
+                "`gradient(ct::backward&)` constexpr, and let it name inputs and outputs that its op has alone");
 };
 template <diagnosis d> struct refusal<why::gradient_has_another_shape, d> {
   static_assert(d.ok(), "an op's gradient rule gives an input of `expected` elements a gradient of `got`; give each "
@@ -138,12 +139,14 @@ template <diagnosis d> struct refusal<why::nothing_is_trained, d> {
                         "ct::role::frozen, or leave out the policy that freezes them");
 };
 template <diagnosis d> struct refusal<why::own_pass_is_none, d> {
-  static_assert(d.ok(), "policy: with `after`, a ct::pass_name, goes `static constexpr ct::program pass(ct::program const&, "
-                        "slot const&)`; write both or neither");
+  static_assert(d.ok(),
+                "policy: with `after`, a ct::pass_name, goes `static constexpr ct::program pass(ct::program const&, "
+                "slot const&)`; write both or neither");
 };
 template <diagnosis d> struct refusal<why::own_pass_is_not_constant, d> {
-  static_assert(d.ok(), "policy: its `pass` cannot be computed while it compiles; make it and what it calls `constexpr`, "
-                        "and let none throw, overflow or index beyond an array");
+  static_assert(d.ok(),
+                "policy: its `pass` cannot be computed while it compiles; make it and what it calls `constexpr`, "
+                "and let none throw, overflow or index beyond an array");
 };
 template <diagnosis d> struct refusal<why::parameter_named_twice, d> {
   static_assert(d.ok(), "two parameters have one name (`expected` and `got` are their lines); give each layer of a "
@@ -169,8 +172,9 @@ template <diagnosis d> struct refusal<why::partial_sum_is_read, d> {
   static_assert(d.ok(), "a gradient is read before it is summed over the ranks; this is a mistake in a pass");
 };
 template <diagnosis d> struct refusal<why::shard_is_read, d> {
-  static_assert(d.ok(), "an operation reads a rank's shard of a parameter as if it were the full tensor; this is a mistake "
-                        "in a pass");
+  static_assert(d.ok(),
+                "an operation reads a rank's shard of a parameter as if it were the full tensor; this is a mistake "
+                "in a pass");
 };
 
 } // namespace constrain

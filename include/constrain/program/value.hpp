@@ -52,7 +52,8 @@ template <class op> constexpr node emit_node(std::initializer_list<value> inputs
   for (auto const& input : inputs) {
     if (&input.owner() != &owner) owner.program.fail({why::values_of_two_programs, line, owner.called_from, 0, 0});
     if (!n.inputs.push_back(input.where()))
-      owner.program.fail({why::too_many_operands, line, owner.called_from, node::maximum_inputs, node::maximum_inputs + 1});
+      owner.program.fail(
+          {why::too_many_operands, line, owner.called_from, node::maximum_inputs, node::maximum_inputs + 1});
     if (owner.program.failure.ok()) owner.check_reach(input.where(), line);
   }
   return owner.append(info_of<op>, n);
@@ -84,9 +85,11 @@ constexpr value parameter(value like, std::string_view name, shape s, role r, in
   info.initial = initial;
   info.line = line;
   info.name = program.names.add(program.text(owner.scope), name);
-  if (info.name.length == 0) program.fail({why::program_too_large, line, owner.called_from, name_pool::capacity, name_pool::capacity + 1});
+  if (info.name.length == 0)
+    program.fail({why::program_too_large, line, owner.called_from, name_pool::capacity, name_pool::capacity + 1});
   for (auto const& other : program.values)
-    if (other.name.hash == info.name.hash && is_parameter(other.role) && program.text(other.name) == program.text(info.name))
+    if (other.name.hash == info.name.hash && is_parameter(other.role) &&
+        program.text(other.name) == program.text(info.name))
       program.fail({why::parameter_named_twice, line, owner.called_from, other.line, line});
   return {owner, {owner.add_checked(info), at::current}};
 }

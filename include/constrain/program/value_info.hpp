@@ -13,8 +13,8 @@ using axis_list = fixed_vector<int, 6>;
 
 /// How a parameter starts.
 struct initial_value {
-  double constant = 0;  // every element, where deviation is 0
-  double stddev = 0; // of a normal distribution around 0
+  double constant = 0; // every element, where deviation is 0
+  double stddev = 0;   // of a normal distribution around 0
 };
 
 /// What a program knows of a value.
@@ -22,17 +22,17 @@ struct value_info {
   dtype type = dtype::f32;
   constrain::role role = role::activation;
   constrain::shape shape;
-  axis_list axes;       // the axes that tell its instances apart, outermost first
-  int carried_along = -1; // for the x of a repeat: the axis along which it has one instance more than iterations
+  axis_list axes;           // the axes that tell its instances apart, outermost first
+  int carried_along = -1;   // for the x of a repeat: the axis along which it has one instance more than iterations
   bool accumulates = false; // written by several iterations or nodes, which add up
-  int belongs_to = -1;  // a gradient's or a state's parameter
-  int field = 0;        // which field of the optimizer's state
+  int belongs_to = -1;      // a gradient's or a state's parameter
+  int field = 0;            // which field of the optimizer's state
   int line = 0;
   name_ref name;
   initial_value initial;
-  ref stored_in;        // in-place: shares the bytes of this value
-  std::int64_t shards = 1;  // over how many ranks one instance is cut; `shape` then is one rank's shard
-  constrain::shape full_shape;   // and this the full tensor's
+  ref stored_in;               // in-place: shares the bytes of this value
+  std::int64_t shards = 1;     // over how many ranks one instance is cut; `shape` then is one rank's shard
+  constrain::shape full_shape; // and this the full tensor's
 
   constexpr bool is_loop_carried() const { return carried_along >= 0; }
 };

@@ -18,12 +18,11 @@ struct checked_value {
   axis_list axes;
   int carried_along = -1;
   bool persistent = false;
-  bool whole = false; // written as a whole stack, or by several iterations that add up: iterations do not tell instances apart
+  bool whole =
+      false; // written as a whole stack, or by several iterations that add up: iterations do not tell instances apart
 };
 
-template <int count> struct checked_table {
-  checked_value values[count == 0 ? 1 : count]{};
-};
+template <int count> struct checked_table { checked_value values[count == 0 ? 1 : count]{}; };
 
 template <int count> constexpr checked_table<count> make_checked_table(program const& p) {
   checked_table<count> out;
@@ -87,7 +86,9 @@ private:
 
   std::uint64_t tag(operand const& o, checked_value const& value, loop_state const& loops) const {
     std::uint64_t iterations = 0;
-    auto const mix = [&](std::int64_t index) { iterations = (iterations * 0x100000001B3ull ^ static_cast<std::uint64_t>(index + 1)) & 0xFFFFFFFFFFull; };
+    auto const mix = [&](std::int64_t index) {
+      iterations = (iterations * 0x100000001B3ull ^ static_cast<std::uint64_t>(index + 1)) & 0xFFFFFFFFFFull;
+    };
     if (!value.whole)
       for (int axis : value.axes) mix(loops.index[axis]);
     if (value.carried_along >= 0) mix(o.position + loops.sum(o.position_factors));

@@ -30,8 +30,9 @@ private:
     cuda_check(cudaStreamSynchronize(stream_), "run the kernels");
   }
   void copy_in(std::int64_t offset, void const* from, std::int64_t count) override {
-    cuda_check(cudaMemcpyAsync(memory_ + offset, from, static_cast<std::size_t>(count), cudaMemcpyHostToDevice, stream_),
-               "copy to the device");
+    cuda_check(
+        cudaMemcpyAsync(memory_ + offset, from, static_cast<std::size_t>(count), cudaMemcpyHostToDevice, stream_),
+        "copy to the device");
   }
   void set(std::int64_t offset, std::int64_t count, unsigned char value) override {
     cuda_check(cudaMemsetAsync(memory_ + offset, value, static_cast<std::size_t>(count), stream_), "fill its memory");

@@ -78,7 +78,8 @@ inline unsigned adds_now(plan_view const& plan, step const& s, loop_state const&
 } // namespace detail
 
 /// Walks a plan's table once, calling each kernel on its bytes of `arena`.
-template <class hooks> void execute(plan_view const& plan, std::byte* arena, step_parameters const& parameters, hooks&& h) {
+template <class hooks>
+void execute(plan_view const& plan, std::byte* arena, step_parameters const& parameters, hooks&& h) {
   loop_state loops;
   bound_operand bound[node::maximum_inputs + node::maximum_outputs];
   for (int i = 0; i < plan.step_count; ++i) {

@@ -21,17 +21,19 @@ using launcher = void (*)(call const&, bound_operand const*);
 
 namespace detail {
 
-template <dtype type, bool is_input> using operand_of =
-    tensor<std::conditional_t<is_input, storage<type> const, storage<type>>>;
+template <dtype type, bool is_input>
+using operand_of = tensor<std::conditional_t<is_input, storage<type> const, storage<type>>>;
 
-template <class op, class device, class... operands>
-concept has_kernel = requires(call const& c, operands... o) { kernel<op, device>::run(c, o...); };
+template <class op, class device, class... operands> concept has_kernel = requires(call const& c, operands... o) {
+  kernel<op, device>::run(c, o...);
+};
 
 /// Refuses an op without a kernel for a device and operands; the compiler prints all three.
 template <class op, class device, class... operands> struct kernel_is_there {
   static constexpr bool value = has_kernel<op, device, operands...>;
-  static_assert(value, "run: this op has no kernel for this device and these operands; include the op's cpu.hpp (cuda.cuh "
-                       "for a GPU) or specialise ct::kernel<op, device> with `static void run(ct::call const&, operands...)`");
+  static_assert(value,
+                "run: this op has no kernel for this device and these operands; include the op's cpu.hpp (cuda.cuh "
+                "for a GPU) or specialise ct::kernel<op, device> with `static void run(ct::call const&, operands...)`");
 };
 
 /// The kernel of a call of `op`: with typed operands. There is one per op and dtypes, however many nodes use it.
@@ -51,14 +53,16 @@ struct typed_call<op, device, inputs, std::index_sequence<i...>, types...> {
 template <class holder, class device, int step_index, class indices> struct call_of_step;
 template <class holder, class device, int step_index, std::size_t... i>
 struct call_of_step<holder, device, step_index, std::index_sequence<i...>> {
-  using type = typed_call<holder::value.steps[step_index].op, device, holder::value.steps[step_index].inputs,
-                          std::index_sequence<i...>,
-                          holder::value.operands[holder::value.steps[step_index].first_operand + static_cast<int>(i)].type...>;
+  using type =
+      typed_call<holder::value.steps[step_index].op, device, holder::value.steps[step_index].inputs,
+                 std::index_sequence<i...>,
+                 holder::value.operands[holder::value.steps[step_index].first_operand + static_cast<int>(i)].type...>;
 };
 template <class holder, class device, int step_index>
-using call_of = typename call_of_step<holder, device, step_index,
-                                      std::make_index_sequence<static_cast<std::size_t>(
-                                          holder::value.steps[step_index].inputs + holder::value.steps[step_index].outputs)>>::type;
+using call_of =
+    typename call_of_step<holder, device, step_index,
+                          std::make_index_sequence<static_cast<std::size_t>(
+                              holder::value.steps[step_index].inputs + holder::value.steps[step_index].outputs)>>::type;
 
 template <class holder, class device, int step_index> constexpr bool has_launcher() {
   if constexpr (holder::value.steps[step_index].kind != node_kind::call) return true;
@@ -79,8 +83,7 @@ template <class holder, class device, std::size_t... i> constexpr int first_miss
   return -1;
 }
 
-template <class holder, class device, std::size_t... i>
-constexpr auto make_launchers(std::index_sequence<i...>) {
+template <class holder, class device, std::size_t... i> constexpr auto make_launchers(std::index_sequence<i...>) {
   return std::array<launcher, sizeof...(i)>{launcher_of<holder, device, static_cast<int>(i)>()...};
 }
 
@@ -88,8 +91,8 @@ constexpr auto make_launchers(std::index_sequence<i...>) {
 
 /// The kernel of every step of the plan `holder::value`, null where the step is a loop's begin or end, or has none.
 template <class holder, class device>
-inline constexpr auto launchers =
-    detail::make_launchers<holder, device>(std::make_index_sequence<static_cast<std::size_t>(holder::value.steps_size)>{});
+inline constexpr auto launchers = detail::make_launchers<holder, device>(
+    std::make_index_sequence<static_cast<std::size_t>(holder::value.steps_size)>{});
 
 /// Refuses a plan with a step that has no kernel: the first of them is named.
 template <class holder, class device,

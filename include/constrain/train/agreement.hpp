@@ -25,13 +25,15 @@ template <class hyper> void add_hyper(fingerprint& to, hyper const& h) {
 
 [[gnu::noinline]] inline void add_schedule(fingerprint& to, schedule::any const& s) {
   to.add("the kind of .schedule", s.index() == 0 ? "constant" : s.index() == 1 ? "linear" : "cosine");
-  std::visit([&](auto const& chosen) {
-    to.add(".warmup of the schedule", chosen.warmup.count());
-    if constexpr (requires { chosen.minimum; }) {
-      to.add(".steps of the schedule", chosen.steps.count());
-      to.add(".minimum of the schedule", chosen.minimum);
-    }
-  }, s);
+  std::visit(
+      [&](auto const& chosen) {
+        to.add(".warmup of the schedule", chosen.warmup.count());
+        if constexpr (requires { chosen.minimum; }) {
+          to.add(".steps of the schedule", chosen.steps.count());
+          to.add(".minimum of the schedule", chosen.minimum);
+        }
+      },
+      s);
 }
 
 [[gnu::noinline]] inline void add_run(fingerprint& to, run_options const& run) {
@@ -40,7 +42,8 @@ template <class hyper> void add_hyper(fingerprint& to, hyper const& h) {
   to.add(".checked", run.checked), to.add(".deadline", run.deadline);
 }
 
-[[gnu::noinline]] inline void add_build(fingerprint& to, std::string const& policies, parameter_list const& parameters) {
+[[gnu::noinline]] inline void add_build(fingerprint& to, std::string const& policies,
+                                        parameter_list const& parameters) {
   to.add("the set of policies", policies);
   to.add("what the program was compiled for", CONSTRAIN_TEXT(CONSTRAIN_VARIANT));
 #if defined(__VERSION__)

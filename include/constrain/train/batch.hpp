@@ -50,7 +50,7 @@ struct batch {
   std::uint64_t corpus = 0;             // fingerprint of the corpus it is from, 0 for one's own arrays
   data::position next{};                // where that corpus goes on after it
   std::int64_t sequence = 0;            // tokens of each sequence; 0 where nobody said
-  batch_ticket ticket{};               // of the arrays, where a range of batches fills them
+  batch_ticket ticket{};                // of the arrays, where a range of batches fills them
 };
 
 namespace detail {
@@ -76,9 +76,11 @@ struct batch_lengths {
 /// Throws unless a batch is one that this trainer takes, and its arrays still hold it.
 [[gnu::noinline]] inline void check_batch(batch const& w, batch_lengths const& needed) {
   if (!w.ticket.valid())
-    throw error("step: the batch is of batches(corpus) that went on or ended since, and its arrays are filled anew; step each "
-                "batch before the next one is asked for, or keep copies of the arrays and pass them to batch(inputs, labels)");
-  if (w.inputs.size() != static_cast<std::size_t>(needed.inputs) || w.labels.size() != static_cast<std::size_t>(needed.labels))
+    throw error(
+        "step: the batch is of batches(corpus) that went on or ended since, and its arrays are filled anew; step each "
+        "batch before the next one is asked for, or keep copies of the arrays and pass them to batch(inputs, labels)");
+  if (w.inputs.size() != static_cast<std::size_t>(needed.inputs) ||
+      w.labels.size() != static_cast<std::size_t>(needed.labels))
     throw error({"step: the batch has ", w.inputs.size(), " inputs and ", w.labels.size(),
                  " labels where this trainer takes ", needed.inputs, " and ", needed.labels,
                  "; take it from this trainer's batches(corpus) or batch(inputs, labels)"});

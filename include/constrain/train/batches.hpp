@@ -23,8 +23,9 @@ inline void copy_sample(data::corpus const& corpus, std::int64_t sample, std::in
 
 /// Fills [sequences, tokens] with samples of a corpus that has `samples`, from `first` on; behind its end there are
 /// tokens 0 and ignored labels.
-[[gnu::noinline]] inline void copy_samples(data::corpus const& corpus, std::int64_t first, std::int64_t samples, std::int64_t tokens,
-                                           std::vector<std::int32_t>& inputs, std::vector<std::int32_t>& labels) {
+[[gnu::noinline]] inline void copy_samples(data::corpus const& corpus, std::int64_t first, std::int64_t samples,
+                                           std::int64_t tokens, std::vector<std::int32_t>& inputs,
+                                           std::vector<std::int32_t>& labels) {
   std::fill(inputs.begin(), inputs.end(), 0);
   std::fill(labels.begin(), labels.end(), ignored_label);
   auto const sequences = static_cast<std::int64_t>(inputs.size()) / tokens;
@@ -44,8 +45,8 @@ class batch_source {
 public:
   /// Throws `error` where the corpus holds no sample or no label, or does not reach to `from`, or, with `tail::drop`,
   /// fewer samples than a batch takes.
-  batch_source(data::corpus const& corpus, std::uint64_t seed, data::position from, std::int64_t sequences, std::int64_t tokens,
-                data::tail tail, int rank, int ranks)
+  batch_source(data::corpus const& corpus, std::uint64_t seed, data::position from, std::int64_t sequences,
+               std::int64_t tokens, data::tail tail, int rank, int ranks)
       : corpus_(corpus), seed_(seed), position_(from), sequences_(sequences), tokens_(tokens), tail_(tail), rank_(rank),
         needed_(ranks * sequences), samples_(data::samples(corpus.size(), tokens)) {
     if (tail == data::tail::drop && samples_ < needed_)
@@ -99,7 +100,8 @@ private:
     taken_ = tail_ == data::tail::pad ? std::min(needed_, samples_ - position_.sample) : needed_;
     next_ = position_;
     std::int64_t labels = 0;
-    for (std::int64_t i = 0; i < taken_; ++i, next_.advance(samples_)) labels += labels_of(next_.in_corpus(seed_, samples_));
+    for (std::int64_t i = 0; i < taken_; ++i, next_.advance(samples_))
+      labels += labels_of(next_.in_corpus(seed_, samples_));
     return labels;
   }
 
@@ -120,7 +122,8 @@ private:
 class batch_range {
 public:
   batch_range(batch_source source, std::int64_t elements)
-      : batches_({std::vector<std::int32_t>(static_cast<std::size_t>(elements)), std::vector<std::int32_t>(static_cast<std::size_t>(elements))},
+      : batches_({std::vector<std::int32_t>(static_cast<std::size_t>(elements)),
+                  std::vector<std::int32_t>(static_cast<std::size_t>(elements))},
                  std::move(source)) {}
 
   class iterator {

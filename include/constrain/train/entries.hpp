@@ -32,7 +32,7 @@ template <class task, class policy_set> struct entries {
   using evaluate = planned<evaluate_program, step::where.persistent_end>;
   using predict = planned<predict_program, step::where.persistent_end>;
   using generate = planned<generate_program, step::where.persistent_end>;
-  static constexpr diagnosis failure_without_gradients = !step::failure.ok()      ? diagnosis{}
+  static constexpr diagnosis failure_without_gradients = !step::failure.ok()       ? diagnosis{}
                                                          : !evaluate::failure.ok() ? evaluate::failure
                                                          : !predict::failure.ok()  ? predict::failure
                                                                                    : generate::failure;
@@ -45,7 +45,8 @@ template <class task, class policy_set> struct entries {
     return most;
   }();
   static constexpr memory_plan memory =
-      step::failure.ok() ? memory_of(step_program::final, step::where, other_peak, policy_set::target::reserve) : memory_plan{};
+      step::failure.ok() ? memory_of(step_program::final, step::where, other_peak, policy_set::target::reserve)
+                         : memory_plan{};
   static constexpr work_plan work = work_of(step_program::final);
   static constexpr auto parameters =
       make_parameter_table<count_parameters(step_program::final), count_name_characters(step_program::final)>(

@@ -41,7 +41,8 @@ template <class function> void for_each_part(memory_plan const& m, function cons
 inline std::string memory_table(memory_plan const& m) {
   std::string text;
   for_each_part(m, [&](char const* name, bytes b) {
-    if (b > bytes(0)) text += formatted("  %-18s %14s bytes %12s\n", name, grouped(b.count()).c_str(), bytes_text(b).c_str());
+    if (b > bytes(0))
+      text += formatted("  %-18s %14s bytes %12s\n", name, grouped(b.count()).c_str(), bytes_text(b).c_str());
   });
   return text;
 }
@@ -73,20 +74,25 @@ template <class trainer> std::string explanation(bool programs = false) {
   char const* const master = name_of(entries::master);
   char const* const compute = name_of(entries::compute);
   char const* const sums = name_of(accumulator_of(entries::compute));
-  text += formatted("dtypes      master %s, compute and activations %s, sums and statistics %s, gradients %s, optimizer state %s, "
-                    "loss f64\n", master, compute, sums, master, master);
+  text += formatted(
+      "dtypes      master %s, compute and activations %s, sums and statistics %s, gradients %s, optimizer state %s, "
+      "loss f64\n",
+      master, compute, sums, master, master);
   text += "\nparameters\n";
   for (int i = 0; i < entries::parameters.size; ++i) {
     auto const& info = entries::parameters.parameters[i];
     auto shape = detail::shape_text(info.shape);
     if (info.stacked) shape = concat({info.iterations, " x ", shape});
-    text += formatted("  %-34s %-10s %-18s %14s%s\n", printable(std::string(entries::parameters.name(i))).c_str(), name_of(info.role),
-                      shape.c_str(), detail::grouped(info.elements()).c_str(), detail::is_decayed(entries::step_program::final, entries::parameters.name(i)) ? "  decays" : "");
+    text += formatted("  %-34s %-10s %-18s %14s%s\n", printable(std::string(entries::parameters.name(i))).c_str(),
+                      name_of(info.role), shape.c_str(), detail::grouped(info.elements()).c_str(),
+                      detail::is_decayed(entries::step_program::final, entries::parameters.name(i)) ? "  decays" : "");
   }
   text += formatted("  %-34s %-10s %-18s %14s\n", "all", "", "", detail::grouped(trainer::parameter_count).c_str());
   text += concat({"\nmemory\n", detail::memory_table(trainer::memory)});
   text += "\nends of the entries in the arena\n";
-  auto const end = [&](char const* name, std::int64_t b) { text += formatted("  %-18s %14s bytes\n", name, detail::grouped(b).c_str()); };
+  auto const end = [&](char const* name, std::int64_t b) {
+    text += formatted("  %-18s %14s bytes\n", name, detail::grouped(b).c_str());
+  };
   end("step", entries::step::where.end), end("evaluate", entries::evaluate::where.end);
   end("predict", entries::predict::where.end), end("generate", entries::generate::where.end);
   text += formatted("\nwork of a step\n  %.3g FLOPs, %.3g bytes moved, %lld kernel launches, %lld collectives\n",

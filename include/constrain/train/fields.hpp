@@ -39,7 +39,10 @@ template <class type, int n = 12> constexpr int field_count() {
   if constexpr (!std::is_aggregate_v<type> || std::is_empty_v<type> || has_base<type> || n == 0) return 0;
   else if constexpr (has_fields<type>(std::make_integer_sequence<int, n + 1>{})) return 0;
   else if constexpr (has_fields<type>(std::make_integer_sequence<int, n>{}))
-    return has_braced_fields<type>(std::make_integer_sequence<int, n>{}) && !has_one_more<type>(std::make_integer_sequence<int, n>{}) ? n : 0;
+    return has_braced_fields<type>(std::make_integer_sequence<int, n>{}) &&
+                   !has_one_more<type>(std::make_integer_sequence<int, n>{})
+               ? n
+               : 0;
   else return field_count<type, n - 1>();
 }
 

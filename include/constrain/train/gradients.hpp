@@ -11,7 +11,8 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
 /// The parameter whose gradient is asked for. Throws `error` for an unknown name, for a frozen one, and where the
 /// gradients are not `kept`.
-[[gnu::noinline]] inline parameter_info const& find_gradient(parameter_list const& list, std::string const& name, bool kept) {
+[[gnu::noinline]] inline parameter_info const& find_gradient(parameter_list const& list, std::string const& name,
+                                                             bool kept) {
   std::string known;
   for (int i = 0; i < list.size; ++i) {
     auto const& info = list.parameters[i];
@@ -19,8 +20,8 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
     if (list.name(i) != name) continue;
     if (info.gradient_offset < 0) throw error({"gradient: ", name, " is frozen and has none; train it"});
     if (!kept)
-      throw error({"gradient: the gradient of ", name,
-                   " is not kept any more (or not yet); ask for it right after a step"});
+      throw error(
+          {"gradient: the gradient of ", name, " is not kept any more (or not yet); ask for it right after a step"});
     return info;
   }
   throw error({"gradient: there is no parameter ", name, "; there are ", known});

@@ -20,8 +20,11 @@ template <class real> struct only {
 
 /// Whether a struct is so many fields of one type, nested ones counted through, and nothing else.
 template <class type, class real> constexpr bool is_made_of = []<std::size_t... i>(std::index_sequence<i...>) {
-  return std::is_trivially_copyable_v<type> && sizeof(type) % sizeof(real) == 0 && requires { type{(static_cast<void>(i), only<real>{})...}; };
-}(std::make_index_sequence<sizeof(type) / sizeof(real)>{});
+  return std::is_trivially_copyable_v<type> && sizeof(type) % sizeof(real) == 0 && requires {
+    type{(static_cast<void>(i), only<real>{})...};
+  };
+}
+(std::make_index_sequence<sizeof(type) / sizeof(real)>{});
 
 template <class real, class hyper, class function> void for_each_place(hyper const& h, function const& f) {
   auto const fields = std::bit_cast<std::array<real, sizeof(hyper) / sizeof(real)>>(h);

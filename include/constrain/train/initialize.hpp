@@ -23,7 +23,8 @@ void initialize_as(parameter_info const& info, int index, std::uint64_t seed, st
       double drawn[4]{};
       if (info.initial.stddev != 0) {
         auto const bits = philox({{static_cast<std::uint32_t>(quad), static_cast<std::uint32_t>(quad >> 32),
-                                   static_cast<std::uint32_t>(index), purpose}}, key);
+                                   static_cast<std::uint32_t>(index), purpose}},
+                                 key);
         auto const one = normal(bits.word[0], bits.word[1]);
         auto const two = normal(bits.word[2], bits.word[3]);
         drawn[0] = one.first, drawn[1] = one.second, drawn[2] = two.first, drawn[3] = two.second;

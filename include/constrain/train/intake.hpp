@@ -68,8 +68,7 @@ inline std::uint32_t unsigned_limit(std::int64_t limit) {
 
 /// A batch of one's own arrays. Throws `error` for a wrong length or a number out of range.
 [[gnu::noinline]] inline batch own_batch(std::span<std::int32_t const> inputs, std::span<std::int32_t const> labels,
-                                           batch_lengths const& needed, std::int64_t vocabulary,
-                                           std::int64_t classes) {
+                                         batch_lengths const& needed, std::int64_t vocabulary, std::int64_t classes) {
   constexpr auto const* shape = "[micro-batches, sequences, tokens]";
   check_length("batch", "the array of inputs", inputs, needed.inputs, shape);
   check_length("batch", "the array of labels", labels, needed.labels,
@@ -79,8 +78,8 @@ inline std::uint32_t unsigned_limit(std::int64_t limit) {
 }
 
 /// How many micro-batches arrays hold. Throws `error` where it is no whole number, or none.
-[[gnu::noinline, gnu::cold]] inline std::size_t count_batches(std::size_t inputs, std::size_t labels, std::size_t inputs_each,
-                                                               std::size_t labels_each) {
+[[gnu::noinline, gnu::cold]] inline std::size_t count_batches(std::size_t inputs, std::size_t labels,
+                                                              std::size_t inputs_each, std::size_t labels_each) {
   auto const batches = inputs / inputs_each;
   if (batches == 0 || inputs % inputs_each != 0)
     throw error({"evaluate: ", inputs, " inputs are no whole number of micro-batches, one or more, of ", inputs_each,

@@ -33,7 +33,9 @@ public:
   void check(char const* owner, char const* field) const {
     if (!of_run_) return check_count(owner, field, steps_, 0);
     if (part_.numerator < 1 || part_.denominator < 1)
-      detail::refuse_number(owner, field, "the part " + std::to_string(part_.numerator) + "/" + std::to_string(part_.denominator) + " of a run",
+      detail::refuse_number(owner, field,
+                            "the part " + std::to_string(part_.numerator) + "/" + std::to_string(part_.denominator) +
+                                " of a run",
                             "a part of numbers from 1 on, as part_of_run{1, 10}");
   }
 

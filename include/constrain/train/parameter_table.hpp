@@ -12,8 +12,8 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 struct parameter_info {
   int name_offset = 0, name_length = 0;
   constrain::role role = role::weight;
-  constrain::shape shape; // of one iteration, whole
-  std::int64_t shards = 1;   // over how many ranks an iteration is cut
+  constrain::shape shape;  // of one iteration, whole
+  std::int64_t shards = 1; // over how many ranks an iteration is cut
   dtype type = dtype::f32;
   std::int64_t iterations = 1; // stacked by repeats
   bool stacked = false;

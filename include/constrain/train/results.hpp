@@ -12,10 +12,10 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// What one optimizer step tells.
 struct step_result {
-  double loss = 0;          // mean over the batch's valid labels, before the update
-  double gradient_norm = 0; // of all gradients together, before clipping
-  std::int64_t tokens = 0;  // valid labels
-  bool skipped = false;     // a gradient was not finite: nothing was changed
+  double loss = 0;             // mean over the batch's valid labels, before the update
+  double gradient_norm = 0;    // of all gradients together, before clipping
+  std::int64_t tokens = 0;     // valid labels
+  bool skipped = false;        // a gradient was not finite: nothing was changed
   std::string_view not_finite; // the first parameter whose gradient is not
 };
 

@@ -20,16 +20,17 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// How generated tokens are drawn.
 struct generate_options {
-  double temperature = 1;  // 0: always the most likely token
-  int top_k = 0;           // draw among the k most likely ones; 0: among all
-  std::uint64_t seed = 0;  // of the draws
+  double temperature = 1; // 0: always the most likely token
+  int top_k = 0;          // draw among the k most likely ones; 0: among all
+  std::uint64_t seed = 0; // of the draws
 };
 
 /// Refuses text where tokens are no bytes.
 template <std::int64_t vocabulary> struct tokens_are_bytes {
-  static_assert(vocabulary == data::corpus::byte_vocabulary,
-                "generate: text is one token a byte, which takes a model of exactly 256 tokens, and this one's `vocabulary` "
-                "is another; pass tokens instead: generate(std::span<std::int32_t const>(tokens), count)");
+  static_assert(
+      vocabulary == data::corpus::byte_vocabulary,
+      "generate: text is one token a byte, which takes a model of exactly 256 tokens, and this one's `vocabulary` "
+      "is another; pass tokens instead: generate(std::span<std::int32_t const>(tokens), count)");
 };
 
 namespace detail {
@@ -77,7 +78,8 @@ public:
     };
     std::sort(order_.begin(), order_.end(), more_likely);
     if (options_.temperature <= 0) return order_[0];
-    auto const candidates = options_.top_k > 0 ? std::min(order_.size(), static_cast<std::size_t>(options_.top_k)) : order_.size();
+    auto const candidates =
+        options_.top_k > 0 ? std::min(order_.size(), static_cast<std::size_t>(options_.top_k)) : order_.size();
     auto const weight = [&](std::size_t i) {
       auto const x = static_cast<double>(logits[order_[i]]);
       return std::exp((x - static_cast<double>(logits[order_[0]])) / options_.temperature);
@@ -85,8 +87,9 @@ public:
     double total = 0;
     for (std::size_t i = 0; i < candidates; ++i) total += weight(i);
     constexpr std::uint32_t purpose = 0x64726177; // sets these draws apart from all others under the same seed
-    auto const bits = philox({{static_cast<std::uint32_t>(n), static_cast<std::uint32_t>(n >> 32), 0, purpose}},
-                             {{static_cast<std::uint32_t>(options_.seed), static_cast<std::uint32_t>(options_.seed >> 32)}});
+    auto const bits =
+        philox({{static_cast<std::uint32_t>(n), static_cast<std::uint32_t>(n >> 32), 0, purpose}},
+               {{static_cast<std::uint32_t>(options_.seed), static_cast<std::uint32_t>(options_.seed >> 32)}});
     double left = total * static_cast<double>(uniform(bits.word[0]));
     for (std::size_t i = 0; i < candidates; ++i) {
       left -= weight(i);
@@ -100,11 +103,13 @@ private:
     bool some = false, all = true; // finite; minus infinity is a token that is never drawn
     for (std::size_t i = 0; i < classes; ++i) {
       auto const x = static_cast<double>(logits[i]);
-      bool const never = std::bit_cast<std::uint64_t>(x) == std::bit_cast<std::uint64_t>(-std::numeric_limits<double>::infinity());
+      bool const never =
+          std::bit_cast<std::uint64_t>(x) == std::bit_cast<std::uint64_t>(-std::numeric_limits<double>::infinity());
       some = some || math::finite(x), all = all && (never || math::finite(x));
     }
     if (!some || !all)
-      throw error({"generate: the logits of new token ", n + 1, " are not finite, so none can be drawn: the weights are destroyed, "
+      throw error({"generate: the logits of new token ", n + 1,
+                   " are not finite, so none can be drawn: the weights are destroyed, "
                    "or an operation of the model overflows; load a checkpoint from before"});
   }
 

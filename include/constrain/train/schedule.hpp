@@ -18,7 +18,8 @@ constexpr double warm_up(optimizer_steps step, optimizer_steps warmup) {
 /// How much of the way from the end of warm-up to `steps` is done, in [0, 1].
 constexpr double progress(optimizer_steps step, optimizer_steps warmup, optimizer_steps steps) {
   if (steps <= warmup) return 1;
-  return std::clamp(static_cast<double>(step.count() - warmup.count()) / static_cast<double>(steps.count() - warmup.count()),
+  return std::clamp(static_cast<double>(step.count() - warmup.count()) /
+                        static_cast<double>(steps.count() - warmup.count()),
                     0.0, 1.0);
 }
 

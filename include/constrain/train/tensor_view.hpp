@@ -22,7 +22,8 @@ class tensor_view {
 public:
   tensor_view(arena& memory, std::int64_t offset, dtype type, std::int64_t iterations, bool stacked, constrain::shape s,
               communicator* group = nullptr)
-      : memory_(&memory), offset_(offset), type_(type), iterations_(iterations), stacked_(stacked), shape_(s), group_(group) {}
+      : memory_(&memory), offset_(offset), type_(type), iterations_(iterations), stacked_(stacked), shape_(s),
+        group_(group) {}
 
   /// Extents of one iteration.
   constrain::shape const& shape() const { return shape_; }
@@ -77,22 +78,24 @@ private:
     }
     for (std::int64_t iteration = 0; iteration < iterations_; ++iteration) {
       auto* const to = full.data() + iteration * m.elements;
-      memory_->read(offset_ + iteration * m.stored() * size_of(type_), to + m.begin(group_->rank()), lengths[group_->rank()]);
+      memory_->read(offset_ + iteration * m.stored() * size_of(type_), to + m.begin(group_->rank()),
+                    lengths[group_->rank()]);
       group_->all_gather(reinterpret_cast<std::byte*>(to), offsets, lengths);
     }
     return full;
   }
 
   /// Calls f(buffer, begin, n) for a range cut into pieces that fit a buffer.
-  template <class stored, class function> static void for_slices(std::int64_t begin, std::int64_t end, function const& f) {
+  template <class stored, class function>
+  static void for_slices(std::int64_t begin, std::int64_t end, function const& f) {
     stored buffer[1024];
     for (; begin < end; begin += 1024) f(buffer, begin, std::min<std::int64_t>(1024, end - begin));
   }
 
   void check(std::size_t length) const {
     if (length != static_cast<std::size_t>(size()))
-      throw error({"a tensor of ", size(), " elements was copied with an array of ", length,
-                   "; give one of the same length"});
+      throw error(
+          {"a tensor of ", size(), " elements was copied with an array of ", length, "; give one of the same length"});
   }
   template <class function> void visit(function const& f) const {
     if (type_ == dtype::f64) f(double{});

@@ -48,10 +48,10 @@ public:
   using entries = constrain::entries<task, policy_set>;
   using real = arithmetic<storage<entries::compute>>; // of logits handed out
 
-  static constexpr memory_plan memory = entries::memory; // bytes of the arena, by part
-  static constexpr std::int64_t parameter_count = entries::parameter_count; // elements of all parameters
-  static constexpr double flops = entries::work.flops;             // of one step
-  static constexpr double bytes_moved = entries::work.bytes_moved; // by the kernels of one step
+  static constexpr memory_plan memory = entries::memory;                         // bytes of the arena, by part
+  static constexpr std::int64_t parameter_count = entries::parameter_count;      // elements of all parameters
+  static constexpr double flops = entries::work.flops;                           // of one step
+  static constexpr double bytes_moved = entries::work.bytes_moved;               // by the kernels of one step
   static constexpr std::int64_t kernel_launches = entries::work.kernel_launches; // of one step
   static constexpr std::int64_t collectives = entries::work.collectives;         // of one step
   static constexpr std::int64_t micro_batches = policy_set::accumulation::value.micro_batches; // of one step
@@ -61,7 +61,8 @@ public:
   /// The optimizer's hyperparameters and the run's. Throws `error` for a number that cannot be, where the arena cannot
   /// be had, or the processes are not as many as the policies need, or do not agree.
   explicit trainer(hyper const& h = {}, run_options const& run = {})
-      : hyper_(h), run_(run), ranks_(find_ranks<policy_set::parallelism::value.distributed>(entries::shards, run.deadline)) {
+      : hyper_(h), run_(run),
+        ranks_(find_ranks<policy_set::parallelism::value.distributed>(entries::shards, run.deadline)) {
     detail::check_trainers_agree<trainer>(world(), h, run, table());
     agreed(world(), joint_call::construction, [&] {
       detail::check_hyper<optimizer>(h, policy_set::optimizer_name());
@@ -78,12 +79,14 @@ public:
   /// nothing changed, for a batch that is not whole or not this trainer's, whose range has gone on since, or that has a
   /// token or label out of range; the same on every process.
   step_result step(constrain::batch const& w) try {
-    auto const valid_labels = agreed_sum(world(), joint_call::step, [&] { return take(w); }, w.corpus);
+    auto const valid_labels = agreed_sum(
+        world(), joint_call::step, [&] { return take(w); }, w.corpus);
     if (valid_labels == 0) throw error("step: every label is ignored, so there is no loss; pass at least one label");
     auto step_parameters = step_parameters_now(valid_labels);
     step_parameters.dropout = run_.dropout;
     auto h = hyper_;
-    if constexpr (requires { h.learning_rate; }) h.learning_rate = static_cast<decltype(h.learning_rate)>(learning_rate());
+    if constexpr (requires { h.learning_rate; })
+      h.learning_rate = static_cast<decltype(h.learning_rate)>(learning_rate());
     op::step_hyperparameters<optimizer, storage<entries::master>> const prepared(h, {step_parameters.updates + 1});
     arena().write(entries::step::value.hyper.offset, &prepared, sizeof prepared);
     run<typename entries::step, typename entries::step_program>(step_parameters);
@@ -130,11 +133,14 @@ public:
     detail::check_vocabulary(corpus.vocabulary(), entries::vocabulary);
     auto const from = state_.corpus == corpus.fingerprint() ? state_.position : data::position{};
     return {batch_source(corpus, state_.seed, from, micro_batches * task::sequences, task::tokens, tail,
-                          ranks_.world->rank(), ranks_.world->size()), batch_tokens};
+                         ranks_.world->rank(), ranks_.world->size()),
+            batch_tokens};
   }
 
   /// Loss and accuracy over a corpus from its start, without dropout; training goes on as if it had not been.
-  evaluation evaluate(data::corpus const& corpus) { return *evaluate(corpus, [] { return false; }); }
+  evaluation evaluate(data::corpus const& corpus) {
+    return *evaluate(corpus, [] { return false; });
+  }
   /// The same, but given up, without a result, once `stop()` is true, which is asked before every micro-batch.
   template <class predicate> std::optional<evaluation> evaluate(data::corpus const& corpus, predicate const& stop) {
     detail::check_vocabulary(corpus.vocabulary(), entries::vocabulary);
@@ -161,13 +167,15 @@ public:
     ranks_.come_to(joint_call::evaluate, static_cast<std::int64_t>(batches));
     evaluation sum;
     for (std::size_t b = 0; b < batches; ++b)
-      evaluate_one(inputs.subspan(b * per_batch, per_batch), labels.subspan(b * labels_per_batch, labels_per_batch), sum);
+      evaluate_one(inputs.subspan(b * per_batch, per_batch), labels.subspan(b * labels_per_batch, labels_per_batch),
+                   sum);
     return detail::mean_of(sum);
   }
 
   /// The logits of one micro-batch of inputs [sequences, tokens].
   prediction<real> predict(std::span<std::int32_t const> inputs) {
-    detail::check_length("predict", "the array of inputs", inputs, task::sequences * task::tokens, "[sequences, tokens]");
+    detail::check_length("predict", "the array of inputs", inputs, task::sequences * task::tokens,
+                         "[sequences, tokens]");
     if (entries::vocabulary > 0) detail::check_tokens("predict", inputs, entries::vocabulary);
     ranks_.come_to(joint_call::predict, 1);
     poison();
@@ -177,7 +185,8 @@ public:
   }
 
   /// The prompt and `count` tokens after it, drawn one by one.
-  std::vector<std::int32_t> generate(std::span<std::int32_t const> prompt, std::int64_t count, generate_options const& options = {}) {
+  std::vector<std::int32_t> generate(std::span<std::int32_t const> prompt, std::int64_t count,
+                                     generate_options const& options = {}) {
     static_assert(entries::logits.rank == 3, "generate: the model gives no logits per token; use predict(inputs)");
     check_count("generate", "the number of tokens", count, 0);
     if (prompt.empty()) throw error("generate: the prompt is empty; give at least one token");
@@ -261,17 +270,21 @@ public:
   /// directory/ step-<n>, the newest that is whole on all ranks; `log` says what is wrong with others. Throws as `load`
   /// where none is.
   bool resume(std::string const& directory, std::FILE* log = stderr) {
-    return resume_from(directory, *ranks_.world, [&](std::string const& path) { load(path); }, rank() == 0 ? log : nullptr);
+    return resume_from(
+        directory, *ranks_.world, [&](std::string const& path) { load(path); }, rank() == 0 ? log : nullptr);
   }
 
   /// The learning rate of the next step, the schedule included; 0 for an optimizer without one.
   double learning_rate() const {
     if constexpr (requires { hyper_.learning_rate; })
-      return static_cast<double>(hyper_.learning_rate) * schedule::factor(run_.schedule, state_.steps) * state_.learning_rate_factor;
+      return static_cast<double>(hyper_.learning_rate) * schedule::factor(run_.schedule, state_.steps) *
+             state_.learning_rate_factor;
     else return 0;
   }
   /// From now on, also in a resumed run. Throws `error` unless the factor, and that of all calls together, is possible.
-  void scale_learning_rate(double factor) { state_.learning_rate_factor = detail::scaled_factor(state_.learning_rate_factor, factor); }
+  void scale_learning_rate(double factor) {
+    state_.learning_rate_factor = detail::scaled_factor(state_.learning_rate_factor, factor);
+  }
   /// With `.measure_memory`: bytes of the arena that were touched so far, and what the device has for itself.
   bytes used_bytes() const { return arena().used(bytes_of_plan) + bytes(policy_set::target::reserve); }
   run_options const& options() const { return run_; }
@@ -279,7 +292,7 @@ public:
 private:
   using runner_type = runner<typename policy_set::target, policy_set::launching::value.captures>;
 
-  static constexpr detail::batch_lengths batch_lengths{batch_tokens, micro_batches * entries::labels, task::tokens};
+  static constexpr detail::batch_lengths batch_lengths{batch_tokens, micro_batches* entries::labels, task::tokens};
   static constexpr bool labels_per_token = entries::labels == task::sequences * task::tokens;
   static constexpr bytes bytes_of_plan = memory.peak - bytes(policy_set::target::reserve);
 
@@ -357,7 +370,13 @@ private:
     return from.type == dtype::f64 ? wide : narrow;
   }
   tensor_view view(parameter_info const& info, std::int64_t offset) const {
-    return {arena(), offset, info.type, info.iterations, info.stacked, info.shape, info.shards > 1 ? ranks_.group.get() : nullptr};
+    return {arena(),
+            offset,
+            info.type,
+            info.iterations,
+            info.stacked,
+            info.shape,
+            info.shards > 1 ? ranks_.group.get() : nullptr};
   }
 
   static parameter_list table() {
@@ -367,8 +386,8 @@ private:
     return weight_format_of<std::remove_cvref_t<decltype(task::architecture)>>::make(task::architecture);
   }
   static saved_configuration configuration() {
-    return {policy_set::precision::name, policy_set::optimizer_name(), task::tokens, policy_set::optimizer_state(),
-            policy_set::optimizer_state_names(), policy_set::kept_on_resume()};
+    return {policy_set::precision::name,   policy_set::optimizer_name(),        task::tokens,
+            policy_set::optimizer_state(), policy_set::optimizer_state_names(), policy_set::kept_on_resume()};
   }
 
   hyper hyper_;

@@ -12,20 +12,21 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// What a run is besides its tensors: saved with them, so that a resumed run is the same run.
 struct training_state {
-  std::uint64_t seed = 0;     // of the run
-  optimizer_steps steps = 0;  // done, skipped ones included
-  std::int64_t skipped = 0;   // steps whose gradient was not finite
-  std::uint64_t corpus = 0;   // fingerprint of the corpus read last; 0 where the batches were the user's own
-  data::position position;    // in it: the next batch's
+  std::uint64_t seed = 0;    // of the run
+  optimizer_steps steps = 0; // done, skipped ones included
+  std::int64_t skipped = 0;  // steps whose gradient was not finite
+  std::uint64_t corpus = 0;  // fingerprint of the corpus read last; 0 where the batches were the user's own
+  data::position position;   // in it: the next batch's
   double best_validation_loss = std::numeric_limits<double>::infinity(); // so far
-  std::int64_t evaluations_since_best = 0; // without a lower loss
-  double learning_rate_factor = 1; // beside the schedule's
+  std::int64_t evaluations_since_best = 0;                               // without a lower loss
+  double learning_rate_factor = 1;                                       // beside the schedule's
 };
 
 namespace detail {
 
 inline constexpr double largest_learning_rate_factor = 1e9;
-inline constexpr std::int64_t largest_count = std::int64_t{1} << 53; // no run gets there, and sums of two do not overflow
+inline constexpr std::int64_t largest_count = std::int64_t{1}
+                                              << 53; // no run gets there, and sums of two do not overflow
 
 /// The product; never 0, however often a small factor comes.
 [[gnu::noinline]] inline double scaled_factor(double before, double factor) {
@@ -55,8 +56,8 @@ inline constexpr std::int64_t largest_count = std::int64_t{1} << 53; // no run g
   require_count(s.evaluations_since_best, "number of evaluations since the best");
   auto const best = s.best_validation_loss, factor = s.learning_rate_factor;
   require(is_finite(best) || number_text(best) == "inf", "lowest validation loss", number_text(best));
-  require(is_within(factor, number_range::above_zero) && factor <= largest_learning_rate_factor, "factor of the learning rate",
-          number_text(factor));
+  require(is_within(factor, number_range::above_zero) && factor <= largest_learning_rate_factor,
+          "factor of the learning rate", number_text(factor));
 }
 
 } // namespace detail

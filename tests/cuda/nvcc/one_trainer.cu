@@ -12,8 +12,8 @@ double train_elsewhere();
 using task = ct::task<ct::gpt2{.layers = 6, .heads = 6, .width = 384, .vocabulary = 256, .context = 256}, ct::causal_lm,
                       ct::micro_batch{.sequences = 8}>;
 using fast = ct::trainer<task, ct::precision::bf16, ct::device::cuda<ct::sm<80>>, ct::launch::graph>;
-using small_task = ct::task<ct::gpt2{.layers = 2, .heads = 2, .width = 16, .vocabulary = 31, .context = 8}, ct::causal_lm,
-                            ct::micro_batch{.sequences = 2}>;
+using small_task = ct::task<ct::gpt2{.layers = 2, .heads = 2, .width = 16, .vocabulary = 31, .context = 8},
+                            ct::causal_lm, ct::micro_batch{.sequences = 2}>;
 
 int main() {
   std::vector<std::int32_t> const tokens(16, 3);
@@ -26,8 +26,6 @@ int main() {
     fast t;
     std::vector<std::int32_t> const more(fast::batch_tokens, 3);
     std::printf("%.9g on the device\n", t.step(t.batch(more, more)).loss);
-  } catch (ct::error const& e) {
-    std::printf("%s\n", e.what());
-  }
+  } catch (ct::error const& e) { std::printf("%s\n", e.what()); }
   return 0;
 }

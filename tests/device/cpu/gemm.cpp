@@ -21,8 +21,7 @@ void use_threads([[maybe_unused]] int threads) {
 }
 
 /// One product with its operands: values in [-1, 1], rows `slack` longer than needed, the slack NaN.
-template <class real>
-struct problem {
+template <class real> struct problem {
   bool ta, tb;
   std::int64_t m, n, k, lda, ldb, ldc;
   real alpha, beta;
@@ -47,8 +46,7 @@ struct problem {
     return out;
   }
 
-  template <class product>
-  std::vector<real> run(product const& multiply) const {
+  template <class product> std::vector<real> run(product const& multiply) const {
     auto out = c;
     multiply(ct::transpose{ta}, ct::transpose{tb}, m, n, k, alpha, a.data(), lda, b.data(), ldb, beta, out.data(), ldc);
     return out;
@@ -83,10 +81,8 @@ struct problem {
   }
 };
 
-template <class real>
-constexpr auto any_provider = [](auto... arguments) { ct::gemm<real>(arguments...); };
-template <class real>
-constexpr auto built_in = [](auto... arguments) { ct::gemm_builtin<real>(arguments...); };
+template <class real> constexpr auto any_provider = [](auto... arguments) { ct::gemm<real>(arguments...); };
+template <class real> constexpr auto built_in = [](auto... arguments) { ct::gemm_builtin<real>(arguments...); };
 
 struct shape {
   std::int64_t m, n, k;
@@ -96,8 +92,19 @@ struct shape {
 
 TEST_CASE_TEMPLATE("products match the definition", real, float, double) {
   INFO("provider: ", std::string(ct::gemm_provider()));
-  for (shape const s : {shape{1, 1, 1}, {1, 33, 5}, {3, 2, 0}, {7, 31, 1}, {13, 32, 17}, {14, 32, 16}, {15, 65, 3},
-                        {29, 64, 257}, {37, 1, 40}, {145, 43, 31}, {31, 259, 20}, {64, 64, 64}, {530, 20, 7}})
+  for (shape const s : {shape{1, 1, 1},
+                        {1, 33, 5},
+                        {3, 2, 0},
+                        {7, 31, 1},
+                        {13, 32, 17},
+                        {14, 32, 16},
+                        {15, 65, 3},
+                        {29, 64, 257},
+                        {37, 1, 40},
+                        {145, 43, 31},
+                        {31, 259, 20},
+                        {64, 64, 64},
+                        {530, 20, 7}})
     for (bool const ta : {false, true})
       for (bool const tb : {false, true})
         for (real const alpha : {real(1), real(-0.7)})
@@ -156,8 +163,7 @@ TEST_CASE_TEMPLATE("the built-in GEMM has the same bits for every number of thre
       }
       std::vector<std::vector<real>> inside(2);
       ct::parallel_for(2, [&](std::int64_t index) { inside[static_cast<std::size_t>(index)] = p.run(built_in<real>); });
-      for (auto const& out : inside)
-        CHECK(std::memcmp(out.data(), expected.data(), out.size() * sizeof(real)) == 0);
+      for (auto const& out : inside) CHECK(std::memcmp(out.data(), expected.data(), out.size() * sizeof(real)) == 0);
     }
   use_threads(before);
 }
@@ -178,9 +184,7 @@ TEST_CASE("a leading dimension shorter than its row is refused in a sentence") {
   auto const message = [&](std::int64_t lda, std::int64_t ldb, std::int64_t ldc) -> std::string {
     try {
       ct::gemm<float>(ct::transpose::no, ct::transpose::yes, 2, 3, 4, 1, x, lda, x, ldb, 0, x, ldc);
-    } catch (ct::error const& e) {
-      return e.what();
-    }
+    } catch (ct::error const& e) { return e.what(); }
     return "";
   };
   CHECK(message(3, 4, 3) ==

@@ -77,7 +77,8 @@ TEST_CASE("bf16 products: mixed operands and strides") {
   std::vector<float> p(m * k), expected(m * n), wide(m * n);
   std::vector<ct::bfloat16> narrow(m * n);
   for (std::size_t i = 0; i < p.size(); ++i) p[i] = std::sin(static_cast<float>(i));
-  ct::gemm_builtin(ct::transpose::no, ct::transpose::no, m, n, k, 0.5f, p.data(), k, x.wide_b.data(), stride, 0, expected.data(), n);
+  ct::gemm_builtin(ct::transpose::no, ct::transpose::no, m, n, k, 0.5f, p.data(), k, x.wide_b.data(), stride, 0,
+                   expected.data(), n);
   ct::gemm(ct::transpose::no, ct::transpose::no, m, n, k, 0.5f, p.data(), k, x.b.data(), stride, 0, wide.data(), n);
   ct::gemm(ct::transpose::no, ct::transpose::no, m, n, k, 0.5f, p.data(), k, x.b.data(), stride, 0, narrow.data(), n);
   CHECK(distance(wide, expected) <= 1e-6);

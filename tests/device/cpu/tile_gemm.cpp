@@ -1,5 +1,5 @@
-#include "constrain/device/cpu/tile_copy.hpp"
 #include "constrain/device/cpu/tile_gemm.hpp"
+#include "constrain/device/cpu/tile_copy.hpp"
 
 #include <doctest/doctest.h>
 
@@ -39,7 +39,7 @@ template <ct::transpose transposed, class real> void check_gemms() {
     auto const check = [&](auto const& store, auto const& expected) {
       auto c = before;
       ct::detail::tile_gemm<transposed>(rows, columns, range, a.data(), a_step, b.data(), b_step, c.data(), c_step,
-                                           store);
+                                        store);
       double worst = 0;
       for (std::int64_t i = 0; i < rows; ++i)
         for (std::int64_t j = 0; j < c_step; ++j) {
@@ -47,9 +47,10 @@ template <ct::transpose transposed, class real> void check_gemms() {
           double sum = 0;
           auto const r = range(i / tile::rows * tile::rows);
           for (auto p = r.begin; j < columns && p < r.end; ++p)
-            sum += static_cast<double>(a[static_cast<std::size_t>(transposed == ct::transpose::yes ? p * a_step + i
-                                                                                                   : i * a_step + p)]) *
-                   static_cast<double>(b[static_cast<std::size_t>(p * b_step + j)]);
+            sum +=
+                static_cast<double>(
+                    a[static_cast<std::size_t>(transposed == ct::transpose::yes ? p * a_step + i : i * a_step + p)]) *
+                static_cast<double>(b[static_cast<std::size_t>(p * b_step + j)]);
           auto const old = static_cast<double>(before[at]);
           double const right = j == columns ? old : expected(old, sum, static_cast<std::size_t>(j));
           worst = std::max(worst, std::abs(static_cast<double>(c[at]) - right));
@@ -59,9 +60,8 @@ template <ct::transpose transposed, class real> void check_gemms() {
     };
     check(ct::detail::overwrite{}, [](double, double sum, std::size_t) { return sum; });
     check(ct::detail::add_to{}, [](double old, double sum, std::size_t) { return old + sum; });
-    check(ct::detail::scale_and_add_to<real>{factor.data()}, [&](double old, double sum, std::size_t j) {
-      return static_cast<double>(factor[j]) * old + sum;
-    });
+    check(ct::detail::scale_and_add_to<real>{factor.data()},
+          [&](double old, double sum, std::size_t j) { return static_cast<double>(factor[j]) * old + sum; });
   }
 }
 

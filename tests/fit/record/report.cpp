@@ -12,10 +12,17 @@ namespace ct = constrain;
 namespace {
 
 /// A run of 100 steps, evaluated every tenth, with these losses as functions of 0 to 1.
-template <class function, class other> std::vector<ct::step_record> run(function const& training, other const& validation) {
+template <class function, class other>
+std::vector<ct::step_record> run(function const& training, other const& validation) {
   std::vector<ct::step_record> steps;
   for (int i = 1; i <= 100; ++i) {
-    ct::step_record r{.step = i, .loss = training(i / 100.0), .gradient_norm = 1, .learning_rate = 1e-3, .seconds = 0.5, .tokens_per_second = 100, .tokens = 64};
+    ct::step_record r{.step = i,
+                      .loss = training(i / 100.0),
+                      .gradient_norm = 1,
+                      .learning_rate = 1e-3,
+                      .seconds = 0.5,
+                      .tokens_per_second = 100,
+                      .tokens = 64};
     if (i % 10 == 0) r.validation_loss = validation(i / 100.0);
     steps.push_back(r);
   }
@@ -42,7 +49,8 @@ TEST_CASE("what the losses say") {
   CHECK(over.condition == run_condition::overfitting);
   CHECK(over.step == 40);
   CHECK(over.text.starts_with("Overfitting since step 40: "));
-  CHECK(ct::diagnose_run(run([](double) { return 4.0; }, [](double) { return 4.0; })).condition == run_condition::underfit);
+  CHECK(ct::diagnose_run(run([](double) { return 4.0; }, [](double) { return 4.0; })).condition ==
+        run_condition::underfit);
   auto const well = ct::diagnose_run(run(settles, settles));
   CHECK(well.condition == run_condition::well_fit);
   auto steps = run(settles, settles);
@@ -61,7 +69,9 @@ TEST_CASE("what is left of a tiny loss is noise") {
   auto const to = [](double rest, double at_three_quarters) {
     return [=](double x) { return x <= 0.1 ? 4.0 : x <= 0.75 ? rest + at_three_quarters : rest; };
   };
-  auto const of = [&](double rest, double fall) { return ct::diagnose_run(run(to(rest, fall), to(rest, fall))).condition; };
+  auto const of = [&](double rest, double fall) {
+    return ct::diagnose_run(run(to(rest, fall), to(rest, fall))).condition;
+  };
   CHECK(of(0.0005, 0.0005) == run_condition::well_fit); // by half, and still nothing
   CHECK(of(0.0005, 0.0039) == run_condition::well_fit);
   CHECK(of(0.0005, 0.0041) == run_condition::still_improving);
@@ -69,7 +79,11 @@ TEST_CASE("what is left of a tiny loss is noise") {
   CHECK(of(1.0, 0.0102) == run_condition::still_improving);
   // Rises too.
   auto const after = [&](double rise) {
-    return ct::diagnose_run(run(to(0.0005, 0), [=](double x) { return x <= 0.1 ? 4.0 : x <= 0.75 ? 0.0005 : 0.0005 + rise; })).condition;
+    return ct::diagnose_run(
+               run(to(0.0005, 0), [=](double x) { return x <= 0.1    ? 4.0
+                                                         : x <= 0.75 ? 0.0005
+                                                                     : 0.0005 + rise; }))
+        .condition;
   };
   CHECK(after(0.0039) == run_condition::well_fit);
   CHECK(after(0.0041) == run_condition::getting_worse); // the training loss stands still
@@ -86,7 +100,8 @@ TEST_CASE("a run that falls apart is not well fit") {
   auto const worse = ct::diagnose_run(run(apart, apart));
   CHECK(worse.condition == run_condition::getting_worse);
   CHECK(worse.step == 50);
-  CHECK(worse.text.starts_with("Getting worse since step 50: the validation loss rose from 2 to 6, and the training loss did not fall. "));
+  CHECK(worse.text.starts_with(
+      "Getting worse since step 50: the validation loss rose from 2 to 6, and the training loss did not fall. "));
   // The lowest of long ago is no fall until the end.
   auto const dip = ct::diagnose_run(run(settles, [](double x) { return x < 0.45 ? 2.0 : x < 0.85 ? 2.03 : 2.005; }));
   CHECK(dip.condition == run_condition::well_fit);
@@ -138,7 +153,7 @@ TEST_CASE("the chart of tokens a second is of what the records say, valid labels
     auto const begin = page.find("<title>tokens per second</title>");
     return page.substr(begin, page.find("</svg>", begin) - begin);
   };
-  CHECK(chart().find(">1800<") != std::string::npos); // at 64 labels in half a second there is no such tick
+  CHECK(chart().find(">1800<") != std::string::npos);       // at 64 labels in half a second there is no such tick
   CHECK(chart().find("valid labels") == std::string::npos); // older records do not say
   for (auto& r : steps) r.labels_per_second = r.tokens_per_second / 2;
   CHECK(chart().find(">600<") != std::string::npos);
@@ -168,7 +183,9 @@ TEST_CASE("a report holds everything and loads nothing") {
   CHECK(page.find("fp32 &lt;b&gt;") != std::string::npos);
   CHECK(page.find("<dt>seed</dt><dd>5 &amp; 6</dd>") != std::string::npos);
   CHECK(page.find("Still improving") != std::string::npos);
-  CHECK(page.find("<td>gradients</td><td class=\"number\">2.0 MiB</td><td class=\"bar\"><i style=\"width: 25.0%\">") != std::string::npos);
+  CHECK(page.find("<td>gradients</td><td class=\"number\">2.0 MiB</td><td class=\"bar\"><i style=\"width: 25.0%\">") !=
+        std::string::npos);
   CHECK(page.find("master weights") == std::string::npos); // of no bytes
-  for (auto const* outside : {"http", "src=", "<script", "<link", "@import", "url("}) CHECK(page.find(outside) == std::string::npos);
+  for (auto const* outside : {"http", "src=", "<script", "<link", "@import", "url("})
+    CHECK(page.find(outside) == std::string::npos);
 }

@@ -15,9 +15,7 @@ struct whole {
   struct hyper {
     float learning_rate = 1e-3f;
   };
-  template <class real> struct state {
-    real velocity;
-  };
+  template <class real> struct state { real velocity; };
   template <class real> static real update(real weight, real gradient, state<real>&, hyper const& h, optimizer_step) {
     return weight - real(h.learning_rate) * gradient;
   }
@@ -32,7 +30,9 @@ struct hyper_with_a_string : whole {
   struct hyper {
     std::string name;
   };
-  template <class real> static real update(real weight, real, state<real>&, hyper const&, optimizer_step) { return weight; }
+  template <class real> static real update(real weight, real, state<real>&, hyper const&, optimizer_step) {
+    return weight;
+  }
 };
 struct hyper_without_defaults : whole {
   struct hyper {

@@ -21,7 +21,8 @@ struct hyper {
 template <int fields> struct own {
   using hyper = ::hyper;
   template <class real> struct state { real field[fields]; };
-  template <class real> static real update(real weight, real gradient, state<real>& s, hyper const& h, ct::optimizer_step) {
+  template <class real>
+  static real update(real weight, real gradient, state<real>& s, hyper const& h, ct::optimizer_step) {
     s.field[0] = s.field[0] / 2 + gradient;
     return weight - real(h.learning_rate) * s.field[0];
   }
@@ -80,8 +81,9 @@ TEST_CASE("optimizers without a name go by their types") {
   auto const path = directory / "run";
   save<lion>(path);
   CHECK(loading<lion>(path) == "");
-  CHECK(loading<squares>(path) == "the checkpoint '" + path + "' is of another configuration: its optimizer is lion, the trainer's is "
-                                  "squares; load it into a trainer of the same optimizer");
+  CHECK(loading<squares>(path) == "the checkpoint '" + path +
+                                      "' is of another configuration: its optimizer is lion, the trainer's is "
+                                      "squares; load it into a trainer of the same optimizer");
 }
 
 TEST_CASE("optimizers of one name are told apart by their states") {

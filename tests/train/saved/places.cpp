@@ -36,16 +36,18 @@ TEST_CASE("best and records within what a checkpoint replaces or keep_last remov
     return sentence([&] { ct::detail::check_places(scratch / "run", keep_last, at(best), at(records)); });
   };
   auto const in_series = [&](std::string const& option, std::string const& path) {
-    return "fit: ." + option + " '" + scratch / path + "' is in a checkpoint of .directory, of which .keep_last removes the older ones; "
+    return "fit: ." + option + " '" + scratch / path +
+           "' is in a checkpoint of .directory, of which .keep_last removes the older ones; "
            "name a directory beside it";
   };
-  for (auto const* path : {"run/step-1", "run/step-4", "run/step-4/", "run/./step-10", "latest/step-1", "latest/../run//step-1",
-                           "run/step-4/deep/er", "run/four", "run/four/best"}) {
+  for (auto const* path : {"run/step-1", "run/step-4", "run/step-4/", "run/./step-10", "latest/step-1",
+                           "latest/../run//step-1", "run/step-4/deep/er", "run/four", "run/four/best"}) {
     CAPTURE(path);
     CHECK(said(2, path) == in_series("best", path));
     CHECK(said(2, "", path) == in_series("records", path));
   }
-  for (auto const* path : {"best", "run/best", "run/step-", "run/step-04", "run/step-x", "run/mystep-1", "other/step-1"}) {
+  for (auto const* path :
+       {"best", "run/best", "run/step-", "run/step-04", "run/step-x", "run/mystep-1", "other/step-1"}) {
     CAPTURE(path);
     CHECK(said(2, path).empty());
     CHECK(said(2, "", path).empty());
@@ -53,7 +55,8 @@ TEST_CASE("best and records within what a checkpoint replaces or keep_last remov
   CHECK(said(2, "", "run").empty()); // steps.jsonl beside step-4
   for (auto const* path : {"run", "latest", "run/", "run/best", "latest/records", "run/four"}) {
     CAPTURE(path);
-    auto const rest = std::string(" '") + scratch / path + "' is in .directory, which every checkpoint replaces; name a directory beside it";
+    auto const rest = std::string(" '") + scratch / path +
+                      "' is in .directory, which every checkpoint replaces; name a directory beside it";
     CHECK(said(0, path) == "fit: .best" + rest);
     CHECK(said(0, "", path) == "fit: .records" + rest);
   }
@@ -73,16 +76,32 @@ TEST_CASE("fit: best in its own series is refused at the start; beside it, it is
   auto const text = corpus();
   auto const refused = [&](char const* best) {
     ct::trainer<task> t;
-    CHECK(sentence([&] { ct::fit(t, text, {.steps = 4, .validation = &text, .directory = scratch / "run", .save_every = 1, .log = nullptr,
-                                           .keep_last = 1, .best = scratch / best, .load_best = true}); })
-              .starts_with("fit: .best '" + scratch / best));
+    CHECK(sentence([&] {
+            ct::fit(t, text,
+                    {.steps = 4,
+                     .validation = &text,
+                     .directory = scratch / "run",
+                     .save_every = 1,
+                     .log = nullptr,
+                     .keep_last = 1,
+                     .best = scratch / best,
+                     .load_best = true});
+          }).starts_with("fit: .best '" + scratch / best));
     CHECK(t.steps() == 0);
   };
   refused("run/step-1"), refused("run/../run/step-1");
   auto const validation = ct::data::corpus::from_bytes(std::string(200, 'x')); // gets worse
   ct::trainer<task> t({.learning_rate = 3e-2f});
-  auto const result = ct::fit(t, text, {.steps = 6, .validation = &validation, .evaluate_every = 1, .directory = scratch / "run", .save_every = 1, .log = nullptr,
-                    .keep_last = 1, .best = scratch / "run/best", .load_best = true});
+  auto const result = ct::fit(t, text,
+                              {.steps = 6,
+                               .validation = &validation,
+                               .evaluate_every = 1,
+                               .directory = scratch / "run",
+                               .save_every = 1,
+                               .log = nullptr,
+                               .keep_last = 1,
+                               .best = scratch / "run/best",
+                               .load_best = true});
   CHECK(result.validation->loss > 1.001 * t.state().best_validation_loss);
   CHECK(ct::saved_series(scratch / "run").steps() == std::vector<std::int64_t>{6});
   CHECK(t.evaluate(validation).loss == doctest::Approx(t.state().best_validation_loss));
@@ -103,7 +122,9 @@ TEST_CASE("fit: records that are links, hard links or pipes are refused, and wha
       auto const said = sentence([&] { ct::fit(t, text, {.steps = 1, .log = nullptr, .records = records}); });
       // A file that is replaced whole takes nothing from the other name.
       bool const log = std::string(name).starts_with("steps");
-      CHECK(said.find(!hard ? "(it is a link)" : log ? "(it has another name elsewhere, a hard link)" : "") != said.npos);
+      CHECK(said.find(!hard ? "(it is a link)"
+                      : log ? "(it has another name elsewhere, a hard link)"
+                            : "") != said.npos);
       CHECK(said.empty() == (hard && !log));
       CHECK(read_file(scratch / "thesis") == "years of work");
       fs::remove_all(scratch / "deep");

@@ -71,28 +71,31 @@ TEST_CASE("series: no save goes through a link in it") {
   fs::create_directory_symlink("../arch", scratch / "run/step-5");
   ct::saved_series const series(scratch / "run");
   CHECK(series.path_to_save(4) == scratch / "run/step-4");
-  CHECK(sentence([&] { series.path_to_save(5); }) ==
-        "'" + scratch / "run/step-5" + "' is a link, and what it leads to is not replaced by a checkpoint; remove the link or choose another directory");
+  CHECK(
+      sentence([&] { series.path_to_save(5); }) ==
+      "'" + scratch / "run/step-5" +
+          "' is a link, and what it leads to is not replaced by a checkpoint; remove the link or choose another directory");
 }
 
 TEST_CASE("series: what was copied, moved, renamed or linked into it is left alone") {
   temporary_directory const scratch;
   save_steps(scratch, {1, 2, 3, 4, 5, 6, 20});
   auto const run = [&](char const* name) { return scratch / "run/" + name; };
-  fs::copy(run("step-1"), run("step-7"), fs::copy_options::recursive);  // cp -a
-  fs::rename(run("step-2"), run("step-8"));                             // its mark says another name
+  fs::copy(run("step-1"), run("step-7"), fs::copy_options::recursive); // cp -a
+  fs::rename(run("step-2"), run("step-8"));                            // its mark says another name
   save(scratch / "elsewhere/step-9");
-  fs::rename(scratch / "elsewhere/step-9", run("step-9"));              // ... and another folder
-  fs::create_hard_link(run("step-3/.constrain"), scratch / "mark");     // a mark with two names is nobody's
-  fs::remove(run("step-4/.constrain"));                                 // saved by an older version, or unpacked
-  write_file(run("step-5/manifest.json"), "{}");                        // damaged
+  fs::rename(scratch / "elsewhere/step-9", run("step-9"));          // ... and another folder
+  fs::create_hard_link(run("step-3/.constrain"), scratch / "mark"); // a mark with two names is nobody's
+  fs::remove(run("step-4/.constrain"));                             // saved by an older version, or unpacked
+  write_file(run("step-5/manifest.json"), "{}");                    // damaged
   fs::create_directory(run("step-10"));
   write_file(run("step-10/thesis.txt"), "years of work");
   write_file(run("step-11"), "a file");
   fs::create_symlink("nowhere", run("step-12"));
   REQUIRE(::mkfifo(run("step-13").c_str(), 0600) == 0);
   CHECK(kept(scratch, 1, 20) == steps{20, 13, 12, 11, 10, 9, 8, 7, 5, 4, 3}); // of ours, 1 and 6 go
-  for (auto const* step : {"3", "4", "7", "8", "9"}) CHECK(ct::io::directory_reader(run("step-") + step).contains("state.json"));
+  for (auto const* step : {"3", "4", "7", "8", "9"})
+    CHECK(ct::io::directory_reader(run("step-") + step).contains("state.json"));
   CHECK(read_file(run("step-10/thesis.txt")) == "years of work");
   // With the other name gone, it is ours again.
   fs::remove(scratch / "mark");

@@ -26,7 +26,8 @@ ct::data::corpus text() {
 }
 
 /// Saves `t` with some members of state.json changed, checksums and all.
-void save_with(trainer const& t, std::string const& directory, std::vector<std::pair<std::string, std::string>> const& changes) {
+void save_with(trainer const& t, std::string const& directory,
+               std::vector<std::pair<std::string, std::string>> const& changes) {
   t.save(directory);
   std::vector<std::string> const names{"model.safetensors", "config.json", "optimizer.safetensors", "state.json"};
   std::vector<std::string> contents;
@@ -64,23 +65,29 @@ TEST_CASE("a state that cannot be is refused with nothing changed") {
     std::string member, value, said;
   };
   std::string const huge = "9223372036854775807", tiny = "-9223372036854775808";
-  for (auto const& w : std::vector<wrong>{
-           {"steps", "-5", "number of steps is -5"}, {"steps", huge, "number of steps is " + huge},
-           {"steps", tiny, "number of steps is " + tiny}, {"skipped", "1000", "number of skipped steps, of 5, is 1000"},
-           {"skipped", "-1", "number of skipped steps, of 5, is -1"}, {"skipped", tiny, "number of skipped steps, of 5, is " + tiny},
-           {"epoch", "-1", "epoch is -1"}, {"epoch", huge, "epoch is " + huge}, {"sample", "-3", "sample is -3"},
-           {"evaluations_since_best", "-1", "number of evaluations since the best is -1"},
-           {"best_validation_loss", "\"nan\"", "lowest validation loss is nan"},
-           {"best_validation_loss", "\"-inf\"", "lowest validation loss is -inf"},
-           {"learning_rate_factor", "\"nan\"", "factor of the learning rate is nan"},
-           {"learning_rate_factor", "\"inf\"", "factor of the learning rate is inf"},
-           {"learning_rate_factor", "0", "factor of the learning rate is 0"},
-           {"learning_rate_factor", "-1", "factor of the learning rate is -1"},
-           {"learning_rate_factor", "1e308", "factor of the learning rate is 1e+308"}}) {
+  for (auto const& w :
+       std::vector<wrong>{{"steps", "-5", "number of steps is -5"},
+                          {"steps", huge, "number of steps is " + huge},
+                          {"steps", tiny, "number of steps is " + tiny},
+                          {"skipped", "1000", "number of skipped steps, of 5, is 1000"},
+                          {"skipped", "-1", "number of skipped steps, of 5, is -1"},
+                          {"skipped", tiny, "number of skipped steps, of 5, is " + tiny},
+                          {"epoch", "-1", "epoch is -1"},
+                          {"epoch", huge, "epoch is " + huge},
+                          {"sample", "-3", "sample is -3"},
+                          {"evaluations_since_best", "-1", "number of evaluations since the best is -1"},
+                          {"best_validation_loss", "\"nan\"", "lowest validation loss is nan"},
+                          {"best_validation_loss", "\"-inf\"", "lowest validation loss is -inf"},
+                          {"learning_rate_factor", "\"nan\"", "factor of the learning rate is nan"},
+                          {"learning_rate_factor", "\"inf\"", "factor of the learning rate is inf"},
+                          {"learning_rate_factor", "0", "factor of the learning rate is 0"},
+                          {"learning_rate_factor", "-1", "factor of the learning rate is -1"},
+                          {"learning_rate_factor", "1e308", "factor of the learning rate is 1e+308"}}) {
     auto const path = directory / "changed";
     save_with(saved, path, {{w.member, w.value}});
-    CHECK(sentence([&] { t.load(path); }) == "the checkpoint '" + path + "' has a state that cannot be: its " + w.said +
-                                                 "; load another one, or take over its weights alone with load_pretrained");
+    CHECK(sentence([&] { t.load(path); }) ==
+          "the checkpoint '" + path + "' has a state that cannot be: its " + w.said +
+              "; load another one, or take over its weights alone with load_pretrained");
     CHECK(t.steps() == 0);
     CHECK(t.state().seed == 2);
     CHECK(weights_of(t) == before);
@@ -99,9 +106,10 @@ TEST_CASE("a place beyond the corpus is told before the first step") {
     if (saved.step(w), saved.steps() == 1) break;
   save_with(saved, directory / "changed", {{"sample", "49"}});
   t.load(directory / "changed");
-  CHECK(sentence([&] { t.batches(corpus); }) ==
-        "batches: the run stands at sample 49 of epoch 0, where an epoch of the corpus has 49 samples; resume from a checkpoint that "
-        "was saved with this corpus");
+  CHECK(
+      sentence([&] { t.batches(corpus); }) ==
+      "batches: the run stands at sample 49 of epoch 0, where an epoch of the corpus has 49 samples; resume from a checkpoint that "
+      "was saved with this corpus");
   CHECK(t.state().position.sample == 49);
   CHECK(t.steps() == 1);
 }

@@ -16,26 +16,28 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 namespace detail {
 
-/// Twelve chains of multiply-adds that do not depend on one another, enough to hide the latency of one behind the others.
-/// Returns the operations, two a multiply-add.
+/// Twelve chains of multiply-adds that do not depend on one another, enough to hide the latency of one behind the
+/// others. Returns the operations, two a multiply-add.
 template <class real> double multiply_add_chains(std::int64_t rounds) {
   constexpr int chains = 12;
 #if defined(__x86_64__) && defined(__GNUC__)
   // Written out, so that it is the processor that is measured, not the flags or the compiler's taste.
   real const factor = real(0.999), term = real(0.001); // every sum goes towards 1
 #define CONSTRAIN_CHAIN(type, lanes, sum) "vfmadd213p" type " %%" lanes "13, %%" lanes "12, %%" lanes sum "\n\t"
-#define CONSTRAIN_CHAINS(type, lanes)                                                                                      \
-  asm volatile(                                                                                                            \
-      "vzeroall\n\tvbroadcasts" type " %1, %%" lanes "13\n\tvbroadcasts" type " %2, %%" lanes "12\n1:\n\t"                   \
-      CONSTRAIN_CHAIN(type, lanes, "0") CONSTRAIN_CHAIN(type, lanes, "1") CONSTRAIN_CHAIN(type, lanes, "2")                \
-      CONSTRAIN_CHAIN(type, lanes, "3") CONSTRAIN_CHAIN(type, lanes, "4") CONSTRAIN_CHAIN(type, lanes, "5")                \
-      CONSTRAIN_CHAIN(type, lanes, "6") CONSTRAIN_CHAIN(type, lanes, "7") CONSTRAIN_CHAIN(type, lanes, "8")                \
-      CONSTRAIN_CHAIN(type, lanes, "9") CONSTRAIN_CHAIN(type, lanes, "10") CONSTRAIN_CHAIN(type, lanes, "11")              \
-      "dec %0\n\tjnz 1b\n\tvzeroupper"                                                                                    \
-      : "+r"(rounds)                                                                                                       \
-      : "m"(factor), "m"(term)                                                                                             \
-      : "cc", "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9", "xmm10", "xmm11", "xmm12",  \
+// clang-format off
+#define CONSTRAIN_CHAINS(type, lanes)                                                                                    \
+  asm volatile(                                                                                                          \
+      "vzeroall\n\tvbroadcasts" type " %1, %%" lanes "13\n\tvbroadcasts" type " %2, %%" lanes "12\n1:\n\t"               \
+      CONSTRAIN_CHAIN(type, lanes, "0") CONSTRAIN_CHAIN(type, lanes, "1") CONSTRAIN_CHAIN(type, lanes, "2")              \
+      CONSTRAIN_CHAIN(type, lanes, "3") CONSTRAIN_CHAIN(type, lanes, "4") CONSTRAIN_CHAIN(type, lanes, "5")              \
+      CONSTRAIN_CHAIN(type, lanes, "6") CONSTRAIN_CHAIN(type, lanes, "7") CONSTRAIN_CHAIN(type, lanes, "8")              \
+      CONSTRAIN_CHAIN(type, lanes, "9") CONSTRAIN_CHAIN(type, lanes, "10") CONSTRAIN_CHAIN(type, lanes, "11")            \
+      "dec %0\n\tjnz 1b\n\tvzeroupper"                                                                                   \
+      : "+r"(rounds)                                                                                                     \
+      : "m"(factor), "m"(term)                                                                                           \
+      : "cc", "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9", "xmm10", "xmm11", "xmm12", \
         "xmm13", "xmm14", "xmm15")
+  // clang-format on
   __builtin_cpu_init();
   auto const operations = [=](int bytes) { return 2.0 * chains * bytes / sizeof(real) * static_cast<double>(rounds); };
   if (__builtin_cpu_supports("avx512f")) {
@@ -60,7 +62,8 @@ template <class real> double multiply_add_chains(std::int64_t rounds) {
     typename lanes::vector sum[] = {zero + static_cast<real>(chain)...};
     for (std::int64_t round = 0; round < rounds; ++round) ((sum[chain] = sum[chain] * f + t), ...);
     sink = (sum[chain][0] + ...);
-  }(std::make_integer_sequence<int, chains>{});
+  }
+  (std::make_integer_sequence<int, chains>{});
   return 2.0 * chains * lanes::lanes * static_cast<double>(rounds);
 }
 
@@ -89,11 +92,12 @@ template <class real> double chain_rate() {
 
 /// Operations a second of multiply-adds (each two) in registers on all threads together, or on as many as there are
 /// processors: what this machine can do at most in `real`, whatever the code was compiled for. Counted in the time that
-/// the threads were given, so that what else runs on the machine does not matter. 0 where the measurements do not agree.
-/// Takes a few hundredths of a second.
+/// the threads were given, so that what else runs on the machine does not matter. 0 where the measurements do not
+/// agree. Takes a few hundredths of a second.
 template <class real = float> double arithmetic_peak() {
   std::vector<double> rates(static_cast<std::size_t>(thread_count()));
-  parallel_for(thread_count(), [&](std::int64_t thread) { rates[static_cast<std::size_t>(thread)] = detail::chain_rate<real>(); });
+  parallel_for(thread_count(),
+               [&](std::int64_t thread) { rates[static_cast<std::size_t>(thread)] = detail::chain_rate<real>(); });
   double best = 0;
   for (double const rate : rates) {
     if (rate == 0) return 0;

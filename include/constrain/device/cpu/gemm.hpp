@@ -45,9 +45,10 @@ inline void check_leading_dimension(char const* name, std::int64_t leading, std:
 /// Sums are taken in float for 16-bit elements, in the elements' own type otherwise.
 template <class a_type, class b_type, class c_type>
 void gemm(transpose a_transposed, transpose b_transposed, std::int64_t m, std::int64_t n, std::int64_t k,
-          std::type_identity_t<arithmetic<c_type>> alpha, a_type const* a, std::int64_t lda, b_type const* b, std::int64_t ldb,
-          std::type_identity_t<arithmetic<c_type>> beta, c_type* c, std::int64_t ldc) {
-  [[maybe_unused]] constexpr bool all_float = std::is_same_v<a_type, float> && std::is_same_v<b_type, float> && std::is_same_v<c_type, float>;
+          std::type_identity_t<arithmetic<c_type>> alpha, a_type const* a, std::int64_t lda, b_type const* b,
+          std::int64_t ldb, std::type_identity_t<arithmetic<c_type>> beta, c_type* c, std::int64_t ldc) {
+  [[maybe_unused]] constexpr bool all_float =
+      std::is_same_v<a_type, float> && std::is_same_v<b_type, float> && std::is_same_v<c_type, float>;
   if (m <= 0 || n <= 0) return;
   k = std::max<std::int64_t>(k, 0);
   bool const ta = a_transposed == transpose::yes, tb = b_transposed == transpose::yes;
@@ -59,8 +60,8 @@ void gemm(transpose a_transposed, transpose b_transposed, std::int64_t m, std::i
     if (k > 0 && !(!ta && !tb && detail::onednn_stands_aside(m, ldb))) {
       auto const status = dnnl_sgemm(ta ? 'T' : 'N', tb ? 'T' : 'N', m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
       if (status == dnnl_success) return;
-      throw error({"gemm: oneDNN refused a GEMM of [", m, ", ", k, "] and [", k, ", ", n, "] with status ", static_cast<int>(status),
-                   "; build without CONSTRAIN_WITH_ONEDNN for another provider"});
+      throw error({"gemm: oneDNN refused a GEMM of [", m, ", ", k, "] and [", k, ", ", n, "] with status ",
+                   static_cast<int>(status), "; build without CONSTRAIN_WITH_ONEDNN for another provider"});
     }
   } else if constexpr (std::is_same_v<a_type, bfloat16> && std::is_same_v<b_type, bfloat16>) {
     if (k > 0 && alpha == 1 && detail::onednn_multiplies_bf16()) {

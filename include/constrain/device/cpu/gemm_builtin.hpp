@@ -21,8 +21,7 @@ namespace detail {
 /// A micro-tile of C, rows x columns, stays in registers; a panel of B, depth x columns, in the first-level cache.
 /// Of A, tile_rows x depth are packed at a time and used block_rows x depth at a time, of B depth x tile_columns: a
 /// block of A and the packed part of B stay in the second-level cache together.
-template <class real, int bytes = vector_bytes>
-struct gemm_blocking : vector_of<real, bytes> {
+template <class real, int bytes = vector_bytes> struct gemm_blocking : vector_of<real, bytes> {
   static constexpr int lanes = vector_of<real, bytes>::lanes;
   static constexpr int rows = bytes == 64 ? 14 : bytes == 32 ? 6 : 4; // 32 or 16 registers: tile, two of B, one of A
   static constexpr int columns = 2 * lanes;
@@ -45,9 +44,7 @@ constexpr std::int64_t gemm_share(std::int64_t extent, std::int64_t most, std::i
 }
 
 /// c = alpha a b + beta c.
-template <class real> struct gemm_scales {
-  real alpha, beta;
-};
+template <class real> struct gemm_scales { real alpha, beta; };
 
 /// c = alpha a b + beta c for one micro-tile of as many rows as the first argument names; a: [k, blocking::rows],
 /// packed; b: [k, blocking::columns], its rows b_step apart. A function of its own, and nothing but sums and operands
@@ -75,10 +72,8 @@ template <bool read_c, class real, class blocking = gemm_blocking<real>, std::si
   real const alpha = scales.alpha, beta = scales.beta;
   auto const store = [&](vector const& sum, real* at) {
     auto& target = *reinterpret_cast<unaligned*>(at);
-    if constexpr (read_c)
-      target = alpha * sum + beta * target;
-    else
-      target = alpha * sum;
+    if constexpr (read_c) target = alpha * sum + beta * target;
+    else target = alpha * sum;
   };
   ((store(left[row], c + row * ldc), store(right[row], c + row * ldc + lanes)), ...);
 }
@@ -90,12 +85,11 @@ void gemm_edge(std::int64_t rows, std::int64_t columns, std::int64_t k, real con
   alignas(64) real copy[blocking::rows * blocking::columns] = {};
   if constexpr (read_c)
     for (std::int64_t i = 0; i < rows; ++i) std::copy_n(c + i * ldc, columns, copy + i * blocking::columns);
-  if (rows == 1)
-    gemm_micro<read_c>(std::make_index_sequence<1>{}, k, a, b, b_step, scales, copy, blocking::columns);
+  if (rows == 1) gemm_micro<read_c>(std::make_index_sequence<1>{}, k, a, b, b_step, scales, copy, blocking::columns);
   else if (rows <= blocking::rows / 2)
-    gemm_micro<read_c>(std::make_index_sequence<blocking::rows / 2>{}, k, a, b, b_step, scales, copy, blocking::columns);
-  else
-    gemm_micro<read_c>(std::make_index_sequence<blocking::rows>{}, k, a, b, b_step, scales, copy, blocking::columns);
+    gemm_micro<read_c>(std::make_index_sequence<blocking::rows / 2>{}, k, a, b, b_step, scales, copy,
+                       blocking::columns);
+  else gemm_micro<read_c>(std::make_index_sequence<blocking::rows>{}, k, a, b, b_step, scales, copy, blocking::columns);
   for (std::int64_t i = 0; i < rows; ++i) std::copy_n(copy + i * blocking::columns, columns, c + i * ldc);
 }
 
@@ -128,8 +122,7 @@ void gemm_panels(std::int64_t rows, std::int64_t columns, std::int64_t k, real c
       ahead.fetch();
       if (height == blocking::rows && width == blocking::columns)
         gemm_micro<read_c>(std::make_index_sequence<blocking::rows>{}, k, a + i * k, b, b_step, scales, at, ldc);
-      else
-        gemm_edge<read_c>(height, width, k, a + i * k, b, b_step, scales, at, ldc);
+      else gemm_edge<read_c>(height, width, k, a + i * k, b, b_step, scales, at, ldc);
     }
 }
 
@@ -145,7 +138,8 @@ void gemm_tile(transpose a_transposed, transpose b_transposed, std::int64_t rows
   auto const tile_rows = gemm_share(rows, blocking::tile_rows, blocking::rows);
   auto const block_rows = gemm_share(std::min(rows, tile_rows), blocking::block_rows, blocking::rows);
   auto const part_of_b = [&](std::int64_t p, std::int64_t j) {
-    auto const depth = std::min<std::int64_t>(blocking::depth, k - p), width = std::min<std::int64_t>(blocking::tile_columns, columns - j);
+    auto const depth = std::min<std::int64_t>(blocking::depth, k - p),
+               width = std::min<std::int64_t>(blocking::tile_columns, columns - j);
     bool const across = b_transposed == transpose::yes;
     constexpr auto size = static_cast<std::int64_t>(sizeof(b_type));
     return gemm_ahead{.row = reinterpret_cast<char const*>(across ? b + j * ldb + p : b + p * ldb + j),
@@ -160,8 +154,7 @@ void gemm_tile(transpose a_transposed, transpose b_transposed, std::int64_t rows
       auto const depth = std::min<std::int64_t>(blocking::depth, k - p);
       if (a_transposed == transpose::yes)
         gemm_pack<blocking::rows, true>(a + p * lda + top, lda, height, depth, packed_a);
-      else
-        gemm_pack<blocking::rows, false>(a + top * lda + p, lda, height, depth, packed_a);
+      else gemm_pack<blocking::rows, false>(a + top * lda + p, lda, height, depth, packed_a);
       for (std::int64_t j = 0; j < columns; j += blocking::tile_columns) {
         auto const width = std::min<std::int64_t>(blocking::tile_columns, columns - j);
         bool const in_place = direct && width % blocking::columns == 0;
@@ -170,20 +163,20 @@ void gemm_tile(transpose a_transposed, transpose b_transposed, std::int64_t rows
           if (in_place) from_b = b + p * ldb + j;
         if (b_transposed == transpose::yes)
           gemm_pack<blocking::columns, false>(b + j * ldb + p, ldb, width, depth, packed_b);
-        else if (!in_place)
-          gemm_pack<blocking::columns, true>(b + p * ldb + j, ldb, width, depth, packed_b);
-        gemm_ahead ahead = j + width < columns ? part_of_b(p, j + width) : p + depth < k ? part_of_b(p + depth, 0) : gemm_ahead{};
+        else if (!in_place) gemm_pack<blocking::columns, true>(b + p * ldb + j, ldb, width, depth, packed_b);
+        gemm_ahead ahead = j + width < columns ? part_of_b(p, j + width)
+                           : p + depth < k     ? part_of_b(p + depth, 0)
+                                               : gemm_ahead{};
         ahead.share_among(((height - 1) / blocking::rows + 1) * ((width - 1) / blocking::columns + 1));
         auto const multiply = [&](auto read_c, real scale) {
           for (std::int64_t i = 0; i < height; i += block_rows)
             gemm_panels<read_c>(std::min(block_rows, height - i), width, depth, packed_a + i * depth, from_b,
-                                in_place ? ldb : blocking::columns, in_place ? blocking::columns : blocking::columns * depth,
-                                {alpha, scale}, c + (top + i) * ldc + j, ldc, ahead);
+                                in_place ? ldb : blocking::columns,
+                                in_place ? blocking::columns : blocking::columns * depth, {alpha, scale},
+                                c + (top + i) * ldc + j, ldc, ahead);
         };
-        if (p == 0 && beta == real{})
-          multiply(std::false_type{}, beta);
-        else
-          multiply(std::true_type{}, p == 0 ? beta : real{1});
+        if (p == 0 && beta == real{}) multiply(std::false_type{}, beta);
+        else multiply(std::true_type{}, p == 0 ? beta : real{1});
       }
       p += depth;
     } while (p < k);
@@ -196,9 +189,9 @@ alignas(64) inline constinit thread_local float gemm_narrow_buffer[gemm_narrow_r
 
 /// gemm_tile for a C of 16-bit elements: sums in float, rounded once.
 template <class a_type, class b_type, class c_type>
-void gemm_narrow_tile(transpose a_transposed, transpose b_transposed, std::int64_t rows, std::int64_t columns, std::int64_t k,
-                      float alpha, a_type const* a, std::int64_t lda, b_type const* b, std::int64_t ldb, float beta, c_type* c,
-                      std::int64_t ldc) {
+void gemm_narrow_tile(transpose a_transposed, transpose b_transposed, std::int64_t rows, std::int64_t columns,
+                      std::int64_t k, float alpha, a_type const* a, std::int64_t lda, b_type const* b, std::int64_t ldb,
+                      float beta, c_type* c, std::int64_t ldc) {
   using blocking = gemm_blocking<float>;
   auto const tile_rows = gemm_share(rows, gemm_narrow_rows, blocking::rows);
   auto const tile_columns = gemm_share(columns, gemm_narrow_columns, blocking::columns);
@@ -206,8 +199,8 @@ void gemm_narrow_tile(transpose a_transposed, transpose b_transposed, std::int64
     for (std::int64_t i = 0; i < rows; i += tile_rows) {
       auto const height = std::min(tile_rows, rows - i), width = std::min(tile_columns, columns - j);
       float* const sums = gemm_narrow_buffer;
-      gemm_tile(a_transposed, b_transposed, height, width, k, alpha, a + (a_transposed == transpose::yes ? i : i * lda), lda,
-                b + (b_transposed == transpose::yes ? j * ldb : j), ldb, 0.0f, sums, width);
+      gemm_tile(a_transposed, b_transposed, height, width, k, alpha, a + (a_transposed == transpose::yes ? i : i * lda),
+                lda, b + (b_transposed == transpose::yes ? j * ldb : j), ldb, 0.0f, sums, width);
       for (std::int64_t row = 0; row < height; ++row) {
         c_type* const to = c + (i + row) * ldc + j;
         float const* const from = sums + row * width;
@@ -226,8 +219,8 @@ void gemm_narrow_tile(transpose a_transposed, transpose b_transposed, std::int64
 /// in C, so its bits depend neither on the number of threads nor on m and n. Allocates nothing.
 template <class a_type, class b_type, class c_type, class real = arithmetic<c_type>>
 void gemm_builtin(transpose a_transposed, transpose b_transposed, std::int64_t m, std::int64_t n, std::int64_t k,
-                  std::type_identity_t<real> alpha, a_type const* a, std::int64_t lda, b_type const* b, std::int64_t ldb,
-                  std::type_identity_t<real> beta, c_type* c, std::int64_t ldc) {
+                  std::type_identity_t<real> alpha, a_type const* a, std::int64_t lda, b_type const* b,
+                  std::int64_t ldb, std::type_identity_t<real> beta, c_type* c, std::int64_t ldc) {
   static_assert(std::is_same_v<arithmetic<a_type>, real> && std::is_same_v<arithmetic<b_type>, real> &&
                     (std::is_same_v<real, float> || std::is_same_v<real, double>),
                 "gemm: the built-in GEMM multiplies bf16, float and double, the latter alone; cast other types first.");
@@ -252,11 +245,11 @@ void gemm_builtin(transpose a_transposed, transpose b_transposed, std::int64_t m
     auto const* const from_a = a + (a_transposed == transpose::yes ? i : i * lda);
     auto const* const from_b = b + (b_transposed == transpose::yes ? j * ldb : j);
     if constexpr (std::is_same_v<c_type, real>)
-      detail::gemm_tile(a_transposed, b_transposed, std::min(rows, m - i), std::min(columns, n - j), k, alpha, from_a, lda,
-                        from_b, ldb, beta, c + i * ldc + j, ldc);
+      detail::gemm_tile(a_transposed, b_transposed, std::min(rows, m - i), std::min(columns, n - j), k, alpha, from_a,
+                        lda, from_b, ldb, beta, c + i * ldc + j, ldc);
     else
-      detail::gemm_narrow_tile(a_transposed, b_transposed, std::min(rows, m - i), std::min(columns, n - j), k, alpha, from_a,
-                               lda, from_b, ldb, beta, c + i * ldc + j, ldc);
+      detail::gemm_narrow_tile(a_transposed, b_transposed, std::min(rows, m - i), std::min(columns, n - j), k, alpha,
+                               from_a, lda, from_b, ldb, beta, c + i * ldc + j, ldc);
   });
 }
 

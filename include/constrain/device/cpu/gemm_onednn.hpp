@@ -91,7 +91,8 @@ void onednn_bf16(bool ta, bool tb, std::int64_t m, std::int64_t n, std::int64_t 
   static onednn_machine const machine;
   constexpr auto c_dtype = std::is_same_v<c_type, float> ? dnnl_f32 : dnnl_bf16;
   dnnl_dims_t const a_extents = {m, k}, b_extents = {k, n}, c_extents = {m, n};
-  dnnl_dims_t const a_strides = {ta ? 1 : lda, ta ? lda : 1}, b_strides = {tb ? 1 : ldb, tb ? ldb : 1}, c_strides = {ldc, 1};
+  dnnl_dims_t const a_strides = {ta ? 1 : lda, ta ? lda : 1}, b_strides = {tb ? 1 : ldb, tb ? ldb : 1},
+                    c_strides = {ldc, 1};
   onednn_layout const a_layout(a_extents, dnnl_bf16, a_strides), b_layout(b_extents, dnnl_bf16, b_strides),
       c_layout(c_extents, c_dtype, c_strides);
 
@@ -111,18 +112,22 @@ void onednn_bf16(bool ta, bool tb, std::int64_t m, std::int64_t n, std::int64_t 
   onednn_primitive_desc desc;
 #if DNNL_VERSION_MAJOR < 3
   dnnl_matmul_desc_t matmul;
-  onednn_check(dnnl_matmul_desc_init(&matmul, a_layout.get(), b_layout.get(), nullptr, c_layout.get()), "describe a GEMM");
-  onednn_check(dnnl_primitive_desc_create(&desc.value, &matmul, attributes.value, machine.engine.value, nullptr), "describe a GEMM");
+  onednn_check(dnnl_matmul_desc_init(&matmul, a_layout.get(), b_layout.get(), nullptr, c_layout.get()),
+               "describe a GEMM");
+  onednn_check(dnnl_primitive_desc_create(&desc.value, &matmul, attributes.value, machine.engine.value, nullptr),
+               "describe a GEMM");
 #else
-  onednn_check(dnnl_matmul_primitive_desc_create(&desc.value, machine.engine.value, a_layout.get(), b_layout.get(), nullptr,
-                                                 c_layout.get(), attributes.value), "describe a GEMM");
+  onednn_check(dnnl_matmul_primitive_desc_create(&desc.value, machine.engine.value, a_layout.get(), b_layout.get(),
+                                                 nullptr, c_layout.get(), attributes.value),
+               "describe a GEMM");
 #endif
   onednn_primitive primitive;
   onednn_check(dnnl_primitive_create(&primitive.value, desc.value), "make a GEMM");
 
   onednn_memory a_memory, b_memory, c_memory;
   auto const wrap = [&](onednn_memory& memory, onednn_layout const& layout, void const* data) {
-    onednn_check(dnnl_memory_create(&memory.value, layout.get(), machine.engine.value, const_cast<void*>(data)), "take a matrix");
+    onednn_check(dnnl_memory_create(&memory.value, layout.get(), machine.engine.value, const_cast<void*>(data)),
+                 "take a matrix");
   };
   wrap(a_memory, a_layout, a), wrap(b_memory, b_layout, b), wrap(c_memory, c_layout, c);
   dnnl_exec_arg_t const arguments[] = {

@@ -41,7 +41,8 @@ inline void transpose_registers(vector* row, std::integer_sequence<int, lane...>
 /// The square of elements at `from`, whose rows are `stride` apart, transposed to `to`, the rows there `width` apart.
 /// Rows of the source from `rows` on are not there: the last stands for them.
 template <class real, int rows, int width, class stored, int... lane>
-inline void copy_transposed(stored const* from, std::int64_t stride, real* to, std::integer_sequence<int, lane...> lanes) {
+inline void copy_transposed(stored const* from, std::int64_t stride, real* to,
+                            std::integer_sequence<int, lane...> lanes) {
   typename vector_of<real>::vector square[] = {load_wide<real>(from + std::min(lane, rows - 1) * stride)...};
   transpose_registers<sizeof...(lane) / 2>(square, lanes);
   ((*reinterpret_cast<typename vector_of<real>::unaligned*>(to + lane * width) = square[lane]), ...);
@@ -68,7 +69,9 @@ void gemm_pack(stored const* source, std::int64_t stride, std::int64_t extent, s
     for (std::int64_t begin = 0; begin < k; begin += block)
       for (std::int64_t first = 0; first < extent; first += width) {
         std::int64_t const end = std::min(begin + block, k);
-        std::int64_t const fast = first + vectors * lanes > extent ? begin : vectors * lanes == width ? end : std::min(end, k - 1);
+        std::int64_t const fast = first + vectors * lanes > extent ? begin
+                                  : vectors * lanes == width       ? end
+                                                                   : std::min(end, k - 1);
         for (std::int64_t p = begin; p < fast; ++p)
           for (int v = 0; v < vectors; ++v)
             *reinterpret_cast<unaligned*>(out + first * k + p * width + v * lanes) =

@@ -48,8 +48,7 @@ template <class function> void simd_loop(std::int64_t count, function const& f) 
 
 /// Calls `body(index)` for every index in [0, count), on `thread_count()` threads with a static schedule.
 /// The calls must be independent of one another and must not throw.
-template <class function>
-void parallel_for(std::int64_t count, function const& body) {
+template <class function> void parallel_for(std::int64_t count, function const& body) {
   // A nested region, even of one thread, allocates; a plain loop does not.
   if (count < 2 || thread_count() == 1) {
     for (std::int64_t index = 0; index < count; ++index) body(index);
@@ -62,8 +61,7 @@ void parallel_for(std::int64_t count, function const& body) {
 /// Calls `body(begin, end)` for [0, chunk), [chunk, 2 chunk), ... up to `count`; the last chunk may be shorter.
 /// `chunk` must be positive. The boundaries depend on `count` and `chunk` alone, so a reduction that keeps one partial
 /// result a chunk (`begin / chunk` is its index) and adds them in order gives the same bits for any number of threads.
-template <class function>
-void parallel_chunks(std::int64_t count, std::int64_t chunk, function const& body) {
+template <class function> void parallel_chunks(std::int64_t count, std::int64_t chunk, function const& body) {
   std::int64_t const chunks = count <= 0 ? 0 : (count - 1) / chunk + 1;
   parallel_for(chunks, [&](std::int64_t index) {
     std::int64_t const begin = index * chunk;

@@ -25,7 +25,8 @@ void sum_rows(stored const* x, std::int64_t rows, std::int64_t columns, real* y,
 
 /// y[i] (+)= the sum over chunks, in their order, of what each has summed: partial[chunk * stride + i].
 template <class real>
-void add_up_chunks(real const* partial, std::int64_t chunks, std::int64_t stride, std::int64_t width, real* y, bool add) {
+void add_up_chunks(real const* partial, std::int64_t chunks, std::int64_t stride, std::int64_t width, real* y,
+                   bool add) {
   for (std::int64_t i = 0; i < width; ++i) {
     real sum = 0;
     for (std::int64_t chunk = 0; chunk < chunks; ++chunk) sum += partial[chunk * stride + i];

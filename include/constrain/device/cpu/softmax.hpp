@@ -17,7 +17,8 @@ template <class stored> arithmetic<stored> max_of(stored const* x, std::int64_t 
   std::int64_t i = 0;
   for (; i + lanes <= n; i += lanes) {
     CONSTRAIN_SIMD
-    for (std::int64_t lane = 0; lane < lanes; ++lane) best[lane] = x[i + lane] > best[lane] ? real(x[i + lane]) : best[lane];
+    for (std::int64_t lane = 0; lane < lanes; ++lane)
+      best[lane] = x[i + lane] > best[lane] ? real(x[i + lane]) : best[lane];
   }
   for (; i < n; ++i) best[0] = x[i] > best[0] ? real(x[i]) : best[0];
   for (auto b : best) best[0] = b > best[0] ? b : best[0];
@@ -38,7 +39,8 @@ template <class real> void softmax_row(real* x, std::int64_t n) {
 template <class stored> arithmetic<stored> log_sum_exp(stored const* x, std::int64_t n) {
   using real = arithmetic<stored>;
   real const row_max = max_of(x, n);
-  return row_max + math::log(ordered_sum<real>(0, n, [=](std::int64_t i) { return math::exp_or_zero(x[i] - row_max); }));
+  return row_max +
+         math::log(ordered_sum<real>(0, n, [=](std::int64_t i) { return math::exp_or_zero(x[i] - row_max); }));
 }
 
 } // namespace constrain

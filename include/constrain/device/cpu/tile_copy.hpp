@@ -27,7 +27,9 @@ void load_tile(stored const* from, std::int64_t stride, std::int64_t rows, std::
 template <int offset, class vector, std::size_t... lane>
 inline vector interleave(vector const& a, vector const& b, std::index_sequence<lane...>) {
   constexpr int lanes = sizeof...(lane);
-  return shuffled(a, b, std::integer_sequence<int, (offset + static_cast<int>(lane) / 2 + static_cast<int>(lane) % 2 * lanes)...>{});
+  return shuffled(
+      a, b,
+      std::integer_sequence<int, (offset + static_cast<int>(lane) / 2 + static_cast<int>(lane) % 2 * lanes)...>{});
 }
 
 /// to[column, row] = from[row, column] for as many rows and columns as a register has lanes.
@@ -46,7 +48,8 @@ inline void transpose_square(real const* from, std::int64_t from_step, real* to,
       ((rows[i] = mixed[i]), ...);
     }
     ((*reinterpret_cast<unaligned*>(to + static_cast<std::int64_t>(i) * to_step) = rows[i]), ...);
-  }(all{});
+  }
+  (all{});
 }
 
 /// to[column, row] = from[row, column]. Rows and columns are multiples of a register's lanes.

@@ -52,8 +52,10 @@ inline void tile_micro(depth_range depth, real const* a, std::int64_t a_step, re
         (store(to + v * tile::lanes, sum[v], column + static_cast<std::int64_t>(v) * tile::lanes), ...);
       };
       (store_row(sums[row], c + static_cast<std::int64_t>(row) * c_step), ...);
-    }(std::make_index_sequence<vectors>{});
-  }(std::make_index_sequence<tile::rows>{});
+    }
+    (std::make_index_sequence<vectors>{});
+  }
+  (std::make_index_sequence<tile::rows>{});
 }
 
 /// Sums A B over the depth for tiles that lie in the cache, row-major: op(A) [rows, depth], B [depth, columns],
@@ -63,8 +65,8 @@ inline void tile_micro(depth_range depth, real const* a, std::int64_t a_step, re
 /// Every sum is taken in the order of the depth.
 template <transpose a_transposed, class real, class range_function, class store_function>
 void tile_gemm(std::int64_t rows, std::int64_t columns, range_function const& depth_of, real const* a,
-                  std::int64_t a_step, real const* b, std::int64_t b_step, real* c, std::int64_t c_step,
-                  store_function const& store) {
+               std::int64_t a_step, real const* b, std::int64_t b_step, real* c, std::int64_t c_step,
+               store_function const& store) {
   using tile = register_tile<real>;
   auto const along = [&]<int vectors>(std::integral_constant<int, vectors>, std::int64_t column) {
     for (std::int64_t row = 0; row < rows; row += tile::rows)

@@ -30,8 +30,9 @@ inline double parallel_loop_seconds() {
 }
 
 /// Whether spinning costs more than sleeping would. Two Zen 5 cores, a small GPT-2, tokens per second of one thread, of
-/// two that spin and of two that sleep: alone 59,000, 83,000 and 36,000; beside two busy programs 7,000, 300 and 13,000.
-/// A loop takes 0.5 us where threads spin and 7 us where they sleep; beside two busy programs 30,000 us and 30 us.
+/// two that spin and of two that sleep: alone 59,000, 83,000 and 36,000; beside two busy programs 7,000, 300 and
+/// 13,000. A loop takes 0.5 us where threads spin and 7 us where they sleep; beside two busy programs 30,000 us and 30
+/// us.
 constexpr bool spinning_hurts(double loop_seconds) { return loop_seconds > 100e-6; }
 
 } // namespace constrain

@@ -13,10 +13,12 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 /// device has for itself: the step parameters and scratch that lives as long as one call.
 class cuda_context {
 public:
-  static constexpr std::size_t multi_tensor_bytes = 3584; // with a kernel's other arguments less than the 4 KiB it may have
+  static constexpr std::size_t multi_tensor_bytes =
+      3584; // with a kernel's other arguments less than the 4 KiB it may have
 
   cuda_context(cudaStream_t stream, std::byte* reserve)
-      : stream_(stream), parameters_(reinterpret_cast<step_parameters*>(reserve)), scratch_(reserve + cuda<void>::parameters) {
+      : stream_(stream), parameters_(reinterpret_cast<step_parameters*>(reserve)),
+        scratch_(reserve + cuda<void>::parameters) {
     static_assert(sizeof(step_parameters) <= cuda<void>::parameters);
   }
 

@@ -8,8 +8,8 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 /// C = op(A) op(B) (+ C where `adds`), row-major, by cuBLASLt: op(A) is [m, k], op(B) is [k, n], C is [m, n]; the rows
 /// of each, as stored, touch. Sums are taken in float for 16-bit elements, in the elements' own type otherwise.
 template <class input, class output>
-void gemm(cuda_context& context, transpose a_transposed, transpose b_transposed, std::int64_t m, std::int64_t n, std::int64_t k,
-          input const* a, input const* b, bool adds, output* c) {
+void gemm(cuda_context& context, transpose a_transposed, transpose b_transposed, std::int64_t m, std::int64_t n,
+          std::int64_t k, input const* a, input const* b, bool adds, output* c) {
   if (m <= 0 || n <= 0) return;
   bool const ta = a_transposed == transpose::yes, tb = b_transposed == transpose::yes;
   gemm_shape const s{ta, tb, m, n, k, ta ? m : k, tb ? k : n, n, adds, dtype_of<input>, dtype_of<output>};

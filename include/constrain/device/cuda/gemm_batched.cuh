@@ -53,10 +53,13 @@ static __global__ void __launch_bounds__(cuda_threads)
 /// C = alpha A B for `batches` matrices that lie in larger tensors: A [m, k], B [k, n], C [m, n], of any real types.
 /// For what cuBLASLt has no call for: mixed types, and batches with two strides.
 template <class a_type, class b_type, class c_type>
-void gemm_batched(cuda_context& context, std::int64_t batches, std::int64_t m, std::int64_t n, std::int64_t k, arithmetic<c_type> alpha,
-                  a_type const* a, matrix_batch a_at, b_type const* b, matrix_batch b_at, c_type* c, matrix_batch c_at) {
+void gemm_batched(cuda_context& context, std::int64_t batches, std::int64_t m, std::int64_t n, std::int64_t k,
+                  arithmetic<c_type> alpha, a_type const* a, matrix_batch a_at, b_type const* b, matrix_batch b_at,
+                  c_type* c, matrix_batch c_at) {
   using real = arithmetic<c_type>;
-  auto const tiles = [](std::int64_t extent) { return static_cast<unsigned>((extent + detail::tile - 1) / detail::tile); };
+  auto const tiles = [](std::int64_t extent) {
+    return static_cast<unsigned>((extent + detail::tile - 1) / detail::tile);
+  };
   cuda_launch(context, dim3(tiles(n), tiles(m), static_cast<unsigned>(batches)), cuda_threads,
               detail::gemm_batched_kernel<a_type, b_type, c_type, real>, m, n, k, alpha, a, a_at, b, b_at, c, c_at);
 }

@@ -40,19 +40,23 @@ public:
     cublas_check(cublasLtMatmulDescSetAttribute(operation_, CUBLASLT_MATMUL_DESC_TRANSB, &second, sizeof second), what);
     auto const rows = [](std::int64_t n) { return static_cast<std::uint64_t>(n); };
     cublas_check(cublasLtMatrixLayoutCreate(&b_, cuda_type(s.inputs), rows(s.b_transposed ? s.k : s.n),
-                                            rows(s.b_transposed ? s.n : s.k), s.ldb), what);
+                                            rows(s.b_transposed ? s.n : s.k), s.ldb),
+                 what);
     cublas_check(cublasLtMatrixLayoutCreate(&a_, cuda_type(s.inputs), rows(s.a_transposed ? s.m : s.k),
-                                            rows(s.a_transposed ? s.k : s.m), s.lda), what);
+                                            rows(s.a_transposed ? s.k : s.m), s.lda),
+                 what);
     cublas_check(cublasLtMatrixLayoutCreate(&c_, cuda_type(s.output), rows(s.n), rows(s.m), s.ldc), what);
 
     cublasLtMatmulPreference_t preference{};
     cublas_check(cublasLtMatmulPreferenceCreate(&preference), what);
     auto const workspace = static_cast<std::size_t>(cuda<void>::workspace);
     cublas_check(cublasLtMatmulPreferenceSetAttribute(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &workspace,
-                                                      sizeof workspace), what);
+                                                      sizeof workspace),
+                 what);
     cublasLtMatmulHeuristicResult_t found{};
     int count = 0;
-    auto const status = cublasLtMatmulAlgoGetHeuristic(handle, operation_, b_, a_, c_, c_, preference, 1, &found, &count);
+    auto const status =
+        cublasLtMatmulAlgoGetHeuristic(handle, operation_, b_, a_, c_, c_, preference, 1, &found, &count);
     cublasLtMatmulPreferenceDestroy(preference);
     cublas_check(count > 0 ? status : CUBLAS_STATUS_NOT_SUPPORTED, what);
     algorithm_ = found.algo;

@@ -39,7 +39,8 @@ static __global__ void __launch_bounds__(cuda_threads)
   auto const part = static_cast<std::int64_t>(blockIdx.y);
   if (column >= columns) return;
   real sum = 0;
-  for (auto row = part_begin(rows, parts, part); row < part_begin(rows, parts, part + 1); ++row) sum += x[row * columns + column];
+  for (auto row = part_begin(rows, parts, part); row < part_begin(rows, parts, part + 1); ++row)
+    sum += x[row * columns + column];
   partial[part * columns + column] = sum;
 }
 
@@ -59,7 +60,8 @@ template <class real> struct sum_of_parts {
 
 /// y[i] (+)= the sum over rows of x[row, i], in parts that the shape alone decides.
 template <class architecture, class stored, class real>
-void sum_rows(cuda<architecture> device, call const& c, stored const* x, std::int64_t rows, std::int64_t columns, real* y, bool add) {
+void sum_rows(cuda<architecture> device, call const& c, stored const* x, std::int64_t rows, std::int64_t columns,
+              real* y, bool add) {
   auto& context = *c.parameters.context;
   auto const room = context.scratch_bytes() / (columns * static_cast<std::int64_t>(sizeof(real)));
   auto const parts = row_parts(rows) < room ? row_parts(rows) : room;

@@ -11,7 +11,8 @@ inline constexpr int cuda_threads = 256;
 
 /// Starts a kernel on a context's stream.
 template <class... parameters>
-void cuda_launch(cuda_context& context, dim3 blocks, int threads, void (*kernel)(parameters...), std::type_identity_t<parameters>... arguments) {
+void cuda_launch(cuda_context& context, dim3 blocks, int threads, void (*kernel)(parameters...),
+                 std::type_identity_t<parameters>... arguments) {
   cudaLaunchConfig_t config{};
   config.gridDim = blocks;
   config.blockDim = dim3(static_cast<unsigned>(threads));
@@ -19,18 +20,23 @@ void cuda_launch(cuda_context& context, dim3 blocks, int threads, void (*kernel)
   cuda_check(cudaLaunchKernelEx(&config, kernel, arguments...), "start a kernel");
 }
 
-template <class function> static __global__ void __launch_bounds__(cuda_threads) elements_kernel(std::int64_t count, function f) {
+template <class function>
+static __global__ void __launch_bounds__(cuda_threads) elements_kernel(std::int64_t count, function f) {
   auto const stride = static_cast<std::int64_t>(gridDim.x) * cuda_threads;
   for (auto i = static_cast<std::int64_t>(blockIdx.x) * cuda_threads + threadIdx.x; i < count; i += stride) f(i);
 }
 
 /// Calls `f(i)` for i in [0, count) on the device. The calls must not depend on one another; `f` is a named type.
-template <class architecture, class function> void for_elements(cuda<architecture>, call const& c, std::int64_t count, function const& f) {
+template <class architecture, class function>
+void for_elements(cuda<architecture>, call const& c, std::int64_t count, function const& f) {
   if (count <= 0) return;
-  cuda_launch(*c.parameters.context, dim3(blocks_for(count, cuda_threads)), cuda_threads, elements_kernel<function>, count, f);
+  cuda_launch(*c.parameters.context, dim3(blocks_for(count, cuda_threads)), cuda_threads, elements_kernel<function>,
+              count, f);
 }
 
 /// The run's numbers where the kernels of the device read them.
-template <class architecture> step_parameters const* parameters_on(cuda<architecture>, call const& c) { return c.parameters.context->parameters(); }
+template <class architecture> step_parameters const* parameters_on(cuda<architecture>, call const& c) {
+  return c.parameters.context->parameters();
+}
 
 } // namespace constrain

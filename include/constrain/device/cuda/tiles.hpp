@@ -25,9 +25,9 @@ constexpr std::int64_t row_parts(std::int64_t rows) { return rows < 64 ? 1 : row
 
 /// A row-major matrix, of which many lie in one tensor: batch `index` is head index % inner of sequence index / inner.
 struct matrix_batch {
-  std::int64_t leading = 0;      // elements from one row, as stored, to the next
+  std::int64_t leading = 0; // elements from one row, as stored, to the next
   bool transposed = false;
-  std::int64_t inner = 1;        // matrices that lie `inner_stride` apart
+  std::int64_t inner = 1; // matrices that lie `inner_stride` apart
   std::int64_t inner_stride = 0;
   std::int64_t outer_stride = 0; // between groups of `inner`
 

@@ -45,8 +45,8 @@ inline std::string short_number(double x) {
 }
 
 /// At most one point a column: where there are more, their mean.
-inline std::vector<std::pair<double, double>> thinned(std::vector<std::pair<double, double>> const& points, double low, double high,
-                                                      int columns) {
+inline std::vector<std::pair<double, double>> thinned(std::vector<std::pair<double, double>> const& points, double low,
+                                                      double high, int columns) {
   std::vector<std::pair<double, double>> result;
   for (std::size_t i = 0; i < points.size();) {
     auto const column = [&](double x) { return static_cast<int>((x - low) / (high - low) * columns); };
@@ -62,7 +62,8 @@ inline std::vector<std::pair<double, double>> thinned(std::vector<std::pair<doub
 
 /// A line chart as an SVG element of 640 x 240, with ticks, marks and a legend; points that are not finite are left
 /// out. Empty where there is no point.
-[[gnu::noinline, gnu::cold]] inline std::string line_chart(std::string_view title, std::vector<series> lines, std::span<chart_mark const> marks = {}) {
+[[gnu::noinline, gnu::cold]] inline std::string line_chart(std::string_view title, std::vector<series> lines,
+                                                           std::span<chart_mark const> marks = {}) {
   constexpr double left = 64, right = 624, top = 28, bottom = 204;
   double low_x = 0, high_x = 0, low_y = 0, high_y = 0;
   bool any = false;
@@ -88,12 +89,14 @@ inline std::vector<std::pair<double, double>> thinned(std::vector<std::pair<doub
   svg += concat({"<text class=\"title\" x=\"64\" y=\"16\">", title, "</text>\n"});
   double const tick_y = detail::tick_length(high_y - low_y), tick_x = detail::tick_length(high_x - low_x);
   for (double y = std::ceil(low_y / tick_y) * tick_y; y <= high_y; y += tick_y)
-    add("<path class=\"grid\" d=\"M%.1f %.1fH%.1f\"/><text class=\"tick y\" x=\"%.1f\" y=\"%.1f\">%s</text>\n", left, at_y(y), right,
-        left - 6, at_y(y) + 4, detail::short_number(y).c_str());
+    add("<path class=\"grid\" d=\"M%.1f %.1fH%.1f\"/><text class=\"tick y\" x=\"%.1f\" y=\"%.1f\">%s</text>\n", left,
+        at_y(y), right, left - 6, at_y(y) + 4, detail::short_number(y).c_str());
   for (double x = std::ceil(low_x / tick_x) * tick_x; x <= high_x; x += tick_x)
-    add("<text class=\"tick x\" x=\"%.1f\" y=\"%.1f\">%s</text>\n", at_x(x), bottom + 18, detail::short_number(x).c_str());
+    add("<text class=\"tick x\" x=\"%.1f\" y=\"%.1f\">%s</text>\n", at_x(x), bottom + 18,
+        detail::short_number(x).c_str());
   for (auto const& mark : marks)
-    if (mark.x >= low_x && mark.x <= high_x) add("<path class=\"%s\" d=\"M%.1f %.1fV%.1f\"/>\n", mark.style, at_x(mark.x), top, bottom);
+    if (mark.x >= low_x && mark.x <= high_x)
+      add("<path class=\"%s\" d=\"M%.1f %.1fV%.1f\"/>\n", mark.style, at_x(mark.x), top, bottom);
   double legend = 200;
   for (auto const& line : lines) {
     if (line.points.empty()) continue;

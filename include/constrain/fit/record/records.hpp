@@ -27,9 +27,10 @@ struct metric {
 struct step_record {
   std::int64_t step = 0;
   double loss = 0, gradient_norm = 0, learning_rate = 0;
-  double seconds = 0;           // of this step
-  double tokens_per_second = 0; // read by the model in all processes: the mean since this run began or was taken up again, waiting
-                                // for data included, evaluation and saving left out
+  double seconds = 0; // of this step
+  double tokens_per_second =
+      0; // read by the model in all processes: the mean since this run began or was taken up again, waiting
+         // for data included, evaluation and saving left out
   double labels_per_second = 0; // the same of valid labels; 0 where an older record lacks it
   std::int64_t tokens = 0;      // valid labels of this step
   bool skipped = false;
@@ -77,8 +78,7 @@ public:
       rest.remove_prefix(std::min(line.size() + 1, rest.size()));
       try {
         all.push_back(parse(io::json::parse(line, path)));
-      } catch (error const&) {
-      }
+      } catch (error const&) {}
     }
     return all;
   }
@@ -101,7 +101,10 @@ private:
 
   [[gnu::noinline, gnu::cold]] static std::string json_line(step_record const& r) {
     io::json_writer json;
-    json.object(io::json_layout::row).member("step", r.step).member("loss", r.loss).member("gradient_norm", r.gradient_norm);
+    json.object(io::json_layout::row)
+        .member("step", r.step)
+        .member("loss", r.loss)
+        .member("gradient_norm", r.gradient_norm);
     json.member("learning_rate", r.learning_rate).member("seconds", r.seconds).member("tokens", r.tokens);
     json.member("tokens_per_second", r.tokens_per_second).member("labels_per_second", r.labels_per_second);
     json.member("skipped", r.skipped);
@@ -116,7 +119,8 @@ private:
   [[gnu::noinline, gnu::cold]] static step_record parse(io::json const& line) {
     step_record r;
     r.step = line["step"].int64(), r.loss = line["loss"].real(), r.gradient_norm = line["gradient_norm"].real();
-    r.learning_rate = line["learning_rate"].real(), r.seconds = line["seconds"].real(), r.tokens = line["tokens"].int64();
+    r.learning_rate = line["learning_rate"].real(), r.seconds = line["seconds"].real(),
+    r.tokens = line["tokens"].int64();
     r.tokens_per_second = line["tokens_per_second"].real(), r.skipped = line["skipped"].boolean();
     if (auto const x = line.find("validation_loss")) r.validation_loss = x->real();
     if (auto const x = line.find("accuracy")) r.accuracy = x->real();
@@ -132,7 +136,9 @@ private:
     auto const add = [&](std::optional<double> x) {
       line += ',';
       char digits[64];
-      if (x) line += std::string_view(digits, static_cast<std::size_t>(std::to_chars(digits, digits + sizeof digits, *x).ptr - digits));
+      if (x)
+        line += std::string_view(
+            digits, static_cast<std::size_t>(std::to_chars(digits, digits + sizeof digits, *x).ptr - digits));
     };
     add(r.loss), add(r.gradient_norm), add(r.learning_rate), add(r.seconds);
     line += ',' + std::to_string(r.tokens);

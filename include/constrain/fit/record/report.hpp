@@ -58,15 +58,17 @@ td.bar { width: 40%; } td.bar i { display: block; height: .7rem; background: var
   std::string rows;
   auto const row = [&](char const* name, bytes b) {
     if (b > bytes(0))
-      rows += formatted("<tr><td>%s</td><td class=\"number\">%s</td><td class=\"bar\"><i style=\"width: %.1f%%\"></i></td></tr>\n", name,
-                        bytes_text(b).c_str(), 100.0 * static_cast<double>(b.count()) / static_cast<double>(m.peak.count()));
+      rows += formatted(
+          "<tr><td>%s</td><td class=\"number\">%s</td><td class=\"bar\"><i style=\"width: %.1f%%\"></i></td></tr>\n",
+          name, bytes_text(b).c_str(), 100.0 * static_cast<double>(b.count()) / static_cast<double>(m.peak.count()));
   };
   for_each_part(m, row);
   return rows;
 }
 
 /// A chart for each of one's own metrics, in the order in which they first appear.
-[[gnu::noinline, gnu::cold]] inline std::string metric_charts(std::span<step_record const> steps, std::span<chart_mark const> marks) {
+[[gnu::noinline, gnu::cold]] inline std::string metric_charts(std::span<step_record const> steps,
+                                                              std::span<chart_mark const> marks) {
   std::vector<std::pair<std::string, series>> metrics;
   for (auto const& r : steps)
     for (auto const& m : r.metrics) {
@@ -98,20 +100,22 @@ td.bar { width: 40%; } td.bar i { display: block; height: .7rem; background: var
     if (r.resumed) marks.push_back({x, "resumed"});
   }
   auto const title = detail::html_text(head.title);
-  std::string page = concat({"<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">"
-                             "<meta name=\"viewport\" content=\"width=device-width\">\n<title>",
-                             title, "</title>\n<style>", detail::report_style, "</style></head>\n<body>\n<h1>", title,
-                             "</h1>\n"});
+  std::string page =
+      concat({"<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">"
+              "<meta name=\"viewport\" content=\"width=device-width\">\n<title>",
+              title, "</title>\n<style>", detail::report_style, "</style></head>\n<body>\n<h1>", title, "</h1>\n"});
   page += concat({"<p class=\"reading\">", detail::html_text(diagnose_run(steps).text), "</p>\n<dl>\n"});
   for (auto const& [name, value] : head.facts)
     page += concat({"<div><dt>", detail::html_text(name), "</dt><dd>", detail::html_text(value), "</dd></div>\n"});
   page += "</dl>\n<div class=\"charts\">\n";
   page += concat({line_chart("loss", {training, validation}, marks), line_chart("learning rate", {rate}, marks)});
-  page += concat({line_chart("gradient norm", {norm}, marks), line_chart("tokens per second", {tokens, labels}, marks)});
+  page +=
+      concat({line_chart("gradient norm", {norm}, marks), line_chart("tokens per second", {tokens, labels}, marks)});
   page += detail::metric_charts(steps, marks);
-  page += concat({"</div>\n<p class=\"note\">Over steps. Tokens per second: the mean since the run began or was resumed. "
-                  "Dotted: saved; dashed: resumed.</p>\n<h2>Memory plan</h2>\n<table>\n",
-                  detail::memory_rows(head.memory), "</table>\n</body></html>\n"});
+  page +=
+      concat({"</div>\n<p class=\"note\">Over steps. Tokens per second: the mean since the run began or was resumed. "
+              "Dotted: saved; dashed: resumed.</p>\n<h2>Memory plan</h2>\n<table>\n",
+              detail::memory_rows(head.memory), "</table>\n</body></html>\n"});
   return page;
 }
 

@@ -14,7 +14,15 @@
 namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// What the losses of a run say about it.
-enum class run_condition : std::uint8_t { too_early, not_finite, overfitting, still_improving, underfit, well_fit, getting_worse };
+enum class run_condition : std::uint8_t {
+  too_early,
+  not_finite,
+  overfitting,
+  still_improving,
+  underfit,
+  well_fit,
+  getting_worse
+};
 
 struct run_diagnosis {
   run_condition condition = run_condition::too_early;
@@ -98,36 +106,50 @@ private:
   auto const* const best = all.best();
   using detail::formatted;
   if (auto const* const r = all.not_finite(); r != nullptr)
-    return {run_condition::not_finite, r->step, formatted("The %s loss is not finite since step %lld: lower the learning rate, or clip the gradient.",
-                                                    all.which(), static_cast<long long>(r->step))};
+    return {run_condition::not_finite, r->step,
+            formatted("The %s loss is not finite since step %lld: lower the learning rate, or clip the gradient.",
+                      all.which(), static_cast<long long>(r->step))};
   if (evaluations.size() < 4)
     return {run_condition::too_early, best == nullptr ? 0 : best->step,
             formatted("Too early to say: it takes four evaluations, this run had %zu.", evaluations.size())};
   double const first = all.first(), last = all.until(steps.back()), at_best = all.until(*best);
   double const validation = *evaluations.back()->validation_loss, lowest = *best->validation_loss;
   double const noise = std::max(first - std::min(last, at_best), 0.0) / 1000;
-  auto const differs = [&](double from, double to, double part) { return from - to > noise && from - to > part * std::abs(from); };
+  auto const differs = [&](double from, double to, double part) {
+    return from - to > noise && from - to > part * std::abs(from);
+  };
   auto const since = static_cast<long long>(best->step);
   if (differs(validation, lowest, 0.02 / 1.02) && last < at_best)
-    return {run_condition::overfitting, best->step,
-            formatted("Overfitting since step %lld: the validation loss rose from %.4g to %.4g while the training loss fell. Use the weights "
-                      "of that step (`.best` keeps them), more data, or more weight decay or dropout where there is some.",
-                      since, lowest, validation)};
+    return {
+        run_condition::overfitting, best->step,
+        formatted(
+            "Overfitting since step %lld: the validation loss rose from %.4g to %.4g while the training loss fell. Use the weights "
+            "of that step (`.best` keeps them), more data, or more weight decay or dropout where there is some.",
+            since, lowest, validation)};
   if (differs(validation, lowest, 0.02 / 1.02))
-    return {run_condition::getting_worse, best->step,
-            formatted("Getting worse since step %lld: the validation loss rose from %.4g to %.4g, and the training loss did not fall. Lower "
-                      "the learning rate, or clip the gradient.", since, lowest, validation)};
+    return {
+        run_condition::getting_worse, best->step,
+        formatted(
+            "Getting worse since step %lld: the validation loss rose from %.4g to %.4g, and the training loss did not fall. Lower "
+            "the learning rate, or clip the gradient.",
+            since, lowest, validation)};
   auto const& quarter_ago = *evaluations[evaluations.size() - 1 - (evaluations.size() + 3) / 4];
   if (best->step > quarter_ago.step && differs(*quarter_ago.validation_loss, validation, 0.01))
-    return {run_condition::still_improving, best->step,
-            formatted("Still improving: in the last quarter of the evaluations the validation loss fell from %.4g to %.4g. Train longer.",
-                      *quarter_ago.validation_loss, validation)};
+    return {
+        run_condition::still_improving, best->step,
+        formatted(
+            "Still improving: in the last quarter of the evaluations the validation loss fell from %.4g to %.4g. Train longer.",
+            *quarter_ago.validation_loss, validation)};
   if (last > 0.9 * first && last > solved)
-    return {run_condition::underfit, best->step,
-            formatted("Underfit: the losses are flat, and the training loss only went from %.4g to %.4g. Use another learning rate, or a "
-                      "larger model.", first, last)};
+    return {
+        run_condition::underfit, best->step,
+        formatted(
+            "Underfit: the losses are flat, and the training loss only went from %.4g to %.4g. Use another learning rate, or a "
+            "larger model.",
+            first, last)};
   return {run_condition::well_fit, best->step,
-          formatted("Well fit: the validation loss is flat at %.4g, its lowest was %.4g at step %lld.", validation, lowest, since)};
+          formatted("Well fit: the validation loss is flat at %.4g, its lowest was %.4g at step %lld.", validation,
+                    lowest, since)};
 }
 
 } // namespace constrain

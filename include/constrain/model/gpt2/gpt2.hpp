@@ -27,7 +27,7 @@ constexpr double inverse_square_root(double n) {
 
 /// Causal self-attention as in GPT-2: one matmul for queries, keys and values.
 struct gpt2_attention {
-  int heads;                   // divides the width
+  int heads;                // divides the width
   double projection_stddev; // of the first weights of the projection
 
   constexpr value operator()(value x) const {

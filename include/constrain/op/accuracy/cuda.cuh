@@ -26,7 +26,8 @@ static __global__ void __launch_bounds__(cuda_threads)
 }
 
 template <class stored>
-static __global__ void __launch_bounds__(cuda_threads) count_kernel(std::int32_t const* correct, std::int64_t rows, stored* count) {
+static __global__ void __launch_bounds__(cuda_threads)
+    count_kernel(std::int32_t const* correct, std::int64_t rows, stored* count) {
   __shared__ typename block_reduction<stored>::memory shared;
   stored sum = 0;
   for (std::int64_t i = threadIdx.x; i < rows; i += cuda_threads) sum += correct[i];
@@ -36,11 +37,12 @@ static __global__ void __launch_bounds__(cuda_threads) count_kernel(std::int32_t
 
 template <class architecture> struct kernel<op::correct_predictions, cuda<architecture>> {
   template <class stored>
-  static void run(call const& c, tensor<stored const> logits, tensor<std::int32_t const> labels, tensor<double> correct) {
+  static void run(call const& c, tensor<stored const> logits, tensor<std::int32_t const> labels,
+                  tensor<double> correct) {
     auto& context = *c.parameters.context;
     auto* const of_rows = context.scratch_for<std::int32_t>(labels.count);
-    cuda_launch(context, dim3(static_cast<unsigned>(labels.count)), cuda_threads, correct_kernel<stored>, logits.data, labels.data,
-                logits.features(), of_rows);
+    cuda_launch(context, dim3(static_cast<unsigned>(labels.count)), cuda_threads, correct_kernel<stored>, logits.data,
+                labels.data, logits.features(), of_rows);
     cuda_launch(context, dim3(1), cuda_threads, count_kernel<double>, of_rows, labels.count, correct.data);
   }
 };

@@ -14,7 +14,8 @@ template <class stored> struct add_elements {
 };
 
 template <class device> struct kernel<op::add, device> {
-  template <class stored> static void run(call const& c, tensor<stored const> a, tensor<stored const> b, tensor<stored> y) {
+  template <class stored>
+  static void run(call const& c, tensor<stored const> a, tensor<stored const> b, tensor<stored> y) {
     for_elements(device{}, c, y.count, add_elements<stored>{a.data, b.data, y.data});
   }
 };

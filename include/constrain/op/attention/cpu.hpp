@@ -20,23 +20,23 @@ template <> struct kernel<op::attention, cpu> {
       stored const* q = qkv.data + h.qkv;
       accumulate* p = probabilities.data + h.scores;
       auto const scale = 1 / math::sqrt(static_cast<accumulate>(h.head_width));
-      gemm(transpose::no, transpose::yes, h.tokens, h.tokens, h.head_width, scale, q, h.stride, q + h.width,
-                 h.stride, 0, p, h.tokens);
+      gemm(transpose::no, transpose::yes, h.tokens, h.tokens, h.head_width, scale, q, h.stride, q + h.width, h.stride,
+           0, p, h.tokens);
       for (std::int64_t t = 0; t < h.tokens; ++t) {
         auto const seen = causal ? t + 1 : h.tokens;
         softmax_row(p + t * h.tokens, seen);
         for (std::int64_t s = seen; s < h.tokens; ++s) p[t * h.tokens + s] = 0;
       }
-      gemm(transpose::no, transpose::no, h.tokens, h.head_width, h.tokens, 1, p, h.tokens, q + 2 * h.width,
-                 h.stride, 0, y.data + h.y, h.width);
+      gemm(transpose::no, transpose::no, h.tokens, h.head_width, h.tokens, 1, p, h.tokens, q + 2 * h.width, h.stride, 0,
+           y.data + h.y, h.width);
     });
   }
 };
 
 template <> struct kernel<op::attention_gradient, cpu> {
   template <class stored, class accumulate>
-  static void run(call const& c, tensor<stored const> dy, tensor<stored const> qkv, tensor<accumulate const> probabilities,
-                  tensor<stored> dqkv, tensor<accumulate> dscores) {
+  static void run(call const& c, tensor<stored const> dy, tensor<stored const> qkv,
+                  tensor<accumulate const> probabilities, tensor<stored> dqkv, tensor<accumulate> dscores) {
     auto const heads = c.options.integer[0];
     bool const causal = c.options.integer[1] != 0;
     parallel_for(qkv.shape().extent[0] * heads, [=](std::int64_t index) {
@@ -48,9 +48,9 @@ template <> struct kernel<op::attention_gradient, cpu> {
       accumulate* ds = dscores.data + h.scores;
       auto const scale = 1 / math::sqrt(static_cast<accumulate>(h.head_width));
       gemm(transpose::yes, transpose::no, h.tokens, h.head_width, h.tokens, 1, p, h.tokens, g, h.width, 0,
-                 dq + 2 * h.width, h.stride);
-      gemm(transpose::no, transpose::yes, h.tokens, h.tokens, h.head_width, 1, g, h.width, q + 2 * h.width,
-                 h.stride, 0, ds, h.tokens);
+           dq + 2 * h.width, h.stride);
+      gemm(transpose::no, transpose::yes, h.tokens, h.tokens, h.head_width, 1, g, h.width, q + 2 * h.width, h.stride, 0,
+           ds, h.tokens);
       for (std::int64_t t = 0; t < h.tokens; ++t) {
         auto const seen = causal ? t + 1 : h.tokens;
         accumulate const* row = p + t * h.tokens;
@@ -60,10 +60,10 @@ template <> struct kernel<op::attention_gradient, cpu> {
         for (std::int64_t s = 0; s < seen; ++s) drow[s] = row[s] * (drow[s] - sum);
         for (std::int64_t s = seen; s < h.tokens; ++s) drow[s] = 0;
       }
-      gemm(transpose::no, transpose::no, h.tokens, h.head_width, h.tokens, scale, ds, h.tokens, q + h.width,
-                 h.stride, 0, dq, h.stride);
+      gemm(transpose::no, transpose::no, h.tokens, h.head_width, h.tokens, scale, ds, h.tokens, q + h.width, h.stride,
+           0, dq, h.stride);
       gemm(transpose::yes, transpose::no, h.tokens, h.head_width, h.tokens, scale, ds, h.tokens, q, h.stride, 0,
-                 dq + h.width, h.stride);
+           dq + h.width, h.stride);
     });
   }
 };

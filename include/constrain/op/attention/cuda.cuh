@@ -14,9 +14,12 @@ struct attention_heads {
   std::int64_t heads, tokens, width, head_width, batches;
 
   attention_heads(shape const& qkv, std::int64_t heads_)
-      : heads(heads_), tokens(qkv.extent[1]), width(qkv.features() / 3), head_width(width / heads_), batches(qkv.extent[0] * heads_) {}
+      : heads(heads_), tokens(qkv.extent[1]), width(qkv.features() / 3), head_width(width / heads_),
+        batches(qkv.extent[0] * heads_) {}
 
-  matrix_batch in_qkv(bool transposed = false) const { return {3 * width, transposed, heads, head_width, tokens * 3 * width}; }
+  matrix_batch in_qkv(bool transposed = false) const {
+    return {3 * width, transposed, heads, head_width, tokens * 3 * width};
+  }
   matrix_batch in_y(bool transposed = false) const { return {width, transposed, heads, head_width, tokens * width}; }
   matrix_batch in_scores(bool transposed = false) const { return {tokens, transposed, 1, 0, tokens * tokens}; }
 };
@@ -35,7 +38,8 @@ static __global__ void __launch_bounds__(cuda_threads) softmax_kernel(accumulate
   accumulate sum = 0;
   for (std::int64_t i = threadIdx.x; i < seen; i += cuda_threads) sum += math::exp(x[i] - row_max);
   accumulate const scale = 1 / block_reduction<accumulate>{shared}.sum(sum);
-  for (std::int64_t i = threadIdx.x; i < tokens; i += cuda_threads) x[i] = i < seen ? math::exp(x[i] - row_max) * scale : accumulate(0);
+  for (std::int64_t i = threadIdx.x; i < tokens; i += cuda_threads)
+    x[i] = i < seen ? math::exp(x[i] - row_max) * scale : accumulate(0);
 }
 
 // ds = p (ds - sum(p ds)) over the tokens that the row sees, 0 beyond; a block a row.
@@ -49,7 +53,8 @@ static __global__ void __launch_bounds__(cuda_threads)
   accumulate sum = 0;
   for (std::int64_t i = threadIdx.x; i < seen; i += cuda_threads) sum += x[i] * dx[i];
   sum = block_reduction<accumulate>{shared}.sum(sum);
-  for (std::int64_t i = threadIdx.x; i < tokens; i += cuda_threads) dx[i] = i < seen ? x[i] * (dx[i] - sum) : accumulate(0);
+  for (std::int64_t i = threadIdx.x; i < tokens; i += cuda_threads)
+    dx[i] = i < seen ? x[i] * (dx[i] - sum) : accumulate(0);
 }
 
 template <class architecture> struct kernel<op::attention, cuda<architecture>> {
@@ -59,34 +64,35 @@ template <class architecture> struct kernel<op::attention, cuda<architecture>> {
     detail::attention_heads const h(qkv.shape(), c.options.integer[0]);
     stored const* q = qkv.data;
     auto const scale = 1 / math::sqrt(static_cast<accumulate>(h.head_width));
-    gemm_batched(context, h.batches, h.tokens, h.tokens, h.head_width, scale, q, h.in_qkv(), q + h.width, h.in_qkv(true),
-                 probabilities.data, h.in_scores());
-    cuda_launch(context, dim3(static_cast<unsigned>(h.batches * h.tokens)), cuda_threads, softmax_kernel<accumulate>, probabilities.data,
-                h.tokens, c.options.integer[1] != 0);
-    gemm_batched(context, h.batches, h.tokens, h.head_width, h.tokens, 1, probabilities.data, h.in_scores(), q + 2 * h.width,
-                 h.in_qkv(), y.data, h.in_y());
+    gemm_batched(context, h.batches, h.tokens, h.tokens, h.head_width, scale, q, h.in_qkv(), q + h.width,
+                 h.in_qkv(true), probabilities.data, h.in_scores());
+    cuda_launch(context, dim3(static_cast<unsigned>(h.batches * h.tokens)), cuda_threads, softmax_kernel<accumulate>,
+                probabilities.data, h.tokens, c.options.integer[1] != 0);
+    gemm_batched(context, h.batches, h.tokens, h.head_width, h.tokens, 1, probabilities.data, h.in_scores(),
+                 q + 2 * h.width, h.in_qkv(), y.data, h.in_y());
   }
 };
 
 template <class architecture> struct kernel<op::attention_gradient, cuda<architecture>> {
   template <class stored, class accumulate>
-  static void run(call const& c, tensor<stored const> dy, tensor<stored const> qkv, tensor<accumulate const> probabilities,
-                  tensor<stored> dqkv, tensor<accumulate> dscores) {
+  static void run(call const& c, tensor<stored const> dy, tensor<stored const> qkv,
+                  tensor<accumulate const> probabilities, tensor<stored> dqkv, tensor<accumulate> dscores) {
     auto& context = *c.parameters.context;
     detail::attention_heads const h(qkv.shape(), c.options.integer[0]);
     stored const* q = qkv.data;
     stored* dq = dqkv.data;
     auto const scale = 1 / math::sqrt(static_cast<accumulate>(h.head_width));
-    gemm_batched(context, h.batches, h.tokens, h.head_width, h.tokens, 1, probabilities.data, h.in_scores(true), dy.data, h.in_y(),
-                 dq + 2 * h.width, h.in_qkv());
-    gemm_batched(context, h.batches, h.tokens, h.tokens, h.head_width, 1, dy.data, h.in_y(), q + 2 * h.width, h.in_qkv(true),
-                 dscores.data, h.in_scores());
-    cuda_launch(context, dim3(static_cast<unsigned>(h.batches * h.tokens)), cuda_threads, softmax_gradient_kernel<accumulate>,
-                probabilities.data, dscores.data, h.tokens, c.options.integer[1] != 0);
-    gemm_batched(context, h.batches, h.tokens, h.head_width, h.tokens, scale, dscores.data, h.in_scores(), q + h.width, h.in_qkv(),
-                 dq, h.in_qkv());
-    gemm_batched(context, h.batches, h.tokens, h.head_width, h.tokens, scale, dscores.data, h.in_scores(true), q, h.in_qkv(),
-                 dq + h.width, h.in_qkv());
+    gemm_batched(context, h.batches, h.tokens, h.head_width, h.tokens, 1, probabilities.data, h.in_scores(true),
+                 dy.data, h.in_y(), dq + 2 * h.width, h.in_qkv());
+    gemm_batched(context, h.batches, h.tokens, h.tokens, h.head_width, 1, dy.data, h.in_y(), q + 2 * h.width,
+                 h.in_qkv(true), dscores.data, h.in_scores());
+    cuda_launch(context, dim3(static_cast<unsigned>(h.batches * h.tokens)), cuda_threads,
+                softmax_gradient_kernel<accumulate>, probabilities.data, dscores.data, h.tokens,
+                c.options.integer[1] != 0);
+    gemm_batched(context, h.batches, h.tokens, h.head_width, h.tokens, scale, dscores.data, h.in_scores(), q + h.width,
+                 h.in_qkv(), dq, h.in_qkv());
+    gemm_batched(context, h.batches, h.tokens, h.head_width, h.tokens, scale, dscores.data, h.in_scores(true), q,
+                 h.in_qkv(), dq + h.width, h.in_qkv());
   }
 };
 

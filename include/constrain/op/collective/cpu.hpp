@@ -44,7 +44,8 @@ template <> struct kernel<op::all_gather, cpu> {
 };
 
 template <> struct kernel<op::reduce_scatter, cpu> {
-  template <class stored> static void run(call const& c, tensor<stored const> gradient, tensor<stored> shard, tensor<stored> buffer) {
+  template <class stored>
+  static void run(call const& c, tensor<stored const> gradient, tensor<stored> shard, tensor<stored> buffer) {
     auto& world = *c.parameters.world;
     shard_map const map{gradient.count, c.options.integer[0]};
     auto const ranks = world.size();
@@ -55,11 +56,13 @@ template <> struct kernel<op::reduce_scatter, cpu> {
       for (int rank = 0; rank < ranks; ++rank) {
         auto const its = rank % map.shards;
         p.offset[rank] = (map.begin(its) + from) * static_cast<std::int64_t>(sizeof(stored));
-        p.length[rank] = std::clamp<std::int64_t>(map.length(its) - from, 0, slice) * static_cast<std::int64_t>(sizeof(stored));
+        p.length[rank] =
+            std::clamp<std::int64_t>(map.length(its) - from, 0, slice) * static_cast<std::int64_t>(sizeof(stored));
       }
       world.all_to_all(reinterpret_cast<std::byte const*>(gradient.data), p.offset, p.length,
                        reinterpret_cast<std::byte*>(buffer.data), slice * static_cast<std::int64_t>(sizeof(stored)));
-      detail::add_in_order(buffer.data, slice, ranks, std::clamp<std::int64_t>(mine - from, 0, slice), shard.data + from, c.add_to(0));
+      detail::add_in_order(buffer.data, slice, ranks, std::clamp<std::int64_t>(mine - from, 0, slice),
+                           shard.data + from, c.add_to(0));
     }
     // What the last ranks store beyond their shards stays zero.
     std::fill(shard.data + mine, shard.data + shard.count, stored(0));
@@ -67,7 +70,8 @@ template <> struct kernel<op::reduce_scatter, cpu> {
 };
 
 template <> struct kernel<op::all_reduce, cpu> {
-  template <class stored> static void run(call const& c, tensor<stored const>, tensor<stored> gradient, tensor<stored> buffer) {
+  template <class stored>
+  static void run(call const& c, tensor<stored const>, tensor<stored> gradient, tensor<stored> buffer) {
     auto& world = *c.parameters.world;
     auto const ranks = world.size();
     if (ranks == 1) return;
@@ -81,8 +85,10 @@ template <> struct kernel<op::all_reduce, cpu> {
       }
       auto* const begin = reinterpret_cast<std::byte*>(gradient.data + from);
       auto const slice = map.stored();
-      world.all_to_all(begin, p.offset, p.length, reinterpret_cast<std::byte*>(buffer.data), slice * static_cast<std::int64_t>(sizeof(stored)));
-      detail::add_in_order(buffer.data, slice, ranks, map.length(world.rank()), gradient.data + from + map.begin(world.rank()), false);
+      world.all_to_all(begin, p.offset, p.length, reinterpret_cast<std::byte*>(buffer.data),
+                       slice * static_cast<std::int64_t>(sizeof(stored)));
+      detail::add_in_order(buffer.data, slice, ranks, map.length(world.rank()),
+                           gradient.data + from + map.begin(world.rank()), false);
       world.all_gather(begin, p.offset, p.length);
     }
   }

@@ -14,7 +14,8 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 template <class stored>
 double cross_entropy_of(stored const* logits, std::int32_t label, arithmetic<stored> log_sum_exp) {
   using accumulate = arithmetic<stored>;
-  return label == ignored_label ? 0.0 : static_cast<double>(log_sum_exp) - static_cast<double>(accumulate(logits[label]));
+  return label == ignored_label ? 0.0
+                                : static_cast<double>(log_sum_exp) - static_cast<double>(accumulate(logits[label]));
 }
 
 /// The gradient of a row's share times `scale`; dlogits may lie over logits.

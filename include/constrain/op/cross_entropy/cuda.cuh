@@ -8,24 +8,28 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 template <class stored, class accumulate>
 static __global__ void __launch_bounds__(cuda_threads)
-    cross_entropy_kernel(stored const* logits, std::int32_t const* labels, std::int64_t classes, accumulate* log_sum_exp, double* loss) {
+    cross_entropy_kernel(stored const* logits, std::int32_t const* labels, std::int64_t classes,
+                         accumulate* log_sum_exp, double* loss) {
   __shared__ typename block_reduction<accumulate>::memory shared;
   auto const row = static_cast<std::int64_t>(blockIdx.x);
   stored const* x = logits + row * classes;
   accumulate row_max = x[0];
-  for (std::int64_t i = threadIdx.x; i < classes; i += cuda_threads) row_max = x[i] > row_max ? accumulate(x[i]) : row_max;
+  for (std::int64_t i = threadIdx.x; i < classes; i += cuda_threads)
+    row_max = x[i] > row_max ? accumulate(x[i]) : row_max;
   row_max = block_reduction<accumulate>{shared}.max(row_max);
   accumulate sum = 0;
   for (std::int64_t i = threadIdx.x; i < classes; i += cuda_threads) sum += math::exp(x[i] - row_max);
   sum = row_max + math::log(block_reduction<accumulate>{shared}.sum(sum));
   if (threadIdx.x != 0) return;
   log_sum_exp[row] = sum;
-  loss[row] = labels[row] == ignored_label ? 0.0 : static_cast<double>(sum) - static_cast<double>(accumulate(x[labels[row]]));
+  loss[row] =
+      labels[row] == ignored_label ? 0.0 : static_cast<double>(sum) - static_cast<double>(accumulate(x[labels[row]]));
 }
 
 template <class accumulate>
 static __global__ void __launch_bounds__(cuda_threads)
-    mean_loss_kernel(accumulate const* row_loss, std::int64_t rows, step_parameters const* parameters, accumulate* loss, bool add) {
+    mean_loss_kernel(accumulate const* row_loss, std::int64_t rows, step_parameters const* parameters, accumulate* loss,
+                     bool add) {
   __shared__ typename block_reduction<accumulate>::memory shared;
   accumulate sum = 0;
   for (std::int64_t i = threadIdx.x; i < rows; i += cuda_threads) sum += row_loss[i];
@@ -38,9 +42,11 @@ template <class architecture> struct kernel<op::cross_entropy, cuda<architecture
   static void run(call const& c, tensor<stored const> logits, tensor<std::int32_t const> labels, tensor<double> loss,
                   tensor<accumulate> row_log_sum_exp, tensor<double> row_loss) {
     auto& context = *c.parameters.context;
-    cuda_launch(context, dim3(static_cast<unsigned>(labels.count)), cuda_threads, cross_entropy_kernel<stored, accumulate>, logits.data,
-                labels.data, logits.features(), row_log_sum_exp.data, row_loss.data);
-    cuda_launch(context, dim3(1), cuda_threads, mean_loss_kernel<double>, row_loss.data, labels.count, context.parameters(), loss.data, c.add_to(0));
+    cuda_launch(context, dim3(static_cast<unsigned>(labels.count)), cuda_threads,
+                cross_entropy_kernel<stored, accumulate>, logits.data, labels.data, logits.features(),
+                row_log_sum_exp.data, row_loss.data);
+    cuda_launch(context, dim3(1), cuda_threads, mean_loss_kernel<double>, row_loss.data, labels.count,
+                context.parameters(), loss.data, c.add_to(0));
   }
 };
 
@@ -56,7 +62,8 @@ template <class stored, class accumulate> struct cross_entropy_gradient_elements
   CT_HOST_DEVICE void operator()(std::int64_t i) const {
     auto const row = i / classes;
     auto const label = labels[row];
-    auto const scale = label == ignored_label ? accumulate(0) : static_cast<accumulate>(dloss[0] * parameters->inverse_label_count);
+    auto const scale =
+        label == ignored_label ? accumulate(0) : static_cast<accumulate>(dloss[0] * parameters->inverse_label_count);
     accumulate const hit = i - row * classes == label ? accumulate(1) : accumulate(0);
     dlogits[i] = (math::exp(logits[i] - log_sum_exp[row]) - hit) * scale;
   }
@@ -64,11 +71,12 @@ template <class stored, class accumulate> struct cross_entropy_gradient_elements
 
 template <class architecture> struct kernel<op::cross_entropy_gradient, cuda<architecture>> {
   template <class stored, class accumulate>
-  static void run(call const& c, tensor<double const> dloss, tensor<stored const> logits, tensor<std::int32_t const> labels,
-                  tensor<accumulate const> row_log_sum_exp, tensor<stored> dlogits) {
+  static void run(call const& c, tensor<double const> dloss, tensor<stored const> logits,
+                  tensor<std::int32_t const> labels, tensor<accumulate const> row_log_sum_exp, tensor<stored> dlogits) {
     for_elements(cuda<architecture>{}, c, dlogits.count,
-                 cross_entropy_gradient_elements<stored, accumulate>{dloss.data, logits.data, labels.data, row_log_sum_exp.data,
-                                                               dlogits.data, logits.features(), c.parameters.context->parameters()});
+                 cross_entropy_gradient_elements<stored, accumulate>{
+                     dloss.data, logits.data, labels.data, row_log_sum_exp.data, dlogits.data, logits.features(),
+                     c.parameters.context->parameters()});
   }
 };
 

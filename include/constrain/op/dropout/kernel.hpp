@@ -21,7 +21,8 @@ template <class stored> struct dropout_quads {
     auto const scale = static_cast<arithmetic<stored>>(1 / (1 - parameters->dropout));
     auto const quads = (per_sample + 3) / 4;
     auto const sample = i / quads, quad = i % quads;
-    auto const bits = random_stream{parameters->seed, parameters->step, node, iteration}.draw(first_sample + sample, quad);
+    auto const bits =
+        random_stream{parameters->seed, parameters->step, node, iteration}.draw(first_sample + sample, quad);
     auto const from = sample * per_sample + quad * 4;
     auto const left = per_sample - quad * 4;
     for (std::int64_t k = 0; k < (left < 4 ? left : 4); ++k)
@@ -38,7 +39,8 @@ template <class device> struct kernel<op::dropout, device> {
     auto const samples = x.shape().rank == 0 ? 1 : x.shape().extent[0];
     auto const per_sample = y.count / samples;
     for_elements(device{}, c, samples * ((per_sample + 3) / 4),
-                 dropout_quads<stored>{x.data, y.data, per_sample, c.first_sample, c.random_key, c.iteration, parameters_on(device{}, c)});
+                 dropout_quads<stored>{x.data, y.data, per_sample, c.first_sample, c.random_key, c.iteration,
+                                       parameters_on(device{}, c)});
   }
 };
 

@@ -9,25 +9,26 @@ template <class functor> struct kernel<op::elementwise_gradient_bias<functor>, c
   using op = op::elementwise_gradient_bias<functor>;
 
   template <class stored, class accumulate>
-  static void run(call const& c, tensor<stored const> dy, tensor<stored const> x, tensor<stored const> y, tensor<stored> dx,
-                  tensor<accumulate> dbias, tensor<accumulate> partial) {
+  static void run(call const& c, tensor<stored const> dy, tensor<stored const> x, tensor<stored const> y,
+                  tensor<stored> dx, tensor<accumulate> dbias, tensor<accumulate> partial) {
     run_rows(c, gradient_elements<functor, stored>{dy.data, x.data, y.data, dx.data}, dx, dbias, partial);
   }
   template <class stored, class accumulate>
-  static void run(call const& c, tensor<stored const> dy, tensor<stored const> kept, tensor<stored> dx, tensor<accumulate> dbias,
-                  tensor<accumulate> partial) {
+  static void run(call const& c, tensor<stored const> dy, tensor<stored const> kept, tensor<stored> dx,
+                  tensor<accumulate> dbias, tensor<accumulate> partial) {
     if constexpr (constrain::op::derivative_uses_input<functor>()) run(c, dy, kept, {}, dx, dbias, partial);
     else run(c, dy, {}, kept, dx, dbias, partial);
   }
   template <class stored, class accumulate>
-  static void run(call const& c, tensor<stored const> dy, tensor<stored> dx, tensor<accumulate> dbias, tensor<accumulate> partial) {
+  static void run(call const& c, tensor<stored const> dy, tensor<stored> dx, tensor<accumulate> dbias,
+                  tensor<accumulate> partial) {
     run(c, dy, {}, {}, dx, dbias, partial);
   }
 
 private:
   template <class stored, class accumulate>
-  static void run_rows(call const& c, gradient_elements<functor, stored> const& element, tensor<stored> dx, tensor<accumulate> dbias,
-                       tensor<accumulate> partial) {
+  static void run_rows(call const& c, gradient_elements<functor, stored> const& element, tensor<stored> dx,
+                       tensor<accumulate> dbias, tensor<accumulate> partial) {
     auto const width = dx.features(), rows = dx.rows();
     parallel_for(op::chunks, [=](std::int64_t chunk) {
       accumulate* const sums = partial.data + chunk * width;

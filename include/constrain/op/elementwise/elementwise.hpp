@@ -58,12 +58,9 @@ template <class functor> struct elementwise {
     using gradient_op = elementwise_gradient<functor>;
     if constexpr (gradient_op::uses_input && gradient_op::uses_output)
       b.emit<gradient_op>({b.gradient(), b.input(0), b.output()}, {0});
-    else if constexpr (gradient_op::uses_input)
-      b.emit<gradient_op>({b.gradient(), b.input(0)}, {0});
-    else if constexpr (gradient_op::uses_output)
-      b.emit<gradient_op>({b.gradient(), b.output()}, {0});
-    else
-      b.emit<gradient_op>({b.gradient()}, {0});
+    else if constexpr (gradient_op::uses_input) b.emit<gradient_op>({b.gradient(), b.input(0)}, {0});
+    else if constexpr (gradient_op::uses_output) b.emit<gradient_op>({b.gradient(), b.output()}, {0});
+    else b.emit<gradient_op>({b.gradient()}, {0});
   }
 };
 

@@ -39,14 +39,18 @@ template <class functor, class device> struct kernel<op::elementwise_gradient<fu
   using op = op::elementwise_gradient<functor>;
 
   template <class stored>
-  static void run(call const& c, tensor<stored const> dy, tensor<stored const> x, tensor<stored const> y, tensor<stored> dx) {
+  static void run(call const& c, tensor<stored const> dy, tensor<stored const> x, tensor<stored const> y,
+                  tensor<stored> dx) {
     for_elements(device{}, c, dx.count, gradient_elements<functor, stored>{dy.data, x.data, y.data, dx.data});
   }
-  template <class stored> static void run(call const& c, tensor<stored const> dy, tensor<stored const> kept, tensor<stored> dx) {
+  template <class stored>
+  static void run(call const& c, tensor<stored const> dy, tensor<stored const> kept, tensor<stored> dx) {
     if constexpr (op::uses_input) run(c, dy, kept, {}, dx);
     else run(c, dy, {}, kept, dx);
   }
-  template <class stored> static void run(call const& c, tensor<stored const> dy, tensor<stored> dx) { run(c, dy, {}, {}, dx); }
+  template <class stored> static void run(call const& c, tensor<stored const> dy, tensor<stored> dx) {
+    run(c, dy, {}, {}, dx);
+  }
 };
 
 } // namespace constrain

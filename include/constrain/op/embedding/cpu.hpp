@@ -12,15 +12,15 @@ template <> struct kernel<op::embedding, cpu> {
   static void run(call const&, tensor<stored const> table, tensor<std::int32_t const> tokens, tensor<stored> y) {
     auto const width = y.features();
     parallel_chunks(tokens.count, 16, [=](std::int64_t begin, std::int64_t end) {
-      for (std::int64_t i = begin; i < end; ++i)
-        std::copy_n(table.data + tokens[i] * width, width, y.data + i * width);
+      for (std::int64_t i = begin; i < end; ++i) std::copy_n(table.data + tokens[i] * width, width, y.data + i * width);
     });
   }
 };
 
 template <> struct kernel<op::embedding_gradient, cpu> {
   template <class stored, class accumulate>
-  static void run(call const& c, tensor<stored const> dy, tensor<std::int32_t const> tokens, tensor<accumulate> dtable) {
+  static void run(call const& c, tensor<stored const> dy, tensor<std::int32_t const> tokens,
+                  tensor<accumulate> dtable) {
     auto const width = dy.features();
     bool const add = c.add_to(0);
     // Threads split the columns: rows of one token are added in the order of the places, whatever the threads.

@@ -21,7 +21,8 @@ template <class stored> struct embedding_elements {
 template <class architecture> struct kernel<op::embedding, cuda<architecture>> {
   template <class stored>
   static void run(call const& c, tensor<stored const> table, tensor<std::int32_t const> tokens, tensor<stored> y) {
-    for_elements(cuda<architecture>{}, c, y.count, embedding_elements<stored>{table.data, tokens.data, y.data, y.features()});
+    for_elements(cuda<architecture>{}, c, y.count,
+                 embedding_elements<stored>{table.data, tokens.data, y.data, y.features()});
   }
 };
 
@@ -52,10 +53,11 @@ static __global__ void __launch_bounds__(cuda_threads)
 
 template <class architecture> struct kernel<op::embedding_gradient, cuda<architecture>> {
   template <class stored, class accumulate>
-  static void run(call const& c, tensor<stored const> dy, tensor<std::int32_t const> tokens, tensor<accumulate> dtable) {
+  static void run(call const& c, tensor<stored const> dy, tensor<std::int32_t const> tokens,
+                  tensor<accumulate> dtable) {
     cuda_launch(*c.parameters.context, dim3(static_cast<unsigned>(dtable.rows())), cuda_threads,
-                embedding_gradient_kernel<stored, accumulate>, dy.data, tokens.data, tokens.count, dy.features(), dtable.data,
-                c.add_to(0));
+                embedding_gradient_kernel<stored, accumulate>, dy.data, tokens.data, tokens.count, dy.features(),
+                dtable.data, c.add_to(0));
   }
 };
 

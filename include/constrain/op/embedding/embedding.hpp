@@ -37,8 +37,8 @@ struct embedding {
 
 /// The table of an embedding.
 struct embedding_options {
-  int vocabulary = 0;      // rows: different tokens
-  int width = 0;           // features of a token
+  int vocabulary = 0;   // rows: different tokens
+  int width = 0;        // features of a token
   double stddev = 0.02; // of the initial table
 };
 

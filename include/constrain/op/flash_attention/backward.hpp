@@ -89,8 +89,11 @@ private:
         auto const across = tile::panel_columns(query_count() - i);
         auto const multiply = [&](accumulate const* a, accumulate const* b, accumulate* c, auto const& store) {
           tile_gemm<transpose::no>(
-              tile::padded_rows(seen(i)), across, [=](std::int64_t) { return depth_range{0, depth}; }, a, padded, b + i,
-              queries, c + i, queries, store);
+              tile::padded_rows(seen(i)), across,
+              [=](std::int64_t) {
+                return depth_range{0, depth};
+              },
+              a, padded, b + i, queries, c + i, queries, store);
         };
         if (chunk == 0) {
           multiply(k_tile_, q_transposed_, probabilities_, overwrite{});
@@ -123,7 +126,9 @@ private:
   void add_query_gradients() {
     tile_gemm<transpose::yes>(
         tile::padded_rows(query_count()), padded_,
-        [this](std::int64_t row) { return depth_range{0, tile::seen(causal_, query_ + row, register_tile<accumulate>::rows, key_, key_count())}; },
+        [this](std::int64_t row) {
+          return depth_range{0, tile::seen(causal_, query_ + row, register_tile<accumulate>::rows, key_, key_count())};
+        },
         dscores_, queries, k_tile_, padded_, dq_tile_, padded_, add_to{});
   }
 
@@ -193,7 +198,8 @@ private:
   }
 
   /// Rows of a gradient go to their part of dqkv, from token `first` on.
-  void store(accumulate const* from, std::int64_t step, std::int64_t rows, accumulate scale, std::int64_t part, std::int64_t first) {
+  void store(accumulate const* from, std::int64_t step, std::int64_t rows, accumulate scale, std::int64_t part,
+             std::int64_t first) {
     auto const width = std::min(columns, h_.head_width - column_);
     for (std::int64_t row = 0; row < rows; ++row, from += step) {
       stored* const to = dqkv_ + part + (first + row) * h_.stride + column_;
@@ -211,7 +217,8 @@ private:
   std::int64_t query_ = 0, key_ = 0, column_ = 0, padded_ = 0; // where the tiles lie
   place query_at_, key_at_;                                    // what is loaded
   alignas(64) accumulate q_tile_[queries * columns], dy_tile_[queries * columns], dq_tile_[queries * columns];
-  alignas(64) accumulate q_transposed_[columns * queries], dy_transposed_[columns * queries]; // q times 1 / sqrt(head width)
+  alignas(64) accumulate q_transposed_[columns * queries],
+      dy_transposed_[columns * queries]; // q times 1 / sqrt(head width)
   alignas(64) accumulate k_tile_[keys * columns], v_tile_[keys * columns];
   alignas(64) accumulate dk_tile_[keys * columns], dv_tile_[keys * columns];
   alignas(64) accumulate probabilities_[keys * queries], dscores_[keys * queries];

@@ -7,8 +7,8 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 namespace op {
 
 /// dqkv from dy, qkv, y and the rows' logsumexp; the probabilities are computed again, a tile at a time (Dao 2023,
-/// alg. 2). Scratch: sum(dy * y) of each head and token and, where elements are narrower than sums, dk and dv while they
-/// are summed.
+/// alg. 2). Scratch: sum(dy * y) of each head and token and, where elements are narrower than sums, dk and dv while
+/// they are summed.
 struct flash_attention_gradient {
   static constexpr char const* name = "flash_attention_gradient";
   static constexpr unsigned workspace = 0b10;
@@ -16,7 +16,8 @@ struct flash_attention_gradient {
   static constexpr inferred infer(operand_types const& in, attributes const& a) {
     auto const& s = in[0].shape;
     auto const sums = in[0].type == in[3].type ? 0 : 2 * s.features();
-    return inferred::one(in[1].type, in[1].shape).and_also(in[3].type, shape(s.extent[0], s.extent[1], a.integer[0] + sums));
+    return inferred::one(in[1].type, in[1].shape)
+        .and_also(in[3].type, shape(s.extent[0], s.extent[1], a.integer[0] + sums));
   }
   static constexpr cost cost_of(operand_types const& in, operand_types const& out, attributes const& a) {
     auto result = cost_by_operands(in, out, a);

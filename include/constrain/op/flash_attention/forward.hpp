@@ -47,8 +47,11 @@ private:
       load(h_.width, key, count, chunk, depth, keys_, key_at_);
       auto const multiply = [&](auto const& store) {
         tile_gemm<transpose::no>(
-            tile::padded_rows(seen), across_, [=](std::int64_t) { return depth_range{0, depth}; }, keys_,
-            tile::padded_columns(depth), queries_ + i * columns, panel, scores_, panel, store);
+            tile::padded_rows(seen), across_,
+            [=](std::int64_t) {
+              return depth_range{0, depth};
+            },
+            keys_, tile::padded_columns(depth), queries_ + i * columns, panel, scores_, panel, store);
       };
       chunk == 0 ? multiply(overwrite{}) : multiply(add_to{});
     }
@@ -58,8 +61,11 @@ private:
     load(2 * h_.width, key, count, column, width, values_, value_at_);
     auto const padded = tile::padded_columns(width);
     tile_gemm<transpose::yes>(
-        padded, across_, [=](std::int64_t) { return depth_range{0, seen}; }, values_, padded, scores_, panel,
-        y_ + i * padded, panel, scale_and_add_to<accumulate>{correction});
+        padded, across_,
+        [=](std::int64_t) {
+          return depth_range{0, seen};
+        },
+        values_, padded, scores_, panel, y_ + i * padded, panel, scale_and_add_to<accumulate>{correction});
   }
 
   /// Scores become exp(score - row_max), `row_max` and `sum` go on to include them; `correction` is for what was summed
@@ -107,12 +113,12 @@ private:
     friend bool operator==(place const&, place const&) = default;
   };
 
-  void load(std::int64_t part, std::int64_t key, std::int64_t count, std::int64_t chunk, std::int64_t depth, accumulate* to,
-            place& at) {
+  void load(std::int64_t part, std::int64_t key, std::int64_t count, std::int64_t chunk, std::int64_t depth,
+            accumulate* to, place& at) {
     if (at == place{key, chunk}) return;
     at = {key, chunk};
-    load_tile(qkv_ + part + key * h_.stride + chunk, h_.stride, count, depth, accumulate{1}, to, tile::padded_rows(count),
-              tile::padded_columns(depth));
+    load_tile(qkv_ + part + key * h_.stride + chunk, h_.stride, count, depth, accumulate{1}, to,
+              tile::padded_rows(count), tile::padded_columns(depth));
   }
 
   void store(std::int64_t first, std::int64_t rows, std::int64_t column, std::int64_t width, stored* y,

@@ -21,7 +21,8 @@ constexpr std::int64_t least_common_multiple(std::int64_t a, std::int64_t b) {
 /// query is done for a register full of them.
 template <class accumulate> struct flash_tile {
   // Queries that go through the softmax together: columns of the scores, rows of dq.
-  static constexpr std::int64_t panel = least_common_multiple(register_tile<accumulate>::columns, register_tile<accumulate>::rows);
+  static constexpr std::int64_t panel =
+      least_common_multiple(register_tile<accumulate>::columns, register_tile<accumulate>::rows);
   static constexpr std::int64_t keys = 64;
   static constexpr std::int64_t columns = 512 / sizeof(accumulate); // of a head; wider ones come in several chunks
 
@@ -30,7 +31,9 @@ template <class accumulate> struct flash_tile {
   }
   /// A tile's columns and rows with the zeros behind them, for whole register tiles.
   static constexpr std::int64_t padded_columns(std::int64_t count) { return whole(count, 16); }
-  static constexpr std::int64_t padded_rows(std::int64_t count) { return whole(count, register_tile<accumulate>::rows); }
+  static constexpr std::int64_t padded_rows(std::int64_t count) {
+    return whole(count, register_tile<accumulate>::rows);
+  }
   /// Queries with the zeros behind them, for whole registers as columns and whole register tiles as rows.
   static constexpr std::int64_t padded_queries(std::int64_t count) {
     return whole(count, least_common_multiple(register_tile<accumulate>::lanes, register_tile<accumulate>::rows));

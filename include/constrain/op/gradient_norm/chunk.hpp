@@ -12,6 +12,8 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 inline constexpr std::int64_t norm_chunk = 1024;
 
 /// Chunks of a tensor of `elements` elements.
-CT_HOST_DEVICE constexpr std::int64_t norm_chunks(std::int64_t elements) { return (elements + norm_chunk - 1) / norm_chunk; }
+CT_HOST_DEVICE constexpr std::int64_t norm_chunks(std::int64_t elements) {
+  return (elements + norm_chunk - 1) / norm_chunk;
+}
 
 } // namespace constrain

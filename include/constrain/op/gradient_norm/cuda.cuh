@@ -95,7 +95,8 @@ private:
 };
 
 template <class stored>
-static __global__ void clip_coefficient_kernel(stored const* squares, std::int64_t count, step_parameters const* parameters, stored* clip) {
+static __global__ void clip_coefficient_kernel(stored const* squares, std::int64_t count,
+                                               step_parameters const* parameters, stored* clip) {
   stored sum = 0;
   for (std::int64_t i = 0; i < count; ++i) sum += squares[i];
   stored const norm = math::sqrt(sum), limit = parameters->clip_norm, share = limit / (norm + 1e-6);
@@ -106,7 +107,8 @@ static __global__ void clip_coefficient_kernel(stored const* squares, std::int64
 template <class architecture> struct kernel<op::clip_coefficient, cuda<architecture>> {
   static void run(call const& c, tensor<double const> squares, tensor<double> clip) {
     auto& context = *c.parameters.context;
-    cuda_launch(context, dim3(1), 1, clip_coefficient_kernel<double>, squares.data, squares.count, context.parameters(), clip.data);
+    cuda_launch(context, dim3(1), 1, clip_coefficient_kernel<double>, squares.data, squares.count, context.parameters(),
+                clip.data);
   }
 };
 

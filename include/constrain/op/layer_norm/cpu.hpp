@@ -9,11 +9,13 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// One row of layer_norm, from -> to, and its statistics.
 template <class stored, class accumulate>
-void layer_norm_row(stored const* from, std::int64_t width, accumulate const* weight, accumulate const* bias, accumulate epsilon, stored* to,
-                    accumulate& mean, accumulate& rstd) {
-  accumulate const m = ordered_sum<accumulate>(0, width, [=](std::int64_t i) { return accumulate(from[i]); }) / static_cast<accumulate>(width);
+void layer_norm_row(stored const* from, std::int64_t width, accumulate const* weight, accumulate const* bias,
+                    accumulate epsilon, stored* to, accumulate& mean, accumulate& rstd) {
+  accumulate const m = ordered_sum<accumulate>(0, width, [=](std::int64_t i) { return accumulate(from[i]); }) /
+                       static_cast<accumulate>(width);
   accumulate const variance =
-      ordered_sum<accumulate>(0, width, [=](std::int64_t i) { return (from[i] - m) * (from[i] - m); }) / static_cast<accumulate>(width);
+      ordered_sum<accumulate>(0, width, [=](std::int64_t i) { return (from[i] - m) * (from[i] - m); }) /
+      static_cast<accumulate>(width);
   accumulate const r = 1 / math::sqrt(variance + epsilon);
   simd_loop(width, [=](std::int64_t i) { to[i] = (from[i] - m) * r * weight[i] + bias[i]; });
   mean = m;
@@ -22,9 +24,10 @@ void layer_norm_row(stored const* from, std::int64_t width, accumulate const* we
 
 /// All rows of layer_norm_gradient; `finish(i, dx)` gives what is stored as element i of dx.
 template <class stored, class accumulate, class function>
-void layer_norm_rows_gradient(call const& c, tensor<stored const> dy, tensor<stored const> x, tensor<accumulate const> weight,
-                              tensor<accumulate const> mean, tensor<accumulate const> rstd, tensor<stored> dx,
-                              tensor<accumulate> dweight, tensor<accumulate> dbias, tensor<accumulate> partial, function const& finish) {
+void layer_norm_rows_gradient(call const& c, tensor<stored const> dy, tensor<stored const> x,
+                              tensor<accumulate const> weight, tensor<accumulate const> mean,
+                              tensor<accumulate const> rstd, tensor<stored> dx, tensor<accumulate> dweight,
+                              tensor<accumulate> dbias, tensor<accumulate> partial, function const& finish) {
   auto const width = x.features();
   auto const rows = x.rows();
   constexpr auto chunks = op::layer_norm_gradient::chunks;
@@ -73,8 +76,8 @@ template <> struct kernel<op::layer_norm, cpu> {
 template <> struct kernel<op::layer_norm_gradient, cpu> {
   template <class stored, class accumulate>
   static void run(call const& c, tensor<stored const> dy, tensor<stored const> x, tensor<accumulate const> weight,
-                  tensor<accumulate const> mean, tensor<accumulate const> rstd, tensor<stored> dx, tensor<accumulate> dweight,
-                  tensor<accumulate> dbias, tensor<accumulate> partial) {
+                  tensor<accumulate const> mean, tensor<accumulate const> rstd, tensor<stored> dx,
+                  tensor<accumulate> dweight, tensor<accumulate> dbias, tensor<accumulate> partial) {
     layer_norm_rows_gradient(c, dy, x, weight, mean, rstd, dx, dweight, dbias, partial,
                              [](std::int64_t, accumulate g) { return g; });
   }

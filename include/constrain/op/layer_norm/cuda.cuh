@@ -8,8 +8,8 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 template <class stored, class accumulate>
 static __global__ void __launch_bounds__(cuda_threads)
-    layer_norm_kernel(stored const* x, accumulate const* weight, accumulate const* bias, stored* y, accumulate* mean, accumulate* rstd,
-                      std::int64_t width, accumulate epsilon) {
+    layer_norm_kernel(stored const* x, accumulate const* weight, accumulate const* bias, stored* y, accumulate* mean,
+                      accumulate* rstd, std::int64_t width, accumulate epsilon) {
   __shared__ typename block_reduction<accumulate>::memory shared;
   auto const row = static_cast<std::int64_t>(blockIdx.x);
   stored const* from = x + row * width;
@@ -19,7 +19,8 @@ static __global__ void __launch_bounds__(cuda_threads)
   accumulate const m = block_reduction<accumulate>{shared}.sum(sum) / static_cast<accumulate>(width);
   accumulate squares = 0;
   for (std::int64_t i = threadIdx.x; i < width; i += cuda_threads) squares += (from[i] - m) * (from[i] - m);
-  accumulate const r = 1 / math::sqrt(block_reduction<accumulate>{shared}.sum(squares) / static_cast<accumulate>(width) + epsilon);
+  accumulate const r =
+      1 / math::sqrt(block_reduction<accumulate>{shared}.sum(squares) / static_cast<accumulate>(width) + epsilon);
   for (std::int64_t i = threadIdx.x; i < width; i += cuda_threads) to[i] = (from[i] - m) * r * weight[i] + bias[i];
   if (threadIdx.x != 0) return;
   mean[row] = m;
@@ -28,19 +29,19 @@ static __global__ void __launch_bounds__(cuda_threads)
 
 template <class architecture> struct kernel<op::layer_norm, cuda<architecture>> {
   template <class stored, class accumulate>
-  static void run(call const& c, tensor<stored const> x, tensor<accumulate const> weight, tensor<accumulate const> bias, tensor<stored> y,
-                  tensor<accumulate> mean, tensor<accumulate> rstd) {
-    cuda_launch(*c.parameters.context, dim3(static_cast<unsigned>(x.rows())), cuda_threads, layer_norm_kernel<stored, accumulate>, x.data,
-                weight.data, bias.data, y.data, mean.data, rstd.data, x.features(),
-                static_cast<accumulate>(c.options.real[0]));
+  static void run(call const& c, tensor<stored const> x, tensor<accumulate const> weight, tensor<accumulate const> bias,
+                  tensor<stored> y, tensor<accumulate> mean, tensor<accumulate> rstd) {
+    cuda_launch(*c.parameters.context, dim3(static_cast<unsigned>(x.rows())), cuda_threads,
+                layer_norm_kernel<stored, accumulate>, x.data, weight.data, bias.data, y.data, mean.data, rstd.data,
+                x.features(), static_cast<accumulate>(c.options.real[0]));
   }
 };
 
 // The parameters' gradients, a chunk of rows a block: before dx, which may be written over dy.
 template <class stored, class accumulate>
 static __global__ void __launch_bounds__(cuda_threads)
-    layer_norm_sums_kernel(stored const* dy, stored const* x, accumulate const* mean, accumulate const* rstd, std::int64_t rows,
-                           std::int64_t width, accumulate* partial) {
+    layer_norm_sums_kernel(stored const* dy, stored const* x, accumulate const* mean, accumulate const* rstd,
+                           std::int64_t rows, std::int64_t width, accumulate* partial) {
   auto const i = static_cast<std::int64_t>(blockIdx.x) * cuda_threads + threadIdx.x;
   auto const chunk = static_cast<std::int64_t>(blockIdx.y);
   if (i >= width) return;
@@ -77,9 +78,9 @@ static __global__ void __launch_bounds__(cuda_threads)
 
 template <class architecture> struct kernel<op::layer_norm_gradient, cuda<architecture>> {
   template <class stored, class accumulate>
-  static void run(call const& c, tensor<stored const> dy, tensor<stored const> x, tensor<accumulate const> weight, tensor<accumulate const> mean,
-                  tensor<accumulate const> rstd, tensor<stored> dx, tensor<accumulate> dweight, tensor<accumulate> dbias,
-                  tensor<accumulate> partial) {
+  static void run(call const& c, tensor<stored const> dy, tensor<stored const> x, tensor<accumulate const> weight,
+                  tensor<accumulate const> mean, tensor<accumulate const> rstd, tensor<stored> dx,
+                  tensor<accumulate> dweight, tensor<accumulate> dbias, tensor<accumulate> partial) {
     auto& context = *c.parameters.context;
     auto const width = x.features();
     constexpr auto chunks = op::layer_norm_gradient::chunks;
@@ -87,10 +88,13 @@ template <class architecture> struct kernel<op::layer_norm_gradient, cuda<archit
     cuda_launch(context, blocks, cuda_threads, layer_norm_sums_kernel<stored, accumulate>, dy.data, x.data, mean.data,
                 rstd.data, x.rows(), width, partial.data);
     cuda<architecture> const device;
-    for_elements(device, c, width, sum_of_parts<accumulate>{partial.data, chunks, 2 * width, dweight.data, c.add_to(1)});
-    for_elements(device, c, width, sum_of_parts<accumulate>{partial.data + width, chunks, 2 * width, dbias.data, c.add_to(2)});
-    cuda_launch(context, dim3(static_cast<unsigned>(x.rows())), cuda_threads, layer_norm_gradient_kernel<stored, accumulate>, dy.data,
-                x.data, weight.data, mean.data, rstd.data, dx.data, width);
+    for_elements(device, c, width,
+                 sum_of_parts<accumulate>{partial.data, chunks, 2 * width, dweight.data, c.add_to(1)});
+    for_elements(device, c, width,
+                 sum_of_parts<accumulate>{partial.data + width, chunks, 2 * width, dbias.data, c.add_to(2)});
+    cuda_launch(context, dim3(static_cast<unsigned>(x.rows())), cuda_threads,
+                layer_norm_gradient_kernel<stored, accumulate>, dy.data, x.data, weight.data, mean.data, rstd.data,
+                dx.data, width);
   }
 };
 

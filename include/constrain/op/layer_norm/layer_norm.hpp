@@ -53,7 +53,8 @@ struct layer_norm_options {
 
 /// Normalises each vector of x [..., width] to mean 0 and variance 1, then scales and shifts it. Parameters
 /// "name.weight" (starts at 1) and "name.bias" (starts at 0), both [width].
-constexpr value layer_norm(std::string_view name, value x, layer_norm_options options = {}, int line = __builtin_LINE()) {
+constexpr value layer_norm(std::string_view name, value x, layer_norm_options options = {},
+                           int line = __builtin_LINE()) {
   scope const inside(x.owner(), name, line);
   auto const weight = parameter(x, "weight", shape(x.features()), role::norm, {.constant = 1}, line);
   auto const bias = parameter(x, "bias", shape(x.features()), role::norm, {}, line);

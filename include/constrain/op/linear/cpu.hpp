@@ -8,12 +8,14 @@
 namespace constrain::inline CONSTRAIN_VARIANT {
 
 template <> struct kernel<op::linear, cpu> {
-  template <class stored> static void run(call const&, tensor<stored const> x, tensor<stored const> weight, tensor<stored> y) {
-    gemm(transpose::no, transpose::yes, y.rows(), y.features(), x.features(), 1, x.data, x.features(),
-               weight.data, x.features(), 0, y.data, y.features());
+  template <class stored>
+  static void run(call const&, tensor<stored const> x, tensor<stored const> weight, tensor<stored> y) {
+    gemm(transpose::no, transpose::yes, y.rows(), y.features(), x.features(), 1, x.data, x.features(), weight.data,
+         x.features(), 0, y.data, y.features());
   }
   template <class stored, class accumulate>
-  static void run(call const& c, tensor<stored const> x, tensor<stored const> weight, tensor<accumulate const> bias, tensor<stored> y) {
+  static void run(call const& c, tensor<stored const> x, tensor<stored const> weight, tensor<accumulate const> bias,
+                  tensor<stored> y) {
     run(c, x, weight, y);
     auto const width = y.features();
     parallel_chunks(y.rows(), 16, [=](std::int64_t begin, std::int64_t end) {
@@ -26,9 +28,10 @@ template <> struct kernel<op::linear, cpu> {
 };
 
 template <> struct kernel<op::linear_input_gradient, cpu> {
-  template <class stored> static void run(call const&, tensor<stored const> dy, tensor<stored const> weight, tensor<stored> dx) {
-    gemm(transpose::no, transpose::no, dx.rows(), dx.features(), dy.features(), 1, dy.data, dy.features(),
-               weight.data, dx.features(), 0, dx.data, dx.features());
+  template <class stored>
+  static void run(call const&, tensor<stored const> dy, tensor<stored const> weight, tensor<stored> dx) {
+    gemm(transpose::no, transpose::no, dx.rows(), dx.features(), dy.features(), 1, dy.data, dy.features(), weight.data,
+         dx.features(), 0, dx.data, dx.features());
   }
 };
 
@@ -36,12 +39,13 @@ template <> struct kernel<op::linear_weight_gradient, cpu> {
   template <class stored, class accumulate>
   static void run(call const& c, tensor<stored const> dy, tensor<stored const> x, tensor<accumulate> dweight) {
     gemm(transpose::yes, transpose::no, dy.features(), x.features(), dy.rows(), 1, dy.data, dy.features(), x.data,
-               x.features(), c.add_to(0) ? 1 : 0, dweight.data, x.features());
+         x.features(), c.add_to(0) ? 1 : 0, dweight.data, x.features());
   }
 };
 
 template <> struct kernel<op::linear_bias_gradient, cpu> {
-  template <class stored, class accumulate> static void run(call const& c, tensor<stored const> dy, tensor<accumulate> dbias) {
+  template <class stored, class accumulate>
+  static void run(call const& c, tensor<stored const> dy, tensor<accumulate> dbias) {
     sum_rows(dy.data, dy.rows(), dy.features(), dbias.data, c.add_to(0));
   }
 };

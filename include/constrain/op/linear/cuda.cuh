@@ -15,32 +15,39 @@ template <class stored, class accumulate> struct add_bias_elements {
 };
 
 template <class architecture> struct kernel<op::linear, cuda<architecture>> {
-  template <class stored> static void run(call const& c, tensor<stored const> x, tensor<stored const> weight, tensor<stored> y) {
-    gemm(*c.parameters.context, transpose::no, transpose::yes, y.rows(), y.features(), x.features(), x.data, weight.data, false, y.data);
+  template <class stored>
+  static void run(call const& c, tensor<stored const> x, tensor<stored const> weight, tensor<stored> y) {
+    gemm(*c.parameters.context, transpose::no, transpose::yes, y.rows(), y.features(), x.features(), x.data,
+         weight.data, false, y.data);
   }
   template <class stored, class accumulate>
-  static void run(call const& c, tensor<stored const> x, tensor<stored const> weight, tensor<accumulate const> bias, tensor<stored> y) {
+  static void run(call const& c, tensor<stored const> x, tensor<stored const> weight, tensor<accumulate const> bias,
+                  tensor<stored> y) {
     run(c, x, weight, y);
-    for_elements(cuda<architecture>{}, c, y.count, add_bias_elements<stored, accumulate>{y.data, bias.data, y.features()});
+    for_elements(cuda<architecture>{}, c, y.count,
+                 add_bias_elements<stored, accumulate>{y.data, bias.data, y.features()});
   }
 };
 
 template <class architecture> struct kernel<op::linear_input_gradient, cuda<architecture>> {
-  template <class stored> static void run(call const& c, tensor<stored const> dy, tensor<stored const> weight, tensor<stored> dx) {
-    gemm(*c.parameters.context, transpose::no, transpose::no, dx.rows(), dx.features(), dy.features(), dy.data, weight.data, false, dx.data);
+  template <class stored>
+  static void run(call const& c, tensor<stored const> dy, tensor<stored const> weight, tensor<stored> dx) {
+    gemm(*c.parameters.context, transpose::no, transpose::no, dx.rows(), dx.features(), dy.features(), dy.data,
+         weight.data, false, dx.data);
   }
 };
 
 template <class architecture> struct kernel<op::linear_weight_gradient, cuda<architecture>> {
   template <class stored, class accumulate>
   static void run(call const& c, tensor<stored const> dy, tensor<stored const> x, tensor<accumulate> dweight) {
-    gemm(*c.parameters.context, transpose::yes, transpose::no, dy.features(), x.features(), dy.rows(), dy.data, x.data, c.add_to(0),
-         dweight.data);
+    gemm(*c.parameters.context, transpose::yes, transpose::no, dy.features(), x.features(), dy.rows(), dy.data, x.data,
+         c.add_to(0), dweight.data);
   }
 };
 
 template <class architecture> struct kernel<op::linear_bias_gradient, cuda<architecture>> {
-  template <class stored, class accumulate> static void run(call const& c, tensor<stored const> dy, tensor<accumulate> dbias) {
+  template <class stored, class accumulate>
+  static void run(call const& c, tensor<stored const> dy, tensor<accumulate> dbias) {
     sum_rows(cuda<architecture>{}, c, dy.data, dy.rows(), dy.features(), dbias.data, c.add_to(0));
   }
 };

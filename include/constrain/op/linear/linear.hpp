@@ -73,8 +73,8 @@ struct linear {
 
 /// The parameters of a linear layer.
 struct linear_options {
-  bool bias = true;     // whether there is one
-  double stddev = 0; // of the initial weights; 0 means 1/sqrt(in)
+  bool bias = true;                               // whether there is one
+  double stddev = 0;                              // of the initial weights; 0 means 1/sqrt(in)
   constrain::role role = constrain::role::weight; // of the weight, not of the bias
 };
 

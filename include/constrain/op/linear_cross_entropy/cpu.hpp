@@ -13,7 +13,8 @@ namespace detail {
 
 /// Calls `f(first row, rows)` for one chunk of rows after the other, with the chunk's logits computed.
 template <class stored, class function>
-void for_chunks_of_logits(tensor<stored const> x, tensor<stored const> weight, tensor<stored> logits, function const& f) {
+void for_chunks_of_logits(tensor<stored const> x, tensor<stored const> weight, tensor<stored> logits,
+                          function const& f) {
   auto const width = x.features(), classes = logits.features(), rows = x.rows();
   for (std::int64_t begin = 0; begin < rows; begin += logits.rows()) {
     auto const count = std::min(logits.rows(), rows - begin);
@@ -48,7 +49,8 @@ template <> struct kernel<op::linear_cross_entropy, cpu> {
 template <> struct kernel<op::linear_cross_entropy_forward_backward, cpu> {
   template <class stored, class accumulate>
   static void run(call const& c, tensor<stored const> x, tensor<stored const> weight, tensor<std::int32_t const> labels,
-                  tensor<double> loss, tensor<stored> dx, tensor<accumulate> dweight, tensor<stored> logits, tensor<double> row_loss) {
+                  tensor<double> loss, tensor<stored> dx, tensor<accumulate> dweight, tensor<stored> logits,
+                  tensor<double> row_loss) {
     auto const width = x.features(), classes = logits.features();
     auto const scale = static_cast<arithmetic<stored>>(c.options.real[0] * c.parameters.inverse_label_count);
     detail::for_chunks_of_logits(x, weight, logits, [&](std::int64_t first, std::int64_t rows) {

@@ -69,7 +69,8 @@ struct linear_cross_entropy_forward_backward {
   static constexpr inferred infer(operand_types const& in, attributes const&) {
     auto const loss = infer_linear_cross_entropy(in);
     if (loss.reason != why::nothing) return loss;
-    return with_logit_workspace(loss.and_also(in[0].type, in[0].shape).and_also(accumulator_of(in[0].type), in[1].shape), in);
+    return with_logit_workspace(
+        loss.and_also(in[0].type, in[0].shape).and_also(accumulator_of(in[0].type), in[1].shape), in);
   }
   static constexpr cost cost_of(operand_types const& in, operand_types const& out, attributes const& a) {
     auto result = cost_by_operands(in, out, a);

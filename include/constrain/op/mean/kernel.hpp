@@ -45,7 +45,8 @@ template <class stored> struct mean_gradient_elements {
 
 template <class device> struct kernel<op::mean_gradient, device> {
   template <class stored> static void run(call const& c, tensor<stored const> dy, tensor<stored> dx) {
-    for_elements(device{}, c, dx.count, mean_gradient_elements<stored>{dy.data, dx.data, {dx.shape(), c.options.integer[0]}});
+    for_elements(device{}, c, dx.count,
+                 mean_gradient_elements<stored>{dy.data, dx.data, {dx.shape(), c.options.integer[0]}});
   }
 };
 

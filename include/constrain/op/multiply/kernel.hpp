@@ -14,7 +14,8 @@ template <class stored> struct multiply_elements {
 };
 
 template <class device> struct kernel<op::multiply, device> {
-  template <class stored> static void run(call const& c, tensor<stored const> a, tensor<stored const> b, tensor<stored> y) {
+  template <class stored>
+  static void run(call const& c, tensor<stored const> a, tensor<stored const> b, tensor<stored> y) {
     for_elements(device{}, c, y.count, multiply_elements<stored>{a.data, b.data, y.data});
   }
 };

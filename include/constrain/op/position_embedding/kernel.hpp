@@ -15,7 +15,8 @@ template <class stored> struct position_embedding_elements {
 };
 
 template <class device> struct kernel<op::position_embedding, device> {
-  template <class stored> static void run(call const& c, tensor<stored const> x, tensor<stored const> table, tensor<stored> y) {
+  template <class stored>
+  static void run(call const& c, tensor<stored const> x, tensor<stored const> table, tensor<stored> y) {
     auto const plane = x.shape().extent[1] * x.features();
     for_elements(device{}, c, y.count, position_embedding_elements<stored>{x.data, table.data, y.data, plane});
   }
@@ -36,10 +37,12 @@ template <class stored, class accumulate> struct position_embedding_gradient_ele
 };
 
 template <class device> struct kernel<op::position_embedding_gradient, device> {
-  template <class stored, class accumulate> static void run(call const& c, tensor<stored const> dy, tensor<accumulate> dtable) {
+  template <class stored, class accumulate>
+  static void run(call const& c, tensor<stored const> dy, tensor<accumulate> dtable) {
     auto const plane = dy.shape().extent[1] * dy.features();
     for_elements(device{}, c, dtable.count,
-                 position_embedding_gradient_elements<stored, accumulate>{dy.data, dtable.data, dy.shape().extent[0], plane, c.add_to(0)});
+                 position_embedding_gradient_elements<stored, accumulate>{dy.data, dtable.data, dy.shape().extent[0],
+                                                                          plane, c.add_to(0)});
   }
 };
 

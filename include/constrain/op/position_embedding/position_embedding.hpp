@@ -39,15 +39,16 @@ struct position_embedding {
 } // namespace op
 
 struct position_embedding_options {
-  int context = 0;         // the longest sequence
+  int context = 0;      // the longest sequence
   double stddev = 0.02; // of the initial table
 };
 
 /// Adds a learned vector per position: x [sequences, tokens, width]. Parameter "name.weight" [context, width].
-constexpr value position_embedding(std::string_view name, value x, position_embedding_options options, int line = __builtin_LINE()) {
+constexpr value position_embedding(std::string_view name, value x, position_embedding_options options,
+                                   int line = __builtin_LINE()) {
   scope const inside(x.owner(), name, line);
-  auto const table = parameter(x, "weight", shape(options.context, x.features()), role::embedding,
-                               {.stddev = options.stddev}, line);
+  auto const table =
+      parameter(x, "weight", shape(options.context, x.features()), role::embedding, {.stddev = options.stddev}, line);
   return emit<op::position_embedding>({x, table}, {}, line);
 }
 

@@ -29,13 +29,14 @@ static __global__ void __launch_bounds__(cuda_threads)
   auto const scale = static_cast<stored>(clip[1]);
   auto const stride = static_cast<std::int64_t>(gridDim.x) * cuda_threads;
   for (auto i = static_cast<std::int64_t>(blockIdx.x) * cuda_threads + threadIdx.x; i < entry.count; i += stride)
-    op::update_element<optimizer, stored>(prepared, hyper->step, entry.gradient[i] * scale, entry.weight[i], entry.state[field][i]...);
+    op::update_element<optimizer, stored>(prepared, hyper->step, entry.gradient[i] * scale, entry.weight[i],
+                                          entry.state[field][i]...);
 }
 
 template <class optimizer, class architecture> struct kernel<op::update<optimizer>, cuda<architecture>> {
   template <class stored, class... states>
-  static void run(call const& c, tensor<stored const> gradient, tensor<double const> clip, tensor<std::uint8_t const> hyper,
-                  tensor<stored> weight, states... state) {
+  static void run(call const& c, tensor<stored const> gradient, tensor<double const> clip,
+                  tensor<std::uint8_t const> hyper, tensor<stored> weight, states... state) {
     constexpr int fields = sizeof...(states);
     auto& context = *c.parameters.context;
     auto& tensors = context.template pending<multi_tensor<detail::update_entry<stored, fields>>>();
@@ -48,10 +49,12 @@ template <class optimizer, class architecture> struct kernel<op::update<optimize
 
 private:
   template <class stored, int... field>
-  static void start(cuda_context& context, multi_tensor<detail::update_entry<stored, sizeof...(field)>> const& tensors, double const* clip,
-                    op::step_hyperparameters<optimizer, stored> const* hyper, std::integer_sequence<int, field...>) {
+  static void start(cuda_context& context, multi_tensor<detail::update_entry<stored, sizeof...(field)>> const& tensors,
+                    double const* clip, op::step_hyperparameters<optimizer, stored> const* hyper,
+                    std::integer_sequence<int, field...>) {
     std::int64_t max_count = 0;
-    for (int i = 0; i < tensors.count; ++i) max_count = tensors.entries[i].count > max_count ? tensors.entries[i].count : max_count;
+    for (int i = 0; i < tensors.count; ++i)
+      max_count = tensors.entries[i].count > max_count ? tensors.entries[i].count : max_count;
     cuda_launch(context, dim3(blocks_for(max_count, cuda_threads), static_cast<unsigned>(tensors.count)), cuda_threads,
                 update_kernel<optimizer, stored, field...>, tensors, clip, hyper);
   }

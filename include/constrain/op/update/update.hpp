@@ -18,7 +18,8 @@ template <class optimizer> constexpr int state_fields() {
   else {
     static_assert(std::is_trivially_copyable_v<state> && sizeof(state) % sizeof(float) == 0,
                   "an optimizer's `template <class real> struct state` holds fields of type real alone");
-    static_assert(sizeof(state) <= 4 * sizeof(float), "an optimizer's state holds at most four reals a weight; drop some");
+    static_assert(sizeof(state) <= 4 * sizeof(float),
+                  "an optimizer's state holds at most four reals a weight; drop some");
     return static_cast<int>(sizeof(state) / sizeof(float));
   }
 }
@@ -33,13 +34,15 @@ template <class optimizer, class real> struct step_hyperparameters {
     else return hyper;
   }
   using prepared = decltype(prepare(typename optimizer::hyper{}, optimizer_step{}));
-  static_assert(std::is_trivially_copyable_v<prepared>, "an optimizer's hyperparameters are copied to the device as bytes; keep "
-                                                        "`hyper`, and what `prepare` returns, trivially copyable");
+  static_assert(std::is_trivially_copyable_v<prepared>,
+                "an optimizer's hyperparameters are copied to the device as bytes; keep "
+                "`hyper`, and what `prepare` returns, trivially copyable");
 
   prepared decaying, other;
   optimizer_step step;
 
-  step_hyperparameters(typename optimizer::hyper hyper, optimizer_step now) : decaying(prepare(hyper, now)), other(decaying), step(now) {
+  step_hyperparameters(typename optimizer::hyper hyper, optimizer_step now)
+      : decaying(prepare(hyper, now)), other(decaying), step(now) {
     if constexpr (requires { hyper.weight_decay; }) {
       hyper.weight_decay = 0;
       other = prepare(hyper, now);
@@ -49,7 +52,8 @@ template <class optimizer, class real> struct step_hyperparameters {
 
 /// Updates one weight and its state fields.
 template <class optimizer, class real, class prepared, class... fields>
-CT_HOST_DEVICE inline void update_element(prepared const& hyper, optimizer_step step, real gradient, real& weight, fields&... field) {
+CT_HOST_DEVICE inline void update_element(prepared const& hyper, optimizer_step step, real gradient, real& weight,
+                                          fields&... field) {
   using state = typename optimizer::template state<real>;
   if constexpr (sizeof...(fields) == 0) {
     state none;

@@ -10,7 +10,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
 /// The nodes around a loss whose logits need never be whole; -1: not there.
 struct logits_of_loss {
-  int matmul = -1;         // linear, without bias
+  int matmul = -1;          // linear, without bias
   int loss = -1;            // cross_entropy
   int correct = -1;         // correct_predictions
   int loss_gradient = -1;   // cross_entropy_gradient
@@ -45,7 +45,8 @@ constexpr bool matches_training(program const& p, logits_of_loss const& m) {
                                read_by_only(p, loss.outputs[1], {m.loss_gradient}) &&
                                read_by_only(p, loss_gradient.outputs[0], {m.input_gradient, m.weight_gradient});
   // The gradient of the weight is written where the loss is: who else adds to it stays behind or in front.
-  return same_operands && no_other_reader && !touched_between(p, weight_gradient.outputs[0], m.loss, m.weight_gradient) &&
+  return same_operands && no_other_reader &&
+         !touched_between(p, weight_gradient.outputs[0], m.loss, m.weight_gradient) &&
          is_call(p, writer_of(p, loss_gradient.inputs[0]), info_of<op::constant_like>);
 }
 
@@ -89,7 +90,9 @@ constexpr bool fuse_linear_cross_entropy(program& p, int i, std::int64_t smalles
   out.called_from = loss.called_from;
   out.enclosing = p.values[logits.value].axes;
   for (int j = 0; j < p.nodes.size(); ++j) {
-    if (j == i) out.append(training ? info_of<op::linear_cross_entropy_forward_backward> : info_of<op::linear_cross_entropy>, fused);
+    if (j == i)
+      out.append(training ? info_of<op::linear_cross_entropy_forward_backward> : info_of<op::linear_cross_entropy>,
+                 fused);
     else if (!m.contains(j)) out.program.add_node(p.nodes[j]);
   }
   p = dead_code_elimination(out.program);

@@ -9,9 +9,7 @@
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
 /// Whether node i is a call of `op`.
-constexpr bool is_call(program const& p, int i, op_info const& op) {
-  return i >= 0 && calls(p.nodes[i], op);
-}
+constexpr bool is_call(program const& p, int i, op_info const& op) { return i >= 0 && calls(p.nodes[i], op); }
 
 /// The node that writes `r`; -1 where there is none or more than one.
 constexpr int writer_of(program const& p, ref r) {

@@ -13,9 +13,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::optimizer {
 struct adamw {
   static constexpr char const* name = "adamw";
 
-  template <class real> struct state {
-    real momentum, variance;
-  };
+  template <class real> struct state { real momentum, variance; };
   struct hyper {
     float learning_rate = 5e-5f; // before the schedule
     float beta1 = 0.9f;          // decay of the average of gradients
@@ -31,21 +29,24 @@ struct adamw {
     check_number(name, ".weight_decay", h.weight_decay, number_range::from_zero);
   }
   /// What depends on the step alone: the bias corrections (Kingma & Ba 2015, section 3), folded into two factors.
-  template <class real> struct prepared {
-    real beta1, beta2, epsilon, keep, step_size, inverse_root_correction2;
-  };
+  template <class real> struct prepared { real beta1, beta2, epsilon, keep, step_size, inverse_root_correction2; };
 
   template <class real> static prepared<real> prepare(hyper const& h, optimizer_step t) {
     auto const steps = static_cast<double>(t.number);
     double const correction1 = 1 - std::pow(static_cast<double>(h.beta1), steps);
     double const correction2 = 1 - std::pow(static_cast<double>(h.beta2), steps);
     double const rate = h.learning_rate;
-    return {real(h.beta1), real(h.beta2), real(h.epsilon), static_cast<real>(1 - rate * h.weight_decay),
-            static_cast<real>(rate / correction1), static_cast<real>(1 / std::sqrt(correction2))};
+    return {real(h.beta1),
+            real(h.beta2),
+            real(h.epsilon),
+            static_cast<real>(1 - rate * h.weight_decay),
+            static_cast<real>(rate / correction1),
+            static_cast<real>(1 / std::sqrt(correction2))};
   }
 
   template <class real>
-  CT_HOST_DEVICE static real update(real weight, real gradient, state<real>& s, prepared<real> const& h, optimizer_step) {
+  CT_HOST_DEVICE static real update(real weight, real gradient, state<real>& s, prepared<real> const& h,
+                                    optimizer_step) {
     s.momentum = h.beta1 * s.momentum + (1 - h.beta1) * gradient;
     s.variance = h.beta2 * s.variance + (1 - h.beta2) * gradient * gradient;
     real const root = math::sqrt(s.variance) * h.inverse_root_correction2;

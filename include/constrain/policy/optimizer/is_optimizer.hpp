@@ -10,8 +10,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 template <class type> concept has_state = requires { typename type::template state<float>; };
 
 /// Whether the kernels can call the optimizer's `update`. (nvcc does not take the address of a template here.)
-template <class type>
-concept has_update = requires(float weight, typename type::template state<float>& s) {
+template <class type> concept has_update = requires(float weight, typename type::template state<float>& s) {
   type::template update<float>(weight, weight, s, {}, optimizer_step{});
 };
 

@@ -19,9 +19,7 @@ struct optimizer {
     return {constrain::has_state<policy>, !constrain::has_state<policy> || constrain::has_update<policy>};
   }
   template <class...> using otherwise = constrain::optimizer::adamw;
-  template <class policy> struct named {
-    using optimizer = policy;
-  };
+  template <class policy> struct named { using optimizer = policy; };
   using examples = policy_list<constrain::optimizer::adamw, constrain::optimizer::sgd, constrain::optimizer::momentum,
                                constrain::optimizer::nesterov>;
   static constexpr bool always_named = true;

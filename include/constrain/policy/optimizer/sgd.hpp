@@ -31,9 +31,7 @@ struct sgd {
 struct momentum {
   static constexpr char const* name = "momentum";
 
-  template <class real> struct state {
-    real velocity;
-  };
+  template <class real> struct state { real velocity; };
   struct hyper {
     float learning_rate = 1e-3f; // before the schedule
     float momentum = 0.9f;       // share of the last velocity that stays

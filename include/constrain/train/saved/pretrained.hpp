@@ -20,9 +20,8 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 namespace detail {
 
 /// Throws where a config.json says of the model what this one's does not, or does not say what it must.
-[[gnu::noinline, gnu::cold]]
-inline void check_model(std::string const& directory, io::json const& saved, io::json const& here,
-                        std::span<std::string_view const> required) {
+[[gnu::noinline, gnu::cold]] inline void check_model(std::string const& directory, io::json const& saved,
+                                                     io::json const& here, std::span<std::string_view const> required) {
   auto const is_null = [](std::optional<io::json> const& j) { return !j || j->is_null(); };
   for (auto const& name : required)
     if (is_null(saved.find(name)))
@@ -35,7 +34,8 @@ inline void check_model(std::string const& directory, io::json const& saved, io:
     auto const text = [&](io::json const& j) {
       switch (j.kind()) {
       case io::json_kind::number: return std::string(j.number());
-      case io::json_kind::string: return same_kind ? std::string(j.string()) : "the text \"" + std::string(j.string()) + '"';
+      case io::json_kind::string:
+        return same_kind ? std::string(j.string()) : "the text \"" + std::string(j.string()) + '"';
       case io::json_kind::boolean: return std::string(j.boolean() ? "true" : "false");
       default: return std::string("something else");
       }
@@ -58,9 +58,9 @@ inline io::tensor const* find_stored(io::safetensors const& file, std::string_vi
 /// config.json, as Transformers writes it or a trainer of the same model saved it, or from a safetensors file. F64,
 /// F32, BF16 and F16 are converted. Everything is checked, on every rank, before the first byte is changed. Throws
 /// `error`.
-[[gnu::noinline, gnu::cold]]
-inline void load_pretrained(std::string const& path, parameter_list const& list, weight_format const& format, arena& memory,
-                            communicator& group, agreement& ranks) {
+[[gnu::noinline, gnu::cold]] inline void load_pretrained(std::string const& path, parameter_list const& list,
+                                                         weight_format const& format, arena& memory,
+                                                         communicator& group, agreement& ranks) {
   auto file = path;
   if (io::directory_names(path)) {
     file = concat({path, "/", weights_file});
@@ -70,7 +70,8 @@ inline void load_pretrained(std::string const& path, parameter_list const& list,
     auto const configuration = concat({path, "/", configuration_file});
     if (!format.configuration.empty() && io::detail::exists(configuration)) {
       io::mapped_file const text(configuration, "the configuration");
-      detail::check_model(path, io::json::parse(text.text(), configuration), io::json::parse(format.configuration), format.required);
+      detail::check_model(path, io::json::parse(text.text(), configuration), io::json::parse(format.configuration),
+                          format.required);
     }
   }
   auto const opened = io::safetensors_file::open(file);
@@ -79,20 +80,22 @@ inline void load_pretrained(std::string const& path, parameter_list const& list,
   std::vector<io::tensor const*> found;
   for (auto const& w : wanted) {
     auto const* const t = detail::find_stored(saved, w.tensor.name, format.prefix);
-    if (t == nullptr) throw error({"the weights '", path, "' have no tensor '", w.tensor.name,
-                                   "'; load those of the same model"});
-    detail::check_field(path, "shape of '" + t->name + "'", detail::shape_text(t->shape), detail::shape_text(w.tensor.shape));
+    if (t == nullptr)
+      throw error({"the weights '", path, "' have no tensor '", w.tensor.name, "'; load those of the same model"});
+    detail::check_field(path, "shape of '" + t->name + "'", detail::shape_text(t->shape),
+                        detail::shape_text(w.tensor.shape));
     if (!io::is_real(t->dtype))
-      throw error({"the weights '", path, "' have '", t->name, "' as ", t->dtype,
-                   "; save it as F64, F32, BF16 or F16"});
+      throw error(
+          {"the weights '", path, "' have '", t->name, "' as ", t->dtype, "; save it as F64, F32, BF16 or F16"});
     found.push_back(t);
   }
   for (auto const& t : saved.tensors) {
     bool known = false;
     for (auto const* f : found) known = known || f == &t;
     for (auto end : format.also) known = known || t.name.ends_with(end);
-    if (!known) throw error({"the weights '", path, "' have a tensor '", t.name,
-                             "' which the model has not; load those of the same model"});
+    if (!known)
+      throw error({"the weights '", path, "' have a tensor '", t.name,
+                   "' which the model has not; load those of the same model"});
   }
   ranks.all_can();
   std::vector<std::byte> converted;
@@ -102,18 +105,23 @@ inline void load_pretrained(std::string const& path, parameter_list const& list,
     if (found[i]->dtype != w.tensor.dtype) {
       converted.resize(w.bytes());
       if (w.info->type == dtype::f64)
-        io::read_reals(found[i]->dtype, bytes, std::span(reinterpret_cast<double*>(converted.data()), converted.size() / 8));
-      else io::read_reals(found[i]->dtype, bytes, std::span(reinterpret_cast<float*>(converted.data()), converted.size() / 4));
+        io::read_reals(found[i]->dtype, bytes,
+                       std::span(reinterpret_cast<double*>(converted.data()), converted.size() / 8));
+      else
+        io::read_reals(found[i]->dtype, bytes,
+                       std::span(reinterpret_cast<float*>(converted.data()), converted.size() / 4));
       bytes = converted;
     }
     take_tensor(w, bytes, memory, group);
   }
 }
 /// The same on all ranks.
-[[gnu::noinline, gnu::cold]]
-inline void load_pretrained(std::string const& path, parameter_list const& list, weight_format const& format, arena& memory,
-                            communicator& world, communicator& group) {
-  agreement(world, joint_call::pretrained).run([&](agreement& ranks) { load_pretrained(path, list, format, memory, group, ranks); });
+[[gnu::noinline, gnu::cold]] inline void load_pretrained(std::string const& path, parameter_list const& list,
+                                                         weight_format const& format, arena& memory,
+                                                         communicator& world, communicator& group) {
+  agreement(world, joint_call::pretrained).run([&](agreement& ranks) {
+    load_pretrained(path, list, format, memory, group, ranks);
+  });
 }
 
 } // namespace constrain

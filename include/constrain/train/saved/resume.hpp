@@ -16,8 +16,8 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 namespace detail {
 
 /// Throws on every rank: some find what others do not.
-[[noreturn, gnu::noinline, gnu::cold]] inline void throw_found_by_some(communicator& world, std::string const& directory,
-                                                                       bool here) {
+[[noreturn, gnu::noinline, gnu::cold]] inline void throw_found_by_some(communicator& world,
+                                                                       std::string const& directory, bool here) {
   auto const found_on = find_lowest(world, here ? world.rank() : world.size()).value;
   auto const missing_on = find_lowest(world, here ? world.size() : world.rank()).value;
   throw_agreed(concat({"resume: rank ", found_on, " finds a checkpoint in '", directory, "' and rank ", missing_on,
@@ -27,9 +27,8 @@ namespace detail {
 /// Whether something was saved in a directory, as all ranks see it.
 inline bool found_by_all(communicator& world, std::string const& directory) {
   bool here = false;
-  auto const found = agreed_sum(world, joint_call::resume, [&]() -> std::int64_t {
-    return here = io::directory_reader::finds(directory);
-  });
+  auto const found = agreed_sum(world, joint_call::resume,
+                                [&]() -> std::int64_t { return here = io::directory_reader::finds(directory); });
   if (found != 0 && found != world.size()) throw_found_by_some(world, directory, here);
   return found > 0;
 }
@@ -48,7 +47,8 @@ inline bool found_by_all(communicator& world, std::string const& directory) {
   for (;;) {
     auto const [step, ranks] = common();
     if (step < 0 && ranks == world.size()) return false;
-    if (step < 0) detail::throw_found_by_some(world, series.path(steps.empty() ? 0 : steps.front()), here != steps.end());
+    if (step < 0)
+      detail::throw_found_by_some(world, series.path(steps.empty() ? 0 : steps.front()), here != steps.end());
     auto const before = here;
     while (here != steps.end() && *here > step) ++here;
     if (here != before && log != nullptr)

@@ -19,7 +19,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 struct saved_configuration {
   std::string precision;
   std::string optimizer;
-  std::int64_t tokens = 0; // of a sequence: positions in the corpus count samples of that length
+  std::int64_t tokens = 0;           // of a sequence: positions in the corpus count samples of that length
   std::string optimizer_state;       // "2 x fp32"
   std::string optimizer_state_names; // of its fields; empty where the optimizer does not say
   std::string policies;              // others that a resumed run must have: "train::biases"; empty where there is none
@@ -37,14 +37,15 @@ inline constexpr char const* saved_state = "state.json";
 }
 
 /// Throws, naming the field, where a checkpoint has another value.
-inline void check_field(std::string const& directory, std::string const& field, std::string const& saved, std::string const& here) {
+inline void check_field(std::string const& directory, std::string const& field, std::string const& saved,
+                        std::string const& here) {
   if (saved != here)
     throw error({"the checkpoint '", directory, "' is of another configuration: its ", field, " is ", saved,
                  ", the trainer's is ", here, "; load it into a trainer of the same ", field});
 }
 
-[[gnu::noinline, gnu::cold]]
-inline void check_tensors(std::string const& directory, io::safetensors const& file, std::vector<file_tensor> const& wanted) {
+[[gnu::noinline, gnu::cold]] inline void check_tensors(std::string const& directory, io::safetensors const& file,
+                                                       std::vector<file_tensor> const& wanted) {
   for (auto const& w : wanted) {
     auto const& t = w.tensor;
     auto const* saved = file.find(t.name);
@@ -68,7 +69,7 @@ inline void check_tensors(std::string const& directory, io::safetensors const& f
 namespace detail {
 
 inline void write_run(std::string const& directory, gathered_tensors const& weights, gathered_tensors const& states,
-                             weight_format const& format, saved_configuration const& c, training_state const& s) {
+                      weight_format const& format, saved_configuration const& c, training_state const& s) {
   io::json_writer json;
   json.object();
   json.member("version", 1);
@@ -78,7 +79,8 @@ inline void write_run(std::string const& directory, gathered_tensors const& weig
   if (!c.policies.empty()) json.member("policies", c.policies);
   json.member("seed", s.seed).member("steps", s.steps.count()).member("skipped", s.skipped);
   json.member("corpus", s.corpus).member("epoch", s.position.epoch).member("sample", s.position.sample);
-  json.member("best_validation_loss", s.best_validation_loss).member("evaluations_since_best", s.evaluations_since_best);
+  json.member("best_validation_loss", s.best_validation_loss)
+      .member("evaluations_since_best", s.evaluations_since_best);
   json.member("learning_rate_factor", s.learning_rate_factor);
   json.end();
 
@@ -96,8 +98,8 @@ inline void write_run(std::string const& directory, gathered_tensors const& weig
 /// Writes weights, optimizer states, data position and counters into a directory that appears whole or not at all; an
 /// older checkpoint of that name survives every failure. Throws `error`, the same on every rank.
 inline void save_run(std::string const& directory, parameter_list const& list, weight_format const& format,
-                            saved_configuration const& c, training_state const& s, arena& memory, communicator& world,
-                            communicator& group) {
+                     saved_configuration const& c, training_state const& s, arena& memory, communicator& world,
+                     communicator& group) {
   agree(world, joint_call::save); // that all ranks are here, before they send one another tensors
   together(world, joint_call::save, [&] {
     // All ranks put the shards together, one writes: the file does not depend on how many they were.
@@ -111,9 +113,9 @@ inline void save_run(std::string const& directory, parameter_list const& list, w
 
 /// Reads what `save_run` wrote into the arena and returns the rest. Everything is checked before the first byte
 /// is changed, on every rank. Throws `error`, and names the field where the checkpoint is of another configuration.
-[[gnu::noinline, gnu::cold]]
-inline training_state load_run(std::string const& directory, parameter_list const& list, weight_format const& format,
-                                      saved_configuration const& c, arena& memory, communicator& group, agreement& ranks) {
+[[gnu::noinline, gnu::cold]] inline training_state load_run(std::string const& directory, parameter_list const& list,
+                                                            weight_format const& format, saved_configuration const& c,
+                                                            arena& memory, communicator& group, agreement& ranks) {
   io::directory_reader const reader(directory);
   auto const json = io::json::parse(reader.text(detail::saved_state), reader.path(detail::saved_state));
   detail::check_field(directory, "version", std::to_string(json["version"].int64()), "1");
@@ -128,7 +130,8 @@ inline training_state load_run(std::string const& directory, parameter_list cons
   auto const named = [](std::string const& policies) { return policies.empty() ? "none" : policies; };
   detail::check_field(directory, "set of policies that a run keeps",
                       named(policies ? std::string(policies->string()) : ""), named(c.policies));
-  detail::check_field(directory, "number of tokens in a sequence", std::to_string(json["tokens"].int64()), std::to_string(c.tokens));
+  detail::check_field(directory, "number of tokens in a sequence", std::to_string(json["tokens"].int64()),
+                      std::to_string(c.tokens));
   training_state s;
   s.seed = json["seed"].uint64();
   s.steps = json["steps"].int64();
@@ -141,7 +144,8 @@ inline training_state load_run(std::string const& directory, parameter_list cons
   detail::check_state(directory, s);
 
   auto const weights = io::parse_safetensors(reader.bytes(weights_file), reader.path(weights_file));
-  auto const states = io::parse_safetensors(reader.bytes(detail::saved_optimizer), reader.path(detail::saved_optimizer));
+  auto const states =
+      io::parse_safetensors(reader.bytes(detail::saved_optimizer), reader.path(detail::saved_optimizer));
   auto const wanted_weights = weight_tensors(list, format.names);
   auto const wanted_states = state_tensors(list);
   detail::check_tensors(directory, weights, wanted_weights);
@@ -154,11 +158,13 @@ inline training_state load_run(std::string const& directory, parameter_list cons
   return s;
 }
 /// The same on all ranks.
-[[gnu::noinline, gnu::cold]]
-inline training_state load_run(std::string const& directory, parameter_list const& list, weight_format const& format,
-                                      saved_configuration const& c, arena& memory, communicator& world, communicator& group) {
+[[gnu::noinline, gnu::cold]] inline training_state load_run(std::string const& directory, parameter_list const& list,
+                                                            weight_format const& format, saved_configuration const& c,
+                                                            arena& memory, communicator& world, communicator& group) {
   training_state s;
-  agreement(world, joint_call::load).run([&](agreement& ranks) { s = load_run(directory, list, format, c, memory, group, ranks); });
+  agreement(world, joint_call::load).run([&](agreement& ranks) {
+    s = load_run(directory, list, format, c, memory, group, ranks);
+  });
   return s;
 }
 

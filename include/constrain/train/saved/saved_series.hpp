@@ -66,8 +66,7 @@ public:
         // Without a manifest it is what is left of one that was being removed.
         if (io::detail::listed_files(old, path(step)) && count-- > 0) continue;
         io::detail::remove_directory(old, holder, name(step), *files, name(step) + ".kept-" + io::unlikely_suffix());
-      } catch (error const&) {
-      }
+      } catch (error const&) {}
     }
   }
 

@@ -33,21 +33,23 @@ struct file_tensor {
   bool transposed = false;
   io::tensor tensor; // without its bytes
 
-  std::size_t bytes() const { return static_cast<std::size_t>(iterations * info->shape.elements() * size_of(info->type)); }
+  std::size_t bytes() const {
+    return static_cast<std::size_t>(iterations * info->shape.elements() * size_of(info->type));
+  }
 };
 
 namespace detail {
 
 /// Swaps the dimensions of `rows` x `columns` elements of some bytes each.
-inline void transpose_elements(std::byte const* from, std::int64_t rows, std::int64_t columns, std::int64_t width, std::byte* to) {
+inline void transpose_elements(std::byte const* from, std::int64_t rows, std::int64_t columns, std::int64_t width,
+                               std::byte* to) {
   for (std::int64_t i = 0; i < rows; ++i)
     for (std::int64_t j = 0; j < columns; ++j)
       std::memcpy(to + (j * rows + i) * width, from + (i * columns + j) * width, static_cast<std::size_t>(width));
 }
 
-[[gnu::noinline, gnu::cold]]
-inline void add_file_tensors(std::vector<file_tensor>& tensors, parameter_info const& info, std::string name, std::int64_t offset,
-                             stored_names names) {
+[[gnu::noinline, gnu::cold]] inline void add_file_tensors(std::vector<file_tensor>& tensors, parameter_info const& info,
+                                                          std::string name, std::int64_t offset, stored_names names) {
   stored_name const* known = nullptr;
   for (auto const& n : names)
     if (n.name == name) known = &n;
@@ -68,8 +70,8 @@ inline void add_file_tensors(std::vector<file_tensor>& tensors, parameter_info c
 } // namespace detail
 
 /// The tensors of a file of all weights.
-[[gnu::noinline, gnu::cold]]
-inline std::vector<file_tensor> weight_tensors(parameter_list const& list, stored_names names) {
+[[gnu::noinline, gnu::cold]] inline std::vector<file_tensor> weight_tensors(parameter_list const& list,
+                                                                            stored_names names) {
   std::vector<file_tensor> tensors;
   for (int i = 0; i < list.size; ++i)
     detail::add_file_tensors(tensors, list.parameters[i], list.name(i), list.parameters[i].offset, names);
@@ -82,7 +84,8 @@ inline std::vector<file_tensor> weight_tensors(parameter_list const& list, store
   for (int i = 0; i < list.size; ++i)
     for (int field = 0; field < op::maximum_state_fields; ++field)
       if (auto const& info = list.parameters[i]; info.state_offset[field] >= 0)
-        detail::add_file_tensors(tensors, info, list.name(i) + ".state" + std::to_string(field), info.state_offset[field], {});
+        detail::add_file_tensors(tensors, info, list.name(i) + ".state" + std::to_string(field),
+                                 info.state_offset[field], {});
   return tensors;
 }
 
@@ -108,8 +111,8 @@ public:
       auto const& t = tensors_[i];
       if (!t.transposed) return t.tensor.bytes;
       buffer.resize(t.bytes());
-      detail::transpose_elements(t.tensor.bytes.data(), t.info->shape.extent[0], t.info->shape.extent[1], size_of(t.info->type),
-                                 buffer.data());
+      detail::transpose_elements(t.tensor.bytes.data(), t.info->shape.extent[0], t.info->shape.extent[1],
+                                 size_of(t.info->type), buffer.data());
       return buffer;
     });
   }
@@ -119,7 +122,8 @@ private:
     auto const& info = *t.info;
     if (info.shards == 1 && memory.host() != nullptr) return memory.host() + t.offset;
     auto& bytes = full_tensors_.emplace_back(static_cast<std::size_t>(info.elements() * size_of(info.type)));
-    tensor_view const view(memory, t.offset, info.type, info.iterations, info.stacked, info.shape, info.shards > 1 ? &group : nullptr);
+    tensor_view const view(memory, t.offset, info.type, info.iterations, info.stacked, info.shape,
+                           info.shards > 1 ? &group : nullptr);
     if (info.type == dtype::f64) view.copy_to(std::span(reinterpret_cast<double*>(bytes.data()), bytes.size() / 8));
     else view.copy_to(std::span(reinterpret_cast<float*>(bytes.data()), bytes.size() / 4));
     return bytes.data();
@@ -130,8 +134,8 @@ private:
 };
 
 /// Puts the bytes of one tensor, as its file has them and in the parameter's own dtype, into the arena.
-[[gnu::noinline, gnu::cold]]
-inline void take_tensor(file_tensor const& t, std::span<std::byte const> bytes, arena& memory, communicator& group) {
+[[gnu::noinline, gnu::cold]] inline void take_tensor(file_tensor const& t, std::span<std::byte const> bytes,
+                                                     arena& memory, communicator& group) {
   auto const map = t.info->map();
   auto const shard = t.info->shards > 1 ? group.rank() : 0;
   auto const width = size_of(t.info->type);
