@@ -2,21 +2,13 @@
 
 #include "constrain/data/corpus.hpp"
 #include "constrain/device/random.hpp"
-#include "constrain/op/cpu.hpp"
-#include "constrain/run/checked.hpp"
-#include "constrain/run/runner.hpp"
-#if defined(CONSTRAIN_WITH_CUDA)
-#include "constrain/op/cuda.cuh"
-#include "constrain/run/cuda_runner.cuh"
-#endif
 #include "constrain/train/agreement.hpp"
 #include "constrain/train/batch.hpp"
 #include "constrain/train/batches.hpp"
 #include "constrain/train/checks.hpp"
-#include "constrain/train/entries.hpp"
+#include "constrain/train/engine.hpp"
 #include "constrain/train/gradients.hpp"
 #include "constrain/train/initialize.hpp"
-#include "constrain/train/intake.hpp"
 #include "constrain/train/ranks.hpp"
 #include "constrain/train/results.hpp"
 #include "constrain/train/run_options.hpp"
@@ -24,7 +16,6 @@
 #include "constrain/train/saved/pretrained.hpp"
 #include "constrain/train/saved/resume.hpp"
 #include "constrain/train/saved/saved_run.hpp"
-#include "constrain/train/tensor_view.hpp"
 #include "constrain/train/training_state.hpp"
 
 #include <cmath>
@@ -46,7 +37,7 @@ public:
   using optimizer = typename policy_set::optimizer;
   using hyper = typename optimizer::hyper;
   using entries = constrain::entries<task, policy_set>;
-  using real = arithmetic<storage<entries::compute>>; // of logits handed out
+  using real = typename detail::engine<task, policy_set>::real; // of logits handed out
 
   static constexpr memory_plan memory = entries::memory;                         // bytes of the arena, by part
   static constexpr std::int64_t parameter_count = entries::parameter_count;      // elements of all parameters
@@ -67,11 +58,10 @@ public:
     agreed(world(), joint_call::construction, [&] {
       detail::check_hyper<optimizer>(h, policy_set::optimizer_name());
       detail::check_run(run);
-      runner_ = std::make_unique<runner_type>(memory.peak);
-      if (run.measure_memory) arena().fill_pattern(bytes_of_plan);
+      engine_.allocate(run.checked, run.measure_memory);
       state_.seed = run.seed;
       for (int i = 0; i < entries::parameters.size; ++i)
-        initialize(entries::parameters.parameters[i], i, state_.seed, arena(), ranks_.group->rank());
+        initialize(entries::parameters.parameters[i], i, state_.seed, engine_.arena(), ranks_.group->rank());
     });
   }
 
@@ -88,19 +78,19 @@ public:
     if constexpr (requires { h.learning_rate; })
       h.learning_rate = static_cast<decltype(h.learning_rate)>(learning_rate());
     op::step_hyperparameters<optimizer, storage<entries::master>> const prepared(h, {step_parameters.updates + 1});
-    arena().write(entries::step::value.hyper.offset, &prepared, sizeof prepared);
-    run<typename entries::step, typename entries::step_program>(step_parameters);
-    gradients_are_there_ = true;
+    engine_.arena().write(entries::step::value.hyper.offset, &prepared, sizeof prepared);
+    engine_.template run<typename entries::step, typename entries::step_program>(step_parameters);
+    engine_.keep_gradients();
 
     step_result r;
-    r.loss = read(entries::step::value.loss, 0);
-    r.gradient_norm = read(entries::step::value.clip_coefficient, 0);
+    r.loss = engine_.read(entries::step::value.loss);
+    r.gradient_norm = engine_.read(entries::step::value.clip_coefficient);
     r.tokens = valid_labels;
     r.skipped = !math::finite(r.gradient_norm);
     if (r.skipped) {
       ++state_.skipped;
       int gradient = 0;
-      while (math::finite(read(entries::step::value.gradient_squares, gradient))) ++gradient;
+      while (math::finite(engine_.read(entries::step::value.gradient_squares, gradient))) ++gradient;
       r.not_finite = detail::name_of_gradient(table(), gradient);
     }
     state_.steps = state_.steps.count() + 1;
@@ -178,10 +168,9 @@ public:
                          "[sequences, tokens]");
     if (entries::vocabulary > 0) detail::check_tokens("predict", inputs, entries::vocabulary);
     ranks_.come_to(joint_call::predict, 1);
-    poison();
-    intake("predict").tokens(entries::predict::value.tokens, inputs);
-    run<typename entries::predict, typename entries::predict_program>(step_parameters_now(1));
-    return {logits_of<typename entries::predict>(0, entries::logits.elements()), entries::logits};
+    engine_.begin("predict").tokens(entries::predict::value.tokens, inputs);
+    engine_.template run<typename entries::predict, typename entries::predict_program>(step_parameters_now(1));
+    return {engine_.template logits<typename entries::predict>(0, entries::logits.elements()), entries::logits};
   }
 
   /// The prompt and `count` tokens after it, drawn one by one.
@@ -197,11 +186,10 @@ public:
     ranks_.come_to(joint_call::generate, count);
     for (std::int64_t i = 0; i < count; ++i) {
       auto const length = detail::fill_context(context, tokens);
-      poison();
-      intake("generate").tokens(entries::generate::value.tokens, context);
-      run<typename entries::generate, typename entries::generate_program>(step_parameters_now(1));
+      engine_.begin("generate").tokens(entries::generate::value.tokens, context);
+      engine_.template run<typename entries::generate, typename entries::generate_program>(step_parameters_now(1));
       auto const classes = entries::logits.features();
-      auto const row = logits_of<typename entries::generate>((length - 1) * classes, classes);
+      auto const row = engine_.template logits<typename entries::generate>((length - 1) * classes, classes);
       tokens.push_back(draw(row.data(), row.size(), i));
     }
     return tokens;
@@ -219,7 +207,7 @@ public:
     std::vector<parameter_view> all;
     for (int i = 0; i < entries::parameters.size; ++i) {
       auto const& info = entries::parameters.parameters[i];
-      all.emplace_back(view(info, info.offset), entries::parameters.name(i), info.role);
+      all.emplace_back(engine_.view(info, info.offset, ranks_.group.get()), entries::parameters.name(i), info.role);
     }
     return all;
   }
@@ -227,8 +215,8 @@ public:
   /// The last step's gradient of a parameter, before clipping. Throws `error` for an unknown name, and where another
   /// entry has used the gradients' bytes since.
   tensor_view gradient(std::string_view name) const {
-    auto const& info = detail::find_gradient(table(), std::string(name), gradients_are_there_);
-    return view(info, info.gradient_offset);
+    auto const& info = detail::find_gradient(table(), std::string(name), engine_.gradients_kept());
+    return engine_.view(info, info.gradient_offset, ranks_.group.get());
   }
 
   /// Which process this is, and how many train together.
@@ -251,19 +239,19 @@ public:
   /// Writes everything that the run needs to go on into a directory: appears whole or not at all. Of a gpt2,
   /// Transformers opens it too.
   void save(std::string const& directory) const {
-    save_run(directory, table(), format(), configuration(), state_, arena(), *ranks_.world, *ranks_.group);
+    save_run(directory, table(), format(), configuration(), state_, engine_.arena(), *ranks_.world, *ranks_.group);
   }
   /// Takes up a saved run. Throws `error`, with nothing changed, where the directory is damaged or of another
   /// configuration, and says which field differs.
   void load(std::string const& directory) {
-    state_ = load_run(directory, table(), format(), configuration(), arena(), *ranks_.world, *ranks_.group);
-    gradients_are_there_ = false;
+    state_ = load_run(directory, table(), format(), configuration(), engine_.arena(), *ranks_.world, *ranks_.group);
+    engine_.drop_gradients();
   }
   /// Takes over weights alone: of a directory or safetensors file that Transformers wrote, or of another trainer's
   /// checkpoint of the same model. Throws `error`, with nothing changed, where they are not of this model.
   void load_pretrained(std::string const& path) {
-    constrain::load_pretrained(path, table(), format(), arena(), *ranks_.world, *ranks_.group);
-    gradients_are_there_ = false;
+    constrain::load_pretrained(path, table(), format(), engine_.arena(), *ranks_.world, *ranks_.group);
+    engine_.drop_gradients();
   }
 
   /// Takes up the run saved in a directory where there is one; false where nothing was saved yet. Of several, in
@@ -286,35 +274,12 @@ public:
     state_.learning_rate_factor = detail::scaled_factor(state_.learning_rate_factor, factor);
   }
   /// With `.measure_memory`: bytes of the arena that were touched so far, and what the device has for itself.
-  bytes used_bytes() const { return arena().used(bytes_of_plan) + bytes(policy_set::target::reserve); }
+  bytes used_bytes() const { return engine_.used(); }
   run_options const& options() const { return run_; }
 
 private:
-  using runner_type = runner<typename policy_set::target, policy_set::launching::value.captures>;
-
   static constexpr detail::batch_lengths batch_lengths{batch_tokens, micro_batches* entries::labels, task::tokens};
   static constexpr bool labels_per_token = entries::labels == task::sequences * task::tokens;
-  static constexpr bytes bytes_of_plan = memory.peak - bytes(policy_set::target::reserve);
-
-  constrain::arena& arena() const { return runner_->arena(); }
-
-  template <class planned_entry, class passes> void run(constrain::step_parameters const& step_parameters) {
-    static_assert(sizeof(plan_has_kernels<planned_entry, typename policy_set::target>) > 0);
-    gradients_are_there_ = false;
-    if (!run_.checked) return runner_->template run<planned_entry>(step_parameters);
-    static constexpr auto values = make_checked_table<passes::final.values.count>(passes::final);
-    constexpr auto const& plan = planned_entry::value;
-    checked_hooks checks(arena(), plan.operands, values.values);
-    checks.wrote(plan.tokens), checks.wrote(plan.labels), checks.wrote(plan.hyper);
-    runner_->template run<planned_entry>(step_parameters, checks);
-  }
-
-  /// In checked mode nothing of the run before may be read.
-  void poison() {
-    if (!run_.checked) return;
-    auto const begin = entries::step::where.persistent_end;
-    arena().fill(begin, bytes_of_plan.count() - begin, 0xFF);
-  }
 
   constrain::step_parameters step_parameters_now(std::int64_t valid_labels) const {
     constrain::step_parameters n;
@@ -331,52 +296,23 @@ private:
   }
 
   void evaluate_one(std::span<std::int32_t const> inputs, std::span<std::int32_t const> labels, evaluation& sum) {
-    poison();
-    auto const into_arena = intake("evaluate");
+    auto const into_arena = engine_.begin("evaluate");
     into_arena.tokens(entries::evaluate::value.tokens, inputs);
     auto const valid = into_arena.labels(entries::evaluate::value.labels, labels);
     if (valid == 0) return;
-    run<typename entries::evaluate, typename entries::evaluate_program>(step_parameters_now(valid));
-    sum.loss += read(entries::evaluate::value.loss, 0) * static_cast<double>(valid);
-    sum.accuracy += read(entries::evaluate::value.correct, 0);
+    engine_.template run<typename entries::evaluate, typename entries::evaluate_program>(step_parameters_now(valid));
+    sum.loss += engine_.read(entries::evaluate::value.loss) * static_cast<double>(valid);
+    sum.accuracy += engine_.read(entries::evaluate::value.correct);
     sum.tokens += valid;
-  }
-
-  template <class planned_entry> std::vector<real> logits_of(std::int64_t first, std::int64_t count) const {
-    constexpr auto const& view = planned_entry::value.logits;
-    std::vector<storage<entries::compute>> logits(static_cast<std::size_t>(count));
-    arena().read(view.offset + first * size_of(view.type), logits.data(), count * size_of(view.type));
-    return {logits.begin(), logits.end()};
   }
 
   /// Takes a batch into the arena. Returns how many labels it has, of this process. Throws `error` for one that `step`
   /// must not take; nothing that lasts has been changed then.
   std::int64_t take(constrain::batch const& w) {
     detail::check_batch(w, batch_lengths);
-    poison();
-    auto const into_arena = intake("step");
+    auto const into_arena = engine_.begin("step");
     into_arena.tokens(entries::step::value.tokens, w.inputs);
     return into_arena.labels(entries::step::value.labels, w.labels);
-  }
-  detail::intake intake(char const* where) {
-    gradients_are_there_ = false; // their bytes may be the arrays'
-    return {where, arena(), entries::vocabulary, entries::logits.features()};
-  }
-  double read(host_view const& from, std::int64_t i) const {
-    double wide = 0;
-    float narrow = 0;
-    if (from.type == dtype::f64) arena().read(from.offset + i * 8, &wide, 8);
-    else arena().read(from.offset + i * 4, &narrow, 4);
-    return from.type == dtype::f64 ? wide : narrow;
-  }
-  tensor_view view(parameter_info const& info, std::int64_t offset) const {
-    return {arena(),
-            offset,
-            info.type,
-            info.iterations,
-            info.stacked,
-            info.shape,
-            info.shards > 1 ? ranks_.group.get() : nullptr};
   }
 
   static parameter_list table() {
@@ -394,8 +330,7 @@ private:
   run_options run_;
   training_state state_;
   constrain::ranks ranks_;
-  held<runner_type> runner_;
-  bool gradients_are_there_ = false;
+  detail::engine<task, policy_set> engine_;
 };
 
 } // namespace constrain

@@ -1,0 +1,99 @@
+#pragma once
+
+#include "constrain/base/held.hpp"
+#include "constrain/op/cpu.hpp"
+#include "constrain/run/checked.hpp"
+#include "constrain/run/runner.hpp"
+#if defined(CONSTRAIN_WITH_CUDA)
+#include "constrain/op/cuda.cuh"
+#include "constrain/run/cuda_runner.cuh"
+#endif
+#include "constrain/train/entries.hpp"
+#include "constrain/train/intake.hpp"
+#include "constrain/train/tensor_view.hpp"
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+namespace constrain::inline CONSTRAIN_VARIANT::detail {
+
+/// A trainer's arena and what runs there: takes arrays in, runs the planned entries, reads results out.
+template <class task, class policy_set> class engine {
+public:
+  using entries = constrain::entries<task, policy_set>;
+  using target = typename policy_set::target;
+  using real = arithmetic<storage<entries::compute>>; // of logits handed out
+
+  /// Allocates the arena. `checked`: every run checks what it reads and writes. Throws `error` where the memory cannot
+  /// be had.
+  void allocate(bool checked, bool measure) {
+    checked_ = checked;
+    runner_ = std::make_unique<runner_type>(entries::memory.peak);
+    if (measure) arena().fill_pattern(bytes_of_plan);
+  }
+
+  constrain::arena& arena() const { return runner_->arena(); }
+  /// Bytes of the arena that were touched so far, and what the device has for itself.
+  bytes used() const { return arena().used(bytes_of_plan) + bytes(target::reserve); }
+
+  /// Whether the bytes of the last step's gradients still hold them.
+  bool gradients_kept() const { return gradients_kept_; }
+  void keep_gradients() { gradients_kept_ = true; }
+  void drop_gradients() { gradients_kept_ = false; }
+
+  /// Takes one micro-batch in, or a step's; `where` begins the sentences about it.
+  intake begin(char const* where) {
+    gradients_kept_ = false; // their bytes may be the arrays'
+    poison();
+    return {where, arena(), entries::vocabulary, entries::logits.features()};
+  }
+
+  template <class planned_entry, class passes> void run(step_parameters const& parameters) {
+    static_assert(sizeof(plan_has_kernels<planned_entry, target>) > 0);
+    if (!checked_) return runner_->template run<planned_entry>(parameters);
+    static constexpr auto values = make_checked_table<passes::final.values.count>(passes::final);
+    constexpr auto const& plan = planned_entry::value;
+    checked_hooks checks(arena(), plan.operands, values.values);
+    checks.wrote(plan.tokens), checks.wrote(plan.labels), checks.wrote(plan.hyper);
+    runner_->template run<planned_entry>(parameters, checks);
+  }
+
+  /// Element i of a result.
+  double read(host_view const& from, std::int64_t i = 0) const {
+    double wide = 0;
+    float narrow = 0;
+    if (from.type == dtype::f64) arena().read(from.offset + i * 8, &wide, 8);
+    else arena().read(from.offset + i * 4, &narrow, 4);
+    return from.type == dtype::f64 ? wide : narrow;
+  }
+
+  /// `count` logits of an entry's last run, from number `first` on.
+  template <class planned_entry> std::vector<real> logits(std::int64_t first, std::int64_t count) const {
+    constexpr auto const& view = planned_entry::value.logits;
+    std::vector<storage<entries::compute>> logits(static_cast<std::size_t>(count));
+    arena().read(view.offset + first * size_of(view.type), logits.data(), count * size_of(view.type));
+    return {logits.begin(), logits.end()};
+  }
+
+  /// The tensor at `offset` with a parameter's shape; `group` holds the shards of one that is cut.
+  tensor_view view(parameter_info const& info, std::int64_t offset, communicator* group) const {
+    return {arena(), offset, info.type, info.iterations, info.stacked, info.shape, info.shards > 1 ? group : nullptr};
+  }
+
+private:
+  using runner_type = runner<target, policy_set::launching::value.captures>;
+  static constexpr bytes bytes_of_plan = entries::memory.peak - bytes(target::reserve);
+
+  /// In checked mode nothing of the run before may be read.
+  void poison() {
+    if (!checked_) return;
+    auto const begin = entries::step::where.persistent_end;
+    arena().fill(begin, bytes_of_plan.count() - begin, 0xFF);
+  }
+
+  held<runner_type> runner_;
+  bool checked_ = false, gradients_kept_ = false;
+};
+
+} // namespace constrain::detail
