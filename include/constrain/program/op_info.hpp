@@ -87,8 +87,8 @@ struct op_label {
 /// The rules and properties of an op, as a program's nodes see them, made from the op's type (is_op.hpp). Compare ops
 /// by `identity`: g++ -fsanitize=undefined rejects a comparison of two addresses in a constant expression.
 struct op_info {
-  char const* name = ""; // as in the label
-  std::uint64_t identity = 0;
+  char const* name = "";           // as in the label
+  std::uint64_t identity = 0;      // as in the label
   op_label const* label = nullptr; // what a plan points to, so that a binary need not hold the rules
   inferred (*infer)(operand_types const& inputs, attributes const&) = nullptr; // the shape rule
   // the cost rule

@@ -57,10 +57,9 @@ struct step {
 
 /// One axis, as the executor needs it to count iterations.
 struct plan_axis {
-  std::int64_t extent = 0; // iterations; within a segment: of a full segment
-  std::int64_t whole_extent =
-      0;             // within a segment: iterations of the axis before its split, which cut the last segment
-  int segments = -1; // within a segment: the axis of the segments; -1: the axis was not split
+  std::int64_t extent = 0;       // iterations; within a segment: of a full segment
+  std::int64_t whole_extent = 0; // within a segment: iterations of the axis before its split, to cut the last one
+  int segments = -1;             // within a segment: the axis of the segments; -1: the axis was not split
 };
 
 /// Where a tensor that the host writes or reads lies in the arena. `elements` is 0 if the program has none.
