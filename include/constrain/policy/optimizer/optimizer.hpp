@@ -9,12 +9,13 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 namespace slot_of {
 
-/// How gradients change the weights. Its policies are the types with `hyper`.
+/// The slot of the optimizer. Its policies are the types with `hyper`.
 struct optimizer {
-  bool has_state = true;
-  bool has_update = true;
+  bool has_state = true;  // it has a `state` template
+  bool has_update = true; // it has an `update` that can be called
   friend constexpr bool operator==(optimizer const&, optimizer const&) = default;
 
+  /// The value for an optimizer. `has_update` is only tested with a state, so that one error is reported, not two.
   template <class policy> static constexpr optimizer of() {
     return {constrain::has_state<policy>, !constrain::has_state<policy> || constrain::has_update<policy>};
   }
