@@ -5,7 +5,7 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// A tensor seen around one of its dimensions: [outer, extent, inner].
+/// The extents of a tensor around one of its dimensions: [outer, extent, inner].
 struct around_dimension {
   std::int64_t outer = 1, extent = 1, inner = 1;
 
@@ -14,6 +14,7 @@ struct around_dimension {
   }
 };
 
+/// Element i of the mean.
 template <class stored> struct mean_elements {
   stored const* x;
   stored* y;
@@ -33,6 +34,7 @@ template <class device> struct kernel<op::mean, device> {
   }
 };
 
+/// Element i of the gradient of the mean.
 template <class stored> struct mean_gradient_elements {
   stored const* dy;
   stored* dx;
