@@ -126,10 +126,13 @@ template <class source> struct forward_passes {
 /// The plan of a program after its passes. `reserved`: bytes at the arena's start for what persists in any entry
 /// program.
 template <class passes, std::int64_t reserved = 0> struct planned {
+  /// The first error of the program; `nothing` if there is none.
   static constexpr diagnosis failure = passes::final.failure.ok() ? verify(passes::final) : passes::final.failure;
+  /// The buffers of its values.
   static constexpr memory_layout where = plan_memory(passes::final, reserved);
   // A refused program has no plan, so that its sentence is the only error.
   static constexpr int steps = failure.ok() ? passes::final.nodes.count : 0;
+  /// The plan.
   static constexpr auto value = lower < steps, steps == 0 ? 0 : count_operands(passes::final) > (passes::final, where);
 };
 

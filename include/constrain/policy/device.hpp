@@ -19,7 +19,7 @@ struct device {
   bool is_cuda = false; // a CUDA device
   int capability = 0;   // compute capability that kernels are compiled for: 90 is 9.0
 #if defined(CONSTRAIN_WITH_CUDA)
-  bool compiled = true;
+  bool compiled = true; // whether this translation unit can have CUDA kernels
 #else
   bool compiled = false; // whether this translation unit can have CUDA kernels
 #endif

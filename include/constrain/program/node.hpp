@@ -15,8 +15,8 @@ enum class node_kind : std::uint8_t { call, loop, end };
 
 /// One entry of a program: a call of an op, or the begin or end of a loop.
 struct node {
-  static constexpr int maximum_inputs = 8;
-  static constexpr int maximum_outputs = 6;
+  static constexpr int maximum_inputs = 8;  // capacity
+  static constexpr int maximum_outputs = 6; // capacity
 
   node_kind kind = node_kind::call; // decides which of the other fields have a meaning
 

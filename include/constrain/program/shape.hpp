@@ -9,7 +9,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 /// Extents of one instance of a value, outermost first, row-major; rank 0 is a scalar. The iterations over which a
 /// value is stacked are not part of its shape: see axis.hpp.
 struct shape {
-  static constexpr int maximum_rank = 4;
+  static constexpr int maximum_rank = 4; // most dimensions
 
   std::int64_t extent[maximum_rank]{}; // the first `rank` are in use
   int rank = 0;                        // number of dimensions

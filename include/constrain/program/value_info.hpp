@@ -35,6 +35,7 @@ struct value_info {
   std::int64_t shards = 1;     // ranks over which one instance is sharded; 1: not sharded
   constrain::shape full_shape; // of the full tensor, if it is sharded
 
+  /// Whether it is a loop-carried value, the x of a repeat.
   constexpr bool is_loop_carried() const { return carried_along >= 0; }
 };
 

@@ -66,7 +66,7 @@ struct all_reduce_small {
   static constexpr char const* name = "all_reduce_small";
   static constexpr unsigned workspace = 0b10;
   static constexpr bool reads_partial = true;
-  static constexpr std::int64_t maximum_ranks = 1024;
+  static constexpr std::int64_t maximum_ranks = 1024; // that the scratch has room for
 
   static constexpr inferred infer(operand_types const& in, attributes const&) {
     return inferred::one(in[0].type, in[0].shape).and_also(in[0].type, shape(maximum_ranks, in[0].shape.elements()));

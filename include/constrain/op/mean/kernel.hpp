@@ -7,8 +7,9 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// The extents of a tensor around one of its dimensions: [outer, extent, inner].
 struct around_dimension {
-  std::int64_t outer = 1, extent = 1, inner = 1;
+  std::int64_t outer = 1, extent = 1, inner = 1; // products of the extents before it, of it, and after it
 
+  /// Of shape `s` around `dimension`.
   around_dimension(shape const& s, std::int64_t dimension) {
     for (int i = 0; i < s.rank; ++i) (i < dimension ? outer : i == dimension ? extent : inner) *= s.extent[i];
   }
