@@ -14,9 +14,9 @@ template <class signature> class function_ref;
 /// compiled once. It must not outlive what it refers to.
 template <class result, class... arguments> class function_ref<result(arguments...)> {
 public:
+  /// Borrows `f`.
   template <class function>
     requires(!std::is_same_v<std::remove_cvref_t<function>, function_ref>)
-  /// Borrows `f`.
   function_ref(function&& f)
       : borrowed_(const_cast<void*>(static_cast<void const*>(std::addressof(f)))),
         call_([](void* borrowed, arguments... given) -> result {

@@ -10,7 +10,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// The name of a parameter in files that other programs read and write.
 struct stored_name {
-  std::string_view name;   // here, such as "block.mlp.up.weight"
+  std::string_view name;   // in this library, such as "block.mlp.up.weight"
   std::string_view stored; // in files; a '*' stands for the iteration, and each iteration is a tensor
   bool transposed = false; // a matrix is [in, out] in files
 };

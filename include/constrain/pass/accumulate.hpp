@@ -9,7 +9,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 constexpr bool is_transient(value_info const& info) { return !is_persistent(info.role) && !info.accumulates; }
 
 /// Gradient accumulation: puts the program into a loop over `.micro_batches` micro-batches, over which accumulators
-/// (the loss, later the gradients) add up. With one micro-batch the program stays as it is.
+/// (the loss, later the gradients) add up. With one micro-batch the program does not change.
 constexpr program accumulate_over(program const& p, slot_of::accumulation const& accumulation) {
   auto const micro_batches = accumulation.micro_batches;
   if (micro_batches == 1 || !p.failure.ok()) return p;

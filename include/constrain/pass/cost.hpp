@@ -7,7 +7,7 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// Where a trainer's bytes go. The parts are those of the step program; `peak` covers every entry program.
+/// Where a trainer's bytes go. The parts describe the step program; `peak` covers every entry program.
 struct memory_plan {
   bytes weights;         // of parameters, in the type that GEMMs read
   bytes master_weights;  // wider parameters that the optimizer updates; 0 if GEMMs read the updated ones

@@ -70,7 +70,7 @@ template <class source> struct step_passes : passes_before_gradients<source> {
   static constexpr program coalesced = coalesce(with_own<set, pass_name::sharded, sharded>());
   static constexpr program final = in_place(coalesced);
 
-  /// Calls f(name, program) with the result of every pass in turn, those of policies included.
+  /// Calls f(name, program) with the result of every pass, in order; passes of policies too.
   template <class function> static void for_each(function const& f) {
     report_own<set, pass_name::built>(f, before::built);
     report_own<set, pass_name::selected>(f, before::selected);
@@ -111,7 +111,7 @@ template <class source> struct forward_passes {
   static constexpr program coalesced = coalesce(with_own<set, pass_name::sharded, sharded>());
   static constexpr program final = in_place(coalesced);
 
-  /// Calls f(name, program) with the result of every pass in turn, those of policies included.
+  /// Calls f(name, program) with the result of every pass, in order; passes of policies too.
   template <class function> static void for_each(function const& f) {
     report_own<set, pass_name::built>(f, built);
     report_own<set, pass_name::selected>(f, selected);

@@ -7,7 +7,7 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// Chooses the attention algorithm: with `.tiled`, flash attention (Dao et al. 2022), which keeps one number per row
+/// Chooses the attention algorithm: with `.tiled`, flash attention (Dao et al. 2022), which keeps one value per row
 /// for the backward pass instead of the probabilities.
 constexpr program select_attention(program const& p, slot_of::attention const& attention) {
   if (!attention.tiled || !p.failure.ok()) return p;

@@ -2,7 +2,7 @@
 
 #include "constrain/policy/device.hpp"
 
-/// Algorithms for `self_attention`. A model does not choose; the pass `select_attention` takes the algorithm from here.
+/// Algorithms for `self_attention`. Models do not choose one; the pass `select_attention` does, by this policy.
 namespace constrain::inline CONSTRAIN_VARIANT::attention {
 
 struct reference;

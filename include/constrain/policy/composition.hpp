@@ -65,7 +65,7 @@ using rules_of_slots = typename join_rules<typename slots::rules..., rules_betwe
 
 } // namespace detail
 
-/// The rules of a composition, in the order in which they are checked: those of each slot, then those between slots.
+/// The rules of a composition, in the order in which they are checked: each slot's, then the rules between slots.
 template <class... slots> constexpr std::span<policy_rule<choices<slots...>> const> rules_of(choices<slots...> const&) {
   using table = detail::rule_table<choices<slots...>, detail::rules_of_slots<slots...>>;
   return {table::rows, table::size};

@@ -22,7 +22,7 @@ template <class slot, class policy> constexpr auto find_named() {
 template <class slots, class... list> struct chosen;
 template <class... slots, class... list>
 struct chosen<slot_list<slots...>, list...> : decltype(find_named<slots, policy_in<slots, list...>>())::type... {
-  /// The policies that are not the default, and those of slots that are always named: "fp32, adamw, accumulate<4>".
+  /// Names the policies that are not the default, and the policies of slots that are always named: "fp32, adamw".
   static std::string name() {
     std::string text;
     (append_name<slots, list...>(text), ...);

@@ -8,10 +8,9 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// A name: a range of characters in a program's `name_pool`.
 struct name_ref {
-  int offset = 0; // index of its first character
-  int length = 0; // characters; 0: no name
-  unsigned hash =
-      0; // FNV-1a of the characters; compared first, since comparing all characters costs too much compile time
+  int offset = 0;    // index of its first character
+  int length = 0;    // characters; 0: no name
+  unsigned hash = 0; // FNV-1a of the characters, compared first: comparing text costs too much compile time
 };
 
 /// The characters of all names of a program.

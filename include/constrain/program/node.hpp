@@ -24,10 +24,9 @@ struct node {
   fixed_vector<ref, maximum_inputs> inputs;   // of a call: its operands, in the kernel's order
   fixed_vector<ref, maximum_outputs> outputs; // of a call: what it writes, in the kernel's order
   constrain::attributes attributes;           // of a call: the constant options of its op
-  int random_key =
-      0;        // of a call that draws random numbers; clones keep it, so that recomputation draws the same numbers
-  int line = 0; // source line where the model calls the operation
-  int called_from = 0; // source line of the outermost layer or repeat around it; 0: none
+  int random_key = 0;                         // of a call that draws random numbers; clones (recomputation) keep it
+  int line = 0;                               // source line where the model calls the operation
+  int called_from = 0;                        // source line of the outermost layer or repeat around it; 0: none
 
   int axis = -1;         // of a loop: the axis that it traverses
   bool reversed = false; // of a loop: from the last iteration to the first

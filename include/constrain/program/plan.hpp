@@ -27,7 +27,7 @@ struct operand {
   std::int64_t position = 0;        // of a loop-carried value: its instance, with all indices 0
   index_terms position_factors;     // instances per iteration of each loop
   std::int64_t position_stride = 0; // bytes from one instance to the next; 0: not loop-carried
-  std::int64_t ring = 0;            // buffers that the instances use in turn; 0: each instance has its own
+  std::int64_t ring = 0;            // number of buffers, used cyclically; 0: one per instance
   dtype type = dtype::f32;          // of an element
   constrain::shape shape;           // of one instance
   std::int64_t count = 0; // elements of all instances that the call works on: outside of their loops, the whole stack
@@ -47,7 +47,7 @@ struct step {
   unsigned accumulates = 0; // bit j: output j accumulates; its first write of a run overwrites, unless `adds` says no
   unsigned adds = 0;        // bit j: an earlier step writes output j too, so that this step always adds
   fixed_vector<int, axis_list::capacity>
-      first[node::maximum_outputs]; // loops (indices of steps) that must be in their first iteration for a first write
+      first[node::maximum_outputs]; // loops in their first iteration at a first write
   int source = 0;                   // index of the node in the program, for messages
 
   int axis = -1;         // of the begin and end of a loop
@@ -62,7 +62,7 @@ struct plan_axis {
   int segments = -1;             // within a segment: the axis of the segments; -1: the axis was not split
 };
 
-/// Where a tensor that the host writes or reads lies in the arena. `elements` is 0 if the program has none.
+/// A tensor in the arena that the host writes or reads. `elements` is 0 if the program has none.
 struct host_view {
   std::int64_t offset = 0;   // bytes from the arena's start
   std::int64_t elements = 0; // of all micro-batches
@@ -75,8 +75,8 @@ template <int step_count, int operand_count> struct plan {
   operand operands[operand_count == 0 ? 1 : operand_count]{}; // of all calls, one call after the other
   plan_axis axes[maximum_axes]{};                             // by index
   int micro_batches = -1;                                     // the axis of gradient accumulation; -1: one micro-batch
-  host_view tokens, labels, logits, loss, correct, gradient_squares, clip_coefficient,
-      hyper; // what the host writes and reads
+  // what the host writes (tokens, labels, hyper) and reads
+  host_view tokens, labels, logits, loss, correct, gradient_squares, clip_coefficient, hyper;
 
   static constexpr int steps_size = step_count; // entries of `steps` in use
 };

@@ -81,7 +81,7 @@ struct program {
     return false;
   }
 
-  /// Instances of a value over its axes; those of a loop-carried value along its loop are not counted.
+  /// Instances of a value over its axes. Does not count the instances of a loop-carried value along its loop.
   constexpr std::int64_t iterations(value_info const& info) const {
     std::int64_t product = 1;
     for (int axis : info.axes) product *= axes[axis].extent;

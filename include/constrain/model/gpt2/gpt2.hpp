@@ -31,6 +31,7 @@ struct gpt2_attention {
   int heads;                // must divide the width
   double projection_stddev; // of the initial weights of the projection
 
+  /// The layer's output.
   constexpr value operator()(value x) const {
     auto const qkv = linear("qkv", x, std::int64_t{3} * x.features(), {.stddev = 0.02});
     auto const y = self_attention(qkv, {.heads = heads});
@@ -43,6 +44,7 @@ struct gpt2_attention {
 struct gpt2_mlp {
   double projection_stddev; // of the initial weights of the projection
 
+  /// The layer's output.
   constexpr value operator()(value x) const {
     auto const hidden = gelu_tanh(linear("up", x, std::int64_t{4} * x.features(), {.stddev = 0.02}));
     return dropout(linear("down", hidden, x.features(), {.stddev = projection_stddev}));

@@ -11,7 +11,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 /// The weights of Hugging Face Transformers' GPT2LMHeadModel: one tensor per block, matrices [in, out], the head tied
 /// to the token embedding.
 template <> struct weight_format_of<gpt2> {
-  /// Parameter names here and there.
+  /// The names of parameters: ours, theirs, and whether theirs are transposed.
   static constexpr stored_name names[] = {
       {"token.weight", "transformer.wte.weight"},
       {"position.weight", "transformer.wpe.weight"},
@@ -33,7 +33,7 @@ template <> struct weight_format_of<gpt2> {
   /// Tensors in files that the model does not need: the head, which is the token embedding, and masks of old versions.
   static constexpr std::string_view also[] = {"lm_head.weight", ".attn.bias", ".attn.masked_bias"};
 
-  /// Transformers has defaults for these keys, which may not be those of the model: a config.json must have them.
+  /// A config.json must have these keys: Transformers' defaults would describe another model.
   static constexpr std::string_view required[] = {"n_layer", "n_head", "n_embd", "vocab_size", "n_positions"};
 
   /// The names, and the config.json of this model.

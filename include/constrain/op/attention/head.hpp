@@ -7,7 +7,7 @@
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
 /// Where one head of one sequence lies, in elements: `qkv` is the offset of its queries (keys and values follow `width`
-/// and 2 `width` later, the next token `stride` later), `y` that of its result, `scores` that of its scores.
+/// and 2 `width` later, the next token `stride` later), `y` the offset of its result, `scores` of its scores.
 struct attention_head {
   std::int64_t tokens, width, stride, head_width, qkv, y, scores;
 
