@@ -44,11 +44,11 @@ struct step {
   constrain::attributes attributes; // the constant options of the op
   int random_key = 0;               // of the node
   index_terms iteration;    // numbers the iterations of the loops around it, except micro-batches: keys random numbers
-  unsigned accumulates = 0; // bit j: output j accumulates; its first write of a run overwrites, unless `adds` says no
-  unsigned adds = 0;        // bit j: an earlier step writes output j too, so that this step always adds
-  fixed_vector<int, axis_list::capacity>
-      first[node::maximum_outputs]; // loops in their first iteration at a first write
-  int source = 0;                   // index of the node in the program, for messages
+  unsigned accumulates = 0; // bit j: output j accumulates: its first write of a run overwrites, later ones add
+  unsigned adds = 0;        // bit j: an earlier step has written output j, so that this one always adds
+  // loops (indices of steps) that are all in their first iteration when output j is written first
+  fixed_vector<int, axis_list::capacity> first[node::maximum_outputs];
+  int source = 0; // index of the node in the program, for messages
 
   int axis = -1;         // of the begin and end of a loop
   bool reversed = false; // of the begin and end of a loop: from the last iteration to the first
