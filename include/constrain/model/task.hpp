@@ -15,8 +15,8 @@ struct micro_batch {
   int tokens = 0;    // per sequence; 0: the model's context
 };
 
-/// The programs of a trainer: `step` trains, `evaluate` computes loss and correct predictions, `predict` the logits of
-/// a micro-batch, `generate` the logits of one sequence.
+/// The entry programs of a trainer: `step` (forward, backward, update), `evaluate` (loss and correct predictions),
+/// `predict` (logits of a micro-batch) and `generate` (logits of one sequence).
 enum class entry { step, evaluate, predict, generate };
 
 namespace detail {

@@ -18,7 +18,7 @@ struct stored_name {
 /// Names of parameters in files. A parameter that is not listed has its own name there, its iterations stacked.
 using stored_names = std::span<stored_name const>;
 
-/// The files of a model in a folder.
+/// Names of a model's files in its folder.
 inline constexpr char const* weights_file = "model.safetensors";
 inline constexpr char const* configuration_file = "config.json";
 
@@ -27,7 +27,7 @@ struct weight_format {
   stored_names names{};                         // of parameters whose names differ
   std::string configuration{};                  // the text of config.json; empty: none is written
   std::string_view prefix{};                    // of the stored names; files may leave it out
-  std::span<std::string_view const> also{};     // ends of names of tensors in files that the model does not need
+  std::span<std::string_view const> also{};     // suffixes of tensor names that files may have without need
   std::span<std::string_view const> required{}; // keys that a config.json must have; others may be missing
 };
 

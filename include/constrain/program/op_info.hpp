@@ -52,15 +52,15 @@ struct inferred {
   }
 };
 
-/// For ops on real numbers: a refusal if one of the first `count` operands holds token ids, else no reason.
+/// For ops on real numbers: refuses token ids among the first `count` operands. Otherwise the result has no reason.
 constexpr inferred needs_reals(operand_types const& in, int count = 1) {
   for (int i = 0; i < count; ++i)
     if (in[i].type == dtype::i32) return inferred::failure(why::ids_are_no_numbers, 0, i);
   return inferred();
 }
 
-/// For ops on two operands of one shape: a refusal, with both ranks or with the innermost extents that differ, else no
-/// reason.
+/// For ops on two operands of one shape: refuses different shapes, with both ranks or the innermost extents that differ.
+/// Otherwise the result has no reason.
 constexpr inferred needs_one_shape(operand_type const& a, operand_type const& b) {
   if (a.shape.rank != b.shape.rank) return inferred::failure(why::ranks_differ, a.shape.rank, b.shape.rank);
   for (int i = a.shape.rank - 1; i >= 0; --i)

@@ -63,7 +63,7 @@ struct gpt2 {
 
   /// The logits.
   constexpr value operator()(value tokens) const {
-    // Residual projections start smaller the deeper the model is (Radford et al. 2019, section 2.3).
+    // The deeper the model, the smaller the initial weights of residual projections (Radford et al. 2019, section 2.3).
     double const projection_stddev = 0.02 * detail::inverse_square_root(2.0 * layers);
     auto const table = parameter(tokens, "token.weight", shape(vocabulary, width), role::embedding, {.stddev = 0.02});
     auto x = position_embedding("position", embedding(table, tokens), {.context = context});

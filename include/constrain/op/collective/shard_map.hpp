@@ -12,7 +12,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 struct shard_map {
   std::int64_t elements = 0;       // of the full tensor
   std::int64_t shards = 1;         // number of shards
-  std::int64_t chunk = norm_chunk; // elements; every shard begins at a multiple of it
+  std::int64_t chunk = norm_chunk; // elements; shards are cut at multiples of it
 
   /// Elements that each rank stores, padding of short shards included.
   constexpr std::int64_t stored() const {

@@ -52,7 +52,7 @@ template <class architecture> struct kernel<op::cross_entropy, cuda<architecture
   }
 };
 
-/// The gradient of the loss for logit i.
+/// Loop body of the kernel: the gradient of the loss with respect to logit i.
 template <class stored, class accumulate> struct cross_entropy_gradient_elements {
   double const* dloss;
   stored const* logits;

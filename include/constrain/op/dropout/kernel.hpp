@@ -7,8 +7,8 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// Four neighboring elements, since the generator draws four words at a time; each sample is padded to a multiple of
-/// four.
+/// Loop body of the kernel: draw i, whose four random words are for four neighboring elements. No draw spans two
+/// samples, so the last draw of a sample may be for fewer.
 template <class stored> struct dropout_quads {
   stored const* x;
   stored* y;

@@ -6,7 +6,7 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// y = the table's row of the token, element i.
+/// Loop body of the kernel: element i of y, from the row of its token.
 template <class stored> struct embedding_elements {
   stored const* table;
   std::int32_t const* tokens;

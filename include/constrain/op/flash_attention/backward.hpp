@@ -19,6 +19,7 @@ public:
   static constexpr std::int64_t queries = 96; // in a tile
   static_assert(queries % panel == 0 && keys <= queries);
 
+  /// `logsumexp` (of the scores) and `row_sums` (of dy * y) have one element per query of the head.
   flash_backward(attention_head const& h, bool causal, stored const* dy, stored const* qkv, accumulate const* logsumexp,
                  accumulate const* row_sums, stored* dqkv)
       : h_(h), causal_(causal), dy_(dy + h.y), qkv_(qkv + h.qkv), logsumexp_(logsumexp), row_sums_(row_sums),
@@ -67,6 +68,7 @@ public:
 private:
   std::int64_t query_count() const { return std::min(queries, h_.tokens - query_); }
   std::int64_t key_count() const { return std::min(keys, h_.tokens - key_); }
+  // The end of the keys that the tile of queries from `query` on sees.
   std::int64_t limit(std::int64_t query) const { return causal_ ? std::min(h_.tokens, query + queries) : h_.tokens; }
   std::int64_t seen(std::int64_t i) const { return tile::seen(causal_, query_ + i, panel, key_, key_count()); }
 
@@ -181,6 +183,7 @@ private:
 
   void clear(accumulate* gradient, std::int64_t rows) { std::fill_n(gradient, rows * padded_, accumulate{}); }
 
+  // Whether dqkv is wide enough to sum dk and dv in it.
   static constexpr bool in_place = std::is_same_v<stored, accumulate>;
 
   struct sums_of_keys {

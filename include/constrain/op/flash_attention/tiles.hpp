@@ -10,16 +10,15 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
-/// The least common multiple. <numeric> has it too, but with the parallel algorithms, which every program would
-/// compile.
+/// As std::lcm. <numeric> would also include the parallel algorithms, which slow down every compilation.
 constexpr std::int64_t least_common_multiple(std::int64_t a, std::int64_t b) {
   auto multiple = a;
   while (multiple % b != 0) multiple += a;
   return multiple;
 }
 
-/// Sizes of flash attention's tiles. Scores are stored transposed, [keys, queries], so that each operation on a query
-/// works on a vector register of queries.
+/// Sizes of flash attention's tiles. Scores are stored transposed, [keys, queries], so that operations on
+/// queries vectorize.
 template <class accumulate> struct flash_tile {
   // Queries that go through the softmax together: columns of the scores, rows of dq.
   static constexpr std::int64_t panel =
@@ -50,7 +49,7 @@ template <class accumulate> struct flash_tile {
     return causal ? std::clamp<std::int64_t>(first_query + queries - first_key, 0, count) : count;
   }
 
-  /// Causal mask: scores [rows, panel] of keys that come after the query become the lowest number.
+  /// Causal mask: scores [rows, panel] of keys that come after the query become the lowest finite value.
   static void mask(std::int64_t first_query, std::int64_t first_key, std::int64_t rows, accumulate* scores,
                    std::int64_t step) {
     for (std::int64_t row = std::max<std::int64_t>(0, first_query - first_key + 1); row < rows; ++row) {

@@ -7,8 +7,8 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// The gradient norm is summed in chunks of so many elements of one tensor (the last one shorter), whatever the
-/// policies and the number of ranks. Shards begin at chunks, so that sharding changes no bit of the norm.
+/// Elements of a chunk. The gradient norm is summed tensor by tensor in such chunks, whatever the policies and the
+/// number of ranks. Shards begin at chunks, so that sharding changes no bit of the norm.
 inline constexpr std::int64_t norm_chunk = 1024;
 
 /// Number of chunks of a tensor.

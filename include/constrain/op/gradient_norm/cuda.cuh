@@ -10,7 +10,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 namespace detail {
 
-inline constexpr std::int64_t square_blocks = 1024; // per gradient at most
+inline constexpr std::int64_t square_blocks = 1024; // the most per gradient
 
 /// One gradient of a multi-tensor launch.
 template <class stored> struct squares_entry {
@@ -75,7 +75,7 @@ template <class architecture> struct kernel<op::gradient_norm_squared, cuda<arch
   }
 
 private:
-  // The launch that collects further calls.
+  // Gradients collected for the next launch.
   template <class stored> using pending_squares = multi_tensor<detail::squares_entry<stored>>;
 
   template <class stored> static std::int64_t end_of(pending_squares<stored> const& tensors) {

@@ -5,8 +5,8 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::op {
 
-/// squares[index] = the squared norm of one gradient in fp64. Of each tensor of the stack the chunks of `norm_chunk`
-/// elements are added in order, then the tensors. Attribute 0: index; 1: number of gradients.
+/// squares[index] = the squared norm of one gradient in fp64: the sums of chunks of `norm_chunk` elements are added in a
+/// fixed order to a sum per tensor of the stack, then the tensors. Attribute 0: index; 1: number of gradients.
 struct gradient_norm_squared {
   static constexpr char const* name = "gradient_norm_squared";
   static constexpr unsigned accumulating = 0b1;

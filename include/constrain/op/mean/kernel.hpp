@@ -15,7 +15,7 @@ struct around_dimension {
   }
 };
 
-/// Element i of the mean.
+/// Loop body of the kernel: element i of the mean.
 template <class stored> struct mean_elements {
   stored const* x;
   stored* y;
@@ -35,7 +35,7 @@ template <class device> struct kernel<op::mean, device> {
   }
 };
 
-/// Element i of the gradient of the mean.
+/// Loop body of the kernel: element i of the gradient of the mean.
 template <class stored> struct mean_gradient_elements {
   stored const* dy;
   stored* dx;

@@ -5,7 +5,7 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// y = x + the vector of the position, element i.
+/// Loop body of the kernel: y[i] = x[i] + the table at the position.
 template <class stored> struct position_embedding_elements {
   stored const* x;
   stored const* table;
@@ -23,7 +23,7 @@ template <class device> struct kernel<op::position_embedding, device> {
   }
 };
 
-/// dtable (+)= the sum over sequences, element i.
+/// Loop body of the kernel: dtable[i] (+)= the sum of dy over sequences.
 template <class stored, class accumulate> struct position_embedding_gradient_elements {
   stored const* dy;
   accumulate* dtable;
