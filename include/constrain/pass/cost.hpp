@@ -9,8 +9,8 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// Where a trainer's bytes go. The parts describe the step program; `peak` covers every entry program.
 struct memory_plan {
-  bytes weights;         // of parameters, in the type that GEMMs read
-  bytes master_weights;  // wider parameters that the optimizer updates; 0 if GEMMs read the updated ones
+  bytes weights;         // of parameters as GEMMs read them: the compute copies, if there are any
+  bytes master_weights;  // of parameters that have compute copies: what the optimizer updates
   bytes gradients;       // of all trained parameters
   bytes optimizer_state; // of all trained parameters
   bytes activations;     // what the step needs besides: values kept for the backward pass, temporaries, results
@@ -88,7 +88,7 @@ constexpr work_plan work_of(program const& p) {
   fixed_vector<double, 16> around; // iterations outside of each open loop
   for (auto const& n : p.nodes) {
     if (n.kind == node_kind::loop) {
-      // The loop within segments runs shorter in the last one: count its mean.
+      // The loop within segments is shorter in the last segment: count the mean.
       auto const& a = p.axes[n.axis];
       double const count = a.whole >= 0 && a.factor == 1
                                ? static_cast<double>(p.axes[a.whole].extent) /

@@ -68,7 +68,7 @@ private:
     int home = 0;                 // the innermost loop around all references
     int first = 0, last = 0;      // nodes that refer to it
     int traversal = -1;           // of a loop-carried value: the loop that passes it on; -1: none, -2: several
-    bool ends_break_ring = false; // the end that the loop started from is used again behind it
+    bool ends_break_ring = false; // its first end is used again after the loop, when a ring has lost it
   };
 
   constexpr std::int64_t instance_bytes(value_info const& info) const {

@@ -19,11 +19,11 @@ namespace detail {
 
 template <class policy> concept says_after = requires { policy::after; };
 
-/// Whether the policy's pass runs after pass `at`. A policy with `after` but without a valid `pass` is refused after
-/// the first.
+/// Whether the policy's pass runs after pass `at`. An invalid one (`after` without a fitting `pass`) counts as if it
+/// followed `built`.
 template <class policy, pass_name at> constexpr bool follows() {
   if constexpr (has_own_pass<policy>) return policy::after == at;
-  else return says_after<policy> && at == pass_name::built; // to be refused there
+  else return says_after<policy> && at == pass_name::built; // refused there
 }
 
 /// Runs the policy's pass, or refuses the program if the policy has no valid one.

@@ -20,7 +20,7 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-// Every pass is a constant: compilers limit the work of one constant, and each result can be printed.
+// The result of every pass is a constant of its own: compilers limit the work of one constant, and each can be printed.
 
 /// The passes of the step program before differentiation, each member the program after one pass. `source`: a stateless
 /// type with `build()`, which gives the forward program, `policies` and `optimizer`.

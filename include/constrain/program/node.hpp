@@ -18,7 +18,7 @@ struct node {
   static constexpr int maximum_inputs = 8;  // capacity
   static constexpr int maximum_outputs = 6; // capacity
 
-  node_kind kind = node_kind::call; // decides which of the other fields have a meaning
+  node_kind kind = node_kind::call; // decides which of the fields below apply
 
   op_info const* op = nullptr;                // of a call
   fixed_vector<ref, maximum_inputs> inputs;   // of a call: its operands, in the kernel's order

@@ -59,7 +59,7 @@ constexpr inferred needs_reals(operand_types const& in, int count = 1) {
   return inferred();
 }
 
-/// For ops on two operands of one shape: refuses different shapes, with both ranks or the innermost extents that differ.
+/// For ops on two operands of one shape: refuses others, with both ranks or with the innermost extents that differ.
 /// Otherwise the result has no reason.
 constexpr inferred needs_one_shape(operand_type const& a, operand_type const& b) {
   if (a.shape.rank != b.shape.rank) return inferred::failure(why::ranks_differ, a.shape.rank, b.shape.rank);

@@ -36,7 +36,7 @@ struct operand {
 
 /// One entry of the table that the executor walks: a call, or the begin or end of a loop.
 struct step {
-  node_kind kind = node_kind::call; // decides which of the other fields have a meaning
+  node_kind kind = node_kind::call; // decides which of the fields below apply
   op_label const* op = nullptr;     // of a call
   int first_operand = 0;            // index among the plan's operands: inputs first, then outputs
   int inputs = 0;                   // number of inputs

@@ -12,7 +12,8 @@
 namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// The representation of a model from its layers to the plan: nodes in the order in which they run, with `loop ... end`
-/// around those that repeat. Each value is assigned once, except accumulators and values that persist.
+/// around those that repeat. A value that is defined inside loops has one instance per iteration; all of them are its
+/// stack. Each instance is assigned once, except accumulators and values that persist.
 struct program {
   static constexpr int maximum_nodes = 384;                    // capacity
   static constexpr int maximum_values = 512;                   // capacity

@@ -9,7 +9,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 /// What a value is for. Roles decide which parameters are trained and decayed, where memory is counted, and what
 /// persists between steps. The library never matches names for that.
 enum class role : std::uint8_t {
-  activation,
+  activation,      // computed from inputs and parameters
   input,           // tokens and labels, written by the host
   hyperparameters, // the optimizer's hyperparameters of this step, written by the host
   weight,          // a trained matrix, and all that no other role fits
