@@ -219,9 +219,9 @@ private:
 } // namespace detail
 
 /// Data parallelism. With one shard every rank holds all tensors, and gradients are all-reduced after the last
-/// micro-batch (Li et al. 2020, DDP). With more, parameters, gradients and optimizer states are sharded (Rajbhandari et al. 2020,
-/// ZeRO stage 3): a parameter is all-gathered in the loop body that reads it and freed after it, and its gradient is
-/// reduce-scattered when that body has computed it. The loss is all-reduced. All sums are in rank order.
+/// micro-batch (Li et al. 2020, DDP). With more, parameters, gradients and optimizer states are sharded (Rajbhandari et
+/// al. 2020, ZeRO stage 3): a parameter is all-gathered in the loop body that reads it and freed after it, and its
+/// gradient is reduce-scattered when that body has computed it. The loss is all-reduced. All sums are in rank order.
 constexpr program shard(program const& p, slot_of::parallelism const& parallelism) {
   if (!parallelism.distributed || !p.failure.ok()) return p;
   static_assert(sizeof(detail::named<op::all_gather>) + sizeof(detail::named<op::reduce_scatter>) +

@@ -16,7 +16,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::slot_of {
 /// The slot of activation checkpointing.
 struct checkpointing {
   bool recomputes = false; // whether the backward pass computes activations again
-  int iterations = 0;      // one input is kept for so many iterations of a repeat
+  int iterations = 0;      // iterations of a repeat per kept input
   friend constexpr bool operator==(checkpointing const&, checkpointing const&) = default;
 
   template <class...> using otherwise = checkpoint::none;

@@ -39,8 +39,8 @@ struct fusion {
 
 namespace constrain::inline CONSTRAIN_VARIANT::fusion {
 
-/// Fuses what becomes faster. The head is fused with its loss only if the logits of a micro-batch take 256 MiB or more:
-/// a few rows of logits at a time save that memory, but make the head a tenth slower or more.
+/// Fuses where that saves time. The head is also fused with its loss if the logits of a micro-batch take 256 MiB or
+/// more: a few rows of logits at a time save that memory, but make the head a tenth slower or more.
 struct automatic {
   using slot = slot_of::fusion;
   static constexpr slot value{.fuses = true, .smallest_logits = 256 << 20};

@@ -6,7 +6,8 @@
 namespace constrain::inline CONSTRAIN_VARIANT::op {
 
 /// squares[index] = the squared norm of one gradient in fp64. The sums of chunks of `norm_chunk` elements are added to
-/// one sum per tensor of the stack, and these to the norm, in a fixed order. Attribute 0: index; 1: number of gradients.
+/// one sum per tensor of the stack, and these to the norm, in a fixed order. Attribute 0: index; 1: number of
+/// gradients.
 struct gradient_norm_squared {
   static constexpr char const* name = "gradient_norm_squared";
   static constexpr unsigned accumulating = 0b1;

@@ -30,8 +30,12 @@ struct sgd {
   }
 };
 
-/// SGD with momentum (Polyak 1964), as torch.optim.SGD without dampening: v = momentum * v + g + weight_decay * w; w -=
-/// learning_rate * v. It keeps one value per weight: 4 bytes in fp32.
+/// SGD with momentum (Polyak 1964), as torch.optim.SGD without dampening:
+///
+///     v = momentum v + g + weight_decay w
+///     w = w - learning_rate v
+///
+/// It keeps one value per weight: 4 bytes in fp32.
 struct momentum {
   static constexpr char const* name = "momentum";
 
@@ -58,8 +62,10 @@ struct momentum {
   }
 };
 
-/// SGD with Nesterov momentum (Nesterov 1983; Sutskever et al. 2013): v as in `momentum`; w -= learning_rate * (g +
-/// weight_decay * w + momentum * v).
+/// SGD with Nesterov momentum (Nesterov 1983; Sutskever et al. 2013), as torch.optim.SGD with nesterov=True:
+///
+///     v = momentum v + g + weight_decay w
+///     w = w - learning_rate (g + weight_decay w + momentum v)
 struct nesterov {
   static constexpr char const* name = "nesterov";
 
