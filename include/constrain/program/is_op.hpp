@@ -14,7 +14,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 ///     static constexpr cost cost_of(operand_types const& inputs, operand_types const& outputs, attributes const&);
 ///     static constexpr void gradient(backward&);        // the gradient rule; without it the op is not differentiable
 ///     static constexpr unsigned in_place = 1u << 0;     // bit i: output 0 may be written over input i
-///     static constexpr unsigned accumulating = 1u << 0; // bit j: the kernel can add to output j
+///     static constexpr unsigned accumulating = 1u << 0; // bit j: the kernel can add to output j: "(+)=" below op/
 ///     static constexpr unsigned workspace = 1u << 1;    // bit j: output j is scratch
 ///     static constexpr bool only_in_training = true;    // in evaluation its readers read input 0 (dropout)
 ///     static constexpr bool draws_random = true;        // each call gets a random key of its own

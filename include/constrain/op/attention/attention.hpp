@@ -60,7 +60,7 @@ struct attention {
 
 /// Multi-head self-attention (Vaswani et al. 2017). qkv [sequences, tokens, 3 width] holds queries, keys and values one
 /// after the other, each [heads, head width]; the result is [sequences, tokens, width]. Policies choose the algorithm.
-/// Refused: heads that do not divide the width.
+/// Refused: a width that is no multiple of 3, heads that do not divide the width.
 constexpr value self_attention(value qkv, attention_options options, int line = __builtin_LINE()) {
   return emit<op::attention>({qkv}, {{options.heads, options.causal ? 1 : 0}, {}}, line);
 }

@@ -24,7 +24,7 @@ template <class functor> struct elementwise_gradient_bias {
   static constexpr unsigned in_place = 0b111;
   static constexpr unsigned accumulating = 0b10;
   static constexpr unsigned workspace = 0b100;
-  static constexpr std::int64_t chunks = 16; // of rows; a fixed number, so that threads do not change the sum
+  static constexpr std::int64_t chunks = 16; // of rows, whatever the number of threads
 
   static constexpr inferred infer(operand_types const& in, attributes const&) {
     auto const sum = accumulator_of(in[0].type);

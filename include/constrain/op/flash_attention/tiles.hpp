@@ -17,8 +17,8 @@ constexpr std::int64_t least_common_multiple(std::int64_t a, std::int64_t b) {
   return multiple;
 }
 
-/// Sizes of flash attention's tiles. Scores are stored transposed, [keys, queries], so that operations on
-/// queries vectorize.
+/// Sizes of flash attention's tiles. Scores are stored transposed, [keys, queries], so that operations on queries
+/// vectorize.
 template <class accumulate> struct flash_tile {
   // Queries that go through the softmax together: columns of the scores, rows of dq.
   static constexpr std::int64_t panel =

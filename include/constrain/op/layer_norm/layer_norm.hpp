@@ -13,7 +13,7 @@ struct layer_norm_gradient {
   static constexpr unsigned accumulating = 0b110;
   static constexpr unsigned workspace = 0b1000;
   static constexpr unsigned in_place = 0b1;
-  static constexpr std::int64_t chunks = 16; // of rows; a fixed number, so that threads do not change the sums
+  static constexpr std::int64_t chunks = 16; // of rows, whatever the number of threads
 
   static constexpr inferred infer(operand_types const& in, attributes const&) {
     auto const width = in[1].shape.features();

@@ -35,7 +35,7 @@ struct linear_weight_gradient {
   }
 };
 
-/// db (+)= the sum of the rows of dy, [rows, out] -> [out], added in fixed chunks, so that threads do not change it.
+/// db (+)= the sum of the rows of dy, [rows, out] -> [out], added in fixed chunks, whatever the number of threads.
 struct linear_bias_gradient {
   static constexpr char const* name = "linear_bias_gradient";
   static constexpr unsigned accumulating = 0b1;

@@ -57,7 +57,7 @@ struct linear_cross_entropy {
 /// Fused forward and backward pass of the head and its loss: linear without bias, cross_entropy and their gradients in
 /// one op. loss (+)= cross_entropy(x W^T, labels), dx = and dW (+)= its gradients times real attribute 0, the gradient
 /// of the loss. For each chunk of rows: logits, their gradient in place, dx of these rows, and dW, to which the chunks
-/// add in order (Hsu et al. 2024, Liger Kernel). Chunks depend only on the number of rows, so threads change no bit.
+/// add in order (Hsu et al. 2024, Liger Kernel). Chunks depend only on the number of rows, not on threads.
 /// The pass `fuse` inserts it.
 struct linear_cross_entropy_forward_backward {
   static constexpr char const* name = "linear_cross_entropy_forward_backward";
