@@ -6,8 +6,8 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// What a trainer's programs run on: a device's memory and whatever else it needs to walk a plan there. `graph`: the
-/// launches of a program are recorded once and replayed.
+/// A device's arena and whatever else is needed to run plans on it. `graph`: each plan's kernel launches are captured
+/// in a CUDA graph once, then replayed.
 template <class device, bool graph> class runner;
 
 template <> class runner<cpu, false> {
