@@ -22,9 +22,7 @@ namespace detail {
 /// are packed at a time; a block of A, block_rows x depth, and the packed B together stay in the L2 cache.
 template <class real, int bytes = vector_bytes> struct gemm_blocking : vector_of<real, bytes> {
   static constexpr int lanes = vector_of<real, bytes>::lanes;
-  static constexpr int rows = bytes == 64   ? 14
-                              : bytes == 32 ? 6
-                                            : 4; // fit 32 or 16 registers: tile, two of B, one of A
+  static constexpr int rows = bytes == 64 ? 14 : bytes == 32 ? 6 : 4; // 32 or 16 registers: tile, two of B, one of A
   static constexpr int columns = 2 * lanes;
   static constexpr int depth = bytes == 64 ? 384 : 256; // for an L2 cache of 1 or 2 MiB, or of half a MiB
   static constexpr int block_rows = 512 / sizeof(real) / rows * rows;
