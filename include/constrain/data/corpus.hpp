@@ -239,7 +239,7 @@ private:
 
 /// The result of `split`.
 struct corpus::parts {
-  corpus train, validation;
+  corpus train, validation; // disjoint; together the whole corpus
 };
 
 inline corpus::parts corpus::split(double validation_fraction) const {

@@ -67,7 +67,7 @@ private:
 
 /// A position in the endless, reshuffled sequence of a corpus's samples: all that is needed to resume reading.
 struct position {
-  std::int64_t epoch = 0;
+  std::int64_t epoch = 0;  ///< Number of complete epochs read before.
   std::int64_t sample = 0; ///< Index in the epoch's order, not in the corpus.
 
   /// Moves to the next sample in a corpus of `count` samples.

@@ -10,19 +10,19 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// Selects a block of a random stream: any 128 bits. (C arrays here, because device code indexes them.)
 struct philox_counter {
-  std::uint32_t word[4] = {};
+  std::uint32_t word[4] = {}; // 128 bits, least significant word first
   friend constexpr bool operator==(philox_counter const&, philox_counter const&) = default;
 };
 
 /// Selects a random stream: any 64 bits.
 struct philox_key {
-  std::uint32_t word[2] = {};
+  std::uint32_t word[2] = {}; // 64 bits, least significant word first
   friend constexpr bool operator==(philox_key const&, philox_key const&) = default;
 };
 
 /// Four independent, uniformly distributed 32-bit words.
 struct philox_block {
-  std::uint32_t word[4] = {};
+  std::uint32_t word[4] = {}; // each uniform over [0, 2^32)
   friend constexpr bool operator==(philox_block const&, philox_block const&) = default;
 };
 
@@ -46,7 +46,7 @@ CT_HOST_DEVICE constexpr float uniform(std::uint32_t word) noexcept { return sta
 
 /// Two independent samples of the standard normal distribution.
 struct normal_pair {
-  double first, second;
+  double first, second; // mean 0, variance 1
 };
 
 /// Two standard normal samples from two random words (Box-Muller), for initialization on the host. Double precision

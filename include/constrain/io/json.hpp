@@ -109,8 +109,8 @@ private:
 
 /// A member of an object.
 struct json_member {
-  std::string_view name;
-  json value;
+  std::string_view name; // decoded
+  json value;            // a handle to its value
 };
 
 /// The range of an array's elements or an object's members.

@@ -20,15 +20,15 @@ struct json_node {
   std::uint32_t first;  ///< Offset in the text where the value begins (a string: after its quote).
   std::uint32_t length; ///< Bytes of a scalar; elements of an array; members of an object.
   std::uint32_t next;   ///< Index of the node after this one and its descendants.
-  json_kind kind;
+  json_kind kind;       ///< Of this value.
 };
 
 /// A parsed text: its nodes in pre-order and a copy of the text in which strings are decoded in place. A value takes at
 /// least two bytes of text and a node 16 bytes, so a tree needs at most 9 times the memory of the text.
 struct json_tree {
-  std::string where;
-  std::string text;
-  std::vector<json_node> nodes;
+  std::string where;            ///< Name of the text in errors.
+  std::string text;             ///< The text, its strings decoded in place.
+  std::vector<json_node> nodes; ///< In pre-order; the first is the whole value.
 
   /// A scalar's text; a string's is decoded.
   std::string_view text_of(json_node const& node) const {

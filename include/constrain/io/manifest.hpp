@@ -35,13 +35,13 @@ struct manifest {
   static constexpr std::string_view format = "constrain directory";
   static constexpr int version = 1;
 
-  /// A file: name, size in bytes, CRC-32C.
+  /// A file of the directory.
   struct entry {
-    std::string name;
-    std::uint64_t bytes;
-    std::uint32_t crc32c;
+    std::string name;     // see `valid_file_name`
+    std::uint64_t bytes;  // its size
+    std::uint32_t crc32c; // CRC-32C of its content
   };
-  std::vector<entry> files;
+  std::vector<entry> files; // in the order in which they were written
 
   /// The entry of a file; null: none.
   entry const* find(std::string_view name) const {

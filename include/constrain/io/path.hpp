@@ -36,9 +36,9 @@ namespace constrain::inline CONSTRAIN_VARIANT::io {
   }
 }
 
-/// A path split into its directory (with the final '/', or empty) and its name.
+/// A path split into its directory and its name.
 struct split_path {
-  std::string directory, name;
+  std::string directory, name; // the directory ends with '/' or is empty
 
   /// If `path` is a symbolic link, its target's path is split instead. Throws `error` for a dangling link or a path
   /// without a name.

@@ -19,16 +19,16 @@ namespace constrain::inline CONSTRAIN_VARIANT::io {
 /// A named tensor in the safetensors format. `bytes` is a view: row-major, little-endian, of the size that dtype and
 /// shape give ([] is one element). In files of other programs they may be unaligned: copy, do not cast.
 struct tensor {
-  std::string name;
-  std::string dtype; ///< "F64", "F32", "BF16", "F16", "I64", "I32", "U8", ...: see `dtype_bytes`.
-  std::vector<std::int64_t> shape;
-  std::span<std::byte const> bytes;
+  std::string name;                 ///< Unique in its file.
+  std::string dtype;                ///< "F64", "F32", "BF16", "F16", "I64", "I32", "U8", ...: see `dtype_bytes`.
+  std::vector<std::int64_t> shape;  ///< Extents, outermost first.
+  std::span<std::byte const> bytes; ///< The elements; a view.
 };
 
 /// The content of a safetensors file, in the order of its header.
 struct safetensors {
-  std::vector<tensor> tensors;
-  std::map<std::string, std::string> metadata;
+  std::vector<tensor> tensors;                 ///< In the order of the header.
+  std::map<std::string, std::string> metadata; ///< The header's "__metadata__".
 
   /// The tensor of that name; null: none.
   tensor const* find(std::string_view name) const {

@@ -36,8 +36,8 @@ inline void copy_sample(data::corpus const& corpus, std::int64_t sample, std::in
 
 /// A batch and the arrays it views.
 struct batch_buffer {
-  std::vector<std::int32_t> inputs, labels;
-  constrain::batch batch{};
+  std::vector<std::int32_t> inputs, labels; // [micro-batches, sequences, tokens]
+  constrain::batch batch{};                 // views of both
 };
 
 /// Fills consecutive batches of a corpus, in each epoch's random order. A batch of all ranks has ranks x `sequences`

@@ -15,10 +15,10 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// A run's communicators: all ranks (`world`), and the ranks that together hold all shards of a tensor (`group`).
+/// A run's communicators.
 struct ranks {
-  held<communicator> world = std::make_unique<self>();
-  held<communicator> group = std::make_unique<self>();
+  held<communicator> world = std::make_unique<self>(); // all ranks
+  held<communicator> group = std::make_unique<self>(); // the ranks that together hold all shards of a tensor
 
   /// With sharded parameters every forward pass is collective: throws `error` on all ranks unless all of them are about
   /// to make `passes` passes.
@@ -60,8 +60,8 @@ inline double of_rank_0(communicator& world, double mine) {
 
 /// The minimum over all ranks, and how many ranks have it.
 struct lowest_of_ranks {
-  std::int64_t value = 0;
-  int ranks = 0;
+  std::int64_t value = 0; // the minimum
+  int ranks = 0;          // number of ranks that have it
 };
 /// All-reduce with minimum. Collective.
 inline lowest_of_ranks find_lowest(communicator& world, std::int64_t mine) {

@@ -31,6 +31,7 @@ public:
   std::int64_t iterations() const { return iterations_; }
   /// Whether it is inside a repeat: the iteration is then its first dimension.
   bool stacked() const { return stacked_; }
+  /// The stored dtype.
   dtype type() const { return type_; }
   /// Elements of all iterations.
   std::int64_t size() const { return iterations_ * shape_.elements(); }
@@ -116,8 +117,8 @@ private:
 /// A parameter's tensor with its name and role.
 struct parameter_view : tensor_view {
   parameter_view(tensor_view t, std::string_view n, constrain::role r) : tensor_view(t), name(n), role(r) {}
-  std::string_view name;
-  constrain::role role;
+  std::string_view name; // dotted, as "block.mlp.up.weight"
+  constrain::role role;  // weight, bias, norm, embedding, head or frozen
 };
 
 } // namespace constrain

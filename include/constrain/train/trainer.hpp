@@ -224,7 +224,7 @@ public:
     return engine_.view(info, info.gradient_offset, ranks_.group.get());
   }
 
-  /// This process's rank, and the world size.
+  /// This process's rank and the world size, and all ranks of the run.
   int rank() const { return ranks_.world->rank(); }
   int ranks() const { return ranks_.world->size(); }
   /// Logical OR of `here` over all ranks. Collective.

@@ -27,10 +27,10 @@ constexpr std::int64_t row_parts(std::int64_t rows) { return rows < 64 ? 1 : row
 /// The layout of many row-major matrices in one tensor, with two strides: matrix `index` is head index % inner of
 /// sequence index / inner.
 struct matrix_batch {
-  std::int64_t leading = 0; // leading dimension: elements between stored rows
-  bool transposed = false;
-  std::int64_t inner = 1; // number of matrices that are `inner_stride` apart
-  std::int64_t inner_stride = 0;
+  std::int64_t leading = 0;      // leading dimension: elements between stored rows
+  bool transposed = false;       // the matrix is stored transposed
+  std::int64_t inner = 1;        // number of matrices that are `inner_stride` apart
+  std::int64_t inner_stride = 0; // elements between these matrices
   std::int64_t outer_stride = 0; // between groups of `inner`
 
   /// Offset of matrix `index` in the tensor.

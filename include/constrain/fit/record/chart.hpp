@@ -15,17 +15,17 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// A line of a chart: its name, its CSS class, and points (x, y) with ascending x.
+/// A line of a chart.
 struct series {
-  std::string_view name;
-  char const* style;
-  std::vector<std::pair<double, double>> points{};
+  std::string_view name;                           // in the legend
+  char const* style;                               // CSS class
+  std::vector<std::pair<double, double>> points{}; // (x, y), with ascending x
 };
 
-/// A vertical line at x, with its CSS class.
+/// A vertical line in a chart.
 struct chart_mark {
-  double x;
-  char const* style;
+  double x;          // position on the x axis
+  char const* style; // CSS class
 };
 
 namespace detail {

@@ -19,24 +19,24 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// A user-defined metric.
 struct metric {
-  std::string name;
-  double value = 0;
+  std::string name; // UTF-8, not empty
+  double value = 0; // at the step that it is recorded with
 };
 
 /// The record of one optimizer step, and of the evaluation after it, if any.
 struct step_record {
-  std::int64_t step = 0;
-  double loss = 0, gradient_norm = 0, learning_rate = 0;
-  double seconds = 0; // duration of this step
+  std::int64_t step = 0;                                 // optimizer steps done, this one included
+  double loss = 0, gradient_norm = 0, learning_rate = 0; // of this step; the norm before clipping
+  double seconds = 0;                                    // duration of this step
   double tokens_per_second =
       0; // mean over all ranks since the run began or was resumed; waiting for data counts, evaluation and
          // saving do not
-  double labels_per_second = 0; // the same for valid labels only; 0 if an older record lacks it
-  std::int64_t tokens = 0;      // valid labels of this step
-  bool skipped = false;
-  std::optional<double> validation_loss{}, accuracy{};
-  bool saved = false, resumed = false; // saved after this step; resumed before it
-  std::vector<metric> metrics{};       // user-defined
+  double labels_per_second = 0;                        // the same for valid labels only; 0 if an older record lacks it
+  std::int64_t tokens = 0;                             // valid labels of this step
+  bool skipped = false;                                // a gradient was not finite, so nothing was updated
+  std::optional<double> validation_loss{}, accuracy{}; // of the evaluation after this step, if any
+  bool saved = false, resumed = false;                 // saved after this step; resumed before it
+  std::vector<metric> metrics{};                       // user-defined
 };
 
 /// Adds the member "metrics", an object on one line.

@@ -19,9 +19,9 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// Title, facts and memory plan of a report.
 struct report_head {
-  std::string title;
+  std::string title;                                      // heading of the page
   std::vector<std::pair<std::string, std::string>> facts; // (name, value), in the order of display
-  memory_plan memory{};
+  memory_plan memory{};                                   // the trainer's memory plan
 };
 
 namespace detail {

@@ -26,9 +26,9 @@ enum class run_condition : std::uint8_t {
 
 /// A run's diagnosis, with a sentence that says what to do.
 struct run_diagnosis {
-  run_condition condition = run_condition::too_early;
+  run_condition condition = run_condition::too_early; // the verdict
   std::int64_t step = 0; // of the lowest validation loss; for `not_finite`, the first step with such a loss
-  std::string text{};
+  std::string text{};    // the verdict in a sentence, with the losses and what to do
 };
 
 namespace detail {

@@ -17,8 +17,8 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// Settings that must match, besides the parameters, to resume a run.
 struct saved_configuration {
-  std::string precision;
-  std::string optimizer;
+  std::string precision;             // name of the policy
+  std::string optimizer;             // name of the policy
   std::int64_t tokens = 0;           // in a sequence: the data position counts samples of that length
   std::string optimizer_state;       // fields per weight and their dtype: "2 x fp32"
   std::string optimizer_state_names; // names of these fields; empty if the optimizer does not name them

@@ -16,9 +16,9 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// A trainer's parameter table, independent of the trainer's type.
 struct parameter_list {
-  parameter_info const* parameters = nullptr;
-  int size = 0;
-  char const* names = nullptr;
+  parameter_info const* parameters = nullptr; // `size` entries
+  int size = 0;                               // number of parameters
+  char const* names = nullptr;                // all names, concatenated
 
   std::string name(int i) const {
     return {names + parameters[i].name_offset, static_cast<std::size_t>(parameters[i].name_length)};
@@ -27,11 +27,11 @@ struct parameter_list {
 
 /// One tensor of a safetensors file: a parameter or one of its optimizer states, for all iterations (stacked) or one.
 struct file_tensor {
-  parameter_info const* info = nullptr;
-  std::int64_t offset = 0; // in the arena, of the first iteration
-  std::int64_t first = 0, iterations = 1;
-  bool transposed = false;
-  io::tensor tensor; // name, dtype and shape in the file; bytes are empty
+  parameter_info const* info = nullptr;   // the parameter
+  std::int64_t offset = 0;                // in the arena, of the first iteration
+  std::int64_t first = 0, iterations = 1; // range of iterations in this tensor
+  bool transposed = false;                // the file has [in, out] for [out, in]
+  io::tensor tensor;                      // name, dtype and shape in the file; bytes are empty
 
   /// Size in the file.
   std::size_t bytes() const {
