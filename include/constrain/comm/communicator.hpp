@@ -19,6 +19,7 @@ public:
   communicator& operator=(communicator const&) = delete;
   virtual ~communicator() = default;
 
+  /// This process's rank, and the number of ranks.
   virtual int rank() const = 0;
   virtual int size() const = 0;
 
@@ -42,6 +43,7 @@ public:
   /// Names the current library call (a string literal), for the error if the other ranks do not arrive.
   virtual void entered(char const*) {}
 
+  /// The most ranks that a communicator may have.
   static constexpr int maximum_size = 1024;
 };
 

@@ -31,6 +31,7 @@ public:
     add(name, std::string_view(digits, std::to_chars(digits, digits + sizeof digits, hash, 16).ptr));
   }
 
+  /// All names and values, each ended by '\0'.
   std::string const& text() const { return text_; }
 
 private:

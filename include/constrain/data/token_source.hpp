@@ -25,6 +25,7 @@ public:
   /// Throws `error` for anything but a readable regular file.
   explicit token_file(std::string path) : path_(std::move(path)), file_(io::open_file(path_, "the tokens", &seen_)) {}
 
+  /// The path that it was opened with.
   std::string const& path() const { return path_; }
   /// Size in bytes when it was opened, and offset of the first token.
   std::int64_t size() const { return seen_.st_size; }
@@ -101,6 +102,7 @@ public:
       : storage_(std::move(storage)), view_(view) {}
   explicit token_source(std::shared_ptr<token_file const> file) : file_(std::move(file)) {}
 
+  /// Bytes of all tokens.
   std::int64_t size() const { return file_ ? file_->size() - file_->begin() : static_cast<std::int64_t>(view_.size()); }
 
   /// Calls `visit(bytes)` for consecutive parts of `count` bytes from `first` on. All parts but the last have an even

@@ -32,8 +32,9 @@ template <class T> struct tensor {
   constrain::shape const* shape_of = nullptr; // shape of one instance
   std::int64_t count = 0;                     // elements of all instances in this operand
 
-  /// The shape of one instance, its innermost extent, and the number of such rows in all instances.
+  /// The shape of one instance.
   constrain::shape const& shape() const { return *shape_of; }
+  /// Its innermost extent, and the number of rows of that length in all instances.
   std::int64_t features() const { return shape_of->features(); }
   std::int64_t rows() const { return count / (features() == 0 ? 1 : features()); }
   /// Element i.

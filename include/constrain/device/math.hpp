@@ -48,6 +48,7 @@ CT_VECTORISED float select(bool condition, float a, float b) noexcept {
   return std::bit_cast<float>((std::bit_cast<std::uint32_t>(a) & mask) | (std::bit_cast<std::uint32_t>(b) & ~mask));
 }
 
+/// copysign and fabs, on bits.
 CT_VECTORISED float with_sign_of(float magnitude, float sign) noexcept {
   return std::bit_cast<float>((std::bit_cast<std::uint32_t>(magnitude) & 0x7fffffffu) |
                               (std::bit_cast<std::uint32_t>(sign) & 0x80000000u));

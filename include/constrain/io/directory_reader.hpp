@@ -45,6 +45,7 @@ public:
 
   /// The files of the manifest.
   std::vector<manifest::entry> const& entries() const { return contents_.files; }
+  /// Whether the manifest lists a file of that name.
   bool contains(std::string_view name) const { return contents_.find(name) != nullptr; }
 
   /// The bytes of one file, valid as long as the reader. Throws `error` if there is no such file.

@@ -28,6 +28,7 @@ namespace detail {
 /// The product of a shape's extents without overflow; an extent of 0 makes it 0, however large the others are.
 class element_count {
 public:
+  /// Multiplies by an extent.
   constexpr void multiply(std::int64_t extent) {
     auto const factor = static_cast<std::uint64_t>(extent);
     negative_ = negative_ || extent < 0;

@@ -30,9 +30,11 @@ public:
     return json(std::make_shared<json_tree const>(json_parser::parse(text, where)), 0);
   }
 
+  /// What kind of value it is.
   json_kind kind() const { return node().kind; }
   bool is_null() const { return kind() == json_kind::null; }
 
+  /// A boolean, or a string with its escapes decoded.
   bool boolean() const { return need(json_kind::boolean, "true or false").length == 4; }
   std::string_view string() const { return tree_->text_of(need(json_kind::string, "a string")); }
   /// The number's digits as written.

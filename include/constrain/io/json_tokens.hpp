@@ -33,6 +33,7 @@ public:
     return static_cast<std::uint32_t>(token.data() - text_.data());
   }
 
+  /// Whether this is the end of the text.
   bool ended() const { return at_ == text_.size(); }
   /// The byte here; NUL at the end.
   char here() const { return ended() ? '\0' : text_[at_]; }
@@ -57,6 +58,7 @@ public:
     return text_.substr(at_ - expected.size(), expected.size());
   }
 
+  /// Reads a number.
   [[gnu::noinline]] std::string_view number_token() {
     auto const begin = at_;
     bool const negative = take('-');
@@ -88,6 +90,7 @@ public:
     }
   }
 
+  /// Reads a string without decoding it.
   [[gnu::noinline]] std::string_view skipped_string_token() {
     return string_token([](std::string_view) {});
   }
@@ -122,6 +125,7 @@ public:
     }
   }
 
+  /// Throws the `error` for invalid JSON here.
   [[noreturn]] void fail(std::string_view reason) const { throw detail::not_json(where_, at_, reason); }
 
 protected:

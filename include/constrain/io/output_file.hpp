@@ -35,6 +35,7 @@ public:
     gathered_.reserve(gathered_bytes);
   }
 
+  /// Appends bytes or text.
   void write(std::span<std::byte const> bytes) {
     length_ += bytes.size();
     checksum_.update(bytes);
@@ -51,6 +52,7 @@ public:
     if (::close(file_.release()) != 0) fail();
   }
 
+  /// Size and CRC-32C of all that was written.
   std::uint64_t size() const { return length_; }
   std::uint32_t crc() const { return checksum_.value(); }
 

@@ -15,6 +15,7 @@ public:
     if (executable_ != nullptr) cudaGraphExecDestroy(executable_);
   }
 
+  /// Whether `record` has captured something.
   bool recorded() const { return executable_ != nullptr; }
 
   /// Captures what `f` launches, without running it. Throws `error`.

@@ -35,6 +35,7 @@ struct loop_state {
     for (auto const& term : terms) total += index[term.axis] * term.stride;
     return total;
   }
+  /// Whether a loop is in the first iteration that it runs; a reversed loop starts at the end.
   bool in_first_iteration(step const& loop) const {
     return loop.reversed ? index[loop.axis] == extent[loop.axis] - 1 : index[loop.axis] == 0;
   }

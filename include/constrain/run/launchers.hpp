@@ -25,6 +25,7 @@ namespace detail {
 template <dtype type, bool is_input>
 using operand_of = tensor<std::conditional_t<is_input, storage<type> const, storage<type>>>;
 
+/// Whether kernel<op, device>::run accepts these operands.
 template <class op, class device, class... operands> concept has_kernel = requires(call const& c, operands... o) {
   kernel<op, device>::run(c, o...);
 };
@@ -52,6 +53,7 @@ struct typed_call<op, device, inputs, std::index_sequence<i...>, types...> {
   }
 };
 
+/// The `typed_call` of step `step_index` of the plan `holder::value`.
 template <class holder, class device, int step_index, class indices> struct call_of_step;
 template <class holder, class device, int step_index, std::size_t... i>
 struct call_of_step<holder, device, step_index, std::index_sequence<i...>> {
@@ -66,11 +68,13 @@ using call_of =
                           std::make_index_sequence<static_cast<std::size_t>(
                               holder::value.steps[step_index].inputs + holder::value.steps[step_index].outputs)>>::type;
 
+/// Whether a step needs no kernel or has one.
 template <class holder, class device, int step_index> constexpr bool has_launcher() {
   if constexpr (holder::value.steps[step_index].kind != node_kind::call) return true;
   else return call_of<holder, device, step_index>::has;
 }
 
+/// A step's kernel, or null.
 template <class holder, class device, int step_index> constexpr launcher launcher_of() {
   if constexpr (holder::value.steps[step_index].kind != node_kind::call) return nullptr;
   else if constexpr (call_of<holder, device, step_index>::has) return &call_of<holder, device, step_index>::launch;

@@ -16,6 +16,7 @@ struct part_of_run {
 /// `optimizer_steps` and `part_of_run`.
 class interval {
 public:
+  /// Every `steps` steps, or every `part` of the run; 0 steps: never.
   constexpr interval(std::int64_t steps = 0) : steps_(steps) {}
   constexpr interval(optimizer_steps steps) : steps_(steps.count()) {}
   constexpr interval(part_of_run part) : part_(part), of_run_(true) {}

@@ -36,6 +36,7 @@ template <int count, int characters> struct parameter_table {
   char names[characters == 0 ? 1 : characters]{};      // all names, concatenated
   static constexpr int size = count;
 
+  /// Name of parameter i.
   constexpr std::string_view name(int i) const {
     return {names + parameters[i].name_offset, static_cast<std::size_t>(parameters[i].name_length)};
   }

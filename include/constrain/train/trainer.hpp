@@ -224,11 +224,13 @@ public:
     return engine_.view(info, info.gradient_offset, ranks_.group.get());
   }
 
-  /// This process's rank and the world size, and all ranks of the run.
+  /// This process's rank.
   int rank() const { return ranks_.world->rank(); }
+  /// The world size: number of processes that train together.
   int ranks() const { return ranks_.world->size(); }
   /// Logical OR of `here` over all ranks. Collective.
   bool in_any_rank(bool here) const { return agree(world(), joint_call::question, here ? 1 : 0) > 0; }
+  /// The communicator of all ranks.
   communicator& world() const { return *ranks_.world; }
   /// Records a validation loss in the training state; returns whether it is the lowest so far.
   bool note_validation(double loss) {
@@ -239,6 +241,7 @@ public:
   }
   /// Optimizer steps done, skipped ones included.
   optimizer_steps steps() const { return state_.steps; }
+  /// Counters, position in the corpus and what else is saved besides tensors.
   training_state const& state() const { return state_; }
 
   /// Saves weights, optimizer states, data position and counters to a directory, atomically: it replaces an older
@@ -281,6 +284,7 @@ public:
   }
   /// With `.measure_memory`: bytes of the arena up to the last one written, plus the device's own reserve.
   bytes used_bytes() const { return engine_.used(); }
+  /// The options given at construction.
   run_options const& options() const { return run_; }
 
 private:

@@ -26,9 +26,11 @@ public:
   gemm_cache& gemms() { return gemms_; }
   /// The step parameters in device memory, where a captured graph reads the current values.
   step_parameters const* parameters() const { return parameters_; }
+  /// Copies the step parameters to device memory, in stream order.
   void write_parameters(step_parameters const& n) {
     cuda_check(cudaMemcpyAsync(parameters_, &n, sizeof n, cudaMemcpyHostToDevice, stream_), "copy the step parameters");
   }
+  /// Scratch memory for one call, of `scratch_bytes()`.
   std::byte* scratch() const { return scratch_; }
   static constexpr std::int64_t scratch_bytes() { return cuda<void>::workspace; }
   /// The scratch memory as `count` elements. Throws `error` if it is too small.

@@ -101,6 +101,7 @@ public:
   gemm_cache(gemm_cache const&) = delete;
   gemm_cache& operator=(gemm_cache const&) = delete;
 
+  /// Runs a GEMM on device pointers. `workspace`: cuda<void>::workspace bytes. Throws `error`.
   void run(gemm_shape const& s, void const* a, void const* b, void* c, std::byte* workspace, cudaStream_t stream) {
     auto const found = known_.try_emplace(s, handle_, s).first;
     found->second.run(handle_, a, b, c, s.adds, workspace, stream);

@@ -6,6 +6,7 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
+/// The maximum of two values, for `block_reduction`.
 struct larger_of {
   template <class real> CT_HOST_DEVICE real operator()(real a, real b) const { return a > b ? a : b; }
 };

@@ -70,6 +70,7 @@ inline void check_field(std::string const& directory, std::string const& field, 
 
 namespace detail {
 
+/// Writes the files of a checkpoint, on the calling rank only.
 inline void write_run(std::string const& directory, gathered_tensors const& weights, gathered_tensors const& states,
                       weight_format const& format, saved_configuration const& c, training_state const& s) {
   io::json_writer json;

@@ -20,6 +20,7 @@ class saved_series {
 public:
   explicit saved_series(std::string directory) : directory_(std::move(directory)) {}
 
+  /// The path of a step's checkpoint.
   std::string path(std::int64_t step) const { return concat({directory_, "/", name(step)}); }
 
   /// The path to save a step to. Throws `error` if it is a symbolic link: saving would replace what it points to.

@@ -20,6 +20,7 @@ struct parameter_list {
   int size = 0;                               // number of parameters
   char const* names = nullptr;                // all names, concatenated
 
+  /// Name of parameter i.
   std::string name(int i) const {
     return {names + parameters[i].name_offset, static_cast<std::size_t>(parameters[i].name_length)};
   }
@@ -31,7 +32,7 @@ struct file_tensor {
   std::int64_t offset = 0;                // in the arena, of the first iteration
   std::int64_t first = 0, iterations = 1; // range of iterations in this tensor
   bool transposed = false;                // the file has [in, out] for [out, in]
-  io::tensor tensor;                      // name, dtype and shape in the file; bytes are empty
+  io::tensor tensor;                      // name, dtype and shape in the file; `bytes` is set by `gathered_tensors`
 
   /// Size in the file.
   std::size_t bytes() const {
