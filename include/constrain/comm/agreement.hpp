@@ -188,7 +188,7 @@ inline void check_passes(communicator& world, joint_call where, std::int64_t pas
   } catch (...) { failure = std::current_exception(); }
   return agree(world, where, count, failure, content);
 }
-/// The same without a count.
+/// The same for a function without a result.
 inline void agreed(communicator& world, joint_call where, function_ref<void()> local) {
   agreed_sum(world, where, [&]() -> std::int64_t { return local(), 0; });
 }

@@ -145,7 +145,7 @@ private:
   std::int32_t below_;
   std::int64_t length_;
   std::shared_ptr<std::vector<run> const> runs_ = std::make_shared<std::vector<run> const>(1, run{0, 0});
-  std::shared_ptr<std::vector<bool> const> prompt_{}; ///< Of the storage; null: none is.
+  std::shared_ptr<std::vector<bool> const> prompt_{}; ///< Mask over the storage; null: no prompt tokens.
   std::uint64_t sum_ = 0;
 
   corpus(token_source from, token_width width, std::int32_t below)

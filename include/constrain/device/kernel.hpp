@@ -55,13 +55,13 @@ struct call {
   bool add_to(int output) const { return (adds >> output & 1u) != 0; }
 };
 
-/// The kernel of `op` on `device`. Each op specializes it with a static member function `run(call const&, tensor<in
-/// const>..., tensor<out>...)`, with the operands in the node's order.
+/// The kernel of `op` on `device`. Each op specializes it with a static member function
+/// `run(call const&, tensor<in const>..., tensor<out>...)`; operands are in the node's order.
 template <class op, class device> struct kernel;
 
 /// The kernel tag of the host's processor.
 struct cpu {
-  static constexpr std::int64_t reserve = 0; // bytes of the arena that the device needs for itself
+  static constexpr std::int64_t reserve = 0; // bytes at the arena's end that the device reserves
 };
 
 /// A CUDA compute capability: sm<80> is 8.0.

@@ -46,7 +46,7 @@ public:
   }
   void end_process() const {
     ::sigaction(number_, &before_, nullptr);
-    ::raise(number_); // arrives when the handler returns
+    ::raise(number_); // delivered when the handler returns
   }
 
 private:

@@ -15,9 +15,9 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// Options of `fit`.
 struct fit_options {
-  optimizer_steps steps = -1; // of the whole run, resumed ones included; -1: 100, or as many as `.epochs` takes
-  std::int64_t epochs = 0;    // of the corpus, resumed ones included; 0: no limit. With both, the run ends at the
-                              // one that is reached first
+  optimizer_steps steps = -1; // of the whole run, resumed ones included; -1: no limit if `.epochs` is set, else 100
+  std::int64_t epochs = 0;    // of the whole run, resumed ones included; 0: no limit. If both are set, the first
+                              // limit reached ends the run
   data::corpus const* validation = nullptr; // validation corpus; null: no evaluation
   interval evaluate_every = 0;              // when to evaluate, besides the end; 0: only at the end
   std::string directory{};                  // of the checkpoint; empty: none is saved

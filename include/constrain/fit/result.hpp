@@ -8,7 +8,7 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// Why a run ended.
+/// Why a run ended: all steps are done; `.patience` evaluations without a lower loss; SIGINT or SIGTERM; a callback.
 enum class stop_reason : std::uint8_t { all_steps, no_improvement, interrupted, by_callback };
 
 /// Result of `fit`.

@@ -51,7 +51,7 @@ private:
 /// Writes all of `bytes`; false, with `errno` set, if that fails.
 inline bool write_all(descriptor const& file, std::string_view bytes) {
   while (!bytes.empty()) {
-    // Some systems refuse more than 2 GiB at once.
+    // Linux writes at most 2 GiB per call; some systems refuse more.
     auto const written = ::write(file.get(), bytes.data(), std::min(bytes.size(), std::size_t{1} << 30));
     if (written < 0 && errno == EINTR) continue;
     if (written <= 0) return false;

@@ -32,7 +32,7 @@ class cuda_gemm {
 public:
   cuda_gemm(cublasLtHandle_t handle, gemm_shape const& s) : double_(s.output == dtype::f64) {
     auto const what = concat({"prepare a GEMM of [", s.m, ", ", s.k, "] and [", s.k, ", ", s.n, "]"});
-    auto const compute = double_ ? CUBLAS_COMPUTE_64F : CUBLAS_COMPUTE_32F; // fp32 is fp32: no tf32
+    auto const compute = double_ ? CUBLAS_COMPUTE_64F : CUBLAS_COMPUTE_32F; // fp32 GEMMs do not use TF32
     cublas_check(cublasLtMatmulDescCreate(&operation_, compute, double_ ? CUDA_R_64F : CUDA_R_32F), what);
     cublasOperation_t const first = s.b_transposed ? CUBLAS_OP_T : CUBLAS_OP_N;
     cublasOperation_t const second = s.a_transposed ? CUBLAS_OP_T : CUBLAS_OP_N;

@@ -31,7 +31,7 @@ struct matrix_batch {
   bool transposed = false;       // the matrix is stored transposed
   std::int64_t inner = 1;        // number of matrices that are `inner_stride` apart
   std::int64_t inner_stride = 0; // elements between these matrices
-  std::int64_t outer_stride = 0; // between groups of `inner`
+  std::int64_t outer_stride = 0; // elements between groups of `inner` matrices
 
   /// Offset of matrix `index` in the tensor.
   CT_HOST_DEVICE constexpr std::int64_t begin(std::int64_t index) const {
