@@ -23,7 +23,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::data {
 /// Options of `text`.
 struct text_options {
   std::vector<std::string> extensions{}; ///< Read only files of a directory with these endings (".txt"); empty: all.
-  std::int64_t maximum_bytes = std::numeric_limits<std::int64_t>::max(); ///< Stop reading after so many bytes.
+  std::int64_t maximum_bytes = std::numeric_limits<std::int64_t>::max(); ///< Read at most so many bytes in all.
 };
 
 namespace detail {

@@ -52,8 +52,9 @@ inline std::int64_t find_tokens(std::span<std::byte const> head, std::int64_t si
 } // namespace detail
 
 /// A corpus from a file of 16-bit little-endian tokens: without a header, as nanoGPT writes it, or with the header of
-/// llm.c (version 1). The file is scanned once, for its largest token and its checksum, and stays open: tokens are read
-/// as they are used, and reading throws `error` if the file was changed meanwhile. Throws `error`.
+/// llm.c (version 1). Throws `error` if the file cannot be read, has no tokens or a wrong header. The file is scanned
+/// once, for its largest token and its checksum, and stays open; tokens are read as they are used, which throws `error`
+/// if the file has changed meanwhile.
 inline corpus tokens(std::string const& path) {
   auto file = std::make_shared<token_file>(path);
   std::byte head[sizeof detail::llm_c_header::numbers];

@@ -9,9 +9,10 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// Trains on a corpus: prints a progress line per step, evaluates, saves checkpoints and writes records as `options`
-/// say. Equivalent to your own loop over `t.batches` and `t.step`, with the same memory. SIGINT and SIGTERM stop the
-/// run after the current step or during an evaluation, with the checkpoint saved.
+/// Trains on a corpus: `fit(t, data::text("corpus.txt"), {.steps = 500})`. Prints a progress line per step; evaluates,
+/// saves checkpoints and writes records as `options` say. Equivalent to your own loop over `t.batches` and `t.step`,
+/// with the same memory. SIGINT and SIGTERM stop the run after the current step or during an evaluation, with the
+/// checkpoint saved.
 ///
 /// The callback runs on every rank. It is a function called after every step with a `step_result const&` or a
 /// `fit_context&` (returning false stops the run), or an object with any of on_start, on_step, on_evaluation, on_save

@@ -17,8 +17,8 @@ struct fit_result {
   double loss = 0;                        // of the last step
   std::optional<evaluation> validation{}; // of the last evaluation
   double seconds = 0;                     // duration of this call
-  double tokens_per_second = 0; // training throughput over all ranks, tokens with ignored labels and padding included;
-                                // waiting for data counts, evaluation and saving do not
+  double tokens_per_second = 0; // training throughput of all ranks together; tokens with ignored labels, padding and
+                                // waiting for data count, evaluation and saving do not
   double labels_per_second = 0; // the same for valid labels only
   double share_of_peak = 0;     // FLOP/s as a share of the processor's measured peak in fp32 (fp64 for a fp64 trainer);
                                 // 0 on a GPU, or if the peak could not be measured

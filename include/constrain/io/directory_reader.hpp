@@ -68,7 +68,7 @@ public:
 private:
   std::string directory_;
   manifest contents_;
-  std::vector<mapped_file> files_; ///< Of `contents.files`, in their order.
+  std::vector<mapped_file> files_; ///< In the order of `contents_.files`.
 
   /// The path '.<name>.previous' if it is a directory (a save was interrupted), else empty.
   [[gnu::noinline, gnu::cold]] static std::string previous_of(std::string const& path) {

@@ -29,8 +29,8 @@ struct step_record {
   double loss = 0, gradient_norm = 0, learning_rate = 0; // of this step; the norm before clipping
   double seconds = 0;                                    // duration of this step
   double tokens_per_second =
-      0; // mean over all ranks since the run began or was resumed; waiting for data counts, evaluation and
-         // saving do not
+      0; // of all ranks together, averaged since the run began or was resumed; waiting for data counts,
+         // evaluation and saving do not
   double labels_per_second = 0;                        // the same for valid labels only; 0 if an older record lacks it
   std::int64_t tokens = 0;                             // valid labels of this step
   bool skipped = false;                                // a gradient was not finite, so nothing was updated

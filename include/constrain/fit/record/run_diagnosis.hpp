@@ -95,9 +95,10 @@ private:
 
 } // namespace detail
 
-/// Diagnoses a run from the losses of its steps. With fewer than four evaluations the result is `too_early`. A change
-/// of a loss counts only if it is more than the percentage below and more than 1/1000 of the total fall of the training
-/// loss; smaller changes are noise.
+/// Diagnoses a run from the losses of its steps. A change of a loss counts only if it is more than the percentage below
+/// and more than 1/1000 of the total fall of the training loss; smaller changes are noise.
+/// - not finite: a validation loss, or the training losses of the last tenth of the steps, are NaN or infinite;
+/// - too early: fewer than four evaluations;
 /// - overfitting: the validation loss ended more than 2 % above its lowest, while the training loss fell further;
 /// - getting worse: the same, but the training loss did not fall either;
 /// - still improving: in the last quarter of the evaluations the validation loss reached its lowest and fell by more
