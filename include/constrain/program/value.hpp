@@ -33,7 +33,7 @@ private:
 struct value_at_line {
   constrain::value value;
   int line;
-  constexpr value_at_line(constrain::value v, int line = __builtin_LINE()) : value(v), line(line) {}
+  constexpr value_at_line(constrain::value v, int at = __builtin_LINE()) : value(v), line(at) {}
 };
 
 namespace detail {
