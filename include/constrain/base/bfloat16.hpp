@@ -20,6 +20,7 @@ struct bfloat16 {
     bool const nan = (u & 0x7FFFFFFFu) > 0x7F800000u;
     bits = static_cast<std::uint16_t>(nan ? 0x7FFFu : rounded >> 16);
   }
+  /// Exact: every bfloat16 is a float.
   CT_HOST_DEVICE constexpr operator float() const noexcept {
     return __builtin_bit_cast(float, static_cast<std::uint32_t>(bits) << 16);
   }

@@ -17,14 +17,17 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 /// where it stands and everything else happens in `concat`.
 class text_part {
 public:
+  /// Text is borrowed: it must outlive the part.
   text_part(char const* text) : text_(text), size_(std::strlen(text)) {}
   text_part(std::string_view text) : text_(text.data()), size_(text.size()) {}
   text_part(std::string const& text) : text_(text.data()), size_(text.size()) {}
+  /// A whole number, written in decimal.
   template <std::integral integer>
     requires(!std::is_same_v<integer, char>) // a character would be shown as a number
   text_part(integer number)
       : text_(std::is_signed_v<integer> ? signed_number : unsigned_number), size_(static_cast<std::uint64_t>(number)) {}
 
+  /// Appends the text, or the number's digits.
   void append_to(std::string& text) const {
     if (text_ == signed_number) append(static_cast<std::int64_t>(size_), text);
     else if (text_ == unsigned_number) append(size_, text);

@@ -23,6 +23,7 @@ constexpr std::int64_t size_of(dtype type) {
   return 0;
 }
 
+/// "f32", "bf16", ...
 constexpr char const* name_of(dtype type) {
   switch (type) {
   case dtype::u8: return "u8";
@@ -34,6 +35,7 @@ constexpr char const* name_of(dtype type) {
   return "?";
 }
 
+/// Whether elements are real numbers, not integers.
 constexpr bool is_real(dtype type) { return type == dtype::bf16 || type == dtype::f32 || type == dtype::f64; }
 
 /// In which type sums of elements are taken and statistics kept: 16-bit types are for storage alone.
@@ -51,6 +53,7 @@ template <> struct storage_of<dtype::f64> { using type = double; };
 /// The C++ type that stores one element: `storage<dtype::f32>` is `float`.
 template <dtype type> using storage = typename detail::storage_of<type>::type;
 
+/// The dtype of a C++ type, the inverse of `storage`; u8 for types that are none.
 template <class T> inline constexpr dtype dtype_of = dtype::u8;
 template <> inline constexpr dtype dtype_of<std::int32_t> = dtype::i32;
 template <> inline constexpr dtype dtype_of<bfloat16> = dtype::bf16;

@@ -18,6 +18,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 /// what went wrong, where, and what to do instead. What it quotes may come from a foreign file: a control character,
 /// which could end the line or command a terminal, is shown as '?'.
 struct error : std::runtime_error {
+  /// `sentence` without a full stop, as all of the library's.
   explicit error(std::string sentence) : std::runtime_error(printable(std::move(sentence))) {}
   /// Of parts: `throw error({"step: token ", token, " is too large"})`.
   [[gnu::noinline, gnu::cold]] explicit error(std::initializer_list<text_part> parts) : error(concat(parts)) {}

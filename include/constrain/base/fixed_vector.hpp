@@ -12,26 +12,32 @@ template <class T, int capacity_> struct fixed_vector {
 
   static constexpr int capacity = capacity_;
 
+  /// As std::vector's.
   constexpr int size() const { return count; }
   constexpr bool empty() const { return count == 0; }
 
+  /// Returns false, and changes nothing, where the vector is full.
   constexpr bool push_back(T const& element) {
     if (count == capacity) return false;
     elements[count++] = element;
     return true;
   }
+  /// The vector must not be empty.
   constexpr void pop_back() { --count; }
 
+  /// The index must be in range, the vector not empty.
   constexpr T& operator[](int i) { return elements[i]; }
   constexpr T const& operator[](int i) const { return elements[i]; }
   constexpr T& back() { return elements[count - 1]; }
   constexpr T const& back() const { return elements[count - 1]; }
 
+  /// Iterators over the elements in use.
   constexpr T* begin() { return elements; }
   constexpr T* end() { return elements + count; }
   constexpr T const* begin() const { return elements; }
   constexpr T const* end() const { return elements + count; }
 
+  /// Whether an element equals this one. Searches linearly.
   constexpr bool contains(T const& element) const {
     for (auto const& candidate : *this)
       if (candidate == element) return true;

@@ -12,8 +12,10 @@ template <class type> class held : public std::unique_ptr<type> {
 public:
   using std::unique_ptr<type>::unique_ptr;
   using std::unique_ptr<type>::operator=;
+  /// Takes the part over.
   held(std::unique_ptr<type> part) : std::unique_ptr<type>(std::move(part)) {}
 
+  /// The part. Throws `error` where it was moved away.
   type* operator->() const { return &**this; }
   type& operator*() const {
     if (this->get() == nullptr) refuse();

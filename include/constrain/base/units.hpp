@@ -14,13 +14,17 @@ struct bytes {
   std::int64_t value = 0; // public, so that bytes can be a template argument
 
   constexpr bytes() = default;
+  /// From a count of bytes.
   constexpr explicit bytes(std::int64_t count) : value(count) {}
+  /// The count, and the same in units of 2^20.
   constexpr std::int64_t count() const { return value; }
   constexpr double mebibytes() const { return static_cast<double>(value) / (1 << 20); }
 
   friend constexpr auto operator<=>(bytes, bytes) = default;
+  /// Sums and differences, without a check for overflow.
   friend constexpr bytes operator+(bytes a, bytes b) { return bytes(a.value + b.value); }
   friend constexpr bytes operator-(bytes a, bytes b) { return bytes(a.value - b.value); }
+  /// Multiples, without a check for overflow.
   template <std::integral integer> friend constexpr bytes operator*(integer n, bytes b) {
     return bytes(static_cast<std::int64_t>(n) * b.value);
   }
@@ -49,9 +53,12 @@ constexpr bytes gibibytes(std::int64_t n) { return bytes(n << 30); }
 template <class unit> class quantity {
 public:
   constexpr quantity() = default;
+  /// Implicit, so that a literal can be a quantity: `.warmup = 100`.
   constexpr quantity(std::int64_t count) : count_(count) {}
+  /// The number without its unit.
   constexpr std::int64_t count() const { return count_; }
   friend constexpr auto operator<=>(quantity, quantity) = default;
+  /// Sums and differences of the same unit.
   friend constexpr quantity operator+(quantity a, quantity b) { return a.count_ + b.count_; }
   friend constexpr quantity operator-(quantity a, quantity b) { return a.count_ - b.count_; }
 

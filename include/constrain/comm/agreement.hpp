@@ -31,6 +31,7 @@ enum class joint_call : std::int64_t {
   question
 };
 
+/// As it stands in sentences: "step", "save", ...
 constexpr char const* name_of(joint_call c) {
   constexpr char const* names[] = {"the construction of a trainer",
                                    "step",
@@ -191,6 +192,7 @@ inline void agreed(communicator& world, joint_call where, function_ref<void()> l
 /// For what is checked whole before anything is changed: `all_can()` between the two.
 class agreement {
 public:
+  /// `where` is the call that all ranks must be in; it stands in sentences.
   agreement(communicator& world, joint_call where) : world_(world), where_(where) {}
 
   /// Returns when every rank has come here; throws on all of them where one has failed before.

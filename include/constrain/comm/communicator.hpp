@@ -18,6 +18,7 @@ public:
   communicator& operator=(communicator const&) = delete;
   virtual ~communicator() = default;
 
+  /// This process's number, from 0, and how many processes there are.
   virtual int rank() const = 0;
   virtual int size() const = 0;
 
@@ -27,6 +28,7 @@ public:
   /// `receive`, `length` bytes or less.
   virtual void all_to_all(std::byte const* send, std::int64_t const* send_offsets, std::int64_t const* send_lengths,
                           std::byte* receive, std::int64_t length) = 0;
+  /// Returns when every rank has called it.
   virtual void barrier() = 0;
   /// Groups of `ranks` neighbours: 0 .. ranks - 1, ranks .. 2 ranks - 1, ... The size must be a multiple of it.
   virtual std::unique_ptr<communicator> groups_of(int ranks) = 0;

@@ -14,9 +14,11 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 /// Named values that all ranks must have in common.
 class fingerprint {
 public:
+  /// Adds a text under a name; the order of calls counts.
   void add(std::string_view name, std::string_view value) {
     text_.append(name).append(1, '\0').append(value).append(1, '\0');
   }
+  /// Adds a number, in the shortest digits that read back exactly.
   template <class number>
     requires std::is_arithmetic_v<number>
   void add(std::string_view name, number value) {
@@ -30,6 +32,7 @@ public:
     add(name, std::string_view(digits, std::to_chars(digits, digits + sizeof digits, hash, 16).ptr));
   }
 
+  /// All names and values, each ended by a NUL.
   std::string const& text() const { return text_; }
 
 private:

@@ -27,6 +27,7 @@ public:
   /// While it lives, this process waits for the others: `what` names the wait and is a literal.
   class wait {
   public:
+    /// `deadline`: seconds until the watchdog ends the job.
     wait(char const* what, double deadline) : before_(instance().what_.load(std::memory_order_relaxed)) {
       auto& w = instance();
       w.deadline_.store(deadline, std::memory_order_relaxed);
@@ -57,6 +58,7 @@ public:
   /// For a process that turned out to be alone.
   void stop() { running_ = false; }
 
+  /// This process's rank, for the sentence.
   void rank(int r) { rank_ = r; }
   /// What of the library is being called: a literal, for the sentence.
   void call(char const* name) { call_.store(name, std::memory_order_relaxed); }

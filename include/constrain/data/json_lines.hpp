@@ -18,6 +18,7 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::data {
 
+/// How `json_lines` makes tokens of texts.
 struct json_lines_options {
   std::string end = "\n";  ///< After every text; it is learned with it.
   std::int64_t length = 0; ///< 0: texts are packed one after another. Else each has as many tokens: cut off or padded.

@@ -20,6 +20,7 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::data {
 
+/// Which files `text` reads, and how much of them.
 struct text_options {
   std::vector<std::string> extensions{}; ///< Of a directory, only files whose names end so (".txt"); all by default.
   std::int64_t maximum_bytes = std::numeric_limits<std::int64_t>::max(); ///< The rest is left out.

@@ -25,6 +25,7 @@ public:
   /// Throws `error` for anything but a readable regular file.
   explicit token_file(std::string path) : path_(std::move(path)), file_(io::open_file(path_, "the tokens", &seen_)) {}
 
+  /// As it was given.
   std::string const& path() const { return path_; }
   /// Bytes of the file when it was opened, and where among them the tokens begin.
   std::int64_t size() const { return seen_.st_size; }
@@ -96,10 +97,13 @@ private:
 /// The bytes of a corpus's tokens: in memory that is kept alive, or in a file.
 class token_source {
 public:
+  /// Bytes in memory; `storage` keeps them alive.
   token_source(std::shared_ptr<void const> storage, std::span<std::byte const> view)
       : storage_(std::move(storage)), view_(view) {}
+  /// The bytes of a file behind its header.
   explicit token_source(std::shared_ptr<token_file const> file) : file_(std::move(file)) {}
 
+  /// Bytes of all tokens.
   std::int64_t size() const { return file_ ? file_->size() - file_->begin() : static_cast<std::int64_t>(view_.size()); }
 
   /// `visit(bytes)` for `count` bytes from `first` on, piece by piece; each piece has an even number of them where all

@@ -67,6 +67,7 @@ private:
 /// ignored.
 class interruption {
 public:
+  /// Watches SIGINT and SIGTERM from here on.
   interruption() {
     give_signal_stacks();
     std::lock_guard const lock(changes_);
@@ -83,6 +84,7 @@ public:
     interrupt_.restore(&handle), terminate_.restore(&handle);
   }
 
+  /// Whether a signal came since the construction.
   bool noted() const { return noted_ != noted_before_; }
 
 private:

@@ -36,6 +36,7 @@ public:
   /// Where to write.
   output_file& out() { return file; }
 
+  /// Puts the file in place, all or nothing. Throws `error`.
   [[gnu::noinline, gnu::cold]] void commit() {
     if (temporary.empty()) throw error({"'", path(), "' was already committed; write a new file"});
     file.close();

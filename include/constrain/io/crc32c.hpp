@@ -29,6 +29,7 @@ public:
     return *this;
   }
 
+  /// The checksum of all bytes so far.
   std::uint32_t value() const { return ~state; }
 
 private:

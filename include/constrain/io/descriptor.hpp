@@ -22,6 +22,7 @@ inline std::string reason(int number = errno) { return std::generic_category().m
 class descriptor {
 public:
   descriptor() = default;
+  /// Takes the number over; negative is none.
   explicit descriptor(int number) : number(number) {}
   descriptor(descriptor&& other) noexcept : number(std::exchange(other.number, -1)) {}
   descriptor& operator=(descriptor&& other) noexcept {
@@ -32,6 +33,7 @@ public:
     if (number >= 0) ::close(number);
   }
 
+  /// The number, for calls of the system, and whether there is one.
   int get() const { return number; }
   explicit operator bool() const { return number >= 0; }
   /// Gives the number away, to be closed by the caller.

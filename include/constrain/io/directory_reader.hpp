@@ -43,7 +43,9 @@ public:
     for (auto const& entry : contents.files) files.push_back(checked(entry));
   }
 
+  /// The files of the manifest, in its order.
   std::vector<manifest::entry> const& entries() const { return contents.files; }
+  /// Whether the manifest has a file of that name.
   bool contains(std::string_view name) const { return contents.find(name) != nullptr; }
 
   /// The bytes of one file, valid as long as the reader lives.
@@ -52,6 +54,7 @@ public:
     if (!found) throw error({"'", directory, "' has no file '", name, "'; use a directory saved with it"});
     return files[static_cast<std::size_t>(found - contents.files.data())].bytes();
   }
+  /// The same bytes as text.
   std::string_view text(std::string_view name) const& {
     auto const view = bytes(name);
     return {reinterpret_cast<char const*>(view.data()), view.size()};

@@ -30,14 +30,18 @@ public:
     return json(std::make_shared<json_tree const>(json_parser::parse(text, where)), 0);
   }
 
+  /// What the value is.
   json_kind kind() const { return node().kind; }
   bool is_null() const { return kind() == json_kind::null; }
 
+  /// Throws `error` where the value is no boolean.
   bool boolean() const { return need(json_kind::boolean, "true or false").length == 4; }
+  /// UTF-8, escapes decoded; valid as long as a `json` of this text lives. Throws `error` where it is no string.
   std::string_view string() const { return tree->text_of(need(json_kind::string, "a string")); }
   /// The number as it was written.
   std::string_view number() const { return tree->text_of(need(json_kind::number, "a number")); }
 
+  /// Exactly. Throws `error` for anything but a whole number that fits.
   std::int64_t int64() const { return whole<std::int64_t>(); }
   std::uint64_t uint64() const { return whole<std::uint64_t>(); }
 
@@ -65,6 +69,7 @@ public:
   /// The member of that name, if the object has it. Searches linearly.
   std::optional<json> find(std::string_view name) const;
 
+  /// The member of that name. Throws `error` where there is none.
   json operator[](std::string_view name) const {
     if (auto found = find(name)) return *found;
     throw detail::missing_json(tree->where, node().first, name);
@@ -104,6 +109,7 @@ private:
   }
 };
 
+/// A member of an object.
 struct json_member {
   std::string_view name;
   json value;
@@ -112,6 +118,7 @@ struct json_member {
 /// The elements of an array or the members of an object, one after another.
 template <class item> class json_range {
 public:
+  /// An input iterator.
   class iterator {
   public:
     using value_type = item;
@@ -135,6 +142,7 @@ public:
     iterator(json const* owner, std::uint32_t index) : owner(owner), index(index) {}
   };
 
+  /// For a range-based `for`.
   iterator begin() const { return {&owner, owner.index + 1}; }
   iterator end() const { return {&owner, owner.node().next}; }
 

@@ -58,9 +58,11 @@ public:
     return items(']', read);
   }
 
+  /// The token as it was written, a string's without its quotes. Throws `error` for another kind.
   std::string_view string() { return need(json_kind::string, "a string"), skipped_string_token(); }
   std::string_view number() { return need(json_kind::number, "a number"), number_token(); }
 
+  /// Throws `error` for anything but a whole number that fits `integer`.
   template <class integer> integer whole_number() {
     constexpr bool negative = std::numeric_limits<integer>::is_signed;
     auto const begin = at;

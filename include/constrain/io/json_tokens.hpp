@@ -26,18 +26,24 @@ public:
     space();
   }
 
+  /// Bytes read so far.
   std::uint32_t position() const { return static_cast<std::uint32_t>(at); }
+  /// Where a token that was read begins, in bytes.
   std::uint32_t position_of(std::string_view token) const {
     return static_cast<std::uint32_t>(token.data() - text.data());
   }
 
+  /// Whether all text is read.
   bool ended() const { return at == text.size(); }
+  /// The next character; NUL at the end.
   char here() const { return ended() ? '\0' : text[at]; }
 
+  /// Skips white space.
   void space() {
     while (here() == ' ' || here() == '\n' || here() == '\r' || here() == '\t') ++at;
   }
 
+  /// Skips the next character if it is the expected one. Returns whether it was.
   bool take(char expected) {
     if (ended() || here() != expected) return false;
     ++at;
@@ -52,6 +58,7 @@ public:
     return text.substr(at - expected.size(), expected.size());
   }
 
+  /// Reads a number, as RFC 8259 spells it. Throws `error`.
   [[gnu::noinline]] std::string_view number_token() {
     auto const begin = at;
     bool const negative = take('-');
@@ -83,10 +90,12 @@ public:
     }
   }
 
+  /// Reads a string without decoding it: what stands between the quotes. Throws `error`.
   [[gnu::noinline]] std::string_view skipped_string_token() {
     return string_token([](std::string_view) {});
   }
 
+  /// A string token with its escapes decoded, in UTF-8.
   std::string decoded(std::string_view string) const {
     std::string result;
     auto again = *this;
@@ -117,6 +126,7 @@ public:
     }
   }
 
+  /// Throws `error`: why the text is no JSON, and at which byte.
   [[noreturn]] void fail(std::string_view reason) const { throw detail::not_json(where, at, reason); }
 
 protected:

@@ -30,6 +30,7 @@ struct json_tree {
   std::string text;
   std::vector<json_node> nodes;
 
+  /// The text of a string or a number.
   std::string_view text_of(json_node const& node) const {
     return std::string_view(text).substr(node.first, node.length);
   }

@@ -27,19 +27,24 @@ enum class json_layout { lines, row };
 /// Throws `error` for text that is not UTF-8 and for calls that would not give JSON.
 class json_writer {
 public:
+  /// Begins an object or array as the next element of an array, or as the whole text.
   json_writer& object(json_layout layout = json_layout::lines) { return element_begins(), open('{', '}', layout); }
   json_writer& array(json_layout layout = json_layout::lines) { return element_begins(), open('[', ']', layout); }
+  /// Begins an object as a member of an object.
   json_writer& object(std::string_view name, json_layout layout = json_layout::lines) {
     return member_begins(name), open('{', '}', layout);
   }
+  /// The same of an array.
   json_writer& array(std::string_view name, json_layout layout = json_layout::lines) {
     return member_begins(name), open('[', ']', layout);
   }
 
+  /// Adds a member: a string, number, boolean or nullptr.
   template <class type> json_writer& member(std::string_view name, type const& value) {
     return member_begins(name), scalar(value);
   }
 
+  /// Adds an element of an array.
   template <class type> json_writer& element(type const& value) { return element_begins(), scalar(value); }
 
   /// Ends the innermost object or array.

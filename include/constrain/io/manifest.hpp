@@ -17,6 +17,7 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::io {
 
+/// The name of the manifest's own file.
 inline constexpr std::string_view manifest_name = "manifest.json";
 
 /// Whether a file in a committed directory may have that name: letters, digits, '.', '_' and '-', not hidden, not the
@@ -34,6 +35,7 @@ struct manifest {
   static constexpr std::string_view format = "constrain directory";
   static constexpr int version = 1;
 
+  /// A file of the directory, with its size and checksum.
   struct entry {
     std::string name;
     std::uint64_t bytes;
@@ -41,11 +43,13 @@ struct manifest {
   };
   std::vector<entry> files;
 
+  /// The file of that name, or null.
   entry const* find(std::string_view name) const {
     auto const found = std::find_if(files.begin(), files.end(), [&](entry const& e) { return e.name == name; });
     return found == files.end() ? nullptr : &*found;
   }
 
+  /// The manifest as JSON.
   [[gnu::noinline, gnu::cold]] std::string text() const {
     json_writer w;
     w.object().member("format", format).member("version", version).object("files");

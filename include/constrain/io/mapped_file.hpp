@@ -42,6 +42,7 @@ public:
     if (!view.empty()) ::munmap(const_cast<std::byte*>(view.data()), view.size());
   }
 
+  /// All bytes of the file, valid as long as it is mapped.
   std::span<std::byte const> bytes() const { return view; }
   std::string_view text() const { return {reinterpret_cast<char const*>(view.data()), view.size()}; }
 

@@ -35,6 +35,7 @@ public:
     gathered.reserve(gathered_bytes);
   }
 
+  /// Appends bytes. Throws `error` where the system takes none.
   void write(std::span<std::byte const> bytes) {
     length += bytes.size();
     checksum.update(bytes);
@@ -51,6 +52,7 @@ public:
     if (::close(file.release()) != 0) fail();
   }
 
+  /// Bytes written so far, and their CRC-32C.
   std::uint64_t size() const { return length; }
   std::uint32_t crc() const { return checksum.value(); }
 

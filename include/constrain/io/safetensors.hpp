@@ -30,6 +30,7 @@ struct safetensors {
   std::vector<tensor> tensors;
   std::map<std::string, std::string> metadata;
 
+  /// The tensor of that name, or null.
   tensor const* find(std::string_view name) const {
     auto const found = std::find_if(tensors.begin(), tensors.end(), [&](tensor const& t) { return t.name == name; });
     return found == tensors.end() ? nullptr : &*found;
@@ -69,6 +70,7 @@ struct safetensors {
 /// An open safetensors file; its tensors live as long as it does.
 class safetensors_file {
 public:
+  /// Maps and checks a file. Throws `error`.
   static safetensors_file open(std::string const& path) {
     safetensors_file result;
     result.path = path;
@@ -79,6 +81,7 @@ public:
 
   // Not of a temporary: `for (auto& t : safetensors_file::open(path).tensors())` would look at a closed file.
   safetensors const& contents() const& { return contents_; }
+  /// The parts of `contents`, and the tensor of that name or null.
   std::vector<tensor> const& tensors() const& { return contents_.tensors; }
   std::map<std::string, std::string> const& metadata() const& { return contents_.metadata; }
   tensor const* find(std::string_view name) const& { return contents_.find(name); }

@@ -19,6 +19,7 @@ struct stored_name {
 /// none.
 using stored_names = std::span<stored_name const>;
 
+/// Names of the two files, those of Hugging Face.
 inline constexpr char const* weights_file = "model.safetensors";
 inline constexpr char const* configuration_file = "config.json";
 
@@ -35,6 +36,7 @@ struct weight_format {
 /// The format of a model's weights; specialise it for a model of one's own. By default every parameter is a tensor of
 /// its own name, and iterations are stacked.
 template <class model> struct weight_format_of {
+  /// `names` and `configuration` of a model with these fields.
   static weight_format make(model const&) { return {}; }
 };
 

@@ -81,6 +81,7 @@ constexpr memory_plan memory_of(program const& p, memory_layout const& where, st
   return m;
 }
 
+/// The work of one run of a program: each call's cost by how often its loops repeat it.
 constexpr work_plan work_of(program const& p) {
   work_plan total;
   double iterations = 1;

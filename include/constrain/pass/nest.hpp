@@ -11,6 +11,7 @@ struct nest {
   int parent[program::maximum_nodes]{}; // the loop node around a node (for `end`: around its loop)
   int end[program::maximum_nodes]{};    // of a loop: its `end` node; of a call: itself
 
+  /// Of a sound program (sound.hpp).
   constexpr explicit nest(program const& p) {
     int open = root;
     for (int i = 0; i < p.nodes.size(); ++i) {
@@ -44,6 +45,7 @@ struct nest {
     return i;
   }
 
+  /// How many loops stand around a node.
   constexpr int depth(int i) const {
     int result = 0;
     for (int loop = parent[i]; loop != root; loop = parent[loop]) ++result;

@@ -21,13 +21,17 @@ struct freezing {
   bool other = false; // a role that no parameter in training has
   friend constexpr bool operator==(freezing const&, freezing const&) = default;
 
+  /// Only these roles are frozen.
   template <role... roles> static constexpr freezing of_roles() {
     freezing f;
     ((f.of_role(roles) = true), ...);
     return f;
   }
+  /// Frozen and trained roles change places.
   constexpr freezing opposite() const { return {!weight, !bias, !norm, !embedding, !head, other}; }
+  /// Whether parameters of that role are frozen.
   constexpr bool freezes(role r) const { return freezing(*this).of_role(r); }
+  /// The field of a role.
   constexpr bool& of_role(role r) {
     switch (r) {
     case role::weight: return weight;

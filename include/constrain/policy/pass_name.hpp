@@ -19,6 +19,7 @@ enum class pass_name {
   sharded,           // marked: collectives
 };
 
+/// As it stands in explanations: "without dead code".
 constexpr char const* name_of(pass_name p) {
   constexpr char const* names[] = {"built",          "selected", "without dead code", "accumulated", "cast",
                                    "differentiated", "updated",  "recomputed",        "fused",       "sharded"};

@@ -8,11 +8,13 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 /// of the inputs from those of the outputs. Backward kernels are ops like all others.
 class backward {
 public:
+  /// A gradient that a rule gave, and of which input.
   struct contribution {
     int input = 0;
     value gradient;
   };
 
+  /// Of the node `forward`; what the rule emits goes to `out`.
   constexpr backward(builder& out, node const& forward) : out_(out), forward_(forward) {}
 
   /// The operands of the node, and how many inputs there are.
@@ -61,11 +63,13 @@ public:
 
   // For the pass that drives the rules.
   constexpr void set_gradient(ref g) { gradient_ = g; }
+  /// The gradient of input i is wanted; `buffer` is where it accumulates, if it does.
   constexpr void set_needs(int i, ref buffer, bool* written) {
     needs_[i] = true;
     buffer_[i] = buffer;
     written_[i] = written;
   }
+  /// What the rule gave, in its order.
   constexpr auto const& contributions() const { return contributions_; }
 
 private:

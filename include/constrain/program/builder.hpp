@@ -17,11 +17,13 @@ struct builder {
   int called_from = 0;     // where the innermost layer or repeat was called
   int random_keys = 0;
 
+  /// Begins a loop; nodes up to `close` are in it.
   constexpr void open(int axis, bool reversed) {
     program.begin_loop(axis, reversed);
     if (!enclosing.push_back(axis))
       program.fail({why::program_too_large, 0, called_from, axis_list::capacity, axis_list::capacity + 1});
   }
+  /// Ends the innermost loop.
   constexpr void close() {
     program.end_loop();
     enclosing.pop_back();
@@ -56,6 +58,7 @@ struct builder {
     return add_checked(info);
   }
 
+  /// Type and shape of one instance.
   constexpr operand_type type_of(ref r) const { return {program.values[r.value].type, program.values[r.value].shape}; }
 
   /// Appends a call of `info`; outputs that `n.outputs` leaves open become new values.

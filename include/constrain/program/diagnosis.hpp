@@ -60,6 +60,7 @@ struct diagnosis {
   std::int64_t expected = 0;
   std::int64_t got = 0;
 
+  /// Whether nothing is wrong.
   constexpr bool ok() const { return reason == why::nothing; }
   friend constexpr bool operator==(diagnosis const&, diagnosis const&) = default;
 };

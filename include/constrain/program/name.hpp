@@ -19,6 +19,7 @@ struct name_pool {
   char characters[capacity]{};
   int used = 0;
 
+  /// The characters of a name.
   constexpr std::string_view text(name_ref name) const {
     return {characters + name.offset, static_cast<std::size_t>(name.length)};
   }

@@ -10,6 +10,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 struct op_info;
 
+/// An operation, or a loop's first or last line.
 enum class node_kind : std::uint8_t { call, loop, end };
 
 /// One line of a program: an operation, or the begin or end of a loop.

@@ -20,6 +20,7 @@ struct operand_type {
   friend constexpr bool operator==(operand_type const&, operand_type const&) = default;
 };
 
+/// The inputs or outputs of a node, in the op's order.
 using operand_types = fixed_vector<operand_type, node::maximum_inputs>;
 
 /// What a shape rule answers: the types of the outputs, or why there are none.

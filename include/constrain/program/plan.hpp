@@ -16,6 +16,7 @@ struct index_term {
   int axis = -1;
   std::int64_t stride = 0;
 };
+/// At most one term for each loop around a node.
 using index_terms = fixed_vector<index_term, axis_list::capacity>;
 
 /// The bytes a kernel reads or writes: offset + sum of index * stride, in the arena. Of a loop-carried value the

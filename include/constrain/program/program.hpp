@@ -30,6 +30,7 @@ struct program {
   bool distributed = false;    // every rank runs it on its own part of the batch
   std::int64_t vocabulary = 0; // how many different tokens the model knows
 
+  /// The characters of a name.
   constexpr std::string_view text(name_ref name) const { return names.text(name); }
 
   /// Keeps the first failure.
@@ -37,17 +38,21 @@ struct program {
     if (failure.ok()) failure = d;
   }
 
+  /// Adds a value and returns its number. In a full program that is a failure, as with axes and nodes.
   constexpr int add_value(value_info const& info) {
     if (!values.push_back(info)) fail({why::program_too_large, info.line, 0, maximum_values, maximum_values + 1});
     return values.count - 1;
   }
+  /// Adds an axis and returns its number.
   constexpr int add_axis(axis_info const& info) {
     if (!axes.push_back(info)) fail({why::program_too_large, 0, 0, maximum_axes, maximum_axes + 1});
     return axes.count - 1;
   }
+  /// Appends a node.
   constexpr void add_node(node const& n) {
     if (!nodes.push_back(n)) fail({why::program_too_large, n.line, n.called_from, maximum_nodes, maximum_nodes + 1});
   }
+  /// Appends a loop's first line.
   constexpr void begin_loop(int axis, bool reversed) {
     node loop;
     loop.kind = node_kind::loop;
@@ -55,6 +60,7 @@ struct program {
     loop.reversed = reversed;
     add_node(loop);
   }
+  /// Appends the last line of the innermost loop.
   constexpr void end_loop() {
     node end;
     end.kind = node_kind::end;

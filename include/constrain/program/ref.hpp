@@ -11,6 +11,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 /// `current`.
 enum class at : std::uint8_t { current, next, initial, final };
 
+/// "current", "next", ...
 constexpr char const* name_of(at where) {
   constexpr char const* names[] = {"current", "next", "initial", "final"};
   return names[static_cast<int>(where)];
@@ -21,6 +22,7 @@ struct ref {
   int value = -1;
   at where = at::current;
 
+  /// Whether it refers to a value.
   constexpr explicit operator bool() const { return value >= 0; }
   friend constexpr bool operator==(ref const& a, ref const& b) { return a.value == b.value && a.where == b.where; }
 };

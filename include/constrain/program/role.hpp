@@ -26,6 +26,7 @@ enum class role : std::uint8_t {
   communication, // whole parameters and gradients on their way from and to shards, buffers
 };
 
+/// "weight", "gradient", ...
 constexpr char const* name_of(role r) {
   constexpr char const* names[] = {"activation", "input",     "hyperparameters", "weight",       "bias",     "norm",
                                    "embedding",  "head",      "frozen",          "compute copy", "gradient", "state",
@@ -33,11 +34,13 @@ constexpr char const* name_of(role r) {
   return names[static_cast<int>(r)];
 }
 
+/// Whether it is a model's parameter, trained or frozen.
 constexpr bool is_parameter(role r) {
   return r == role::weight || r == role::bias || r == role::norm || r == role::embedding || r == role::head ||
          r == role::frozen;
 }
 
+/// Whether it is a parameter that is trained.
 constexpr bool is_trainable(role r) { return is_parameter(r) && r != role::frozen; }
 
 /// Weight decay shrinks matrices and embeddings, not biases and norms (Loshchilov & Hutter 2019, usual practice).

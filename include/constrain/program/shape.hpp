@@ -15,6 +15,7 @@ struct shape {
   int rank = 0;
 
   constexpr shape() = default;
+  /// The extents, outermost first.
   template <class... extents>
   constexpr explicit shape(std::int64_t first, extents... rest)
       : extent{first, static_cast<std::int64_t>(rest)...}, rank(1 + static_cast<int>(sizeof...(rest))) {

@@ -10,6 +10,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 class value {
 public:
   constexpr value() = default;
+  /// A reference into the program of `owner`.
   constexpr value(constrain::builder& owner, ref where) : owner_(&owner), where_(where) {}
 
   /// Extents, [sequences, tokens, features] for an activation.
@@ -21,6 +22,7 @@ public:
 
   // For those who write operations.
   constexpr constrain::builder& owner() const { return *owner_; }
+  /// Which value of the program it is, and what the program knows of it.
   constexpr ref where() const { return where_; }
   constexpr value_info const& info() const { return owner_->program.values[where_.value]; }
 
@@ -33,6 +35,7 @@ private:
 struct value_at_line {
   constrain::value value;
   int line;
+  /// Implicit, so that the line is that of the expression.
   constexpr value_at_line(constrain::value v, int line = __builtin_LINE()) : value(v), line(line) {}
 };
 
@@ -97,6 +100,7 @@ constexpr value parameter(value like, std::string_view name, shape s, role r, in
 /// Parameter names inside begin with "name.", failures inside are reported as called from here.
 class scope {
 public:
+  /// `line` is where the layer is called.
   constexpr scope(builder& owner, std::string_view name, int line)
       : owner_(owner), outer_scope_(owner.scope), outer_line_(owner.called_from) {
     owner.scope = owner.program.names.add(owner.program.text(owner.scope), name);

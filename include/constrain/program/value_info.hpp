@@ -9,6 +9,7 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
+/// The loops that a value has instances along, outermost first.
 using axis_list = fixed_vector<int, 6>;
 
 /// How a parameter starts.
@@ -34,6 +35,7 @@ struct value_info {
   std::int64_t shards = 1;     // over how many ranks one instance is cut; `shape` then is one rank's shard
   constrain::shape full_shape; // and this the full tensor's
 
+  /// Whether each iteration of a loop hands it to the next.
   constexpr bool is_loop_carried() const { return carried_along >= 0; }
 };
 

@@ -14,6 +14,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 /// lies outside of it is an `error`, and nothing is touched.
 class arena {
 public:
+  /// `size` never changes.
   explicit arena(bytes size) : size_(size) {}
   virtual ~arena() = default;
   arena(arena const&) = delete;
@@ -23,16 +24,20 @@ public:
   virtual std::byte* data() const = 0;
   /// The same where the host can address it, else null.
   virtual std::byte* host() const = 0;
+  /// Copies `count` bytes from the arena to the host.
   void read(std::int64_t offset, void* to, std::int64_t count) const {
     check(offset, count), copy_out(offset, to, count);
   }
+  /// Copies `count` bytes from the host to the arena.
   void write(std::int64_t offset, void const* from, std::int64_t count) {
     check(offset, count), copy_in(offset, from, count);
   }
+  /// Sets `count` bytes.
   void fill(std::int64_t offset, std::int64_t count, unsigned char value) {
     check(offset, count), set(offset, count, value);
   }
 
+  /// All of it.
   bytes size() const { return size_; }
 
   /// Calls `f(std::byte*)` with `count` bytes from `offset` on, to change them in place or by way of a copy.

@@ -22,8 +22,10 @@ struct checked_value {
       false; // written as a whole stack, or by several iterations that add up: iterations do not tell instances apart
 };
 
+/// One entry for each value of a program.
 template <int count> struct checked_table { checked_value values[count == 0 ? 1 : count]{}; };
 
+/// What checked mode must know of a program's values.
 template <int count> constexpr checked_table<count> make_checked_table(program const& p) {
   checked_table<count> out;
   for (int v = 0; v < count; ++v)
@@ -39,6 +41,7 @@ class checked_hooks {
 public:
   static constexpr std::int64_t block = 64;
 
+  /// For a plan's operands in `memory`; both must live as long.
   checked_hooks(arena const& memory, operand const* operands, checked_value const* values)
       : memory_(memory), operands_(operands), values_(values),
         tags_(static_cast<std::size_t>(memory.size().count() / block + 1)) {}
@@ -50,6 +53,7 @@ public:
     for (auto b = view.offset / block; b * block < end; ++b) tags_[static_cast<std::size_t>(b)] = from_host;
   }
 
+  /// Checks what a step is about to read. Throws `error`.
   void before(int index, step const& s, bound_operand const* bound, loop_state const& loops) {
     for (int k = 0; k < s.inputs; ++k) {
       auto const& o = operands_[s.first_operand + k];
@@ -69,6 +73,7 @@ public:
     }
   }
 
+  /// Checks what a step has written, and marks it. Throws `error`.
   void after(int index, step const& s, bound_operand const* bound, loop_state const& loops) {
     for (int k = s.inputs; k < s.inputs + s.outputs; ++k) {
       auto const& o = operands_[s.first_operand + k];

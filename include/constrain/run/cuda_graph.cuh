@@ -15,6 +15,7 @@ public:
     if (executable_ != nullptr) cudaGraphExecDestroy(executable_);
   }
 
+  /// Whether there is a graph to replay.
   bool recorded() const { return executable_ != nullptr; }
 
   /// Records what `f` starts; nothing runs meanwhile.

@@ -17,6 +17,7 @@ struct plan_view {
   launcher const* launchers = nullptr;
 };
 
+/// The plan `holder::value` with the kernels of `device`; does not compile where one is missing.
 template <class holder, class device> plan_view view_of() {
   auto const& plan = holder::value;
   static_assert(sizeof(plan_has_kernels<holder, device>) > 0);
@@ -28,11 +29,13 @@ struct loop_state {
   std::int64_t index[maximum_axes]{};
   std::int64_t extent[maximum_axes]{};
 
+  /// Sum of index * stride.
   std::int64_t sum(index_terms const& terms) const {
     std::int64_t total = 0;
     for (auto const& term : terms) total += index[term.axis] * term.stride;
     return total;
   }
+  /// Whether a loop is in the first of its iterations, as it runs them.
   bool in_first_iteration(step const& loop) const {
     return loop.reversed ? index[loop.axis] == extent[loop.axis] - 1 : index[loop.axis] == 0;
   }
@@ -40,6 +43,7 @@ struct loop_state {
 
 /// Does nothing around a step. Hooks see every call: checked mode and profiles are hooks.
 struct no_hooks {
+  /// Called with the step's index in the plan.
   void before(int, step const&, bound_operand const*, loop_state const&) {}
   void after(int, step const&, bound_operand const*, loop_state const&) {}
 };

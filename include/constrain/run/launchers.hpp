@@ -17,6 +17,7 @@ struct bound_operand {
   std::int64_t count = 0;
 };
 
+/// Calls a kernel on operands whose types it knows.
 using launcher = void (*)(call const&, bound_operand const*);
 
 namespace detail {

@@ -16,6 +16,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 class batch_ticket {
 public:
   batch_ticket() = default;
+  /// Whether the arrays hold this batch.
   bool valid() const { return latest_ == nullptr || *latest_ == number_; }
 
 private:
@@ -35,6 +36,7 @@ public:
   batch_tickets(batch_tickets const&) = delete;
   ~batch_tickets() { withdraw(); }
 
+  /// From here on, earlier tickets are not valid; the latest one is.
   void withdraw() { ++*latest_; }
   batch_ticket latest() const { return {latest_, *latest_}; }
 

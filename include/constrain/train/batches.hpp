@@ -121,15 +121,18 @@ private:
 /// the next one is asked for.
 class batch_range {
 public:
+  /// `elements` of a batch: tokens of all its sequences.
   batch_range(batch_source source, std::int64_t elements)
       : batches_({std::vector<std::int32_t>(static_cast<std::size_t>(elements)),
                   std::vector<std::int32_t>(static_cast<std::size_t>(elements))},
                  std::move(source)) {}
 
+  /// An input iterator: all iterators of a range are at the same batch.
   class iterator {
   public:
     using value_type = batch;
     using difference_type = std::ptrdiff_t;
+    /// At the range's current batch.
     explicit iterator(batch_range& owner) : owner_(&owner) {}
     batch const& operator*() const { return owner_->current_; }
     iterator& operator++() {
@@ -144,6 +147,7 @@ public:
     batch_range* owner_;
   };
 
+  /// Asks for the first batch; there is no last.
   iterator begin() { return ++iterator(*this); }
   std::unreachable_sentinel_t end() const { return {}; }
 

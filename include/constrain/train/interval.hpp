@@ -15,6 +15,7 @@ struct part_of_run {
 /// How often something happens: every n steps, at exact parts of a run, or never (0).
 class interval {
 public:
+  /// Every so many steps, or at every such part of the run.
   constexpr interval(std::int64_t steps = 0) : steps_(steps) {}
   constexpr interval(optimizer_steps steps) : steps_(steps.count()) {}
   constexpr interval(part_of_run part) : part_(part), of_run_(true) {}

@@ -22,6 +22,7 @@ struct parameter_info {
   std::int64_t gradient_offset = -1;
   std::int64_t state_offset[op::maximum_state_fields]{-1, -1, -1, -1};
 
+  /// Of all iterations.
   constexpr std::int64_t elements() const { return iterations * shape.elements(); }
   /// How one iteration is cut.
   constexpr shard_map map() const { return {shape.elements(), shards}; }
@@ -35,23 +36,27 @@ template <int count, int characters> struct parameter_table {
   char names[characters == 0 ? 1 : characters]{};
   static constexpr int size = count;
 
+  /// The dotted name of parameter i.
   constexpr std::string_view name(int i) const {
     return {names + parameters[i].name_offset, static_cast<std::size_t>(parameters[i].name_length)};
   }
 };
 
+/// How many parameters a program has.
 constexpr int count_parameters(program const& p) {
   int count = 0;
   for (auto const& info : p.values) count += is_parameter(info.role) ? 1 : 0;
   return count;
 }
 
+/// How many characters all their names have.
 constexpr int count_name_characters(program const& p) {
   int count = 0;
   for (auto const& info : p.values) count += is_parameter(info.role) ? info.name.length : 0;
   return count;
 }
 
+/// The parameters of a program with where they lie, in the program's order.
 template <int count, int characters>
 constexpr parameter_table<count, characters> make_parameter_table(program const& p, memory_layout const& where) {
   parameter_table<count, characters> table;

@@ -60,6 +60,7 @@ struct lowest_of_ranks {
   std::int64_t value = 0;
   int ranks = 0;
 };
+/// The lowest of all ranks' numbers. Collective.
 inline lowest_of_ranks find_lowest(communicator& world, std::int64_t mine) {
   std::int64_t all[communicator::maximum_size];
   all[world.rank()] = mine;

@@ -23,6 +23,7 @@ constexpr double progress(optimizer_steps step, optimizer_steps warmup, optimize
                     0.0, 1.0);
 }
 
+/// Rises linearly in `warmup` steps, then stays.
 struct constant {
   optimizer_steps warmup = 0; // in which the rate rises
   double operator()(optimizer_steps step) const { return warm_up(step, warmup); }

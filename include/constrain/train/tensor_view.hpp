@@ -20,6 +20,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 /// is something that all ranks of the group do together.
 class tensor_view {
 public:
+  /// `offset` of its first byte in `memory`; `group`: the ranks it is cut over, null for none.
   tensor_view(arena& memory, std::int64_t offset, dtype type, std::int64_t iterations, bool stacked, constrain::shape s,
               communicator* group = nullptr)
       : memory_(&memory), offset_(offset), type_(type), iterations_(iterations), stacked_(stacked), shape_(s),
@@ -113,6 +114,7 @@ private:
 
 /// A parameter: its tensor and what it is.
 struct parameter_view : tensor_view {
+  /// The tensor with its name and role.
   parameter_view(tensor_view t, std::string_view n, constrain::role r) : tensor_view(t), name(n), role(r) {}
   std::string_view name;
   constrain::role role;

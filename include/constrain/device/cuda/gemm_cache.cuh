@@ -93,6 +93,7 @@ private:
 /// The GEMMs of a device: an algorithm is chosen when a shape is met first, and kept.
 class gemm_cache {
 public:
+  /// Throws `error` where cuBLASLt does not start.
   gemm_cache() { cublas_check(cublasLtCreate(&handle_), "start"); }
   ~gemm_cache() {
     known_.clear();
@@ -101,6 +102,7 @@ public:
   gemm_cache(gemm_cache const&) = delete;
   gemm_cache& operator=(gemm_cache const&) = delete;
 
+  /// Runs one GEMM of shape `s` in `stream`, by pointers to device memory.
   void run(gemm_shape const& s, void const* a, void const* b, void* c, std::byte* workspace, cudaStream_t stream) {
     auto const found = known_.try_emplace(s, handle_, s).first;
     found->second.run(handle_, a, b, c, s.adds, workspace, stream);

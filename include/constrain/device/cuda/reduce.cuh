@@ -6,6 +6,7 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
+/// The maximum, as cub's reductions take it.
 struct larger_of {
   template <class real> CT_HOST_DEVICE real operator()(real a, real b) const { return a > b ? a : b; }
 };
@@ -13,12 +14,14 @@ struct larger_of {
 /// Reduces one value per thread of a block to one that all of them get. Every thread must call; the order is fixed.
 template <class real> struct block_reduction {
   using reduce = cub::BlockReduce<real, cuda_threads>;
+  /// Shared memory of a block, one for each reduction that is under way.
   struct memory {
     typename reduce::TempStorage temporary;
     real result;
   };
   memory& shared;
 
+  /// Over the values that the block's threads give.
   __device__ real sum(real x) { return broadcast(reduce(shared.temporary).Sum(x)); }
   __device__ real max(real x) { return broadcast(reduce(shared.temporary).Reduce(x, larger_of{})); }
 
@@ -32,6 +35,7 @@ private:
   }
 };
 
+/// Sums of columns over each of `parts` parts of the rows: partial [parts, columns].
 template <class stored, class real>
 static __global__ void __launch_bounds__(cuda_threads)
     column_sums_kernel(stored const* x, std::int64_t rows, std::int64_t columns, std::int64_t parts, real* partial) {

@@ -20,6 +20,7 @@ void cuda_launch(cuda_context& context, dim3 blocks, int threads, void (*kernel)
   cuda_check(cudaLaunchKernelEx(&config, kernel, arguments...), "start a kernel");
 }
 
+/// f(i) for each i < count.
 template <class function>
 static __global__ void __launch_bounds__(cuda_threads) elements_kernel(std::int64_t count, function f) {
   auto const stride = static_cast<std::int64_t>(gridDim.x) * cuda_threads;

@@ -31,9 +31,11 @@ struct matrix_batch {
   std::int64_t inner_stride = 0;
   std::int64_t outer_stride = 0; // between groups of `inner`
 
+  /// Where matrix `index` begins, in elements.
   CT_HOST_DEVICE constexpr std::int64_t begin(std::int64_t index) const {
     return index / inner * outer_stride + index % inner * inner_stride;
   }
+  /// Where element (row, column) of a matrix lies behind its first one.
   CT_HOST_DEVICE constexpr std::int64_t at(std::int64_t row, std::int64_t column) const {
     return transposed ? column * leading + row : row * leading + column;
   }

@@ -51,10 +51,12 @@ struct step_record {
 /// goes on in the same files, as they were then. Throws `error`.
 class records {
 public:
+  /// Makes the directory where it does not exist. `last_step`: 0 for a new run.
   records(std::string const& directory, std::int64_t last_step)
       : directory_(made(directory)), json_(directory + "/steps.jsonl", R"({"step": )", "", last_step),
         csv_(directory + "/steps.csv", "", columns, last_step), events_(directory) {}
 
+  /// One step's line in each file. Throws `error`.
   [[gnu::noinline, gnu::cold]] void write(step_record const& r) {
     json_.write(json_line(r));
     csv_.write(csv_line(r));

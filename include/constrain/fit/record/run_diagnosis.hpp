@@ -24,6 +24,7 @@ enum class run_condition : std::uint8_t {
   getting_worse
 };
 
+/// How a run went, and the sentence that says so.
 struct run_diagnosis {
   run_condition condition = run_condition::too_early;
   std::int64_t step = 0; // of the lowest validation loss; where a loss is not finite, of the first such step

@@ -6,6 +6,7 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
+/// Marks the rows, one a block, whose largest logit is the label's; of equal logits the first counts.
 template <class stored>
 static __global__ void __launch_bounds__(cuda_threads)
     correct_kernel(stored const* logits, std::int32_t const* labels, std::int64_t classes, std::int32_t* correct) {
@@ -25,6 +26,7 @@ static __global__ void __launch_bounds__(cuda_threads)
   if (threadIdx.x == 0) correct[row] = labels[row] != ignored_label && place == labels[row] ? 1 : 0;
 }
 
+/// Counts the marks in one block.
 template <class stored>
 static __global__ void __launch_bounds__(cuda_threads)
     count_kernel(std::int32_t const* correct, std::int64_t rows, stored* count) {

@@ -6,6 +6,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 namespace op {
 
+/// The op of `constrain::add`.
 struct add {
   static constexpr char const* name = "add";
   static constexpr unsigned in_place = 0b11;

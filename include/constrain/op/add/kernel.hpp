@@ -5,6 +5,7 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
+/// Computes element i of a + b.
 template <class stored> struct add_elements {
   stored const* a;
   stored const* b;

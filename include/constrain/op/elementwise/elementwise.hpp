@@ -11,6 +11,7 @@ template <class functor> constexpr bool derivative_uses_input() {
   if constexpr (requires { functor::derivative_uses_input; }) return functor::derivative_uses_input;
   else return true;
 }
+/// The same of y.
 template <class functor> constexpr bool derivative_uses_output() {
   if constexpr (requires { functor::derivative_uses_output; }) return functor::derivative_uses_output;
   else return true;

@@ -5,6 +5,7 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
+/// Computes element i of y = f(x).
 template <class functor, class stored> struct forward_elements {
   stored const* x;
   stored* y;

@@ -6,6 +6,7 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
+/// Reads element i of y from its token's row of the table.
 template <class stored> struct embedding_elements {
   stored const* table;
   std::int32_t const* tokens;

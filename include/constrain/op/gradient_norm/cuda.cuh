@@ -21,6 +21,7 @@ template <class stored> struct squares_entry {
 
 } // namespace detail
 
+/// Sums of squares over chunks, one a block; a row of the grid is a tensor.
 template <class stored>
 static __global__ void __launch_bounds__(cuda_threads)
     square_chunks_kernel(multi_tensor<detail::squares_entry<stored>> tensors, double* sums) {
@@ -94,6 +95,7 @@ private:
   }
 };
 
+/// The clip coefficient from the tensors' sums of squares, in one thread.
 template <class stored>
 static __global__ void clip_coefficient_kernel(stored const* squares, std::int64_t count,
                                                step_parameters const* parameters, stored* clip) {

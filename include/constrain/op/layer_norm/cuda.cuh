@@ -6,6 +6,7 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
+/// One row a block.
 template <class stored, class accumulate>
 static __global__ void __launch_bounds__(cuda_threads)
     layer_norm_kernel(stored const* x, accumulate const* weight, accumulate const* bias, stored* y, accumulate* mean,
@@ -56,6 +57,7 @@ static __global__ void __launch_bounds__(cuda_threads)
   partial[chunk * 2 * width + width + i] = dbias;
 }
 
+/// dx, one row a block.
 template <class stored, class accumulate>
 static __global__ void __launch_bounds__(cuda_threads)
     layer_norm_gradient_kernel(stored const* dy, stored const* x, accumulate const* weight, accumulate const* mean,

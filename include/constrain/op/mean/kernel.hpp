@@ -9,11 +9,13 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 struct around_dimension {
   std::int64_t outer = 1, extent = 1, inner = 1;
 
+  /// The shape, cut around `dimension`.
   around_dimension(shape const& s, std::int64_t dimension) {
     for (int i = 0; i < s.rank; ++i) (i < dimension ? outer : i == dimension ? extent : inner) *= s.extent[i];
   }
 };
 
+/// Computes element i of y, a mean over `extent`.
 template <class stored> struct mean_elements {
   stored const* x;
   stored* y;
@@ -33,6 +35,7 @@ template <class device> struct kernel<op::mean, device> {
   }
 };
 
+/// Computes element i of dx: dy / extent.
 template <class stored> struct mean_gradient_elements {
   stored const* dy;
   stored* dx;

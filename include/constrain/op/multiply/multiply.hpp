@@ -6,6 +6,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 namespace op {
 
+/// The op of `constrain::multiply`.
 struct multiply {
   static constexpr char const* name = "multiply";
   static constexpr unsigned in_place = 0b11;

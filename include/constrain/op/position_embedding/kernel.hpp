@@ -5,6 +5,7 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
+/// Computes element i of x plus its position's vector.
 template <class stored> struct position_embedding_elements {
   stored const* x;
   stored const* table;
@@ -22,6 +23,7 @@ template <class device> struct kernel<op::position_embedding, device> {
   }
 };
 
+/// Computes element i of the table's gradient, a sum over sequences.
 template <class stored, class accumulate> struct position_embedding_gradient_elements {
   stored const* dy;
   accumulate* dtable;

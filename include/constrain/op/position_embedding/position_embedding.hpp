@@ -38,6 +38,7 @@ struct position_embedding {
 
 } // namespace op
 
+/// What `position_embedding` must know besides x.
 struct position_embedding_options {
   int context = 0;      // the longest sequence
   double stddev = 0.02; // of the initial table

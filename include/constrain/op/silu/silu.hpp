@@ -11,6 +11,7 @@ namespace op {
 struct silu {
   static constexpr bool derivative_uses_output = false;
 
+  /// Its value, and dx from x, y and dy.
   template <class real> CT_HOST_DEVICE static real forward(real x) { return x * math::sigmoid(x); }
   template <class real> CT_HOST_DEVICE static real gradient(real x, real, real dy) {
     real const s = math::sigmoid(x);
@@ -20,6 +21,7 @@ struct silu {
 
 } // namespace op
 
+/// x sigmoid(x), element by element.
 constexpr value silu(value x, int line = __builtin_LINE()) { return elementwise<op::silu>(x, line); }
 
 } // namespace constrain

@@ -41,6 +41,7 @@ template <class optimizer, class real> struct step_hyperparameters {
   prepared decaying, other;
   optimizer_step step;
 
+  /// Prepares both sets of hyperparameters for the step.
   step_hyperparameters(typename optimizer::hyper hyper, optimizer_step now)
       : decaying(prepare(hyper, now)), other(decaying), step(now) {
     if constexpr (requires { hyper.weight_decay; }) {

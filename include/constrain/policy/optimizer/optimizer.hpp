@@ -15,6 +15,7 @@ struct optimizer {
   bool has_update = true;
   friend constexpr bool operator==(optimizer const&, optimizer const&) = default;
 
+  /// What an optimizer's type offers.
   template <class policy> static constexpr optimizer of() {
     return {constrain::has_state<policy>, !constrain::has_state<policy> || constrain::has_update<policy>};
   }

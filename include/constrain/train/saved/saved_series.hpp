@@ -18,8 +18,10 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 /// The checkpoints of one run in a directory, each in one of its own: "step-40".
 class saved_series {
 public:
+  /// In `directory`, which may not exist yet.
   explicit saved_series(std::string directory) : directory_(std::move(directory)) {}
 
+  /// Where the run after `step` steps is saved.
   std::string path(std::int64_t step) const { return concat({directory_, "/", name(step)}); }
 
   /// Where to save: unlike a path that somebody gave, a link there is not followed. Throws `error`.

@@ -20,6 +20,7 @@ struct parameter_list {
   int size = 0;
   char const* names = nullptr;
 
+  /// The dotted name of parameter i.
   std::string name(int i) const {
     return {names + parameters[i].name_offset, static_cast<std::size_t>(parameters[i].name_length)};
   }
@@ -33,6 +34,7 @@ struct file_tensor {
   bool transposed = false;
   io::tensor tensor; // without its bytes
 
+  /// Of the full tensor, all ranks' shards together.
   std::size_t bytes() const {
     return static_cast<std::size_t>(iterations * info->shape.elements() * size_of(info->type));
   }
@@ -93,6 +95,7 @@ inline void transpose_elements(std::byte const* from, std::int64_t rows, std::in
 /// put together first, which all ranks of a group do together.
 class gathered_tensors {
 public:
+  /// Collective where tensors are cut over ranks.
   gathered_tensors(std::vector<file_tensor> what, arena& memory, communicator& group) : tensors_(std::move(what)) {
     std::byte const* data = nullptr;
     for (std::size_t i = 0; i < tensors_.size(); ++i) {
@@ -103,6 +106,7 @@ public:
     }
   }
 
+  /// Writes them as one safetensors file. Throws `error`.
   [[gnu::noinline, gnu::cold]] void write(io::output_file& out) const {
     std::vector<io::tensor> tensors;
     for (auto const& t : tensors_) tensors.push_back(t.tensor);
