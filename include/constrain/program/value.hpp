@@ -36,7 +36,7 @@ struct value_at_line {
   constrain::value value;
   int line;
   /// Implicit, so that the line is that of the expression.
-  constexpr value_at_line(constrain::value v, int line = __builtin_LINE()) : value(v), line(line) {}
+  constexpr value_at_line(constrain::value v, int at = __builtin_LINE()) : value(v), line(at) {}
 };
 
 namespace detail {

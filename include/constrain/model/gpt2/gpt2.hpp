@@ -61,9 +61,9 @@ struct gpt2 {
     double const projection_stddev = 0.02 * detail::inverse_square_root(2.0 * layers);
     auto const table = parameter(tokens, "token.weight", shape(vocabulary, width), role::embedding, {.stddev = 0.02});
     auto x = position_embedding("position", embedding(table, tokens), {.context = context});
-    x = repeat("block", layers, dropout(x), [&](value x) {
-      x = x + apply("attention", gpt2_attention{heads, projection_stddev}, layer_norm("norm_1", x));
-      return x + apply("mlp", gpt2_mlp{projection_stddev}, layer_norm("norm_2", x));
+    x = repeat("block", layers, dropout(x), [&](value h) {
+      h = h + apply("attention", gpt2_attention{heads, projection_stddev}, layer_norm("norm_1", h));
+      return h + apply("mlp", gpt2_mlp{projection_stddev}, layer_norm("norm_2", h));
     });
     return linear(layer_norm("norm", x), table);
   }

@@ -189,11 +189,11 @@ private:
   }
 
   /// A tile is added to the head's sums.
-  void add(accumulate const* tile, std::int64_t rows, accumulate* to, std::int64_t step) {
+  void add(accumulate const* from, std::int64_t rows, accumulate* to, std::int64_t step) {
     auto const width = std::min(columns, h_.head_width - column_);
-    for (std::int64_t row = 0; row < rows; ++row, tile += padded_, to += step) {
+    for (std::int64_t row = 0; row < rows; ++row, from += padded_, to += step) {
       CONSTRAIN_SIMD
-      for (std::int64_t i = 0; i < width; ++i) to[i] += tile[i];
+      for (std::int64_t i = 0; i < width; ++i) to[i] += from[i];
     }
   }
 

@@ -64,23 +64,23 @@ template <class architecture> struct kernel<op::gradient_norm_squared, cuda<arch
     auto& context = *c.parameters.context;
     // The first gradient of a run defines the whole output, as every accumulator's first write does.
     if (!c.add_to(0)) for_elements(cuda<architecture>{}, c, squares.count, constant_elements<double>{0, squares.data});
-    auto& tensors = context.template pending<multi_tensor<detail::squares_entry<stored>>>();
+    auto& pending = context.template pending<multi_tensor<detail::squares_entry<stored>>>();
     auto const elements = gradient.shape().elements(), tensors = gradient.count / elements;
     auto const room = context.scratch_bytes() / static_cast<std::int64_t>(sizeof(double));
-    if (tensors.count > 0 && end_of(tensors) + tensors * norm_chunks(elements) > room) start(context, tensors);
-    tensors.add({gradient.data, elements, tensors, end_of(tensors), squares.data + c.options.integer[0]});
-    if (!c.more_tensors_follow || tensors.full()) start(context, tensors);
+    if (pending.count > 0 && end_of(pending) + tensors * norm_chunks(elements) > room) start(context, pending);
+    pending.add({gradient.data, elements, tensors, end_of(pending), squares.data + c.options.integer[0]});
+    if (!c.more_tensors_follow || pending.full()) start(context, pending);
   }
 
 private:
-  template <class stored> using squares_group = multi_tensor<detail::squares_entry<stored>>;
+  template <class stored> using pending_squares = multi_tensor<detail::squares_entry<stored>>;
 
-  template <class stored> static std::int64_t end_of(squares_group<stored> const& tensors) {
+  template <class stored> static std::int64_t end_of(pending_squares<stored> const& tensors) {
     if (tensors.count == 0) return 0;
     auto const& last = tensors.entries[tensors.count - 1];
     return last.first + last.tensors * norm_chunks(last.elements);
   }
-  template <class stored> static void start(cuda_context& context, squares_group<stored>& tensors) {
+  template <class stored> static void start(cuda_context& context, pending_squares<stored>& tensors) {
     auto* const sums = context.template scratch_for<double>(end_of(tensors));
     auto const entries = static_cast<unsigned>(tensors.count);
     std::int64_t most = 0;
