@@ -345,7 +345,8 @@ TEST_CASE("links: at the name of the checkpoint itself") {
     if (name == "a link to a folder" || name == "a relative link to a folder")
       check(t, "c", nothing_before, saved, [](scene const& s) {
         return "'" + s.outside +
-               "/folder' holds files that are not a checkpoint, so saving there would lose it; move it away or choose another path";
+               "/folder' holds files that are not a checkpoint, so saving there would lose it; move it away or choose "
+               "another path";
       });
     if (name == "a link to a file")
       check(t, "c", nothing_before, saved, [](scene const& s) {
