@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdio>
 #include <filesystem>
@@ -63,6 +64,19 @@ TEST_CASE("lines are short") {
       std::printf("%s:%d is longer than %zu columns\n", fs::relative(path, CONSTRAIN_ROOT).c_str(), line, columns);
     }
   CHECK(found == 0);
+}
+
+TEST_CASE("sources are short") {
+  int longest = 0;
+  for (auto const& path : files()) {
+    if (path.extension() == ".md") continue;
+    auto const text = constrain::test::text_of(path);
+    auto const lines = static_cast<int>(std::count(text.begin(), text.end(), '\n'));
+    CAPTURE(path.string());
+    CHECK(lines <= 400);
+    longest = std::max(longest, lines);
+  }
+  CHECK(longest > 300);
 }
 
 TEST_CASE("a long line is found, in a page only in code") {
