@@ -1,5 +1,7 @@
 #pragma once
 
+// The kernels of all ops of the library for the CPU.
+
 #include "constrain/op/accuracy/cpu.hpp"
 #include "constrain/op/add/kernel.hpp"
 #include "constrain/op/add_layer_norm/cpu.hpp"

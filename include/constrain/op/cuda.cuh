@@ -1,5 +1,7 @@
 #pragma once
 
+// The kernels of all ops of the library for CUDA devices.
+
 #include "constrain/op/accuracy/cuda.cuh"
 #include "constrain/op/add/kernel.hpp"
 #include "constrain/op/attention/cuda.cuh"

@@ -5,7 +5,16 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-namespace detail {
+/// Appends the optimizer step, which runs once per batch: the norm of all gradients, the clip coefficient (Pascanu et
+/// al. 2013) and the update of every trained parameter, each one call over a whole stack.
+template <class optimizer> constexpr program update(program const& p) {
+  if (!p.failure.ok()) return p;
+  static_assert(sizeof(detail::named<op::gradient_norm_squared>) + sizeof(detail::named<op::clip_coefficient>) +
+                    sizeof(detail::named<op::update<optimizer>>) >
+                0);
+  builder out;
+  out.program = p;
+  auto& program = out.program;
 
 /// The values that gradients of trained parameters end in.
 constexpr fixed_vector<int, program::maximum_values> gradients_of(program const& p) {

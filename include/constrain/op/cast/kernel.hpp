@@ -5,7 +5,7 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// Converts element i.
+/// Loop body of the kernel: y[i] = x[i] in another type.
 template <class from, class to> struct cast_elements {
   from const* x;
   to* y;

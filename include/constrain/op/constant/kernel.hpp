@@ -5,7 +5,7 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// Writes element i.
+/// Loop body of the kernel: y[i] = constant.
 template <class stored> struct constant_elements {
   stored constant;
   stored* y;

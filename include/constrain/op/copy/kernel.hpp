@@ -6,7 +6,7 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// Adds element i of x to that of y.
+/// Loop body of an accumulating copy: y[i] += x[i].
 template <class from, class to> struct accumulate_elements {
   from const* x;
   to* y;

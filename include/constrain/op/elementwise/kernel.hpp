@@ -5,7 +5,7 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// Computes element i of y = f(x).
+/// Loop body of the kernel: y[i] = functor::forward(x[i]).
 template <class functor, class stored> struct forward_elements {
   stored const* x;
   stored* y;
@@ -19,7 +19,8 @@ template <class functor, class device> struct kernel<op::elementwise<functor>, d
   }
 };
 
-/// `x` and `y` are null where the derivative does not use them.
+/// Loop body of the kernel: dx[i] = functor::gradient(x[i], y[i], dy[i]). `x` and `y` are null if the derivative does
+/// not use them.
 template <class functor, class stored> struct gradient_elements {
   using op = op::elementwise_gradient<functor>;
   using accumulate = arithmetic<stored>;
@@ -39,6 +40,7 @@ template <class functor, class stored> struct gradient_elements {
 template <class functor, class device> struct kernel<op::elementwise_gradient<functor>, device> {
   using op = op::elementwise_gradient<functor>;
 
+  // Operands are dy, then x, y or both, as the derivative uses them.
   template <class stored>
   static void run(call const& c, tensor<stored const> dy, tensor<stored const> x, tensor<stored const> y,
                   tensor<stored> dx) {

@@ -6,7 +6,7 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// Adds the bias to element i.
+/// Loop body of the kernel: y[i] += the bias of its column.
 template <class stored, class accumulate> struct add_bias_elements {
   stored* y;
   accumulate const* bias;

@@ -5,7 +5,7 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// Computes element i of a * b.
+/// Loop body of the kernel: y[i] = a[i] * b[i].
 template <class stored> struct multiply_elements {
   stored const* a;
   stored const* b;

@@ -5,12 +5,12 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// Computes element i of x plus its position's vector.
+/// Loop body of the kernel: y[i] = x[i] + the table at the position.
 template <class stored> struct position_embedding_elements {
   stored const* x;
   stored const* table;
   stored* y;
-  std::int64_t plane; // of one sequence
+  std::int64_t plane; // elements of one sequence: tokens * width
 
   CT_HOST_DEVICE void operator()(std::int64_t i) const { y[i] = x[i] + table[i % plane]; }
 };
@@ -23,7 +23,7 @@ template <class device> struct kernel<op::position_embedding, device> {
   }
 };
 
-/// Computes element i of the table's gradient, a sum over sequences.
+/// Loop body of the kernel: dtable[i] (+)= the sum of dy over sequences.
 template <class stored, class accumulate> struct position_embedding_gradient_elements {
   stored const* dy;
   accumulate* dtable;
