@@ -13,19 +13,19 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 struct bytes {
   std::int64_t value = 0; // public, so that bytes can be a template argument
 
-  /// 0 bytes, `count` bytes.
+  /// 0 bytes.
   constexpr bytes() = default;
-  /// From a count of bytes.
+  /// `count` bytes.
   constexpr explicit bytes(std::int64_t count) : value(count) {}
   /// The number, in bytes and in MiB.
   constexpr std::int64_t count() const { return value; }
   constexpr double mebibytes() const { return static_cast<double>(value) / (1 << 20); }
 
   friend constexpr auto operator<=>(bytes, bytes) = default;
-  /// Sum, difference, whole multiple.
+  /// Sum and difference.
   friend constexpr bytes operator+(bytes a, bytes b) { return bytes(a.value + b.value); }
   friend constexpr bytes operator-(bytes a, bytes b) { return bytes(a.value - b.value); }
-  /// Multiples, without a check for overflow.
+  /// Whole multiples.
   template <std::integral integer> friend constexpr bytes operator*(integer n, bytes b) {
     return bytes(static_cast<std::int64_t>(n) * b.value);
   }

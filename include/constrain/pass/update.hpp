@@ -5,16 +5,7 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// Appends the optimizer step, which runs once per batch: the norm of all gradients, the clip coefficient (Pascanu et
-/// al. 2013) and the update of every trained parameter, each one call over a whole stack.
-template <class optimizer> constexpr program update(program const& p) {
-  if (!p.failure.ok()) return p;
-  static_assert(sizeof(detail::named<op::gradient_norm_squared>) + sizeof(detail::named<op::clip_coefficient>) +
-                    sizeof(detail::named<op::update<optimizer>>) >
-                0);
-  builder out;
-  out.program = p;
-  auto& program = out.program;
+namespace detail {
 
 /// The values that gradients of trained parameters end in.
 constexpr fixed_vector<int, program::maximum_values> gradients_of(program const& p) {
@@ -72,8 +63,8 @@ template <class optimizer> constexpr void emit_update(builder& out, int gradient
 
 } // namespace detail
 
-/// Appends what happens once per optimizer step: the norm of all gradients, clipping, and the update of every trained
-/// parameter, each a call over the whole stack.
+/// Appends the optimizer step, which runs once per batch: the norm of all gradients, the clip coefficient (Pascanu et
+/// al. 2013) and the update of every trained parameter, each one call over a whole stack.
 template <class optimizer> constexpr program update(program const& p) {
   if (!p.failure.ok()) return p;
   static_assert(sizeof(detail::named<op::gradient_norm_squared>) + sizeof(detail::named<op::clip_coefficient>) +

@@ -10,7 +10,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 /// functions on values.
 class value {
 public:
-  /// An empty value, and a reference into the program of `owner`.
+  /// An empty value.
   constexpr value() = default;
   /// A reference into the program of `owner`.
   constexpr value(constrain::builder& owner, ref where) : owner_(&owner), where_(where) {}
@@ -24,9 +24,9 @@ public:
   /// Whether it refers to a program.
   constexpr explicit operator bool() const { return static_cast<bool>(where_); }
 
-  /// For authors of operations: the program it belongs to, where, and what the program knows of it.
+  /// For authors of operations: the builder of the program it belongs to.
   constexpr constrain::builder& owner() const { return *owner_; }
-  /// Which value of the program it is, and what the program knows of it.
+  /// For authors of operations: which value of the program it is, and its properties there.
   constexpr ref where() const { return where_; }
   constexpr value_info const& info() const { return owner_->program.values[where_.value]; }
 
@@ -40,6 +40,7 @@ private:
 struct value_at_line {
   constrain::value value; // the operand
   int line;               // source line of the expression
+  /// Implicit, so that an operator takes a `value` and its line.
   constexpr value_at_line(constrain::value v, int at = __builtin_LINE()) : value(v), line(at) {}
 };
 

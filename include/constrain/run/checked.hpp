@@ -24,7 +24,7 @@ struct checked_value {
 /// These properties for every value of a program.
 template <int count> struct checked_table { checked_value values[count == 0 ? 1 : count]{}; };
 
-/// What checked mode must know of a program's values.
+/// The table of a program.
 template <int count> constexpr checked_table<count> make_checked_table(program const& p) {
   checked_table<count> out;
   for (int v = 0; v < count; ++v)
