@@ -1,4 +1,5 @@
 #include "../temporary_directory.hpp"
+#include "process.hpp"
 
 #include <doctest/doctest.h>
 
@@ -7,14 +8,12 @@
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
-#include <fcntl.h>
 #include <filesystem>
 #include <random>
-#include <spawn.h>
 #include <string>
 #include <sys/wait.h>
 #include <thread>
-#include <unistd.h>
+#include <utility>
 #include <vector>
 
 // A job (job.cpp) is killed, or its file system fails, at every call of a save and at random instants: its checkpoint
@@ -22,7 +21,7 @@
 
 namespace fs = std::filesystem;
 using ct_directory = constrain::test::temporary_directory;
-using constrain::test::read_file;
+using constrain::test::process, constrain::test::read_file;
 
 namespace {
 
@@ -35,36 +34,10 @@ struct outcome {
   bool refused() const { return WIFEXITED(status) && WEXITSTATUS(status) == 3; }
 };
 
-class process {
-public:
-  process(std::string const& directory, int steps, std::string const& said, std::vector<std::string> more = {})
-      : said_(said) {
-    std::string const count = std::to_string(steps);
-    char const* const arguments[] = {CONSTRAIN_CRASH_JOB, directory.c_str(), count.c_str(), nullptr};
-    more.push_back("OMP_NUM_THREADS=1");
-    std::vector<char*> variables;
-    for (auto& variable : more) variables.push_back(variable.data());
-    for (char** inherited = environ; *inherited != nullptr; ++inherited) variables.push_back(*inherited);
-    variables.push_back(nullptr);
-    posix_spawn_file_actions_t files;
-    posix_spawn_file_actions_init(&files);
-    posix_spawn_file_actions_addopen(&files, 2, said.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0666);
-    REQUIRE(posix_spawn(&id_, CONSTRAIN_CRASH_JOB, &files, nullptr, const_cast<char* const*>(arguments),
-                        variables.data()) == 0);
-    posix_spawn_file_actions_destroy(&files);
-  }
-  void kill() const { ::kill(id_, SIGKILL); }
-  outcome wait() const {
-    outcome o;
-    REQUIRE(::waitpid(id_, &o.status, 0) == id_);
-    o.said = read_file(said_);
-    return o;
-  }
-
-private:
-  pid_t id_ = 0;
-  std::string said_;
-};
+process start(std::string const& directory, int steps, std::string const& said, std::vector<std::string> more = {}) {
+  more.push_back("OMP_NUM_THREADS=1");
+  return {{CONSTRAIN_CRASH_JOB, directory, std::to_string(steps)}, std::move(more), said};
+}
 
 /// All that a checkpoint holds, in one text; empty where there is none.
 std::string content(std::string const& directory) {
@@ -84,8 +57,9 @@ bool nothing_left_beside(std::string const& directory) {
   return true;
 }
 
-outcome run(std::string const& directory, int steps, std::string const& said) {
-  return process(directory, steps, said).wait();
+outcome run(std::string const& directory, int steps, std::string const& said, std::vector<std::string> more = {}) {
+  auto const status = start(directory, steps, said, std::move(more)).wait();
+  return {status, read_file(said)};
 }
 
 /// What an undisturbed run leaves after a step.
@@ -101,10 +75,9 @@ outcome spoiled(std::string const& first, std::string const& directory, int step
                 std::string const& said) {
   fs::remove_all(directory);
   if (!first.empty()) fs::copy(first, directory);
-  return process(directory, steps, said,
-                 {"LD_PRELOAD=" CONSTRAIN_CRASH_SHIM, "ASAN_OPTIONS=verify_asan_link_order=0",
-                  "CRASH_AT=" + std::to_string(at), "CRASH_HOW=" + std::to_string(how)})
-      .wait();
+  return run(directory, steps, said,
+             {"LD_PRELOAD=" CONSTRAIN_CRASH_SHIM, "ASAN_OPTIONS=verify_asan_link_order=0",
+              "CRASH_AT=" + std::to_string(at), "CRASH_HOW=" + std::to_string(how)});
 }
 
 /// Kills at every call of the step after `before`. Returns how many calls there were.
@@ -184,10 +157,10 @@ TEST_CASE("killed at random instants") {
   while (killed < wanted) {
     CAPTURE(killed);
     fs::remove_all(directory);
-    process const job(directory, steps, scratch / "said");
+    auto job = start(directory, steps, scratch / "said");
     std::this_thread::sleep_for(std::chrono::duration<double>(std::uniform_real_distribution<>(0, whole)(random)));
-    job.kill();
-    bool const in_time = job.wait().killed();
+    ::kill(job.id(), SIGKILL);
+    bool const in_time = outcome{job.wait(), {}}.killed();
     (in_time ? killed : too_late) += 1;
     saved += content(directory).empty() ? 0 : 1;
     auto const o = run(directory, steps, scratch / "said");

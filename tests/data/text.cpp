@@ -226,8 +226,8 @@ TEST_CASE("text: what a path or a file of the system does is a true sentence") {
   else MESSAGE("this file system has no leases");
   std::signal(SIGIO, signalled);
   if (::access("/proc/kmsg", R_OK) == 0 && io::descriptor(::open("/proc/kmsg", O_RDONLY | O_NONBLOCK)))
-    CHECK(
-        sentence([&] { data::text("/proc/kmsg"); }) ==
-        "the text '/proc/kmsg' is a stream of the system, which has nothing to read now; copy what it gives into a file");
+    CHECK(sentence([&] { data::text("/proc/kmsg"); }) ==
+          "the text '/proc/kmsg' is a stream of the system, which has nothing to read now; copy what it gives into a "
+          "file");
   else MESSAGE("only root reads the kernel's messages");
 }

@@ -169,8 +169,7 @@ TEST_CASE("a corpus whose storage is changed to tokens that it had not") {
   (*storage)[40] = 201;
   std::vector<std::int32_t> out(10);
   corpus.copy(41, out);
-  CHECK(
-      sentence([&] { corpus.copy(35, out); }) ==
-      "the storage of a corpus was changed while it was in use: a token is larger than any was; leave it as it is as long as the "
-      "corpus lives");
+  CHECK(sentence([&] { corpus.copy(35, out); }) ==
+        "the storage of a corpus was changed while it was in use: a token is larger than any was; leave it as it is as "
+        "long as the corpus lives");
 }

@@ -124,7 +124,8 @@ int main() {
   std::printf("%s.\n\nBeside a CUDA device they are\n\n%s.\n\n", defaults(ct::library_slots{}).c_str(),
               defaults<cuda>(ct::library_slots{}).c_str());
   std::puts(
-      "This page is printed by `tests/docs/compatibility.cpp` from the slots in `include/constrain/policy/slots.hpp` and\n"
+      "This page is printed by `tests/docs/compatibility.cpp` from the slots in `include/constrain/policy/slots.hpp` "
+      "and\n"
       "the rules between them in `include/constrain/policy/rules.hpp`. The test `docs.compatibility` fails where the\n"
       "page is out of date.\n\n"
       "## Two policies in one trainer\n\n"

@@ -53,6 +53,11 @@ private:
 
 enum class way { up, down }; // where to
 
+static_assert(sizeof(machine<int>) > 0, "a ';' and a '{'");
+
+/// A thing that runs.
+template <class type> concept is_machine = requires(type m) { m.run(); };
+
 /// How.
 namespace schedule {
 struct constant {
@@ -96,6 +101,21 @@ TEST_CASE("reference: a class's public members, without bodies") {
   CHECK(!has(page, "Secret"));
   CHECK(!has(page, "a_ = 0"));
   CHECK(!has(page, "hidden"));
+}
+
+TEST_CASE("reference: a concept by its name and words") {
+  auto const page = page_of("fit/fit.hpp", header);
+  CAPTURE(page);
+  CHECK(has(page, "`template <class type> concept is_machine`\n\nA thing that runs.\n"));
+  CHECK(!has(page, "static_assert"));
+}
+
+TEST_CASE("names of functions") {
+  CHECK(name_of_function("template <class a> requires(sizeof(a) > 1) std::vector<a> make(int b = f(1))") == "make");
+  CHECK(name_of_function("explicit machine(int a)") == "machine");
+  CHECK(name_of_function("static __global__ void __launch_bounds__(64) square(int n)") == "square");
+  CHECK(name_of_function("bool operator()(int a) const") == "operator()");
+  CHECK(name_of_function("friend bytes operator<<(bytes a, int b)") == "operator<<");
 }
 
 TEST_CASE("reference: what an own loop and an own op need is in it") {

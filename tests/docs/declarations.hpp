@@ -11,28 +11,33 @@
 #include <vector>
 
 // What a header declares for its users: types with their fields, functions, constants, and the comments beside them.
-// This is no parser of C++: it reads the form that the headers of this tree have. It passes over private members,
-// bodies of functions, and namespaces that are called `detail` or have no name.
+// This is no parser of C++: it reads the form that the headers of this tree have, and passes over bodies of functions.
 
 namespace constrain::docs {
 
-enum class kind { type, enumeration, function, field, constant, alias, macro, space };
+enum class kind { type, enumeration, requirement, function, field, constant, alias, macro, space };
 
 struct declaration {
   docs::kind kind = kind::function;
   std::string text{};            // on one line, without body
-  std::string name{};            // of a type, with the namespaces inside constrain; of a field
+  std::string name{};            // of a type, with the namespaces inside constrain; of a field; of a function
   std::string type{}, initial{}; // of a field: its type and default
   std::string documentation{};   // the lines `///` above
   std::string comment{};         // `//` beside it or above
   bool together = false;         // documented with the one above: no blank line, no `///` of its own
   std::size_t line = 0;
-  std::vector<declaration> members{}; // public ones
+  std::size_t body_lines = 0; // of a function, with its braces
+  std::vector<declaration> members{};
 };
+
+/// Which declarations are read: all, or those for users, without private members and namespaces that are called
+/// `detail` or have no name.
+enum class reach { users, everybody };
 
 class header_reader : source_text {
 public:
-  explicit header_reader(std::string text) : source_text(std::move(text)) {}
+  explicit header_reader(std::string text, docs::reach reach = docs::reach::users)
+      : source_text(std::move(text)), reach_(reach) {}
 
   std::vector<declaration> all() { return scope({}, false); }
 
@@ -48,6 +53,11 @@ private:
       if (text_[at_] == '}') return ++at_, found;
       if (text_[at_] == ';') {
         ++at_;
+        continue;
+      }
+      if (begins("static_assert(")) {
+        skip_until('(');
+        inside_of('(', ')');
         continue;
       }
       if (begins("//")) {
@@ -69,7 +79,7 @@ private:
         continue;
       }
       if (is_access("private:") || is_access("protected:")) {
-        hidden = true;
+        hidden = reach_ == reach::users;
         continue;
       }
 
@@ -116,7 +126,9 @@ private:
         break;
       } else if (opens_type_or_space(b)) return type_or_space(d, b, inside);
       else if (is_body(b)) {
+        auto const first = line_of(at_);
         skip_body();
+        d.body_lines = line_of(at_) - first + 1;
         break;
       } else if (auto const value = balanced('{', '}'); !b.initialisers) b.head += value;
     }
@@ -153,6 +165,10 @@ private:
 
   void skip_body() {
     balanced('{', '}');
+    while (text_.compare(std::min(text_.find_first_not_of(" \n", at_), text_.size()), 7, "catch (") == 0) {
+      skip_until('{');
+      inside_of('{', '}');
+    }
     if (at_ < text_.size() && text_[at_] == ';') ++at_;
   }
 
@@ -162,7 +178,7 @@ private:
     d.kind = word == "enum" ? kind::enumeration : kind::type;
     d.text = joined(b.head), d.name = inside + name_of_type(b.head);
     ++at_;
-    d.members = word == "enum" ? enumerators() : scope({}, word == "class");
+    d.members = word == "enum" ? enumerators() : scope({}, word == "class" && reach_ == reach::users);
     skip_until(';');
     return finish(d);
   }
@@ -171,7 +187,8 @@ private:
     auto const word = first_word(b.head);
     if (word == "using" || word == "typedef") d.kind = kind::alias;
     else if (b.head.find("(*") != std::string::npos && word != "template") return {function_pointer(d)};
-    else if (b.parameters || has_operator(b.head)) d.kind = kind::function;
+    else if (word == "concept") d.kind = kind::requirement, d.name = name_of_type(b.head.substr(0, b.head.find('=')));
+    else if (b.parameters || has_operator(b.head)) d.kind = kind::function, d.name = name_of_function(d.text);
     else if (word == "friend" || word == "struct" || word == "class" || word == "template") d.kind = kind::alias;
     else if (has_word(d.text, "static") || has_word(d.text, "inline")) d.kind = kind::constant;
     else return fields(d);
@@ -249,7 +266,7 @@ private:
     ++at_;
     std::string path = joined(head);
     path = path.size() > 10 ? path.substr(10) : "";
-    bool const hidden = path.empty() || path.ends_with("detail");
+    bool const hidden = reach_ == reach::users && (path.empty() || path.ends_with("detail"));
     std::string_view constexpr library = "constrain::inline CONSTRAIN_VARIANT";
     if (path.starts_with(library)) path = path.substr(library.size());
     while (path.starts_with(":")) path = path.substr(1);
@@ -289,6 +306,8 @@ private:
       if (same_line && one.comment.empty()) one.comment = list[i].comment;
     }
   }
+
+  docs::reach reach_;
 };
 
 } // namespace constrain::docs

@@ -129,7 +129,7 @@ private:
       text.resize(text[end] == '(' ? text.find(')') + 1 : end);
     auto const value = text.find(" = ");
     bool const long_value = value != std::string::npos && text.find_first_of("{[", value) != std::string::npos;
-    if (d.kind == kind::constant && long_value) text.resize(value);
+    if ((d.kind == kind::constant && long_value) || d.kind == kind::requirement) text.resize(value);
     for (std::string_view const last : {" = default", " = delete"})
       if (text.ends_with(last)) text.resize(text.size() - last.size());
     return text;

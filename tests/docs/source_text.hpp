@@ -43,9 +43,26 @@ inline std::string first_word(std::string const& head) {
 }
 inline std::string name_of_type(std::string const& head) {
   auto text = without_template(head);
-  for (std::string_view const word : {"enum ", "struct ", "class ", "union "})
+  for (std::string_view const word : {"enum ", "class ", "struct ", "union ", "concept "})
     if (text.starts_with(word)) text = text.substr(word.size());
   return joined(text.substr(0, text.find(" :")));
+}
+/// What stands before the parameters; `operator+` with its sign.
+inline std::string name_of_function(std::string const& declaration) {
+  auto const text = without_template(declaration);
+  if (auto const sign = text.find("operator"); sign != std::string::npos)
+    return joined(text.substr(sign, text.find('(', sign + std::string_view("operator(").size()) - sign));
+  for (std::size_t i = 0, angle = 0; i < text.size(); ++i) {
+    angle += text[i] == '<' ? 1 : 0;
+    angle -= text[i] == '>' && angle > 0 ? 1 : 0;
+    if (text[i] != '(' || angle > 0) continue;
+    auto const word = joined(text.substr(0, i));
+    auto const name = word.substr(word.find_last_of(" *&") + 1);
+    bool const is_word = name == "requires" || name == "explicit" || name == "alignas" || name == "decltype";
+    if (!is_word && !name.starts_with("__")) return name;
+    i = text.find(')', i);
+  }
+  return {};
 }
 inline bool has_word(std::string const& text, std::string const& word) {
   return (" " + text).find(" " + word + " ") != std::string::npos;
@@ -98,6 +115,11 @@ protected:
   std::string literal() {
     char const quote = text_[at_];
     auto const begin = at_++;
+    if (quote == '"' && begin > 0 && text_[begin - 1] == 'R') {
+      auto const end = ")" + text_.substr(at_, text_.find('(', at_) - at_) + "\"";
+      at_ = std::min(text_.find(end, at_), text_.size() - end.size()) + end.size();
+      return text_.substr(begin, at_ - begin);
+    }
     // 100'000
     bool const separator = quote == '\'' && begin > 0 && std::isalnum(static_cast<unsigned char>(text_[begin - 1]));
     for (; !separator && at_ < text_.size() && text_[at_] != quote; ++at_) at_ += text_[at_] == '\\' ? 1 : 0;

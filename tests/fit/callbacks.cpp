@@ -234,3 +234,24 @@ TEST_CASE("a metric needs a name") {
   CHECK(said("\xff").ends_with("of a metric is not UTF-8; give it another one"));
   CHECK(said("\x01") == ""); // odd, but JSON and HTML have a way to say it
 }
+
+TEST_CASE("a callback sees every step and may end the run") {
+  trainer t;
+  std::vector<double> losses;
+  auto const result = ct::fit(t, corpus(), {.steps = 9, .log = nullptr}, [&](ct::step_result const& r) {
+    losses.push_back(r.loss);
+    return losses.size() < 4;
+  });
+  CHECK(result.stop_reason == ct::stop_reason::by_callback);
+  CHECK(result.steps == 4);
+  CHECK(losses.size() == 4);
+  CHECK(losses.back() == result.loss);
+}
+
+TEST_CASE("an evaluation can be given up") {
+  trainer t;
+  int asked = 0;
+  CHECK_FALSE(t.evaluate(corpus(), [&] { return ++asked == 3; }).has_value());
+  CHECK(asked == 3);
+  CHECK(t.evaluate(corpus(), [] { return false; })->loss == t.evaluate(corpus()).loss);
+}

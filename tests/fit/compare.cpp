@@ -80,10 +80,9 @@ TEST_CASE("a corpus too short to compare on is refused before the first row") {
   auto const said = [](std::string const& text, ct::compare_options const& options) {
     return sentence([&] { ct::compare<task, ct::policies<>>(ct::data::text_from(text), options); });
   };
-  CHECK(
-      said(std::string(100, 'a'), {}) ==
-      "compare: of the corpus's 100 tokens 2 are left to validate on, where a sequence of 8 needs at least 9; give more text, or "
-      "change .validation_fraction or .validation_tokens");
+  CHECK(said(std::string(100, 'a'), {}) ==
+        "compare: of the corpus's 100 tokens 2 are left to validate on, where a sequence of 8 needs at least 9; give "
+        "more text, or change .validation_fraction or .validation_tokens");
   CHECK(said(std::string(100, 'a'), {.validation_fraction = 0.95})
             .starts_with("compare: of the corpus's 100 tokens 5 are left to train on"));
   CHECK(said(std::string(1000, 'a'), {.tokens = 0}) == "compare_options: .tokens is 0; give a whole number from 1 on");

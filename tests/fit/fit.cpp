@@ -251,19 +251,6 @@ TEST_CASE("a validation corpus that cannot be read is refused before the first s
   CHECK(t.steps() == 0);
 }
 
-TEST_CASE("a callback sees every step and may end the run") {
-  trainer t;
-  std::vector<double> losses;
-  auto const result = ct::fit(t, corpus(), {.steps = 9, .log = nullptr}, [&](ct::step_result const& r) {
-    losses.push_back(r.loss);
-    return losses.size() < 4;
-  });
-  CHECK(result.stop_reason == ct::stop_reason::by_callback);
-  CHECK(result.steps == 4);
-  CHECK(losses.size() == 4);
-  CHECK(losses.back() == result.loss);
-}
-
 TEST_CASE("a thread that computes has a stack for signal handlers, whether it fits or steps") {
   std::thread([] {
     stack_t before{}, after{};
@@ -311,14 +298,6 @@ TEST_CASE("SIGINT and SIGTERM end a run with its checkpoint saved") {
     ::sigaction(signal, &before, &after);
     CHECK((after.sa_handler == SIG_DFL)); // outside of fit it does what it did
   }
-}
-
-TEST_CASE("an evaluation can be given up") {
-  trainer t;
-  int asked = 0;
-  CHECK_FALSE(t.evaluate(corpus(), [&] { return ++asked == 3; }).has_value());
-  CHECK(asked == 3);
-  CHECK(t.evaluate(corpus(), [] { return false; })->loss == t.evaluate(corpus()).loss);
 }
 
 TEST_CASE("the last checkpoints are kept, and the newest whole one is taken") {

@@ -139,36 +139,36 @@ TEST_CASE("hostile: safetensors") {
                               "[[0,24]]"})
     refuses(file(header_with("data_offsets", offsets), 32), safetensors);
   std::string const b = "\"b\":{\"dtype\":\"U8\",\"shape\":[8],\"data_offsets\":";
-  for (
-      auto const* header :
-      {"",
-       "null",
-       "[]",
-       "5",
-       "\"a\"",
-       "{",
-       "}",
-       "{}}",
-       "{\"a\"}",
-       "{\"a\":}",
-       "{\"a\":5}",
-       "{\"a\":null}",
-       "{\"a\":[]}",
-       "{\"a\":{}}",
-       "{\"a\":{\"dtype\":\"U8\",\"shape\":[32]}}",
-       "{\"a\":{\"dtype\":\"U8\",\"data_offsets\":[0,32]}}",
-       "{\"a\":{\"shape\":[32],\"data_offsets\":[0,32]}}",
-       "{\"a\":{\"dtype\":\"U8\",\"shape\":[32],\"data_offsets\":[0,32],\"more\":1}}",
-       "{\"a\":{\"dtype\":\"U8\",\"dtype\":\"U8\",\"shape\":[32],\"data_offsets\":[0,32]}}",
-       "{\"a\":{\"dtype\":\"U8\",\"shape\":[16],\"data_offsets\":[0,16]},\"a\":{\"dtype\":\"U8\",\"shape\":[16],\"data_offsets\":[16,32]}}",
-       "{\"a\":{\"dtype\":\"U8\",\"shape\":[32],\"data_offsets\":[0,32]},\"__metadata__\":5}",
-       "{\"a\":{\"dtype\":\"U8\",\"shape\":[32],\"data_offsets\":[0,32]},\"__metadata__\":{\"k\":5}}",
-       "{\"a\":{\"dtype\":\"U8\",\"shape\":[32],\"data_offsets\":[0,32]},\"__metadata__\":{\"k\":{}}}",
-       "{\"a\":{\"dtype\":\"U8\",\"shape\":[32],\"data_offsets\":[0,32]},\"__metadata__\":[]}",
-       "{\"a\":{\"dtype\":\"U8\",\"shape\":[32],\"data_offsets\":[0,32]},}",
-       "{\"a\":{\"dtype\":\"U8\",\"shape\":[32],\"data_offsets\":[0,32]}}x",
-       " {\"a\":{\"dtype\":\"U8\",\"shape\":[32],\"data_offsets\":[0,32]}}",
-       "\xef\xbb\xbf{\"a\":{\"dtype\":\"U8\",\"shape\":[32],\"data_offsets\":[0,32]}}"})
+  for (auto const* header :
+       {"",
+        "null",
+        "[]",
+        "5",
+        "\"a\"",
+        "{",
+        "}",
+        "{}}",
+        "{\"a\"}",
+        "{\"a\":}",
+        "{\"a\":5}",
+        "{\"a\":null}",
+        "{\"a\":[]}",
+        "{\"a\":{}}",
+        "{\"a\":{\"dtype\":\"U8\",\"shape\":[32]}}",
+        "{\"a\":{\"dtype\":\"U8\",\"data_offsets\":[0,32]}}",
+        "{\"a\":{\"shape\":[32],\"data_offsets\":[0,32]}}",
+        "{\"a\":{\"dtype\":\"U8\",\"shape\":[32],\"data_offsets\":[0,32],\"more\":1}}",
+        "{\"a\":{\"dtype\":\"U8\",\"dtype\":\"U8\",\"shape\":[32],\"data_offsets\":[0,32]}}",
+        "{\"a\":{\"dtype\":\"U8\",\"shape\":[16],\"data_offsets\":[0,16]},"
+        "\"a\":{\"dtype\":\"U8\",\"shape\":[16],\"data_offsets\":[16,32]}}",
+        "{\"a\":{\"dtype\":\"U8\",\"shape\":[32],\"data_offsets\":[0,32]},\"__metadata__\":5}",
+        "{\"a\":{\"dtype\":\"U8\",\"shape\":[32],\"data_offsets\":[0,32]},\"__metadata__\":{\"k\":5}}",
+        "{\"a\":{\"dtype\":\"U8\",\"shape\":[32],\"data_offsets\":[0,32]},\"__metadata__\":{\"k\":{}}}",
+        "{\"a\":{\"dtype\":\"U8\",\"shape\":[32],\"data_offsets\":[0,32]},\"__metadata__\":[]}",
+        "{\"a\":{\"dtype\":\"U8\",\"shape\":[32],\"data_offsets\":[0,32]},}",
+        "{\"a\":{\"dtype\":\"U8\",\"shape\":[32],\"data_offsets\":[0,32]}}x",
+        " {\"a\":{\"dtype\":\"U8\",\"shape\":[32],\"data_offsets\":[0,32]}}",
+        "\xef\xbb\xbf{\"a\":{\"dtype\":\"U8\",\"shape\":[32],\"data_offsets\":[0,32]}}"})
     refuses(file(header, 32), safetensors);
   auto const second = [&](std::string const& offsets) {
     return "{\"a\":{\"dtype\":\"U8\",\"shape\":[24],\"data_offsets\":[0,24]}," + b + offsets + "}}";

@@ -103,10 +103,9 @@ TEST_CASE("safetensors: what cannot be written is a sentence, and the file befor
         "the name 'w' is taken in a safetensors file; give every tensor its own name");
   CHECK_FALSE(refused({{"__metadata__", "F64", {}, bytes}}).empty());
   CHECK_FALSE(refused({{"\xff", "F64", {}, bytes}}).empty());
-  CHECK(
-      refused(std::vector<tensor>(safetensors_most_names + 1)) ==
-      "a safetensors file of 131073 tensors and 0 entries of metadata would not be read again; keep at most 131072 of each "
-      "in one");
+  CHECK(refused(std::vector<tensor>(safetensors_most_names + 1)) ==
+        "a safetensors file of 131073 tensors and 0 entries of metadata would not be read again; keep at most 131072 "
+        "of each in one");
   CHECK(sentence([&] { write_safetensors(scratch / "no/such/m", {}); }) ==
         "'" + scratch / "no/such/m" +
             "' cannot be written (No such file or directory); make room or choose another path and save again, what "

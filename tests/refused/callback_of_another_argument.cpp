@@ -1,4 +1,5 @@
-// refused: fit: a callback's on_step is `void on_step(ct::fit_context& c)`; c.last is the step's result, c.stop() ends the run
+// refused: fit: a callback's on_step is `void on_step(ct::fit_context& c)`;
+// shows: c.last is the step's result, c.stop() ends the run
 #include <constrain/constrain.hpp>
 namespace ct = constrain;
 

@@ -1,4 +1,5 @@
-// refused: policy: with `after`, a ct::pass_name, goes `static constexpr ct::program pass(ct::program const&, slot const&)`
+// refused: policy: with `after`, a ct::pass_name, goes
+// shows: static constexpr ct::program pass(ct::program const&, slot const&)
 #include <constrain/constrain.hpp>
 namespace ct = constrain;
 

@@ -1,4 +1,5 @@
-// refused: generate: text is one token a byte, which takes a model of exactly 256 tokens, and this one's `vocabulary` is another
+// refused: generate: text is one token a byte, which takes a model of exactly 256 tokens, and this one's
+// shows: vocabulary' is another
 // shows: 300
 #include <constrain/constrain.hpp>
 namespace ct = constrain;

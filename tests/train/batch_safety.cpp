@@ -70,10 +70,9 @@ TEST_CASE("a batch that is empty, of other lengths or of other sequences") {
                   other_lengths);
     }
   ct::trainer<task<4, 4>> narrow;
-  refuses(
-      t, narrow.batch(std::span(many).first(16), std::span(many).first(16)),
-      "step: the batch has sequences of 4 tokens where this trainer takes 8; take it from this trainer's batches(corpus) or "
-      "batch(inputs, labels)");
+  refuses(t, narrow.batch(std::span(many).first(16), std::span(many).first(16)),
+          "step: the batch has sequences of 4 tokens where this trainer takes 8; take it from this trainer's "
+          "batches(corpus) or batch(inputs, labels)");
   auto const corpus = text();
   for (auto const& w : narrow.batches(corpus)) {
     CHECK(sentence([&] { t.step(w); }).find("sequences of 4 tokens") != std::string::npos);

@@ -104,10 +104,9 @@ TEST_CASE("processes share a batch, its tail too") {
     if (kind == tail::pad)
       for (int s = 0; s < 8; ++s) CHECK(all.count(s) == 1);
   }
-  CHECK(
-      sentence([&] { source(text, tail::drop, 0, 3); }) ==
-      "batches: an epoch of the corpus has 8 samples where a batch takes 9, so tail::drop would drop them all; give more "
-      "text or use tail::carry");
+  CHECK(sentence([&] { source(text, tail::drop, 0, 3); }) ==
+        "batches: an epoch of the corpus has 8 samples where a batch takes 9, so tail::drop would drop them all; give "
+        "more text or use tail::carry");
 }
 
 TEST_CASE("what is given is no label, in the loss neither") {

@@ -36,10 +36,9 @@ TEST_CASE("nothing is drawn from logits that are not finite") {
     return sentence([&] { drawn(logits, {}, n); });
   };
   float const nan = std::nanf("");
-  CHECK(
-      said({0, nan, 1}, 4) ==
-      "generate: the logits of new token 5 are not finite, so none can be drawn: the weights are destroyed, or an operation of the "
-      "model overflows; load a checkpoint from before");
+  CHECK(said({0, nan, 1}, 4) ==
+        "generate: the logits of new token 5 are not finite, so none can be drawn: the weights are destroyed, or an "
+        "operation of the model overflows; load a checkpoint from before");
   for (auto const& logits : {std::vector<float>{nan, 0}, {-nan, 0}, {0, -never}, {never, never}, {nan}})
     CHECK(said(logits, 0).starts_with("generate: the logits of new token 1 are not finite"));
   CHECK(said({1, never}, 0).empty());

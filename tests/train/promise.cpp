@@ -89,9 +89,8 @@ struct lion {
   struct hyper {
     float learning_rate = 1e-4f, beta1 = 0.9f, beta2 = 0.99f, weight_decay = 0;
   };
-  template <
-      class
-      real> // optional: static hyper prepare(hyper, ct::optimizer_step), once a step, for what depends on the step alone
+  // Optional: static hyper prepare(hyper, ct::optimizer_step), once a step, for what depends on the step alone.
+  template <class real>
   CT_HOST_DEVICE static real update(real weight, real gradient, state<real>& s, hyper const& h, ct::optimizer_step t);
 };
 

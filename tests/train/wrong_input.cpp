@@ -58,14 +58,13 @@ TEST_CASE("arrays of the wrong length or range") {
   arrays ignored;
   for (auto& label : ignored.labels) label = ct::ignored_label;
   CHECK(sentence([&] { t.batch(ignored.inputs, ignored.labels); }).find("every label is ignored") != std::string::npos);
-  CHECK(
-      sentence([&] { t.predict(std::span(a.inputs).first(15)); }) ==
-      "predict: the array of inputs has 15 elements where 16 are needed ([sequences, tokens]); pass an array of that length");
+  CHECK(sentence([&] { t.predict(std::span(a.inputs).first(15)); }) ==
+        "predict: the array of inputs has 15 elements where 16 are needed ([sequences, tokens]); pass an array of that "
+        "length");
   auto const one = std::span<std::int32_t const>(a.inputs);
-  CHECK(
-      sentence([&] { t.evaluate(one.first(15), one.first(15)); }) ==
-      "evaluate: 15 inputs are no whole number of micro-batches, one or more, of 16; fill the last one up with any token and ignored "
-      "labels");
+  CHECK(sentence([&] { t.evaluate(one.first(15), one.first(15)); }) ==
+        "evaluate: 15 inputs are no whole number of micro-batches, one or more, of 16; fill the last one up with any "
+        "token and ignored labels");
   CHECK(sentence([&] {
           t.evaluate({}, {});
         }).starts_with("evaluate: 0 inputs are no whole number of micro-batches, one or more, of 16"));

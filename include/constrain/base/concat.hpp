@@ -21,6 +21,7 @@ public:
   text_part(char const* text) : text_(text), size_(std::strlen(text)) {}
   text_part(std::string_view text) : text_(text.data()), size_(text.size()) {}
   text_part(std::string const& text) : text_(text.data()), size_(text.size()) {}
+  /// A whole number, written in decimal.
   template <std::integral integer>
     requires(!std::is_same_v<integer, char>) // a character would print as a number
   text_part(integer number)

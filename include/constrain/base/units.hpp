@@ -13,17 +13,19 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 struct bytes {
   std::int64_t value = 0; // public, so that bytes can be a template argument
 
-  /// 0 bytes, `count` bytes.
+  /// 0 bytes.
   constexpr bytes() = default;
+  /// `count` bytes.
   constexpr explicit bytes(std::int64_t count) : value(count) {}
   /// The number, in bytes and in MiB.
   constexpr std::int64_t count() const { return value; }
   constexpr double mebibytes() const { return static_cast<double>(value) / (1 << 20); }
 
   friend constexpr auto operator<=>(bytes, bytes) = default;
-  /// Sum, difference, whole multiple.
+  /// Sum and difference.
   friend constexpr bytes operator+(bytes a, bytes b) { return bytes(a.value + b.value); }
   friend constexpr bytes operator-(bytes a, bytes b) { return bytes(a.value - b.value); }
+  /// Whole multiples.
   template <std::integral integer> friend constexpr bytes operator*(integer n, bytes b) {
     return bytes(static_cast<std::int64_t>(n) * b.value);
   }
@@ -54,6 +56,7 @@ template <class unit> class quantity {
 public:
   /// 0, or `count`.
   constexpr quantity() = default;
+  /// Implicit, so that a literal can be a quantity: `.warmup = 100`.
   constexpr quantity(std::int64_t count) : count_(count) {}
   /// The number.
   constexpr std::int64_t count() const { return count_; }

@@ -197,6 +197,7 @@ inline void agreed(communicator& world, joint_call where, function_ref<void()> l
 /// check fails on one rank, all ranks throw and none has changed anything.
 class agreement {
 public:
+  /// `where` is the call that all ranks must be in; it stands in sentences.
   agreement(communicator& world, joint_call where) : world_(world), where_(where) {}
 
   /// Returns once all ranks have passed their checks; throws on all ranks if one has failed. `content`: fingerprint of

@@ -18,6 +18,7 @@ public:
   void add(std::string_view name, std::string_view value) {
     text_.append(name).append(1, '\0').append(value).append(1, '\0');
   }
+  /// Adds a number, in the shortest digits that read back exactly.
   template <class number>
     requires std::is_arithmetic_v<number>
   void add(std::string_view name, number value) {

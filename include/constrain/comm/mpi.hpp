@@ -26,6 +26,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 /// that exits with a nonzero status ends the job. Throws `error` if an MPI call fails.
 class mpi final : public communicator {
 public:
+  /// All processes of the job. `deadline`: seconds that a wait for others may take.
   explicit mpi(double deadline = 1800) : mpi(all_processes(deadline), deadline) {}
   ~mpi() override {
     int ended = 0;

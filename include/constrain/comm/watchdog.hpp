@@ -28,6 +28,7 @@ public:
   /// seconds.
   class wait {
   public:
+    /// `deadline`: seconds until the watchdog ends the job.
     wait(char const* what, double deadline) : before_(instance().what_.load(std::memory_order_relaxed)) {
       auto& w = instance();
       w.deadline_.store(deadline, std::memory_order_relaxed);

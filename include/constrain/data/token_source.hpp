@@ -98,8 +98,10 @@ private:
 /// The bytes of a corpus's tokens: in memory that it keeps alive, or in a file.
 class token_source {
 public:
+  /// Bytes in memory; `storage` keeps them alive.
   token_source(std::shared_ptr<void const> storage, std::span<std::byte const> view)
       : storage_(std::move(storage)), view_(view) {}
+  /// The bytes of a file behind its header.
   explicit token_source(std::shared_ptr<token_file const> file) : file_(std::move(file)) {}
 
   /// Bytes of all tokens.

@@ -12,9 +12,11 @@
 /// a kernel's argument.
 namespace constrain::inline CONSTRAIN_VARIANT {
 
+/// f(i) for each i < count, on the CPU's threads.
 template <class function> void for_elements(cpu, call const&, std::int64_t count, function const& f) {
   for_elements(count, f);
 }
+/// The step parameters where the device's kernels can read them.
 inline step_parameters const* parameters_on(cpu, call const& c) { return &c.parameters; }
 
 } // namespace constrain

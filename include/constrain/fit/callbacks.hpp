@@ -100,7 +100,8 @@ template <class object> struct callback_is_usable {
                 "fit: a callback's on_start is `void on_start(ct::fit_context& c)`");
   static_assert(
       !names_on_step<object>() || calls_on_step<object>,
-      "fit: a callback's on_step is `void on_step(ct::fit_context& c)`; c.last is the step's result, c.stop() ends the run");
+      "fit: a callback's on_step is `void on_step(ct::fit_context& c)`; c.last is the step's result, c.stop() ends the "
+      "run");
   static_assert(
       !names_on_evaluation<object>() || calls_on_evaluation<object>,
       "fit: a callback's on_evaluation is `void on_evaluation(ct::fit_context& c)`; *c.validation is the evaluation");
@@ -110,9 +111,9 @@ template <class object> struct callback_is_usable {
                 "fit: a callback's on_end is `void on_end(ct::fit_context& c)`; c.result is what fit returns");
   static_assert(
       named || called,
-      "fit: what comes after the options is called after every step; write [&](ct::step_result const& r) { ... }, which "
-      "returns nothing or whether to go on, or an object with on_start, on_step, on_evaluation, on_save or on_end, each "
-      "`void on_step(ct::fit_context& c)`");
+      "fit: what comes after the options is called after every step; write [&](ct::step_result const& r) { ... }, "
+      "which returns nothing or whether to go on, or an object with on_start, on_step, on_evaluation, on_save or "
+      "on_end, each `void on_step(ct::fit_context& c)`");
 };
 
 /// The callbacks of an object or function. It is referred to, not copied, so it must outlive the result.

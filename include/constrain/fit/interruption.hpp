@@ -66,6 +66,7 @@ private:
 /// program installed before is called too, one that it installs later is kept, and an ignored signal stays ignored.
 class interruption {
 public:
+  /// Watches SIGINT and SIGTERM from here on.
   interruption() {
     give_signal_stacks();
     std::lock_guard const lock(changes_);

@@ -43,8 +43,8 @@ template <class trainer> std::string parameters_by_role() {
   if (spinning_hurts(seconds))
     std::fprintf(
         out,
-        "the processors are busy with other programs: a parallel loop takes %.0f us to start, because OpenMP's threads spin "
-        "while they wait for one another; set OMP_WAIT_POLICY=passive, or OMP_NUM_THREADS to fewer\n",
+        "the processors are busy with other programs: a parallel loop takes %.0f us to start, because OpenMP's threads "
+        "spin while they wait for one another; set OMP_WAIT_POLICY=passive, or OMP_NUM_THREADS to fewer\n",
         seconds * 1e6);
 }
 

@@ -22,6 +22,7 @@ inline std::string reason(int number = errno) { return std::generic_category().m
 class descriptor {
 public:
   descriptor() = default;
+  /// Takes the number over; negative is none.
   explicit descriptor(int number) : number_(number) {}
   descriptor(descriptor&& other) noexcept : number_(std::exchange(other.number_, -1)) {}
   descriptor& operator=(descriptor&& other) noexcept {
@@ -32,6 +33,7 @@ public:
     if (number_ >= 0) ::close(number_);
   }
 
+  /// The number, for calls of the system, and whether there is one.
   int get() const { return number_; }
   explicit operator bool() const { return number_ >= 0; }
   /// Returns the descriptor and gives up its ownership.

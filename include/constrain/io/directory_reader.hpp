@@ -54,6 +54,7 @@ public:
     if (!found) throw error({"'", directory_, "' has no file '", name, "'; use a directory saved with it"});
     return files_[static_cast<std::size_t>(found - contents_.files.data())].bytes();
   }
+  /// The same bytes as text.
   std::string_view text(std::string_view name) const& {
     auto const view = bytes(name);
     return {reinterpret_cast<char const*>(view.data()), view.size()};

@@ -40,6 +40,7 @@ public:
   void scalar(std::string_view name, std::int64_t step, double value) {
     scalar(name, step, value, static_cast<double>(std::time(nullptr)));
   }
+  /// Records it at `time`, in seconds since 1970.
   [[gnu::noinline, gnu::cold]] void scalar(std::string_view name, std::int64_t step, double value, double time) {
     std::string number = text(1, name);
     number += real32(2, static_cast<float>(value));

@@ -36,6 +36,7 @@ public:
 
   /// A boolean, or a string with its escapes decoded.
   bool boolean() const { return need(json_kind::boolean, "true or false").length == 4; }
+  /// UTF-8, escapes decoded; valid as long as a `json` of this text lives. Throws `error` where it is no string.
   std::string_view string() const { return tree_->text_of(need(json_kind::string, "a string")); }
   /// The number's digits as written.
   std::string_view number() const { return tree_->text_of(need(json_kind::number, "a number")); }
@@ -118,6 +119,7 @@ struct json_member {
 /// The range of an array's elements or an object's members.
 template <class item> class json_range {
 public:
+  /// An input iterator.
   class iterator {
   public:
     using value_type = item;
@@ -141,6 +143,7 @@ public:
     iterator(json const* owner, std::uint32_t index) : owner_(owner), index_(index) {}
   };
 
+  /// For a range-based `for`.
   iterator begin() const { return {&owner_, owner_.index_ + 1}; }
   iterator end() const { return {&owner_, owner_.node().next}; }
 

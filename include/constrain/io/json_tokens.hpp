@@ -27,8 +27,9 @@ public:
     space();
   }
 
-  /// Byte offset in the text: of this position, or of a token that was read.
+  /// Byte offset of this position in the text.
   std::uint32_t position() const { return static_cast<std::uint32_t>(at_); }
+  /// Byte offset of a token that was read.
   std::uint32_t position_of(std::string_view token) const {
     return static_cast<std::uint32_t>(token.data() - text_.data());
   }

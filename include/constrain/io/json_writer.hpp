@@ -27,12 +27,14 @@ enum class json_layout { lines, row };
 /// Throws `error` for text that is not UTF-8 and for calls that would not result in valid JSON.
 class json_writer {
 public:
-  /// Begins an object or array: the whole value or an element of an array; with a name, a member of an object.
+  /// Begins an object or array: the whole value or an element of an array.
   json_writer& object(json_layout layout = json_layout::lines) { return element_begins(), open('{', '}', layout); }
   json_writer& array(json_layout layout = json_layout::lines) { return element_begins(), open('[', ']', layout); }
+  /// Begins an object that is a member of an object.
   json_writer& object(std::string_view name, json_layout layout = json_layout::lines) {
     return member_begins(name), open('{', '}', layout);
   }
+  /// Begins an array that is a member of an object.
   json_writer& array(std::string_view name, json_layout layout = json_layout::lines) {
     return member_begins(name), open('[', ']', layout);
   }

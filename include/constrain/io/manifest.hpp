@@ -17,6 +17,7 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::io {
 
+/// The name of the manifest's own file.
 inline constexpr std::string_view manifest_name = "manifest.json";
 
 /// Whether a file in a saved directory may have this name: letters, digits, '.', '_' and '-', not hidden, not the

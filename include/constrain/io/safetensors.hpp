@@ -82,6 +82,7 @@ public:
 
   // Deleted for temporaries: `for (auto& t : safetensors_file::open(path).tensors())` would read a closed file.
   safetensors const& contents() const& { return contents_; }
+  /// The parts of `contents`, and the tensor of that name or null.
   std::vector<tensor> const& tensors() const& { return contents_.tensors; }
   std::map<std::string, std::string> const& metadata() const& { return contents_.metadata; }
   tensor const* find(std::string_view name) const& { return contents_.find(name); }

@@ -5,25 +5,19 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// Appends the optimizer step, which runs once per batch: the norm of all gradients, the clip coefficient (Pascanu et
-/// al. 2013) and the update of every trained parameter, each one call over a whole stack.
-template <class optimizer> constexpr program update(program const& p) {
-  if (!p.failure.ok()) return p;
-  static_assert(sizeof(detail::named<op::gradient_norm_squared>) + sizeof(detail::named<op::clip_coefficient>) +
-                    sizeof(detail::named<op::update<optimizer>>) >
-                0);
-  builder out;
-  out.program = p;
-  auto& program = out.program;
+namespace detail {
 
+/// The values that gradients of trained parameters end in.
+constexpr fixed_vector<int, program::maximum_values> gradients_of(program const& p) {
   fixed_vector<int, program::maximum_values> gradients;
-  for (int v = 0; v < program.values.size(); ++v)
-    if (program.values[v].role == role::gradient) gradients.push_back(v);
-  if (gradients.empty()) {
-    program.fail({why::nothing_is_trained});
-    return program;
-  }
+  for (int v = 0; v < p.values.size(); ++v)
+    if (p.values[v].role == role::gradient) gradients.push_back(v);
+  return gradients;
+}
 
+/// Each gradient's sum of squares, and the clip coefficient from all of them.
+constexpr void emit_clipping(builder& out, fixed_vector<int, program::maximum_values> const& gradients) {
+  auto& program = out.program;
   value_info squares;
   squares.type = dtype::f64;
   squares.role = role::result;
@@ -37,41 +31,65 @@ template <class optimizer> constexpr program update(program const& p) {
     n.outputs.push_back(program.gradient_squares);
     out.append(info_of<op::gradient_norm_squared>, n);
   }
-
   node clip;
   clip.inputs.push_back(program.gradient_squares);
   program.clip_coefficient = out.append(info_of<op::clip_coefficient>, clip).outputs[0];
   program.values[program.clip_coefficient.value].role = role::result;
+}
+
+/// The update of the parameter that `gradient` belongs to, with its states as further outputs.
+template <class optimizer> constexpr void emit_update(builder& out, int gradient, ref hyper) {
+  auto& program = out.program;
+  int const parameter = program.values[gradient].belongs_to;
+  auto const info = program.values[parameter];
+  node n;
+  n.attributes = {{decays(info.role) ? 1 : 0}, {}};
+  n.inputs.push_back({gradient, at::current});
+  n.inputs.push_back(program.clip_coefficient);
+  n.inputs.push_back(hyper);
+  n.outputs.push_back({parameter, at::current});
+  for (int field = 0; field < op::state_fields<optimizer>(); ++field) {
+    value_info state;
+    state.type = info.type;
+    state.role = role::state;
+    state.shape = info.shape;
+    state.axes = info.axes;
+    state.belongs_to = parameter;
+    state.field = field;
+    n.outputs.push_back({program.add_value(state), at::current});
+  }
+  out.append(info_of<op::update<optimizer>>, n);
+}
+
+} // namespace detail
+
+/// Appends the optimizer step, which runs once per batch: the norm of all gradients, the clip coefficient (Pascanu et
+/// al. 2013) and the update of every trained parameter, each one call over a whole stack.
+template <class optimizer> constexpr program update(program const& p) {
+  if (!p.failure.ok()) return p;
+  static_assert(sizeof(detail::named<op::gradient_norm_squared>) + sizeof(detail::named<op::clip_coefficient>) +
+                    sizeof(detail::named<op::update<optimizer>>) >
+                0);
+  builder out;
+  out.program = p;
+  auto& program = out.program;
+
+  auto const gradients = detail::gradients_of(program);
+  if (gradients.empty()) {
+    program.fail({why::nothing_is_trained});
+    return program;
+  }
+  detail::emit_clipping(out, gradients);
 
   value_info hyper_info;
   hyper_info.type = dtype::u8;
   hyper_info.role = role::hyperparameters;
-  bool const wide = !gradients.empty() && program.values[gradients[0]].type == dtype::f64;
+  bool const wide = program.values[gradients[0]].type == dtype::f64;
   hyper_info.shape = shape(static_cast<std::int64_t>(wide ? sizeof(op::step_hyperparameters<optimizer, double>)
                                                           : sizeof(op::step_hyperparameters<optimizer, float>)));
   ref const hyper{program.add_value(hyper_info), at::current};
 
-  for (int g : gradients) {
-    int const parameter = program.values[g].belongs_to;
-    auto const info = program.values[parameter];
-    node n;
-    n.attributes = {{decays(info.role) ? 1 : 0}, {}};
-    n.inputs.push_back({g, at::current});
-    n.inputs.push_back(program.clip_coefficient);
-    n.inputs.push_back(hyper);
-    n.outputs.push_back({parameter, at::current});
-    for (int field = 0; field < op::state_fields<optimizer>(); ++field) {
-      value_info state;
-      state.type = info.type;
-      state.role = role::state;
-      state.shape = info.shape;
-      state.axes = info.axes;
-      state.belongs_to = parameter;
-      state.field = field;
-      n.outputs.push_back({program.add_value(state), at::current});
-    }
-    out.append(info_of<op::update<optimizer>>, n);
-  }
+  for (int g : gradients) detail::emit_update<optimizer>(out, g, hyper);
   return program;
 }
 

@@ -13,7 +13,9 @@ namespace slot_of {
 struct unknown {
   friend constexpr bool operator==(unknown const&, unknown const&) = default;
 
+  /// The default policy: none.
   struct nothing {};
+  /// The slot's value for any type.
   template <class> static constexpr unknown of() { return {}; }
   template <class...> using otherwise = nothing;
 

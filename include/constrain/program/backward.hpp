@@ -62,14 +62,15 @@ public:
     }
   }
 
-  /// For the pass `differentiate`: the gradient of output 0, the inputs that need a gradient (with the buffer, if there
-  /// is one, and a flag that is set when it is written), and what the rule added.
+  /// For the pass `differentiate`, like the two below: the gradient of output 0.
   constexpr void set_gradient(ref g) { gradient_ = g; }
+  /// Input i needs a gradient. `buffer` is where it accumulates, if there is one; `written` is set when the rule adds.
   constexpr void set_needs(int i, ref buffer, bool* written) {
     needs_[i] = true;
     buffer_[i] = buffer;
     written_[i] = written;
   }
+  /// What the rule added, in its order.
   constexpr auto const& contributions() const { return contributions_; }
 
 private:

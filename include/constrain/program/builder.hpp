@@ -24,6 +24,7 @@ struct builder {
     if (!enclosing.push_back(axis))
       program.fail({why::program_too_large, 0, called_from, axis_list::capacity, axis_list::capacity + 1});
   }
+  /// Ends the innermost loop.
   constexpr void close() {
     program.end_loop();
     enclosing.pop_back();

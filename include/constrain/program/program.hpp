@@ -39,19 +39,21 @@ struct program {
     if (failure.ok()) failure = d;
   }
 
-  /// Append a value or an axis (and return its index), a node, and the begin and end of a loop. A full program is
-  /// refused.
+  /// Appends a value and returns its index. A program that is full is refused, as with axes and nodes.
   constexpr int add_value(value_info const& info) {
     if (!values.push_back(info)) fail({why::program_too_large, info.line, 0, maximum_values, maximum_values + 1});
     return values.count - 1;
   }
+  /// Appends an axis and returns its index.
   constexpr int add_axis(axis_info const& info) {
     if (!axes.push_back(info)) fail({why::program_too_large, 0, 0, maximum_axes, maximum_axes + 1});
     return axes.count - 1;
   }
+  /// Appends a node.
   constexpr void add_node(node const& n) {
     if (!nodes.push_back(n)) fail({why::program_too_large, n.line, n.called_from, maximum_nodes, maximum_nodes + 1});
   }
+  /// Appends the begin of a loop.
   constexpr void begin_loop(int axis, bool reversed) {
     node loop;
     loop.kind = node_kind::loop;
@@ -59,6 +61,7 @@ struct program {
     loop.reversed = reversed;
     add_node(loop);
   }
+  /// Appends the end of the innermost loop.
   constexpr void end_loop() {
     node end;
     end.kind = node_kind::end;

@@ -16,6 +16,7 @@ struct shape {
 
   /// A scalar, or a tensor with these extents, outermost first.
   constexpr shape() = default;
+  /// The extents, outermost first.
   template <class... extents>
   constexpr explicit shape(std::int64_t first, extents... rest)
       : extent{first, static_cast<std::int64_t>(rest)...}, rank(1 + static_cast<int>(sizeof...(rest))) {

@@ -10,8 +10,9 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 /// functions on values.
 class value {
 public:
-  /// An empty value, and a reference into the program of `owner`.
+  /// An empty value.
   constexpr value() = default;
+  /// A reference into the program of `owner`.
   constexpr value(constrain::builder& owner, ref where) : owner_(&owner), where_(where) {}
 
   /// Extents, such as [sequences, tokens, features].
@@ -23,8 +24,9 @@ public:
   /// Whether it refers to a program.
   constexpr explicit operator bool() const { return static_cast<bool>(where_); }
 
-  /// For authors of operations: the program it belongs to, where, and what the program knows of it.
+  /// For authors of operations: the builder of the program it belongs to.
   constexpr constrain::builder& owner() const { return *owner_; }
+  /// For authors of operations: which value of the program it is, and its properties there.
   constexpr ref where() const { return where_; }
   constexpr value_info const& info() const { return owner_->program.values[where_.value]; }
 
@@ -38,6 +40,7 @@ private:
 struct value_at_line {
   constrain::value value; // the operand
   int line;               // source line of the expression
+  /// Implicit, so that an operator takes a `value` and its line.
   constexpr value_at_line(constrain::value v, int at = __builtin_LINE()) : value(v), line(at) {}
 };
 
@@ -106,6 +109,7 @@ constexpr value parameter(value like, std::string_view name, shape s, role r, in
 /// of the call, unless an outer layer has named its own.
 class scope {
 public:
+  /// `line` is where the layer is called.
   constexpr scope(builder& owner, std::string_view name, int line)
       : owner_(owner), outer_scope_(owner.scope), outer_line_(owner.called_from) {
     owner.scope = owner.program.names.add(owner.program.text(owner.scope), name);

@@ -14,6 +14,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 /// access out of bounds throws `error` and changes nothing.
 class arena {
 public:
+  /// `size` never changes.
   explicit arena(bytes size) : size_(size) {}
   virtual ~arena() = default;
   arena(arena const&) = delete;
@@ -36,6 +37,7 @@ public:
     check(offset, count), set(offset, count, value);
   }
 
+  /// All of it.
   bytes size() const { return size_; }
 
   /// Calls `f(std::byte*)` to change `count` bytes at `offset`: in place if the host can address them, else through a

@@ -24,6 +24,7 @@ struct checked_value {
 /// These properties for every value of a program.
 template <int count> struct checked_table { checked_value values[count == 0 ? 1 : count]{}; };
 
+/// The table of a program.
 template <int count> constexpr checked_table<count> make_checked_table(program const& p) {
   checked_table<count> out;
   for (int v = 0; v < count; ++v)
@@ -40,6 +41,7 @@ class checked_hooks {
 public:
   static constexpr std::int64_t block = 64;
 
+  /// For a plan's operands in `memory`; both must live as long.
   checked_hooks(arena const& memory, operand const* operands, checked_value const* values)
       : memory_(memory), operands_(operands), values_(values),
         tags_(static_cast<std::size_t>(memory.size().count() / block + 1)) {}

@@ -43,6 +43,7 @@ struct loop_state {
 
 /// Executor hooks that do nothing. Hooks are called before and after every kernel; checked mode is one.
 struct no_hooks {
+  /// Called with the step's index in the plan.
   void before(int, step const&, bound_operand const*, loop_state const&) {}
   void after(int, step const&, bound_operand const*, loop_state const&) {}
 };

@@ -129,10 +129,12 @@ public:
                   std::vector<std::int32_t>(static_cast<std::size_t>(elements))},
                  std::move(source)) {}
 
+  /// An input iterator: all iterators of a range are at the same batch.
   class iterator {
   public:
     using value_type = batch;
     using difference_type = std::ptrdiff_t;
+    /// At the range's current batch.
     explicit iterator(batch_range& owner) : owner_(&owner) {}
     batch const& operator*() const { return owner_->current_; }
     iterator& operator++() {
@@ -147,6 +149,7 @@ public:
     batch_range* owner_;
   };
 
+  /// Asks for the first batch; there is no last.
   iterator begin() { return ++iterator(*this); }
   std::unreachable_sentinel_t end() const { return {}; }
 

@@ -14,11 +14,13 @@ template <class task, class policy_set> struct entries {
   static constexpr dtype master = policy_set::precision::value.master;
   static constexpr dtype compute = policy_set::precision::value.compute;
 
+  /// The model's program of one entry, before any pass.
   template <entry e> struct source {
     // An optimizer that declares no `state` was already refused; sgd replaces it, so that only that error is printed.
     static constexpr bool has_state = requires { typename policy_set::optimizer::template state<float>; };
     using optimizer = std::conditional_t<has_state, typename policy_set::optimizer, constrain::optimizer::sgd>;
     using policies = policy_set;
+    /// Builds it, in the master weights' dtype.
     static constexpr program build() { return task::build(e, master); }
   };
 

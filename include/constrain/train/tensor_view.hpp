@@ -20,6 +20,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 /// `copy_to` is collective over the ranks that hold its shards.
 class tensor_view {
 public:
+  /// `offset` of its first byte in `memory`; `group`: the ranks it is cut over, null for none.
   tensor_view(arena& memory, std::int64_t offset, dtype type, std::int64_t iterations, bool stacked, constrain::shape s,
               communicator* group = nullptr)
       : memory_(&memory), offset_(offset), type_(type), iterations_(iterations), stacked_(stacked), shape_(s),
@@ -116,6 +117,7 @@ private:
 
 /// A parameter's tensor with its name and role.
 struct parameter_view : tensor_view {
+  /// The tensor with its name and role.
   parameter_view(tensor_view t, std::string_view n, constrain::role r) : tensor_view(t), name(n), role(r) {}
   std::string_view name; // dotted, as "block.mlp.up.weight"
   constrain::role role;  // weight, bias, norm, embedding, head or frozen

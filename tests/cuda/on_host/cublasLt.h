@@ -59,7 +59,8 @@ inline cublasStatus_t cublasLtDestroy(cublasLtHandle_t h) {
 inline cublasStatus_t cublasLtMatmulDescCreate(cublasLtMatmulDesc_t* d, cublasComputeType_t, cudaDataType_t scale) {
   return *d = new on_host_product{scale}, CUBLAS_STATUS_SUCCESS;
 }
-inline cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t d, cublasLtMatmulDescAttributes_t a, void const* value, std::size_t) {
+inline cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t d, cublasLtMatmulDescAttributes_t a,
+                                                     void const* value, std::size_t) {
   d->operation[a == CUBLASLT_MATMUL_DESC_TRANSA ? 0 : 1] = *static_cast<cublasOperation_t const*>(value);
   return CUBLAS_STATUS_SUCCESS;
 }
@@ -79,7 +80,8 @@ inline cublasStatus_t cublasLtMatrixLayoutDestroy(cublasLtMatrixLayout_t l) {
 inline cublasStatus_t cublasLtMatmulPreferenceCreate(cublasLtMatmulPreference_t* p) {
   return *p = new on_host_preference, CUBLAS_STATUS_SUCCESS;
 }
-inline cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t, cublasLtMatmulPreferenceAttributes_t, void const*,
+inline cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t,
+                                                           cublasLtMatmulPreferenceAttributes_t, void const*,
                                                            std::size_t) {
   return CUBLAS_STATUS_SUCCESS;
 }
@@ -88,32 +90,40 @@ inline cublasStatus_t cublasLtMatmulPreferenceDestroy(cublasLtMatmulPreference_t
   return CUBLAS_STATUS_SUCCESS;
 }
 inline cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDesc_t d, cublasLtMatrixLayout_t a,
-                                                     cublasLtMatrixLayout_t b, cublasLtMatrixLayout_t c, cublasLtMatrixLayout_t,
-                                                     cublasLtMatmulPreference_t, int, cublasLtMatmulHeuristicResult_t*, int* count) {
-  auto const rows = [&](cublasLtMatrixLayout_t l, int i) { return d->operation[i] == CUBLAS_OP_N ? l->rows : l->columns; };
-  auto const columns = [&](cublasLtMatrixLayout_t l, int i) { return d->operation[i] == CUBLAS_OP_N ? l->columns : l->rows; };
+                                                     cublasLtMatrixLayout_t b, cublasLtMatrixLayout_t c,
+                                                     cublasLtMatrixLayout_t, cublasLtMatmulPreference_t, int,
+                                                     cublasLtMatmulHeuristicResult_t*, int* count) {
+  auto const rows = [&](cublasLtMatrixLayout_t l, int i) {
+    return d->operation[i] == CUBLAS_OP_N ? l->rows : l->columns;
+  };
+  auto const columns = [&](cublasLtMatrixLayout_t l, int i) {
+    return d->operation[i] == CUBLAS_OP_N ? l->columns : l->rows;
+  };
   bool const fits = rows(a, 0) == c->rows && columns(b, 1) == c->columns && columns(a, 0) == rows(b, 1);
   *count = fits ? 1 : 0;
   return fits ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_NOT_SUPPORTED;
 }
-inline cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t d, void const* alpha, void const* a, cublasLtMatrixLayout_t a_layout,
-                                     void const* b, cublasLtMatrixLayout_t b_layout, void const* beta, void const* c,
-                                     cublasLtMatrixLayout_t c_layout, void* result, cublasLtMatrixLayout_t, cublasLtMatmulAlgo_t const*,
-                                     void* workspace, std::size_t workspace_bytes, cudaStream_t) {
+inline cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t d, void const* alpha, void const* a,
+                                     cublasLtMatrixLayout_t a_layout, void const* b, cublasLtMatrixLayout_t b_layout,
+                                     void const* beta, void const* c, cublasLtMatrixLayout_t c_layout, void* result,
+                                     cublasLtMatrixLayout_t, cublasLtMatmulAlgo_t const*, void* workspace,
+                                     std::size_t workspace_bytes, cudaStream_t) {
   auto const number = [&](void const* x) {
     return d->scale == CUDA_R_64F ? *static_cast<double const*>(x) : static_cast<double>(*static_cast<float const*>(x));
   };
-  on_host::start([=, product = *d, la = *a_layout, lb = *b_layout, lc = *c_layout, scale = number(alpha), keep = number(beta)] {
-    std::memset(workspace, 0xEE, workspace_bytes < 4096 ? workspace_bytes : 4096); // whoever kept something there sees it
-    bool const ta = product.operation[0] == CUBLAS_OP_T, tb = product.operation[1] == CUBLAS_OP_T;
-    auto const depth = ta ? la.rows : la.columns;
-    for (std::int64_t row = 0; row < lc.rows; ++row)
-      for (std::int64_t column = 0; column < lc.columns; ++column) {
-        double sum = 0;
-        for (std::int64_t k = 0; k < depth; ++k)
-          sum += (ta ? la.get(a, k, row) : la.get(a, row, k)) * (tb ? lb.get(b, column, k) : lb.get(b, k, column));
-        lc.set(result, row, column, scale * sum + (keep != 0 ? keep * lc.get(c, row, column) : 0));
-      }
-  });
+  on_host::start(
+      [=, product = *d, la = *a_layout, lb = *b_layout, lc = *c_layout, scale = number(alpha), keep = number(beta)] {
+        std::memset(workspace, 0xEE,
+                    workspace_bytes < 4096 ? workspace_bytes : 4096); // whoever kept something there sees it
+        bool const ta = product.operation[0] == CUBLAS_OP_T, tb = product.operation[1] == CUBLAS_OP_T;
+        auto const depth = ta ? la.rows : la.columns;
+        for (std::int64_t row = 0; row < lc.rows; ++row)
+          for (std::int64_t column = 0; column < lc.columns; ++column) {
+            double sum = 0;
+            for (std::int64_t k = 0; k < depth; ++k)
+              sum += (ta ? la.get(a, k, row) : la.get(a, row, k)) * (tb ? lb.get(b, column, k) : lb.get(b, k, column));
+            lc.set(result, row, column, scale * sum + (keep != 0 ? keep * lc.get(c, row, column) : 0));
+          }
+      });
   return CUBLAS_STATUS_SUCCESS;
 }

@@ -2,8 +2,8 @@
 
 // The part of the CUDA runtime that the library uses, on the host: with this folder in front of the include path a
 // C++ compiler compiles the .cuh files, and every kernel runs, a block after another. A block's threads are fibers:
-// each runs to the next __syncthreads(), in an order that is drawn anew every time, so that what needs a barrier and has
-// none is likely to give wrong numbers. It proves indices, barriers and arithmetic; a GPU alone proves the rest.
+// each runs to the next __syncthreads(), in an order that is drawn anew every time, so that a kernel that lacks a
+// barrier is likely to give wrong numbers. It proves indices, barriers and arithmetic; a GPU alone proves the rest.
 
 #include <ucontext.h>
 
@@ -27,7 +27,12 @@
 #define __launch_bounds__(threads)
 #define CUDART_VERSION 13000
 
-enum cudaError_t { cudaSuccess = 0, cudaErrorMemoryAllocation = 2, cudaErrorNoDevice = 100, cudaErrorStreamCaptureUnsupported = 900 };
+enum cudaError_t {
+  cudaSuccess = 0,
+  cudaErrorMemoryAllocation = 2,
+  cudaErrorNoDevice = 100,
+  cudaErrorStreamCaptureUnsupported = 900
+};
 enum cudaMemcpyKind { cudaMemcpyHostToDevice = 1, cudaMemcpyDeviceToHost = 2 };
 enum cudaDeviceAttr { cudaDevAttrComputeCapabilityMajor = 75, cudaDevAttrComputeCapabilityMinor = 76 };
 enum cudaStreamCaptureMode { cudaStreamCaptureModeRelaxed = 2 };
@@ -69,7 +74,8 @@ public:
       }
       if (finished == threads) return;
       if (finished != 0) {
-        std::fprintf(stderr, "__syncthreads(): %u of %u threads have ended instead of reaching it\n", finished, threads);
+        std::fprintf(stderr, "__syncthreads(): %u of %u threads have ended instead of reaching it\n", finished,
+                     threads);
         std::abort();
       }
     }
@@ -124,7 +130,9 @@ inline std::vector<work>* recording = nullptr;
 inline std::map<void const*, std::int64_t> launches; // of every kernel, by its address
 inline std::int64_t allocations = 0;
 
-template <class... parameters> void const* address(void (*kernel)(parameters...)) { return reinterpret_cast<void const*>(kernel); }
+template <class... parameters> void const* address(void (*kernel)(parameters...)) {
+  return reinterpret_cast<void const*>(kernel);
+}
 
 inline void start(work const& w) {
   if (recording != nullptr) recording->push_back(w);

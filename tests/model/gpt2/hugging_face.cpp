@@ -116,9 +116,9 @@ TEST_CASE("weights of another model are refused, and nothing changes") {
     CHECK_FALSE(refusal("\"n_head\": 2", std::string("\"n_head\": ") + other).empty());
   CHECK(refusal("\"n_inner\": null", "\"n_inner\": 32").empty()); // as by default
   CHECK(refusal("\"n_inner\": null", "\"n_inner\": 999").starts_with("its n_inner is 999, the trainer's is 32;"));
-  CHECK(
-      refusal("gelu_new", "relu") ==
-      "its activation_function is relu, the trainer's is gelu_new; load it into a trainer of the same activation_function");
+  CHECK(refusal("gelu_new", "relu") ==
+        "its activation_function is relu, the trainer's is gelu_new; load it into a trainer of the same "
+        "activation_function");
   CHECK(refusal("\"model_type\": \"gpt2\"", "\"model_type\": \"bert\"").starts_with("its model_type is bert"));
   CHECK(refusal("1e-05", "1.01e-05").starts_with("its layer_norm_epsilon is 1.01e-05, the trainer's is 1e-05;"));
   CHECK(refusal("1e-05", "0.00001").empty());                                  // the same number
@@ -136,11 +136,10 @@ TEST_CASE("weights of another model are refused, and nothing changes") {
   }
 
   ct::trainer<task_of<ct::gpt2{.layers = 2, .heads = 2, .width = 8, .vocabulary = 12, .context = 6}>> wider;
-  CHECK(
-      sentence([&] { wider.load_pretrained(theirs + "/model.safetensors"); })
-          .ends_with(
-              "its shape of 'transformer.wte.weight' is [11, 8], the trainer's is [12, 8]; load it into a trainer of the "
-              "same shape of 'transformer.wte.weight'"));
+  CHECK(sentence([&] { wider.load_pretrained(theirs + "/model.safetensors"); })
+            .ends_with(
+                "its shape of 'transformer.wte.weight' is [11, 8], the trainer's is [12, 8]; load it into a trainer of "
+                "the same shape of 'transformer.wte.weight'"));
   ct::trainer<task_of<ct::gpt2{.layers = 3, .heads = 2, .width = 8, .vocabulary = 11, .context = 6}>> deeper;
   CHECK(sentence([&] {
           deeper.load_pretrained(theirs + "/model.safetensors");

@@ -71,10 +71,10 @@ TEST_CASE("series: no save goes through a link in it") {
   fs::create_directory_symlink("../arch", scratch / "run/step-5");
   ct::saved_series const series(scratch / "run");
   CHECK(series.path_to_save(4) == scratch / "run/step-4");
-  CHECK(
-      sentence([&] { series.path_to_save(5); }) ==
-      "'" + scratch / "run/step-5" +
-          "' is a link, and what it leads to is not replaced by a checkpoint; remove the link or choose another directory");
+  CHECK(sentence([&] { series.path_to_save(5); }) ==
+        "'" + scratch / "run/step-5" +
+            "' is a link, and what it leads to is not replaced by a checkpoint; remove the link or choose another "
+            "directory");
 }
 
 TEST_CASE("series: what was copied, moved, renamed or linked into it is left alone") {

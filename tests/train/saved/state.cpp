@@ -106,10 +106,9 @@ TEST_CASE("a place beyond the corpus is told before the first step") {
     if (saved.step(w), saved.steps() == 1) break;
   save_with(saved, directory / "changed", {{"sample", "49"}});
   t.load(directory / "changed");
-  CHECK(
-      sentence([&] { t.batches(corpus); }) ==
-      "batches: the run stands at sample 49 of epoch 0, where an epoch of the corpus has 49 samples; resume from a checkpoint that "
-      "was saved with this corpus");
+  CHECK(sentence([&] { t.batches(corpus); }) ==
+        "batches: the run stands at sample 49 of epoch 0, where an epoch of the corpus has 49 samples; resume from a "
+        "checkpoint that was saved with this corpus");
   CHECK(t.state().position.sample == 49);
   CHECK(t.steps() == 1);
 }

@@ -25,18 +25,18 @@ template <class real> double multiply_add_chains(std::int64_t rounds) {
   real const factor = real(0.999), term = real(0.001); // every sum converges to 1
 #define CONSTRAIN_CHAIN(type, lanes, sum) "vfmadd213p" type " %%" lanes "13, %%" lanes "12, %%" lanes sum "\n\t"
 // clang-format off
-#define CONSTRAIN_CHAINS(type, lanes)                                                                                    \
-  asm volatile(                                                                                                          \
-      "vzeroall\n\tvbroadcasts" type " %1, %%" lanes "13\n\tvbroadcasts" type " %2, %%" lanes "12\n1:\n\t"               \
-      CONSTRAIN_CHAIN(type, lanes, "0") CONSTRAIN_CHAIN(type, lanes, "1") CONSTRAIN_CHAIN(type, lanes, "2")              \
-      CONSTRAIN_CHAIN(type, lanes, "3") CONSTRAIN_CHAIN(type, lanes, "4") CONSTRAIN_CHAIN(type, lanes, "5")              \
-      CONSTRAIN_CHAIN(type, lanes, "6") CONSTRAIN_CHAIN(type, lanes, "7") CONSTRAIN_CHAIN(type, lanes, "8")              \
-      CONSTRAIN_CHAIN(type, lanes, "9") CONSTRAIN_CHAIN(type, lanes, "10") CONSTRAIN_CHAIN(type, lanes, "11")            \
-      "dec %0\n\tjnz 1b\n\tvzeroupper"                                                                                   \
-      : "+r"(rounds)                                                                                                     \
-      : "m"(factor), "m"(term)                                                                                           \
-      : "cc", "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9", "xmm10", "xmm11", "xmm12", \
-        "xmm13", "xmm14", "xmm15")
+#define CONSTRAIN_CHAINS(type, lanes)                                                                                  \
+  asm volatile(                                                                                                        \
+      "vzeroall\n\tvbroadcasts" type " %1, %%" lanes "13\n\tvbroadcasts" type " %2, %%" lanes "12\n1:\n\t"             \
+      CONSTRAIN_CHAIN(type, lanes, "0") CONSTRAIN_CHAIN(type, lanes, "1") CONSTRAIN_CHAIN(type, lanes, "2")            \
+      CONSTRAIN_CHAIN(type, lanes, "3") CONSTRAIN_CHAIN(type, lanes, "4") CONSTRAIN_CHAIN(type, lanes, "5")            \
+      CONSTRAIN_CHAIN(type, lanes, "6") CONSTRAIN_CHAIN(type, lanes, "7") CONSTRAIN_CHAIN(type, lanes, "8")            \
+      CONSTRAIN_CHAIN(type, lanes, "9") CONSTRAIN_CHAIN(type, lanes, "10") CONSTRAIN_CHAIN(type, lanes, "11")          \
+      "dec %0\n\tjnz 1b\n\tvzeroupper"                                                                                 \
+      : "+r"(rounds)                                                                                                   \
+      : "m"(factor), "m"(term)                                                                                         \
+      : "cc", "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9", "xmm10", "xmm11",        \
+        "xmm12", "xmm13", "xmm14", "xmm15")
   // clang-format on
   __builtin_cpu_init();
   auto const operations = [=](int bytes) { return 2.0 * chains * bytes / sizeof(real) * static_cast<double>(rounds); };

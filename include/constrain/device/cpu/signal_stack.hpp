@@ -15,6 +15,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 /// stack would overwrite.
 class signal_stack {
 public:
+  /// Gives the calling thread such a stack where it has none.
   signal_stack() {
     stack_t before{};
     if (::sigaltstack(nullptr, &before) != 0 || (before.ss_flags & SS_DISABLE) == 0) return;

@@ -16,12 +16,14 @@ public:
   static constexpr std::size_t multi_tensor_bytes =
       3584; // leaves room for a kernel's other arguments within CUDA's limit of 4 KiB
 
+  /// `reserve` is device memory for the step parameters and, behind them, the scratch.
   cuda_context(cudaStream_t stream, std::byte* reserve)
       : stream_(stream), parameters_(reinterpret_cast<step_parameters*>(reserve)),
         scratch_(reserve + cuda<void>::parameters) {
     static_assert(sizeof(step_parameters) <= cuda<void>::parameters);
   }
 
+  /// Where kernels are started, and the GEMMs that run there.
   cudaStream_t stream() const { return stream_; }
   gemm_cache& gemms() { return gemms_; }
   /// The step parameters in device memory, where a captured graph reads the current values.

@@ -93,6 +93,7 @@ private:
 /// The GEMMs of a device: the algorithm for a shape is chosen at its first use and cached.
 class gemm_cache {
 public:
+  /// Throws `error` where cuBLASLt does not start.
   gemm_cache() { cublas_check(cublasLtCreate(&handle_), "start"); }
   ~gemm_cache() {
     known_.clear();

@@ -15,12 +15,14 @@ struct larger_of {
 /// reduction is fixed.
 template <class real> struct block_reduction {
   using reduce = cub::BlockReduce<real, cuda_threads>;
+  /// Shared memory of a block, one for each reduction that is under way.
   struct memory {
     typename reduce::TempStorage temporary;
     real result;
   };
   memory& shared;
 
+  /// Over the values that the block's threads give.
   __device__ real sum(real x) { return broadcast(reduce(shared.temporary).Sum(x)); }
   __device__ real max(real x) { return broadcast(reduce(shared.temporary).Reduce(x, larger_of{})); }
 
@@ -34,6 +36,7 @@ private:
   }
 };
 
+/// Sums of columns over each of `parts` parts of the rows: partial [parts, columns].
 template <class stored, class real>
 static __global__ void __launch_bounds__(cuda_threads)
     column_sums_kernel(stored const* x, std::int64_t rows, std::int64_t columns, std::int64_t parts, real* partial) {

@@ -8,6 +8,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 /// for compute capability `capability` (80 is 8.0).
 class cuda_stream {
 public:
+  /// `capability` as architectures are named: 90 is 9.0.
   explicit cuda_stream(int capability) {
     int devices = 0;
     if (cudaGetDeviceCount(&devices) != cudaSuccess || devices == 0)
@@ -24,6 +25,7 @@ public:
   ~cuda_stream() { cudaStreamDestroy(stream_); }
   cuda_stream(cuda_stream const&) = delete;
   cuda_stream& operator=(cuda_stream const&) = delete;
+  /// For calls of CUDA.
   operator cudaStream_t() const { return stream_; }
 
 private:

@@ -51,6 +51,7 @@ struct step_record {
 /// the same files; lines of later steps are removed. Throws `error`.
 class records {
 public:
+  /// Makes the directory where it does not exist. `last_step`: 0 for a new run.
   records(std::string const& directory, std::int64_t last_step)
       : directory_(made(directory)), json_(directory + "/steps.jsonl", R"({"step": )", "", last_step),
         csv_(directory + "/steps.csv", "", columns, last_step), events_(directory) {}

@@ -126,32 +126,31 @@ private:
   };
   auto const since = static_cast<long long>(best->step);
   if (differs(validation, lowest, 0.02 / 1.02) && last < at_best)
-    return {
-        run_condition::overfitting, best->step,
-        formatted(
-            "Overfitting since step %lld: the validation loss rose from %.4g to %.4g while the training loss fell. Use the weights "
-            "of that step (`.best` keeps them), more data, or more weight decay or dropout where there is some.",
-            since, lowest, validation)};
+    return {run_condition::overfitting, best->step,
+            formatted(
+                "Overfitting since step %lld: the validation loss rose from %.4g to %.4g while the training loss fell. "
+                "Use the weights of that step (`.best` keeps them), more data, or more weight decay or dropout where "
+                "there is some.",
+                since, lowest, validation)};
   if (differs(validation, lowest, 0.02 / 1.02))
-    return {
-        run_condition::getting_worse, best->step,
-        formatted(
-            "Getting worse since step %lld: the validation loss rose from %.4g to %.4g, and the training loss did not fall. Lower "
-            "the learning rate, or clip the gradient.",
-            since, lowest, validation)};
+    return {run_condition::getting_worse, best->step,
+            formatted(
+                "Getting worse since step %lld: the validation loss rose from %.4g to %.4g, and the training loss did "
+                "not fall. Lower the learning rate, or clip the gradient.",
+                since, lowest, validation)};
   auto const& quarter_ago = *evaluations[evaluations.size() - 1 - (evaluations.size() + 3) / 4];
   if (best->step > quarter_ago.step && differs(*quarter_ago.validation_loss, validation, 0.01))
     return {
         run_condition::still_improving, best->step,
-        formatted(
-            "Still improving: in the last quarter of the evaluations the validation loss fell from %.4g to %.4g. Train longer.",
-            *quarter_ago.validation_loss, validation)};
+        formatted("Still improving: in the last quarter of the evaluations the validation loss fell from %.4g to %.4g. "
+                  "Train longer.",
+                  *quarter_ago.validation_loss, validation)};
   if (last > 0.9 * first && last > solved)
     return {
         run_condition::underfit, best->step,
         formatted(
-            "Underfit: the losses are flat, and the training loss only went from %.4g to %.4g. Use another learning rate, or a "
-            "larger model.",
+            "Underfit: the losses are flat, and the training loss only went from %.4g to %.4g. Use another learning "
+            "rate, or a larger model.",
             first, last)};
   return {run_condition::well_fit, best->step,
           formatted("Well fit: the validation loss is flat at %.4g, its lowest was %.4g at step %lld.", validation,

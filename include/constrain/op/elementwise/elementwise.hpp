@@ -6,12 +6,13 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 namespace op {
 
-/// Whether the backward pass must keep the functor's argument, or its result. A functor that does not need one says so
-/// with a member of the same name.
+/// Whether the backward pass must keep the functor's argument. A functor that does not need it says so with a member of
+/// the same name.
 template <class functor> constexpr bool derivative_uses_input() {
   if constexpr (requires { functor::derivative_uses_input; }) return functor::derivative_uses_input;
   else return true;
 }
+/// The same for its result.
 template <class functor> constexpr bool derivative_uses_output() {
   if constexpr (requires { functor::derivative_uses_output; }) return functor::derivative_uses_output;
   else return true;

@@ -18,6 +18,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 /// The checkpoints of one run: directory/step-<n>, where n is the optimizer step.
 class saved_series {
 public:
+  /// In `directory`, which may not exist yet.
   explicit saved_series(std::string directory) : directory_(std::move(directory)) {}
 
   /// The path of a step's checkpoint.

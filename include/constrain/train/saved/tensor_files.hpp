@@ -97,6 +97,7 @@ inline void transpose_elements(std::byte const* from, std::int64_t rows, std::in
 /// tensors that the host can address are only viewed. Construction is collective over `group`.
 class gathered_tensors {
 public:
+  /// Collective where tensors are cut over ranks.
   gathered_tensors(std::vector<file_tensor> what, arena& memory, communicator& group) : tensors_(std::move(what)) {
     std::byte const* data = nullptr;
     for (std::size_t i = 0; i < tensors_.size(); ++i) {

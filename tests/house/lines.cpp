@@ -1,0 +1,91 @@
+#include "headers.hpp"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdio>
+#include <filesystem>
+#include <set>
+#include <sstream>
+#include <string>
+#include <vector>
+
+// No line of a source, or of a page's C++, is longer than 120 columns. clang-format breaks no string and no comment.
+
+namespace fs = std::filesystem;
+
+namespace {
+
+constexpr std::size_t columns = 120;
+
+/// Characters, not bytes: of a UTF-8 sequence only the first byte counts.
+std::size_t width_of(std::string const& line) {
+  std::size_t width = 0;
+  for (char const c : line) width += (static_cast<unsigned char>(c) & 0xC0u) != 0x80u ? 1 : 0;
+  return width;
+}
+
+/// The numbers of the lines that are too long; of a page only C++ counts, shown or hidden, and not what it prints.
+std::vector<int> long_lines(std::string const& text, bool is_page) {
+  std::vector<int> found;
+  std::istringstream in(text);
+  bool code = !is_page;
+  int number = 1;
+  for (std::string line; std::getline(in, line); ++number) {
+    if (is_page && code) code = !line.starts_with("```") && !line.starts_with("-->");
+    else if (is_page) code = line == "```cpp" || line == "<!-- cpp";
+    if (code && width_of(line) > columns) found.push_back(number);
+  }
+  return found;
+}
+
+std::vector<fs::path> files() {
+  std::set<std::string> const sources = {".hpp", ".cuh", ".h", ".cpp", ".cu"};
+  fs::path const root = CONSTRAIN_ROOT;
+  std::vector<fs::path> all = {root / "README.md"};
+  for (auto const* const folder : {"include", "tests", "bench", "examples"})
+    for (auto const& entry : fs::recursive_directory_iterator(root / folder))
+      if (sources.contains(entry.path().extension())) all.push_back(entry.path());
+  for (auto const& entry : fs::directory_iterator(root / "docs"))
+    if (entry.path().extension() == ".md") all.push_back(entry.path());
+  return all;
+}
+
+} // namespace
+
+TEST_CASE("lines are short") {
+  auto const all = files();
+  REQUIRE(all.size() > 300);
+  int found = 0;
+  for (auto const& path : all)
+    for (int const line : long_lines(constrain::test::text_of(path), path.extension() == ".md")) {
+      ++found;
+      std::printf("%s:%d is longer than %zu columns\n", fs::relative(path, CONSTRAIN_ROOT).c_str(), line, columns);
+    }
+  CHECK(found == 0);
+}
+
+TEST_CASE("sources are short") {
+  int longest = 0;
+  for (auto const& path : files()) {
+    if (path.extension() == ".md") continue;
+    auto const text = constrain::test::text_of(path);
+    auto const lines = static_cast<int>(std::count(text.begin(), text.end(), '\n'));
+    CAPTURE(path.string());
+    CHECK(lines <= 400);
+    longest = std::max(longest, lines);
+  }
+  CHECK(longest > 300);
+}
+
+TEST_CASE("a long line is found, in a page only in code") {
+  std::string const fits(120, 'x'), over(121, 'x');
+  std::string text = fits;
+  text.append("\n").append(over).append("\n");
+  CHECK(long_lines(text, false) == std::vector{2});
+  CHECK(long_lines(text, true).empty());
+  std::string page = over;
+  page.append("\n```cpp\n").append(text).append("```\n<!-- cpp\n").append(text).append("-->\n```text\n").append(over);
+  CHECK(long_lines(page, true) == std::vector{4, 8});
+}

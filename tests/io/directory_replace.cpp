@@ -1,0 +1,118 @@
+#include "../sentence.hpp"
+#include "saved_directory.hpp"
+
+#include <doctest/doctest.h>
+
+#include <filesystem>
+#include <string>
+
+// What may be replaced by a checkpoint, and what becomes of the rest.
+
+using namespace constrain::test;
+
+TEST_CASE("directory: only what a commit made is replaced") {
+  temporary_directory const scratch;
+  auto const path = scratch / "mine";
+  fs::create_directory(path);
+  save(path, "in an empty directory");
+  CHECK(load(path) == "in an empty directory");
+
+  auto const refused = [&](std::string const& reason) {
+    auto const before = content_of(scratch.path);
+    CHECK(sentence([&] { save(path, "x"); }) ==
+          "'" + path + "' " + reason + ", so saving there would lose it; move it away or choose another path");
+    CHECK(content_of(scratch.path) == before);
+    fs::remove_all(path);
+  };
+  write_file(path + "/manifest.json", "{}");
+  refused("holds a manifest that cannot be read");
+  write_file(path, "a file");
+  refused("is a file");
+  fs::create_directory(path);
+  write_file(path + "/thesis.txt", "years of work");
+  refused("holds files that are not a checkpoint");
+  CHECK_FALSE(sentence([] { directory_writer("/"); }).empty());
+  CHECK_FALSE(sentence([] { directory_writer(""); }).empty());
+  CHECK(sentence([] { directory_writer("/dev/null/x"); }) ==
+        "the directory '/dev/null' cannot be made (File exists); make it or choose another path");
+}
+
+TEST_CASE("directory: what somebody put into a checkpoint is kept beside it") {
+  for (auto const how : {way::yes, way::no}) {
+    temporary_directory const scratch;
+    save(scratch / "c", "one", how);
+    write_file(scratch / "c/notes.txt", "mine");
+    fs::create_directory(scratch / "c/plots");
+    write_file(scratch / "c/plots/loss.svg", "<svg/>");
+    save(scratch / "c", "two", how);
+    CHECK(load(scratch / "c") == "two");
+    CHECK(scratch.entries() == 2);
+    std::string kept;
+    for (auto const& [name, content] : content_of(scratch.path))
+      if (name.find(".kept-") != std::string::npos) kept += content;
+    CHECK(kept == "mine<svg/>");
+  }
+}
+
+TEST_CASE("directory: a link is followed") {
+  temporary_directory const scratch;
+  save(scratch / "real", "one");
+  fs::create_directory_symlink("real", scratch / "latest");
+  save(scratch / "latest", "two");
+  CHECK(fs::is_symlink(scratch / "latest"));
+  CHECK(load(scratch / "real") == "two");
+  CHECK(load(scratch / "latest") == "two");
+  fs::create_directory_symlink("nowhere", scratch / "dangling");
+  CHECK_FALSE(sentence([&] { save(scratch / "dangling", "x"); }).empty());
+  CHECK_FALSE(sentence([&] { load(scratch / "dangling"); }).empty());
+}
+
+TEST_CASE("directory: a stop between the two renames loses nothing") {
+  temporary_directory const scratch;
+  auto const path = scratch / "c";
+  save(path, "one", way::no);
+  fs::rename(path, scratch / ".c.previous");
+  CHECK(load(path) == "one");
+  { directory_writer w(path, way::no); }
+  CHECK(load(path) == "one");
+  CHECK(scratch.entries() == 1);
+
+  // ... and one after both, before the old one was removed.
+  fs::copy(path, scratch / "new");
+  fs::rename(path, scratch / ".c.previous");
+  fs::rename(scratch / "new", path);
+  save(path, "two", way::no);
+  CHECK(load(path) == "two");
+  CHECK(scratch.entries() == 1);
+}
+
+TEST_CASE("directory: a checkpoint without a mark, of an older version or copied, is replaced by its manifest") {
+  for (auto const how : {way::yes, way::no}) {
+    temporary_directory const scratch;
+    save(scratch / "c", "one", how);
+    fs::remove(scratch / "c/.constrain");
+    save(scratch / "c", "two", how);
+    CHECK(scratch.entries() == 1);
+    fs::copy(scratch / "c", scratch / "copy");
+    write_file(scratch / "copy/notes.txt", "mine");
+    save(scratch / "copy", "three", how);
+    CHECK(load(scratch / "copy") == "three");
+    CHECK(load(scratch / "c") == "two");
+    CHECK(scratch.entries() == 3); // with what is kept of the copy
+    CHECK(content_of(scratch.path).size() == 7);
+  }
+}
+
+TEST_CASE("directory: the one that the process works in is not replaced, nor one that holds it") {
+  temporary_directory const scratch;
+  auto const before = std::filesystem::current_path();
+  std::filesystem::create_directories(scratch / "outer/inner");
+  std::filesystem::current_path(scratch / "outer/inner");
+  for (std::string const path : {".", "..", "../../outer", "../inner/"}) {
+    CAPTURE(path);
+    auto const said = sentence([&] { constrain::io::directory_writer{path}; });
+    CHECK(said.find("is the directory that this process works in, or holds it") != std::string::npos);
+  }
+  CHECK(sentence([&] { constrain::io::directory_writer{"below"}; }).empty());
+  std::filesystem::current_path(before);
+}

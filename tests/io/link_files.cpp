@@ -1,0 +1,86 @@
+#include "../sentence.hpp"
+#include "link_scene.hpp"
+
+#include <constrain/io/atomic_file.hpp>
+#include <constrain/io/directory_reader.hpp>
+#include <constrain/io/event_file.hpp>
+#include <constrain/io/log_file.hpp>
+#include <doctest/doctest.h>
+
+#include <filesystem>
+#include <string>
+
+// Links, hard links and pipes at the names of logs, events and files that are written whole, and names that no file can
+// have: nothing outside changes, and what is in the way is one sentence.
+
+using namespace constrain::test;
+namespace io = constrain::io;
+
+TEST_CASE("links: at the names of logs, events and files that are written whole") {
+  auto const refused = [](char const* what, char const* why, char const* where) {
+    return [=](scene const& s) {
+      return std::string(what) + "'" + s.at("name") + "' cannot be written (" + why +
+             "); remove it or choose another " + where;
+    };
+  };
+  for (auto const& t : both()) {
+    std::string const name = t.name;
+    bool const link = name.starts_with("a link") || name.starts_with("a relative link"), hard = name == "a hard link";
+    char const* const why = link   ? "it is a link"
+                            : hard ? "it has another name elsewhere, a hard link"
+                                   : "it is no regular file";
+    auto const log = [](scene const& s) { return sentence([&] { io::log_file(s.at("name"), "", "", 0).write("1"); }); };
+    auto const resumed = [](scene const& s) {
+      return sentence([&] { io::log_file(s.at("name"), "", "", 9).write("1"); });
+    };
+    auto const whole = [](scene const& s) {
+      return sentence([&] {
+        io::atomic_file file(s.at("name"), io::atomic_file::links::refused);
+        file.out().write("text");
+        file.commit();
+      });
+    };
+    if (name != "a file") {
+      check(t, "name", nothing_before, log, refused("the log ", why, "directory"));
+      check(t, "name", nothing_before, resumed, refused("the log ", why, "directory"));
+      if (!hard) check(t, "name", nothing_before, whole, refused("", why, "path"));
+    }
+    check(
+        t, "name", nothing_before, [](scene const& s) { return sentence([&] { io::event_file(s.at("name"), 0); }); },
+        [](scene const& s) {
+          return "the events '" + s.at("name") +
+                 "' cannot be written (File exists); make room or choose another directory";
+        });
+  }
+  // A file of two names that is written whole: the other name keeps what it had.
+  scene const s;
+  fs::create_hard_link(s.outside + "/file", s.at("name"));
+  io::atomic_file file(s.at("name"));
+  file.out().write("text");
+  file.commit();
+  CHECK(read_file(s.at("name")) == "text");
+  CHECK(read_file(s.outside + "/file") == "years of work");
+  CHECK(sentence([] { io::atomic_file("/dev/null"); }) ==
+        "'/dev/null' cannot be written (it is no regular file); remove it or choose another path");
+}
+
+TEST_CASE("links: a path with a NUL byte") {
+  scene const s;
+  std::string const path = s.at(std::string("c\0d", 3));
+  auto const said =
+      "the path '" + s.at("c?d") + "' has a NUL byte, shown as '?', which no file's name can have; leave it out";
+  CHECK(sentence([&] { save(path, "x"); }) == said);
+  CHECK(sentence([&] { load(path); }) == said);
+  CHECK(sentence([&] { io::directory_reader::finds(path); }) == said);
+  CHECK(sentence([&] { io::log_file(path, "", "", 0); }) == said);
+  CHECK(sentence([&] { io::event_file(path, 0); }) == said);
+  CHECK(sentence([&] { io::atomic_file{path}; }) == said);
+  CHECK(sentence([&] { io::mapped_file{path}; }) == said);
+  CHECK(sentence([&] { io::make_directories(path); }) == said);
+  CHECK(fs::is_empty(s.shared));
+}
+
+TEST_CASE("links: there were enough of them") {
+  MESSAGE(cases << " cases");
+  CHECK(cases >= 40);
+}
