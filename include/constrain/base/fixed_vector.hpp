@@ -33,8 +33,8 @@ template <class T, int capacity_> struct fixed_vector {
   constexpr T const* end() const { return elements + count; }
 
   constexpr bool contains(T const& element) const {
-    for (auto const& candidate : *this)
-      if (candidate == element) return true;
+    for (int i = 0; i < count; ++i)
+      if (elements[i] == element) return true;
     return false;
   }
 

@@ -2,6 +2,7 @@
 
 #include "constrain/op/copy/copy.hpp"
 #include "constrain/pass/nest.hpp"
+#include "constrain/pass/rewrite.hpp"
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
@@ -47,36 +48,37 @@ constexpr bool can_coalesce(program const& p, nest const& where, int i) {
   return defined_here;
 }
 
+/// Every operand that is `from` becomes `to`.
+constexpr void rename(program& p, ref from, ref to) {
+  for (auto& n : p.nodes) {
+    for (auto& r : n.inputs)
+      if (r == from) r = to;
+    for (auto& r : n.outputs)
+      if (r == from) r = to;
+  }
+}
+
 } // namespace detail
 
 /// Removes copies: the value is written in its last place from the start.
 constexpr program coalesce(program const& p) {
   if (!p.failure.ok()) return p;
-  program out = p;
+  program renamed = p;
+  nest const where(p);
+  bool removed[program::maximum_nodes]{};
   for (bool changed = true; changed;) {
     changed = false;
-    nest const where(out);
-    for (int i = 0; i < out.nodes.size(); ++i) {
-      if (!detail::can_coalesce(out, where, i)) continue;
-      ref const from = out.nodes[i].inputs[0];
-      ref const to = out.nodes[i].outputs[0];
-      program next = out;
-      next.nodes.count = 0;
-      for (int j = 0; j < out.nodes.size(); ++j) {
-        if (j == i) continue;
-        auto n = out.nodes[j];
-        for (auto& r : n.inputs)
-          if (r == from) r = to;
-        for (auto& r : n.outputs)
-          if (r == from) r = to;
-        next.add_node(n);
-      }
-      out = next;
-      changed = true;
-      break;
+    for (int i = 0; i < p.nodes.size(); ++i) {
+      if (removed[i] || !detail::can_coalesce(renamed, where, i)) continue;
+      detail::rename(renamed, renamed.nodes[i].inputs[0], renamed.nodes[i].outputs[0]);
+      // Neither reads nor writes anything any more.
+      renamed.nodes[i].inputs.count = renamed.nodes[i].outputs.count = 0;
+      changed = removed[i] = true;
     }
   }
-  return out;
+  return rewrite(renamed, [&](builder& out, node const& n, int i) {
+    if (!removed[i]) out.program.add_node(n);
+  });
 }
 
 } // namespace constrain

@@ -1,8 +1,8 @@
 #pragma once
 
 #include "constrain/op/cast/cast.hpp"
+#include "constrain/pass/rewrite.hpp"
 #include "constrain/policy/precision.hpp"
-#include "constrain/program/builder.hpp"
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
@@ -16,10 +16,8 @@ constexpr program mixed_precision(program const& p, slot_of::precision const& pr
   auto const compute = precision.compute;
   if (!p.failure.ok() || p.values[p.logits.value].type == compute) return p;
   static_assert(sizeof(detail::named<op::cast>) > 0);
-  builder out;
-  out.program = p;
+  auto out = without_nodes(p);
   auto& program = out.program;
-  program.nodes.count = 0;
   ref copy_of[program::maximum_values]{};
   for (int v = 0; v < p.values.size(); ++v) {
     if (!has_compute_copy(p.values[v])) continue;
@@ -36,7 +34,7 @@ constexpr program mixed_precision(program const& p, slot_of::precision const& pr
     n.outputs.push_back(copy_of[v]);
     out.append(info_of<op::cast>, n);
   }
-  for (auto n : p.nodes) {
+  rewrite_nodes(out, p, 0, p.nodes.size(), [&](builder&, node n, int) {
     for (auto& input : n.inputs)
       if (copy_of[input.value]) input = copy_of[input.value];
     if (n.kind == node_kind::call) {
@@ -46,7 +44,7 @@ constexpr program mixed_precision(program const& p, slot_of::precision const& pr
       for (int j = 0; j < rule.outputs.size(); ++j) program.values[n.outputs[j].value].type = rule.outputs[j].type;
     }
     program.add_node(n);
-  }
+  });
   return program;
 }
 

@@ -3,8 +3,8 @@
 #include "constrain/op/collective/collective.hpp"
 #include "constrain/op/gradient_norm/gradient_norm.hpp"
 #include "constrain/pass/nest.hpp"
+#include "constrain/pass/rewrite.hpp"
 #include "constrain/policy/parallel.hpp"
-#include "constrain/program/builder.hpp"
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
@@ -14,9 +14,8 @@ namespace detail {
 /// gradients, which are summed into the shards; what updates works on the shards.
 class sharding {
 public:
-  constexpr sharding(program const& p, std::int64_t shards) : in_(p), nest_(p), shards_(shards) {
-    out_.program = p;
-    out_.program.nodes.count = 0;
+  constexpr sharding(program const& p, std::int64_t shards)
+      : in_(p), nest_(p), shards_(shards), out_(without_nodes(p)) {
     if (shards_ > 1)
       for (auto& info : out_.program.values) cut(info);
     for (int i = 0; i < p.nodes.size(); ++i) plan_for(i);
@@ -24,23 +23,22 @@ public:
 
   constexpr program run() {
     bool reduced = false;
-    for (int i = 0; i < in_.nodes.size(); ++i) {
-      auto n = in_.nodes[i];
+    rewrite_nodes(out_, in_, 0, in_.nodes.size(), [&](builder&, node n, int i) {
       bool const norm = calls(n, info_of<op::gradient_norm_squared>);
       if (norm && !reduced && shards_ == 1) all_reduce_gradients();
       reduced = reduced || norm;
       if (norm && shards_ > 1) {
         sum_squares_of_pieces(n);
-        continue;
+        return;
       }
       if (calls(n, info_of<op::clip_coefficient>)) sum_loss();
       for (auto const& g : gathers_)
         if (g.before == i) gather(g);
-      if (n.kind == node_kind::call) rewrite(n, i);
+      if (n.kind == node_kind::call) exchange_operands(n, i);
       out_.program.add_node(n);
       for (auto& s : scatters_)
         if (s.after == i) scatter(s);
-    }
+    });
     return out_.program;
   }
 
@@ -137,7 +135,7 @@ private:
     out_.program.fail({why::program_too_large, n.line, n.called_from, gathers_.capacity, gathers_.capacity + 1});
   }
 
-  constexpr void rewrite(node& n, int i) {
+  constexpr void exchange_operands(node& n, int i) {
     if (shards_ == 1) return;
     for (auto& input : n.inputs)
       if (!n.op->reads_shards && out_.program.values[input.value].shards > 1)
@@ -149,8 +147,7 @@ private:
     }
   }
 
-  constexpr node call_of(ref input, ref output, int level) {
-    out_.enclosing = axes_at(level);
+  constexpr node call_of(ref input, ref output) {
     node n;
     n.line = in_.values[output.value < in_.values.size() ? output.value : input.value].line;
     n.inputs.push_back(input);
@@ -159,14 +156,14 @@ private:
   }
 
   constexpr void gather(gathered const& g) {
-    auto n = call_of({g.value, at::current}, {g.full, at::current}, g.level);
+    auto n = call_of({g.value, at::current}, {g.full, at::current});
     auto const& full = in_.values[g.value].shape;
     for (int k = 0; k < full.rank; ++k) n.attributes.integer[k] = full.extent[k];
     out_.append(info_of<op::all_gather>, n);
   }
 
   constexpr void scatter(scattered const& s) {
-    auto n = call_of({s.full, at::current}, {s.gradient, at::current}, s.level);
+    auto n = call_of({s.full, at::current}, {s.gradient, at::current});
     n.attributes.integer[0] = shards_;
     to_communication(out_.append(info_of<op::reduce_scatter>, n).outputs[1]);
   }
@@ -174,12 +171,11 @@ private:
   constexpr void all_reduce_gradients() {
     for (int v = 0; v < in_.values.size(); ++v)
       if (in_.values[v].role == role::gradient)
-        to_communication(
-            out_.append(info_of<op::all_reduce>, call_of({v, at::current}, {v, at::current}, nest::root)).outputs[1]);
+        to_communication(out_.append(info_of<op::all_reduce>, call_of({v, at::current}, {v, at::current})).outputs[1]);
   }
 
   constexpr void sum_loss() {
-    to_communication(out_.append(info_of<op::all_reduce_small>, call_of(in_.loss, in_.loss, nest::root)).outputs[1]);
+    to_communication(out_.append(info_of<op::all_reduce_small>, call_of(in_.loss, in_.loss)).outputs[1]);
   }
 
   /// What a gradient_norm_squared of the whole would give: each rank sums the chunks of its shard, all of them add all
@@ -194,7 +190,6 @@ private:
       to_communication(output);
       return output;
     };
-    out_.enclosing = {};
     auto const tensors = in_.iterations(in_.values[full.inputs[0].value]);
     ref const mine = append(info_of<op::chunk_squares>, full.inputs[0], tensors);
     full.inputs[0] = append(info_of<op::gather_ranks>, mine, shards_);
