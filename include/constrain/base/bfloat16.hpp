@@ -7,19 +7,20 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// The upper half of a float: 8 bits of exponent, 7 of mantissa. Storage alone: arithmetic converts to float. (The
-/// builtins, because std::bit_cast is not a device function.)
+/// bfloat16, the upper half of a float: 8 bits of exponent, 7 of mantissa. Only for storage: arithmetic converts to
+/// float. It uses builtins, since std::bit_cast is no device function.
 struct bfloat16 {
-  std::uint16_t bits = 0;
+  std::uint16_t bits = 0; // sign, exponent, mantissa
 
   bfloat16() = default;
-  /// Rounds to nearest, ties to even; a NaN stays one.
+  /// Rounds to nearest, ties to even; a NaN stays a NaN.
   CT_HOST_DEVICE constexpr bfloat16(float x) noexcept {
     auto const u = __builtin_bit_cast(std::uint32_t, x);
     auto const rounded = u + 0x7FFFu + (u >> 16 & 1u);
     bool const nan = (u & 0x7FFFFFFFu) > 0x7F800000u;
     bits = static_cast<std::uint16_t>(nan ? 0x7FFFu : rounded >> 16);
   }
+  /// Exact.
   CT_HOST_DEVICE constexpr operator float() const noexcept {
     return __builtin_bit_cast(float, static_cast<std::uint32_t>(bits) << 16);
   }

@@ -13,18 +13,20 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// A part of a sentence: text, which is borrowed, or a whole number. Trivial, so that a list of them is a few stores
-/// where it stands and everything else happens in `concat`.
+/// A part of a sentence: borrowed text, or a whole number. It is trivial, so that a list of parts takes only a few
+/// stores at the call; `concat` does the rest.
 class text_part {
 public:
+  /// Text, which must outlive the part.
   text_part(char const* text) : text_(text), size_(std::strlen(text)) {}
   text_part(std::string_view text) : text_(text.data()), size_(text.size()) {}
   text_part(std::string const& text) : text_(text.data()), size_(text.size()) {}
   template <std::integral integer>
-    requires(!std::is_same_v<integer, char>) // a character would be shown as a number
+    requires(!std::is_same_v<integer, char>) // a character would print as a number
   text_part(integer number)
       : text_(std::is_signed_v<integer> ? signed_number : unsigned_number), size_(static_cast<std::uint64_t>(number)) {}
 
+  /// Appends it to a text.
   void append_to(std::string& text) const {
     if (text_ == signed_number) append(static_cast<std::int64_t>(size_), text);
     else if (text_ == unsigned_number) append(size_, text);
@@ -43,7 +45,7 @@ private:
   std::uint64_t size_;
 };
 
-/// The parts one after another. (Sums of strings, each with its temporaries, would be compiled at every place.)
+/// The parts one after the other. A chain of `+` would compile its temporary strings at every call.
 [[gnu::noinline, gnu::cold]] inline std::string concat(std::initializer_list<text_part> parts) {
   std::string text;
   for (auto const& part : parts) part.append_to(text);

@@ -8,7 +8,7 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// The storage type of a tensor's elements.
+/// The type of a tensor's elements in memory.
 enum class dtype : std::uint8_t { u8, i32, bf16, f32, f64 };
 
 /// Bytes of one element.
@@ -23,6 +23,7 @@ constexpr std::int64_t size_of(dtype type) {
   return 0;
 }
 
+/// The name in printed programs and plans.
 constexpr char const* name_of(dtype type) {
   switch (type) {
   case dtype::u8: return "u8";
@@ -34,9 +35,10 @@ constexpr char const* name_of(dtype type) {
   return "?";
 }
 
+/// Whether it is a floating-point type.
 constexpr bool is_real(dtype type) { return type == dtype::bf16 || type == dtype::f32 || type == dtype::f64; }
 
-/// In which type sums of elements are taken and statistics kept: 16-bit types are for storage alone.
+/// The type in which elements are summed and statistics kept: 16-bit types are only for storage.
 constexpr dtype accumulator_of(dtype type) { return type == dtype::bf16 ? dtype::f32 : type; }
 
 namespace detail {
@@ -51,13 +53,14 @@ template <> struct storage_of<dtype::f64> { using type = double; };
 /// The C++ type that stores one element: `storage<dtype::f32>` is `float`.
 template <dtype type> using storage = typename detail::storage_of<type>::type;
 
+/// The dtype of a C++ type: `dtype_of<float>` is `dtype::f32`; u8 for types without one.
 template <class T> inline constexpr dtype dtype_of = dtype::u8;
 template <> inline constexpr dtype dtype_of<std::int32_t> = dtype::i32;
 template <> inline constexpr dtype dtype_of<bfloat16> = dtype::bf16;
 template <> inline constexpr dtype dtype_of<float> = dtype::f32;
 template <> inline constexpr dtype dtype_of<double> = dtype::f64;
 
-/// The C++ type in which elements of type T are computed with.
+/// The C++ type that computes with elements of type T: float for bfloat16, else T itself.
 template <class T>
 using arithmetic = std::conditional_t<std::is_same_v<std::remove_const_t<T>, bfloat16>, float, std::remove_const_t<T>>;
 

@@ -14,12 +14,13 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// What every run-time failure of the library throws. `what()` is one sentence:
-/// what went wrong, where, and what to do instead. What it quotes may come from a foreign file: a control character,
-/// which could end the line or command a terminal, is shown as '?'.
+/// The exception of every run-time failure in the library. `what()` is one sentence: what went wrong, where, and what
+/// to do instead. It may quote names from files, so control characters, which could end the line or command a terminal,
+/// become '?'.
 struct error : std::runtime_error {
+  /// The sentence.
   explicit error(std::string sentence) : std::runtime_error(printable(std::move(sentence))) {}
-  /// Of parts: `throw error({"step: token ", token, " is too large"})`.
+  /// The sentence in parts: `throw error({"step: token ", token, " is too large"})`.
   [[gnu::noinline, gnu::cold]] explicit error(std::initializer_list<text_part> parts) : error(concat(parts)) {}
 };
 

@@ -4,34 +4,40 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// A vector of at most `capacity` elements that lives in its object, so that it can be part of a constexpr value.
-/// `push_back` beyond the capacity is refused (returns false); programs turn that into a diagnosis.
+/// A vector of at most `capacity` elements that are stored inside the object, so that it can be part of a constexpr
+/// value. Programs report a failed `push_back` as a diagnosis.
 template <class T, int capacity_> struct fixed_vector {
-  T elements[capacity_]{};
-  int count = 0;
+  T elements[capacity_]{}; // the first `count` are in use
+  int count = 0;           // elements in use
 
-  static constexpr int capacity = capacity_;
+  static constexpr int capacity = capacity_; // the most elements
 
+  /// As in std::vector.
   constexpr int size() const { return count; }
   constexpr bool empty() const { return count == 0; }
 
+  /// Appends an element. Returns false, and does nothing, if the vector is full.
   constexpr bool push_back(T const& element) {
     if (count == capacity) return false;
     elements[count++] = element;
     return true;
   }
+  /// As in std::vector.
   constexpr void pop_back() { --count; }
 
+  /// As in std::vector.
   constexpr T& operator[](int i) { return elements[i]; }
   constexpr T const& operator[](int i) const { return elements[i]; }
   constexpr T& back() { return elements[count - 1]; }
   constexpr T const& back() const { return elements[count - 1]; }
 
+  /// As in std::vector.
   constexpr T* begin() { return elements; }
   constexpr T* end() { return elements + count; }
   constexpr T const* begin() const { return elements; }
   constexpr T const* end() const { return elements + count; }
 
+  /// Whether any element equals `element`.
   constexpr bool contains(T const& element) const {
     for (int i = 0; i < count; ++i)
       if (elements[i] == element) return true;

@@ -10,8 +10,7 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
-/// Text as printf makes it. (No template: one for each list of types would take the compiler longer than all that it
-/// says.)
+/// printf into a string. Not a template: one for each list of types would take longer to compile than all other text.
 [[gnu::noinline, gnu::cold, gnu::format(printf, 1, 0)]] inline std::string formatted_list(char const* format,
                                                                                           std::va_list values) {
   std::va_list again;
@@ -28,6 +27,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
   return text;
 }
 
+/// printf into a string.
 [[gnu::noinline, gnu::cold, gnu::format(printf, 1, 2)]] inline std::string formatted(char const* format, ...) {
   std::va_list values;
   va_start(values, format);

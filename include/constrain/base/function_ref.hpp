@@ -10,10 +10,11 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 template <class signature> class function_ref;
 
-/// A function that is borrowed for a call, as C++26 has it: a parameter of this type makes no template of the function
-/// that takes it, which is then compiled once.
+/// A reference to a function, like C++26's std::function_ref. A function with such a parameter is no template, so it is
+/// compiled once. It must not outlive what it refers to.
 template <class result, class... arguments> class function_ref<result(arguments...)> {
 public:
+  /// Borrows `f`.
   template <class function>
     requires(!std::is_same_v<std::remove_cvref_t<function>, function_ref>)
   function_ref(function&& f)
@@ -23,6 +24,7 @@ public:
               (*static_cast<std::remove_reference_t<function>*>(borrowed))(std::forward<arguments>(given)...));
         }) {}
 
+  /// Calls the function.
   result operator()(arguments... given) const { return call_(borrowed_, std::forward<arguments>(given)...); }
 
 private:

@@ -7,13 +7,15 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// A part of a trainer that moves with it: an `error` where it is used after that.
+/// Owns a part of a trainer. Access after the trainer was moved from throws `error`.
 template <class type> class held : public std::unique_ptr<type> {
 public:
   using std::unique_ptr<type>::unique_ptr;
   using std::unique_ptr<type>::operator=;
+  /// Takes the part over.
   held(std::unique_ptr<type> part) : std::unique_ptr<type>(std::move(part)) {}
 
+  /// The part. Throws `error` if there is none.
   type* operator->() const { return &**this; }
   type& operator*() const {
     if (this->get() == nullptr) refuse();

@@ -6,7 +6,7 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// A label that counts for nothing.
+/// The label of positions that count neither in the loss nor in the accuracy (as PyTorch's `ignore_index`).
 inline constexpr std::int32_t ignored_label = -100;
 
 } // namespace constrain

@@ -8,18 +8,18 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// What a number that a user gives may be.
+/// The values that an option may have.
 enum class number_range : std::uint8_t {
-  finite,
-  from_zero,        // finite, 0 or above
-  above_zero,       // finite
-  from_zero_to_one, // finite, 1 too
-  below_one,        // 0 or above, without 1
+  finite,           // any but inf and nan
+  from_zero,        // finite, at least 0
+  above_zero,       // finite, above 0
+  from_zero_to_one, // at least 0, at most 1
+  below_one,        // at least 0, below 1
 };
 
 namespace detail {
 
-/// By bits, so that -ffast-math cannot assume that there are no others.
+/// Tests the bits: under -ffast-math compilers assume that all numbers are finite.
 constexpr bool is_finite(double x) {
   return (__builtin_bit_cast(std::uint64_t, x) & 0x7ff0000000000000u) != 0x7ff0000000000000u;
 }
@@ -27,6 +27,7 @@ constexpr bool is_nan(double x) {
   return !is_finite(x) && (__builtin_bit_cast(std::uint64_t, x) & 0x000fffffffffffffu) != 0;
 }
 
+/// Whether a number is finite and within a range.
 constexpr bool is_within(double x, number_range range) {
   if (!is_finite(x)) return false;
   switch (range) {
@@ -38,6 +39,7 @@ constexpr bool is_within(double x, number_range range) {
   }
 }
 
+/// A number as text, also nan and inf.
 inline std::string number_text(double x) {
   if (is_nan(x)) return "nan";
   char text[32];
@@ -46,6 +48,7 @@ inline std::string number_text(double x) {
   return text;
 }
 
+/// Throws the `error` of the checks below.
 [[noreturn, gnu::noinline, gnu::cold]] inline void refuse_number(char const* owner, char const* field,
                                                                  std::string const& value, std::string const& instead) {
   throw error({owner, ": ", field, " is ", value, "; give ", instead});
@@ -53,7 +56,7 @@ inline std::string number_text(double x) {
 
 } // namespace detail
 
-/// Throws `error` unless `value`, of a field of `owner`, is what it may be.
+/// Throws `error` unless `value`, the field `field` of `owner`, is within `range`.
 inline void check_number(char const* owner, char const* field, double value, number_range range) {
   constexpr char const* instead[] = {"a finite number", "a finite number from 0 on", "a finite number above 0",
                                      "a number from 0 to 1", "a number from 0 on and below 1"};
@@ -61,7 +64,7 @@ inline void check_number(char const* owner, char const* field, double value, num
     detail::refuse_number(owner, field, detail::number_text(value), instead[static_cast<int>(range)]);
 }
 
-/// Throws `error` unless `value`, of a field of `owner`, is `least` or above.
+/// Throws `error` unless `value`, the field `field` of `owner`, is at least `least`.
 inline void check_count(char const* owner, char const* field, std::int64_t value, std::int64_t least) {
   if (value < least)
     detail::refuse_number(owner, field, std::to_string(value), "a whole number from " + std::to_string(least) + " on");

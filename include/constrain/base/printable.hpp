@@ -7,9 +7,8 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// What is shown to a person may hold names from a file or of a user's: control characters, which could end the line or
-/// command a terminal, become '?'; those of Unicode's second block (U+0080 to U+009F) too. `several_lines` keeps ends
-/// of lines.
+/// Text that is safe to print: control characters become '?', since names in files or of users could end the line or
+/// command a terminal with them. That includes U+0080 to U+009F. `several_lines` keeps line ends.
 [[gnu::noinline]] inline std::string printable(std::string text, bool several_lines = false) {
   std::size_t end = 0;
   for (std::size_t i = 0; i < text.size(); ++i) {

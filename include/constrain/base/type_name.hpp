@@ -12,17 +12,18 @@ namespace detail {
 
 template <class type> constexpr char const* pretty_function() { return __PRETTY_FUNCTION__; }
 
+/// Removes every occurrence of `part`.
 inline void remove_all(std::string& text, std::string_view part) {
   for (auto at = text.find(part); at != std::string::npos; at = text.find(part, at)) text.erase(at, part.size());
 }
 
-/// A compiler's name of a type, without what compilers differ in: unnamed namespaces, the library's inline one, the
-/// function that the type is local to, blanks before a closing bracket.
+/// A compiler's name of a type, without what differs between compilers: unnamed namespaces, the library's inline
+/// namespace, the function that a local type is in, blanks before a closing bracket.
 [[gnu::noinline, gnu::cold]] inline std::string plain_type_name(std::string text) {
   for (auto const* part :
        {"{anonymous}::", "(anonymous namespace)::", "<unnamed>::", CONSTRAIN_TEXT(CONSTRAIN_VARIANT) "::"})
     remove_all(text, part);
-  // nvcc's name of an unnamed namespace is another one at each compilation.
+  // nvcc names an unnamed namespace differently in every compilation.
   for (auto at = text.find("_GLOBAL__N_"); at != std::string::npos; at = text.find("_GLOBAL__N_", at))
     text.erase(at, text.find("::", at) + 2 - at);
   for (auto at = text.find(" >"); at != std::string::npos; at = text.find(" >", at)) text.erase(at, 1);
@@ -38,8 +39,8 @@ inline void remove_all(std::string& text, std::string_view part) {
 
 } // namespace detail
 
-/// The name of a type as its user writes it: "mine::lion". The same of g++, clang and nvcc, but for numbers among
-/// template arguments that carry a suffix.
+/// The name of a type as its user writes it: "mine::lion". g++, clang and nvcc give the same, except for suffixes of
+/// numbers among template arguments.
 template <class type> std::string type_name() {
   constexpr std::string_view of_double = detail::pretty_function<double>(), text = detail::pretty_function<type>();
   constexpr auto begin = of_double.find("double");

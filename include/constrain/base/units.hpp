@@ -8,17 +8,20 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// A count of bytes. Made from a number on purpose alone; whole multiples and parts are bytes, bytes over bytes a
-/// ratio.
+/// A number of bytes. It converts from integers only explicitly. Whole multiples and fractions are bytes; bytes divided
+/// by bytes is a ratio.
 struct bytes {
   std::int64_t value = 0; // public, so that bytes can be a template argument
 
+  /// 0 bytes, `count` bytes.
   constexpr bytes() = default;
   constexpr explicit bytes(std::int64_t count) : value(count) {}
+  /// The number, in bytes and in MiB.
   constexpr std::int64_t count() const { return value; }
   constexpr double mebibytes() const { return static_cast<double>(value) / (1 << 20); }
 
   friend constexpr auto operator<=>(bytes, bytes) = default;
+  /// Sum, difference, whole multiple.
   friend constexpr bytes operator+(bytes a, bytes b) { return bytes(a.value + b.value); }
   friend constexpr bytes operator-(bytes a, bytes b) { return bytes(a.value - b.value); }
   template <std::integral integer> friend constexpr bytes operator*(integer n, bytes b) {
@@ -29,29 +32,33 @@ struct bytes {
   template <std::integral integer> friend constexpr bytes operator/(bytes b, integer n) {
     return bytes(b.value / static_cast<std::int64_t>(n));
   }
-  /// How many times b goes into a: 2.5, say.
+  /// The ratio, such as 2.5.
   friend constexpr double operator/(bytes a, bytes b) {
     return static_cast<double>(a.value) / static_cast<double>(b.value);
   }
+  /// As the operators above.
   constexpr bytes& operator+=(bytes b) { return *this = *this + b; }
   constexpr bytes& operator-=(bytes b) { return *this = *this - b; }
   template <std::integral integer> constexpr bytes& operator*=(integer n) { return *this = *this * n; }
   template <std::integral integer> constexpr bytes& operator/=(integer n) { return *this = *this / n; }
 };
 
-/// n times 2^10, 2^20, 2^30 bytes.
+/// n times 2^10, 2^20 and 2^30 bytes.
 constexpr bytes kibibytes(std::int64_t n) { return bytes(n << 10); }
 constexpr bytes mebibytes(std::int64_t n) { return bytes(n << 20); }
 constexpr bytes gibibytes(std::int64_t n) { return bytes(n << 30); }
 
-/// A number with a unit. It converts from an integer where an option is written (`{.steps = 500}`) and never into
-/// another unit: micro-steps do not compare with optimizer steps.
+/// A count with a unit. It converts from integers, so that options are simple to write (`{.steps = 500}`), and never to
+/// or from another unit: micro-steps do not compare with optimizer steps.
 template <class unit> class quantity {
 public:
+  /// 0, or `count`.
   constexpr quantity() = default;
   constexpr quantity(std::int64_t count) : count_(count) {}
+  /// The number.
   constexpr std::int64_t count() const { return count_; }
   friend constexpr auto operator<=>(quantity, quantity) = default;
+  /// Sum and difference.
   friend constexpr quantity operator+(quantity a, quantity b) { return a.count_ + b.count_; }
   friend constexpr quantity operator-(quantity a, quantity b) { return a.count_ - b.count_; }
 
@@ -66,9 +73,9 @@ using micro_steps = quantity<struct micro_step_unit>;
 /// Tokens read by the model.
 using token_count = quantity<struct token_unit>;
 
-/// Which update this is: the first is 1, as in Adam's bias correction (Kingma & Ba 2015).
+/// The number of an optimizer step: the first is 1, as in Adam's bias correction (Kingma & Ba 2015).
 struct optimizer_step {
-  std::int64_t number = 1;
+  std::int64_t number = 1; // counted from 1
 };
 
 } // namespace constrain

@@ -1,9 +1,8 @@
 #pragma once
 
-// What of the compiler's flags changes the library's code: the instruction set, OpenMP, the GEMM provider, MPI,
-// and what the compiler may assume of arithmetic. It is part of every name, an inline namespace, so that translation
-// units with other flags share no function with this one. (clang names none of -ffast-math's parts but
-// finite-math-only.)
+// Compiler flags that change the library's code are part of every name, as an inline namespace: the instruction set,
+// OpenMP, the GEMM provider, MPI, and what the compiler may assume of arithmetic. So translation units with different
+// flags share no function. (clang has a macro only for -ffast-math and for finite-math-only, not for its other parts.)
 
 #if defined(__AVX512BF16__)
 #define CONSTRAIN_INSTRUCTION_SET avx512_bf16
@@ -48,7 +47,7 @@
 #if defined(__FAST_MATH__)
 #define CONSTRAIN_VARIANT_MATH _fast
 #else
-// Its parts, each of which can be asked for alone.
+// The parts of -ffast-math, which have flags of their own.
 #if defined(__FINITE_MATH_ONLY__) && __FINITE_MATH_ONLY__
 #define CONSTRAIN_VARIANT_FINITE _finite
 #else
@@ -91,7 +90,7 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// The instruction set that this translation unit is compiled for: "avx2_fma".
+/// The instruction set of this translation unit, such as "avx2_fma".
 inline constexpr char const* instruction_set = CONSTRAIN_TEXT(CONSTRAIN_INSTRUCTION_SET);
 
 } // namespace constrain::inline CONSTRAIN_VARIANT

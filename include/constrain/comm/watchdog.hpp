@@ -82,9 +82,9 @@ private:
       double const time = now(), passed = std::min(time - last, 2 * tick);
       last = time;
       auto const* const what = what_.load(std::memory_order_acquire);
-      auto const wait = waits_.load(std::memory_order_relaxed);
-      waited = what != nullptr && wait == which ? waited + passed : 0;
-      which = wait;
+      auto const current = waits_.load(std::memory_order_relaxed);
+      waited = what != nullptr && current == which ? waited + passed : 0;
+      which = current;
       if (what != nullptr && waited >= deadline) end(what, waited);
     }
   }

@@ -36,7 +36,7 @@ public:
     corpus result(token_source(std::move(storage), all), token_width::byte, 256);
     bool some = false;
     for (bool const each : prompt) some = some || each;
-    if (some) result.prompt = std::make_shared<std::vector<bool> const>(std::move(prompt));
+    if (some) result.prompt_ = std::make_shared<std::vector<bool> const>(std::move(prompt));
     result.find_fingerprint();
     return result;
   }
@@ -64,14 +64,14 @@ public:
     auto const see = [&](std::span<std::byte const> piece) { most = std::max(most, largest(piece)); };
     auto const check = file->remember(begin, see);
     corpus result(token_source(std::move(file)), token_width::uint16, most + 1);
-    result.sum = fingerprint_of(result.source.size(), check);
+    result.sum_ = fingerprint_of(result.source_.size(), check);
     return result;
   }
 
   /// Tokens.
-  std::int64_t size() const { return length; }
+  std::int64_t size() const { return length_; }
   /// Every token is below it: 256 where bytes are tokens, one more than the largest otherwise.
-  std::int32_t vocabulary() const { return below; }
+  std::int32_t vocabulary() const { return below_; }
   /// Where bytes are tokens.
   static constexpr std::int32_t byte_vocabulary = 256;
 
@@ -87,20 +87,20 @@ public:
   void copy(std::int64_t first, std::span<std::int32_t> tokens) const {
     auto out = tokens.data();
     for_bytes(first, static_cast<std::int64_t>(tokens.size()), [&](std::span<std::byte const> piece) {
-      if (width == token_width::byte) {
+      if (width_ == token_width::byte) {
         for (auto const token : piece) *out++ = std::to_integer<std::int32_t>(token);
         return;
       }
       std::int32_t most = 0;
       for (std::size_t i = 0; i < piece.size(); i += 2) most = std::max(most, *out++ = wide_token(piece.data() + i));
-      if (most >= below) throw source.changed();
+      if (most >= below_) throw source_.changed();
     });
   }
 
   /// The same as labels: `ignored_label` for those that are given.
   void copy_labels(std::int64_t first, std::span<std::int32_t> labels) const {
     copy(first, labels);
-    if (prompt == nullptr) return;
+    if (prompt_ == nullptr) return;
     auto out = labels.data();
     for_runs(first, static_cast<std::int64_t>(labels.size()), [&](std::int64_t in_storage, std::int64_t count) {
       for (auto i = in_storage; i < in_storage + count; ++i, ++out)
@@ -112,7 +112,7 @@ public:
   std::int64_t labels(std::int64_t first, std::int64_t count) const {
     std::int64_t found = 0;
     for_runs(first, count, [&](std::int64_t in_storage, std::int64_t n) {
-      for (auto i = in_storage; i < in_storage + n && prompt != nullptr; ++i) found -= is_prompt(i);
+      for (auto i = in_storage; i < in_storage + n && prompt_ != nullptr; ++i) found -= is_prompt(i);
       found += n;
     });
     return found;
@@ -120,7 +120,7 @@ public:
 
   /// Length in bytes (upper half) and CRC-32C (lower half) of the content, of what is given too: another corpus has,
   /// all but surely, another one.
-  std::uint64_t fingerprint() const { return sum; }
+  std::uint64_t fingerprint() const { return sum_; }
 
   struct parts;
   /// Cuts off the tail: `validation` has the last floor(fraction x size) tokens; either part may be empty. Throws
@@ -138,19 +138,19 @@ private:
     std::int64_t first; ///< In the storage.
   };
 
-  token_source source;
-  token_width width;
-  std::int32_t below;
-  std::int64_t length;
-  std::shared_ptr<std::vector<run> const> runs = std::make_shared<std::vector<run> const>(1, run{0, 0});
-  std::shared_ptr<std::vector<bool> const> prompt{}; ///< Of the storage; null: none is.
-  std::uint64_t sum = 0;
+  token_source source_;
+  token_width width_;
+  std::int32_t below_;
+  std::int64_t length_;
+  std::shared_ptr<std::vector<run> const> runs_ = std::make_shared<std::vector<run> const>(1, run{0, 0});
+  std::shared_ptr<std::vector<bool> const> prompt_{}; ///< Of the storage; null: none is.
+  std::uint64_t sum_ = 0;
 
   corpus(token_source from, token_width width, std::int32_t below)
-      : source(std::move(from)), width(width), below(below), length(source.size() / width_bytes()) {}
+      : source_(std::move(from)), width_(width), below_(below), length_(source_.size() / width_bytes()) {}
 
-  std::int64_t width_bytes() const { return static_cast<std::int64_t>(width); }
-  bool is_prompt(std::int64_t in_storage) const { return (*prompt)[static_cast<std::size_t>(in_storage)]; }
+  std::int64_t width_bytes() const { return static_cast<std::int64_t>(width_); }
+  bool is_prompt(std::int64_t in_storage) const { return (*prompt_)[static_cast<std::size_t>(in_storage)]; }
   static std::int32_t wide_token(std::byte const* at) {
     return std::to_integer<std::int32_t>(at[0]) | std::to_integer<std::int32_t>(at[1]) << 8;
   }
@@ -167,10 +167,10 @@ private:
       throw error(
           {"a corpus of ", size(), " tokens was asked for ", count, " from token ", first, " on; stay within it"});
     auto const after = [](std::int64_t place, run const& r) { return place < r.begin; };
-    auto next = std::upper_bound(runs->begin(), runs->end(), first, after);
+    auto next = std::upper_bound(runs_->begin(), runs_->end(), first, after);
     while (count > 0) {
       auto const& here = *(next - 1);
-      auto const end = next == runs->end() ? size() : next->begin;
+      auto const end = next == runs_->end() ? size() : next->begin;
       auto const n = std::min(count, end - first);
       visit(here.first + (first - here.begin), n);
       first += n, count -= n, ++next;
@@ -180,7 +180,7 @@ private:
   /// `visit(bytes)` for those of `count` tokens from `first` on, piece by piece.
   template <class visitor> void for_bytes(std::int64_t first, std::int64_t count, visitor const& visit) const {
     for_runs(first, count, [&](std::int64_t in_storage, std::int64_t n) {
-      source.visit(in_storage * width_bytes(), n * width_bytes(), visit);
+      source_.visit(in_storage * width_bytes(), n * width_bytes(), visit);
     });
   }
 
@@ -190,41 +190,41 @@ private:
   void find_fingerprint() {
     io::crc32c check;
     for_bytes(0, size(), [&](std::span<std::byte const> piece) { check.update(piece); });
-    sum = fingerprint_of(size() * width_bytes(), check.value());
-    if (prompt == nullptr) return;
+    sum_ = fingerprint_of(size() * width_bytes(), check.value());
+    if (prompt_ == nullptr) return;
     std::string marks;
     for_runs(0, size(), [&](std::int64_t first, std::int64_t count) {
       for (auto i = first; i < first + count; ++i) marks.push_back(is_prompt(i) ? 1 : 0);
     });
-    sum ^= io::crc32c{}.update(io::text_bytes(marks)).value();
+    sum_ ^= io::crc32c{}.update(io::text_bytes(marks)).value();
   }
 
   /// A part of this corpus, piece by piece.
   class selection {
   public:
-    explicit selection(corpus const& whole) : whole(whole) {}
+    explicit selection(corpus const& whole) : whole_(whole) {}
 
     void add(std::int64_t first, std::int64_t count) {
-      whole.for_runs(first, count, [&](std::int64_t in_storage, std::int64_t n) {
-        if (runs.empty() || runs.back().first + (length - runs.back().begin) != in_storage)
-          runs.push_back({length, in_storage});
-        length += n;
+      whole_.for_runs(first, count, [&](std::int64_t in_storage, std::int64_t n) {
+        if (runs_.empty() || runs_.back().first + (length_ - runs_.back().begin) != in_storage)
+          runs_.push_back({length_, in_storage});
+        length_ += n;
       });
     }
 
     corpus part() && {
-      corpus result(whole);
-      if (runs.empty()) runs.push_back({0, 0});
-      result.length = length;
-      result.runs = std::make_shared<std::vector<run> const>(std::move(runs));
+      corpus result(whole_);
+      if (runs_.empty()) runs_.push_back({0, 0});
+      result.length_ = length_;
+      result.runs_ = std::make_shared<std::vector<run> const>(std::move(runs_));
       result.find_fingerprint();
       return result;
     }
 
   private:
-    corpus const& whole;
-    std::vector<run> runs;
-    std::int64_t length = 0;
+    corpus const& whole_;
+    std::vector<run> runs_;
+    std::int64_t length_ = 0;
   };
 
   static std::int64_t share(double fraction, std::int64_t of) {

@@ -26,41 +26,41 @@ class permutation {
 public:
   /// Throws `error` when `count` is below 1.
   constexpr permutation(std::uint64_t seed, std::int64_t epoch, std::int64_t count)
-      : seed(seed), epoch(static_cast<std::uint64_t>(epoch)), count(static_cast<std::uint64_t>(count)),
-        half((std::bit_width(this->count - 1) + 1) / 2) {
+      : seed_(seed), epoch_(static_cast<std::uint64_t>(epoch)), count_(static_cast<std::uint64_t>(count)),
+        half_((std::bit_width(this->count_ - 1) + 1) / 2) {
     if (count < 1) throw error({"an order of ", count, " samples was asked for; give at least one"});
   }
 
   /// The number at place `index`. Throws `error` unless 0 <= `index` < count: a saved position of another corpus.
   constexpr std::int64_t operator()(std::int64_t index) const {
-    if (index < 0 || static_cast<std::uint64_t>(index) >= count)
-      throw error({"the sample ", index, " is outside an epoch of ", count,
+    if (index < 0 || static_cast<std::uint64_t>(index) >= count_)
+      throw error({"the sample ", index, " is outside an epoch of ", count_,
                    " samples; resume with the corpus that the position was saved with"});
     auto x = static_cast<std::uint64_t>(index);
     do x = shuffled(x);
-    while (x >= count);
+    while (x >= count_);
     return static_cast<std::int64_t>(x);
   }
 
 private:
-  std::uint64_t seed, epoch, count;
-  int half; ///< Bits of each half.
+  std::uint64_t seed_, epoch_, count_;
+  int half_; ///< Bits of each half.
 
   constexpr std::uint64_t shuffled(std::uint64_t x) const {
     constexpr std::uint32_t purpose = 0x6f726465; // Sets these draws apart from all others under the same seed.
-    auto const mask = (std::uint64_t{1} << half) - 1;
-    auto left = x >> half, right = x & mask;
-    philox_key const key{{static_cast<std::uint32_t>(seed), static_cast<std::uint32_t>(seed >> 32)}};
+    auto const mask = (std::uint64_t{1} << half_) - 1;
+    auto left = x >> half_, right = x & mask;
+    philox_key const key{{static_cast<std::uint32_t>(seed_), static_cast<std::uint32_t>(seed_ >> 32)}};
     // Six rounds, enough for large halves, leave pairs of neighbours visibly uneven where count is below about 16.
     for (std::uint32_t round = 0; round < 12; ++round) {
-      auto const draw = philox({{static_cast<std::uint32_t>(right), static_cast<std::uint32_t>(epoch),
-                                 static_cast<std::uint32_t>(epoch >> 32), purpose + round}},
+      auto const draw = philox({{static_cast<std::uint32_t>(right), static_cast<std::uint32_t>(epoch_),
+                                 static_cast<std::uint32_t>(epoch_ >> 32), purpose + round}},
                                key);
       auto const mixed = left ^ (draw.word[0] & mask);
       left = right;
       right = mixed;
     }
-    return left << half | right;
+    return left << half_ | right;
   }
 };
 

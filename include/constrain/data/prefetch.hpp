@@ -16,49 +16,49 @@ namespace constrain::inline CONSTRAIN_VARIANT::data {
 template <class item, class maker> class prefetch {
 public:
   /// Two items as they are before they are first filled.
-  prefetch(item const& empty, maker make) : items{empty, empty}, make(std::move(make)) { start(); }
+  prefetch(item const& empty, maker make) : items_{empty, empty}, make_(std::move(make)) { start(); }
   prefetch(prefetch const&) = delete;
   ~prefetch() {
-    if (!works) return;
+    if (!works_) return;
     enter(stage::ended);
-    ::pthread_join(worker, nullptr);
+    ::pthread_join(worker_, nullptr);
   }
 
   /// The next item; it stays as it is until `next` is called again.
   item const& next() {
-    if (!works) {
-      if (!failure) try_to_make();
-      if (failure) std::rethrow_exception(failure);
-      return items[made];
+    if (!works_) {
+      if (!failure_) try_to_make();
+      if (failure_) std::rethrow_exception(failure_);
+      return items_[made_];
     }
-    now.wait(stage::to_be_made, std::memory_order_acquire);
-    if (failure) std::rethrow_exception(failure);
-    made = 1 - made;
+    now_.wait(stage::to_be_made, std::memory_order_acquire);
+    if (failure_) std::rethrow_exception(failure_);
+    made_ = 1 - made_;
     enter(stage::to_be_made);
-    return items[1 - made];
+    return items_[1 - made_];
   }
 
 private:
   enum class stage : std::int32_t { to_be_made, ready, ended };
 
-  item items[2];
-  int made = 0; ///< Which of them is being made, or is ready.
-  maker make;
-  std::exception_ptr failure{};
-  std::atomic<stage> now{stage::to_be_made};
+  item items_[2];
+  int made_ = 0; ///< Which of them is being made, or is ready.
+  maker make_;
+  std::exception_ptr failure_{};
+  std::atomic<stage> now_{stage::to_be_made};
   // (std::thread would bring <thread>, which every program would compile.)
-  pthread_t worker{};
-  bool works = false; ///< Whether there is a worker.
+  pthread_t worker_{};
+  bool works_ = false; ///< Whether there is a worker.
 
   void try_to_make() {
     try {
-      make(items[made]);
-    } catch (...) { failure = std::current_exception(); }
+      make_(items_[made_]);
+    } catch (...) { failure_ = std::current_exception(); }
   }
 
   void enter(stage next) {
-    now.store(next, std::memory_order_release);
-    now.notify_one();
+    now_.store(next, std::memory_order_release);
+    now_.notify_one();
   }
 
   void start() {
@@ -67,18 +67,18 @@ private:
     ::sigfillset(&all);
     ::pthread_sigmask(SIG_BLOCK, &all, &before);
     auto const begin = [](void* self) -> void* { return static_cast<prefetch*>(self)->work(), nullptr; };
-    works = ::pthread_create(&worker, nullptr, begin, this) == 0; // else too many threads, or no memory for one
+    works_ = ::pthread_create(&worker_, nullptr, begin, this) == 0; // else too many threads, or no memory for one
     ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
   }
 
   void work() {
     for (;;) {
-      if (now.load(std::memory_order_acquire) == stage::ended) return;
+      if (now_.load(std::memory_order_acquire) == stage::ended) return;
       try_to_make();
       auto expected = stage::to_be_made;
-      if (!now.compare_exchange_strong(expected, stage::ready, std::memory_order_acq_rel)) return;
-      now.notify_one();
-      now.wait(stage::ready, std::memory_order_acquire);
+      if (!now_.compare_exchange_strong(expected, stage::ready, std::memory_order_acq_rel)) return;
+      now_.notify_one();
+      now_.wait(stage::ready, std::memory_order_acquire);
     }
   }
 };

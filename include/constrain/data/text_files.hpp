@@ -25,12 +25,12 @@ public:
     tree.refuse_above();
     tree.read("");
     // Real directories come first, so that a file is named by its own path where it has one.
-    for (std::size_t i = 0; i < tree.links.size(); ++i) {
-      std::sort(tree.links.begin() + static_cast<std::ptrdiff_t>(i), tree.links.end());
-      tree.read(std::string(tree.links[i]));
+    for (std::size_t i = 0; i < tree.links_.size(); ++i) {
+      std::sort(tree.links_.begin() + static_cast<std::ptrdiff_t>(i), tree.links_.end());
+      tree.read(std::string(tree.links_[i]));
     }
-    std::sort(tree.files.begin(), tree.files.end());
-    return std::move(tree.files);
+    std::sort(tree.files_.begin(), tree.files_.end());
+    return std::move(tree.files_);
   }
 
 private:
@@ -39,33 +39,34 @@ private:
     ino_t inode;
   };
 
-  std::string const& root;
-  std::vector<std::string> const& extensions;
-  std::vector<std::string> files, links;
-  std::vector<place> seen; ///< Sorted.
+  std::string const& root_;
+  std::vector<std::string> const& extensions_;
+  std::vector<std::string> files_, links_;
+  std::vector<place> seen_; ///< Sorted.
 
-  file_tree(std::string const& root, std::vector<std::string> const& extensions) : root(root), extensions(extensions) {}
+  file_tree(std::string const& root, std::vector<std::string> const& extensions)
+      : root_(root), extensions_(extensions) {}
 
   /// Whether a directory is met for the first time.
   bool is_new(struct stat const& status) {
     place const met{status.st_dev, status.st_ino};
-    auto const at = std::lower_bound(seen.begin(), seen.end(), met, [](place const& a, place const& b) {
+    auto const at = std::lower_bound(seen_.begin(), seen_.end(), met, [](place const& a, place const& b) {
       return a.device < b.device || (a.device == b.device && a.inode < b.inode);
     });
-    if (at != seen.end() && at->device == met.device && at->inode == met.inode) return false;
-    seen.insert(at, met);
+    if (at != seen_.end() && at->device == met.device && at->inode == met.inode) return false;
+    seen_.insert(at, met);
     return true;
   }
 
   void refuse_above() {
     struct stat status {};
-    auto path = concat({root, "/.."});
+    auto path = concat({root_, "/.."});
     while (::stat(path.c_str(), &status) == 0 && is_new(status)) path += "/..";
   }
 
   bool wanted(std::string_view name) const {
-    return extensions.empty() || std::any_of(extensions.begin(), extensions.end(),
-                                             [&](std::string_view extension) { return name.ends_with(extension); });
+    return extensions_.empty() || std::any_of(extensions_.begin(), extensions_.end(),
+                                              [&](std::string_view extension) { return name.ends_with(extension); });
   }
 
   /// `relative` is empty or ends with '/'.
@@ -79,7 +80,7 @@ private:
   }
 
   [[gnu::noinline, gnu::cold]] void read_one(std::string const& relative, std::vector<std::string>& pending) {
-    auto const path = concat({root, "/", relative});
+    auto const path = concat({root_, "/", relative});
     struct stat status {};
     std::optional<std::vector<std::string>> names;
     if (::stat(path.c_str(), &status) == 0) {
@@ -91,8 +92,8 @@ private:
       if (name.starts_with('.')) continue;
       bool const link = ::lstat((path + name).c_str(), &status) == 0 && S_ISLNK(status.st_mode);
       if (::stat((path + name).c_str(), &status) != 0) continue; // A link that leads nowhere.
-      if (S_ISREG(status.st_mode) && wanted(name)) files.push_back(relative + name);
-      if (S_ISDIR(status.st_mode)) (link ? links : pending).push_back(relative + name + "/");
+      if (S_ISREG(status.st_mode) && wanted(name)) files_.push_back(relative + name);
+      if (S_ISDIR(status.st_mode)) (link ? links_ : pending).push_back(relative + name + "/");
     }
   }
 };

@@ -24,9 +24,9 @@ public:
 
   /// Throws `error` where something else than a file is to be replaced.
   [[gnu::noinline, gnu::cold]] explicit atomic_file(std::string const& path, links at_path = links::followed)
-      : target(checked(path, at_path)), holder(open_holder()),
-        temporary(target.sibling_name("partial-" + unlikely_suffix())), file(temporary, path, holder.get()),
-        made(detail::status_at(holder.get(), temporary)) {
+      : target_(checked(path, at_path)), holder_(open_holder()),
+        temporary_(target_.sibling_name("partial-" + unlikely_suffix())), file_(temporary_, path, holder_.get()),
+        made_(detail::status_at(holder_.get(), temporary_)) {
     check();
   }
   atomic_file(atomic_file const&) = delete;
@@ -34,26 +34,26 @@ public:
   ~atomic_file() { discard(); }
 
   /// Where to write.
-  output_file& out() { return file; }
+  output_file& out() { return file_; }
 
   [[gnu::noinline, gnu::cold]] void commit() {
-    if (temporary.empty()) throw error({"'", path(), "' was already committed; write a new file"});
-    file.close();
+    if (temporary_.empty()) throw error({"'", path(), "' was already committed; write a new file"});
+    file_.close();
     check();
-    if (::renameat(holder.get(), temporary.c_str(), holder.get(), target.name.c_str()) != 0)
+    if (::renameat(holder_.get(), temporary_.c_str(), holder_.get(), target_.name.c_str()) != 0)
       throw error({"'", path(), "' cannot be put in place (", reason(), "); choose another path and save again"});
-    temporary.clear();
-    if (!holder.sync()) throw not_on_disk(target.holder());
+    temporary_.clear();
+    if (!holder_.sync()) throw not_on_disk(target_.holder());
   }
 
 private:
-  split_path target;
-  detail::directory_handle holder;
-  std::string temporary; // its name; empty: there is none any more
-  output_file file;
-  std::optional<struct stat> made;
+  split_path target_;
+  detail::directory_handle holder_;
+  std::string temporary_; // its name; empty: there is none any more
+  output_file file_;
+  std::optional<struct stat> made_;
 
-  std::string path() const { return target.directory + target.name; }
+  std::string path() const { return target_.directory + target_.name; }
 
   static std::string const& checked(std::string const& path, links at_path) {
     auto const found = detail::status_at(AT_FDCWD, system_path(path));
@@ -63,24 +63,24 @@ private:
   }
 
   detail::directory_handle open_holder() const {
-    detail::directory_handle opened(target.holder());
+    detail::directory_handle opened(target_.holder());
     if (!opened) throw unwritable(path());
     return opened;
   }
 
   /// Throws where anything but a file would be replaced.
   [[gnu::noinline, gnu::cold]] void check() {
-    auto const found = detail::status_at(holder.get(), target.name);
+    auto const found = detail::status_at(holder_.get(), target_.name);
     if (!found || S_ISREG(found->st_mode)) return;
     discard();
     throw error({"'", path(), "' cannot be written (it is no regular file); remove it or choose another path"});
   }
 
   [[gnu::noinline, gnu::cold]] void discard() noexcept {
-    if (temporary.empty()) return;
-    auto const there = detail::status_at(holder.get(), temporary);
-    if (there && made && detail::same_file(*there, *made)) ::unlinkat(holder.get(), temporary.c_str(), 0);
-    temporary.clear();
+    if (temporary_.empty()) return;
+    auto const there = detail::status_at(holder_.get(), temporary_);
+    if (there && made_ && detail::same_file(*there, *made_)) ::unlinkat(holder_.get(), temporary_.c_str(), 0);
+    temporary_.clear();
   }
 };
 

@@ -21,18 +21,18 @@ public:
     };
     std::size_t i = 0;
     for (; i + 8 <= bytes.size(); i += 8) {
-      auto const low = state ^ word(i), high = word(i + 4);
-      state = table[7][low & 255] ^ table[6][low >> 8 & 255] ^ table[5][low >> 16 & 255] ^ table[4][low >> 24] ^
-              table[3][high & 255] ^ table[2][high >> 8 & 255] ^ table[1][high >> 16 & 255] ^ table[0][high >> 24];
+      auto const low = state_ ^ word(i), high = word(i + 4);
+      state_ = table[7][low & 255] ^ table[6][low >> 8 & 255] ^ table[5][low >> 16 & 255] ^ table[4][low >> 24] ^
+               table[3][high & 255] ^ table[2][high >> 8 & 255] ^ table[1][high >> 16 & 255] ^ table[0][high >> 24];
     }
-    for (; i < bytes.size(); ++i) state = state >> 8 ^ table[0][(state ^ std::uint32_t(bytes[i])) & 255];
+    for (; i < bytes.size(); ++i) state_ = state_ >> 8 ^ table[0][(state_ ^ std::uint32_t(bytes[i])) & 255];
     return *this;
   }
 
-  std::uint32_t value() const { return ~state; }
+  std::uint32_t value() const { return ~state_; }
 
 private:
-  std::uint32_t state = 0xffffffff;
+  std::uint32_t state_ = 0xffffffff;
 
   // At run time, once: in a constant expression, every file that includes this would pay for it.
   static std::array<std::array<std::uint32_t, 256>, 8> tables() {

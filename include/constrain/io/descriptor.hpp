@@ -22,23 +22,23 @@ inline std::string reason(int number = errno) { return std::generic_category().m
 class descriptor {
 public:
   descriptor() = default;
-  explicit descriptor(int number) : number(number) {}
-  descriptor(descriptor&& other) noexcept : number(std::exchange(other.number, -1)) {}
+  explicit descriptor(int number) : number_(number) {}
+  descriptor(descriptor&& other) noexcept : number_(std::exchange(other.number_, -1)) {}
   descriptor& operator=(descriptor&& other) noexcept {
-    std::swap(number, other.number);
+    std::swap(number_, other.number_);
     return *this;
   }
   ~descriptor() {
-    if (number >= 0) ::close(number);
+    if (number_ >= 0) ::close(number_);
   }
 
-  int get() const { return number; }
-  explicit operator bool() const { return number >= 0; }
+  int get() const { return number_; }
+  explicit operator bool() const { return number_ >= 0; }
   /// Gives the number away, to be closed by the caller.
-  int release() { return std::exchange(number, -1); }
+  int release() { return std::exchange(number_, -1); }
 
 private:
-  int number = -1;
+  int number_ = -1;
 };
 
 /// A path as the system takes it, which would cut it off at a NUL byte. Throws `error` where there is one.

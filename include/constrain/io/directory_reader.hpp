@@ -29,28 +29,28 @@ public:
   }
 
   /// Throws `error` for the first thing that is missing, cut short or changed.
-  [[gnu::noinline, gnu::cold]] explicit directory_reader(std::string const& path) : directory(path) {
+  [[gnu::noinline, gnu::cold]] explicit directory_reader(std::string const& path) : directory_(path) {
     // A save that the machine's stop cut in two has left the directory here.
-    if (!detail::exists(directory))
-      if (auto const previous = previous_of(path); !previous.empty()) directory = previous;
+    if (!detail::exists(directory_))
+      if (auto const previous = previous_of(path); !previous.empty()) directory_ = previous;
     check_directory();
-    auto const manifest_path = concat({directory, "/", manifest_name});
+    auto const manifest_path = concat({directory_, "/", manifest_name});
     if (!detail::exists(manifest_path))
       throw error(
-          {"'", directory, "' has no ", manifest_name, ", so no save was finished there; use another directory"});
+          {"'", directory_, "' has no ", manifest_name, ", so no save was finished there; use another directory"});
     mapped_file const file(manifest_path, "the manifest");
-    contents = manifest::parse(file.text(), manifest_path);
-    for (auto const& entry : contents.files) files.push_back(checked(entry));
+    contents_ = manifest::parse(file.text(), manifest_path);
+    for (auto const& entry : contents_.files) files_.push_back(checked(entry));
   }
 
-  std::vector<manifest::entry> const& entries() const { return contents.files; }
-  bool contains(std::string_view name) const { return contents.find(name) != nullptr; }
+  std::vector<manifest::entry> const& entries() const { return contents_.files; }
+  bool contains(std::string_view name) const { return contents_.find(name) != nullptr; }
 
   /// The bytes of one file, valid as long as the reader lives.
   std::span<std::byte const> bytes(std::string_view name) const& {
-    auto const* const found = contents.find(name);
-    if (!found) throw error({"'", directory, "' has no file '", name, "'; use a directory saved with it"});
-    return files[static_cast<std::size_t>(found - contents.files.data())].bytes();
+    auto const* const found = contents_.find(name);
+    if (!found) throw error({"'", directory_, "' has no file '", name, "'; use a directory saved with it"});
+    return files_[static_cast<std::size_t>(found - contents_.files.data())].bytes();
   }
   std::string_view text(std::string_view name) const& {
     auto const view = bytes(name);
@@ -61,12 +61,12 @@ public:
   void text(std::string_view name) && = delete;
 
   /// Where a file is, for errors about what stands in it.
-  std::string path(std::string_view name) const { return concat({directory, "/", name}); }
+  std::string path(std::string_view name) const { return concat({directory_, "/", name}); }
 
 private:
-  std::string directory;
-  manifest contents;
-  std::vector<mapped_file> files; ///< Of `contents.files`, in their order.
+  std::string directory_;
+  manifest contents_;
+  std::vector<mapped_file> files_; ///< Of `contents.files`, in their order.
 
   /// Where a save that was cut in two has left the directory; empty where it has not. A link is none of ours.
   [[gnu::noinline, gnu::cold]] static std::string previous_of(std::string const& path) {
@@ -77,9 +77,9 @@ private:
 
   void check_directory() const {
     struct stat status {};
-    if (::stat(system_path(directory), &status) != 0)
-      throw error({"the directory '", directory, "' cannot be opened (", reason(), "); check the path"});
-    if (!S_ISDIR(status.st_mode)) throw error({"'", directory, "' is no directory; give the one that was saved"});
+    if (::stat(system_path(directory_), &status) != 0)
+      throw error({"the directory '", directory_, "' cannot be opened (", reason(), "); check the path"});
+    if (!S_ISDIR(status.st_mode)) throw error({"'", directory_, "' is no directory; give the one that was saved"});
   }
 
   [[gnu::noinline, gnu::cold]] mapped_file checked(manifest::entry const& entry) const {

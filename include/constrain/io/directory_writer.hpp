@@ -39,13 +39,13 @@ public:
   /// Makes the directories above `path`; a path that is a link is followed. Throws `error` when something other than a
   /// committed directory of this user stands there.
   explicit directory_writer(std::string const& path, exchange way = exchange::yes)
-      : place(path), target(place.directory + place.name), previous(place.sibling_name("previous")), way(way) {
-    check_not_worked_in(target);
-    if (!place.directory.empty()) make_directories(place.directory);
+      : place_(path), target_(place_.directory + place_.name), previous_(place_.sibling_name("previous")), way_(way) {
+    check_not_worked_in(target_);
+    if (!place_.directory.empty()) make_directories(place_.directory);
     try {
       begin();
       recover();
-      detail::check_replaceable(holder, place.name, owner(), target);
+      detail::check_replaceable(holder_, place_.name, owner(), target_);
       remove_abandoned();
     } catch (...) {
       discard();
@@ -61,7 +61,7 @@ public:
     std::vector<std::string> all{std::string(manifest_name)};
     for (auto const name : names)
       if (valid_file_name(name)) all.emplace_back(name);
-    if (!temporary.empty() && !mark.add(all)) throw unwritable(target + "/" + detail::mark_name);
+    if (!temporary_.empty() && !mark_.add(all)) throw unwritable(target_ + "/" + detail::mark_name);
   }
 
   /// Writes one file (its name: see `valid_file_name`); `fill` is called with its `output_file`.
@@ -76,12 +76,12 @@ public:
 
   /// Puts the new directory in place and removes the old one.
   [[gnu::noinline, gnu::cold]] void commit() {
-    if (temporary.empty()) throw error({"'", target, "' has no save under way; begin a new one"});
-    put(std::string(manifest_name), filling([&](output_file& out) { out.write(contents.text()); }));
+    if (temporary_.empty()) throw error({"'", target_, "' has no save under way; begin a new one"});
+    put(std::string(manifest_name), filling([&](output_file& out) { out.write(contents_.text()); }));
     try {
-      if (!made.sync()) throw not_on_disk(target);
-      auto old = detail::check_replaceable(holder, place.name, owner(), target);
-      detail::mark_replaced(old, holder, place.name);
+      if (!made_.sync()) throw not_on_disk(target_);
+      auto old = detail::check_replaceable(holder_, place_.name, owner(), target_);
+      detail::mark_replaced(old, holder_, place_.name);
       replace(old);
     } catch (...) {
       discard();
@@ -90,67 +90,67 @@ public:
   }
 
 private:
-  split_path place;
-  std::string target;              // for people
-  std::string previous, temporary; // names in `holder`; no `temporary`: there is no save under way
-  exchange way;
-  detail::directory_handle holder, made; // locked from its making on: what is not was left by a writer that died
-  detail::directory_mark mark;
-  std::vector<std::string> written; // in `made`, the mark last
-  manifest contents;
+  split_path place_;
+  std::string target_;               // for people
+  std::string previous_, temporary_; // names in `holder`; no `temporary`: there is no save under way
+  exchange way_;
+  detail::directory_handle holder_, made_; // locked from its making on: what is not was left by a writer that died
+  detail::directory_mark mark_;
+  std::vector<std::string> written_; // in `made`, the mark last
+  manifest contents_;
 
   /// Of what this process makes here: not always its own user, on a network's file system.
-  uid_t owner() const { return made.owner(); }
-  std::string kept() const { return concat({place.name, ".kept-", unlikely_suffix()}); }
+  uid_t owner() const { return made_.owner(); }
+  std::string kept() const { return concat({place_.name, ".kept-", unlikely_suffix()}); }
 
   /// Undoes a move that the machine's stop cut in two. What is not ours is in nobody's way.
   [[gnu::noinline, gnu::cold]] void recover() {
-    detail::directory_handle const left(holder, previous);
-    auto const files = detail::marked_files(left, holder, place.name, owner());
+    detail::directory_handle const left(holder_, previous_);
+    auto const files = detail::marked_files(left, holder_, place_.name, owner());
     if (!files) return;
     bool const whole = detail::status_at(left.get(), std::string(manifest_name)).has_value();
-    if (whole && !detail::status_at(holder.get(), place.name))
-      static_cast<void>(::renameat(holder.get(), previous.c_str(), holder.get(), place.name.c_str()));
-    else detail::remove_directory(left, holder, previous, *files, kept());
+    if (whole && !detail::status_at(holder_.get(), place_.name))
+      static_cast<void>(::renameat(holder_.get(), previous_.c_str(), holder_.get(), place_.name.c_str()));
+    else detail::remove_directory(left, holder_, previous_, *files, kept());
   }
 
   [[gnu::noinline, gnu::cold]] void remove_abandoned() {
-    auto const prefix = place.sibling_name("partial-");
-    for (auto const& name : holder.names()) {
+    auto const prefix = place_.sibling_name("partial-");
+    for (auto const& name : holder_.names()) {
       if (!name.starts_with(prefix)) continue;
-      detail::directory_handle const left(holder, name);
+      detail::directory_handle const left(holder_, name);
       if (!left || left.owner() != owner() || !left.lock()) continue;
-      if (auto const files = detail::marked_files(left, holder, place.name, owner()))
-        detail::remove_directory(left, holder, name, *files, kept());
+      if (auto const files = detail::marked_files(left, holder_, place_.name, owner()))
+        detail::remove_directory(left, holder_, name, *files, kept());
     }
   }
 
   [[gnu::noinline, gnu::cold]] void begin() {
-    holder = detail::directory_handle(place.holder());
-    for (int attempt = 0; holder && attempt < 100; ++attempt) {
-      auto const name = place.sibling_name("partial-" + unlikely_suffix());
-      if (::mkdirat(holder.get(), name.c_str(), 0777) == 0) {
-        made = detail::directory_handle(holder, name);
+    holder_ = detail::directory_handle(place_.holder());
+    for (int attempt = 0; holder_ && attempt < 100; ++attempt) {
+      auto const name = place_.sibling_name("partial-" + unlikely_suffix());
+      if (::mkdirat(holder_.get(), name.c_str(), 0777) == 0) {
+        made_ = detail::directory_handle(holder_, name);
         // Another writer may have taken it for abandoned before it was locked.
-        bool const ours = made && (made.lock() || errno != EWOULDBLOCK) && made.is_at(holder, name);
+        bool const ours = made_ && (made_.lock() || errno != EWOULDBLOCK) && made_.is_at(holder_, name);
         if (!ours) {
           int const code = errno;
-          ::unlinkat(holder.get(), name.c_str(), AT_REMOVEDIR);
+          ::unlinkat(holder_.get(), name.c_str(), AT_REMOVEDIR);
           errno = code;
-          if (made) continue;
+          if (made_) continue;
           break;
         }
-        temporary = name;
-        mark = detail::directory_mark(made, holder, place.name);
-        if (!mark) throw unwritable(target + "/" + detail::mark_name);
-        if (mark.owns(made)) return;
+        temporary_ = name;
+        mark_ = detail::directory_mark(made_, holder_, place_.name);
+        if (!mark_) throw unwritable(target_ + "/" + detail::mark_name);
+        if (mark_.owns(made_)) return;
         errno = EPERM;
         break;
       }
       if (errno != EEXIST) break;
     }
     throw error(
-        {"'", target, "' cannot be saved (", reason(), "); make room, check the permissions or choose another path"});
+        {"'", target_, "' cannot be saved (", reason(), "); make room, check the permissions or choose another path"});
   }
 
   // Whatever fills a file, without its type: `put` is compiled once.
@@ -163,21 +163,21 @@ private:
   }
 
   [[gnu::noinline, gnu::cold]] void check_name(std::string_view name) const {
-    if (temporary.empty()) throw error({"'", target, "' has no save under way; begin a new one"});
-    if (!valid_file_name(name) || contents.find(name))
-      throw error({"'", name, "' cannot name a file in '", target,
+    if (temporary_.empty()) throw error({"'", target_, "' has no save under way; begin a new one"});
+    if (!valid_file_name(name) || contents_.find(name))
+      throw error({"'", name, "' cannot name a file in '", target_,
                    "'; use letters, digits, '.', '_', '-', and each name once"});
   }
 
   [[gnu::noinline, gnu::cold]] void put(std::string const& name, filler const& fill) {
-    auto const shown = concat({target, "/", name});
+    auto const shown = concat({target_, "/", name});
     try {
-      if (!mark.add({name, std::string(manifest_name)})) throw unwritable(shown);
-      written.push_back(name);
-      output_file out(name, shown, made.get());
+      if (!mark_.add({name, std::string(manifest_name)})) throw unwritable(shown);
+      written_.push_back(name);
+      output_file out(name, shown, made_.get());
       fill.call(fill.object, out);
       out.close();
-      contents.files.push_back({name, out.size(), out.crc()});
+      contents_.files.push_back({name, out.size(), out.crc()});
     } catch (...) {
       discard();
       throw;
@@ -186,63 +186,63 @@ private:
 
   void replace(detail::old_directory const& old) {
     auto const left = move();
-    temporary.clear();
-    bool const on_disk = holder.sync();
+    temporary_.clear();
+    bool const on_disk = holder_.sync();
     int const code = errno;
     if (!left.empty()) remove_old(old, left);
-    made = {}, mark = {};
-    if (!on_disk) throw not_on_disk(place.holder(), code);
+    made_ = {}, mark_ = {};
+    if (!on_disk) throw not_on_disk(place_.holder(), code);
   }
 
   /// Removes what was replaced: the directory that was checked, or another writer's that came in between.
   [[gnu::noinline, gnu::cold]] void remove_old(detail::old_directory const& old, std::string const& name) {
-    detail::directory_handle const left(holder, name);
+    detail::directory_handle const left(holder_, name);
     // So that no other writer takes it for abandoned meanwhile; it may as well.
     if (left) left.lock();
     if (left && old.directory && detail::same_file(left.status(), old.directory.status()))
-      return detail::remove_directory(left, holder, name, old.files, kept());
-    if (auto const files = detail::marked_files(left, holder, place.name, owner()))
-      return detail::remove_directory(left, holder, name, *files, kept());
+      return detail::remove_directory(left, holder_, name, old.files, kept());
+    if (auto const files = detail::marked_files(left, holder_, place_.name, owner()))
+      return detail::remove_directory(left, holder_, name, *files, kept());
     // Somebody else has put it there since.
-    static_cast<void>(::renameat(holder.get(), name.c_str(), holder.get(), kept().c_str()));
+    static_cast<void>(::renameat(holder_.get(), name.c_str(), holder_.get(), kept().c_str()));
   }
 
   /// Returns the name of the old directory now; empty when there was none.
   [[gnu::noinline, gnu::cold]] std::string move() {
     auto const rename = [&](std::string const& from, std::string const& to) {
-      return ::renameat(holder.get(), from.c_str(), holder.get(), to.c_str()) == 0;
+      return ::renameat(holder_.get(), from.c_str(), holder_.get(), to.c_str()) == 0;
     };
-    if (!detail::status_at(holder.get(), place.name)) {
-      if (!rename(temporary, place.name)) fail();
+    if (!detail::status_at(holder_.get(), place_.name)) {
+      if (!rename(temporary_, place_.name)) fail();
       return {};
     }
-    if (way == exchange::yes && detail::exchange(holder, temporary, place.name)) return temporary;
-    if (way == exchange::yes && errno != ENOSYS && errno != EINVAL) fail();
-    if (detail::status_at(holder.get(), previous))
-      throw error({"'", place.directory + previous, "' is in the way, and not of this library's making, so '", target,
-                   "' cannot be replaced; move it away"});
-    if (!rename(place.name, previous)) fail();
-    if (rename(temporary, place.name)) return previous;
+    if (way_ == exchange::yes && detail::exchange(holder_, temporary_, place_.name)) return temporary_;
+    if (way_ == exchange::yes && errno != ENOSYS && errno != EINVAL) fail();
+    if (detail::status_at(holder_.get(), previous_))
+      throw error({"'", place_.directory + previous_, "' is in the way, and not of this library's making, so '",
+                   target_, "' cannot be replaced; move it away"});
+    if (!rename(place_.name, previous_)) fail();
+    if (rename(temporary_, place_.name)) return previous_;
     int const code = errno;
-    static_cast<void>(rename(previous, place.name));
+    static_cast<void>(rename(previous_, place_.name));
     errno = code;
     fail();
   }
 
   [[noreturn]] void fail() const {
-    throw error({"'", target, "' cannot be put in place (", reason(),
+    throw error({"'", target_, "' cannot be put in place (", reason(),
                  "); choose another path and save again, what was there is untouched"});
   }
 
   [[gnu::noinline, gnu::cold]] void discard() noexcept try {
-    mark = {}; // on a network's file system, an open file leaves another name behind
-    if (!temporary.empty()) {
-      written.emplace_back(detail::mark_name);
-      detail::remove_directory(made, holder, temporary, written, kept());
+    mark_ = {}; // on a network's file system, an open file leaves another name behind
+    if (!temporary_.empty()) {
+      written_.emplace_back(detail::mark_name);
+      detail::remove_directory(made_, holder_, temporary_, written_, kept());
     }
-    temporary.clear();
-    made = {};
-  } catch (...) { temporary.clear(); }
+    temporary_.clear();
+    made_ = {};
+  } catch (...) { temporary_.clear(); }
 };
 
 } // namespace constrain::io

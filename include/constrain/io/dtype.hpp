@@ -30,23 +30,23 @@ class element_count {
 public:
   constexpr void multiply(std::int64_t extent) {
     auto const factor = static_cast<std::uint64_t>(extent);
-    negative = negative || extent < 0;
-    empty = empty || extent == 0;
-    if (negative || empty) return;
-    too_many = too_many || count > most / factor;
-    if (!too_many) count *= factor;
+    negative_ = negative_ || extent < 0;
+    empty_ = empty_ || extent == 0;
+    if (negative_ || empty_) return;
+    too_many_ = too_many_ || count_ > most / factor;
+    if (!too_many_) count_ *= factor;
   }
 
   /// Nothing where an extent was negative or the bytes are too many to count.
   constexpr std::optional<std::uint64_t> bytes(std::size_t of_one) const {
-    if (negative || (!empty && (too_many || count > most / of_one))) return std::nullopt;
-    return empty ? 0 : count * of_one;
+    if (negative_ || (!empty_ && (too_many_ || count_ > most / of_one))) return std::nullopt;
+    return empty_ ? 0 : count_ * of_one;
   }
 
 private:
   static constexpr std::uint64_t most = INT64_MAX;
-  std::uint64_t count = 1;
-  bool empty = false, negative = false, too_many = false;
+  std::uint64_t count_ = 1;
+  bool empty_ = false, negative_ = false, too_many_ = false;
 };
 
 } // namespace detail

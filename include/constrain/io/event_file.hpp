@@ -30,7 +30,7 @@ public:
                    static_cast<double>(std::time(nullptr))) {}
   /// Makes the file of this path, which must not exist, begun at this time [s].
   event_file(std::string const& path, double time)
-      : path(path), file(open_plain_file(path, "the events", O_WRONLY | O_EXCL)) {
+      : path_(path), file_(open_plain_file(path, "the events", O_WRONLY | O_EXCL)) {
     std::string event = real64(1, time);
     event += text(3, "brain.Event:2");
     record(event);
@@ -49,8 +49,8 @@ public:
   }
 
 private:
-  std::string path;
-  descriptor file;
+  std::string path_;
+  descriptor file_;
 
   // A field of a message: its number and kind in one, then its value.
   static std::string variable(std::uint64_t x) {
@@ -82,11 +82,11 @@ private:
 
   [[gnu::noinline, gnu::cold]] void record(std::string const& event) {
     auto const length = fixed(event.size(), 8);
-    if (!write_all(file, length + checksum(length) + event + checksum(event))) fail();
+    if (!write_all(file_, length + checksum(length) + event + checksum(event))) fail();
   }
 
   [[noreturn]] void fail() const {
-    throw error({"the events '", path, "' cannot be written (", reason(), "); make room or choose another directory"});
+    throw error({"the events '", path_, "' cannot be written (", reason(), "); make room or choose another directory"});
   }
 };
 

@@ -34,9 +34,9 @@ public:
   bool is_null() const { return kind() == json_kind::null; }
 
   bool boolean() const { return need(json_kind::boolean, "true or false").length == 4; }
-  std::string_view string() const { return tree->text_of(need(json_kind::string, "a string")); }
+  std::string_view string() const { return tree_->text_of(need(json_kind::string, "a string")); }
   /// The number as it was written.
-  std::string_view number() const { return tree->text_of(need(json_kind::number, "a number")); }
+  std::string_view number() const { return tree_->text_of(need(json_kind::number, "a number")); }
 
   std::int64_t int64() const { return whole<std::int64_t>(); }
   std::uint64_t uint64() const { return whole<std::uint64_t>(); }
@@ -67,24 +67,24 @@ public:
 
   json operator[](std::string_view name) const {
     if (auto found = find(name)) return *found;
-    throw detail::missing_json(tree->where, node().first, name);
+    throw detail::missing_json(tree_->where, node().first, name);
   }
 
   /// Throws: '<where>' has <what it is> at byte n where <needed> is needed.
   [[noreturn]] void fail(std::string_view needed) const {
-    auto const digits = kind() == json_kind::number ? tree->text_of(node()) : std::string_view();
-    throw detail::unsuitable_json(tree->where, node().first, kind(), digits, needed);
+    auto const digits = kind() == json_kind::number ? tree_->text_of(node()) : std::string_view();
+    throw detail::unsuitable_json(tree_->where, node().first, kind(), digits, needed);
   }
 
 private:
   template <class item> friend class json_range;
 
-  std::shared_ptr<json_tree const> tree;
-  std::uint32_t index;
+  std::shared_ptr<json_tree const> tree_;
+  std::uint32_t index_;
 
-  json(std::shared_ptr<json_tree const> tree, std::uint32_t index) : tree(std::move(tree)), index(index) {}
+  json(std::shared_ptr<json_tree const> tree, std::uint32_t index) : tree_(std::move(tree)), index_(index) {}
 
-  json_node const& node() const { return tree->nodes[index]; }
+  json_node const& node() const { return tree_->nodes[index_]; }
 
   json_node const& need(json_kind needed, std::string_view what) const {
     if (kind() != needed) fail(what);
@@ -118,30 +118,30 @@ public:
     using difference_type = std::ptrdiff_t;
 
     item operator*() const {
-      if constexpr (std::is_same_v<item, json>) return json(owner->tree, index);
-      else return {owner->tree->text_of(owner->tree->nodes[index]), json(owner->tree, index + 1)};
+      if constexpr (std::is_same_v<item, json>) return json(owner_->tree_, index_);
+      else return {owner_->tree_->text_of(owner_->tree_->nodes[index_]), json(owner_->tree_, index_ + 1)};
     }
     iterator& operator++() {
-      index = owner->tree->nodes[index + (std::is_same_v<item, json> ? 0 : 1)].next;
+      index_ = owner_->tree_->nodes[index_ + (std::is_same_v<item, json> ? 0 : 1)].next;
       return *this;
     }
     void operator++(int) { ++*this; }
-    bool operator==(iterator const& other) const { return index == other.index; }
+    bool operator==(iterator const& other) const { return index_ == other.index_; }
 
   private:
     friend json_range;
-    json const* owner;
-    std::uint32_t index;
-    iterator(json const* owner, std::uint32_t index) : owner(owner), index(index) {}
+    json const* owner_;
+    std::uint32_t index_;
+    iterator(json const* owner, std::uint32_t index) : owner_(owner), index_(index) {}
   };
 
-  iterator begin() const { return {&owner, owner.index + 1}; }
-  iterator end() const { return {&owner, owner.node().next}; }
+  iterator begin() const { return {&owner_, owner_.index_ + 1}; }
+  iterator end() const { return {&owner_, owner_.node().next}; }
 
 private:
   friend json;
-  json owner;
-  explicit json_range(json owner) : owner(std::move(owner)) {}
+  json owner_;
+  explicit json_range(json owner) : owner_(std::move(owner)) {}
 };
 
 inline json_range<json> json::elements() const {

@@ -22,7 +22,7 @@ public:
   /// A cursor at a byte where this one stood before.
   json_cursor from(std::size_t position) const {
     auto other = *this;
-    other.at = position;
+    other.at_ = position;
     return other;
   }
 
@@ -63,7 +63,7 @@ public:
 
   template <class integer> integer whole_number() {
     constexpr bool negative = std::numeric_limits<integer>::is_signed;
-    auto const begin = at;
+    auto const begin = at_;
     auto const digits = number();
     integer result{};
     auto const [end, code] = std::from_chars(digits.data(), digits.data() + digits.size(), result);
@@ -80,12 +80,12 @@ public:
 
   /// Throws: '<where>' has <what begins here> at byte n where <needed> is needed.
   [[noreturn]] void unsuitable(std::string_view needed) const {
-    auto const digits = kind() == json_kind::number ? from(at).number() : std::string_view();
-    throw detail::unsuitable_json(where, at, kind(), digits, needed);
+    auto const digits = kind() == json_kind::number ? from(at_).number() : std::string_view();
+    throw detail::unsuitable_json(where_, at_, kind(), digits, needed);
   }
 
   /// Throws: '<where>' has no '<name>' in the object here.
-  [[noreturn]] void missing(std::string_view name) const { throw detail::missing_json(where, at, name); }
+  [[noreturn]] void missing(std::string_view name) const { throw detail::missing_json(where_, at_, name); }
 
 private:
   void need(json_kind needed, std::string_view what) const {
@@ -93,7 +93,7 @@ private:
   }
 
   [[gnu::noinline]] std::size_t items(char end, function_ref<void()> read) {
-    ++at;
+    ++at_;
     space();
     std::size_t count = 0;
     for (; !take(end); ++count) {

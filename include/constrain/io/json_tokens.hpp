@@ -18,42 +18,42 @@ public:
   static constexpr char32_t end_of_string = 0x110000;
 
   /// Stands at the first token of `text`. `where` names the text in errors; both are borrowed.
-  json_tokens(std::string_view text, std::string_view where) : text(text), where(where) {
+  json_tokens(std::string_view text, std::string_view where) : text_(text), where_(where) {
     if (text.size() >= std::numeric_limits<std::uint32_t>::max()) fail("the text is 4 GiB or longer");
-    at = invalid_utf8(text);
-    if (at != text.size()) fail("it is not UTF-8");
-    at = 0;
+    at_ = invalid_utf8(text);
+    if (at_ != text.size()) fail("it is not UTF-8");
+    at_ = 0;
     space();
   }
 
-  std::uint32_t position() const { return static_cast<std::uint32_t>(at); }
+  std::uint32_t position() const { return static_cast<std::uint32_t>(at_); }
   std::uint32_t position_of(std::string_view token) const {
-    return static_cast<std::uint32_t>(token.data() - text.data());
+    return static_cast<std::uint32_t>(token.data() - text_.data());
   }
 
-  bool ended() const { return at == text.size(); }
-  char here() const { return ended() ? '\0' : text[at]; }
+  bool ended() const { return at_ == text_.size(); }
+  char here() const { return ended() ? '\0' : text_[at_]; }
 
   void space() {
-    while (here() == ' ' || here() == '\n' || here() == '\r' || here() == '\t') ++at;
+    while (here() == ' ' || here() == '\n' || here() == '\r' || here() == '\t') ++at_;
   }
 
   bool take(char expected) {
     if (ended() || here() != expected) return false;
-    ++at;
+    ++at_;
     return true;
   }
 
   /// `true`, `false` or `null`.
   [[gnu::noinline]] std::string_view word_token() {
     std::string_view const expected = here() == 't' ? "true" : here() == 'f' ? "false" : "null";
-    if (text.substr(at, expected.size()) != expected) fail("an unknown word");
-    at += expected.size();
-    return text.substr(at - expected.size(), expected.size());
+    if (text_.substr(at_, expected.size()) != expected) fail("an unknown word");
+    at_ += expected.size();
+    return text_.substr(at_ - expected.size(), expected.size());
   }
 
   [[gnu::noinline]] std::string_view number_token() {
-    auto const begin = at;
+    auto const begin = at_;
     bool const negative = take('-');
     bool const zero = here() == '0';
     auto const whole = digits();
@@ -65,19 +65,19 @@ public:
       if (!take('+')) take('-');
       if (digits() == 0) fail("an exponent without digits");
     }
-    return text.substr(begin, at - begin);
+    return text_.substr(begin, at_ - begin);
   }
 
   /// What stands between the quotes; what it stands for goes to `put` part by part.
   template <class function> std::string_view string_token(function const& put) {
-    auto const begin = ++at;
+    auto const begin = ++at_;
     for (;;) {
-      auto const plain = at;
-      while (!ended() && is_plain(text[at])) ++at;
-      put(text.substr(plain, at - plain));
-      if (take('"')) return text.substr(begin, at - 1 - begin);
+      auto const plain = at_;
+      while (!ended() && is_plain(text_[at_])) ++at_;
+      put(text_.substr(plain, at_ - plain));
+      if (take('"')) return text_.substr(begin, at_ - 1 - begin);
       if (ended()) fail("a string without an end");
-      if (text[at] != '\\') fail("a control character in a string");
+      if (text_[at_] != '\\') fail("a control character in a string");
       char utf8[4];
       put(std::string_view(utf8, static_cast<std::size_t>(put_utf8(utf8, escape()) - utf8)));
     }
@@ -90,26 +90,26 @@ public:
   std::string decoded(std::string_view string) const {
     std::string result;
     auto again = *this;
-    again.at = position_of(string) - 1;
+    again.at_ = position_of(string) - 1;
     again.string_token([&](std::string_view part) { result += part; });
     return result;
   }
 
   /// The next character of a string that was read before, or `end_of_string`.
   char32_t character() {
-    if (text[at] == '"') return end_of_string;
-    return text[at] == '\\' ? escape() : get_utf8(text, at);
+    if (text_[at_] == '"') return end_of_string;
+    return text_[at_] == '\\' ? escape() : get_utf8(text_, at_);
   }
 
   /// Orders two strings that were read, by the bytes after their quotes: below, at or above 0. Reads as far as they
   /// agree.
   [[gnu::noinline]] int difference(std::size_t a, std::size_t b) const {
     auto const rank = [](char c) { return c == '"' ? int{end_of_string} : static_cast<unsigned char>(c); };
-    auto const *x = text.data() + a, *y = text.data() + b;
+    auto const *x = text_.data() + a, *y = text_.data() + b;
     for (; *x == *y && *x != '"' && *x != '\\'; ++y) ++x;
     if (*x != '\\' && *y != '\\') return rank(*x) - rank(*y);
     auto first = *this, second = *this;
-    first.at = position_of({x, 0}), second.at = position_of({y, 0});
+    first.at_ = position_of({x, 0}), second.at_ = position_of({y, 0});
     for (;;) {
       auto const c = first.character(), d = second.character();
       if (c != d) return c < d ? -1 : 1;
@@ -117,24 +117,24 @@ public:
     }
   }
 
-  [[noreturn]] void fail(std::string_view reason) const { throw detail::not_json(where, at, reason); }
+  [[noreturn]] void fail(std::string_view reason) const { throw detail::not_json(where_, at_, reason); }
 
 protected:
-  std::string_view text, where;
-  std::size_t at = 0;
+  std::string_view text_, where_;
+  std::size_t at_ = 0;
 
 private:
   static bool is_plain(char c) { return static_cast<unsigned char>(c) >= 0x20 && c != '"' && c != '\\'; }
 
   std::size_t digits() {
-    auto const begin = at;
-    while (here() >= '0' && here() <= '9') ++at;
-    return at - begin;
+    auto const begin = at_;
+    while (here() >= '0' && here() <= '9') ++at_;
+    return at_ - begin;
   }
 
   unsigned hexadecimal() {
     unsigned code = 0;
-    for (int k = 0; k < 4; ++k, ++at) {
+    for (int k = 0; k < 4; ++k, ++at_) {
       char const digit = here();
       bool const letter = (digit >= 'a' && digit <= 'f') || (digit >= 'A' && digit <= 'F');
       if (!letter && (digit < '0' || digit > '9')) fail("\\u needs four hexadecimal digits");
@@ -145,9 +145,9 @@ private:
 
   /// The character of the escape whose backslash is here.
   [[gnu::noinline]] char32_t escape() {
-    ++at;
+    ++at_;
     auto const kind = static_cast<unsigned char>(here());
-    if (!ended()) ++at;
+    if (!ended()) ++at_;
     switch (kind) {
     case '"':
     case '\\':

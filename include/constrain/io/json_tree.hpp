@@ -44,37 +44,37 @@ public:
   static json_tree parse(std::string_view text, std::string_view where) {
     json_parser parser(text, where);
     parser.value(0);
-    parser.cursor.finish();
-    return std::move(parser.tree);
+    parser.cursor_.finish();
+    return std::move(parser.tree_);
   }
 
 private:
-  json_cursor cursor;
-  json_tree tree;
-  std::vector<std::uint32_t> names;
+  json_cursor cursor_;
+  json_tree tree_;
+  std::vector<std::uint32_t> names_;
 
   json_parser(std::string_view text, std::string_view where)
-      : cursor(text, where), tree{std::string(where), std::string(text), {}} {
-    tree.nodes.reserve(text.size() / 2 + 1);
+      : cursor_(text, where), tree_{std::string(where), std::string(text), {}} {
+    tree_.nodes.reserve(text.size() / 2 + 1);
   }
 
   void value(int depth) {
-    switch (auto const kind = cursor.kind()) {
+    switch (auto const kind = cursor_.kind()) {
     case json_kind::object:
     case json_kind::array: return container(kind, depth);
-    case json_kind::string: return string(cursor);
-    case json_kind::number: return add(kind, cursor.number_token());
-    default: return add(kind, cursor.word_token());
+    case json_kind::string: return string(cursor_);
+    case json_kind::number: return add(kind, cursor_.number_token());
+    default: return add(kind, cursor_.word_token());
     }
   }
 
   void add(json_kind kind, std::string_view token) {
-    auto const next = static_cast<std::uint32_t>(tree.nodes.size() + 1);
-    tree.nodes.push_back({cursor.position_of(token), static_cast<std::uint32_t>(token.size()), next, kind});
+    auto const next = static_cast<std::uint32_t>(tree_.nodes.size() + 1);
+    tree_.nodes.push_back({cursor_.position_of(token), static_cast<std::uint32_t>(token.size()), next, kind});
   }
 
   void string(json_cursor& from) {
-    char* const begin = tree.text.data() + from.position() + 1;
+    char* const begin = tree_.text.data() + from.position() + 1;
     char* out = begin; // Never ahead of the cursor: no escape is shorter than what it stands for.
     auto const token = from.string_token([&](std::string_view part) {
       if (part.size() == 1) *out = part[0];
@@ -82,39 +82,39 @@ private:
       out += part.size();
     });
     add(json_kind::string, token);
-    tree.nodes.back().length = static_cast<std::uint32_t>(out - begin);
+    tree_.nodes.back().length = static_cast<std::uint32_t>(out - begin);
   }
 
   void name(std::string_view token) {
     if (token.find('\\') == token.npos) return add(json_kind::string, token);
-    auto again = cursor.from(cursor.position_of(token) - 1);
+    auto again = cursor_.from(cursor_.position_of(token) - 1);
     string(again);
   }
 
   void container(json_kind kind, int depth) {
-    if (depth == maximum_depth) cursor.fail(concat({"more than ", maximum_depth, " levels"}));
-    auto const node = tree.nodes.size();
-    tree.nodes.push_back({cursor.position(), 0, 0, kind});
-    auto const count =
-        kind == json_kind::array ? cursor.array([&] { value(depth + 1); }) : cursor.object([&](std::string_view name) {
-          this->name(name);
-          value(depth + 1);
-        });
-    tree.nodes[node].length = static_cast<std::uint32_t>(count);
-    tree.nodes[node].next = static_cast<std::uint32_t>(tree.nodes.size());
+    if (depth == maximum_depth) cursor_.fail(concat({"more than ", maximum_depth, " levels"}));
+    auto const node = tree_.nodes.size();
+    tree_.nodes.push_back({cursor_.position(), 0, 0, kind});
+    auto const count = kind == json_kind::array ? cursor_.array([&] { value(depth + 1); })
+                                                : cursor_.object([&](std::string_view name) {
+                                                    this->name(name);
+                                                    value(depth + 1);
+                                                  });
+    tree_.nodes[node].length = static_cast<std::uint32_t>(count);
+    tree_.nodes[node].next = static_cast<std::uint32_t>(tree_.nodes.size());
     if (kind == json_kind::object && count > 1) refuse_duplicates(node);
   }
 
   void refuse_duplicates(std::size_t object) {
-    auto const& nodes = tree.nodes;
-    names.clear();
+    auto const& nodes = tree_.nodes;
+    names_.clear();
     for (auto i = static_cast<std::uint32_t>(object) + 1; i < nodes[object].next; i = nodes[i + 1].next)
-      names.push_back(i);
-    auto const name = [&](std::uint32_t i) { return tree.text_of(nodes[i]); };
-    detail::sort_places(names, [&](std::uint32_t a, std::uint32_t b) { return name(a) < name(b); });
-    for (std::size_t i = 1; i < names.size(); ++i)
-      if (name(names[i - 1]) == name(names[i]))
-        detail::refuse_second(cursor, std::max(nodes[names[i - 1]].first, nodes[names[i]].first));
+      names_.push_back(i);
+    auto const name = [&](std::uint32_t i) { return tree_.text_of(nodes[i]); };
+    detail::sort_places(names_, [&](std::uint32_t a, std::uint32_t b) { return name(a) < name(b); });
+    for (std::size_t i = 1; i < names_.size(); ++i)
+      if (name(names_[i - 1]) == name(names_[i]))
+        detail::refuse_second(cursor_, std::max(nodes[names_[i - 1]].first, nodes[names_[i]].first));
   }
 };
 

@@ -44,20 +44,20 @@ public:
 
   /// Ends the innermost object or array.
   json_writer& end() {
-    if (levels.empty())
+    if (levels_.empty())
       throw error({"a JSON writer was asked to end more objects and arrays than it began; remove one end()"});
-    auto const ended = levels.back();
-    levels.pop_back();
+    auto const ended = levels_.back();
+    levels_.pop_back();
     if (!ended.empty && !ended.row) line();
-    out += ended.close;
+    out_ += ended.close;
     return *this;
   }
 
   /// The finished text, without a line end.
   std::string const& text() const {
-    if (!levels.empty() || out.empty())
+    if (!levels_.empty() || out_.empty())
       throw error({"a JSON text is not finished; end() every object and array first"});
-    return out;
+    return out_;
   }
 
 private:
@@ -66,45 +66,45 @@ private:
     bool row, empty;
   };
 
-  std::string out;
-  std::vector<level> levels;
+  std::string out_;
+  std::vector<level> levels_;
 
   json_writer& open(char begin, char close, json_layout layout) {
-    bool const row = layout == json_layout::row || (!levels.empty() && levels.back().row);
-    out += begin;
-    levels.push_back({close, row, true});
+    bool const row = layout == json_layout::row || (!levels_.empty() && levels_.back().row);
+    out_ += begin;
+    levels_.push_back({close, row, true});
     return *this;
   }
 
   void line() {
-    out += '\n';
-    out.append(2 * levels.size(), ' ');
+    out_ += '\n';
+    out_.append(2 * levels_.size(), ' ');
   }
 
   void separate() {
-    auto& inside = levels.back();
-    if (!inside.empty) out += inside.row ? ", " : ",";
+    auto& inside = levels_.back();
+    if (!inside.empty) out_ += inside.row ? ", " : ",";
     inside.empty = false;
     if (!inside.row) line();
   }
 
   void element_begins() {
-    if (levels.empty() ? !out.empty() : levels.back().close != ']')
+    if (levels_.empty() ? !out_.empty() : levels_.back().close != ']')
       throw error({"a JSON writer was given a value without a name in an object, or a second value; use member()"});
-    if (!levels.empty()) separate();
+    if (!levels_.empty()) separate();
   }
 
   void member_begins(std::string_view name) {
-    if (levels.empty() || levels.back().close != '}')
+    if (levels_.empty() || levels_.back().close != '}')
       throw error({"a JSON writer was given '", name, "' outside of an object; begin one first"});
     separate();
     quoted(name);
-    out += ": ";
+    out_ += ": ";
   }
 
   template <class type> json_writer& scalar(type const& value) {
-    if constexpr (std::is_same_v<type, std::nullptr_t>) out += "null";
-    else if constexpr (std::is_same_v<type, bool>) out += value ? "true" : "false";
+    if constexpr (std::is_same_v<type, std::nullptr_t>) out_ += "null";
+    else if constexpr (std::is_same_v<type, bool>) out_ += value ? "true" : "false";
     else if constexpr (std::is_convertible_v<type const&, std::string_view>) quoted(value);
     else {
       static_assert(std::is_arithmetic_v<type> && !std::is_same_v<type, char>,
@@ -112,7 +112,7 @@ private:
       if constexpr (std::floating_point<type>)
         if (!std::isfinite(value)) return quoted(std::isnan(value) ? "nan" : value > 0 ? "inf" : "-inf"), *this;
       char digits[64];
-      out += std::string_view(
+      out_ += std::string_view(
           digits, static_cast<std::size_t>(std::to_chars(digits, digits + sizeof digits, value).ptr - digits));
     }
     return *this;
@@ -122,16 +122,16 @@ private:
     if (invalid_utf8(text) != text.size())
       throw error({"a text that is not UTF-8 at its byte ", invalid_utf8(text),
                    " cannot be written as JSON; rename what it stands for"});
-    out += '"';
+    out_ += '"';
     for (char const c : text) {
       auto const code = static_cast<unsigned char>(c);
-      if (c == '"' || c == '\\') (out += '\\') += c;
-      else if (c == '\n') out += "\\n";
-      else if (c == '\t') out += "\\t";
-      else if (code < 0x20) ((out += "\\u00") += code < 16 ? '0' : '1') += "0123456789abcdef"[code & 15];
-      else out += c;
+      if (c == '"' || c == '\\') (out_ += '\\') += c;
+      else if (c == '\n') out_ += "\\n";
+      else if (c == '\t') out_ += "\\t";
+      else if (code < 0x20) ((out_ += "\\u00") += code < 16 ? '0' : '1') += "0123456789abcdef"[code & 15];
+      else out_ += c;
     }
-    out += '"';
+    out_ += '"';
   }
 };
 

@@ -30,23 +30,23 @@ public:
     auto const size = static_cast<std::size_t>(status.st_size);
     void* const address = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, file.get(), 0);
     if (address == MAP_FAILED) throw error({what, " '", path, "' cannot be read (", reason(), "); check the disk"});
-    view = {static_cast<std::byte const*>(address), size};
+    view_ = {static_cast<std::byte const*>(address), size};
   }
 
-  mapped_file(mapped_file&& other) noexcept : view(std::exchange(other.view, {})) {}
+  mapped_file(mapped_file&& other) noexcept : view_(std::exchange(other.view_, {})) {}
   mapped_file& operator=(mapped_file&& other) noexcept {
-    std::swap(view, other.view);
+    std::swap(view_, other.view_);
     return *this;
   }
   ~mapped_file() {
-    if (!view.empty()) ::munmap(const_cast<std::byte*>(view.data()), view.size());
+    if (!view_.empty()) ::munmap(const_cast<std::byte*>(view_.data()), view_.size());
   }
 
-  std::span<std::byte const> bytes() const { return view; }
-  std::string_view text() const { return {reinterpret_cast<char const*>(view.data()), view.size()}; }
+  std::span<std::byte const> bytes() const { return view_; }
+  std::string_view text() const { return {reinterpret_cast<char const*>(view_.data()), view_.size()}; }
 
 private:
-  std::span<std::byte const> view;
+  std::span<std::byte const> view_;
 };
 
 } // namespace constrain::io

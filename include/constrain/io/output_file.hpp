@@ -29,50 +29,50 @@ public:
   /// Creates `path`, which must not exist; where it is relative, it begins at `from`, an open directory. `shown` is the
   /// name that errors give.
   output_file(std::string const& path, std::string shown, int from = AT_FDCWD)
-      : shown(std::move(shown)),
-        file(::openat(from, system_path(path), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666)) {
-    if (!file) fail();
-    gathered.reserve(gathered_bytes);
+      : shown_(std::move(shown)),
+        file_(::openat(from, system_path(path), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666)) {
+    if (!file_) fail();
+    gathered_.reserve(gathered_bytes);
   }
 
   void write(std::span<std::byte const> bytes) {
-    length += bytes.size();
-    checksum.update(bytes);
-    if (gathered.size() + bytes.size() > gathered_bytes) flush();
+    length_ += bytes.size();
+    checksum_.update(bytes);
+    if (gathered_.size() + bytes.size() > gathered_bytes) flush();
     if (bytes.size() >= gathered_bytes) put(bytes);
-    else gathered.insert(gathered.end(), bytes.begin(), bytes.end());
+    else gathered_.insert(gathered_.end(), bytes.begin(), bytes.end());
   }
   void write(std::string_view text) { write(text_bytes(text)); }
 
   /// Brings everything to disk.
   void close() {
     flush();
-    if (::fsync(file.get()) != 0) fail();
-    if (::close(file.release()) != 0) fail();
+    if (::fsync(file_.get()) != 0) fail();
+    if (::close(file_.release()) != 0) fail();
   }
 
-  std::uint64_t size() const { return length; }
-  std::uint32_t crc() const { return checksum.value(); }
+  std::uint64_t size() const { return length_; }
+  std::uint32_t crc() const { return checksum_.value(); }
 
 private:
   static constexpr std::size_t gathered_bytes = std::size_t{1} << 16;
 
-  std::string shown;
-  descriptor file;
-  std::vector<std::byte> gathered;
-  std::uint64_t length = 0;
-  crc32c checksum;
+  std::string shown_;
+  descriptor file_;
+  std::vector<std::byte> gathered_;
+  std::uint64_t length_ = 0;
+  crc32c checksum_;
 
   void flush() {
-    put(gathered);
-    gathered.clear();
+    put(gathered_);
+    gathered_.clear();
   }
 
   void put(std::span<std::byte const> bytes) {
-    if (!write_all(file, {reinterpret_cast<char const*>(bytes.data()), bytes.size()})) fail();
+    if (!write_all(file_, {reinterpret_cast<char const*>(bytes.data()), bytes.size()})) fail();
   }
 
-  [[noreturn]] void fail() const { throw unwritable(shown); }
+  [[noreturn]] void fail() const { throw unwritable(shown_); }
 };
 
 } // namespace constrain::io

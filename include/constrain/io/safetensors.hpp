@@ -71,9 +71,9 @@ class safetensors_file {
 public:
   static safetensors_file open(std::string const& path) {
     safetensors_file result;
-    result.path = path;
-    result.file = mapped_file(path, "the safetensors file");
-    result.contents_ = parse_safetensors(result.file.bytes(), path);
+    result.path_ = path;
+    result.file_ = mapped_file(path, "the safetensors file");
+    result.contents_ = parse_safetensors(result.file_.bytes(), path);
     return result;
   }
 
@@ -88,8 +88,8 @@ public:
   void find(std::string_view name) && = delete;
 
 private:
-  std::string path;
-  mapped_file file;
+  std::string path_;
+  mapped_file file_;
   safetensors contents_;
 };
 

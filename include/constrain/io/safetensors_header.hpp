@@ -36,12 +36,12 @@ public:
   using metadata_function = function_ref<void(std::string_view name, std::string_view value)>;
 
   safetensors_header(std::string_view text, std::string const& where, std::uint64_t data)
-      : start(text, where), where(where), data(data) {}
+      : start_(text, where), where_(where), data_(data) {}
 
   /// Calls `on_tensor(entry)` for every tensor, each checked by itself, and `on_metadata(name, value)` for every entry
   /// of the metadata, in order.
   [[gnu::noinline]] void read(tensor_function on_tensor, metadata_function on_metadata) const {
-    auto cursor = start;
+    auto cursor = start_;
     bool has_metadata = false;
     cursor.object([&](std::string_view name) {
       if (shown(cursor, name) != "__metadata__") return on_tensor(read_entry(cursor, name));
@@ -61,11 +61,11 @@ public:
          });
     std::vector<std::uint32_t> positions;
     positions.reserve(std::max(tensors, metadata));
-    read([&](safetensors_entry const& entry) { positions.push_back(start.position_of(entry.name)); }, nothing);
-    refuse_duplicates(start, positions);
+    read([&](safetensors_entry const& entry) { positions.push_back(start_.position_of(entry.name)); }, nothing);
+    refuse_duplicates(start_, positions);
     positions.clear();
-    read(nothing, [&](std::string_view name, std::string_view) { positions.push_back(start.position_of(name)); });
-    refuse_duplicates(start, positions);
+    read(nothing, [&](std::string_view name, std::string_view) { positions.push_back(start_.position_of(name)); });
+    refuse_duplicates(start_, positions);
     positions.clear();
     read([&](safetensors_entry const& entry) { positions.push_back(entry.offsets); }, nothing);
     check_layout(positions);
@@ -73,26 +73,26 @@ public:
 
   std::vector<std::int64_t> shape(safetensors_entry const& entry) const {
     std::vector<std::int64_t> extents;
-    auto cursor = start.from(entry.shape);
+    auto cursor = start_.from(entry.shape);
     cursor.array([&] { extents.push_back(cursor.whole_number<std::int64_t>()); });
     return extents;
   }
 
-  std::string decoded(std::string_view string) const { return start.decoded(string); }
+  std::string decoded(std::string_view string) const { return start_.decoded(string); }
 
 private:
   static constexpr auto nothing = [](auto const&...) {};
 
-  json_cursor start;
-  std::string const& where;
-  std::uint64_t data;
+  json_cursor start_;
+  std::string const& where_;
+  std::uint64_t data_;
 
   error refusal(std::string_view tensor, std::string_view reason) const {
-    return error({"the tensor '", shown(start, tensor), "' in '", where, "' ", reason, "; get the file again"});
+    return error({"the tensor '", shown(start_, tensor), "' in '", where_, "' ", reason, "; get the file again"});
   }
 
   void count(std::size_t& names, std::string_view what) const {
-    if (++names > safetensors_most_names) throw error({"'", where, "' has more than ", safetensors_most_names, what});
+    if (++names > safetensors_most_names) throw error({"'", where_, "' has more than ", safetensors_most_names, what});
   }
 
   // Not inlined into each of the readings, which would all be compiled with it.
@@ -147,14 +147,14 @@ private:
     });
     if (count < 2) refuse_count();
     if (entry.begin > entry.end) throw refusal(entry.name, "ends before it begins");
-    if (entry.end > data)
-      throw refusal(entry.name, concat({"ends at byte ", entry.end, " of ", data, " bytes of data"}));
+    if (entry.end > data_)
+      throw refusal(entry.name, concat({"ends at byte ", entry.end, " of ", data_, " bytes of data"}));
   }
 
   /// The tensors are given by the bytes of their first offsets. Those alone are compared: a number is short, where the
   /// way to the second one may be as long as the file.
   [[gnu::noinline, gnu::cold]] void check_layout(std::vector<std::uint32_t>& tensors) const {
-    auto const begin_of = [&](std::uint32_t offsets) { return start.from(offsets).whole_number<std::uint64_t>(); };
+    auto const begin_of = [&](std::uint32_t offsets) { return start_.from(offsets).whole_number<std::uint64_t>(); };
     sort_places(tensors, [&](std::uint32_t a, std::uint32_t b) {
       auto const x = begin_of(a), y = begin_of(b);
       return x < y || (x == y && a < b);
@@ -166,12 +166,12 @@ private:
       if (begin < covered && (begin < end || begin > last)) refuse_tensor_at(offsets, "overlaps the one before it");
       if (begin < end) last = begin, covered = end;
     }
-    if (covered != data)
-      throw error({"'", where, "' has ", data - covered, " bytes after its last tensor; get the file again"});
+    if (covered != data_)
+      throw error({"'", where_, "' has ", data_ - covered, " bytes after its last tensor; get the file again"});
   }
 
   std::pair<std::uint64_t, std::uint64_t> read_pair(std::uint32_t offsets) const {
-    auto cursor = start.from(offsets);
+    auto cursor = start_.from(offsets);
     auto const begin = cursor.whole_number<std::uint64_t>();
     cursor.space();
     cursor.take(',');

@@ -6,9 +6,10 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// x = body(x), `iterations` times, each with its own parameters: those that the body makes are stacked, [iterations,
-/// ...], under "name. ...". The program holds the body once, so it does not grow with depth. The body must keep the
-/// shape; it may use values from outside, and repeats nest.
+/// x = body(x), `iterations` times, each iteration with parameters of its own: what the body makes is stacked,
+/// [iterations, ...], under names that begin with "name.". The program holds the body once, so it does not grow with
+/// depth. The body must return x's shape and use x; it may read values from outside, and repeats nest. Refused: no
+/// iterations, integers as x.
 template <std::invocable<value> body>
 constexpr value repeat(std::string_view name, int iterations, value x, body const& b, int line = __builtin_LINE()) {
   auto& owner = x.owner();

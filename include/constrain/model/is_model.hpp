@@ -6,17 +6,17 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// A model, and every layer: a constexpr function on values, here from tokens [sequences, tokens] to logits
-/// [sequences, tokens, classes] or [sequences, classes]:
+/// A model: a constexpr function on values, from tokens [sequences, tokens] to logits [sequences, tokens, classes] or
+/// [sequences, classes]. Layers are functions on values too, from any shape to any shape.
 ///
 ///     constexpr ct::value operator()(ct::value tokens) const;
 ///
-/// Its fields are its configuration: public, so that it can stand in a template argument. It may have
+/// Its fields are its configuration: public, so that it can be a template argument. Optional:
 ///
-///     int context; // the most tokens of a sequence, and the default of `micro_batch::tokens`
+///     int context; // most tokens of a sequence, and the default of `micro_batch::tokens`
 template <class type> concept is_model = std::is_invocable_r_v<value, type const&, value>;
 
-/// An objective: a constexpr function from logits and labels to the loss, one number:
+/// An objective: a constexpr function from logits and labels to the loss, a scalar:
 ///
 ///     constexpr ct::value operator()(ct::value logits, ct::value labels) const;
 template <class type>

@@ -9,23 +9,24 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// How much one forward and backward pass takes at a time.
+/// The size of one forward and backward pass.
 struct micro_batch {
-  int sequences = 1; // per micro-batch
-  int tokens = 0;    // of a sequence; 0: the model's context
+  int sequences = 1; // rows of the input
+  int tokens = 0;    // per sequence; 0: the model's context
 };
 
-/// What a trainer's plan consists of: one program for each thing that it does.
+/// The programs of a trainer: `step` trains, `evaluate` computes loss and correct predictions, `predict` the logits of
+/// a micro-batch, `generate` the logits of one sequence.
 enum class entry { step, evaluate, predict, generate };
 
 namespace detail {
 
-/// Whether a task's forward program is a constant.
+/// Whether a task's forward program is a constant expression.
 template <class task> concept constant_program = requires {
   typename std::bool_constant<(static_cast<void>(task::write(entry::step, dtype::f32)), true)>;
 };
 
-/// The program of a task that cannot be written: it holds the reason, and one number for all that a plan looks at.
+/// The program of an impossible task: it has the error, and a stand-in for every value that a plan asks for.
 constexpr program refused_program(diagnosis const& reason) {
   builder b;
   b.program.fail(reason);
@@ -36,22 +37,24 @@ constexpr program refused_program(diagnosis const& reason) {
 
 } // namespace detail
 
-/// A model (a function on values: tokens [sequences, tokens] -> logits [..., classes]), an objective (a type whose
-/// function on logits and labels gives the loss) and the micro-batch.
+/// What a trainer trains: a model (a function on values: tokens [sequences, tokens] -> logits [..., classes]), an
+/// objective (a type: logits and labels -> loss) and the size of a micro-batch.
 template <auto model, class objective_, micro_batch batch> struct task {
-  using objective = objective_;
-  static constexpr auto architecture = model;
+  using objective = objective_;               // the type of the loss function
+  static constexpr auto architecture = model; // the model
 
+  /// Tokens per sequence as given by the micro-batch, or else by the model's context; 0: by neither.
   static constexpr std::int64_t said_tokens = [] {
     if constexpr (requires { model.context; }) return batch.tokens == 0 ? model.context : batch.tokens;
     else return batch.tokens;
   }();
-  // At least 1, so that a micro-batch that holds nothing is one sentence and no other error.
+  /// The micro-batch's sequences, and tokens per sequence. At least 1: an empty micro-batch then is one error, not
+  /// many.
   static constexpr std::int64_t sequences = batch.sequences < 1 ? 1 : batch.sequences;
   static constexpr std::int64_t tokens = said_tokens < 1 ? 1 : said_tokens;
 
-  /// The forward program of an entry, with parameters and activations of type `real`; one that holds a failure where it
-  /// cannot be written.
+  /// The forward program of an entry, with parameters and activations of type `real`. If it cannot be built, the
+  /// program has the error.
   static constexpr program build(entry e, dtype real) {
     if constexpr (batch.sequences < 1 || said_tokens < 1)
       return detail::refused_program({why::micro_batch_is_empty, 0, 0, batch.sequences, said_tokens});
@@ -61,7 +64,7 @@ template <auto model, class objective_, micro_batch batch> struct task {
     else return write(e, real);
   }
 
-  /// The same of a model and an objective that can be asked for it.
+  /// The same, without the checks: model and objective must be functions on values.
   static constexpr program write(entry e, dtype real) {
     builder b;
     b.real = real;
@@ -92,7 +95,7 @@ template <auto model, class objective_, micro_batch batch> struct task {
   }
 
 private:
-  /// Copies a value to where the host reads it.
+  /// Copies a value to one that the host reads.
   static constexpr ref observe(value v, int result) {
     node n;
     n.inputs.push_back(v.where());
@@ -104,7 +107,7 @@ private:
   }
 };
 
-/// What a trainer can be made of: ct::task, or a type of one's own that offers the same.
+/// What ct::trainer takes as its task: ct::task, or a type of your own with these members.
 template <class type> concept is_task = requires(entry e, dtype real) {
   typename type::objective;
   type::sequences + type::tokens;
@@ -113,7 +116,7 @@ template <class type> concept is_task = requires(entry e, dtype real) {
 
 namespace detail {
 
-/// Stands in for what is no task, so that one sentence says so.
+/// Stands in for a type that is no task, so that there is one error.
 struct no_task {
   using objective = void;
   static constexpr int architecture = 0;

@@ -8,33 +8,33 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// How a parameter stands in files that others read too.
+/// The name of a parameter in files that other programs read and write.
 struct stored_name {
-  std::string_view name;   // here, as "block.mlp.up.weight"
-  std::string_view stored; // there; where it has a '*', every iteration is a tensor of its own, and this its number
-  bool transposed = false; // a matrix is [in, out] there
+  std::string_view name;   // in this library, such as "block.mlp.up.weight"
+  std::string_view stored; // in files; a '*' stands for the iteration, and each iteration is a tensor
+  bool transposed = false; // a matrix is [in, out] in files
 };
 
-/// What a list of parameters is in a file: under these names, and under its own, iterations stacked, where there are
-/// none.
+/// Names of parameters in files. A parameter that is not listed has its own name there, its iterations stacked.
 using stored_names = std::span<stored_name const>;
 
+/// The files of a model in a folder.
 inline constexpr char const* weights_file = "model.safetensors";
 inline constexpr char const* configuration_file = "config.json";
 
-/// A model's weights in files, so that others read them and theirs are read here.
+/// How a model's weights are stored, so that other programs can read them and their files can be read here.
 struct weight_format {
-  stored_names names{};                     // ours and theirs, of those that differ
-  std::string configuration{};              // the text of config.json; none is written where it is empty
-  std::string_view prefix{};                // of the stored names, which files may leave out
-  std::span<std::string_view const> also{}; // ends of names of tensors that files may have and nobody needs
-  std::span<std::string_view const>
-      required{}; // what a config.json must say; what else it leaves out is as the model has it
+  stored_names names{};                         // of parameters whose names differ
+  std::string configuration{};                  // the text of config.json; empty: none is written
+  std::string_view prefix{};                    // of the stored names; files may leave it out
+  std::span<std::string_view const> also{};     // ends of names of tensors in files that the model does not need
+  std::span<std::string_view const> required{}; // keys that a config.json must have; others may be missing
 };
 
-/// The format of a model's weights; specialise it for a model of one's own. By default every parameter is a tensor of
-/// its own name, and iterations are stacked.
+/// The weight format of a model; specialize it for a model of your own. By default every parameter is a tensor of its
+/// own name, its iterations stacked.
 template <class model> struct weight_format_of {
+  /// The format for one model.
   static weight_format make(model const&) { return {}; }
 };
 

@@ -6,11 +6,11 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// Whether a value has one instance per iteration of the loops around its definition.
+/// Whether a value has an instance of its own in every micro-batch: it neither persists nor accumulates.
 constexpr bool is_transient(value_info const& info) { return !is_persistent(info.role) && !info.accumulates; }
 
-/// Gradient accumulation: runs the program once for each of `.micro_batches` micro-batches. What accumulates (the loss,
-/// later the parameters' gradients) adds up over them. One micro-batch needs no loop and costs nothing.
+/// Gradient accumulation: puts the program into a loop over `.micro_batches` micro-batches, over which accumulators
+/// (the loss, later the gradients) add up. With one micro-batch the program does not change.
 constexpr program accumulate_over(program const& p, slot_of::accumulation const& accumulation) {
   auto const micro_batches = accumulation.micro_batches;
   if (micro_batches == 1 || !p.failure.ok()) return p;

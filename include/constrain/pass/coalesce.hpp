@@ -8,7 +8,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 namespace detail {
 
-/// Whether the copy at node `i` can go, its source being written where the copy would put it.
+/// Whether the copy at node `i` can be removed by writing its source into its target's buffer.
 constexpr bool can_coalesce(program const& p, nest const& where, int i) {
   auto const& n = p.nodes[i];
   if (!calls(n, info_of<op::copy>)) return false;
@@ -20,7 +20,7 @@ constexpr bool can_coalesce(program const& p, nest const& where, int i) {
     return false;
   if (source.type != target.type) return false;
 
-  // The loop whose next iteration overwrites the target: readers must see the source before that.
+  // The loop whose next iteration overwrites the target: later readers of the source would read a new value.
   int const loop = where.parent[i];
   int next_loop = p.nodes.size();
   for (int j = i + 1; j < p.nodes.size(); ++j)
@@ -31,7 +31,7 @@ constexpr bool can_coalesce(program const& p, nest const& where, int i) {
   bool defined_here = false;
   for (int j = 0; j < p.nodes.size(); ++j) {
     if (p.nodes[j].outputs.contains(from)) {
-      // Something else may not stand in the target between the definition and the copy.
+      // Nothing may read the target between the definition of the source and the copy: it would find the source there.
       if (where.parent[j] != loop || j > i) return false;
       for (int k = j; k < i; ++k)
         for (auto const& input : p.nodes[k].inputs)
@@ -39,8 +39,8 @@ constexpr bool can_coalesce(program const& p, nest const& where, int i) {
       defined_here = true;
     }
     if (j == i || !p.nodes[j].inputs.contains(from)) continue;
-    // Readers in the same iteration of the same loop see the target as they saw the source. Before a loop that carries
-    // the target on, only readers in front of that loop do.
+    // A reader in the same iteration of the same loop finds in the target what it found in the source. If the copy
+    // initializes a loop-carried value, that holds only for readers before that loop.
     bool const same_iteration = where.contains(loop, j);
     bool const enters_loop = to.where == at::initial || to.where == at::final;
     if (!same_iteration || (enters_loop && j > next_loop)) return false;
@@ -48,7 +48,7 @@ constexpr bool can_coalesce(program const& p, nest const& where, int i) {
   return defined_here;
 }
 
-/// Every operand that is `from` becomes `to`.
+/// Replaces `from` by `to` in all operands.
 constexpr void rename(program& p, ref from, ref to) {
   for (auto& n : p.nodes) {
     for (auto& r : n.inputs)
@@ -60,7 +60,7 @@ constexpr void rename(program& p, ref from, ref to) {
 
 } // namespace detail
 
-/// Removes copies: the value is written in its last place from the start.
+/// Copy elision: removes copies, so that the value is written into the copy's target in the first place.
 constexpr program coalesce(program const& p) {
   if (!p.failure.ok()) return p;
   program renamed = p;
@@ -71,7 +71,7 @@ constexpr program coalesce(program const& p) {
     for (int i = 0; i < p.nodes.size(); ++i) {
       if (removed[i] || !detail::can_coalesce(renamed, where, i)) continue;
       detail::rename(renamed, renamed.nodes[i].inputs[0], renamed.nodes[i].outputs[0]);
-      // Neither reads nor writes anything any more.
+      // Without operands, it reads and writes nothing for the copies that are still to come.
       renamed.nodes[i].inputs.count = renamed.nodes[i].outputs.count = 0;
       changed = removed[i] = true;
     }

@@ -7,35 +7,35 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// Where a trainer's bytes go. The parts of the step add up to its own peak; `peak` covers every entry.
+/// Where a trainer's bytes go. The parts describe the step program; `peak` covers every entry program.
 struct memory_plan {
-  bytes weights;         // what GEMMs read
-  bytes master_weights;  // a second, wider copy that is updated; 0 where the weights themselves are
-  bytes gradients;       // of all parameters that are trained
-  bytes optimizer_state; // of all of them
-  bytes activations;     // forward values kept for the backward pass, and passing ones
-  bytes workspace;       // scratch of kernels, at its largest
-  bytes communication;   // gathered parameters and whole gradients on their way, with several processes
-  bytes offloaded;       // 0: nothing lies outside the arena
-  bytes peak;            // of the arena, which is all there is
+  bytes weights;         // of parameters, in the type that GEMMs read
+  bytes master_weights;  // wider parameters that the optimizer updates; 0 if GEMMs read the updated ones
+  bytes gradients;       // of all trained parameters
+  bytes optimizer_state; // of all trained parameters
+  bytes activations;     // what the step needs besides: values kept for the backward pass, temporaries, results
+  bytes workspace;       // scratch of kernels, the most at any time
+  bytes communication;   // full parameters and gradients beside their shards, the most at any time
+  bytes offloaded;       // always 0: everything lies in the arena
+  bytes peak;            // of the arena, which holds everything
 };
 
-/// Work of one run of a program, loops multiplied out.
+/// Work of one run of a program, all loop iterations counted.
 struct work_plan {
-  double flops = 0;                 // additions and multiplications, one each
-  double bytes_moved = 0;           // read and written by the kernels
+  double flops = 0;                 // floating-point additions and multiplications: a multiply-add counts 2
+  double bytes_moved = 0;           // bytes that kernels read and write
   std::int64_t kernel_launches = 0; // calls of kernels
-  std::int64_t collectives = 0;     // of those, the ones in which ranks exchange something
+  std::int64_t collectives = 0;     // of these launches, exchanges between ranks
 };
 
-/// Whether GEMMs read a parameter through a copy in another type.
+/// Whether GEMMs read a copy of this parameter in another type.
 constexpr bool is_copied(program const& p, int parameter) {
   for (auto const& info : p.values)
     if (info.role == role::compute_copy && info.belongs_to == parameter) return true;
   return false;
 }
 
-/// Bytes of all values of a kind.
+/// Bytes of all values that satisfy `wanted(index)`.
 template <class predicate>
 constexpr bytes bytes_where(program const& p, memory_layout const& where, predicate const& wanted) {
   std::int64_t total = 0;
@@ -44,9 +44,9 @@ constexpr bytes bytes_where(program const& p, memory_layout const& where, predic
   return bytes(total);
 }
 
-/// The bytes of a kind that are alive together, at their most.
+/// The most bytes of one role that are alive at the same time.
 constexpr bytes most_at_once(program const& p, memory_layout const& where, role wanted) {
-  std::int64_t change[program::maximum_nodes + 2]{}; // of what is alive, from the node before to this one
+  std::int64_t change[program::maximum_nodes + 2]{}; // bytes born at a node, less those that died before it
   for (int v = 0; v < p.values.size(); ++v) {
     auto const& s = where.buffers[v];
     if (p.values[v].role != wanted || s.offset < 0) continue;
@@ -61,8 +61,8 @@ constexpr bytes most_at_once(program const& p, memory_layout const& where, role 
   return bytes(most);
 }
 
-/// The memory of a step program and of the entries that share its arena (`other_peak` is the largest of them), with
-/// `reserve` bytes of workspace behind all of them that the device needs for itself.
+/// The memory of a step program. `other_peak`: the largest end of the other entry programs in its arena, in bytes;
+/// `reserve`: bytes behind all of them that the device needs for itself.
 constexpr memory_plan memory_of(program const& p, memory_layout const& where, std::int64_t other_peak,
                                 std::int64_t reserve = 0) {
   memory_plan m;
@@ -81,13 +81,14 @@ constexpr memory_plan memory_of(program const& p, memory_layout const& where, st
   return m;
 }
 
+/// Work of one run of a program, by its ops' cost rules.
 constexpr work_plan work_of(program const& p) {
   work_plan total;
   double iterations = 1;
   fixed_vector<double, 16> around; // iterations outside of each open loop
   for (auto const& n : p.nodes) {
     if (n.kind == node_kind::loop) {
-      // The inner part of a split axis runs as often as the whole has iterations, cut short in the last segment.
+      // The loop within segments runs shorter in the last one: count its mean.
       auto const& a = p.axes[n.axis];
       double const count = a.whole >= 0 && a.factor == 1
                                ? static_cast<double>(p.axes[a.whole].extent) /
@@ -103,7 +104,7 @@ constexpr work_plan work_of(program const& p) {
       for (auto const& r : n.inputs) inputs.push_back({p.values[r.value].type, p.values[r.value].shape});
       for (auto const& r : n.outputs) outputs.push_back({p.values[r.value].type, p.values[r.value].shape});
       auto const c = n.op->cost_of(inputs, outputs, n.attributes);
-      // A call outside the loops of its operands' axes means whole stacks.
+      // A call outside all loops works on the whole stacks of its operands.
       double const stack = around.empty() ? static_cast<double>(p.iterations(p.values[n.outputs[0].value])) : 1;
       total.flops += iterations * stack * c.flops;
       total.bytes_moved += iterations * stack * (c.bytes_read + c.bytes_written);

@@ -4,10 +4,10 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// Whether the host sees a write of this value, so that it must happen.
+/// Whether the host, or a later run, reads what is written to this value.
 constexpr bool is_observed(value_info const& info) { return info.role == role::result || is_persistent(info.role); }
 
-/// Removes the calls of which nothing that is observed comes, and the loops that are then empty.
+/// Dead-code elimination: removes calls whose results cannot reach an observed value, and loops left empty.
 constexpr program dead_code_elimination(program const& p) {
   if (!p.failure.ok()) return p;
   bool live[program::maximum_values]{};
@@ -17,7 +17,7 @@ constexpr program dead_code_elimination(program const& p) {
       if (live[output.value]) return true;
     return false;
   };
-  // A loop-carried value is read above where it is written, so one sweep may not reach everything.
+  // A loop-carried value is read above the node that writes it, so one sweep may not be enough.
   for (bool changed = true; changed;) {
     changed = false;
     for (int i = p.nodes.size() - 1; i >= 0; --i) {

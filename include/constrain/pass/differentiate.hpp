@@ -9,8 +9,8 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 namespace detail {
 
-/// Reverse-mode differentiation of a program with loops: walks the nodes backwards, lets each op's rule write its
-/// backward nodes, and gives every loop a reversed twin over the same axis.
+/// Reverse-mode differentiation of a program with loops: visits the nodes from last to first, lets each op's rule
+/// append its backward nodes, and gives every loop a reversed twin over the same axis.
 class differentiation {
 public:
   constexpr explicit differentiation(program const& p) {
@@ -45,12 +45,13 @@ public:
 private:
   constexpr bool is_copy(ref r) const { return out_.program.values[r.value].role == role::compute_copy; }
 
-  /// Where what is known of `r` stands; a copy of a parameter is the parameter.
+  /// Index of a reference in the tables below. A compute copy shares its parameter's entry: their gradient is one.
   constexpr int key(ref r) const {
     return (is_copy(r) ? out_.program.values[r.value].belongs_to : r.value) * 4 + static_cast<int>(r.where);
   }
   static constexpr int keys = program::maximum_values * 4;
 
+  /// Marks the values that are trained parameters or depend on them.
   constexpr void find_what_is_trained() {
     auto const& p = out_.program;
     for (int v = 0; v < p.values.size(); ++v) trained_[v] = is_trainable(p.values[v].role);
@@ -67,7 +68,8 @@ private:
     }
   }
 
-  /// A value read in a deeper loop than its own gets its gradient from every iteration: it needs a buffer that adds up.
+  /// A value read in a deeper loop than its definition's gets a gradient from every iteration: it needs an accumulating
+  /// buffer.
   constexpr void find_captured() {
     auto& p = out_.program;
     int depth = 0;
@@ -199,17 +201,18 @@ private:
   }
 
   builder out_;
-  bool trained_[program::maximum_values]{};
-  ref gradient_[keys]{};
-  ref buffer_[keys]{};
-  bool written_[keys]{};
+  bool trained_[program::maximum_values]{}; // is a trained parameter, or depends on one
+  ref gradient_[keys]{};                    // sum of the gradients so far, of what has no buffer
+  ref buffer_[keys]{};                      // accumulating buffers, of parameters and captured values
+  bool written_[keys]{};                    // whether anything was added to the buffer
 };
 
 } // namespace detail
 
-/// Appends the backward pass. The gradient of a parameter is a buffer with the parameter's axes to which every use
-/// adds: the first write of a run overwrites, so nothing is zeroed, and weights that are tied, shared across iterations
-/// or accumulated over micro-batches need no rule of their own.
+/// Appends the backward pass (reverse-mode automatic differentiation). A parameter's gradient is an accumulating buffer
+/// with the parameter's axes: the first write of a run overwrites it, so nothing needs zeroing, and all later writes
+/// add. Tied weights, weights shared over iterations and gradient accumulation need no other rule. Refused: an op
+/// without a gradient rule, a repeat that ignores its input, a trained parameter that does not reach the loss.
 constexpr program differentiate(program const& p) {
   if (!p.failure.ok()) return p;
   return detail::differentiation(p).run();

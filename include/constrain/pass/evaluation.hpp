@@ -4,7 +4,7 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// Removes training-only ops (dropout) in evaluation: readers of the output read the input.
+/// Removes training-only ops (dropout) in evaluation: readers of their output read their input.
 constexpr program remove_training_ops(program const& p) {
   if (!p.failure.ok()) return p;
   ref instead[program::maximum_values]{};

@@ -7,9 +7,9 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// Peepholes: groups of nodes become one that moves or keeps fewer bytes, where nobody else reads what lies between
-/// them. Each pattern is a function of a program and a node, in a file of its own below pass/fuse/. Logits of less than
-/// `.smallest_logits` bytes stay whole.
+/// Peephole fusion: replaces a group of nodes by one that moves or stores fewer bytes, if no other node reads the
+/// values between them. Each pattern is a function in a file of pass/fuse/. Logits of fewer than `.smallest_logits`
+/// bytes are not fused with their loss.
 constexpr program fuse(program const& p, slot_of::fusion const& fusion) {
   if (!fusion.fuses || !p.failure.ok()) return p;
   static_assert(sizeof(detail::named<op::linear_cross_entropy>) +
@@ -20,7 +20,7 @@ constexpr program fuse(program const& p, slot_of::fusion const& fusion) {
   for (int i = 0; i < out.nodes.size(); ++i)
     if (detail::fuse_linear_cross_entropy(out, i, fusion.smallest_logits) || detail::fuse_add_layer_norm(out, i) ||
         detail::fuse_layer_norm_gradient_add(out, i) || detail::fuse_bias_gradient(out, i))
-      i = -1; // the nodes have moved
+      i = -1; // indices have changed: start again
   return out;
 }
 

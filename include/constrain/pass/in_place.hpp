@@ -8,8 +8,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 namespace detail {
 
-/// Whether `from`, an input of node `i`, is a value of this iteration of the loop alone that nobody reads after node
-/// `i`.
+/// Whether node `i` is the last reader of `from`, a value that the same iteration of the same loop has written.
 constexpr bool dies_at(program const& p, nest const& where, ref from, int i) {
   auto const& info = p.values[from.value];
   if (info.is_loop_carried() || info.accumulates || is_observed(info) || info.role == role::input) return false;
@@ -27,7 +26,7 @@ constexpr bool dies_at(program const& p, nest const& where, ref from, int i) {
 
 } // namespace detail
 
-/// Lets an output share the bytes of an input that is read for the last time, where the op's kernel allows it.
+/// Lets an output share the bytes of an input that dies at the call, if the op allows it (`in_place`).
 constexpr program in_place(program const& p) {
   if (!p.failure.ok()) return p;
   program out = p;
@@ -43,7 +42,6 @@ constexpr program in_place(program const& p) {
       auto& source = out.values[n.inputs[k].value];
       bool const same_bytes =
           source.shape.elements() * size_of(source.type) == target.shape.elements() * size_of(target.type);
-      // A loop-carried target's buffer is this iteration's alone only once the iteration has begun to write it.
       if (!same_bytes || source.stored_in || to.value == n.inputs[k].value) continue;
       if (!detail::dies_at(p, where, n.inputs[k], i)) continue;
       source.stored_in = to;

@@ -5,15 +5,15 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// Operands of all calls of a program: the size of its plan.
+/// Inputs and outputs of all calls of a program.
 constexpr int count_operands(program const& p) {
   int count = 0;
   for (auto const& n : p.nodes) count += n.inputs.size() + n.outputs.size();
   return count;
 }
 
-/// Bit j: output j of node `i` is an accumulator that a node before it writes too, so that node `i` adds to it even
-/// where it is the first of a run.
+/// Bit j: output j of node `i` is an accumulator that an earlier node writes too, so that node `i` adds to it even in
+/// the first iteration.
 constexpr unsigned adds_of(program const& p, int i) {
   auto const& n = p.nodes[i];
   unsigned adds = 0;
@@ -29,11 +29,12 @@ constexpr unsigned adds_of(program const& p, int i) {
 
 namespace detail {
 
+/// Replaces references by addresses, node by node.
 class lowering {
 public:
   constexpr lowering(program const& p, memory_layout const& where) : p_(p), where_(where), nest_(p) {}
 
-  /// How far one iteration of `loop_axis` moves the index of `axis`; 0 where it is no part of it.
+  /// By how much one iteration of a loop over `loop_axis` moves the index of `axis`; 0 if it is not split from it.
   constexpr std::int64_t factor(int loop_axis, int axis) const {
     std::int64_t product = 1;
     for (; loop_axis >= 0; loop_axis = p_.axes[loop_axis].whole) {
@@ -43,6 +44,7 @@ public:
     return 0;
   }
 
+  /// The operand that node i reads or writes as `r`.
   constexpr operand address(ref r, int i) const {
     operand out;
     auto const& logical = p_.values[r.value];
@@ -79,9 +81,10 @@ public:
     return out;
   }
 
+  /// Terms that number the iterations of the loops around node i, micro-batches not counted.
   constexpr index_terms iteration(int i) const {
     index_terms out;
-    std::int64_t iterations = 1; // of the whole axes met so far, from the inside
+    std::int64_t iterations = 1; // of the loops already met, which are inside
     int last_whole = -1;
     std::int64_t last_iterations = 1;
     for (int loop = nest_.parent[i]; loop != nest::root; loop = nest_.parent[loop]) {
@@ -133,7 +136,7 @@ public:
       out.reversed = p_.nodes[i].reversed;
       out.partner = nest_.end[i];
     } else {
-      // The loop whose end this is: the one node before it that ends here.
+      // The begin of this loop: the only node whose end is here.
       for (int j = i; j >= 0; --j)
         if (p_.nodes[j].kind == node_kind::loop && nest_.end[j] == i) {
           out.axis = p_.nodes[j].axis;
@@ -144,6 +147,7 @@ public:
     return out;
   }
 
+  /// Where the host finds a value; no elements if the program has none.
   constexpr host_view view(ref r) const {
     if (!r) return {};
     auto const& info = p_.values[r.value];
@@ -164,7 +168,8 @@ private:
 
 } // namespace detail
 
-/// Replaces every reference by an address: base + sum of index * stride.
+/// Lowering: replaces every reference by an address (offset + sum of index * stride), which makes the table that the
+/// executor walks. `steps` and `operands` are the program's; with 0 steps the plan is empty.
 template <int steps, int operands> constexpr plan<steps, operands> lower(program const& p, memory_layout const& where) {
   plan<steps, operands> out;
   if (steps == 0) return out;

@@ -6,31 +6,31 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// Where a value lies in the arena.
+/// The memory of a value in the arena.
 struct buffer {
-  /// One axis of a stack: how far one iteration moves.
+  /// Distance between the instances along one axis.
   struct stride {
-    int axis = -1;
-    std::int64_t bytes = 0;
+    int axis = -1;          // the axis
+    std::int64_t bytes = 0; // from one iteration to the next
     friend constexpr bool operator==(stride const&, stride const&) = default;
   };
 
   std::int64_t offset = -1;                          // bytes from the arena's start; -1: not in this program
   std::int64_t size = 0;                             // bytes of all instances
-  fixed_vector<stride, axis_list::capacity> strides; // of the axes along which instances lie side by side
-  std::int64_t carried_stride = 0;                   // between the instances of a loop-carried value
-  std::int64_t carried_instances = 0;
-  int born = 0, dies = 0; // first and last node that touch it, lifted out of the loops that do not
+  fixed_vector<stride, axis_list::capacity> strides; // of the axes along which every instance has bytes of its own
+  std::int64_t carried_stride = 0;                   // bytes from one instance of a loop-carried value to the next
+  std::int64_t carried_instances = 0;                // of a loop-carried value: instances that have bytes of their own
+  int born = 0, dies = 0;                            // first and last node of its lifetime; a loop counts as a whole
 };
 
-/// A buffer for every value, and how much the program needs.
+/// The buffers of a program's values.
 struct memory_layout {
-  fixed_vector<buffer, program::maximum_values> buffers;
-  std::int64_t persistent_end = 0;
-  std::int64_t end = 0;
+  fixed_vector<buffer, program::maximum_values> buffers; // by index of the value
+  std::int64_t persistent_end = 0; // bytes of what persists, and of what other entry programs reserve
+  std::int64_t end = 0;            // bytes that the program needs
 };
 
-/// The value in whose bytes `r` is stored, and which of its instances.
+/// The value whose bytes hold `r` (itself, unless in_place made it share others), and which of its instances.
 constexpr ref stored(program const& p, ref r) {
   while (p.values[r.value].stored_in) r = p.values[r.value].stored_in;
   return r;
@@ -38,14 +38,16 @@ constexpr ref stored(program const& p, ref r) {
 
 namespace detail {
 
+/// Rounded up to 64 bytes, a cache line.
 constexpr std::int64_t aligned(std::int64_t bytes) { return (bytes + 63) / 64 * 64; }
 
-/// Instances of parameters, gradients, states and inputs touch, so that a whole stack is one piece of memory.
+/// Whether the instances of a stack are contiguous, so that one call can work on all of them.
 constexpr bool is_dense(value_info const& info) {
   return is_persistent(info.role) || info.role == role::gradient || info.role == role::input ||
          info.role == role::compute_copy;
 }
 
+/// Computes lifetimes and offsets.
 class memory_planner {
 public:
   constexpr memory_planner(program const& p, std::int64_t reserved) : p_(p), nest_(p), reserved_(reserved) {}
@@ -62,11 +64,11 @@ public:
 
 private:
   struct reference {
-    bool any = false;
-    int home = 0; // the innermost loop that holds all references
-    int first = 0, last = 0;
-    int traversal = -1; // the one loop in which a loop-carried value is handed on; -2: several
-    bool ends_break_ring = false;
+    bool any = false;             // whether any node reads or writes it
+    int home = 0;                 // the innermost loop around all references
+    int first = 0, last = 0;      // nodes that refer to it
+    int traversal = -1;           // of a loop-carried value: the loop that passes it on; -1: none, -2: several
+    bool ends_break_ring = false; // the end that the loop started from is used again behind it
   };
 
   constexpr std::int64_t instance_bytes(value_info const& info) const {
@@ -75,7 +77,7 @@ private:
   }
 
   constexpr void lay_out_persistent() {
-    // Parameters first, then optimizer states, then numbers: the order is the same in every entry program.
+    // Parameters, then optimizer states, then hyperparameters: the same order in every entry program.
     for (int pass = 0; pass < 3; ++pass)
       for (int v = 0; v < p_.values.size(); ++v) {
         auto const& info = p_.values[v];
@@ -90,7 +92,8 @@ private:
     out_.end = out_.persistent_end;
   }
 
-  /// The innermost loop around node i in which one instance of the value lives as a whole.
+  /// The innermost loop around node i in which an instance lives within one iteration: outside of every loop that
+  /// accumulates into the value or carries it.
   constexpr int home_of(ref r, int i) const {
     auto const& info = p_.values[r.value];
     // The host writes inputs before the run and reads results after it.
@@ -125,7 +128,8 @@ private:
       if (known.traversal == -1) known.traversal = outermost;
       else if (known.traversal != outermost) known.traversal = -2;
     } else {
-      // In the direction of the traversal the loop starts from one end and finishes at the other.
+      // A loop starts from one end (initial, or final if it is reversed) and leaves at the other. A ring overwrites the
+      // first, so what refers to it again behind the loop needs all instances.
       bool const entering = known.traversal == -1;
       if (entering) entered_from_[r.value] = r.where;
       else if (r.where == entered_from_[r.value]) known.ends_break_ring = true;
@@ -139,7 +143,8 @@ private:
     }
   }
 
-  /// Strides of the axes that no loop down to `home` binds.
+  /// Sets size and strides: one instance per iteration of every axis that neither `home` nor a loop around it
+  /// traverses.
   constexpr void stack(int v, int home) {
     auto const& info = p_.values[v];
     auto& s = out_.buffers[v];
@@ -175,6 +180,7 @@ private:
     if (info.role == role::input) s.born = -1;
   }
 
+  /// Offsets: the largest buffer first, each at the first gap among the buffers that are alive with it.
   constexpr void first_fit() {
     fixed_vector<int, program::maximum_values> order;
     for (int v = 0; v < p_.values.size(); ++v) {
@@ -218,10 +224,11 @@ private:
 
 } // namespace detail
 
-/// Gives every value its bytes. Let C be the innermost loop that holds all references of a value: it has one instance
-/// per iteration of the loops between C and its definition, and lives from the first to the last child of C that
-/// touches it. "Saved per iteration", "per segment" and "scratch" follow. Offsets are first-fit, largest first; what
-/// does not persist stays behind the first `reserved` bytes, where other programs of the arena keep what persists.
+/// Memory planning: gives every value its bytes in the arena. If C is the innermost loop that holds all references of a
+/// value, it needs one instance per iteration of the loops between C and its definition, and lives from the first to
+/// the last child of C that refers to it. What is kept for the backward pass, per segment, or only within an iteration
+/// follows from this one rule. Offsets are first-fit, largest first. What does not persist lies behind the first
+/// `reserved` bytes, which hold what persists in any entry program.
 constexpr memory_layout plan_memory(program const& p, std::int64_t reserved = 0) {
   if (!p.failure.ok()) return {};
   return detail::memory_planner(p, reserved).run();

@@ -6,12 +6,13 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// Whether GEMMs read a parameter in the compute type. Vectors (biases, norms) stay in the master's.
+/// Whether GEMMs read a copy of this parameter in the compute type. Vectors (biases, norms) are read as they are
+/// stored.
 constexpr bool has_compute_copy(value_info const& info) { return is_parameter(info.role) && info.shape.rank >= 2; }
 
-/// Mixed precision (Micikevicius et al. 2018): every matrix is cast to `.compute` once, in front of everything else,
-/// and each use reads that copy; what comes after is computed in the types that the ops' rules then give. The
-/// parameters themselves, the master weights, keep their type.
+/// Mixed precision (Micikevicius et al. 2018): casts every matrix to `.compute` once a step, before the micro-batches,
+/// and lets each use read that copy. The types of all activations follow from the ops' rules. The parameters keep their
+/// type: they are the master weights.
 constexpr program mixed_precision(program const& p, slot_of::precision const& precision) {
   auto const compute = precision.compute;
   if (!p.failure.ok() || p.values[p.logits.value].type == compute) return p;

@@ -4,13 +4,14 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// Where every node of a program stands among its loops.
+/// The loop nest of a program: parent and end of each node.
 struct nest {
-  static constexpr int root = -1;
+  static constexpr int root = -1; // the parent of nodes outside all loops
 
-  int parent[program::maximum_nodes]{}; // the loop node around a node (for `end`: around its loop)
+  int parent[program::maximum_nodes]{}; // the loop node around a node; of an `end`: around its loop
   int end[program::maximum_nodes]{};    // of a loop: its `end` node; of a call: itself
 
+  /// Of a program, by node index. It is not updated when the program changes.
   constexpr explicit nest(program const& p) {
     int open = root;
     for (int i = 0; i < p.nodes.size(); ++i) {
@@ -44,6 +45,7 @@ struct nest {
     return i;
   }
 
+  /// How many loops are around node i.
   constexpr int depth(int i) const {
     int result = 0;
     for (int loop = parent[i]; loop != root; loop = parent[loop]) ++result;

@@ -8,8 +8,8 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// Whether a policy brings a pass of its own: `after`, the pass of the library that it follows, and
-/// `static constexpr program pass(program const&, slot const&)`.
+/// A policy with a pass of its own: `after` names the library's pass that it follows, and `static constexpr program
+/// pass(program const&, slot const&)` is the pass.
 template <class policy> concept has_own_pass = requires(program const& p) {
   requires std::is_same_v<std::remove_cv_t<decltype(policy::after)>, pass_name>;
   requires std::is_same_v<decltype(policy::pass(p, policy::value)), program>;
@@ -19,11 +19,14 @@ namespace detail {
 
 template <class policy> concept says_after = requires { policy::after; };
 
+/// Whether the policy's pass runs after pass `at`. A policy with `after` but without a valid `pass` is refused after
+/// the first.
 template <class policy, pass_name at> constexpr bool follows() {
   if constexpr (has_own_pass<policy>) return policy::after == at;
   else return says_after<policy> && at == pass_name::built; // to be refused there
 }
 
+/// Runs the policy's pass, or refuses the program if the policy has no valid one.
 template <class policy> constexpr program run_own_pass(program p) {
   if (!p.failure.ok()) return p;
   if constexpr (has_own_pass<policy>) return policy::pass(p, policy::value);
@@ -31,26 +34,27 @@ template <class policy> constexpr program run_own_pass(program p) {
   return p;
 }
 
+/// Whether the policies' passes after `at` are constant expressions.
 template <class policies, pass_name at, program const& before> concept constant_passes = requires {
   typename std::bool_constant<(static_cast<void>(policies::template run<at>(before)), true)>;
 };
 
 } // namespace detail
 
-/// The passes of one's own policies: `list` are those chosen, in the order of their slots.
+/// Runs the passes that policies bring. `list`: the chosen policies, in the order of their slots.
 template <class list> struct own_passes;
 template <class... policies> struct own_passes<policy_list<policies...>> {
-  /// Whether some run behind a pass of the library.
+  /// Whether any of them follows the library's pass `at`.
   template <pass_name at> static constexpr bool follow = (detail::follows<policies, at>() || ...);
 
-  /// What those make of a program that run behind a pass.
+  /// Runs those that follow `at` on a program, in order.
   template <pass_name at> static constexpr program run(program p) {
     for_each<at>([&]<class policy>(std::type_identity<policy>) { p = detail::run_own_pass<policy>(p); });
     return p;
   }
 
-  /// `before`, the constant that a pass of the library makes, where no pass of one's own runs behind it; else what
-  /// those make of it.
+  /// `before`, the result of the library's pass `at`, after the passes that follow it; a reference to `before` itself
+  /// if there are none, which saves the compiler a copy. Refused if one of them is no constant expression.
   template <pass_name at, program const& before> static constexpr decltype(auto) after() {
     if constexpr (!follow<at>) return (before);
     else if constexpr (detail::constant_passes<own_passes, at, before>) return run<at>(before);
@@ -61,7 +65,7 @@ template <class... policies> struct own_passes<policy_list<policies...>> {
     }
   }
 
-  /// Calls f(name, program) for a pass of the library and those behind it.
+  /// Calls f(name, program) with the result of the library's pass `at`, then with the result of each that follows it.
   template <pass_name at, class function> static void report(function const& f, program const& before) {
     f(name_of(at), before);
     program p = before;
@@ -80,13 +84,13 @@ private:
   }
 };
 
-/// What the passes of some policies make of the constant `before`, which the pass `at` of the library made: `before`
-/// itself where none of them follows it.
+/// `before`, the result of the library's pass `at`, after the policies' own passes that follow it; `before` itself if
+/// there are none. `before` has static storage.
 template <class policies, pass_name at, program const& before> constexpr decltype(auto) with_own() {
   return own_passes<typename policies::in_order>::template after<at, before>();
 }
 
-/// Calls f(name, program) for a pass of the library and the policies' passes behind it.
+/// Calls f(name, program) with the result of the library's pass `at` and of each policy's pass that follows it.
 template <class policies, pass_name at, class function> void report_own(function const& f, program const& before) {
   own_passes<typename policies::in_order>::template report<at>(f, before);
 }

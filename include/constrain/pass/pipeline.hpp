@@ -20,10 +20,10 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-// Each pass is a constant of its own: compilers bound the work of one constant, and each can be printed.
+// Every pass is a constant: compilers limit the work of one constant, and each result can be printed.
 
-/// The passes of the optimizer step that stand before the gradients. `source` says what is built: a stateless type with
-/// `build()`, `policies` and an `optimizer`.
+/// The passes of the step program before differentiation, each member the program after one pass. `source`: a stateless
+/// type with `build()`, which gives the forward program, `policies` and `optimizer`.
 template <class source> struct passes_before_gradients {
   using set = typename source::policies;
   static constexpr program built = source::build();
@@ -37,11 +37,12 @@ template <class source> struct passes_before_gradients {
 
 namespace detail {
 
+/// The program to differentiate.
 template <class passes> constexpr decltype(auto) before_gradients() {
   return with_own<typename passes::set, pass_name::cast, passes::cast>();
 }
 
-/// Whether the gradient rules of a program's ops can be computed while it compiles.
+/// Whether the gradient rules of the program's ops are constant expressions.
 template <class passes> concept constant_gradients = requires {
   typename std::bool_constant<(static_cast<void>(differentiate(before_gradients<passes>())), true)>;
 };
@@ -55,7 +56,7 @@ template <class passes> constexpr program differentiate_or_refuse() {
 
 } // namespace detail
 
-/// From the forward program to the optimizer step's, one constant per pass.
+/// All passes of the step program, each member the program after one pass.
 template <class source> struct step_passes : passes_before_gradients<source> {
   using before = passes_before_gradients<source>;
   using typename before::set;
@@ -69,7 +70,7 @@ template <class source> struct step_passes : passes_before_gradients<source> {
   static constexpr program coalesced = coalesce(with_own<set, pass_name::sharded, sharded>());
   static constexpr program final = in_place(coalesced);
 
-  /// Calls f(name, program) for each in turn.
+  /// Calls f(name, program) with the result of every pass, in order; passes of policies too.
   template <class function> static void for_each(function const& f) {
     report_own<set, pass_name::built>(f, before::built);
     report_own<set, pass_name::selected>(f, before::selected);
@@ -87,7 +88,7 @@ template <class source> struct step_passes : passes_before_gradients<source> {
 
 namespace detail {
 
-/// Without gradients there is nothing to sum: only what is cut must be gathered.
+/// Without gradients nothing is reduced over ranks; only sharded parameters must be gathered.
 constexpr slot_of::parallelism without_gradients(slot_of::parallelism p) {
   p.distributed = p.shards > 1;
   return p;
@@ -95,7 +96,7 @@ constexpr slot_of::parallelism without_gradients(slot_of::parallelism p) {
 
 } // namespace detail
 
-/// From the forward program to that of an entry without gradients.
+/// All passes of an entry program without gradients (evaluate, predict, generate).
 template <class source> struct forward_passes {
   using set = typename source::policies;
   static constexpr program built = source::build();
@@ -110,7 +111,7 @@ template <class source> struct forward_passes {
   static constexpr program coalesced = coalesce(with_own<set, pass_name::sharded, sharded>());
   static constexpr program final = in_place(coalesced);
 
-  /// Calls f(name, program) for each in turn.
+  /// Calls f(name, program) with the result of every pass, in order; passes of policies too.
   template <class function> static void for_each(function const& f) {
     report_own<set, pass_name::built>(f, built);
     report_own<set, pass_name::selected>(f, selected);
@@ -122,12 +123,16 @@ template <class source> struct forward_passes {
   }
 };
 
-/// The last two passes: a program's addresses, and the table the executor walks.
+/// The plan of a program after its passes. `reserved`: bytes at the arena's start for what persists in any entry
+/// program.
 template <class passes, std::int64_t reserved = 0> struct planned {
+  /// The first error of the program; `nothing` if there is none.
   static constexpr diagnosis failure = passes::final.failure.ok() ? verify(passes::final) : passes::final.failure;
+  /// The buffers of its values.
   static constexpr memory_layout where = plan_memory(passes::final, reserved);
-  // A program that is refused has no plan, so that its sentence is the only error.
+  // A refused program has no plan, so that its sentence is the only error.
   static constexpr int steps = failure.ok() ? passes::final.nodes.count : 0;
+  /// The plan.
   static constexpr auto value = lower < steps, steps == 0 ? 0 : count_operands(passes::final) > (passes::final, where);
 };
 

@@ -10,8 +10,8 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 namespace detail {
 
-/// Rewrites one forward loop and its reversed twin so that the backward pass computes the body again (activation
-/// checkpointing, Chen et al. 2016): only the loop-carried value is kept, once every `every` iterations.
+/// Rewrites one forward loop and its reversed twin so that the backward pass computes the loop's body again: of the
+/// forward pass only the loop-carried value is kept, once every `every` iterations.
 class recomputation {
 public:
   constexpr recomputation(program const& p, int forward, int every)
@@ -50,7 +50,7 @@ private:
     return false;
   }
 
-  /// iteration = segment * every + iteration_in_segment
+  /// Splits the repeat's axis: iteration = segment * every + iteration_in_segment.
   constexpr void split_axis() {
     auto& p = out_.program;
     auto const whole = p.axes[axis_];
@@ -91,6 +91,7 @@ private:
     return v;
   }
 
+  /// The forward loop as a loop over segments, each of which keeps its input.
   constexpr void segmented_forward() {
     auto const info = in_.values[carried_];
     out_.open(segments_, false);
@@ -102,6 +103,7 @@ private:
     out_.close();
   }
 
+  /// The reversed loop as a reversed loop over segments: recompute the segment, then its backward pass.
   constexpr void segmented_backward() {
     out_.open(segments_, true);
     int const again = new_carried(iterations_);
@@ -115,7 +117,8 @@ private:
     out_.close();
   }
 
-  /// The forward body once more; `current` and `next` stand for the loop-carried value's instances.
+  /// Appends the forward body once more, on new values. `here` and `next` replace the loop-carried value's `current`
+  /// and `next`; an empty `next`: nothing reads the last one, so it is not computed.
   constexpr void clone_body(ref here, ref next) {
     clone_of_carried_current_ = here;
     clone_of_carried_next_ = next;
@@ -135,7 +138,7 @@ private:
     });
   }
 
-  /// Whether a call's result goes to something outside the body: not to be done twice.
+  /// Whether a call writes an accumulator, or a loop-carried value that nobody reads: not to be repeated.
   constexpr bool leaves(node const& n) const {
     for (auto const& output : n.outputs) {
       if (in_.values[output.value].accumulates) return true;
@@ -167,22 +170,23 @@ private:
   program const& in_;
   nest nest_;
   builder out_;
-  int forward_ = -1;
-  int reversed_ = -1;
-  int every_ = 1;
-  int axis_ = -1;
-  int carried_ = -1;
-  int segments_ = -1;
-  int iterations_ = -1;
-  int kept_ = -1;
+  int forward_ = -1;    // the forward loop's node
+  int reversed_ = -1;   // the node of its reversed twin
+  int every_ = 1;       // iterations in a segment
+  int axis_ = -1;       // axis of both loops
+  int carried_ = -1;    // the loop-carried value
+  int segments_ = -1;   // axis of the segments
+  int iterations_ = -1; // axis of the iterations within a segment
+  int kept_ = -1;       // the value that holds each segment's input
   ref clone_of_carried_current_, clone_of_carried_next_;
-  ref cloned_[program::maximum_values]{};
+  ref cloned_[program::maximum_values]{}; // of each value of the body, its clone
 };
 
 } // namespace detail
 
-/// Keeps the input of every `.iterations`-th iteration of each outermost repeat and computes the rest again in the
-/// backward pass; 0 keeps everything. `.iterations` need not divide the repeat's.
+/// Activation checkpointing (Chen et al. 2016): of each outermost repeat keeps the input of every `.iterations`-th
+/// iteration and computes the other activations again in the backward pass; 0 keeps all activations. The number of
+/// iterations need not be a multiple of it. Weights after training are the same bit for bit.
 constexpr program recompute(program const& p, slot_of::checkpointing const& checkpointing) {
   int const every = checkpointing.iterations;
   if (every == 0 || !p.failure.ok()) return p;

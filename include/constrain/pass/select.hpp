@@ -7,8 +7,8 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// Chooses how attention is done: where it is tiled, a tile of the scores at a time instead of keeping the
-/// probabilities.
+/// Chooses the attention algorithm: with `.tiled`, flash attention (Dao et al. 2022), which keeps one value per row
+/// for the backward pass instead of the probabilities.
 constexpr program select_attention(program const& p, slot_of::attention const& attention) {
   if (!attention.tiled || !p.failure.ok()) return p;
   static_assert(sizeof(detail::named<op::flash_attention>) > 0);

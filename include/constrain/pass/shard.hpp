@@ -10,8 +10,8 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 namespace detail {
 
-/// Cuts parameters, gradients and states over ranks: what computes reads gathered full tensors and writes full
-/// gradients, which are summed into the shards; what updates works on the shards.
+/// Inserts the collectives. Compute nodes read all-gathered parameters and write full gradients, which are
+/// reduce-scattered; update nodes work on shards.
 class sharding {
 public:
   constexpr sharding(program const& p, std::int64_t shards)
@@ -43,19 +43,22 @@ public:
   }
 
 private:
+  /// A parameter that is gathered for the body of a loop.
   struct gathered {
-    int value = -1;
-    int level = -1;  // the loop in whose body the whole is needed
-    int before = -1; // the child of the level in front of which it is gathered
-    int full = -1;
+    int value = -1;  // the parameter
+    int level = -1;  // the loop whose body reads the full tensor
+    int before = -1; // child of that loop before which it is gathered
+    int full = -1;   // the full tensor
   };
+  /// A gradient that is reduce-scattered at the end of its use in a loop's body.
   struct scattered {
-    int gradient = -1;
-    int level = -1;
-    int after = -1;
-    int full = -1;
+    int gradient = -1; // the sharded gradient
+    int level = -1;    // the loop whose body writes the full gradient
+    int after = -1;    // child of that loop after which it is reduced
+    int full = -1;     // the full gradient
   };
 
+  /// Replaces the shape of what is stored in shards by one rank's shard, a flat range padded to equal length.
   constexpr void cut(value_info& info) const {
     bool const stored = is_parameter(info.role) || info.role == role::compute_copy || info.role == role::state ||
                         info.role == role::gradient;
@@ -65,7 +68,7 @@ private:
     info.shape = shape(shard_map{info.full_shape.elements(), shards_}.stored());
   }
 
-  /// The loop whose iterations have one instance of the value each; without axes, that of the micro-batches.
+  /// The loop with one instance of the value per iteration; for a value without axes, the loop over micro-batches.
   constexpr int level_of(value_info const& info, int i) const {
     for (int loop = nest_.parent[i]; loop != nest::root; loop = nest_.parent[loop]) {
       int const axis = in_.nodes[loop].axis;
@@ -99,7 +102,7 @@ private:
     int const child = nest_.child(level, i);
     for (int k = 0; k < gathers_.size(); ++k) {
       auto const& g = gathers_[k];
-      // What is stacked is needed in all of a body; what is not is freed between its uses.
+      // A stacked parameter is gathered once per body; one without axes for every use, so that it is freed in between.
       if (g.value == value && g.level == level && (!info.axes.empty() || g.before == child)) return k;
     }
     return -1;
@@ -147,6 +150,7 @@ private:
     }
   }
 
+  /// A call of a collective.
   constexpr node call_of(ref input, ref output) {
     node n;
     n.line = in_.values[output.value < in_.values.size() ? output.value : input.value].line;
@@ -178,8 +182,8 @@ private:
     to_communication(out_.append(info_of<op::all_reduce_small>, call_of(in_.loss, in_.loss)).outputs[1]);
   }
 
-  /// What a gradient_norm_squared of the whole would give: each rank sums the chunks of its shard, all of them add all
-  /// chunks.
+  /// The squared norm of a sharded gradient, with the bits of the full gradient's: each rank sums the chunks of its
+  /// shard, the chunk sums are gathered, and every rank adds all of them in order.
   constexpr void sum_squares_of_pieces(node full) {
     auto const append = [&](op_info const& op, ref input, std::int64_t attribute) {
       node n;
@@ -202,16 +206,17 @@ private:
   nest nest_;
   std::int64_t shards_;
   builder out_;
-  static constexpr int maximum_exchanges = 128; // of each kind
+  static constexpr int maximum_exchanges = 128; // of parameters and of gradients each
   fixed_vector<gathered, maximum_exchanges> gathers_;
   fixed_vector<scattered, maximum_exchanges> scatters_;
 };
 
 } // namespace detail
 
-/// Data parallelism. Gradients are summed over all ranks, in their order, once their last part is there; with
-/// `.shards` > 1 parameters, gradients and states are cut over that many ranks, and a parameter is gathered in the body
-/// that uses it, so that it is freed after it.
+/// Data parallelism. Gradients and loss are summed over all ranks in rank order, once the last micro-batch has added to
+/// them (Li et al. 2020, DDP). With `.shards` > 1, parameters, gradients and optimizer states are sharded over that
+/// many ranks (Rajbhandari et al. 2020, ZeRO stage 3): a parameter is all-gathered in the loop body that reads it and
+/// freed after it.
 constexpr program shard(program const& p, slot_of::parallelism const& parallelism) {
   if (!parallelism.distributed || !p.failure.ok()) return p;
   static_assert(sizeof(detail::named<op::all_gather>) + sizeof(detail::named<op::reduce_scatter>) +

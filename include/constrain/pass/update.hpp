@@ -5,8 +5,8 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// Appends what happens once per optimizer step: the norm of all gradients, clipping, and the update of every trained
-/// parameter, each a call over the whole stack.
+/// Appends the optimizer step, which runs once per batch: the norm of all gradients, the clip coefficient (Pascanu et
+/// al. 2013) and the update of every trained parameter, each one call over a whole stack.
 template <class optimizer> constexpr program update(program const& p) {
   if (!p.failure.ok()) return p;
   static_assert(sizeof(detail::named<op::gradient_norm_squared>) + sizeof(detail::named<op::clip_coefficient>) +

@@ -5,12 +5,13 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// Checks what every pass must keep: loops nest, nothing is read before it is written, every output has the type and
-/// shape that its op's rule gives. Returns the first violation, with the line of the user's call.
+/// Checks what every pass must keep: loops nest, a value is written before it is read, every output has the type and
+/// shape of its op's rule, and only ops made for it read a shard or a sum not yet reduced over ranks. Returns the first
+/// violation, with the source line of the model's call.
 constexpr diagnosis verify(program const& p) {
   if (!p.failure.ok()) return p.failure;
   int depth = 0;
-  bool partial[program::maximum_values]{}; // in a distributed program: not summed over ranks yet
+  bool partial[program::maximum_values]{}; // not yet reduced over the ranks
   bool written[program::maximum_values]{};
   for (int v = 0; v < p.values.size(); ++v)
     written[v] = is_persistent(p.values[v].role) || p.values[v].role == role::input;

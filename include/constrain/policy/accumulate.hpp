@@ -8,9 +8,9 @@ template <int micro_batches> struct accumulate;
 
 namespace slot_of {
 
-/// How many micro-batches one update is made of.
+/// The slot of gradient accumulation.
 struct accumulation {
-  int micro_batches = 1;
+  int micro_batches = 1; // micro-batches of one optimizer step
   friend constexpr bool operator==(accumulation const&, accumulation const&) = default;
 
   template <class...> using otherwise = accumulate<1>;
@@ -29,8 +29,9 @@ struct accumulation {
 
 } // namespace slot_of
 
-/// Gradient accumulation: one update from `micro_batches` micro-batches, equal to the update from one batch of them
-/// all. `accumulate<1>`, the default, costs nothing.
+/// Gradient accumulation: an optimizer step from `micro_batches` micro-batches, whose gradients add up. It equals a
+/// step on one batch of them all, except for the order of floating-point sums. The default, `accumulate<1>`, costs
+/// nothing.
 template <int micro_batches> struct accumulate {
   using slot = slot_of::accumulation;
   static constexpr slot value{.micro_batches = micro_batches};

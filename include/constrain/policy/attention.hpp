@@ -2,22 +2,22 @@
 
 #include "constrain/policy/device.hpp"
 
-/// How attention is computed. A model writes `self_attention`; the `select` pass takes the algorithm from here.
+/// Algorithms for `self_attention`. Models do not choose one; the pass `select_attention` does, by this policy.
 namespace constrain::inline CONSTRAIN_VARIANT::attention {
 
 struct reference;
 struct flash;
 
-/// The fastest that the device has.
+/// The default: the fastest one that the device has kernels for.
 template <class device> using automatic = std::conditional_t<device::value.is_cuda, reference, flash>;
 
 } // namespace constrain::attention
 
 namespace constrain::inline CONSTRAIN_VARIANT::slot_of {
 
-/// How attention is computed.
+/// The slot of the attention algorithm.
 struct attention {
-  bool tiled = false; // a tile of the scores at a time
+  bool tiled = false; // flash attention
   friend constexpr bool operator==(attention const&, attention const&) = default;
 
   template <class... list> using otherwise = constrain::attention::automatic<policy_in<device, list...>>;
@@ -34,13 +34,15 @@ struct attention {
 
 namespace constrain::inline CONSTRAIN_VARIANT::attention {
 
-/// The probabilities are kept, [sequences, heads, tokens, tokens]: simple, and what the others are held against.
+/// Stores the probabilities, [sequences, heads, tokens, tokens], for the backward pass: memory quadratic in the tokens.
+/// Simple; tests compare `flash` with it.
 struct reference {
   using slot = slot_of::attention;
   static constexpr slot value{.tiled = false};
 };
 
-/// A tile of the scores at a time, in memory linear in the tokens (Dao et al. 2022, Dao 2023).
+/// Flash attention (Dao et al. 2022; Dao 2023): a tile of the scores at a time, memory linear in the tokens. CPU only
+/// so far.
 struct flash {
   using slot = slot_of::attention;
   static constexpr slot value{.tiled = true};

@@ -2,7 +2,8 @@
 
 #include "constrain/policy/rule.hpp"
 
-/// Activation checkpointing (Chen et al. 2016, "Training Deep Nets with Sublinear Memory Cost").
+/// Activation checkpointing (Chen et al. 2016, "Training Deep Nets with Sublinear Memory Cost"). For runs saved on disk
+/// see train/saved.
 namespace constrain::inline CONSTRAIN_VARIANT::checkpoint {
 
 struct none;
@@ -12,10 +13,10 @@ template <int iterations> struct every;
 
 namespace constrain::inline CONSTRAIN_VARIANT::slot_of {
 
-/// Which activations are kept for the backward pass; it computes the others again.
+/// The slot of activation checkpointing.
 struct checkpointing {
-  bool recomputes = false;
-  int iterations = 0; // of a repeat for which one input is kept
+  bool recomputes = false; // whether the backward pass computes activations again
+  int iterations = 0;      // one input is kept for so many iterations of a repeat
   friend constexpr bool operator==(checkpointing const&, checkpointing const&) = default;
 
   template <class...> using otherwise = checkpoint::none;
@@ -35,14 +36,14 @@ struct checkpointing {
 
 namespace constrain::inline CONSTRAIN_VARIANT::checkpoint {
 
-/// Keeps all activations.
+/// Keeps all activations for the backward pass.
 struct none {
   using slot = slot_of::checkpointing;
   static constexpr slot value{};
 };
 
-/// Keeps the input of every `iterations`-th iteration of a repeat and computes the rest again in the backward pass. The
-/// numbers stay the same, bit for bit.
+/// Keeps the input of every `iterations`-th iteration of a repeat; the backward pass computes the other activations
+/// again. The weights after training are the same bit for bit.
 template <int iterations> struct every {
   using slot = slot_of::checkpointing;
   static constexpr slot value{.recomputes = true, .iterations = iterations};

@@ -6,24 +6,27 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// Policies as a user lists them, whether or not they may stand together. Where a rule refuses them compilers print
-/// this type: the policies by their names.
+/// Policies as a user lists them, legal or not. Compilers print this type, and with it the names of the policies, when
+/// a rule refuses them.
 template <class... list> struct composition {
-  using slots = typename detail::slots_with<library_slots, list...>::type; // the library's and the user's
-  using choices = detail::choices_of<slots, rules_between_slots, list...>;
+  /// The slots of the library, then those of the user's policies.
+  using slots = typename detail::slots_with<library_slots, list...>::type;
+  using choices = detail::choices_of<slots, rules_between_slots, list...>; // the value of every slot
 
+  /// Whether a rule holds.
   template <class rule> static constexpr bool holds = detail::holds(&rule::holds, choices::value);
-  static constexpr int broken = detail::first_broken(typename choices::rules{}, choices::value); // -1: none
+  /// Index of the first rule that does not hold; -1: none.
+  static constexpr int broken = detail::first_broken(typename choices::rules{}, choices::value);
 };
 
-/// What a list of policies says, slot by slot.
+/// The value of every slot for a list of policies.
 template <class... list> constexpr auto composition_of() { return composition<list...>::choices::value; }
 
 namespace detail {
 
 struct nothing_refused {};
 
-// A function, because compilers print the arguments of classes.
+// A function, not a class: compilers print the template arguments of every class on the way to an error.
 template <int index, class composition, class first, class... rest>
 constexpr auto find_refusal(rule_list<first, rest...>) {
   if constexpr (index < 0) return std::type_identity<nothing_refused>{};
@@ -36,16 +39,16 @@ template <class composition> constexpr auto find_refusal() {
 
 } // namespace detail
 
-/// Refuses a composition with the sentence of the first rule that it breaks.
+/// Refuses a composition with the sentence of the first rule that does not hold.
 template <class composition> struct composition_is_legal : decltype(detail::find_refusal<composition>())::type {
   static constexpr bool value = true;
 };
 
-/// A rule, for whoever enumerates compositions.
+/// A rule as a row of a table.
 template <class choices> struct policy_rule {
-  char const* name;
-  bool (*holds)(choices const&);
-  char const* sentence;
+  char const* name;              // of the rule
+  bool (*holds)(choices const&); // whether it holds for these values of the slots
+  char const* sentence;          // what is wrong, where, and what to write instead
 };
 
 namespace detail {
@@ -62,13 +65,13 @@ using rules_of_slots = typename join_rules<typename slots::rules..., rules_betwe
 
 } // namespace detail
 
-/// The rules of a composition's slots and those between slots, in the order in which they are asked.
+/// The rules of a composition, in the order in which they are checked: each slot's, then the rules between slots.
 template <class... slots> constexpr std::span<policy_rule<choices<slots...>> const> rules_of(choices<slots...> const&) {
   using table = detail::rule_table<choices<slots...>, detail::rules_of_slots<slots...>>;
   return {table::rows, table::size};
 }
 
-/// The first broken rule, or null.
+/// The first rule that does not hold; null: all hold.
 template <class... slots> constexpr policy_rule<choices<slots...>> const* broken_rule(choices<slots...> const& c) {
   for (auto const& rule : rules_of(c))
     if (!rule.holds(c)) return &rule;

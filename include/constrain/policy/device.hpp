@@ -4,7 +4,7 @@
 #include "constrain/device/kernel.hpp"
 #include "constrain/policy/rule.hpp"
 
-/// Where a trainer's memory is and its kernels run.
+/// The device whose memory and kernels a trainer uses.
 namespace constrain::inline CONSTRAIN_VARIANT::device {
 
 struct cpu;
@@ -14,14 +14,14 @@ template <class architecture> struct cuda;
 
 namespace constrain::inline CONSTRAIN_VARIANT::slot_of {
 
-/// Where a trainer's memory is and its kernels run.
+/// The slot of the device.
 struct device {
-  bool is_cuda = false;
-  int capability = 0; // 90: code for compute capability 9.0
+  bool is_cuda = false; // a CUDA device
+  int capability = 0;   // compute capability that kernels are compiled for: 90 is 9.0
 #if defined(CONSTRAIN_WITH_CUDA)
-  bool compiled = true;
+  bool compiled = true; // whether this translation unit can have CUDA kernels
 #else
-  bool compiled = false; // whether this file can have CUDA kernels
+  bool compiled = false; // whether this translation unit can have CUDA kernels
 #endif
   friend constexpr bool operator==(device const&, device const&) = default;
 
@@ -49,14 +49,14 @@ struct device {
 
 namespace constrain::inline CONSTRAIN_VARIANT::device {
 
-/// The host's processor, with all its threads.
+/// The host's processor, with all threads that OpenMP uses.
 struct cpu {
   using slot = slot_of::device;
   using target = constrain::cpu;
   static constexpr slot value{};
 };
 
-/// The current CUDA device; `architecture` is what its kernels are compiled for, for example `sm<90>`.
+/// The current CUDA device. `architecture`: what its kernels are compiled for, for example `sm<90>`.
 template <class architecture> struct cuda {
   using slot = slot_of::device;
   using target = constrain::cuda<architecture>;

@@ -11,23 +11,27 @@ template <role... roles> struct train_only;
 
 namespace slot_of {
 
-/// Which parameters keep their values in training, by their roles.
+/// The slot of freezing: the roles whose parameters are not trained.
 struct freezing {
-  bool weight = false;
-  bool bias = false;
-  bool norm = false;
-  bool embedding = false;
-  bool head = false;
-  bool other = false; // a role that no parameter in training has
+  bool weight = false;    // role::weight is frozen
+  bool bias = false;      // role::bias is frozen
+  bool norm = false;      // role::norm is frozen
+  bool embedding = false; // role::embedding is frozen
+  bool head = false;      // role::head is frozen
+  bool other = false;     // a role that no trained parameter has: refused
   friend constexpr bool operator==(freezing const&, freezing const&) = default;
 
+  /// Freezes these roles.
   template <role... roles> static constexpr freezing of_roles() {
     freezing f;
     ((f.of_role(roles) = true), ...);
     return f;
   }
+  /// Freezes the other roles.
   constexpr freezing opposite() const { return {!weight, !bias, !norm, !embedding, !head, other}; }
+  /// Whether parameters of a role are frozen.
   constexpr bool freezes(role r) const { return freezing(*this).of_role(r); }
+  /// The field of a role.
   constexpr bool& of_role(role r) {
     switch (r) {
     case role::weight: return weight;
@@ -70,8 +74,8 @@ struct freezes_by_role {
 
 } // namespace detail
 
-/// Parameters of these roles are not trained: they have no gradient and no optimizer state, and count neither for the
-/// gradient's norm nor for weight decay. `freeze<>`, the default, trains everything.
+/// Does not train parameters of these roles: they have no gradient and no optimizer state, are not part of the gradient
+/// norm and do not decay. The default, `freeze<>`, trains all.
 template <role... roles> struct freeze : detail::freezes_by_role {
   using slot = slot_of::freezing;
   static constexpr slot value = slot::template of_roles<roles...>();
@@ -81,7 +85,7 @@ template <> struct freeze<> {
   static constexpr slot value{};
 };
 
-/// Only parameters of these roles are trained: `train_only<role::bias>` is BitFit (Ben Zaken et al. 2022),
+/// Trains only parameters of these roles: `train_only<role::bias>` is BitFit (Ben Zaken et al. 2022),
 /// `train_only<role::head>` a linear probe.
 template <role... roles> struct train_only : detail::freezes_by_role {
   using slot = slot_of::freezing;

@@ -5,24 +5,24 @@
 #include <cstdint>
 #include <limits>
 
-/// Whether neighbouring operations become one kernel, so that what lies between them is never stored.
+/// Kernel fusion: several operations in one kernel, so that the values between them are never stored.
 namespace constrain::inline CONSTRAIN_VARIANT::fusion {
 
 struct automatic;
 struct all;
 struct none;
 
-/// The default of a device.
+/// The default for a device.
 template <class device> using standard = std::conditional_t<device::value.is_cuda, none, automatic>;
 
 } // namespace constrain::fusion
 
 namespace constrain::inline CONSTRAIN_VARIANT::slot_of {
 
-/// Whether neighbouring operations become one kernel.
+/// The slot of fusion.
 struct fusion {
-  bool fuses = true;
-  std::int64_t smallest_logits = 0; // bytes; smaller logits of a micro-batch are stored whole
+  bool fuses = true;                // whether the pass `fuse` runs
+  std::int64_t smallest_logits = 0; // bytes: smaller logits of a micro-batch are stored, not fused with their loss
   friend constexpr bool operator==(fusion const&, fusion const&) = default;
 
   template <class... list> using otherwise = constrain::fusion::standard<policy_in<device, list...>>;
@@ -39,20 +39,21 @@ struct fusion {
 
 namespace constrain::inline CONSTRAIN_VARIANT::fusion {
 
-/// Where it pays. The head and its loss are one where whole logits of a micro-batch are 256 MiB or more: doing them a
-/// few rows at a time saves that memory and costs a tenth of the head's time and more.
+/// Fuses what becomes faster. The head is fused with its loss only if the logits of a micro-batch take 256 MiB or more:
+/// a few rows of logits at a time save that memory, but make the head a tenth slower or more.
 struct automatic {
   using slot = slot_of::fusion;
   static constexpr slot value{.fuses = true, .smallest_logits = 256 << 20};
 };
 
-/// Wherever the library has such a kernel: whole logits are never stored in training and evaluation.
+/// Fuses all that the library has a kernel for: training and evaluation never store all logits of a micro-batch.
 struct all {
   using slot = slot_of::fusion;
   static constexpr slot value{.fuses = true, .smallest_logits = 0};
 };
 
-/// Nowhere: each operation as the model writes it, for reference.
+/// Fuses nothing: every operation as the model writes it, for reference. The default on CUDA, which has no fused
+/// kernels so far.
 struct none {
   using slot = slot_of::fusion;
   static constexpr slot value{.fuses = false, .smallest_logits = std::numeric_limits<std::int64_t>::max()};

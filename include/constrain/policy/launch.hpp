@@ -2,7 +2,7 @@
 
 #include "constrain/policy/rule.hpp"
 
-/// How a step's kernels are started.
+/// How the kernels of a step are launched.
 namespace constrain::inline CONSTRAIN_VARIANT::launch {
 
 struct eager;
@@ -12,9 +12,9 @@ struct graph;
 
 namespace constrain::inline CONSTRAIN_VARIANT::slot_of {
 
-/// How a step's kernels are started.
+/// The slot of launching.
 struct launching {
-  bool captures = false; // a CUDA graph
+  bool captures = false; // the step is captured as a CUDA graph
   friend constexpr bool operator==(launching const&, launching const&) = default;
 
   template <class...> using otherwise = launch::eager;
@@ -31,14 +31,15 @@ struct launching {
 
 namespace constrain::inline CONSTRAIN_VARIANT::launch {
 
-/// One by one.
+/// One kernel after the other.
 struct eager {
   using slot = slot_of::launching;
   static constexpr char const* name = "launch::eager";
   static constexpr slot value{.captures = false};
 };
 
-/// As one CUDA graph, recorded at the start: the same kernels on the same bytes, without the gaps between them.
+/// The whole step as one CUDA graph, captured once: the same kernels on the same bytes, without the gaps between
+/// launches.
 struct graph {
   using slot = slot_of::launching;
   static constexpr char const* name = "launch::graph";

@@ -2,7 +2,7 @@
 
 #include "constrain/policy/rule.hpp"
 
-/// Data parallelism: every process trains on its own part of each batch, and gradients are summed over all.
+/// Data parallelism: every process trains on its own part of each batch, and gradients are summed over all processes.
 namespace constrain::inline CONSTRAIN_VARIANT::parallel {
 
 struct none;
@@ -13,15 +13,15 @@ template <int stage, int ranks> struct zero;
 
 namespace constrain::inline CONSTRAIN_VARIANT::slot_of {
 
-/// How processes share the work and the memory.
+/// The slot of parallelism.
 struct parallelism {
-  bool distributed = false;
-  int stage = 3;  // of ZeRO
-  int shards = 1; // processes over which parameters, gradients and states are cut
+  bool distributed = false; // several processes
+  int stage = 3;            // of ZeRO
+  int shards = 1;           // processes over which parameters, gradients and optimizer states are sharded
 #if defined(CONSTRAIN_WITH_MPI)
-  bool has_mpi = true;
+  bool has_mpi = true; // whether MPI is linked
 #else
-  bool has_mpi = false;
+  bool has_mpi = false; // whether MPI is linked
 #endif
   friend constexpr bool operator==(parallelism const&, parallelism const&) = default;
 
@@ -55,15 +55,16 @@ struct none {
   static constexpr slot value{};
 };
 
-/// Each process holds everything (Li et al. 2020). Any number of processes.
+/// Distributed data parallelism (Li et al. 2020, as PyTorch's DDP): every process holds all parameters, gradients and
+/// states. Any number of processes.
 struct ddp {
   using slot = slot_of::parallelism;
   static constexpr slot value{.distributed = true};
 };
 
-/// Stage 3 (Rajbhandari et al. 2020, "ZeRO"): parameters, gradients and optimizer states are cut over `ranks`
-/// processes; a block's parameters are gathered just before their use and freed after it. A run has any multiple of
-/// `ranks` processes: the groups hold the same.
+/// ZeRO stage 3 (Rajbhandari et al. 2020), as PyTorch's fully sharded data parallelism: parameters, gradients and
+/// optimizer states are sharded over groups of `ranks` processes; the parameters of a block are gathered just before
+/// use and freed after it. The number of processes is any multiple of `ranks`: all groups hold the same.
 template <int stage, int ranks> struct zero {
   using slot = slot_of::parallelism;
   static constexpr slot value{.distributed = true, .stage = stage, .shards = ranks};

@@ -4,21 +4,22 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// The library's passes that a policy's own may follow, in their order. Programs without gradients (evaluate, predict,
-/// generate) run those that are marked.
+/// The library's passes that a policy's own pass may follow, in the order in which they run. Entry programs without
+/// gradients (evaluate, predict, generate) run only those marked "forward".
 enum class pass_name {
-  built,             // marked: the model and the objective, as they are written
-  selected,          // marked: the algorithm of attention
-  without_dead_code, // marked: what is computed in vain is gone
-  accumulated,       // the loop over micro-batches
-  cast,              // marked: mixed precision
-  differentiated,    // gradients
-  updated,           // their norm, clipping, the update of every trained parameter
+  built,             // forward: the model and the objective as they are written
+  selected,          // forward: the attention algorithm is chosen
+  without_dead_code, // forward: dead code is removed
+  accumulated,       // the loop over micro-batches is added
+  cast,              // forward: matrices are cast for mixed precision
+  differentiated,    // the backward pass is added
+  updated,           // gradient norm, clipping and the update of every trained parameter are added
   recomputed,        // activation checkpointing
-  fused,             // marked: neighbours in one kernel
-  sharded,           // marked: collectives
+  fused,             // forward: neighboring operations are fused
+  sharded,           // forward: collectives are inserted
 };
 
+/// The name of a pass's result, for printed programs.
 constexpr char const* name_of(pass_name p) {
   constexpr char const* names[] = {"built",          "selected", "without dead code", "accumulated", "cast",
                                    "differentiated", "updated",  "recomputed",        "fused",       "sharded"};

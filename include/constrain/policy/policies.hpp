@@ -18,17 +18,17 @@ template <class slot, class policy> constexpr auto find_named() {
   else return std::type_identity<nameless_in_slot<slot, policy>>{};
 }
 
-/// The policy of each slot under the name that the slot gives it: `precision`, `optimizer`, ...
+/// The policy of each slot as a member type with the slot's name: `precision`, `optimizer`, ...
 template <class slots, class... list> struct chosen;
 template <class... slots, class... list>
 struct chosen<slot_list<slots...>, list...> : decltype(find_named<slots, policy_in<slots, list...>>())::type... {
-  /// Names what is not the default.
+  /// Names the policies that are not the default, and the policies of slots that are always named: "fp32, adamw".
   static std::string name() {
     std::string text;
     (append_name<slots, list...>(text), ...);
     return text;
   }
-  /// Names what is not the default of slots that a saved run must keep.
+  /// The same for slots whose policy a saved run must keep when it resumes.
   static std::string kept_on_resume() {
     std::string text;
     (append_kept<slots, list...>(text), ...);
@@ -43,29 +43,31 @@ template <class... slots, class... list> struct legal_in_order<true, slot_list<s
 
 } // namespace detail
 
-/// A list of policies, in any order, each slot at most once; the others have their default.
+/// A list of policies in any order, at most one per slot; the other slots have their default. Refuses an illegal
+/// composition with one sentence.
 template <class... list> struct policies : detail::chosen<typename composition<list...>::slots, list...> {
   using composition = constrain::composition<list...>;
   static_assert(composition_is_legal<composition>::value);
 
-  /// The policy of a slot, also of a user's.
+  /// The policy of a slot, which may be a user's.
   template <class slot> using in = policy_in<slot, list...>;
 
+  /// The optimizer.
   using optimizer = policy_in<slot_of::optimizer, list...>;
-  /// The policies in the order of their slots; none where a rule refuses them, so that no pass adds an error to that.
+  /// The policies in the order of their slots. Empty if a rule refuses them, so that no pass adds an error of its own.
   using in_order =
       typename detail::legal_in_order<(composition::broken < 0), typename composition::slots, list...>::type;
 
-  /// The optimizer's `name`, else that of its type. It tells two optimizers apart where a run is saved and taken up; a
-  /// control character, which could command a terminal, is shown as '?'.
+  /// The optimizer's `name`, or its type's. A saved run resumes only with an optimizer of the same name. Control
+  /// characters become '?', since the name is printed to terminals.
   static std::string optimizer_name() { return policy_name<optimizer>(); }
 
-  /// What the optimizer keeps of each weight: "2 x fp32".
+  /// What the optimizer stores per weight: "2 x fp32".
   static std::string optimizer_state() {
     bool const wide = in<slot_of::precision>::value.master == dtype::f64;
     return concat({op::state_fields<optimizer>(), " x ", wide ? "fp64" : "fp32"});
   }
-  /// The fields of its state, "momentum, variance", where its `state_names` says them.
+  /// The names of the fields of its state, if it has `state_names`: "exp_avg, exp_avg_sq".
   static std::string optimizer_state_names() {
     std::string names;
     if constexpr (requires { optimizer::state_names; })

@@ -10,7 +10,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 namespace detail {
 
-/// A control character, which could command a terminal, as '?'.
+/// Replaces control characters by '?', since the name is printed to terminals.
 [[gnu::noinline, gnu::cold]] inline std::string plain_policy_name(std::string name) {
   for (char& c : name)
     if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = '?';
@@ -24,26 +24,26 @@ namespace detail {
 
 } // namespace detail
 
-/// A policy as its user writes it, "checkpoint::every<2>", or its `name` where it has one.
+/// A policy's `name`, or without one its type as a user writes it: "checkpoint::every<2>".
 template <class policy> std::string policy_name() {
   std::string name;
   if constexpr (requires { policy::name; }) name = policy::name;
   if (name.empty()) name = type_name<policy>();
-  // An optimizer's name stands in checkpoints: it stays as it was.
+  // Saved runs contain the optimizer's name: the namespace stays, so that older runs still match.
   if constexpr (!optimizer_like<policy>) detail::remove_all(name, "constrain::");
   return detail::plain_policy_name(std::move(name));
 }
 
 namespace detail {
 
-/// Names the policy of a slot where it is not the default, or the slot is always named.
+/// Appends the name of the slot's policy, unless it is the default of a slot that is not always named.
 template <class slot, class... list> void append_name(std::string& text) {
   using policy = policy_in<slot, list...>;
   if constexpr (requires { slot::always_named; } || !std::is_same_v<policy, typename slot::template otherwise<list...>>)
     append_to_list(text, policy_name<policy>());
 }
 
-/// The same of what a saved run must go on with.
+/// The same, only for slots whose policy a saved run must keep.
 template <class slot, class... list> void append_kept(std::string& text) {
   if constexpr (!requires { slot::free_on_resume; }) append_name<slot, list...>(text);
 }

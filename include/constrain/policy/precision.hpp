@@ -3,7 +3,7 @@
 #include "constrain/base/dtype.hpp"
 #include "constrain/policy/rule.hpp"
 
-/// The types that numbers are stored and computed in.
+/// The types in which tensors are stored and computed.
 namespace constrain::inline CONSTRAIN_VARIANT::precision {
 
 struct fp32;
@@ -14,7 +14,7 @@ struct fp64;
 
 namespace constrain::inline CONSTRAIN_VARIANT::slot_of {
 
-/// The types that numbers are stored and computed in.
+/// The slot of precision.
 struct precision {
   dtype master = dtype::f32;  // of parameters, gradients and optimizer states
   dtype compute = dtype::f32; // of what GEMMs read, and of activations
@@ -24,7 +24,7 @@ struct precision {
   template <class policy> struct named { using precision = policy; };
   using examples = policy_list<constrain::precision::fp32, constrain::precision::bf16, constrain::precision::fp64>;
   static constexpr bool always_named = true;
-  static constexpr bool free_on_resume = true; // a checkpoint has a field of its own for it
+  static constexpr bool free_on_resume = true; // saved runs have a field for it
 
   CONSTRAIN_RULE(one_precision, (said<precision> const& p), p.given <= 1,
                  "trainer: two precisions are given; keep one of them, for example precision::fp32");
@@ -35,22 +35,23 @@ struct precision {
 
 namespace constrain::inline CONSTRAIN_VARIANT::precision {
 
-/// Everything in 32-bit floating point: 4 bytes a weight, no separate master weights.
+/// Everything in 32-bit floating point: 4 bytes a weight, without master weights.
 struct fp32 {
   using slot = slot_of::precision;
   static constexpr char const* name = "fp32";
   static constexpr slot value{.master = dtype::f32, .compute = dtype::f32};
 };
 
-/// GEMMs and activations in bf16, with fp32 master weights, gradients, optimizer states, norms, softmax and sums
-/// (Kalamkar et al. 2019). Its range is fp32's, so no loss scale is needed.
+/// Mixed precision: GEMMs and activations in bf16; fp32 for master weights, gradients, optimizer states,
+/// normalizations, softmax and sums (Kalamkar et al. 2019). bf16 has the exponent range of fp32, so there is no loss
+/// scale.
 struct bf16 {
   using slot = slot_of::precision;
   static constexpr char const* name = "bf16";
   static constexpr slot value{.master = dtype::f32, .compute = dtype::bf16};
 };
 
-/// Everything in 64-bit floating point: for verification.
+/// Everything in 64-bit floating point, to verify gradients.
 struct fp64 {
   using slot = slot_of::precision;
   static constexpr char const* name = "fp64";

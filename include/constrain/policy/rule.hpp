@@ -4,17 +4,17 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// Rules in the order in which they are asked.
+/// Rules in the order in which they are checked.
 template <class...> struct rule_list {};
 
 // clang-format off
-/// What must hold of a list of policies, and the sentence for whoever breaks it: what, where, what to write instead.
-/// `parameters` are the slots that it looks at, `said<slot> const&` where it counts policies:
+/// A condition on the values of one or more slots, and the sentence if it does not hold: what is wrong, where, and what
+/// to write instead. `parameters`: the slots it looks at, as `said<slot> const&` if it counts policies:
 ///
-///     CONSTRAIN_RULE(graph_on_cuda, (slot_of::launching const& l, slot_of::device const& d), !l.records || d.is_cuda,
+///     CONSTRAIN_RULE(graph_on_cuda, (slot_of::launching const& l, slot_of::device const& d), !l.captures || d.is_cuda,
 ///                    "launch::graph: only a CUDA device records graphs; write ...")
 ///
-/// It stands in the slot, or in rules.hpp where it is about several slots of the library.
+/// A rule about one slot is a member of the slot; rules between slots are in rules.hpp.
 #define CONSTRAIN_RULE(rule, parameters, condition, text)                                                              \
   struct rule {                                                                                                        \
     static constexpr char const* name = #rule;                                                                         \
@@ -26,7 +26,7 @@ template <class...> struct rule_list {};
   }
 // clang-format on
 
-/// What a list of policies says: a value for each slot. A composition converts to each of its slots.
+/// The value of every slot. It converts to each of them, so that it can be passed to rules.
 template <class... slots> struct choices : said<slots>... {
   friend constexpr bool operator==(choices const&, choices const&) = default;
 };
@@ -43,7 +43,7 @@ template <class... a, class... b, class... rest> struct join_rules<rule_list<a..
   using type = typename join_rules<rule_list<a..., b...>, rest...>::type;
 };
 
-/// Which rule is the first that does not hold; -1: all hold.
+/// Index of the first rule that does not hold; -1: all hold.
 template <class... rules> constexpr int first_broken(rule_list<rules...>, auto const& choices) {
   int index = 0, found = -1;
   ((found < 0 && !holds(&rules::holds, choices) ? found = index : 0, ++index), ...);

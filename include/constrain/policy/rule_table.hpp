@@ -4,7 +4,7 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// The rules of the library, for tables and tests: a trainer does not need them as a table.
+/// All rules of the library as a table, for documentation and tests. Trainers do not need it.
 inline constexpr auto policy_rules = rules_of(composition_of<>());
 
 } // namespace constrain

@@ -4,7 +4,7 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-// What policies of several slots may not stand together. A rule of one slot stands in the slot.
+// Rules between slots: which values exclude one another. A rule about one slot is a member of that slot.
 
 CONSTRAIN_RULE(flash_on_the_cpu, (slot_of::attention const& a, slot_of::device const& d), !a.tiled || !d.is_cuda,
                "attention::flash: its kernels are for the CPU so far; write attention::reference on a CUDA device");
@@ -18,7 +18,7 @@ CONSTRAIN_RULE(cuda_in_one_process, (slot_of::device const& d, slot_of::parallel
                "parallel: processes train together on CPUs alone so far; write device::cpu, or leave the parallel "
                "policy out");
 
-/// The rules between slots.
+/// The rules between slots, in the order in which they are checked.
 using rules_between_slots = rule_list<flash_on_the_cpu, fusion_on_the_cpu, graph_on_cuda, cuda_in_one_process>;
 
 } // namespace constrain

@@ -15,7 +15,7 @@ struct unknown;
 
 namespace detail {
 
-// An optimizer needs no mark: a type with `hyper` is one.
+// Any type with `hyper` is an optimizer; it needs no member that names the slot.
 template <class type> constexpr auto find_slot() {
   if constexpr (slotted_policy<type>) return std::type_identity<typename type::slot>{};
   else if constexpr (optimizer_like<type>) return std::type_identity<slot_of::optimizer>{};
@@ -24,10 +24,10 @@ template <class type> constexpr auto find_slot() {
 
 } // namespace detail
 
-/// The slot that a policy sits in; `slot_of::unknown` for a type that is no policy.
+/// The slot of a policy; `slot_of::unknown` for a type that is no policy.
 template <class policy> using policy_slot = typename decltype(detail::find_slot<policy>())::type;
 
-/// How many of the policies sit in a slot.
+/// How many policies of a list belong to a slot.
 template <class wanted, class... policies>
 inline constexpr int count_in_slot = (0 + ... + (std::is_same_v<policy_slot<policies>, wanted> ? 1 : 0));
 
@@ -42,19 +42,19 @@ struct find_policy<wanted, otherwise, first, rest...> {
 
 } // namespace detail
 
-/// The policy of a slot: the first of the list that sits in it, else the slot's default.
+/// The first policy of a list that belongs to `slot`, or else the slot's default.
 template <class slot, class... list>
 using policy_in = typename detail::find_policy<slot, typename slot::template otherwise<list...>, list...>::type;
 
-/// What a policy says, as its slot has it: `slot_of::accumulation{.micro_batches = 4}` of `accumulate<4>`.
+/// The value that a policy gives its slot: for `accumulate<4>`, `slot_of::accumulation{.micro_batches = 4}`.
 template <class policy> constexpr policy_slot<policy> value_of() {
   if constexpr (slotted_policy<policy>) return policy::value;
   else return policy_slot<policy>::template of<policy>();
 }
 
-/// What a list of policies says of one slot.
+/// The value of a slot, and how many policies of the list belong to it.
 template <class slot> struct said : slot {
-  int given = 0; // policies of this slot; the value is the first one's, or the default's
+  int given = 0; // policies of this slot; the value comes from the first, or from the default
   friend constexpr bool operator==(said const&, said const&) = default;
 };
 

@@ -4,12 +4,12 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// Slots, each once.
+/// A list of slots without repetition.
 template <class... slots> struct slot_list {};
 
 namespace slot_of {
 
-/// Where types end up that are no policy.
+/// The slot of types that are no policies; its rule refuses them.
 struct unknown {
   friend constexpr bool operator==(unknown const&, unknown const&) = default;
 
@@ -27,7 +27,7 @@ struct unknown {
 
 namespace detail {
 
-/// A list of slots and those of the policies that are not among them.
+/// Appends the slots of policies that a list of slots lacks.
 template <class slots, class... policies> struct slots_with { using type = slots; };
 template <class... slots, class first, class... rest>
 struct slots_with<slot_list<slots...>, first, rest...>
@@ -35,7 +35,7 @@ struct slots_with<slot_list<slots...>, first, rest...>
                                     slot_list<slots..., policy_slot<first>>>,
                  rest...> {};
 
-/// What a list of policies says of each slot, and the rules that they must keep, those of the slots first.
+/// The value of every slot for a list of policies, and the rules to check: each slot's, then the rules between slots.
 template <class slots, class between, class... list> struct choices_of;
 template <class... slots, class between, class... list> struct choices_of<slot_list<slots...>, between, list...> {
   using rules = typename join_rules<typename slots::rules..., between>::type;

@@ -14,8 +14,8 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// The slots of the library, in the order in which a set of policies names them. What is chosen, the rules, the names,
-/// the page of what may stand together and the tests' enumeration are made from this list.
+/// The slots of the library, in the order in which policies are named. Everything about slots is generated from this
+/// list: values, rules, names, docs/compatibility.md and the tests that enumerate compositions.
 using library_slots = slot_list<slot_of::unknown, slot_of::precision, slot_of::optimizer, slot_of::accumulation,
                                 slot_of::checkpointing, slot_of::parallelism, slot_of::device, slot_of::attention,
                                 slot_of::fusion, slot_of::launching, slot_of::freezing>;

@@ -6,10 +6,11 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// What a node knows beyond its operands (heads, epsilon, ...). Each op names its own fields.
+/// The constant options of a node: what its op needs besides the operands (heads, epsilon, ...). Each op documents
+/// which entry holds what.
 struct attributes {
-  std::int64_t integer[4]{}; // 0 where the op says nothing
-  double real[2]{};          // likewise
+  std::int64_t integer[4]{}; // whole-number options, such as heads; 0 if unused
+  double real[2]{};          // real options, such as epsilon; 0 if unused
 
   friend constexpr bool operator==(attributes const& a, attributes const& b) {
     for (int i = 0; i < 4; ++i)

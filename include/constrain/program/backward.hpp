@@ -4,37 +4,40 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// What a gradient rule sees of the node it differentiates, and how it answers: with nodes that compute the gradients
-/// of the inputs from those of the outputs. Backward kernels are ops like all others.
+/// What a gradient rule works with: the node it differentiates, the gradient of its output 0, and functions that append
+/// nodes for the gradients of its inputs (the vector-Jacobian product). Backward kernels are ops like any other.
 class backward {
 public:
+  /// One addend of the gradient of an input.
   struct contribution {
-    int input = 0;
-    value gradient;
+    int input = 0;  // index of the input
+    value gradient; // of the input's shape
   };
 
+  /// Rules append to `out`. For the pass `differentiate`, which makes one of these per node.
   constexpr backward(builder& out, node const& forward) : out_(out), forward_(forward) {}
 
-  /// The operands of the node, and how many inputs there are.
+  /// Operand i of the node, the number of its inputs, and output j.
   constexpr value input(int i) const { return {out_, forward_.inputs[i]}; }
   constexpr int inputs() const { return forward_.inputs.size(); }
   constexpr value output(int j = 0) const { return {out_, forward_.outputs[j]}; }
-  /// The attributes of the node, and the line that called its op.
+  /// The options of the node, and the source line where the model calls its op.
   constexpr constrain::attributes const& options() const { return forward_.attributes; }
   constexpr int line() const { return forward_.line; }
 
-  /// The gradient of output 0.
+  /// The gradient of output 0. Other outputs (saved statistics, scratch) have none.
   constexpr value gradient() const { return {out_, gradient_}; }
-  /// Whether anything that is trained lies behind input i.
+  /// Whether input i is a trained parameter or depends on one, so that its gradient is needed.
   constexpr bool needs(int i) const { return needs_[i]; }
 
-  /// `g` is (a part of) the gradient of input i.
+  /// Adds `g`, of the shape of input i, to the gradient of input i. Does nothing if that gradient is not needed.
   constexpr void add(int i, value g) {
     if (needs_[i]) contributions_.push_back({i, g});
   }
 
-  /// Calls `op`; its output j is (a part of) the gradient of input `targets[j]`, -1 for an output that is none. An op
-  /// that can accumulate writes into the buffer of a parameter directly.
+  /// Calls `op` and adds its output j to the gradient of input `targets[j]`; -1: output j is no gradient. If that
+  /// gradient is an accumulating buffer (of a parameter, or of a value that a loop captures) and the op can accumulate
+  /// into output j, the kernel writes to the buffer and needs no copy.
   template <class op>
   constexpr void emit(std::initializer_list<value> inputs, std::initializer_list<int> targets,
                       constrain::attributes const& a = {}) {
@@ -59,7 +62,8 @@ public:
     }
   }
 
-  // For the pass that drives the rules.
+  /// For the pass `differentiate`: the gradient of output 0, the inputs that need a gradient (with the buffer, if there
+  /// is one, and a flag that is set when it is written), and what the rule added.
   constexpr void set_gradient(ref g) { gradient_ = g; }
   constexpr void set_needs(int i, ref buffer, bool* written) {
     needs_[i] = true;

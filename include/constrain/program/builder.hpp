@@ -8,15 +8,17 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// A program while it is written: where the next node goes, and what encloses it.
+/// A program under construction: the loops and the layer around the next node, and functions that append.
 struct builder {
-  constrain::program program;
-  axis_list enclosing;     // the loops around the next node
-  dtype real = dtype::f32; // of parameters and activations
-  name_ref scope;          // "block.mlp": of the layer being built
-  int called_from = 0;     // where the innermost layer or repeat was called
-  int random_keys = 0;
+  constrain::program program; // what is written so far
+  axis_list enclosing;        // axes of the loops around the next node, outermost first
+  dtype real = dtype::f32;    // type of new parameters and activations
+  name_ref scope;             // of the layer being built, such as "block.mlp": prefix of its parameters' names
+  int called_from = 0;        // source line of the outermost layer or repeat being built; 0: none
+  int random_keys = 0;        // calls that draw random numbers so far: the last random key given out
 
+  /// Opens a loop over an axis: the nodes appended until close() are its body. Loops nested deeper than
+  /// `axis_list::capacity` are refused.
   constexpr void open(int axis, bool reversed) {
     program.begin_loop(axis, reversed);
     if (!enclosing.push_back(axis))
@@ -27,7 +29,8 @@ struct builder {
     enclosing.pop_back();
   }
 
-  /// Adds a value. One with impossible extents is refused, and stands there with others that can be computed with.
+  /// Adds a value and returns its index. If its extents are impossible the program is refused, and they become 1, so
+  /// that the rules that follow can still compute with them.
   constexpr int add_checked(value_info info) {
     auto failure = check_extents(program, info);
     if (!failure.ok()) {
@@ -38,13 +41,14 @@ struct builder {
     return program.add_value(info);
   }
 
-  /// Refuses a call in `line` that reads a value of a loop which does not enclose it.
+  /// Refuses a call in line `line` if it reads a value of a loop that does not enclose the call.
   constexpr void check_reach(ref r, int line) {
     if (!is_in_reach(program, r, enclosing))
       program.fail({why::value_left_its_repeat, line, called_from, program.values[r.value].line, line});
   }
 
-  /// A value told apart by the loops around the next node.
+  /// Adds a value with one instance per iteration of the loops around the next node, and returns its index.
+  /// `carried_along`: the axis of a loop-carried value; -1: it is not loop-carried.
   constexpr int new_value(operand_type type, role r, int line, int carried_along = -1) {
     value_info info;
     info.type = type.type;
@@ -56,9 +60,11 @@ struct builder {
     return add_checked(info);
   }
 
+  /// Type and shape of one instance of `r`.
   constexpr operand_type type_of(ref r) const { return {program.values[r.value].type, program.values[r.value].shape}; }
 
-  /// Appends a call of `info`; outputs that `n.outputs` leaves open become new values.
+  /// Appends a call of the op `info` and returns it with its outputs. The op's shape rule checks the inputs and gives
+  /// the outputs' types; outputs that `n.outputs` leaves empty become new values.
   constexpr node append(op_info const& info, node n) {
     n.op = &info;
     n.called_from = called_from;

@@ -6,7 +6,7 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// Why a program is refused. The sentence that belongs to each reason is in sound.hpp.
+/// Why a program is refused. Each reason has its sentence in sound.hpp.
 enum class why {
   nothing,
   task_is_none,
@@ -52,14 +52,16 @@ enum class why {
   shard_is_read,
 };
 
-/// An error as data: survives as a template argument, so that every compiler prints its fields.
+/// An error as data. It is structural, so it can be an argument of the template whose static_assert fails: every
+/// compiler then prints its fields beside the sentence.
 struct diagnosis {
-  why reason = why::nothing;
-  int line = 0;        // where the model calls the operation
-  int called_from = 0; // where the model calls the layer or repeat around it
-  std::int64_t expected = 0;
-  std::int64_t got = 0;
+  why reason = why::nothing; // `nothing`: no error
+  int line = 0;              // source line where the model calls the operation
+  int called_from = 0;       // source line where the model calls the outermost layer or repeat around it; 0: none
+  std::int64_t expected = 0; // the first number of the sentence
+  std::int64_t got = 0;      // the second number of the sentence
 
+  /// Whether there is no error.
   constexpr bool ok() const { return reason == why::nothing; }
   friend constexpr bool operator==(diagnosis const&, diagnosis const&) = default;
 };

@@ -4,16 +4,16 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// Elements of one value, all its iterations and micro-batches included: beyond any machine, and so few that sums of
-/// bytes over a whole program stay within 64 bits.
+/// Most elements of one value over all its iterations and micro-batches: beyond any machine, yet small enough that sums
+/// of bytes over a whole program fit into 64 bits.
 inline constexpr std::int64_t maximum_elements = std::int64_t{1} << 46;
 
-/// What is wrong with the extents of a value: one below 1, or too many elements in all. Nothing in a program is
-/// multiplied before this has been asked.
+/// Refuses a value with an extent below 1 or with more than `maximum_elements` elements. Every value passes it before
+/// any other code multiplies its extents, so that no product overflows.
 constexpr diagnosis check_extents(program const& p, value_info const& info) {
   std::int64_t total = 1;
   auto const fits = [&](std::int64_t extent) {
-    if (extent < 1) return true; // no iterations: refused where they are said
+    if (extent < 1) return true; // an axis without iterations is refused by its repeat or policy
     if (extent > maximum_elements / total) return false;
     total *= extent;
     return true;

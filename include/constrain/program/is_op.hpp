@@ -4,19 +4,23 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// An operation, as a program's nodes know it:
+/// What a type must have to be an op that nodes of a program can call:
 ///
 ///     static constexpr char const* name = "rms_norm";
 ///     static constexpr inferred infer(operand_types const& inputs, attributes const&); // the shape rule
 ///
-/// and it may have
+/// It may also have:
 ///
 ///     static constexpr cost cost_of(operand_types const& inputs, operand_types const& outputs, attributes const&);
-///     static constexpr void gradient(backward&);        // emits backward nodes; without it there is no gradient
+///     static constexpr void gradient(backward&);        // the gradient rule; without it the op is not differentiable
 ///     static constexpr unsigned in_place = 1u << 0;     // bit i: output 0 may be written over input i
 ///     static constexpr unsigned accumulating = 1u << 0; // bit j: the kernel can add to output j
 ///     static constexpr unsigned workspace = 1u << 1;    // bit j: output j is scratch
-///     static constexpr bool only_in_training = true;    // the identity in evaluation
+///     static constexpr bool only_in_training = true;    // in evaluation its readers read input 0 (dropout)
+///     static constexpr bool draws_random = true;        // each call gets a random key of its own
+///     static constexpr bool reads_shards = true;        // takes one rank's shard of a parameter, gradient or state
+///     static constexpr bool reads_partial = true;       // takes gradients that are not yet summed over the ranks
+///     using with_bias_gradient = other_op;              // the op that also computes linear_bias_gradient of output 0
 ///
 /// Its kernels are specialisations of `kernel<op, device>` (device/kernel.hpp).
 template <class type> concept is_op = requires(operand_types const& types, attributes const& options) {
@@ -24,7 +28,7 @@ template <class type> concept is_op = requires(operand_types const& types, attri
   requires std::is_same_v<decltype(type::infer(types, options)), inferred>;
 };
 
-/// Whether an op says how its gradient is computed.
+/// An op with a gradient rule.
 template <class type> concept has_gradient_rule = is_op<type> && requires(backward& b) { type::gradient(b); };
 
 } // namespace constrain

@@ -6,24 +6,25 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// A name kept in the program's own characters.
+/// A name: a range of characters in a program's `name_pool`.
 struct name_ref {
-  int offset = 0;
-  int length = 0;
-  unsigned hash = 0; // FNV-1a of the characters: comparing names letter by letter would cost the compiler too much
+  int offset = 0;    // index of its first character
+  int length = 0;    // characters; 0: no name
+  unsigned hash = 0; // FNV-1a of the characters, compared first: comparing text costs too much compile time
 };
 
 /// The characters of all names of a program.
 struct name_pool {
-  static constexpr int capacity = 4096;
-  char characters[capacity]{};
-  int used = 0;
+  static constexpr int capacity = 4096; // most characters of all names
+  char characters[capacity]{};          // name after name, without separators
+  int used = 0;                         // characters in use
 
+  /// The characters of one name.
   constexpr std::string_view text(name_ref name) const {
     return {characters + name.offset, static_cast<std::size_t>(name.length)};
   }
 
-  /// Appends "scope.name"; a full pool gives the empty name.
+  /// Appends "scope.name" ("name" if the scope is empty) and returns it; the empty name if the pool is full.
   constexpr name_ref add(std::string_view scope, std::string_view name) {
     int const length = static_cast<int>(scope.size() + (scope.empty() ? 0 : 1) + name.size());
     if (used + length > capacity) return {};

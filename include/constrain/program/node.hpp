@@ -10,25 +10,26 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 struct op_info;
 
+/// A call of an op, or the begin or end of a loop.
 enum class node_kind : std::uint8_t { call, loop, end };
 
-/// One line of a program: an operation, or the begin or end of a loop.
+/// One entry of a program: a call of an op, or the begin or end of a loop.
 struct node {
-  static constexpr int maximum_inputs = 8;
-  static constexpr int maximum_outputs = 6;
+  static constexpr int maximum_inputs = 8;  // capacity
+  static constexpr int maximum_outputs = 6; // capacity
 
-  node_kind kind = node_kind::call;
+  node_kind kind = node_kind::call; // decides which of the other fields have a meaning
 
-  op_info const* op = nullptr;
-  fixed_vector<ref, maximum_inputs> inputs;
-  fixed_vector<ref, maximum_outputs> outputs;
-  constrain::attributes attributes;
-  int random_key = 0; // of a call that draws; the same in every clone, so that recomputed randomness is the same
-  int line = 0;
-  int called_from = 0;
+  op_info const* op = nullptr;                // of a call
+  fixed_vector<ref, maximum_inputs> inputs;   // of a call: its operands, in the kernel's order
+  fixed_vector<ref, maximum_outputs> outputs; // of a call: what it writes, in the kernel's order
+  constrain::attributes attributes;           // of a call: the constant options of its op
+  int random_key = 0;                         // of a call that draws random numbers; clones (recomputation) keep it
+  int line = 0;                               // source line where the model calls the operation
+  int called_from = 0;                        // source line of the outermost layer or repeat around it; 0: none
 
-  int axis = -1; // of a loop
-  bool reversed = false;
+  int axis = -1;         // of a loop: the axis that it traverses
+  bool reversed = false; // of a loop: from the last iteration to the first
 };
 
 } // namespace constrain

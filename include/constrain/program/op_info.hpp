@@ -15,27 +15,28 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// Type and shape of one operand, as an op's rules see it.
 struct operand_type {
-  dtype type = dtype::f32; // as stored
+  dtype type = dtype::f32; // of an element in memory
   constrain::shape shape;  // of one instance
   friend constexpr bool operator==(operand_type const&, operand_type const&) = default;
 };
 
+/// The inputs, or the outputs, of one call.
 using operand_types = fixed_vector<operand_type, node::maximum_inputs>;
 
-/// What a shape rule answers: the types of the outputs, or why there are none.
+/// The result of a shape rule: types and shapes of the outputs, or why the inputs are refused.
 struct inferred {
   fixed_vector<operand_type, node::maximum_outputs> outputs; // in the kernel's order
-  why reason = why::nothing;                                 // of a failure
-  std::int64_t expected = 0;                                 // for its sentence
-  std::int64_t got = 0;                                      // for its sentence
+  why reason = why::nothing;                                 // of a refusal; `nothing`: accepted
+  std::int64_t expected = 0;                                 // the first number of the refusal's sentence
+  std::int64_t got = 0;                                      // the second number of the refusal's sentence
 
-  /// One output.
+  /// Accepts, with one output.
   static constexpr inferred one(dtype type, shape s) {
     inferred result;
     result.outputs.push_back({type, s});
     return result;
   }
-  /// No outputs, but a reason and the two numbers of its sentence.
+  /// Refuses, with the two numbers of the reason's sentence.
   static constexpr inferred failure(why reason, std::int64_t expected, std::int64_t got) {
     inferred result;
     result.reason = reason;
@@ -43,7 +44,7 @@ struct inferred {
     result.got = got;
     return result;
   }
-  /// One output more.
+  /// The same with one more output.
   constexpr inferred and_also(dtype type, shape s) const {
     auto result = *this;
     result.outputs.push_back({type, s});
@@ -51,15 +52,15 @@ struct inferred {
   }
 };
 
-/// The refusal of ops that compute with real numbers where the first `count` operands hold token ids; else no reason.
+/// For ops on real numbers: a refusal if one of the first `count` operands holds token ids, else no reason.
 constexpr inferred needs_reals(operand_types const& in, int count = 1) {
   for (int i = 0; i < count; ++i)
     if (in[i].type == dtype::i32) return inferred::failure(why::ids_are_no_numbers, 0, i);
   return inferred();
 }
 
-/// The refusal of ops whose two operands must have one shape, with what differs: the ranks, or the innermost extents
-/// that do; else no reason.
+/// For ops on two operands of one shape: a refusal, with both ranks or with the innermost extents that differ, else no
+/// reason.
 constexpr inferred needs_one_shape(operand_type const& a, operand_type const& b) {
   if (a.shape.rank != b.shape.rank) return inferred::failure(why::ranks_differ, a.shape.rank, b.shape.rank);
   for (int i = a.shape.rank - 1; i >= 0; --i)
@@ -68,45 +69,44 @@ constexpr inferred needs_one_shape(operand_type const& a, operand_type const& b)
   return inferred();
 }
 
-/// Work of one call.
+/// Work of one call of an op.
 struct cost {
-  double flops = 0;         // additions and multiplications, one each
+  double flops = 0;         // floating-point additions and multiplications: a multiply-add counts 2
   double bytes_read = 0;    // by the kernel, from memory
   double bytes_written = 0; // by the kernel, to memory
 };
 
 class backward;
 
-/// What a plan knows of an op when it runs.
+/// What a plan keeps of an op at run time.
 struct op_label {
-  char const* name = "";      // in messages and printed programs
-  std::uint64_t identity = 0; // of the op's type
+  char const* name = "";      // of the op, for messages and printed programs
+  std::uint64_t identity = 0; // FNV-1a hash of the op's type name
 };
 
-/// The rules of an op, as a program's nodes know it: an open set, told apart by `identity`. (By address too, but
-/// g++ -fsanitize=undefined compares no two addresses in a constant.)
+/// The rules and properties of an op, as a program's nodes see them, made from the op's type (is_op.hpp). Compare ops
+/// by `identity`: g++ -fsanitize=undefined rejects a comparison of two addresses in a constant expression.
 struct op_info {
-  char const* name = "";      // the label's
-  std::uint64_t identity = 0; // the label's
-  op_label const* label =
-      nullptr; // a plan points there: it would keep the rules, which only passes call, in the program
+  char const* name = "";           // as in the label
+  std::uint64_t identity = 0;      // as in the label
+  op_label const* label = nullptr; // what a plan points to, so that a binary need not hold the rules
   inferred (*infer)(operand_types const& inputs, attributes const&) = nullptr; // the shape rule
-  // The cost rule.
+  // the cost rule
   cost (*cost_of)(operand_types const& inputs, operand_types const& outputs, attributes const&) = nullptr;
   void (*gradient)(backward&) = nullptr;       // the gradient rule
-  bool has_gradient = false;                   // else the op cannot be differentiated
+  bool has_gradient = false;                   // false: the op is not differentiable
   unsigned in_place = 0;                       // bit i: output 0 may be written over input i
   unsigned accumulating = 0;                   // bit j: the kernel can add to output j
   unsigned workspace = 0;                      // bit j: output j is scratch
-  bool has_bias_gradient = false;              // `with_bias_gradient` is there
-  op_info const* with_bias_gradient = nullptr; // the op that also does linear_bias_gradient of output 0
-  bool only_in_training = false;               // the identity in evaluation (dropout)
-  bool draws_random = false;                   // its kernel draws random numbers: each call has a key of its own
-  bool reads_shards = false;                   // takes a rank's shard for what it is
-  bool reads_partial = false;                  // takes what is not summed over ranks yet
+  bool has_bias_gradient = false;              // whether `with_bias_gradient` is set
+  op_info const* with_bias_gradient = nullptr; // the op that also computes linear_bias_gradient of output 0
+  bool only_in_training = false;               // in evaluation its readers read input 0 (dropout)
+  bool draws_random = false;                   // each call gets a random key of its own
+  bool reads_shards = false;                   // takes one rank's shard of a parameter, gradient or state
+  bool reads_partial = false;                  // takes gradients that are not yet summed over the ranks
 };
 
-/// The bytes each operand holds are read or written once: the cost rule of ops that have none of their own.
+/// The default cost rule: every input is read once, every output written once, with one operation per output element.
 constexpr cost cost_by_operands(operand_types const& inputs, operand_types const& outputs, attributes const&) {
   cost result;
   for (auto const& input : inputs)
@@ -122,7 +122,7 @@ namespace detail {
 
 template <class op> constexpr op_info const* address_of_info();
 
-/// FNV-1a of the type's name.
+/// 64-bit FNV-1a hash of the type's name.
 template <class op> constexpr std::uint64_t identity_of() {
   std::uint64_t hash = 14695981039346656037u;
   for (char const* c = __PRETTY_FUNCTION__; *c != 0; ++c)
@@ -160,7 +160,7 @@ template <class op> constexpr op_info make_op_info() {
 
 } // namespace detail
 
-/// The one `op_info` of an op.
+/// The `op_info` of an op: one constant per op type.
 template <class op> inline constexpr op_info info_of = detail::make_op_info<op>();
 
 /// Whether a node is a call of `op`.
@@ -168,8 +168,8 @@ constexpr bool calls(node const& n, op_info const& op) {
   return n.kind == node_kind::call && n.op->identity == op.identity;
 }
 
-// The way back from a plan's `op_label const*` to the op's type, for whoever launches its kernel: `named<op>` makes the
-// compiler define `op_named(op_key<&label_of<op>>)`, so that no list of ops exists anywhere.
+// The way back from a plan's `op_label const*` to the op's type, which the executor needs to launch its kernel.
+// Instantiating `named<op>` defines the friend `op_named(op_key<&label_of<op>>)`, so no central list of ops exists.
 #if defined(__NVCC__)
 #pragma nv_diagnostic push
 #pragma nv_diag_suppress 1301
@@ -198,7 +198,7 @@ template <class op> constexpr op_info const* address_of_info() {
 }
 } // namespace detail
 
-/// The op behind a label.
+/// The op type that a label belongs to.
 template <op_label const* label> using op_type = typename decltype(op_named(detail::op_key<label>{}))::type;
 
 } // namespace constrain

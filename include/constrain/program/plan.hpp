@@ -11,72 +11,74 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// index(axis) * stride
+/// One term of an address: index(axis) * stride.
 struct index_term {
-  int axis = -1;
-  std::int64_t stride = 0;
+  int axis = -1;           // of a loop around the call
+  std::int64_t stride = 0; // per iteration of that loop: bytes of an address, instances of a position
 };
+/// A sum of such terms.
 using index_terms = fixed_vector<index_term, axis_list::capacity>;
 
-/// The bytes a kernel reads or writes: offset + sum of index * stride, in the arena. Of a loop-carried value the
-/// instance is (position + sum of index * factor), modulo a ring.
+/// The memory of one operand of a call: offset + sum of index * stride, in the arena. A loop-carried value adds
+/// position_stride times its instance, (position + sum of index * factor), taken modulo `ring`.
 struct operand {
-  std::int64_t offset = 0;
-  index_terms strides;
-  std::int64_t position = 0;
-  index_terms position_factors;
-  std::int64_t position_stride = 0;
-  std::int64_t ring = 0; // 0: all instances are there
-  dtype type = dtype::f32;
-  constrain::shape shape; // of one instance
-  std::int64_t count = 0; // elements meant: more than one instance where a whole stack is
-  int value = -1;
+  std::int64_t offset = 0;          // bytes from the arena's start, with all indices 0
+  index_terms strides;              // bytes per iteration of each loop
+  std::int64_t position = 0;        // of a loop-carried value: its instance, with all indices 0
+  index_terms position_factors;     // instances per iteration of each loop
+  std::int64_t position_stride = 0; // bytes from one instance to the next; 0: not loop-carried
+  std::int64_t ring = 0;            // number of buffers, used cyclically; 0: one per instance
+  dtype type = dtype::f32;          // of an element
+  constrain::shape shape;           // of one instance
+  std::int64_t count = 0; // elements of all instances that the call works on: outside of their loops, the whole stack
+  int value = -1;         // index among the program's values
 };
 
-/// One line of the table that the executor walks.
+/// One entry of the table that the executor walks: a call, or the begin or end of a loop.
 struct step {
-  node_kind kind = node_kind::call;
-  op_label const* op = nullptr;
-  int first_operand = 0;
-  int inputs = 0;
-  int outputs = 0;
-  constrain::attributes attributes;
-  int random_key = 0;
-  index_terms iteration;    // numbers the iterations of the loops around
-  unsigned accumulates = 0; // bit j: output j adds, except on the first write of a run
-  unsigned adds = 0;        // bit j: not even then
-  fixed_vector<int, axis_list::capacity>
-      first[node::maximum_outputs]; // loops (steps) that must be in their first iteration for a first write
-  int source = 0;                   // the node of the planned program, for messages
+  node_kind kind = node_kind::call; // decides which of the other fields have a meaning
+  op_label const* op = nullptr;     // of a call
+  int first_operand = 0;            // index among the plan's operands: inputs first, then outputs
+  int inputs = 0;                   // number of inputs
+  int outputs = 0;                  // number of outputs
+  constrain::attributes attributes; // the constant options of the op
+  int random_key = 0;               // of the node
+  index_terms iteration;    // numbers the iterations of the loops around it, except micro-batches: keys random numbers
+  unsigned accumulates = 0; // bit j: output j accumulates: its first write of a run overwrites, later ones add
+  unsigned adds = 0;        // bit j: an earlier step has written output j, so that this one always adds
+  // loops (indices of steps) that are all in their first iteration when output j is written first
+  fixed_vector<int, axis_list::capacity> first[node::maximum_outputs];
+  int source = 0; // index of the node in the program, for messages
 
-  int axis = -1; // of a loop
-  bool reversed = false;
-  int partner = 0; // of a loop its end, of an end its loop
+  int axis = -1;         // of the begin and end of a loop
+  bool reversed = false; // of the begin and end of a loop: from the last iteration to the first
+  int partner = 0;       // of the begin of a loop its end, of an end its begin
 };
 
-/// The iterations of one axis as the executor sees them.
+/// One axis, as the executor needs it to count iterations.
 struct plan_axis {
-  std::int64_t extent = 0;
-  std::int64_t whole_extent = 0; // of an iteration within a segment: all iterations, to cut the last segment short
-  int segments = -1;             // its sibling: the axis of the segments
+  std::int64_t extent = 0;       // iterations; within a segment: of a full segment
+  std::int64_t whole_extent = 0; // within a segment: iterations of the axis before its split, to cut the last one
+  int segments = -1;             // within a segment: the axis of the segments; -1: the axis was not split
 };
 
-/// What the host writes or reads: where it lies. Bytes 0 where the program has none.
+/// A tensor in the arena that the host writes or reads. `elements` is 0 if the program has none.
 struct host_view {
-  std::int64_t offset = 0;
-  std::int64_t elements = 0;
-  dtype type = dtype::f32;
+  std::int64_t offset = 0;   // bytes from the arena's start
+  std::int64_t elements = 0; // of all micro-batches
+  dtype type = dtype::f32;   // of an element
 };
 
-/// A program with addresses: what is left to do is to walk it.
+/// A program with addresses: constant tables that the executor walks.
 template <int step_count, int operand_count> struct plan {
-  step steps[step_count == 0 ? 1 : step_count]{};
-  operand operands[operand_count == 0 ? 1 : operand_count]{};
-  plan_axis axes[maximum_axes]{};
-  int micro_batches = -1;
+  step steps[step_count == 0 ? 1 : step_count]{};             // in the order of execution
+  operand operands[operand_count == 0 ? 1 : operand_count]{}; // of all calls, one call after the other
+  plan_axis axes[maximum_axes]{};                             // by index
+  int micro_batches = -1;                                     // the axis of gradient accumulation; -1: one micro-batch
+  // what the host writes (tokens, labels, hyper) and reads
   host_view tokens, labels, logits, loss, correct, gradient_squares, clip_coefficient, hyper;
 
-  static constexpr int steps_size = step_count;
+  static constexpr int steps_size = step_count; // entries of `steps` in use
 };
 
 } // namespace constrain

@@ -30,7 +30,8 @@ inline std::string shape_text(shape const& s) {
 
 } // namespace detail
 
-/// A program as text, a line a node: what a pass did can be read by printing before and after it.
+/// A program as text, one node a line, loop bodies indented. Printed before and after a pass it shows what the pass
+/// did.
 ///
 ///     loop block
 ///       %7 f32 [8, 256, 384] = layer_norm(%5@current, block.norm_1.weight, block.norm_1.bias)

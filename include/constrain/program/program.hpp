@@ -11,32 +11,35 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// The one representation from the model to the plan: nodes in the order they run, with `loop ... end` around those
-/// that repeat. Values are assigned once, except those that accumulate and those that persist.
+/// The representation of a model from its layers to the plan: nodes in the order in which they run, with `loop ... end`
+/// around those that repeat. Each value is assigned once, except accumulators and values that persist.
 struct program {
-  static constexpr int maximum_nodes = 384;
-  static constexpr int maximum_values = 512;
-  static constexpr int maximum_axes = constrain::maximum_axes;
+  static constexpr int maximum_nodes = 384;                    // capacity
+  static constexpr int maximum_values = 512;                   // capacity
+  static constexpr int maximum_axes = constrain::maximum_axes; // capacity
 
-  fixed_vector<node, maximum_nodes> nodes;
-  fixed_vector<value_info, maximum_values> values;
-  fixed_vector<axis_info, maximum_axes> axes;
-  name_pool names;
-  diagnosis failure;
+  fixed_vector<node, maximum_nodes> nodes;         // in the order in which they run
+  fixed_vector<value_info, maximum_values> values; // a `ref` holds an index into them
+  fixed_vector<axis_info, maximum_axes> axes;      // a loop and a value's `axes` hold indices into them
+  name_pool names;                                 // of parameters and axes
+  diagnosis failure;                               // the first error; passes return a refused program as they got it
 
-  // What the host writes and reads.
+  // values that the host writes (tokens, labels) and reads
   ref tokens, labels, logits, loss, correct, gradient_squares, clip_coefficient;
-  int micro_batches = -1;      // the axis of accumulation; -1 where there is one micro-batch
-  bool distributed = false;    // every rank runs it on its own part of the batch
-  std::int64_t vocabulary = 0; // how many different tokens the model knows
+  int micro_batches = -1;      // the axis of gradient accumulation; -1: one micro-batch
+  bool distributed = false;    // each rank runs it on its own part of the batch
+  std::int64_t vocabulary = 0; // token ids are below it; 0: the model looks nothing up by token
 
+  /// The characters of a name.
   constexpr std::string_view text(name_ref name) const { return names.text(name); }
 
-  /// Keeps the first failure.
+  /// Refuses the program. The first error is kept.
   constexpr void fail(diagnosis d) {
     if (failure.ok()) failure = d;
   }
 
+  /// Append a value or an axis (and return its index), a node, and the begin and end of a loop. A full program is
+  /// refused.
   constexpr int add_value(value_info const& info) {
     if (!values.push_back(info)) fail({why::program_too_large, info.line, 0, maximum_values, maximum_values + 1});
     return values.count - 1;
@@ -61,7 +64,7 @@ struct program {
     add_node(end);
   }
 
-  /// The node that closes the loop which node `begin` opens.
+  /// Index of the node that ends the loop begun by node `begin`.
   constexpr int end_of(int begin) const {
     int depth = 0;
     for (int i = begin; i < nodes.count; ++i) {
@@ -71,14 +74,14 @@ struct program {
     return nodes.count;
   }
 
-  /// Whether `axis` is `whole` or a part of it.
+  /// Whether `axis` is `whole` or was split from it.
   constexpr bool is_part_of(int axis, int whole) const {
     for (; axis >= 0; axis = axes[axis].whole)
       if (axis == whole) return true;
     return false;
   }
 
-  /// Instances of a value that are told apart by its axes alone.
+  /// Instances of a value over its axes. Does not count the instances of a loop-carried value along its loop.
   constexpr std::int64_t iterations(value_info const& info) const {
     std::int64_t product = 1;
     for (int axis : info.axes) product *= axes[axis].extent;

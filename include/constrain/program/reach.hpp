@@ -4,10 +4,9 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// Whether a call inside the loops `enclosing` may read `r`: a value has one instance for each iteration of the loops
-/// around its definition, so outside of them, or in the loop of another repeat, there is no telling which is meant.
-/// What a repeat hands on from one iteration to the next is read in its own loop, what it starts and ends with around
-/// it.
+/// Whether a call inside the loops `enclosing` may read `r`. A value has one instance per iteration of the loops around
+/// its definition, so a reader outside of them, or in another repeat, could not say which one it means. The `current`
+/// and `next` instance of a loop-carried value are read inside its loop, `initial` and `final` also around it.
 constexpr bool is_in_reach(program const& p, ref r, axis_list const& enclosing) {
   auto const& info = p.values[r.value];
   int const depth = info.axes.size();

@@ -6,26 +6,27 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// What a value is for. Roles decide which parameters decay, what a plan counts where, and what survives a step;
-/// nothing in the library matches names.
+/// What a value is for. Roles decide which parameters are trained and decayed, where memory is counted, and what
+/// persists between steps. The library never matches names for that.
 enum class role : std::uint8_t {
   activation,
   input,           // tokens and labels, written by the host
   hyperparameters, // the optimizer's hyperparameters of this step, written by the host
-  weight,
-  bias,
-  norm,
-  embedding,
-  head,
-  frozen,       // a parameter that is not trained
-  compute_copy, // a parameter in the type that GEMMs read
-  gradient,
-  state,         // an optimizer's
-  result,        // read by the host after the run
-  workspace,     // scratch of one kernel
-  communication, // whole parameters and gradients on their way from and to shards, buffers
+  weight,          // a trained matrix, and all that no other role fits
+  bias,            // a trained vector that is added
+  norm,            // scale and shift of a normalization
+  embedding,       // a table whose rows are looked up
+  head,            // the matrix that makes the logits
+  frozen,          // a parameter that is not trained
+  compute_copy,    // a parameter cast to the type that GEMMs read
+  gradient,        // of a parameter
+  state,           // of the optimizer
+  result,          // read by the host after the run
+  workspace,       // scratch of one kernel
+  communication,   // full parameters and gradients beside their shards, and buffers of collectives
 };
 
+/// The name that printed plans show.
 constexpr char const* name_of(role r) {
   constexpr char const* names[] = {"activation", "input",     "hyperparameters", "weight",       "bias",     "norm",
                                    "embedding",  "head",      "frozen",          "compute copy", "gradient", "state",
@@ -33,17 +34,20 @@ constexpr char const* name_of(role r) {
   return names[static_cast<int>(r)];
 }
 
+/// Whether it is the role of a parameter, trained or frozen.
 constexpr bool is_parameter(role r) {
   return r == role::weight || r == role::bias || r == role::norm || r == role::embedding || r == role::head ||
          r == role::frozen;
 }
 
+/// Whether it is the role of a parameter that training changes.
 constexpr bool is_trainable(role r) { return is_parameter(r) && r != role::frozen; }
 
-/// Weight decay shrinks matrices and embeddings, not biases and norms (Loshchilov & Hutter 2019, usual practice).
+/// Whether weight decay applies: to matrices and embeddings, not to biases and norms (common practice with AdamW,
+/// Loshchilov & Hutter 2019).
 constexpr bool decays(role r) { return r == role::weight || r == role::embedding || r == role::head; }
 
-/// Persistent values keep their bytes from one run of an entry program to the next.
+/// Whether a value keeps its bytes from one run of an entry program (step, evaluate, ...) to the next.
 constexpr bool is_persistent(role r) { return is_parameter(r) || r == role::state || r == role::hyperparameters; }
 
 } // namespace constrain

@@ -6,14 +6,15 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// Extents of one instance of a value, outermost first, row-major; rank 0 is a scalar.
-/// Stacking by loops is not part of the shape: see axis.hpp.
+/// Extents of one instance of a value, outermost first, row-major; rank 0 is a scalar. The iterations over which a
+/// value is stacked are not part of its shape: see axis.hpp.
 struct shape {
-  static constexpr int maximum_rank = 4;
+  static constexpr int maximum_rank = 4; // most dimensions
 
-  std::int64_t extent[maximum_rank]{};
-  int rank = 0;
+  std::int64_t extent[maximum_rank]{}; // the first `rank` are in use
+  int rank = 0;                        // number of dimensions
 
+  /// A scalar, or a tensor with these extents, outermost first.
   constexpr shape() = default;
   template <class... extents>
   constexpr explicit shape(std::int64_t first, extents... rest)
@@ -31,7 +32,7 @@ struct shape {
   /// The innermost extent; 1 for a scalar.
   constexpr std::int64_t features() const { return rank == 0 ? 1 : extent[rank - 1]; }
 
-  /// How many vectors of `features()` elements.
+  /// How many vectors of `features()` elements: the product of the other extents.
   constexpr std::int64_t rows() const { return elements() / (features() == 0 ? 1 : features()); }
 
   /// The same shape with another innermost extent.

@@ -4,10 +4,10 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-// There is no macro here, because compilers print each step out of one.
+// Written out without a macro: compilers would print every step of its expansion beside the error.
 
-/// The sentence of every reason: what, where, what to write instead. `refusal<d.reason, d>` refuses a program that has
-/// failed: its static_assert is the one error, and the compiler prints the diagnosis beside it.
+/// The sentence of each reason: what is wrong, where, and what to write instead. A refused program instantiates
+/// `refusal<d.reason, d>`: its static_assert is the only error, and the compiler prints the fields of `d` beside it.
 template <why reason, diagnosis d> struct refusal;
 template <diagnosis d> struct refusal<why::nothing, d> {};
 

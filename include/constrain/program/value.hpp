@@ -6,20 +6,24 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// A tensor while a model is written: a place in a program. Operations are free functions on values.
+/// A tensor in a model under construction: a symbolic reference into its program, without data. Operations are free
+/// functions on values.
 class value {
 public:
+  /// An empty value, and a reference into the program of `owner`.
   constexpr value() = default;
   constexpr value(constrain::builder& owner, ref where) : owner_(&owner), where_(where) {}
 
-  /// Extents, [sequences, tokens, features] for an activation.
+  /// Extents, such as [sequences, tokens, features].
   constexpr constrain::shape shape() const { return info().shape; }
+  /// Type of an element.
   constexpr dtype type() const { return info().type; }
-  /// The innermost extent.
+  /// The innermost extent; 1 for a scalar.
   constexpr int features() const { return static_cast<int>(shape().features()); }
+  /// Whether it refers to a program.
   constexpr explicit operator bool() const { return static_cast<bool>(where_); }
 
-  // For those who write operations.
+  /// For authors of operations: the program it belongs to, where, and what the program knows of it.
   constexpr constrain::builder& owner() const { return *owner_; }
   constexpr ref where() const { return where_; }
   constexpr value_info const& info() const { return owner_->program.values[where_.value]; }
@@ -29,25 +33,27 @@ private:
   ref where_;
 };
 
-/// A value and the line that passes it: how an operator knows the line it stands in.
+/// An operand of an overloaded operator. The default argument is evaluated at the call, so it is the source line of the
+/// expression, for error messages.
 struct value_at_line {
-  constrain::value value;
-  int line;
-  constexpr value_at_line(constrain::value v, int line = __builtin_LINE()) : value(v), line(line) {}
+  constrain::value value; // the operand
+  int line;               // source line of the expression
+  constexpr value_at_line(constrain::value v, int at = __builtin_LINE()) : value(v), line(at) {}
 };
 
 namespace detail {
 
-/// Appends a call of `op` and returns the node, outputs filled in. Every input must belong to one program.
+/// Appends a call of `op` and returns the node with its outputs. Refused: inputs of two programs, too many inputs, and
+/// inputs of a loop that does not enclose the call.
 template <class op> constexpr node emit_node(std::initializer_list<value> inputs, attributes const& a, int line) {
   static_assert(sizeof(named<op>) > 0);
   auto& owner = inputs.begin()->owner();
   node n;
   n.attributes = a;
   n.line = line;
-  // Calls that draw are counted alone, so that no other node changes what is drawn.
+  // Only calls that draw random numbers are counted, so that adding any other node does not change what they draw.
   if (info_of<op>.draws_random) n.random_key = ++owner.random_keys;
-  // A program that is refused is written no further: the first reason counts, and compilers bound their work.
+  // A refused program is not extended: its first error is the one reported, and this bounds the compilers' work.
   if (!owner.program.failure.ok()) return n;
   for (auto const& input : inputs) {
     if (&input.owner() != &owner) owner.program.fail({why::values_of_two_programs, line, owner.called_from, 0, 0});
@@ -61,16 +67,18 @@ template <class op> constexpr node emit_node(std::initializer_list<value> inputs
 
 } // namespace detail
 
-/// Appends a call of `op` and returns its first output: how an operation's free function is written.
+/// Appends a call of `op` and returns its first output: the free functions of operations are made of it. `line` is the
+/// source line where the model calls the operation.
 template <class op>
 constexpr value emit(std::initializer_list<value> inputs, attributes const& a = {}, int line = __builtin_LINE()) {
   auto& owner = inputs.begin()->owner();
   auto const n = detail::emit_node<op>(inputs, a, line);
-  // A refused call has no output; its first input stands in until the failure is reported.
+  // A refused call has no output; its first input stands in for it until the refusal is reported.
   return n.outputs.empty() ? *inputs.begin() : value{owner, n.outputs[0]};
 }
 
-/// A trainable tensor of the program `like` belongs to, named "scope.name" and stacked by the repeats around it.
+/// Adds a parameter of shape `s` to the program of `like`, named "scope.name". A repeat stacks it: one instance per
+/// iteration. Refused: a role that is no parameter's, a name that is taken, and more names than the program holds.
 constexpr value parameter(value like, std::string_view name, shape s, role r, initial_value initial = {},
                           int line = __builtin_LINE()) {
   auto& owner = like.owner();
@@ -94,7 +102,8 @@ constexpr value parameter(value like, std::string_view name, shape s, role r, in
   return {owner, {owner.add_checked(info), at::current}};
 }
 
-/// Parameter names inside begin with "name.", failures inside are reported as called from here.
+/// The scope of a layer, for its lifetime: names of parameters begin with "name.", and errors name `line` as the line
+/// of the call, unless an outer layer has named its own.
 class scope {
 public:
   constexpr scope(builder& owner, std::string_view name, int line)

@@ -9,31 +9,33 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
+/// Axes by index, outermost first.
 using axis_list = fixed_vector<int, 6>;
 
-/// How a parameter starts.
+/// How a parameter is initialized.
 struct initial_value {
-  double constant = 0; // every element, where deviation is 0
-  double stddev = 0;   // of a normal distribution around 0
+  double constant = 0; // value of every element if `stddev` is 0
+  double stddev = 0;   // of a normal distribution with mean 0
 };
 
 /// What a program knows of a value.
 struct value_info {
-  dtype type = dtype::f32;
-  constrain::role role = role::activation;
-  constrain::shape shape;
-  axis_list axes;           // the axes that tell its instances apart, outermost first
-  int carried_along = -1;   // for the x of a repeat: the axis along which it has one instance more than iterations
-  bool accumulates = false; // written by several iterations or nodes, which add up
-  int belongs_to = -1;      // a gradient's or a state's parameter
-  int field = 0;            // which field of the optimizer's state
-  int line = 0;
-  name_ref name;
-  initial_value initial;
-  ref stored_in;               // in-place: shares the bytes of this value
-  std::int64_t shards = 1;     // over how many ranks one instance is cut; `shape` then is one rank's shard
-  constrain::shape full_shape; // and this the full tensor's
+  dtype type = dtype::f32;                 // of an element
+  constrain::role role = role::activation; // what it is for
+  constrain::shape shape;                  // of one instance; of one rank's shard of it if `shards` > 1
+  axis_list axes;                          // it has one instance per iteration of these axes; outermost first
+  int carried_along = -1;      // axis this loop-carried value runs along (n + 1 instances for n iterations); -1: none
+  bool accumulates = false;    // an accumulator: several nodes or iterations add to it
+  int belongs_to = -1;         // the parameter of a gradient, optimizer state or compute copy; -1: none
+  int field = 0;               // of an optimizer state: which field
+  int line = 0;                // source line in the model
+  name_ref name;               // of a parameter
+  initial_value initial;       // of a parameter
+  ref stored_in;               // in-place: the value whose bytes it shares
+  std::int64_t shards = 1;     // ranks over which one instance is sharded; 1: not sharded
+  constrain::shape full_shape; // of the full tensor, if it is sharded
 
+  /// Whether it is a loop-carried value, the x of a repeat.
   constexpr bool is_loop_carried() const { return carried_along >= 0; }
 };
 

@@ -104,12 +104,12 @@ private:
 
   void check_finite(int index, step const& s, operand const& o, bound_operand const& b) const {
     auto const check = [&]<class real>(real const*) {
-      real block[512];
-      for (std::int64_t from = 0; from < b.count; from += std::ssize(block)) {
-        auto const n = std::min<std::int64_t>(std::ssize(block), b.count - from);
-        memory_.read(b.data - memory_.data() + from * size_of(o.type), block, n * size_of(o.type));
+      real elements[512];
+      for (std::int64_t from = 0; from < b.count; from += std::ssize(elements)) {
+        auto const n = std::min<std::int64_t>(std::ssize(elements), b.count - from);
+        memory_.read(b.data - memory_.data() + from * size_of(o.type), elements, n * size_of(o.type));
         for (std::int64_t i = 0; i < n; ++i)
-          if (!math::finite(arithmetic<real>(block[i])))
+          if (!math::finite(arithmetic<real>(elements[i])))
             throw error({"checked mode: step ", index, " (", s.op->name,
                          ") computes a number that is not finite, element ", from + i, " of value %", o.value,
                          "; look at its inputs, lower the learning rate or clip the gradient"});

@@ -49,41 +49,41 @@ template <class type, int n = 12> constexpr int field_count() {
 /// Calls f(field) for every field of an aggregate of up to twelve.
 template <class type, class function> void for_each_field(type const& a, function const& f) {
   auto const all = [&](auto const&... field) { (f(field), ...); };
-  constexpr int n = field_count<type>();
-  if constexpr (n == 1) {
+  constexpr int count = field_count<type>();
+  if constexpr (count == 1) {
     auto const& [b] = a;
     all(b);
-  } else if constexpr (n == 2) {
+  } else if constexpr (count == 2) {
     auto const& [b, c] = a;
     all(b, c);
-  } else if constexpr (n == 3) {
+  } else if constexpr (count == 3) {
     auto const& [b, c, d] = a;
     all(b, c, d);
-  } else if constexpr (n == 4) {
+  } else if constexpr (count == 4) {
     auto const& [b, c, d, e] = a;
     all(b, c, d, e);
-  } else if constexpr (n == 5) {
+  } else if constexpr (count == 5) {
     auto const& [b, c, d, e, g] = a;
     all(b, c, d, e, g);
-  } else if constexpr (n == 6) {
+  } else if constexpr (count == 6) {
     auto const& [b, c, d, e, g, h] = a;
     all(b, c, d, e, g, h);
-  } else if constexpr (n == 7) {
+  } else if constexpr (count == 7) {
     auto const& [b, c, d, e, g, h, i] = a;
     all(b, c, d, e, g, h, i);
-  } else if constexpr (n == 8) {
+  } else if constexpr (count == 8) {
     auto const& [b, c, d, e, g, h, i, j] = a;
     all(b, c, d, e, g, h, i, j);
-  } else if constexpr (n == 9) {
+  } else if constexpr (count == 9) {
     auto const& [b, c, d, e, g, h, i, j, k] = a;
     all(b, c, d, e, g, h, i, j, k);
-  } else if constexpr (n == 10) {
+  } else if constexpr (count == 10) {
     auto const& [b, c, d, e, g, h, i, j, k, l] = a;
     all(b, c, d, e, g, h, i, j, k, l);
-  } else if constexpr (n == 11) {
+  } else if constexpr (count == 11) {
     auto const& [b, c, d, e, g, h, i, j, k, l, m] = a;
     all(b, c, d, e, g, h, i, j, k, l, m);
-  } else if constexpr (n == 12) {
+  } else if constexpr (count == 12) {
     auto const& [b, c, d, e, g, h, i, j, k, l, m, n] = a;
     all(b, c, d, e, g, h, i, j, k, l, m, n);
   }

@@ -15,7 +15,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 namespace detail {
 
-/// 1 / sqrt(n)
+/// 1 / sqrt(n) by Newton's method, since std::sqrt is not constexpr; 1 if n is below 1.
 constexpr double inverse_square_root(double n) {
   if (n < 1) return 1;
   double root = n;
@@ -25,11 +25,13 @@ constexpr double inverse_square_root(double n) {
 
 } // namespace detail
 
-/// Causal self-attention as in GPT-2: one matmul for queries, keys and values.
+/// Causal self-attention as in GPT-2, with one matmul for queries, keys and values: x [sequences, tokens, width] -> the
+/// same shape.
 struct gpt2_attention {
-  int heads;                // divides the width
-  double projection_stddev; // of the first weights of the projection
+  int heads;                // must divide the width
+  double projection_stddev; // of the initial weights of the projection
 
+  /// The layer's output.
   constexpr value operator()(value x) const {
     auto const qkv = linear("qkv", x, std::int64_t{3} * x.features(), {.stddev = 0.02});
     auto const y = self_attention(qkv, {.heads = heads});
@@ -37,33 +39,37 @@ struct gpt2_attention {
   }
 };
 
-/// The feed-forward layer of GPT-2: four times the width, GELU in its tanh form.
+/// The feed-forward layer of GPT-2: hidden width 4 times the width, GELU in its tanh form. x [sequences, tokens, width]
+/// -> the same shape.
 struct gpt2_mlp {
-  double projection_stddev; // of the first weights of the projection
+  double projection_stddev; // of the initial weights of the projection
 
+  /// The layer's output.
   constexpr value operator()(value x) const {
     auto const hidden = gelu_tanh(linear("up", x, std::int64_t{4} * x.features(), {.stddev = 0.02}));
     return dropout(linear("down", hidden, x.features(), {.stddev = projection_stddev}));
   }
 };
 
-/// GPT-2 (Radford et al. 2019): tokens [sequences, tokens] -> logits [sequences, tokens, vocabulary]; pre-norm blocks,
-/// learned positions, the head tied to the token embedding. Dropout is the run's, 0 by default.
+/// GPT-2 (Radford et al. 2019): tokens [sequences, tokens] -> logits [sequences, tokens, vocabulary]. Pre-norm blocks,
+/// learned position embedding, the head tied to the token embedding, dropout with the run's probability. The defaults
+/// are the 124M model.
 struct gpt2 {
-  int layers = 12;        // blocks
-  int heads = 12;         // of attention; divides the width
+  int layers = 12;        // transformer blocks
+  int heads = 12;         // of attention; must divide the width
   int width = 768;        // features of a token
-  int vocabulary = 50257; // different tokens
+  int vocabulary = 50257; // token ids are below it
   int context = 1024;     // most tokens of a sequence
 
+  /// The logits.
   constexpr value operator()(value tokens) const {
     // Residual projections start smaller the deeper the model is (Radford et al. 2019, section 2.3).
     double const projection_stddev = 0.02 * detail::inverse_square_root(2.0 * layers);
     auto const table = parameter(tokens, "token.weight", shape(vocabulary, width), role::embedding, {.stddev = 0.02});
     auto x = position_embedding("position", embedding(table, tokens), {.context = context});
-    x = repeat("block", layers, dropout(x), [&](value x) {
-      x = x + apply("attention", gpt2_attention{heads, projection_stddev}, layer_norm("norm_1", x));
-      return x + apply("mlp", gpt2_mlp{projection_stddev}, layer_norm("norm_2", x));
+    x = repeat("block", layers, dropout(x), [&](value h) {
+      h = h + apply("attention", gpt2_attention{heads, projection_stddev}, layer_norm("norm_1", h));
+      return h + apply("mlp", gpt2_mlp{projection_stddev}, layer_norm("norm_2", h));
     });
     return linear(layer_norm("norm", x), table);
   }

@@ -8,8 +8,10 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// GPT-2 as Transformers' GPT2LMHeadModel has it: a tensor a block, matrices [in, out], the head tied.
+/// The weights of Hugging Face Transformers' GPT2LMHeadModel: one tensor per block, matrices [in, out], the head tied
+/// to the token embedding.
 template <> struct weight_format_of<gpt2> {
+  /// The names of parameters: ours, theirs, and whether theirs are transposed.
   static constexpr stored_name names[] = {
       {"token.weight", "transformer.wte.weight"},
       {"position.weight", "transformer.wpe.weight"},
@@ -28,12 +30,13 @@ template <> struct weight_format_of<gpt2> {
       {"norm.weight", "transformer.ln_f.weight"},
       {"norm.bias", "transformer.ln_f.bias"},
   };
-  // The head, which is the token table again, and masks that older versions saved.
+  /// Tensors in files that the model does not need: the head, which is the token embedding, and masks of old versions.
   static constexpr std::string_view also[] = {"lm_head.weight", ".attn.bias", ".attn.masked_bias"};
 
-  // Transformers has other models in mind where these are left out.
+  /// A config.json must have these keys: Transformers' defaults would describe another model.
   static constexpr std::string_view required[] = {"n_layer", "n_head", "n_embd", "vocab_size", "n_positions"};
 
+  /// The names, and the config.json of this model.
   [[gnu::noinline, gnu::cold]] static weight_format make(gpt2 const& m) {
     io::json_writer json;
     json.object().array("architectures").element("GPT2LMHeadModel").end().member("model_type", "gpt2");
@@ -43,7 +46,7 @@ template <> struct weight_format_of<gpt2> {
     json.member("activation_function", "gelu_new").member("layer_norm_epsilon", 1e-5);
     json.member("scale_attn_weights", true).member("scale_attn_by_inverse_layer_idx", false);
     json.member("tie_word_embeddings", true);
-    if (m.vocabulary <= 50256) // there is no end-of-text token then
+    if (m.vocabulary <= 50256) // without an end-of-text token
       json.member("bos_token_id", nullptr).member("eos_token_id", nullptr);
     json.end();
     return {names, json.text(), "transformer.", also, required};

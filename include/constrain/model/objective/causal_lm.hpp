@@ -4,9 +4,11 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// Predicts the next token: logits [sequences, tokens, vocabulary], labels [sequences, tokens], already shifted. Logits
-/// that are not a row for every token are refused.
+/// Causal language modeling: the mean cross-entropy of the next token. logits [sequences, tokens, vocabulary], labels
+/// [sequences, tokens] (i32, already shifted by one, or `ignored_label`). Refused: logits that are not one row per
+/// token.
 struct causal_lm {
+  /// The loss.
   constexpr value operator()(value logits, value labels) const {
     auto& program = logits.owner().program;
     if (labels.shape() != program.values[program.tokens.value].shape)

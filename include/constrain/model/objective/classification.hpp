@@ -4,8 +4,10 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// One class per sequence: logits [sequences, classes], labels [sequences].
+/// Classification of sequences: the mean cross-entropy of one class per sequence. logits [sequences, classes], labels
+/// [sequences] (i32, or `ignored_label`).
 struct classification {
+  /// The loss.
   constexpr value operator()(value logits, value labels) const { return cross_entropy(logits, labels); }
 };
 

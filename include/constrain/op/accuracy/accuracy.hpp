@@ -4,7 +4,8 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::op {
 
-/// How many valid labels are the index of their row's largest logit (the first of equals). Evaluation adds it.
+/// The number of valid labels that are the argmax of their row (the first of equal logits): logits [..., classes],
+/// labels [...] -> scalar, fp64. Only the evaluation program has it.
 struct correct_predictions {
   static constexpr char const* name = "correct_predictions";
 

@@ -6,6 +6,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 namespace op {
 
+/// y = a + b, element by element; both have the same shape.
 struct add {
   static constexpr char const* name = "add";
   static constexpr unsigned in_place = 0b11;
@@ -23,7 +24,7 @@ struct add {
 
 } // namespace op
 
-/// a + b, element by element; both have the same shape.
+/// a + b, element by element; both have the same shape. Also written `a + b`.
 constexpr value add(value a, value b, int line = __builtin_LINE()) { return emit<op::add>({a, b}, {}, line); }
 constexpr value operator+(value a, value_at_line b) { return add(a, b.value, b.line); }
 

@@ -5,6 +5,7 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
+/// y = a + b, element i.
 template <class stored> struct add_elements {
   stored const* a;
   stored const* b;

@@ -5,8 +5,8 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::op {
 
-/// sum = a + b and layer_norm(sum, weight, bias) with its row statistics, a row at a time: a, b [..., width]. Stands
-/// for add and layer_norm; the pass `fuse` writes it.
+/// add and layer_norm in one op, a row at a time: sum = a + b, y = layer_norm(sum, weight, bias), and the mean and rstd
+/// of each row. a, b [..., width]. The pass `fuse` inserts it.
 struct add_layer_norm {
   static constexpr char const* name = "add_layer_norm";
   static constexpr unsigned in_place = 0b11;
@@ -25,8 +25,8 @@ struct add_layer_norm {
   }
 };
 
-/// dx = residual + layer_norm_gradient(dy, x, weight, statistics): residual [..., width] is the gradient that comes
-/// past the norm; also dweight and dbias. Stands for layer_norm_gradient and add; the pass `fuse` writes it.
+/// layer_norm_gradient and the add of the residual stream's gradient in one op: dx = residual + layer_norm_gradient(dy,
+/// x, weight, mean, rstd), residual [..., width]; also dweight and dbias. The pass `fuse` inserts it.
 struct layer_norm_gradient_add {
   static constexpr char const* name = "layer_norm_gradient_add";
   static constexpr unsigned accumulating = layer_norm_gradient::accumulating;

@@ -4,15 +4,16 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// How tokens attend to one another.
+/// Options of `self_attention`.
 struct attention_options {
-  int heads = 1;      // divides the width
-  bool causal = true; // a token sees itself and what came before
+  int heads = 1;      // must divide the width
+  bool causal = true; // each token attends only to itself and to earlier tokens
 };
 
 namespace op {
 
-/// dqkv from dy, qkv and the probabilities; the probabilities' gradient is scratch.
+/// dqkv from dy, qkv and the probabilities; output 1 is scratch for the gradient of the scores. Attributes as in
+/// attention.
 struct attention_gradient {
   static constexpr char const* name = "attention_gradient";
   static constexpr unsigned workspace = 0b10;
@@ -28,8 +29,8 @@ struct attention_gradient {
   }
 };
 
-/// softmax(q k^T / sqrt(head width)) v per head (Vaswani et al. 2017, eq. 1), quadratic in the tokens: the
-/// probabilities [sequences, heads, tokens, tokens] are kept for the backward pass.
+/// softmax(q k^T / sqrt(head width)) v per head (Vaswani et al. 2017, eq. 1). Keeps the probabilities, [sequences,
+/// heads, tokens, tokens], for the backward pass: memory quadratic in the tokens. Attribute 0: heads; 1: causal.
 struct attention {
   static constexpr char const* name = "attention";
 
@@ -57,8 +58,9 @@ struct attention {
 
 } // namespace op
 
-/// Multi-head self-attention. qkv [sequences, tokens, 3 width] holds queries, keys and values side by side, each
-/// [heads, head width]; the result is [sequences, tokens, width].
+/// Multi-head self-attention (Vaswani et al. 2017). qkv [sequences, tokens, 3 width] holds queries, keys and values one
+/// after the other, each [heads, head width]; the result is [sequences, tokens, width]. Policies choose the algorithm.
+/// Refused: heads that do not divide the width.
 constexpr value self_attention(value qkv, attention_options options, int line = __builtin_LINE()) {
   return emit<op::attention>({qkv}, {{options.heads, options.causal ? 1 : 0}, {}}, line);
 }

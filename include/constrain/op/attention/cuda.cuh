@@ -9,7 +9,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 namespace detail {
 
-/// Where the heads of all sequences lie in qkv, in the result and in the scores.
+/// Layout of the heads of all sequences in qkv, in the result and in the scores, for batched GEMMs.
 struct attention_heads {
   std::int64_t heads, tokens, width, head_width, batches;
 
@@ -26,7 +26,7 @@ struct attention_heads {
 
 } // namespace detail
 
-// p = softmax(p) over the tokens that the row sees, 0 beyond; a block a row.
+// p = softmax(p) over the tokens that the row may see, 0 elsewhere; a block per row.
 template <class accumulate>
 static __global__ void __launch_bounds__(cuda_threads) softmax_kernel(accumulate* p, std::int64_t tokens, bool causal) {
   __shared__ typename block_reduction<accumulate>::memory shared;
@@ -42,7 +42,7 @@ static __global__ void __launch_bounds__(cuda_threads) softmax_kernel(accumulate
     x[i] = i < seen ? math::exp(x[i] - row_max) * scale : accumulate(0);
 }
 
-// ds = p (ds - sum(p ds)) over the tokens that the row sees, 0 beyond; a block a row.
+// ds = p (ds - sum(p ds)) over the tokens that the row may see, 0 elsewhere; a block per row.
 template <class accumulate>
 static __global__ void __launch_bounds__(cuda_threads)
     softmax_gradient_kernel(accumulate const* p, accumulate* ds, std::int64_t tokens, bool causal) {

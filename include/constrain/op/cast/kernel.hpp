@@ -5,6 +5,7 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
+/// y = x in another type, element i.
 template <class from, class to> struct cast_elements {
   from const* x;
   to* y;

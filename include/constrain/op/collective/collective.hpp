@@ -5,10 +5,10 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::op {
 
-/// Elements of the buffer through which gradients are exchanged, a piece at a time.
+/// Elements of the buffer through which gradients are exchanged, one slice after the other.
 inline constexpr std::int64_t exchange_elements = 1 << 18;
 
-/// The whole of one instance from the shards of a group: shard [stored] -> the shape in the attributes.
+/// The full tensor from the shards of a group: shard [stored] -> the shape in the attributes.
 struct all_gather {
   static constexpr char const* name = "all_gather";
   static constexpr bool reads_shards = true;
@@ -16,7 +16,7 @@ struct all_gather {
   static constexpr inferred infer(operand_types const& in, attributes const& a) {
     return inferred::one(in[0].type, full_shape(a));
   }
-  /// Attributes hold extents, padded with 0.
+  /// The extents in the attributes; 0: no further dimension.
   static constexpr shape full_shape(attributes const& a) {
     shape s;
     for (auto extent : a.integer)
@@ -25,8 +25,8 @@ struct all_gather {
   }
 };
 
-/// shard (+)= this rank's shard of the sum of all ranks' gradients, added in the order of the ranks. Attribute 0: the
-/// shards of a group.
+/// shard (+)= this rank's shard of the sum of the gradient over all ranks, added in rank order. Attribute 0: shards of
+/// a group. Output 1 is the exchange buffer.
 struct reduce_scatter {
   static constexpr char const* name = "reduce_scatter";
   static constexpr unsigned accumulating = 0b1;
@@ -39,7 +39,7 @@ struct reduce_scatter {
   }
 };
 
-/// y = the sum of all ranks' y, added in the order of the ranks; y is input and output.
+/// y = the sum of y over all ranks, added in rank order; y is input and output. Output 1 is the exchange buffer.
 struct all_reduce {
   static constexpr char const* name = "all_reduce";
   static constexpr unsigned workspace = 0b10;
@@ -50,7 +50,7 @@ struct all_reduce {
   }
 };
 
-/// What every rank of a group has, one after another: x -> [ranks, x's extents]. Attribute 0: the ranks of a group.
+/// The tensors of all ranks of a group, in rank order: x -> [ranks, extents of x]. Attribute 0: ranks of a group.
 struct gather_ranks {
   static constexpr char const* name = "gather_ranks";
 
@@ -61,12 +61,12 @@ struct gather_ranks {
   }
 };
 
-/// y = the sum over ranks of a few numbers, added in the order of the ranks; y is input and output.
+/// all_reduce for a tensor of a few elements: every rank gathers all of them and adds them in rank order.
 struct all_reduce_small {
   static constexpr char const* name = "all_reduce_small";
   static constexpr unsigned workspace = 0b10;
   static constexpr bool reads_partial = true;
-  static constexpr std::int64_t maximum_ranks = 1024;
+  static constexpr std::int64_t maximum_ranks = 1024; // that the scratch has room for
 
   static constexpr inferred infer(operand_types const& in, attributes const&) {
     return inferred::one(in[0].type, in[0].shape).and_also(in[0].type, shape(maximum_ranks, in[0].shape.elements()));

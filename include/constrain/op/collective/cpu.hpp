@@ -11,13 +11,13 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 namespace detail {
 
-/// Offsets and lengths in bytes, a pair per rank.
+/// Offset and length in bytes for each rank.
 struct byte_ranges {
   std::int64_t offset[communicator::maximum_size];
   std::int64_t length[communicator::maximum_size];
 };
 
-/// to[i] (+)= the sum over ranks of parts[rank * stride + i], in the order of the ranks.
+/// to[i] (+)= the sum over ranks of parts[rank * stride + i], in rank order: the same bits on every rank.
 template <class stored>
 void add_in_order(stored const* parts, std::int64_t stride, int ranks, std::int64_t count, stored* to, bool add) {
   for_elements(count, [=](std::int64_t i) {
@@ -64,7 +64,7 @@ template <> struct kernel<op::reduce_scatter, cpu> {
       detail::add_in_order(buffer.data, slice, ranks, std::clamp<std::int64_t>(mine - from, 0, slice),
                            shard.data + from, c.add_to(0));
     }
-    // What the last ranks store beyond their shards stays zero.
+    // Where the last ranks store more than their shards fill, the rest stays zero.
     std::fill(shard.data + mine, shard.data + shard.count, stored(0));
   }
 };
@@ -75,7 +75,7 @@ template <> struct kernel<op::all_reduce, cpu> {
     auto& world = *c.parameters.world;
     auto const ranks = world.size();
     if (ranks == 1) return;
-    auto const block = buffer.count / ranks * ranks; // elements at a time, a piece of them each rank's
+    auto const block = buffer.count / ranks * ranks; // elements per exchange, the same number for each rank
     detail::byte_ranges p;
     for (std::int64_t from = 0; from < gradient.count; from += block) {
       shard_map const map{std::min(block, gradient.count - from), ranks, 1};
@@ -96,7 +96,7 @@ template <> struct kernel<op::all_reduce, cpu> {
 
 namespace detail {
 
-/// all[rank * count + i] = element i of a rank: every rank has `count`.
+/// all[rank * count + i] = element i of that rank's `mine`; `count` is the same on every rank.
 template <class stored> void gather_alike(communicator& ranks, stored const* mine, std::int64_t count, stored* all) {
   byte_ranges p;
   auto const bytes = count * static_cast<std::int64_t>(sizeof(stored));

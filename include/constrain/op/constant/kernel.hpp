@@ -5,6 +5,7 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
+/// y = constant, element i.
 template <class stored> struct constant_elements {
   stored constant;
   stored* y;

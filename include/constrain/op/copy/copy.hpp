@@ -4,7 +4,7 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::op {
 
-/// y = x, or y += x where y is an accumulator. Passes insert it; `coalesce` removes it where it can.
+/// y = x, or y += x if y is an accumulator. Passes insert it; the pass `coalesce` removes it if it can.
 struct copy {
   static constexpr char const* name = "copy";
   static constexpr unsigned accumulating = 0b1;

@@ -6,6 +6,7 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
+/// y += x, element i.
 template <class from, class to> struct accumulate_elements {
   from const* x;
   to* y;

@@ -7,7 +7,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 namespace op {
 
-/// dlogits = (softmax(logits) - one_hot(label)) / valid labels * dloss; 0 where the label is ignored.
+/// dlogits = (softmax(logits) - one_hot(label)) * dloss / valid labels of the batch; 0 for rows with an ignored label.
 struct cross_entropy_gradient {
   static constexpr char const* name = "cross_entropy_gradient";
   static constexpr unsigned in_place = 0b10;
@@ -17,8 +17,8 @@ struct cross_entropy_gradient {
   }
 };
 
-/// loss (+)= the sum over rows of (logsumexp(logits) - logits[label]) / valid labels of the batch; also each row's
-/// logsumexp and its own share, so that the sum is taken in a fixed order.
+/// loss (+)= the sum over rows of logsumexp(logits) - logits[label], divided by the valid labels of the batch. Output 1
+/// is each row's logsumexp, for the backward pass; output 2, scratch, each row's loss, so that they are added in order.
 struct cross_entropy {
   static constexpr char const* name = "cross_entropy";
   static constexpr unsigned accumulating = 0b1;
@@ -39,8 +39,9 @@ struct cross_entropy {
 
 } // namespace op
 
-/// The mean over the batch's valid labels of -log softmax(logits)[label]: logits [..., classes], labels [...] (i32, in
-/// [0, classes) or `ignored_label`). Each micro-batch gives its share, the shares add up to the mean.
+/// Softmax cross-entropy, a scalar: the mean of -log softmax(logits)[label] over the valid labels of the batch. logits
+/// [..., classes], labels [...] (i32, in [0, classes) or `ignored_label`). Every micro-batch divides by the batch's
+/// number of valid labels, so that the micro-batches' losses add up to the mean.
 constexpr value cross_entropy(value logits, value labels, int line = __builtin_LINE()) {
   return emit<op::cross_entropy>({logits, labels}, {}, line);
 }

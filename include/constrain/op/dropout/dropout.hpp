@@ -6,8 +6,9 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 namespace op {
 
-/// Zeroes an element with the run's probability p and scales the others by 1 / (1 - p) (Srivastava et al. 2014). The
-/// mask is a function of where the element stands (see random.hpp), so it is drawn again rather than kept, and the
+/// Zeroes elements with probability p, the run's `.dropout`, and scales the others by 1 / (1 - p) (Srivastava et al.
+/// 2014). The mask comes from a counter-based generator (Philox: Salmon et al. 2011), keyed by seed, step, call,
+/// iteration and the element's place in the batch. So it is not stored: the backward pass computes it again, and the
 /// gradient is the op itself.
 struct dropout {
   static constexpr char const* name = "dropout";
@@ -24,7 +25,7 @@ struct dropout {
 
 } // namespace op
 
-/// x [sequences, ...] with elements dropped at the run's rate (`.dropout`, 0 by default); the identity in evaluation.
+/// Dropout on x [sequences, ...] with the run's `.dropout` (0 by default) as probability. In evaluation it returns x.
 constexpr value dropout(value x, int line = __builtin_LINE()) { return emit<op::dropout>({x}, {}, line); }
 
 } // namespace constrain

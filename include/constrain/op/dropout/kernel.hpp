@@ -7,13 +7,14 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// Element 4 i and the three after it, of a sample padded to a multiple of four.
+/// Four neighboring elements, since the generator draws four words at a time; each sample is padded to a multiple of
+/// four.
 template <class stored> struct dropout_quads {
   stored const* x;
   stored* y;
-  std::int64_t per_sample, first_sample;
-  int node;
-  std::uint64_t iteration;
+  std::int64_t per_sample, first_sample; // elements of a sample; index of the first one in the global batch
+  int node;                              // random key of the call
+  std::uint64_t iteration;               // of the loops around
   step_parameters const* parameters;
 
   CT_HOST_DEVICE void operator()(std::int64_t i) const {

@@ -6,7 +6,8 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 namespace op {
 
-// A functor may say that its derivative does not need its argument or its result, which then need not be kept.
+/// Whether the backward pass must keep the functor's argument, or its result. A functor that does not need one says so
+/// with a member of the same name.
 template <class functor> constexpr bool derivative_uses_input() {
   if constexpr (requires { functor::derivative_uses_input; }) return functor::derivative_uses_input;
   else return true;
@@ -16,14 +17,14 @@ template <class functor> constexpr bool derivative_uses_output() {
   else return true;
 }
 
-/// elementwise_gradient and linear_bias_gradient in one pass over memory: dx, and db (+)= the sum of its rows, in fixed
-/// chunks of rows: dx [..., out] -> db [out]. The pass `fuse` writes it.
+/// elementwise_gradient and linear_bias_gradient in one op: dx, and db (+)= the sum of the rows of dx, [..., out] ->
+/// [out], added in fixed chunks of rows. The pass `fuse` inserts it.
 template <class functor> struct elementwise_gradient_bias {
   static constexpr char const* name = "elementwise_gradient_bias";
   static constexpr unsigned in_place = 0b111;
   static constexpr unsigned accumulating = 0b10;
   static constexpr unsigned workspace = 0b100;
-  static constexpr std::int64_t chunks = 16;
+  static constexpr std::int64_t chunks = 16; // of rows; a fixed number, so that threads do not change the sum
 
   static constexpr inferred infer(operand_types const& in, attributes const&) {
     auto const sum = accumulator_of(in[0].type);
@@ -32,7 +33,7 @@ template <class functor> struct elementwise_gradient_bias {
   }
 };
 
-/// dx = functor::gradient(x, y, dy), element by element. What the derivative does not use is not an operand.
+/// dx = functor::gradient(x, y, dy), element by element. Operands: dy, and x and y if the derivative uses them.
 template <class functor> struct elementwise_gradient {
   static constexpr char const* name = "elementwise_gradient";
   static constexpr bool uses_input = derivative_uses_input<functor>();
@@ -66,14 +67,16 @@ template <class functor> struct elementwise {
 
 } // namespace op
 
-/// y = functor::forward(x), element by element, any shape. `functor` is the maths and its derivative:
+/// y = functor::forward(x), element by element, any shape. `functor` has the function and its derivative; gradient
+/// returns dy times the derivative at x, where y = forward(x):
 ///
 ///   struct softcap {
 ///     template <class real> CT_HOST_DEVICE static real forward(real x);
 ///     template <class real> CT_HOST_DEVICE static real gradient(real x, real y, real dy);
 ///   };
 ///
-/// `static constexpr bool derivative_uses_input = false` (or `..._output`) spares the memory that keeps it.
+/// With `static constexpr bool derivative_uses_input = false` (or `derivative_uses_output`) x (or y) is not kept for
+/// the backward pass.
 template <class functor> constexpr value elementwise(value x, int line = __builtin_LINE()) {
   return emit<op::elementwise<functor>>({x}, {}, line);
 }

@@ -5,6 +5,7 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
+/// y = functor::forward(x), element i.
 template <class functor, class stored> struct forward_elements {
   stored const* x;
   stored* y;
@@ -18,7 +19,7 @@ template <class functor, class device> struct kernel<op::elementwise<functor>, d
   }
 };
 
-/// `x` and `y` are null where the derivative does not use them.
+/// dx = functor::gradient(x, y, dy), element i. `x` and `y` are null if the derivative does not use them.
 template <class functor, class stored> struct gradient_elements {
   using op = op::elementwise_gradient<functor>;
   using accumulate = arithmetic<stored>;

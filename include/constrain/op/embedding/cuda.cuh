@@ -6,6 +6,7 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
+/// y = the table's row of the token, element i.
 template <class stored> struct embedding_elements {
   stored const* table;
   std::int32_t const* tokens;
@@ -26,7 +27,7 @@ template <class architecture> struct kernel<op::embedding, cuda<architecture>> {
   }
 };
 
-// A block owns a row of the table and adds the places that read it in their order: no atomics, the same bits each time.
+// A block per row of the table adds the positions with its token, in order: no atomics, the same bits every time.
 template <class stored, class accumulate>
 static __global__ void __launch_bounds__(cuda_threads)
     embedding_gradient_kernel(stored const* dy, std::int32_t const* tokens, std::int64_t places, std::int64_t width,

@@ -6,7 +6,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 namespace op {
 
-/// dtable[token] (+)= dy of every place that reads it; rows of a token are added in the order of the places.
+/// dtable[token] (+)= the sum of dy over all positions with that token, added in order. Attribute 0: vocabulary.
 struct embedding_gradient {
   static constexpr char const* name = "embedding_gradient";
   static constexpr unsigned accumulating = 0b1;
@@ -35,14 +35,15 @@ struct embedding {
 
 } // namespace op
 
-/// The table of an embedding.
+/// Options of `embedding`.
 struct embedding_options {
-  int vocabulary = 0;   // rows: different tokens
+  int vocabulary = 0;   // rows of the table: tokens are below it
   int width = 0;        // features of a token
-  double stddev = 0.02; // of the initial table
+  double stddev = 0.02; // of the initial table, normal around 0
 };
 
-/// Looks tokens up in a table that is already there.
+/// Looks tokens up in an existing table: table [vocabulary, width], tokens [...] (i32, below the vocabulary) -> [...,
+/// width]. A tied head passes the same table to `linear`.
 constexpr value embedding(value table, value tokens, int line = __builtin_LINE()) {
   auto& program = tokens.owner().program;
   auto const vocabulary = table.shape().rank == 2 ? table.shape().extent[0] : 0;
@@ -51,7 +52,8 @@ constexpr value embedding(value table, value tokens, int line = __builtin_LINE()
   return emit<op::embedding>({table, tokens}, {}, line);
 }
 
-/// tokens [sequences, tokens] -> [sequences, tokens, width]. Parameter "name.weight" [vocabulary, width].
+/// Looks tokens up in a table of its own: tokens [sequences, tokens] -> [sequences, tokens, width]. Parameter
+/// "name.weight" [vocabulary, width].
 constexpr value embedding(std::string_view name, value tokens, embedding_options options, int line = __builtin_LINE()) {
   scope const inside(tokens.owner(), name, line);
   auto const table = parameter(tokens, "weight", shape(options.vocabulary, options.width), role::embedding,

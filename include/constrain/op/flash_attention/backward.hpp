@@ -7,15 +7,16 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
-/// One thread's work on the gradients of one head: a tile of queries and a tile of keys meet, their probabilities and
-/// the gradient of their scores are computed and enter the three gradients.
+/// One thread's work on the gradients of one head (Dao 2023, algorithm 2). For each tile of queries and each tile of
+/// keys it recomputes the probabilities, computes the gradient of the scores, and adds what follows to dq, dk and dv.
+/// Heads wider than `columns` are worked on in chunks of columns.
 template <class stored, class accumulate> class flash_backward : flash_tile<accumulate> {
   using tile = flash_tile<accumulate>;
   using tile::columns, tile::panel;
 
 public:
   using tile::keys;
-  static constexpr std::int64_t queries = 96;
+  static constexpr std::int64_t queries = 96; // in a tile
   static_assert(queries % panel == 0 && keys <= queries);
 
   flash_backward(attention_head const& h, bool causal, stored const* dy, stored const* qkv, accumulate const* logsumexp,
@@ -23,8 +24,8 @@ public:
       : h_(h), causal_(causal), dy_(dy + h.y), qkv_(qkv + h.qkv), logsumexp_(logsumexp), row_sums_(row_sums),
         dqkv_(dqkv + h.qkv), scale_(1 / math::sqrt(static_cast<accumulate>(h.head_width))) {}
 
-  /// dq, dk and dv of the whole head. dk and dv are summed over the blocks of queries: where they go to, or, where
-  /// their elements are too narrow for sums, in `scratch` [tokens, 2 head width].
+  /// dq, dk and dv of the whole head. dk and dv are sums over tiles of queries: they are added up in dqkv, or, if its
+  /// elements are too narrow for sums, in `scratch` [tokens, 2 head width].
   void all_gradients(accumulate* scratch) {
     auto const sums = key_sums(scratch);
     for (std::int64_t key = 0; key < h_.tokens; ++key) {
@@ -50,7 +51,7 @@ public:
     });
   }
 
-  /// dq, dk and dv of a head of at most `keys` tokens: one tile of queries and one of keys are all there is.
+  /// dq, dk and dv of a head of at most `keys` tokens, which takes only one tile of queries and one of keys.
   void all_gradients_of_one_tile() {
     for_chunks([&] {
       clear(dq_tile_, queries);
@@ -77,7 +78,8 @@ private:
     }
   }
 
-  /// The probabilities of a tile and the gradient of its scores; loads what the gradients are made of.
+  /// Computes the probabilities of a pair of tiles and the gradient of its scores, and loads the tiles that dq, dk and
+  /// dv are computed from.
   void meet(std::int64_t query, std::int64_t key) {
     query_ = query, key_ = key;
     for (std::int64_t chunk = 0; chunk < h_.head_width; chunk += columns) {
@@ -138,7 +140,8 @@ private:
       tile_gemm<transpose::no>(
           tile::padded_rows(key_count()), padded_,
           [this](std::int64_t row) {
-            auto const first = causal_ ? std::max<std::int64_t>(0, key_ + row - query_) : 0; // that sees the key
+            // The first query that sees the key.
+            auto const first = causal_ ? std::max<std::int64_t>(0, key_ + row - query_) : 0;
             return depth_range{first, query_count()};
           },
           a, queries, b, padded_, c, padded_, overwrite{});
@@ -147,6 +150,7 @@ private:
     multiply(dscores_, q_tile_, dk_tile_);
   }
 
+  /// What a tile holds: its first row, and the chunk of columns.
   struct place {
     std::int64_t first = -1, chunk = -1;
     friend bool operator==(place const&, place const&) = default;
@@ -181,23 +185,24 @@ private:
 
   struct sums_of_keys {
     accumulate *dk, *dv;
-    std::int64_t step; // from one key to the next
+    std::int64_t step; // elements from one key to the next
   };
+  /// Where dk and dv are summed.
   sums_of_keys key_sums(accumulate* scratch) const {
     if constexpr (in_place) return {dqkv_ + h_.width, dqkv_ + 2 * h_.width, h_.stride};
     else return {scratch, scratch + h_.head_width, 2 * h_.head_width};
   }
 
-  /// A tile is added to the head's sums.
-  void add(accumulate const* tile, std::int64_t rows, accumulate* to, std::int64_t step) {
+  /// Adds a tile to the sums of dk or dv.
+  void add(accumulate const* from, std::int64_t rows, accumulate* to, std::int64_t step) {
     auto const width = std::min(columns, h_.head_width - column_);
-    for (std::int64_t row = 0; row < rows; ++row, tile += padded_, to += step) {
+    for (std::int64_t row = 0; row < rows; ++row, from += padded_, to += step) {
       CONSTRAIN_SIMD
-      for (std::int64_t i = 0; i < width; ++i) to[i] += tile[i];
+      for (std::int64_t i = 0; i < width; ++i) to[i] += from[i];
     }
   }
 
-  /// Rows of a gradient go to their part of dqkv, from token `first` on.
+  /// Writes rows of a gradient to their part of dqkv (the offset of queries, keys or values), from token `first` on.
   void store(accumulate const* from, std::int64_t step, std::int64_t rows, accumulate scale, std::int64_t part,
              std::int64_t first) {
     auto const width = std::min(columns, h_.head_width - column_);
@@ -214,11 +219,12 @@ private:
   accumulate const *logsumexp_, *row_sums_;
   stored* dqkv_;
   accumulate scale_;
-  std::int64_t query_ = 0, key_ = 0, column_ = 0, padded_ = 0; // where the tiles lie
-  place query_at_, key_at_;                                    // what is loaded
+  // Of the current tiles: first query, first key, first column, padded number of columns.
+  std::int64_t query_ = 0, key_ = 0, column_ = 0, padded_ = 0;
+  place query_at_, key_at_; // what is loaded
+  // q_tile_ and q_transposed_ are scaled by 1 / sqrt(head width).
   alignas(64) accumulate q_tile_[queries * columns], dy_tile_[queries * columns], dq_tile_[queries * columns];
-  alignas(64) accumulate q_transposed_[columns * queries],
-      dy_transposed_[columns * queries]; // q times 1 / sqrt(head width)
+  alignas(64) accumulate q_transposed_[columns * queries], dy_transposed_[columns * queries];
   alignas(64) accumulate k_tile_[keys * columns], v_tile_[keys * columns];
   alignas(64) accumulate dk_tile_[keys * columns], dv_tile_[keys * columns];
   alignas(64) accumulate probabilities_[keys * queries], dscores_[keys * queries];

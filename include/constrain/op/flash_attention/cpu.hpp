@@ -20,7 +20,7 @@ template <> struct kernel<op::flash_attention, cpu> {
     auto const blocks = (tokens - 1) / block::queries + 1;
     parallel_for(qkv.shape().extent[0] * heads * blocks, [=](std::int64_t index) {
       detail::attention_head const h(qkv.shape(), heads, index / blocks);
-      // The last queries see the most keys: taken in turn with the first, so that each thread has its share of both.
+      // The last queries see the most keys under a causal mask: alternate them with the first, to balance the threads.
       auto const turn = index % blocks;
       auto const first = (turn % 2 == 0 ? turn / 2 : blocks - 1 - turn / 2) * block::queries;
       block(h, causal, qkv.data).run(first, y.data, logsumexp.data + index / blocks * tokens);

@@ -5,13 +5,15 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
-/// One thread's work on a block of queries of one head: a panel of queries at a time meets a tile of keys and values.
+/// One thread's work on a block of queries of one head (Dao et al. 2022, algorithm 1): each panel of queries goes over
+/// the tiles of keys and values, with a running maximum and sum of its softmax. Heads wider than `columns` are worked
+/// on in chunks of columns.
 template <class stored, class accumulate> class flash_forward : flash_tile<accumulate> {
   using tile = flash_tile<accumulate>;
   using tile::columns, tile::panel;
 
 public:
-  static constexpr std::int64_t queries = 192;
+  static constexpr std::int64_t queries = 192; // in a block
   static_assert(queries % panel == 0);
 
   flash_forward(attention_head const& h, bool causal, stored const* qkv) : h_(h), causal_(causal), qkv_(qkv + h.qkv) {}
@@ -36,7 +38,8 @@ public:
   }
 
 private:
-  /// Adds what the keys from `key` on give to the panel of queries from `query` on, the block's `i`-th and following.
+  /// Adds the tile of keys and values from `key` on to the panel of queries from `query` on, which is row `i` of the
+  /// block.
   void attend(std::int64_t query, std::int64_t i, std::int64_t key, std::int64_t column, std::int64_t width) {
     auto const count = std::min(tile::keys, h_.tokens - key);
     auto const seen = tile::seen(causal_, query, panel, key, count);
@@ -68,8 +71,8 @@ private:
         values_, padded, scores_, panel, y_ + i * padded, panel, scale_and_add_to<accumulate>{correction});
   }
 
-  /// Scores become exp(score - row_max), `row_max` and `sum` go on to include them; `correction` is for what was summed
-  /// before.
+  /// Updates `row_max` and `sum` by the new scores and replaces these by exp(score - row_max). `correction` is the
+  /// factor for everything summed under the old maximum.
   void softmax(std::int64_t seen, accumulate* row_max, accumulate* sum, accumulate* correction) {
     constexpr int lanes = register_tile<accumulate>::lanes;
     alignas(64) accumulate rest[panel];
@@ -108,6 +111,7 @@ private:
     transpose_tile(rows_, padded, across_, padded, queries_ + i * columns, panel);
   }
 
+  /// What a tile holds: its first key, and the chunk of columns.
   struct place {
     std::int64_t key = -1, chunk = -1;
     friend bool operator==(place const&, place const&) = default;
@@ -140,16 +144,16 @@ private:
   attention_head const& h_;
   bool causal_;
   stored const* qkv_;
-  std::int64_t across_ = panel;               // columns of the panel in work
-  std::int64_t query_chunk_[queries / panel]; // which is loaded
+  std::int64_t across_ = panel;               // queries of the current panel, padded
+  std::int64_t query_chunk_[queries / panel]; // columns that each panel holds; -1: none
   place key_at_, value_at_;
-  alignas(64) accumulate queries_[queries * columns]; // [panels, columns, panel], times 1 / sqrt(head width)
-  alignas(64) accumulate y_[queries * columns];       // the same, not yet divided by sum_
+  alignas(64) accumulate queries_[queries * columns]; // [panels, columns, panel], scaled by 1 / sqrt(head width)
+  alignas(64) accumulate y_[queries * columns];       // the same layout, not yet divided by sum_
   alignas(64) accumulate keys_[tile::keys * columns];
   alignas(64) accumulate values_[tile::keys * columns];
-  alignas(64) accumulate rows_[panel * columns]; // a panel on its way in or out, [panel, columns]
+  alignas(64) accumulate rows_[panel * columns]; // a panel while it is transposed, [panel, columns]
   alignas(64) accumulate scores_[tile::keys * panel];
-  alignas(64) accumulate row_max_[queries], sum_[queries]; // of each query's scores
+  alignas(64) accumulate row_max_[queries], sum_[queries]; // of each query, over the keys so far
 };
 
 } // namespace constrain::detail

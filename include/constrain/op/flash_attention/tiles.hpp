@@ -10,45 +10,47 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
-/// The least common multiple. (<numeric> has it, and the parallel algorithms, which every program would compile.)
+/// The least common multiple. <numeric> has it too, but with the parallel algorithms, which every program would
+/// compile.
 constexpr std::int64_t least_common_multiple(std::int64_t a, std::int64_t b) {
   auto multiple = a;
   while (multiple % b != 0) multiple += a;
   return multiple;
 }
 
-/// The sizes of flash attention's tiles. Scores are held transposed, [keys, queries], so that whatever is done for each
-/// query is done for a register full of them.
+/// Sizes of flash attention's tiles. Scores are stored transposed, [keys, queries], so that each operation on a query
+/// works on a vector register of queries.
 template <class accumulate> struct flash_tile {
   // Queries that go through the softmax together: columns of the scores, rows of dq.
   static constexpr std::int64_t panel =
       least_common_multiple(register_tile<accumulate>::columns, register_tile<accumulate>::rows);
-  static constexpr std::int64_t keys = 64;
-  static constexpr std::int64_t columns = 512 / sizeof(accumulate); // of a head; wider ones come in several chunks
+  static constexpr std::int64_t keys = 64;                          // in a tile
+  static constexpr std::int64_t columns = 512 / sizeof(accumulate); // of a head; wider heads take several chunks
 
+  /// Rounded up to a multiple.
   static constexpr std::int64_t whole(std::int64_t count, std::int64_t multiple) {
     return (count + multiple - 1) / multiple * multiple;
   }
-  /// A tile's columns and rows with the zeros behind them, for whole register tiles.
+  /// Columns and rows of a tile, padded with zeros to full register tiles.
   static constexpr std::int64_t padded_columns(std::int64_t count) { return whole(count, 16); }
   static constexpr std::int64_t padded_rows(std::int64_t count) {
     return whole(count, register_tile<accumulate>::rows);
   }
-  /// Queries with the zeros behind them, for whole registers as columns and whole register tiles as rows.
+  /// Queries, padded with zeros: full vector registers as columns, full register tiles as rows.
   static constexpr std::int64_t padded_queries(std::int64_t count) {
     return whole(count, least_common_multiple(register_tile<accumulate>::lanes, register_tile<accumulate>::rows));
   }
-  /// The columns of scores of a panel from which on there are `count` queries: the last one may be shorter.
+  /// Columns of the scores of a panel when `count` queries are left: the last panel may be narrower.
   static constexpr std::int64_t panel_columns(std::int64_t count) { return std::min(panel, padded_queries(count)); }
   static_assert(keys % register_tile<accumulate>::rows == 0 && columns % 16 == 0);
 
-  /// Of `count` keys from `first_key` on, how many any of the `queries` from `first_query` on sees.
+  /// How many of the `count` keys from `first_key` on are seen by any of the `queries` queries from `first_query` on.
   static std::int64_t seen(bool causal, std::int64_t first_query, std::int64_t queries, std::int64_t first_key,
                            std::int64_t count) {
     return causal ? std::clamp<std::int64_t>(first_query + queries - first_key, 0, count) : count;
   }
 
-  /// Takes out the scores [rows, panel] of keys that come later than the query.
+  /// Causal mask: scores [rows, panel] of keys that come after the query become the lowest number.
   static void mask(std::int64_t first_query, std::int64_t first_key, std::int64_t rows, accumulate* scores,
                    std::int64_t step) {
     for (std::int64_t row = std::max<std::int64_t>(0, first_query - first_key + 1); row < rows; ++row) {

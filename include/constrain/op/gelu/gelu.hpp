@@ -7,7 +7,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 namespace op {
 
-/// x Phi(x), Phi the normal distribution function (Hendrycks & Gimpel 2016, eq. 1).
+/// x Phi(x), where Phi is the standard normal distribution function (Hendrycks & Gimpel 2016).
 struct gelu {
   static constexpr bool derivative_uses_output = false;
 
@@ -21,8 +21,8 @@ struct gelu {
   }
 };
 
-/// x/2 (1 + tanh(u)) with u = sqrt(2/pi) (x + 0.044715 x^3) (Hendrycks & Gimpel 2016), as GPT-2 uses it. Computed as
-/// x sigmoid(2u), the same and without the loss of digits near tanh = -1.
+/// The tanh approximation, x/2 (1 + tanh(u)) with u = sqrt(2/pi) (x + 0.044715 x^3) (Hendrycks & Gimpel 2016). Computed
+/// as x sigmoid(2u), which is equal and does not lose digits near tanh(u) = -1.
 struct gelu_tanh {
   static constexpr bool derivative_uses_output = false;
 
@@ -43,9 +43,9 @@ private:
 
 } // namespace op
 
-/// The erf form, PyTorch's default.
+/// GELU in its exact form with erf, PyTorch's default; element by element, any shape.
 constexpr value gelu(value x, int line = __builtin_LINE()) { return elementwise<op::gelu>(x, line); }
-/// The tanh form, GPT-2's.
+/// GELU in its tanh approximation, as in GPT-2; element by element, any shape.
 constexpr value gelu_tanh(value x, int line = __builtin_LINE()) { return elementwise<op::gelu_tanh>(x, line); }
 
 } // namespace constrain

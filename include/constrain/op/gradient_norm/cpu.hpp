@@ -11,8 +11,8 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 namespace detail {
 
-/// The sum of the squares of up to `norm_chunk` elements, in 32 interleaved sums that are then added pairwise. A chunk
-/// that ends in zeros gives what the shorter one gives.
+/// Sum of the squares of up to `norm_chunk` elements: 32 interleaved sums, added pairwise. Zeros at the end change no
+/// bit of it, so a padded shard gives the bits of the full tensor.
 template <class stored> double sum_of_squares(stored const* gradient, std::int64_t count) {
   constexpr std::int64_t lanes = 32;
   double partial[lanes]{};
@@ -21,7 +21,7 @@ template <class stored> double sum_of_squares(stored const* gradient, std::int64
     CONSTRAIN_SIMD
     for (std::int64_t lane = 0; lane < lanes; ++lane) {
       double const g = static_cast<double>(gradient[i + lane]);
-      partial[lane] = math::multiply_add(g, g, partial[lane]); // said aloud: compilers contract as they please
+      partial[lane] = math::multiply_add(g, g, partial[lane]); // explicit: otherwise each compiler decides about FMA
     }
   }
   for (std::int64_t lane = 0; i < count; ++i, ++lane) {
@@ -33,7 +33,7 @@ template <class stored> double sum_of_squares(stored const* gradient, std::int64
   return partial[0];
 }
 
-/// sums[k] = that of chunk `first + k` of a stack of tensors of `elements` elements.
+/// sums[k] = the sum of the squares of chunk `first + k`, in a stack of tensors of `elements` elements each.
 template <class stored>
 void sum_chunks(stored const* stack, std::int64_t elements, std::int64_t first, std::int64_t count, double* sums) {
   auto const chunks = norm_chunks(elements);
@@ -43,8 +43,8 @@ void sum_chunks(stored const* stack, std::int64_t elements, std::int64_t first, 
   });
 }
 
-/// squares[index of the call], where the first gradient of a run defines all of them, as every accumulator's first
-/// write does.
+/// The element of `squares` that a call writes. The first call of a run zeroes all elements: the first write of an
+/// accumulator must define all of it.
 inline double& squares_of(call const& c, tensor<double> squares) {
   if (!c.add_to(0)) std::fill_n(squares.data, squares.count, 0.0);
   return squares[c.options.integer[0]];
@@ -54,7 +54,7 @@ inline double& squares_of(call const& c, tensor<double> squares) {
 
 template <> struct kernel<op::gradient_norm_squared, cpu> {
   template <class stored> static void run(call const& c, tensor<stored const> gradient, tensor<double> squares) {
-    constexpr std::int64_t at_once = 2048; // on the stack: nothing is allocated
+    constexpr std::int64_t at_once = 2048; // on the stack, since kernels allocate nothing
     double sums[at_once];
     auto const elements = gradient.shape().elements(), chunks = norm_chunks(elements);
     auto const all = gradient.count / elements * chunks;

@@ -10,17 +10,19 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 namespace detail {
 
-inline constexpr std::int64_t square_blocks = 1024; // of a gradient at most, each with every 1024th chunk
+inline constexpr std::int64_t square_blocks = 1024; // per gradient at most
 
+/// One gradient of a multi-tensor launch.
 template <class stored> struct squares_entry {
   stored const* gradient;
-  std::int64_t elements, tensors; // of one, and how many
-  std::int64_t first;             // where the sums of its chunks begin
-  double* total;
+  std::int64_t elements, tensors; // elements of one tensor; tensors of the stack
+  std::int64_t first;             // index of its first chunk's sum
+  double* total;                  // where its squared norm goes
 };
 
 } // namespace detail
 
+// The sum of the squares of every chunk; a row of blocks per gradient, which share its chunks.
 template <class stored>
 static __global__ void __launch_bounds__(cuda_threads)
     square_chunks_kernel(multi_tensor<detail::squares_entry<stored>> tensors, double* sums) {
@@ -41,7 +43,8 @@ static __global__ void __launch_bounds__(cuda_threads)
   }
 }
 
-/// Adds each tensor's chunks in an order that their number alone decides, then the tensors in theirs.
+/// Adds the chunks of each tensor, then the tensors, in an order that depends only on their number; a block per
+/// gradient.
 template <class stored>
 static __global__ void __launch_bounds__(cuda_threads)
     gradient_norm_squared_kernel(multi_tensor<detail::squares_entry<stored>> tensors, double const* sums) {
@@ -61,25 +64,26 @@ static __global__ void __launch_bounds__(cuda_threads)
 template <class architecture> struct kernel<op::gradient_norm_squared, cuda<architecture>> {
   template <class stored> static void run(call const& c, tensor<stored const> gradient, tensor<double> squares) {
     auto& context = *c.parameters.context;
-    // The first gradient of a run defines the whole output, as every accumulator's first write does.
+    // The first call of a run zeroes all elements: the first write of an accumulator must define all of it.
     if (!c.add_to(0)) for_elements(cuda<architecture>{}, c, squares.count, constant_elements<double>{0, squares.data});
-    auto& tensors = context.template pending<multi_tensor<detail::squares_entry<stored>>>();
+    auto& pending = context.template pending<multi_tensor<detail::squares_entry<stored>>>();
     auto const elements = gradient.shape().elements(), tensors = gradient.count / elements;
     auto const room = context.scratch_bytes() / static_cast<std::int64_t>(sizeof(double));
-    if (tensors.count > 0 && end_of(tensors) + tensors * norm_chunks(elements) > room) start(context, tensors);
-    tensors.add({gradient.data, elements, tensors, end_of(tensors), squares.data + c.options.integer[0]});
-    if (!c.more_tensors_follow || tensors.full()) start(context, tensors);
+    if (pending.count > 0 && end_of(pending) + tensors * norm_chunks(elements) > room) start(context, pending);
+    pending.add({gradient.data, elements, tensors, end_of(pending), squares.data + c.options.integer[0]});
+    if (!c.more_tensors_follow || pending.full()) start(context, pending);
   }
 
 private:
-  template <class stored> using squares_group = multi_tensor<detail::squares_entry<stored>>;
+  // The launch that collects further calls.
+  template <class stored> using pending_squares = multi_tensor<detail::squares_entry<stored>>;
 
-  template <class stored> static std::int64_t end_of(squares_group<stored> const& tensors) {
+  template <class stored> static std::int64_t end_of(pending_squares<stored> const& tensors) {
     if (tensors.count == 0) return 0;
     auto const& last = tensors.entries[tensors.count - 1];
     return last.first + last.tensors * norm_chunks(last.elements);
   }
-  template <class stored> static void start(cuda_context& context, squares_group<stored>& tensors) {
+  template <class stored> static void start(cuda_context& context, pending_squares<stored>& tensors) {
     auto* const sums = context.template scratch_for<double>(end_of(tensors));
     auto const entries = static_cast<unsigned>(tensors.count);
     std::int64_t most = 0;
@@ -94,6 +98,7 @@ private:
   }
 };
 
+// One thread: [norm, scale] from the squared norms.
 template <class stored>
 static __global__ void clip_coefficient_kernel(stored const* squares, std::int64_t count,
                                                step_parameters const* parameters, stored* clip) {

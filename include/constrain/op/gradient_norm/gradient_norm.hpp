@@ -5,20 +5,20 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::op {
 
-/// squares[index] = the sum of a gradient's squares, in double: of each tensor of a stack the chunks of `norm_chunk`
-/// elements in their order, then the tensors in theirs. The index is attribute 0, the number of gradients attribute 1.
+/// squares[index] = the squared norm of one gradient in fp64. Of each tensor of the stack the chunks of `norm_chunk`
+/// elements are added in order, then the tensors. Attribute 0: index; 1: number of gradients.
 struct gradient_norm_squared {
   static constexpr char const* name = "gradient_norm_squared";
   static constexpr unsigned accumulating = 0b1;
-  static constexpr bool reads_shards = true; // where there are any, the two below take its place
+  static constexpr bool reads_shards = true; // on shards, the pass `shard` replaces it by the next two
 
   static constexpr inferred infer(operand_types const&, attributes const& a) {
     return inferred::one(dtype::f64, shape(a.integer[1]));
   }
 };
 
-/// The first half of gradient_norm_squared where a rank holds a piece: the sums of its chunks, [tensors, chunks of a
-/// piece]. Attribute 0: the tensors of the stack.
+/// First half of gradient_norm_squared for a sharded gradient: the sum of the squares of each chunk of this rank's
+/// shard, [tensors, chunks of a shard]. Attribute 0: tensors of the stack.
 struct chunk_squares {
   static constexpr char const* name = "chunk_squares";
   static constexpr bool reads_shards = true;
@@ -28,8 +28,8 @@ struct chunk_squares {
   }
 };
 
-/// The second half: squares[index] from the chunks of all pieces, [pieces, tensors, chunks of a piece], in the order of
-/// gradient_norm_squared. Its attributes too.
+/// Second half: squares[index] from the chunk sums of all shards, [shards, tensors, chunks of a shard], added in the
+/// order of gradient_norm_squared. Attributes as there.
 struct chunk_sum {
   static constexpr char const* name = "chunk_sum";
   static constexpr unsigned accumulating = 0b1;
@@ -39,8 +39,9 @@ struct chunk_sum {
   }
 };
 
-/// From the squares of all gradients: [norm, scale], the norm over all parameters and what every gradient is multiplied
-/// by: min(1, clip_norm / (norm + 1e-6)), 1 without clipping, 0 where a gradient is not finite (the update is skipped).
+/// Clipping by the global norm (Pascanu et al. 2013), as torch.nn.utils.clip_grad_norm_: the squared norms of all
+/// gradients -> [norm, scale]. Every gradient is multiplied by scale = min(1, clip_norm / (norm + 1e-6)); 1 if
+/// `clip_norm` is 0; 0, which skips the update, if the norm is not finite.
 struct clip_coefficient {
   static constexpr char const* name = "clip_coefficient";
 

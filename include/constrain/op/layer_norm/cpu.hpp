@@ -7,7 +7,7 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// One row of layer_norm, from -> to, and its statistics.
+/// layer_norm of one row, and its mean and rstd.
 template <class stored, class accumulate>
 void layer_norm_row(stored const* from, std::int64_t width, accumulate const* weight, accumulate const* bias,
                     accumulate epsilon, stored* to, accumulate& mean, accumulate& rstd) {
@@ -22,7 +22,7 @@ void layer_norm_row(stored const* from, std::int64_t width, accumulate const* we
   rstd = r;
 }
 
-/// All rows of layer_norm_gradient; `finish(i, dx)` gives what is stored as element i of dx.
+/// layer_norm_gradient of all rows; `finish(i, dx)` returns what is stored as element i of dx.
 template <class stored, class accumulate, class function>
 void layer_norm_rows_gradient(call const& c, tensor<stored const> dy, tensor<stored const> x,
                               tensor<accumulate const> weight, tensor<accumulate const> mean,
@@ -32,7 +32,7 @@ void layer_norm_rows_gradient(call const& c, tensor<stored const> dy, tensor<sto
   auto const rows = x.rows();
   constexpr auto chunks = op::layer_norm_gradient::chunks;
   parallel_for(chunks, [=](std::int64_t chunk) {
-    accumulate* const sums = partial.data + chunk * 2 * width; // of this chunk: dweight, dbias
+    accumulate* const sums = partial.data + chunk * 2 * width; // partial sums of this chunk: dweight, then dbias
     for (std::int64_t i = 0; i < 2 * width; ++i) sums[i] = 0;
     for (std::int64_t row = rows * chunk / chunks; row < rows * (chunk + 1) / chunks; ++row) {
       stored const* g = dy.data + row * width;

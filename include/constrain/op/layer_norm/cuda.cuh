@@ -6,6 +6,7 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
+// A block per row.
 template <class stored, class accumulate>
 static __global__ void __launch_bounds__(cuda_threads)
     layer_norm_kernel(stored const* x, accumulate const* weight, accumulate const* bias, stored* y, accumulate* mean,
@@ -37,7 +38,7 @@ template <class architecture> struct kernel<op::layer_norm, cuda<architecture>> 
   }
 };
 
-// The parameters' gradients, a chunk of rows a block: before dx, which may be written over dy.
+// Partial sums of dweight and dbias, a chunk of rows per block. Launched before dx, which may overwrite dy.
 template <class stored, class accumulate>
 static __global__ void __launch_bounds__(cuda_threads)
     layer_norm_sums_kernel(stored const* dy, stored const* x, accumulate const* mean, accumulate const* rstd,
@@ -56,6 +57,7 @@ static __global__ void __launch_bounds__(cuda_threads)
   partial[chunk * 2 * width + width + i] = dbias;
 }
 
+// dx, a block per row.
 template <class stored, class accumulate>
 static __global__ void __launch_bounds__(cuda_threads)
     layer_norm_gradient_kernel(stored const* dy, stored const* x, accumulate const* weight, accumulate const* mean,

@@ -6,14 +6,14 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 namespace op {
 
-/// dx, dweight and dbias of layer_norm from dy, x, weight and the row statistics. The partial sums of the parameters'
-/// gradients are taken in fixed chunks of rows.
+/// dx, dweight and dbias from dy, x, weight and the mean and rstd of each row. dweight and dbias are added in fixed
+/// chunks of rows; output 3 is scratch for the partial sums.
 struct layer_norm_gradient {
   static constexpr char const* name = "layer_norm_gradient";
   static constexpr unsigned accumulating = 0b110;
   static constexpr unsigned workspace = 0b1000;
   static constexpr unsigned in_place = 0b1;
-  static constexpr std::int64_t chunks = 16;
+  static constexpr std::int64_t chunks = 16; // of rows; a fixed number, so that threads do not change the sums
 
   static constexpr inferred infer(operand_types const& in, attributes const&) {
     auto const width = in[1].shape.features();
@@ -25,8 +25,8 @@ struct layer_norm_gradient {
   }
 };
 
-/// y = (x - mean) / sqrt(variance + epsilon) * weight + bias over the innermost dimension (Ba et al. 2016); the mean
-/// and 1 / sqrt(variance + epsilon) of each row are kept for the backward pass.
+/// y = (x - mean) * rstd * weight + bias over the innermost dimension, rstd = 1 / sqrt(variance + epsilon) (Ba et al.
+/// 2016). Keeps the mean and rstd of each row for the backward pass. Real attribute 0: epsilon.
 struct layer_norm {
   static constexpr char const* name = "layer_norm";
   static constexpr unsigned in_place = 0b1;
@@ -46,13 +46,13 @@ struct layer_norm {
 
 } // namespace op
 
-/// The numbers of a layer norm.
+/// Options of `layer_norm`.
 struct layer_norm_options {
   double epsilon = 1e-5; // added to the variance
 };
 
-/// Normalises each vector of x [..., width] to mean 0 and variance 1, then scales and shifts it. Parameters
-/// "name.weight" (starts at 1) and "name.bias" (starts at 0), both [width].
+/// Layer normalization (Ba et al. 2016): normalizes each vector of x [..., width] to mean 0 and variance 1, then scales
+/// and shifts it. Parameters "name.weight" (initially 1) and "name.bias" (initially 0), both [width].
 constexpr value layer_norm(std::string_view name, value x, layer_norm_options options = {},
                            int line = __builtin_LINE()) {
   scope const inside(x.owner(), name, line);

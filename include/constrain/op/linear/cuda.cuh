@@ -6,6 +6,7 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
+/// y += bias, element i.
 template <class stored, class accumulate> struct add_bias_elements {
   stored* y;
   accumulate const* bias;

@@ -35,7 +35,7 @@ struct linear_weight_gradient {
   }
 };
 
-/// db (+)= the sum of dy's rows, taken in fixed chunks so that threads do not change it.
+/// db (+)= the sum of the rows of dy, [rows, out] -> [out], added in fixed chunks, so that threads do not change it.
 struct linear_bias_gradient {
   static constexpr char const* name = "linear_bias_gradient";
   static constexpr unsigned accumulating = 0b1;
@@ -71,14 +71,14 @@ struct linear {
 
 } // namespace op
 
-/// The parameters of a linear layer.
+/// Options of `linear`.
 struct linear_options {
-  bool bias = true;                               // whether there is one
-  double stddev = 0;                              // of the initial weights; 0 means 1/sqrt(in)
-  constrain::role role = constrain::role::weight; // of the weight, not of the bias
+  bool bias = true;                               // adds a bias, initially 0
+  double stddev = 0;                              // of the initial weight, normal around 0; 0: 1/sqrt(in)
+  constrain::role role = constrain::role::weight; // of the weight; the bias has role::bias
 };
 
-/// y = x W^T with a weight that is already there ([out, in]; a tied head passes the embedding's).
+/// y = x W^T with an existing weight [out, in]: x [..., in] -> [..., out]. A tied head passes the embedding's table.
 constexpr value linear(value x, value weight, int line = __builtin_LINE()) {
   return emit<op::linear>({x, weight}, {}, line);
 }
@@ -89,7 +89,7 @@ constexpr value linear(std::string_view name, value x, std::int64_t features, li
   scope const inside(x.owner(), name, line);
   double stddev = options.stddev;
   if (stddev == 0) {
-    // Newton's iteration: std::sqrt is not constexpr.
+    // Newton's method, since std::sqrt is not constexpr.
     double root = 1;
     for (int i = 0; i < 40; ++i) root = 0.5 * (root + x.features() / root);
     stddev = 1 / root;

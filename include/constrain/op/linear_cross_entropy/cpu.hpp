@@ -11,7 +11,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 namespace detail {
 
-/// Calls `f(first row, rows)` for one chunk of rows after the other, with the chunk's logits computed.
+/// Computes the logits of one chunk of rows after the other, and calls `f(first row, rows)` for each.
 template <class stored, class function>
 void for_chunks_of_logits(tensor<stored const> x, tensor<stored const> weight, tensor<stored> logits,
                           function const& f) {

@@ -5,16 +5,15 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::op {
 
-/// How many rows of logits are there at a time: the largest multiple of 16 that is at most a tenth of the rows, so that
-/// nine tenths of the logits are never stored and the GEMMs stay large; at least 16, but no more than there are.
+/// How many rows of logits are stored at a time: a tenth of all rows, rounded down to a multiple of 16, so that nine
+/// tenths of the logits are never stored and GEMMs stay large; at least 16, at most all rows.
 constexpr std::int64_t logit_rows(std::int64_t rows) {
   std::int64_t const tenth = rows / 10 / 16 * 16;
   std::int64_t const wanted = tenth < 16 ? 16 : tenth;
   return wanted < rows ? wanted : rows;
 }
 
-/// The shape rule of a product without bias that only a cross-entropy reads: x [..., in], W [classes, in], labels
-/// [...].
+/// The shape rule of linear without bias -> cross_entropy: x [..., in], W [classes, in], labels [...].
 constexpr inferred infer_linear_cross_entropy(operand_types const& in) {
   operand_types linear_in, loss_in;
   linear_in.push_back(in[0]);
@@ -27,16 +26,15 @@ constexpr inferred infer_linear_cross_entropy(operand_types const& in) {
   return loss.reason != why::nothing ? loss : inferred::one(dtype::f64, {});
 }
 
-/// The workspace: the logits of one chunk of rows, and each row's share of the loss, so that their sum has a fixed
-/// order.
+/// Adds the scratch outputs: the logits of one chunk of rows, and each row's loss, so that they are added in order.
 constexpr inferred with_logit_workspace(inferred const& result, operand_types const& in) {
   auto const rows = in[0].shape.rows();
   return result.and_also(in[0].type, shape(logit_rows(rows), in[1].shape.extent[0])).and_also(dtype::f64, shape(rows));
 }
 
-/// loss (+)= cross_entropy(x W^T, labels) and how many labels are the index of their row's largest logit, a chunk of
-/// rows at a time: x [..., in], W [classes, in], labels [...]. Stands for linear, cross_entropy and
-/// correct_predictions; the pass `fuse` writes it.
+/// linear without bias, cross_entropy and correct_predictions in one op, a chunk of rows at a time: loss (+)=
+/// cross_entropy(x W^T, labels), and the number of correct predictions. x [..., in], W [classes, in], labels [...]. The
+/// pass `fuse` inserts it.
 struct linear_cross_entropy {
   static constexpr char const* name = "linear_cross_entropy";
   static constexpr unsigned accumulating = 0b1;
@@ -56,11 +54,11 @@ struct linear_cross_entropy {
   }
 };
 
-/// A training step of the same at once: loss (+)= cross_entropy(x W^T, labels), dx and dW (+)= its gradients times the
-/// real attribute 0, the gradient of the loss. A chunk of rows at a time: logits, their gradient in place, dx of the
-/// chunk, and its part of dW, added in the order of the chunks. The chunks follow from the rows alone, so threads
-/// change nothing. (Hsu et al. 2024, "Liger Kernel".) Stands for linear, cross_entropy and their three gradients;
-/// the pass `fuse` writes it.
+/// Fused forward and backward pass of the head and its loss: linear without bias, cross_entropy and their gradients in
+/// one op. loss (+)= cross_entropy(x W^T, labels), dx = and dW (+)= its gradients times real attribute 0, the gradient
+/// of the loss. For each chunk of rows: logits, their gradient in place, dx of these rows, and dW, to which the chunks
+/// add in order (Hsu et al. 2024, Liger Kernel). Chunks depend only on the number of rows, so threads change no bit.
+/// The pass `fuse` inserts it.
 struct linear_cross_entropy_forward_backward {
   static constexpr char const* name = "linear_cross_entropy_forward_backward";
   static constexpr unsigned accumulating = 0b101;
@@ -78,7 +76,7 @@ struct linear_cross_entropy_forward_backward {
     auto const rows = in[0].shape.rows(), chunk = logit_rows(rows);
     auto const further_chunks = static_cast<double>((rows - 1) / chunk);
     result.flops = 6.0 * static_cast<double>(rows) * weight;
-    // Each product of each chunk reads the weight, and each chunk adds to the weight's gradient.
+    // Every GEMM of every chunk reads the weight; every chunk after the first reads and writes its gradient.
     auto const weight_bytes = static_cast<double>(size_of(in[1].type)) * weight;
     auto const gradient_bytes = static_cast<double>(size_of(out[2].type)) * weight;
     result.bytes_read += weight_bytes + further_chunks * (2 * weight_bytes + gradient_bytes);

@@ -5,15 +5,17 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// A tensor seen around one of its dimensions: [outer, extent, inner].
+/// The extents of a tensor around one of its dimensions: [outer, extent, inner].
 struct around_dimension {
-  std::int64_t outer = 1, extent = 1, inner = 1;
+  std::int64_t outer = 1, extent = 1, inner = 1; // products of the extents before it, of it, and after it
 
+  /// Of shape `s` around `dimension`.
   around_dimension(shape const& s, std::int64_t dimension) {
     for (int i = 0; i < s.rank; ++i) (i < dimension ? outer : i == dimension ? extent : inner) *= s.extent[i];
   }
 };
 
+/// Element i of the mean.
 template <class stored> struct mean_elements {
   stored const* x;
   stored* y;
@@ -33,6 +35,7 @@ template <class device> struct kernel<op::mean, device> {
   }
 };
 
+/// Element i of the gradient of the mean.
 template <class stored> struct mean_gradient_elements {
   stored const* dy;
   stored* dx;

@@ -9,7 +9,7 @@ enum class axis { tokens = 1, features = 2 };
 
 namespace op {
 
-/// dx[b, t, c] = dy[b, c] / tokens (or dy[b, t] / features).
+/// dx[b, t, c] = dy[b, c] / tokens (or dy[b, t] / features). Attribute 0: the dimension; 1: its extent.
 struct mean_gradient {
   static constexpr char const* name = "mean_gradient";
 
@@ -22,7 +22,7 @@ struct mean_gradient {
   }
 };
 
-/// The mean over one dimension, which disappears.
+/// The mean over one dimension, which is removed. Attribute 0: the dimension.
 struct mean {
   static constexpr char const* name = "mean";
 
@@ -40,7 +40,8 @@ struct mean {
 
 } // namespace op
 
-/// x [sequences, tokens, width] -> [sequences, width] for axis::tokens, [sequences, tokens] for axis::features.
+/// The mean over tokens or features: x [sequences, tokens, width] -> [sequences, width] for axis::tokens, [sequences,
+/// tokens] for axis::features.
 constexpr value mean(value x, axis over, int line = __builtin_LINE()) {
   return emit<op::mean>({x}, {{static_cast<int>(over)}, {}}, line);
 }

@@ -5,11 +5,12 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
+/// y = x + the vector of the position, element i.
 template <class stored> struct position_embedding_elements {
   stored const* x;
   stored const* table;
   stored* y;
-  std::int64_t plane; // of one sequence
+  std::int64_t plane; // elements of one sequence: tokens * width
 
   CT_HOST_DEVICE void operator()(std::int64_t i) const { y[i] = x[i] + table[i % plane]; }
 };
@@ -22,6 +23,7 @@ template <class device> struct kernel<op::position_embedding, device> {
   }
 };
 
+/// dtable (+)= the sum over sequences, element i.
 template <class stored, class accumulate> struct position_embedding_gradient_elements {
   stored const* dy;
   accumulate* dtable;

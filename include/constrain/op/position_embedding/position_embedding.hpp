@@ -6,7 +6,8 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 namespace op {
 
-/// dtable[t, :] (+)= the sum over sequences of dy[., t, :]; rows beyond the tokens get nothing (0 on the first write).
+/// dtable[t, :] (+)= the sum over sequences of dy[:, t, :]; for positions beyond the tokens the sum is 0. Attribute 0:
+/// rows of the table.
 struct position_embedding_gradient {
   static constexpr char const* name = "position_embedding_gradient";
   static constexpr unsigned accumulating = 0b1;
@@ -38,12 +39,14 @@ struct position_embedding {
 
 } // namespace op
 
+/// Options of `position_embedding`.
 struct position_embedding_options {
-  int context = 0;      // the longest sequence
-  double stddev = 0.02; // of the initial table
+  int context = 0;      // most tokens of a sequence: rows of the table
+  double stddev = 0.02; // of the initial table, normal around 0
 };
 
-/// Adds a learned vector per position: x [sequences, tokens, width]. Parameter "name.weight" [context, width].
+/// Adds a learned vector per position, as GPT-2 does: x [sequences, tokens, width]. Parameter "name.weight" [context,
+/// width]. Refused: more tokens than `context`.
 constexpr value position_embedding(std::string_view name, value x, position_embedding_options options,
                                    int line = __builtin_LINE()) {
   scope const inside(x.owner(), name, line);

@@ -7,7 +7,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 namespace op {
 
-/// x sigmoid(x) (Elfwing et al. 2017; swish).
+/// x sigmoid(x) (Elfwing et al. 2017), also known as swish.
 struct silu {
   static constexpr bool derivative_uses_output = false;
 
@@ -20,6 +20,7 @@ struct silu {
 
 } // namespace op
 
+/// SiLU, x sigmoid(x); element by element, any shape.
 constexpr value silu(value x, int line = __builtin_LINE()) { return elementwise<op::silu>(x, line); }
 
 } // namespace constrain

@@ -8,22 +8,23 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 namespace detail {
 
+/// One parameter of a multi-tensor launch.
 template <class stored, int fields> struct update_entry {
   stored const* gradient;
   stored* weight;
-  stored* state[fields == 0 ? 1 : fields];
-  std::int64_t count;
-  bool decays;
+  stored* state[fields == 0 ? 1 : fields]; // its fields
+  std::int64_t count;                      // elements of all instances
+  bool decays;                             // whether weight decay applies
 };
 
 } // namespace detail
 
-/// All weights in one launch: a row of blocks for every entry.
+/// The update of several parameters in one launch; a row of blocks per parameter.
 template <class optimizer, class stored, int... field>
 static __global__ void __launch_bounds__(cuda_threads)
     update_kernel(multi_tensor<detail::update_entry<stored, sizeof...(field)>> tensors, double const* clip,
                   op::step_hyperparameters<optimizer, stored> const* hyper) {
-  if (clip[1] == 0) return; // a gradient is not finite: nothing may change
+  if (clip[1] == 0) return; // the gradient norm is not finite: skip the update
   auto const& entry = tensors.entries[blockIdx.y];
   auto const prepared = entry.decays ? hyper->decaying : hyper->other;
   auto const scale = static_cast<stored>(clip[1]);

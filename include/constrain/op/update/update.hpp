@@ -8,10 +8,10 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::op {
 
-/// The most fields that an optimizer's state may have.
+/// Most fields of an optimizer's state.
 inline constexpr int maximum_state_fields = 4;
 
-/// How many reals an element-wise optimizer keeps per weight; its state is stored field by field.
+/// The number of values that an optimizer keeps per weight. Each field of its state is stored as a tensor.
 template <class optimizer> constexpr int state_fields() {
   using state = typename optimizer::template state<float>;
   if constexpr (std::is_empty_v<state>) return 0;
@@ -24,9 +24,10 @@ template <class optimizer> constexpr int state_fields() {
   }
 }
 
-/// What the host hands the kernels once a step: the optimizer's hyperparameters, `prepared` for this step (by the
-/// optimizer's `prepare`, where it has one), for parameters that decay and for those that do not.
+/// The hyperparameters of one step, as kernels read them: what the optimizer's `prepare` makes of `hyper` for this
+/// step, or `hyper` itself, once with and once without weight decay.
 template <class optimizer, class real> struct step_hyperparameters {
+  /// What `prepare` makes of `hyper`, or `hyper` itself if the optimizer has no `prepare`.
   static auto prepare(typename optimizer::hyper const& hyper, optimizer_step step) {
     if constexpr (requires { optimizer::template prepare<real>(hyper, step); })
       return optimizer::template prepare<real>(hyper, step);
@@ -38,9 +39,10 @@ template <class optimizer, class real> struct step_hyperparameters {
                 "an optimizer's hyperparameters are copied to the device as bytes; keep "
                 "`hyper`, and what `prepare` returns, trivially copyable");
 
-  prepared decaying, other;
-  optimizer_step step;
+  prepared decaying, other; // for parameters that decay, and for the others
+  optimizer_step step;      // of this update: the first is 1
 
+  /// Of an optimizer's `hyper` in the step `now`.
   step_hyperparameters(typename optimizer::hyper hyper, optimizer_step now)
       : decaying(prepare(hyper, now)), other(decaying), step(now) {
     if constexpr (requires { hyper.weight_decay; }) {
@@ -50,7 +52,7 @@ template <class optimizer, class real> struct step_hyperparameters {
   }
 };
 
-/// Updates one weight and its state fields.
+/// Updates one weight and the fields of its state.
 template <class optimizer, class real, class prepared, class... fields>
 CT_HOST_DEVICE inline void update_element(prepared const& hyper, optimizer_step step, real gradient, real& weight,
                                           fields&... field) {
@@ -70,8 +72,9 @@ CT_HOST_DEVICE inline void update_element(prepared const& hyper, optimizer_step 
   }
 }
 
-/// weight, states = optimizer::update(weight, gradient * scale, states): inputs gradient, clip [norm, scale], the
-/// `step_hyperparameters`; outputs, read and written, the weight and its state fields. Attribute 0: whether it decays.
+/// The optimizer's update, element by element: weight, state = optimizer::update(weight, gradient * scale, state).
+/// Inputs: gradient, clip [norm, scale], `step_hyperparameters` as bytes. Outputs, which are also read: the weight and
+/// the fields of its state. Attribute 0: whether weight decay applies.
 template <class optimizer> struct update {
   static constexpr char const* name = "update";
   static constexpr unsigned accumulating = ~0u;

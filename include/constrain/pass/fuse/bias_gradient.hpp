@@ -5,7 +5,7 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
-/// An element-wise gradient at node i -> linear_bias_gradient: one node where the former stands. Whether it was so.
+/// Fuses the element-wise gradient at node i with the bias gradient that reads it. Returns whether it matched.
 constexpr bool fuse_bias_gradient(program& p, int i) {
   if (p.nodes[i].kind != node_kind::call || !p.nodes[i].op->has_bias_gradient) return false;
   auto fused = p.nodes[i];

@@ -7,7 +7,7 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
-/// The nodes around a loss whose logits need never be whole; -1: not there.
+/// The nodes from the head's matmul to its gradients; -1: not in the program.
 struct logits_of_loss {
   int matmul = -1;          // linear, without bias
   int loss = -1;            // cross_entropy
@@ -17,7 +17,7 @@ struct logits_of_loss {
   int weight_gradient = -1; // linear_weight_gradient
 };
 
-/// linear without bias -> cross_entropy [-> correct_predictions], no gradient.
+/// Matches linear without bias -> cross_entropy [-> correct_predictions], without gradients.
 constexpr bool matches_evaluation(program const& p, logits_of_loss const& m) {
   auto const& loss = p.nodes[m.loss];
   if (m.loss_gradient >= 0 || !read_by_only(p, loss.inputs[0], {m.loss, m.correct})) return false;
@@ -25,8 +25,8 @@ constexpr bool matches_evaluation(program const& p, logits_of_loss const& m) {
   return m.correct < 0 || (in_same_iteration(p, m.loss, m.correct) && p.nodes[m.correct].inputs[1] == loss.inputs[1]);
 }
 
-/// linear without bias -> cross_entropy -> its gradient -> those of x and of the weight, the loss being multiplied by a
-/// constant further on.
+/// Matches linear without bias -> cross_entropy -> its gradient -> the gradients of x and of the weight, with a
+/// constant as the gradient of the loss.
 constexpr bool matches_training(program const& p, logits_of_loss const& m) {
   if (m.correct >= 0 || m.loss_gradient < 0 || m.input_gradient < 0 || m.weight_gradient < 0) return false;
   auto const &matmul = p.nodes[m.matmul], &loss = p.nodes[m.loss], &loss_gradient = p.nodes[m.loss_gradient];
@@ -39,14 +39,14 @@ constexpr bool matches_training(program const& p, logits_of_loss const& m) {
   bool const no_other_reader = read_by_only(p, loss.inputs[0], {m.loss, m.loss_gradient}) &&
                                read_by_only(p, loss.outputs[1], {m.loss_gradient}) &&
                                read_by_only(p, loss_gradient.outputs[0], {m.input_gradient, m.weight_gradient});
-  // The gradient of the weight is written where the loss is: who else adds to it stays behind or in front.
+  // The fused node writes the weight's gradient where the loss stands, so no node in between may read or write it.
   return same_operands && no_other_reader &&
          !touched_between(p, weight_gradient.outputs[0], m.loss, m.weight_gradient) &&
          is_call(p, writer_of(p, loss_gradient.inputs[0]), info_of<op::constant_like>);
 }
 
-/// The product, the loss at node i and all that follows from its logits as one node, where nobody else reads them; the
-/// logits are then there for a few rows at a time. Whether it was so.
+/// Fuses the head's matmul, the loss at node i and all that is computed from its logits into one node, which needs only
+/// a few rows of logits at a time, if no other node reads the logits. Returns whether it matched.
 constexpr bool fuse_linear_cross_entropy(program& p, int i, std::int64_t smallest_logits) {
   if (!is_call(p, i, info_of<op::cross_entropy>)) return false;
   auto const logits = p.nodes[i].inputs[0];

@@ -9,7 +9,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
 /// Whether node i is a call of `op`.
 constexpr bool is_call(program const& p, int i, op_info const& op) { return i >= 0 && calls(p.nodes[i], op); }
 
-/// The node that writes `r`; -1 where there is none or more than one.
+/// The only node that writes `r`; -1: none or several.
 constexpr int writer_of(program const& p, ref r) {
   int writer = -1;
   for (int i = 0; i < p.nodes.size(); ++i) {
@@ -20,7 +20,7 @@ constexpr int writer_of(program const& p, ref r) {
   return writer;
 }
 
-/// The one call of `op` that reads `r` as its input k; -1 where there is none or more than one.
+/// The only call of `op` that reads `r` as its input k; -1: none or several.
 constexpr int reader_of(program const& p, ref r, op_info const& op, int k) {
   int reader = -1;
   for (int i = 0; i < p.nodes.size(); ++i) {
@@ -32,7 +32,7 @@ constexpr int reader_of(program const& p, ref r, op_info const& op, int k) {
   return reader;
 }
 
-/// Whether nobody but `readers` reads a value, the host included.
+/// Whether only the nodes `readers` read a value, and not the host.
 constexpr bool read_by_only(program const& p, ref r, std::initializer_list<int> readers) {
   auto const& info = p.values[r.value];
   if (info.is_loop_carried() || info.accumulates || is_observed(info)) return false;
@@ -45,14 +45,14 @@ constexpr bool read_by_only(program const& p, ref r, std::initializer_list<int> 
   return true;
 }
 
-/// Whether a node between `begin` and `end`, both not counted, reads or writes a value.
+/// Whether a node strictly between `begin` and `end` reads or writes a value.
 constexpr bool touched_between(program const& p, ref r, int begin, int end) {
   for (int i = begin + 1; i < end; ++i)
     if (p.nodes[i].inputs.contains(r) || p.nodes[i].outputs.contains(r)) return true;
   return false;
 }
 
-/// Whether node j, behind node i, runs in the same iteration of the same loop.
+/// Whether node j stands at or after node i, in the same iteration of the same loop.
 constexpr bool in_same_iteration(program const& p, int i, int j) {
   int depth = 0;
   for (int k = i; k < j && depth >= 0; ++k) {

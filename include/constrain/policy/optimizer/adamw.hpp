@@ -9,18 +9,27 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::optimizer {
 
-/// Adam with decoupled weight decay (Loshchilov & Hutter 2019, algorithm 2): 8 bytes of state a weight in fp32.
+/// Adam (Kingma & Ba 2015) with decoupled weight decay (Loshchilov & Hutter 2019, algorithm 2), as torch.optim.AdamW:
+///
+///     m = beta1 m + (1 - beta1) g
+///     v = beta2 v + (1 - beta2) g^2
+///     w = (1 - lr weight_decay) w - lr m / (1 - beta1^t) / (sqrt(v / (1 - beta2^t)) + epsilon)
+///
+/// It keeps two values per weight: 8 bytes in fp32.
 struct adamw {
   static constexpr char const* name = "adamw";
 
+  /// m and v above: exponential averages of the gradient and of its square.
   template <class real> struct state { real momentum, variance; };
+  /// Hyperparameters.
   struct hyper {
     float learning_rate = 5e-5f; // before the schedule
-    float beta1 = 0.9f;          // decay of the average of gradients
-    float beta2 = 0.999f;        // decay of the average of their squares
-    float epsilon = 1e-8f;       // added to the root of the second average
-    float weight_decay = 0;      // per step, times the learning rate; matrices and embeddings only
+    float beta1 = 0.9f;          // decay of m per step, in [0, 1)
+    float beta2 = 0.999f;        // decay of v per step, in [0, 1)
+    float epsilon = 1e-8f;       // added to the root of v, at least 0
+    float weight_decay = 0;      // decoupled: times the learning rate; only matrices and embeddings decay
   };
+  /// Throws `error` if a hyperparameter is outside its range.
   static void check(hyper const& h) {
     check_number(name, ".learning_rate", h.learning_rate, number_range::from_zero);
     check_number(name, ".beta1", h.beta1, number_range::below_one);
@@ -28,9 +37,11 @@ struct adamw {
     check_number(name, ".epsilon", h.epsilon, number_range::from_zero);
     check_number(name, ".weight_decay", h.weight_decay, number_range::from_zero);
   }
-  /// What depends on the step alone: the bias corrections (Kingma & Ba 2015, section 3), folded into two factors.
+  /// Hyperparameters of one step: keep = 1 - lr weight_decay, and the bias corrections (Kingma & Ba 2015, section 3)
+  /// as two factors, step_size = lr / (1 - beta1^t) and inverse_root_correction2 = 1 / sqrt(1 - beta2^t).
   template <class real> struct prepared { real beta1, beta2, epsilon, keep, step_size, inverse_root_correction2; };
 
+  /// Computed in double once a step, on the host. t counts from 1.
   template <class real> static prepared<real> prepare(hyper const& h, optimizer_step t) {
     auto const steps = static_cast<double>(t.number);
     double const correction1 = 1 - std::pow(static_cast<double>(h.beta1), steps);
@@ -44,6 +55,7 @@ struct adamw {
             static_cast<real>(1 / std::sqrt(correction2))};
   }
 
+  /// The new weight; changes the state.
   template <class real>
   CT_HOST_DEVICE static real update(real weight, real gradient, state<real>& s, prepared<real> const& h,
                                     optimizer_step) {

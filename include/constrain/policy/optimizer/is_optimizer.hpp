@@ -6,28 +6,29 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// Whether an optimizer says what it keeps of each weight.
+/// Whether an optimizer has a state type (an empty one if it stores nothing).
 template <class type> concept has_state = requires { typename type::template state<float>; };
 
-/// Whether the kernels can call the optimizer's `update`. (nvcc does not take the address of a template here.)
+/// Whether kernels can call the optimizer's `update`. The requirement is a call: nvcc cannot take the address of a
+/// template here.
 template <class type> concept has_update = requires(float weight, typename type::template state<float>& s) {
   type::template update<float>(weight, weight, s, {}, optimizer_step{});
 };
 
-/// An element-wise optimizer:
+/// What a type must have to be an element-wise optimizer:
 ///
-///     struct hyper { float learning_rate = 1e-3f, ...; }; // its numbers: trivially copyable, with defaults
-///     template <class real> struct state { real ...; };   // what it keeps of a weight: four reals at most
+///     struct hyper { float learning_rate = 1e-3f, ...; };        // hyperparameters: trivially copyable, with defaults
+///     template <class real> struct state { real ...; };          // per weight: at most four fields, all of type real
 ///     template <class real>                                      // the new weight; changes the state
 ///     static real update(real weight, real gradient, state<real>&, hyper const&, optimizer_step); // CT_HOST_DEVICE
 ///
-/// and it may have
+/// Optional members:
 ///
-///     static constexpr char const* name = "lion";                // else that of the type; stands in saved runs
-///     static constexpr char const* state_names[] = {"exp_avg"};  // the fields of its state
-///     static void check(hyper const&);                           // throws `error` for a number that cannot be
-///     template <class real> static prepared<real> prepare(hyper const&, optimizer_step); // once a step, on the host:
-///                                                                // `update` then takes what it returns for `hyper`
+///     static constexpr char const* name = "lion";                // in saved runs and prints; without it the type's
+///     static constexpr char const* state_names[] = {"exp_avg"};  // of the fields of its state, in prints
+///     static void check(hyper const&);                           // throws `error` if a value is outside its range
+///     template <class real> static prepared<real> prepare(hyper const&, optimizer_step); // on the host, once a step;
+///                                                                // `update` then takes the result instead of `hyper`
 template <class type> concept is_optimizer = has_state<type> && has_update<type> && requires {
   typename type::hyper;
   requires std::is_trivially_copyable_v<typename type::hyper> && std::is_default_constructible_v<typename type::hyper>;

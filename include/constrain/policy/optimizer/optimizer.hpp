@@ -9,12 +9,13 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 namespace slot_of {
 
-/// How gradients change the weights. Its policies are the types with `hyper`.
+/// The slot of the optimizer. Its policies are the types with `hyper`.
 struct optimizer {
-  bool has_state = true;
-  bool has_update = true;
+  bool has_state = true;  // it has a `state` template
+  bool has_update = true; // it has an `update` that can be called
   friend constexpr bool operator==(optimizer const&, optimizer const&) = default;
 
+  /// The value for an optimizer. `has_update` is only tested with a state, so that one error is reported, not two.
   template <class policy> static constexpr optimizer of() {
     return {constrain::has_state<policy>, !constrain::has_state<policy> || constrain::has_update<policy>};
   }
@@ -23,7 +24,7 @@ struct optimizer {
   using examples = policy_list<constrain::optimizer::adamw, constrain::optimizer::sgd, constrain::optimizer::momentum,
                                constrain::optimizer::nesterov>;
   static constexpr bool always_named = true;
-  static constexpr bool free_on_resume = true; // a checkpoint has a field of its own for it
+  static constexpr bool free_on_resume = true; // saved runs have a field for it
 
   CONSTRAIN_RULE(one_optimizer, (said<optimizer> const& o), o.given <= 1,
                  "trainer: two optimizers are given; keep one of them, for example optimizer::adamw");

@@ -6,43 +6,51 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::optimizer {
 
-/// w -= learning_rate * (g + weight_decay * w)
+/// Stochastic gradient descent (Robbins & Monro 1951): w -= learning_rate * (g + weight_decay * w). It stores nothing.
 struct sgd {
   static constexpr char const* name = "sgd";
 
+  /// Empty.
   template <class real> struct state {};
+  /// Hyperparameters.
   struct hyper {
     float learning_rate = 1e-3f; // before the schedule
-    float weight_decay = 0;      // added to the gradient, times the weight; matrices and embeddings only
+    float weight_decay = 0;      // L2: times the weight, added to the gradient; only for matrices and embeddings
   };
+  /// Throws `error` if a hyperparameter is outside its range.
   static void check(hyper const& h) {
     check_number(name, ".learning_rate", h.learning_rate, number_range::from_zero);
     check_number(name, ".weight_decay", h.weight_decay, number_range::from_zero);
   }
 
+  /// The new weight.
   template <class real>
   CT_HOST_DEVICE static real update(real weight, real gradient, state<real>&, hyper const& h, optimizer_step) {
     return weight - real(h.learning_rate) * (gradient + real(h.weight_decay) * weight);
   }
 };
 
-/// v = momentum * v + g + weight_decay * w; w -= learning_rate * v (Polyak 1964, as in Sutskever et al. 2013 without
-/// dampening).
+/// SGD with momentum (Polyak 1964), as torch.optim.SGD without dampening: v = momentum * v + g + weight_decay * w; w -=
+/// learning_rate * v. It keeps one value per weight: 4 bytes in fp32.
 struct momentum {
   static constexpr char const* name = "momentum";
 
+  /// v above.
   template <class real> struct state { real velocity; };
+  /// Hyperparameters.
   struct hyper {
     float learning_rate = 1e-3f; // before the schedule
-    float momentum = 0.9f;       // share of the last velocity that stays
-    float weight_decay = 0;      // added to the gradient, times the weight; matrices and embeddings only
+    float momentum = 0.9f;       // factor of v per step, at least 0
+    float weight_decay = 0;      // L2: times the weight, added to the gradient; only for matrices and embeddings
   };
+  /// Throws `error` if a hyperparameter is outside its range.
   static void check(hyper const& h) {
     check_number(name, ".learning_rate", h.learning_rate, number_range::from_zero);
     check_number(name, ".weight_decay", h.weight_decay, number_range::from_zero);
     check_number(name, ".momentum", h.momentum, number_range::from_zero);
   }
 
+  /// The new weight; changes the state.
   template <class real>
   CT_HOST_DEVICE static real update(real weight, real gradient, state<real>& s, hyper const& h, optimizer_step) {
     s.velocity = real(h.momentum) * s.velocity + gradient + real(h.weight_decay) * weight;
@@ -50,18 +58,22 @@ struct momentum {
   }
 };
 
-/// As `momentum`, but steps along g + momentum * v (Nesterov 1983; Sutskever et al. 2013).
+/// SGD with Nesterov momentum (Nesterov 1983; Sutskever et al. 2013): v as in `momentum`; w -= learning_rate * (g +
+/// weight_decay * w + momentum * v).
 struct nesterov {
   static constexpr char const* name = "nesterov";
 
+  /// As in `momentum`.
   template <class real> using state = momentum::state<real>;
   using hyper = momentum::hyper;
+  /// Throws `error` if a hyperparameter is outside its range.
   static void check(hyper const& h) {
     check_number(name, ".learning_rate", h.learning_rate, number_range::from_zero);
     check_number(name, ".weight_decay", h.weight_decay, number_range::from_zero);
     check_number(name, ".momentum", h.momentum, number_range::from_zero);
   }
 
+  /// The new weight; changes the state.
   template <class real>
   CT_HOST_DEVICE static real update(real weight, real gradient, state<real>& s, hyper const& h, optimizer_step) {
     real const g = gradient + real(h.weight_decay) * weight;

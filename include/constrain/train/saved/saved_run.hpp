@@ -127,7 +127,7 @@ inline void save_run(std::string const& directory, parameter_list const& list, w
   if (auto const names = json.find("optimizer_state_names"); names && !c.optimizer_state_names.empty())
     detail::check_field(directory, "optimizer state", std::string(names->string()), c.optimizer_state_names);
   auto const policies = json.find("policies");
-  auto const named = [](std::string const& policies) { return policies.empty() ? "none" : policies; };
+  auto const named = [](std::string const& names) { return names.empty() ? "none" : names; };
   detail::check_field(directory, "set of policies that a run keeps",
                       named(policies ? std::string(policies->string()) : ""), named(c.policies));
   detail::check_field(directory, "number of tokens in a sequence", std::to_string(json["tokens"].int64()),
