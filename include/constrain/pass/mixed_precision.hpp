@@ -16,7 +16,6 @@ constexpr bool has_compute_copy(value_info const& info) { return is_parameter(in
 constexpr program mixed_precision(program const& p, slot_of::precision const& precision) {
   auto const compute = precision.compute;
   if (!p.failure.ok() || p.values[p.logits.value].type == compute) return p;
-  static_assert(sizeof(detail::named<op::cast>) > 0);
   auto out = without_nodes(p);
   auto& program = out.program;
   ref copy_of[program::maximum_values]{};
@@ -28,12 +27,7 @@ constexpr program mixed_precision(program const& p, slot_of::precision const& pr
     info.belongs_to = v;
     info.name = {};
     copy_of[v] = {program.add_value(info), at::current};
-    node n;
-    n.attributes = {{static_cast<std::int64_t>(compute)}, {}};
-    n.line = info.line;
-    n.inputs.push_back({v, at::current});
-    n.outputs.push_back(copy_of[v]);
-    out.append(info_of<op::cast>, n);
+    out.call<op::cast>({{v, at::current}}, {copy_of[v]}, {{static_cast<std::int64_t>(compute)}, {}}, info.line);
   }
   rewrite_nodes(out, p, 0, p.nodes.size(), [&](builder&, node n, int) {
     for (auto& input : n.inputs)

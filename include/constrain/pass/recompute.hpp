@@ -76,13 +76,7 @@ private:
     }
   }
 
-  constexpr void copy(ref from, ref to) {
-    node n;
-    n.line = in_.values[carried_].line;
-    n.inputs.push_back(from);
-    n.outputs.push_back(to);
-    out_.append(info_of<op::copy>, n);
-  }
+  constexpr void copy(ref from, ref to) { out_.call<op::copy>({from}, {to}, {}, in_.values[carried_].line); }
 
   constexpr int new_carried(int along) {
     auto const info = in_.values[carried_];

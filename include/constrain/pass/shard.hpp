@@ -31,7 +31,7 @@ public:
         sum_squares_of_pieces(n);
         return;
       }
-      if (calls(n, info_of<op::clip_coefficient>)) sum_loss();
+      if (calls(n, info_of<op::clip_coefficient>)) reduce<op::all_reduce_small>(in_.loss, in_.loss);
       for (auto const& g : gathers_)
         if (g.before == i) gather(g);
       if (n.kind == node_kind::call) exchange_operands(n, i);
@@ -150,53 +150,36 @@ private:
     }
   }
 
-  /// A call of a collective.
-  constexpr node call_of(ref input, ref output) {
-    node n;
-    n.line = in_.values[output.value < in_.values.size() ? output.value : input.value].line;
-    n.inputs.push_back(input);
-    n.outputs.push_back(output);
-    return n;
+  constexpr void gather(gathered const& g) {
+    auto const& info = in_.values[g.value];
+    attributes a;
+    for (int k = 0; k < info.shape.rank; ++k) a.integer[k] = info.shape.extent[k];
+    out_.call<op::all_gather>({{g.value, at::current}}, {{g.full, at::current}}, a, info.line);
   }
 
-  constexpr void gather(gathered const& g) {
-    auto n = call_of({g.value, at::current}, {g.full, at::current});
-    auto const& full = in_.values[g.value].shape;
-    for (int k = 0; k < full.rank; ++k) n.attributes.integer[k] = full.extent[k];
-    out_.append(info_of<op::all_gather>, n);
+  /// Appends a sum over ranks, whose second output is its scratch.
+  template <class op> constexpr void reduce(ref from, ref to, attributes const& a = {}) {
+    to_communication(out_.call<op>({from}, {to}, a, in_.values[to.value].line).outputs[1]);
   }
 
   constexpr void scatter(scattered const& s) {
-    auto n = call_of({s.full, at::current}, {s.gradient, at::current});
-    n.attributes.integer[0] = shards_;
-    to_communication(out_.append(info_of<op::reduce_scatter>, n).outputs[1]);
+    reduce<op::reduce_scatter>({s.full, at::current}, {s.gradient, at::current}, {{shards_}, {}});
   }
 
   constexpr void all_reduce_gradients() {
     for (int v = 0; v < in_.values.size(); ++v)
-      if (in_.values[v].role == role::gradient)
-        to_communication(out_.append(info_of<op::all_reduce>, call_of({v, at::current}, {v, at::current})).outputs[1]);
-  }
-
-  constexpr void sum_loss() {
-    to_communication(out_.append(info_of<op::all_reduce_small>, call_of(in_.loss, in_.loss)).outputs[1]);
+      if (in_.values[v].role == role::gradient) reduce<op::all_reduce>({v, at::current}, {v, at::current});
   }
 
   /// The squared norm of a sharded gradient, with the bits of the full gradient's: each rank sums the chunks of its
   /// shard, the chunk sums are gathered, and every rank adds all of them in order.
   constexpr void sum_squares_of_pieces(node full) {
-    auto const append = [&](op_info const& op, ref input, std::int64_t attribute) {
-      node n;
-      n.line = full.line;
-      n.attributes.integer[0] = attribute;
-      n.inputs.push_back(input);
-      ref const output = out_.append(op, n).outputs[0];
-      to_communication(output);
-      return output;
-    };
     auto const tensors = in_.iterations(in_.values[full.inputs[0].value]);
-    ref const mine = append(info_of<op::chunk_squares>, full.inputs[0], tensors);
-    full.inputs[0] = append(info_of<op::gather_ranks>, mine, shards_);
+    ref const mine = out_.call<op::chunk_squares>({full.inputs[0]}, {}, {{tensors}, {}}, full.line).outputs[0];
+    ref const all = out_.call<op::gather_ranks>({mine}, {}, {{shards_}, {}}, full.line).outputs[0];
+    to_communication(mine);
+    to_communication(all);
+    full.inputs[0] = all;
     out_.append(info_of<op::chunk_sum>, full);
   }
 
@@ -219,11 +202,6 @@ private:
 /// freed after it.
 constexpr program shard(program const& p, slot_of::parallelism const& parallelism) {
   if (!parallelism.distributed || !p.failure.ok()) return p;
-  static_assert(sizeof(detail::named<op::all_gather>) + sizeof(detail::named<op::reduce_scatter>) +
-                    sizeof(detail::named<op::all_reduce>) + sizeof(detail::named<op::all_reduce_small>) +
-                    sizeof(detail::named<op::gather_ranks>) + sizeof(detail::named<op::chunk_squares>) +
-                    sizeof(detail::named<op::chunk_sum>) >
-                0);
   auto out = detail::sharding(p, parallelism.shards).run();
   out.distributed = true;
   return out;
