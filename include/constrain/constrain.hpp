@@ -1,10 +1,10 @@
 #pragma once
 
-// The front door: everything a user needs.
+// The library's one public include: the trainer, `fit`, `compare`, corpora, models, layers and policies.
 
 #include "constrain/forward.hpp"
 
-// What refuses a program stands first: compilers print every file on the way to it.
+// Headers that hold static_asserts come first: compilers print the include path to a failed one, and so it is short.
 #include "constrain/policy/composition.hpp"
 #include "constrain/program/sound.hpp"
 #include "constrain/run/launchers.hpp"

@@ -1,6 +1,6 @@
 #pragma once
 
-// Names without what is behind them, for headers that only mention a trainer or what it takes and gives.
+// Forward declarations, for headers that name a trainer, its arguments or its results but do not use their members.
 
 #include "constrain/base/variant.hpp"
 

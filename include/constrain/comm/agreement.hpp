@@ -12,11 +12,12 @@
 #include <string>
 #include <string_view>
 
-// What one rank finds is told to all: all of them throw the same sentence, or none does.
+// Collective error handling: an error on one rank is thrown on all ranks, with the same sentence, so that none of them
+// waits forever for the others.
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// What all ranks call together. Each exchange says which it belongs to, so that ranks in different calls are found.
+/// The collective calls of the library. Each exchange carries its call, so that ranks in different calls are detected.
 enum class joint_call : std::int64_t {
   construction,
   step,
@@ -31,6 +32,7 @@ enum class joint_call : std::int64_t {
   question
 };
 
+/// The call's name in error sentences.
 constexpr char const* name_of(joint_call c) {
   constexpr char const* names[] = {"the construction of a trainer",
                                    "step",
@@ -48,13 +50,13 @@ constexpr char const* name_of(joint_call c) {
 
 namespace detail {
 
-/// The exception that was agreed on last: every rank throws it at the same place.
+/// The last exception that all ranks agreed to throw, per thread.
 inline std::exception_ptr& agreed_failure() {
   static thread_local std::exception_ptr agreed;
   return agreed;
 }
 
-/// all[r] = rank r's value; all[my rank] is there already.
+/// All-gather of one value per rank: all[r] becomes rank r's value; this rank's is already set.
 template <class type> void gather(communicator& world, type* all) {
   std::int64_t offsets[communicator::maximum_size], lengths[communicator::maximum_size];
   for (int rank = 0; rank < world.size(); ++rank) {
@@ -64,7 +66,7 @@ template <class type> void gather(communicator& world, type* all) {
   world.all_gather(reinterpret_cast<std::byte*>(all), offsets, lengths);
 }
 
-/// The ranks' texts, one after another in their order; `lengths` has the length of each.
+/// All-gather of texts, concatenated in rank order; `lengths`: the length of each rank's text.
 inline std::string gather_texts(communicator& world, std::string_view mine, std::int64_t const* lengths) {
   std::int64_t offsets[communicator::maximum_size];
   std::int64_t end = 0;
@@ -78,12 +80,14 @@ inline std::string gather_texts(communicator& world, std::string_view mine, std:
   return all;
 }
 
-inline std::uint64_t hash_of(std::string_view text) { // FNV-1a
+/// FNV-1a hash, 64 bits.
+inline std::uint64_t hash_of(std::string_view text) {
   std::uint64_t hash = 0xcbf29ce484222325u;
   for (char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3u;
   return hash;
 }
 
+/// An exception's `what()`.
 inline std::string sentence_of(std::exception_ptr const& failure) {
   try {
     std::rethrow_exception(failure);
@@ -92,20 +96,21 @@ inline std::string sentence_of(std::exception_ptr const& failure) {
   }
 }
 
-/// Throws an error that every rank throws.
+/// Throws an `error` that every rank throws too.
 [[noreturn, gnu::noinline, gnu::cold]] inline void throw_agreed(std::string sentence) {
   agreed_failure() = std::make_exception_ptr(error(std::move(sentence)));
   std::rethrow_exception(agreed_failure());
 }
 
+/// A rank's message in an exchange.
 struct vote {
   std::int64_t call = 0, count = 0;
-  std::uint64_t content = 0; // of what is read: of the corpus, of the files
-  std::int64_t length = 0;   // of the sentence of a rank that failed, 0 where it did not
-  std::uint64_t hash = 0;    // of it
+  std::uint64_t content = 0; // fingerprint of the data that this rank reads (corpus, files)
+  std::int64_t length = 0;   // of this rank's error sentence; 0: no error
+  std::uint64_t hash = 0;    // of that sentence
 };
 
-/// Throws, on every rank, for votes that are not all well and alike.
+/// Throws on every rank: for ranks in different calls, with different content, or with an error.
 [[noreturn, gnu::noinline, gnu::cold]] inline void throw_for(communicator& world, vote const* votes,
                                                              std::exception_ptr const& failure,
                                                              std::string const& said) {
@@ -136,10 +141,10 @@ struct vote {
 
 } // namespace detail
 
-/// Tells all ranks how this one fared: `failure` is null where it did well. Returns the sum of the counts where all
-/// did; else every rank throws the same: its own exception where all have the same sentence, or an `error` with the
-/// first failing rank's. So do ranks in different calls, and ranks whose `content`, a fingerprint, differs. One
-/// all-gather.
+/// Shares this rank's outcome with all ranks: `failure` is its exception, or null. If no rank failed, returns the sum
+/// of all `count`s. Otherwise every rank throws: its own exception if all sentences are the same, else an `error` with
+/// the sentence of the first failing rank. Also throws if ranks are in different calls or their `content` fingerprints
+/// differ. Collective: one all-gather.
 [[gnu::noinline]] inline std::int64_t agree(communicator& world, joint_call where, std::int64_t count = 0,
                                             std::exception_ptr const& failure = nullptr, std::uint64_t content = 0) {
   if (world.size() == 1) {
@@ -166,13 +171,13 @@ struct vote {
   return sum;
 }
 
-/// Throws on every rank unless all of them mean to make as many passes.
+/// Throws `error` on every rank unless all ranks are about to make the same number of passes. Collective.
 inline void check_passes(communicator& world, joint_call where, std::int64_t passes) {
   agree(world, where, 0, nullptr, static_cast<std::uint64_t>(passes));
 }
 
-/// Does on each rank what concerns it alone, a count, and returns the sum of all. Where it throws on any rank all
-/// throw, as `agree` says. `local` must not speak with the other ranks.
+/// Calls `local` on each rank and returns the sum of its results over all ranks. If it throws on any rank, all ranks
+/// throw, as in `agree`. `local` must not communicate. Collective.
 [[gnu::noinline]] inline std::int64_t agreed_sum(communicator& world, joint_call where,
                                                  function_ref<std::int64_t()> local, std::uint64_t content = 0) {
   if (world.size() == 1) return local();
@@ -183,23 +188,24 @@ inline void check_passes(communicator& world, joint_call where, std::int64_t pas
   } catch (...) { failure = std::current_exception(); }
   return agree(world, where, count, failure, content);
 }
-/// The same without a count.
+/// The same for a function without a result.
 inline void agreed(communicator& world, joint_call where, function_ref<void()> local) {
   agreed_sum(world, where, [&]() -> std::int64_t { return local(), 0; });
 }
 
-/// For what is checked whole before anything is changed: `all_can()` between the two.
+/// Two-phase changes on all ranks: first every rank checks, then `all_can()`, then every rank changes its state. If a
+/// check fails on one rank, all ranks throw and none has changed anything.
 class agreement {
 public:
   agreement(communicator& world, joint_call where) : world_(world), where_(where) {}
 
-  /// Returns when every rank has come here; throws on all of them where one has failed before.
-  /// `content` is a fingerprint of what was read: it must be the same.
+  /// Returns once all ranks have passed their checks; throws on all ranks if one has failed. `content`: fingerprint of
+  /// what was read, which must be equal on all ranks. Collective.
   void all_can(std::uint64_t content = 0) {
     asked_ = true;
     agree(world_, where_, 0, nullptr, content);
   }
-  /// Runs a function that calls `all_can()`. What it throws before is told to the others.
+  /// Runs a function that calls `all_can()` once. An exception before that call is thrown on all ranks.
   [[gnu::noinline]] void run(function_ref<void(agreement&)> checks_and_changes) {
     try {
       checks_and_changes(*this);
@@ -215,8 +221,8 @@ private:
   bool asked_ = false;
 };
 
-/// For a `catch (...)` around what all ranks do together. An exception that all of them throw goes on its way. One that
-/// the others do not have would leave them waiting for ever: it is said, and the job ends.
+/// For a `catch (...)` around collective code. Rethrows an exception that all ranks throw. An exception on this rank
+/// only would leave the others waiting forever: it is printed, and the job is aborted.
 [[noreturn, gnu::noinline, gnu::cold]] inline void rethrow_or_end_job(communicator& world, joint_call where) {
   auto const failure = std::current_exception();
   if (world.size() == 1 || failure == detail::agreed_failure()) throw;
@@ -228,10 +234,10 @@ private:
   std::fprintf(stderr, "rank %d failed in %s, and the others did not, so the job ends: %s\n", world.rank(),
                name_of(where), detail::sentence_of(failure).c_str());
   world.abort(1);
-  std::_Exit(1); // some compilers do not see that a virtual function never returns
+  std::_Exit(1); // some compilers ignore [[noreturn]] on virtual functions
 }
 
-/// Does what all ranks do together; what this one alone throws ends the job.
+/// Runs collective code; an exception on this rank only aborts the job.
 [[gnu::noinline]] inline void together(communicator& world, joint_call where, function_ref<void()> f) {
   try {
     f();

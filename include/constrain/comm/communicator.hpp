@@ -9,8 +9,9 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// The processes that train together. All of them make the same calls in the same order. Sums are not its business:
-/// whoever adds receives the parts and adds them in the order of the ranks, so that the result is the same everywhere.
+/// A group of processes that train together; each has a rank. All members must make the same calls in the same order.
+/// There is no all-reduce: reductions gather all parts and add them in rank order, so that every rank gets the same
+/// bits.
 class communicator {
 public:
   communicator() = default;
@@ -18,30 +19,35 @@ public:
   communicator& operator=(communicator const&) = delete;
   virtual ~communicator() = default;
 
+  /// This process's rank, and the number of ranks.
   virtual int rank() const = 0;
   virtual int size() const = 0;
 
-  /// Rank r's shard goes to [offsets[r], offsets[r] + lengths[r]) bytes of `all`, on every rank; mine is there already.
+  /// All-gather: rank r's shard arrives at bytes [offsets[r], offsets[r] + lengths[r]) of `all` on every rank. This
+  /// rank's own shard must already be there.
   virtual void all_gather(std::byte* all, std::int64_t const* offsets, std::int64_t const* lengths) = 0;
-  /// Sends [send_offsets[r], + send_lengths[r]) bytes of `send` to each rank r; what r sends arrives at r * length of
-  /// `receive`, `length` bytes or less.
+  /// All-to-all: sends bytes [send_offsets[r], send_offsets[r] + send_lengths[r]) of `send` to rank r. Data from rank
+  /// r, at most `length` bytes, arrives at byte r * length of `receive`.
   virtual void all_to_all(std::byte const* send, std::int64_t const* send_offsets, std::int64_t const* send_lengths,
                           std::byte* receive, std::int64_t length) = 0;
+  /// Waits until all ranks have called it.
   virtual void barrier() = 0;
-  /// Groups of `ranks` neighbours: 0 .. ranks - 1, ranks .. 2 ranks - 1, ... The size must be a multiple of it.
+  /// Splits into groups of `ranks` consecutive ranks and returns this rank's group. The size must be a multiple of
+  /// `ranks`.
   virtual std::unique_ptr<communicator> groups_of(int ranks) = 0;
 
-  /// Ends all processes at once, this one with `status`.
+  /// Ends all processes of the job, this one with exit code `status`.
   [[noreturn]] virtual void abort(int status) = 0;
-  /// Whether all ranks of the run come here within a few seconds. After false they can do nothing together any more.
+  /// Whether all ranks of the run call this within a few seconds. After false, no collective call is possible any more.
   virtual bool all_come() = 0;
-  /// What the library does now, a literal: said where the others do not come.
+  /// Names the current library call (a string literal), for the error if the other ranks do not arrive.
   virtual void entered(char const*) {}
 
+  /// The most ranks that a communicator may have.
   static constexpr int maximum_size = 1024;
 };
 
-/// One process alone.
+/// A single process: collectives do nothing.
 class self final : public communicator {
 public:
   int rank() const override { return 0; }

@@ -11,9 +11,10 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// Named values that all ranks must have in common.
+/// Named values that must be equal on all ranks.
 class fingerprint {
 public:
+  /// Adds a value: text, a number or a bool.
   void add(std::string_view name, std::string_view value) {
     text_.append(name).append(1, '\0').append(value).append(1, '\0');
   }
@@ -24,12 +25,13 @@ public:
     if constexpr (std::is_same_v<number, bool>) add(name, std::string_view(value ? "true" : "false"));
     else add(name, std::string_view(digits, std::to_chars(digits, digits + sizeof digits, value).ptr));
   }
-  /// Where the value is long.
+  /// Adds a hash in place of a long value.
   void add_hash(std::string_view name, std::uint64_t hash) {
     char digits[16];
     add(name, std::string_view(digits, std::to_chars(digits, digits + sizeof digits, hash, 16).ptr));
   }
 
+  /// All names and values, each ended by '\0'.
   std::string const& text() const { return text_; }
 
 private:
@@ -38,14 +40,14 @@ private:
 
 namespace detail {
 
-/// Takes the text before the next '\0'.
+/// Removes and returns the text before the next '\0'.
 inline std::string_view take_field(std::string_view& text) {
   auto const field = text.substr(0, text.find('\0'));
   text.remove_prefix(std::min(field.size() + 1, text.size()));
   return field;
 }
 
-/// Says which field comes first of those that differ, and both values.
+/// Throws an `error` with the first field that differs and both values.
 [[noreturn, gnu::noinline, gnu::cold]] inline void throw_difference(std::string_view zero, std::string_view other,
                                                                     int rank) {
   while (!zero.empty() || !other.empty()) {
@@ -63,8 +65,8 @@ inline std::string_view take_field(std::string_view& text) {
 
 } // namespace detail
 
-/// Throws the same `error` on every rank, with the first field that differs and both values, unless all ranks have the
-/// same fingerprint. One all-gather where they have.
+/// Throws the same `error` on every rank, naming the first field that differs and both values, unless all ranks have
+/// the same fingerprint. Collective: one all-gather if they agree.
 [[gnu::noinline]] inline void check_ranks_agree(communicator& world, joint_call where, fingerprint const& mine) {
   int const ranks = world.size();
   if (ranks == 1) return;

@@ -4,7 +4,7 @@
 #include "constrain/comm/communicator.hpp"
 #include "constrain/comm/watchdog.hpp"
 
-// The C++ bindings left MPI in 2012; some installations still bring them, with warnings.
+// Skip MPI's C++ bindings: they were removed in MPI-3 (2012), but some installations still ship them, and they warn.
 #if !defined(OMPI_SKIP_MPICXX)
 #define OMPI_SKIP_MPICXX 1
 #endif
@@ -21,9 +21,9 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// Processes started by mpirun or srun. Initialises MPI where the program has not, and then ends it at exit. A process
-/// that waits for the others longer than `deadline` seconds ends; one that exits with a status other than 0 ends the
-/// job.
+/// The processes that mpirun or srun started. Initializes MPI if the program has not, and then finalizes it at exit. A
+/// process that waits for the others longer than `deadline` seconds ends with an error (see watchdog.hpp). A process
+/// that exits with a nonzero status ends the job. Throws `error` if an MPI call fails.
 class mpi final : public communicator {
 public:
   explicit mpi(double deadline = 1800) : mpi(all_processes(deadline), deadline) {}
@@ -47,7 +47,7 @@ public:
                   std::byte* receive, std::int64_t length) override {
     fill(send_counts_, send_offsets_, send_lengths, send_offsets);
     for (int r = 0; r < size_; ++r) {
-      // Everybody sends me a piece of the same length: that which I send to myself.
+      // Every rank sends this one the same number of bytes as this one sends itself.
       receive_counts_[r] = static_cast<int>(send_lengths[rank_]);
       receive_offsets_[r] = static_cast<int>(r * length);
     }
@@ -79,8 +79,8 @@ private:
     if (size_ > maximum_size) throw error({"there are ", size_, " processes; start at most ", maximum_size});
   }
 
-  // Seconds that a failing rank gives the others to fail, or to end, too: fewer than they wait, so that it speaks
-  // first.
+  // Seconds that a failing rank waits for the others to fail or end too: less than their deadline, so that its error is
+  // printed before theirs.
   static double patience(double deadline) { return std::min(deadline / 2, 3.0); }
 
   static MPI_Comm all_processes(double deadline) {
@@ -89,7 +89,7 @@ private:
     MPI_Initialized(&started);
     if (started == 0) {
       watchdog::instance().start();
-      // Processes may start one after another: a short deadline is one of the run, not of its start.
+      // Processes may start one after another, so a short deadline does not apply to the start.
       watchdog::wait const waits("waiting for their start", std::max(deadline, 60.0));
       int provided = 0;
       MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &provided);
@@ -116,9 +116,9 @@ private:
 #endif
   }
 
-  /// At exit. A process that failed has left the others amid their work, unless they come to their ends too.
+  /// Runs at exit. If this process failed and the others do not exit too within a few seconds, it ends the job.
   static void leave(int status) {
-    if (::getpid() != process_) return; // a child's end is not the rank's
+    if (::getpid() != process_) return; // a forked child, not the rank
     int ended = 0;
     MPI_Finalized(&ended);
     if (ended != 0 || (!own_start_ && status == 0)) return;
@@ -129,7 +129,7 @@ private:
     if (own_start_) MPI_Finalize();
   }
 
-  /// Whether all processes come here within so many seconds; 0: as long as the deadline lasts.
+  /// Whether all processes call this within `seconds`; 0: no limit but the deadline.
   static bool meet(double seconds) {
     constexpr double pause = 0.001;
     MPI_Request request = MPI_REQUEST_NULL;
@@ -144,7 +144,7 @@ private:
   }
 
   [[noreturn]] static void end_job(int status) {
-    std::fflush(nullptr); // nothing is written after this
+    std::fflush(nullptr); // MPI_Abort and _exit flush no streams
     {
       watchdog::wait const waits("ending all", 5);
       MPI_Abort(MPI_COMM_WORLD, status);
@@ -166,7 +166,7 @@ private:
     }
   }
 
-  static inline MPI_Comm meeting_ = MPI_COMM_NULL; // of all processes, for `meet` alone
+  static inline MPI_Comm meeting_ = MPI_COMM_NULL; // all processes; used only by `meet`
   static inline bool own_start_ = false;
   static inline pid_t process_ = 0;
   static inline double last_deadline_ = 1800;

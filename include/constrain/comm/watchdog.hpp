@@ -13,18 +13,19 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// A thread that ends this process when it has waited for other processes longer than a deadline. It calls nothing of
-/// MPI, whose calls may never return when a peer is gone or stopped. Time in which this process itself was stopped does
-/// not count.
+/// A thread that ends this process with an error once it has waited for other processes longer than a deadline. It
+/// makes no MPI calls, since they may never return if another process has ended or is stopped. Time during which this
+/// process itself was stopped does not count.
 class watchdog {
 public:
-  /// One for the process; it is never destroyed, because its thread runs until the process ends.
+  /// The process's only instance; never destroyed, because its thread runs until the process ends.
   static watchdog& instance() {
     static auto* const only = new watchdog;
     return *only;
   }
 
-  /// While it lives, this process waits for the others: `what` names the wait and is a literal.
+  /// Marks a wait for other processes during its lifetime. `what`: a string literal for the error; `deadline` in
+  /// seconds.
   class wait {
   public:
     wait(char const* what, double deadline) : before_(instance().what_.load(std::memory_order_relaxed)) {
@@ -41,10 +42,10 @@ public:
     char const* before_;
   };
 
-  /// Starts the thread, once.
+  /// Starts the thread, if it does not run yet.
   void start() {
     if (running_.exchange(true)) return;
-    // Signals are for the threads that train.
+    // The thread blocks all signals: the training threads must receive them.
     sigset_t all, before;
     ::sigfillset(&all);
     ::pthread_sigmask(SIG_BLOCK, &all, &before);
@@ -54,11 +55,12 @@ public:
     else running_ = false;
     ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
   }
-  /// For a process that turned out to be alone.
+  /// Ends the thread: a single process waits for nobody.
   void stop() { running_ = false; }
 
+  /// Sets the rank for the error.
   void rank(int r) { rank_ = r; }
-  /// What of the library is being called: a literal, for the sentence.
+  /// Sets the current library call (a string literal) for the error.
   void call(char const* name) { call_.store(name, std::memory_order_relaxed); }
 
 private:
@@ -78,7 +80,7 @@ private:
       double const tick = std::clamp(deadline / 20, 0.005, 0.25);
       std::timespec const pause{0, static_cast<long>(tick * 1e9)};
       ::nanosleep(&pause, nullptr);
-      // A stop of this process makes one tick long: it counts as two at most.
+      // If this process was stopped (SIGSTOP), the tick was long: count at most two ticks.
       double const time = now(), passed = std::min(time - last, 2 * tick);
       last = time;
       auto const* const what = what_.load(std::memory_order_acquire);
@@ -98,12 +100,12 @@ private:
         rank_.load(), waited, call_.load(std::memory_order_relaxed), what);
     auto const size = static_cast<std::size_t>(std::min<int>(length, sizeof line - 1));
     [[maybe_unused]] auto const written = ::write(2, line, size);
-    ::_exit(1); // no handlers: they would wait for the others again
+    ::_exit(1); // skip exit handlers: they would wait for the other ranks again
   }
 
-  std::atomic<char const*> what_{nullptr}; // null: this process does not wait
+  std::atomic<char const*> what_{nullptr}; // name of the current wait; null: not waiting
   std::atomic<char const*> call_{"the start"};
-  std::atomic<std::uint64_t> waits_{0}; // tells two waits apart
+  std::atomic<std::uint64_t> waits_{0}; // number of waits so far: distinguishes consecutive waits
   std::atomic<double> deadline_{1800};
   std::atomic<int> rank_{0};
   std::atomic<bool> running_{false};

@@ -18,14 +18,15 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::data {
 
-/// How a token is stored.
+/// Bytes per stored token.
 enum class token_width : std::uint8_t { byte = 1, uint16 = 2 };
 
-/// A sequence of tokens, read-only. Copies and parts share the storage.
+/// A read-only sequence of tokens, with an optional mask of prompt tokens (used as input, but not as labels). Copies
+/// and parts share the storage.
 class corpus {
 public:
-  /// One token per byte, vocabulary 256. Where `prompt[i]` is true, token i is given and no label: nothing is learned
-  /// from predicting it; empty: all are labels. Throws `error` when there is no byte, or `prompt` has another length.
+  /// One token per byte, vocabulary 256. If `prompt[i]` is true, token i is part of a prompt and has no loss; an empty
+  /// `prompt`: all tokens are labels. Throws `error` if `bytes` is empty or `prompt` has another length.
   static corpus from_bytes(std::string bytes, std::vector<bool> prompt = {}) {
     if (bytes.empty()) throw error({"the corpus has no tokens; give it at least one byte"});
     if (!prompt.empty() && prompt.size() != bytes.size())
@@ -41,8 +42,8 @@ public:
     return result;
   }
 
-  /// Tokens that lie in `view`, which `storage` keeps alive: bytes, or 16-bit numbers, the lower byte first, at an even
-  /// address. Throws `error` unless there is one and they are whole.
+  /// Tokens in memory that `storage` keeps alive: bytes, or 16-bit little-endian numbers. Throws `error` if there is
+  /// none or the last one is incomplete.
   static corpus from_storage(std::shared_ptr<void const> storage, std::span<std::byte const> view, token_width width) {
     auto const size = static_cast<std::size_t>(width);
     if (view.empty() || view.size() % size != 0)
@@ -54,8 +55,8 @@ public:
     return result;
   }
 
-  /// 16-bit tokens, the lower byte first, from byte `begin` of a file on, which is read whole, once, and then as the
-  /// tokens are asked for. Throws `error` unless there is one and they are whole.
+  /// 16-bit little-endian tokens from byte `begin` of a file on. The file is scanned once here, then read as tokens are
+  /// used. Throws `error` if there is no token or the last one is incomplete.
   static corpus from_file(std::shared_ptr<token_file> file, std::int64_t begin) {
     if (begin >= file->size() || (file->size() - begin) % 2 != 0)
       throw error({"a corpus of ", file->size() - begin,
@@ -68,22 +69,22 @@ public:
     return result;
   }
 
-  /// Tokens.
+  /// Number of tokens.
   std::int64_t size() const { return length_; }
-  /// Every token is below it: 256 where bytes are tokens, one more than the largest otherwise.
+  /// Every token is below this: 256 for byte tokens, else the largest token + 1.
   std::int32_t vocabulary() const { return below_; }
-  /// Where bytes are tokens.
+  /// The vocabulary of byte tokens.
   static constexpr std::int32_t byte_vocabulary = 256;
 
-  /// Throws `error` unless 0 <= `index` < `size()`.
+  /// Token `index`. Throws `error` unless 0 <= `index` < `size()`.
   std::int32_t token(std::int64_t index) const {
     std::int32_t value = 0;
     copy(index, {&value, 1});
     return value;
   }
 
-  /// Fills `tokens` with those from `first` on. Throws `error`: with nothing written, when the corpus ends before; and
-  /// when its file is not what it was when it was opened.
+  /// Copies tokens `first`, `first` + 1, ... to `tokens`. Throws `error` if the corpus ends before (then nothing is
+  /// written), or if its file has changed since it was opened.
   void copy(std::int64_t first, std::span<std::int32_t> tokens) const {
     auto out = tokens.data();
     for_bytes(first, static_cast<std::int64_t>(tokens.size()), [&](std::span<std::byte const> piece) {
@@ -97,7 +98,7 @@ public:
     });
   }
 
-  /// The same as labels: `ignored_label` for those that are given.
+  /// The same as labels: prompt tokens become `ignored_label`.
   void copy_labels(std::int64_t first, std::span<std::int32_t> labels) const {
     copy(first, labels);
     if (prompt_ == nullptr) return;
@@ -108,7 +109,7 @@ public:
     });
   }
 
-  /// How many of `count` tokens from `first` on are labels.
+  /// Number of labels (tokens outside of prompts) among `count` tokens from `first` on.
   std::int64_t labels(std::int64_t first, std::int64_t count) const {
     std::int64_t found = 0;
     for_runs(first, count, [&](std::int64_t in_storage, std::int64_t n) {
@@ -118,21 +119,22 @@ public:
     return found;
   }
 
-  /// Length in bytes (upper half) and CRC-32C (lower half) of the content, of what is given too: another corpus has,
-  /// all but surely, another one.
+  /// Hash of the content: length in bytes (upper 32 bits), CRC-32C of the tokens, xor that of the prompt mask if there
+  /// is one (lower 32 bits).
   std::uint64_t fingerprint() const { return sum_; }
 
   struct parts;
-  /// Cuts off the tail: `validation` has the last floor(fraction x size) tokens; either part may be empty. Throws
+  /// Splits off the end: `validation` has the last floor(fraction x size) tokens. Either part may be empty. Throws
   /// `error` unless 0 <= `validation_fraction` <= 1.
   parts split(double validation_fraction) const;
-  /// Draws blocks of so many tokens: `validation` has floor(fraction x blocks) of them, the same of the same seed on
-  /// every machine; both parts keep the order of the corpus. Texts of one length stay whole where the block is a
-  /// multiple of it. Throws `error` unless 0 <= `validation_fraction` <= 1 and `block` >= 1.
+  /// Splits at random: `validation` has floor(fraction x blocks) randomly drawn blocks of `block` tokens; both parts
+  /// keep the order of the corpus. The same seed gives the same parts on every machine. If all texts have the same
+  /// length, make `block` a multiple of it, so that none is cut. Throws `error` unless 0 <= `validation_fraction` <= 1
+  /// and `block` >= 1.
   parts split(double validation_fraction, std::uint64_t seed, std::int64_t block = 1024) const;
 
 private:
-  /// Tokens that lie one after another in the storage, up to where the next run begins.
+  /// Tokens that are contiguous in the storage, up to the next run's `begin`.
   struct run {
     std::int64_t begin; ///< In the corpus.
     std::int64_t first; ///< In the storage.
@@ -143,7 +145,7 @@ private:
   std::int32_t below_;
   std::int64_t length_;
   std::shared_ptr<std::vector<run> const> runs_ = std::make_shared<std::vector<run> const>(1, run{0, 0});
-  std::shared_ptr<std::vector<bool> const> prompt_{}; ///< Of the storage; null: none is.
+  std::shared_ptr<std::vector<bool> const> prompt_{}; ///< Mask over the storage; null: no prompt tokens.
   std::uint64_t sum_ = 0;
 
   corpus(token_source from, token_width width, std::int32_t below)
@@ -161,7 +163,7 @@ private:
     return most;
   }
 
-  /// `visit(first in the storage, count)` for every run of `count` tokens from `first` on.
+  /// Calls `visit(first in the storage, count)` for each contiguous part of `count` tokens from `first` on.
   template <class visitor> void for_runs(std::int64_t first, std::int64_t count, visitor const& visit) const {
     if (first < 0 || first > size() || count > size() - first)
       throw error(
@@ -177,7 +179,7 @@ private:
     }
   }
 
-  /// `visit(bytes)` for those of `count` tokens from `first` on, piece by piece.
+  /// Calls `visit(bytes)` for consecutive parts of the bytes of `count` tokens from `first` on.
   template <class visitor> void for_bytes(std::int64_t first, std::int64_t count, visitor const& visit) const {
     for_runs(first, count, [&](std::int64_t in_storage, std::int64_t n) {
       source_.visit(in_storage * width_bytes(), n * width_bytes(), visit);
@@ -199,7 +201,7 @@ private:
     sum_ ^= io::crc32c{}.update(io::text_bytes(marks)).value();
   }
 
-  /// A part of this corpus, piece by piece.
+  /// Builds a part of a corpus from ranges of its tokens.
   class selection {
   public:
     explicit selection(corpus const& whole) : whole_(whole) {}
@@ -235,8 +237,9 @@ private:
   }
 };
 
+/// The result of `split`.
 struct corpus::parts {
-  corpus train, validation;
+  corpus train, validation; // disjoint; together the whole corpus
 };
 
 inline corpus::parts corpus::split(double validation_fraction) const {

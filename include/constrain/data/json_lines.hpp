@@ -18,14 +18,15 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::data {
 
+/// Options of `json_lines`.
 struct json_lines_options {
-  std::string end = "\n";  ///< After every text; it is learned with it.
-  std::int64_t length = 0; ///< 0: texts are packed one after another. Else each has as many tokens: cut off or padded.
+  std::string end = "\n";  ///< Appended to every text; its tokens are labels.
+  std::int64_t length = 0; ///< Tokens per text, cut or padded (no loss on padding); 0: texts are packed.
 };
 
 namespace detail {
 
-/// Texts put together, each byte a token, with what of them is given.
+/// Concatenated texts, one token per byte, with their prompt mask.
 struct joined_texts {
   std::string bytes{};
   std::vector<bool> prompt{};
@@ -36,15 +37,16 @@ struct joined_texts {
   }
 };
 
-/// The texts of lines, one after another.
+/// Collects the texts of JSON lines into a corpus.
 class json_line_texts {
 public:
-  /// `path` stands in every error.
+  /// `path` is named in errors. Throws `error` for a negative length.
   json_line_texts(std::string path, json_lines_options const& options) : path_(std::move(path)), options_(options) {
     if (options.length < 0)
       throw error({"a text of ", options.length, " tokens was asked for; use 0 to pack texts, or a length"});
   }
 
+  /// Adds one line; blank lines are skipped. Throws `error` naming path and line.
   void add(std::string_view line) {
     ++number_;
     if (line.find_first_not_of(" \t\r") == std::string_view::npos) return;
@@ -66,12 +68,13 @@ public:
       auto const length = static_cast<std::size_t>(options_.length);
       one.bytes.resize(length, '\0');
       one.prompt.resize(length, true);
-      one.prompt[0] = true; // nothing before it belongs to it
+      one.prompt[0] = true; // no loss: it would be predicted from the end of another text
     }
     all_.bytes += one.bytes;
     all_.prompt.insert(all_.prompt.end(), one.prompt.begin(), one.prompt.end());
   }
 
+  /// The corpus. Throws `error` if there was no text.
   corpus finish() && {
     if (all_.bytes.empty()) throw error({"the texts '", path_, "' are none; give a file that holds some"});
     return corpus::from_bytes(std::move(all_.bytes), std::move(all_.prompt));
@@ -84,6 +87,7 @@ private:
   std::int64_t number_ = 0;
 };
 
+/// `json_lines` for text in memory; `path` is named in errors.
 inline corpus parse_json_lines(std::string_view lines, std::string const& path, json_lines_options const& options) {
   json_line_texts texts(path, options);
   while (!lines.empty()) {
@@ -94,8 +98,8 @@ inline corpus parse_json_lines(std::string_view lines, std::string const& path, 
   return std::move(texts).finish();
 }
 
-/// Calls `visit(line)` for the lines of a file. They are read, not mapped: a file that others cut short meanwhile just
-/// ends.
+/// Calls `visit(line)` for each line of a file. It is read, not mapped, so that truncation by another process does not
+/// crash this one.
 template <class visitor> void for_lines(std::string const& path, visitor const& visit) {
   auto const file = io::open_file(path, "the texts");
   std::string unfinished, block(std::size_t{1} << 18, '\0');
@@ -119,8 +123,8 @@ template <class visitor> void for_lines(std::string const& path, visitor const& 
 
 } // namespace detail
 
-/// A file of a JSON object a line, each byte of its text a token: of `text`, or of `input` and then `output`, of which
-/// the input is given and nothing is learned from predicting it. Empty lines are left out. Throws `error`, naming the
+/// A corpus from a JSON Lines file: an object per line, with the text in "text", or a prompt in "input" and its answer
+/// in "output". Each byte is a token; prompt tokens have no loss. Blank lines are skipped. Throws `error`, naming the
 /// line.
 inline corpus json_lines(std::string const& path, json_lines_options const& options = {}) {
   detail::json_line_texts texts(path, options);

@@ -9,8 +9,8 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::data {
 
-/// Samples in a corpus of `tokens` with a context of T: sample s has the inputs [s T, s T + T) and, one token on, the
-/// labels [s T + 1, s T + T + 1). Throws `error` when there is not one.
+/// Number of samples in a corpus of `tokens` tokens with a context of T: sample s has the inputs [s T, s T + T) and the
+/// labels [s T + 1, s T + T + 1). Throws `error` if there is none.
 constexpr std::int64_t samples(std::int64_t tokens, std::int64_t context) {
   if (context < 1) throw error({"a context of ", context, " tokens holds nothing; use at least 1"});
   if (tokens <= context)
@@ -19,19 +19,19 @@ constexpr std::int64_t samples(std::int64_t tokens, std::int64_t context) {
   return (tokens - 1) / context;
 }
 
-/// A random order of the numbers [0, count), in constant memory: a Feistel network over the next power of four, keyed
-/// by Philox, walked until it lands below `count` (Black and Rogaway, "Ciphers with Arbitrary Finite Domains", 2002).
-/// Equal (seed, epoch, count) give the same order on every machine.
+/// A random permutation of [0, count) in constant memory: a Feistel network over the next power of four, keyed by
+/// Philox, applied until the result is below `count` (cycle walking: Black and Rogaway, "Ciphers with Arbitrary Finite
+/// Domains", 2002). Equal (seed, epoch, count) give the same permutation on every machine.
 class permutation {
 public:
-  /// Throws `error` when `count` is below 1.
+  /// Throws `error` if `count` is below 1.
   constexpr permutation(std::uint64_t seed, std::int64_t epoch, std::int64_t count)
       : seed_(seed), epoch_(static_cast<std::uint64_t>(epoch)), count_(static_cast<std::uint64_t>(count)),
         half_((std::bit_width(this->count_ - 1) + 1) / 2) {
     if (count < 1) throw error({"an order of ", count, " samples was asked for; give at least one"});
   }
 
-  /// The number at place `index`. Throws `error` unless 0 <= `index` < count: a saved position of another corpus.
+  /// The number that `index` maps to. Throws `error` unless 0 <= `index` < count.
   constexpr std::int64_t operator()(std::int64_t index) const {
     if (index < 0 || static_cast<std::uint64_t>(index) >= count_)
       throw error({"the sample ", index, " is outside an epoch of ", count_,
@@ -47,11 +47,12 @@ private:
   int half_; ///< Bits of each half.
 
   constexpr std::uint64_t shuffled(std::uint64_t x) const {
-    constexpr std::uint32_t purpose = 0x6f726465; // Sets these draws apart from all others under the same seed.
+    constexpr std::uint32_t purpose = 0x6f726465; // "orde": keeps these draws distinct from others with the same seed
     auto const mask = (std::uint64_t{1} << half_) - 1;
     auto left = x >> half_, right = x & mask;
     philox_key const key{{static_cast<std::uint32_t>(seed_), static_cast<std::uint32_t>(seed_ >> 32)}};
-    // Six rounds, enough for large halves, leave pairs of neighbours visibly uneven where count is below about 16.
+    // Twelve rounds: six suffice for large halves, but leave a visible bias between neighbours for counts below about
+    // 16.
     for (std::uint32_t round = 0; round < 12; ++round) {
       auto const draw = philox({{static_cast<std::uint32_t>(right), static_cast<std::uint32_t>(epoch_),
                                  static_cast<std::uint32_t>(epoch_ >> 32), purpose + round}},
@@ -64,19 +65,19 @@ private:
   }
 };
 
-/// How far an endless, every epoch reshuffled reading of a corpus has come: all that a resumed run needs.
+/// A position in the endless, reshuffled sequence of a corpus's samples: all that is needed to resume reading.
 struct position {
-  std::int64_t epoch = 0;
-  std::int64_t sample = 0; ///< Place in the epoch's order, not in the corpus.
+  std::int64_t epoch = 0;  ///< Number of complete epochs read before.
+  std::int64_t sample = 0; ///< Index in the epoch's order, not in the corpus.
 
-  /// One sample further in a corpus of `count` samples.
+  /// Moves to the next sample in a corpus of `count` samples.
   constexpr void advance(std::int64_t count) {
     if (++sample < count) return;
     sample = 0;
     ++epoch;
   }
 
-  /// Which of `count` samples comes here.
+  /// The index in the corpus of the sample at this position.
   constexpr std::int64_t in_corpus(std::uint64_t seed, std::int64_t count) const {
     return permutation(seed, epoch, count)(sample);
   }

@@ -11,11 +11,11 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::data {
 
-/// Makes items one ahead of their use, in a thread of its own: `make(item&)` fills one of two, in turn, while the other
-/// is in use. What `make` throws, `next` throws. Where no thread can be had, each item is made when it is asked for.
+/// Double buffering: a worker thread calls `make(item&)` to fill one of two items while the other is in use. An
+/// exception of `make` is rethrown by `next`. If no thread can be created, `next` itself calls `make`.
 template <class item, class maker> class prefetch {
 public:
-  /// Two items as they are before they are first filled.
+  /// `empty`: the initial value of both items.
   prefetch(item const& empty, maker make) : items_{empty, empty}, make_(std::move(make)) { start(); }
   prefetch(prefetch const&) = delete;
   ~prefetch() {
@@ -24,7 +24,7 @@ public:
     ::pthread_join(worker_, nullptr);
   }
 
-  /// The next item; it stays as it is until `next` is called again.
+  /// The next item; valid until `next` is called again.
   item const& next() {
     if (!works_) {
       if (!failure_) try_to_make();
@@ -46,7 +46,7 @@ private:
   maker make_;
   std::exception_ptr failure_{};
   std::atomic<stage> now_{stage::to_be_made};
-  // (std::thread would bring <thread>, which every program would compile.)
+  // pthread instead of std::thread: including <thread> costs compile time in every program.
   pthread_t worker_{};
   bool works_ = false; ///< Whether there is a worker.
 
@@ -62,12 +62,12 @@ private:
   }
 
   void start() {
-    // Signals are for the thread that trains, whose system calls they interrupt.
+    // The worker blocks all signals: the training thread must receive them, so that they interrupt its system calls.
     sigset_t all, before;
     ::sigfillset(&all);
     ::pthread_sigmask(SIG_BLOCK, &all, &before);
     auto const begin = [](void* self) -> void* { return static_cast<prefetch*>(self)->work(), nullptr; };
-    works_ = ::pthread_create(&worker_, nullptr, begin, this) == 0; // else too many threads, or no memory for one
+    works_ = ::pthread_create(&worker_, nullptr, begin, this) == 0; // fails at the system's limit of threads or memory
     ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
   }
 

@@ -13,14 +13,14 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::data {
 
-/// As many tokens, each below `vocabulary` with the same chance: something to measure with. The same of the same seed
-/// on every machine. Throws `error` unless there is one, they fit into memory and 1 <= `vocabulary` <= 65536.
+/// A corpus of `count` uniformly random tokens below `vocabulary`, for benchmarks. Equal seeds give the same tokens on
+/// every machine. Throws `error` unless `count` >= 1, the corpus fits into memory and 1 <= `vocabulary` <= 65536.
 inline corpus random_tokens(std::int64_t count, std::int32_t vocabulary, std::uint64_t seed = 0) {
   if (count < 1 || vocabulary < 1 || vocabulary > 65536)
     throw error({count, " random tokens of a vocabulary of ", vocabulary,
                  " were asked for; use at least one token, and a vocabulary from 1 to 65536"});
   detail::check_room("a corpus", count, 2);
-  constexpr std::uint32_t purpose = 0x746f6b65; // sets these draws apart from all others under the same seed
+  constexpr std::uint32_t purpose = 0x746f6b65; // "toke": keeps these draws distinct from others with the same seed
   philox_key const key{{static_cast<std::uint32_t>(seed), static_cast<std::uint32_t>(seed >> 32)}};
   auto const bytes = std::make_shared<std::vector<std::byte>>(static_cast<std::size_t>(count) * 2);
   for (std::int64_t i = 0; i < count; ++i) {

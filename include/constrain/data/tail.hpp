@@ -6,11 +6,11 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::data {
 
-/// What becomes of the samples at an epoch's end that do not fill a batch.
+/// What happens to samples at an epoch's end that do not fill a batch.
 enum class tail : std::uint8_t {
-  carry, ///< The next epoch's first ones fill it up: every sample counts as much as any other.
-  drop,  ///< They are left out of this epoch; the next one draws others.
-  pad,   ///< They make a batch of their own, filled up with tokens 0 and ignored labels.
+  carry, ///< The batch is filled with samples of the next epoch: every sample is used once per epoch.
+  drop,  ///< They are skipped in this epoch.
+  pad,   ///< They form a smaller batch, padded with token 0 and ignored labels.
 };
 
 } // namespace constrain::data

@@ -20,20 +20,21 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::data {
 
+/// Options of `text`.
 struct text_options {
-  std::vector<std::string> extensions{}; ///< Of a directory, only files whose names end so (".txt"); all by default.
-  std::int64_t maximum_bytes = std::numeric_limits<std::int64_t>::max(); ///< The rest is left out.
+  std::vector<std::string> extensions{}; ///< Read only files of a directory with these endings (".txt"); empty: all.
+  std::int64_t maximum_bytes = std::numeric_limits<std::int64_t>::max(); ///< Read at most so many bytes in all.
 };
 
 namespace detail {
 
-/// Appends a file's bytes to `bytes`, until that has `maximum`.
+/// Appends a file's content to `bytes`, up to `maximum` bytes in all. Throws `error`.
 [[gnu::noinline, gnu::cold]] inline void append_file(std::string const& path, std::size_t maximum, std::string& bytes) {
   struct stat status {};
   auto const file = io::open_file(path, "the text", &status);
   auto const more = std::min(static_cast<std::size_t>(status.st_size), maximum - std::min(maximum, bytes.size()));
   check_room("the text '" + path + "', with what is before it,", static_cast<std::int64_t>(bytes.size() + more));
-  // The size is a hint: some files (/proc) have more than they say, others are still being written.
+  // The size is only a hint: files in /proc report 0, and others are still being written.
   std::size_t room = status.st_size > 0 ? static_cast<std::size_t>(status.st_size) + 1 : std::size_t{1} << 16;
   while (bytes.size() < maximum) {
     auto const begin = bytes.size();
@@ -54,8 +55,8 @@ namespace detail {
 
 } // namespace detail
 
-/// Text as bytes: a file, or every file in a directory tree, one after another in the order of their relative paths
-/// (hidden files are left out). Throws `error` when there is nothing to read or a file cannot be read.
+/// A corpus of byte tokens from a text file, or from all files in a directory tree, concatenated in the order of their
+/// relative paths (hidden files are skipped). Throws `error` if there is no text or a file cannot be read.
 [[gnu::noinline, gnu::cold]] inline corpus text(std::string const& path, text_options const& options = {}) {
   if (options.maximum_bytes < 1)
     throw error({"a text of at most ", options.maximum_bytes, " bytes holds nothing; raise maximum_bytes"});
@@ -75,7 +76,7 @@ namespace detail {
   return corpus::from_bytes(std::move(bytes));
 }
 
-/// Text that is in memory already.
+/// A corpus of byte tokens from text in memory. Throws `error` if it is empty.
 inline corpus text_from(std::string_view content) { return corpus::from_bytes(std::string(content)); }
 
 } // namespace constrain::data

@@ -14,17 +14,18 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::data::detail {
 
-/// Lists the files under a directory. Hidden names and what is neither file nor directory are left out; every directory
-/// is read once, however many links lead to it, and none above the root is, so links cannot make a circle.
+/// Lists the files under a directory. Hidden names and special files are skipped. Symbolic links are followed, but each
+/// directory is read only once, and none above the root, so that cycles of links end.
 class file_tree {
 public:
-  /// Paths relative to `root`, sorted by their bytes. An empty `extensions` takes every file.
+  /// Paths relative to `root`, sorted by bytes. Empty `extensions`: all files. Throws `error` if a directory cannot be
+  /// read.
   [[gnu::noinline, gnu::cold]] static std::vector<std::string> list(std::string const& root,
                                                                     std::vector<std::string> const& extensions) {
     file_tree tree(root, extensions);
     tree.refuse_above();
     tree.read("");
-    // Real directories come first, so that a file is named by its own path where it has one.
+    // Linked directories are read last, so that a file is listed under its real path if that is in the tree.
     for (std::size_t i = 0; i < tree.links_.size(); ++i) {
       std::sort(tree.links_.begin() + static_cast<std::ptrdiff_t>(i), tree.links_.end());
       tree.read(std::string(tree.links_[i]));
@@ -47,7 +48,7 @@ private:
   file_tree(std::string const& root, std::vector<std::string> const& extensions)
       : root_(root), extensions_(extensions) {}
 
-  /// Whether a directory is met for the first time.
+  /// Records a directory; false if it was recorded before.
   bool is_new(struct stat const& status) {
     place const met{status.st_dev, status.st_ino};
     auto const at = std::lower_bound(seen_.begin(), seen_.end(), met, [](place const& a, place const& b) {
@@ -69,7 +70,7 @@ private:
                                               [&](std::string_view extension) { return name.ends_with(extension); });
   }
 
-  /// `relative` is empty or ends with '/'.
+  /// Reads a directory and all below it. `relative` is empty or ends with '/'.
   void read(std::string const& relative) {
     std::vector<std::string> pending{relative};
     while (!pending.empty()) {
@@ -91,7 +92,7 @@ private:
     for (auto const& name : *names) {
       if (name.starts_with('.')) continue;
       bool const link = ::lstat((path + name).c_str(), &status) == 0 && S_ISLNK(status.st_mode);
-      if (::stat((path + name).c_str(), &status) != 0) continue; // A link that leads nowhere.
+      if (::stat((path + name).c_str(), &status) != 0) continue; // a dangling link
       if (S_ISREG(status.st_mode) && wanted(name)) files_.push_back(relative + name);
       if (S_ISDIR(status.st_mode)) (link ? links_ : pending).push_back(relative + name + "/");
     }

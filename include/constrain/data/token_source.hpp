@@ -18,19 +18,20 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::data {
 
-/// A file of tokens that is read while a run goes on, and that others may meanwhile cut short or write to: a mapping
-/// would end the process then. It stays open, so that it may be renamed, replaced or removed.
+/// A file of tokens that is read during a run. It is read, not mapped: if another process truncated a mapped file, this
+/// one would crash. It stays open, so it may be renamed, replaced or removed meanwhile.
 class token_file {
 public:
   /// Throws `error` for anything but a readable regular file.
   explicit token_file(std::string path) : path_(std::move(path)), file_(io::open_file(path_, "the tokens", &seen_)) {}
 
+  /// The path that it was opened with.
   std::string const& path() const { return path_; }
-  /// Bytes of the file when it was opened, and where among them the tokens begin.
+  /// Size in bytes when it was opened, and offset of the first token.
   std::int64_t size() const { return seen_.st_size; }
   std::int64_t begin() const { return begin_; }
 
-  /// Fills `bytes` with those from `first` on. Throws `error` where the file has become shorter.
+  /// Fills `bytes` with the file's content at offset `first`. Throws `error` if the file has become shorter.
   void read(std::int64_t first, std::span<std::byte> bytes) const {
     std::size_t done = 0;
     while (done < bytes.size()) {
@@ -50,14 +51,14 @@ public:
     }
   }
 
-  /// Calls `visit(bytes)` with the content from byte `begin` on, piece by piece, and takes it for what the file holds.
-  /// Returns its checksum.
+  /// Calls `visit(bytes)` for consecutive parts of the content from byte `begin` on; remembers and returns its CRC-32C,
+  /// which `verify` compares.
   template <class visitor> std::uint32_t remember(std::int64_t begin, visitor const& visit) {
     begin_ = begin;
     return sum_ = scan(visit);
   }
-  /// Throws `error` where the content is not what it was. Looks at the time of the last change alone as long as that is
-  /// the same; what is appended is no change.
+  /// Throws `error` if the content has changed. Compares only the modification time while that is unchanged; a file
+  /// that has grown is not checked, since appending is allowed.
   void verify() const {
     struct stat now {};
     if (::fstat(file_.get(), &now) != 0 || now.st_size > seen_.st_size) return;
@@ -66,6 +67,7 @@ public:
     if (scan([](auto) {}) != sum_) throw changed();
     seen_.st_mtim = now.st_mtim;
   }
+  /// The error for changed content.
   error changed() const { return error({"the tokens '", path_, "' were changed while they were in use; ", advice}); }
 
 private:
@@ -77,7 +79,7 @@ private:
   io::descriptor file_;
   std::int64_t begin_ = 0;
   std::uint32_t sum_ = 0;
-  mutable std::mutex verifying_{}; // two threads read: one trains, one evaluates
+  mutable std::mutex verifying_{}; // the training thread and the prefetch thread may both read
 
   template <class visitor> std::uint32_t scan(visitor const& visit) const {
     constexpr std::int64_t most = 1 << 18;
@@ -93,17 +95,18 @@ private:
   }
 };
 
-/// The bytes of a corpus's tokens: in memory that is kept alive, or in a file.
+/// The bytes of a corpus's tokens: in memory that it keeps alive, or in a file.
 class token_source {
 public:
   token_source(std::shared_ptr<void const> storage, std::span<std::byte const> view)
       : storage_(std::move(storage)), view_(view) {}
   explicit token_source(std::shared_ptr<token_file const> file) : file_(std::move(file)) {}
 
+  /// Bytes of all tokens.
   std::int64_t size() const { return file_ ? file_->size() - file_->begin() : static_cast<std::int64_t>(view_.size()); }
 
-  /// `visit(bytes)` for `count` bytes from `first` on, piece by piece; each piece has an even number of them where all
-  /// have.
+  /// Calls `visit(bytes)` for consecutive parts of `count` bytes from `first` on. All parts but the last have an even
+  /// size. Throws `error` if the file has changed.
   template <class visitor> void visit(std::int64_t first, std::int64_t count, visitor const& visit) const {
     if (!file_) return visit(view_.subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(count)));
     std::byte buffer[1 << 14];
@@ -115,7 +118,7 @@ public:
     file_->verify();
   }
 
-  /// For bytes that cannot be what they were when the corpus was made.
+  /// The error for content that has changed since the corpus was made.
   error changed() const {
     return file_
                ? file_->changed()

@@ -17,15 +17,15 @@ namespace constrain::inline CONSTRAIN_VARIANT::data {
 
 namespace detail {
 
-/// The header that llm.c writes before its tokens: 256 numbers of 32 bits, of which three count.
+/// The header of llm.c's token files: 256 32-bit integers, of which the first three are used.
 struct llm_c_header {
   static constexpr std::int64_t bytes = 256 * 4;
   static constexpr std::uint32_t magic = 20240520;
   std::uint32_t numbers[3]{}; // magic, version, tokens
 };
 
-/// At which byte the tokens of a file of `size` bytes begin, of which `head` has the first. Throws `error`, beginning
-/// with the path, unless tokens follow, and whole ones.
+/// Offset of the first token in a file of `size` bytes that begins with `head`. Throws `error` for an unknown or wrong
+/// header, no tokens or an odd number of bytes.
 inline std::int64_t find_tokens(std::span<std::byte const> head, std::int64_t size, std::string const& path) {
   llm_c_header header;
   if (head.size() >= sizeof header.numbers) std::memcpy(header.numbers, head.data(), sizeof header.numbers);
@@ -51,10 +51,10 @@ inline std::int64_t find_tokens(std::span<std::byte const> head, std::int64_t si
 
 } // namespace detail
 
-/// Tokens of 16 bits, the lower byte first: without a header, as nanoGPT writes them, or with llm.c's (version 1). The
-/// file is read once whole, for its largest token and its checksum, and stays open: the tokens are read as they are
-/// asked for. Whoever asks gets an `error` once the file was cut short, or holds other tokens than at first. Throws
-/// `error`.
+/// A corpus from a file of 16-bit little-endian tokens: without a header, as nanoGPT writes it, or with the header of
+/// llm.c (version 1). Throws `error` if the file cannot be read, has no tokens or a wrong header. The file is scanned
+/// once, for its largest token and its checksum, and stays open; tokens are read as they are used, which throws `error`
+/// if the file has changed meanwhile.
 inline corpus tokens(std::string const& path) {
   auto file = std::make_shared<token_file>(path);
   std::byte head[sizeof detail::llm_c_header::numbers];

@@ -3,12 +3,13 @@
 #include "constrain/device/cpu/elements.hpp"
 #include "constrain/device/kernel.hpp"
 
-/// What an element-wise kernel needs of a device, so that it is written once for all of them:
+/// Two functions that every device overloads, so that an element-wise kernel is written once for all devices:
 ///
 ///   for_elements(device, call, count, f)   calls f(i) for i in [0, count), in any order
-///   parameters_on(device, call)               the step parameters, where f can read them
+///   parameters_on(device, call)            address of the step parameters that f can read on the device
 ///
-/// `f` is a named type with a CT_HOST_DEVICE call operator: nvcc takes no lambda's type for a kernel.
+/// `f` is a named type with a CT_HOST_DEVICE call operator: without --extended-lambda, nvcc does not accept a lambda as
+/// a kernel's argument.
 namespace constrain::inline CONSTRAIN_VARIANT {
 
 template <class function> void for_elements(cpu, call const&, std::int64_t count, function const& f) {

@@ -10,65 +10,67 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 class communicator;
 class cuda_context;
 
-/// The parameters of one run of an entry program, which kernels read and the host writes.
+/// Run-time parameters of one run of an entry program: written by the host, read by kernels.
 struct step_parameters {
   std::uint64_t seed = 0;          // of the run
-  std::int64_t step = 0;           // updates done before this one, skipped ones included: keys randomness
-  std::int64_t updates = 0;        // weights' updates done before this one: Adam's t is one more
+  std::int64_t step = 0;           // optimizer steps done before, skipped ones included: part of the random key
+  std::int64_t updates = 0;        // optimizer steps done before, without skipped ones: Adam's t is updates + 1
   double inverse_label_count = 1;  // 1 / valid labels of the batch
-  double clip_norm = 0;            // 0: no clipping
-  double dropout = 0;              // probability of a zero
-  std::int64_t first_sample = 0;   // of this process in the global batch
-  std::int64_t samples = 0;        // of one micro-batch
+  double clip_norm = 0;            // maximum gradient norm; 0: no clipping
+  double dropout = 0;              // probability of zeroing an element
+  std::int64_t first_sample = 0;   // index of this rank's first sample in the global batch
+  std::int64_t samples = 0;        // in a micro-batch
   communicator* world = nullptr;   // all ranks
-  communicator* group = nullptr;   // those that hold the shards of one tensor
-  cuda_context* context = nullptr; // of a CUDA device
+  communicator* group = nullptr;   // the ranks that together hold all shards of a tensor
+  cuda_context* context = nullptr; // on a CUDA device: stream, handles, scratch
 };
 
-/// One operand of a kernel: `shape` is one instance, `count` all elements (more, where a whole stack is meant).
+/// An operand of a kernel: one instance of a value, or all its instances at once (a stack over iterations), in one
+/// row-major block of memory.
 template <class T> struct tensor {
-  T* data = nullptr;                          // the first element; row-major, without gaps
-  constrain::shape const* shape_of = nullptr; // of one instance
-  std::int64_t count = 0;                     // elements, of all instances that are meant
+  T* data = nullptr;                          // the first element; row-major, contiguous
+  constrain::shape const* shape_of = nullptr; // shape of one instance
+  std::int64_t count = 0;                     // elements of all instances in this operand
 
-  /// Of one instance, its innermost extent, and how many vectors of so many elements all instances have.
+  /// The shape of one instance.
   constrain::shape const& shape() const { return *shape_of; }
+  /// Its innermost extent, and the number of rows of that length in all instances.
   std::int64_t features() const { return shape_of->features(); }
   std::int64_t rows() const { return count / (features() == 0 ? 1 : features()); }
   /// Element i.
   T& operator[](std::int64_t i) const { return data[i]; }
 };
 
-/// What a kernel knows of its call beside the operands.
+/// A kernel's arguments besides its operands.
 struct call {
-  attributes const& options;         // of the node
-  step_parameters const& parameters; // of the run: step, labels, dropout
+  attributes const& options;         // attributes of the node
+  step_parameters const& parameters; // run-time parameters of this run
   unsigned adds = 0;                 // bit j: add to output j instead of overwriting it
-  int random_key = 0;                // of the node
-  std::uint64_t iteration = 0;       // of the loops around, without the micro-batches
+  int random_key = 0;                // distinguishes the random numbers of different nodes
+  std::uint64_t iteration = 0;       // number of the current iteration of the enclosing loops, except micro-batches
   std::int64_t first_sample = 0;     // index of this micro-batch's first sample in the global batch
-  bool more_tensors_follow = false;  // at once, so that a device may start several calls together
+  bool more_tensors_follow = false;  // the next call has the same kernel: both may be merged into one launch
 
   /// Whether the kernel adds to an output instead of overwriting it.
   bool add_to(int output) const { return (adds >> output & 1u) != 0; }
 };
 
-/// The kernel of `op` on `device`: specialised beside the op, with a static member
-/// `run(call const&, tensor<in const>..., tensor<out>...)`, operands in the order of the node.
+/// The kernel of `op` on `device`. Each op specializes it with a static member function
+/// `run(call const&, tensor<in const>..., tensor<out>...)`; operands are in the node's order.
 template <class op, class device> struct kernel;
 
-/// The host's processor.
+/// The kernel tag of the host's processor.
 struct cpu {
-  static constexpr std::int64_t reserve = 0; // bytes of the arena that the device needs for itself
+  static constexpr std::int64_t reserve = 0; // bytes at the arena's end that the device reserves
 };
 
-/// Streaming multiprocessors of compute capability `number`: 80 is 8.0.
+/// A CUDA compute capability: sm<80> is 8.0.
 template <int number> struct sm { static constexpr int capability = number; };
 
-/// A CUDA device; its kernels are compiled for `architecture`.
+/// The kernel tag of a CUDA device with code for `architecture`.
 template <class architecture> struct cuda {
-  static constexpr std::int64_t workspace = 32 << 20; // of the GEMMs
-  static constexpr std::int64_t parameters = 256;     // of the run
+  static constexpr std::int64_t workspace = 32 << 20; // bytes for cuBLASLt's workspace and kernels' scratch
+  static constexpr std::int64_t parameters = 256;     // bytes for the step parameters
   static constexpr std::int64_t reserve = workspace + parameters;
 };
 

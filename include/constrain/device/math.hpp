@@ -10,19 +10,21 @@
 #include <limits>
 #include <type_traits>
 
-/// In loops these must not stay calls, whatever the compiler makes of a function's size: a call is not vectorised.
+/// Forces inlining: a loop that contains a call is not vectorized.
 #define CT_VECTORISED [[gnu::always_inline]] inline
 
-/// Element-wise mathematics for every device. On the host, float functions have no branch and no call, so that loops
-/// over them vectorise, also without -ffast-math; double is the standard library's. On CUDA both are the Toolkit's.
-/// Errors are the largest measured, with and without fused multiply-add: exp and sqrt over all floats, the others over
-/// all of magnitude 2^-8 to 2^7 and a sample of the rest. Polynomials are minimax fits (Remez) made for this file.
+/// Element-wise mathematical functions for every device. On the host, the float versions have no branches and no calls,
+/// so that loops over them vectorize even without -ffast-math; double uses the standard library. On CUDA, both use the
+/// CUDA math library. The stated errors are the largest measured, with and without fused multiply-add: exp and sqrt
+/// over all floats, the others over all floats of magnitude 2^-8 to 2^7 and a sample of the rest. The polynomials are
+/// minimax fits (Remez) made for this file.
 namespace constrain::inline CONSTRAIN_VARIANT::math {
 
-/// float and double: the types these functions are for.
+/// float or double.
 template <class real> concept real_number = std::is_same_v<real, float> || std::is_same_v<real, double>;
 
-/// a * b + c, rounded once where the hardware can: the same on every compiler and in every lane, unlike contraction.
+/// a * b + c, rounded once if the target has FMA. Unlike the compiler's own contraction, the result does not depend on
+/// the compiler or the vector lane.
 template <real_number real>
 CT_VECTORISED real multiply_add(real a, std::type_identity_t<real> b, std::type_identity_t<real> c) noexcept {
 #if defined(__FMA__) || defined(__ARM_FEATURE_FMA)
@@ -40,12 +42,13 @@ template <class... reals> CT_VECTORISED float polynomial(float x, float c0, real
   else return multiply_add(x, polynomial(x, rest...), c0);
 }
 
-/// `condition ? a : b` on bits, which no compiler turns back into a branch around the floating-point work.
+/// `condition ? a : b` on bits, which compilers do not turn back into a branch.
 CT_VECTORISED float select(bool condition, float a, float b) noexcept {
   std::uint32_t const mask = condition ? ~std::uint32_t{0} : 0;
   return std::bit_cast<float>((std::bit_cast<std::uint32_t>(a) & mask) | (std::bit_cast<std::uint32_t>(b) & ~mask));
 }
 
+/// copysign and fabs, on bits.
 CT_VECTORISED float with_sign_of(float magnitude, float sign) noexcept {
   return std::bit_cast<float>((std::bit_cast<std::uint32_t>(magnitude) & 0x7fffffffu) |
                               (std::bit_cast<std::uint32_t>(sign) & 0x80000000u));
@@ -66,13 +69,14 @@ struct exp_parts {
   std::int32_t exponent;
 };
 CT_VECTORISED exp_parts exp_in_parts(float x) noexcept {
-  // Rounds to the nearest integer in the low bits; taking it out as an integer survives -ffast-math.
+  // Adding `shift` rounds to the nearest integer, in the low bits of the mantissa. Extracting it with integer
+  // arithmetic is safe under -ffast-math.
   float const shift = 0x1.8p23f;
   float const shifted = multiply_add(x, 0x1.715476p+0f, shift);
   auto const exponent =
       static_cast<std::int32_t>(std::bit_cast<std::uint32_t>(shifted) - std::bit_cast<std::uint32_t>(shift));
   auto const n = static_cast<float>(exponent);
-  // log(2) in two parts, the upper with enough zeros that n times it is exact.
+  // log(2) in two parts; the upper one has enough trailing zeros that n times it is exact.
   float const r = multiply_add(n, -0x1.7f7d1cp-20f, multiply_add(n, -0x1.62e4p-1f, x));
   float const tail = polynomial(r, 0x1.fffffcp-2f, 0x1.555492p-3f, 0x1.5558f2p-5f, 0x1.123a2p-7f, 0x1.6a23d6p-10f);
   return {1.0f + multiply_add(r * r, tail, r), exponent};
@@ -80,12 +84,12 @@ CT_VECTORISED exp_parts exp_in_parts(float x) noexcept {
 
 CT_VECTORISED float exp_host(float x) noexcept {
   auto const y = exp_in_parts(select(x > 89.0f, 89.0f, select(x < -104.0f, -104.0f, x)));
-  std::int32_t const half = y.exponent >> 1; // two steps, because 2^128 and 2^-149 are not normal numbers
+  std::int32_t const half = y.exponent >> 1; // scale in two steps: 2^128 and 2^-149 are not normal numbers
   return y.significand * power_of_two(half) * power_of_two(y.exponent - half);
 }
 
 CT_VECTORISED float exp_or_zero_host(float x) noexcept {
-  float const least = -87.0f; // its exponential is a normal number
+  float const least = -87.0f; // exp(-87) is still a normal number
   auto const y = exp_in_parts(select(x < least, least, x));
   return select(x < least, 0.0f, y.significand * power_of_two(y.exponent));
 }
@@ -108,12 +112,13 @@ CT_VECTORISED float log_host(float x) noexcept {
   return select((x > 0.0f) & (x < limit), y, special);
 }
 
-/// std::sqrt may write errno, which keeps a loop from being vectorised; where it cannot, it is used.
+/// std::sqrt if the compiler need not set errno; setting errno would prevent vectorization, so otherwise Newton's
+/// method from a bit-level estimate.
 CT_VECTORISED float sqrt_host(float x) noexcept {
 #if defined(__NO_MATH_ERRNO__)
   return std::sqrt(x);
 #else
-  bool const tiny = x < 0x1p-60f; // the remainder below would not be a normal number
+  bool const tiny = x < 0x1p-60f; // scaled up, or the remainder below would be subnormal
   float const scaled = x * select(tiny, 0x1p64f, 1.0f);
   float y = std::bit_cast<float>(0x5f3759dfu - (std::bit_cast<std::uint32_t>(scaled) >> 1)); // 1 / sqrt within 3.5 %
   y *= 1.5f - 0.5f * scaled * y * y;
@@ -151,26 +156,27 @@ CT_VECTORISED float sigmoid_host(float x) noexcept {
   float const e = exp_host(-magnitude(x)); // at most 1: neither the sum nor the quotient overflows
   float const sum = 1.0f + e;
   float const y = select(x < 0.0f, e, 1.0f) / sum;
-  float const lost = e - (sum - 1.0f);                             // by rounding the sum, exactly
-  return multiply_add(y, -lost * multiply_add(e, -0.5f, 1.0f), y); // 1 - e/2 is near enough to 1 / sum
+  float const lost = e - (sum - 1.0f);                             // the rounding error of the sum, exact
+  return multiply_add(y, -lost * multiply_add(e, -0.5f, 1.0f), y); // 1 - e/2 approximates 1 / sum well enough
 }
 
-/// x where it is in [low, high], low < 0 < high, the nearer of the two where it is not; one of them for a NaN. As
-/// integers, positive floats are in their order and negative ones, unsigned, in the reverse of theirs and above.
+/// Clamps x to [low, high], low < 0 < high; a NaN becomes one of the two. It compares bits as integers: as signed
+/// integers positive floats keep their order; as unsigned ones, negative floats are above all positive ones, in reverse
+/// order.
 CT_VECTORISED float clamp(float x, float low, float high) noexcept {
   auto const below = std::min(std::bit_cast<std::int32_t>(x), std::bit_cast<std::int32_t>(high));
   return std::bit_cast<float>(std::min(static_cast<std::uint32_t>(below), std::bit_cast<std::uint32_t>(low)));
 }
 
 CT_VECTORISED float gate_host(float x) noexcept {
-  auto const e = exp_in_parts(clamp(-x, -87.0f, 89.0f)); // e^89 becomes infinite, and the gate 0
+  auto const e = exp_in_parts(clamp(-x, -87.0f, 89.0f)); // e^89 overflows to infinity, and the gate becomes 0
   return 1.0f / (1.0f + e.significand * power_of_two(e.exponent));
 }
 
 } // namespace detail
 
-/// True unless x is an infinity or a NaN; by bits, so that -ffast-math cannot assume it.
-/// (The builtin, because std::bit_cast is not a device function.)
+/// True unless x is an infinity or NaN. Tests bits, since -ffast-math lets compilers assume that all values are finite.
+/// (It uses the builtin because std::bit_cast is not a device function.)
 template <real_number real> CT_HOST_DEVICE constexpr bool finite(real x) noexcept {
   if constexpr (std::is_same_v<real, float>) return (__builtin_bit_cast(std::uint32_t, x) & 0x7f800000u) != 0x7f800000u;
   else return (__builtin_bit_cast(std::uint64_t, x) & 0x7ff0000000000000u) != 0x7ff0000000000000u;
@@ -186,8 +192,8 @@ template <real_number real> CT_VECTORISED CT_HOST_DEVICE real exp(real x) noexce
 #endif
 }
 
-/// e^x for x up to 88; on the host, float is quicker than exp: 0 below -87, where e^x hardly differs from it, 1.01 ulp
-/// above.
+/// e^x for x up to 88. On the host, float is faster than `exp`: the result is 0 below -87 (e^x is below 1.7e-38 there)
+/// and has an error of 1.01 ulp above.
 template <real_number real> CT_VECTORISED CT_HOST_DEVICE real exp_or_zero(real x) noexcept {
 #if !defined(__CUDA_ARCH__)
   if constexpr (std::is_same_v<real, float>) return detail::exp_or_zero_host(x);
@@ -196,7 +202,7 @@ template <real_number real> CT_VECTORISED CT_HOST_DEVICE real exp_or_zero(real x
     return exp(x);
 }
 
-/// The natural logarithm: -infinity at 0, NaN below; float: 0.85 ulp.
+/// The natural logarithm: -infinity at 0, NaN below 0; float: 0.85 ulp.
 template <real_number real> CT_VECTORISED CT_HOST_DEVICE real log(real x) noexcept {
 #if defined(__CUDA_ARCH__)
   return ::log(x);
@@ -246,8 +252,8 @@ template <real_number real> CT_VECTORISED CT_HOST_DEVICE real sigmoid(real x) no
 #endif
 }
 
-/// The sigmoid for a product with x, quicker: 0 below -88.4, where that product no longer matters, and no NaN for one,
-/// which the product is anyway; float: 2.47 ulp of magnitudes up to 87.
+/// Fast sigmoid for x * sigmoid(x): returns 0 below -88.4 and does not propagate NaN (the product does); float: 2.47
+/// ulp for magnitudes up to 87.
 template <real_number real> CT_VECTORISED CT_HOST_DEVICE real gate(real x) noexcept {
 #if !defined(__CUDA_ARCH__)
   if constexpr (std::is_same_v<real, float>) return detail::gate_host(x);

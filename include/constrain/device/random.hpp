@@ -8,21 +8,21 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// Which block of a random stream: any 128 bits. C arrays, because kernels index them.
+/// Selects a block of a random stream: any 128 bits. (C arrays here, because device code indexes them.)
 struct philox_counter {
-  std::uint32_t word[4] = {};
+  std::uint32_t word[4] = {}; // 128 bits, least significant word first
   friend constexpr bool operator==(philox_counter const&, philox_counter const&) = default;
 };
 
-/// Which random stream: any 64 bits.
+/// Selects a random stream: any 64 bits.
 struct philox_key {
-  std::uint32_t word[2] = {};
+  std::uint32_t word[2] = {}; // 64 bits, least significant word first
   friend constexpr bool operator==(philox_key const&, philox_key const&) = default;
 };
 
-/// Four independent words, uniform over 32 bits.
+/// Four independent, uniformly distributed 32-bit words.
 struct philox_block {
-  std::uint32_t word[4] = {};
+  std::uint32_t word[4] = {}; // each uniform over [0, 2^32)
   friend constexpr bool operator==(philox_block const&, philox_block const&) = default;
 };
 
@@ -46,13 +46,14 @@ CT_HOST_DEVICE constexpr float uniform(std::uint32_t word) noexcept { return sta
 
 /// Two independent samples of the standard normal distribution.
 struct normal_pair {
-  double first, second;
+  double first, second; // mean 0, variance 1
 };
 
-/// Two standard normal samples from two random words, in double so that they reach 6.7 standard deviations; for the
-/// host (initialisation). Source: G. Box, M. Muller, "A Note on the Generation of Random Normal Deviates", 1958.
+/// Two standard normal samples from two random words (Box-Muller), for initialization on the host. Double precision
+/// reaches 6.7 standard deviations. Source: G. Box, M. Muller, "A Note on the Generation of Random Normal Deviates",
+/// 1958.
 inline normal_pair normal(std::uint32_t first, std::uint32_t second) noexcept {
-  double const open = (first + 0.5) * 0x1p-32; // never 0: its logarithm is finite
+  double const open = (first + 0.5) * 0x1p-32; // in (0, 1): never 0, so its logarithm is finite
   double const radius = std::sqrt(-2 * std::log(open));
   double const angle = 6.283185307179586 * 0x1p-32 * second;
   return {radius * std::cos(angle), radius * std::sin(angle)};

@@ -5,15 +5,16 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// The random bits of one node in one iteration of one optimizer step. They depend on where an element stands in the
-/// logical computation and on nothing else, so recomputation, accumulation, sharding, threads and resume draw the same.
+/// The random bits of one node in one iteration of one optimizer step. They depend only on the element's place in the
+/// logical computation (seed, step, node, iteration, sample, element), so recomputation, accumulation, sharding,
+/// threads and resuming do not change them.
 struct random_stream {
-  std::uint64_t seed = 0;
-  std::int64_t step = 0;
-  int node = 0;
-  std::uint64_t iteration = 0;
+  std::uint64_t seed = 0;      // of the run
+  std::int64_t step = 0;       // optimizer steps done before this one
+  int node = 0;                // random key of the node
+  std::uint64_t iteration = 0; // number of the iteration of the enclosing loops, without micro-batches
 
-  /// Elements 4 * quad .. 4 * quad + 3 of sample `sample` of the global batch.
+  /// Four random words: for elements 4 * quad to 4 * quad + 3 of sample `sample` of the global batch.
   CT_HOST_DEVICE constexpr philox_block draw(std::int64_t sample, std::int64_t quad) const {
     auto const low = [](auto x) { return static_cast<std::uint32_t>(x); };
     auto const place = static_cast<std::uint64_t>(node) << 40 ^ iteration;

@@ -4,7 +4,7 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// Whether a stored matrix enters a GEMM as it is or transposed.
+/// Whether a GEMM transposes a stored matrix.
 enum class transpose : bool { no, yes };
 
 } // namespace constrain

@@ -9,14 +9,14 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// For `fit`: nothing is called.
+/// The default callback of `fit`: does nothing.
 struct no_callback {
   void operator()(step_result const&) const {}
 };
 
 namespace detail {
 
-/// What `fit` calls, whatever it was given; null where there is nothing to call.
+/// The type-erased callbacks of `fit`; null: nothing to call.
 struct fit_callbacks {
   using function = void (*)(void* object, fit_context&);
   void* object = nullptr;
@@ -24,8 +24,9 @@ struct fit_callbacks {
 };
 
 // clang-format off
-/// Whether an object has a member of a name, and whether that takes the context and returns nothing. A class that has
-/// the name, overloaded or a template, makes it ambiguous in one that is derived from it and from another that has it.
+/// For each callback name: `names_X`, whether a class has a member X of any kind, overloaded and template members
+/// included (it makes X ambiguous in a class derived from it and from another class with a member X); `calls_X`,
+/// whether `o.X(context)` compiles and returns void; `call_X`, a function that calls it, or null.
 #define CONSTRAIN_CALLBACK(name)                                                                                       \
   struct has_##name {                                                                                                  \
     int name;                                                                                                          \
@@ -51,7 +52,7 @@ CONSTRAIN_CALLBACK(on_save)
 CONSTRAIN_CALLBACK(on_end)
 #undef CONSTRAIN_CALLBACK
 
-/// Whether a function may be called with `argument` after every step: it returns nothing, or whether to go on.
+/// Whether a function can be called with `argument` after every step: it must return void, or a bool (false: stop).
 template <class function, class argument> constexpr bool is_after_step() {
   if constexpr (std::is_invocable_v<function&, argument>) {
     using result = std::invoke_result_t<function&, argument>;
@@ -59,8 +60,8 @@ template <class function, class argument> constexpr bool is_after_step() {
   } else return false;
 }
 
-/// What a function is called with after a step. A generic one is asked about the result alone: asked about both, it
-/// would have to compile with both.
+/// What a function is called with after a step. The result is tested first and then the context only if that fails:
+/// testing both would instantiate a generic lambda with both.
 enum class after_step { nothing, result, context };
 template <class function> constexpr after_step argument_after_step() {
   if constexpr (is_after_step<function, step_result const&>()) return after_step::result;
@@ -68,15 +69,15 @@ template <class function> constexpr after_step argument_after_step() {
   else return after_step::nothing;
 }
 
-/// What calling a function gives, which may be a pointer to a member. (`std::invoke` would bring all of <functional>,
-/// which every program would compile.)
+/// `std::invoke` for a function, function object or pointer to member, without the compile time of <functional>.
 template <class function, class argument> constexpr decltype(auto) call_with(function& f, argument& a) {
   if constexpr (std::is_member_object_pointer_v<function>) return (a.*f);
   else if constexpr (std::is_member_function_pointer_v<function>) return (a.*f)();
   else return f(a);
 }
 
-/// Calls a function after a step, with its result or the context.
+/// Calls the callback after a step: as a function, if it is one (false stops the run), and its `on_step`, if it has
+/// one.
 template <class function> void call_after_step(void* object, fit_context& c) {
   auto& f = *static_cast<function*>(object);
   auto const call = [&](auto& argument) {
@@ -89,7 +90,7 @@ template <class function> void call_after_step(void* object, fit_context& c) {
   if constexpr (calls_on_step<function>) f.on_step(c);
 }
 
-/// Refuses what `fit` cannot call, with a sentence.
+/// The compile-time errors for a callback that `fit` cannot call.
 template <class object> struct callback_is_usable {
   static constexpr bool named = names_on_start<object>() || names_on_step<object>() || names_on_evaluation<object>() ||
                                 names_on_save<object>() || names_on_end<object>();
@@ -114,7 +115,7 @@ template <class object> struct callback_is_usable {
       "`void on_step(ct::fit_context& c)`");
 };
 
-/// The callbacks of an object or a function, which must outlive them.
+/// The callbacks of an object or function. It is referred to, not copied, so it must outlive the result.
 template <class type> fit_callbacks callbacks_of(type& given) {
   [[maybe_unused]] callback_is_usable<type> const checked;
   using plain = std::remove_const_t<type>;

@@ -16,31 +16,31 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// What every row of a comparison has in common.
+/// Options that all rows of a comparison share.
 struct compare_options {
-  token_count tokens = 100'000;      // each row trains on as many, of all processes, rounded up to whole steps
-  double learning_rate = 0;          // of rows that have no hyperparameters of their own; 0: the optimizer's default
-  double clip_norm = 0;              // largest norm of all gradients together; 0: no clipping
-  double dropout = 0;                // probability with which ct::dropout zeroes an element
-  std::uint64_t seed = 0;            // of the first weights, the order of samples and dropout
-  double validation_fraction = 0.02; // of the corpus, its tail: what `loss` is measured on
-  std::int64_t validation_tokens = 16'384; // at most
+  token_count tokens = 100'000;            // training tokens per row, over all ranks, rounded up to whole steps
+  double learning_rate = 0;                // for rows without a `strategy`; 0: the optimizer's default
+  double clip_norm = 0;                    // maximum L2 norm of all gradients together; 0: no clipping
+  double dropout = 0;                      // probability with which ct::dropout zeroes an element, in [0, 1)
+  std::uint64_t seed = 0;                  // of the initial weights, the order of samples and dropout
+  double validation_fraction = 0.02;       // share of the corpus, at its end, that `loss` is measured on
+  std::int64_t validation_tokens = 16'384; // upper limit of that part
 };
 
 /// A row of a comparison with its own hyperparameters: `strategy<policies<optimizer::sgd>>{.hyper = {.learning_rate =
 /// 0.1f}}`.
 template <class set> struct strategy {
   typename set::optimizer::hyper hyper{}; // of the set's optimizer
-  std::string name{};                     // in the table; the policies' where it is empty
+  std::string name{};                     // in the table; empty: the name of the policies
 };
 
-/// One strategy, measured.
+/// Result of one row.
 struct comparison {
-  std::string name;             // of the set of policies, or the strategy's
-  double tokens_per_second = 0; // read by the model in all processes, ignored labels included; of the median step
-  bytes planned_peak;           // of the arena
-  bytes used_peak;              // up to the last byte of the arena that was touched
-  double loss = 0;              // on the validation part, after the same tokens
+  std::string name;             // the strategy's, or that of its policies
+  double tokens_per_second = 0; // of the median step, over all ranks; tokens with ignored labels count
+  bytes planned_peak;           // the size of the arena, as planned at compile time
+  bytes used_peak;              // up to the last byte of the arena that was written
+  double loss = 0;              // on the validation part, after training
 };
 
 namespace detail {
@@ -50,7 +50,7 @@ template <class task, class... list> struct trainer_with<task, policies<list...>
   using type = trainer<task, list...>;
 };
 
-/// Throws `error`, naming the field, unless rows can be compared by these.
+/// Throws `error`, naming the field, for an option out of range.
 [[gnu::noinline]] inline void check_comparison(compare_options const& o) {
   check_count("compare_options", ".tokens", o.tokens.count(), 1);
   check_number("compare_options", ".learning_rate", o.learning_rate, number_range::from_zero);
@@ -60,7 +60,7 @@ template <class task, class... list> struct trainer_with<task, policies<list...>
   check_count("compare_options", ".validation_tokens", o.validation_tokens, 1);
 }
 
-/// The corpus cut in two. Throws `error` where a part is too short for a sequence of so many tokens.
+/// The corpus's training and validation part. Throws `error` if either is too short for one sequence of `tokens`.
 [[gnu::noinline]] inline data::corpus::parts parts_to_compare(data::corpus const& corpus,
                                                               compare_options const& options, std::int64_t tokens) {
   check_comparison(options);
@@ -76,6 +76,7 @@ template <class task, class... list> struct trainer_with<task, policies<list...>
   return parts;
 }
 
+/// Trains one row and measures it. An empty name: the name of the policies.
 template <class trainer>
 comparison measure(data::corpus::parts const& parts, compare_options const& options,
                    typename trainer::hyper const& hyper, std::string name) {
@@ -101,6 +102,7 @@ comparison measure(data::corpus::parts const& parts, compare_options const& opti
   return row;
 }
 
+/// The optimizer's default hyperparameters with `options.learning_rate`, if given.
 template <class trainer> typename trainer::hyper common_hyper(compare_options const& options) {
   typename trainer::hyper hyper;
   if constexpr (requires { hyper.learning_rate; })
@@ -111,9 +113,9 @@ template <class trainer> typename trainer::hyper common_hyper(compare_options co
 
 } // namespace detail
 
-/// Trains the same task with each set of policies on the same tokens, one after another, and measures speed, memory
-/// and loss: `compare<task, policies<precision::fp32>, policies<checkpoint::every<1>>>(corpus, {.tokens = 100'000})`.
-/// Throws `error` where the corpus is too short to train and to validate on.
+/// Trains a task with each set of policies on the same tokens, one after another, and returns speed, memory and
+/// validation loss of each: `compare<task, policies<precision::fp32>, policies<checkpoint::every<1>>>(corpus, {.tokens
+/// = 100'000})`. Throws `error` for an option out of range or a corpus that is too short.
 template <class task, class... sets>
 std::vector<comparison> compare(data::corpus const& corpus, compare_options const& options = {}) {
   auto const parts = detail::parts_to_compare(corpus, options, task::tokens);
@@ -121,9 +123,9 @@ std::vector<comparison> compare(data::corpus const& corpus, compare_options cons
       parts, options, detail::common_hyper<typename detail::trainer_with<task, sets>::type>(options), {})...};
 }
 
-/// The same, each row with hyperparameters and a name of its own: `compare<task>(corpus, {.tokens = 100'000},
+/// The same with hyperparameters and a name for each row: `compare<task>(corpus, {.tokens = 100'000},
 /// strategy<policies<>>{.hyper = {.learning_rate = 3e-3f}}, strategy<policies<optimizer::sgd>>{.hyper = {.learning_rate
-/// = 0.3f}})`. Throws `error` where `.learning_rate` is given beside them.
+/// = 0.3f}})`. Also throws `error` if `options.learning_rate` is set.
 template <class task, class first, class... rest>
 std::vector<comparison> compare(data::corpus const& corpus, compare_options const& options, strategy<first> const& one,
                                 strategy<rest> const&... others) {
@@ -136,7 +138,7 @@ std::vector<comparison> compare(data::corpus const& corpus, compare_options cons
       detail::measure<typename detail::trainer_with<task, rest>::type>(parts, options, others.hyper, others.name)...};
 }
 
-/// The rows as a table for people.
+/// The rows as a text table.
 [[gnu::noinline, gnu::cold]] inline std::string table(std::vector<comparison> const& rows) {
   int width = 8;
   for (auto const& row : rows) width = std::max(width, static_cast<int>(row.name.size()));
@@ -149,7 +151,7 @@ std::vector<comparison> compare(data::corpus const& corpus, compare_options cons
   return text;
 }
 
-/// The rows as JSON for programs.
+/// The rows as a JSON array of objects with the fields of `comparison`; memory in bytes.
 inline std::string json(std::vector<comparison> const& rows) {
   io::json_writer out;
   out.array();

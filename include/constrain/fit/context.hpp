@@ -13,25 +13,25 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// Where a run of `fit` stands: what its callbacks are called with.
+/// The state of a run of `fit`, which callbacks receive.
 class fit_context {
 public:
-  optimizer_steps step = 0;               // done, of the whole run
-  optimizer_steps steps = 0;              // of the whole run
-  optimizer_steps first_step = 0;         // done before this call of fit
-  double epoch = 0;                       // epochs of the corpus read: 1.5 is in the midst of the second
+  optimizer_steps step = 0;               // steps done so far, of the whole run
+  optimizer_steps steps = 0;              // steps that the whole run will take
+  optimizer_steps first_step = 0;         // steps done before this call of fit
+  double epoch = 0;                       // epochs of the corpus read so far: 1.5 is halfway through the second
   step_result last{};                     // of the last step; empty in on_start
-  std::optional<evaluation> validation{}; // the last one
-  std::string saved{};                    // the directory of the checkpoint written last
-  fit_result result{};                    // so far; in on_end what fit returns
+  std::optional<evaluation> validation{}; // of the last evaluation
+  std::string saved{};                    // directory of the last checkpoint
+  fit_result result{};                    // so far; in on_end, what fit returns
 
-  /// Ends the run: in on_start before the first step, elsewhere after this one, with what belongs to the end of a run.
-  /// The reason is `stop_reason::by_callback`. One process that asks ends all.
+  /// Ends the run on all ranks: before the first step if called in on_start, else after the current step, with the
+  /// final evaluation and checkpoint. The result's reason is `stop_reason::by_callback`.
   void stop() { stops_ = true; }
 
-  /// Records a number of one's own with the step: in on_step and on_evaluation this one, in on_start the first one, in
-  /// on_save the next one; what comes after the last is in summary.json alone. Said twice for a step, the last one
-  /// counts. Throws `error` for a name that is empty or not UTF-8.
+  /// Records a user-defined metric. It belongs to the current step in on_step and on_evaluation, to the first step in
+  /// on_start, and to the next step in on_save; after the last step it is written only to summary.json. A second value
+  /// for the same step replaces the first. Throws `error` if the name is empty or not UTF-8.
   void metric(std::string_view name, double value) {
     if (name.empty() || io::invalid_utf8(name) != name.size())
       throw error({"fit: the name '", name, "' of a metric is ", name.empty() ? "empty" : "not UTF-8",
@@ -44,8 +44,9 @@ public:
     metrics_.push_back({std::string(name), value});
   }
 
-  /// For fit: whether `stop` was called, and the metrics since it asked last.
+  /// For `fit`: whether `stop` was called.
   bool stops() const { return stops_; }
+  /// For `fit`: returns the metrics recorded so far and clears them.
   std::vector<constrain::metric> take_metrics() { return std::exchange(metrics_, {}); }
 
 private:

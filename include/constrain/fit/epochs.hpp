@@ -11,22 +11,22 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// How many batches of `sequences` samples (of all processes) are read from a position of a corpus until `epochs`
-/// epochs of it are: those that begin before the end of the last one, `limit` at most. `tail` decides what becomes of
-/// an epoch's samples that fill none. Throws `error` where the corpus gives no batches.
+/// Number of batches of `sequences` samples (over all ranks) from position `from` that begin before `epochs` epochs are
+/// complete, at most `limit`. `tail`: what happens to samples at an epoch's end that do not fill a batch. Throws
+/// `error` if the corpus gives no batch.
 [[gnu::noinline, gnu::cold]] inline std::int64_t batches_until(
     std::int64_t epochs, data::corpus const& corpus, std::uint64_t seed, data::position from, std::int64_t sequences,
     std::int64_t tokens, data::tail tail, std::int64_t limit = std::numeric_limits<std::int64_t>::max()) {
   auto const samples = data::samples(corpus.size(), tokens);
   batch_source source(corpus, seed, from, sequences, tokens, tail, 0, 1);
   if (from.epoch >= epochs) return 0;
-  // Batches without a label are left out, so those of a corpus with samples that have none are counted one by one.
+  // Batches without any label are skipped: if a sample has none, batches must be counted one by one.
   bool every_batch_counts = true;
   bool const all_are_labels = corpus.labels(1, samples * tokens) == samples * tokens;
   for (std::int64_t s = all_are_labels ? samples : 0; s < samples && every_batch_counts; ++s)
     every_batch_counts = corpus.labels(s * tokens + 1, tokens) > 0;
   if (!every_batch_counts) return source.count_before(epochs, limit);
-  __extension__ using wide = __int128; // no product overflows
+  __extension__ using wide = __int128; // the products below can exceed 64 bits
   auto const in = [&](wide n) { return tail == data::tail::drop ? n / sequences : (n + sequences - 1) / sequences; };
   wide const whole_epochs = epochs - from.epoch - 1, rest = samples - from.sample;
   wide const count =
@@ -34,7 +34,8 @@ namespace constrain::inline CONSTRAIN_VARIANT {
   return static_cast<std::int64_t>(std::min<wide>(count, limit));
 }
 
-/// The optimizer steps of the whole run after which `epochs` epochs of a corpus are read, those already done included.
+/// Total optimizer steps, those already done included, after which `epochs` epochs of a corpus have been read; at most
+/// `limit` (or the steps already done, if more).
 template <class trainer>
 std::int64_t steps_of_epochs(trainer const& t, std::int64_t epochs, data::corpus const& corpus, data::tail tail,
                              std::int64_t limit) {

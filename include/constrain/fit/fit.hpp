@@ -9,16 +9,17 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// Trains on a corpus: a line a step, validation, checkpoints and records where they are asked for. The same as an own
-/// loop over `batches` and `step`, with the same memory. SIGINT and SIGTERM end it after the step, or amid an
-/// evaluation, with the checkpoint saved.
+/// Trains on a corpus: `fit(t, data::text("corpus.txt"), {.steps = 500})`. Prints a progress line per step; evaluates,
+/// saves checkpoints and writes records as `options` say. Equivalent to your own loop over `t.batches` and `t.step`,
+/// with the same memory. SIGINT and SIGTERM stop the run after the current step or during an evaluation, with the
+/// checkpoint saved.
 ///
-/// `callback` is called in every process: a function after every step, with `step_result const&` or `fit_context&`,
-/// where it returns false that was the last one; or an object with any of on_start, on_step, on_evaluation, on_save and
-/// on_end, each of which takes a `fit_context&`. on_evaluation comes after an evaluation, on_save after a checkpoint
-/// (`.best` too), on_end last, but not after an exception.
+/// The callback runs on every rank. It is a function called after every step with a `step_result const&` or a
+/// `fit_context&` (returning false stops the run), or an object with any of on_start, on_step, on_evaluation, on_save
+/// and on_end, each taking a `fit_context&`. on_save is called after every checkpoint, `.best` included; on_end is
+/// called last, but not after an exception.
 ///
-/// Throws `error` for options that do not go together and for what the corpus, the files or the steps refuse.
+/// Throws `error` for options out of range or in conflict, and for errors of the corpus, the files or a step.
 template <class trainer, class callback = no_callback>
 fit_result fit(trainer& t, data::corpus const& corpus, fit_options options = {}, callback&& called = {}) {
   using given = std::remove_reference_t<callback>;

@@ -11,19 +11,19 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 namespace detail {
 
-/// What the program itself does with a signal while a handler of the library's stands in front of it.
+/// Replaces the program's handler of one signal by the library's, and restores it.
 class signal_disposition {
 public:
   using handler = void (*)(int, siginfo_t*, void*);
 
   constexpr explicit signal_disposition(int number) : number_(number) {}
 
-  /// A signal that is ignored stays ignored.
+  /// Installs the library's handler, unless the program ignores the signal.
   void install(handler ours) {
     look();
     installed_ = (now_.sa_flags & SA_SIGINFO) != 0 || now_.sa_handler != SIG_IGN;
     if (!installed_) return;
-    // The program may have put ours back after it had replaced it; what stood before is known then.
+    // If the program itself has restored our handler, `before_` already holds its own.
     if (now_.sa_sigaction != ours) before_ = now_;
     struct sigaction action {};
     action.sa_sigaction = ours;
@@ -31,14 +31,14 @@ public:
     action.sa_mask = before_.sa_mask;
     ::sigaction(number_, &action, nullptr);
   }
-  /// What the program has installed meanwhile stays.
+  /// Restores the program's handler, unless the program has installed another one since.
   void restore(handler ours) {
     look();
     if (installed_ && now_.sa_sigaction == ours) ::sigaction(number_, &before_, nullptr);
     installed_ = false;
   }
 
-  // For the handler, in a signal.
+  // Called from the signal handler.
   bool has_handler() const { return (before_.sa_flags & SA_SIGINFO) != 0 || before_.sa_handler != SIG_DFL; }
   void call_handler(siginfo_t* info, void* context) const {
     if ((before_.sa_flags & SA_SIGINFO) != 0) before_.sa_sigaction(number_, info, context);
@@ -46,11 +46,11 @@ public:
   }
   void end_process() const {
     ::sigaction(number_, &before_, nullptr);
-    ::raise(number_); // arrives when the handler returns
+    ::raise(number_); // delivered when the handler returns
   }
 
 private:
-  // A member: of a local g++ 12 says that it dangles.
+  // Reads into a member: g++ 12 warns of a dangling pointer for a local variable.
   void look() { ::sigaction(number_, nullptr, &now_); }
 
   int number_;
@@ -61,10 +61,9 @@ private:
 
 } // namespace detail
 
-/// While one lives, a first SIGINT or SIGTERM is noted instead of ending the process; the next one ends it as ever.
-/// Several may live at once, in any threads: a signal is noted by all of them. A handler that the program installed
-/// before is called as well, one that it installs meanwhile is left in place, and a signal that is ignored stays
-/// ignored.
+/// While an object of this class exists, the first SIGINT or SIGTERM only sets a flag; the second one ends the process
+/// as usual. Several objects may exist in any threads: a signal sets the flag of all of them. A handler that the
+/// program installed before is called too, one that it installs later is kept, and an ignored signal stays ignored.
 class interruption {
 public:
   interruption() {
@@ -83,13 +82,14 @@ public:
     interrupt_.restore(&handle), terminate_.restore(&handle);
   }
 
+  /// Whether a signal has arrived since construction.
   bool noted() const { return noted_ != noted_before_; }
 
 private:
   static void handle(int number, siginfo_t* info, void* context) {
     int const error_number = errno;
     auto const& signal = number == SIGINT ? interrupt_ : terminate_;
-    // The program may call this handler, or put it back, after the last interruption has ended.
+    // The program may call or reinstall this handler after the last interruption object was destroyed.
     bool const first = living_ > 0 && noted_ == noted_before_newest_;
     if (first) ++noted_;
     if (signal.has_handler()) signal.call_handler(info, context);
@@ -99,7 +99,7 @@ private:
 
   static inline std::mutex changes_;
   static inline std::atomic<int> living_{0};
-  static inline std::atomic<int> noted_{0}; // since the program began
+  static inline std::atomic<int> noted_{0}; // signals since the program's start
   static inline std::atomic<int> noted_before_newest_{0};
   static inline detail::signal_disposition interrupt_{SIGINT}, terminate_{SIGTERM};
 

@@ -13,30 +13,30 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// How long `fit` trains and what it does on the way.
+/// Options of `fit`.
 struct fit_options {
-  optimizer_steps steps = -1; // of the whole run, resumed ones included; -1: 100, or as many as `.epochs` takes
-  std::int64_t epochs = 0;    // of the corpus, resumed ones included; 0: as many as `.steps` takes. With both, what
-                              // is reached first
-  data::corpus const* validation = nullptr; // what is evaluated; null: nothing is
-  interval evaluate_every = 0;              // with a validation corpus; 0: at the end alone
-  std::string directory{};                  // of the checkpoint; none is saved where it is empty
-  interval save_every = 0;                  // with a directory; 0: at the end alone
-  std::FILE* log = stdout;                  // null: silent
-  interval log_every = 1;                   // steps, of which the line is printed; 0: none. Records have every step
-  std::int64_t keep_last = 0;  // so many checkpoints, each in directory/step-<n>; 0: one, in the directory itself
-  std::string best{};          // of the checkpoint with the lowest validation loss; none where it is empty
-  bool load_best = false;      // its weights, at the end
-  std::int64_t patience = 0;   // evaluations in a row without a lower loss that end the run; 0: none do
-  std::int64_t plateau = 0;    // evaluations in a row without a lower loss that scale the learning rate; 0: none do
-  double plateau_factor = 0.1; // by this
-  data::tail tail = data::tail::carry; // what becomes of an epoch's samples that fill no batch
-  std::string records{}; // directory of steps.jsonl, steps.csv, TensorBoard's events, summary.json, report.html
+  optimizer_steps steps = -1; // of the whole run, resumed ones included; -1: no limit if `.epochs` is set, else 100
+  std::int64_t epochs = 0;    // of the whole run, resumed ones included; 0: no limit. If both are set, the first
+                              // limit reached ends the run
+  data::corpus const* validation = nullptr; // validation corpus; null: no evaluation
+  interval evaluate_every = 0;              // when to evaluate, besides the end; 0: only at the end
+  std::string directory{};                  // of the checkpoint; empty: none is saved
+  interval save_every = 0;                  // when to save to `.directory`, besides the end; 0: only at the end
+  std::FILE* log = stdout;                  // progress lines; null: silent
+  interval log_every = 1;                   // when to print a progress line; 0: never. Records have every step
+  std::int64_t keep_last = 0;  // number of checkpoints to keep, each in directory/step-<n>; 0: one, in the directory
+  std::string best{};          // directory of the checkpoint with the lowest validation loss; empty: none is saved
+  bool load_best = false;      // load the weights of `.best` at the end
+  std::int64_t patience = 0;   // end the run after so many evaluations in a row without a lower loss; 0: never
+  std::int64_t plateau = 0;    // scale the learning rate after so many evaluations without a lower loss; 0: never
+  double plateau_factor = 0.1; // factor of that scaling
+  data::tail tail = data::tail::carry; // what happens to samples at an epoch's end that do not fill a batch
+  std::string records{}; // directory of steps.jsonl, steps.csv, TensorBoard events, summary.json, report.html
 };
 
 namespace detail {
 
-/// Throws `error` for options that do not go together, or of which nothing follows.
+/// Throws `error` for an option out of range or without the option it depends on.
 [[gnu::noinline, gnu::cold]] inline void check_fit_options(fit_options const& options) {
   if (options.steps != -1) check_count("fit_options", ".steps", options.steps.count(), 0);
   check_count("fit_options", ".epochs", options.epochs, 0);

@@ -18,7 +18,7 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
-/// "embedding 9,216 | weight 24,576": how many parameters of each role.
+/// The number of parameter elements by role: "embedding 9,216 | weight 24,576".
 template <class trainer> std::string parameters_by_role() {
   constexpr auto const& all = trainer::entries::parameters;
   std::string text;
@@ -36,7 +36,7 @@ template <class trainer> std::string parameters_by_role() {
   return text;
 }
 
-/// Where other programs take the processors from threads that spin.
+/// Prints a warning if OpenMP's waiting threads spin and other programs compete for the processors.
 [[gnu::noinline]] inline void print_waiting_threads(std::FILE* out) {
   if (!waiting_threads_spin()) return;
   double const seconds = parallel_loop_seconds();
@@ -48,8 +48,8 @@ template <class trainer> std::string parameters_by_role() {
         seconds * 1e6);
 }
 
-/// What is known before the first step, as people like to see it.
-/// `peak` is 0 where it could not be measured.
+/// Prints the run's header: policies, parameters, batch, device, seed and memory. `peak`: the processor's measured
+/// FLOP/s; 0: not measured.
 template <class trainer> [[gnu::noinline, gnu::cold]] void print_start(std::FILE* out, trainer const& t, double peak) {
   auto const number = [](auto n) { return static_cast<long long>(n); };
   std::fprintf(out, "%s | %s parameters: %s\n", printable(trainer::policy_set::name()).c_str(),
@@ -79,12 +79,12 @@ template <class trainer> [[gnu::noinline, gnu::cold]] void print_start(std::FILE
   std::fflush(out);
 }
 
-/// A line a step: over the last one where a person looks on, below it elsewhere.
+/// The progress lines: on a terminal each overwrites the last, in a file each is a line of its own.
 class step_lines {
 public:
   explicit step_lines(std::FILE* out) : out_(out), terminal_(out != nullptr && ::isatty(::fileno(out)) == 1) {}
 
-  /// `share_of_peak` 0 where it is not known.
+  /// Prints a step. `seconds_left`: estimate until the run's end; `share_of_peak`: 0 if unknown.
   void step(step_record const& r, std::int64_t steps, double seconds_left, double share_of_peak) {
     if (out_ == nullptr) return;
     if (terminal_) {
@@ -100,6 +100,7 @@ public:
     open_ = terminal_;
     std::fflush(out_);
   }
+  /// Prints a permanent line, printf-style.
   [[gnu::noinline, gnu::cold, gnu::format(printf, 2, 3)]] void line(char const* format, ...) {
     if (out_ == nullptr) return;
     std::va_list values;

@@ -8,26 +8,27 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// Why a run ended.
+/// Why a run ended: all steps are done; `.patience` evaluations without a lower loss; SIGINT or SIGTERM; a callback.
 enum class stop_reason : std::uint8_t { all_steps, no_improvement, interrupted, by_callback };
 
-/// What came of it.
+/// Result of `fit`.
 struct fit_result {
   optimizer_steps steps = 0;              // of the whole run, resumed ones included
   double loss = 0;                        // of the last step
-  std::optional<evaluation> validation{}; // the last one
-  double seconds = 0;                     // of this call
-  double tokens_per_second = 0; // read by the model in all processes, ignored labels and padding included: of training,
-                                // waiting for data included, evaluation and saving left out
-  double labels_per_second = 0; // the same of valid labels, those that something is learned from
-  double share_of_peak = 0;     // its FLOPs a second, of what the processor can do at most in fp32 (a fp64 trainer: in
-                                // fp64); 0 on a GPU, and where that could not be measured
-  std::int64_t skipped = 0;     // steps whose gradient was not finite
-  constrain::stop_reason stop_reason = constrain::stop_reason::all_steps; // why it ended
+  std::optional<evaluation> validation{}; // of the last evaluation
+  double seconds = 0;                     // duration of this call
+  double tokens_per_second = 0; // training throughput of all ranks together; tokens with ignored labels, padding and
+                                // waiting for data count, evaluation and saving do not
+  double labels_per_second = 0; // the same for valid labels only
+  double share_of_peak = 0;     // FLOP/s as a share of the processor's measured peak in fp32 (fp64 for a fp64 trainer);
+                                // 0 on a GPU, or if the peak could not be measured
+  std::int64_t skipped = 0;     // steps of this call skipped because a gradient was not finite
+  constrain::stop_reason stop_reason = constrain::stop_reason::all_steps; // why the run ended
 };
 
 namespace detail {
 
+/// The reason as text, for the log, summary.json and the report.
 inline char const* reason_of(stop_reason why) {
   switch (why) {
   case stop_reason::no_improvement: return "the validation loss does not fall any more";

@@ -14,10 +14,10 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
-/// Whether some of the tokens are no labels, so that their rates are two figures.
+/// Whether tokens and valid labels per second differ visibly (some labels are ignored).
 inline bool has_two_rates(fit_result const& r) { return r.labels_per_second < 0.9995 * r.tokens_per_second; }
 
-/// What came of a run, for programs: summary.json. `metrics` are those that no step's record has.
+/// The content of summary.json. `metrics`: those recorded after the last step.
 template <class trainer>
 [[gnu::noinline, gnu::cold]] io::json_writer summary_of(trainer const& t, fit_result const& r,
                                                         std::vector<metric> const& metrics) {
@@ -37,11 +37,11 @@ template <class trainer>
   return json.member("ended", reason_of(r.stop_reason)).end(), json;
 }
 
-/// The same in words.
+/// The last line of the log.
 template <class trainer>
 [[gnu::noinline, gnu::cold]] std::string ending(trainer const& t, fit_result const& r, std::string const& directory) {
   auto text = formatted("ended after step %lld: %s", static_cast<long long>(r.steps.count()), reason_of(r.stop_reason));
-  if (r.tokens_per_second == 0) return text; // there was nothing left to do
+  if (r.tokens_per_second == 0) return text; // this call did no step
   text += formatted(" | %.0f s | ", r.seconds);
   if (r.share_of_peak > 0) text += formatted("%.0f %% of peak | ", r.share_of_peak * 100);
   text += formatted("%.0f tok/s | ", r.tokens_per_second);
@@ -54,6 +54,7 @@ template <class trainer>
   return directory.empty() ? text : text + " | saved in '" + directory + "'";
 }
 
+/// The facts at the head of report.html.
 template <class trainer> [[gnu::noinline, gnu::cold]] report_head head_of(trainer const& t, fit_result const& r) {
   auto const number = [](double x) { return formatted("%.4g", x); };
   auto const whole = [](double x) { return grouped(static_cast<std::int64_t>(x)); };

@@ -27,7 +27,7 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
-/// One call of `fit`, a function a phase: check, prepare_outputs, start, train, end.
+/// One call of `fit`, one function per phase: check, prepare_outputs, start, train, end.
 template <class trainer> class training_run {
 public:
   training_run(trainer& t, data::corpus const& corpus, fit_options const& options, fit_callbacks const& callbacks)
@@ -49,8 +49,7 @@ public:
   } catch (...) { rethrow_or_end_job(t_.world(), joint_call::fit); }
 
 private:
-  /// What would be refused later, or is known to be wrong, is better known now than after hours. The same in every
-  /// process.
+  /// Checks options and corpora before the first step, so that an error does not appear hours later. Sets `steps_`.
   void check() {
     check_fit_options(options_);
     if (options_.validation != nullptr) check_validation(*options_.validation);
@@ -70,11 +69,11 @@ private:
           "fit: the .validation corpus has no label, every token of its samples is given; give some text to predict");
   }
 
-  /// Files and directories that cannot be written are found now. By one process for all.
+  /// Checks that all outputs can be written, and opens the records. Only on rank 0.
   void prepare_outputs() {
     check_places(options_.directory, options_.keep_last, options_.best, options_.records);
     if (!options_.directory.empty()) io::directory_writer{place_of(steps_)};
-    // Something of another's at a later step's name would end the run there.
+    // A step directory of a later step that cannot be replaced (another user's, say) would end the run there.
     for (auto const step : options_.keep_last > 0 ? series_.steps() : std::vector<std::int64_t>{})
       if (step > first_step_ && step < steps_) io::directory_writer{place_of(step)};
     if (!options_.best.empty()) io::directory_writer{options_.best};
@@ -91,7 +90,7 @@ private:
   }
 
   void train() {
-    stopwatch since_asked; // for a batch
+    stopwatch since_asked; // includes the wait for the batch
     for (auto const& batch : t_.batches(corpus_, options_.tail)) {
       auto record = step(batch, since_asked);
       call(callbacks_.step);
@@ -138,7 +137,7 @@ private:
   void evaluate(step_record& record) {
     auto found = t_.evaluate(*options_.validation, [&] { return t_.in_any_rank(signal_->noted()); });
     if (!found) return end_because(stop_reason::interrupted);
-    found->loss = of_rank_0(t_.world(), found->loss); // it decides for all
+    found->loss = of_rank_0(t_.world(), found->loss); // all ranks must make the same decisions below
     context_.validation = context_.result.validation = found;
     record.validation_loss = found->loss, record.accuracy = found->accuracy;
     lines_.line("step %lld | validation loss %.4f | perplexity %.2f | accuracy %.3f",
@@ -155,7 +154,8 @@ private:
     if (options_.patience > 0 && since_best >= options_.patience) end_because(stop_reason::no_improvement);
   }
 
-  /// Records the step before it is saved: a run that is taken up again after the checkpoint has the record of its step.
+  /// Writes the step's record, then the checkpoint: a run resumed from the checkpoint finds the record of its last
+  /// step.
   void keep(step_record& record) {
     record.saved = !options_.directory.empty() && (done_ || options_.save_every.due(record.step, steps_));
     record.metrics = context_.take_metrics();
@@ -202,14 +202,14 @@ private:
     return static_cast<double>(at.epoch) + static_cast<double>(at.sample) / static_cast<double>(samples);
   }
 
-  /// The first reason counts.
+  /// Ends the run after this step; the first reason is kept.
   void end_because(stop_reason why) {
     if (!done_) context_.result.stop_reason = why;
     done_ = true;
   }
-  /// By a callback or a signal of any process: all go on or none does.
+  /// Ends the run on all ranks if a callback or a signal asks for it on any. Collective.
   void end_if_asked() {
-    constexpr std::int64_t callback = 1 << 20; // beside as many ranks that were interrupted
+    constexpr std::int64_t callback = 1 << 20; // above the largest count of interrupted ranks
     auto const asked =
         agree(t_.world(), joint_call::fit, (context_.stops() ? callback : 0) + (signal_->noted() ? 1 : 0));
     if (asked != 0) end_because(asked >= callback ? stop_reason::by_callback : stop_reason::interrupted);
@@ -219,7 +219,7 @@ private:
   data::corpus const& corpus_;
   fit_options const& options_;
   fit_callbacks const& callbacks_;
-  bool const speaks_; // one process speaks for all
+  bool const speaks_; // rank 0: logs, writes records, removes old checkpoints
   std::int64_t const first_step_;
   std::int64_t steps_ = 0; // of the whole run
   bool done_ = false;

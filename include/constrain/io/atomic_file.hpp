@@ -14,15 +14,15 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::io {
 
-/// A file that appears whole or not at all: written beside `path`, then renamed over it by `commit()`. Without a commit
-/// nothing is left and what was there before stays. Only a regular file is replaced; of a file with several names, this
-/// name alone.
+/// A file that is replaced atomically: written to a temporary file in the same directory, which `commit()` renames to
+/// `path`. Without a commit, the temporary file is removed and an older file stays. Only a regular file is replaced; of
+/// a file with several hard links, only this one.
 class atomic_file {
 public:
-  /// Whether a path that is a link stands for what it leads to, or is refused.
+  /// What to do if `path` is a symbolic link: replace its target, or throw.
   enum class links { followed, refused };
 
-  /// Throws `error` where something else than a file is to be replaced.
+  /// Throws `error` if `path` exists and is no regular file, or if the temporary file cannot be created.
   [[gnu::noinline, gnu::cold]] explicit atomic_file(std::string const& path, links at_path = links::followed)
       : target_(checked(path, at_path)), holder_(open_holder()),
         temporary_(target_.sibling_name("partial-" + unlikely_suffix())), file_(temporary_, path, holder_.get()),
@@ -33,9 +33,11 @@ public:
   atomic_file& operator=(atomic_file const&) = delete;
   ~atomic_file() { discard(); }
 
-  /// Where to write.
+  /// The temporary file to write to.
   output_file& out() { return file_; }
 
+  /// Syncs the file to disk and renames it to `path`. Throws `error`; then the older file is unchanged, unless only
+  /// syncing the directory failed.
   [[gnu::noinline, gnu::cold]] void commit() {
     if (temporary_.empty()) throw error({"'", path(), "' was already committed; write a new file"});
     file_.close();
@@ -49,7 +51,7 @@ public:
 private:
   split_path target_;
   detail::directory_handle holder_;
-  std::string temporary_; // its name; empty: there is none any more
+  std::string temporary_; // name of the temporary file; empty: committed or discarded
   output_file file_;
   std::optional<struct stat> made_;
 
@@ -68,7 +70,7 @@ private:
     return opened;
   }
 
-  /// Throws where anything but a file would be replaced.
+  /// Throws `error` if the target exists and is no regular file.
   [[gnu::noinline, gnu::cold]] void check() {
     auto const found = detail::status_at(holder_.get(), target_.name);
     if (!found || S_ISREG(found->st_mode)) return;

@@ -9,10 +9,11 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::io {
 
-/// CRC-32C (Castagnoli, RFC 3720), eight bytes a step (slicing-by-8: Kounavis and Berry, 2005). It finds every change
-/// within 32 neighbouring bits, and any other with probability 1 - 2^-32.
+/// CRC-32C (Castagnoli, RFC 3720), computed eight bytes at a time (slicing-by-8: Kounavis and Berry, 2005). It detects
+/// every change confined to 32 consecutive bits, and other changes with probability 1 - 2^-32.
 class crc32c {
 public:
+  /// Adds bytes to the checksum.
   crc32c& update(std::span<std::byte const> bytes) {
     static auto const table = tables();
     auto const word = [&](std::size_t i) {
@@ -29,12 +30,13 @@ public:
     return *this;
   }
 
+  /// The checksum of all bytes so far.
   std::uint32_t value() const { return ~state_; }
 
 private:
   std::uint32_t state_ = 0xffffffff;
 
-  // At run time, once: in a constant expression, every file that includes this would pay for it.
+  // Computed once at run time: as a constant expression it would cost compile time in every translation unit.
   static std::array<std::array<std::uint32_t, 256>, 8> tables() {
     std::array<std::array<std::uint32_t, 256>, 8> entries{};
     for (std::uint32_t i = 0; i < 256; ++i) {

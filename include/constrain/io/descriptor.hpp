@@ -15,10 +15,10 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::io {
 
-/// What the operating system says about an error number, `errno` by default.
+/// The operating system's text for an error number, by default `errno`.
 inline std::string reason(int number = errno) { return std::generic_category().message(number); }
 
-/// An open file, closed at the end of its life. Negative: none.
+/// Owns a POSIX file descriptor. Negative: none.
 class descriptor {
 public:
   descriptor() = default;
@@ -34,24 +34,24 @@ public:
 
   int get() const { return number_; }
   explicit operator bool() const { return number_ >= 0; }
-  /// Gives the number away, to be closed by the caller.
+  /// Returns the descriptor and gives up its ownership.
   int release() { return std::exchange(number_, -1); }
 
 private:
   int number_ = -1;
 };
 
-/// A path as the system takes it, which would cut it off at a NUL byte. Throws `error` where there is one.
+/// The path as a C string. Throws `error` if it has a NUL byte, at which the system would truncate it.
 [[gnu::noinline, gnu::cold]] inline char const* system_path(std::string const& path) {
   if (path.find('\0') != std::string::npos)
     throw error({"the path '", path, "' has a NUL byte, shown as '?', which no file's name can have; leave it out"});
   return path.c_str();
 }
 
-/// Writes all of `bytes`; false, with `errno` set, where the system does not take them.
+/// Writes all of `bytes`; false, with `errno` set, if that fails.
 inline bool write_all(descriptor const& file, std::string_view bytes) {
   while (!bytes.empty()) {
-    // Some systems refuse more than 2 GiB at once.
+    // Linux writes at most 2 GiB per call; some systems refuse more.
     auto const written = ::write(file.get(), bytes.data(), std::min(bytes.size(), std::size_t{1} << 30));
     if (written < 0 && errno == EINTR) continue;
     if (written <= 0) return false;
@@ -60,7 +60,8 @@ inline bool write_all(descriptor const& file, std::string_view bytes) {
   return true;
 }
 
-/// Opens a regular file for reading. Throws `error`, beginning with `what` ('the text'), for anything else.
+/// Opens a regular file for reading, and stores its status in `status`, if given. Throws `error`, beginning with `what`
+/// ('the text'), if that fails or it is no regular file.
 [[gnu::noinline, gnu::cold]] inline descriptor open_file(std::string const& path, std::string const& what,
                                                          struct stat* status = nullptr) {
   // Without O_NONBLOCK, opening a pipe would wait for its writer.

@@ -16,29 +16,30 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::io::detail {
 
-/// What stands at a name: a link itself, not what it leads to. Nothing where there is nothing.
+/// The status of a name in an open directory, without following a symbolic link; nullopt if it does not exist.
 inline std::optional<struct stat> status_at(int directory, std::string const& name) {
   struct stat found {};
   if (::fstatat(directory, name.c_str(), &found, AT_SYMLINK_NOFOLLOW) != 0) return std::nullopt;
   return found;
 }
 
+/// Whether a path exists, dangling symbolic links included.
 inline bool exists(std::string const& path) { return status_at(AT_FDCWD, system_path(path)).has_value(); }
 
-/// Whether it is one file or directory under two names.
+/// Whether both are the same file or directory: equal device and inode.
 inline bool same_file(struct stat const& a, struct stat const& b) {
   return a.st_dev == b.st_dev && a.st_ino == b.st_ino;
 }
 
-/// An open directory. Whatever becomes of its name meanwhile, a link put there included, this stays the one that was
-/// opened, and all that is done to its files is done in it.
+/// An open directory. File operations go through its descriptor, so they stay in this directory even if its path is
+/// renamed or replaced by a link meanwhile.
 class directory_handle {
 public:
   directory_handle() = default;
-  /// A path as it is given: links are followed. None, with `errno`, where it is no directory or cannot be read.
+  /// Opens a path; symbolic links are followed. On failure the handle is empty and `errno` set.
   explicit directory_handle(std::string const& path)
       : directory_handle(::open(system_path(path), O_RDONLY | O_DIRECTORY | O_CLOEXEC)) {}
-  /// A name in an open directory. A link there is none, wherever it leads.
+  /// Opens a name in an open directory; fails for a symbolic link.
   directory_handle(directory_handle const& holder, std::string const& name)
       : directory_handle(::openat(holder.get(), name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)) {}
 
@@ -48,30 +49,32 @@ public:
   struct stat const& status() const {
     return status_;
   }
-  /// Whether it stands at this name now.
+  /// Whether the name refers to this directory now.
   bool is_at(directory_handle const& holder, std::string const& name) const {
     auto const there = status_at(holder.get(), name);
     return there && same_file(*there, status_);
   }
+  /// Names in it, in no particular order.
   [[gnu::noinline, gnu::cold]] std::vector<std::string> names() const {
     return directory_names(".", get()).value_or(std::vector<std::string>{});
   }
-  /// Makes what was done to its entries survive a power cut, where the file system can (else: EINVAL).
+  /// fsync: changes of its entries survive a power failure. File systems that cannot (EINVAL) count as success.
   bool sync() const { return ::fsync(get()) == 0 || errno == EINVAL; }
 
-  /// Claims it for as long as this is open; false where another process has. Where the file system knows no locks,
-  /// `errno` is another than EWOULDBLOCK. Never waits: whoever may read a directory can lock it for ever.
+  /// Takes an exclusive lock until the handle is closed; false if another process has it (`errno` is EWOULDBLOCK) or
+  /// the file system has no locks (another `errno`). Never waits: any process that may read a directory can lock it
+  /// forever.
   bool lock() const { return ::flock(get(), LOCK_EX | LOCK_NB) == 0; }
 
-  /// The text of a small regular file of the directory's owner. A link, a pipe or a larger one is none; nor is one with
-  /// a second name, where it must be `alone`.
+  /// The content of a regular file that belongs to the directory's owner; nullopt for anything else, a symbolic link,
+  /// more than 64 MiB or, with `alone`, a file with other hard links.
   [[gnu::noinline, gnu::cold]] std::optional<std::string> text(std::string const& name, bool alone = false) const {
     constexpr std::size_t most = std::size_t{1} << 26;
     descriptor const file(::openat(get(), name.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
     struct stat found {};
     if (!file || ::fstat(file.get(), &found) != 0 || !S_ISREG(found.st_mode)) return std::nullopt;
     if (found.st_uid != owner() || (alone && found.st_nlink != 1)) return std::nullopt;
-    std::string all(std::min(static_cast<std::size_t>(found.st_size), most) + 1, '\0'); // one more, to see its end
+    std::string all(std::min(static_cast<std::size_t>(found.st_size), most) + 1, '\0'); // + 1: to detect its end
     for (std::size_t size = 0; size < all.size();) {
       auto const got = ::read(file.get(), all.data() + size, all.size() - size);
       if (got < 0 && errno == EINTR) continue;
@@ -82,8 +85,7 @@ public:
     return std::nullopt;
   }
 
-  /// Removes a name of a regular file of the directory's owner; false where the system does not let it. Anything else
-  /// that stands there stays.
+  /// Removes a regular file that belongs to the directory's owner; anything else is kept. False if removing fails.
   bool remove(std::string const& name) const {
     auto const found = status_at(get(), name);
     if (!found || !S_ISREG(found->st_mode) || found->st_uid != owner()) return true;

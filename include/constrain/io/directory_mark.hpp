@@ -16,20 +16,21 @@
 #include "constrain/io/directory_handle.hpp"
 #include "constrain/io/manifest.hpp"
 
-/// The mark of a directory that this library made: the hidden file by which it knows what it may remove.
+/// The mark: a hidden file ".constrain" in each directory that this library creates. It tells which files the library
+/// may remove later.
 ///
-/// It names the directory, the directory above it and the name under which a save makes or replaces it, and lists each
-/// file before that is created. So it speaks for this one directory in this one place: a copy, a directory moved to
-/// another name or folder, and a second name of a mark are nobody's, and are left alone. Nor can another user write
-/// one: it counts as the directory does, only with the owner whom the file system gives to what this process makes.
+/// It records the identity (inode, file handle) of the directory and of its parent and the name of the save, and lists
+/// each file before that file is created. So it is valid only for this directory in this place: copies, moved
+/// directories and hard links of a mark are not valid, and their files are never removed. Nor can another user forge
+/// one: mark and directory must have the owner that new files of this process get.
 namespace constrain::inline CONSTRAIN_VARIANT::io::detail {
 
 inline constexpr char const* mark_name = ".constrain";
 inline constexpr std::string_view mark_begin = "constrain made this directory and may remove the files listed here\n";
 
-/// What tells a directory from every other one of its file system, those before it and after it included: the file
-/// handle, where there is one, is of the inode and its generation. The device's number is no part of it: it changes
-/// with mounts.
+/// Identifies a directory within its file system, also against later ones that reuse its inode number: inode number
+/// and, if available, file handle, which includes the inode's generation. The device number is left out, as it can
+/// change when the file system is mounted again.
 [[gnu::noinline, gnu::cold]] inline std::string lasting_identity(directory_handle const& directory) {
   auto text = std::to_string(directory.status().st_ino);
 #if defined(MAX_HANDLE_SZ) && defined(AT_EMPTY_PATH)
@@ -47,7 +48,8 @@ inline constexpr std::string_view mark_begin = "constrain made this directory an
   return text;
 }
 
-/// What a mark says before its list. `name`: under which a save makes it, also while that is under way.
+/// The first lines of a mark, before the list of files. `name`: the final name of the saved directory, also while a
+/// save still has a temporary name.
 [[gnu::noinline, gnu::cold]] inline std::string mark_head(directory_handle const& directory,
                                                           directory_handle const& holder, std::string_view name) {
   std::string text(mark_begin);
@@ -55,11 +57,11 @@ inline constexpr std::string_view mark_begin = "constrain made this directory an
   return text += concat({name.size(), " ", name, "\n"});
 }
 
-/// A mark that is being written.
+/// Writes the mark of a directory.
 class directory_mark {
 public:
   directory_mark() = default;
-  /// Begins one, with a list of `files`. None, with `errno`, where it cannot be written.
+  /// Creates the mark with a list of `files`. On failure it is empty and `errno` set.
   directory_mark(directory_handle const& directory, directory_handle const& holder, std::string_view name,
                  std::vector<std::string> const& files = {})
       : file_(::openat(directory.get(), mark_name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644)) {
@@ -68,14 +70,14 @@ public:
     if (file_ && !write_all(file_, text)) file_ = {};
   }
   explicit operator bool() const { return static_cast<bool>(file_); }
-  /// Whether whoever writes it owns the directory as well: nobody has put one of his own in the place of one just made.
+  /// Whether mark and directory have the same owner: if not, another user has replaced the directory just created.
   bool owns(directory_handle const& directory) const {
     struct stat status {};
     return ::fstat(file_.get(), &status) == 0 && status.st_uid == directory.owner();
   }
 
-  /// Lists files that are about to be created, and brings that to disk. False, with `errno`, where the system does not
-  /// take it. Files that are listed already cost nothing.
+  /// Adds files that are about to be created to the list and syncs it to disk. Files that are already listed cost
+  /// nothing. False, with `errno`, on failure.
   [[gnu::noinline, gnu::cold]] bool add(std::vector<std::string> const& names) {
     std::string text;
     for (auto const& name : names)
@@ -92,19 +94,19 @@ private:
   std::vector<std::string> listed_;
 };
 
-/// The files that may be removed from a directory at a name in `holder`, the mark last; nothing where it is none of
-/// ours: without a mark that speaks for it, of another owner than `owner`. `name`: see `mark_head`.
+/// The files that the library may remove from a directory in `holder`, the mark last; nullopt if it has no valid mark
+/// or another owner than `owner`. `name`: see `mark_head`.
 [[gnu::noinline, gnu::cold]] inline std::optional<std::vector<std::string>> marked_files(
     directory_handle const& directory, directory_handle const& holder, std::string_view name, uid_t owner) {
   if (!directory || directory.owner() != owner) return std::nullopt;
   auto const text = directory.text(mark_name, true);
   auto const there = text ? std::vector<std::string>{} : directory.names();
-  // Empty: a save died before it made its mark, or after it removed it.
+  // An empty directory is left by a save that ended before it created its mark, or after it removed it.
   if (!text) return there.empty() ? std::optional(there) : std::nullopt;
   auto const head = mark_head(directory, holder, name);
   if (!text->starts_with(head)) {
     if (!head.starts_with(*text) || directory.names().size() != 1) return std::nullopt;
-    return std::vector<std::string>{mark_name}; // it died while it wrote the head
+    return std::vector<std::string>{mark_name}; // a save ended while it wrote the mark's first lines
   }
   std::vector<std::string> files;
   auto rest = std::string_view(*text).substr(head.size());

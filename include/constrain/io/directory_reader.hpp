@@ -16,21 +16,21 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::io {
 
-/// A directory that `directory_writer` committed, checked whole before anything is handed out: manifest, lengths and
+/// Reads a directory that `directory_writer` committed. The constructor checks all of it: manifest, lengths and
 /// checksums. Its files stay readable when a later save replaces the directory.
 class directory_reader {
 public:
-  /// Whether something was saved at `path`, beside what a writer that died has left; only reading tells whether it is
-  /// whole.
+  /// Whether there is a saved directory at `path` (leftovers of an interrupted save do not count). It may be damaged:
+  /// only the constructor checks that.
   static bool finds(std::string const& path) {
     for (auto const& name : directory_names(path).value_or(std::vector<std::string>{}))
       if (!name.starts_with('.')) return true;
     return !detail::exists(path) && !previous_of(path).empty();
   }
 
-  /// Throws `error` for the first thing that is missing, cut short or changed.
+  /// Throws `error` for the first file that is missing, truncated or changed.
   [[gnu::noinline, gnu::cold]] explicit directory_reader(std::string const& path) : directory_(path) {
-    // A save that the machine's stop cut in two has left the directory here.
+    // If the machine stopped between the two renames of a save, the old directory has this name.
     if (!detail::exists(directory_))
       if (auto const previous = previous_of(path); !previous.empty()) directory_ = previous;
     check_directory();
@@ -43,10 +43,12 @@ public:
     for (auto const& entry : contents_.files) files_.push_back(checked(entry));
   }
 
+  /// The files of the manifest.
   std::vector<manifest::entry> const& entries() const { return contents_.files; }
+  /// Whether the manifest lists a file of that name.
   bool contains(std::string_view name) const { return contents_.find(name) != nullptr; }
 
-  /// The bytes of one file, valid as long as the reader lives.
+  /// The bytes of one file, valid as long as the reader. Throws `error` if there is no such file.
   std::span<std::byte const> bytes(std::string_view name) const& {
     auto const* const found = contents_.find(name);
     if (!found) throw error({"'", directory_, "' has no file '", name, "'; use a directory saved with it"});
@@ -56,19 +58,19 @@ public:
     auto const view = bytes(name);
     return {reinterpret_cast<char const*>(view.data()), view.size()};
   }
-  // Not of a temporary, whose files would be gone.
+  // Deleted for temporaries: the view would dangle.
   void bytes(std::string_view name) && = delete;
   void text(std::string_view name) && = delete;
 
-  /// Where a file is, for errors about what stands in it.
+  /// The path of a file, for errors about its content.
   std::string path(std::string_view name) const { return concat({directory_, "/", name}); }
 
 private:
   std::string directory_;
   manifest contents_;
-  std::vector<mapped_file> files_; ///< Of `contents.files`, in their order.
+  std::vector<mapped_file> files_; ///< In the order of `contents_.files`.
 
-  /// Where a save that was cut in two has left the directory; empty where it has not. A link is none of ours.
+  /// The path '.<name>.previous' if it is a directory (a save was interrupted), else empty.
   [[gnu::noinline, gnu::cold]] static std::string previous_of(std::string const& path) {
     auto const previous = split_path(path).sibling("previous");
     auto const status = detail::status_at(AT_FDCWD, previous);

@@ -16,16 +16,17 @@
 #include "constrain/io/directory_mark.hpp"
 #include "constrain/io/manifest.hpp"
 
-/// Putting a finished directory in the place of an old one, and removing that.
+/// Replaces an old directory by a finished new one, and removes the old one.
 ///
-/// Where the file system can exchange two names at once (Linux: ext4, xfs, btrfs, tmpfs, ...), it does: at every moment
-/// the target is the whole old directory or the whole new one. Elsewhere there are two renames: the target becomes
-/// '.<name>.previous', then the new directory becomes the target. Both directories are complete and on disk before the
-/// first rename, so when the machine stops between the two, the old one is read from, and put back from, '.previous'.
-/// Several writers of one target at the same time are safe in the first case only.
+/// If the file system can exchange two names atomically (Linux: ext4, xfs, btrfs, tmpfs, ...), the target is at every
+/// moment the complete old or the complete new directory. Otherwise there are two renames: target to
+/// '.<name>.previous', then new directory to target. Both directories are complete and on disk before the first rename:
+/// if the machine stops in between, readers use '.<name>.previous', and the next save restores it. Concurrent writers
+/// of the same target are safe only in the first case.
 namespace constrain::inline CONSTRAIN_VARIANT::io::detail {
 
-/// What a directory's manifest lists, and it; nothing where it has none. Throws `error` where it cannot be read.
+/// The files that a directory's manifest lists, and the manifest itself, last; nullopt if there is no manifest. Throws
+/// `error` if it cannot be read. `shown`: the directory's name in errors.
 [[gnu::noinline, gnu::cold]] inline std::optional<std::vector<std::string>> listed_files(
     directory_handle const& directory, std::string const& shown) {
   std::string const name(manifest_name);
@@ -38,15 +39,15 @@ namespace constrain::inline CONSTRAIN_VARIANT::io::detail {
   return files;
 }
 
-/// A directory that a save may replace, and its files that may be removed then.
+/// A directory that a save may replace, and the files to remove with it.
 struct old_directory {
-  directory_handle directory; // none: nothing stands there
+  directory_handle directory; // empty: there is no old directory
   std::vector<std::string> files;
 };
 
-/// Throws `error` unless what stands at a name is missing, or ours and empty, marked, or with a manifest: nothing else
-/// may be replaced. The manifest alone is enough here, since somebody named this very directory: it was copied, or
-/// saved by a version that left no mark.
+/// Throws `error` unless a save may replace `name`: it must not exist, or be a directory of `owner` that is empty, has
+/// a valid mark or has a manifest. A manifest without a mark suffices, since the caller named this directory: it was
+/// copied, or saved by an older version without marks.
 [[gnu::noinline, gnu::cold]] inline old_directory check_replaceable(directory_handle const& holder,
                                                                     std::string const& name, uid_t owner,
                                                                     std::string const& shown, int attempts = 100) {
@@ -63,7 +64,7 @@ struct old_directory {
   if (old.directory.owner() != owner) throw refuse("belongs to another user");
   auto const marked = marked_files(old.directory, holder, name, owner);
   std::optional<std::vector<std::string>> listed;
-  // While this was read, another writer may have replaced it, and be removing it.
+  // Another writer may have replaced the directory since it was opened and be removing it now: then try again.
   auto const gone = [&] { return attempts > 0 && !old.directory.is_at(holder, name); };
   try {
     listed = listed_files(old.directory, shown);
@@ -77,14 +78,14 @@ struct old_directory {
   }
   if (listed) old.files = *listed;
   if (marked) old.files.insert(old.files.end(), marked->begin(), marked->end());
-  // The mark that was copied with it, or that was begun by a save that died.
+  // A mark that was copied with the directory, or left incomplete by an interrupted save, may be removed too.
   auto const mark = marked ? std::nullopt : old.directory.text(mark_name);
   if (mark && (mark->starts_with(mark_begin) || mark_begin.starts_with(*mark))) old.files.emplace_back(mark_name);
   return old;
 }
 
-/// Marks a directory without a mark of its own before it is replaced, so that it is known for ours if the removal is
-/// cut short. What cannot be marked is then left.
+/// Gives a directory without a valid mark one before it is replaced, so that a later save can finish its removal if
+/// this one is interrupted. If that fails, the rest of an interrupted removal stays.
 [[gnu::noinline, gnu::cold]] inline void mark_replaced(old_directory& old, directory_handle const& holder,
                                                        std::string const& name) {
   if (!old.directory || old.files.empty() || marked_files(old.directory, holder, name, old.directory.owner())) return;
@@ -93,26 +94,27 @@ struct old_directory {
     old.files.pop_back();
   }
   directory_mark mark(old.directory, holder, name, old.files);
-  if (!mark && errno == EEXIST) return; // somebody's own file
+  if (!mark && errno == EEXIST) return; // a file of that name that is no mark
   if (mark) mark.sync();
   old.files.push_back(mark_name);
 }
 
-/// Removes files and then the directory, if it still is what stands at `name`. What somebody else put into it stays:
-/// the directory then becomes `kept`.
+/// Removes files and then the directory, if `name` still refers to it. If it holds other files, it is renamed to `kept`
+/// instead.
 [[gnu::noinline, gnu::cold]] inline void remove_directory(directory_handle const& directory,
                                                           directory_handle const& holder, std::string const& name,
                                                           std::vector<std::string> const& files,
                                                           std::string const& kept) {
-  // The mark is the last: where the system fails, it stays, and so a later save knows what to remove.
+  // The mark is removed last: if removing fails before, a later save still knows what to remove.
   for (auto const& file : files)
     if (!directory.remove(file)) return;
-  // Of a name that changes hands after this line, no more is lost than an empty directory.
+  // If the name is reused after this check, the worst case is the loss of an empty directory.
   if (!directory.is_at(holder, name)) return;
   if (::unlinkat(holder.get(), name.c_str(), AT_REMOVEDIR) != 0 && (errno == ENOTEMPTY || errno == EEXIST))
     static_cast<void>(::renameat(holder.get(), name.c_str(), holder.get(), kept.c_str()));
 }
 
+/// Exchanges two names in a directory atomically; false, with `errno`, on failure (ENOSYS or EINVAL: not supported).
 inline bool exchange(directory_handle const& holder, std::string const& one, std::string const& other) {
 #if defined(SYS_renameat2)
   constexpr unsigned exchange_names = 2; // RENAME_EXCHANGE, for C libraries without it.

@@ -22,22 +22,23 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::io {
 
-/// A directory of files that appears whole or not at all:
+/// Saves a directory of files atomically:
 ///
 ///     directory_writer w("run/checkpoint");
 ///     w.write("state.json", text);
 ///     w.write("weights.safetensors", [&](output_file& out) { write_safetensors(out, tensors); });
 ///     w.commit();
 ///
-/// Everything is written into a hidden sibling, the manifest (lengths, checksums) last, brought to disk, and put in the
-/// target's place in one move. Until then, whatever fails, the target stays as it was and nothing else is left behind.
+/// Everything is written to a hidden sibling directory, the manifest (lengths, checksums) last, and synced to disk;
+/// then it replaces the target (see io/directory_replace.hpp). If anything fails before, the target is unchanged and
+/// the sibling is removed.
 class directory_writer {
 public:
-  /// Whether the file system is asked to exchange two names at once; `no` is for tests of the other way.
+  /// Whether to try the atomic exchange of two names; `no` is for tests of the fallback.
   enum class exchange { yes, no };
 
-  /// Makes the directories above `path`; a path that is a link is followed. Throws `error` when something other than a
-  /// committed directory of this user stands there.
+  /// Creates missing parent directories; if `path` is a symbolic link, its target is replaced. Throws `error` if `path`
+  /// exists and is not a saved directory of this user.
   explicit directory_writer(std::string const& path, exchange way = exchange::yes)
       : place_(path), target_(place_.directory + place_.name), previous_(place_.sibling_name("previous")), way_(way) {
     check_not_worked_in(target_);
@@ -56,7 +57,7 @@ public:
   directory_writer& operator=(directory_writer const&) = delete;
   ~directory_writer() { discard(); }
 
-  /// Names of files to come. Each of them is told the mark before it is created; all at once that takes the disk less.
+  /// Optional: lists the names of later files in the mark with a single sync to disk, instead of one per file.
   [[gnu::noinline, gnu::cold]] void announce(std::initializer_list<std::string_view> names) {
     std::vector<std::string> all{std::string(manifest_name)};
     for (auto const name : names)
@@ -64,7 +65,8 @@ public:
     if (!temporary_.empty() && !mark_.add(all)) throw unwritable(target_ + "/" + detail::mark_name);
   }
 
-  /// Writes one file (its name: see `valid_file_name`); `fill` is called with its `output_file`.
+  /// Writes one file; `fill` is called with its `output_file`. Throws `error` if the name is not a `valid_file_name` or
+  /// is used twice, or if writing fails.
   template <std::invocable<output_file&> function> void write(std::string_view name, function const& fill) {
     check_name(name);
     put(std::string(name), filling(fill));
@@ -74,7 +76,7 @@ public:
   }
   void write(std::string_view name, std::string_view text) { write(name, text_bytes(text)); }
 
-  /// Puts the new directory in place and removes the old one.
+  /// Replaces the target by the new directory and removes the old one. Throws `error`.
   [[gnu::noinline, gnu::cold]] void commit() {
     if (temporary_.empty()) throw error({"'", target_, "' has no save under way; begin a new one"});
     put(std::string(manifest_name), filling([&](output_file& out) { out.write(contents_.text()); }));
@@ -91,19 +93,20 @@ public:
 
 private:
   split_path place_;
-  std::string target_;               // for people
-  std::string previous_, temporary_; // names in `holder`; no `temporary`: there is no save under way
+  std::string target_;               // for error messages
+  std::string previous_, temporary_; // names in `holder_`; empty `temporary_`: no save in progress
   exchange way_;
-  detail::directory_handle holder_, made_; // locked from its making on: what is not was left by a writer that died
+  detail::directory_handle holder_, made_; // `made_` is locked: an unlocked one was left by an interrupted save
   detail::directory_mark mark_;
-  std::vector<std::string> written_; // in `made`, the mark last
+  std::vector<std::string> written_; // names in `made_`, the mark last
   manifest contents_;
 
-  /// Of what this process makes here: not always its own user, on a network's file system.
+  /// The owner of new files here: on a network file system not always this process's user.
   uid_t owner() const { return made_.owner(); }
   std::string kept() const { return concat({place_.name, ".kept-", unlikely_suffix()}); }
 
-  /// Undoes a move that the machine's stop cut in two. What is not ours is in nobody's way.
+  /// Restores or removes '.<name>.previous' if a save was interrupted between its two renames. One without a valid mark
+  /// is left alone.
   [[gnu::noinline, gnu::cold]] void recover() {
     detail::directory_handle const left(holder_, previous_);
     auto const files = detail::marked_files(left, holder_, place_.name, owner());
@@ -114,6 +117,7 @@ private:
     else detail::remove_directory(left, holder_, previous_, *files, kept());
   }
 
+  /// Removes temporary directories of interrupted saves: those with a valid mark and no lock.
   [[gnu::noinline, gnu::cold]] void remove_abandoned() {
     auto const prefix = place_.sibling_name("partial-");
     for (auto const& name : holder_.names()) {
@@ -125,13 +129,14 @@ private:
     }
   }
 
+  /// Creates, locks and marks the temporary directory.
   [[gnu::noinline, gnu::cold]] void begin() {
     holder_ = detail::directory_handle(place_.holder());
     for (int attempt = 0; holder_ && attempt < 100; ++attempt) {
       auto const name = place_.sibling_name("partial-" + unlikely_suffix());
       if (::mkdirat(holder_.get(), name.c_str(), 0777) == 0) {
         made_ = detail::directory_handle(holder_, name);
-        // Another writer may have taken it for abandoned before it was locked.
+        // Another writer may have removed it as abandoned before it was locked.
         bool const ours = made_ && (made_.lock() || errno != EWOULDBLOCK) && made_.is_at(holder_, name);
         if (!ours) {
           int const code = errno;
@@ -153,7 +158,7 @@ private:
         {"'", target_, "' cannot be saved (", reason(), "); make room, check the permissions or choose another path"});
   }
 
-  // Whatever fills a file, without its type: `put` is compiled once.
+  // A type-erased `fill` function, so that `put` is compiled once.
   struct filler {
     void (*call)(void const*, output_file&);
     void const* object;
@@ -194,20 +199,20 @@ private:
     if (!on_disk) throw not_on_disk(place_.holder(), code);
   }
 
-  /// Removes what was replaced: the directory that was checked, or another writer's that came in between.
+  /// Removes the replaced directory: the one that was checked, or one that another writer has saved since.
   [[gnu::noinline, gnu::cold]] void remove_old(detail::old_directory const& old, std::string const& name) {
     detail::directory_handle const left(holder_, name);
-    // So that no other writer takes it for abandoned meanwhile; it may as well.
+    // The lock keeps other writers from removing it at the same time. Failing to get it does no harm.
     if (left) left.lock();
     if (left && old.directory && detail::same_file(left.status(), old.directory.status()))
       return detail::remove_directory(left, holder_, name, old.files, kept());
     if (auto const files = detail::marked_files(left, holder_, place_.name, owner()))
       return detail::remove_directory(left, holder_, name, *files, kept());
-    // Somebody else has put it there since.
+    // Another program has put it there since: keep it under another name.
     static_cast<void>(::renameat(holder_.get(), name.c_str(), holder_.get(), kept().c_str()));
   }
 
-  /// Returns the name of the old directory now; empty when there was none.
+  /// Puts the new directory in place. Returns the old directory's new name; empty if there was none.
   [[gnu::noinline, gnu::cold]] std::string move() {
     auto const rename = [&](std::string const& from, std::string const& to) {
       return ::renameat(holder_.get(), from.c_str(), holder_.get(), to.c_str()) == 0;
@@ -235,7 +240,7 @@ private:
   }
 
   [[gnu::noinline, gnu::cold]] void discard() noexcept try {
-    mark_ = {}; // on a network's file system, an open file leaves another name behind
+    mark_ = {}; // close it first: NFS renames an open file instead of removing it
     if (!temporary_.empty()) {
       written_.emplace_back(detail::mark_name);
       detail::remove_directory(made_, holder_, temporary_, written_, kept());

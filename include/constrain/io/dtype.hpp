@@ -10,7 +10,7 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::io {
 
-/// Bytes of one element, 0 for a dtype that is not known.
+/// Bytes of one element of a safetensors dtype; 0 for an unknown dtype.
 constexpr std::size_t dtype_bytes(std::string_view dtype) {
   for (std::string_view const one : {"U8", "I8", "BOOL", "F8_E4M3", "F8_E5M2"})
     if (dtype == one) return 1;
@@ -25,9 +25,10 @@ constexpr std::size_t dtype_bytes(std::string_view dtype) {
 
 namespace detail {
 
-/// The product of extents that come one after another; a single 0 makes it 0, however large the others are.
+/// The product of a shape's extents without overflow; an extent of 0 makes it 0, however large the others are.
 class element_count {
 public:
+  /// Multiplies by an extent.
   constexpr void multiply(std::int64_t extent) {
     auto const factor = static_cast<std::uint64_t>(extent);
     negative_ = negative_ || extent < 0;
@@ -37,7 +38,7 @@ public:
     if (!too_many_) count_ *= factor;
   }
 
-  /// Nothing where an extent was negative or the bytes are too many to count.
+  /// Bytes for elements of `of_one` bytes; nullopt if an extent was negative or the result exceeds 2^63 - 1.
   constexpr std::optional<std::uint64_t> bytes(std::size_t of_one) const {
     if (negative_ || (!empty_ && (too_many_ || count_ > most / of_one))) return std::nullopt;
     return empty_ ? 0 : count_ * of_one;
@@ -51,7 +52,7 @@ private:
 
 } // namespace detail
 
-/// Bytes that dtype and shape ask for; nothing where the dtype is unknown, an extent negative or the product too large.
+/// Bytes of a tensor; nullopt if the dtype is unknown, an extent negative or the product too large.
 constexpr std::optional<std::uint64_t> tensor_bytes(std::string_view dtype, std::span<std::int64_t const> shape) {
   auto const of_one = dtype_bytes(dtype);
   if (of_one == 0) return std::nullopt;

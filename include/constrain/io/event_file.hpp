@@ -19,16 +19,16 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::io {
 
-/// Numbers over steps, as TensorBoard reads them: TFRecords, each an Event in the wire format of protocol buffers
-/// (tensorflow/core/util/event.proto, summary.proto). Throws `error` where the system does not let it write.
+/// Writes scalars for TensorBoard: TFRecords, each an Event in the protocol-buffer wire format
+/// (tensorflow/core/util/event.proto, tensorflow/core/framework/summary.proto). Throws `error` if writing fails.
 class event_file {
 public:
-  /// Makes a new file of TensorBoard's name in a directory that is there.
+  /// Creates a file with a TensorBoard name in an existing directory.
   explicit event_file(std::string const& directory)
       : event_file(directory + "/events.out.tfevents." + std::to_string(std::time(nullptr)) + ".constrain." +
                        unlikely_suffix(),
                    static_cast<double>(std::time(nullptr))) {}
-  /// Makes the file of this path, which must not exist, begun at this time [s].
+  /// Creates the file, which must not exist, with start time `time` in seconds since 1970.
   event_file(std::string const& path, double time)
       : path_(path), file_(open_plain_file(path, "the events", O_WRONLY | O_EXCL)) {
     std::string event = real64(1, time);
@@ -36,6 +36,7 @@ public:
     record(event);
   }
 
+  /// Writes a value, with the current time.
   void scalar(std::string_view name, std::int64_t step, double value) {
     scalar(name, step, value, static_cast<double>(std::time(nullptr)));
   }
@@ -52,7 +53,7 @@ private:
   std::string path_;
   descriptor file_;
 
-  // A field of a message: its number and kind in one, then its value.
+  // Protocol-buffer encoding. A field is a key (its number and wire type, as one varint), then its value.
   static std::string variable(std::uint64_t x) {
     std::string bytes;
     for (; x >= 128; x >>= 7) bytes += static_cast<char>((x & 127) | 128);
@@ -77,7 +78,7 @@ private:
 
   static std::string checksum(std::string_view bytes) {
     auto const crc = crc32c{}.update(text_bytes(bytes)).value();
-    return fixed((crc >> 15 | crc << 17) + 0xa282ead8u, 4); // masked, as the format wants it
+    return fixed((crc >> 15 | crc << 17) + 0xa282ead8u, 4); // masked, as TFRecord requires
   }
 
   [[gnu::noinline, gnu::cold]] void record(std::string const& event) {

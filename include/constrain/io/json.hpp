@@ -21,27 +21,31 @@ namespace constrain::inline CONSTRAIN_VARIANT::io {
 template <class item> class json_range;
 struct json_member;
 
-/// A value of a JSON text: a handle that keeps the whole text alive. Accessors throw `error` with the byte in the text
-/// when the value is of another kind. Views returned live as long as any handle on the text.
+/// A value in a parsed JSON text: a handle that keeps the text alive. Accessors throw `error`, naming the byte in the
+/// text, if the value is of another kind. Returned views are valid as long as any handle to the text.
 class json {
 public:
-  /// Reads one value, strictly (see `json_parser`). `where`, a path or a name, stands in every error.
+  /// Parses a text strictly (see `json_parser`). `where`, a path or a name, is part of every error. Throws `error`.
   static json parse(std::string_view text, std::string_view where = "the text") {
     return json(std::make_shared<json_tree const>(json_parser::parse(text, where)), 0);
   }
 
+  /// What kind of value it is.
   json_kind kind() const { return node().kind; }
   bool is_null() const { return kind() == json_kind::null; }
 
+  /// A boolean, or a string with its escapes decoded.
   bool boolean() const { return need(json_kind::boolean, "true or false").length == 4; }
   std::string_view string() const { return tree_->text_of(need(json_kind::string, "a string")); }
-  /// The number as it was written.
+  /// The number's digits as written.
   std::string_view number() const { return tree_->text_of(need(json_kind::number, "a number")); }
 
+  /// The number as an integer. Throws `error` if it is no integer of that range.
   std::int64_t int64() const { return whole<std::int64_t>(); }
   std::uint64_t uint64() const { return whole<std::uint64_t>(); }
 
-  /// The nearest float or double. Also takes the strings "nan", "inf" and "-inf", as `json_writer` writes them.
+  /// The number rounded to float or double. Also accepts the strings "nan", "inf" and "-inf", which `json_writer`
+  /// writes.
   template <class real_type = double> real_type real() const {
     if (kind() == json_kind::string) {
       if (string() == "nan") return std::numeric_limits<real_type>::quiet_NaN();
@@ -51,26 +55,27 @@ public:
     return converted<real_type>(number(), "a number in the range of a floating point type");
   }
 
-  /// Elements of an array, members of an object.
+  /// Number of elements of an array or members of an object.
   std::size_t size() const {
     if (kind() != json_kind::array && kind() != json_kind::object) fail("an array or an object");
     return node().length;
   }
 
-  /// `for (json element : value.elements())`, in order.
+  /// An array's elements, in order: `for (json element : value.elements())`.
   json_range<json> elements() const;
-  /// `for (auto const& [name, element] : value.members())`, in the order of the text.
+  /// An object's members, in the order of the text: `for (auto const& [name, element] : value.members())`.
   json_range<json_member> members() const;
 
-  /// The member of that name, if the object has it. Searches linearly.
+  /// The member of that name, or nullopt. Linear search.
   std::optional<json> find(std::string_view name) const;
 
+  /// The member of that name. Throws `error` if there is none.
   json operator[](std::string_view name) const {
     if (auto found = find(name)) return *found;
     throw detail::missing_json(tree_->where, node().first, name);
   }
 
-  /// Throws: '<where>' has <what it is> at byte n where <needed> is needed.
+  /// Throws `error`: '<where>' has <kind of this value> at byte n where <needed> is needed.
   [[noreturn]] void fail(std::string_view needed) const {
     auto const digits = kind() == json_kind::number ? tree_->text_of(node()) : std::string_view();
     throw detail::unsuitable_json(tree_->where, node().first, kind(), digits, needed);
@@ -104,12 +109,13 @@ private:
   }
 };
 
+/// A member of an object.
 struct json_member {
-  std::string_view name;
-  json value;
+  std::string_view name; // decoded
+  json value;            // a handle to its value
 };
 
-/// The elements of an array or the members of an object, one after another.
+/// The range of an array's elements or an object's members.
 template <class item> class json_range {
 public:
   class iterator {

@@ -12,21 +12,22 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::io {
 
-/// Reads JSON (RFC 8259) strictly, from one value to the next, and holds nothing but its place: no comments, no
-/// trailing commas, UTF-8 throughout, no lone surrogates. Whoever reads bounds the levels, and asks `refuse_duplicates`
-/// where names must be unique. Throws `error` with the byte where something else stands, or a value of another kind.
+/// A streaming JSON reader (RFC 8259) that holds only its position in the text. It is strict: no comments, no trailing
+/// commas, only UTF-8, no lone surrogates. It does not limit the nesting depth and does not check for duplicate names:
+/// the caller must (see `refuse_duplicates`). Throws `error`, naming the byte, for anything else than the expected
+/// value.
 class json_cursor : public json_tokens {
 public:
   using json_tokens::json_tokens;
 
-  /// A cursor at a byte where this one stood before.
+  /// A cursor at a position that this one had before.
   json_cursor from(std::size_t position) const {
     auto other = *this;
     other.at_ = position;
     return other;
   }
 
-  /// What begins here, by its first byte: what begins nothing is refused when it is read as a number.
+  /// The kind of the value here, by its first byte. An invalid byte counts as a number; reading that throws.
   json_kind kind() const {
     switch (here()) {
     case '{': return json_kind::object;
@@ -39,7 +40,7 @@ public:
     }
   }
 
-  /// Calls `read(name)` at the value of every member, which it must read. Returns how many there are.
+  /// Reads an object: calls `read(name)` at the value of each member, which `read` must consume. Returns their number.
   std::size_t object(function_ref<void(std::string_view name)> read) {
     need(json_kind::object, "an object");
     return items('}', [&] {
@@ -52,15 +53,17 @@ public:
     });
   }
 
-  /// Calls `read()` at every element, which it must read. Returns how many there are.
+  /// Reads an array: calls `read()` at each element, which `read` must consume. Returns their number.
   std::size_t array(function_ref<void()> read) {
     need(json_kind::array, "an array");
     return items(']', read);
   }
 
+  /// Reads a string, returned as written (escapes are not decoded), or a number's digits.
   std::string_view string() { return need(json_kind::string, "a string"), skipped_string_token(); }
   std::string_view number() { return need(json_kind::number, "a number"), number_token(); }
 
+  /// Reads an integer. Throws `error` if the number is none of that type's range.
   template <class integer> integer whole_number() {
     constexpr bool negative = std::numeric_limits<integer>::is_signed;
     auto const begin = at_;
@@ -72,19 +75,19 @@ public:
     return result;
   }
 
-  /// After the value of the whole text.
+  /// Throws `error` unless only white space follows.
   void finish() {
     space();
     if (!ended()) fail("there is more after the end of the value");
   }
 
-  /// Throws: '<where>' has <what begins here> at byte n where <needed> is needed.
+  /// Throws `error`: '<where>' has <kind of the value here> at byte n where <needed> is needed.
   [[noreturn]] void unsuitable(std::string_view needed) const {
     auto const digits = kind() == json_kind::number ? from(at_).number() : std::string_view();
     throw detail::unsuitable_json(where_, at_, kind(), digits, needed);
   }
 
-  /// Throws: '<where>' has no '<name>' in the object here.
+  /// Throws `error`: '<where>' has no '<name>' in the object here.
   [[noreturn]] void missing(std::string_view name) const { throw detail::missing_json(where_, at_, name); }
 
 private:

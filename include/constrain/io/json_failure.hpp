@@ -8,15 +8,17 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::io {
 
+/// The kinds of JSON values (RFC 8259).
 enum class json_kind : std::uint8_t { null, boolean, number, string, array, object };
 
 namespace detail {
 
+/// The error for invalid JSON.
 inline error not_json(std::string_view where, std::size_t byte, std::string_view reason) {
   return error({"'", where, "' is not valid JSON at byte ", byte, ": ", reason, "; correct it or write it again"});
 }
 
-/// `digits` are shown where a number is.
+/// The error for a value of another kind than `needed`. `digits`: the number found, if it is one.
 inline error unsuitable_json(std::string_view where, std::size_t byte, json_kind kind, std::string_view digits,
                              std::string_view needed) {
   constexpr std::string_view kinds[] = {"null", "true or false", "a number", "a string", "an array", "an object"};
@@ -25,6 +27,7 @@ inline error unsuitable_json(std::string_view where, std::size_t byte, json_kind
                 " is needed; correct it or write the file again"});
 }
 
+/// The error for a missing member of the object at byte `object`.
 inline error missing_json(std::string_view where, std::size_t object, std::string_view name) {
   return error(
       {"'", where, "' has no '", name, "' in the object at byte ", object, "; add it or write the file again"});

@@ -15,7 +15,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::io {
 
 namespace detail {
 
-/// A string that was read, for a person: cut off where it is long.
+/// A string token, decoded for an error message and truncated after about 80 bytes.
 inline std::string shown(json_cursor const& text, std::string_view string) {
   constexpr std::size_t most = 80;
   std::string result;
@@ -28,19 +28,20 @@ inline std::string shown(json_cursor const& text, std::string_view string) {
   return result;
 }
 
+/// Throws the error for a duplicate name; `name`: the position after its opening quote.
 [[noreturn]] inline void refuse_second(json_cursor const& text, std::uint32_t name) {
   auto const written = text.from(name - 1).string();
   text.from(name).fail("the name '" + shown(text, written) + "' stands twice in one object");
 }
 
-/// Sorts places in a text by what stands there; one function, whatever that is.
+/// std::sort of positions in a text, type-erased so that it is instantiated once.
 [[gnu::noinline]] inline void sort_places(std::vector<std::uint32_t>& places,
                                           function_ref<bool(std::uint32_t, std::uint32_t)> before) {
   std::sort(places.begin(), places.end(), before);
 }
 
-/// Throws where two of the names are the same, escaped or not. They are given by the bytes after their quotes, get into
-/// another order, and are read again at every comparison, as far as they agree: nothing more is held.
+/// Throws `error` if two names are equal after decoding escapes. `names`: their positions after the opening quote; they
+/// are sorted in place. Comparisons read the text again, so that no memory is needed for the decoded names.
 inline void refuse_duplicates(json_cursor const& text, std::vector<std::uint32_t>& names) {
   sort_places(names, [&](std::uint32_t a, std::uint32_t b) { return text.difference(a, b) < 0; });
   for (std::size_t i = 1; i < names.size(); ++i)

@@ -11,13 +11,14 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::io {
 
-/// A place in a JSON text, and the tokens that may stand there; it holds nothing else. Each is read as it was written.
-/// Throws `error` with the byte and the reason. (What is not inlined would be compiled into each of many readers.)
+/// A position in a JSON text and functions that read the token there (RFC 8259). Throws `error` with the byte and the
+/// reason. Larger functions are not inlined, to save compile time in the readers built on them.
 class json_tokens {
 public:
   static constexpr char32_t end_of_string = 0x110000;
 
-  /// Stands at the first token of `text`. `where` names the text in errors; both are borrowed.
+  /// Starts at the first token of `text`. `where` names the text in errors; both must outlive this. Throws `error` if
+  /// the text is not UTF-8 or has 4 GiB or more.
   json_tokens(std::string_view text, std::string_view where) : text_(text), where_(where) {
     if (text.size() >= std::numeric_limits<std::uint32_t>::max()) fail("the text is 4 GiB or longer");
     at_ = invalid_utf8(text);
@@ -26,25 +27,30 @@ public:
     space();
   }
 
+  /// Byte offset in the text: of this position, or of a token that was read.
   std::uint32_t position() const { return static_cast<std::uint32_t>(at_); }
   std::uint32_t position_of(std::string_view token) const {
     return static_cast<std::uint32_t>(token.data() - text_.data());
   }
 
+  /// Whether this is the end of the text.
   bool ended() const { return at_ == text_.size(); }
+  /// The byte here; NUL at the end.
   char here() const { return ended() ? '\0' : text_[at_]; }
 
+  /// Skips white space.
   void space() {
     while (here() == ' ' || here() == '\n' || here() == '\r' || here() == '\t') ++at_;
   }
 
+  /// Skips `expected` if it is the byte here; returns whether it was.
   bool take(char expected) {
     if (ended() || here() != expected) return false;
     ++at_;
     return true;
   }
 
-  /// `true`, `false` or `null`.
+  /// Reads `true`, `false` or `null`.
   [[gnu::noinline]] std::string_view word_token() {
     std::string_view const expected = here() == 't' ? "true" : here() == 'f' ? "false" : "null";
     if (text_.substr(at_, expected.size()) != expected) fail("an unknown word");
@@ -52,6 +58,7 @@ public:
     return text_.substr(at_ - expected.size(), expected.size());
   }
 
+  /// Reads a number.
   [[gnu::noinline]] std::string_view number_token() {
     auto const begin = at_;
     bool const negative = take('-');
@@ -68,7 +75,7 @@ public:
     return text_.substr(begin, at_ - begin);
   }
 
-  /// What stands between the quotes; what it stands for goes to `put` part by part.
+  /// Reads a string. Returns the text between its quotes as written, and passes the decoded string to `put` in parts.
   template <class function> std::string_view string_token(function const& put) {
     auto const begin = ++at_;
     for (;;) {
@@ -83,10 +90,12 @@ public:
     }
   }
 
+  /// Reads a string without decoding it.
   [[gnu::noinline]] std::string_view skipped_string_token() {
     return string_token([](std::string_view) {});
   }
 
+  /// Decodes a string that was read as written.
   std::string decoded(std::string_view string) const {
     std::string result;
     auto again = *this;
@@ -95,14 +104,13 @@ public:
     return result;
   }
 
-  /// The next character of a string that was read before, or `end_of_string`.
+  /// The next code point of a string that was read before; `end_of_string` at its end.
   char32_t character() {
     if (text_[at_] == '"') return end_of_string;
     return text_[at_] == '\\' ? escape() : get_utf8(text_, at_);
   }
 
-  /// Orders two strings that were read, by the bytes after their quotes: below, at or above 0. Reads as far as they
-  /// agree.
+  /// Compares two strings that were read, given by their positions after the opening quote: negative, 0 or positive.
   [[gnu::noinline]] int difference(std::size_t a, std::size_t b) const {
     auto const rank = [](char c) { return c == '"' ? int{end_of_string} : static_cast<unsigned char>(c); };
     auto const *x = text_.data() + a, *y = text_.data() + b;
@@ -117,6 +125,7 @@ public:
     }
   }
 
+  /// Throws the `error` for invalid JSON here.
   [[noreturn]] void fail(std::string_view reason) const { throw detail::not_json(where_, at_, reason); }
 
 protected:
@@ -143,7 +152,7 @@ private:
     return code;
   }
 
-  /// The character of the escape whose backslash is here.
+  /// Reads an escape sequence, at its backslash.
   [[gnu::noinline]] char32_t escape() {
     ++at_;
     auto const kind = static_cast<unsigned char>(here());

@@ -15,27 +15,28 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::io {
 
-/// One value of a parsed text. An object holds, for each member, a string (the name) and then the value.
+/// A value of a parsed text. An object is followed by two nodes for each member: a string (the name), then the value.
 struct json_node {
-  std::uint32_t first;  ///< Byte in the text where the value begins (a string: after its quote).
+  std::uint32_t first;  ///< Offset in the text where the value begins (a string: after its quote).
   std::uint32_t length; ///< Bytes of a scalar; elements of an array; members of an object.
-  std::uint32_t next;   ///< Index of the node after this one and everything in it.
-  json_kind kind;
+  std::uint32_t next;   ///< Index of the node after this one and its descendants.
+  json_kind kind;       ///< Of this value.
 };
 
-/// A parsed text: its nodes in pre-order, over a copy of the text with its strings decoded in place. A node needs at
-/// least two bytes of text, so a tree holds at most 9 times the bytes it was read from.
+/// A parsed text: its nodes in pre-order and a copy of the text in which strings are decoded in place. A value takes at
+/// least two bytes of text and a node 16 bytes, so a tree needs at most 9 times the memory of the text.
 struct json_tree {
-  std::string where;
-  std::string text;
-  std::vector<json_node> nodes;
+  std::string where;            ///< Name of the text in errors.
+  std::string text;             ///< The text, its strings decoded in place.
+  std::vector<json_node> nodes; ///< In pre-order; the first is the whole value.
 
+  /// A scalar's text; a string's is decoded.
   std::string_view text_of(json_node const& node) const {
     return std::string_view(text).substr(node.first, node.length);
   }
 };
 
-/// Keeps all that a `json_cursor` reads, names unique within an object, at most 64 levels.
+/// Parses a JSON text (see `json_cursor`) into a `json_tree`. Names must be unique within an object; at most 64 levels.
 class json_parser {
 public:
   static constexpr int maximum_depth = 64;
@@ -75,7 +76,7 @@ private:
 
   void string(json_cursor& from) {
     char* const begin = tree_.text.data() + from.position() + 1;
-    char* out = begin; // Never ahead of the cursor: no escape is shorter than what it stands for.
+    char* out = begin; // never overtakes the cursor: an escape is at least as long as the UTF-8 it decodes to
     auto const token = from.string_token([&](std::string_view part) {
       if (part.size() == 1) *out = part[0];
       else std::memcpy(out, part.data(), part.size());

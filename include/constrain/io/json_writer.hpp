@@ -14,19 +14,20 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::io {
 
-/// How a container is laid out: one member a line, or all on one line. What stands inside a `row` is a row.
+/// How a container is formatted: one member per line, or all on one line. Containers inside a `row` are rows too.
 enum class json_layout { lines, row };
 
-/// Writes one JSON value that a person can read, members in the order they are given:
+/// Writes one JSON value, formatted for reading, with members in the order of the calls:
 ///
 ///     json_writer w;
 ///     w.object().member("version", 1).array("loss", json_layout::row).element(0.5).end().end();
 ///     w.text();
 ///
-/// Numbers read back exactly; "nan", "inf" and "-inf" are strings, since JSON lacks them (`json::real` reads them).
-/// Throws `error` for text that is not UTF-8 and for calls that would not give JSON.
+/// Numbers read back exactly; NaN and infinities become the strings "nan", "inf" and "-inf", which `json::real` reads.
+/// Throws `error` for text that is not UTF-8 and for calls that would not result in valid JSON.
 class json_writer {
 public:
+  /// Begins an object or array: the whole value or an element of an array; with a name, a member of an object.
   json_writer& object(json_layout layout = json_layout::lines) { return element_begins(), open('{', '}', layout); }
   json_writer& array(json_layout layout = json_layout::lines) { return element_begins(), open('[', ']', layout); }
   json_writer& object(std::string_view name, json_layout layout = json_layout::lines) {
@@ -36,10 +37,12 @@ public:
     return member_begins(name), open('[', ']', layout);
   }
 
+  /// Writes a member: nullptr, a bool, a number or text.
   template <class type> json_writer& member(std::string_view name, type const& value) {
     return member_begins(name), scalar(value);
   }
 
+  /// Writes an array element: nullptr, a bool, a number or text.
   template <class type> json_writer& element(type const& value) { return element_begins(), scalar(value); }
 
   /// Ends the innermost object or array.
@@ -53,7 +56,7 @@ public:
     return *this;
   }
 
-  /// The finished text, without a line end.
+  /// The finished text, without a newline at its end. Throws `error` if a container was not ended.
   std::string const& text() const {
     if (!levels_.empty() || out_.empty())
       throw error({"a JSON text is not finished; end() every object and array first"});

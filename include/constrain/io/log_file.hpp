@@ -14,19 +14,20 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::io {
 
-/// A text file that grows by whole lines, each with the number of its step behind `prefix`. A run that goes on after
-/// `last_step` finds it as it was then: later lines, and a torn one, are cut off; a whole line that has no number any
-/// more is left alone. Throws `error` where the system does not let it write.
+/// A text file to which lines are appended, each beginning with `prefix` and its step. When a run is resumed after
+/// `last_step`, later lines and an incomplete last line are removed; complete lines without a step are kept. Throws
+/// `error` if writing fails.
 class log_file {
 public:
-  /// `header` is the first line of a new file; it may be empty. The file is no link, and has no other name.
+  /// `header`: first line of a new file; may be empty. A file that begins with another header is started anew, as is
+  /// every file if `last_step` is 0. Symbolic links and files with other hard links are refused.
   log_file(std::string const& path, std::string prefix, std::string_view header, std::int64_t last_step)
       : path_(path), prefix_(std::move(prefix)), file_(open_plain_file(path, "the log", O_RDWR | O_APPEND)) {
     if (::ftruncate(file_.get(), kept(header, last_step)) != 0) fail();
     if (::lseek(file_.get(), 0, SEEK_END) == 0 && !header.empty()) write(std::string(header));
   }
 
-  /// `line` is without its end.
+  /// Appends a line, given without its newline.
   void write(std::string line) {
     line += '\n';
     if (!write_all(file_, line)) fail();
@@ -36,7 +37,7 @@ private:
   std::string path_, prefix_;
   descriptor file_;
 
-  /// How many bytes of what is there are lines of steps up to `last_step`.
+  /// Size of the part to keep: the lines up to the first one of a step after `last_step`.
   [[gnu::noinline, gnu::cold]] off_t kept(std::string_view header, std::int64_t last_step) const {
     if (last_step <= 0) return 0;
     mapped_file const before(file_, path_, "the log");

@@ -19,8 +19,8 @@ namespace constrain::inline CONSTRAIN_VARIANT::io {
 
 inline constexpr std::string_view manifest_name = "manifest.json";
 
-/// Whether a file in a committed directory may have that name: letters, digits, '.', '_' and '-', not hidden, not the
-/// manifest, at most 128 bytes. A path can not be said, so a foreign manifest can not point elsewhere.
+/// Whether a file in a saved directory may have this name: letters, digits, '.', '_' and '-', not hidden, not the
+/// manifest's, at most 128 bytes. A name cannot be a path, so a forged manifest cannot refer to files elsewhere.
 constexpr bool valid_file_name(std::string_view name) {
   if (name.empty() || name.size() > 128 || name.front() == '.' || name == manifest_name) return false;
   return std::all_of(name.begin(), name.end(), [](char c) {
@@ -29,23 +29,27 @@ constexpr bool valid_file_name(std::string_view name) {
   });
 }
 
-/// What a committed directory holds. Its text ends with its own checksum, so that every byte of a directory is covered.
+/// The list of files in a saved directory, with sizes and checksums. Its text ends with a checksum of its own, so that
+/// every byte of the directory is covered.
 struct manifest {
   static constexpr std::string_view format = "constrain directory";
   static constexpr int version = 1;
 
+  /// A file of the directory.
   struct entry {
-    std::string name;
-    std::uint64_t bytes;
-    std::uint32_t crc32c;
+    std::string name;     // see `valid_file_name`
+    std::uint64_t bytes;  // its size
+    std::uint32_t crc32c; // CRC-32C of its content
   };
-  std::vector<entry> files;
+  std::vector<entry> files; // in the order in which they were written
 
+  /// The entry of a file; null: none.
   entry const* find(std::string_view name) const {
     auto const found = std::find_if(files.begin(), files.end(), [&](entry const& e) { return e.name == name; });
     return found == files.end() ? nullptr : &*found;
   }
 
+  /// The text of manifest.json.
   [[gnu::noinline, gnu::cold]] std::string text() const {
     json_writer w;
     w.object().member("format", format).member("version", version).object("files");
@@ -55,11 +59,11 @@ struct manifest {
           .member("crc32c", hexadecimal(file.crc32c))
           .end();
     auto body = w.end().end().text();
-    body.resize(body.size() - 2); // The "\n}" comes back after the checksum.
+    body.resize(body.size() - 2); // the trailer restores the "\n}" after the checksum
     return body + trailer(body);
   }
 
-  /// Throws `error`, naming `where`, for everything that `text()` would not have written.
+  /// Parses a manifest. Throws `error`, naming `where`, for anything that `text()` would not have written.
   [[gnu::noinline, gnu::cold]] static manifest parse(std::string_view text, std::string const& where) {
     auto const root = json::parse(text, where);
     if (root["format"].string() != format)

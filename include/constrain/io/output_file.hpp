@@ -16,18 +16,18 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::io {
 
-/// What is said of a file that the system does not take.
+/// The error for a file that cannot be written, with the reason from `errno`.
 inline error unwritable(std::string const& shown) {
   return error({"'", shown, "' cannot be written (", reason(),
                 "); make room or choose another path and save again, what was there before is untouched"});
 }
 
-/// A new file, written front to back, its length and checksum kept on the way. Every failure of the system, a full disk
-/// included, is an `error`.
+/// A new file, written sequentially through a 64 KiB buffer, with its size and CRC-32C. Throws `error` for every
+/// failure, a full disk included.
 class output_file {
 public:
-  /// Creates `path`, which must not exist; where it is relative, it begins at `from`, an open directory. `shown` is the
-  /// name that errors give.
+  /// Creates `path`, which must not exist; a relative path starts at `from`, an open directory. `shown`: the file's
+  /// name in errors.
   output_file(std::string const& path, std::string shown, int from = AT_FDCWD)
       : shown_(std::move(shown)),
         file_(::openat(from, system_path(path), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666)) {
@@ -35,6 +35,7 @@ public:
     gathered_.reserve(gathered_bytes);
   }
 
+  /// Appends bytes or text.
   void write(std::span<std::byte const> bytes) {
     length_ += bytes.size();
     checksum_.update(bytes);
@@ -44,13 +45,14 @@ public:
   }
   void write(std::string_view text) { write(text_bytes(text)); }
 
-  /// Brings everything to disk.
+  /// Writes the rest, syncs the file to disk and closes it.
   void close() {
     flush();
     if (::fsync(file_.get()) != 0) fail();
     if (::close(file_.release()) != 0) fail();
   }
 
+  /// Size and CRC-32C of all that was written.
   std::uint64_t size() const { return length_; }
   std::uint32_t crc() const { return checksum_.value(); }
 

@@ -20,8 +20,8 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::io {
 
-/// Throws `error` where a directory is the one that this process works in, or holds it: were it replaced, no relative
-/// path would lead anywhere any more.
+/// Throws `error` if a directory is this process's working directory or one of its parents: replacing it would break
+/// all relative paths.
 [[gnu::noinline, gnu::cold]] inline void check_not_worked_in(std::string const& path) {
   struct stat replaced {
   }, above{};
@@ -36,11 +36,12 @@ namespace constrain::inline CONSTRAIN_VARIANT::io {
   }
 }
 
-/// A path cut into the directory that holds it (with its '/', or empty) and the name in there.
+/// A path split into its directory and its name.
 struct split_path {
-  std::string directory, name;
+  std::string directory, name; // the directory ends with '/' or is empty
 
-  /// Follows `path` where it is a link, so that what is replaced is what the link points at.
+  /// If `path` is a symbolic link, its target's path is split instead. Throws `error` for a dangling link or a path
+  /// without a name.
   [[gnu::noinline, gnu::cold]] explicit split_path(std::string path) {
     while (path.size() > 1 && path.back() == '/') path.pop_back();
     struct stat status {};
@@ -56,9 +57,10 @@ struct split_path {
       throw error({"'", path, "' names nothing that can be written; choose another path"});
   }
 
-  /// The sibling '.<name>.<kind>': hidden, and on the same file system.
+  /// The hidden sibling '.<name>.<kind>', on the same file system: its path, and its name.
   std::string sibling(std::string const& kind) const { return directory + sibling_name(kind); }
   std::string sibling_name(std::string const& kind) const { return concat({".", name, ".", kind}); }
+  /// The directory, "." if the path has none.
   std::string holder() const { return directory.empty() ? "." : directory; }
 
 private:
@@ -69,7 +71,7 @@ private:
   }
 };
 
-/// A suffix that no other process or thread is likely to choose at the same time.
+/// A suffix for temporary names: process id, time and a counter.
 [[gnu::noinline, gnu::cold]] inline std::string unlikely_suffix() {
   static std::atomic<unsigned> calls{0};
   struct timespec now {};
@@ -77,14 +79,14 @@ private:
   return concat({::getpid(), "-", now.tv_nsec, "-", calls++});
 }
 
-/// What is said where a directory's entries are not known to survive a power cut.
+/// The error for a directory that cannot be synced to disk.
 inline error not_on_disk(std::string const& path, int code = errno) {
   return error(
       {"the directory '", path, "' cannot be brought to disk (", reason(code), "); check the disk and save again"});
 }
 
-/// Names in a directory, in no order and without '.' and '..'; nothing, with `errno`, where it cannot be read. A path
-/// that is relative begins at `from`, an open directory.
+/// Names in a directory, in no particular order, without '.' and '..'; nullopt, with `errno`, if it cannot be read. A
+/// relative path starts at `from`, an open directory.
 [[gnu::noinline, gnu::cold]] inline std::optional<std::vector<std::string>> directory_names(std::string const& path,
                                                                                             int from = AT_FDCWD) {
   descriptor file(::openat(from, system_path(path), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
@@ -101,7 +103,7 @@ inline error not_on_disk(std::string const& path, int code = errno) {
   return names;
 }
 
-/// Creates a directory and what is missing above it.
+/// Creates a directory and its missing parents. Throws `error`.
 [[gnu::noinline, gnu::cold]] inline void make_directories(std::string const& path) {
   system_path(path);
   for (std::size_t end = 0; end != std::string::npos && end < path.size();) {

@@ -10,8 +10,8 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::io {
 
-/// Opens, or makes, a file that is to be changed in place: a regular one, of this name alone. A link, a pipe, a device
-/// or a file that has a second name somewhere is another's too, and refused. `what` begins the sentence ('the log').
+/// Opens or creates a file to be changed in place. Throws `error`, beginning with `what` ('the log'), for a symbolic
+/// link, a pipe, a device, or a file with other hard links: writing would change something that the path does not name.
 [[gnu::noinline, gnu::cold]] inline descriptor open_plain_file(std::string const& path, std::string const& what,
                                                                int flags) {
   auto const refuse = [&](std::string const& why, char const* advice) {

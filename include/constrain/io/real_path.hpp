@@ -14,10 +14,10 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::io {
 
-/// The path from the root on, without links, '.' and '..'. What is not there yet stands for itself.
+/// The absolute path without symbolic links, '.' and '..'. Like realpath(3), but trailing parts need not exist.
 [[gnu::noinline, gnu::cold]] inline std::string real_path(std::string path) {
   system_path(path);
-  std::vector<std::string> missing; // the last one first
+  std::vector<std::string> missing; // last part first
   for (;;) {
     auto const* const at = path.empty() ? "." : path.c_str();
     std::unique_ptr<char, decltype(&std::free)> const real(::realpath(at, nullptr), &std::free);
@@ -40,13 +40,15 @@ namespace constrain::inline CONSTRAIN_VARIANT::io {
 
 namespace detail {
 
+/// The status of a path, following symbolic links; nullopt on failure.
 inline std::optional<struct stat> status_of(std::string const& path) {
   struct stat found {};
   if (::stat(path.c_str(), &found) != 0) return std::nullopt;
   return found;
 }
 
-/// Of two paths as `real_path` gives them: the same directory, or the same name in the same one.
+/// Whether two results of `real_path` are the same directory or, if they do not exist yet, the same name in the same
+/// directory.
 [[gnu::noinline, gnu::cold]] inline bool same_place(std::string const& a, std::string const& b) {
   if (a == b) return true;
   auto const at_a = status_of(a), at_b = status_of(b);
@@ -59,8 +61,8 @@ inline std::optional<struct stat> status_of(std::string const& path) {
 
 } // namespace detail
 
-/// The first name on the way from a directory down to a path, however both are spelled and whatever links lead there:
-/// empty where the path is the directory itself, nothing where it is outside of it.
+/// The first component of `path` below `directory`, after resolving both: "a" for "d/a/b" in "d". Empty if they are the
+/// same; nullopt if the path lies outside.
 [[gnu::noinline, gnu::cold]] inline std::optional<std::string> name_below(std::string const& path,
                                                                           std::string const& directory) {
   auto const whole = real_path(path), from = real_path(directory);

@@ -11,7 +11,7 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::io {
 
-/// The value of an IEEE half: 5 bits of exponent, 10 of mantissa.
+/// The value of an IEEE 754 half-precision number (5 bits of exponent, 10 of mantissa), exact.
 constexpr float half_value(std::uint16_t bits) noexcept {
   auto const sign = static_cast<std::uint32_t>(bits & 0x8000u) << 16;
   auto const magnitude = static_cast<std::uint32_t>(bits & 0x7fffu);
@@ -21,12 +21,12 @@ constexpr float half_value(std::uint16_t bits) noexcept {
   return sign != 0 ? -value : value;
 }
 
-/// Whether `read_reals` reads it: F64, F32, BF16, F16.
+/// Whether `read_reals` supports a safetensors dtype: F64, F32, BF16, F16.
 constexpr bool is_real(std::string_view dtype) {
   return dtype == "F64" || dtype == "F32" || dtype == "BF16" || dtype == "F16";
 }
 
-/// Elements of a safetensors dtype (see `is_real`), converted. The bytes may lie at any address.
+/// Converts elements of a safetensors dtype (see `is_real`) to `real`. `bytes` need no alignment.
 template <class real> void read_reals(std::string_view dtype, std::span<std::byte const> bytes, std::span<real> to) {
   auto const read = [&]<class stored>(stored, auto const& convert) {
     for (std::size_t i = 0; i < to.size(); ++i) {

@@ -16,30 +16,32 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::io {
 
-/// A named array in the safetensors format. The bytes are borrowed: row-major, little-endian, as long as `dtype` times
-/// `shape` says ([] is one element). In a foreign file they may lie at any address: copy, do not cast.
+/// A named tensor in the safetensors format. `bytes` is a view: row-major, little-endian, of the size that dtype and
+/// shape give ([] is one element). In files of other programs they may be unaligned: copy, do not cast.
 struct tensor {
-  std::string name;
-  std::string dtype; ///< "F64", "F32", "BF16", "F16", "I64", "I32", "U8", ...: see `dtype_bytes`.
-  std::vector<std::int64_t> shape;
-  std::span<std::byte const> bytes;
+  std::string name;                 ///< Unique in its file.
+  std::string dtype;                ///< "F64", "F32", "BF16", "F16", "I64", "I32", "U8", ...: see `dtype_bytes`.
+  std::vector<std::int64_t> shape;  ///< Extents, outermost first.
+  std::span<std::byte const> bytes; ///< The elements; a view.
 };
 
-/// What a safetensors file holds, in the order of its header.
+/// The content of a safetensors file, in the order of its header.
 struct safetensors {
-  std::vector<tensor> tensors;
-  std::map<std::string, std::string> metadata;
+  std::vector<tensor> tensors;                 ///< In the order of the header.
+  std::map<std::string, std::string> metadata; ///< The header's "__metadata__".
 
+  /// The tensor of that name; null: none.
   tensor const* find(std::string_view name) const {
     auto const found = std::find_if(tensors.begin(), tensors.end(), [&](tensor const& t) { return t.name == name; });
     return found == tensors.end() ? nullptr : &*found;
   }
 };
 
-/// Reads the safetensors format (huggingface.co/docs/safetensors: 8 bytes of header length, JSON, data), strictly.
-/// The tensors borrow `file`. Throws `error`, naming `where`, for everything that is not exactly that format, and for
-/// more than `safetensors_most_names` tensors or entries of metadata. Whatever the header holds, a refusal takes less
-/// than 1 MiB of memory and not much longer than sorting its names: the result is built when all of it was found sound.
+/// Parses the safetensors format strictly (huggingface.co/docs/safetensors: 8 bytes of header length, JSON header,
+/// data). The tensors are views of `file`. Throws `error`, naming `where`, for any deviation from the format, and for
+/// more than `safetensors_most_names` tensors or metadata entries. The whole header is checked before the result is
+/// built: checking takes less than 1 MiB of memory and about the time of sorting its names, whatever a malicious header
+/// contains.
 [[gnu::noinline, gnu::cold]] inline safetensors parse_safetensors(std::span<std::byte const> file,
                                                                   std::string const& where) {
   if (file.size() < 8) throw error({"'", where, "' is too short for a safetensors file; get the file again"});
@@ -66,9 +68,10 @@ struct safetensors {
   return result;
 }
 
-/// An open safetensors file; its tensors live as long as it does.
+/// An open safetensors file, mapped into memory; its tensors are valid as long as this object.
 class safetensors_file {
 public:
+  /// Opens and parses a file. Throws `error`.
   static safetensors_file open(std::string const& path) {
     safetensors_file result;
     result.path_ = path;
@@ -77,7 +80,7 @@ public:
     return result;
   }
 
-  // Not of a temporary: `for (auto& t : safetensors_file::open(path).tensors())` would look at a closed file.
+  // Deleted for temporaries: `for (auto& t : safetensors_file::open(path).tensors())` would read a closed file.
   safetensors const& contents() const& { return contents_; }
   std::vector<tensor> const& tensors() const& { return contents_.tensors; }
   std::map<std::string, std::string> const& metadata() const& { return contents_.metadata; }

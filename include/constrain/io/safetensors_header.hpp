@@ -15,31 +15,33 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::io {
 
-/// A safetensors file with more tensors, or more entries of metadata, is refused: 4 bytes are held for each of them
-/// before anything else of the file is believed.
+/// Maximum number of tensors, and of metadata entries, in a safetensors file: checking a header needs 4 bytes of memory
+/// for each.
 inline constexpr std::size_t safetensors_most_names = std::size_t{1} << 17;
 
 namespace detail {
 
-/// What a header says of a tensor, and where.
+/// A tensor's entry in the header.
 struct safetensors_entry {
-  std::string_view name; ///< As it is written.
+  std::string_view name; ///< As written, escapes not decoded.
   std::string dtype;
-  std::uint32_t shape = 0, offsets = 0; ///< Bytes in the header: the array of the shape, the first of the two offsets.
+  std::uint32_t shape = 0, offsets = 0; ///< Positions in the header: of the shape array, of the first data offset.
   std::uint64_t begin = 0, end = 0;
 };
 
-/// The header of a safetensors file. It is read again for every question, and nothing is kept of it.
+/// The JSON header of a safetensors file. Every function reads the text again, so that a huge header needs no memory
+/// before it is found valid.
 class safetensors_header {
 public:
   using tensor_function = function_ref<void(safetensors_entry const&)>;
   using metadata_function = function_ref<void(std::string_view name, std::string_view value)>;
 
+  /// `data`: size of the data section in bytes.
   safetensors_header(std::string_view text, std::string const& where, std::uint64_t data)
       : start_(text, where), where_(where), data_(data) {}
 
-  /// Calls `on_tensor(entry)` for every tensor, each checked by itself, and `on_metadata(name, value)` for every entry
-  /// of the metadata, in order.
+  /// Calls `on_tensor(entry)` for every tensor and `on_metadata(name, value)` for every metadata entry, in order.
+  /// Throws `error` for invalid JSON or an entry that is invalid by itself.
   [[gnu::noinline]] void read(tensor_function on_tensor, metadata_function on_metadata) const {
     auto cursor = start_;
     bool has_metadata = false;
@@ -52,7 +54,8 @@ public:
     cursor.finish();
   }
 
-  /// Throws unless the whole header is sound: names are unique and the tensors are the data, without overlap or hole.
+  /// Throws `error` unless the whole header is valid: names are unique, and the tensors cover the data without overlap
+  /// or gap.
   [[gnu::noinline, gnu::cold]] void check() const {
     std::size_t tensors = 0, metadata = 0;
     read([&](safetensors_entry const&) { count(tensors, " tensors; split it into several files"); },
@@ -71,6 +74,7 @@ public:
     check_layout(positions);
   }
 
+  /// An entry's shape.
   std::vector<std::int64_t> shape(safetensors_entry const& entry) const {
     std::vector<std::int64_t> extents;
     auto cursor = start_.from(entry.shape);
@@ -78,6 +82,7 @@ public:
     return extents;
   }
 
+  /// A string of the header with its escapes decoded.
   std::string decoded(std::string_view string) const { return start_.decoded(string); }
 
 private:
@@ -95,7 +100,7 @@ private:
     if (++names > safetensors_most_names) throw error({"'", where_, "' has more than ", safetensors_most_names, what});
   }
 
-  // Not inlined into each of the readings, which would all be compiled with it.
+  // Not inlined, to save compile time: it would be compiled into every caller.
   [[gnu::noinline]] safetensors_entry read_entry(json_cursor& cursor, std::string_view name) const {
     safetensors_entry entry{name, {}};
     element_count elements;
@@ -151,15 +156,15 @@ private:
       throw refusal(entry.name, concat({"ends at byte ", entry.end, " of ", data_, " bytes of data"}));
   }
 
-  /// The tensors are given by the bytes of their first offsets. Those alone are compared: a number is short, where the
-  /// way to the second one may be as long as the file.
+  /// Throws `error` for gaps and overlaps. `tensors`: positions of their first data offsets, sorted in place. The
+  /// comparison reads only first offsets: reaching the second one may mean skipping white space as long as the file.
   [[gnu::noinline, gnu::cold]] void check_layout(std::vector<std::uint32_t>& tensors) const {
     auto const begin_of = [&](std::uint32_t offsets) { return start_.from(offsets).whole_number<std::uint64_t>(); };
     sort_places(tensors, [&](std::uint32_t a, std::uint32_t b) {
       auto const x = begin_of(a), y = begin_of(b);
       return x < y || (x == y && a < b);
     });
-    std::uint64_t last = 0, covered = 0; // where the last tensor that is not empty begins and ends
+    std::uint64_t last = 0, covered = 0; // begin and end of the last non-empty tensor
     for (auto const offsets : tensors) {
       auto const [begin, end] = read_pair(offsets);
       if (begin > covered) refuse_tensor_at(offsets, "leaves a hole before it");

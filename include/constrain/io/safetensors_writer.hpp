@@ -17,8 +17,10 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::io {
 
-/// Writes tensors in the safetensors format. Wide dtypes come first, then the given order, so that every tensor is
-/// aligned to its elements in the file. What `bytes_of(i)` gives is written as tensor i: as many bytes as it has.
+/// Writes tensors in the safetensors format. Tensors of wider dtypes come first, so that every tensor is aligned to its
+/// element size in the file; within a width the given order is kept. `bytes_of(i)` returns the bytes of tensor i and
+/// must have the size of its `bytes`. Throws `error` for tensors that cannot be written (duplicate name, wrong size)
+/// and if writing fails.
 [[gnu::noinline, gnu::cold]] inline void write_safetensors(
     output_file& out, std::span<tensor const> tensors, std::map<std::string, std::string> const& metadata,
     function_ref<std::span<std::byte const>(std::size_t)> bytes_of) {
@@ -66,12 +68,13 @@ namespace constrain::inline CONSTRAIN_VARIANT::io {
   out.write(text_bytes(text));
   for (auto const t : order) out.write(bytes_of(static_cast<std::size_t>(t - tensors.data())));
 }
+/// The same with each tensor's own `bytes`.
 inline void write_safetensors(output_file& out, std::span<tensor const> tensors,
                               std::map<std::string, std::string> const& metadata = {}) {
   write_safetensors(out, tensors, metadata, [&](std::size_t i) { return tensors[i].bytes; });
 }
 
-/// Writes a file that appears whole or not at all; what was at `path` before survives every failure.
+/// Writes a safetensors file atomically: if it fails, an older file at `path` is unchanged.
 inline void write_safetensors(std::string const& path, std::span<tensor const> tensors,
                               std::map<std::string, std::string> const& metadata = {}) {
   atomic_file file(path);

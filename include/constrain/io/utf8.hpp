@@ -8,8 +8,8 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::io {
 
-/// Offset of the first byte of `text` that is not well-formed UTF-8 (RFC 3629: no surrogates, nothing overlong),
-/// or `text.size()` when all of it is.
+/// Offset of the first byte of `text` that is not well-formed UTF-8 (RFC 3629: no surrogates, no overlong forms), or
+/// `text.size()` if all of it is well-formed.
 constexpr std::size_t invalid_utf8(std::string_view text) {
   std::size_t i = 0;
   while (i < text.size()) {
@@ -19,7 +19,7 @@ constexpr std::size_t invalid_utf8(std::string_view text) {
     if (text.size() - i < length) return i;
     for (std::size_t k = 1; k < length; ++k) {
       auto const byte = static_cast<unsigned char>(text[i + k]);
-      // The second byte alone decides overlong forms, surrogates and what lies beyond U+10FFFF.
+      // Limits on the second byte exclude overlong forms, surrogates and code points beyond U+10FFFF.
       unsigned const low = k > 1 ? 0x80 : lead == 0xe0 ? 0xa0 : lead == 0xf0 ? 0x90 : 0x80;
       unsigned const high = k > 1 ? 0xbf : lead == 0xed ? 0x9f : lead == 0xf4 ? 0x8f : 0xbf;
       if (byte < low || byte > high) return i;
@@ -29,7 +29,7 @@ constexpr std::size_t invalid_utf8(std::string_view text) {
   return i;
 }
 
-/// The code point at byte `at` of well-formed UTF-8; moves `at` behind it.
+/// The code point at byte `at` of well-formed UTF-8; advances `at` past it.
 constexpr char32_t get_utf8(std::string_view text, std::size_t& at) {
   auto const lead = static_cast<unsigned char>(text[at++]);
   if (lead < 0x80) return lead;
@@ -39,7 +39,7 @@ constexpr char32_t get_utf8(std::string_view text, std::size_t& at) {
   return code;
 }
 
-/// Writes a code point (at most U+10FFFF, no surrogate) as UTF-8 to `out`, 4 bytes at most; returns the end.
+/// Writes a code point (at most U+10FFFF, no surrogate) as UTF-8 to `out`, at most 4 bytes; returns the end.
 constexpr char* put_utf8(char* out, char32_t code) {
   if (code < 0x80) {
     *out++ = static_cast<char>(code);

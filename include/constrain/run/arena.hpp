@@ -10,8 +10,8 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// The one piece of memory a trainer lives in, on whatever device: never resized. The host reaches it by offset; what
-/// lies outside of it is an `error`, and nothing is touched.
+/// A trainer's single memory block, on its device; it is never resized. The host reads and writes it by byte offset; an
+/// access out of bounds throws `error` and changes nothing.
 class arena {
 public:
   explicit arena(bytes size) : size_(size) {}
@@ -19,23 +19,27 @@ public:
   arena(arena const&) = delete;
   arena& operator=(arena const&) = delete;
 
-  /// Where kernels find it.
+  /// The address that kernels use.
   virtual std::byte* data() const = 0;
-  /// The same where the host can address it, else null.
+  /// The address that the host can use; null for device memory.
   virtual std::byte* host() const = 0;
+  /// Copies `count` bytes from the arena to the host.
   void read(std::int64_t offset, void* to, std::int64_t count) const {
     check(offset, count), copy_out(offset, to, count);
   }
+  /// Copies `count` bytes from the host to the arena.
   void write(std::int64_t offset, void const* from, std::int64_t count) {
     check(offset, count), copy_in(offset, from, count);
   }
+  /// Sets `count` bytes to `value`.
   void fill(std::int64_t offset, std::int64_t count, unsigned char value) {
     check(offset, count), set(offset, count, value);
   }
 
   bytes size() const { return size_; }
 
-  /// Calls `f(std::byte*)` with `count` bytes from `offset` on, to change them in place or by way of a copy.
+  /// Calls `f(std::byte*)` to change `count` bytes at `offset`: in place if the host can address them, else through a
+  /// copy.
   template <class function> void edit(std::int64_t offset, std::int64_t count, function const& f) {
     check(offset, count);
     if (auto* const here = host()) return f(here + offset);
@@ -45,10 +49,10 @@ public:
     write(offset, copy.data(), count);
   }
 
-  /// Fills `count` bytes from the start with a pattern, so that `used` can tell what has been written since.
+  /// Fills the first `count` bytes with a pattern, for `used`.
   void fill_pattern(bytes count) { fill(0, count.count(), pattern); }
 
-  /// Of the first `count` bytes those up to the last that no longer holds the pattern.
+  /// Size of the first `count` bytes up to the last byte that no longer holds the pattern.
   bytes used(bytes count) const {
     std::byte block[4096];
     for (auto end = count.count(); end > 0;) {

@@ -13,15 +13,15 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// What checked mode needs to know of a value.
+/// A value's properties that checked mode needs.
 struct checked_value {
   axis_list axes;
   int carried_along = -1;
   bool persistent = false;
-  bool whole =
-      false; // written as a whole stack, or by several iterations that add up: iterations do not tell instances apart
+  bool whole = false; // all iterations are written by one call, or added up: the tag leaves out the iteration
 };
 
+/// These properties for every value of a program.
 template <int count> struct checked_table { checked_value values[count == 0 ? 1 : count]{}; };
 
 template <int count> constexpr checked_table<count> make_checked_table(program const& p) {
@@ -32,9 +32,10 @@ template <int count> constexpr checked_table<count> make_checked_table(program c
   return out;
 }
 
-/// Checked mode: the arena is poisoned before a run, every write tags its bytes with the value and the iterations it
-/// was made in, and every read must find the tag it expects. That catches a value that is stacked too little or placed
-/// on top of another, which poison alone does not. Results are checked for finiteness; the first bad node is named.
+/// Checked mode, as executor hooks: every write tags its 64-byte blocks with the value and the loop iterations, and
+/// every read must find the tag it expects. This finds values whose memory another value overwrites while they are
+/// still needed, which poisoning memory with NaN does not always show. The first output of each step must be finite.
+/// Throws `error`, naming the step.
 class checked_hooks {
 public:
   static constexpr std::int64_t block = 64;
@@ -43,13 +44,14 @@ public:
       : memory_(memory), operands_(operands), values_(values),
         tags_(static_cast<std::size_t>(memory.size().count() / block + 1)) {}
 
-  /// Marks what the host wrote.
+  /// Tags memory that the host has written: any step may read it.
   void wrote(host_view const& view) {
     if (view.elements == 0) return;
     auto const end = view.offset + view.elements * size_of(view.type);
     for (auto b = view.offset / block; b * block < end; ++b) tags_[static_cast<std::size_t>(b)] = from_host;
   }
 
+  /// Checks a step's inputs.
   void before(int index, step const& s, bound_operand const* bound, loop_state const& loops) {
     for (int k = 0; k < s.inputs; ++k) {
       auto const& o = operands_[s.first_operand + k];
@@ -69,6 +71,7 @@ public:
     }
   }
 
+  /// Tags a step's outputs and checks the first one for finiteness.
   void after(int index, step const& s, bound_operand const* bound, loop_state const& loops) {
     for (int k = s.inputs; k < s.inputs + s.outputs; ++k) {
       auto const& o = operands_[s.first_operand + k];
@@ -84,6 +87,7 @@ public:
 private:
   static constexpr std::uint64_t from_host = ~std::uint64_t{0};
 
+  /// Value id in the upper 24 bits, a hash of the iterations in the lower 40.
   std::uint64_t tag(operand const& o, checked_value const& value, loop_state const& loops) const {
     std::uint64_t iterations = 0;
     auto const mix = [&](std::int64_t index) {

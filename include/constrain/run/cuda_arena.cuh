@@ -7,8 +7,8 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// An arena in a CUDA device's memory. The host's reads and writes wait for what the stream was given before. Throws
-/// `error` where the device has not that much.
+/// An arena in a CUDA device's memory. Reads and writes are ordered after earlier work on the stream; reads wait for
+/// it. The constructor throws `error` if the memory cannot be allocated.
 class cuda_arena final : public arena {
 public:
   cuda_arena(bytes size, cudaStream_t stream) : arena(size), stream_(stream) {

@@ -6,7 +6,7 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// What was started on a stream between two points, to be started again as one piece.
+/// A CUDA graph: kernel launches on a stream, captured once and replayed with one launch.
 class cuda_graph {
 public:
   cuda_graph() = default;
@@ -15,9 +15,10 @@ public:
     if (executable_ != nullptr) cudaGraphExecDestroy(executable_);
   }
 
+  /// Whether `record` has captured something.
   bool recorded() const { return executable_ != nullptr; }
 
-  /// Records what `f` starts; nothing runs meanwhile.
+  /// Captures what `f` launches, without running it. Throws `error`.
   template <class function> void record(cudaStream_t stream, function const& f) {
     cudaGraph_t graph{};
     cuda_check(cudaStreamBeginCapture(stream, cudaStreamCaptureModeRelaxed), "begin to record a graph");
@@ -33,6 +34,7 @@ public:
     cudaGraphDestroy(graph);
     cuda_check(status, "make a graph ready");
   }
+  /// Launches the graph.
   void replay(cudaStream_t stream) const { cuda_check(cudaGraphLaunch(executable_, stream), "start a graph"); }
 
 private:

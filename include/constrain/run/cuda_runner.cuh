@@ -12,6 +12,7 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
+/// The runner for a CUDA device: a stream, an arena, and the context that kernels find in `step_parameters`.
 template <class architecture, bool graph> class runner<cuda<architecture>, graph> {
 public:
   using device = cuda<architecture>;
@@ -23,6 +24,7 @@ public:
   constrain::arena& arena() { return arena_; }
   constrain::arena const& arena() const { return arena_; }
 
+  /// Runs the plan `planned_entry::value` once; with `graph` and no hooks, from its captured graph after the first run.
   template <class planned_entry, class hooks = no_hooks> void run(step_parameters parameters, hooks&& h = {}) {
     parameters.context = &context_;
     context_.write_parameters(parameters);
@@ -30,7 +32,7 @@ public:
     if constexpr (graph && std::is_same_v<hooks, no_hooks>) {
       auto& recorded = graphs_[&planned_entry::value];
       if (recorded.recorded()) return recorded.replay(stream_);
-      // The first run loads the kernels and chooses the GEMMs' algorithms, none of which may happen while recording.
+      // The first run is not captured: it loads kernels and chooses GEMM algorithms, which a capture does not allow.
       execute(view, arena_.data(), parameters, h);
       recorded.record(stream_, [&] { execute(view, arena_.data(), parameters, h); });
     } else {

@@ -7,7 +7,7 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// A plan whatever its size, and the kernels of its steps.
+/// A plan of any size, and the kernels of its steps.
 struct plan_view {
   step const* steps = nullptr;
   int step_count = 0;
@@ -17,28 +17,31 @@ struct plan_view {
   launcher const* launchers = nullptr;
 };
 
+/// The view of `holder::value`. A step without a kernel on `device` is a compile-time error.
 template <class holder, class device> plan_view view_of() {
   auto const& plan = holder::value;
   static_assert(sizeof(plan_has_kernels<holder, device>) > 0);
   return {plan.steps, plan.steps_size, plan.operands, plan.axes, plan.micro_batches, launchers<holder, device>.data()};
 }
 
-/// Where the executor stands: the index of every axis and how many iterations its loop makes now.
+/// The executor's loop state: the current index of every axis, and the number of iterations of its current loop.
 struct loop_state {
   std::int64_t index[maximum_axes]{};
   std::int64_t extent[maximum_axes]{};
 
+  /// Sum of index x stride.
   std::int64_t sum(index_terms const& terms) const {
     std::int64_t total = 0;
     for (auto const& term : terms) total += index[term.axis] * term.stride;
     return total;
   }
+  /// Whether a loop is in the first iteration that it runs; a reversed loop starts at the end.
   bool in_first_iteration(step const& loop) const {
     return loop.reversed ? index[loop.axis] == extent[loop.axis] - 1 : index[loop.axis] == 0;
   }
 };
 
-/// Does nothing around a step. Hooks see every call: checked mode and profiles are hooks.
+/// Executor hooks that do nothing. Hooks are called before and after every kernel; checked mode is one.
 struct no_hooks {
   void before(int, step const&, bound_operand const*, loop_state const&) {}
   void after(int, step const&, bound_operand const*, loop_state const&) {}
@@ -46,6 +49,7 @@ struct no_hooks {
 
 namespace detail {
 
+/// The operand's address in the current iteration.
 inline bound_operand bind(operand const& o, std::byte* arena, loop_state const& loops) {
   auto address = o.offset + loops.sum(o.strides);
   if (o.position_stride != 0) {
@@ -56,6 +60,7 @@ inline bound_operand bind(operand const& o, std::byte* arena, loop_state const& 
   return {arena + address, &o.shape, o.count};
 }
 
+/// Iterations of an axis's current loop: its extent, or fewer in the last segment of a checkpointed repeat.
 inline std::int64_t iterations_now(plan_view const& plan, int axis, loop_state const& loops) {
   auto const& a = plan.axes[axis];
   if (a.segments < 0) return a.extent;
@@ -63,7 +68,7 @@ inline std::int64_t iterations_now(plan_view const& plan, int axis, loop_state c
   return left < a.extent ? left : a.extent;
 }
 
-/// Which outputs add to what is there: all that accumulate, but for the first write of a run.
+/// Bit mask of the outputs that add to their memory now: all that accumulate, except on the first write of a run.
 inline unsigned adds_now(plan_view const& plan, step const& s, loop_state const& loops) {
   unsigned adds = s.accumulates;
   for (int j = 0; j < s.outputs; ++j) {
@@ -77,7 +82,7 @@ inline unsigned adds_now(plan_view const& plan, step const& s, loop_state const&
 
 } // namespace detail
 
-/// Walks a plan's table once, calling each kernel on its bytes of `arena`.
+/// Runs a plan once: walks its steps, loops included, and calls each kernel on its operands in `arena`.
 template <class hooks>
 void execute(plan_view const& plan, std::byte* arena, step_parameters const& parameters, hooks&& h) {
   loop_state loops;
@@ -104,7 +109,7 @@ void execute(plan_view const& plan, std::byte* arena, step_parameters const& par
       c.iteration = static_cast<std::uint64_t>(loops.sum(s.iteration));
       c.first_sample = parameters.first_sample;
       if (plan.micro_batches >= 0) c.first_sample += loops.index[plan.micro_batches] * parameters.samples;
-      // Hooks look at every call by itself.
+      // With hooks, every call must be complete when it returns, so none may be merged with the next.
       if constexpr (std::is_same_v<std::remove_cvref_t<hooks>, no_hooks>)
         c.more_tensors_follow = i + 1 < plan.step_count && plan.launchers[i + 1] == plan.launchers[i];
       h.before(i, s, bound, loops);

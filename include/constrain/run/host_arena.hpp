@@ -14,8 +14,8 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// An arena in the host's memory: aligned to 2 MiB so that huge pages serve it, zeroed by the system. Throws `error`
-/// where the system has not that much.
+/// An arena in host memory, aligned to 2 MiB for transparent huge pages. The constructor throws `error` if the memory
+/// cannot be allocated.
 class host_arena final : public arena {
 public:
   explicit host_arena(bytes size) : arena(size) {

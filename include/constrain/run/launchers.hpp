@@ -10,13 +10,14 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// One operand with its address worked out.
+/// An operand with its address in the current iteration: its shape is one instance's, `count` all its elements.
 struct bound_operand {
   std::byte* data = nullptr;
   shape const* shape_of = nullptr;
   std::int64_t count = 0;
 };
 
+/// A kernel call with type-erased operands, inputs first.
 using launcher = void (*)(call const&, bound_operand const*);
 
 namespace detail {
@@ -24,11 +25,12 @@ namespace detail {
 template <dtype type, bool is_input>
 using operand_of = tensor<std::conditional_t<is_input, storage<type> const, storage<type>>>;
 
+/// Whether kernel<op, device>::run accepts these operands.
 template <class op, class device, class... operands> concept has_kernel = requires(call const& c, operands... o) {
   kernel<op, device>::run(c, o...);
 };
 
-/// Refuses an op without a kernel for a device and operands; the compiler prints all three.
+/// The compile-time error for an op without a kernel; the compiler prints op, device and operand types.
 template <class op, class device, class... operands> struct kernel_is_there {
   static constexpr bool value = has_kernel<op, device, operands...>;
   static_assert(value,
@@ -36,7 +38,8 @@ template <class op, class device, class... operands> struct kernel_is_there {
                 "for a GPU) or specialise ct::kernel<op, device> with `static void run(ct::call const&, operands...)`");
 };
 
-/// The kernel of a call of `op`: with typed operands. There is one per op and dtypes, however many nodes use it.
+/// Calls the kernel of `op` with typed operands. One instantiation per op, device and dtypes, shared by all their
+/// nodes.
 template <op_label const* op, class device, int inputs, class indices, dtype... types> struct typed_call;
 template <op_label const* op, class device, int inputs, std::size_t... i, dtype... types>
 struct typed_call<op, device, inputs, std::index_sequence<i...>, types...> {
@@ -50,6 +53,7 @@ struct typed_call<op, device, inputs, std::index_sequence<i...>, types...> {
   }
 };
 
+/// The `typed_call` of step `step_index` of the plan `holder::value`.
 template <class holder, class device, int step_index, class indices> struct call_of_step;
 template <class holder, class device, int step_index, std::size_t... i>
 struct call_of_step<holder, device, step_index, std::index_sequence<i...>> {
@@ -64,18 +68,20 @@ using call_of =
                           std::make_index_sequence<static_cast<std::size_t>(
                               holder::value.steps[step_index].inputs + holder::value.steps[step_index].outputs)>>::type;
 
+/// Whether a step needs no kernel or has one.
 template <class holder, class device, int step_index> constexpr bool has_launcher() {
   if constexpr (holder::value.steps[step_index].kind != node_kind::call) return true;
   else return call_of<holder, device, step_index>::has;
 }
 
+/// A step's kernel, or null.
 template <class holder, class device, int step_index> constexpr launcher launcher_of() {
   if constexpr (holder::value.steps[step_index].kind != node_kind::call) return nullptr;
   else if constexpr (call_of<holder, device, step_index>::has) return &call_of<holder, device, step_index>::launch;
   else return nullptr;
 }
 
-/// The first step without a kernel, or -1.
+/// Index of the first step without a kernel; -1: none.
 template <class holder, class device, std::size_t... i> constexpr int first_missing(std::index_sequence<i...>) {
   bool const has[] = {has_launcher<holder, device, static_cast<int>(i)>()..., true};
   for (std::size_t k = 0; k < sizeof...(i); ++k)
@@ -89,12 +95,12 @@ template <class holder, class device, std::size_t... i> constexpr auto make_laun
 
 } // namespace detail
 
-/// The kernel of every step of the plan `holder::value`, null where the step is a loop's begin or end, or has none.
+/// The kernel of every step of the plan `holder::value`; null for the begin or end of a loop and for a missing kernel.
 template <class holder, class device>
 inline constexpr auto launchers = detail::make_launchers<holder, device>(
     std::make_index_sequence<static_cast<std::size_t>(holder::value.steps_size)>{});
 
-/// Refuses a plan with a step that has no kernel: the first of them is named.
+/// The compile-time error for a plan with a step that has no kernel; names the first one.
 template <class holder, class device,
           int missing = detail::first_missing<holder, device>(
               std::make_index_sequence<static_cast<std::size_t>(holder::value.steps_size)>{})>

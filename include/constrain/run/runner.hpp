@@ -6,10 +6,11 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// What a trainer's programs run on: a device's memory and whatever else it needs to walk a plan there. `graph`: the
-/// launches of a program are recorded once and replayed.
+/// A device's arena and whatever else is needed to run plans on it. `graph`: each plan's kernel launches are captured
+/// in a CUDA graph once, then replayed.
 template <class device, bool graph> class runner;
 
+/// The runner for the host's processor.
 template <> class runner<cpu, false> {
 public:
   explicit runner(bytes size) : arena_(size) {}
@@ -17,6 +18,7 @@ public:
   constrain::arena& arena() { return arena_; }
   constrain::arena const& arena() const { return arena_; }
 
+  /// Runs the plan `planned_entry::value` once.
   template <class planned_entry, class hooks = no_hooks> void run(step_parameters const& parameters, hooks&& h = {}) {
     give_signal_stacks();
     execute(view_of<planned_entry, cpu>(), arena_.data(), parameters, h);

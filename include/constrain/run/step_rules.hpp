@@ -22,8 +22,8 @@ template <class holder, std::size_t... i> constexpr auto make_step_rules(std::in
 
 } // namespace detail
 
-/// The rules of every step's op of the plan `holder::value`, null for a loop's begin or end: for hooks that measure or
-/// check. (A plan has only labels; otherwise every program would hold the rules.)
+/// The `op_info` of every step of the plan `holder::value`, null for the begin or end of a loop: for hooks that need
+/// cost or shape rules. A plan holds only op labels, so that programs that do not need the rules do not contain them.
 template <class holder>
 inline constexpr auto step_rules =
     detail::make_step_rules<holder>(std::make_index_sequence<static_cast<std::size_t>(holder::value.steps_size)>{});

@@ -14,15 +14,17 @@
 #include <type_traits>
 #include <variant>
 
-// What the ranks of a run must have in common, field by field.
+// Checks that all ranks were started with the same settings: each rank builds a fingerprint of (name, value) fields,
+// and the error names the first field that differs.
 
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
-/// An optimizer's hyperparameters, as far as they can be told apart.
+/// Adds an optimizer's hyperparameters: those that `for_each_hyperparameter` can read.
 template <class hyper> void add_hyper(fingerprint& to, hyper const& h) {
   for_each_hyperparameter(h, [&](std::string const& field, auto value) { to.add(field + " of the optimizer", value); });
 }
 
+/// Adds the schedule's kind and its fields.
 [[gnu::noinline]] inline void add_schedule(fingerprint& to, schedule::any const& s) {
   to.add("the kind of .schedule", s.index() == 0 ? "constant" : s.index() == 1 ? "linear" : "cosine");
   std::visit(
@@ -36,12 +38,14 @@ template <class hyper> void add_hyper(fingerprint& to, hyper const& h) {
       s);
 }
 
+/// Adds the run's options.
 [[gnu::noinline]] inline void add_run(fingerprint& to, run_options const& run) {
   to.add(".seed", run.seed), to.add(".clip_norm", run.clip_norm), to.add(".dropout", run.dropout);
   add_schedule(to, run.schedule);
   to.add(".checked", run.checked), to.add(".deadline", run.deadline);
 }
 
+/// Adds what the program was compiled with: policies, instruction set, compiler, and each parameter's name and shape.
 [[gnu::noinline]] inline void add_build(fingerprint& to, std::string const& policies,
                                         parameter_list const& parameters) {
   to.add("the set of policies", policies);
@@ -59,7 +63,7 @@ template <class hyper> void add_hyper(fingerprint& to, hyper const& h) {
   }
 }
 
-/// Of the table that the executor walks: which ops, on which bytes.
+/// Hash of a plan's step table: each step's op name and the arena offsets of its operands.
 template <class plan> std::uint64_t hash_of_plan(plan const& p) {
   std::string text;
   for (auto const& step : p.steps) {
@@ -70,6 +74,7 @@ template <class plan> std::uint64_t hash_of_plan(plan const& p) {
   return hash_of(text);
 }
 
+/// Adds the training state: counters, position in the corpus, best validation loss.
 [[gnu::noinline]] inline void add_state(fingerprint& to, training_state const& s) {
   to.add("the number of steps done", s.steps.count()), to.add("the number of steps skipped", s.skipped);
   to.add("the seed of the run", s.seed);
@@ -80,12 +85,13 @@ template <class plan> std::uint64_t hash_of_plan(plan const& p) {
   to.add("the factor of the learning rate", s.learning_rate_factor);
 }
 
+/// Adds a corpus by size and content hash; null: no such corpus (size -1).
 [[gnu::noinline]] inline void add_corpus(fingerprint& to, std::string const& which, data::corpus const* corpus) {
   to.add("the number of tokens of the " + which, corpus == nullptr ? -1 : corpus->size());
   to.add_hash("the fingerprint of the " + which, corpus == nullptr ? 0 : corpus->fingerprint());
 }
 
-/// What must be the same when trainers are made.
+/// The fields that must be equal on all ranks when a trainer is constructed.
 template <class trainer>
 fingerprint fingerprint_of(typename trainer::hyper const& h, run_options const& run, parameter_list const& parameters) {
   fingerprint all;
@@ -100,7 +106,7 @@ fingerprint fingerprint_of(typename trainer::hyper const& h, run_options const& 
   return all;
 }
 
-/// Throws on every rank where trainers are not made alike.
+/// Throws `error` on every rank if any of these fields differs between ranks. Collective for distributed policies.
 template <class trainer>
 void check_trainers_agree(communicator& world, typename trainer::hyper const& h, run_options const& run,
                           parameter_list const& parameters) {
@@ -109,7 +115,7 @@ void check_trainers_agree(communicator& world, typename trainer::hyper const& h,
       check_ranks_agree(world, joint_call::construction, fingerprint_of<trainer>(h, run, parameters));
 }
 
-/// What must be the same when a run begins. The log, the records' directory and callbacks may differ.
+/// The fields that must be equal on all ranks when `fit` starts. The log, `.records` and the callbacks may differ.
 template <class options>
 fingerprint fingerprint_of_fit(options const& o, data::corpus const& corpus, training_state const& state) {
   fingerprint all;
@@ -128,7 +134,7 @@ fingerprint fingerprint_of_fit(options const& o, data::corpus const& corpus, tra
   return all;
 }
 
-/// Throws on every rank where they do not begin the same run.
+/// Throws `error` on every rank if options, corpora or training states differ between ranks. Collective.
 template <class trainer, class options>
 void check_fits_agree(trainer const& t, options const& o, data::corpus const& corpus) {
   if constexpr (trainer::policy_set::parallelism::value.distributed)

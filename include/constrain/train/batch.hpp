@@ -12,10 +12,12 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// Whether the arrays that a batch looks at still hold it. One's own always do, as far as anybody can tell.
+/// Tells whether a batch's arrays still hold that batch. A `batch_range` refills its arrays, which invalidates the
+/// tickets of earlier batches; a default-constructed ticket (the caller's own arrays) is always valid.
 class batch_ticket {
 public:
   batch_ticket() = default;
+  /// False once the arrays were refilled or destroyed.
   bool valid() const { return latest_ == nullptr || *latest_ == number_; }
 
 private:
@@ -27,40 +29,43 @@ private:
   std::int64_t number_ = 0;
 };
 
-/// The tickets of arrays that are filled again and again: the latest alone is valid, and none after the end of its
-/// life.
+/// Issues tickets for arrays that are refilled: only the latest ticket is valid, and none after this object's
+/// destruction.
 class batch_tickets {
 public:
   batch_tickets() = default;
   batch_tickets(batch_tickets const&) = delete;
   ~batch_tickets() { withdraw(); }
 
+  /// Invalidates every ticket issued so far.
   void withdraw() { ++*latest_; }
+  /// A ticket that is valid until the next `withdraw`.
   batch_ticket latest() const { return {latest_, *latest_}; }
 
 private:
   std::shared_ptr<std::atomic<std::int64_t>> latest_ = std::make_shared<std::atomic<std::int64_t>>(0);
 };
 
-/// What one optimizer step reads: [micro-batches, sequences, tokens], borrowed until the step returns.
+/// One optimizer step's data for this rank, as views of arrays that must live until `step` returns. Made by
+/// `trainer::batches` or `trainer::batch`.
 struct batch {
-  std::span<std::int32_t const> inputs; // tokens
-  std::span<std::int32_t const> labels; // of each token, or of each sequence
-  std::int64_t valid_labels = 0;        // those that are not `ignored_label`
-  std::uint64_t corpus = 0;             // fingerprint of the corpus it is from, 0 for one's own arrays
-  data::position next{};                // where that corpus goes on after it
-  std::int64_t sequence = 0;            // tokens of each sequence; 0 where nobody said
-  batch_ticket ticket{};                // of the arrays, where a range of batches fills them
+  std::span<std::int32_t const> inputs; // token ids [micro-batches, sequences, tokens]
+  std::span<std::int32_t const> labels; // the shape of `inputs`, or [micro-batches, sequences] for classification
+  std::int64_t valid_labels = 0;        // labels on this rank that are not `ignored_label`
+  std::uint64_t corpus = 0;             // fingerprint of its corpus; 0: the caller's own arrays
+  data::position next{};                // position in that corpus of the batch after this one
+  std::int64_t sequence = 0;            // tokens in a sequence; 0: not checked
+  batch_ticket ticket{};                // whether a `batch_range` has refilled the arrays since
 };
 
 namespace detail {
 
-/// Refuses arrays where a batch is needed.
+/// The compile-time error for `step(inputs, labels)`.
 template <class array> struct step_takes_a_batch {
   static_assert(sizeof(array) == 0, "step: it takes a batch; write t.step(t.batch(inputs, labels))");
 };
 
-/// Throws unless `values` has `length` elements, in the order that `shape` says.
+/// Throws `error` unless `values` has `length` elements; the sentence names the expected `shape`.
 inline void check_length(char const* where, char const* what, std::span<std::int32_t const> values, std::int64_t length,
                          char const* shape) {
   if (values.size() != static_cast<std::size_t>(length))
@@ -68,12 +73,12 @@ inline void check_length(char const* where, char const* what, std::span<std::int
                  "); pass an array of that length"});
 }
 
-/// What a trainer's step takes.
+/// Elements of a step's inputs and labels on one rank, and the tokens of a sequence.
 struct batch_lengths {
   std::int64_t inputs, labels, sequence;
 };
 
-/// Throws unless a batch is one that this trainer takes, and its arrays still hold it.
+/// Throws `error` unless a batch has these lengths and its ticket is still valid.
 [[gnu::noinline]] inline void check_batch(batch const& w, batch_lengths const& needed) {
   if (!w.ticket.valid())
     throw error(

@@ -13,7 +13,8 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// One sample of a corpus: tokens, and the same one further as labels, those that are given left out.
+/// Copies sample `sample` of a corpus: inputs [tokens], and labels [tokens], which are the inputs shifted by one token.
+/// Prompt tokens become `ignored_label`.
 inline void copy_sample(data::corpus const& corpus, std::int64_t sample, std::int64_t tokens, std::int32_t* inputs,
                         std::int32_t* labels) {
   auto const n = static_cast<std::size_t>(tokens);
@@ -21,8 +22,8 @@ inline void copy_sample(data::corpus const& corpus, std::int64_t sample, std::in
   corpus.copy_labels(sample * tokens + 1, {labels, n});
 }
 
-/// Fills [sequences, tokens] with samples of a corpus that has `samples`, from `first` on; behind its end there are
-/// tokens 0 and ignored labels.
+/// Fills inputs and labels [sequences, tokens] with samples `first`, `first` + 1, ... of the corpus's `samples`. Rows
+/// past the last sample get token 0 and `ignored_label`.
 [[gnu::noinline]] inline void copy_samples(data::corpus const& corpus, std::int64_t first, std::int64_t samples,
                                            std::int64_t tokens, std::vector<std::int32_t>& inputs,
                                            std::vector<std::int32_t>& labels) {
@@ -33,18 +34,18 @@ inline void copy_sample(data::corpus const& corpus, std::int64_t sample, std::in
     copy_sample(corpus, first + i, tokens, inputs.data() + i * tokens, labels.data() + i * tokens);
 }
 
-/// A batch with the arrays it looks at.
+/// A batch and the arrays it views.
 struct batch_buffer {
-  std::vector<std::int32_t> inputs, labels;
-  constrain::batch batch{};
+  std::vector<std::int32_t> inputs, labels; // [micro-batches, sequences, tokens]
+  constrain::batch batch{};                 // views of both
 };
 
-/// Fills one batch after another from a position of a corpus on. Of `ranks` processes each takes its own samples of a
-/// batch.
+/// Fills consecutive batches of a corpus, in each epoch's random order. A batch of all ranks has ranks x `sequences`
+/// samples; rank r fills its share, samples [r x sequences, (r + 1) x sequences).
 class batch_source {
 public:
-  /// Throws `error` where the corpus holds no sample or no label, or does not reach to `from`, or, with `tail::drop`,
-  /// fewer samples than a batch takes.
+  /// `sequences`: of one step on one rank. `from`: position of the first batch. Throws `error` if the corpus has no
+  /// sample or no label, if `from` lies outside an epoch, or if `tail::drop` would drop every sample.
   batch_source(data::corpus const& corpus, std::uint64_t seed, data::position from, std::int64_t sequences,
                std::int64_t tokens, data::tail tail, int rank, int ranks)
       : corpus_(corpus), seed_(seed), position_(from), sequences_(sequences), tokens_(tokens), tail_(tail), rank_(rank),
@@ -60,8 +61,9 @@ public:
       throw error("batches: the corpus has no label, every token of its samples is given; give some text to learn");
   }
 
+  /// Fills the next batch. Batches in which no rank has a label are skipped.
   void operator()(batch_buffer& out) {
-    // Texts cut off before their answer leave batches without a label: there is nothing to learn in them.
+    // A prompt longer than a sequence can leave a batch without any label.
     while (begin_batch() == 0) position_ = next_;
     out.batch = {out.inputs, out.labels, 0, corpus_.fingerprint(), next_, tokens_};
     auto at = position_;
@@ -82,7 +84,7 @@ public:
     position_ = next_;
   }
 
-  /// How many of the batches from here on begin before an epoch, `limit` at most. Leaves the source behind them.
+  /// Counts the batches that begin before `epoch`, at most `limit`, and advances past them.
   std::int64_t count_before(std::int64_t epoch, std::int64_t limit) {
     std::int64_t count = 0;
     for (; count < limit; ++count, position_ = next_) {
@@ -93,8 +95,8 @@ public:
   }
 
 private:
-  /// Finds where the batch at `position_` begins, how many samples it takes and where the next one begins. Returns how
-  /// many labels it has, those of the other processes included.
+  /// Sets the batch's first sample (`position_`), its number of samples (`taken_`) and the next batch's first sample
+  /// (`next_`). Returns its labels on all ranks.
   std::int64_t begin_batch() {
     if (tail_ == data::tail::drop && samples_ - position_.sample < needed_) position_ = {position_.epoch + 1, 0};
     taken_ = tail_ == data::tail::pad ? std::min(needed_, samples_ - position_.sample) : needed_;
@@ -117,10 +119,11 @@ private:
   std::int64_t taken_ = 0;
 };
 
-/// The endless batches of a corpus; an input range. Each is filled while the one before it is in use, and holds until
-/// the next one is asked for.
+/// The batches of a corpus, without end: an input range. A worker thread fills the next batch while the current one is
+/// in use; incrementing the iterator overwrites the current one.
 class batch_range {
 public:
+  /// `elements`: of the inputs of one step on one rank.
   batch_range(batch_source source, std::int64_t elements)
       : batches_({std::vector<std::int32_t>(static_cast<std::size_t>(elements)),
                   std::vector<std::int32_t>(static_cast<std::size_t>(elements))},
@@ -150,12 +153,12 @@ public:
 private:
   data::prefetch<batch_buffer, batch_source> batches_;
   batch current_;
-  batch_tickets tickets_; // last, so that they are withdrawn before the arrays go
+  batch_tickets tickets_; // last member: destroyed first, so tickets become invalid before the arrays are freed
 };
 
 namespace detail {
 
-/// Throws where a corpus has tokens that the model does not know.
+/// Throws `error` if the corpus has a larger vocabulary than the model.
 inline void check_vocabulary(std::int64_t corpus, std::int64_t model) {
   if (corpus > model)
     throw error({"the corpus has a vocabulary of ", corpus, " and the model one of ", model,

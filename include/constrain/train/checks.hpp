@@ -9,11 +9,12 @@
 #include <type_traits>
 #include <variant>
 
-// Every number of a run is looked at when it is given: a mistake in one is better known then than after hours, in which
-// a NaN destroys the weights without a word.
+// Range checks of a run's options and hyperparameters, made at construction: a NaN learning rate would otherwise
+// destroy the weights without an error.
 
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
+/// Throws `error` for a negative warm-up, `.steps` below 1 or a negative `.minimum`.
 inline void check_schedule(schedule::any const& s) {
   constexpr char const* owners[] = {"schedule::constant", "schedule::linear", "schedule::cosine"};
   auto const* const owner = owners[s.index()];
@@ -28,15 +29,15 @@ inline void check_schedule(schedule::any const& s) {
       s);
 }
 
-/// Throws `error`, naming the field, unless a run can go by these.
+/// Throws `error`, naming the field, for an option out of range. (`find_ranks` checks `.deadline`.)
 [[gnu::noinline]] inline void check_run(run_options const& o) {
   check_number("run_options", ".clip_norm", o.clip_norm, number_range::from_zero);
   check_number("run_options", ".dropout", o.dropout, number_range::below_one);
   check_schedule(o.schedule);
 }
 
-/// Throws `error` unless an optimizer's hyperparameters are finite, as far as they can be told apart, and the optimizer
-/// itself has nothing against them.
+/// Throws `error` if a hyperparameter is not finite, or if the optimizer's own static `check(hyper)` throws. Only
+/// fields that `for_each_hyperparameter` visits are checked for finiteness.
 template <class optimizer> void check_hyper(typename optimizer::hyper const& h, std::string const& name) {
   if constexpr (requires { optimizer::check(h); }) optimizer::check(h);
   for_each_hyperparameter(h, [&]<class number>(std::string const& field, number value) {

@@ -18,15 +18,16 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
-/// A trainer's arena and what runs there: takes arrays in, runs the planned entries, reads results out.
+/// A trainer's arena and the executor that runs planned entries in it: copies inputs in, runs an entry, reads results
+/// out.
 template <class task, class policy_set> class engine {
 public:
   using entries = constrain::entries<task, policy_set>;
   using target = typename policy_set::target;
-  using real = arithmetic<storage<entries::compute>>; // of logits handed out
+  using real = arithmetic<storage<entries::compute>>; // type of the logits returned to the caller
 
-  /// Allocates the arena. `checked`: every run checks what it reads and writes. Throws `error` where the memory cannot
-  /// be had.
+  /// Allocates the arena. `checked`: each run checks its reads and writes (see run/checked.hpp); `measure`: fills the
+  /// arena with a pattern for `used`. Throws `error` if the memory cannot be allocated.
   void allocate(bool checked, bool measure) {
     checked_ = checked;
     runner_ = std::make_unique<runner_type>(entries::memory.peak);
@@ -34,21 +35,22 @@ public:
   }
 
   constrain::arena& arena() const { return runner_->arena(); }
-  /// Bytes of the arena that were touched so far, and what the device has for itself.
+  /// Bytes of the arena up to the last one written so far, plus the device's own reserve. Needs `measure`.
   bytes used() const { return arena().used(bytes_of_plan) + bytes(target::reserve); }
 
-  /// Whether the bytes of the last step's gradients still hold them.
+  /// Whether the gradients of the last step are still in the arena: evaluate, predict and generate reuse their memory.
   bool gradients_kept() const { return gradients_kept_; }
   void keep_gradients() { gradients_kept_ = true; }
   void drop_gradients() { gradients_kept_ = false; }
 
-  /// Takes one micro-batch in, or a step's; `where` begins the sentences about it.
+  /// Begins a run: returns the `intake` that copies its inputs into the arena. `where` begins its error sentences.
   intake begin(char const* where) {
-    gradients_kept_ = false; // their bytes may be the arrays'
+    gradients_kept_ = false; // the inputs may share their memory
     poison();
     return {where, arena(), entries::vocabulary, entries::logits.features()};
   }
 
+  /// Runs an entry. `passes` is the program it was planned from: checked mode needs its values.
   template <class planned_entry, class passes> void run(step_parameters const& parameters) {
     static_assert(sizeof(plan_has_kernels<planned_entry, target>) > 0);
     if (!checked_) return runner_->template run<planned_entry>(parameters);
@@ -59,7 +61,7 @@ public:
     runner_->template run<planned_entry>(parameters, checks);
   }
 
-  /// Element i of a result.
+  /// Element i of an f32 or f64 result.
   double read(host_view const& from, std::int64_t i = 0) const {
     double wide = 0;
     float narrow = 0;
@@ -68,7 +70,7 @@ public:
     return from.type == dtype::f64 ? wide : narrow;
   }
 
-  /// `count` logits of an entry's last run, from number `first` on.
+  /// Logits [first, first + count) of an entry's last run, row-major.
   template <class planned_entry> std::vector<real> logits(std::int64_t first, std::int64_t count) const {
     constexpr auto const& view = planned_entry::value.logits;
     std::vector<storage<entries::compute>> logits(static_cast<std::size_t>(count));
@@ -76,7 +78,7 @@ public:
     return {logits.begin(), logits.end()};
   }
 
-  /// The tensor at `offset` with a parameter's shape; `group` holds the shards of one that is cut.
+  /// A view of the tensor at `offset` with a parameter's shape; `group`: the ranks that hold its shards, if sharded.
   tensor_view view(parameter_info const& info, std::int64_t offset, communicator* group) const {
     return {arena(), offset, info.type, info.iterations, info.stacked, info.shape, info.shards > 1 ? group : nullptr};
   }
@@ -85,7 +87,8 @@ private:
   using runner_type = runner<target, policy_set::launching::value.captures>;
   static constexpr bytes bytes_of_plan = entries::memory.peak - bytes(target::reserve);
 
-  /// In checked mode nothing of the run before may be read.
+  /// In checked mode, overwrites all memory that does not persist between runs with 0xFF bytes (NaN in every float
+  /// type).
   void poison() {
     if (!checked_) return;
     auto const begin = entries::step::where.persistent_end;

@@ -8,13 +8,14 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// The four programs of a trainer, through all passes, and the constants that follow from them.
+/// A trainer's four entry programs (step, evaluate, predict, generate) after all passes, and the constants derived from
+/// them. They share one arena: persistent values first, then each entry's own.
 template <class task, class policy_set> struct entries {
   static constexpr dtype master = policy_set::precision::value.master;
   static constexpr dtype compute = policy_set::precision::value.compute;
 
   template <entry e> struct source {
-    // An optimizer without state has been refused; another stands in, so that no other error follows.
+    // An optimizer that declares no `state` was already refused; sgd replaces it, so that only that error is printed.
     static constexpr bool has_state = requires { typename policy_set::optimizer::template state<float>; };
     using optimizer = std::conditional_t<has_state, typename policy_set::optimizer, constrain::optimizer::sgd>;
     using policies = policy_set;
@@ -27,7 +28,7 @@ template <class task, class policy_set> struct entries {
   using generate_program = forward_passes<source<entry::generate>>;
 
   using step = planned<step_program>;
-  // Here, in the class itself, so that naming a trainer is enough to be told; of several failures the first alone.
+  // Asserted at class scope, so that naming the trainer type reports the error; only the first failure is reported.
   static_assert(sizeof(refusal<step::failure.reason, step::failure>) > 0);
   using evaluate = planned<evaluate_program, step::where.persistent_end>;
   using predict = planned<predict_program, step::where.persistent_end>;
@@ -38,6 +39,7 @@ template <class task, class policy_set> struct entries {
                                                                                    : generate::failure;
   static_assert(sizeof(refusal<failure_without_gradients.reason, failure_without_gradients>) > 0);
 
+  // End of the largest of the other three entries in the arena.
   static constexpr std::int64_t other_peak = [] {
     std::int64_t const ends[] = {evaluate::where.end, predict::where.end, generate::where.end};
     std::int64_t most = 0;
@@ -58,11 +60,11 @@ template <class task, class policy_set> struct entries {
     return total;
   }();
 
-  // Facts of the model that the host checks inputs against.
+  // What the host checks inputs against.
   static constexpr std::int64_t vocabulary = step_program::built.vocabulary;
   static constexpr shape logits = step_program::built.values[step_program::built.logits.value].shape;
   static constexpr std::int64_t labels =
-      step_program::built.values[step_program::built.labels.value].shape.elements(); // of a micro-batch
+      step_program::built.values[step_program::built.labels.value].shape.elements(); // in a micro-batch
 };
 
 } // namespace constrain

@@ -14,12 +14,13 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 namespace detail {
 
+/// "1.5 MiB", or KiB below one MiB.
 inline std::string bytes_text(bytes b) {
   if (b >= mebibytes(1)) return formatted("%.1f MiB", b.mebibytes());
   return formatted("%.1f KiB", static_cast<double>(b.count()) / 1024);
 }
 
-/// "4,870,144"
+/// A number with thousands separators: "4,870,144".
 inline std::string grouped(std::int64_t n) {
   auto const digits = std::to_string(n);
   std::string text;
@@ -31,13 +32,14 @@ inline std::string grouped(std::int64_t n) {
   return text;
 }
 
-/// Calls f(name, bytes) for every part of a plan and its peak, the last.
+/// Calls f(name, bytes) for every part of a memory plan, and last for its peak.
 template <class function> void for_each_part(memory_plan const& m, function const& f) {
   f("weights", m.weights), f("master weights", m.master_weights), f("gradients", m.gradients);
   f("optimizer state", m.optimizer_state), f("activations", m.activations), f("workspace", m.workspace);
   f("communication", m.communication), f("offloaded", m.offloaded), f("peak", m.peak);
 }
 
+/// The non-empty parts of a memory plan, one a line.
 inline std::string memory_table(memory_plan const& m) {
   std::string text;
   for_each_part(m, [&](char const* name, bytes b) {
@@ -51,7 +53,7 @@ inline std::string memory_table(memory_plan const& m) {
 
 namespace detail {
 
-/// Whether the update of a parameter decays it.
+/// Whether weight decay applies to a parameter.
 [[gnu::noinline, gnu::cold]] inline bool is_decayed(program const& step, std::string_view parameter) {
   for (auto const& n : step.nodes)
     if (n.kind == node_kind::call && std::string_view(n.op->name) == "update" &&
@@ -62,8 +64,8 @@ namespace detail {
 
 } // namespace detail
 
-/// The plan of a trainer as tables: parameters with role and shape, dtypes, memory by part, work of a step, and how
-/// many nodes each pass left. With `programs`, also the step's program after every pass.
+/// A trainer's plan as text tables: policies, batch, dtypes, parameters with role and shape, memory by part, work of a
+/// step, and the number of nodes after each pass. With `programs`, also the step's program after every pass.
 template <class trainer> std::string explanation(bool programs = false) {
   using entries = typename trainer::entries;
   using detail::formatted;
@@ -106,7 +108,7 @@ template <class trainer> std::string explanation(bool programs = false) {
   return text;
 }
 
-/// Prints `explanation`.
+/// Prints `explanation<trainer>()`.
 template <class trainer> void explain(std::FILE* out = stdout) { std::fputs(explanation<trainer>().c_str(), out); }
 
 } // namespace constrain

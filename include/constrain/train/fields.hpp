@@ -5,11 +5,12 @@
 #include <type_traits>
 #include <utility>
 
-// The fields of a plain struct, one by one, without their names.
+// Reflection on the fields of an aggregate (up to twelve), by position: C++20 has none, so braces-initialisation is
+// probed for the count and structured bindings give the fields.
 
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
-/// Converts to the field of any aggregate, to count them.
+/// Converts to anything: T{any_field, any_field} compiles if T has at least two fields.
 struct any_field {
   template <class type> constexpr operator type() const noexcept;
 };
@@ -25,7 +26,7 @@ template <class type, int... i> constexpr bool has_one_more(std::integer_sequenc
   return requires { type{any_field_at<i>{}..., {}}; };
 }
 
-/// Converts to a base alone.
+/// Converts to a base class of `type` and to nothing else.
 template <class type> struct any_base {
   template <class base>
     requires(std::is_base_of_v<base, type> && !std::is_same_v<base, type>)
@@ -33,8 +34,8 @@ template <class type> struct any_base {
 };
 template <class type> constexpr bool has_base = requires { type{any_base<type>{}}; };
 
-/// How many fields an aggregate has, up to twelve; 0 where that cannot be told. (Without braces an array counts as its
-/// elements, with them a class that converts may not count: where both say the same, it is so.)
+/// Number of fields of an aggregate, up to twelve; 0: unknown. Brace elision counts an array as its elements, and inner
+/// braces can fail for a class with converting constructors, so a count is trusted only if both forms agree.
 template <class type, int n = 12> constexpr int field_count() {
   if constexpr (!std::is_aggregate_v<type> || std::is_empty_v<type> || has_base<type> || n == 0) return 0;
   else if constexpr (has_fields<type>(std::make_integer_sequence<int, n + 1>{})) return 0;
@@ -46,7 +47,7 @@ template <class type, int n = 12> constexpr int field_count() {
   else return field_count<type, n - 1>();
 }
 
-/// Calls f(field) for every field of an aggregate of up to twelve.
+/// Calls f(field) for every field of an aggregate; for none if `field_count` is 0.
 template <class type, class function> void for_each_field(type const& a, function const& f) {
   auto const all = [&](auto const&... field) { (f(field), ...); };
   constexpr int count = field_count<type>();

@@ -9,8 +9,8 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
-/// The parameter whose gradient is asked for. Throws `error` for an unknown name, for a frozen one, and where the
-/// gradients are not `kept`.
+/// The parameter of that name, for `trainer::gradient`. Throws `error` for an unknown or frozen parameter, and if the
+/// gradients are not in the arena any more (`kept` is false).
 [[gnu::noinline]] inline parameter_info const& find_gradient(parameter_list const& list, std::string const& name,
                                                              bool kept) {
   std::string known;
@@ -27,7 +27,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
   throw error({"gradient: there is no parameter ", name, "; there are ", known});
 }
 
-/// The parameter that gradient number `gradient` is of: gradients are those of the parameters that are trained.
+/// Name of the `gradient`-th trainable parameter; empty if there are fewer.
 [[gnu::noinline]] inline std::string_view name_of_gradient(parameter_list const& list, int gradient) {
   for (int i = 0; i < list.size; ++i) {
     auto const& info = list.parameters[i];

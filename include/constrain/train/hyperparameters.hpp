@@ -11,14 +11,14 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
-/// Converts to `real` alone, so that it initialises fields of that type and no others.
+/// Converts to `real` and to nothing else: it initialises only fields of exactly that type.
 template <class real> struct only {
   template <class type>
     requires std::is_same_v<type, real>
   operator type() const;
 };
 
-/// Whether a struct is so many fields of one type, nested ones counted through, and nothing else.
+/// Whether a struct consists only of fields of type `real`, those of nested structs and arrays included.
 template <class type, class real> constexpr bool is_made_of = []<std::size_t... i>(std::index_sequence<i...>) {
   return std::is_trivially_copyable_v<type> && sizeof(type) % sizeof(real) == 0 && requires {
     type{(static_cast<void>(i), only<real>{})...};
@@ -26,13 +26,15 @@ template <class type, class real> constexpr bool is_made_of = []<std::size_t... 
 }
 (std::make_index_sequence<sizeof(type) / sizeof(real)>{});
 
+/// Calls f("field i of hyper", value) for a struct that consists only of `real`.
 template <class real, class hyper, class function> void for_each_place(hyper const& h, function const& f) {
   auto const fields = std::bit_cast<std::array<real, sizeof(hyper) / sizeof(real)>>(h);
   for (std::size_t i = 0; i < fields.size(); ++i) f("field " + std::to_string(i + 1) + " of hyper", fields[i]);
 }
 
-/// Calls f(name, number) for an optimizer's hyperparameters: for fields of names in use, and for all by their place. Of
-/// a struct that mixes types, fields that are no numbers themselves, such as arrays, are passed over.
+/// Calls f(name, value) for an optimizer's hyperparameters: first for those with a well-known name, then for every
+/// field by its position. Of a struct with fields of several types, positions are visited only if it has at most twelve
+/// fields, and only those of arithmetic type.
 template <class hyper, class function> void for_each_hyperparameter(hyper const& h, function const& f) {
   if constexpr (requires { h.learning_rate; }) f(".learning_rate", h.learning_rate);
   if constexpr (requires { h.weight_decay; }) f(".weight_decay", h.weight_decay);

@@ -11,11 +11,13 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 namespace detail {
 
-/// Fills the elements [begin, end) of a parameter, all iterations counted through.
+/// Writes the initial values of a parameter's elements [begin_element, end_element) to `data`: its constant plus normal
+/// draws (Philox, Box-Muller), a function of seed, parameter index and element. Elements are numbered through all
+/// stacked iterations.
 template <class real>
 void initialize_as(parameter_info const& info, int index, std::uint64_t seed, std::int64_t begin_element,
                    std::int64_t end_element, real* data) {
-  constexpr std::uint32_t purpose = 0x696e6974; // sets these draws apart from all others under the same seed
+  constexpr std::uint32_t purpose = 0x696e6974; // "init": keeps these draws distinct from others with the same seed
   philox_key const key{{static_cast<std::uint32_t>(seed), static_cast<std::uint32_t>(seed >> 32)}};
   auto const first_quad = begin_element / 4;
   parallel_chunks((end_element + 3) / 4 - first_quad, 1024, [=](std::int64_t begin, std::int64_t end) {
@@ -36,6 +38,7 @@ void initialize_as(parameter_info const& info, int index, std::uint64_t seed, st
   });
 }
 
+/// Writes the initial values of one rank's shard, iteration by iteration.
 template <class real>
 void initialize_shards(parameter_info const& info, int index, std::uint64_t seed, int shard, real* data) {
   auto const map = info.map();
@@ -47,11 +50,11 @@ void initialize_shards(parameter_info const& info, int index, std::uint64_t seed
 
 } // namespace detail
 
-/// First weights of parameter number `index`, this rank's shard of them, and zeroed optimizer states: a function of the
-/// seed alone.
+/// Writes the initial weights of parameter number `index` (this rank's shard, if sharded) and zeroes its optimizer
+/// states. An element's value does not depend on the sharding.
 inline void initialize(parameter_info const& info, int index, std::uint64_t seed, arena& memory, int shard = 0) {
   auto const bytes = info.stored() * size_of(info.type);
-  // What a rank stores beyond its shard stays zero.
+  // A shard may be shorter than its storage: the padding must be zero.
   if (info.shards > 1) memory.fill(info.offset, bytes, 0);
   memory.edit(info.offset, bytes, [&](std::byte* data) {
     if (info.type == dtype::f64) detail::initialize_shards(info, index, seed, shard, reinterpret_cast<double*>(data));

@@ -14,15 +14,15 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
-/// Elements that are looked at without a branch, so that the compiler takes a register full of them at once.
+/// Elements checked between two branches, so that the compiler can vectorize the check.
 inline constexpr std::size_t check_block = 64;
 
-/// As a token or label in [0, limit) an int32 is below it, taken as unsigned.
+/// The limit for an unsigned comparison: an int32 is in [0, limit) exactly if, cast to unsigned, it is below this.
 inline std::uint32_t unsigned_limit(std::int64_t limit) {
   return static_cast<std::uint32_t>(std::clamp<std::int64_t>(limit, 0, std::int64_t{1} << 31));
 }
 
-/// Throws unless every token is in [0, limit).
+/// Throws `error`, with the value and its index, unless every token is in [0, limit).
 [[gnu::noinline]] inline void check_tokens(char const* where, std::span<std::int32_t const> tokens,
                                            std::int64_t limit) {
   auto const below = unsigned_limit(limit);
@@ -39,7 +39,7 @@ inline std::uint32_t unsigned_limit(std::int64_t limit) {
                    "; pass tokens from 0 to ", limit - 1});
 }
 
-/// Counts the labels that are not ignored. Throws unless every label is in [0, limit) or ignored.
+/// Returns the number of labels that are not `ignored_label`. Throws `error` unless each of them is in [0, limit).
 [[gnu::noinline]] inline std::int64_t count_labels(char const* where, std::span<std::int32_t const> labels,
                                                    std::int64_t limit) {
   auto const below = unsigned_limit(limit);
@@ -66,7 +66,8 @@ inline std::uint32_t unsigned_limit(std::int64_t limit) {
   return valid;
 }
 
-/// A batch of one's own arrays. Throws `error` for a wrong length or a number out of range.
+/// A batch over the caller's arrays. Throws `error` for a wrong length or a token or label out of range. `vocabulary`
+/// 0: tokens are not checked.
 [[gnu::noinline]] inline batch own_batch(std::span<std::int32_t const> inputs, std::span<std::int32_t const> labels,
                                          batch_lengths const& needed, std::int64_t vocabulary, std::int64_t classes) {
   constexpr auto const* shape = "[micro-batches, sequences, tokens]";
@@ -77,7 +78,8 @@ inline std::uint32_t unsigned_limit(std::int64_t limit) {
   return {inputs, labels, count_labels("batch", labels, classes), 0, {}, needed.sequence};
 }
 
-/// How many micro-batches arrays hold. Throws `error` where it is no whole number, or none.
+/// The number of micro-batches in arrays for `evaluate`. Throws `error` unless it is whole, at least 1, and equal for
+/// inputs and labels.
 [[gnu::noinline, gnu::cold]] inline std::size_t count_batches(std::size_t inputs, std::size_t labels,
                                                               std::size_t inputs_each, std::size_t labels_each) {
   auto const batches = inputs / inputs_each;
@@ -90,26 +92,26 @@ inline std::uint32_t unsigned_limit(std::int64_t limit) {
   return batches;
 }
 
-/// The way of tokens and labels into an arena, which no kernel checks: each is checked there, as it was copied,
-/// whatever becomes of the array meanwhile.
+/// Copies tokens and labels into the arena and range-checks them, since kernels do not. Where the host can address the
+/// arena, the copy is checked, not the caller's array, which another thread could change in between.
 class intake {
 public:
-  /// `where` begins every sentence. A `vocabulary` of 0: the model looks nothing up by token.
+  /// `where` begins every error sentence. `vocabulary` 0: tokens are not checked (the model has no embedding).
   intake(char const* where, arena& memory, std::int64_t vocabulary, std::int64_t classes)
       : where_(where), memory_(memory), vocabulary_(vocabulary), classes_(classes) {}
 
-  /// Throws `error` unless every token is in [0, vocabulary).
+  /// Copies tokens. Throws `error` unless each is in [0, vocabulary).
   void tokens(host_view const& to, std::span<std::int32_t const> from) const {
     auto const taken = copy(to, from);
     if (vocabulary_ > 0) check_tokens(where_, taken, vocabulary_);
   }
-  /// Returns how many are not ignored. Throws `error` unless every label is in [0, classes) or ignored.
+  /// Copies labels; returns how many are not `ignored_label`. Throws `error` unless each of those is in [0, classes).
   std::int64_t labels(host_view const& to, std::span<std::int32_t const> from) const {
     return count_labels(where_, copy(to, from), classes_);
   }
 
 private:
-  /// Returns what the kernels will read, where the host can look at it.
+  /// Returns the copy in the arena if the host can address it, else `from`.
   std::span<std::int32_t const> copy(host_view const& to, std::span<std::int32_t const> from) const {
     memory_.write(to.offset, from.data(), static_cast<std::int64_t>(from.size_bytes()));
     auto const* const host = memory_.host();

@@ -8,50 +8,55 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// What a running trainer needs to know of one parameter.
+/// A parameter's facts at run time: shape, dtype and where its tensors are in the arena.
 struct parameter_info {
-  int name_offset = 0, name_length = 0;
-  constrain::role role = role::weight;
-  constrain::shape shape;  // of one iteration, whole
-  std::int64_t shards = 1; // over how many ranks an iteration is cut
-  dtype type = dtype::f32;
-  std::int64_t iterations = 1; // stacked by repeats
-  bool stacked = false;
-  initial_value initial;
-  std::int64_t offset = 0;
-  std::int64_t gradient_offset = -1;
-  std::int64_t state_offset[op::maximum_state_fields]{-1, -1, -1, -1};
+  int name_offset = 0, name_length = 0; // in the table's `names`
+  constrain::role role = role::weight;  // decides weight decay, among others
+  constrain::shape shape;               // of one iteration's full (unsharded) tensor
+  std::int64_t shards = 1;              // ranks that an iteration's tensor is sharded over
+  dtype type = dtype::f32;              // of the master weight
+  std::int64_t iterations = 1;          // of the enclosing repeats
+  bool stacked = false;                 // inside a repeat
+  initial_value initial;                // distribution of the initial values
+  std::int64_t offset = 0;              // of the weight in the arena, in bytes
+  std::int64_t gradient_offset = -1;    // of the gradient; -1: none (frozen)
+  std::int64_t state_offset[op::maximum_state_fields]{-1, -1, -1, -1}; // of each optimizer state; -1: none
 
+  /// Elements of the full tensors of all iterations.
   constexpr std::int64_t elements() const { return iterations * shape.elements(); }
-  /// How one iteration is cut.
+  /// How one iteration's tensor is sharded.
   constexpr shard_map map() const { return {shape.elements(), shards}; }
-  /// Elements that one rank stores.
+  /// Elements stored on each rank, all iterations together.
   constexpr std::int64_t stored() const { return iterations * map().stored(); }
 };
 
-/// The parameters of a program, without the program.
+/// The facts and names of all parameters of a program, in the order in which the model creates them.
 template <int count, int characters> struct parameter_table {
-  parameter_info parameters[count == 0 ? 1 : count]{};
-  char names[characters == 0 ? 1 : characters]{};
+  parameter_info parameters[count == 0 ? 1 : count]{}; // `size` entries
+  char names[characters == 0 ? 1 : characters]{};      // all names, concatenated
   static constexpr int size = count;
 
+  /// Name of parameter i.
   constexpr std::string_view name(int i) const {
     return {names + parameters[i].name_offset, static_cast<std::size_t>(parameters[i].name_length)};
   }
 };
 
+/// Number of parameters.
 constexpr int count_parameters(program const& p) {
   int count = 0;
   for (auto const& info : p.values) count += is_parameter(info.role) ? 1 : 0;
   return count;
 }
 
+/// Length of all parameter names together.
 constexpr int count_name_characters(program const& p) {
   int count = 0;
   for (auto const& info : p.values) count += is_parameter(info.role) ? info.name.length : 0;
   return count;
 }
 
+/// The parameter table of a planned program; empty if the program has a failure.
 template <int count, int characters>
 constexpr parameter_table<count, characters> make_parameter_table(program const& p, memory_layout const& where) {
   parameter_table<count, characters> table;

@@ -15,18 +15,21 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// The processes of a run: all of them, and the group that holds the shards of one tensor.
+/// A run's communicators.
 struct ranks {
-  held<communicator> world = std::make_unique<self>();
-  held<communicator> group = std::make_unique<self>();
+  held<communicator> world = std::make_unique<self>(); // all ranks
+  held<communicator> group = std::make_unique<self>(); // the ranks that together hold all shards of a tensor
 
-  /// Where parameters are gathered all ranks make as many passes, or all throw.
+  /// With sharded parameters every forward pass is collective: throws `error` on all ranks unless all of them are about
+  /// to make `passes` passes.
   void come_to(joint_call call, std::int64_t passes) const {
     if (group->size() > 1) check_passes(*world, call, passes);
   }
 };
 
-/// Throws `error` where the number of processes is no multiple of `shards`, or a deadline is none.
+/// The communicators of this process: one rank unless `distributed` and built with MPI. `shards`: ranks in a group;
+/// `deadline`: seconds to wait for other ranks. Throws `error` if the world size is not a multiple of `shards` or the
+/// deadline is out of range.
 template <bool distributed> ranks find_ranks([[maybe_unused]] std::int64_t shards, [[maybe_unused]] double deadline) {
   ranks r;
 #if defined(CONSTRAIN_WITH_MPI)
@@ -46,7 +49,7 @@ template <bool distributed> ranks find_ranks([[maybe_unused]] std::int64_t shard
   return r;
 }
 
-/// What rank 0 has.
+/// Broadcast: rank 0's `mine`. Collective.
 inline double of_rank_0(communicator& world, double mine) {
   if (world.size() == 1) return mine;
   double all[communicator::maximum_size];
@@ -55,11 +58,12 @@ inline double of_rank_0(communicator& world, double mine) {
   return all[0];
 }
 
-/// The lowest value and how many ranks have it.
+/// The minimum over all ranks, and how many ranks have it.
 struct lowest_of_ranks {
-  std::int64_t value = 0;
-  int ranks = 0;
+  std::int64_t value = 0; // the minimum
+  int ranks = 0;          // number of ranks that have it
 };
+/// All-reduce with minimum. Collective.
 inline lowest_of_ranks find_lowest(communicator& world, std::int64_t mine) {
   std::int64_t all[communicator::maximum_size];
   all[world.rank()] = mine;

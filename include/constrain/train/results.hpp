@@ -10,26 +10,26 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// What one optimizer step tells.
+/// Result of one optimizer step, over all ranks.
 struct step_result {
   double loss = 0;             // mean over the batch's valid labels, before the update
-  double gradient_norm = 0;    // of all gradients together, before clipping
-  std::int64_t tokens = 0;     // valid labels
-  bool skipped = false;        // a gradient was not finite: nothing was changed
-  std::string_view not_finite; // the first parameter whose gradient is not
+  double gradient_norm = 0;    // L2 norm of all gradients together, before clipping
+  std::int64_t tokens = 0;     // valid labels in the batch
+  bool skipped = false;        // a gradient was not finite, so weights and optimizer states are unchanged
+  std::string_view not_finite; // name of the first parameter with such a gradient, if skipped
 };
 
-/// What an evaluation tells, weighted by tokens.
+/// Result of an evaluation; means are over labels, not over batches.
 struct evaluation {
-  double loss = 0;         // mean over all valid labels
+  double loss = 0;         // mean cross-entropy over all valid labels, in nats
   double perplexity = 0;   // exp(loss)
-  double accuracy = 0;     // the share of labels that have the largest logit
+  double accuracy = 0;     // share of valid labels that have the largest logit
   std::int64_t tokens = 0; // valid labels
 };
 
 namespace detail {
 
-/// The means of sums over labels. Throws `error` where there was none.
+/// Turns sums over labels into means. Throws `error` if there was no valid label.
 [[gnu::noinline]] inline evaluation mean_of(evaluation sum) {
   if (sum.tokens == 0) throw error("evaluate: every label is ignored, so there is no loss; pass at least one label");
   sum.loss /= static_cast<double>(sum.tokens);
@@ -40,7 +40,7 @@ namespace detail {
 
 } // namespace detail
 
-/// The logits of one micro-batch.
+/// The logits of one micro-batch, owned. `real`: float, or double for precision::fp64.
 template <class real> struct prediction {
   std::vector<real> logits; // row-major
   constrain::shape shape;   // [sequences, tokens, vocabulary], or [sequences, classes]

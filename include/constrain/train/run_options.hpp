@@ -6,15 +6,15 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// The numbers of a run.
+/// A run's options besides the optimizer's hyperparameters.
 struct run_options {
-  std::uint64_t seed = 0;      // of the first weights, the order of samples and dropout
-  double clip_norm = 0;        // largest norm of all gradients together; 0: no clipping
-  schedule::any schedule{};    // of the learning rate; constant by default
-  double dropout = 0;          // probability with which ct::dropout zeroes an element
-  bool checked = false;        // poisons and tags memory, checks every read and result: slow, for finding mistakes
-  bool measure_memory = false; // fills the arena with a pattern first, so that `used_bytes()` finds what was touched
-  double deadline = 1800;      // seconds that a process waits for the others of its run; then it ends, and says so
+  std::uint64_t seed = 0;      // of the initial weights, the order of samples and dropout
+  double clip_norm = 0;        // maximum L2 norm of all gradients together; 0: no clipping
+  schedule::any schedule{};    // learning-rate schedule; constant by default
+  double dropout = 0;          // probability with which ct::dropout zeroes an element, in [0, 1)
+  bool checked = false;        // checks every read and result of every kernel: slow, for debugging
+  bool measure_memory = false; // fills the arena with a pattern first, so that `used_bytes()` can measure its use
+  double deadline = 1800;      // seconds to wait for the other ranks before ending the job with an error
 };
 
 } // namespace constrain

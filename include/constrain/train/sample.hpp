@@ -18,14 +18,14 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// How generated tokens are drawn.
+/// How `generate` samples tokens.
 struct generate_options {
-  double temperature = 1; // 0: always the most likely token
-  int top_k = 0;          // draw among the k most likely ones; 0: among all
-  std::uint64_t seed = 0; // of the draws
+  double temperature = 1; // divides the logits; 0: always the most likely token
+  int top_k = 0;          // sample among the k most likely tokens; 0: among all
+  std::uint64_t seed = 0; // of the sampling
 };
 
-/// Refuses text where tokens are no bytes.
+/// The compile-time error for generating text with a model whose tokens are not bytes.
 template <std::int64_t vocabulary> struct tokens_are_bytes {
   static_assert(
       vocabulary == data::corpus::byte_vocabulary,
@@ -35,19 +35,20 @@ template <std::int64_t vocabulary> struct tokens_are_bytes {
 
 namespace detail {
 
-/// Text as tokens, one a byte, and back.
+/// Text to tokens, one per byte.
 inline std::vector<std::int32_t> tokens_of(std::string_view text) {
   std::vector<std::int32_t> tokens;
   for (char const c : text) tokens.push_back(static_cast<unsigned char>(c));
   return tokens;
 }
+/// Tokens to text, one byte per token.
 inline std::string text_of(std::vector<std::int32_t> const& tokens) {
   std::string text;
   for (auto const token : tokens) text += static_cast<char>(token);
   return text;
 }
 
-/// Fills a context with the last tokens, those that fit, and 0 behind them. Returns how many they are.
+/// Fills a context with the last tokens that fit, then token 0 up to its end. Returns the number of tokens copied.
 inline std::int64_t fill_context(std::vector<std::int32_t>& context, std::vector<std::int32_t> const& tokens) {
   auto const length = static_cast<std::ptrdiff_t>(std::min(context.size(), tokens.size()));
   std::copy(tokens.end() - length, tokens.end(), context.begin());
@@ -57,17 +58,17 @@ inline std::int64_t fill_context(std::vector<std::int32_t>& context, std::vector
 
 } // namespace detail
 
-/// Draws tokens from logits; the n-th draw depends on the seed, n and the logits alone.
+/// Samples tokens from logits; the n-th draw depends only on the seed, n and the logits.
 class sampler {
 public:
-  /// Throws `error` for options that no draw follows from.
+  /// Throws `error` for a negative temperature or `top_k`.
   explicit sampler(generate_options const& options) : options_(options) {
     check_number("generate_options", ".temperature", options.temperature, number_range::from_zero);
     check_count("generate_options", ".top_k", options.top_k, 0);
   }
 
-  /// One of `classes` tokens. Throws `error` where a logit is NaN or the largest is not finite: nothing follows from
-  /// them.
+  /// Samples one of `classes` tokens; ties go to the lower token id. Throws `error` if a logit is NaN or +infinity, or
+  /// if all are -infinity.
   template <class stored> std::int32_t operator()(stored const* logits, std::size_t classes, std::int64_t n) {
     check(logits, classes, n);
     order_.resize(classes);
@@ -86,7 +87,7 @@ public:
     };
     double total = 0;
     for (std::size_t i = 0; i < candidates; ++i) total += weight(i);
-    constexpr std::uint32_t purpose = 0x64726177; // sets these draws apart from all others under the same seed
+    constexpr std::uint32_t purpose = 0x64726177; // "draw": keeps these draws distinct from others with the same seed
     auto const bits =
         philox({{static_cast<std::uint32_t>(n), static_cast<std::uint32_t>(n >> 32), 0, purpose}},
                {{static_cast<std::uint32_t>(options_.seed), static_cast<std::uint32_t>(options_.seed >> 32)}});
@@ -100,7 +101,7 @@ public:
 
 private:
   template <class stored> static void check(stored const* logits, std::size_t classes, std::int64_t n) {
-    bool some = false, all = true; // finite; minus infinity is a token that is never drawn
+    bool some = false, all = true; // finite; -infinity is allowed for a token that must never be sampled
     for (std::size_t i = 0; i < classes; ++i) {
       auto const x = static_cast<double>(logits[i]);
       bool const never =

@@ -6,16 +6,16 @@
 #include <cmath>
 #include <variant>
 
-/// The learning rate as a pure function of the optimizer step: what it is multiplied by at step 0, 1, 2, ...
+/// Learning-rate schedules: pure functions from the optimizer step (0, 1, 2, ...) to a factor of the learning rate.
 namespace constrain::inline CONSTRAIN_VARIANT::schedule {
 
-/// Rises linearly over the first `warmup` steps: (step + 1) / warmup.
+/// Linear warm-up: (step + 1) / warmup for the first `warmup` steps, then 1.
 constexpr double warm_up(optimizer_steps step, optimizer_steps warmup) {
   if (step >= warmup) return 1;
   return static_cast<double>(step.count() + 1) / static_cast<double>(warmup.count());
 }
 
-/// How much of the way from the end of warm-up to `steps` is done, in [0, 1].
+/// Progress from the end of warm-up to `steps`, in [0, 1].
 constexpr double progress(optimizer_steps step, optimizer_steps warmup, optimizer_steps steps) {
   if (steps <= warmup) return 1;
   return std::clamp(static_cast<double>(step.count() - warmup.count()) /
@@ -23,37 +23,39 @@ constexpr double progress(optimizer_steps step, optimizer_steps warmup, optimize
                     0.0, 1.0);
 }
 
+/// Linear warm-up, then the full learning rate.
 struct constant {
-  optimizer_steps warmup = 0; // in which the rate rises
+  optimizer_steps warmup = 0; // length of the warm-up
   double operator()(optimizer_steps step) const { return warm_up(step, warmup); }
 };
 
-/// Falls linearly to `minimum` of the rate at `steps`.
+/// Linear warm-up, then linear decay to `minimum` at step `steps`.
 struct linear {
-  optimizer_steps warmup = 0; // in which the rate rises
+  optimizer_steps warmup = 0; // length of the warm-up
   optimizer_steps steps = 0;  // at which `minimum` is reached, warm-up included
-  double minimum = 0;         // share of the full rate
+  double minimum = 0;         // final factor of the learning rate
   double operator()(optimizer_steps step) const {
     if (step < warmup) return warm_up(step, warmup);
     return minimum + (1 - minimum) * (1 - progress(step, warmup, steps));
   }
 };
 
-/// Falls along half a cosine to `minimum` of the rate at `steps` (Loshchilov & Hutter 2017, without restarts).
+/// Linear warm-up, then half a cosine down to `minimum` at step `steps` (Loshchilov & Hutter 2017, "SGDR", without
+/// restarts).
 struct cosine {
-  optimizer_steps warmup = 0; // in which the rate rises
+  optimizer_steps warmup = 0; // length of the warm-up
   optimizer_steps steps = 0;  // at which `minimum` is reached, warm-up included
-  double minimum = 0;         // share of the full rate
+  double minimum = 0;         // final factor of the learning rate
   double operator()(optimizer_steps step) const {
     if (step < warmup) return warm_up(step, warmup);
     return minimum + (1 - minimum) * 0.5 * (1 + std::cos(3.14159265358979323846 * progress(step, warmup, steps)));
   }
 };
 
-/// Any of them: what a run's `.schedule` holds.
+/// The type of `run_options::schedule`.
 using any = std::variant<constant, linear, cosine>;
 
-/// The factor of the learning rate at `step`.
+/// The schedule's factor of the learning rate at `step`.
 inline double factor(any const& s, optimizer_steps step) {
   return std::visit([&](auto const& chosen) { return chosen(step); }, s);
 }

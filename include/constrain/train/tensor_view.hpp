@@ -16,8 +16,8 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// A tensor of a trainer: its bytes belong to the trainer and live as long as it. Where it is cut over ranks, copying
-/// is something that all ranks of the group do together.
+/// A view of a tensor in a trainer's arena; valid as long as the trainer, on every device. Of a sharded tensor,
+/// `copy_to` is collective over the ranks that hold its shards.
 class tensor_view {
 public:
   tensor_view(arena& memory, std::int64_t offset, dtype type, std::int64_t iterations, bool stacked, constrain::shape s,
@@ -25,16 +25,18 @@ public:
       : memory_(&memory), offset_(offset), type_(type), iterations_(iterations), stacked_(stacked), shape_(s),
         group_(group) {}
 
-  /// Extents of one iteration.
+  /// The shape of one iteration's full tensor.
   constrain::shape const& shape() const { return shape_; }
-  /// How many iterations are stacked, one after another.
+  /// Number of iterations of the enclosing repeats; 1 outside of them.
   std::int64_t iterations() const { return iterations_; }
-  /// Whether a repeat stacks it; the iteration then is its first dimension.
+  /// Whether it is inside a repeat: the iteration is then its first dimension.
   bool stacked() const { return stacked_; }
+  /// The stored dtype.
   dtype type() const { return type_; }
+  /// Elements of all iterations.
   std::int64_t size() const { return iterations_ * shape_.elements(); }
 
-  /// Copies all elements, converted. Throws `error` where `to` has another length.
+  /// Copies all elements, row-major, converted to `real`. Throws `error` unless `to` has `size()` elements.
   template <class real> void copy_to(std::span<real> to) const {
     check(to.size());
     visit([&]<class stored>(stored) {
@@ -49,7 +51,8 @@ public:
       });
     });
   }
-  /// Sets all elements, converted. Throws `error` where `from` has another length.
+  /// Sets all elements (this rank's shard of them), converted from `real`. Throws `error` unless `from` has `size()`
+  /// elements.
   template <class real> void copy_from(std::span<real const> from) const {
     check(from.size());
     auto const m = map();
@@ -67,7 +70,7 @@ public:
 private:
   shard_map map() const { return {shape_.elements(), group_ == nullptr ? 1 : group_->size()}; }
 
-  /// All ranks' shards put together.
+  /// The full tensor, all-gathered.
   template <class stored> std::vector<stored> gathered() const {
     auto const m = map();
     std::vector<stored> full(static_cast<std::size_t>(size()));
@@ -85,7 +88,7 @@ private:
     return full;
   }
 
-  /// Calls f(buffer, begin, n) for a range cut into pieces that fit a buffer.
+  /// Calls f(buffer, begin, n) for [begin, end) in slices of at most 1024 elements.
   template <class stored, class function>
   static void for_slices(std::int64_t begin, std::int64_t end, function const& f) {
     stored buffer[1024];
@@ -111,11 +114,11 @@ private:
   communicator* group_;
 };
 
-/// A parameter: its tensor and what it is.
+/// A parameter's tensor with its name and role.
 struct parameter_view : tensor_view {
   parameter_view(tensor_view t, std::string_view n, constrain::role r) : tensor_view(t), name(n), role(r) {}
-  std::string_view name;
-  constrain::role role;
+  std::string_view name; // dotted, as "block.mlp.up.weight"
+  constrain::role role;  // weight, bias, norm, embedding, head or frozen
 };
 
 } // namespace constrain

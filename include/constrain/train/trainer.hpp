@@ -28,8 +28,9 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// A task and policies, composed when it compiles: what it holds, how much memory that takes and which kernels run in
-/// which order are constants. It allocates at construction and never in a step.
+/// A training pipeline composed at compile time from a task and policies: its memory and the order of its kernels are
+/// constants. Memory is allocated at construction, never in a step. With distributed policies, all ranks must make the
+/// same calls in the same order, and an error on one rank is thrown on all.
 template <class task_, class... list> class trainer {
 public:
   using task = typename detail::task_or_refusal<task_>::task;
@@ -37,20 +38,20 @@ public:
   using optimizer = typename policy_set::optimizer;
   using hyper = typename optimizer::hyper;
   using entries = constrain::entries<task, policy_set>;
-  using real = typename detail::engine<task, policy_set>::real; // of logits handed out
+  using real = typename detail::engine<task, policy_set>::real; // type of the logits that predict returns
 
-  static constexpr memory_plan memory = entries::memory;                         // bytes of the arena, by part
+  static constexpr memory_plan memory = entries::memory;                         // planned bytes of the arena, by part
   static constexpr std::int64_t parameter_count = entries::parameter_count;      // elements of all parameters
-  static constexpr double flops = entries::work.flops;                           // of one step
+  static constexpr double flops = entries::work.flops;                           // of one step on one rank
   static constexpr double bytes_moved = entries::work.bytes_moved;               // by the kernels of one step
-  static constexpr std::int64_t kernel_launches = entries::work.kernel_launches; // of one step
-  static constexpr std::int64_t collectives = entries::work.collectives;         // of one step
-  static constexpr std::int64_t micro_batches = policy_set::accumulation::value.micro_batches; // of one step
+  static constexpr std::int64_t kernel_launches = entries::work.kernel_launches; // in one step
+  static constexpr std::int64_t collectives = entries::work.collectives;         // in one step
+  static constexpr std::int64_t micro_batches = policy_set::accumulation::value.micro_batches; // in one step
   static constexpr std::int64_t batch_tokens =
-      entries::step::failure.ok() ? micro_batches * task::sequences * task::tokens : 0; // of one step
+      entries::step::failure.ok() ? micro_batches * task::sequences * task::tokens : 0; // of one step on one rank
 
-  /// The optimizer's hyperparameters and the run's. Throws `error` for a number that cannot be, where the arena cannot
-  /// be had, or the processes are not as many as the policies need, or do not agree.
+  /// `h`: the optimizer's hyperparameters. Throws `error` for a value out of range, if the arena cannot be allocated,
+  /// if the world size does not fit the policies, or if the ranks' settings differ.
   explicit trainer(hyper const& h = {}, run_options const& run = {})
       : hyper_(h), run_(run),
         ranks_(find_ranks<policy_set::parallelism::value.distributed>(entries::shards, run.deadline)) {
@@ -65,9 +66,9 @@ public:
     });
   }
 
-  /// One update from one batch; a process may bring one without a label where others have some. Throws `error`, with
-  /// nothing changed, for a batch that is not whole or not this trainer's, whose range has gone on since, or that has a
-  /// token or label out of range; the same on every process.
+  /// One optimizer step. The loss is the mean over the valid labels of all ranks. A non-finite gradient is no error:
+  /// see `step_result::skipped`. Throws `error`, with weights and states unchanged, for a batch of another shape, a
+  /// batch whose range has moved on, or a token or label out of range.
   step_result step(constrain::batch const& w) try {
     auto const valid_labels = agreed_sum(
         world(), joint_call::step, [&] { return take(w); }, w.corpus);
@@ -101,12 +102,12 @@ public:
     return r;
   } catch (...) { rethrow_or_end_job(world(), joint_call::step); }
 
-  /// Says what to write to whoever passes arrays.
+  /// Compile-time error: `step` takes a batch, not arrays.
   template <class x, class y> detail::step_takes_a_batch<x> step(x const&, y const&);
 
-  /// A batch of one's own arrays: inputs [micro-batches, sequences, tokens], labels likewise ([micro-batches,
-  /// sequences] for one label a sequence), `ignored_label` where there is none. Throws `error` for a wrong length or a
-  /// number out of range.
+  /// A batch over your own arrays, which must live until `step` returns: inputs [micro-batches, sequences, tokens];
+  /// labels of the same shape, or [micro-batches, sequences] for classification, `ignored_label` (-100) where there is
+  /// none. For causal_lm, labels are already shifted. Throws `error` for a wrong length or a value out of range.
   constrain::batch batch(std::span<std::int32_t const> inputs, std::span<std::int32_t const> labels) const {
     auto const w = detail::own_batch(inputs, labels, batch_lengths, entries::vocabulary, entries::logits.features());
     if (w.valid_labels == 0 && ranks() == 1)
@@ -114,8 +115,9 @@ public:
     return w;
   }
 
-  /// Batches of a corpus without end, in an order drawn anew every epoch, from where the trainer stands in it; a corpus
-  /// other than that of the last step is read from its beginning. A thread of its own fills the next one.
+  /// The batches of a corpus, without end, reshuffled every epoch; starts at the position in the training state, or at
+  /// the beginning of another corpus. A worker thread prepares the next batch. Throws `error` if the vocabulary is
+  /// larger than the model's or the corpus gives no batch.
   batch_range batches(data::corpus const& corpus, data::tail tail = data::tail::carry) const {
     static_assert(labels_per_token,
                   "batches(corpus): a corpus labels every token with the next one, the task has other labels; write "
@@ -127,11 +129,12 @@ public:
             batch_tokens};
   }
 
-  /// Loss and accuracy over a corpus from its start, without dropout; training goes on as if it had not been.
+  /// Loss and accuracy over all samples of a corpus, without dropout; every rank evaluates all of them. The training
+  /// state is unchanged. Throws `error` if the corpus is too short or has no label.
   evaluation evaluate(data::corpus const& corpus) {
     return *evaluate(corpus, [] { return false; });
   }
-  /// The same, but given up, without a result, once `stop()` is true, which is asked before every micro-batch.
+  /// The same, but `stop()` is called before every micro-batch: once it returns true, the result is nullopt.
   template <class predicate> std::optional<evaluation> evaluate(data::corpus const& corpus, predicate const& stop) {
     detail::check_vocabulary(corpus.vocabulary(), entries::vocabulary);
     auto const samples = data::samples(corpus.size(), task::tokens);
@@ -147,7 +150,7 @@ public:
     return detail::mean_of(sum);
   }
 
-  /// Loss and accuracy over one's own arrays: [n, sequences, tokens], any n.
+  /// The same over your own arrays: inputs [n, sequences, tokens] for any n >= 1, labels as in `batch`.
   evaluation evaluate(std::span<std::int32_t const> inputs, std::span<std::int32_t const> labels) {
     auto const per_batch = static_cast<std::size_t>(task::sequences * task::tokens);
     auto const labels_per_batch = static_cast<std::size_t>(entries::labels);
@@ -162,7 +165,7 @@ public:
     return detail::mean_of(sum);
   }
 
-  /// The logits of one micro-batch of inputs [sequences, tokens].
+  /// The logits of one micro-batch of inputs [sequences, tokens]. Throws `error` for a wrong length or token.
   prediction<real> predict(std::span<std::int32_t const> inputs) {
     detail::check_length("predict", "the array of inputs", inputs, task::sequences * task::tokens,
                          "[sequences, tokens]");
@@ -173,7 +176,9 @@ public:
     return {engine_.template logits<typename entries::predict>(0, entries::logits.elements()), entries::logits};
   }
 
-  /// The prompt and `count` tokens after it, drawn one by one.
+  /// Returns the prompt and `count` sampled tokens. Each token is a full forward pass over the last `task::tokens`
+  /// tokens (no key-value cache). Throws `error` for an empty prompt, a token out of range or logits that are not
+  /// finite.
   std::vector<std::int32_t> generate(std::span<std::int32_t const> prompt, std::int64_t count,
                                      generate_options const& options = {}) {
     static_assert(entries::logits.rank == 3, "generate: the model gives no logits per token; use predict(inputs)");
@@ -195,14 +200,14 @@ public:
     return tokens;
   }
 
-  /// The same for text, one token a byte: of a model with a vocabulary of 256.
+  /// The same for text, one token per byte: needs a model with a vocabulary of 256.
   std::string generate(std::string_view prompt, std::int64_t count, generate_options const& options = {}) {
     [[maybe_unused]] tokens_are_bytes<entries::vocabulary> const checked;
     auto const tokens = detail::tokens_of(prompt);
     return detail::text_of(generate(std::span<std::int32_t const>(tokens), count, options));
   }
 
-  /// All parameters, in the order the model makes them.
+  /// Views of all parameters, in the order in which the model creates them.
   std::vector<parameter_view> parameters() const {
     std::vector<parameter_view> all;
     for (int i = 0; i < entries::parameters.size; ++i) {
@@ -212,20 +217,22 @@ public:
     return all;
   }
 
-  /// The last step's gradient of a parameter, before clipping. Throws `error` for an unknown name, and where another
-  /// entry has used the gradients' bytes since.
+  /// The gradient of a parameter in the last step, before clipping. Throws `error` for an unknown or frozen parameter,
+  /// and if evaluate, predict or generate has run since: they reuse its memory.
   tensor_view gradient(std::string_view name) const {
     auto const& info = detail::find_gradient(table(), std::string(name), engine_.gradients_kept());
     return engine_.view(info, info.gradient_offset, ranks_.group.get());
   }
 
-  /// Which process this is, and how many train together.
+  /// This process's rank.
   int rank() const { return ranks_.world->rank(); }
+  /// The world size: number of processes that train together.
   int ranks() const { return ranks_.world->size(); }
-  /// Whether it is so in any of the processes; each of them asks.
+  /// Logical OR of `here` over all ranks. Collective.
   bool in_any_rank(bool here) const { return agree(world(), joint_call::question, here ? 1 : 0) > 0; }
+  /// The communicator of all ranks.
   communicator& world() const { return *ranks_.world; }
-  /// Keeps a validation loss in the run's state; true where it is the lowest so far.
+  /// Records a validation loss in the training state; returns whether it is the lowest so far.
   bool note_validation(double loss) {
     bool const best = loss < state_.best_validation_loss;
     if (best) state_.best_validation_loss = loss;
@@ -234,29 +241,31 @@ public:
   }
   /// Optimizer steps done, skipped ones included.
   optimizer_steps steps() const { return state_.steps; }
+  /// Counters, position in the corpus and what else is saved besides tensors.
   training_state const& state() const { return state_; }
 
-  /// Writes everything that the run needs to go on into a directory: appears whole or not at all. Of a gpt2,
-  /// Transformers opens it too.
+  /// Saves weights, optimizer states, data position and counters to a directory, atomically: it replaces an older
+  /// checkpoint only when complete. Hugging Face Transformers opens the checkpoint of a gpt2. Throws `error`.
   void save(std::string const& directory) const {
     save_run(directory, table(), format(), configuration(), state_, engine_.arena(), *ranks_.world, *ranks_.group);
   }
-  /// Takes up a saved run. Throws `error`, with nothing changed, where the directory is damaged or of another
-  /// configuration, and says which field differs.
+  /// Loads a checkpoint that `save` wrote, to continue that run. Throws `error`, with nothing changed, if the directory
+  /// is damaged or was saved by another configuration; the sentence names the field that differs.
   void load(std::string const& directory) {
     state_ = load_run(directory, table(), format(), configuration(), engine_.arena(), *ranks_.world, *ranks_.group);
     engine_.drop_gradients();
   }
-  /// Takes over weights alone: of a directory or safetensors file that Transformers wrote, or of another trainer's
-  /// checkpoint of the same model. Throws `error`, with nothing changed, where they are not of this model.
+  /// Loads only weights: from a directory or safetensors file of Hugging Face Transformers, or from another trainer's
+  /// checkpoint of the same model. Throws `error`, with nothing changed, if names, shapes or configuration do not
+  /// match.
   void load_pretrained(std::string const& path) {
     constrain::load_pretrained(path, table(), format(), engine_.arena(), *ranks_.world, *ranks_.group);
     engine_.drop_gradients();
   }
 
-  /// Takes up the run saved in a directory where there is one; false where nothing was saved yet. Of several, in
-  /// directory/ step-<n>, the newest that is whole on all ranks; `log` says what is wrong with others. Throws as `load`
-  /// where none is.
+  /// Loads the newest checkpoint in a directory: of directory/step-<n> the newest that is intact on all ranks, else the
+  /// directory itself. Returns false if there is none. Damaged ones are skipped with a line to `log` (rank 0). Throws
+  /// as `load` if there are some but none is intact.
   bool resume(std::string const& directory, std::FILE* log = stderr) {
     return resume_from(
         directory, *ranks_.world, [&](std::string const& path) { load(path); }, rank() == 0 ? log : nullptr);
@@ -269,12 +278,13 @@ public:
              state_.learning_rate_factor;
     else return 0;
   }
-  /// From now on, also in a resumed run. Throws `error` unless the factor, and that of all calls together, is possible.
+  /// Multiplies the learning rate of all later steps, in resumed runs too. Throws `error` unless `factor` is above 0.
   void scale_learning_rate(double factor) {
     state_.learning_rate_factor = detail::scaled_factor(state_.learning_rate_factor, factor);
   }
-  /// With `.measure_memory`: bytes of the arena that were touched so far, and what the device has for itself.
+  /// With `.measure_memory`: bytes of the arena up to the last one written, plus the device's own reserve.
   bytes used_bytes() const { return engine_.used(); }
+  /// The options given at construction.
   run_options const& options() const { return run_; }
 
 private:
@@ -306,8 +316,8 @@ private:
     sum.tokens += valid;
   }
 
-  /// Takes a batch into the arena. Returns how many labels it has, of this process. Throws `error` for one that `step`
-  /// must not take; nothing that lasts has been changed then.
+  /// Copies a batch into the arena; returns this rank's number of valid labels. Throws `error` for a batch that `step`
+  /// must refuse; only memory that does not persist has been written then.
   std::int64_t take(constrain::batch const& w) {
     detail::check_batch(w, batch_lengths);
     auto const into_arena = engine_.begin("step");

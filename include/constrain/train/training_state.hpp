@@ -10,25 +10,26 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// What a run is besides its tensors: saved with them, so that a resumed run is the same run.
+/// A run's state besides its tensors, saved with them: a resumed run continues as if it had never stopped.
 struct training_state {
   std::uint64_t seed = 0;    // of the run
-  optimizer_steps steps = 0; // done, skipped ones included
-  std::int64_t skipped = 0;  // steps whose gradient was not finite
-  std::uint64_t corpus = 0;  // fingerprint of the corpus read last; 0 where the batches were the user's own
-  data::position position;   // in it: the next batch's
-  double best_validation_loss = std::numeric_limits<double>::infinity(); // so far
-  std::int64_t evaluations_since_best = 0;                               // without a lower loss
-  double learning_rate_factor = 1;                                       // beside the schedule's
+  optimizer_steps steps = 0; // optimizer steps done, skipped ones included
+  std::int64_t skipped = 0;  // steps skipped because a gradient was not finite
+  std::uint64_t corpus = 0;  // fingerprint of the corpus read last; 0: none so far
+  data::position position;   // of the next batch in that corpus
+  double best_validation_loss = std::numeric_limits<double>::infinity(); // lowest so far
+  std::int64_t evaluations_since_best = 0;                               // evaluations in a row without a lower loss
+  double learning_rate_factor = 1;                                       // times the schedule's factor
 };
 
 namespace detail {
 
 inline constexpr double largest_learning_rate_factor = 1e9;
 inline constexpr std::int64_t largest_count = std::int64_t{1}
-                                              << 53; // no run gets there, and sums of two do not overflow
+                                              << 53; // far beyond any run; sums of two still fit in 64 bits
 
-/// The product; never 0, however often a small factor comes.
+/// The product of two learning-rate factors, at least the smallest normal double, so that it never becomes 0. Throws
+/// `error` for a factor that is not above 0 or a product above `largest_learning_rate_factor`.
 [[gnu::noinline]] inline double scaled_factor(double before, double factor) {
   check_number("scale_learning_rate", "the factor", factor, number_range::above_zero);
   auto const product = before * factor;
@@ -38,7 +39,7 @@ inline constexpr std::int64_t largest_count = std::int64_t{1}
   return product < std::numeric_limits<double>::min() ? std::numeric_limits<double>::min() : product;
 }
 
-/// Throws `error` for a state that no run has ever had: the file it is from was made or changed by hand.
+/// Throws `error` for a state that no run can have: the file was edited by hand or damaged.
 [[gnu::noinline]] inline void check_state(std::string const& directory, training_state const& s) {
   auto const require = [&](bool possible, char const* what, std::string const& value) {
     if (!possible)

@@ -16,13 +16,13 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 namespace detail {
 
-/// Twelve chains of multiply-adds that do not depend on one another, enough to hide the latency of one behind the
-/// others. Returns the operations, two a multiply-add.
+/// Runs twelve independent chains of multiply-adds in vector registers, enough to hide the instruction's latency.
+/// Returns the number of operations, two per multiply-add.
 template <class real> double multiply_add_chains(std::int64_t rounds) {
   constexpr int chains = 12;
 #if defined(__x86_64__) && defined(__GNUC__)
-  // Written out, so that it is the processor that is measured, not the flags or the compiler's taste.
-  real const factor = real(0.999), term = real(0.001); // every sum goes towards 1
+  // Inline assembly, so that the result does not depend on the compiler or its flags.
+  real const factor = real(0.999), term = real(0.001); // every sum converges to 1
 #define CONSTRAIN_CHAIN(type, lanes, sum) "vfmadd213p" type " %%" lanes "13, %%" lanes "12, %%" lanes sum "\n\t"
 // clang-format off
 #define CONSTRAIN_CHAINS(type, lanes)                                                                                    \
@@ -56,7 +56,7 @@ template <class real> double multiply_add_chains(std::int64_t rounds) {
 #undef CONSTRAIN_CHAIN
 #endif
   using lanes = vector_of<real>;
-  real volatile of = real(0.999), more = real(0.001), sink; // so that nothing is known beforehand
+  real volatile of = real(0.999), more = real(0.001), sink; // volatile, so that the compiler cannot fold the loop
   [&]<int... chain>(std::integer_sequence<int, chain...>) {
     typename lanes::vector const zero{}, f = zero + real(of), t = zero + real(more);
     typename lanes::vector sum[] = {zero + static_cast<real>(chain)...};
@@ -71,11 +71,11 @@ template <class real> double multiply_add_chains(std::int64_t rounds) {
 
 namespace detail {
 
-/// What the calling thread computes a second of its own processor time: the best of some measurements, or 0 where no
-/// third of them agree with the best within 5 %.
+/// FLOP/s of the calling thread in its own processor time: the best of 24 measurements, or 0 if fewer than a third of
+/// them are within 5 % of the best.
 template <class real> double chain_rate() {
   constexpr std::int64_t rounds = 200'000;
-  constexpr int measurements = 24; // the first ones find the clock still low
+  constexpr int measurements = 24; // during the first ones, the clock frequency may still be low
   double rates[measurements], best = 0;
   for (auto& rate : rates) {
     thread_stopwatch const since;
@@ -90,10 +90,10 @@ template <class real> double chain_rate() {
 
 } // namespace detail
 
-/// Operations a second of multiply-adds (each two) in registers on all threads together, or on as many as there are
-/// processors: what this machine can do at most in `real`, whatever the code was compiled for. Counted in the time that
-/// the threads were given, so that what else runs on the machine does not matter. 0 where the measurements do not
-/// agree. Takes a few hundredths of a second.
+/// Peak FLOP/s of this machine in `real`, measured with multiply-adds in registers (two operations each), whatever
+/// instruction set the code was compiled for: the best thread's rate times the number of threads or processors,
+/// whichever is smaller. It counts processor time, so that other programs do not affect it. 0 if the measurements do
+/// not agree. Takes a few hundredths of a second.
 template <class real = float> double arithmetic_peak() {
   std::vector<double> rates(static_cast<std::size_t>(thread_count()));
   parallel_for(thread_count(),

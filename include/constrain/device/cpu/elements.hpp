@@ -5,9 +5,9 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// Calls `f(i)` for i in [0, count), vectorised and over all threads. The calls must not depend on one another.
+/// Calls `f(i)` for i in [0, count), vectorized and on all threads. The calls must be independent.
 template <class function> void for_elements(std::int64_t count, function const& f) {
-  // Below this a thread's start costs more than its work.
+  // Elements per chunk: for fewer, starting a thread costs more than the work.
   constexpr std::int64_t chunk = 16384;
   parallel_chunks(count, chunk, [&](std::int64_t begin, std::int64_t end) {
     CONSTRAIN_SIMD

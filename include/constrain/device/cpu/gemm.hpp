@@ -17,8 +17,8 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// Who multiplies fp32 matrices: "oneDNN" (but where it `onednn_stands_aside`), "CBLAS" or "built-in". Every other type
-/// is the built-in GEMM's.
+/// The provider of fp32 GEMMs: "oneDNN" (except for shapes where `onednn_stands_aside`), "CBLAS" or "built-in". With
+/// oneDNN, bf16 GEMMs use it too if `onednn_multiplies_bf16`; all others are built-in.
 constexpr char const* gemm_provider() noexcept {
 #if defined(CONSTRAIN_WITH_ONEDNN)
   return "oneDNN";
@@ -31,6 +31,7 @@ constexpr char const* gemm_provider() noexcept {
 
 namespace detail {
 
+/// Throws `error` if a leading dimension is smaller than the row length.
 inline void check_leading_dimension(char const* name, std::int64_t leading, std::int64_t columns) {
   if (leading < columns)
     throw error({"gemm: the rows of ", name, " are ", leading, " apart but hold ", columns,
@@ -39,10 +40,10 @@ inline void check_leading_dimension(char const* name, std::int64_t leading, std:
 
 } // namespace detail
 
-/// C = alpha op(A) op(B) + beta C, row-major. op(A) is [m, k], op(B) is [k, n], C is [m, n]; op transposes where its
-/// flag says so. lda, ldb, ldc: elements from one row to the next of A, B, C as stored. C is not read where beta is 0.
-/// Throws `error` where a leading dimension is shorter than its row, or the provider refuses.
-/// Sums are taken in float for 16-bit elements, in the elements' own type otherwise.
+/// C = alpha op(A) op(B) + beta C, row-major: op(A) [m, k], op(B) [k, n], C [m, n]; op transposes if its flag is set.
+/// lda, ldb, ldc: leading dimensions, elements from one stored row to the next. C is not read if beta is 0. Sums are
+/// accumulated in float for 16-bit elements, else in the elements' type. Throws `error` if a leading dimension is
+/// smaller than its row, or if the provider fails.
 template <class a_type, class b_type, class c_type>
 void gemm(transpose a_transposed, transpose b_transposed, std::int64_t m, std::int64_t n, std::int64_t k,
           std::type_identity_t<arithmetic<c_type>> alpha, a_type const* a, std::int64_t lda, b_type const* b,

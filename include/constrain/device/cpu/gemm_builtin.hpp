@@ -17,45 +17,45 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 namespace detail {
 
-/// The sizes of the packed GEMM for one element type and register width.
-/// A micro-tile of C, rows x columns, stays in registers; a panel of B, depth x columns, in the first-level cache.
-/// Of A, tile_rows x depth are packed at a time and used block_rows x depth at a time, of B depth x tile_columns: a
-/// block of A and the packed part of B stay in the second-level cache together.
+/// Block sizes of the built-in GEMM for one element type and register width. A micro-tile of C, rows x columns, stays
+/// in registers; a panel of B, depth x columns, in the L1 cache. tile_rows x depth of A and depth x tile_columns of B
+/// are packed at a time; a block of A, block_rows x depth, and the packed B together stay in the L2 cache.
 template <class real, int bytes = vector_bytes> struct gemm_blocking : vector_of<real, bytes> {
   static constexpr int lanes = vector_of<real, bytes>::lanes;
   static constexpr int rows = bytes == 64 ? 14 : bytes == 32 ? 6 : 4; // 32 or 16 registers: tile, two of B, one of A
   static constexpr int columns = 2 * lanes;
-  static constexpr int depth = bytes == 64 ? 384 : 256; // the second-level cache has 1 or 2 MiB, or half of one
+  static constexpr int depth = bytes == 64 ? 384 : 256; // for an L2 cache of 1 or 2 MiB, or of half a MiB
   static constexpr int block_rows = 512 / sizeof(real) / rows * rows;
   static constexpr int tile_rows = (2048 / sizeof(real) + rows - 1) / rows * rows;
   static constexpr int tile_columns = 512 / sizeof(real);
-  static constexpr int a_size = tile_rows * depth + lanes, b_size = depth * tile_columns; // packing writes past the end
+  static constexpr int a_size = tile_rows * depth + lanes, b_size = depth * tile_columns; // packing A overruns by lanes
   static_assert(tile_columns % columns == 0);
 };
 
-/// Per thread, static: no GEMM allocates. Bytes, so that every element type shares them.
+/// The packing buffer of each thread, static so that no GEMM allocates. Bytes, so that all element types share it.
 inline constexpr std::size_t gemm_buffer_bytes = 1008 * 1024;
 alignas(64) inline constinit thread_local unsigned char gemm_buffer[gemm_buffer_bytes];
 
-/// `extent` in equal parts of at most `most`, a multiple of `multiple` each: how long one is.
+/// Size of a part if `extent` is divided into the fewest equal parts of at most `most`, rounded up to a multiple of
+/// `multiple`.
 constexpr std::int64_t gemm_share(std::int64_t extent, std::int64_t most, std::int64_t multiple) {
   std::int64_t const parts = (extent - 1) / most + 1;
   return ((extent - 1) / parts / multiple + 1) * multiple;
 }
 
-/// c = alpha a b + beta c.
+/// The scales in c = alpha a b + beta c.
 template <class real> struct gemm_scales { real alpha, beta; };
 
-/// c = alpha a b + beta c for one micro-tile of as many rows as the first argument names; a: [k, blocking::rows],
-/// packed; b: [k, blocking::columns], its rows b_step apart. A function of its own, and nothing but sums and operands
-/// alive in its loop: one more and a register is spilled.
+/// The micro-kernel: c = alpha a b + beta c for one micro-tile of sizeof...(row) rows. a: [k, blocking::rows], packed;
+/// b: [k, blocking::columns], with rows b_step apart. Not inlined, and only sums and operands are live in its loop: one
+/// more value would spill a register.
 template <bool read_c, class real, class blocking = gemm_blocking<real>, std::size_t... row>
 [[gnu::noinline]] void gemm_micro(std::index_sequence<row...>, std::int64_t k, real const* a, real const* b,
                                   std::int64_t b_step, gemm_scales<real> const& scales, real* c, std::int64_t ldc) {
   using vector = typename blocking::vector;
   using unaligned = typename blocking::unaligned;
   constexpr int lanes = blocking::lanes;
-  // A row of C is at most two lines of the cache: here when the sums are.
+  // Prefetches C, whose rows are at most two cache lines, so that it is there when the sums are done.
   for (std::size_t i = 0; i < sizeof...(row); ++i) {
     __builtin_prefetch(c + static_cast<std::int64_t>(i) * ldc, 1);
     __builtin_prefetch(c + static_cast<std::int64_t>(i) * ldc + 2 * lanes - 1, 1);
@@ -64,11 +64,11 @@ template <bool read_c, class real, class blocking = gemm_blocking<real>, std::si
   for (std::int64_t p = 0; p < k; ++p, a += blocking::rows) {
     vector const b_left = *reinterpret_cast<unaligned const*>(b);
     vector const b_right = *reinterpret_cast<unaligned const*>(b + lanes);
-    // Here, not at the end: g++ takes what it finds at an unchanged address from memory again for every row.
+    // Advanced before the sums: with an unchanged address, g++ would load B from memory again for every row.
     b += b_step;
     ((left[row] += a[row] * b_left, right[row] += a[row] * b_right), ...);
   }
-  asm("" : "+r"(c), "+r"(ldc)); // the addresses are found anew, not kept through the loop
+  asm("" : "+r"(c), "+r"(ldc)); // makes the compiler compute C's addresses here, not keep them in registers in the loop
   real const alpha = scales.alpha, beta = scales.beta;
   auto const store = [&](vector const& sum, real* at) {
     auto& target = *reinterpret_cast<unaligned*>(at);
@@ -78,7 +78,7 @@ template <bool read_c, class real, class blocking = gemm_blocking<real>, std::si
   ((store(left[row], c + row * ldc), store(right[row], c + row * ldc + lanes)), ...);
 }
 
-/// gemm_micro for the upper left rows x columns of a micro-tile: the same arithmetic, on a copy.
+/// `gemm_micro` for an incomplete micro-tile, rows x columns: the same arithmetic on a copy of C.
 template <bool read_c, class real, class blocking = gemm_blocking<real>>
 void gemm_edge(std::int64_t rows, std::int64_t columns, std::int64_t k, real const* a, real const* b,
                std::int64_t b_step, gemm_scales<real> const& scales, real* c, std::int64_t ldc) {
@@ -93,13 +93,14 @@ void gemm_edge(std::int64_t rows, std::int64_t columns, std::int64_t k, real con
   for (std::int64_t i = 0; i < rows; ++i) std::copy_n(copy + i * blocking::columns, columns, c + i * ldc);
 }
 
-/// Rows of memory that are packed next: they come into the second-level cache while others are multiplied.
+/// Prefetches the rows of B that are packed next into the L2 cache while the current ones are multiplied.
 struct gemm_ahead {
   char const* row = nullptr;
-  std::int64_t rows = 0, stride = 0, row_bytes = 0; // rows are `stride` bytes apart
+  std::int64_t rows = 0, stride = 0, row_bytes = 0; // `stride`: bytes between rows
   std::int64_t lines_at_once = 0, at = 0;
 
   static constexpr std::int64_t line = 64;
+  /// Spreads all cache lines over `calls` calls of `fetch`.
   void share_among(std::int64_t calls) { lines_at_once = rows * ((row_bytes - 1) / line + 1) / calls + 1; }
   void fetch() {
     for (std::int64_t i = 0; i < lines_at_once && rows > 0; ++i) {
@@ -109,7 +110,8 @@ struct gemm_ahead {
   }
 };
 
-/// c = alpha a b + beta c for the packed panels of A and panels of B that are b_panel apart, their rows b_step apart.
+/// c = alpha a b + beta c for packed panels of A, and panels of B that are b_panel elements apart, with rows b_step
+/// apart.
 template <bool read_c, class real, class blocking = gemm_blocking<real>>
 void gemm_panels(std::int64_t rows, std::int64_t columns, std::int64_t k, real const* a, real const* b,
                  std::int64_t b_step, std::int64_t b_panel, gemm_scales<real> const& scales, real* c, std::int64_t ldc,
@@ -126,14 +128,14 @@ void gemm_panels(std::int64_t rows, std::int64_t columns, std::int64_t k, real c
     }
 }
 
-/// One thread's tile of C. a and b point at its first row and column.
+/// One thread's tile of C; a and b point to the tile's first row of A and first column of B.
 template <class a_type, class b_type, class real, class blocking = gemm_blocking<real>>
 void gemm_tile(transpose a_transposed, transpose b_transposed, std::int64_t rows, std::int64_t columns, std::int64_t k,
                real alpha, a_type const* a, std::int64_t lda, b_type const* b, std::int64_t ldb, real beta, real* c,
                std::int64_t ldc) {
   auto* const packed_a = reinterpret_cast<real*>(gemm_buffer);
   auto* const packed_b = packed_a + blocking::a_size;
-  // Too few rows would not pay for the packing of B: it is read where it lies, but for an incomplete last panel.
+  // With few rows, packing B costs more than it gains: B is read in place, except for an incomplete last panel.
   bool const direct = std::is_same_v<b_type, real> && b_transposed == transpose::no && rows <= 2 * blocking::rows;
   auto const tile_rows = gemm_share(rows, blocking::tile_rows, blocking::rows);
   auto const block_rows = gemm_share(std::min(rows, tile_rows), blocking::block_rows, blocking::rows);
@@ -150,7 +152,7 @@ void gemm_tile(transpose a_transposed, transpose b_transposed, std::int64_t rows
   for (std::int64_t top = 0; top < rows; top += tile_rows) {
     auto const height = std::min(tile_rows, rows - top);
     std::int64_t p = 0;
-    do { // once even where k is 0: C is still scaled
+    do { // at least once: for k = 0, C must still be scaled
       auto const depth = std::min<std::int64_t>(blocking::depth, k - p);
       if (a_transposed == transpose::yes)
         gemm_pack<blocking::rows, true>(a + p * lda + top, lda, height, depth, packed_a);
@@ -183,11 +185,11 @@ void gemm_tile(transpose a_transposed, transpose b_transposed, std::int64_t rows
   }
 }
 
-/// The sums of a tile of C whose elements are narrower than its sums.
+/// Each thread's buffer for the float sums of a tile of a 16-bit C.
 inline constexpr std::int64_t gemm_narrow_rows = gemm_blocking<float>::tile_rows, gemm_narrow_columns = 256;
 alignas(64) inline constinit thread_local float gemm_narrow_buffer[gemm_narrow_rows * gemm_narrow_columns];
 
-/// gemm_tile for a C of 16-bit elements: sums in float, rounded once.
+/// `gemm_tile` for a C of 16-bit elements: accumulates in float and rounds once.
 template <class a_type, class b_type, class c_type>
 void gemm_narrow_tile(transpose a_transposed, transpose b_transposed, std::int64_t rows, std::int64_t columns,
                       std::int64_t k, float alpha, a_type const* a, std::int64_t lda, b_type const* b, std::int64_t ldb,
@@ -214,9 +216,9 @@ void gemm_narrow_tile(transpose a_transposed, transpose b_transposed, std::int64
 
 } // namespace detail
 
-/// C = alpha op(A) op(B) + beta C, as `gemm` states it. Packed and blocked after K. Goto, R. van de Geijn, "Anatomy of
-/// High-Performance Matrix Multiplication", 2008. Every element of C is one sum in the order of k, whatever its place
-/// in C, so its bits depend neither on the number of threads nor on m and n. Allocates nothing.
+/// C = alpha op(A) op(B) + beta C; arguments as in `gemm`. Packed and blocked after K. Goto, R. van de Geijn, "Anatomy
+/// of High-Performance Matrix Multiplication", 2008. Every element of C is summed in the order of k, wherever it is in
+/// C, so its bits depend neither on the number of threads nor on m and n. Does not allocate.
 template <class a_type, class b_type, class c_type, class real = arithmetic<c_type>>
 void gemm_builtin(transpose a_transposed, transpose b_transposed, std::int64_t m, std::int64_t n, std::int64_t k,
                   std::type_identity_t<real> alpha, a_type const* a, std::int64_t lda, b_type const* b,
@@ -229,8 +231,8 @@ void gemm_builtin(transpose a_transposed, transpose b_transposed, std::int64_t m
   if (m <= 0 || n <= 0) return;
   if (alpha == real{}) k = 0;
 
-  // A grid of one tile a thread, the one with the least to multiply and to pack: an element costs as much to pack as
-  // about ten to multiply.
+  // One tile per thread. Of all grids, choose the one with the least multiplying and packing per tile; packing an
+  // element costs about as much as multiplying ten.
   std::int64_t rows = 0, columns = 0, least = std::numeric_limits<std::int64_t>::max();
   std::int64_t const threads = thread_count();
   for (std::int64_t down = 1; down <= threads; ++down) {

@@ -11,9 +11,9 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
-/// Whether this machine multiplies bf16 faster than it would convert it: with tiles (AMX), or with AVX512_BF16 on AMD's
-/// processors. Intel's without tiles do half as many bf16 operations as fp32 ones: 205 GFLOP/s against 400 on two
-/// cores.
+/// Whether oneDNN's bf16 GEMM is faster on this machine than converting to fp32: with AMX, or with AVX512_BF16 on AMD
+/// processors. Intel processors with AVX512_BF16 but without AMX reach only half the fp32 rate: 205 against 400 GFLOP/s
+/// on two cores.
 inline bool onednn_multiplies_bf16() {
   static bool const answer = [] {
     auto const there = static_cast<unsigned>(dnnl_get_effective_cpu_isa());
@@ -23,21 +23,22 @@ inline bool onednn_multiplies_bf16() {
   return answer;
 }
 
+/// Throws `error` if oneDNN failed to do `what`.
 inline void onednn_check(dnnl_status_t status, char const* what) {
   if (status != dnnl_success)
     throw error({"gemm: oneDNN refused to ", what, " with status ", static_cast<int>(status),
                  "; build without CONSTRAIN_WITH_ONEDNN for another provider"});
 }
 
-/// Whether the built-in GEMM is to take a float GEMM of plain matrices from oneDNN: its AVX2 one has one thread's
-/// speed where the rows of B are a multiple of 4096 bytes apart and A has few of them. Two Zen 3 cores, oneDNN 2.6,
-/// GFLOP/s for 128 and 256 rows: 87 against 170; for 32 rows, or another distance, oneDNN is the faster.
+/// Whether to use the built-in GEMM instead of oneDNN for a float GEMM without transposes: with AVX2, oneDNN 2.6
+/// reaches only one thread's speed if ldb is a multiple of 4096 bytes and A has few rows. Measured on two Zen 3 cores
+/// with 128 and 256 rows: oneDNN 87 GFLOP/s, built-in 170. With 32 rows or another ldb, oneDNN is faster.
 inline bool onednn_stands_aside(std::int64_t m, std::int64_t ldb) {
   static bool const avx2 = vector_bytes == 32 && !__builtin_cpu_supports("avx512f");
   return avx2 && m >= 128 && m <= 256 && ldb % 1024 == 0;
 }
 
-/// What oneDNN makes and wants back.
+/// Owns an object of oneDNN's C interface.
 template <class handle, dnnl_status_t (*destroy)(handle)> struct onednn_handle {
   handle value{};
   onednn_handle() = default;
@@ -55,7 +56,7 @@ using onednn_post_ops = onednn_handle<dnnl_post_ops_t, &dnnl_post_ops_destroy>;
 using onednn_engine = onednn_handle<dnnl_engine_t, &dnnl_engine_destroy>;
 using onednn_stream = onednn_handle<dnnl_stream_t, &dnnl_stream_destroy>;
 
-// The two generations of oneDNN describe memory by value and by handle.
+// A matrix's memory descriptor: a value in oneDNN 2, a handle in oneDNN 3.
 #if DNNL_VERSION_MAJOR < 3
 struct onednn_layout {
   dnnl_memory_desc_t value;
@@ -74,6 +75,7 @@ struct onednn_layout {
 };
 #endif
 
+/// oneDNN's CPU engine and its stream.
 struct onednn_machine {
   onednn_engine engine;
   onednn_stream stream;
@@ -83,8 +85,8 @@ struct onednn_machine {
   }
 };
 
-/// C = op(A) op(B) + beta C through oneDNN's matmul, bf16 in and bf16 or float out. oneDNN keeps the compiled
-/// primitives itself, by shape.
+/// C = op(A) op(B) + beta C with oneDNN's matmul: bf16 inputs, bf16 or float output; other arguments as in `gemm`.
+/// oneDNN caches the compiled primitives by shape. Throws `error` if oneDNN fails.
 template <class c_type>
 void onednn_bf16(bool ta, bool tb, std::int64_t m, std::int64_t n, std::int64_t k, bfloat16 const* a, std::int64_t lda,
                  bfloat16 const* b, std::int64_t ldb, float beta, c_type* c, std::int64_t ldc) {

@@ -11,7 +11,7 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
-/// A register full of elements as they lie at `from`, 16-bit ones widened.
+/// Loads a vector of elements from `from` (unaligned), bf16 converted to float.
 template <class real, class stored> inline typename vector_of<real>::vector load_wide(stored const* from) {
   if constexpr (std::is_same_v<stored, real>) {
     return *reinterpret_cast<typename vector_of<real>::unaligned const*>(from);
@@ -25,7 +25,7 @@ template <class real, class stored> inline typename vector_of<real>::vector load
   }
 }
 
-/// Transposes a square of registers: halves change places, then quarters, down to elements.
+/// Transposes a square matrix in registers: swaps off-diagonal halves, then quarters, down to single elements.
 template <int half, class vector, int... lane>
 inline void transpose_registers(vector* row, std::integer_sequence<int, lane...> lanes) {
   constexpr int count = sizeof...(lane);
@@ -38,8 +38,8 @@ inline void transpose_registers(vector* row, std::integer_sequence<int, lane...>
   if constexpr (half > 1) transpose_registers<half / 2>(row, lanes);
 }
 
-/// The square of elements at `from`, whose rows are `stride` apart, transposed to `to`, the rows there `width` apart.
-/// Rows of the source from `rows` on are not there: the last stands for them.
+/// Transposes the square matrix at `from`, with rows `stride` apart, to `to`, with rows `width` apart. Rows at or
+/// beyond `rows` are clamped to the last one.
 template <class real, int rows, int width, class stored, int... lane>
 inline void copy_transposed(stored const* from, std::int64_t stride, real* to,
                             std::integer_sequence<int, lane...> lanes) {
@@ -48,14 +48,14 @@ inline void copy_transposed(stored const* from, std::int64_t stride, real* to,
   ((*reinterpret_cast<typename vector_of<real>::unaligned*>(to + lane * width) = square[lane]), ...);
 }
 
-/// Packs a [extent, k] operand into panels of `width` along the extent, each k-major, the last filled up with zeros.
-/// Element (i, p) is at source[i * stride + p], or, where `along_extent`, at source[p * stride + i].
-/// 16-bit elements are widened on the way. A register may be written past the end of `out`.
+/// Packs an [extent, k] operand into panels of `width` rows, each stored k-major and the last padded with zeros.
+/// Element (i, p) is at source[i * stride + p] or, if `along_extent`, at source[p * stride + i]. bf16 is converted to
+/// float. Up to one vector may be written past the end of `out`.
 template <int width, bool along_extent, class real, class stored>
 void gemm_pack(stored const* source, std::int64_t stride, std::int64_t extent, std::int64_t k, real* out) {
   using unaligned = typename vector_of<real>::unaligned;
   constexpr int lanes = vector_of<real>::lanes;
-  constexpr int vectors = (width - 1) / lanes + 1; // the last may stick out of its row: what is there is written later
+  constexpr int vectors = (width - 1) / lanes + 1; // the last may overrun into the next row, which is written later
   static_assert(vectors <= 2);
   auto const one_by_one = [&](std::int64_t first, std::int64_t begin, std::int64_t end) {
     for (std::int64_t p = begin; p < end; ++p)
@@ -64,7 +64,7 @@ void gemm_pack(stored const* source, std::int64_t stride, std::int64_t extent, s
             i < extent ? real(source[along_extent ? p * stride + i : i * stride + p]) : real{};
   };
   if constexpr (along_extent) {
-    // Rows are read a few at a time: many of them may share a set of the cache, and a page holds few.
+    // Reads a few rows at a time: many rows could map to the same cache set, and a memory page holds only few.
     constexpr std::int64_t block = 8;
     for (std::int64_t begin = 0; begin < k; begin += block)
       for (std::int64_t first = 0; first < extent; first += width) {

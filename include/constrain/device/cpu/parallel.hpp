@@ -8,15 +8,15 @@
 #if defined(_OPENMP)
 #include <omp.h>
 #define CONSTRAIN_PRAGMA_TEXT(...) _Pragma(#__VA_ARGS__)
-/// An OpenMP directive, or nothing where the translation unit is compiled without OpenMP (an unknown pragma warns):
-/// `CONSTRAIN_OMP(parallel for schedule(static))`.
+/// An OpenMP directive, `CONSTRAIN_OMP(parallel for schedule(static))`; empty without -fopenmp, which would warn of an
+/// unknown pragma.
 #define CONSTRAIN_OMP(...) CONSTRAIN_PRAGMA_TEXT(omp __VA_ARGS__)
 #else
 #define CONSTRAIN_OMP(...)
 #endif
 
-/// In front of a loop whose iterations do not depend on one another, to be vectorised. clang does so unasked, and warns
-/// where it is asked and cannot.
+/// Placed before a loop with independent iterations, asks the compiler to vectorize it. Empty for clang, which
+/// vectorizes without being asked, and warns if it is asked and cannot.
 #if defined(__clang__)
 #define CONSTRAIN_SIMD
 #elif defined(_OPENMP)
@@ -29,7 +29,7 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// How many threads a parallel loop started here would use; 1 without OpenMP and inside a parallel region.
+/// Number of threads that a parallel loop started here uses; 1 without OpenMP and inside a parallel region.
 inline int thread_count() noexcept {
 #if defined(_OPENMP)
   return omp_in_parallel() ? 1 : omp_get_max_threads();
@@ -38,16 +38,16 @@ inline int thread_count() noexcept {
 #endif
 }
 
-/// Calls `f(i)` for i in [0, count), vectorised. The calls must not depend on one another. A function, because what a
-/// loop's own body makes (a bfloat16 that is then stored) g++ would keep in memory, one for each lane: six times
-/// slower.
+/// Calls `f(i)` for i in [0, count), vectorized. The calls must be independent. Loop bodies that create objects such as
+/// bfloat16 should use this function: g++ keeps such objects of an inline loop in memory, one per lane, which is six
+/// times slower.
 template <class function> void simd_loop(std::int64_t count, function const& f) {
   CONSTRAIN_SIMD
   for (std::int64_t i = 0; i < count; ++i) f(i);
 }
 
-/// Calls `body(index)` for every index in [0, count), on `thread_count()` threads with a static schedule.
-/// The calls must be independent of one another and must not throw.
+/// Calls `body(index)` for every index in [0, count), on `thread_count()` threads with a static schedule. The calls
+/// must be independent and must not throw.
 template <class function> void parallel_for(std::int64_t count, function const& body) {
   // A nested region, even of one thread, allocates; a plain loop does not.
   if (count < 2 || thread_count() == 1) {
@@ -58,9 +58,10 @@ template <class function> void parallel_for(std::int64_t count, function const& 
   for (std::int64_t index = 0; index < count; ++index) body(index);
 }
 
-/// Calls `body(begin, end)` for [0, chunk), [chunk, 2 chunk), ... up to `count`; the last chunk may be shorter.
-/// `chunk` must be positive. The boundaries depend on `count` and `chunk` alone, so a reduction that keeps one partial
-/// result a chunk (`begin / chunk` is its index) and adds them in order gives the same bits for any number of threads.
+/// Calls `body(begin, end)` in parallel for [0, chunk), [chunk, 2 chunk), ... up to `count`; the last chunk may be
+/// shorter. `chunk` must be positive. The chunks depend only on `count` and `chunk`, so a reduction that keeps one
+/// partial result per chunk (its index is `begin / chunk`) and adds them in order gives the same bits for any number of
+/// threads.
 template <class function> void parallel_chunks(std::int64_t count, std::int64_t chunk, function const& body) {
   std::int64_t const chunks = count <= 0 ? 0 : (count - 1) / chunk + 1;
   parallel_for(chunks, [&](std::int64_t index) {

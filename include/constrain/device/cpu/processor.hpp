@@ -6,8 +6,8 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// The widest set of `instruction_set`'s names that this processor has: what code for it could use. The code's own
-/// where the processor cannot be asked.
+/// The widest instruction set that this processor supports, among the possible values of `instruction_set` (the one
+/// that the code was compiled for). On other than x86-64 it is `instruction_set` itself.
 inline char const* processor_instruction_set() noexcept {
 #if defined(__x86_64__) && defined(__GNUC__)
   __builtin_cpu_init();
@@ -22,7 +22,7 @@ inline char const* processor_instruction_set() noexcept {
 #endif
 }
 
-/// Processors that this process may run on; 1 where the system does not say.
+/// Number of processors that this process may run on (its affinity mask); 1 if that is unknown.
 inline int available_processors() noexcept {
   cpu_set_t set;
   return ::sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;

@@ -6,11 +6,11 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// y[i] (+)= the sum over rows of x[row, i]. Threads split the columns, so each sum runs over the rows in their order
-/// whatever their number.
+/// y[i] = sum over rows of x[row, i], x [rows, columns] row-major; with `add`, y[i] +=. Threads divide the columns, so
+/// every sum is taken in row order for any number of threads.
 template <class stored, class real>
 void sum_rows(stored const* x, std::int64_t rows, std::int64_t columns, real* y, bool add) {
-  constexpr std::int64_t width = 64; // columns at a time: they stay in registers
+  constexpr std::int64_t width = 64; // columns per chunk: their sums stay in registers
   parallel_chunks(columns, width, [=](std::int64_t begin, std::int64_t end) {
     real sum[width]{};
     auto const n = end - begin;
@@ -23,7 +23,7 @@ void sum_rows(stored const* x, std::int64_t rows, std::int64_t columns, real* y,
   });
 }
 
-/// y[i] (+)= the sum over chunks, in their order, of what each has summed: partial[chunk * stride + i].
+/// y[i] = sum over chunks, in order, of partial[chunk * stride + i], for i < width; with `add`, y[i] +=.
 template <class real>
 void add_up_chunks(real const* partial, std::int64_t chunks, std::int64_t stride, std::int64_t width, real* y,
                    bool add) {
@@ -34,8 +34,9 @@ void add_up_chunks(real const* partial, std::int64_t chunks, std::int64_t stride
   }
 }
 
-/// The sum of `term(i)` over [begin, end), in 32 interleaved partial sums: vectorised without reassociating at the
-/// compiler's whim, so the order is the same everywhere. An addition takes four cycles: 16 at a time would wait for it.
+/// The sum of `term(i)` over [begin, end), as 32 interleaved partial sums that are then added pairwise: vectorized in a
+/// fixed order, so the bits are the same on every machine. 32, because with 16 the loop would wait for the additions'
+/// latency of four cycles.
 template <class real, class function> real ordered_sum(std::int64_t begin, std::int64_t end, function const& term) {
   constexpr std::int64_t lanes = 32;
   real partial[lanes]{};

@@ -10,9 +10,9 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// A stack of its own for the signal handlers of one thread (those installed with SA_ONSTACK). GEMMs of oneDNN
-/// 2.6 write below the stack pointer, so a handler on the same stack would destroy what they hold. A thread that has
-/// such a stack keeps it.
+/// An alternate stack for the signal handlers of the current thread (those installed with SA_ONSTACK), unless it
+/// already has one. Needed because GEMMs of oneDNN 2.6 keep data below the stack pointer, which a handler on the same
+/// stack would overwrite.
 class signal_stack {
 public:
   signal_stack() {
@@ -36,7 +36,7 @@ public:
   }
 
 private:
-  /// Room for a handler of the user's, and for the registers that the kernel saves there (11 KiB with AMX).
+  /// Enough for a user's handler and for the registers that the Linux kernel saves on this stack (11 KiB with AMX).
   static std::size_t smallest() {
     std::size_t size = std::size_t{1} << 16;
 #if defined(_SC_SIGSTKSZ)
@@ -48,13 +48,13 @@ private:
   std::unique_ptr<std::byte[]> memory_;
 };
 
-/// Gives the calling thread, and every thread that its parallel loops run on, a stack for signal handlers until it
-/// ends. Every run of a trainer does so: a handler of `fit` in one thread may run in any other.
+/// Gives a `signal_stack` to the calling thread and every thread of its parallel loops, for their lifetime. Called in
+/// every run of a trainer, since a handler that `fit` installs in one thread may run in any other.
 inline void give_signal_stacks() {
-  thread_local int given = 0; // threads of this one's loops
+  thread_local int given = 0; // number of threads of this thread's loops that have one
   if (given >= thread_count()) return;
   given = thread_count();
-  // One region starts all threads that later ones use.
+  // Later parallel regions reuse the threads of this one.
   CONSTRAIN_OMP(parallel) {
     thread_local signal_stack const stack;
     static_cast<void>(stack);

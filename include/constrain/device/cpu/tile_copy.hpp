@@ -9,7 +9,8 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
-/// to[row, column] = scale * from[row, column]; zeros where `from` has ended but `to` has not. Widens narrow elements.
+/// to[row, column] = scale * from[row, column] for `rows` x `columns` elements, the rest of `to` is 0. `stride`:
+/// elements between rows of `from`. bf16 is converted to float.
 template <class stored, class real>
 void load_tile(stored const* from, std::int64_t stride, std::int64_t rows, std::int64_t columns, real scale, real* to,
                std::int64_t to_rows, std::int64_t to_columns) {
@@ -23,7 +24,7 @@ void load_tile(stored const* from, std::int64_t stride, std::int64_t rows, std::
   }
 }
 
-/// a[0], b[0], a[1], b[1], ... of the halves that begin at `offset`.
+/// a[offset], b[offset], a[offset + 1], b[offset + 1], ...: interleaves one half of a with the same half of b.
 template <int offset, class vector, std::size_t... lane>
 inline vector interleave(vector const& a, vector const& b, std::index_sequence<lane...>) {
   constexpr int lanes = sizeof...(lane);
@@ -32,7 +33,7 @@ inline vector interleave(vector const& a, vector const& b, std::index_sequence<l
       std::integer_sequence<int, (offset + static_cast<int>(lane) / 2 + static_cast<int>(lane) % 2 * lanes)...>{});
 }
 
-/// to[column, row] = from[row, column] for as many rows and columns as a register has lanes.
+/// Transposes a square of as many rows and columns as a vector has lanes.
 template <class real>
 inline void transpose_square(real const* from, std::int64_t from_step, real* to, std::int64_t to_step) {
   using vector = typename vector_of<real>::vector;
@@ -41,7 +42,7 @@ inline void transpose_square(real const* from, std::int64_t from_step, real* to,
   using all = std::make_index_sequence<lanes>;
   [&]<std::size_t... i>(std::index_sequence<i...>) {
     vector rows[] = {*reinterpret_cast<unaligned const*>(from + static_cast<std::int64_t>(i) * from_step)...};
-    // Interleaving the upper half of the rows with the lower moves one bit of the row's number into the column's.
+    // Interleaving the upper half of the rows with the lower half moves one bit of the row index into the column index.
     for (int done = 1; done < lanes; done *= 2) {
       vector const mixed[] = {
           interleave<static_cast<int>(i % 2) * (lanes / 2)>(rows[i / 2], rows[i / 2 + lanes / 2], all{})...};
@@ -52,7 +53,7 @@ inline void transpose_square(real const* from, std::int64_t from_step, real* to,
   (all{});
 }
 
-/// to[column, row] = from[row, column]. Rows and columns are multiples of a register's lanes.
+/// to[column, row] = from[row, column]; `rows` and `columns` are multiples of a vector's lanes.
 template <class real>
 void transpose_tile(real const* from, std::int64_t from_step, std::int64_t rows, std::int64_t columns, real* to,
                     std::int64_t to_step) {

@@ -10,20 +10,20 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
-/// The register tile of `tile_gemm`: rows x columns sums, a row of B and one element of A fill the 16 (32)
-/// registers. Its rows divide 8, its columns divide 96: the sizes that tiles are made of.
+/// The register tile of `tile_gemm`: rows x columns sums, a row of B and one element of A fill the 16 (AVX-512: 32)
+/// registers. Its rows divide 8 and its columns divide 96, the multiples that tile sizes consist of.
 template <class real> struct register_tile : vector_of<real> {
   static constexpr int rows = vector_bytes == 64 ? 8 : 4;
   static constexpr int vectors = 3;
   static constexpr int columns = vectors * vector_of<real>::lanes;
 };
 
-/// Which part [begin, end) of the depth enters a sum.
+/// The part [begin, end) of the depth that is summed.
 struct depth_range {
   std::int64_t begin, end;
 };
 
-/// One register tile of `tile_gemm`, `vectors` registers wide.
+/// One register tile of `tile_gemm`, `vectors` vectors wide.
 template <int vectors, transpose a_transposed, class real, class function>
 inline void tile_micro(depth_range depth, real const* a, std::int64_t a_step, real const* b, std::int64_t b_step,
                        real* c, std::int64_t c_step, std::int64_t column, function const& store) {
@@ -37,7 +37,7 @@ inline void tile_micro(depth_range depth, real const* a, std::int64_t a_step, re
       real const* from = b + depth.begin * b_step;
       for (std::int64_t p = depth.begin; p < depth.end; ++p) {
         vector const right[] = {*reinterpret_cast<unaligned const*>(from + v * tile::lanes)...};
-        // Here, not at the end: g++ takes what it finds at an unchanged address from memory again for every row.
+        // Advanced before the sums: with an unchanged address, g++ would load `right` from memory again for every row.
         from += b_step;
         auto const add = [&](vector(&sum)[vectors], real x) { ((sum[v] += x * right[v]), ...); };
         if constexpr (a_transposed == transpose::yes) {
@@ -58,11 +58,11 @@ inline void tile_micro(depth_range depth, real const* a, std::int64_t a_step, re
   (std::make_index_sequence<tile::rows>{});
 }
 
-/// Sums A B over the depth for tiles that lie in the cache, row-major: op(A) [rows, depth], B [depth, columns],
-/// C [rows, columns]; a_step, b_step, c_step: elements from one row to the next as stored. `rows` is a multiple of
-/// register_tile::rows, `columns` of a register. `depth_of(row)` gives the part of the depth for the register tile that
-/// begins there. `store(c, sum, column)` says what becomes of a register of sums that belong at c.
-/// Every sum is taken in the order of the depth.
+/// A small GEMM for tiles in the cache, row-major, without packing: op(A) [rows, depth], B [depth, columns], C [rows,
+/// columns]; a_step, b_step, c_step: elements between stored rows. `rows` must be a multiple of register_tile::rows,
+/// `columns` of a vector's lanes. `depth_of(row)` returns the part of the depth to sum for the register tile that
+/// begins at `row`. `store(c, sum, column)` combines a vector of sums with C at c: see `overwrite`, `add_to`. Every sum
+/// is taken in the order of the depth.
 template <transpose a_transposed, class real, class range_function, class store_function>
 void tile_gemm(std::int64_t rows, std::int64_t columns, range_function const& depth_of, real const* a,
                std::int64_t a_step, real const* b, std::int64_t b_step, real* c, std::int64_t c_step,
@@ -75,7 +75,7 @@ void tile_gemm(std::int64_t rows, std::int64_t columns, range_function const& de
   };
   for (std::int64_t column = 0; column < columns;) {
     auto const left = (columns - column) / tile::lanes;
-    // Four are two and two: a single register's sums would wait for one another.
+    // Four vectors are two and two, not three and one: a tile one vector wide would wait for the additions' latency.
     if (left == 3 || left > 4) {
       along(std::integral_constant<int, 3>{}, column);
       column += 3 * tile::lanes;
@@ -89,19 +89,19 @@ void tile_gemm(std::int64_t rows, std::int64_t columns, range_function const& de
   }
 }
 
-/// For `tile_gemm`: C = the sums.
+/// For `tile_gemm`: C = sum.
 struct overwrite {
   template <class real, class vector> void operator()(real* c, vector const& sum, std::int64_t) const {
     *reinterpret_cast<typename vector_of<real>::unaligned*>(c) = sum;
   }
 };
-/// For `tile_gemm`: C += the sums.
+/// For `tile_gemm`: C += sum.
 struct add_to {
   template <class real, class vector> void operator()(real* c, vector const& sum, std::int64_t) const {
     *reinterpret_cast<typename vector_of<real>::unaligned*>(c) += sum;
   }
 };
-/// For `tile_gemm`: C = factor C + the sums, a factor for each column.
+/// For `tile_gemm`: C = factor C + sum, with a factor for each column.
 template <class real> struct scale_and_add_to {
   real const* factor;
   template <class vector> void operator()(real* c, vector const& sum, std::int64_t column) const {

@@ -6,7 +6,7 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
-// The widest register of the target, in bytes.
+// Bytes of the target's widest vector register.
 #if defined(__AVX512F__)
 inline constexpr int vector_bytes = 64;
 #elif defined(__AVX__)
@@ -15,18 +15,18 @@ inline constexpr int vector_bytes = 32;
 inline constexpr int vector_bytes = 16;
 #endif
 
-/// A register full of `real`, and the same as it lies anywhere in memory.
+/// A vector register of `real` (GCC vector extension): as a value, and as an unaligned type for loads and stores.
 template <class real, int bytes = vector_bytes> struct vector_of {
   typedef real vector __attribute__((vector_size(bytes)));
   typedef real unaligned __attribute__((vector_size(bytes), aligned(alignof(real)), may_alias));
   static constexpr int lanes = bytes / static_cast<int>(sizeof(real));
 };
 
-/// The elements `index` of a and b, counted through.
+/// Elements of the concatenation of a and b, by index.
 template <class vector, int... index>
 inline vector shuffled(vector const& a, vector const& b, std::integer_sequence<int, index...>) {
 #if defined(__CUDACC__)
-  // nvcc loses a pack in the builtin on its way to the host's compiler.
+  // nvcc does not pass a parameter pack in the builtin on to the host compiler correctly.
   constexpr int lanes = sizeof...(index);
   vector out;
   int next = 0;

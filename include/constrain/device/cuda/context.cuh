@@ -9,12 +9,12 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// What kernels of a CUDA device are started with: its stream, its GEMMs, and the bytes of the arena that the
-/// device has for itself: the step parameters and scratch that lives as long as one call.
+/// The context of kernels on a CUDA device: stream, cuBLASLt GEMMs, the step parameters in device memory, and scratch
+/// memory that is valid during one call. The latter two are in the part of the arena that the device reserves.
 class cuda_context {
 public:
   static constexpr std::size_t multi_tensor_bytes =
-      3584; // with a kernel's other arguments less than the 4 KiB it may have
+      3584; // leaves room for a kernel's other arguments within CUDA's limit of 4 KiB
 
   cuda_context(cudaStream_t stream, std::byte* reserve)
       : stream_(stream), parameters_(reinterpret_cast<step_parameters*>(reserve)),
@@ -24,14 +24,16 @@ public:
 
   cudaStream_t stream() const { return stream_; }
   gemm_cache& gemms() { return gemms_; }
-  /// The step parameters in the device's memory: a recorded graph reads those of the run that replays it.
+  /// The step parameters in device memory, where a captured graph reads the current values.
   step_parameters const* parameters() const { return parameters_; }
+  /// Copies the step parameters to device memory, in stream order.
   void write_parameters(step_parameters const& n) {
     cuda_check(cudaMemcpyAsync(parameters_, &n, sizeof n, cudaMemcpyHostToDevice, stream_), "copy the step parameters");
   }
+  /// Scratch memory for one call, of `scratch_bytes()`.
   std::byte* scratch() const { return scratch_; }
   static constexpr std::int64_t scratch_bytes() { return cuda<void>::workspace; }
-  /// The scratch as `count` elements. Throws `error` where it is smaller.
+  /// The scratch memory as `count` elements. Throws `error` if it is too small.
   template <class T> T* scratch_for(std::int64_t count) const {
     if (count * static_cast<std::int64_t>(sizeof(T)) > scratch_bytes())
       throw error({"a kernel needs ", count * static_cast<std::int64_t>(sizeof(T)), " bytes of scratch and has ",
@@ -39,7 +41,7 @@ public:
     return reinterpret_cast<T*>(scratch_);
   }
 
-  /// Operands of calls that follow one another and are started together.
+  /// Operands collected for one multi-tensor launch (see multi_tensor.cuh).
   template <class group> group& pending() {
     static_assert(sizeof(group) <= multi_tensor_bytes);
     return *reinterpret_cast<group*>(group_);

@@ -5,8 +5,8 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// C = op(A) op(B) (+ C where `adds`), row-major, by cuBLASLt: op(A) is [m, k], op(B) is [k, n], C is [m, n]; the rows
-/// of each, as stored, touch. Sums are taken in float for 16-bit elements, in the elements' own type otherwise.
+/// C = op(A) op(B), with `adds` + C, row-major, by cuBLASLt: op(A) [m, k], op(B) [k, n], C [m, n], all contiguous. Sums
+/// are accumulated in float for 16-bit elements, else in the elements' type. Throws `error`.
 template <class input, class output>
 void gemm(cuda_context& context, transpose a_transposed, transpose b_transposed, std::int64_t m, std::int64_t n,
           std::int64_t k, input const* a, input const* b, bool adds, output* c) {

@@ -7,9 +7,9 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 namespace detail {
 
-inline constexpr int tile = 64;       // rows and columns of C that a block computes
-inline constexpr int tile_depth = 16; // of the sum, at a time
-inline constexpr int tile_each = 4;   // rows and columns of a thread
+inline constexpr int tile = 64;       // rows and columns of C per block
+inline constexpr int tile_depth = 16; // terms of the sum in shared memory at a time
+inline constexpr int tile_each = 4;   // rows and columns of C per thread
 
 template <class a_type, class b_type, class c_type, class real>
 static __global__ void __launch_bounds__(cuda_threads)
@@ -50,8 +50,8 @@ static __global__ void __launch_bounds__(cuda_threads)
 
 } // namespace detail
 
-/// C = alpha A B for `batches` matrices that lie in larger tensors: A [m, k], B [k, n], C [m, n], of any real types.
-/// For what cuBLASLt has no call for: mixed types, and batches with two strides.
+/// C = alpha A B for `batches` matrices inside larger tensors: A [m, k], B [k, n], C [m, n], of any floating-point
+/// types. For cases that cuBLASLt does not support: mixed types, and batches with two strides.
 template <class a_type, class b_type, class c_type>
 void gemm_batched(cuda_context& context, std::int64_t batches, std::int64_t m, std::int64_t n, std::int64_t k,
                   arithmetic<c_type> alpha, a_type const* a, matrix_batch a_at, b_type const* b, matrix_batch b_at,

@@ -11,7 +11,7 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// Which GEMM: C = op(A) op(B) + beta C, row-major, op(A) [m, k], op(B) [k, n].
+/// Describes a GEMM C = op(A) op(B) + beta C, row-major, op(A) [m, k], op(B) [k, n]; lda, ldb, ldc: leading dimensions.
 struct gemm_shape {
   bool a_transposed = false, b_transposed = false;
   std::int64_t m = 0, n = 0, k = 0, lda = 0, ldb = 0, ldc = 0;
@@ -27,12 +27,12 @@ inline cudaDataType_t cuda_type(dtype type) {
   return type == dtype::f64 ? CUDA_R_64F : type == dtype::bf16 ? CUDA_R_16BF : CUDA_R_32F;
 }
 
-/// A GEMM as cuBLASLt wants it. It is column-major, so the operands change places: C^T = op(B)^T op(A)^T.
+/// A prepared cuBLASLt GEMM. cuBLASLt is column-major, so the operands are swapped: C^T = op(B)^T op(A)^T.
 class cuda_gemm {
 public:
   cuda_gemm(cublasLtHandle_t handle, gemm_shape const& s) : double_(s.output == dtype::f64) {
     auto const what = concat({"prepare a GEMM of [", s.m, ", ", s.k, "] and [", s.k, ", ", s.n, "]"});
-    auto const compute = double_ ? CUBLAS_COMPUTE_64F : CUBLAS_COMPUTE_32F; // fp32 is fp32: no tf32
+    auto const compute = double_ ? CUBLAS_COMPUTE_64F : CUBLAS_COMPUTE_32F; // fp32 GEMMs do not use TF32
     cublas_check(cublasLtMatmulDescCreate(&operation_, compute, double_ ? CUDA_R_64F : CUDA_R_32F), what);
     cublasOperation_t const first = s.b_transposed ? CUBLAS_OP_T : CUBLAS_OP_N;
     cublasOperation_t const second = s.a_transposed ? CUBLAS_OP_T : CUBLAS_OP_N;
@@ -90,7 +90,7 @@ private:
 
 } // namespace detail
 
-/// The GEMMs of a device: an algorithm is chosen when a shape is met first, and kept.
+/// The GEMMs of a device: the algorithm for a shape is chosen at its first use and cached.
 class gemm_cache {
 public:
   gemm_cache() { cublas_check(cublasLtCreate(&handle_), "start"); }
@@ -101,6 +101,7 @@ public:
   gemm_cache(gemm_cache const&) = delete;
   gemm_cache& operator=(gemm_cache const&) = delete;
 
+  /// Runs a GEMM on device pointers. `workspace`: cuda<void>::workspace bytes. Throws `error`.
   void run(gemm_shape const& s, void const* a, void const* b, void* c, std::byte* workspace, cudaStream_t stream) {
     auto const found = known_.try_emplace(s, handle_, s).first;
     found->second.run(handle_, a, b, c, s.adds, workspace, stream);

@@ -4,8 +4,10 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// The operands of several calls of one kernel, so that one launch does them all. It travels as the kernel's argument.
+/// Multi-tensor launch: the operands of several calls of one kernel, passed by value as the argument of a single
+/// launch.
 template <class entry> struct multi_tensor {
+  /// The most calls per launch.
   static constexpr int capacity = static_cast<int>((cuda_context::multi_tensor_bytes - 16) / sizeof(entry));
 
   entry entries[capacity];

@@ -6,11 +6,13 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
+/// The maximum of two values, for `block_reduction`.
 struct larger_of {
   template <class real> CT_HOST_DEVICE real operator()(real a, real b) const { return a > b ? a : b; }
 };
 
-/// Reduces one value per thread of a block to one that all of them get. Every thread must call; the order is fixed.
+/// Reduces one value per thread of a block; every thread gets the result. All threads must call it. The order of the
+/// reduction is fixed.
 template <class real> struct block_reduction {
   using reduce = cub::BlockReduce<real, cuda_threads>;
   struct memory {
@@ -44,7 +46,7 @@ static __global__ void __launch_bounds__(cuda_threads)
   partial[part * columns + column] = sum;
 }
 
-/// to[i] (+)= the sum over parts of partial[part * stride + i], in their order.
+/// to[i] = sum over parts, in order, of partial[part * stride + i]; with `add`, to[i] +=.
 template <class real> struct sum_of_parts {
   real const* partial;
   std::int64_t parts, stride;
@@ -58,7 +60,8 @@ template <class real> struct sum_of_parts {
   }
 };
 
-/// y[i] (+)= the sum over rows of x[row, i], in parts that the shape alone decides.
+/// y[i] = sum over rows of x[row, i], x [rows, columns]; with `add`, y[i] +=. The rows are summed in parts that depend
+/// only on the shape, so the result is reproducible. Throws `error` if the scratch memory is too small for a row.
 template <class architecture, class stored, class real>
 void sum_rows(cuda<architecture> device, call const& c, stored const* x, std::int64_t rows, std::int64_t columns,
               real* y, bool add) {

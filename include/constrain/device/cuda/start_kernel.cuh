@@ -6,10 +6,10 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// Threads of a block, wherever nothing else is said.
+/// The default number of threads per block.
 inline constexpr int cuda_threads = 256;
 
-/// Starts a kernel on a context's stream.
+/// Launches a kernel on a context's stream. Throws `error` if that fails.
 template <class... parameters>
 void cuda_launch(cuda_context& context, dim3 blocks, int threads, void (*kernel)(parameters...),
                  std::type_identity_t<parameters>... arguments) {
@@ -20,13 +20,14 @@ void cuda_launch(cuda_context& context, dim3 blocks, int threads, void (*kernel)
   cuda_check(cudaLaunchKernelEx(&config, kernel, arguments...), "start a kernel");
 }
 
+/// The kernel of `for_elements`: each thread handles every gridDim.x * cuda_threads-th element.
 template <class function>
 static __global__ void __launch_bounds__(cuda_threads) elements_kernel(std::int64_t count, function f) {
   auto const stride = static_cast<std::int64_t>(gridDim.x) * cuda_threads;
   for (auto i = static_cast<std::int64_t>(blockIdx.x) * cuda_threads + threadIdx.x; i < count; i += stride) f(i);
 }
 
-/// Calls `f(i)` for i in [0, count) on the device. The calls must not depend on one another; `f` is a named type.
+/// Calls `f(i)` for i in [0, count) on the device. The calls must be independent; `f` is a named type (no lambda).
 template <class architecture, class function>
 void for_elements(cuda<architecture>, call const& c, std::int64_t count, function const& f) {
   if (count <= 0) return;
@@ -34,7 +35,7 @@ void for_elements(cuda<architecture>, call const& c, std::int64_t count, functio
               count, f);
 }
 
-/// The run's numbers where the kernels of the device read them.
+/// The step parameters in device memory.
 template <class architecture> step_parameters const* parameters_on(cuda<architecture>, call const& c) {
   return c.parameters.context->parameters();
 }

@@ -4,8 +4,8 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// A stream of the current CUDA device. Throws `error` where there is no device, or one that cannot run code for
-/// `capability`.
+/// A stream of the current CUDA device. The constructor throws `error` if there is no device, or if it cannot run code
+/// for compute capability `capability` (80 is 8.0).
 class cuda_stream {
 public:
   explicit cuda_stream(int capability) {

@@ -5,41 +5,45 @@
 
 #include <cstdint>
 
-/// Where threads and blocks are in the tensors: plain functions, tested on the host over odd sizes.
+/// Index computations of CUDA kernels as plain functions, so that they can be tested on the host.
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// Blocks of `threads` that cover `count` elements, each thread one or, where there are very many, several.
+/// Number of blocks of `threads` threads for `count` elements, at most 8192: beyond that, each thread handles several
+/// elements.
 constexpr unsigned blocks_for(std::int64_t count, int threads) {
   constexpr std::int64_t most = 8192;
   auto const blocks = (count + threads - 1) / threads;
   return static_cast<unsigned>(blocks < most ? blocks : most);
 }
 
-/// The beginning of part `index` of `count` elements cut into `parts`; part `parts` begins at the end.
+/// First element of part `index` of `count` elements in `parts` nearly equal parts; part `parts` begins at `count`.
 CT_HOST_DEVICE constexpr std::int64_t part_begin(std::int64_t count, std::int64_t parts, std::int64_t index) {
   return count * index / parts;
 }
 
-/// Into how many parts the rows of a sum over rows are cut: fixed by the shape alone, so that the sum is.
+/// Number of parts in which a sum over rows is computed: depends only on the shape, so that the result is reproducible.
 constexpr std::int64_t row_parts(std::int64_t rows) { return rows < 64 ? 1 : rows < 64 * 32 ? rows / 64 : 32; }
 
-/// A row-major matrix, of which many lie in one tensor: batch `index` is head index % inner of sequence index / inner.
+/// The layout of many row-major matrices in one tensor, with two strides: matrix `index` is head index % inner of
+/// sequence index / inner.
 struct matrix_batch {
-  std::int64_t leading = 0; // elements from one row, as stored, to the next
-  bool transposed = false;
-  std::int64_t inner = 1; // matrices that lie `inner_stride` apart
-  std::int64_t inner_stride = 0;
-  std::int64_t outer_stride = 0; // between groups of `inner`
+  std::int64_t leading = 0;      // leading dimension: elements between stored rows
+  bool transposed = false;       // the matrix is stored transposed
+  std::int64_t inner = 1;        // number of matrices that are `inner_stride` apart
+  std::int64_t inner_stride = 0; // elements between these matrices
+  std::int64_t outer_stride = 0; // elements between groups of `inner` matrices
 
+  /// Offset of matrix `index` in the tensor.
   CT_HOST_DEVICE constexpr std::int64_t begin(std::int64_t index) const {
     return index / inner * outer_stride + index % inner * inner_stride;
   }
+  /// Offset of an element in its matrix.
   CT_HOST_DEVICE constexpr std::int64_t at(std::int64_t row, std::int64_t column) const {
     return transposed ? column * leading + row : row * leading + column;
   }
 };
 
-/// How many tokens the token `row` sees.
+/// Number of tokens that token `row` attends to: with `causal`, itself and those before it.
 CT_HOST_DEVICE constexpr std::int64_t tokens_seen(std::int64_t row, std::int64_t tokens, bool causal) {
   return causal ? row + 1 : tokens;
 }

@@ -15,22 +15,22 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// A line of a chart: its class in the page's style, and points of rising x.
+/// A line of a chart.
 struct series {
-  std::string_view name;
-  char const* style;
-  std::vector<std::pair<double, double>> points{};
+  std::string_view name;                           // in the legend
+  char const* style;                               // CSS class
+  std::vector<std::pair<double, double>> points{}; // (x, y), with ascending x
 };
 
-/// A place on the x axis worth a mark.
+/// A vertical line in a chart.
 struct chart_mark {
-  double x;
-  char const* style;
+  double x;          // position on the x axis
+  char const* style; // CSS class
 };
 
 namespace detail {
 
-/// A length of 1, 2 or 5 times a power of ten that cuts a range into about five.
+/// The distance between ticks: 1, 2 or 5 times a power of ten, for about five ticks in a range.
 inline double tick_length(double range) {
   double const power = std::pow(10.0, std::floor(std::log10(range / 5)));
   for (double const digit : {1.0, 2.0, 5.0})
@@ -38,13 +38,14 @@ inline double tick_length(double range) {
   return 10 * power;
 }
 
+/// Four significant digits.
 inline std::string short_number(double x) {
   char text[32];
   std::snprintf(text, sizeof text, "%.4g", std::abs(x) < 1e-12 ? 0.0 : x);
   return text;
 }
 
-/// At most one point a column: where there are more, their mean.
+/// Averages points so that at most one remains per column of [low, high].
 inline std::vector<std::pair<double, double>> thinned(std::vector<std::pair<double, double>> const& points, double low,
                                                       double high, int columns) {
   std::vector<std::pair<double, double>> result;
@@ -60,8 +61,8 @@ inline std::vector<std::pair<double, double>> thinned(std::vector<std::pair<doub
 
 } // namespace detail
 
-/// A line chart as an SVG element of 640 x 240, with ticks, marks and a legend; points that are not finite are left
-/// out. Empty where there is no point.
+/// A line chart as an SVG element of 640 x 240, with ticks, marks and a legend. Points whose y is not finite are left
+/// out; an empty string if no point remains.
 [[gnu::noinline, gnu::cold]] inline std::string line_chart(std::string_view title, std::vector<series> lines,
                                                            std::span<chart_mark const> marks = {}) {
   constexpr double left = 64, right = 624, top = 28, bottom = 204;
@@ -105,7 +106,7 @@ inline std::vector<std::pair<double, double>> thinned(std::vector<std::pair<doub
     for (auto const& [x, y] : detail::thinned(line.points, low_x, high_x, 560))
       add("%c%.1f %.1f", std::exchange(command, 'L'), at_x(x), at_y(y));
     svg += "\"/>\n";
-    if (lines.size() == 1) continue; // the title says all
+    if (lines.size() == 1) continue; // a single line needs no legend
     add("<text class=\"legend %s\" x=\"%.1f\" y=\"16\">", line.style, legend);
     svg += concat({line.name, "</text>\n"});
     legend += 8.0 * static_cast<double>(line.name.size()) + 16;

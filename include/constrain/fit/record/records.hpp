@@ -17,26 +17,26 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// A number of one's own, by its name.
+/// A user-defined metric.
 struct metric {
-  std::string name;
-  double value = 0;
+  std::string name; // UTF-8, not empty
+  double value = 0; // at the step that it is recorded with
 };
 
-/// What is recorded of a step. Of an evaluation only where there was one.
+/// The record of one optimizer step, and of the evaluation after it, if any.
 struct step_record {
-  std::int64_t step = 0;
-  double loss = 0, gradient_norm = 0, learning_rate = 0;
-  double seconds = 0; // of this step
+  std::int64_t step = 0;                                 // optimizer steps done, this one included
+  double loss = 0, gradient_norm = 0, learning_rate = 0; // of this step; the norm before clipping
+  double seconds = 0;                                    // duration of this step
   double tokens_per_second =
-      0; // read by the model in all processes: the mean since this run began or was taken up again, waiting
-         // for data included, evaluation and saving left out
-  double labels_per_second = 0; // the same of valid labels; 0 where an older record lacks it
-  std::int64_t tokens = 0;      // valid labels of this step
-  bool skipped = false;
-  std::optional<double> validation_loss{}, accuracy{};
-  bool saved = false, resumed = false; // after it; before it
-  std::vector<metric> metrics{};       // one's own
+      0; // of all ranks together, averaged since the run began or was resumed; waiting for data counts,
+         // evaluation and saving do not
+  double labels_per_second = 0;                        // the same for valid labels only; 0 if an older record lacks it
+  std::int64_t tokens = 0;                             // valid labels of this step
+  bool skipped = false;                                // a gradient was not finite, so nothing was updated
+  std::optional<double> validation_loss{}, accuracy{}; // of the evaluation after this step, if any
+  bool saved = false, resumed = false;                 // saved after this step; resumed before it
+  std::vector<metric> metrics{};                       // user-defined
 };
 
 /// Adds the member "metrics", an object on one line.
@@ -46,15 +46,16 @@ struct step_record {
   json.end();
 }
 
-/// The records of a run in a directory: `steps.jsonl` and `steps.csv` (without one's own metrics, since its columns are
-/// the same in every line) with a line a step, and an event file for TensorBoard. A run that goes on after `last_step`
-/// goes on in the same files, as they were then. Throws `error`.
+/// The records of a run in a directory: steps.jsonl and steps.csv with a line per step (user-defined metrics only in
+/// the former, as CSV columns are fixed), and an event file for TensorBoard. A run resumed after `last_step` appends to
+/// the same files; lines of later steps are removed. Throws `error`.
 class records {
 public:
   records(std::string const& directory, std::int64_t last_step)
       : directory_(made(directory)), json_(directory + "/steps.jsonl", R"({"step": )", "", last_step),
         csv_(directory + "/steps.csv", "", columns, last_step), events_(directory) {}
 
+  /// Appends a step to all files.
   [[gnu::noinline, gnu::cold]] void write(step_record const& r) {
     json_.write(json_line(r));
     csv_.write(csv_line(r));
@@ -67,8 +68,8 @@ public:
     for (auto const& m : r.metrics) scalar(("metrics/" + m.name).c_str(), m.value);
   }
 
-  /// All steps so far, also those before the run was taken up again. A line that somebody has changed and that cannot
-  /// be read any more is left out: a long run must not end with an exception for it.
+  /// All recorded steps, including those before the run was resumed. Unreadable lines are skipped: a file edited by
+  /// hand must not end a long run with an exception.
   [[gnu::noinline, gnu::cold]] std::vector<step_record> steps() const {
     auto const path = concat({directory_, "/steps.jsonl"});
     io::mapped_file const file(path, "the log");
@@ -83,7 +84,7 @@ public:
     return all;
   }
 
-  /// Another file of the directory, whole or not at all.
+  /// Writes another file to the directory, atomically.
   [[gnu::noinline, gnu::cold]] void write_file(char const* name, std::string_view text) const {
     io::atomic_file file(directory_ + "/" + name, io::atomic_file::links::refused);
     file.out().write(text);

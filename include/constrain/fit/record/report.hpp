@@ -17,15 +17,16 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// What stands at the head of a report.
+/// Title, facts and memory plan of a report.
 struct report_head {
-  std::string title;
-  std::vector<std::pair<std::string, std::string>> facts; // name and value, in their order
-  memory_plan memory{};
+  std::string title;                                      // heading of the page
+  std::vector<std::pair<std::string, std::string>> facts; // (name, value), in the order of display
+  memory_plan memory{};                                   // the trainer's memory plan
 };
 
 namespace detail {
 
+/// Text escaped for HTML.
 [[gnu::noinline, gnu::cold]] inline std::string html_text(std::string_view text) {
   std::string out;
   for (char c : printable(std::string(text))) {
@@ -54,6 +55,7 @@ td.bar { width: 40%; } td.bar i { display: block; height: .7rem; background: var
 .note { color: var(--faint); font-size: .9rem; }
 )";
 
+/// Table rows of a memory plan, one per non-empty part, with a bar relative to the peak.
 [[gnu::noinline, gnu::cold]] inline std::string memory_rows(memory_plan const& m) {
   std::string rows;
   auto const row = [&](char const* name, bytes b) {
@@ -66,7 +68,7 @@ td.bar { width: 40%; } td.bar i { display: block; height: .7rem; background: var
   return rows;
 }
 
-/// A chart for each of one's own metrics, in the order in which they first appear.
+/// A chart for each user-defined metric, in the order in which they first appear.
 [[gnu::noinline, gnu::cold]] inline std::string metric_charts(std::span<step_record const> steps,
                                                               std::span<chart_mark const> marks) {
   std::vector<std::pair<std::string, series>> metrics;
@@ -83,9 +85,9 @@ td.bar { width: 40%; } td.bar i { display: block; height: .7rem; background: var
 
 } // namespace detail
 
-/// A page of a run that needs nothing but itself: the losses and what they say, learning rate, norm, throughput and
-/// one's own metrics, with marks where the run was saved (dotted) and taken up again (dashed), and the memory plan by
-/// part.
+/// A run's report as one self-contained HTML page: diagnosis, charts of losses, learning rate, gradient norm,
+/// throughput and user-defined metrics, with marks where the run was saved (dotted) and resumed (dashed), and the
+/// memory plan.
 [[gnu::noinline, gnu::cold]] inline std::string report(report_head const& head, std::span<step_record const> steps) {
   series training{"training", "a"}, validation{"validation", "b"}, norm{"norm", "a"}, rate{"rate", "a"};
   series tokens{"tokens", "a"}, labels{"valid labels", "b"};

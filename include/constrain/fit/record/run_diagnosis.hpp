@@ -13,7 +13,7 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// What the losses of a run say about it.
+/// The verdict of `diagnose_run`.
 enum class run_condition : std::uint8_t {
   too_early,
   not_finite,
@@ -24,16 +24,17 @@ enum class run_condition : std::uint8_t {
   getting_worse
 };
 
+/// A run's diagnosis, with a sentence that says what to do.
 struct run_diagnosis {
-  run_condition condition = run_condition::too_early;
-  std::int64_t step = 0; // of the lowest validation loss; where a loss is not finite, of the first such step
-  std::string text{};
+  run_condition condition = run_condition::too_early; // the verdict
+  std::int64_t step = 0; // of the lowest validation loss; for `not_finite`, the first step with such a loss
+  std::string text{};    // the verdict in a sentence, with the losses and what to do
 };
 
 namespace detail {
 
-/// The losses of a run: those of training, as means of a tenth of all steps (single ones are noisy; those that are not
-/// finite are left out), and those of the evaluations.
+/// A run's losses: training losses as means over a tenth of all steps, since single ones are noisy (non-finite ones are
+/// left out), and validation losses.
 class losses {
 public:
   [[gnu::noinline, gnu::cold]] explicit losses(std::span<step_record const> steps)
@@ -52,16 +53,19 @@ public:
     if (steps.size() - finite >= tenth_ && !steps.empty()) refuse(steps[finite], "training");
   }
 
-  /// The first step from which on losses are not finite, or null, and which loss that is.
+  /// The step of the first non-finite validation loss, or the first of a tail of at least a tenth of all steps whose
+  /// training losses are not finite; null: none.
   step_record const* not_finite() const { return not_finite_; }
+  /// Which loss is not finite: "training" or "validation".
   char const* which() const { return which_; }
 
-  /// The mean at the start; before and with a step.
+  /// Mean training loss at the start of the run.
   double first() const {
     auto end = tenth_;
     while (end < steps_.size() && !math::finite(mean(0, end))) ++end;
     return mean(0, end);
   }
+  /// Mean training loss over the tenth of the run that ends with step r.
   double until(step_record const& r) const {
     auto const end = static_cast<std::size_t>(&r - steps_.data()) + 1;
     double const m = mean(end > tenth_ ? end - tenth_ : 0, end);
@@ -91,16 +95,18 @@ private:
 
 } // namespace detail
 
-/// Reads a run: needs four evaluations to say more than that it is too early. A loss rises or falls where it changes by
-/// more than a part of itself and by more than a thousandth of all that the training loss has fallen since the start:
-/// what remains below that is noise, whatever part of a tiny loss it is.
-/// - overfitting: the validation loss ended more than 2 % above its lowest while the training loss went on falling;
+/// Diagnoses a run from the losses of its steps. A change of a loss counts only if it is more than the percentage below
+/// and more than 1/1000 of the total fall of the training loss; smaller changes are noise.
+/// - not finite: a validation loss, or the training losses of the last tenth of the steps, are NaN or infinite;
+/// - too early: fewer than four evaluations;
+/// - overfitting: the validation loss ended more than 2 % above its lowest, while the training loss fell further;
 /// - getting worse: the same, but the training loss did not fall either;
-/// - still improving: in the last quarter of the evaluations it reached its lowest and fell by more than 1 %;
-/// - underfit: it is flat, and the training loss, still above `solved`, has fallen by less than a tenth from the start;
+/// - still improving: in the last quarter of the evaluations the validation loss reached its lowest and fell by more
+/// than 1 %;
+/// - underfit: the validation loss is flat; the training loss fell by less than a tenth and is still above 0.01;
 /// - well fit: otherwise.
 [[gnu::noinline, gnu::cold]] inline run_diagnosis diagnose_run(std::span<step_record const> steps) {
-  constexpr double solved = 0.01; // nats a label: nearly every one is predicted, and nearly surely
+  constexpr double solved = 0.01; // nats per label: nearly every label is predicted with near certainty
   detail::losses const all(steps);
   auto const& evaluations = all.evaluations();
   auto const* const best = all.best();

@@ -10,9 +10,8 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
-/// Throws `error` unless the places that `fit` writes to are apart: what lies in a directory that a checkpoint
-/// replaces, or that is removed with an old one, would be gone. Paths may be spelled in any way, and lead through
-/// links.
+/// Throws `error` if one of the directories that `fit` writes to lies in another that a checkpoint replaces or that
+/// `.keep_last` removes: its files would be deleted. Symbolic links and relative paths are resolved first.
 [[gnu::noinline]] inline void check_places(std::string const& directory, std::int64_t keep_last,
                                            std::string const& best, std::string const& records) {
   auto const inside = [](std::string const& path, std::string const& other) {

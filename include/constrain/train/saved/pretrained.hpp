@@ -19,7 +19,8 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 namespace detail {
 
-/// Throws where a config.json says of the model what this one's does not, or does not say what it must.
+/// Throws `error` if a config.json lacks a required field, or if a field that both configurations have differs. Arrays
+/// and nulls are not compared.
 [[gnu::noinline, gnu::cold]] inline void check_model(std::string const& directory, io::json const& saved,
                                                      io::json const& here, std::span<std::string_view const> required) {
   auto const is_null = [](std::optional<io::json> const& j) { return !j || j->is_null(); };
@@ -40,13 +41,14 @@ namespace detail {
       default: return std::string("something else");
       }
     };
-    // One number may be written in two ways: 1e-05, 0.00001.
+    // Numbers are compared by value: 1e-05 equals 0.00001.
     bool const numbers = same_kind && value.kind() == io::json_kind::number;
     if (!numbers || other->real() != value.real()) check_field(directory, std::string(name), text(*other), text(value));
   }
 }
 
-/// The tensor of a file that a stored name means, with or without the format's prefix.
+/// The tensor of that name, with or without the format's prefix (GPT-2 files exist with and without "transformer.");
+/// null: none.
 inline io::tensor const* find_stored(io::safetensors const& file, std::string_view name, std::string_view prefix) {
   auto const* const found = file.find(name);
   return found == nullptr && name.starts_with(prefix) ? file.find(name.substr(prefix.size())) : found;
@@ -54,17 +56,17 @@ inline io::tensor const* find_stored(io::safetensors const& file, std::string_vi
 
 } // namespace detail
 
-/// Reads weights alone into the arena, whatever the rest of the run is: from a directory with model.safetensors and
-/// config.json, as Transformers writes it or a trainer of the same model saved it, or from a safetensors file. F64,
-/// F32, BF16 and F16 are converted. Everything is checked, on every rank, before the first byte is changed. Throws
-/// `error`.
+/// Loads weights into the arena and leaves the rest of the run unchanged. `path`: a directory with model.safetensors
+/// and config.json, written by Hugging Face Transformers or by `save_run`, or a safetensors file. F64, F32, BF16 and
+/// F16 are converted to the parameters' dtype. Everything is checked on every rank before the first byte is written.
+/// Throws `error`.
 [[gnu::noinline, gnu::cold]] inline void load_pretrained(std::string const& path, parameter_list const& list,
                                                          weight_format const& format, arena& memory,
                                                          communicator& group, agreement& ranks) {
   auto file = path;
   if (io::directory_names(path)) {
     file = concat({path, "/", weights_file});
-    if (io::detail::exists(path + "/" + std::string(io::manifest_name))) io::directory_reader{path}; // checks it whole
+    if (io::detail::exists(path + "/" + std::string(io::manifest_name))) io::directory_reader{path}; // checks all CRCs
     if (!io::detail::exists(file))
       throw error({"the directory '", path, "' has no ", weights_file, "; save the model there as safetensors"});
     auto const configuration = concat({path, "/", configuration_file});
@@ -115,7 +117,7 @@ inline io::tensor const* find_stored(io::safetensors const& file, std::string_vi
     take_tensor(w, bytes, memory, group);
   }
 }
-/// The same on all ranks.
+/// The same, collective: throws on all ranks if it fails on one.
 [[gnu::noinline, gnu::cold]] inline void load_pretrained(std::string const& path, parameter_list const& list,
                                                          weight_format const& format, arena& memory,
                                                          communicator& world, communicator& group) {

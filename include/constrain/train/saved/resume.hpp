@@ -15,7 +15,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 namespace detail {
 
-/// Throws on every rank: some find what others do not.
+/// Throws `error` on every rank: some ranks find a checkpoint and others do not. Names one rank of each kind.
 [[noreturn, gnu::noinline, gnu::cold]] inline void throw_found_by_some(communicator& world,
                                                                        std::string const& directory, bool here) {
   auto const found_on = find_lowest(world, here ? world.rank() : world.size()).value;
@@ -24,7 +24,7 @@ namespace detail {
                        " does not find it; give all ranks a directory that all of them see"}));
 }
 
-/// Whether something was saved in a directory, as all ranks see it.
+/// Whether there is a checkpoint in a directory. Throws `error` on every rank if ranks differ. Collective.
 inline bool found_by_all(communicator& world, std::string const& directory) {
   bool here = false;
   auto const found = agreed_sum(world, joint_call::resume,
@@ -35,9 +35,9 @@ inline bool found_by_all(communicator& world, std::string const& directory) {
 
 } // namespace detail
 
-/// Calls `load(path)`, which throws on every rank or on none, with the newest checkpoint that all ranks have, and with
-/// the one before where that throws, which is told to `log`. False where no rank has one. Throws what the last one gave
-/// where none could be loaded, and where only some ranks have any.
+/// Calls `load(path)` with the newest checkpoint that all ranks have; if that throws, prints the error to `log` (null:
+/// silent) and tries the next older one. `load` must throw on every rank or on none. Returns false if no rank has a
+/// checkpoint. Throws the last error if none could be loaded, and an `error` if only some ranks have any. Collective.
 [[gnu::noinline, gnu::cold]] inline bool take_newest(saved_series const& series, communicator& world,
                                                      function_ref<void(std::string const&)> load, std::FILE* log) {
   std::vector<std::int64_t> steps;
@@ -53,7 +53,7 @@ inline bool found_by_all(communicator& world, std::string const& directory) {
     while (here != steps.end() && *here > step) ++here;
     if (here != before && log != nullptr)
       std::fprintf(log, "'%s' is not there for every rank; one before it is taken\n", series.path(*before).c_str());
-    // Another rank may not have this one: they meet at the next that all have.
+    // Ranks may have different checkpoints: skip this one unless all ranks have it.
     if (common().ranks < world.size()) continue;
     ++here;
     bool const last = common().value < 0;
@@ -67,8 +67,8 @@ inline bool found_by_all(communicator& world, std::string const& directory) {
   }
 }
 
-/// Takes up the newest checkpoint of a series in a directory, or the one in the directory itself, on all ranks the
-/// same. False where there is none.
+/// Loads the newest checkpoint of a series in a directory, or the one in the directory itself, the same on all ranks.
+/// Returns false if there is none. Collective.
 [[gnu::noinline, gnu::cold]] inline bool resume_from(std::string const& directory, communicator& world,
                                                      function_ref<void(std::string const&)> load, std::FILE* log) {
   if (take_newest(saved_series(directory), world, load, log)) return true;

@@ -15,14 +15,14 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// What two trainers must share beside their parameters for one to go on where the other stopped.
+/// Settings that must match, besides the parameters, to resume a run.
 struct saved_configuration {
-  std::string precision;
-  std::string optimizer;
-  std::int64_t tokens = 0;           // of a sequence: positions in the corpus count samples of that length
-  std::string optimizer_state;       // "2 x fp32"
-  std::string optimizer_state_names; // of its fields; empty where the optimizer does not say
-  std::string policies;              // others that a resumed run must have: "train::biases"; empty where there is none
+  std::string precision;             // name of the policy
+  std::string optimizer;             // name of the policy
+  std::int64_t tokens = 0;           // in a sequence: the data position counts samples of that length
+  std::string optimizer_state;       // fields per weight and their dtype: "2 x fp32"
+  std::string optimizer_state_names; // names of these fields; empty if the optimizer does not name them
+  std::string policies;              // other policies that must match: "train::biases"; empty: none
 };
 
 namespace detail {
@@ -30,13 +30,14 @@ namespace detail {
 inline constexpr char const* saved_optimizer = "optimizer.safetensors";
 inline constexpr char const* saved_state = "state.json";
 
+/// "[3, 4]"
 [[gnu::noinline, gnu::cold]] inline std::string shape_text(std::vector<std::int64_t> const& shape) {
   std::string text = "[";
   for (std::size_t i = 0; i < shape.size(); ++i) text += concat({(i > 0 ? ", " : ""), shape[i]});
   return concat({text, "]"});
 }
 
-/// Throws, naming the field, where a checkpoint has another value.
+/// Throws `error`, naming the field and both values, if a checkpoint has another value than this trainer.
 inline void check_field(std::string const& directory, std::string const& field, std::string const& saved,
                         std::string const& here) {
   if (saved != here)
@@ -44,6 +45,7 @@ inline void check_field(std::string const& directory, std::string const& field, 
                  ", the trainer's is ", here, "; load it into a trainer of the same ", field});
 }
 
+/// Throws `error` unless a file has exactly the wanted tensors, by name, shape and dtype.
 [[gnu::noinline, gnu::cold]] inline void check_tensors(std::string const& directory, io::safetensors const& file,
                                                        std::vector<file_tensor> const& wanted) {
   for (auto const& w : wanted) {
@@ -68,6 +70,7 @@ inline void check_field(std::string const& directory, std::string const& field, 
 
 namespace detail {
 
+/// Writes the files of a checkpoint, on the calling rank only.
 inline void write_run(std::string const& directory, gathered_tensors const& weights, gathered_tensors const& states,
                       weight_format const& format, saved_configuration const& c, training_state const& s) {
   io::json_writer json;
@@ -95,14 +98,14 @@ inline void write_run(std::string const& directory, gathered_tensors const& weig
 
 } // namespace detail
 
-/// Writes weights, optimizer states, data position and counters into a directory that appears whole or not at all; an
-/// older checkpoint of that name survives every failure. Throws `error`, the same on every rank.
+/// Saves weights, optimizer states, data position and counters to a directory, atomically: if saving fails at any
+/// point, an older checkpoint of that name stays intact. Collective; throws the same `error` on every rank.
 inline void save_run(std::string const& directory, parameter_list const& list, weight_format const& format,
                      saved_configuration const& c, training_state const& s, arena& memory, communicator& world,
                      communicator& group) {
-  agree(world, joint_call::save); // that all ranks are here, before they send one another tensors
+  agree(world, joint_call::save); // all ranks must be in `save` before the first all-gather
   together(world, joint_call::save, [&] {
-    // All ranks put the shards together, one writes: the file does not depend on how many they were.
+    // The full tensors are written, by rank 0: the files do not depend on the number of ranks.
     gathered_tensors const weights(weight_tensors(list, format.names), memory, group);
     gathered_tensors const states(state_tensors(list), memory, group);
     agreed(world, joint_call::save, [&] {
@@ -111,8 +114,8 @@ inline void save_run(std::string const& directory, parameter_list const& list, w
   });
 }
 
-/// Reads what `save_run` wrote into the arena and returns the rest. Everything is checked before the first byte
-/// is changed, on every rank. Throws `error`, and names the field where the checkpoint is of another configuration.
+/// Reads tensors that `save_run` wrote into the arena and returns the training state. Everything is checked on every
+/// rank before the first byte is written. Throws `error`; for another configuration it names the field that differs.
 [[gnu::noinline, gnu::cold]] inline training_state load_run(std::string const& directory, parameter_list const& list,
                                                             weight_format const& format, saved_configuration const& c,
                                                             arena& memory, communicator& group, agreement& ranks) {
@@ -121,7 +124,7 @@ inline void save_run(std::string const& directory, parameter_list const& list, w
   detail::check_field(directory, "version", std::to_string(json["version"].int64()), "1");
   detail::check_field(directory, "precision", std::string(json["precision"].string()), c.precision);
   detail::check_field(directory, "optimizer", std::string(json["optimizer"].string()), c.optimizer);
-  // Older checkpoints say nothing of the state, and not every optimizer names its fields.
+  // Older checkpoints lack these fields, and not every optimizer names its state.
   if (auto const state = json.find("optimizer_state"))
     detail::check_field(directory, "optimizer state", std::string(state->string()), c.optimizer_state);
   if (auto const names = json.find("optimizer_state_names"); names && !c.optimizer_state_names.empty())
@@ -157,7 +160,7 @@ inline void save_run(std::string const& directory, parameter_list const& list, w
   for (auto const& t : wanted_states) take_tensor(t, states.find(t.tensor.name)->bytes, memory, group);
   return s;
 }
-/// The same on all ranks.
+/// The same, collective: throws on all ranks if it fails on one.
 [[gnu::noinline, gnu::cold]] inline training_state load_run(std::string const& directory, parameter_list const& list,
                                                             weight_format const& format, saved_configuration const& c,
                                                             arena& memory, communicator& world, communicator& group) {

@@ -15,14 +15,15 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// The checkpoints of one run in a directory, each in one of its own: "step-40".
+/// The checkpoints of one run: directory/step-<n>, where n is the optimizer step.
 class saved_series {
 public:
   explicit saved_series(std::string directory) : directory_(std::move(directory)) {}
 
+  /// The path of a step's checkpoint.
   std::string path(std::int64_t step) const { return concat({directory_, "/", name(step)}); }
 
-  /// Where to save: unlike a path that somebody gave, a link there is not followed. Throws `error`.
+  /// The path to save a step to. Throws `error` if it is a symbolic link: saving would replace what it points to.
   [[gnu::noinline, gnu::cold]] std::string path_to_save(std::int64_t step) const {
     auto const found = io::detail::status_at(AT_FDCWD, path(step));
     if (found && S_ISLNK(found->st_mode))
@@ -31,7 +32,7 @@ public:
     return path(step);
   }
 
-  /// The step of a checkpoint's name; nothing where it is no such name.
+  /// The step of a directory name like "step-40"; nullopt for other names.
   static std::optional<std::int64_t> step_of(std::string const& other) {
     std::int64_t step = 0;
     if (!other.starts_with("step-")) return std::nullopt;
@@ -39,7 +40,7 @@ public:
     return name(step) == other ? std::optional(step) : std::nullopt;
   }
 
-  /// Steps of which there is one, the last first.
+  /// The steps that have a directory, newest first.
   [[gnu::noinline, gnu::cold]] std::vector<std::int64_t> steps() const {
     std::vector<std::int64_t> found;
     for (auto const& name : io::directory_names(directory_).value_or(std::vector<std::string>{})) {
@@ -50,12 +51,13 @@ public:
     return found;
   }
 
-  /// Removes all but the last `count` of those that runs here saved before or at a step. What is damaged, a link, of
-  /// another user, or copied or moved here does not count and is left alone: see io/directory_mark.hpp.
+  /// Removes all but the newest `count` checkpoints with a step of at most `last`. A checkpoint that is damaged, is a
+  /// link, belongs to another user, or was copied or moved here is neither counted nor removed: see
+  /// io/directory_mark.hpp.
   [[gnu::noinline, gnu::cold]] void keep(std::int64_t count, std::int64_t last) const {
     io::detail::directory_handle const holder(directory_);
     if (!holder) return;
-    io::detail::directory_handle const newest(holder, name(last)); // whose owner is who saves here
+    io::detail::directory_handle const newest(holder, name(last)); // its owner is the user who saves this run
     if (!newest) return;
     for (auto const step : steps()) {
       if (step > last) continue;
@@ -63,7 +65,7 @@ public:
       auto const files = io::detail::marked_files(old, holder, name(step), newest.owner());
       if (!files) continue;
       try {
-        // Without a manifest it is what is left of one that was being removed.
+        // One without a manifest is the rest of an interrupted removal.
         if (io::detail::listed_files(old, path(step)) && count-- > 0) continue;
         io::detail::remove_directory(old, holder, name(step), *files, name(step) + ".kept-" + io::unlikely_suffix());
       } catch (error const&) {}

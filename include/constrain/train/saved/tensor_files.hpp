@@ -14,25 +14,27 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// The parameters of any trainer.
+/// A trainer's parameter table, independent of the trainer's type.
 struct parameter_list {
-  parameter_info const* parameters = nullptr;
-  int size = 0;
-  char const* names = nullptr;
+  parameter_info const* parameters = nullptr; // `size` entries
+  int size = 0;                               // number of parameters
+  char const* names = nullptr;                // all names, concatenated
 
+  /// Name of parameter i.
   std::string name(int i) const {
     return {names + parameters[i].name_offset, static_cast<std::size_t>(parameters[i].name_length)};
   }
 };
 
-/// One tensor of a file: a parameter or a state of one, all its iterations or one of them.
+/// One tensor of a safetensors file: a parameter or one of its optimizer states, for all iterations (stacked) or one.
 struct file_tensor {
-  parameter_info const* info = nullptr;
-  std::int64_t offset = 0; // in the arena, of the first iteration
-  std::int64_t first = 0, iterations = 1;
-  bool transposed = false;
-  io::tensor tensor; // without its bytes
+  parameter_info const* info = nullptr;   // the parameter
+  std::int64_t offset = 0;                // in the arena, of the first iteration
+  std::int64_t first = 0, iterations = 1; // range of iterations in this tensor
+  bool transposed = false;                // the file has [in, out] for [out, in]
+  io::tensor tensor;                      // name, dtype and shape in the file; `bytes` is set by `gathered_tensors`
 
+  /// Size in the file.
   std::size_t bytes() const {
     return static_cast<std::size_t>(iterations * info->shape.elements() * size_of(info->type));
   }
@@ -40,7 +42,7 @@ struct file_tensor {
 
 namespace detail {
 
-/// Swaps the dimensions of `rows` x `columns` elements of some bytes each.
+/// Transposes a row-major [rows, columns] matrix of elements of `width` bytes.
 inline void transpose_elements(std::byte const* from, std::int64_t rows, std::int64_t columns, std::int64_t width,
                                std::byte* to) {
   for (std::int64_t i = 0; i < rows; ++i)
@@ -48,6 +50,8 @@ inline void transpose_elements(std::byte const* from, std::int64_t rows, std::in
       std::memcpy(to + (j * rows + i) * width, from + (i * columns + j) * width, static_cast<std::size_t>(width));
 }
 
+/// Adds the file tensors of one parameter or state: under its stored name if `names` has one, where '*' stands for the
+/// iteration, which then is a tensor of its own.
 [[gnu::noinline, gnu::cold]] inline void add_file_tensors(std::vector<file_tensor>& tensors, parameter_info const& info,
                                                           std::string name, std::int64_t offset, stored_names names) {
   stored_name const* known = nullptr;
@@ -69,7 +73,7 @@ inline void transpose_elements(std::byte const* from, std::int64_t rows, std::in
 
 } // namespace detail
 
-/// The tensors of a file of all weights.
+/// The tensors of a file with all weights.
 [[gnu::noinline, gnu::cold]] inline std::vector<file_tensor> weight_tensors(parameter_list const& list,
                                                                             stored_names names) {
   std::vector<file_tensor> tensors;
@@ -78,7 +82,7 @@ inline void transpose_elements(std::byte const* from, std::int64_t rows, std::in
   return tensors;
 }
 
-/// The tensors of a file of all optimizer states.
+/// The tensors of a file with all optimizer states, named "<parameter>.state<field>".
 [[gnu::noinline, gnu::cold]] inline std::vector<file_tensor> state_tensors(parameter_list const& list) {
   std::vector<file_tensor> tensors;
   for (int i = 0; i < list.size; ++i)
@@ -89,8 +93,8 @@ inline void transpose_elements(std::byte const* from, std::int64_t rows, std::in
   return tensors;
 }
 
-/// Tensors of a trainer with their bytes at hand: those that are cut over ranks, or that the host cannot address, are
-/// put together first, which all ranks of a group do together.
+/// Full tensors in host memory, ready to be written. Sharded tensors are all-gathered and device tensors are copied;
+/// tensors that the host can address are only viewed. Construction is collective over `group`.
 class gathered_tensors {
 public:
   gathered_tensors(std::vector<file_tensor> what, arena& memory, communicator& group) : tensors_(std::move(what)) {
@@ -103,6 +107,7 @@ public:
     }
   }
 
+  /// Writes them as a safetensors file. Throws `error`.
   [[gnu::noinline, gnu::cold]] void write(io::output_file& out) const {
     std::vector<io::tensor> tensors;
     for (auto const& t : tensors_) tensors.push_back(t.tensor);
@@ -133,7 +138,8 @@ private:
   std::vector<std::vector<std::byte>> full_tensors_;
 };
 
-/// Puts the bytes of one tensor, as its file has them and in the parameter's own dtype, into the arena.
+/// Copies one tensor from its file's layout into the arena (this rank's shard of it). `bytes` must already have the
+/// parameter's dtype.
 [[gnu::noinline, gnu::cold]] inline void take_tensor(file_tensor const& t, std::span<std::byte const> bytes,
                                                      arena& memory, communicator& group) {
   auto const map = t.info->map();
