@@ -4,9 +4,8 @@
 
 namespace constrain::bench {
 
-/// One AdamW update of `count` weights, as one would write it by hand for this machine. It has a file of its own,
-/// compiled without errno for mathematics, so that the square root becomes a vector instruction whatever the library's
-/// kernels are compiled with.
+/// One AdamW update of `count` weights, written by hand. Its file is compiled with -fno-math-errno, so that the square
+/// root is a vector instruction, independent of the flags of the library's kernels.
 void adamw_pass(std::int64_t count, std::int64_t step, float const* gradient, float* weight, float* momentum,
                 float* variance);
 

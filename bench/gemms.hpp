@@ -32,7 +32,7 @@ struct gemm_shape {
   auto key() const { return std::tuple(a_transposed, b_transposed, m, n, k); }
 };
 
-/// One way to compute a product of elements `stored` into elements `result`.
+/// One way to compute a GEMM with elements `stored` and results `result`.
 template <class stored, class result> struct provider {
   std::string name;
   std::function<void(gemm_shape const&, stored const*, stored const*, result*)> multiply;
@@ -45,8 +45,8 @@ inline constrain::transpose transposed(bool t) { return t ? transpose::yes : tra
 using cblas_sgemm_function = void (*)(int, int, int, int, int, int, float, float const*, int, float const*, int, float,
                                       float*, int);
 
-/// OpenBLAS's product, or null where it is not installed. Opened by name, so that it does not meet the CBLAS that the
-/// library may be built with.
+/// OpenBLAS's GEMM, or null if it is not installed. Opened by name, so that it cannot be confused with the CBLAS that
+/// the library may be built with.
 inline cblas_sgemm_function find_openblas() {
   static auto const found = [] {
     unsetenv("OPENBLAS_CORETYPE"), unsetenv("OPENBLAS_L2_SIZE");
@@ -67,7 +67,7 @@ inline void openblas(gemm_shape const& p, float const* a, float const* b, float*
 
 #if defined(CONSTRAIN_WITH_ONEDNN)
 
-/// oneDNN's matmul on plain layouts, a primitive a shape, made once.
+/// oneDNN's matmul on plain layouts. Makes one primitive per shape, once.
 template <class stored, class result> class matmul_primitives {
 public:
   void operator()(gemm_shape const& p, stored const* a, stored const* b, result* c) {
@@ -114,7 +114,7 @@ private:
 
 #endif
 
-/// Widens what is stored, multiplies in fp32 and rounds the result: what a machine without bf16 products is left with.
+/// Widens to fp32, multiplies in fp32 and rounds the result: the way of machines without bf16 GEMMs.
 template <class result> class converted_gemm {
 public:
   void operator()(gemm_shape const& p, bfloat16 const* a, bfloat16 const* b, result* c) {
@@ -150,7 +150,7 @@ private:
 
 } // namespace detail
 
-/// Every way that this machine has.
+/// All ways that this machine has.
 template <class stored, class result> std::vector<provider<stored, result>> providers() {
   using detail::transposed;
   std::vector<provider<stored, result>> all;
@@ -184,17 +184,17 @@ template <class stored, class result> std::vector<provider<stored, result>> prov
   return all;
 }
 
-/// What was tried for one shape, and the fastest.
+/// The providers that were tried for one shape, and the fastest.
 template <class stored, class result> struct chosen_provider {
   provider<stored, result> best;
   std::vector<std::pair<std::string, double>> tried; // seconds
 };
 
-/// Times every provider on these operands, in turn. One that refuses, or whose result is another, does not count.
+/// Times every provider on these operands, alternating. Ignores providers that fail or give a wrong result.
 template <class stored, class result>
 chosen_provider<stored, result> choose(std::vector<provider<stored, result>> const& all, gemm_shape const& p,
                                        stored const* a, stored const* b, result* c) {
-  std::vector<double> expected; // at some places
+  std::vector<double> expected; // at sampled positions
   std::int64_t const stride = p.m * p.n / 1009 + 1;
   auto const agrees = [&] {
     bool const first = expected.empty();
@@ -211,7 +211,7 @@ chosen_provider<stored, result> choose(std::vector<provider<stored, result>> con
   std::vector<provider<stored, result>> usable;
   for (auto const& candidate : all) {
     try {
-      candidate.multiply(p, a, b, c); // makes what the provider keeps
+      candidate.multiply(p, a, b, c); // warm-up: providers create their primitives and buffers
     } catch (std::exception const&) { continue; }
     if (agrees()) usable.push_back(candidate);
   }

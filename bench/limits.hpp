@@ -13,15 +13,15 @@
 
 namespace constrain::bench {
 
-/// What this machine can do at most, measured on all threads in the same run as what is held against it. Bytes are
-/// those that a program asks for: what a cache fetches in order to overwrite it is not counted, so updating in place is
+/// The machine's limits, measured on all threads, in the same run as the results that are compared with them. Bytes are
+/// those that the program asks for. Cache lines that are fetched only to be overwritten are not counted, so `update` is
 /// the fastest.
 struct limits {
-  double flops = 0;                                 // fp32 multiply-adds a second, each two operations
-  double copy = 0, triad = 0, read = 0, update = 0; // bytes a second
+  double flops = 0;                                 // per second, in fp32; a multiply-add is two
+  double copy = 0, triad = 0, read = 0, update = 0; // bytes per second
 
   double bandwidth() const { return std::max({copy, triad, read, update}); }
-  /// How long this much work takes at the least, if only the narrower of the two counts.
+  /// The least time for this work, if only the slower of the two limits counts.
   double seconds(double operations, double bytes) const { return std::max(operations / flops, bytes / bandwidth()); }
 };
 
@@ -48,11 +48,11 @@ inline float sum_of(float const* x, std::int64_t count) {
 inline limits measure_limits() {
   constexpr int rounds = 7;
   auto const threads = std::int64_t{thread_count()};
-  float volatile factor = 0.999f, term = 0.001f, sink = 0; // so that nothing is known beforehand
+  float volatile factor = 0.999f, term = 0.001f, sink = 0; // volatile: the compiler cannot know the values
   float const f = factor, t = term;
   limits result;
 
-  // Some hundredths of a second, as long as a product: what the clock keeps up, not its shortest burst.
+  // Some hundredths of a second, as long as a GEMM: measures the sustained clock, not a short burst.
   constexpr std::int64_t chain_rounds = 4'000'000;
   double operations = 0;
   auto const chains = [&] {
@@ -64,8 +64,8 @@ inline limits measure_limits() {
   chains();
   result.flops = static_cast<double>(threads) * operations / median_seconds_of(rounds, chains);
 
-  // About 256 MiB each: no cache holds a part worth mentioning. Not a power of two apart, which would send all streams
-  // to the same sets and banks.
+  // About 256 MiB each, far larger than any cache. Distances that are powers of two would map all streams to the same
+  // cache sets and memory banks.
   constexpr std::int64_t count = (std::int64_t{64} << 20) + 5 * 1024 + 208;
   constexpr auto bytes_each = static_cast<double>(count * 4);
   host_arena arena(bytes(3 * count * 4));

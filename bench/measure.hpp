@@ -30,14 +30,14 @@ template <class function> double median_seconds_of(int rounds, function const& f
   return median(seconds);
 }
 
-/// The most memory that the process has held.
+/// The process's peak memory.
 inline std::int64_t process_peak_bytes() {
   rusage usage{};
   getrusage(RUSAGE_SELF, &usage);
   return std::int64_t{1024} * usage.ru_maxrss;
 }
 
-/// What a file of results is called after: the processor, not the host.
+/// The processor's name, for the names of result files.
 inline std::string machine_name() {
   std::ifstream file("/proc/cpuinfo");
   std::string name, family, model;
@@ -47,7 +47,7 @@ inline std::string machine_name() {
     else if (line.starts_with("cpu family")) family = value;
     else if (line.starts_with("model")) model = value;
   }
-  // A virtual machine may say "AMD EPYC" and no more.
+  // A virtual machine may only say "AMD EPYC".
   name += " family " + family + " model " + model;
   std::string words;
   for (unsigned char c : name)

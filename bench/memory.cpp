@@ -1,5 +1,5 @@
-// What attention and the loss hold in memory beside their inputs and results, for sequences from 256 to 8192 tokens:
-// facts of the plan, nothing runs.
+// The memory that attention and the loss need besides their inputs and results, for sequences of 256 to 8192 tokens.
+// The numbers come from the plan; no kernel runs.
 
 #include <constrain/constrain.hpp>
 
@@ -13,7 +13,7 @@ namespace {
 constexpr int layers = 12;
 constexpr int vocabulary = 50257;
 
-/// Bytes of what ops of attention write beside their first output: kept for the backward pass, or scratch.
+/// Bytes that attention ops write besides their first output: kept for the backward pass, or scratch.
 template <class entries> std::int64_t attention_bytes(bool scratch) {
   auto const& p = entries::step_program::final;
   std::int64_t total = 0;
@@ -28,7 +28,7 @@ template <class entries> std::int64_t attention_bytes(bool scratch) {
   return total;
 }
 
-/// Bytes of values as wide as the vocabulary that are neither parameters nor what belongs to one.
+/// Bytes of values as wide as the vocabulary, without parameters and their gradients, states and copies.
 template <class entries> std::int64_t logits_bytes() {
   auto const& p = entries::step_program::final;
   std::int64_t total = 0;

@@ -1,6 +1,5 @@
-// Every op of a GPT-2 124M step by itself, on the operands that a step has there. The calls are those of the plan: what
-// the passes fuse or choose is what is measured. A call repeats on the same bytes, so small operands stay in the
-// caches; how long the ops take within a step is in training_step.
+// Measures every op of a GPT-2 124M step separately, with the operands of the plan, so after fusion and selection. A
+// call repeats on the same bytes, so small operands stay in the caches. training_step measures the ops within a step.
 
 #include "limits.hpp"
 #include "step_of_plan.hpp"
@@ -23,8 +22,8 @@ namespace {
 
 limits most;
 
-/// Copies of a call's operands, and what runs its kernel on them. Every operand has its own bytes: an output written
-/// over an input would change it from run to run.
+/// Copies of a call's operands, and a function that runs its kernel on them. Every operand has its own bytes, because
+/// an in-place output would change its input from run to run.
 class captured_call {
 public:
   captured_call(measured_plan const& plan, int index, ct::bound_operand const* bound, ct::loop_state const& loops,
@@ -58,7 +57,7 @@ private:
     std::int64_t end = 0;
     for (int k = 0; k < step_.inputs + step_.outputs; ++k) {
       if (offsets) offsets->push_back(end);
-      // A cache line more than a power of two, so that operands do not fight for the same sets.
+      // A power of two plus one cache line, so that operands do not compete for the same cache sets.
       end += (static_cast<std::int64_t>(size_of_operand(plan, bound, k)) + 4095) / 4096 * 4096 + 64;
     }
     return end;
@@ -90,7 +89,7 @@ struct capture_hooks {
   void after(int, ct::step const&, ct::bound_operand const*, ct::loop_state const&) {}
 };
 
-/// The calls of one plan at a time, since benchmarks run in the order in which they are registered.
+/// Registers one plan's calls at a time. Benchmarks run in the order of registration.
 captured_calls held;
 void const* held_plan = nullptr;
 
@@ -106,7 +105,7 @@ captured_call& captured(std::string const& name, std::function<bool(std::string 
   return *held.at(name);
 }
 
-/// Registers the calls of a plan that are wanted, each once.
+/// Registers the selected calls of a plan, each once.
 template <class step_of_plan>
 void add(std::string const& prefix, std::function<bool(std::string const&)> const& wanted) {
   auto const plan = measured_plan_of<typename step_of_plan::entry>();
@@ -146,7 +145,7 @@ void add_limits() {
   add("limit/update", "GB/s", most.update);
 }
 
-// One layer has the shapes of twelve.
+// One layer: all twelve have the same shapes.
 constexpr ct::gpt2 one_layer{.layers = 1};
 constexpr ct::gpt2 small_vocabulary{.layers = 1, .vocabulary = 256};
 
@@ -180,7 +179,7 @@ int main(int count, char** values) {
   add_limits();
   add_precision<ct::precision::fp32>("fp32");
   add_precision<ct::precision::bf16>("bf16");
-  // In every precision the weights that are updated are fp32; AdamW's stand above.
+  // AdamW updates fp32 weights in every precision, so it is already registered above.
   add<step_of_plan<step_task<64>, ct::optimizer::sgd>>("sgd", updates_table);
   add<step_of_plan<step_task<64>, ct::optimizer::momentum>>("momentum", updates_table);
   add<step_of_plan<step_task<64>, ct::optimizer::nesterov>>("nesterov", updates_table);

@@ -12,7 +12,7 @@
 
 namespace constrain::bench {
 
-/// What the calls of one kind took in a step.
+/// The time of all calls of one kind in a step.
 struct profile_row {
   std::string name;
   std::int64_t calls = 0;
@@ -23,7 +23,7 @@ struct profile_row {
   double share() const { return seconds > 0 ? least_seconds / seconds : 0; }
 };
 
-/// Hooks that take the time of every call.
+/// Hooks that measure the time of every call.
 class profile {
 public:
   profile(measured_plan const& plan, limits const& most) : plan_(plan), most_(most) {}
@@ -59,7 +59,7 @@ public:
 private:
   measured_plan plan_;
   limits const& most_;
-  std::map<int, profile_row> rows_; // by line of the plan
+  std::map<int, profile_row> rows_; // by step of the plan
   std::chrono::steady_clock::time_point began_;
 };
 

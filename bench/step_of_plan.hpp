@@ -16,7 +16,7 @@ inline std::vector<std::int32_t> random_integers(std::int64_t count, std::int64_
   return values;
 }
 
-/// The step of a trainer as a trainer runs it, but open to hooks.
+/// A trainer's step with hooks.
 template <class task, class... list> class step_of_plan {
 public:
   using policy_set = policies<list...>;
@@ -42,7 +42,7 @@ public:
     auto& arena = runner_.arena();
     auto const& plan = entry::value;
     arena.write(plan.hyper.offset, &hyper, sizeof hyper);
-    // A step may use their bytes for other things once they have been read.
+    // Written again before every step, because a step may reuse their bytes.
     arena.write(plan.tokens.offset, tokens_.data(), plan.tokens.elements * 4);
     arena.write(plan.labels.offset, labels_.data(), plan.labels.elements * 4);
     runner_.template run<entry>(parameters_, h);

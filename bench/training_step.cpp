@@ -1,5 +1,5 @@
-// A full AdamW step of GPT-2 124M beside the composition of what it cannot do without, in turn in the same process, and
-// where the step's time goes.
+// A full AdamW step of GPT-2 124M and its lower bound (composition.hpp), alternating in the same process, and where the
+// step's time goes.
 
 #include "composition.hpp"
 #include "limits.hpp"
@@ -26,7 +26,7 @@ constexpr ct::gpt2 model{}; // 124M
 
 struct arguments {
   int rounds = 7;
-  int tokens = 0; // 0: all
+  int tokens = 0; // 0: all lengths
   std::string precision;
   std::string out;
   bool alone = false;
@@ -54,7 +54,7 @@ template <class configuration> struct running {
   }
 };
 
-/// For comparisons between processes: the median step and nothing else.
+/// For comparisons between processes: only the median step.
 template <class configuration> void measure_alone(arguments const& a, std::FILE* out) {
   running<configuration> r;
   r.step(), r.step();
@@ -76,7 +76,7 @@ template <class configuration> void measure(arguments const& a, std::FILE* out) 
   using trainer = typename configuration::trainer;
   running<configuration> r;
   r.step(), r.step();
-  auto const peak = process_peak_bytes(); // before anything else takes memory
+  auto const peak = process_peak_bytes(); // before anything else allocates
   auto const most = measure_limits();
   composition<typename configuration::stored> c(model, trainer::batch_tokens, trainer::parameter_count);
   c.run();
@@ -154,7 +154,7 @@ template <class configuration> void measure(arguments const& a, std::FILE* out) 
   std::fprintf(out, "%s", json.text().c_str());
 }
 
-/// In a process of its own: its peak of memory is this configuration's alone. Returns what it wrote.
+/// Runs one configuration in its own process, so that the peak memory is its own. Returns the process's output.
 template <class configuration> std::string measure_apart(arguments const& a) {
   int ends[2];
   if (pipe(ends) != 0) throw ct::error("training_step: there is no pipe to be had");

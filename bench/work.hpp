@@ -22,21 +22,21 @@ struct work {
   double seconds_at(limits const& most) const { return most.seconds(flops, bytes); }
 };
 
-/// A plan with the rules of its ops.
+/// A plan and its ops' rules.
 struct measured_plan : plan_view {
-  op_info const* const* rules = nullptr; // of every step
+  op_info const* const* rules = nullptr; // one for every step
 
   op_info const& rules_of(step const& s) const { return *rules[&s - steps]; }
 };
 
 template <class holder> measured_plan measured_plan_of() { return {view_of<holder, cpu>(), step_rules<holder>.data()}; }
 
-/// By the op's own cost rule, which does not know two things: an output that is added to or updated is read as well,
-/// and of a table that is looked up only the rows that were asked for are touched.
+/// The op's cost rule with two corrections: an output that accumulates or is updated is also read, and an embedding
+/// reads only the rows of its tokens.
 inline work work_of(measured_plan const& plan, step const& s, bound_operand const* bound, unsigned adds) {
   operand_types inputs, outputs;
   double stack = 1, added_to = 0;
-  bool const updates = std::string_view(s.op->name) == "update"; // one op an optimizer
+  bool const updates = std::string_view(s.op->name) == "update"; // an op for each optimizer
   for (int k = 0; k < s.inputs + s.outputs; ++k) {
     auto const& o = plan.operands[s.first_operand + k];
     (k < s.inputs ? inputs : outputs).push_back({o.type, o.shape});
@@ -66,7 +66,7 @@ inline std::string text_of(shape const& s) {
   return text.empty() ? "scalar" : text;
 }
 
-/// An op with the shapes that tell its calls apart.
+/// An op and the shapes that distinguish its calls.
 inline std::string name_of_call(plan_view const& plan, step const& s) {
   auto const& first = plan.operands[s.first_operand];
   std::string text = s.op->name;
@@ -75,7 +75,7 @@ inline std::string name_of_call(plan_view const& plan, step const& s) {
   return text;
 }
 
-/// An op, with the shape of its weight where it is a product.
+/// An op; for a GEMM, with the shape of its weight.
 inline std::string name_of_kind(plan_view const& plan, step const& s) {
   std::string_view const name = s.op->name;
   auto const shape_of = [&](int k) { return text_of(plan.operands[s.first_operand + k].shape); };

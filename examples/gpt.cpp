@@ -1,4 +1,4 @@
-// Trains a byte-level GPT on text, lets it write, and compares strategies on the same task.
+// Trains a byte-level GPT on text, generates a sample, and compares strategies on the same task.
 
 #include "main_job.hpp"
 
@@ -20,7 +20,7 @@ struct arguments {
   bool smoke = false;
 };
 
-// The built-in GEMM is slower: fewer tokens, and the output says so.
+// The built-in GEMM is slower, so it trains on fewer tokens.
 void scale_down(arguments& a) {
   if (a.smoke) {
     a.tokens = 20'480;

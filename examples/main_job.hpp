@@ -23,7 +23,7 @@ inline ct::run_options run(std::int64_t steps) {
           .schedule = ct::schedule::cosine{.warmup = steps / 20, .steps = steps, .minimum = 0.1}};
 }
 
-/// The tail of the text is for validation: at most `tokens`, at most a fiftieth.
+/// Takes the end of the text for validation: at most `tokens`, and at most a fiftieth of the text.
 inline auto split(ct::data::corpus const& corpus, std::int64_t tokens) {
   return corpus.split(std::min(0.02, static_cast<double>(tokens + 1) / static_cast<double>(corpus.size())));
 }

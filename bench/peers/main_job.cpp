@@ -1,5 +1,5 @@
-// Trains the main job and writes what another program needs to train the same: the first weights, every batch in
-// order, the validation part and the numbers. Prints the validation loss as JSON.
+// Trains the main job (examples/main_job.hpp) and writes files so that another program can train the same: the initial
+// weights, every batch in order, the validation part and the hyperparameters. Prints the validation loss as JSON.
 
 #include "../../examples/main_job.hpp"
 
@@ -67,7 +67,7 @@ template <class trainer> void run(std::string const& text, std::string const& di
   ct::io::write_safetensors(directory + "/windows.safetensors",
                             std::vector{integers("inputs", shape, inputs), integers("labels", shape, labels)});
 
-  // Whole micro-batches, so that both programs measure the same tokens.
+  // Full micro-batches only, so that both programs evaluate the same tokens.
   auto const batches = ct::data::samples(validation.size(), task::tokens) / task::sequences;
   auto const size = static_cast<std::size_t>(batches * task::sequences * task::tokens);
   std::vector<std::int32_t> validation_inputs(size), validation_labels(size);

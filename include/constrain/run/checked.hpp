@@ -15,10 +15,10 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// A value's properties that checked mode needs.
 struct checked_value {
-  axis_list axes;
-  int carried_along = -1;
-  bool persistent = false;
-  bool whole = false; // all iterations are written by one call, or added up: the tag leaves out the iteration
+  axis_list axes;          // loops over which it is stacked
+  int carried_along = -1;  // axis of a loop-carried value; -1: none
+  bool persistent = false; // keeps its bytes between runs: not checked
+  bool whole = false;      // all iterations are written by one call, or added up: the tag leaves out the iteration
 };
 
 /// These properties for every value of a program.

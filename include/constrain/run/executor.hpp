@@ -9,12 +9,12 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// A plan of any size, and the kernels of its steps.
 struct plan_view {
-  step const* steps = nullptr;
-  int step_count = 0;
-  operand const* operands = nullptr;
-  plan_axis const* axes = nullptr;
-  int micro_batches = -1;
-  launcher const* launchers = nullptr;
+  step const* steps = nullptr;         // in order; a loop is a begin and an end step
+  int step_count = 0;                  // number of steps
+  operand const* operands = nullptr;   // of all steps
+  plan_axis const* axes = nullptr;     // by axis index
+  int micro_batches = -1;              // axis of the micro-batch loop; -1: none
+  launcher const* launchers = nullptr; // the kernel of each step; null: loop
 };
 
 /// The view of `holder::value`. A step without a kernel on `device` is a compile-time error.
@@ -26,8 +26,8 @@ template <class holder, class device> plan_view view_of() {
 
 /// The executor's loop state: the current index of every axis, and the number of iterations of its current loop.
 struct loop_state {
-  std::int64_t index[maximum_axes]{};
-  std::int64_t extent[maximum_axes]{};
+  std::int64_t index[maximum_axes]{};  // current index of each axis
+  std::int64_t extent[maximum_axes]{}; // iterations of its current loop
 
   /// Sum of index x stride.
   std::int64_t sum(index_terms const& terms) const {
@@ -69,7 +69,8 @@ inline std::int64_t iterations_now(plan_view const& plan, int axis, loop_state c
   return left < a.extent ? left : a.extent;
 }
 
-/// Bit mask of the outputs that add to their memory now: all that accumulate, except on the first write of a run.
+/// Bit mask of the outputs that add to their memory now: all that accumulate, except on their first write of a run.
+/// (Bits in `step::adds` mark outputs that an earlier step has written: they always add.)
 inline unsigned adds_now(plan_view const& plan, step const& s, loop_state const& loops) {
   unsigned adds = s.accumulates;
   for (int j = 0; j < s.outputs; ++j) {

@@ -12,9 +12,9 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// An operand with its address in the current iteration: its shape is one instance's, `count` all its elements.
 struct bound_operand {
-  std::byte* data = nullptr;
-  shape const* shape_of = nullptr;
-  std::int64_t count = 0;
+  std::byte* data = nullptr;       // address of the first element
+  shape const* shape_of = nullptr; // of one instance
+  std::int64_t count = 0;          // elements of all instances
 };
 
 /// A kernel call with type-erased operands, inputs first.

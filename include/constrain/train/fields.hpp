@@ -5,8 +5,8 @@
 #include <type_traits>
 #include <utility>
 
-// Reflection on the fields of an aggregate (up to twelve), by position: C++20 has none, so braces-initialisation is
-// probed for the count and structured bindings give the fields.
+// Reflection on the fields of an aggregate (at most twelve), by position. C++20 has none: the number of fields is found
+// by trying brace initialization, and structured bindings give the fields.
 
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
