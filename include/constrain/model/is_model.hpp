@@ -16,10 +16,4 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 ///     int context; // most tokens of a sequence, and the default of `micro_batch::tokens`
 template <class type> concept is_model = std::is_invocable_r_v<value, type const&, value>;
 
-/// An objective: a constexpr function from logits and labels to the loss, a scalar:
-///
-///     constexpr ct::value operator()(ct::value logits, ct::value labels) const;
-template <class type>
-concept is_objective = std::is_default_constructible_v<type> && std::is_invocable_r_v<value, type const&, value, value>;
-
 } // namespace constrain

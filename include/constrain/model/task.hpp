@@ -1,6 +1,7 @@
 #pragma once
 
 #include "constrain/model/is_model.hpp"
+#include "constrain/model/is_objective.hpp"
 #include "constrain/op/accuracy/accuracy.hpp"
 #include "constrain/op/copy/copy.hpp"
 #include "constrain/program/value.hpp"

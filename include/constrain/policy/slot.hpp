@@ -1,6 +1,7 @@
 #pragma once
 
-#include "constrain/policy/policy.hpp"
+#include "constrain/policy/is_policy.hpp"
+#include "constrain/policy/policy_list.hpp"
 
 #include <type_traits>
 

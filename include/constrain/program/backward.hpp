@@ -63,7 +63,7 @@ public:
 
   /// For the pass `differentiate`, like the two below: the gradient of output 0.
   constexpr void set_gradient(ref g) { gradient_ = g; }
-  /// Input i needs a gradient. `buffer` is where it accumulates, if there is one; `written` is set when the rule adds.
+  /// Input i needs a gradient. `buffer` is where it accumulates, if there is one; `written` is set by the first write.
   constexpr void set_needs(int i, ref buffer, bool* written) {
     needs_[i] = true;
     buffer_[i] = buffer;

@@ -1,0 +1,10 @@
+#pragma once
+
+#include "constrain/base/variant.hpp"
+
+namespace constrain::inline CONSTRAIN_VARIANT {
+
+/// A list of policies.
+template <class...> struct policy_list {};
+
+} // namespace constrain
