@@ -14,9 +14,8 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 /// The representation of a model from its layers to the plan: nodes in the order in which they run, with `loop ... end`
 /// around those that repeat. Each value is assigned once, except accumulators and values that persist.
 struct program {
-  static constexpr int maximum_nodes = 384;                    // capacity
-  static constexpr int maximum_values = 512;                   // capacity
-  static constexpr int maximum_axes = constrain::maximum_axes; // capacity
+  static constexpr int maximum_nodes = 384;  // capacity
+  static constexpr int maximum_values = 512; // capacity
 
   fixed_vector<node, maximum_nodes> nodes;         // in the order in which they run
   fixed_vector<value_info, maximum_values> values; // a `ref` holds an index into them
