@@ -1,7 +1,9 @@
 #pragma once
 
 #include "constrain/base/error.hpp"
+#include "constrain/base/formatted.hpp"
 #include "constrain/base/number_check.hpp"
+#include "constrain/base/number_text.hpp"
 #include "constrain/base/printable.hpp"
 #include "constrain/device/cpu/stopwatch.hpp"
 #include "constrain/fit/fit.hpp"

@@ -1,12 +1,13 @@
 #pragma once
 
 #include "constrain/base/formatted.hpp"
+#include "constrain/base/number_text.hpp"
 #include "constrain/base/printable.hpp"
 #include "constrain/device/cpu/gemm.hpp"
 #include "constrain/device/cpu/processor.hpp"
 #include "constrain/device/cpu/waiting_threads.hpp"
 #include "constrain/fit/record/records.hpp"
-#include "constrain/train/explain.hpp"
+#include "constrain/train/memory_table.hpp"
 
 #include <algorithm>
 #include <cstdarg>

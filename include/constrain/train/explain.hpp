@@ -2,54 +2,17 @@
 
 #include "constrain/base/concat.hpp"
 #include "constrain/base/formatted.hpp"
+#include "constrain/base/number_text.hpp"
 #include "constrain/base/printable.hpp"
 #include "constrain/program/print.hpp"
 #include "constrain/train/entries.hpp"
+#include "constrain/train/memory_table.hpp"
 
 #include <cstdio>
 #include <string>
 #include <string_view>
 
 namespace constrain::inline CONSTRAIN_VARIANT {
-
-namespace detail {
-
-/// "1.5 MiB", or KiB below one MiB.
-inline std::string bytes_text(bytes b) {
-  if (b >= mebibytes(1)) return formatted("%.1f MiB", b.mebibytes());
-  return formatted("%.1f KiB", static_cast<double>(b.count()) / 1024);
-}
-
-/// A number with thousands separators: "4,870,144".
-inline std::string grouped(std::int64_t n) {
-  auto const digits = std::to_string(n);
-  std::string text;
-  for (std::size_t i = 0; i < digits.size(); ++i) {
-    bool const separate = i > 0 && digits[i - 1] != '-' && (digits.size() - i) % 3 == 0;
-    if (separate) text += ',';
-    text += digits[i];
-  }
-  return text;
-}
-
-/// Calls f(name, bytes) for every part of a memory plan, and last for its peak.
-template <class function> void for_each_part(memory_plan const& m, function const& f) {
-  f("weights", m.weights), f("master weights", m.master_weights), f("gradients", m.gradients);
-  f("optimizer state", m.optimizer_state), f("activations", m.activations), f("workspace", m.workspace);
-  f("communication", m.communication), f("offloaded", m.offloaded), f("peak", m.peak);
-}
-
-/// The non-empty parts of a memory plan, one a line.
-inline std::string memory_table(memory_plan const& m) {
-  std::string text;
-  for_each_part(m, [&](char const* name, bytes b) {
-    if (b > bytes(0))
-      text += formatted("  %-18s %14s bytes %12s\n", name, grouped(b.count()).c_str(), bytes_text(b).c_str());
-  });
-  return text;
-}
-
-} // namespace detail
 
 namespace detail {
 

@@ -5,8 +5,7 @@
 #include "constrain/fit/record/chart.hpp"
 #include "constrain/fit/record/records.hpp"
 #include "constrain/fit/record/run_diagnosis.hpp"
-#include "constrain/pass/cost.hpp"
-#include "constrain/train/explain.hpp"
+#include "constrain/train/memory_table.hpp"
 
 #include <algorithm>
 #include <cstdint>

@@ -1,0 +1,30 @@
+#pragma once
+
+#include "constrain/base/formatted.hpp"
+#include "constrain/base/units.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+namespace constrain::inline CONSTRAIN_VARIANT::detail {
+
+/// "1.5 MiB", or KiB below one MiB.
+[[gnu::noinline, gnu::cold]] inline std::string bytes_text(bytes b) {
+  if (b >= mebibytes(1)) return formatted("%.1f MiB", b.mebibytes());
+  return formatted("%.1f KiB", static_cast<double>(b.count()) / 1024);
+}
+
+/// A number with thousands separators: "4,870,144".
+[[gnu::noinline, gnu::cold]] inline std::string grouped(std::int64_t n) {
+  auto const digits = std::to_string(n);
+  std::string text;
+  for (std::size_t i = 0; i < digits.size(); ++i) {
+    bool const separate = i > 0 && digits[i - 1] != '-' && (digits.size() - i) % 3 == 0;
+    if (separate) text += ',';
+    text += digits[i];
+  }
+  return text;
+}
+
+} // namespace constrain::detail
