@@ -5,7 +5,7 @@
 #include "constrain/base/concat.hpp"
 #include "constrain/base/printable.hpp"
 #include "constrain/fit/record/run_diagnosis.hpp"
-#include "constrain/train/explain.hpp"
+#include "constrain/train/memory_table.hpp"
 
 #include <algorithm>
 
