@@ -53,6 +53,16 @@ template <> struct storage_of<dtype::f64> { using type = double; };
 /// The C++ type that stores one element: `storage<dtype::f32>` is `float`.
 template <dtype type> using storage = typename detail::storage_of<type>::type;
 
+/// Calls f(x) with a zero x of the C++ type that stores elements of `type`, which must be real, and returns its result:
+/// `visit_real(type, [&]<class stored>(stored) { ... })`.
+template <class function> constexpr decltype(auto) visit_real(dtype type, function const& f) {
+  switch (type) {
+  case dtype::bf16: return f(bfloat16{});
+  case dtype::f64: return f(double{});
+  default: return f(float{});
+  }
+}
+
 /// The dtype of a C++ type: `dtype_of<float>` is `dtype::f32`; u8 for types without one.
 template <class T> inline constexpr dtype dtype_of = dtype::u8;
 template <> inline constexpr dtype dtype_of<std::int32_t> = dtype::i32;

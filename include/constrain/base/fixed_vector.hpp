@@ -39,8 +39,8 @@ template <class T, int capacity_> struct fixed_vector {
 
   /// Whether any element equals `element`.
   constexpr bool contains(T const& element) const {
-    for (auto const& candidate : *this)
-      if (candidate == element) return true;
+    for (int i = 0; i < count; ++i)
+      if (elements[i] == element) return true;
     return false;
   }
 

@@ -1,14 +1,27 @@
 #pragma once
 
+#include "constrain/base/dtype.hpp"
+#include "constrain/base/variant.hpp"
+
 #include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <span>
 #include <string_view>
 
-#include "constrain/base/variant.hpp"
-
 namespace constrain::inline CONSTRAIN_VARIANT::io {
+
+/// The name of a dtype in safetensors files.
+constexpr char const* name_in_files(dtype type) {
+  switch (type) {
+  case dtype::u8: return "U8";
+  case dtype::i32: return "I32";
+  case dtype::bf16: return "BF16";
+  case dtype::f32: return "F32";
+  case dtype::f64: return "F64";
+  }
+  return "?";
+}
 
 /// Bytes of one element of a safetensors dtype; 0 for an unknown dtype.
 constexpr std::size_t dtype_bytes(std::string_view dtype) {

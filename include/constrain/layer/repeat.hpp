@@ -24,13 +24,8 @@ constexpr value repeat(std::string_view name, int iterations, value x, body cons
   ref const carried{owner.new_value({x.type(), x.shape()}, role::activation, line, axis), at::current};
 
   auto const hand = [&](ref from, ref to) {
-    node n;
-    n.line = line;
-    n.inputs.push_back(from);
-    n.outputs.push_back(to);
     owner.check_reach(from, line);
-    static_assert(sizeof(detail::named<op::copy>) > 0);
-    owner.append(info_of<op::copy>, n);
+    owner.call<op::copy>({from}, {to}, {}, line);
   };
   hand(x.where(), {carried.value, at::initial});
   owner.open(axis, false);

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "constrain/pass/rewrite.hpp"
 #include "constrain/policy/accumulate.hpp"
 #include "constrain/program/extents.hpp"
 
@@ -13,21 +14,21 @@ constexpr bool is_transient(value_info const& info) { return !is_persistent(info
 constexpr program accumulate_over(program const& p, slot_of::accumulation const& accumulation) {
   auto const micro_batches = accumulation.micro_batches;
   if (micro_batches == 1 || !p.failure.ok()) return p;
-  program out = p;
-  out.nodes.count = 0;
-  out.micro_batches = out.add_axis({.name = out.names.add("", "micro_batch"), .extent = micro_batches});
-  for (auto& info : out.values) {
+  auto out = without_nodes(p);
+  auto& program = out.program;
+  program.micro_batches = program.add_axis({.name = program.names.add("", "micro_batch"), .extent = micro_batches});
+  for (auto& info : program.values) {
     if (!is_transient(info)) continue;
     axis_list axes;
-    axes.push_back(out.micro_batches);
+    axes.push_back(program.micro_batches);
     for (int axis : info.axes) axes.push_back(axis);
     info.axes = axes;
-    if (auto const failure = check_extents(out, info); !failure.ok()) out.fail(failure);
+    if (auto const failure = check_extents(program, info); !failure.ok()) program.fail(failure);
   }
-  out.begin_loop(out.micro_batches, false);
-  for (auto const& n : p.nodes) out.add_node(n);
-  out.end_loop();
-  return out;
+  out.open(program.micro_batches, false);
+  for (auto const& n : p.nodes) program.add_node(n);
+  out.close();
+  return program;
 }
 
 } // namespace constrain

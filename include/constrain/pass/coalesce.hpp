@@ -2,6 +2,7 @@
 
 #include "constrain/op/copy/copy.hpp"
 #include "constrain/pass/nest.hpp"
+#include "constrain/pass/rewrite.hpp"
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
@@ -47,36 +48,37 @@ constexpr bool can_coalesce(program const& p, nest const& where, int i) {
   return defined_here;
 }
 
+/// Replaces `from` by `to` in all operands.
+constexpr void rename(program& p, ref from, ref to) {
+  for (auto& n : p.nodes) {
+    for (auto& r : n.inputs)
+      if (r == from) r = to;
+    for (auto& r : n.outputs)
+      if (r == from) r = to;
+  }
+}
+
 } // namespace detail
 
 /// Copy elision: removes copies, so that the value is written into the copy's target in the first place.
 constexpr program coalesce(program const& p) {
   if (!p.failure.ok()) return p;
-  program out = p;
+  program renamed = p;
+  nest const where(p);
+  bool removed[program::maximum_nodes]{};
   for (bool changed = true; changed;) {
     changed = false;
-    nest const where(out);
-    for (int i = 0; i < out.nodes.size(); ++i) {
-      if (!detail::can_coalesce(out, where, i)) continue;
-      ref const from = out.nodes[i].inputs[0];
-      ref const to = out.nodes[i].outputs[0];
-      program next = out;
-      next.nodes.count = 0;
-      for (int j = 0; j < out.nodes.size(); ++j) {
-        if (j == i) continue;
-        auto n = out.nodes[j];
-        for (auto& r : n.inputs)
-          if (r == from) r = to;
-        for (auto& r : n.outputs)
-          if (r == from) r = to;
-        next.add_node(n);
-      }
-      out = next;
-      changed = true;
-      break;
+    for (int i = 0; i < p.nodes.size(); ++i) {
+      if (removed[i] || !detail::can_coalesce(renamed, where, i)) continue;
+      detail::rename(renamed, renamed.nodes[i].inputs[0], renamed.nodes[i].outputs[0]);
+      // Without operands, it reads and writes nothing for the copies that are still to come.
+      renamed.nodes[i].inputs.count = renamed.nodes[i].outputs.count = 0;
+      changed = removed[i] = true;
     }
   }
-  return out;
+  return rewrite(renamed, [&](builder& out, node const& n, int i) {
+    if (!removed[i]) out.program.add_node(n);
+  });
 }
 
 } // namespace constrain

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "constrain/program/program.hpp"
+#include "constrain/pass/rewrite.hpp"
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
@@ -27,15 +27,13 @@ constexpr program dead_code_elimination(program const& p) {
         if (!live[input.value]) changed = live[input.value] = true;
     }
   }
-  program out = p;
-  out.nodes.count = 0;
-  for (auto const& n : p.nodes) {
-    if (n.kind == node_kind::call && !is_live(n)) continue;
-    bool const empty_loop = n.kind == node_kind::end && out.nodes.back().kind == node_kind::loop;
-    if (empty_loop) out.nodes.pop_back();
-    else out.add_node(n);
-  }
-  return out;
+  return rewrite(p, [&](builder& out, node const& n, int) {
+    if (n.kind == node_kind::call && !is_live(n)) return;
+    auto& nodes = out.program.nodes;
+    bool const empty_loop = n.kind == node_kind::end && nodes.back().kind == node_kind::loop;
+    if (empty_loop) nodes.pop_back();
+    else out.program.add_node(n);
+  });
 }
 
 } // namespace constrain

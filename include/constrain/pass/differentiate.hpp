@@ -120,13 +120,7 @@ private:
     return gradient_[key(r)];
   }
 
-  constexpr void hand(ref from, ref to, int line) {
-    node n;
-    n.line = line;
-    n.inputs.push_back(from);
-    n.outputs.push_back(to);
-    out_.append(info_of<op::copy>, n);
-  }
+  constexpr void hand(ref from, ref to, int line) { out_.call<op::copy>({from}, {to}, {}, line); }
 
   constexpr void contribute(ref to, ref g, int line) {
     auto const& values = out_.program.values;

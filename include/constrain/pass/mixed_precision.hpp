@@ -1,8 +1,8 @@
 #pragma once
 
 #include "constrain/op/cast/cast.hpp"
+#include "constrain/pass/rewrite.hpp"
 #include "constrain/policy/precision.hpp"
-#include "constrain/program/builder.hpp"
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
@@ -16,11 +16,8 @@ constexpr bool has_compute_copy(value_info const& info) { return is_parameter(in
 constexpr program mixed_precision(program const& p, slot_of::precision const& precision) {
   auto const compute = precision.compute;
   if (!p.failure.ok() || p.values[p.logits.value].type == compute) return p;
-  static_assert(sizeof(detail::named<op::cast>) > 0);
-  builder out;
-  out.program = p;
+  auto out = without_nodes(p);
   auto& program = out.program;
-  program.nodes.count = 0;
   ref copy_of[program::maximum_values]{};
   for (int v = 0; v < p.values.size(); ++v) {
     if (!has_compute_copy(p.values[v])) continue;
@@ -30,14 +27,9 @@ constexpr program mixed_precision(program const& p, slot_of::precision const& pr
     info.belongs_to = v;
     info.name = {};
     copy_of[v] = {program.add_value(info), at::current};
-    node n;
-    n.attributes = {{static_cast<std::int64_t>(compute)}, {}};
-    n.line = info.line;
-    n.inputs.push_back({v, at::current});
-    n.outputs.push_back(copy_of[v]);
-    out.append(info_of<op::cast>, n);
+    out.call<op::cast>({{v, at::current}}, {copy_of[v]}, {{static_cast<std::int64_t>(compute)}, {}}, info.line);
   }
-  for (auto n : p.nodes) {
+  rewrite_nodes(out, p, 0, p.nodes.size(), [&](builder&, node n, int) {
     for (auto& input : n.inputs)
       if (copy_of[input.value]) input = copy_of[input.value];
     if (n.kind == node_kind::call) {
@@ -47,7 +39,7 @@ constexpr program mixed_precision(program const& p, slot_of::precision const& pr
       for (int j = 0; j < rule.outputs.size(); ++j) program.values[n.outputs[j].value].type = rule.outputs[j].type;
     }
     program.add_node(n);
-  }
+  });
   return program;
 }
 

@@ -3,8 +3,8 @@
 #include "constrain/op/copy/copy.hpp"
 #include "constrain/pass/dead_code_elimination.hpp"
 #include "constrain/pass/nest.hpp"
+#include "constrain/pass/rewrite.hpp"
 #include "constrain/policy/checkpoint.hpp"
-#include "constrain/program/builder.hpp"
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
@@ -15,7 +15,7 @@ namespace detail {
 class recomputation {
 public:
   constexpr recomputation(program const& p, int forward, int every)
-      : in_(p), nest_(p), forward_(forward), every_(every), axis_(p.nodes[forward].axis) {
+      : in_(p), nest_(p), out_(without_nodes(p)), forward_(forward), every_(every), axis_(p.nodes[forward].axis) {
     for (int i = forward + 1; i < p.nodes.size(); ++i)
       if (p.nodes[i].kind == node_kind::loop && p.nodes[i].axis == axis_) reversed_ = i;
   }
@@ -23,25 +23,21 @@ public:
   constexpr bool applies() const { return reversed_ >= 0; }
 
   constexpr program run() {
-    out_.program = in_;
-    out_.program.nodes.count = 0;
-    for (int loop = nest_.parent[forward_]; loop != nest::root; loop = nest_.parent[loop]) around_.push_back(loop);
-    for (int i = around_.size() - 1; i >= 0; --i) out_.enclosing.push_back(in_.nodes[around_[i]].axis);
     for (int v = 0; v < in_.values.size(); ++v)
       if (in_.values[v].carried_along == axis_ && defined_in(v, forward_)) carried_ = v;
-
-    auto const inside = [&](int i) { return nest_.contains(reversed_, i); };
-    bool const split = every_ > 1;
-    if (split) split_axis();
-    for (int i = 0; i < in_.nodes.size(); ++i) {
-      if (i == forward_ && split) i = segmented_forward();
-      else if (i == reversed_ && split) i = segmented_backward();
-      else if (i == reversed_) {
-        out_.program.add_node(in_.nodes[i]);
-        out_.enclosing.push_back(axis_);
-        clone_body({carried_, at::current}, {});
-        out_.enclosing.pop_back();
-      } else out_.program.add_node(inside(i) ? with_clones(in_.nodes[i]) : in_.nodes[i]);
+    int const end = nest_.end[reversed_];
+    if (every_ > 1) {
+      split_axis();
+      keep(0, forward_);
+      segmented_forward();
+      keep(nest_.end[forward_] + 1, reversed_);
+      segmented_backward();
+      keep(end + 1, in_.nodes.size());
+    } else {
+      keep(0, reversed_ + 1);
+      clone_body({carried_, at::current}, {});
+      keep_with_clones(reversed_ + 1, end);
+      keep(end, in_.nodes.size());
     }
     return dead_code_elimination(out_.program);
   }
@@ -80,13 +76,7 @@ private:
     }
   }
 
-  constexpr void copy(ref from, ref to) {
-    node n;
-    n.line = in_.values[carried_].line;
-    n.inputs.push_back(from);
-    n.outputs.push_back(to);
-    out_.append(info_of<op::copy>, n);
-  }
+  constexpr void copy(ref from, ref to) { out_.call<op::copy>({from}, {to}, {}, in_.values[carried_].line); }
 
   constexpr int new_carried(int along) {
     auto const info = in_.values[carried_];
@@ -95,22 +85,20 @@ private:
     return v;
   }
 
-  /// The forward loop as a loop over segments, each of which keeps its input; returns the last node that it replaces.
-  constexpr int segmented_forward() {
+  /// The forward loop as a loop over segments, each of which keeps its input.
+  constexpr void segmented_forward() {
     auto const info = in_.values[carried_];
     out_.open(segments_, false);
     kept_ = out_.new_value({info.type, info.shape}, role::activation, info.line);
     copy({carried_, at::current}, {kept_, at::current});
     out_.open(iterations_, false);
-    for (int i = forward_ + 1; i < nest_.end[forward_]; ++i) out_.program.add_node(in_.nodes[i]);
+    keep(forward_ + 1, nest_.end[forward_]);
     out_.close();
     out_.close();
-    return nest_.end[forward_];
   }
 
-  /// The reversed loop as a reversed loop over segments: recompute the segment, then its backward pass; returns the
-  /// last node that it replaces.
-  constexpr int segmented_backward() {
+  /// The reversed loop as a reversed loop over segments: recompute the segment, then its backward pass.
+  constexpr void segmented_backward() {
     out_.open(segments_, true);
     int const again = new_carried(iterations_);
     copy({kept_, at::current}, {again, at::initial});
@@ -118,10 +106,9 @@ private:
     clone_body({again, at::current}, {again, at::next});
     out_.close();
     out_.open(iterations_, true);
-    for (int i = reversed_ + 1; i < nest_.end[reversed_]; ++i) out_.program.add_node(with_clones(in_.nodes[i]));
+    keep_with_clones(reversed_ + 1, nest_.end[reversed_]);
     out_.close();
     out_.close();
-    return nest_.end[reversed_];
   }
 
   /// Appends the forward body once more, on new values. `here` and `next` replace the loop-carried value's `current`
@@ -129,11 +116,8 @@ private:
   constexpr void clone_body(ref here, ref next) {
     clone_of_carried_current_ = here;
     clone_of_carried_next_ = next;
-    for (int i = forward_ + 1; i < nest_.end[forward_]; ++i) {
-      auto n = in_.nodes[i];
-      if (n.kind == node_kind::loop) out_.enclosing.push_back(n.axis);
-      if (n.kind == node_kind::end) out_.enclosing.pop_back();
-      if (n.kind == node_kind::call && leaves(n)) continue;
+    rewrite_nodes(out_, in_, forward_ + 1, nest_.end[forward_], [&](builder&, node n, int) {
+      if (n.kind == node_kind::call && leaves(n)) return;
       for (auto& input : n.inputs) input = clone(input);
       for (auto& output : n.outputs) {
         if (output.value != carried_ && !cloned_[output.value]) {
@@ -145,7 +129,7 @@ private:
         output = clone(output);
       }
       out_.program.add_node(n);
-    }
+    });
   }
 
   /// Whether a call writes an accumulator, or a loop-carried value that nobody reads: not to be repeated.
@@ -167,23 +151,27 @@ private:
     return r;
   }
 
-  constexpr node with_clones(node n) const {
-    for (auto& input : n.inputs) input = clone(input);
-    return n;
+  constexpr void keep(int begin, int end) {
+    rewrite_nodes(out_, in_, begin, end, [](builder& out, node const& n, int) { out.program.add_node(n); });
+  }
+  constexpr void keep_with_clones(int begin, int end) {
+    rewrite_nodes(out_, in_, begin, end, [&](builder&, node n, int) {
+      for (auto& input : n.inputs) input = clone(input);
+      out_.program.add_node(n);
+    });
   }
 
   program const& in_;
   nest nest_;
   builder out_;
-  int forward_ = -1;                              // the forward loop's node
-  int reversed_ = -1;                             // the node of its reversed twin
-  int every_ = 1;                                 // iterations in a segment
-  int axis_ = -1;                                 // axis of both loops
-  int carried_ = -1;                              // the loop-carried value
-  int segments_ = -1;                             // axis of the segments
-  int iterations_ = -1;                           // axis of the iterations within a segment
-  int kept_ = -1;                                 // the value that holds each segment's input
-  fixed_vector<int, axis_list::capacity> around_; // loops around the forward loop, innermost first
+  int forward_ = -1;    // the forward loop's node
+  int reversed_ = -1;   // the node of its reversed twin
+  int every_ = 1;       // iterations in a segment
+  int axis_ = -1;       // axis of both loops
+  int carried_ = -1;    // the loop-carried value
+  int segments_ = -1;   // axis of the segments
+  int iterations_ = -1; // axis of the iterations within a segment
+  int kept_ = -1;       // the value that holds each segment's input
   ref clone_of_carried_current_, clone_of_carried_next_;
   ref cloned_[program::maximum_values]{}; // of each value of the body, its clone
 };

@@ -11,7 +11,6 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 /// for the backward pass instead of the probabilities.
 constexpr program select_attention(program const& p, slot_of::attention const& attention) {
   if (!attention.tiled || !p.failure.ok()) return p;
-  static_assert(sizeof(detail::named<op::flash_attention>) > 0);
   program out = p;
   for (auto& n : out.nodes) {
     if (!calls(n, info_of<op::attention>)) continue;

@@ -3,8 +3,8 @@
 #include "constrain/op/collective/collective.hpp"
 #include "constrain/op/gradient_norm/gradient_norm.hpp"
 #include "constrain/pass/nest.hpp"
+#include "constrain/pass/rewrite.hpp"
 #include "constrain/policy/parallel.hpp"
-#include "constrain/program/builder.hpp"
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
@@ -14,9 +14,8 @@ namespace detail {
 /// reduce-scattered; update nodes work on shards.
 class sharding {
 public:
-  constexpr sharding(program const& p, std::int64_t shards) : in_(p), nest_(p), shards_(shards) {
-    out_.program = p;
-    out_.program.nodes.count = 0;
+  constexpr sharding(program const& p, std::int64_t shards)
+      : in_(p), nest_(p), shards_(shards), out_(without_nodes(p)) {
     if (shards_ > 1)
       for (auto& info : out_.program.values) cut(info);
     for (int i = 0; i < p.nodes.size(); ++i) plan_for(i);
@@ -24,23 +23,22 @@ public:
 
   constexpr program run() {
     bool reduced = false;
-    for (int i = 0; i < in_.nodes.size(); ++i) {
-      auto n = in_.nodes[i];
+    rewrite_nodes(out_, in_, 0, in_.nodes.size(), [&](builder&, node n, int i) {
       bool const norm = calls(n, info_of<op::gradient_norm_squared>);
       if (norm && !reduced && shards_ == 1) all_reduce_gradients();
       reduced = reduced || norm;
       if (norm && shards_ > 1) {
         sum_squares_of_pieces(n);
-        continue;
+        return;
       }
-      if (calls(n, info_of<op::clip_coefficient>)) sum_loss();
+      if (calls(n, info_of<op::clip_coefficient>)) reduce<op::all_reduce_small>(in_.loss, in_.loss);
       for (auto const& g : gathers_)
         if (g.before == i) gather(g);
-      if (n.kind == node_kind::call) rewrite(n, i);
+      if (n.kind == node_kind::call) exchange_operands(n, i);
       out_.program.add_node(n);
       for (auto& s : scatters_)
         if (s.after == i) scatter(s);
-    }
+    });
     return out_.program;
   }
 
@@ -140,7 +138,7 @@ private:
     out_.program.fail({why::program_too_large, n.line, n.called_from, gathers_.capacity, gathers_.capacity + 1});
   }
 
-  constexpr void rewrite(node& n, int i) {
+  constexpr void exchange_operands(node& n, int i) {
     if (shards_ == 1) return;
     for (auto& input : n.inputs)
       if (!n.op->reads_shards && out_.program.values[input.value].shards > 1)
@@ -152,56 +150,36 @@ private:
     }
   }
 
-  /// A call of a collective in the body of loop `level`.
-  constexpr node call_of(ref input, ref output, int level) {
-    out_.enclosing = axes_at(level);
-    node n;
-    n.line = in_.values[output.value < in_.values.size() ? output.value : input.value].line;
-    n.inputs.push_back(input);
-    n.outputs.push_back(output);
-    return n;
+  constexpr void gather(gathered const& g) {
+    auto const& info = in_.values[g.value];
+    attributes a;
+    for (int k = 0; k < info.shape.rank; ++k) a.integer[k] = info.shape.extent[k];
+    out_.call<op::all_gather>({{g.value, at::current}}, {{g.full, at::current}}, a, info.line);
   }
 
-  constexpr void gather(gathered const& g) {
-    auto n = call_of({g.value, at::current}, {g.full, at::current}, g.level);
-    auto const& full = in_.values[g.value].shape;
-    for (int k = 0; k < full.rank; ++k) n.attributes.integer[k] = full.extent[k];
-    out_.append(info_of<op::all_gather>, n);
+  /// Appends a sum over ranks, whose second output is its scratch.
+  template <class op> constexpr void reduce(ref from, ref to, attributes const& a = {}) {
+    to_communication(out_.call<op>({from}, {to}, a, in_.values[to.value].line).outputs[1]);
   }
 
   constexpr void scatter(scattered const& s) {
-    auto n = call_of({s.full, at::current}, {s.gradient, at::current}, s.level);
-    n.attributes.integer[0] = shards_;
-    to_communication(out_.append(info_of<op::reduce_scatter>, n).outputs[1]);
+    reduce<op::reduce_scatter>({s.full, at::current}, {s.gradient, at::current}, {{shards_}, {}});
   }
 
   constexpr void all_reduce_gradients() {
     for (int v = 0; v < in_.values.size(); ++v)
-      if (in_.values[v].role == role::gradient)
-        to_communication(
-            out_.append(info_of<op::all_reduce>, call_of({v, at::current}, {v, at::current}, nest::root)).outputs[1]);
-  }
-
-  constexpr void sum_loss() {
-    to_communication(out_.append(info_of<op::all_reduce_small>, call_of(in_.loss, in_.loss, nest::root)).outputs[1]);
+      if (in_.values[v].role == role::gradient) reduce<op::all_reduce>({v, at::current}, {v, at::current});
   }
 
   /// The squared norm of a sharded gradient, with the bits of the full gradient's: each rank sums the chunks of its
   /// shard, the chunk sums are gathered, and every rank adds all of them in order.
   constexpr void sum_squares_of_pieces(node full) {
-    auto const append = [&](op_info const& op, ref input, std::int64_t attribute) {
-      node n;
-      n.line = full.line;
-      n.attributes.integer[0] = attribute;
-      n.inputs.push_back(input);
-      ref const output = out_.append(op, n).outputs[0];
-      to_communication(output);
-      return output;
-    };
-    out_.enclosing = {};
     auto const tensors = in_.iterations(in_.values[full.inputs[0].value]);
-    ref const mine = append(info_of<op::chunk_squares>, full.inputs[0], tensors);
-    full.inputs[0] = append(info_of<op::gather_ranks>, mine, shards_);
+    ref const mine = out_.call<op::chunk_squares>({full.inputs[0]}, {}, {{tensors}, {}}, full.line).outputs[0];
+    ref const all = out_.call<op::gather_ranks>({mine}, {}, {{shards_}, {}}, full.line).outputs[0];
+    to_communication(mine);
+    to_communication(all);
+    full.inputs[0] = all;
     out_.append(info_of<op::chunk_sum>, full);
   }
 
@@ -224,11 +202,6 @@ private:
 /// gradient is reduce-scattered when that body has computed it. The loss is all-reduced. All sums are in rank order.
 constexpr program shard(program const& p, slot_of::parallelism const& parallelism) {
   if (!parallelism.distributed || !p.failure.ok()) return p;
-  static_assert(sizeof(detail::named<op::all_gather>) + sizeof(detail::named<op::reduce_scatter>) +
-                    sizeof(detail::named<op::all_reduce>) + sizeof(detail::named<op::all_reduce_small>) +
-                    sizeof(detail::named<op::gather_ranks>) + sizeof(detail::named<op::chunk_squares>) +
-                    sizeof(detail::named<op::chunk_sum>) >
-                0);
   auto out = detail::sharding(p, parallelism.shards).run();
   out.distributed = true;
   return out;

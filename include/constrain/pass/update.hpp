@@ -24,16 +24,10 @@ constexpr void emit_clipping(builder& out, fixed_vector<int, program::maximum_va
   squares.shape = shape(gradients.size());
   squares.accumulates = true; // each call writes one element
   program.gradient_squares = {program.add_value(squares), at::current};
-  for (int i = 0; i < gradients.size(); ++i) {
-    node n;
-    n.attributes = {{i, gradients.size()}, {}};
-    n.inputs.push_back({gradients[i], at::current});
-    n.outputs.push_back(program.gradient_squares);
-    out.append(info_of<op::gradient_norm_squared>, n);
-  }
-  node clip;
-  clip.inputs.push_back(program.gradient_squares);
-  program.clip_coefficient = out.append(info_of<op::clip_coefficient>, clip).outputs[0];
+  for (int i = 0; i < gradients.size(); ++i)
+    out.call<op::gradient_norm_squared>({{gradients[i], at::current}}, {program.gradient_squares},
+                                        {{i, gradients.size()}, {}});
+  program.clip_coefficient = out.call<op::clip_coefficient>({program.gradient_squares}).outputs[0];
   program.values[program.clip_coefficient.value].role = role::result;
 }
 
@@ -67,9 +61,6 @@ template <class optimizer> constexpr void emit_update(builder& out, int gradient
 /// al. 2013) and the update of every trained parameter, each one call over a whole stack.
 template <class optimizer> constexpr program update(program const& p) {
   if (!p.failure.ok()) return p;
-  static_assert(sizeof(detail::named<op::gradient_norm_squared>) + sizeof(detail::named<op::clip_coefficient>) +
-                    sizeof(detail::named<op::update<optimizer>>) >
-                0);
   builder out;
   out.program = p;
   auto& program = out.program;

@@ -41,7 +41,6 @@ public:
   template <class op>
   constexpr void emit(std::initializer_list<value> inputs, std::initializer_list<int> targets,
                       constrain::attributes const& a = {}) {
-    static_assert(sizeof(detail::named<op>) > 0);
     node n;
     n.attributes = a;
     n.line = forward_.line;

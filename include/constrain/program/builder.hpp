@@ -4,6 +4,7 @@
 #include "constrain/program/op_info.hpp"
 #include "constrain/program/reach.hpp"
 
+#include <initializer_list>
 #include <string_view>
 
 namespace constrain::inline CONSTRAIN_VARIANT {
@@ -81,6 +82,18 @@ struct builder {
     }
     program.add_node(n);
     return n;
+  }
+
+  /// The same of an op and its operands; outputs that are missing at the end become new values.
+  template <class op>
+  constexpr node call(std::initializer_list<ref> inputs, std::initializer_list<ref> outputs = {},
+                      attributes const& a = {}, int line = 0) {
+    node n;
+    n.attributes = a;
+    n.line = line;
+    for (auto const& input : inputs) n.inputs.push_back(input);
+    for (auto const& output : outputs) n.outputs.push_back(output);
+    return append(info_of<op>, n);
   }
 };
 

@@ -5,11 +5,11 @@
 #include "constrain/program/attributes.hpp"
 #include "constrain/program/diagnosis.hpp"
 #include "constrain/program/node.hpp"
+#include "constrain/program/op_label.hpp"
 #include "constrain/program/role.hpp"
 #include "constrain/program/shape.hpp"
 
 #include <cstdint>
-#include <type_traits>
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
@@ -78,17 +78,9 @@ struct cost {
 
 class backward;
 
-/// What a plan keeps of an op at run time.
-struct op_label {
-  char const* name = "";      // of the op, for messages and printed programs
-  std::uint64_t identity = 0; // FNV-1a hash of the op's type name
-};
-
 /// The rules and properties of an op, as a program's nodes see them, made from the op's type (is_op.hpp). Compare ops
 /// by `identity`: g++ -fsanitize=undefined rejects a comparison of two addresses in a constant expression.
-struct op_info {
-  char const* name = "";           // as in the label
-  std::uint64_t identity = 0;      // as in the label
+struct op_info : op_label {
   op_label const* label = nullptr; // what a plan points to, so that a binary need not hold the rules
   inferred (*infer)(operand_types const& inputs, attributes const&) = nullptr; // the shape rule
   // the cost rule
@@ -122,20 +114,10 @@ namespace detail {
 
 template <class op> constexpr op_info const* address_of_info();
 
-/// 64-bit FNV-1a hash of the type's name.
-template <class op> constexpr std::uint64_t identity_of() {
-  std::uint64_t hash = 14695981039346656037u;
-  for (char const* c = __PRETTY_FUNCTION__; *c != 0; ++c)
-    hash = (hash ^ static_cast<unsigned char>(*c)) * 1099511628211u;
-  return hash;
-}
-
-template <class op> inline constexpr op_label label_of{op::name, identity_of<op>()};
-
 template <class op> constexpr op_info make_op_info() {
+  static_assert(sizeof(registered<op>) > 0); // the instantiation registers the op
   op_info info;
-  info.name = label_of<op>.name;
-  info.identity = label_of<op>.identity;
+  static_cast<op_label&>(info) = label_of<op>;
   info.label = &label_of<op>;
   info.infer = &op::infer;
   info.cost_of = &cost_by_operands;
@@ -163,42 +145,13 @@ template <class op> constexpr op_info make_op_info() {
 /// The `op_info` of an op: one constant per op type.
 template <class op> inline constexpr op_info info_of = detail::make_op_info<op>();
 
+namespace detail {
+template <class op> constexpr op_info const* address_of_info() { return &info_of<op>; }
+} // namespace detail
+
 /// Whether a node is a call of `op`.
 constexpr bool calls(node const& n, op_info const& op) {
   return n.kind == node_kind::call && n.op->identity == op.identity;
 }
-
-// The way back from a plan's `op_label const*` to the op's type, which the executor needs to launch its kernel.
-// Instantiating `named<op>` defines the friend `op_named(op_key<&label_of<op>>)`, so no central list of ops exists.
-#if defined(__NVCC__)
-#pragma nv_diagnostic push
-#pragma nv_diag_suppress 1301
-#endif
-#if defined(__GNUC__) && !defined(__clang__)
-#pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wnon-template-friend"
-#endif
-namespace detail {
-template <op_label const* label> struct op_key { friend constexpr auto op_named(op_key); };
-template <class op> struct named {
-  friend constexpr auto op_named(op_key<&label_of<op>>) { return std::type_identity<op>{}; }
-};
-} // namespace detail
-#if defined(__GNUC__) && !defined(__clang__)
-#pragma GCC diagnostic pop
-#endif
-#if defined(__NVCC__)
-#pragma nv_diagnostic pop
-#endif
-
-namespace detail {
-template <class op> constexpr op_info const* address_of_info() {
-  static_assert(sizeof(named<op>) > 0);
-  return &info_of<op>;
-}
-} // namespace detail
-
-/// The op type that a label belongs to.
-template <op_label const* label> using op_type = typename decltype(op_named(detail::op_key<label>{}))::type;
 
 } // namespace constrain

@@ -2,7 +2,7 @@
 
 #include "constrain/program/axis.hpp"
 #include "constrain/program/node.hpp"
-#include "constrain/program/op_info.hpp"
+#include "constrain/program/op_label.hpp"
 #include "constrain/program/ref.hpp"
 #include "constrain/program/shape.hpp"
 #include "constrain/program/value_info.hpp"

@@ -109,7 +109,8 @@ private:
   }
 
   void check_finite(int index, step const& s, operand const& o, bound_operand const& b) const {
-    auto const check = [&]<class real>(real const*) {
+    if (!is_real(o.type)) return;
+    visit_real(o.type, [&]<class real>(real) {
       real elements[512];
       for (std::int64_t from = 0; from < b.count; from += std::ssize(elements)) {
         auto const n = std::min<std::int64_t>(std::ssize(elements), b.count - from);
@@ -120,10 +121,7 @@ private:
                          ") computes a number that is not finite, element ", from + i, " of value %", o.value,
                          "; look at its inputs, lower the learning rate or clip the gradient"});
       }
-    };
-    if (o.type == dtype::bf16) check(static_cast<bfloat16 const*>(nullptr));
-    if (o.type == dtype::f32) check(static_cast<float const*>(nullptr));
-    if (o.type == dtype::f64) check(static_cast<double const*>(nullptr));
+    });
   }
 
   arena const& memory_;

@@ -63,11 +63,10 @@ public:
 
   /// Element i of an f32 or f64 result.
   double read(host_view const& from, std::int64_t i = 0) const {
-    double wide = 0;
-    float narrow = 0;
-    if (from.type == dtype::f64) arena().read(from.offset + i * 8, &wide, 8);
-    else arena().read(from.offset + i * 4, &narrow, 4);
-    return from.type == dtype::f64 ? wide : narrow;
+    return visit_real(from.type, [&]<class stored>(stored x) {
+      arena().read(from.offset + i * size_of(from.type), &x, sizeof x);
+      return static_cast<double>(x);
+    });
   }
 
   /// Logits [first, first + count) of an entry's last run, row-major.

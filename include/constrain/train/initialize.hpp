@@ -57,8 +57,9 @@ inline void initialize(parameter_info const& info, int index, std::uint64_t seed
   // A shard may be shorter than its storage: the padding must be zero.
   if (info.shards > 1) memory.fill(info.offset, bytes, 0);
   memory.edit(info.offset, bytes, [&](std::byte* data) {
-    if (info.type == dtype::f64) detail::initialize_shards(info, index, seed, shard, reinterpret_cast<double*>(data));
-    else detail::initialize_shards(info, index, seed, shard, reinterpret_cast<float*>(data));
+    visit_real(info.type, [&]<class stored>(stored) {
+      detail::initialize_shards(info, index, seed, shard, reinterpret_cast<stored*>(data));
+    });
   });
   for (auto state : info.state_offset)
     if (state >= 0) memory.fill(state, bytes, 0);

@@ -40,9 +40,10 @@ public:
   /// Copies all elements, row-major, converted to `real`. Throws `error` unless `to` has `size()` elements.
   template <class real> void copy_to(std::span<real> to) const {
     check(to.size());
-    visit([&]<class stored>(stored) {
+    visit_real(type_, [&]<class stored>(stored) {
       if (map().shards > 1) {
-        auto const full = gathered<stored>();
+        std::vector<stored> full(to.size());
+        gather(reinterpret_cast<std::byte*>(full.data()));
         for (std::size_t i = 0; i < to.size(); ++i) to[i] = static_cast<real>(full[i]);
         return;
       }
@@ -52,13 +53,19 @@ public:
       });
     });
   }
+  /// Copies the bytes of all elements, row-major, in their own dtype. Throws `error` unless `to` has as many.
+  void copy_bytes_to(std::span<std::byte> to) const {
+    check(to.size() / static_cast<std::size_t>(size_of(type_)));
+    if (map().shards > 1) gather(to.data());
+    else memory_->read(offset_, to.data(), size() * size_of(type_));
+  }
   /// Sets all elements (this rank's shard of them), converted from `real`. Throws `error` unless `from` has `size()`
   /// elements.
   template <class real> void copy_from(std::span<real const> from) const {
     check(from.size());
     auto const m = map();
     auto const shard = group_ == nullptr ? 0 : group_->rank();
-    visit([&]<class stored>(stored) {
+    visit_real(type_, [&]<class stored>(stored) {
       for (std::int64_t iteration = 0; iteration < iterations_; ++iteration)
         for_slices<stored>(0, m.length(shard), [&](stored* slice, std::int64_t begin, std::int64_t n) {
           auto const* const full = from.data() + iteration * m.elements + m.begin(shard) + begin;
@@ -71,22 +78,20 @@ public:
 private:
   shard_map map() const { return {shape_.elements(), group_ == nullptr ? 1 : group_->size()}; }
 
-  /// The full tensor, all-gathered.
-  template <class stored> std::vector<stored> gathered() const {
+  /// All-gathers the full tensor.
+  void gather(std::byte* full) const {
     auto const m = map();
-    std::vector<stored> full(static_cast<std::size_t>(size()));
     std::int64_t offsets[communicator::maximum_size], lengths[communicator::maximum_size];
     for (int rank = 0; rank < group_->size(); ++rank) {
       offsets[rank] = m.begin(rank) * size_of(type_);
       lengths[rank] = m.length(rank) * size_of(type_);
     }
     for (std::int64_t iteration = 0; iteration < iterations_; ++iteration) {
-      auto* const to = full.data() + iteration * m.elements;
-      memory_->read(offset_ + iteration * m.stored() * size_of(type_), to + m.begin(group_->rank()),
+      auto* const to = full + iteration * m.elements * size_of(type_);
+      memory_->read(offset_ + iteration * m.stored() * size_of(type_), to + offsets[group_->rank()],
                     lengths[group_->rank()]);
-      group_->all_gather(reinterpret_cast<std::byte*>(to), offsets, lengths);
+      group_->all_gather(to, offsets, lengths);
     }
-    return full;
   }
 
   /// Calls f(buffer, begin, n) for [begin, end) in slices of at most 1024 elements.
@@ -100,10 +105,6 @@ private:
     if (length != static_cast<std::size_t>(size()))
       throw error(
           {"a tensor of ", size(), " elements was copied with an array of ", length, "; give one of the same length"});
-  }
-  template <class function> void visit(function const& f) const {
-    if (type_ == dtype::f64) f(double{});
-    else f(float{});
   }
 
   arena* memory_;

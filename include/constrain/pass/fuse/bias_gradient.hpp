@@ -2,7 +2,6 @@
 
 #include "constrain/op/linear/linear.hpp"
 #include "constrain/pass/fuse/uses.hpp"
-#include "constrain/program/builder.hpp"
 
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
@@ -13,16 +12,7 @@ constexpr bool fuse_bias_gradient(program& p, int i) {
   int const j = reader_of(p, fused.outputs[0], info_of<op::linear_bias_gradient>, 0);
   if (!in_same_iteration(p, i, j) || touched_between(p, p.nodes[j].outputs[0], i, j)) return false;
   fused.outputs.push_back(p.nodes[j].outputs[0]);
-  builder out;
-  out.program = p;
-  out.program.nodes.count = 0;
-  out.called_from = fused.called_from;
-  out.enclosing = p.values[fused.outputs[0].value].axes;
-  for (int k = 0; k < p.nodes.size(); ++k) {
-    if (k == i) out.append(*p.nodes[i].op->with_bias_gradient, fused);
-    else if (k != j) out.program.add_node(p.nodes[k]);
-  }
-  p = out.program;
+  fuse_at(p, i, *fused.op->with_bias_gradient, fused, {j});
   return true;
 }
 

@@ -4,7 +4,6 @@
 #include "constrain/op/constant/constant.hpp"
 #include "constrain/op/linear_cross_entropy/linear_cross_entropy.hpp"
 #include "constrain/pass/fuse/uses.hpp"
-#include "constrain/program/builder.hpp"
 
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
@@ -16,11 +15,6 @@ struct logits_of_loss {
   int loss_gradient = -1;   // cross_entropy_gradient
   int input_gradient = -1;  // linear_input_gradient
   int weight_gradient = -1; // linear_weight_gradient
-
-  /// Whether the fused node replaces node i (besides the loss).
-  constexpr bool contains(int i) const {
-    return i == matmul || i == correct || i == loss_gradient || i == input_gradient || i == weight_gradient;
-  }
 };
 
 /// Matches linear without bias -> cross_entropy [-> correct_predictions], without gradients.
@@ -73,6 +67,7 @@ constexpr bool fuse_linear_cross_entropy(program& p, int i, std::int64_t smalles
   node fused;
   auto const& loss = p.nodes[m.loss];
   fused.line = p.nodes[m.matmul].line;
+  fused.called_from = loss.called_from;
   fused.inputs.push_back(p.nodes[m.matmul].inputs[0]);
   fused.inputs.push_back(p.nodes[m.matmul].inputs[1]);
   fused.inputs.push_back(loss.inputs[1]);
@@ -85,18 +80,9 @@ constexpr bool fuse_linear_cross_entropy(program& p, int i, std::int64_t smalles
     fused.outputs.push_back(p.nodes[m.correct].outputs[0]);
   }
 
-  builder out;
-  out.program = p;
-  out.program.nodes.count = 0;
-  out.called_from = loss.called_from;
-  out.enclosing = p.values[logits.value].axes;
-  for (int j = 0; j < p.nodes.size(); ++j) {
-    if (j == i)
-      out.append(training ? info_of<op::linear_cross_entropy_forward_backward> : info_of<op::linear_cross_entropy>,
-                 fused);
-    else if (!m.contains(j)) out.program.add_node(p.nodes[j]);
-  }
-  p = dead_code_elimination(out.program);
+  auto const& op = training ? info_of<op::linear_cross_entropy_forward_backward> : info_of<op::linear_cross_entropy>;
+  fuse_at(p, i, op, fused, {m.matmul, m.correct, m.loss_gradient, m.input_gradient, m.weight_gradient});
+  p = dead_code_elimination(p);
   return true;
 }
 

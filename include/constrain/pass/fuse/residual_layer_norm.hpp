@@ -15,14 +15,12 @@ constexpr bool fuse_add_layer_norm(program& p, int i) {
   for (auto const& part : p.nodes[i].inputs)
     if (touched_between(p, part, i, j)) return false;
   node fused = p.nodes[j];
-  fused.op = &info_of<op::add_layer_norm>;
   fused.inputs = p.nodes[i].inputs;
   fused.inputs.push_back(p.nodes[j].inputs[1]);
   fused.inputs.push_back(p.nodes[j].inputs[2]);
   fused.outputs = p.nodes[i].outputs;
   for (auto const& output : p.nodes[j].outputs) fused.outputs.push_back(output);
-  p.nodes[j] = fused;
-  erase_node(p, i);
+  fuse_at(p, j, info_of<op::add_layer_norm>, fused, {i});
   return true;
 }
 
@@ -37,13 +35,12 @@ constexpr bool fuse_layer_norm_gradient_add(program& p, int i) {
     if (!in_same_iteration(p, i, j) || !read_by_only(p, dx, {j})) continue;
     auto const residual = p.nodes[j].inputs[1 - k];
     if (residual == dx || touched_between(p, residual, i, j)) continue;
-    auto& fused = p.nodes[i];
-    fused.op = &info_of<op::layer_norm_gradient_add>;
+    auto fused = gradient;
     fused.inputs.count = 0;
     fused.inputs.push_back(residual); // first, so that the result prefers its bytes
     for (auto const& input : gradient.inputs) fused.inputs.push_back(input);
     fused.outputs[0] = p.nodes[j].outputs[0];
-    erase_node(p, j);
+    fuse_at(p, i, info_of<op::layer_norm_gradient_add>, fused, {j});
     return true;
   }
   return false;

@@ -1,8 +1,6 @@
 #pragma once
 
 #include "constrain/pass/dead_code_elimination.hpp"
-#include "constrain/program/op_info.hpp"
-#include "constrain/program/program.hpp"
 
 #include <initializer_list>
 
@@ -26,7 +24,8 @@ constexpr int writer_of(program const& p, ref r) {
 constexpr int reader_of(program const& p, ref r, op_info const& op, int k) {
   int reader = -1;
   for (int i = 0; i < p.nodes.size(); ++i) {
-    if (!is_call(p, i, op) || p.nodes[i].inputs.size() <= k || !(p.nodes[i].inputs[k] == r)) continue;
+    auto const& n = p.nodes[i];
+    if (!calls(n, op) || n.inputs.size() <= k || !(n.inputs[k] == r)) continue;
     if (reader >= 0) return -1;
     reader = i;
   }
@@ -63,10 +62,17 @@ constexpr bool in_same_iteration(program const& p, int i, int j) {
   return i <= j && depth == 0;
 }
 
-/// Removes node i; later nodes move up.
-constexpr void erase_node(program& p, int i) {
-  for (int j = i + 1; j < p.nodes.size(); ++j) p.nodes[j - 1] = p.nodes[j];
-  p.nodes.pop_back();
+/// Replaces node i by a call of `op` with the operands of `fused`, and removes the nodes that it `absorbs`.
+constexpr void fuse_at(program& p, int i, op_info const& op, node const& fused, std::initializer_list<int> absorbs) {
+  bool absorbed[program::maximum_nodes]{};
+  for (int other : absorbs)
+    if (other >= 0) absorbed[other] = true;
+  p = rewrite(p, [&](builder& out, node const& n, int k) {
+    if (absorbed[k]) return;
+    if (k != i) return out.program.add_node(n);
+    out.called_from = fused.called_from;
+    out.append(op, fused);
+  });
 }
 
 } // namespace constrain::detail

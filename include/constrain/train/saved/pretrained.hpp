@@ -106,12 +106,10 @@ inline io::tensor const* find_stored(io::safetensors const& file, std::string_vi
     auto bytes = found[i]->bytes;
     if (found[i]->dtype != w.tensor.dtype) {
       converted.resize(w.bytes());
-      if (w.info->type == dtype::f64)
-        io::read_reals(found[i]->dtype, bytes,
-                       std::span(reinterpret_cast<double*>(converted.data()), converted.size() / 8));
-      else
-        io::read_reals(found[i]->dtype, bytes,
-                       std::span(reinterpret_cast<float*>(converted.data()), converted.size() / 4));
+      visit_real(w.info->type, [&]<class stored>(stored) {
+        std::span const to(reinterpret_cast<stored*>(converted.data()), converted.size() / sizeof(stored));
+        io::read_reals(found[i]->dtype, bytes, to);
+      });
       bytes = converted;
     }
     take_tensor(w, bytes, memory, group);

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "constrain/io/dtype.hpp"
 #include "constrain/io/safetensors.hpp"
 #include "constrain/io/safetensors_writer.hpp"
 #include "constrain/model/weight_format.hpp"
@@ -63,7 +64,7 @@ inline void transpose_elements(std::byte const* from, std::int64_t rows, std::in
   for (std::int64_t iteration = 0; iteration < (apart ? info.iterations : 1); ++iteration) {
     file_tensor t{&info, offset, iteration, apart ? 1 : info.iterations, known != nullptr && known->transposed, {}};
     t.tensor.name = apart ? name.substr(0, star) + std::to_string(iteration) + name.substr(star + 1) : name;
-    t.tensor.dtype = info.type == dtype::f64 ? "F64" : "F32";
+    t.tensor.dtype = io::name_in_files(info.type);
     if (info.stacked && !apart) t.tensor.shape.push_back(info.iterations);
     auto const rank = info.shape.rank;
     for (int i = 0; i < rank; ++i) t.tensor.shape.push_back(info.shape.extent[t.transposed ? rank - 1 - i : i]);
@@ -130,8 +131,7 @@ private:
     auto& bytes = full_tensors_.emplace_back(static_cast<std::size_t>(info.elements() * size_of(info.type)));
     tensor_view const view(memory, t.offset, info.type, info.iterations, info.stacked, info.shape,
                            info.shards > 1 ? &group : nullptr);
-    if (info.type == dtype::f64) view.copy_to(std::span(reinterpret_cast<double*>(bytes.data()), bytes.size() / 8));
-    else view.copy_to(std::span(reinterpret_cast<float*>(bytes.data()), bytes.size() / 4));
+    view.copy_bytes_to(bytes);
     return bytes.data();
   }
 

@@ -1,0 +1,37 @@
+#pragma once
+
+#include "constrain/program/builder.hpp"
+
+namespace constrain::inline CONSTRAIN_VARIANT {
+
+/// A builder with the values, axes and names of a program, but none of its nodes.
+constexpr builder without_nodes(program const& p) {
+  builder out;
+  out.program = p;
+  out.program.nodes.count = 0;
+  return out;
+}
+
+/// Calls f(out, node, i) for the nodes of `from` in [begin, end), in their order. f appends what replaces the node to
+/// `out`: the node itself to keep it, nothing to remove it. `out.enclosing` then holds the loops around the node, so
+/// that new values get their axes; a loop's own two nodes stand outside of it.
+template <class function>
+constexpr void rewrite_nodes(builder& out, program const& from, int begin, int end, function const& f) {
+  for (int i = begin; i < end; ++i) {
+    auto const& n = from.nodes[i];
+    if (n.kind == node_kind::end) out.enclosing.pop_back();
+    f(out, n, i);
+    if (n.kind == node_kind::loop) out.enclosing.push_back(n.axis);
+  }
+}
+
+/// A program with the nodes that f(out, node, i) appends for each node of `p`; see `rewrite_nodes`. Its values, axes and
+/// names are those of `p`. A program that is refused stays as it is.
+template <class function> constexpr program rewrite(program const& p, function const& f) {
+  if (!p.failure.ok()) return p;
+  auto out = without_nodes(p);
+  rewrite_nodes(out, p, 0, p.nodes.size(), f);
+  return out.program;
+}
+
+} // namespace constrain

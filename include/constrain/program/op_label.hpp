@@ -1,0 +1,57 @@
+#pragma once
+
+#include "constrain/base/variant.hpp"
+
+#include <cstdint>
+#include <type_traits>
+
+namespace constrain::inline CONSTRAIN_VARIANT {
+
+/// What a plan keeps of an op at run time.
+struct op_label {
+  char const* name = "";      // of the op, for messages and printed programs
+  std::uint64_t identity = 0; // FNV-1a hash of the op's type name
+};
+
+namespace detail {
+
+/// 64-bit FNV-1a hash of the type's name.
+template <class op> constexpr std::uint64_t identity_of() {
+  std::uint64_t hash = 14695981039346656037u;
+  for (char const* c = __PRETTY_FUNCTION__; *c != 0; ++c)
+    hash = (hash ^ static_cast<unsigned char>(*c)) * 1099511628211u;
+  return hash;
+}
+
+template <class op> inline constexpr op_label label_of{op::name, identity_of<op>()};
+
+} // namespace detail
+
+// The way back from a plan's `op_label const*` to the op's type, which the executor needs to launch its kernel.
+// Instantiating `registered<op>` defines the friend `op_named(op_key<&label_of<op>>)`, so no central list of ops exists.
+// `info_of<op>` does it: an op that a program can call is registered.
+#if defined(__NVCC__)
+#pragma nv_diagnostic push
+#pragma nv_diag_suppress 1301
+#endif
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wnon-template-friend"
+#endif
+namespace detail {
+template <op_label const* label> struct op_key { friend constexpr auto op_named(op_key); };
+template <class op> struct registered {
+  friend constexpr auto op_named(op_key<&label_of<op>>) { return std::type_identity<op>{}; }
+};
+} // namespace detail
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC diagnostic pop
+#endif
+#if defined(__NVCC__)
+#pragma nv_diagnostic pop
+#endif
+
+/// The op type that a label belongs to.
+template <op_label const* label> using op_type = typename decltype(op_named(detail::op_key<label>{}))::type;
+
+} // namespace constrain
