@@ -69,7 +69,8 @@ bool needs_no_word(declaration const& d, declaration const* type) {
   if (type == nullptr) return false;
   auto const name = type->name.substr(type->name.find_last_of(':') + 1);
   // The call is what such a type is for; so is what a concept asks of it.
-  return is_assignment_or_copy(d, name) || d.name == "operator()" || explained_by_concepts().contains(d.name);
+  return is_assignment_or_copy(d, name) || d.name == "operator()" ||
+         (has_word(d.text, "static") && explained_by_concepts().contains(d.name));
 }
 
 class audit {
