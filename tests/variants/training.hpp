@@ -16,7 +16,8 @@ struct trained {
 
 namespace {
 
-inline trained train() {
+/// Five steps, from a saved run where `resume` is one; saved where `save` is a path.
+inline trained train(char const* resume = nullptr, char const* save = nullptr) {
   namespace ct = constrain;
   using task = ct::task<ct::gpt2{.layers = 2, .heads = 2, .width = 24, .vocabulary = 67, .context = 19}, ct::causal_lm,
                         ct::micro_batch{.sequences = 2}>;
@@ -32,7 +33,9 @@ inline trained train() {
                  ct::thread_count(),
                  CONSTRAIN_TEXT(CONSTRAIN_VARIANT),
                  reinterpret_cast<void const*>(&ct::data::text_from)};
+  if (resume != nullptr) t.load(resume);
   for (int i = 0; i < 5; ++i) result.losses.push_back(t.step(t.batch(inputs, labels)).loss);
+  if (save != nullptr) t.save(save);
   return result;
 }
 

@@ -2,38 +2,19 @@
 
 #include "constrain/base/variant.hpp"
 
-#include <algorithm>
 #include <cstdarg>
-#include <cstddef>
-#include <cstdio>
 #include <string>
 
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
 /// printf into a string. Not a template: one for each list of types would take longer to compile than all other text.
-[[gnu::noinline, gnu::cold, gnu::format(printf, 1, 0)]] inline std::string formatted_list(char const* format,
-                                                                                          std::va_list values) {
-  std::va_list again;
-  va_copy(again, values);
-  char line[512];
-  auto const length = static_cast<std::size_t>(std::max(std::vsnprintf(line, sizeof line, format, values), 0));
-  std::string text(line, std::min(length, sizeof line - 1));
-  if (length >= sizeof line) {
-    text.resize(length + 1);
-    std::vsnprintf(text.data(), text.size(), format, again);
-    text.pop_back();
-  }
-  va_end(again);
-  return text;
-}
+[[gnu::cold, gnu::format(printf, 1, 0)]] std::string formatted_list(char const* format, std::va_list values);
 
 /// printf into a string.
-[[gnu::noinline, gnu::cold, gnu::format(printf, 1, 2)]] inline std::string formatted(char const* format, ...) {
-  std::va_list values;
-  va_start(values, format);
-  auto text = formatted_list(format, values);
-  va_end(values);
-  return text;
-}
+[[gnu::cold, gnu::format(printf, 1, 2)]] std::string formatted(char const* format, ...);
 
 } // namespace constrain::detail
+
+#if CONSTRAIN_DEFINITIONS
+#include "constrain/base/formatted.ipp"
+#endif

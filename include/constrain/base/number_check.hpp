@@ -3,7 +3,6 @@
 #include "constrain/base/error.hpp"
 
 #include <cstdint>
-#include <cstdio>
 #include <string>
 
 namespace constrain::inline CONSTRAIN_VARIANT {
@@ -40,13 +39,7 @@ constexpr bool is_within(double x, number_range range) {
 }
 
 /// A number as text, also nan and inf.
-inline std::string number_text(double x) {
-  if (is_nan(x)) return "nan";
-  char text[32];
-  if (!is_finite(x)) return __builtin_bit_cast(std::int64_t, x) < 0 ? "-inf" : "inf";
-  std::snprintf(text, sizeof text, "%.9g", x);
-  return text;
-}
+std::string number_text(double x);
 
 /// Throws the `error` of the checks below.
 [[noreturn, gnu::noinline, gnu::cold]] inline void refuse_number(char const* owner, char const* field,
@@ -57,17 +50,13 @@ inline std::string number_text(double x) {
 } // namespace detail
 
 /// Throws `error` unless `value`, the field `field` of `owner`, is within `range`.
-inline void check_number(char const* owner, char const* field, double value, number_range range) {
-  constexpr char const* instead[] = {"a finite number", "a finite number from 0 on", "a finite number above 0",
-                                     "a number from 0 to 1", "a number from 0 on and below 1"};
-  if (!detail::is_within(value, range))
-    detail::refuse_number(owner, field, detail::number_text(value), instead[static_cast<int>(range)]);
-}
+void check_number(char const* owner, char const* field, double value, number_range range);
 
 /// Throws `error` unless `value`, the field `field` of `owner`, is at least `least`.
-inline void check_count(char const* owner, char const* field, std::int64_t value, std::int64_t least) {
-  if (value < least)
-    detail::refuse_number(owner, field, std::to_string(value), "a whole number from " + std::to_string(least) + " on");
-}
+void check_count(char const* owner, char const* field, std::int64_t value, std::int64_t least);
 
 } // namespace constrain
+
+#if CONSTRAIN_DEFINITIONS
+#include "constrain/base/number_check.ipp"
+#endif

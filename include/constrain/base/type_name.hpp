@@ -2,7 +2,6 @@
 
 #include "constrain/base/variant.hpp"
 
-#include <cstddef>
 #include <string>
 #include <string_view>
 
@@ -19,23 +18,7 @@ inline void remove_all(std::string& text, std::string_view part) {
 
 /// A compiler's name of a type, without what differs between compilers: unnamed namespaces, the library's inline
 /// namespace, the function that a local type is in, blanks before a closing bracket.
-[[gnu::noinline, gnu::cold]] inline std::string plain_type_name(std::string text) {
-  for (auto const* part :
-       {"{anonymous}::", "(anonymous namespace)::", "<unnamed>::", CONSTRAIN_TEXT(CONSTRAIN_VARIANT) "::"})
-    remove_all(text, part);
-  // nvcc names an unnamed namespace differently in every compilation.
-  for (auto at = text.find("_GLOBAL__N_"); at != std::string::npos; at = text.find("_GLOBAL__N_", at))
-    text.erase(at, text.find("::", at) + 2 - at);
-  for (auto at = text.find(" >"); at != std::string::npos; at = text.find(" >", at)) text.erase(at, 1);
-  std::size_t begin = 0;
-  int depth = 0;
-  for (std::size_t i = 0; i + 2 < text.size(); ++i) {
-    if (text[i] == '<') ++depth;
-    if (text[i] == '>') --depth;
-    if (depth == 0 && (text[i] == ')' || text[i] == ']' || text[i] == '}') && text[i + 1] == ':') begin = i + 3;
-  }
-  return text.substr(begin);
-}
+[[gnu::cold]] std::string plain_type_name(std::string text);
 
 } // namespace detail
 
@@ -49,3 +32,7 @@ template <class type> std::string type_name() {
 }
 
 } // namespace constrain
+
+#if CONSTRAIN_DEFINITIONS
+#include "constrain/base/type_name.ipp"
+#endif

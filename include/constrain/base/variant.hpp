@@ -82,9 +82,33 @@
 #define CONSTRAIN_JOIN(a, b, c, d, e) CONSTRAIN_JOINED(a, b, c, d, e)
 #define CONSTRAIN_JOINED_ALL(a, b, c, d, e) a##b##c##d##e
 #define CONSTRAIN_JOIN_ALL(a, b, c, d, e) CONSTRAIN_JOINED_ALL(a, b, c, d, e)
-#define CONSTRAIN_VARIANT                                                                                              \
+#define CONSTRAIN_FLAGS                                                                                                \
   CONSTRAIN_JOIN_ALL(CONSTRAIN_INSTRUCTION_SET, CONSTRAIN_VARIANT_THREADS, CONSTRAIN_VARIANT_GEMM,                     \
                      CONSTRAIN_VARIANT_PROCESSES, CONSTRAIN_VARIANT_MATH)
+
+// Definitions of ordinary functions (files, JSON, saved runs, records) stand in .ipp files. Header-only, each header
+// includes its own. The companion library (cmake/constrain-compiled.cmake) holds them instead, compiled once: its users
+// see declarations only. It serves the flags that it was compiled with, CONSTRAIN_COMPILED_FOR_<flags>; a translation
+// unit with other flags stays header-only.
+#if defined(CONSTRAIN_COMPILED)
+#include CONSTRAIN_COMPILED
+#endif
+#define CONSTRAIN_JOINED_TWO(a, b) a##b
+#define CONSTRAIN_JOIN_TWO(a, b) CONSTRAIN_JOINED_TWO(a, b)
+#if defined(CONSTRAIN_COMPILED) && CONSTRAIN_JOIN_TWO(CONSTRAIN_COMPILED_FOR_, CONSTRAIN_FLAGS)
+#define CONSTRAIN_VARIANT CONSTRAIN_JOIN_TWO(CONSTRAIN_FLAGS, _compiled)
+#if defined(CONSTRAIN_COMPANION)
+#define CONSTRAIN_DEFINITIONS 1
+#else
+#define CONSTRAIN_DEFINITIONS 0
+#endif
+#define CONSTRAIN_INLINE
+#else
+#define CONSTRAIN_VARIANT CONSTRAIN_FLAGS
+#define CONSTRAIN_DEFINITIONS 1
+#define CONSTRAIN_INLINE [[gnu::noinline]] inline // none is worth a copy in every caller
+#endif
+
 #define CONSTRAIN_TEXT_OF(x) #x
 #define CONSTRAIN_TEXT(x) CONSTRAIN_TEXT_OF(x)
 

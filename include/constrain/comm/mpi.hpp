@@ -1,6 +1,5 @@
 #pragma once
 
-#include "constrain/base/error.hpp"
 #include "constrain/comm/communicator.hpp"
 #include "constrain/comm/watchdog.hpp"
 
@@ -14,10 +13,7 @@
 #include <mpi.h>
 
 #include <algorithm>
-#include <cstdio>
-#include <cstdlib>
 #include <string>
-#include <unistd.h>
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
@@ -28,144 +24,41 @@ class mpi final : public communicator {
 public:
   /// All processes of the job. `deadline`: seconds that a wait for others may take.
   explicit mpi(double deadline = 1800) : mpi(all_processes(deadline), deadline) {}
-  ~mpi() override {
-    int ended = 0;
-    MPI_Finalized(&ended);
-    watchdog::wait const waits("leaving a group", deadline_);
-    if (ended == 0 && own_) MPI_Comm_free(&processes_);
-  }
+  ~mpi() override;
 
   int rank() const override { return rank_; }
   int size() const override { return size_; }
 
-  void all_gather(std::byte* all, std::int64_t const* offsets, std::int64_t const* lengths) override {
-    fill(receive_counts_, receive_offsets_, lengths, offsets);
-    watchdog::wait const waits("gathering", deadline_);
-    check(MPI_Allgatherv(MPI_IN_PLACE, 0, MPI_BYTE, all, receive_counts_, receive_offsets_, MPI_BYTE, processes_),
-          "gather");
-  }
+  void all_gather(std::byte* all, std::int64_t const* offsets, std::int64_t const* lengths) override;
   void all_to_all(std::byte const* send, std::int64_t const* send_offsets, std::int64_t const* send_lengths,
-                  std::byte* receive, std::int64_t length) override {
-    fill(send_counts_, send_offsets_, send_lengths, send_offsets);
-    for (int r = 0; r < size_; ++r) {
-      // Every rank sends this one the same number of bytes as this one sends itself.
-      receive_counts_[r] = static_cast<int>(send_lengths[rank_]);
-      receive_offsets_[r] = static_cast<int>(r * length);
-    }
-    watchdog::wait const waits("exchanging", deadline_);
-    check(MPI_Alltoallv(send, send_counts_, send_offsets_, MPI_BYTE, receive, receive_counts_, receive_offsets_,
-                        MPI_BYTE, processes_),
-          "exchange");
-  }
-  void barrier() override {
-    watchdog::wait const waits("waiting for one another", deadline_);
-    check(MPI_Barrier(processes_), "wait for one another");
-  }
-  std::unique_ptr<communicator> groups_of(int ranks) override {
-    MPI_Comm group = MPI_COMM_NULL;
-    watchdog::wait const waits("forming groups", deadline_);
-    check(MPI_Comm_split(processes_, rank_ / ranks, rank_, &group), "form groups");
-    auto* const made = new mpi(group, deadline_);
-    made->own_ = true;
-    return std::unique_ptr<communicator>(made);
-  }
+                  std::byte* receive, std::int64_t length) override;
+  void barrier() override;
+  std::unique_ptr<communicator> groups_of(int ranks) override;
   [[noreturn]] void abort(int status) override { end_job(status); }
   bool all_come() override { return meet(patience(deadline_)); }
   void entered(char const* call) override { watchdog::instance().call(call); }
 
 private:
-  mpi(MPI_Comm processes, double deadline) : processes_(processes), deadline_(deadline) {
-    MPI_Comm_rank(processes, &rank_);
-    MPI_Comm_size(processes, &size_);
-    if (size_ > maximum_size) throw error({"there are ", size_, " processes; start at most ", maximum_size});
-  }
+  mpi(MPI_Comm processes, double deadline);
 
   // Seconds that a failing rank waits for the others to fail or end too: less than their deadline, so that its error is
   // printed before theirs.
   static double patience(double deadline) { return std::min(deadline / 2, 3.0); }
 
-  static MPI_Comm all_processes(double deadline) {
-    last_deadline_ = deadline;
-    int started = 0;
-    MPI_Initialized(&started);
-    if (started == 0) {
-      watchdog::instance().start();
-      // Processes may start one after another, so a short deadline does not apply to the start.
-      watchdog::wait const waits("waiting for their start", std::max(deadline, 60.0));
-      int provided = 0;
-      MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &provided);
-      own_start_ = true;
-    }
-    if (meeting_ == MPI_COMM_NULL) prepare_end(deadline);
-    return MPI_COMM_WORLD;
-  }
+  static MPI_Comm all_processes(double deadline);
 
-  static void prepare_end(double deadline) {
-    int size = 1, rank = 0;
-    MPI_Comm_size(MPI_COMM_WORLD, &size);
-    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-    if (size == 1) watchdog::instance().stop();
-    else watchdog::instance().start();
-    watchdog::instance().rank(rank);
-    watchdog::wait const waits("waiting for their start", std::max(deadline, 60.0));
-    MPI_Comm_dup(MPI_COMM_WORLD, &meeting_);
-    process_ = ::getpid();
-#if defined(__GLIBC__)
-    ::on_exit([](int status, void*) { leave(status); }, nullptr);
-#else
-    std::atexit([] { leave(0); });
-#endif
-  }
+  static void prepare_end(double deadline);
 
   /// Runs at exit. If this process failed and the others do not exit too within a few seconds, it ends the job.
-  static void leave(int status) {
-    if (::getpid() != process_) return; // a forked child, not the rank
-    int ended = 0;
-    MPI_Finalized(&ended);
-    if (ended != 0 || (!own_start_ && status == 0)) return;
-    watchdog::instance().call("its end");
-    if (status != 0 && !meet(patience(last_deadline_))) end_job(status);
-    if (status == 0) meet(0);
-    watchdog::wait const waits("ending MPI", last_deadline_);
-    if (own_start_) MPI_Finalize();
-  }
+  static void leave(int status);
 
   /// Whether all processes call this within `seconds`; 0: no limit but the deadline.
-  static bool meet(double seconds) {
-    constexpr double pause = 0.001;
-    MPI_Request request = MPI_REQUEST_NULL;
-    if (MPI_Ibarrier(meeting_, &request) != MPI_SUCCESS) return false;
-    watchdog::wait const waits("waiting for their end", seconds > 0 ? seconds + 5 : last_deadline_);
-    int all = 0;
-    for (double waited = 0; all == 0 && (seconds == 0 || waited < seconds); waited += pause) {
-      if (MPI_Test(&request, &all, MPI_STATUS_IGNORE) != MPI_SUCCESS) return false;
-      if (all == 0) ::usleep(static_cast<useconds_t>(pause * 1e6));
-    }
-    return all != 0;
-  }
+  static bool meet(double seconds);
 
-  [[noreturn]] static void end_job(int status) {
-    std::fflush(nullptr); // MPI_Abort and _exit flush no streams
-    {
-      watchdog::wait const waits("ending all", 5);
-      MPI_Abort(MPI_COMM_WORLD, status);
-    }
-    ::_exit(status);
-  }
+  [[noreturn]] static void end_job(int status);
 
-  void check(int status, char const* what) const {
-    if (status != MPI_SUCCESS)
-      throw error({"the processes cannot ", what, " (MPI says ", status,
-                   "); look whether one of them has ended, and start all of them again"});
-  }
-  void fill(int* counts, int* starts, std::int64_t const* lengths, std::int64_t const* offsets) const {
-    for (int r = 0; r < size_; ++r) {
-      if (lengths[r] > 0x7FFFFFFF || offsets[r] > 0x7FFFFFFF)
-        throw error("a piece of more than 2 GiB cannot be sent at once; use more ranks");
-      counts[r] = static_cast<int>(lengths[r]);
-      starts[r] = static_cast<int>(offsets[r]);
-    }
-  }
+  void check(int status, char const* what) const;
+  void fill(int* counts, int* starts, std::int64_t const* lengths, std::int64_t const* offsets) const;
 
   static inline MPI_Comm meeting_ = MPI_COMM_NULL; // all processes; used only by `meet`
   static inline bool own_start_ = false;
@@ -181,3 +74,7 @@ private:
 };
 
 } // namespace constrain
+
+#if CONSTRAIN_DEFINITIONS
+#include "constrain/comm/mpi.ipp"
+#endif

@@ -2,14 +2,8 @@
 
 #include "constrain/base/variant.hpp"
 
-#include <algorithm>
 #include <atomic>
 #include <cstdint>
-#include <cstdio>
-#include <ctime>
-#include <pthread.h>
-#include <signal.h>
-#include <unistd.h>
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
@@ -19,22 +13,14 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 class watchdog {
 public:
   /// The process's only instance; never destroyed, because its thread runs until the process ends.
-  static watchdog& instance() {
-    static auto* const only = new watchdog;
-    return *only;
-  }
+  static watchdog& instance();
 
   /// Marks a wait for other processes during its lifetime. `what`: a string literal for the error; `deadline` in
   /// seconds.
   class wait {
   public:
     /// `deadline`: seconds until the watchdog ends the job.
-    wait(char const* what, double deadline) : before_(instance().what_.load(std::memory_order_relaxed)) {
-      auto& w = instance();
-      w.deadline_.store(deadline, std::memory_order_relaxed);
-      w.waits_.store(w.waits_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
-      w.what_.store(what, std::memory_order_release);
-    }
+    wait(char const* what, double deadline);
     wait(wait const&) = delete;
     wait& operator=(wait const&) = delete;
     ~wait() { instance().what_.store(before_, std::memory_order_release); }
@@ -44,18 +30,7 @@ public:
   };
 
   /// Starts the thread, if it does not run yet.
-  void start() {
-    if (running_.exchange(true)) return;
-    // The thread blocks all signals: the training threads must receive them.
-    sigset_t all, before;
-    ::sigfillset(&all);
-    ::pthread_sigmask(SIG_BLOCK, &all, &before);
-    pthread_t thread;
-    auto const run = [](void* self) -> void* { return static_cast<watchdog*>(self)->watch(), nullptr; };
-    if (::pthread_create(&thread, nullptr, run, this) == 0) ::pthread_detach(thread);
-    else running_ = false;
-    ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  }
+  void start();
   /// Ends the thread: a single process waits for nobody.
   void stop() { running_ = false; }
 
@@ -67,42 +42,11 @@ public:
 private:
   watchdog() = default;
 
-  static double now() {
-    std::timespec t{};
-    ::clock_gettime(CLOCK_MONOTONIC, &t);
-    return static_cast<double>(t.tv_sec) + 1e-9 * static_cast<double>(t.tv_nsec);
-  }
+  static double now();
 
-  void watch() {
-    double waited = 0, last = now();
-    std::uint64_t which = 0;
-    while (running_) {
-      double const deadline = deadline_.load(std::memory_order_relaxed);
-      double const tick = std::clamp(deadline / 20, 0.005, 0.25);
-      std::timespec const pause{0, static_cast<long>(tick * 1e9)};
-      ::nanosleep(&pause, nullptr);
-      // If this process was stopped (SIGSTOP), the tick was long: count at most two ticks.
-      double const time = now(), passed = std::min(time - last, 2 * tick);
-      last = time;
-      auto const* const what = what_.load(std::memory_order_acquire);
-      auto const current = waits_.load(std::memory_order_relaxed);
-      waited = what != nullptr && current == which ? waited + passed : 0;
-      which = current;
-      if (what != nullptr && waited >= deadline) end(what, waited);
-    }
-  }
+  void watch();
 
-  [[noreturn, gnu::noinline, gnu::cold]] void end(char const* what, double waited) const {
-    char line[512];
-    int const length = std::snprintf(
-        line, sizeof line,
-        "rank %d has waited %.3g s for the other ranks (%s: %s) and ends: one of them has ended, is stopped or makes "
-        "other calls; see what they said last, or give the run a longer .deadline\n",
-        rank_.load(), waited, call_.load(std::memory_order_relaxed), what);
-    auto const size = static_cast<std::size_t>(std::min<int>(length, sizeof line - 1));
-    [[maybe_unused]] auto const written = ::write(2, line, size);
-    ::_exit(1); // skip exit handlers: they would wait for the other ranks again
-  }
+  [[noreturn, gnu::cold]] void end(char const* what, double waited) const;
 
   std::atomic<char const*> what_{nullptr}; // name of the current wait; null: not waiting
   std::atomic<char const*> call_{"the start"};
@@ -113,3 +57,7 @@ private:
 };
 
 } // namespace constrain
+
+#if CONSTRAIN_DEFINITIONS
+#include "constrain/comm/watchdog.ipp"
+#endif

@@ -1,5 +1,8 @@
 #pragma once
 
+#include "constrain/base/error.hpp"
+#include "constrain/data/token_source.hpp"
+
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -8,13 +11,6 @@
 #include <string>
 #include <utility>
 #include <vector>
-
-#include "constrain/base/error.hpp"
-#include "constrain/base/label.hpp"
-#include "constrain/data/order.hpp"
-#include "constrain/data/token_source.hpp"
-#include "constrain/io/crc32c.hpp"
-#include "constrain/io/text_bytes.hpp"
 
 namespace constrain::inline CONSTRAIN_VARIANT::data {
 
@@ -27,47 +23,15 @@ class corpus {
 public:
   /// One token per byte, vocabulary 256. If `prompt[i]` is true, token i is part of a prompt and has no loss; an empty
   /// `prompt`: all tokens are labels. Throws `error` if `bytes` is empty or `prompt` has another length.
-  static corpus from_bytes(std::string bytes, std::vector<bool> prompt = {}) {
-    if (bytes.empty()) throw error({"the corpus has no tokens; give it at least one byte"});
-    if (!prompt.empty() && prompt.size() != bytes.size())
-      throw error({"a corpus of ", bytes.size(), " bytes says of ", prompt.size(),
-                   " whether they are given; say it of each, or of none"});
-    auto storage = std::make_shared<std::string const>(std::move(bytes));
-    auto const all = io::text_bytes(*storage);
-    corpus result(token_source(std::move(storage), all), token_width::byte, 256);
-    bool some = false;
-    for (bool const each : prompt) some = some || each;
-    if (some) result.prompt_ = std::make_shared<std::vector<bool> const>(std::move(prompt));
-    result.find_fingerprint();
-    return result;
-  }
+  static corpus from_bytes(std::string bytes, std::vector<bool> prompt = {});
 
   /// Tokens in memory that `storage` keeps alive: bytes, or 16-bit little-endian numbers. Throws `error` if there is
   /// none or the last one is incomplete.
-  static corpus from_storage(std::shared_ptr<void const> storage, std::span<std::byte const> view, token_width width) {
-    auto const size = static_cast<std::size_t>(width);
-    if (view.empty() || view.size() % size != 0)
-      throw error({"a corpus of ", view.size(), " bytes has no whole number of tokens of ", size,
-                   " bytes each; give it at least one and no part of one"});
-    auto const below = width == token_width::uint16 ? largest(view) + 1 : byte_vocabulary;
-    corpus result(token_source(std::move(storage), view), width, below);
-    result.find_fingerprint();
-    return result;
-  }
+  static corpus from_storage(std::shared_ptr<void const> storage, std::span<std::byte const> view, token_width width);
 
   /// 16-bit little-endian tokens from byte `begin` of a file on. The file is scanned once here, then read as tokens are
   /// used. Throws `error` if there is no token or the last one is incomplete.
-  static corpus from_file(std::shared_ptr<token_file> file, std::int64_t begin) {
-    if (begin >= file->size() || (file->size() - begin) % 2 != 0)
-      throw error({"a corpus of ", file->size() - begin,
-                   " bytes has no whole number of tokens of 2 bytes each; give it at least one and no part of one"});
-    std::int32_t most = 0;
-    auto const see = [&](std::span<std::byte const> piece) { most = std::max(most, largest(piece)); };
-    auto const check = file->remember(begin, see);
-    corpus result(token_source(std::move(file)), token_width::uint16, most + 1);
-    result.sum_ = fingerprint_of(result.source_.size(), check);
-    return result;
-  }
+  static corpus from_file(std::shared_ptr<token_file> file, std::int64_t begin);
 
   /// Number of tokens.
   std::int64_t size() const { return length_; }
@@ -77,47 +41,17 @@ public:
   static constexpr std::int32_t byte_vocabulary = 256;
 
   /// Token `index`. Throws `error` unless 0 <= `index` < `size()`.
-  std::int32_t token(std::int64_t index) const {
-    std::int32_t value = 0;
-    copy(index, {&value, 1});
-    return value;
-  }
+  std::int32_t token(std::int64_t index) const;
 
   /// Copies tokens `first`, `first` + 1, ... to `tokens`. Throws `error` if the corpus ends before (then nothing is
   /// written), or if its file has changed since it was opened.
-  void copy(std::int64_t first, std::span<std::int32_t> tokens) const {
-    auto out = tokens.data();
-    for_bytes(first, static_cast<std::int64_t>(tokens.size()), [&](std::span<std::byte const> piece) {
-      if (width_ == token_width::byte) {
-        for (auto const token : piece) *out++ = std::to_integer<std::int32_t>(token);
-        return;
-      }
-      std::int32_t most = 0;
-      for (std::size_t i = 0; i < piece.size(); i += 2) most = std::max(most, *out++ = wide_token(piece.data() + i));
-      if (most >= below_) throw source_.changed();
-    });
-  }
+  void copy(std::int64_t first, std::span<std::int32_t> tokens) const;
 
   /// The same as labels: prompt tokens become `ignored_label`.
-  void copy_labels(std::int64_t first, std::span<std::int32_t> labels) const {
-    copy(first, labels);
-    if (prompt_ == nullptr) return;
-    auto out = labels.data();
-    for_runs(first, static_cast<std::int64_t>(labels.size()), [&](std::int64_t in_storage, std::int64_t count) {
-      for (auto i = in_storage; i < in_storage + count; ++i, ++out)
-        if (is_prompt(i)) *out = ignored_label;
-    });
-  }
+  void copy_labels(std::int64_t first, std::span<std::int32_t> labels) const;
 
   /// Number of labels (tokens outside of prompts) among `count` tokens from `first` on.
-  std::int64_t labels(std::int64_t first, std::int64_t count) const {
-    std::int64_t found = 0;
-    for_runs(first, count, [&](std::int64_t in_storage, std::int64_t n) {
-      for (auto i = in_storage; i < in_storage + n && prompt_ != nullptr; ++i) found -= is_prompt(i);
-      found += n;
-    });
-    return found;
-  }
+  std::int64_t labels(std::int64_t first, std::int64_t count) const;
 
   /// Hash of the content: length in bytes (upper 32 bits), CRC-32C of the tokens, xor that of the prompt mask if there
   /// is one (lower 32 bits).
@@ -157,11 +91,7 @@ private:
     return std::to_integer<std::int32_t>(at[0]) | std::to_integer<std::int32_t>(at[1]) << 8;
   }
 
-  static std::int32_t largest(std::span<std::byte const> tokens) {
-    std::int32_t most = 0;
-    for (std::size_t i = 0; i < tokens.size(); i += 2) most = std::max(most, wide_token(tokens.data() + i));
-    return most;
-  }
+  static std::int32_t largest(std::span<std::byte const> tokens);
 
   /// Calls `visit(first in the storage, count)` for each contiguous part of `count` tokens from `first` on.
   template <class visitor> void for_runs(std::int64_t first, std::int64_t count, visitor const& visit) const {
@@ -189,39 +119,16 @@ private:
   static std::uint64_t fingerprint_of(std::int64_t bytes, std::uint32_t check) {
     return static_cast<std::uint64_t>(bytes) << 32 | check;
   }
-  void find_fingerprint() {
-    io::crc32c check;
-    for_bytes(0, size(), [&](std::span<std::byte const> piece) { check.update(piece); });
-    sum_ = fingerprint_of(size() * width_bytes(), check.value());
-    if (prompt_ == nullptr) return;
-    std::string marks;
-    for_runs(0, size(), [&](std::int64_t first, std::int64_t count) {
-      for (auto i = first; i < first + count; ++i) marks.push_back(is_prompt(i) ? 1 : 0);
-    });
-    sum_ ^= io::crc32c{}.update(io::text_bytes(marks)).value();
-  }
+  void find_fingerprint();
 
   /// Builds a part of a corpus from ranges of its tokens.
   class selection {
   public:
     explicit selection(corpus const& whole) : whole_(whole) {}
 
-    void add(std::int64_t first, std::int64_t count) {
-      whole_.for_runs(first, count, [&](std::int64_t in_storage, std::int64_t n) {
-        if (runs_.empty() || runs_.back().first + (length_ - runs_.back().begin) != in_storage)
-          runs_.push_back({length_, in_storage});
-        length_ += n;
-      });
-    }
+    void add(std::int64_t first, std::int64_t count);
 
-    corpus part() && {
-      corpus result(whole_);
-      if (runs_.empty()) runs_.push_back({0, 0});
-      result.length_ = length_;
-      result.runs_ = std::make_shared<std::vector<run> const>(std::move(runs_));
-      result.find_fingerprint();
-      return result;
-    }
+    corpus part() &&;
 
   private:
     corpus const& whole_;
@@ -229,12 +136,7 @@ private:
     std::int64_t length_ = 0;
   };
 
-  static std::int64_t share(double fraction, std::int64_t of) {
-    if (!(fraction >= 0 && fraction <= 1))
-      throw error(
-          {"a validation fraction of ", std::to_string(fraction), " cannot be cut off a corpus; use one from 0 to 1"});
-    return std::min(of, static_cast<std::int64_t>(fraction * static_cast<double>(of)));
-  }
+  static std::int64_t share(double fraction, std::int64_t of);
 };
 
 /// The result of `split`.
@@ -242,26 +144,8 @@ struct corpus::parts {
   corpus train, validation; // disjoint; together the whole corpus
 };
 
-inline corpus::parts corpus::split(double validation_fraction) const {
-  auto const kept = size() - share(validation_fraction, size());
-  selection train(*this), validation(*this);
-  train.add(0, kept);
-  validation.add(kept, size() - kept);
-  return {std::move(train).part(), std::move(validation).part()};
-}
-
-inline corpus::parts corpus::split(double validation_fraction, std::uint64_t seed, std::int64_t block) const {
-  if (block < 1) throw error({"blocks of ", block, " tokens hold nothing; use at least 1"});
-  auto const blocks = size() / block + (size() % block != 0);
-  std::vector<bool> drawn(static_cast<std::size_t>(blocks));
-  if (auto const count = share(validation_fraction, blocks); count > 0) {
-    permutation const order(seed, 0, blocks);
-    for (std::int64_t i = 0; i < count; ++i) drawn[static_cast<std::size_t>(order(i))] = true;
-  }
-  selection train(*this), validation(*this);
-  for (std::int64_t i = 0; i < blocks; ++i)
-    (drawn[static_cast<std::size_t>(i)] ? validation : train).add(i * block, std::min(block, size() - i * block));
-  return {std::move(train).part(), std::move(validation).part()};
-}
-
 } // namespace constrain::data
+
+#if CONSTRAIN_DEFINITIONS
+#include "constrain/data/corpus.ipp"
+#endif

@@ -1,20 +1,16 @@
 #pragma once
 
-#include <algorithm>
+#include "constrain/base/error.hpp"
+#include "constrain/data/corpus.hpp"
+#include "constrain/io/descriptor.hpp"
+
 #include <cerrno>
 #include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
 #include <unistd.h>
-#include <utility>
 #include <vector>
-
-#include "constrain/base/error.hpp"
-#include "constrain/data/corpus.hpp"
-#include "constrain/data/room.hpp"
-#include "constrain/io/descriptor.hpp"
-#include "constrain/io/json.hpp"
 
 namespace constrain::inline CONSTRAIN_VARIANT::data {
 
@@ -31,54 +27,20 @@ struct joined_texts {
   std::string bytes{};
   std::vector<bool> prompt{};
 
-  void append(std::string_view text, bool is_prompt) {
-    bytes += text;
-    prompt.resize(bytes.size(), is_prompt);
-  }
+  void append(std::string_view text, bool is_prompt);
 };
 
 /// Collects the texts of JSON lines into a corpus.
 class json_line_texts {
 public:
   /// `path` is named in errors. Throws `error` for a negative length.
-  json_line_texts(std::string path, json_lines_options const& options) : path_(std::move(path)), options_(options) {
-    if (options.length < 0)
-      throw error({"a text of ", options.length, " tokens was asked for; use 0 to pack texts, or a length"});
-  }
+  json_line_texts(std::string path, json_lines_options const& options);
 
   /// Adds one line; blank lines are skipped. Throws `error` naming path and line.
-  void add(std::string_view line) {
-    ++number_;
-    if (line.find_first_not_of(" \t\r") == std::string_view::npos) return;
-    auto const where = concat({path_, ":", number_});
-    auto const object = io::json::parse(line, where);
-    joined_texts one;
-    if (auto const text = object.find("text")) {
-      one.append(text->string(), false);
-    } else if (auto const input = object.find("input"), output = object.find("output"); input && output) {
-      one.append(input->string(), true);
-      one.append(output->string(), false);
-    } else {
-      throw error({"'", where, "' has no 'text' and not both 'input' and 'output'; give it one or the other"});
-    }
-    one.append(options_.end, false);
-    if (options_.length > 0) {
-      check_room("a text", options_.length);
-      check_room("a corpus", static_cast<std::int64_t>(all_.bytes.size()) + options_.length);
-      auto const length = static_cast<std::size_t>(options_.length);
-      one.bytes.resize(length, '\0');
-      one.prompt.resize(length, true);
-      one.prompt[0] = true; // no loss: it would be predicted from the end of another text
-    }
-    all_.bytes += one.bytes;
-    all_.prompt.insert(all_.prompt.end(), one.prompt.begin(), one.prompt.end());
-  }
+  void add(std::string_view line);
 
   /// The corpus. Throws `error` if there was no text.
-  corpus finish() && {
-    if (all_.bytes.empty()) throw error({"the texts '", path_, "' are none; give a file that holds some"});
-    return corpus::from_bytes(std::move(all_.bytes), std::move(all_.prompt));
-  }
+  corpus finish() &&;
 
 private:
   std::string path_;
@@ -88,15 +50,7 @@ private:
 };
 
 /// `json_lines` for text in memory; `path` is named in errors.
-inline corpus parse_json_lines(std::string_view lines, std::string const& path, json_lines_options const& options) {
-  json_line_texts texts(path, options);
-  while (!lines.empty()) {
-    auto const line = lines.substr(0, lines.find('\n'));
-    lines.remove_prefix(std::min(line.size() + 1, lines.size()));
-    texts.add(line);
-  }
-  return std::move(texts).finish();
-}
+corpus parse_json_lines(std::string_view lines, std::string const& path, json_lines_options const& options);
 
 /// Calls `visit(line)` for each line of a file. It is read, not mapped, so that truncation by another process does not
 /// crash this one.
@@ -126,10 +80,10 @@ template <class visitor> void for_lines(std::string const& path, visitor const& 
 /// A corpus from a JSON Lines file: an object per line, with the text in "text", or a prompt in "input" and its answer
 /// in "output". Each byte is a token; prompt tokens have no loss. Blank lines are skipped. Throws `error`, naming the
 /// line.
-inline corpus json_lines(std::string const& path, json_lines_options const& options = {}) {
-  detail::json_line_texts texts(path, options);
-  detail::for_lines(path, [&](std::string_view line) { texts.add(line); });
-  return std::move(texts).finish();
-}
+corpus json_lines(std::string const& path, json_lines_options const& options = {});
 
 } // namespace constrain::data
+
+#if CONSTRAIN_DEFINITIONS
+#include "constrain/data/json_lines.ipp"
+#endif

@@ -1,11 +1,11 @@
 #pragma once
 
+#include "constrain/base/error.hpp"
+#include "constrain/device/random.hpp"
+
 #include <bit>
 #include <cstdint>
 #include <string>
-
-#include "constrain/base/error.hpp"
-#include "constrain/device/random.hpp"
 
 namespace constrain::inline CONSTRAIN_VARIANT::data {
 

@@ -1,37 +1,17 @@
 #pragma once
 
-#include <cstddef>
-#include <cstdint>
-#include <memory>
-#include <span>
-#include <vector>
-
-#include "constrain/base/error.hpp"
 #include "constrain/data/corpus.hpp"
-#include "constrain/data/room.hpp"
-#include "constrain/device/random.hpp"
+
+#include <cstdint>
 
 namespace constrain::inline CONSTRAIN_VARIANT::data {
 
 /// A corpus of `count` uniformly random tokens below `vocabulary`, for benchmarks. Equal seeds give the same tokens on
 /// every machine. Throws `error` unless `count` >= 1, the corpus fits into memory and 1 <= `vocabulary` <= 65536.
-inline corpus random_tokens(std::int64_t count, std::int32_t vocabulary, std::uint64_t seed = 0) {
-  if (count < 1 || vocabulary < 1 || vocabulary > 65536)
-    throw error({count, " random tokens of a vocabulary of ", vocabulary,
-                 " were asked for; use at least one token, and a vocabulary from 1 to 65536"});
-  detail::check_room("a corpus", count, 2);
-  constexpr std::uint32_t purpose = 0x746f6b65; // "toke": keeps these draws distinct from others with the same seed
-  philox_key const key{{static_cast<std::uint32_t>(seed), static_cast<std::uint32_t>(seed >> 32)}};
-  auto const bytes = std::make_shared<std::vector<std::byte>>(static_cast<std::size_t>(count) * 2);
-  for (std::int64_t i = 0; i < count; ++i) {
-    auto const at = static_cast<std::uint64_t>(i) / 4;
-    auto const draw = philox({{static_cast<std::uint32_t>(at), static_cast<std::uint32_t>(at >> 32), 0, purpose}}, key);
-    auto const token =
-        static_cast<std::uint32_t>(std::uint64_t{draw.word[i % 4]} * static_cast<std::uint32_t>(vocabulary) >> 32);
-    (*bytes)[static_cast<std::size_t>(2 * i)] = static_cast<std::byte>(token & 255);
-    (*bytes)[static_cast<std::size_t>(2 * i + 1)] = static_cast<std::byte>(token >> 8);
-  }
-  return corpus::from_storage(bytes, std::as_bytes(std::span(*bytes)), token_width::uint16);
-}
+corpus random_tokens(std::int64_t count, std::int32_t vocabulary, std::uint64_t seed = 0);
 
 } // namespace constrain::data
+
+#if CONSTRAIN_DEFINITIONS
+#include "constrain/data/random.ipp"
+#endif

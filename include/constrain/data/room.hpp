@@ -1,10 +1,10 @@
 #pragma once
 
+#include "constrain/base/error.hpp"
+
 #include <cstdint>
 #include <string_view>
 #include <unistd.h>
-
-#include "constrain/base/error.hpp"
 
 namespace constrain::inline CONSTRAIN_VARIANT::data::detail {
 

@@ -1,22 +1,13 @@
 #pragma once
 
-#include <algorithm>
-#include <cerrno>
+#include "constrain/data/corpus.hpp"
+
 #include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <string>
 #include <string_view>
-#include <sys/stat.h>
-#include <unistd.h>
-#include <utility>
 #include <vector>
-
-#include "constrain/base/error.hpp"
-#include "constrain/data/corpus.hpp"
-#include "constrain/data/room.hpp"
-#include "constrain/data/text_files.hpp"
-#include "constrain/io/descriptor.hpp"
 
 namespace constrain::inline CONSTRAIN_VARIANT::data {
 
@@ -29,54 +20,19 @@ struct text_options {
 namespace detail {
 
 /// Appends a file's content to `bytes`, up to `maximum` bytes in all. Throws `error`.
-[[gnu::noinline, gnu::cold]] inline void append_file(std::string const& path, std::size_t maximum, std::string& bytes) {
-  struct stat status {};
-  auto const file = io::open_file(path, "the text", &status);
-  auto const more = std::min(static_cast<std::size_t>(status.st_size), maximum - std::min(maximum, bytes.size()));
-  check_room("the text '" + path + "', with what is before it,", static_cast<std::int64_t>(bytes.size() + more));
-  // The size is only a hint: files in /proc report 0, and others are still being written.
-  std::size_t room = status.st_size > 0 ? static_cast<std::size_t>(status.st_size) + 1 : std::size_t{1} << 16;
-  while (bytes.size() < maximum) {
-    auto const begin = bytes.size();
-    bytes.resize(begin + std::min({room, maximum - begin, std::size_t{1} << 30}));
-    auto const got = ::read(file.get(), bytes.data() + begin, bytes.size() - begin);
-    int const code = errno;
-    bytes.resize(begin + static_cast<std::size_t>(std::max<ssize_t>(got, 0)));
-    if (got < 0 && code == EINTR) continue;
-    if (got < 0 && code == EAGAIN)
-      throw error({"the text '", path,
-                   "' is a stream of the system, which has nothing to read now; copy what it gives into a file"});
-    if (got < 0)
-      throw error({"the text '", path, "' cannot be read (", io::reason(code), "); check the file and its disk"});
-    if (got == 0) return;
-    room = std::max<std::size_t>(room - std::min(room, static_cast<std::size_t>(got)), std::size_t{1} << 16);
-  }
-}
+[[gnu::cold]] void append_file(std::string const& path, std::size_t maximum, std::string& bytes);
 
 } // namespace detail
 
 /// A corpus of byte tokens from a text file, or from all files in a directory tree, concatenated in the order of their
 /// relative paths (hidden files are skipped). Throws `error` if there is no text or a file cannot be read.
-[[gnu::noinline, gnu::cold]] inline corpus text(std::string const& path, text_options const& options = {}) {
-  if (options.maximum_bytes < 1)
-    throw error({"a text of at most ", options.maximum_bytes, " bytes holds nothing; raise maximum_bytes"});
-  auto const maximum = static_cast<std::size_t>(options.maximum_bytes);
-  std::string bytes;
-  struct stat status {};
-  if (::stat(io::system_path(path), &status) == 0 && S_ISDIR(status.st_mode)) {
-    auto const files = detail::file_tree::list(path, options.extensions);
-    if (files.empty())
-      throw error({"the directory '", path, "' has no visible files",
-                   options.extensions.empty() ? "" : " of the given extensions", "; give one that holds text"});
-    for (auto const& file : files) detail::append_file(path + "/" + file, maximum, bytes);
-  } else {
-    detail::append_file(path, maximum, bytes);
-  }
-  if (bytes.empty()) throw error({"the text '", path, "' is empty; give one that holds text"});
-  return corpus::from_bytes(std::move(bytes));
-}
+[[gnu::cold]] corpus text(std::string const& path, text_options const& options = {});
 
 /// A corpus of byte tokens from text in memory. Throws `error` if it is empty.
 inline corpus text_from(std::string_view content) { return corpus::from_bytes(std::string(content)); }
 
 } // namespace constrain::data
+
+#if CONSTRAIN_DEFINITIONS
+#include "constrain/data/text.ipp"
+#endif

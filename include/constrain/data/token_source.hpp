@@ -1,7 +1,10 @@
 #pragma once
 
+#include "constrain/base/error.hpp"
+#include "constrain/io/crc32c.hpp"
+#include "constrain/io/descriptor.hpp"
+
 #include <algorithm>
-#include <cerrno>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -9,12 +12,7 @@
 #include <span>
 #include <string>
 #include <sys/stat.h>
-#include <unistd.h>
 #include <utility>
-
-#include "constrain/base/error.hpp"
-#include "constrain/io/crc32c.hpp"
-#include "constrain/io/descriptor.hpp"
 
 namespace constrain::inline CONSTRAIN_VARIANT::data {
 
@@ -32,24 +30,7 @@ public:
   std::int64_t begin() const { return begin_; }
 
   /// Fills `bytes` with the file's content at offset `first`. Throws `error` if the file has become shorter.
-  void read(std::int64_t first, std::span<std::byte> bytes) const {
-    std::size_t done = 0;
-    while (done < bytes.size()) {
-      auto const at = first + static_cast<std::int64_t>(done);
-      auto const got =
-          ::pread(file_.get(), bytes.data() + done, std::min(bytes.size() - done, std::size_t{1} << 30), at);
-      if (got < 0 && errno == EINTR) continue;
-      if (got < 0)
-        throw error({"the tokens '", path_, "' cannot be read (", io::reason(), "); check the file and its disk"});
-      if (got == 0) {
-        struct stat now {};
-        auto const left = ::fstat(file_.get(), &now) == 0 ? now.st_size : at;
-        throw error({"the tokens '", path_, "' were cut short while they were in use: of ", size(),
-                     " bytes of the file ", left, " are left; ", advice});
-      }
-      done += static_cast<std::size_t>(got);
-    }
-  }
+  void read(std::int64_t first, std::span<std::byte> bytes) const;
 
   /// Calls `visit(bytes)` for consecutive parts of the content from byte `begin` on; remembers and returns its CRC-32C,
   /// which `verify` compares.
@@ -59,14 +40,7 @@ public:
   }
   /// Throws `error` if the content has changed. Compares only the modification time while that is unchanged; a file
   /// that has grown is not checked, since appending is allowed.
-  void verify() const {
-    struct stat now {};
-    if (::fstat(file_.get(), &now) != 0 || now.st_size > seen_.st_size) return;
-    std::lock_guard const only_one(verifying_);
-    if (now.st_mtim.tv_sec == seen_.st_mtim.tv_sec && now.st_mtim.tv_nsec == seen_.st_mtim.tv_nsec) return;
-    if (scan([](auto) {}) != sum_) throw changed();
-    seen_.st_mtim = now.st_mtim;
-  }
+  void verify() const;
   /// The error for changed content.
   error changed() const { return error({"the tokens '", path_, "' were changed while they were in use; ", advice}); }
 
@@ -121,13 +95,7 @@ public:
   }
 
   /// The error for content that has changed since the corpus was made.
-  error changed() const {
-    return file_
-               ? file_->changed()
-               : error(
-                     {"the storage of a corpus was changed while it was in use: a token is larger than any was; leave "
-                      "it as it is as long as the corpus lives"});
-  }
+  error changed() const;
 
 private:
   std::shared_ptr<void const> storage_{};
@@ -136,3 +104,7 @@ private:
 };
 
 } // namespace constrain::data
+
+#if CONSTRAIN_DEFINITIONS
+#include "constrain/data/token_source.ipp"
+#endif

@@ -1,17 +1,11 @@
 #pragma once
 
-#include <algorithm>
+#include "constrain/data/corpus.hpp"
+
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
-#include <memory>
 #include <span>
 #include <string>
-#include <utility>
-
-#include "constrain/base/error.hpp"
-#include "constrain/data/corpus.hpp"
-#include "constrain/data/token_source.hpp"
 
 namespace constrain::inline CONSTRAIN_VARIANT::data {
 
@@ -26,28 +20,7 @@ struct llm_c_header {
 
 /// Offset of the first token in a file of `size` bytes that begins with `head`. Throws `error` for an unknown or wrong
 /// header, no tokens or an odd number of bytes.
-inline std::int64_t find_tokens(std::span<std::byte const> head, std::int64_t size, std::string const& path) {
-  llm_c_header header;
-  if (head.size() >= sizeof header.numbers) std::memcpy(header.numbers, head.data(), sizeof header.numbers);
-  std::int64_t begin = 0;
-  auto const refuse = [&](std::initializer_list<text_part> rest) {
-    return error({"the tokens '", path, "' ", concat(rest)});
-  };
-  if (header.numbers[0] == llm_c_header::magic) {
-    if (header.numbers[1] != 1)
-      throw refuse(
-          {"have a header of llm.c of version ", header.numbers[1], "; give 16-bit tokens, version 1, or no header"});
-    begin = header.bytes;
-    if (size < begin) throw refuse({"end within their header, after ", size, " bytes; write the file anew"});
-    if (size - begin != std::int64_t{2} * header.numbers[2])
-      throw refuse({"are ", header.numbers[2], " by their header, but ", size - begin,
-                    " bytes follow it, not twice as many; write the file anew"});
-  }
-  if (size == begin) throw refuse({"are none; give a file that holds some"});
-  if ((size - begin) % 2 != 0)
-    throw refuse({"have an odd number of bytes, ", size - begin, ", but each takes two; write the file anew"});
-  return begin;
-}
+std::int64_t find_tokens(std::span<std::byte const> head, std::int64_t size, std::string const& path);
 
 } // namespace detail
 
@@ -55,13 +28,10 @@ inline std::int64_t find_tokens(std::span<std::byte const> head, std::int64_t si
 /// llm.c (version 1). Throws `error` if the file cannot be read, has no tokens or a wrong header. The file is scanned
 /// once, for its largest token and its checksum, and stays open; tokens are read as they are used, which throws `error`
 /// if the file has changed meanwhile.
-inline corpus tokens(std::string const& path) {
-  auto file = std::make_shared<token_file>(path);
-  std::byte head[sizeof detail::llm_c_header::numbers];
-  std::span const first(head, static_cast<std::size_t>(std::min<std::int64_t>(sizeof head, file->size())));
-  file->read(0, first);
-  auto const begin = detail::find_tokens(first, file->size(), path);
-  return corpus::from_file(std::move(file), begin);
-}
+corpus tokens(std::string const& path);
 
 } // namespace constrain::data
+
+#if CONSTRAIN_DEFINITIONS
+#include "constrain/data/tokens.ipp"
+#endif

@@ -1,11 +1,8 @@
 #pragma once
 
 #include "constrain/base/error.hpp"
-#include "constrain/base/number_check.hpp"
-#include "constrain/base/printable.hpp"
 #include "constrain/device/cpu/stopwatch.hpp"
 #include "constrain/fit/fit.hpp"
-#include "constrain/io/json_writer.hpp"
 
 #include <algorithm>
 #include <cstddef>
@@ -51,30 +48,10 @@ template <class task, class... list> struct trainer_with<task, policies<list...>
 };
 
 /// Throws `error`, naming the field, for an option out of range.
-[[gnu::noinline]] inline void check_comparison(compare_options const& o) {
-  check_count("compare_options", ".tokens", o.tokens.count(), 1);
-  check_number("compare_options", ".learning_rate", o.learning_rate, number_range::from_zero);
-  check_number("compare_options", ".clip_norm", o.clip_norm, number_range::from_zero);
-  check_number("compare_options", ".dropout", o.dropout, number_range::below_one);
-  check_number("compare_options", ".validation_fraction", o.validation_fraction, number_range::from_zero_to_one);
-  check_count("compare_options", ".validation_tokens", o.validation_tokens, 1);
-}
+void check_comparison(compare_options const& o);
 
 /// The corpus's training and validation part. Throws `error` if either is too short for one sequence of `tokens`.
-[[gnu::noinline]] inline data::corpus::parts parts_to_compare(data::corpus const& corpus,
-                                                              compare_options const& options, std::int64_t tokens) {
-  check_comparison(options);
-  auto const share = (static_cast<double>(options.validation_tokens) + 1) / static_cast<double>(corpus.size());
-  auto parts = corpus.split(std::min(options.validation_fraction, share));
-  auto const check = [&](char const* what, data::corpus const& part) {
-    if (part.size() <= tokens)
-      throw error({"compare: of the corpus's ", corpus.size(), " tokens ", part.size(), " are left to ", what,
-                   ", where a sequence of ", tokens, " needs at least ", tokens + 1,
-                   "; give more text, or change .validation_fraction or .validation_tokens"});
-  };
-  check("train on", parts.train), check("validate on", parts.validation);
-  return parts;
-}
+data::corpus::parts parts_to_compare(data::corpus const& corpus, compare_options const& options, std::int64_t tokens);
 
 /// Trains one row and measures it. An empty name: the name of the policies.
 template <class trainer>
@@ -140,31 +117,13 @@ std::vector<comparison> compare(data::corpus const& corpus, compare_options cons
 }
 
 /// The rows as a text table.
-[[gnu::noinline, gnu::cold]] inline std::string table(std::vector<comparison> const& rows) {
-  int width = 8;
-  for (auto const& row : rows) width = std::max(width, static_cast<int>(row.name.size()));
-  auto text = detail::formatted("%-*s %10s %16s %16s %9s\n", width, "policies", "tokens/s", "planned bytes",
-                                "used bytes", "loss");
-  for (auto const& row : rows)
-    text += detail::formatted("%-*s %10.0f %16s %16s %9.4f\n", width, printable(row.name).c_str(),
-                              row.tokens_per_second, detail::grouped(row.planned_peak.count()).c_str(),
-                              detail::grouped(row.used_peak.count()).c_str(), row.loss);
-  return text;
-}
+[[gnu::cold]] std::string table(std::vector<comparison> const& rows);
 
 /// The rows as a JSON array of objects with the fields of `comparison`; memory in bytes.
-inline std::string json(std::vector<comparison> const& rows) {
-  io::json_writer out;
-  out.array();
-  for (auto const& row : rows)
-    out.object(io::json_layout::row)
-        .member("name", row.name)
-        .member("tokens_per_second", row.tokens_per_second)
-        .member("planned_peak", row.planned_peak.count())
-        .member("used_peak", row.used_peak.count())
-        .member("loss", row.loss)
-        .end();
-  return out.end().text();
-}
+std::string json(std::vector<comparison> const& rows);
 
 } // namespace constrain
+
+#if CONSTRAIN_DEFINITIONS
+#include "constrain/fit/compare.ipp"
+#endif

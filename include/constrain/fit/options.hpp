@@ -1,7 +1,5 @@
 #pragma once
 
-#include "constrain/base/error.hpp"
-#include "constrain/base/number_check.hpp"
 #include "constrain/base/units.hpp"
 #include "constrain/data/corpus.hpp"
 #include "constrain/data/tail.hpp"
@@ -37,26 +35,12 @@ struct fit_options {
 namespace detail {
 
 /// Throws `error` for an option out of range or without the option it depends on.
-[[gnu::noinline, gnu::cold]] inline void check_fit_options(fit_options const& options) {
-  if (options.steps != -1) check_count("fit_options", ".steps", options.steps.count(), 0);
-  check_count("fit_options", ".epochs", options.epochs, 0);
-  options.evaluate_every.check("fit_options", ".evaluate_every");
-  options.save_every.check("fit_options", ".save_every");
-  options.log_every.check("fit_options", ".log_every");
-  check_count("fit_options", ".keep_last", options.keep_last, 0);
-  check_count("fit_options", ".patience", options.patience, 0);
-  check_count("fit_options", ".plateau", options.plateau, 0);
-  check_number("fit_options", ".plateau_factor", options.plateau_factor, number_range::above_zero);
-  auto const needs_validation = [&](bool asked, char const* what) {
-    if (asked && options.validation == nullptr) throw error({"fit: ", what, ", but there is no .validation; give one"});
-  };
-  needs_validation(!options.best.empty(), ".best keeps the checkpoint of the lowest validation loss");
-  needs_validation(options.patience > 0, ".patience counts evaluations");
-  needs_validation(options.plateau > 0, ".plateau counts evaluations");
-  if (options.load_best && options.best.empty())
-    throw error({"fit: .load_best loads the checkpoint that .best names, but that is empty; name a directory"});
-}
+[[gnu::cold]] void check_fit_options(fit_options const& options);
 
 } // namespace detail
 
 } // namespace constrain
+
+#if CONSTRAIN_DEFINITIONS
+#include "constrain/fit/options.ipp"
+#endif

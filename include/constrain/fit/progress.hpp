@@ -4,12 +4,9 @@
 #include "constrain/base/printable.hpp"
 #include "constrain/device/cpu/gemm.hpp"
 #include "constrain/device/cpu/processor.hpp"
-#include "constrain/device/cpu/waiting_threads.hpp"
 #include "constrain/fit/record/records.hpp"
 #include "constrain/train/explain.hpp"
 
-#include <algorithm>
-#include <cstdarg>
 #include <cstdint>
 #include <cstdio>
 #include <string>
@@ -37,16 +34,7 @@ template <class trainer> std::string parameters_by_role() {
 }
 
 /// Prints a warning if OpenMP's waiting threads spin and other programs compete for the processors.
-[[gnu::noinline]] inline void print_waiting_threads(std::FILE* out) {
-  if (!waiting_threads_spin()) return;
-  double const seconds = parallel_loop_seconds();
-  if (spinning_hurts(seconds))
-    std::fprintf(
-        out,
-        "the processors are busy with other programs: a parallel loop takes %.0f us to start, because OpenMP's threads "
-        "spin while they wait for one another; set OMP_WAIT_POLICY=passive, or OMP_NUM_THREADS to fewer\n",
-        seconds * 1e6);
-}
+void print_waiting_threads(std::FILE* out);
 
 /// Prints the run's header: policies, parameters, batch, device, seed and memory. `peak`: the processor's measured
 /// FLOP/s; 0: not measured.
@@ -85,34 +73,9 @@ public:
   explicit step_lines(std::FILE* out) : out_(out), terminal_(out != nullptr && ::isatty(::fileno(out)) == 1) {}
 
   /// Prints a step. `seconds_left`: estimate until the run's end; `share_of_peak`: 0 if unknown.
-  void step(step_record const& r, std::int64_t steps, double seconds_left, double share_of_peak) {
-    if (out_ == nullptr) return;
-    if (terminal_) {
-      constexpr int width = 24;
-      auto const filled = static_cast<int>(width * r.step / std::max<std::int64_t>(steps, 1));
-      std::fprintf(out_, "\r[%.*s%*s] ", filled, "========================", width - filled, "");
-    }
-    std::fprintf(out_, "step %lld/%lld | loss %.4f | norm %.3f | lr %.2e | %.0f ms | ", static_cast<long long>(r.step),
-                 static_cast<long long>(steps), r.loss, r.gradient_norm, r.learning_rate, r.seconds * 1e3);
-    if (share_of_peak > 0) std::fprintf(out_, "%.0f %% of peak | ", share_of_peak * 100);
-    std::fprintf(out_, "%.0f tok/s | eta %.0f s", r.tokens_per_second, seconds_left);
-    std::fputs(terminal_ ? "\033[K" : "\n", out_);
-    open_ = terminal_;
-    std::fflush(out_);
-  }
+  void step(step_record const& r, std::int64_t steps, double seconds_left, double share_of_peak);
   /// Prints a permanent line, printf-style.
-  [[gnu::noinline, gnu::cold, gnu::format(printf, 2, 3)]] void line(char const* format, ...) {
-    if (out_ == nullptr) return;
-    std::va_list values;
-    va_start(values, format);
-    auto const text = printable(formatted_list(format, values));
-    va_end(values);
-    if (open_) std::fputc('\n', out_);
-    open_ = false;
-    std::fputs(text.c_str(), out_);
-    std::fputc('\n', out_);
-    std::fflush(out_);
-  }
+  [[gnu::cold, gnu::format(printf, 2, 3)]] void line(char const* format, ...);
 
 private:
   std::FILE* out_;
@@ -120,3 +83,7 @@ private:
 };
 
 } // namespace constrain::detail
+
+#if CONSTRAIN_DEFINITIONS
+#include "constrain/fit/progress.ipp"
+#endif

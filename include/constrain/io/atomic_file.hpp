@@ -1,16 +1,13 @@
 #pragma once
 
-#include <cerrno>
-#include <fcntl.h>
-#include <optional>
-#include <string>
-#include <sys/stat.h>
-#include <unistd.h>
-
-#include "constrain/base/error.hpp"
 #include "constrain/io/directory_handle.hpp"
 #include "constrain/io/output_file.hpp"
 #include "constrain/io/path.hpp"
+
+#include <cerrno>
+#include <optional>
+#include <string>
+#include <sys/stat.h>
 
 namespace constrain::inline CONSTRAIN_VARIANT::io {
 
@@ -38,15 +35,7 @@ public:
 
   /// Syncs the file to disk and renames it to `path`. Throws `error`; then the older file is unchanged, unless only
   /// syncing the directory failed.
-  [[gnu::noinline, gnu::cold]] void commit() {
-    if (temporary_.empty()) throw error({"'", path(), "' was already committed; write a new file"});
-    file_.close();
-    check();
-    if (::renameat(holder_.get(), temporary_.c_str(), holder_.get(), target_.name.c_str()) != 0)
-      throw error({"'", path(), "' cannot be put in place (", reason(), "); choose another path and save again"});
-    temporary_.clear();
-    if (!holder_.sync()) throw not_on_disk(target_.holder());
-  }
+  [[gnu::cold]] void commit();
 
 private:
   split_path target_;
@@ -57,33 +46,18 @@ private:
 
   std::string path() const { return target_.directory + target_.name; }
 
-  static std::string const& checked(std::string const& path, links at_path) {
-    auto const found = detail::status_at(AT_FDCWD, system_path(path));
-    if (at_path == links::refused && found && S_ISLNK(found->st_mode))
-      throw error({"'", path, "' cannot be written (it is a link); remove it or choose another path"});
-    return path;
-  }
+  static std::string const& checked(std::string const& path, links at_path);
 
-  detail::directory_handle open_holder() const {
-    detail::directory_handle opened(target_.holder());
-    if (!opened) throw unwritable(path());
-    return opened;
-  }
+  detail::directory_handle open_holder() const;
 
   /// Throws `error` if the target exists and is no regular file.
-  [[gnu::noinline, gnu::cold]] void check() {
-    auto const found = detail::status_at(holder_.get(), target_.name);
-    if (!found || S_ISREG(found->st_mode)) return;
-    discard();
-    throw error({"'", path(), "' cannot be written (it is no regular file); remove it or choose another path"});
-  }
+  [[gnu::cold]] void check();
 
-  [[gnu::noinline, gnu::cold]] void discard() noexcept {
-    if (temporary_.empty()) return;
-    auto const there = detail::status_at(holder_.get(), temporary_);
-    if (there && made_ && detail::same_file(*there, *made_)) ::unlinkat(holder_.get(), temporary_.c_str(), 0);
-    temporary_.clear();
-  }
+  [[gnu::cold]] void discard() noexcept;
 };
 
 } // namespace constrain::io
+
+#if CONSTRAIN_DEFINITIONS
+#include "constrain/io/atomic_file.ipp"
+#endif

@@ -14,21 +14,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::io {
 class crc32c {
 public:
   /// Adds bytes to the checksum.
-  crc32c& update(std::span<std::byte const> bytes) {
-    static auto const table = tables();
-    auto const word = [&](std::size_t i) {
-      return std::uint32_t(bytes[i]) | std::uint32_t(bytes[i + 1]) << 8 | std::uint32_t(bytes[i + 2]) << 16 |
-             std::uint32_t(bytes[i + 3]) << 24;
-    };
-    std::size_t i = 0;
-    for (; i + 8 <= bytes.size(); i += 8) {
-      auto const low = state_ ^ word(i), high = word(i + 4);
-      state_ = table[7][low & 255] ^ table[6][low >> 8 & 255] ^ table[5][low >> 16 & 255] ^ table[4][low >> 24] ^
-               table[3][high & 255] ^ table[2][high >> 8 & 255] ^ table[1][high >> 16 & 255] ^ table[0][high >> 24];
-    }
-    for (; i < bytes.size(); ++i) state_ = state_ >> 8 ^ table[0][(state_ ^ std::uint32_t(bytes[i])) & 255];
-    return *this;
-  }
+  crc32c& update(std::span<std::byte const> bytes);
 
   /// The checksum of all bytes so far.
   std::uint32_t value() const { return ~state_; }
@@ -37,18 +23,11 @@ private:
   std::uint32_t state_ = 0xffffffff;
 
   // Computed once at run time: as a constant expression it would cost compile time in every translation unit.
-  static std::array<std::array<std::uint32_t, 256>, 8> tables() {
-    std::array<std::array<std::uint32_t, 256>, 8> entries{};
-    for (std::uint32_t i = 0; i < 256; ++i) {
-      std::uint32_t remainder = i;
-      for (int bit = 0; bit < 8; ++bit) remainder = remainder >> 1 ^ (remainder & 1 ? 0x82f63b78u : 0u);
-      entries[0][i] = remainder;
-    }
-    for (std::size_t k = 1; k < 8; ++k)
-      for (std::size_t i = 0; i < 256; ++i)
-        entries[k][i] = entries[k - 1][i] >> 8 ^ entries[0][entries[k - 1][i] & 255];
-    return entries;
-  }
+  static std::array<std::array<std::uint32_t, 256>, 8> tables();
 };
 
 } // namespace constrain::io
+
+#if CONSTRAIN_DEFINITIONS
+#include "constrain/io/crc32c.ipp"
+#endif

@@ -1,8 +1,9 @@
 #pragma once
 
-#include <algorithm>
+#include "constrain/io/descriptor.hpp"
+#include "constrain/io/path.hpp"
+
 #include <cerrno>
-#include <cstddef>
 #include <fcntl.h>
 #include <optional>
 #include <string>
@@ -11,17 +12,10 @@
 #include <unistd.h>
 #include <vector>
 
-#include "constrain/io/descriptor.hpp"
-#include "constrain/io/path.hpp"
-
 namespace constrain::inline CONSTRAIN_VARIANT::io::detail {
 
 /// The status of a name in an open directory, without following a symbolic link; nullopt if it does not exist.
-inline std::optional<struct stat> status_at(int directory, std::string const& name) {
-  struct stat found {};
-  if (::fstatat(directory, name.c_str(), &found, AT_SYMLINK_NOFOLLOW) != 0) return std::nullopt;
-  return found;
-}
+std::optional<struct stat> status_at(int directory, std::string const& name);
 
 /// Whether a path exists, dangling symbolic links included.
 inline bool exists(std::string const& path) { return status_at(AT_FDCWD, system_path(path)).has_value(); }
@@ -50,10 +44,7 @@ public:
     return status_;
   }
   /// Whether the name refers to this directory now.
-  bool is_at(directory_handle const& holder, std::string const& name) const {
-    auto const there = status_at(holder.get(), name);
-    return there && same_file(*there, status_);
-  }
+  bool is_at(directory_handle const& holder, std::string const& name) const;
   /// Names in it, in no particular order.
   [[gnu::noinline, gnu::cold]] std::vector<std::string> names() const {
     return directory_names(".", get()).value_or(std::vector<std::string>{});
@@ -68,29 +59,10 @@ public:
 
   /// The content of a regular file that belongs to the directory's owner; nullopt for anything else, a symbolic link,
   /// more than 64 MiB or, with `alone`, a file with other hard links.
-  [[gnu::noinline, gnu::cold]] std::optional<std::string> text(std::string const& name, bool alone = false) const {
-    constexpr std::size_t most = std::size_t{1} << 26;
-    descriptor const file(::openat(get(), name.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
-    struct stat found {};
-    if (!file || ::fstat(file.get(), &found) != 0 || !S_ISREG(found.st_mode)) return std::nullopt;
-    if (found.st_uid != owner() || (alone && found.st_nlink != 1)) return std::nullopt;
-    std::string all(std::min(static_cast<std::size_t>(found.st_size), most) + 1, '\0'); // + 1: to detect its end
-    for (std::size_t size = 0; size < all.size();) {
-      auto const got = ::read(file.get(), all.data() + size, all.size() - size);
-      if (got < 0 && errno == EINTR) continue;
-      if (got < 0) return std::nullopt;
-      if (got == 0) return all.resize(size), all;
-      size += static_cast<std::size_t>(got);
-    }
-    return std::nullopt;
-  }
+  [[gnu::cold]] std::optional<std::string> text(std::string const& name, bool alone = false) const;
 
   /// Removes a regular file that belongs to the directory's owner; anything else is kept. False if removing fails.
-  bool remove(std::string const& name) const {
-    auto const found = status_at(get(), name);
-    if (!found || !S_ISREG(found->st_mode) || found->st_uid != owner()) return true;
-    return ::unlinkat(get(), name.c_str(), 0) == 0 || errno == ENOENT;
-  }
+  bool remove(std::string const& name) const;
 
 private:
   explicit directory_handle(int number) : file_(number) {
@@ -102,3 +74,7 @@ private:
 };
 
 } // namespace constrain::io::detail
+
+#if CONSTRAIN_DEFINITIONS
+#include "constrain/io/directory_handle.ipp"
+#endif

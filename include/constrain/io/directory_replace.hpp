@@ -1,20 +1,11 @@
 #pragma once
 
-#include <cerrno>
-#include <cstdio>
+#include "constrain/io/directory_handle.hpp"
+
 #include <optional>
 #include <string>
 #include <string_view>
-#include <sys/stat.h>
-#include <sys/syscall.h>
-#include <unistd.h>
-#include <utility>
 #include <vector>
-
-#include "constrain/base/error.hpp"
-#include "constrain/io/directory_handle.hpp"
-#include "constrain/io/directory_mark.hpp"
-#include "constrain/io/manifest.hpp"
 
 /// Replaces an old directory by a finished new one, and removes the old one.
 ///
@@ -27,17 +18,8 @@ namespace constrain::inline CONSTRAIN_VARIANT::io::detail {
 
 /// The files that a directory's manifest lists, and the manifest itself, last; nullopt if there is no manifest. Throws
 /// `error` if it cannot be read. `shown`: the directory's name in errors.
-[[gnu::noinline, gnu::cold]] inline std::optional<std::vector<std::string>> listed_files(
-    directory_handle const& directory, std::string const& shown) {
-  std::string const name(manifest_name);
-  if (!status_at(directory.get(), name)) return std::nullopt;
-  auto const text = directory.text(name);
-  if (!text) throw error({"'", shown, "/", name, "' is no regular file; use another copy"});
-  std::vector<std::string> files;
-  for (auto& entry : manifest::parse(*text, shown + "/" + name).files) files.push_back(std::move(entry.name));
-  files.push_back(name);
-  return files;
-}
+[[gnu::cold]] std::optional<std::vector<std::string>> listed_files(directory_handle const& directory,
+                                                                   std::string const& shown);
 
 /// A directory that a save may replace, and the files to remove with it.
 struct old_directory {
@@ -48,81 +30,24 @@ struct old_directory {
 /// Throws `error` unless a save may replace `name`: it must not exist, or be a directory of `owner` that is empty, has
 /// a valid mark or has a manifest. A manifest without a mark suffices, since the caller named this directory: it was
 /// copied, or saved by an older version without marks.
-[[gnu::noinline, gnu::cold]] inline old_directory check_replaceable(directory_handle const& holder,
-                                                                    std::string const& name, uid_t owner,
-                                                                    std::string const& shown, int attempts = 100) {
-  auto const status = status_at(holder.get(), name);
-  if (!status) return {};
-  auto const refuse = [&](std::string const& why) {
-    return error({"'", shown, "' ", why, ", so saving there would lose it; move it away or choose another path"});
-  };
-  old_directory old{directory_handle(holder, name), {}};
-  if (S_ISREG(status->st_mode)) throw refuse("is a file");
-  if (S_ISLNK(status->st_mode)) throw refuse("is a link");
-  if (!S_ISDIR(status->st_mode)) throw refuse("is no directory");
-  if (!old.directory) throw refuse("cannot be opened (" + reason() + ")");
-  if (old.directory.owner() != owner) throw refuse("belongs to another user");
-  auto const marked = marked_files(old.directory, holder, name, owner);
-  std::optional<std::vector<std::string>> listed;
-  // Another writer may have replaced the directory since it was opened and be removing it now: then try again.
-  auto const gone = [&] { return attempts > 0 && !old.directory.is_at(holder, name); };
-  try {
-    listed = listed_files(old.directory, shown);
-  } catch (error const&) {
-    if (gone()) return check_replaceable(holder, name, owner, shown, attempts - 1);
-    throw refuse("holds a manifest that cannot be read");
-  }
-  if (!marked && !listed) {
-    if (gone()) return check_replaceable(holder, name, owner, shown, attempts - 1);
-    throw refuse("holds files that are not a checkpoint");
-  }
-  if (listed) old.files = *listed;
-  if (marked) old.files.insert(old.files.end(), marked->begin(), marked->end());
-  // A mark that was copied with the directory, or left incomplete by an interrupted save, may be removed too.
-  auto const mark = marked ? std::nullopt : old.directory.text(mark_name);
-  if (mark && (mark->starts_with(mark_begin) || mark_begin.starts_with(*mark))) old.files.emplace_back(mark_name);
-  return old;
-}
+[[gnu::cold]] old_directory check_replaceable(directory_handle const& holder, std::string const& name, uid_t owner,
+                                              std::string const& shown, int attempts = 100);
 
 /// Gives a directory without a valid mark one before it is replaced, so that a later save can finish its removal if
 /// this one is interrupted. If that fails, the rest of an interrupted removal stays.
-[[gnu::noinline, gnu::cold]] inline void mark_replaced(old_directory& old, directory_handle const& holder,
-                                                       std::string const& name) {
-  if (!old.directory || old.files.empty() || marked_files(old.directory, holder, name, old.directory.owner())) return;
-  if (old.files.back() == mark_name) {
-    if (!old.directory.remove(mark_name)) return;
-    old.files.pop_back();
-  }
-  directory_mark mark(old.directory, holder, name, old.files);
-  if (!mark && errno == EEXIST) return; // a file of that name that is no mark
-  if (mark) mark.sync();
-  old.files.push_back(mark_name);
-}
+[[gnu::cold]] void mark_replaced(old_directory& old, directory_handle const& holder, std::string const& name);
 
 /// Removes files and then the directory, if `name` still refers to it. If it holds other files, it is renamed to `kept`
 /// instead.
-[[gnu::noinline, gnu::cold]] inline void remove_directory(directory_handle const& directory,
-                                                          directory_handle const& holder, std::string const& name,
-                                                          std::vector<std::string> const& files,
-                                                          std::string const& kept) {
-  // The mark is removed last: if removing fails before, a later save still knows what to remove.
-  for (auto const& file : files)
-    if (!directory.remove(file)) return;
-  // If the name is reused after this check, the worst case is the loss of an empty directory.
-  if (!directory.is_at(holder, name)) return;
-  if (::unlinkat(holder.get(), name.c_str(), AT_REMOVEDIR) != 0 && (errno == ENOTEMPTY || errno == EEXIST))
-    static_cast<void>(::renameat(holder.get(), name.c_str(), holder.get(), kept.c_str()));
-}
+[[gnu::cold]] void remove_directory(directory_handle const& directory, directory_handle const& holder,
+                                    std::string const& name, std::vector<std::string> const& files,
+                                    std::string const& kept);
 
 /// Exchanges two names in a directory atomically; false, with `errno`, on failure (ENOSYS or EINVAL: not supported).
-inline bool exchange(directory_handle const& holder, std::string const& one, std::string const& other) {
-#if defined(SYS_renameat2)
-  constexpr unsigned exchange_names = 2; // RENAME_EXCHANGE, for C libraries without it.
-  return ::syscall(SYS_renameat2, holder.get(), one.c_str(), holder.get(), other.c_str(), exchange_names) == 0;
-#else
-  static_cast<void>(holder), static_cast<void>(one), static_cast<void>(other);
-  return errno = ENOSYS, false;
-#endif
-}
+bool exchange(directory_handle const& holder, std::string const& one, std::string const& other);
 
 } // namespace constrain::io::detail
+
+#if CONSTRAIN_DEFINITIONS
+#include "constrain/io/directory_replace.ipp"
+#endif

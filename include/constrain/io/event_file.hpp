@@ -1,21 +1,17 @@
 #pragma once
 
+#include "constrain/base/error.hpp"
+#include "constrain/io/descriptor.hpp"
+#include "constrain/io/path.hpp"
+
 #include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <ctime>
-#include <fcntl.h>
 #include <span>
 #include <string>
 #include <string_view>
 #include <unistd.h>
-
-#include "constrain/base/error.hpp"
-#include "constrain/io/crc32c.hpp"
-#include "constrain/io/descriptor.hpp"
-#include "constrain/io/path.hpp"
-#include "constrain/io/plain_file.hpp"
-#include "constrain/io/text_bytes.hpp"
 
 namespace constrain::inline CONSTRAIN_VARIANT::io {
 
@@ -29,42 +25,22 @@ public:
                        unlikely_suffix(),
                    static_cast<double>(std::time(nullptr))) {}
   /// Creates the file, which must not exist, with start time `time` in seconds since 1970.
-  event_file(std::string const& path, double time)
-      : path_(path), file_(open_plain_file(path, "the events", O_WRONLY | O_EXCL)) {
-    std::string event = real64(1, time);
-    event += text(3, "brain.Event:2");
-    record(event);
-  }
+  event_file(std::string const& path, double time);
 
   /// Writes a value, with the current time.
   void scalar(std::string_view name, std::int64_t step, double value) {
     scalar(name, step, value, static_cast<double>(std::time(nullptr)));
   }
   /// Records it at `time`, in seconds since 1970.
-  [[gnu::noinline, gnu::cold]] void scalar(std::string_view name, std::int64_t step, double value, double time) {
-    std::string number = text(1, name);
-    number += real32(2, static_cast<float>(value));
-    std::string event = real64(1, time);
-    event += whole(2, static_cast<std::uint64_t>(step));
-    event += text(5, text(1, number));
-    record(event);
-  }
+  [[gnu::cold]] void scalar(std::string_view name, std::int64_t step, double value, double time);
 
 private:
   std::string path_;
   descriptor file_;
 
   // Protocol-buffer encoding. A field is a key (its number and wire type, as one varint), then its value.
-  static std::string variable(std::uint64_t x) {
-    std::string bytes;
-    for (; x >= 128; x >>= 7) bytes += static_cast<char>((x & 127) | 128);
-    return bytes += static_cast<char>(x);
-  }
-  static std::string fixed(std::uint64_t bits, int size) {
-    std::string bytes;
-    for (int i = 0; i < size; ++i) bytes += static_cast<char>(bits >> 8 * i & 255);
-    return bytes;
-  }
+  static std::string variable(std::uint64_t x);
+  static std::string fixed(std::uint64_t bits, int size);
   static std::string key(std::uint64_t field, std::uint64_t kind) { return variable(field << 3 | kind); }
   static std::string whole(std::uint64_t field, std::uint64_t x) { return key(field, 0) + variable(x); }
   static std::string real64(std::uint64_t field, double x) {
@@ -77,15 +53,9 @@ private:
     return (key(field, 2) + variable(x.size())).append(x);
   }
 
-  static std::string checksum(std::string_view bytes) {
-    auto const crc = crc32c{}.update(text_bytes(bytes)).value();
-    return fixed((crc >> 15 | crc << 17) + 0xa282ead8u, 4); // masked, as TFRecord requires
-  }
+  static std::string checksum(std::string_view bytes);
 
-  [[gnu::noinline, gnu::cold]] void record(std::string const& event) {
-    auto const length = fixed(event.size(), 8);
-    if (!write_all(file_, length + checksum(length) + event + checksum(event))) fail();
-  }
+  [[gnu::cold]] void record(std::string const& event);
 
   [[noreturn]] void fail() const {
     throw error({"the events '", path_, "' cannot be written (", reason(), "); make room or choose another directory"});
@@ -93,3 +63,7 @@ private:
 };
 
 } // namespace constrain::io
+
+#if CONSTRAIN_DEFINITIONS
+#include "constrain/io/event_file.ipp"
+#endif

@@ -1,5 +1,8 @@
 #pragma once
 
+#include "constrain/io/json_failure.hpp"
+#include "constrain/io/json_tree.hpp"
+
 #include <charconv>
 #include <cstddef>
 #include <cstdint>
@@ -12,9 +15,6 @@
 #include <system_error>
 #include <type_traits>
 #include <utility>
-
-#include "constrain/io/json_failure.hpp"
-#include "constrain/io/json_tree.hpp"
 
 namespace constrain::inline CONSTRAIN_VARIANT::io {
 
@@ -57,10 +57,7 @@ public:
   }
 
   /// Number of elements of an array or members of an object.
-  std::size_t size() const {
-    if (kind() != json_kind::array && kind() != json_kind::object) fail("an array or an object");
-    return node().length;
-  }
+  std::size_t size() const;
 
   /// An array's elements, in order: `for (json element : value.elements())`.
   json_range<json> elements() const;
@@ -71,16 +68,10 @@ public:
   std::optional<json> find(std::string_view name) const;
 
   /// The member of that name. Throws `error` if there is none.
-  json operator[](std::string_view name) const {
-    if (auto found = find(name)) return *found;
-    throw detail::missing_json(tree_->where, node().first, name);
-  }
+  json operator[](std::string_view name) const;
 
   /// Throws `error`: '<where>' has <kind of this value> at byte n where <needed> is needed.
-  [[noreturn]] void fail(std::string_view needed) const {
-    auto const digits = kind() == json_kind::number ? tree_->text_of(node()) : std::string_view();
-    throw detail::unsuitable_json(tree_->where, node().first, kind(), digits, needed);
-  }
+  [[noreturn]] void fail(std::string_view needed) const;
 
 private:
   template <class item> friend class json_range;
@@ -92,10 +83,7 @@ private:
 
   json_node const& node() const { return tree_->nodes[index_]; }
 
-  json_node const& need(json_kind needed, std::string_view what) const {
-    if (kind() != needed) fail(what);
-    return node();
-  }
+  json_node const& need(json_kind needed, std::string_view what) const;
 
   template <class integer> integer whole() const {
     constexpr bool negative = std::numeric_limits<integer>::is_signed;
@@ -153,20 +141,8 @@ private:
   explicit json_range(json owner) : owner_(std::move(owner)) {}
 };
 
-inline json_range<json> json::elements() const {
-  need(json_kind::array, "an array");
-  return json_range<json>(*this);
-}
-
-inline json_range<json_member> json::members() const {
-  need(json_kind::object, "an object");
-  return json_range<json_member>(*this);
-}
-
-inline std::optional<json> json::find(std::string_view name) const {
-  for (auto const& member : members())
-    if (member.name == name) return member.value;
-  return std::nullopt;
-}
-
 } // namespace constrain::io
+
+#if CONSTRAIN_DEFINITIONS
+#include "constrain/io/json.ipp"
+#endif

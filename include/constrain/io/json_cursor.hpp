@@ -1,14 +1,14 @@
 #pragma once
 
+#include "constrain/base/function_ref.hpp"
+#include "constrain/io/json_failure.hpp"
+#include "constrain/io/json_tokens.hpp"
+
 #include <charconv>
 #include <cstddef>
 #include <limits>
 #include <string_view>
 #include <system_error>
-
-#include "constrain/base/function_ref.hpp"
-#include "constrain/io/json_failure.hpp"
-#include "constrain/io/json_tokens.hpp"
 
 namespace constrain::inline CONSTRAIN_VARIANT::io {
 
@@ -21,43 +21,16 @@ public:
   using json_tokens::json_tokens;
 
   /// A cursor at a position that this one had before.
-  json_cursor from(std::size_t position) const {
-    auto other = *this;
-    other.at_ = position;
-    return other;
-  }
+  json_cursor from(std::size_t position) const;
 
   /// The kind of the value here, by its first byte. An invalid byte counts as a number; reading that throws.
-  json_kind kind() const {
-    switch (here()) {
-    case '{': return json_kind::object;
-    case '[': return json_kind::array;
-    case '"': return json_kind::string;
-    case 't':
-    case 'f': return json_kind::boolean;
-    case 'n': return json_kind::null;
-    default: return json_kind::number;
-    }
-  }
+  json_kind kind() const;
 
   /// Reads an object: calls `read(name)` at the value of each member, which `read` must consume. Returns their number.
-  std::size_t object(function_ref<void(std::string_view name)> read) {
-    need(json_kind::object, "an object");
-    return items('}', [&] {
-      if (here() != '"') fail("a member needs a name in quotes");
-      auto const name = skipped_string_token();
-      space();
-      if (!take(':')) fail("a ':' is missing");
-      space();
-      read(name);
-    });
-  }
+  std::size_t object(function_ref<void(std::string_view name)> read);
 
   /// Reads an array: calls `read()` at each element, which `read` must consume. Returns their number.
-  std::size_t array(function_ref<void()> read) {
-    need(json_kind::array, "an array");
-    return items(']', read);
-  }
+  std::size_t array(function_ref<void()> read);
 
   /// Reads a string, returned as written (escapes are not decoded), or a number's digits.
   std::string_view string() { return need(json_kind::string, "a string"), skipped_string_token(); }
@@ -76,16 +49,10 @@ public:
   }
 
   /// Throws `error` unless only white space follows.
-  void finish() {
-    space();
-    if (!ended()) fail("there is more after the end of the value");
-  }
+  void finish();
 
   /// Throws `error`: '<where>' has <kind of the value here> at byte n where <needed> is needed.
-  [[noreturn]] void unsuitable(std::string_view needed) const {
-    auto const digits = kind() == json_kind::number ? from(at_).number() : std::string_view();
-    throw detail::unsuitable_json(where_, at_, kind(), digits, needed);
-  }
+  [[noreturn]] void unsuitable(std::string_view needed) const;
 
   /// Throws `error`: '<where>' has no '<name>' in the object here.
   [[noreturn]] void missing(std::string_view name) const { throw detail::missing_json(where_, at_, name); }
@@ -95,20 +62,11 @@ private:
     if (kind() != needed) unsuitable(what);
   }
 
-  [[gnu::noinline]] std::size_t items(char end, function_ref<void()> read) {
-    ++at_;
-    space();
-    std::size_t count = 0;
-    for (; !take(end); ++count) {
-      if (count > 0) {
-        if (!take(',')) fail(end == '}' ? "a ',' or '}' is missing" : "a ',' or ']' is missing");
-        space();
-      }
-      read();
-      space();
-    }
-    return count;
-  }
+  std::size_t items(char end, function_ref<void()> read);
 };
 
 } // namespace constrain::io
+
+#if CONSTRAIN_DEFINITIONS
+#include "constrain/io/json_cursor.ipp"
+#endif

@@ -1,5 +1,7 @@
 #pragma once
 
+#include "constrain/base/variant.hpp"
+
 #include <charconv>
 #include <cmath>
 #include <concepts>
@@ -8,9 +10,6 @@
 #include <string_view>
 #include <type_traits>
 #include <vector>
-
-#include "constrain/base/error.hpp"
-#include "constrain/io/utf8.hpp"
 
 namespace constrain::inline CONSTRAIN_VARIANT::io {
 
@@ -48,22 +47,10 @@ public:
   template <class type> json_writer& element(type const& value) { return element_begins(), scalar(value); }
 
   /// Ends the innermost object or array.
-  json_writer& end() {
-    if (levels_.empty())
-      throw error({"a JSON writer was asked to end more objects and arrays than it began; remove one end()"});
-    auto const ended = levels_.back();
-    levels_.pop_back();
-    if (!ended.empty && !ended.row) line();
-    out_ += ended.close;
-    return *this;
-  }
+  json_writer& end();
 
   /// The finished text, without a newline at its end. Throws `error` if a container was not ended.
-  std::string const& text() const {
-    if (!levels_.empty() || out_.empty())
-      throw error({"a JSON text is not finished; end() every object and array first"});
-    return out_;
-  }
+  std::string const& text() const;
 
 private:
   struct level {
@@ -74,38 +61,15 @@ private:
   std::string out_;
   std::vector<level> levels_;
 
-  json_writer& open(char begin, char close, json_layout layout) {
-    bool const row = layout == json_layout::row || (!levels_.empty() && levels_.back().row);
-    out_ += begin;
-    levels_.push_back({close, row, true});
-    return *this;
-  }
+  json_writer& open(char begin, char close, json_layout layout);
 
-  void line() {
-    out_ += '\n';
-    out_.append(2 * levels_.size(), ' ');
-  }
+  void line();
 
-  void separate() {
-    auto& inside = levels_.back();
-    if (!inside.empty) out_ += inside.row ? ", " : ",";
-    inside.empty = false;
-    if (!inside.row) line();
-  }
+  void separate();
 
-  void element_begins() {
-    if (levels_.empty() ? !out_.empty() : levels_.back().close != ']')
-      throw error({"a JSON writer was given a value without a name in an object, or a second value; use member()"});
-    if (!levels_.empty()) separate();
-  }
+  void element_begins();
 
-  void member_begins(std::string_view name) {
-    if (levels_.empty() || levels_.back().close != '}')
-      throw error({"a JSON writer was given '", name, "' outside of an object; begin one first"});
-    separate();
-    quoted(name);
-    out_ += ": ";
-  }
+  void member_begins(std::string_view name);
 
   template <class type> json_writer& scalar(type const& value) {
     if constexpr (std::is_same_v<type, std::nullptr_t>) out_ += "null";
@@ -123,21 +87,11 @@ private:
     return *this;
   }
 
-  void quoted(std::string_view text) {
-    if (invalid_utf8(text) != text.size())
-      throw error({"a text that is not UTF-8 at its byte ", invalid_utf8(text),
-                   " cannot be written as JSON; rename what it stands for"});
-    out_ += '"';
-    for (char const c : text) {
-      auto const code = static_cast<unsigned char>(c);
-      if (c == '"' || c == '\\') (out_ += '\\') += c;
-      else if (c == '\n') out_ += "\\n";
-      else if (c == '\t') out_ += "\\t";
-      else if (code < 0x20) ((out_ += "\\u00") += code < 16 ? '0' : '1') += "0123456789abcdef"[code & 15];
-      else out_ += c;
-    }
-    out_ += '"';
-  }
+  void quoted(std::string_view text);
 };
 
 } // namespace constrain::io
+
+#if CONSTRAIN_DEFINITIONS
+#include "constrain/io/json_writer.ipp"
+#endif

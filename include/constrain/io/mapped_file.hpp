@@ -1,5 +1,8 @@
 #pragma once
 
+#include "constrain/base/error.hpp"
+#include "constrain/io/descriptor.hpp"
+
 #include <cstddef>
 #include <cstdint>
 #include <limits>
@@ -8,9 +11,6 @@
 #include <string_view>
 #include <sys/mman.h>
 #include <utility>
-
-#include "constrain/base/error.hpp"
-#include "constrain/io/descriptor.hpp"
 
 namespace constrain::inline CONSTRAIN_VARIANT::io {
 

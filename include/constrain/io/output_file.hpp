@@ -1,26 +1,22 @@
 #pragma once
 
+#include "constrain/base/error.hpp"
+#include "constrain/io/crc32c.hpp"
+#include "constrain/io/descriptor.hpp"
+#include "constrain/io/text_bytes.hpp"
+
 #include <cstddef>
 #include <cstdint>
 #include <fcntl.h>
 #include <span>
 #include <string>
 #include <string_view>
-#include <unistd.h>
 #include <vector>
-
-#include "constrain/base/error.hpp"
-#include "constrain/io/crc32c.hpp"
-#include "constrain/io/descriptor.hpp"
-#include "constrain/io/text_bytes.hpp"
 
 namespace constrain::inline CONSTRAIN_VARIANT::io {
 
 /// The error for a file that cannot be written, with the reason from `errno`.
-inline error unwritable(std::string const& shown) {
-  return error({"'", shown, "' cannot be written (", reason(),
-                "); make room or choose another path and save again, what was there before is untouched"});
-}
+error unwritable(std::string const& shown);
 
 /// A new file, written sequentially through a 64 KiB buffer, with its size and CRC-32C. Throws `error` for every
 /// failure, a full disk included.
@@ -28,29 +24,14 @@ class output_file {
 public:
   /// Creates `path`, which must not exist; a relative path starts at `from`, an open directory. `shown`: the file's
   /// name in errors.
-  output_file(std::string const& path, std::string shown, int from = AT_FDCWD)
-      : shown_(std::move(shown)),
-        file_(::openat(from, system_path(path), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666)) {
-    if (!file_) fail();
-    gathered_.reserve(gathered_bytes);
-  }
+  output_file(std::string const& path, std::string shown, int from = AT_FDCWD);
 
   /// Appends bytes or text.
-  void write(std::span<std::byte const> bytes) {
-    length_ += bytes.size();
-    checksum_.update(bytes);
-    if (gathered_.size() + bytes.size() > gathered_bytes) flush();
-    if (bytes.size() >= gathered_bytes) put(bytes);
-    else gathered_.insert(gathered_.end(), bytes.begin(), bytes.end());
-  }
+  void write(std::span<std::byte const> bytes);
   void write(std::string_view text) { write(text_bytes(text)); }
 
   /// Writes the rest, syncs the file to disk and closes it.
-  void close() {
-    flush();
-    if (::fsync(file_.get()) != 0) fail();
-    if (::close(file_.release()) != 0) fail();
-  }
+  void close();
 
   /// Size and CRC-32C of all that was written.
   std::uint64_t size() const { return length_; }
@@ -65,10 +46,7 @@ private:
   std::uint64_t length_ = 0;
   crc32c checksum_;
 
-  void flush() {
-    put(gathered_);
-    gathered_.clear();
-  }
+  void flush();
 
   void put(std::span<std::byte const> bytes) {
     if (!write_all(file_, {reinterpret_cast<char const*>(bytes.data()), bytes.size()})) fail();
@@ -78,3 +56,7 @@ private:
 };
 
 } // namespace constrain::io
+
+#if CONSTRAIN_DEFINITIONS
+#include "constrain/io/output_file.ipp"
+#endif

@@ -1,40 +1,19 @@
 #pragma once
 
-#include <atomic>
+#include "constrain/base/error.hpp"
+
 #include <cerrno>
 #include <climits>
-#include <cstdlib>
-#include <ctime>
-#include <dirent.h>
 #include <fcntl.h>
-#include <memory>
 #include <optional>
 #include <string>
-#include <string_view>
-#include <sys/stat.h>
-#include <unistd.h>
 #include <vector>
-
-#include "constrain/base/error.hpp"
-#include "constrain/io/descriptor.hpp"
 
 namespace constrain::inline CONSTRAIN_VARIANT::io {
 
 /// Throws `error` if a directory is this process's working directory or one of its parents: replacing it would break
 /// all relative paths.
-[[gnu::noinline, gnu::cold]] inline void check_not_worked_in(std::string const& path) {
-  struct stat replaced {
-  }, above{};
-  if (::stat(system_path(path), &replaced) != 0) return;
-  ino_t below = 0;
-  for (std::string up = "."; ::stat(up.c_str(), &above) == 0 && above.st_ino != below; up += "/..") {
-    if (above.st_ino == replaced.st_ino && above.st_dev == replaced.st_dev)
-      throw error({"'", path,
-                   "' is the directory that this process works in, or holds it, and a save replaces it whole; name one "
-                   "within it"});
-    below = above.st_ino;
-  }
-}
+[[gnu::cold]] void check_not_worked_in(std::string const& path);
 
 /// A path split into its directory and its name.
 struct split_path {
@@ -42,20 +21,7 @@ struct split_path {
 
   /// If `path` is a symbolic link, its target's path is split instead. Throws `error` for a dangling link or a path
   /// without a name.
-  [[gnu::noinline, gnu::cold]] explicit split_path(std::string path) {
-    while (path.size() > 1 && path.back() == '/') path.pop_back();
-    struct stat status {};
-    bool const exists = ::lstat(system_path(path), &status) == 0;
-    cut(path);
-    if (exists && (S_ISLNK(status.st_mode) || name == "." || name == "..")) {
-      std::unique_ptr<char, decltype(&std::free)> const real(::realpath(path.c_str(), nullptr), &std::free);
-      if (!real)
-        throw error({"'", path, "' is a link that leads nowhere (", reason(), "); remove it or choose another path"});
-      cut(real.get());
-    }
-    if (name.empty() || name == "." || name == "..")
-      throw error({"'", path, "' names nothing that can be written; choose another path"});
-  }
+  [[gnu::cold]] explicit split_path(std::string path);
 
   /// The hidden sibling '.<name>.<kind>', on the same file system: its path, and its name.
   std::string sibling(std::string const& kind) const { return directory + sibling_name(kind); }
@@ -64,57 +30,24 @@ struct split_path {
   std::string holder() const { return directory.empty() ? "." : directory; }
 
 private:
-  void cut(std::string const& path) {
-    auto const end = path.rfind('/') + 1;
-    directory = path.substr(0, end);
-    name = path.substr(end);
-  }
+  void cut(std::string const& path);
 };
 
 /// A suffix for temporary names: process id, time and a counter.
-[[gnu::noinline, gnu::cold]] inline std::string unlikely_suffix() {
-  static std::atomic<unsigned> calls{0};
-  struct timespec now {};
-  ::clock_gettime(CLOCK_REALTIME, &now);
-  return concat({::getpid(), "-", now.tv_nsec, "-", calls++});
-}
+[[gnu::cold]] std::string unlikely_suffix();
 
 /// The error for a directory that cannot be synced to disk.
-inline error not_on_disk(std::string const& path, int code = errno) {
-  return error(
-      {"the directory '", path, "' cannot be brought to disk (", reason(code), "); check the disk and save again"});
-}
+error not_on_disk(std::string const& path, int code = errno);
 
 /// Names in a directory, in no particular order, without '.' and '..'; nullopt, with `errno`, if it cannot be read. A
 /// relative path starts at `from`, an open directory.
-[[gnu::noinline, gnu::cold]] inline std::optional<std::vector<std::string>> directory_names(std::string const& path,
-                                                                                            int from = AT_FDCWD) {
-  descriptor file(::openat(from, system_path(path), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  auto* const stream = file ? ::fdopendir(file.get()) : nullptr;
-  if (!stream) return std::nullopt;
-  file.release();
-  struct closer {
-    DIR* stream;
-    ~closer() { ::closedir(stream); }
-  } const at_end{stream};
-  std::vector<std::string> names;
-  while (auto const* entry = ::readdir(stream))
-    if (std::string_view const name = entry->d_name; name != "." && name != "..") names.emplace_back(name);
-  return names;
-}
+[[gnu::cold]] std::optional<std::vector<std::string>> directory_names(std::string const& path, int from = AT_FDCWD);
 
 /// Creates a directory and its missing parents. Throws `error`.
-[[gnu::noinline, gnu::cold]] inline void make_directories(std::string const& path) {
-  system_path(path);
-  for (std::size_t end = 0; end != std::string::npos && end < path.size();) {
-    end = path.find('/', end + 1);
-    auto const part = path.substr(0, end);
-    if (::mkdir(part.c_str(), 0777) == 0) continue;
-    int const code = errno;
-    struct stat status {};
-    if (::stat(part.c_str(), &status) != 0 || !S_ISDIR(status.st_mode))
-      throw error({"the directory '", part, "' cannot be made (", reason(code), "); make it or choose another path"});
-  }
-}
+[[gnu::cold]] void make_directories(std::string const& path);
 
 } // namespace constrain::io
+
+#if CONSTRAIN_DEFINITIONS
+#include "constrain/io/path.ipp"
+#endif

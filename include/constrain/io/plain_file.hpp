@@ -1,33 +1,17 @@
 #pragma once
 
-#include <cerrno>
-#include <fcntl.h>
-#include <string>
-#include <sys/stat.h>
-
-#include "constrain/base/error.hpp"
 #include "constrain/io/descriptor.hpp"
+
+#include <string>
 
 namespace constrain::inline CONSTRAIN_VARIANT::io {
 
 /// Opens or creates a file to be changed in place. Throws `error`, beginning with `what` ('the log'), for a symbolic
 /// link, a pipe, a device, or a file with other hard links: writing would change something that the path does not name.
-[[gnu::noinline, gnu::cold]] inline descriptor open_plain_file(std::string const& path, std::string const& what,
-                                                               int flags) {
-  auto const refuse = [&](std::string const& why, char const* advice) {
-    return error({what, " '", path, "' cannot be written (", why, "); ", advice});
-  };
-  constexpr char const* remove = "remove it or choose another directory";
-  // Without O_NONBLOCK, opening a pipe would wait for its reader.
-  descriptor file(::open(system_path(path), flags | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC, 0666));
-  if (!file && (errno == ELOOP || errno == EMLINK)) throw refuse("it is a link", remove);
-  if (!file && (errno == ENXIO || errno == EISDIR)) throw refuse("it is no regular file", remove);
-  if (!file) throw refuse(reason(), "make room or choose another directory");
-  struct stat found {};
-  if (::fstat(file.get(), &found) != 0) throw refuse(reason(), "check the disk");
-  if (!S_ISREG(found.st_mode)) throw refuse("it is no regular file", remove);
-  if (found.st_nlink > 1) throw refuse("it has another name elsewhere, a hard link", remove);
-  return file;
-}
+[[gnu::cold]] descriptor open_plain_file(std::string const& path, std::string const& what, int flags);
 
 } // namespace constrain::io
+
+#if CONSTRAIN_DEFINITIONS
+#include "constrain/io/plain_file.ipp"
+#endif

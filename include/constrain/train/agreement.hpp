@@ -1,6 +1,5 @@
 #pragma once
 
-#include "constrain/base/concat.hpp"
 #include "constrain/comm/fingerprint.hpp"
 #include "constrain/data/corpus.hpp"
 #include "constrain/train/hyperparameters.hpp"
@@ -12,7 +11,6 @@
 
 #include <string>
 #include <type_traits>
-#include <variant>
 
 // Checks that all ranks were started with the same settings: each rank builds a fingerprint of (name, value) fields,
 // and the error names the first field that differs.
@@ -25,43 +23,13 @@ template <class hyper> void add_hyper(fingerprint& to, hyper const& h) {
 }
 
 /// Adds the schedule's kind and its fields.
-[[gnu::noinline]] inline void add_schedule(fingerprint& to, schedule::any const& s) {
-  to.add("the kind of .schedule", s.index() == 0 ? "constant" : s.index() == 1 ? "linear" : "cosine");
-  std::visit(
-      [&](auto const& chosen) {
-        to.add(".warmup of the schedule", chosen.warmup.count());
-        if constexpr (requires { chosen.minimum; }) {
-          to.add(".steps of the schedule", chosen.steps.count());
-          to.add(".minimum of the schedule", chosen.minimum);
-        }
-      },
-      s);
-}
+void add_schedule(fingerprint& to, schedule::any const& s);
 
 /// Adds the run's options.
-[[gnu::noinline]] inline void add_run(fingerprint& to, run_options const& run) {
-  to.add(".seed", run.seed), to.add(".clip_norm", run.clip_norm), to.add(".dropout", run.dropout);
-  add_schedule(to, run.schedule);
-  to.add(".checked", run.checked), to.add(".deadline", run.deadline);
-}
+void add_run(fingerprint& to, run_options const& run);
 
 /// Adds what the program was compiled with: policies, instruction set, compiler, and each parameter's name and shape.
-[[gnu::noinline]] inline void add_build(fingerprint& to, std::string const& policies,
-                                        parameter_list const& parameters) {
-  to.add("the set of policies", policies);
-  to.add("what the program was compiled for", CONSTRAIN_TEXT(CONSTRAIN_VARIANT));
-#if defined(__VERSION__)
-  to.add("the compiler", __VERSION__);
-#endif
-  to.add("the number of parameters", parameters.size);
-  for (int i = 0; i < parameters.size; ++i) {
-    auto const& info = parameters.parameters[i];
-    std::string text = concat({parameters.name(i), " ["});
-    if (info.stacked) text += concat({info.iterations, ", "});
-    for (int k = 0; k < info.shape.rank; ++k) text += concat({(k > 0 ? ", " : ""), info.shape.extent[k]});
-    to.add("parameter " + std::to_string(i), text + "]");
-  }
-}
+void add_build(fingerprint& to, std::string const& policies, parameter_list const& parameters);
 
 /// Hash of a plan's step table: each step's op name and the arena offsets of its operands.
 template <class plan> std::uint64_t hash_of_plan(plan const& p) {
@@ -75,21 +43,10 @@ template <class plan> std::uint64_t hash_of_plan(plan const& p) {
 }
 
 /// Adds the training state: counters, position in the corpus, best validation loss.
-[[gnu::noinline]] inline void add_state(fingerprint& to, training_state const& s) {
-  to.add("the number of steps done", s.steps.count()), to.add("the number of steps skipped", s.skipped);
-  to.add("the seed of the run", s.seed);
-  to.add_hash("the fingerprint of the corpus of the last step", s.corpus);
-  to.add("the epoch", s.position.epoch), to.add("the sample in the epoch", s.position.sample);
-  to.add("the lowest validation loss", s.best_validation_loss);
-  to.add("the number of evaluations since the lowest loss", s.evaluations_since_best);
-  to.add("the factor of the learning rate", s.learning_rate_factor);
-}
+void add_state(fingerprint& to, training_state const& s);
 
 /// Adds a corpus by size and content hash; null: no such corpus (size -1).
-[[gnu::noinline]] inline void add_corpus(fingerprint& to, std::string const& which, data::corpus const* corpus) {
-  to.add("the number of tokens of the " + which, corpus == nullptr ? -1 : corpus->size());
-  to.add_hash("the fingerprint of the " + which, corpus == nullptr ? 0 : corpus->fingerprint());
-}
+void add_corpus(fingerprint& to, std::string const& which, data::corpus const* corpus);
 
 /// The fields that must be equal on all ranks when a trainer is constructed.
 template <class trainer>
@@ -142,3 +99,7 @@ void check_fits_agree(trainer const& t, options const& o, data::corpus const& co
 }
 
 } // namespace constrain::detail
+
+#if CONSTRAIN_DEFINITIONS
+#include "constrain/train/agreement.ipp"
+#endif

@@ -1,6 +1,5 @@
 #pragma once
 
-#include "constrain/base/error.hpp"
 #include "constrain/data/order.hpp"
 
 #include <atomic>
@@ -66,12 +65,8 @@ template <class array> struct step_takes_a_batch {
 };
 
 /// Throws `error` unless `values` has `length` elements; the sentence names the expected `shape`.
-inline void check_length(char const* where, char const* what, std::span<std::int32_t const> values, std::int64_t length,
-                         char const* shape) {
-  if (values.size() != static_cast<std::size_t>(length))
-    throw error({where, ": ", what, " has ", values.size(), " elements where ", length, " are needed (", shape,
-                 "); pass an array of that length"});
-}
+void check_length(char const* where, char const* what, std::span<std::int32_t const> values, std::int64_t length,
+                  char const* shape);
 
 /// Elements of a step's inputs and labels on one rank, and the tokens of a sequence.
 struct batch_lengths {
@@ -79,21 +74,12 @@ struct batch_lengths {
 };
 
 /// Throws `error` unless a batch has these lengths and its ticket is still valid.
-[[gnu::noinline]] inline void check_batch(batch const& w, batch_lengths const& needed) {
-  if (!w.ticket.valid())
-    throw error(
-        "step: the batch is of batches(corpus) that went on or ended since, and its arrays are filled anew; step each "
-        "batch before the next one is asked for, or keep copies of the arrays and pass them to batch(inputs, labels)");
-  if (w.inputs.size() != static_cast<std::size_t>(needed.inputs) ||
-      w.labels.size() != static_cast<std::size_t>(needed.labels))
-    throw error({"step: the batch has ", w.inputs.size(), " inputs and ", w.labels.size(),
-                 " labels where this trainer takes ", needed.inputs, " and ", needed.labels,
-                 "; take it from this trainer's batches(corpus) or batch(inputs, labels)"});
-  if (w.sequence != 0 && w.sequence != needed.sequence)
-    throw error({"step: the batch has sequences of ", w.sequence, " tokens where this trainer takes ", needed.sequence,
-                 "; take it from this trainer's batches(corpus) or batch(inputs, labels)"});
-}
+void check_batch(batch const& w, batch_lengths const& needed);
 
 } // namespace detail
 
 } // namespace constrain
+
+#if CONSTRAIN_DEFINITIONS
+#include "constrain/train/batch.ipp"
+#endif

@@ -15,22 +15,10 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 namespace detail {
 
 /// "1.5 MiB", or KiB below one MiB.
-inline std::string bytes_text(bytes b) {
-  if (b >= mebibytes(1)) return formatted("%.1f MiB", b.mebibytes());
-  return formatted("%.1f KiB", static_cast<double>(b.count()) / 1024);
-}
+std::string bytes_text(bytes b);
 
 /// A number with thousands separators: "4,870,144".
-inline std::string grouped(std::int64_t n) {
-  auto const digits = std::to_string(n);
-  std::string text;
-  for (std::size_t i = 0; i < digits.size(); ++i) {
-    bool const separate = i > 0 && digits[i - 1] != '-' && (digits.size() - i) % 3 == 0;
-    if (separate) text += ',';
-    text += digits[i];
-  }
-  return text;
-}
+std::string grouped(std::int64_t n);
 
 /// Calls f(name, bytes) for every part of a memory plan, and last for its peak.
 template <class function> void for_each_part(memory_plan const& m, function const& f) {
@@ -40,27 +28,10 @@ template <class function> void for_each_part(memory_plan const& m, function cons
 }
 
 /// The non-empty parts of a memory plan, one a line.
-inline std::string memory_table(memory_plan const& m) {
-  std::string text;
-  for_each_part(m, [&](char const* name, bytes b) {
-    if (b > bytes(0))
-      text += formatted("  %-18s %14s bytes %12s\n", name, grouped(b.count()).c_str(), bytes_text(b).c_str());
-  });
-  return text;
-}
-
-} // namespace detail
-
-namespace detail {
+std::string memory_table(memory_plan const& m);
 
 /// Whether weight decay applies to a parameter.
-[[gnu::noinline, gnu::cold]] inline bool is_decayed(program const& step, std::string_view parameter) {
-  for (auto const& n : step.nodes)
-    if (n.kind == node_kind::call && std::string_view(n.op->name) == "update" &&
-        step.text(step.values[n.outputs[0].value].name) == parameter)
-      return n.attributes.integer[0] != 0;
-  return false;
-}
+[[gnu::cold]] bool is_decayed(program const& step, std::string_view parameter);
 
 } // namespace detail
 
@@ -112,3 +83,7 @@ template <class trainer> std::string explanation(bool programs = false) {
 template <class trainer> void explain(std::FILE* out = stdout) { std::fputs(explanation<trainer>().c_str(), out); }
 
 } // namespace constrain
+
+#if CONSTRAIN_DEFINITIONS
+#include "constrain/train/explain.ipp"
+#endif

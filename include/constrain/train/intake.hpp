@@ -1,6 +1,5 @@
 #pragma once
 
-#include "constrain/base/error.hpp"
 #include "constrain/op/cross_entropy/cross_entropy.hpp"
 #include "constrain/run/arena.hpp"
 #include "constrain/run/executor.hpp"
@@ -23,74 +22,20 @@ inline std::uint32_t unsigned_limit(std::int64_t limit) {
 }
 
 /// Throws `error`, with the value and its index, unless every token is in [0, limit).
-[[gnu::noinline]] inline void check_tokens(char const* where, std::span<std::int32_t const> tokens,
-                                           std::int64_t limit) {
-  auto const below = unsigned_limit(limit);
-  std::size_t i = 0;
-  for (; i + check_block <= tokens.size(); i += check_block) {
-    std::uint32_t outside = 0;
-    for (std::size_t k = 0; k < check_block; ++k)
-      outside |= static_cast<std::uint32_t>(tokens[i + k]) >= below ? 1u : 0u;
-    if (outside != 0) break;
-  }
-  for (; i < tokens.size(); ++i)
-    if (static_cast<std::uint32_t>(tokens[i]) >= below)
-      throw error({where, ": token ", tokens[i], " at place ", i, " is outside the vocabulary of ", limit,
-                   "; pass tokens from 0 to ", limit - 1});
-}
+void check_tokens(char const* where, std::span<std::int32_t const> tokens, std::int64_t limit);
 
 /// Returns the number of labels that are not `ignored_label`. Throws `error` unless each of them is in [0, limit).
-[[gnu::noinline]] inline std::int64_t count_labels(char const* where, std::span<std::int32_t const> labels,
-                                                   std::int64_t limit) {
-  auto const below = unsigned_limit(limit);
-  std::int64_t valid = 0;
-  std::size_t i = 0;
-  for (; i + check_block <= labels.size(); i += check_block) {
-    std::uint32_t outside = 0, in_block = 0;
-    for (std::size_t k = 0; k < check_block; ++k) {
-      auto const label = labels[i + k];
-      std::uint32_t const counts = label != ignored_label ? 1u : 0u;
-      outside |= counts & (static_cast<std::uint32_t>(label) >= below ? 1u : 0u);
-      in_block += counts;
-    }
-    if (outside != 0) break;
-    valid += in_block;
-  }
-  for (; i < labels.size(); ++i) {
-    if (labels[i] == ignored_label) continue;
-    if (static_cast<std::uint32_t>(labels[i]) >= below)
-      throw error({where, ": label ", labels[i], " at place ", i, " is outside the ", limit,
-                   " classes; pass labels from 0 to ", limit - 1, ", or ", ignored_label, " to ignore one"});
-    ++valid;
-  }
-  return valid;
-}
+std::int64_t count_labels(char const* where, std::span<std::int32_t const> labels, std::int64_t limit);
 
 /// A batch over the caller's arrays. Throws `error` for a wrong length or a token or label out of range. `vocabulary`
 /// 0: tokens are not checked.
-[[gnu::noinline]] inline batch own_batch(std::span<std::int32_t const> inputs, std::span<std::int32_t const> labels,
-                                         batch_lengths const& needed, std::int64_t vocabulary, std::int64_t classes) {
-  constexpr auto const* shape = "[micro-batches, sequences, tokens]";
-  check_length("batch", "the array of inputs", inputs, needed.inputs, shape);
-  check_length("batch", "the array of labels", labels, needed.labels,
-               needed.labels == needed.inputs ? shape : "[micro-batches, sequences]");
-  if (vocabulary > 0) check_tokens("batch", inputs, vocabulary);
-  return {inputs, labels, count_labels("batch", labels, classes), 0, {}, needed.sequence};
-}
+batch own_batch(std::span<std::int32_t const> inputs, std::span<std::int32_t const> labels, batch_lengths const& needed,
+                std::int64_t vocabulary, std::int64_t classes);
 
 /// The number of micro-batches in arrays for `evaluate`. Throws `error` unless it is whole, at least 1, and equal for
 /// inputs and labels.
-[[gnu::noinline, gnu::cold]] inline std::size_t count_batches(std::size_t inputs, std::size_t labels,
-                                                              std::size_t inputs_each, std::size_t labels_each) {
-  auto const batches = inputs / inputs_each;
-  if (batches == 0 || inputs % inputs_each != 0)
-    throw error({"evaluate: ", inputs, " inputs are no whole number of micro-batches, one or more, of ", inputs_each,
-                 "; fill the last one up with any token and ignored labels"});
-  if (labels != batches * labels_each)
-    throw error({"evaluate: ", inputs, " inputs take ", batches * labels_each, " labels, and there are ", labels,
-                 "; pass as many, ", ignored_label, " where there is none"});
-  return batches;
-}
+[[gnu::cold]] std::size_t count_batches(std::size_t inputs, std::size_t labels, std::size_t inputs_each,
+                                        std::size_t labels_each);
 
 /// Copies tokens and labels into the arena and range-checks them, since kernels do not. Where the host can address the
 /// arena, the copy is checked, not the caller's array, which another thread could change in between.
@@ -101,10 +46,7 @@ public:
       : where_(where), memory_(memory), vocabulary_(vocabulary), classes_(classes) {}
 
   /// Copies tokens. Throws `error` unless each is in [0, vocabulary).
-  void tokens(host_view const& to, std::span<std::int32_t const> from) const {
-    auto const taken = copy(to, from);
-    if (vocabulary_ > 0) check_tokens(where_, taken, vocabulary_);
-  }
+  void tokens(host_view const& to, std::span<std::int32_t const> from) const;
   /// Copies labels; returns how many are not `ignored_label`. Throws `error` unless each of those is in [0, classes).
   std::int64_t labels(host_view const& to, std::span<std::int32_t const> from) const {
     return count_labels(where_, copy(to, from), classes_);
@@ -112,11 +54,7 @@ public:
 
 private:
   /// Returns the copy in the arena if the host can address it, else `from`.
-  std::span<std::int32_t const> copy(host_view const& to, std::span<std::int32_t const> from) const {
-    memory_.write(to.offset, from.data(), static_cast<std::int64_t>(from.size_bytes()));
-    auto const* const host = memory_.host();
-    return host == nullptr ? from : std::span(reinterpret_cast<std::int32_t const*>(host + to.offset), from.size());
-  }
+  std::span<std::int32_t const> copy(host_view const& to, std::span<std::int32_t const> from) const;
 
   char const* where_;
   arena& memory_;
@@ -124,3 +62,7 @@ private:
 };
 
 } // namespace constrain::detail
+
+#if CONSTRAIN_DEFINITIONS
+#include "constrain/train/intake.ipp"
+#endif

@@ -8,7 +8,6 @@
 #include "constrain/comm/mpi.hpp"
 #endif
 
-#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -50,13 +49,7 @@ template <bool distributed> ranks find_ranks([[maybe_unused]] std::int64_t shard
 }
 
 /// Broadcast: rank 0's `mine`. Collective.
-inline double of_rank_0(communicator& world, double mine) {
-  if (world.size() == 1) return mine;
-  double all[communicator::maximum_size];
-  all[world.rank()] = mine;
-  detail::gather(world, all);
-  return all[0];
-}
+double of_rank_0(communicator& world, double mine);
 
 /// The minimum over all ranks, and how many ranks have it.
 struct lowest_of_ranks {
@@ -64,12 +57,10 @@ struct lowest_of_ranks {
   int ranks = 0;          // number of ranks that have it
 };
 /// All-reduce with minimum. Collective.
-inline lowest_of_ranks find_lowest(communicator& world, std::int64_t mine) {
-  std::int64_t all[communicator::maximum_size];
-  all[world.rank()] = mine;
-  if (world.size() > 1) detail::gather(world, all);
-  auto const lowest = *std::min_element(all, all + world.size());
-  return {lowest, static_cast<int>(std::count(all, all + world.size(), lowest))};
-}
+lowest_of_ranks find_lowest(communicator& world, std::int64_t mine);
 
 } // namespace constrain
+
+#if CONSTRAIN_DEFINITIONS
+#include "constrain/train/ranks.ipp"
+#endif

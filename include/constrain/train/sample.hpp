@@ -1,7 +1,6 @@
 #pragma once
 
 #include "constrain/base/error.hpp"
-#include "constrain/base/number_check.hpp"
 #include "constrain/data/corpus.hpp"
 #include "constrain/device/math.hpp"
 #include "constrain/device/random.hpp"
@@ -36,25 +35,12 @@ template <std::int64_t vocabulary> struct tokens_are_bytes {
 namespace detail {
 
 /// Text to tokens, one per byte.
-inline std::vector<std::int32_t> tokens_of(std::string_view text) {
-  std::vector<std::int32_t> tokens;
-  for (char const c : text) tokens.push_back(static_cast<unsigned char>(c));
-  return tokens;
-}
+std::vector<std::int32_t> tokens_of(std::string_view text);
 /// Tokens to text, one byte per token.
-inline std::string text_of(std::vector<std::int32_t> const& tokens) {
-  std::string text;
-  for (auto const token : tokens) text += static_cast<char>(token);
-  return text;
-}
+std::string text_of(std::vector<std::int32_t> const& tokens);
 
 /// Fills a context with the last tokens that fit, then token 0 up to its end. Returns the number of tokens copied.
-inline std::int64_t fill_context(std::vector<std::int32_t>& context, std::vector<std::int32_t> const& tokens) {
-  auto const length = static_cast<std::ptrdiff_t>(std::min(context.size(), tokens.size()));
-  std::copy(tokens.end() - length, tokens.end(), context.begin());
-  std::fill(context.begin() + length, context.end(), 0);
-  return length;
-}
+std::int64_t fill_context(std::vector<std::int32_t>& context, std::vector<std::int32_t> const& tokens);
 
 } // namespace detail
 
@@ -62,10 +48,7 @@ inline std::int64_t fill_context(std::vector<std::int32_t>& context, std::vector
 class sampler {
 public:
   /// Throws `error` for a negative temperature or `top_k`.
-  explicit sampler(generate_options const& options) : options_(options) {
-    check_number("generate_options", ".temperature", options.temperature, number_range::from_zero);
-    check_count("generate_options", ".top_k", options.top_k, 0);
-  }
+  explicit sampler(generate_options const& options);
 
   /// Samples one of `classes` tokens; ties go to the lower token id. Throws `error` if a logit is NaN or +infinity, or
   /// if all are -infinity.
@@ -119,3 +102,7 @@ private:
 };
 
 } // namespace constrain
+
+#if CONSTRAIN_DEFINITIONS
+#include "constrain/train/sample.ipp"
+#endif

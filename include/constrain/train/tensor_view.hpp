@@ -1,7 +1,6 @@
 #pragma once
 
 #include "constrain/base/dtype.hpp"
-#include "constrain/base/error.hpp"
 #include "constrain/comm/communicator.hpp"
 #include "constrain/op/collective/shard_map.hpp"
 #include "constrain/program/role.hpp"
@@ -54,11 +53,7 @@ public:
     });
   }
   /// Copies the bytes of all elements, row-major, in their own dtype. Throws `error` unless `to` has as many.
-  void copy_bytes_to(std::span<std::byte> to) const {
-    check(to.size() / static_cast<std::size_t>(size_of(type_)));
-    if (map().shards > 1) gather(to.data());
-    else memory_->read(offset_, to.data(), size() * size_of(type_));
-  }
+  void copy_bytes_to(std::span<std::byte> to) const;
   /// Sets all elements (this rank's shard of them), converted from `real`. Throws `error` unless `from` has `size()`
   /// elements.
   template <class real> void copy_from(std::span<real const> from) const {
@@ -79,20 +74,7 @@ private:
   shard_map map() const { return {shape_.elements(), group_ == nullptr ? 1 : group_->size()}; }
 
   /// All-gathers the full tensor.
-  void gather(std::byte* full) const {
-    auto const m = map();
-    std::int64_t offsets[communicator::maximum_size], lengths[communicator::maximum_size];
-    for (int rank = 0; rank < group_->size(); ++rank) {
-      offsets[rank] = m.begin(rank) * size_of(type_);
-      lengths[rank] = m.length(rank) * size_of(type_);
-    }
-    for (std::int64_t iteration = 0; iteration < iterations_; ++iteration) {
-      auto* const to = full + iteration * m.elements * size_of(type_);
-      memory_->read(offset_ + iteration * m.stored() * size_of(type_), to + offsets[group_->rank()],
-                    lengths[group_->rank()]);
-      group_->all_gather(to, offsets, lengths);
-    }
-  }
+  void gather(std::byte* full) const;
 
   /// Calls f(buffer, begin, n) for [begin, end) in slices of at most 1024 elements.
   template <class stored, class function>
@@ -101,11 +83,7 @@ private:
     for (; begin < end; begin += 1024) f(buffer, begin, std::min<std::int64_t>(1024, end - begin));
   }
 
-  void check(std::size_t length) const {
-    if (length != static_cast<std::size_t>(size()))
-      throw error(
-          {"a tensor of ", size(), " elements was copied with an array of ", length, "; give one of the same length"});
-  }
+  void check(std::size_t length) const;
 
   arena* memory_;
   std::int64_t offset_;
@@ -125,3 +103,7 @@ struct parameter_view : tensor_view {
 };
 
 } // namespace constrain
+
+#if CONSTRAIN_DEFINITIONS
+#include "constrain/train/tensor_view.ipp"
+#endif

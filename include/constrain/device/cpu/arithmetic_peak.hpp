@@ -67,10 +67,6 @@ template <class real> double multiply_add_chains(std::int64_t rounds) {
   return 2.0 * chains * lanes::lanes * static_cast<double>(rounds);
 }
 
-} // namespace detail
-
-namespace detail {
-
 /// FLOP/s of the calling thread in its own processor time: the best of 24 measurements, or 0 if fewer than a third of
 /// them are within 5 % of the best.
 template <class real> double chain_rate() {

@@ -1,12 +1,8 @@
 #pragma once
 
-#include "constrain/base/concat.hpp"
-#include "constrain/device/math.hpp"
+#include "constrain/base/variant.hpp"
 
-#include <algorithm>
-#include <cmath>
 #include <cstdint>
-#include <cstdio>
 #include <span>
 #include <string>
 #include <string_view>
@@ -31,88 +27,24 @@ struct chart_mark {
 namespace detail {
 
 /// The distance between ticks: 1, 2 or 5 times a power of ten, for about five ticks in a range.
-inline double tick_length(double range) {
-  double const power = std::pow(10.0, std::floor(std::log10(range / 5)));
-  for (double const digit : {1.0, 2.0, 5.0})
-    if (range <= 5 * digit * power * 1.5) return digit * power;
-  return 10 * power;
-}
+double tick_length(double range);
 
 /// Four significant digits.
-inline std::string short_number(double x) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.4g", std::abs(x) < 1e-12 ? 0.0 : x);
-  return text;
-}
+std::string short_number(double x);
 
 /// Averages points so that at most one remains per column of [low, high].
-inline std::vector<std::pair<double, double>> thinned(std::vector<std::pair<double, double>> const& points, double low,
-                                                      double high, int columns) {
-  std::vector<std::pair<double, double>> result;
-  for (std::size_t i = 0; i < points.size();) {
-    auto const column = [&](double x) { return static_cast<int>((x - low) / (high - low) * columns); };
-    auto const c = column(points[i].first);
-    double x = 0, y = 0, n = 0;
-    for (; i < points.size() && column(points[i].first) == c; ++i) x += points[i].first, y += points[i].second, ++n;
-    result.emplace_back(x / n, y / n);
-  }
-  return result;
-}
+std::vector<std::pair<double, double>> thinned(std::vector<std::pair<double, double>> const& points, double low,
+                                               double high, int columns);
 
 } // namespace detail
 
 /// A line chart as an SVG element of 640 x 240, with ticks, marks and a legend. Points whose y is not finite are left
 /// out; an empty string if no point remains.
-[[gnu::noinline, gnu::cold]] inline std::string line_chart(std::string_view title, std::vector<series> lines,
-                                                           std::span<chart_mark const> marks = {}) {
-  constexpr double left = 64, right = 624, top = 28, bottom = 204;
-  double low_x = 0, high_x = 0, low_y = 0, high_y = 0;
-  bool any = false;
-  for (auto& line : lines) {
-    std::erase_if(line.points, [](auto const& p) { return !math::finite(p.second); });
-    for (auto const& [x, y] : line.points) {
-      low_x = any ? std::min(low_x, x) : x, high_x = any ? std::max(high_x, x) : x;
-      low_y = any ? std::min(low_y, y) : y, high_y = any ? std::max(high_y, y) : y;
-      any = true;
-    }
-  }
-  if (!any) return {};
-  if (high_x <= low_x) high_x = low_x + 1;
-  if (high_y <= low_y) high_y = low_y + std::max(std::abs(low_y), 1e-9), low_y -= high_y - low_y;
-  auto const at_x = [&](double x) { return left + (x - low_x) / (high_x - low_x) * (right - left); };
-  auto const at_y = [&](double y) { return bottom - (y - low_y) / (high_y - low_y) * (bottom - top); };
-  std::string svg = concat({"<svg viewBox=\"0 0 640 240\" role=\"img\"><title>", title, "</title>\n"});
-  auto const add = [&](char const* format, auto... values) {
-    char text[256];
-    std::snprintf(text, sizeof text, format, values...);
-    svg += text;
-  };
-  svg += concat({"<text class=\"title\" x=\"64\" y=\"16\">", title, "</text>\n"});
-  double const tick_y = detail::tick_length(high_y - low_y), tick_x = detail::tick_length(high_x - low_x);
-  for (double y = std::ceil(low_y / tick_y) * tick_y; y <= high_y; y += tick_y)
-    add("<path class=\"grid\" d=\"M%.1f %.1fH%.1f\"/><text class=\"tick y\" x=\"%.1f\" y=\"%.1f\">%s</text>\n", left,
-        at_y(y), right, left - 6, at_y(y) + 4, detail::short_number(y).c_str());
-  for (double x = std::ceil(low_x / tick_x) * tick_x; x <= high_x; x += tick_x)
-    add("<text class=\"tick x\" x=\"%.1f\" y=\"%.1f\">%s</text>\n", at_x(x), bottom + 18,
-        detail::short_number(x).c_str());
-  for (auto const& mark : marks)
-    if (mark.x >= low_x && mark.x <= high_x)
-      add("<path class=\"%s\" d=\"M%.1f %.1fV%.1f\"/>\n", mark.style, at_x(mark.x), top, bottom);
-  double legend = 200;
-  for (auto const& line : lines) {
-    if (line.points.empty()) continue;
-    add("<path class=\"line %s\" d=\"", line.style);
-    char command = 'M';
-    for (auto const& [x, y] : detail::thinned(line.points, low_x, high_x, 560))
-      add("%c%.1f %.1f", std::exchange(command, 'L'), at_x(x), at_y(y));
-    svg += "\"/>\n";
-    if (lines.size() == 1) continue; // a single line needs no legend
-    add("<text class=\"legend %s\" x=\"%.1f\" y=\"16\">", line.style, legend);
-    svg += concat({line.name, "</text>\n"});
-    legend += 8.0 * static_cast<double>(line.name.size()) + 16;
-  }
-  add("<path class=\"axis\" d=\"M%.1f %.1fV%.1fH%.1f\"/>\n", left, top, bottom, right);
-  return concat({svg, "</svg>\n"});
-}
+[[gnu::cold]] std::string line_chart(std::string_view title, std::vector<series> lines,
+                                     std::span<chart_mark const> marks = {});
 
 } // namespace constrain
+
+#if CONSTRAIN_DEFINITIONS
+#include "constrain/fit/record/chart.ipp"
+#endif

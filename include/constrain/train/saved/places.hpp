@@ -1,36 +1,19 @@
 #pragma once
 
-#include "constrain/base/error.hpp"
-#include "constrain/io/real_path.hpp"
-#include "constrain/train/saved/saved_series.hpp"
+#include "constrain/base/variant.hpp"
 
 #include <cstdint>
-#include <optional>
 #include <string>
 
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
 /// Throws `error` if one of the directories that `fit` writes to lies in another that a checkpoint replaces or that
 /// `.keep_last` removes: its files would be deleted. Symbolic links and relative paths are resolved first.
-[[gnu::noinline]] inline void check_places(std::string const& directory, std::int64_t keep_last,
-                                           std::string const& best, std::string const& records) {
-  auto const inside = [](std::string const& path, std::string const& other) {
-    return path.empty() || other.empty() ? std::nullopt : io::name_below(path, other);
-  };
-  auto const check = [&](char const* option, std::string const& path) {
-    auto const refuse = [&](char const* why) {
-      return error({"fit: .", option, " '", path, "' ", why, "; name a directory beside it"});
-    };
-    auto const name = inside(path, directory);
-    if (keep_last <= 0 && name) throw refuse("is in .directory, which every checkpoint replaces");
-    if (keep_last > 0 && name && saved_series::step_of(*name))
-      throw refuse("is in a checkpoint of .directory, of which .keep_last removes the older ones");
-  };
-  check("best", best), check("records", records);
-  for (auto const& other : {directory, records})
-    if (inside(other, best))
-      throw error({"fit: .best '", best, "' holds '", other,
-                   "', and every better checkpoint replaces it; name a directory of its own"});
-}
+void check_places(std::string const& directory, std::int64_t keep_last, std::string const& best,
+                  std::string const& records);
 
 } // namespace constrain::detail
+
+#if CONSTRAIN_DEFINITIONS
+#include "constrain/train/saved/places.ipp"
+#endif

@@ -1,10 +1,6 @@
 #pragma once
 
-#include "constrain/base/concat.hpp"
 #include "constrain/comm/agreement.hpp"
-#include "constrain/io/directory_reader.hpp"
-#include "constrain/io/directory_writer.hpp"
-#include "constrain/io/json.hpp"
 #include "constrain/io/safetensors.hpp"
 #include "constrain/model/weight_format.hpp"
 #include "constrain/train/saved/tensor_files.hpp"
@@ -31,144 +27,40 @@ inline constexpr char const* saved_optimizer = "optimizer.safetensors";
 inline constexpr char const* saved_state = "state.json";
 
 /// "[3, 4]"
-[[gnu::noinline, gnu::cold]] inline std::string shape_text(std::vector<std::int64_t> const& shape) {
-  std::string text = "[";
-  for (std::size_t i = 0; i < shape.size(); ++i) text += concat({(i > 0 ? ", " : ""), shape[i]});
-  return concat({text, "]"});
-}
+[[gnu::cold]] std::string shape_text(std::vector<std::int64_t> const& shape);
 
 /// Throws `error`, naming the field and both values, if a checkpoint has another value than this trainer.
-inline void check_field(std::string const& directory, std::string const& field, std::string const& saved,
-                        std::string const& here) {
-  if (saved != here)
-    throw error({"the checkpoint '", directory, "' is of another configuration: its ", field, " is ", saved,
-                 ", the trainer's is ", here, "; load it into a trainer of the same ", field});
-}
+void check_field(std::string const& directory, std::string const& field, std::string const& saved,
+                 std::string const& here);
 
 /// Throws `error` unless a file has exactly the wanted tensors, by name, shape and dtype.
-[[gnu::noinline, gnu::cold]] inline void check_tensors(std::string const& directory, io::safetensors const& file,
-                                                       std::vector<file_tensor> const& wanted) {
-  for (auto const& w : wanted) {
-    auto const& t = w.tensor;
-    auto const* saved = file.find(t.name);
-    if (saved == nullptr)
-      throw error({"the checkpoint '", directory, "' has no tensor '", t.name,
-                   "', which the trainer has; load it into a trainer of the same model and optimizer"});
-    check_field(directory, "shape of '" + t.name + "'", shape_text(saved->shape), shape_text(t.shape));
-    check_field(directory, "dtype of '" + t.name + "'", saved->dtype, t.dtype);
-  }
-  for (auto const& saved : file.tensors) {
-    bool known = false;
-    for (auto const& w : wanted) known = known || w.tensor.name == saved.name;
-    if (!known)
-      throw error({"the checkpoint '", directory, "' has a tensor '", saved.name,
-                   "' which the trainer has not; load it into a trainer of the same model and optimizer"});
-  }
-}
-
-} // namespace detail
-
-namespace detail {
+[[gnu::cold]] void check_tensors(std::string const& directory, io::safetensors const& file,
+                                 std::vector<file_tensor> const& wanted);
 
 /// Writes the files of a checkpoint, on the calling rank only.
-inline void write_run(std::string const& directory, gathered_tensors const& weights, gathered_tensors const& states,
-                      weight_format const& format, saved_configuration const& c, training_state const& s) {
-  io::json_writer json;
-  json.object();
-  json.member("version", 1);
-  json.member("precision", c.precision).member("optimizer", c.optimizer).member("tokens", c.tokens);
-  json.member("optimizer_state", c.optimizer_state);
-  if (!c.optimizer_state_names.empty()) json.member("optimizer_state_names", c.optimizer_state_names);
-  if (!c.policies.empty()) json.member("policies", c.policies);
-  json.member("seed", s.seed).member("steps", s.steps.count()).member("skipped", s.skipped);
-  json.member("corpus", s.corpus).member("epoch", s.position.epoch).member("sample", s.position.sample);
-  json.member("best_validation_loss", s.best_validation_loss)
-      .member("evaluations_since_best", s.evaluations_since_best);
-  json.member("learning_rate_factor", s.learning_rate_factor);
-  json.end();
-
-  io::directory_writer writer(directory);
-  writer.announce({weights_file, configuration_file, detail::saved_optimizer, detail::saved_state});
-  writer.write(weights_file, [&](io::output_file& out) { weights.write(out); });
-  if (!format.configuration.empty()) writer.write(configuration_file, std::string_view(format.configuration + "\n"));
-  writer.write(saved_optimizer, [&](io::output_file& out) { states.write(out); });
-  writer.write(saved_state, std::string_view(json.text() + "\n"));
-  writer.commit();
-}
+void write_run(std::string const& directory, gathered_tensors const& weights, gathered_tensors const& states,
+               weight_format const& format, saved_configuration const& c, training_state const& s);
 
 } // namespace detail
 
 /// Saves weights, optimizer states, data position and counters to a directory, atomically: if saving fails at any
 /// point, an older checkpoint of that name stays intact. Collective; throws the same `error` on every rank.
-inline void save_run(std::string const& directory, parameter_list const& list, weight_format const& format,
-                     saved_configuration const& c, training_state const& s, arena& memory, communicator& world,
-                     communicator& group) {
-  agree(world, joint_call::save); // all ranks must be in `save` before the first all-gather
-  together(world, joint_call::save, [&] {
-    // The full tensors are written, by rank 0: the files do not depend on the number of ranks.
-    gathered_tensors const weights(weight_tensors(list, format.names), memory, group);
-    gathered_tensors const states(state_tensors(list), memory, group);
-    agreed(world, joint_call::save, [&] {
-      if (world.rank() == 0) detail::write_run(directory, weights, states, format, c, s);
-    });
-  });
-}
+void save_run(std::string const& directory, parameter_list const& list, weight_format const& format,
+              saved_configuration const& c, training_state const& s, arena& memory, communicator& world,
+              communicator& group);
 
 /// Reads tensors that `save_run` wrote into the arena and returns the training state. Everything is checked on every
 /// rank before the first byte is written. Throws `error`; for another configuration it names the field that differs.
-[[gnu::noinline, gnu::cold]] inline training_state load_run(std::string const& directory, parameter_list const& list,
-                                                            weight_format const& format, saved_configuration const& c,
-                                                            arena& memory, communicator& group, agreement& ranks) {
-  io::directory_reader const reader(directory);
-  auto const json = io::json::parse(reader.text(detail::saved_state), reader.path(detail::saved_state));
-  detail::check_field(directory, "version", std::to_string(json["version"].int64()), "1");
-  detail::check_field(directory, "precision", std::string(json["precision"].string()), c.precision);
-  detail::check_field(directory, "optimizer", std::string(json["optimizer"].string()), c.optimizer);
-  // Older checkpoints lack these fields, and not every optimizer names its state.
-  if (auto const state = json.find("optimizer_state"))
-    detail::check_field(directory, "optimizer state", std::string(state->string()), c.optimizer_state);
-  if (auto const names = json.find("optimizer_state_names"); names && !c.optimizer_state_names.empty())
-    detail::check_field(directory, "optimizer state", std::string(names->string()), c.optimizer_state_names);
-  auto const policies = json.find("policies");
-  auto const named = [](std::string const& names) { return names.empty() ? "none" : names; };
-  detail::check_field(directory, "set of policies that a run keeps",
-                      named(policies ? std::string(policies->string()) : ""), named(c.policies));
-  detail::check_field(directory, "number of tokens in a sequence", std::to_string(json["tokens"].int64()),
-                      std::to_string(c.tokens));
-  training_state s;
-  s.seed = json["seed"].uint64();
-  s.steps = json["steps"].int64();
-  s.skipped = json["skipped"].int64();
-  s.corpus = json["corpus"].uint64();
-  s.position = {json["epoch"].int64(), json["sample"].int64()};
-  s.best_validation_loss = json["best_validation_loss"].real<double>();
-  s.evaluations_since_best = json["evaluations_since_best"].int64();
-  s.learning_rate_factor = json["learning_rate_factor"].real();
-  detail::check_state(directory, s);
-
-  auto const weights = io::parse_safetensors(reader.bytes(weights_file), reader.path(weights_file));
-  auto const states =
-      io::parse_safetensors(reader.bytes(detail::saved_optimizer), reader.path(detail::saved_optimizer));
-  auto const wanted_weights = weight_tensors(list, format.names);
-  auto const wanted_states = state_tensors(list);
-  detail::check_tensors(directory, weights, wanted_weights);
-  detail::check_tensors(directory, states, wanted_states);
-  std::uint64_t content = 0;
-  for (auto const& file : reader.entries()) content = content * 0x100000001b3u + file.crc32c;
-  ranks.all_can(content);
-  for (auto const& t : wanted_weights) take_tensor(t, weights.find(t.tensor.name)->bytes, memory, group);
-  for (auto const& t : wanted_states) take_tensor(t, states.find(t.tensor.name)->bytes, memory, group);
-  return s;
-}
+[[gnu::cold]] training_state load_run(std::string const& directory, parameter_list const& list,
+                                      weight_format const& format, saved_configuration const& c, arena& memory,
+                                      communicator& group, agreement& ranks);
 /// The same, collective: throws on all ranks if it fails on one.
-[[gnu::noinline, gnu::cold]] inline training_state load_run(std::string const& directory, parameter_list const& list,
-                                                            weight_format const& format, saved_configuration const& c,
-                                                            arena& memory, communicator& world, communicator& group) {
-  training_state s;
-  agreement(world, joint_call::load).run([&](agreement& ranks) {
-    s = load_run(directory, list, format, c, memory, group, ranks);
-  });
-  return s;
-}
+[[gnu::cold]] training_state load_run(std::string const& directory, parameter_list const& list,
+                                      weight_format const& format, saved_configuration const& c, arena& memory,
+                                      communicator& world, communicator& group);
 
 } // namespace constrain
+
+#if CONSTRAIN_DEFINITIONS
+#include "constrain/train/saved/saved_run.ipp"
+#endif

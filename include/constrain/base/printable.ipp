@@ -1,0 +1,23 @@
+#pragma once
+
+#include "constrain/base/printable.hpp"
+
+#include <cstddef>
+
+namespace constrain::inline CONSTRAIN_VARIANT {
+
+CONSTRAIN_INLINE std::string printable(std::string text, bool several_lines) {
+  std::size_t end = 0;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    auto const c = static_cast<unsigned char>(text[i]);
+    bool const second_block =
+        c == 0xc2 && i + 1 < text.size() && (static_cast<unsigned char>(text[i + 1]) & 0xe0) == 0x80;
+    if (second_block) ++i;
+    bool const control = second_block || c < 0x20 || c == 0x7f;
+    text[end++] = control && !(several_lines && c == '\n') ? '?' : static_cast<char>(c);
+  }
+  text.resize(end);
+  return text;
+}
+
+} // namespace constrain

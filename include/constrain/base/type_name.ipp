@@ -1,0 +1,27 @@
+#pragma once
+
+#include "constrain/base/type_name.hpp"
+
+#include <cstddef>
+
+namespace constrain::inline CONSTRAIN_VARIANT::detail {
+
+CONSTRAIN_INLINE std::string plain_type_name(std::string text) {
+  for (auto const* part :
+       {"{anonymous}::", "(anonymous namespace)::", "<unnamed>::", CONSTRAIN_TEXT(CONSTRAIN_VARIANT) "::"})
+    remove_all(text, part);
+  // nvcc names an unnamed namespace differently in every compilation.
+  for (auto at = text.find("_GLOBAL__N_"); at != std::string::npos; at = text.find("_GLOBAL__N_", at))
+    text.erase(at, text.find("::", at) + 2 - at);
+  for (auto at = text.find(" >"); at != std::string::npos; at = text.find(" >", at)) text.erase(at, 1);
+  std::size_t begin = 0;
+  int depth = 0;
+  for (std::size_t i = 0; i + 2 < text.size(); ++i) {
+    if (text[i] == '<') ++depth;
+    if (text[i] == '>') --depth;
+    if (depth == 0 && (text[i] == ')' || text[i] == ']' || text[i] == '}') && text[i + 1] == ':') begin = i + 3;
+  }
+  return text.substr(begin);
+}
+
+} // namespace constrain::detail

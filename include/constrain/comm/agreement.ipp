@@ -1,0 +1,152 @@
+#pragma once
+
+#include "constrain/comm/agreement.hpp"
+
+#include "constrain/base/error.hpp"
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+
+namespace constrain::inline CONSTRAIN_VARIANT::detail {
+
+CONSTRAIN_INLINE std::exception_ptr& agreed_failure() {
+  static thread_local std::exception_ptr agreed;
+  return agreed;
+}
+
+CONSTRAIN_INLINE std::string gather_texts(communicator& world, std::string_view mine, std::int64_t const* lengths) {
+  std::int64_t offsets[communicator::maximum_size];
+  std::int64_t end = 0;
+  for (int rank = 0; rank < world.size(); ++rank) {
+    offsets[rank] = end;
+    end += lengths[rank];
+  }
+  std::string all(static_cast<std::size_t>(end), ' ');
+  mine.copy(all.data() + offsets[world.rank()], mine.size());
+  world.all_gather(reinterpret_cast<std::byte*>(all.data()), offsets, lengths);
+  return all;
+}
+
+CONSTRAIN_INLINE std::uint64_t hash_of(std::string_view text) {
+  std::uint64_t hash = 0xcbf29ce484222325u;
+  for (char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3u;
+  return hash;
+}
+
+CONSTRAIN_INLINE std::string sentence_of(std::exception_ptr const& failure) {
+  try {
+    std::rethrow_exception(failure);
+  } catch (std::exception const& e) { return e.what(); } catch (...) {
+    return "an exception that says nothing";
+  }
+}
+
+CONSTRAIN_INLINE void throw_agreed(std::string sentence) {
+  agreed_failure() = std::make_exception_ptr(error(std::move(sentence)));
+  std::rethrow_exception(agreed_failure());
+}
+
+CONSTRAIN_INLINE void throw_for(communicator& world, vote const* votes, std::exception_ptr const& failure,
+                                std::string const& said) {
+  int const ranks = world.size();
+  auto const call = [&](int rank) { return std::string(name_of(joint_call(votes[rank].call))); };
+  for (int rank = 1; rank < ranks; ++rank)
+    if (votes[rank].call != votes[0].call)
+      throw_agreed(concat({"the ranks make different calls: rank 0 is in ", call(0), " and rank ", rank, " in ",
+                           call(rank), "; let all of them make the same calls in the same order"}));
+  bool const all_well = std::all_of(votes, votes + ranks, [](vote const& v) { return v.length == 0; });
+  for (int rank = 1; all_well && rank < ranks; ++rank)
+    if (votes[rank].content != votes[0].content)
+      throw_agreed(concat({call(0), ": rank 0 has other data than rank ", rank, " (fingerprints ", votes[0].content,
+                           " and ", votes[rank].content, "); give all ranks the same"}));
+  auto const failed_alike = [&](vote const& v) { return v.length > 0 && v.hash == votes[0].hash; };
+  bool const same = std::all_of(votes, votes + ranks, failed_alike);
+  if (same) {
+    agreed_failure() = failure;
+    std::rethrow_exception(failure);
+  }
+  std::int64_t lengths[communicator::maximum_size];
+  for (int rank = 0; rank < ranks; ++rank) lengths[rank] = votes[rank].length;
+  auto const all = gather_texts(world, said, lengths);
+  int first = 0;
+  while (votes[first].length == 0) ++first;
+  throw_agreed(concat({"rank ", first, ": ", all.substr(0, static_cast<std::size_t>(votes[first].length))}));
+}
+
+} // namespace constrain::detail
+
+namespace constrain::inline CONSTRAIN_VARIANT {
+
+CONSTRAIN_INLINE std::int64_t agree(communicator& world, joint_call where, std::int64_t count,
+                                    std::exception_ptr const& failure, std::uint64_t content) {
+  if (world.size() == 1) {
+    if (failure) std::rethrow_exception(failure);
+    return count;
+  }
+  world.entered(name_of(where));
+  detail::agreed_failure() = nullptr;
+  detail::vote votes[communicator::maximum_size];
+  std::string said;
+  if (failure) said = detail::sentence_of(failure).substr(0, 2000);
+  if (failure && said.empty()) said = "an exception that says nothing";
+  votes[world.rank()] = {static_cast<std::int64_t>(where), count, content, static_cast<std::int64_t>(said.size()),
+                         detail::hash_of(said)};
+  detail::gather(world, votes);
+  std::int64_t sum = 0;
+  bool well = true;
+  for (int rank = 0; rank < world.size(); ++rank) {
+    auto const& v = votes[rank];
+    sum += v.count;
+    well = well && v.length == 0 && v.call == votes[0].call && v.content == votes[0].content;
+  }
+  if (!well) detail::throw_for(world, votes, failure, said);
+  return sum;
+}
+
+CONSTRAIN_INLINE std::int64_t agreed_sum(communicator& world, joint_call where, function_ref<std::int64_t()> local,
+                                         std::uint64_t content) {
+  if (world.size() == 1) return local();
+  std::int64_t count = 0;
+  std::exception_ptr failure;
+  try {
+    count = local();
+  } catch (...) { failure = std::current_exception(); }
+  return agree(world, where, count, failure, content);
+}
+
+CONSTRAIN_INLINE void agreement::all_can(std::uint64_t content) {
+  asked_ = true;
+  agree(world_, where_, 0, nullptr, content);
+}
+
+CONSTRAIN_INLINE void agreement::run(function_ref<void(agreement&)> checks_and_changes) {
+  try {
+    checks_and_changes(*this);
+  } catch (...) {
+    if (asked_ || world_.size() == 1) throw;
+    agree(world_, where_, 0, std::current_exception());
+  }
+}
+
+CONSTRAIN_INLINE void rethrow_or_end_job(communicator& world, joint_call where) {
+  auto const failure = std::current_exception();
+  if (world.size() == 1 || failure == detail::agreed_failure()) throw;
+  if (world.all_come()) {
+    detail::agreed_failure() = failure;
+    std::rethrow_exception(failure);
+  }
+  std::fflush(stdout);
+  std::fprintf(stderr, "rank %d failed in %s, and the others did not, so the job ends: %s\n", world.rank(),
+               name_of(where), detail::sentence_of(failure).c_str());
+  world.abort(1);
+  std::_Exit(1); // some compilers ignore [[noreturn]] on virtual functions
+}
+
+CONSTRAIN_INLINE void together(communicator& world, joint_call where, function_ref<void()> f) {
+  try {
+    f();
+  } catch (...) { rethrow_or_end_job(world, where); }
+}
+
+} // namespace constrain

@@ -1,0 +1,69 @@
+#pragma once
+
+#include "constrain/comm/fingerprint.hpp"
+
+#include "constrain/base/concat.hpp"
+
+namespace constrain::inline CONSTRAIN_VARIANT {
+
+CONSTRAIN_INLINE void fingerprint::add_hash(std::string_view name, std::uint64_t hash) {
+  char digits[16];
+  add(name, std::string_view(digits, std::to_chars(digits, digits + sizeof digits, hash, 16).ptr));
+}
+
+} // namespace constrain
+
+namespace constrain::inline CONSTRAIN_VARIANT::detail {
+
+CONSTRAIN_INLINE std::string_view take_field(std::string_view& text) {
+  auto const field = text.substr(0, text.find('\0'));
+  text.remove_prefix(std::min(field.size() + 1, text.size()));
+  return field;
+}
+
+CONSTRAIN_INLINE void throw_difference(std::string_view zero, std::string_view other, int rank) {
+  while (!zero.empty() || !other.empty()) {
+    std::string const name(take_field(zero)), value(take_field(zero));
+    std::string const its_name(take_field(other)), its_value(take_field(other));
+    if (name == its_name && value == its_value) continue;
+    auto const& shown = name.empty() ? its_name : name;
+    auto const of = [&](std::string const& n, std::string const& v) { return n == shown ? v : "nothing"; };
+    throw_agreed(
+        concat({"the ranks do not agree: ", shown, " is ", of(name, value), " on rank 0 and ", of(its_name, its_value),
+                " on rank ", rank, "; start all of them with the same program, numbers and data"}));
+  }
+  throw_agreed("the ranks do not agree; start all of them with the same program, numbers and data");
+}
+
+} // namespace constrain::detail
+
+namespace constrain::inline CONSTRAIN_VARIANT {
+
+CONSTRAIN_INLINE void check_ranks_agree(communicator& world, joint_call where, fingerprint const& mine) {
+  int const ranks = world.size();
+  if (ranks == 1) return;
+  world.entered(name_of(where));
+  detail::vote votes[communicator::maximum_size];
+  std::int64_t lengths[communicator::maximum_size];
+  auto const& text = mine.text();
+  votes[world.rank()] = {static_cast<std::int64_t>(where), 0, 0, static_cast<std::int64_t>(text.size()),
+                         detail::hash_of(text)};
+  detail::gather(world, votes);
+  bool same = true;
+  for (int rank = 0; rank < ranks; ++rank) {
+    if (votes[rank].call != votes[0].call) detail::throw_for(world, votes, nullptr, {});
+    same = same && votes[rank].hash == votes[0].hash;
+    lengths[rank] = votes[rank].length;
+  }
+  if (same) return;
+  auto const all = detail::gather_texts(world, text, lengths);
+  std::string_view rest = all;
+  auto const zero = rest.substr(0, static_cast<std::size_t>(lengths[0]));
+  for (int rank = 0; rank < ranks; ++rank) {
+    auto const other = rest.substr(0, static_cast<std::size_t>(lengths[rank]));
+    rest.remove_prefix(other.size());
+    if (other != zero) detail::throw_difference(zero, other, rank);
+  }
+}
+
+} // namespace constrain

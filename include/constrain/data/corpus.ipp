@@ -1,0 +1,153 @@
+#pragma once
+
+#include "constrain/data/corpus.hpp"
+
+#include "constrain/base/label.hpp"
+#include "constrain/data/order.hpp"
+#include "constrain/io/crc32c.hpp"
+#include "constrain/io/text_bytes.hpp"
+
+namespace constrain::inline CONSTRAIN_VARIANT::data {
+
+CONSTRAIN_INLINE corpus corpus::from_bytes(std::string bytes, std::vector<bool> prompt) {
+  if (bytes.empty()) throw error({"the corpus has no tokens; give it at least one byte"});
+  if (!prompt.empty() && prompt.size() != bytes.size())
+    throw error({"a corpus of ", bytes.size(), " bytes says of ", prompt.size(),
+                 " whether they are given; say it of each, or of none"});
+  auto storage = std::make_shared<std::string const>(std::move(bytes));
+  auto const all = io::text_bytes(*storage);
+  corpus result(token_source(std::move(storage), all), token_width::byte, 256);
+  bool some = false;
+  for (bool const each : prompt) some = some || each;
+  if (some) result.prompt_ = std::make_shared<std::vector<bool> const>(std::move(prompt));
+  result.find_fingerprint();
+  return result;
+}
+
+CONSTRAIN_INLINE corpus corpus::from_storage(std::shared_ptr<void const> storage, std::span<std::byte const> view,
+                                             token_width width) {
+  auto const size = static_cast<std::size_t>(width);
+  if (view.empty() || view.size() % size != 0)
+    throw error({"a corpus of ", view.size(), " bytes has no whole number of tokens of ", size,
+                 " bytes each; give it at least one and no part of one"});
+  auto const below = width == token_width::uint16 ? largest(view) + 1 : byte_vocabulary;
+  corpus result(token_source(std::move(storage), view), width, below);
+  result.find_fingerprint();
+  return result;
+}
+
+CONSTRAIN_INLINE corpus corpus::from_file(std::shared_ptr<token_file> file, std::int64_t begin) {
+  if (begin >= file->size() || (file->size() - begin) % 2 != 0)
+    throw error({"a corpus of ", file->size() - begin,
+                 " bytes has no whole number of tokens of 2 bytes each; give it at least one and no part of one"});
+  std::int32_t most = 0;
+  auto const see = [&](std::span<std::byte const> piece) { most = std::max(most, largest(piece)); };
+  auto const check = file->remember(begin, see);
+  corpus result(token_source(std::move(file)), token_width::uint16, most + 1);
+  result.sum_ = fingerprint_of(result.source_.size(), check);
+  return result;
+}
+
+CONSTRAIN_INLINE std::int32_t corpus::token(std::int64_t index) const {
+  std::int32_t value = 0;
+  copy(index, {&value, 1});
+  return value;
+}
+
+CONSTRAIN_INLINE void corpus::copy(std::int64_t first, std::span<std::int32_t> tokens) const {
+  auto out = tokens.data();
+  for_bytes(first, static_cast<std::int64_t>(tokens.size()), [&](std::span<std::byte const> piece) {
+    if (width_ == token_width::byte) {
+      for (auto const token : piece) *out++ = std::to_integer<std::int32_t>(token);
+      return;
+    }
+    std::int32_t most = 0;
+    for (std::size_t i = 0; i < piece.size(); i += 2) most = std::max(most, *out++ = wide_token(piece.data() + i));
+    if (most >= below_) throw source_.changed();
+  });
+}
+
+CONSTRAIN_INLINE void corpus::copy_labels(std::int64_t first, std::span<std::int32_t> labels) const {
+  copy(first, labels);
+  if (prompt_ == nullptr) return;
+  auto out = labels.data();
+  for_runs(first, static_cast<std::int64_t>(labels.size()), [&](std::int64_t in_storage, std::int64_t count) {
+    for (auto i = in_storage; i < in_storage + count; ++i, ++out)
+      if (is_prompt(i)) *out = ignored_label;
+  });
+}
+
+CONSTRAIN_INLINE std::int64_t corpus::labels(std::int64_t first, std::int64_t count) const {
+  std::int64_t found = 0;
+  for_runs(first, count, [&](std::int64_t in_storage, std::int64_t n) {
+    for (auto i = in_storage; i < in_storage + n && prompt_ != nullptr; ++i) found -= is_prompt(i);
+    found += n;
+  });
+  return found;
+}
+
+CONSTRAIN_INLINE std::int32_t corpus::largest(std::span<std::byte const> tokens) {
+  std::int32_t most = 0;
+  for (std::size_t i = 0; i < tokens.size(); i += 2) most = std::max(most, wide_token(tokens.data() + i));
+  return most;
+}
+
+CONSTRAIN_INLINE void corpus::find_fingerprint() {
+  io::crc32c check;
+  for_bytes(0, size(), [&](std::span<std::byte const> piece) { check.update(piece); });
+  sum_ = fingerprint_of(size() * width_bytes(), check.value());
+  if (prompt_ == nullptr) return;
+  std::string marks;
+  for_runs(0, size(), [&](std::int64_t first, std::int64_t count) {
+    for (auto i = first; i < first + count; ++i) marks.push_back(is_prompt(i) ? 1 : 0);
+  });
+  sum_ ^= io::crc32c{}.update(io::text_bytes(marks)).value();
+}
+
+CONSTRAIN_INLINE void corpus::selection::add(std::int64_t first, std::int64_t count) {
+  whole_.for_runs(first, count, [&](std::int64_t in_storage, std::int64_t n) {
+    if (runs_.empty() || runs_.back().first + (length_ - runs_.back().begin) != in_storage)
+      runs_.push_back({length_, in_storage});
+    length_ += n;
+  });
+}
+
+CONSTRAIN_INLINE corpus corpus::selection::part() && {
+  corpus result(whole_);
+  if (runs_.empty()) runs_.push_back({0, 0});
+  result.length_ = length_;
+  result.runs_ = std::make_shared<std::vector<run> const>(std::move(runs_));
+  result.find_fingerprint();
+  return result;
+}
+
+CONSTRAIN_INLINE std::int64_t corpus::share(double fraction, std::int64_t of) {
+  if (!(fraction >= 0 && fraction <= 1))
+    throw error(
+        {"a validation fraction of ", std::to_string(fraction), " cannot be cut off a corpus; use one from 0 to 1"});
+  return std::min(of, static_cast<std::int64_t>(fraction * static_cast<double>(of)));
+}
+
+CONSTRAIN_INLINE corpus::parts corpus::split(double validation_fraction) const {
+  auto const kept = size() - share(validation_fraction, size());
+  selection train(*this), validation(*this);
+  train.add(0, kept);
+  validation.add(kept, size() - kept);
+  return {std::move(train).part(), std::move(validation).part()};
+}
+
+CONSTRAIN_INLINE corpus::parts corpus::split(double validation_fraction, std::uint64_t seed, std::int64_t block) const {
+  if (block < 1) throw error({"blocks of ", block, " tokens hold nothing; use at least 1"});
+  auto const blocks = size() / block + (size() % block != 0);
+  std::vector<bool> drawn(static_cast<std::size_t>(blocks));
+  if (auto const count = share(validation_fraction, blocks); count > 0) {
+    permutation const order(seed, 0, blocks);
+    for (std::int64_t i = 0; i < count; ++i) drawn[static_cast<std::size_t>(order(i))] = true;
+  }
+  selection train(*this), validation(*this);
+  for (std::int64_t i = 0; i < blocks; ++i)
+    (drawn[static_cast<std::size_t>(i)] ? validation : train).add(i * block, std::min(block, size() - i * block));
+  return {std::move(train).part(), std::move(validation).part()};
+}
+
+} // namespace constrain::data

@@ -1,0 +1,77 @@
+#pragma once
+
+#include "constrain/data/json_lines.hpp"
+
+#include "constrain/data/room.hpp"
+#include "constrain/io/json.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace constrain::inline CONSTRAIN_VARIANT::data::detail {
+
+CONSTRAIN_INLINE void joined_texts::append(std::string_view text, bool is_prompt) {
+  bytes += text;
+  prompt.resize(bytes.size(), is_prompt);
+}
+
+CONSTRAIN_INLINE json_line_texts::json_line_texts(std::string path, json_lines_options const& options)
+    : path_(std::move(path)), options_(options) {
+  if (options.length < 0)
+    throw error({"a text of ", options.length, " tokens was asked for; use 0 to pack texts, or a length"});
+}
+
+CONSTRAIN_INLINE void json_line_texts::add(std::string_view line) {
+  ++number_;
+  if (line.find_first_not_of(" \t\r") == std::string_view::npos) return;
+  auto const where = concat({path_, ":", number_});
+  auto const object = io::json::parse(line, where);
+  joined_texts one;
+  if (auto const text = object.find("text")) {
+    one.append(text->string(), false);
+  } else if (auto const input = object.find("input"), output = object.find("output"); input && output) {
+    one.append(input->string(), true);
+    one.append(output->string(), false);
+  } else {
+    throw error({"'", where, "' has no 'text' and not both 'input' and 'output'; give it one or the other"});
+  }
+  one.append(options_.end, false);
+  if (options_.length > 0) {
+    check_room("a text", options_.length);
+    check_room("a corpus", static_cast<std::int64_t>(all_.bytes.size()) + options_.length);
+    auto const length = static_cast<std::size_t>(options_.length);
+    one.bytes.resize(length, '\0');
+    one.prompt.resize(length, true);
+    one.prompt[0] = true; // no loss: it would be predicted from the end of another text
+  }
+  all_.bytes += one.bytes;
+  all_.prompt.insert(all_.prompt.end(), one.prompt.begin(), one.prompt.end());
+}
+
+CONSTRAIN_INLINE corpus json_line_texts::finish() && {
+  if (all_.bytes.empty()) throw error({"the texts '", path_, "' are none; give a file that holds some"});
+  return corpus::from_bytes(std::move(all_.bytes), std::move(all_.prompt));
+}
+
+CONSTRAIN_INLINE corpus parse_json_lines(std::string_view lines, std::string const& path,
+                                         json_lines_options const& options) {
+  json_line_texts texts(path, options);
+  while (!lines.empty()) {
+    auto const line = lines.substr(0, lines.find('\n'));
+    lines.remove_prefix(std::min(line.size() + 1, lines.size()));
+    texts.add(line);
+  }
+  return std::move(texts).finish();
+}
+
+} // namespace constrain::data::detail
+
+namespace constrain::inline CONSTRAIN_VARIANT::data {
+
+CONSTRAIN_INLINE corpus json_lines(std::string const& path, json_lines_options const& options) {
+  detail::json_line_texts texts(path, options);
+  detail::for_lines(path, [&](std::string_view line) { texts.add(line); });
+  return std::move(texts).finish();
+}
+
+} // namespace constrain::data

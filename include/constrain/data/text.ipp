@@ -1,0 +1,65 @@
+#pragma once
+
+#include "constrain/data/text.hpp"
+
+#include "constrain/base/error.hpp"
+#include "constrain/data/room.hpp"
+#include "constrain/data/text_files.hpp"
+#include "constrain/io/descriptor.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <utility>
+
+namespace constrain::inline CONSTRAIN_VARIANT::data::detail {
+
+CONSTRAIN_INLINE void append_file(std::string const& path, std::size_t maximum, std::string& bytes) {
+  struct stat status {};
+  auto const file = io::open_file(path, "the text", &status);
+  auto const more = std::min(static_cast<std::size_t>(status.st_size), maximum - std::min(maximum, bytes.size()));
+  check_room("the text '" + path + "', with what is before it,", static_cast<std::int64_t>(bytes.size() + more));
+  // The size is only a hint: files in /proc report 0, and others are still being written.
+  std::size_t room = status.st_size > 0 ? static_cast<std::size_t>(status.st_size) + 1 : std::size_t{1} << 16;
+  while (bytes.size() < maximum) {
+    auto const begin = bytes.size();
+    bytes.resize(begin + std::min({room, maximum - begin, std::size_t{1} << 30}));
+    auto const got = ::read(file.get(), bytes.data() + begin, bytes.size() - begin);
+    int const code = errno;
+    bytes.resize(begin + static_cast<std::size_t>(std::max<ssize_t>(got, 0)));
+    if (got < 0 && code == EINTR) continue;
+    if (got < 0 && code == EAGAIN)
+      throw error({"the text '", path,
+                   "' is a stream of the system, which has nothing to read now; copy what it gives into a file"});
+    if (got < 0)
+      throw error({"the text '", path, "' cannot be read (", io::reason(code), "); check the file and its disk"});
+    if (got == 0) return;
+    room = std::max<std::size_t>(room - std::min(room, static_cast<std::size_t>(got)), std::size_t{1} << 16);
+  }
+}
+
+} // namespace constrain::data::detail
+
+namespace constrain::inline CONSTRAIN_VARIANT::data {
+
+CONSTRAIN_INLINE corpus text(std::string const& path, text_options const& options) {
+  if (options.maximum_bytes < 1)
+    throw error({"a text of at most ", options.maximum_bytes, " bytes holds nothing; raise maximum_bytes"});
+  auto const maximum = static_cast<std::size_t>(options.maximum_bytes);
+  std::string bytes;
+  struct stat status {};
+  if (::stat(io::system_path(path), &status) == 0 && S_ISDIR(status.st_mode)) {
+    auto const files = detail::file_tree::list(path, options.extensions);
+    if (files.empty())
+      throw error({"the directory '", path, "' has no visible files",
+                   options.extensions.empty() ? "" : " of the given extensions", "; give one that holds text"});
+    for (auto const& file : files) detail::append_file(path + "/" + file, maximum, bytes);
+  } else {
+    detail::append_file(path, maximum, bytes);
+  }
+  if (bytes.empty()) throw error({"the text '", path, "' is empty; give one that holds text"});
+  return corpus::from_bytes(std::move(bytes));
+}
+
+} // namespace constrain::data

@@ -1,0 +1,77 @@
+#pragma once
+
+#include "constrain/data/text_files.hpp"
+
+#include "constrain/base/error.hpp"
+#include "constrain/io/path.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <optional>
+#include <utility>
+
+namespace constrain::inline CONSTRAIN_VARIANT::data::detail {
+
+CONSTRAIN_INLINE std::vector<std::string> file_tree::list(std::string const& root,
+                                                          std::vector<std::string> const& extensions) {
+  file_tree tree(root, extensions);
+  tree.refuse_above();
+  tree.read("");
+  // Linked directories are read last, so that a file is listed under its real path if that is in the tree.
+  for (std::size_t i = 0; i < tree.links_.size(); ++i) {
+    std::sort(tree.links_.begin() + static_cast<std::ptrdiff_t>(i), tree.links_.end());
+    tree.read(std::string(tree.links_[i]));
+  }
+  std::sort(tree.files_.begin(), tree.files_.end());
+  return std::move(tree.files_);
+}
+
+CONSTRAIN_INLINE bool file_tree::is_new(struct stat const& status) {
+  place const met{status.st_dev, status.st_ino};
+  auto const at = std::lower_bound(seen_.begin(), seen_.end(), met, [](place const& a, place const& b) {
+    return a.device < b.device || (a.device == b.device && a.inode < b.inode);
+  });
+  if (at != seen_.end() && at->device == met.device && at->inode == met.inode) return false;
+  seen_.insert(at, met);
+  return true;
+}
+
+CONSTRAIN_INLINE void file_tree::refuse_above() {
+  struct stat status {};
+  auto path = concat({root_, "/.."});
+  while (::stat(path.c_str(), &status) == 0 && is_new(status)) path += "/..";
+}
+
+CONSTRAIN_INLINE bool file_tree::wanted(std::string_view name) const {
+  return extensions_.empty() || std::any_of(extensions_.begin(), extensions_.end(),
+                                            [&](std::string_view extension) { return name.ends_with(extension); });
+}
+
+CONSTRAIN_INLINE void file_tree::read(std::string const& relative) {
+  std::vector<std::string> pending{relative};
+  while (!pending.empty()) {
+    auto const inner = std::move(pending.back());
+    pending.pop_back();
+    read_one(inner, pending);
+  }
+}
+
+CONSTRAIN_INLINE void file_tree::read_one(std::string const& relative, std::vector<std::string>& pending) {
+  auto const path = concat({root_, "/", relative});
+  struct stat status {};
+  std::optional<std::vector<std::string>> names;
+  if (::stat(path.c_str(), &status) == 0) {
+    if (!is_new(status)) return;
+    names = io::directory_names(path);
+  }
+  if (!names) throw error({"the directory '", path, "' cannot be read (", io::reason(), "); check its permissions"});
+  for (auto const& name : *names) {
+    if (name.starts_with('.')) continue;
+    bool const link = ::lstat((path + name).c_str(), &status) == 0 && S_ISLNK(status.st_mode);
+    if (::stat((path + name).c_str(), &status) != 0) continue; // a dangling link
+    if (S_ISREG(status.st_mode) && wanted(name)) files_.push_back(relative + name);
+    if (S_ISDIR(status.st_mode)) (link ? links_ : pending).push_back(relative + name + "/");
+  }
+}
+
+} // namespace constrain::data::detail

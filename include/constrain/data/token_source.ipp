@@ -1,0 +1,44 @@
+#pragma once
+
+#include "constrain/data/token_source.hpp"
+
+#include <cerrno>
+#include <unistd.h>
+
+namespace constrain::inline CONSTRAIN_VARIANT::data {
+
+CONSTRAIN_INLINE void token_file::read(std::int64_t first, std::span<std::byte> bytes) const {
+  std::size_t done = 0;
+  while (done < bytes.size()) {
+    auto const at = first + static_cast<std::int64_t>(done);
+    auto const got = ::pread(file_.get(), bytes.data() + done, std::min(bytes.size() - done, std::size_t{1} << 30), at);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0)
+      throw error({"the tokens '", path_, "' cannot be read (", io::reason(), "); check the file and its disk"});
+    if (got == 0) {
+      struct stat now {};
+      auto const left = ::fstat(file_.get(), &now) == 0 ? now.st_size : at;
+      throw error({"the tokens '", path_, "' were cut short while they were in use: of ", size(), " bytes of the file ",
+                   left, " are left; ", advice});
+    }
+    done += static_cast<std::size_t>(got);
+  }
+}
+
+CONSTRAIN_INLINE void token_file::verify() const {
+  struct stat now {};
+  if (::fstat(file_.get(), &now) != 0 || now.st_size > seen_.st_size) return;
+  std::lock_guard const only_one(verifying_);
+  if (now.st_mtim.tv_sec == seen_.st_mtim.tv_sec && now.st_mtim.tv_nsec == seen_.st_mtim.tv_nsec) return;
+  if (scan([](auto) {}) != sum_) throw changed();
+  seen_.st_mtim = now.st_mtim;
+}
+
+CONSTRAIN_INLINE error token_source::changed() const {
+  return file_
+             ? file_->changed()
+             : error({"the storage of a corpus was changed while it was in use: a token is larger than any was; leave "
+                      "it as it is as long as the corpus lives"});
+}
+
+} // namespace constrain::data

@@ -1,0 +1,65 @@
+#pragma once
+
+#include "constrain/fit/compare.hpp"
+
+#include "constrain/base/number_check.hpp"
+#include "constrain/base/printable.hpp"
+#include "constrain/io/json_writer.hpp"
+
+namespace constrain::inline CONSTRAIN_VARIANT::detail {
+
+CONSTRAIN_INLINE void check_comparison(compare_options const& o) {
+  check_count("compare_options", ".tokens", o.tokens.count(), 1);
+  check_number("compare_options", ".learning_rate", o.learning_rate, number_range::from_zero);
+  check_number("compare_options", ".clip_norm", o.clip_norm, number_range::from_zero);
+  check_number("compare_options", ".dropout", o.dropout, number_range::below_one);
+  check_number("compare_options", ".validation_fraction", o.validation_fraction, number_range::from_zero_to_one);
+  check_count("compare_options", ".validation_tokens", o.validation_tokens, 1);
+}
+
+CONSTRAIN_INLINE data::corpus::parts parts_to_compare(data::corpus const& corpus, compare_options const& options,
+                                                      std::int64_t tokens) {
+  check_comparison(options);
+  auto const share = (static_cast<double>(options.validation_tokens) + 1) / static_cast<double>(corpus.size());
+  auto parts = corpus.split(std::min(options.validation_fraction, share));
+  auto const check = [&](char const* what, data::corpus const& part) {
+    if (part.size() <= tokens)
+      throw error({"compare: of the corpus's ", corpus.size(), " tokens ", part.size(), " are left to ", what,
+                   ", where a sequence of ", tokens, " needs at least ", tokens + 1,
+                   "; give more text, or change .validation_fraction or .validation_tokens"});
+  };
+  check("train on", parts.train), check("validate on", parts.validation);
+  return parts;
+}
+
+} // namespace constrain::detail
+
+namespace constrain::inline CONSTRAIN_VARIANT {
+
+CONSTRAIN_INLINE std::string table(std::vector<comparison> const& rows) {
+  int width = 8;
+  for (auto const& row : rows) width = std::max(width, static_cast<int>(row.name.size()));
+  auto text = detail::formatted("%-*s %10s %16s %16s %9s\n", width, "policies", "tokens/s", "planned bytes",
+                                "used bytes", "loss");
+  for (auto const& row : rows)
+    text += detail::formatted("%-*s %10.0f %16s %16s %9.4f\n", width, printable(row.name).c_str(),
+                              row.tokens_per_second, detail::grouped(row.planned_peak.count()).c_str(),
+                              detail::grouped(row.used_peak.count()).c_str(), row.loss);
+  return text;
+}
+
+CONSTRAIN_INLINE std::string json(std::vector<comparison> const& rows) {
+  io::json_writer out;
+  out.array();
+  for (auto const& row : rows)
+    out.object(io::json_layout::row)
+        .member("name", row.name)
+        .member("tokens_per_second", row.tokens_per_second)
+        .member("planned_peak", row.planned_peak.count())
+        .member("used_peak", row.used_peak.count())
+        .member("loss", row.loss)
+        .end();
+  return out.end().text();
+}
+
+} // namespace constrain

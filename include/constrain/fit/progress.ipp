@@ -1,0 +1,53 @@
+#pragma once
+
+#include "constrain/fit/progress.hpp"
+
+#include "constrain/device/cpu/waiting_threads.hpp"
+
+#include <algorithm>
+#include <cstdarg>
+
+namespace constrain::inline CONSTRAIN_VARIANT::detail {
+
+CONSTRAIN_INLINE void print_waiting_threads(std::FILE* out) {
+  if (!waiting_threads_spin()) return;
+  double const seconds = parallel_loop_seconds();
+  if (spinning_hurts(seconds))
+    std::fprintf(
+        out,
+        "the processors are busy with other programs: a parallel loop takes %.0f us to start, because OpenMP's threads "
+        "spin while they wait for one another; set OMP_WAIT_POLICY=passive, or OMP_NUM_THREADS to fewer\n",
+        seconds * 1e6);
+}
+
+CONSTRAIN_INLINE void step_lines::step(step_record const& r, std::int64_t steps, double seconds_left,
+                                       double share_of_peak) {
+  if (out_ == nullptr) return;
+  if (terminal_) {
+    constexpr int width = 24;
+    auto const filled = static_cast<int>(width * r.step / std::max<std::int64_t>(steps, 1));
+    std::fprintf(out_, "\r[%.*s%*s] ", filled, "========================", width - filled, "");
+  }
+  std::fprintf(out_, "step %lld/%lld | loss %.4f | norm %.3f | lr %.2e | %.0f ms | ", static_cast<long long>(r.step),
+               static_cast<long long>(steps), r.loss, r.gradient_norm, r.learning_rate, r.seconds * 1e3);
+  if (share_of_peak > 0) std::fprintf(out_, "%.0f %% of peak | ", share_of_peak * 100);
+  std::fprintf(out_, "%.0f tok/s | eta %.0f s", r.tokens_per_second, seconds_left);
+  std::fputs(terminal_ ? "\033[K" : "\n", out_);
+  open_ = terminal_;
+  std::fflush(out_);
+}
+
+CONSTRAIN_INLINE void step_lines::line(char const* format, ...) {
+  if (out_ == nullptr) return;
+  std::va_list values;
+  va_start(values, format);
+  auto const text = printable(formatted_list(format, values));
+  va_end(values);
+  if (open_) std::fputc('\n', out_);
+  open_ = false;
+  std::fputs(text.c_str(), out_);
+  std::fputc('\n', out_);
+  std::fflush(out_);
+}
+
+} // namespace constrain::detail

@@ -1,0 +1,87 @@
+#pragma once
+
+#include "constrain/fit/record/report.hpp"
+
+#include "constrain/base/concat.hpp"
+#include "constrain/base/printable.hpp"
+#include "constrain/fit/record/run_diagnosis.hpp"
+#include "constrain/train/explain.hpp"
+
+#include <algorithm>
+
+namespace constrain::inline CONSTRAIN_VARIANT::detail {
+
+CONSTRAIN_INLINE std::string html_text(std::string_view text) {
+  std::string out;
+  for (char c : printable(std::string(text))) {
+    if (c == '&') out += "&amp;";
+    else if (c == '<') out += "&lt;";
+    else if (c == '>') out += "&gt;";
+    else out += c;
+  }
+  return out;
+}
+
+CONSTRAIN_INLINE std::string memory_rows(memory_plan const& m) {
+  std::string rows;
+  auto const row = [&](char const* name, bytes b) {
+    if (b > bytes(0))
+      rows += formatted(
+          "<tr><td>%s</td><td class=\"number\">%s</td><td class=\"bar\"><i style=\"width: %.1f%%\"></i></td></tr>\n",
+          name, bytes_text(b).c_str(), 100.0 * static_cast<double>(b.count()) / static_cast<double>(m.peak.count()));
+  };
+  for_each_part(m, row);
+  return rows;
+}
+
+CONSTRAIN_INLINE std::string metric_charts(std::span<step_record const> steps, std::span<chart_mark const> marks) {
+  std::vector<std::pair<std::string, series>> metrics;
+  for (auto const& r : steps)
+    for (auto const& m : r.metrics) {
+      auto found = std::find_if(metrics.begin(), metrics.end(), [&](auto const& each) { return each.first == m.name; });
+      if (found == metrics.end()) found = metrics.insert(found, {m.name, {"metric", "a"}});
+      found->second.points.emplace_back(static_cast<double>(r.step), m.value);
+    }
+  std::string charts;
+  for (auto const& [name, line] : metrics) charts += line_chart(html_text(name), {line}, marks);
+  return charts;
+}
+
+} // namespace constrain::detail
+
+namespace constrain::inline CONSTRAIN_VARIANT {
+
+CONSTRAIN_INLINE std::string report(report_head const& head, std::span<step_record const> steps) {
+  series training{"training", "a"}, validation{"validation", "b"}, norm{"norm", "a"}, rate{"rate", "a"};
+  series tokens{"tokens", "a"}, labels{"valid labels", "b"};
+  std::vector<chart_mark> marks;
+  for (auto const& r : steps) {
+    auto const x = static_cast<double>(r.step);
+    training.points.emplace_back(x, r.loss), norm.points.emplace_back(x, r.gradient_norm);
+    rate.points.emplace_back(x, r.learning_rate), tokens.points.emplace_back(x, r.tokens_per_second);
+    if (r.labels_per_second > 0) labels.points.emplace_back(x, r.labels_per_second);
+    if (r.validation_loss) validation.points.emplace_back(x, *r.validation_loss);
+    if (r.saved) marks.push_back({x, "saved"});
+    if (r.resumed) marks.push_back({x, "resumed"});
+  }
+  auto const title = detail::html_text(head.title);
+  std::string page =
+      concat({"<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">"
+              "<meta name=\"viewport\" content=\"width=device-width\">\n<title>",
+              title, "</title>\n<style>", detail::report_style, "</style></head>\n<body>\n<h1>", title, "</h1>\n"});
+  page += concat({"<p class=\"reading\">", detail::html_text(diagnose_run(steps).text), "</p>\n<dl>\n"});
+  for (auto const& [name, value] : head.facts)
+    page += concat({"<div><dt>", detail::html_text(name), "</dt><dd>", detail::html_text(value), "</dd></div>\n"});
+  page += "</dl>\n<div class=\"charts\">\n";
+  page += concat({line_chart("loss", {training, validation}, marks), line_chart("learning rate", {rate}, marks)});
+  page +=
+      concat({line_chart("gradient norm", {norm}, marks), line_chart("tokens per second", {tokens, labels}, marks)});
+  page += detail::metric_charts(steps, marks);
+  page +=
+      concat({"</div>\n<p class=\"note\">Over steps. Tokens per second: the mean since the run began or was resumed. "
+              "Dotted: saved; dashed: resumed.</p>\n<h2>Memory plan</h2>\n<table>\n",
+              detail::memory_rows(head.memory), "</table>\n</body></html>\n"});
+  return page;
+}
+
+} // namespace constrain

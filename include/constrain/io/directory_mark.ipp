@@ -1,0 +1,86 @@
+#pragma once
+
+#include "constrain/io/directory_mark.hpp"
+
+#include "constrain/base/concat.hpp"
+#include "constrain/io/manifest.hpp"
+
+#include <algorithm>
+#include <fcntl.h>
+#include <sys/stat.h>
+
+namespace constrain::inline CONSTRAIN_VARIANT::io::detail {
+
+CONSTRAIN_INLINE std::string lasting_identity(directory_handle const& directory) {
+  auto text = std::to_string(directory.status().st_ino);
+#if defined(MAX_HANDLE_SZ) && defined(AT_EMPTY_PATH)
+  alignas(file_handle) unsigned char space[sizeof(file_handle) + MAX_HANDLE_SZ]{};
+  auto* const handle = reinterpret_cast<file_handle*>(space);
+  handle->handle_bytes = MAX_HANDLE_SZ;
+  int mount = 0;
+  if (::name_to_handle_at(directory.get(), "", handle, &mount, AT_EMPTY_PATH) != 0) return text;
+  text += ' ';
+  for (unsigned i = 0; i < handle->handle_bytes; ++i) {
+    auto const byte = space[offsetof(file_handle, f_handle) + i];
+    text += "0123456789abcdef"[byte >> 4], text += "0123456789abcdef"[byte & 15];
+  }
+#endif
+  return text;
+}
+
+CONSTRAIN_INLINE std::string mark_head(directory_handle const& directory, directory_handle const& holder,
+                                       std::string_view name) {
+  std::string text(mark_begin);
+  text += concat({"directory ", lasting_identity(directory), "\nin ", lasting_identity(holder), "\nname "});
+  return text += concat({name.size(), " ", name, "\n"});
+}
+
+CONSTRAIN_INLINE directory_mark::directory_mark(directory_handle const& directory, directory_handle const& holder,
+                                                std::string_view name, std::vector<std::string> const& files)
+    : file_(::openat(directory.get(), mark_name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644)) {
+  auto text = mark_head(directory, holder, name);
+  for (auto const& file : files) text += file + '\n';
+  if (file_ && !write_all(file_, text)) file_ = {};
+}
+
+CONSTRAIN_INLINE bool directory_mark::owns(directory_handle const& directory) const {
+  struct stat status {};
+  return ::fstat(file_.get(), &status) == 0 && status.st_uid == directory.owner();
+}
+
+CONSTRAIN_INLINE bool directory_mark::add(std::vector<std::string> const& names) {
+  std::string text;
+  for (auto const& name : names)
+    if (std::find(listed_.begin(), listed_.end(), name) == listed_.end()) text += name + '\n';
+  if (text.empty()) return true;
+  if (!write_all(file_, text) || !sync()) return false;
+  listed_.insert(listed_.end(), names.begin(), names.end());
+  return true;
+}
+
+CONSTRAIN_INLINE std::optional<std::vector<std::string>> marked_files(directory_handle const& directory,
+                                                                      directory_handle const& holder,
+                                                                      std::string_view name, uid_t owner) {
+  if (!directory || directory.owner() != owner) return std::nullopt;
+  auto const text = directory.text(mark_name, true);
+  auto const there = text ? std::vector<std::string>{} : directory.names();
+  // An empty directory is left by a save that ended before it created its mark, or after it removed it.
+  if (!text) return there.empty() ? std::optional(there) : std::nullopt;
+  auto const head = mark_head(directory, holder, name);
+  if (!text->starts_with(head)) {
+    if (!head.starts_with(*text) || directory.names().size() != 1) return std::nullopt;
+    return std::vector<std::string>{mark_name}; // a save ended while it wrote the mark's first lines
+  }
+  std::vector<std::string> files;
+  auto rest = std::string_view(*text).substr(head.size());
+  for (auto end = rest.find('\n'); end != rest.npos; end = rest.find('\n')) {
+    auto const file = rest.substr(0, end);
+    if (file != manifest_name && !valid_file_name(file)) return std::nullopt;
+    files.emplace_back(file);
+    rest.remove_prefix(end + 1);
+  }
+  files.emplace_back(mark_name);
+  return files;
+}
+
+} // namespace constrain::io::detail

@@ -1,0 +1,69 @@
+#pragma once
+
+#include "constrain/io/directory_reader.hpp"
+
+#include "constrain/base/error.hpp"
+#include "constrain/io/crc32c.hpp"
+#include "constrain/io/directory_handle.hpp"
+#include "constrain/io/path.hpp"
+
+#include <sys/stat.h>
+
+namespace constrain::inline CONSTRAIN_VARIANT::io {
+
+CONSTRAIN_INLINE bool directory_reader::finds(std::string const& path) {
+  for (auto const& name : directory_names(path).value_or(std::vector<std::string>{}))
+    if (!name.starts_with('.')) return true;
+  return !detail::exists(path) && !previous_of(path).empty();
+}
+
+CONSTRAIN_INLINE directory_reader::directory_reader(std::string const& path) : directory_(path) {
+  // If the machine stopped between the two renames of a save, the old directory has this name.
+  if (!detail::exists(directory_))
+    if (auto const previous = previous_of(path); !previous.empty()) directory_ = previous;
+  check_directory();
+  auto const manifest_path = concat({directory_, "/", manifest_name});
+  if (!detail::exists(manifest_path))
+    throw error(
+        {"'", directory_, "' has no ", manifest_name, ", so no save was finished there; use another directory"});
+  mapped_file const file(manifest_path, "the manifest");
+  contents_ = manifest::parse(file.text(), manifest_path);
+  for (auto const& entry : contents_.files) files_.push_back(checked(entry));
+}
+
+CONSTRAIN_INLINE std::span<std::byte const> directory_reader::bytes(std::string_view name) const& {
+  auto const* const found = contents_.find(name);
+  if (!found) throw error({"'", directory_, "' has no file '", name, "'; use a directory saved with it"});
+  return files_[static_cast<std::size_t>(found - contents_.files.data())].bytes();
+}
+
+CONSTRAIN_INLINE std::string_view directory_reader::text(std::string_view name) const& {
+  auto const view = bytes(name);
+  return {reinterpret_cast<char const*>(view.data()), view.size()};
+}
+
+CONSTRAIN_INLINE std::string directory_reader::previous_of(std::string const& path) {
+  auto const previous = split_path(path).sibling("previous");
+  auto const status = detail::status_at(AT_FDCWD, previous);
+  return status && S_ISDIR(status->st_mode) ? previous : std::string();
+}
+
+CONSTRAIN_INLINE void directory_reader::check_directory() const {
+  struct stat status {};
+  if (::stat(system_path(directory_), &status) != 0)
+    throw error({"the directory '", directory_, "' cannot be opened (", reason(), "); check the path"});
+  if (!S_ISDIR(status.st_mode)) throw error({"'", directory_, "' is no directory; give the one that was saved"});
+}
+
+CONSTRAIN_INLINE mapped_file directory_reader::checked(manifest::entry const& entry) const {
+  mapped_file file(path(entry.name), "the saved file");
+  auto const size = file.bytes().size();
+  if (size != entry.bytes)
+    throw error({"'", path(entry.name), "' has ", size, " bytes where ", entry.bytes,
+                 " were saved; use another copy of the directory"});
+  if (crc32c{}.update(file.bytes()).value() != entry.crc32c)
+    throw error({"'", path(entry.name), "' was changed after it was saved; use another copy of the directory"});
+  return file;
+}
+
+} // namespace constrain::io

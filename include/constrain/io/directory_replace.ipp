@@ -1,0 +1,99 @@
+#pragma once
+
+#include "constrain/io/directory_replace.hpp"
+
+#include "constrain/base/error.hpp"
+#include "constrain/io/directory_mark.hpp"
+#include "constrain/io/manifest.hpp"
+
+#include <cerrno>
+#include <cstdio>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+#include <utility>
+
+namespace constrain::inline CONSTRAIN_VARIANT::io::detail {
+
+CONSTRAIN_INLINE std::optional<std::vector<std::string>> listed_files(directory_handle const& directory,
+                                                                      std::string const& shown) {
+  std::string const name(manifest_name);
+  if (!status_at(directory.get(), name)) return std::nullopt;
+  auto const text = directory.text(name);
+  if (!text) throw error({"'", shown, "/", name, "' is no regular file; use another copy"});
+  std::vector<std::string> files;
+  for (auto& entry : manifest::parse(*text, shown + "/" + name).files) files.push_back(std::move(entry.name));
+  files.push_back(name);
+  return files;
+}
+
+CONSTRAIN_INLINE old_directory check_replaceable(directory_handle const& holder, std::string const& name, uid_t owner,
+                                                 std::string const& shown, int attempts) {
+  auto const status = status_at(holder.get(), name);
+  if (!status) return {};
+  auto const refuse = [&](std::string const& why) {
+    return error({"'", shown, "' ", why, ", so saving there would lose it; move it away or choose another path"});
+  };
+  old_directory old{directory_handle(holder, name), {}};
+  if (S_ISREG(status->st_mode)) throw refuse("is a file");
+  if (S_ISLNK(status->st_mode)) throw refuse("is a link");
+  if (!S_ISDIR(status->st_mode)) throw refuse("is no directory");
+  if (!old.directory) throw refuse("cannot be opened (" + reason() + ")");
+  if (old.directory.owner() != owner) throw refuse("belongs to another user");
+  auto const marked = marked_files(old.directory, holder, name, owner);
+  std::optional<std::vector<std::string>> listed;
+  // Another writer may have replaced the directory since it was opened and be removing it now: then try again.
+  auto const gone = [&] { return attempts > 0 && !old.directory.is_at(holder, name); };
+  try {
+    listed = listed_files(old.directory, shown);
+  } catch (error const&) {
+    if (gone()) return check_replaceable(holder, name, owner, shown, attempts - 1);
+    throw refuse("holds a manifest that cannot be read");
+  }
+  if (!marked && !listed) {
+    if (gone()) return check_replaceable(holder, name, owner, shown, attempts - 1);
+    throw refuse("holds files that are not a checkpoint");
+  }
+  if (listed) old.files = *listed;
+  if (marked) old.files.insert(old.files.end(), marked->begin(), marked->end());
+  // A mark that was copied with the directory, or left incomplete by an interrupted save, may be removed too.
+  auto const mark = marked ? std::nullopt : old.directory.text(mark_name);
+  if (mark && (mark->starts_with(mark_begin) || mark_begin.starts_with(*mark))) old.files.emplace_back(mark_name);
+  return old;
+}
+
+CONSTRAIN_INLINE void mark_replaced(old_directory& old, directory_handle const& holder, std::string const& name) {
+  if (!old.directory || old.files.empty() || marked_files(old.directory, holder, name, old.directory.owner())) return;
+  if (old.files.back() == mark_name) {
+    if (!old.directory.remove(mark_name)) return;
+    old.files.pop_back();
+  }
+  directory_mark mark(old.directory, holder, name, old.files);
+  if (!mark && errno == EEXIST) return; // a file of that name that is no mark
+  if (mark) mark.sync();
+  old.files.push_back(mark_name);
+}
+
+CONSTRAIN_INLINE void remove_directory(directory_handle const& directory, directory_handle const& holder,
+                                       std::string const& name, std::vector<std::string> const& files,
+                                       std::string const& kept) {
+  // The mark is removed last: if removing fails before, a later save still knows what to remove.
+  for (auto const& file : files)
+    if (!directory.remove(file)) return;
+  // If the name is reused after this check, the worst case is the loss of an empty directory.
+  if (!directory.is_at(holder, name)) return;
+  if (::unlinkat(holder.get(), name.c_str(), AT_REMOVEDIR) != 0 && (errno == ENOTEMPTY || errno == EEXIST))
+    static_cast<void>(::renameat(holder.get(), name.c_str(), holder.get(), kept.c_str()));
+}
+
+CONSTRAIN_INLINE bool exchange(directory_handle const& holder, std::string const& one, std::string const& other) {
+#if defined(SYS_renameat2)
+  constexpr unsigned exchange_names = 2; // RENAME_EXCHANGE, for C libraries without it.
+  return ::syscall(SYS_renameat2, holder.get(), one.c_str(), holder.get(), other.c_str(), exchange_names) == 0;
+#else
+  static_cast<void>(holder), static_cast<void>(one), static_cast<void>(other);
+  return errno = ENOSYS, false;
+#endif
+}
+
+} // namespace constrain::io::detail

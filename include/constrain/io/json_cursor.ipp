@@ -1,0 +1,67 @@
+#pragma once
+
+#include "constrain/io/json_cursor.hpp"
+
+namespace constrain::inline CONSTRAIN_VARIANT::io {
+
+CONSTRAIN_INLINE json_cursor json_cursor::from(std::size_t position) const {
+  auto other = *this;
+  other.at_ = position;
+  return other;
+}
+
+CONSTRAIN_INLINE json_kind json_cursor::kind() const {
+  switch (here()) {
+  case '{': return json_kind::object;
+  case '[': return json_kind::array;
+  case '"': return json_kind::string;
+  case 't':
+  case 'f': return json_kind::boolean;
+  case 'n': return json_kind::null;
+  default: return json_kind::number;
+  }
+}
+
+CONSTRAIN_INLINE std::size_t json_cursor::object(function_ref<void(std::string_view name)> read) {
+  need(json_kind::object, "an object");
+  return items('}', [&] {
+    if (here() != '"') fail("a member needs a name in quotes");
+    auto const name = skipped_string_token();
+    space();
+    if (!take(':')) fail("a ':' is missing");
+    space();
+    read(name);
+  });
+}
+
+CONSTRAIN_INLINE std::size_t json_cursor::array(function_ref<void()> read) {
+  need(json_kind::array, "an array");
+  return items(']', read);
+}
+
+CONSTRAIN_INLINE void json_cursor::finish() {
+  space();
+  if (!ended()) fail("there is more after the end of the value");
+}
+
+CONSTRAIN_INLINE void json_cursor::unsuitable(std::string_view needed) const {
+  auto const digits = kind() == json_kind::number ? from(at_).number() : std::string_view();
+  throw detail::unsuitable_json(where_, at_, kind(), digits, needed);
+}
+
+CONSTRAIN_INLINE std::size_t json_cursor::items(char end, function_ref<void()> read) {
+  ++at_;
+  space();
+  std::size_t count = 0;
+  for (; !take(end); ++count) {
+    if (count > 0) {
+      if (!take(',')) fail(end == '}' ? "a ',' or '}' is missing" : "a ',' or ']' is missing");
+      space();
+    }
+    read();
+    space();
+  }
+  return count;
+}
+
+} // namespace constrain::io

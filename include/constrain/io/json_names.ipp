@@ -1,0 +1,35 @@
+#pragma once
+
+#include "constrain/io/json_names.hpp"
+
+#include "constrain/base/concat.hpp"
+#include "constrain/io/utf8.hpp"
+
+#include <cstddef>
+
+namespace constrain::inline CONSTRAIN_VARIANT::io::detail {
+
+CONSTRAIN_INLINE std::string shown(json_cursor const& text, std::string_view string) {
+  constexpr std::size_t most = 80;
+  std::string result;
+  auto rest = text.from(text.position_of(string));
+  for (char32_t c; (c = rest.character()) != json_cursor::end_of_string;) {
+    if (result.size() >= most) return concat({result, "..."});
+    char utf8[4];
+    result.append(utf8, put_utf8(utf8, c));
+  }
+  return result;
+}
+
+CONSTRAIN_INLINE void refuse_second(json_cursor const& text, std::uint32_t name) {
+  auto const written = text.from(name - 1).string();
+  text.from(name).fail("the name '" + shown(text, written) + "' stands twice in one object");
+}
+
+CONSTRAIN_INLINE void refuse_duplicates(json_cursor const& text, std::vector<std::uint32_t>& names) {
+  sort_places(names, [&](std::uint32_t a, std::uint32_t b) { return text.difference(a, b) < 0; });
+  for (std::size_t i = 1; i < names.size(); ++i)
+    if (text.difference(names[i - 1], names[i]) == 0) refuse_second(text, std::max(names[i - 1], names[i]));
+}
+
+} // namespace constrain::io::detail

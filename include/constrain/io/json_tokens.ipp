@@ -1,0 +1,117 @@
+#pragma once
+
+#include "constrain/io/json_tokens.hpp"
+
+#include <limits>
+
+namespace constrain::inline CONSTRAIN_VARIANT::io {
+
+CONSTRAIN_INLINE json_tokens::json_tokens(std::string_view text, std::string_view where) : text_(text), where_(where) {
+  if (text.size() >= std::numeric_limits<std::uint32_t>::max()) fail("the text is 4 GiB or longer");
+  at_ = invalid_utf8(text);
+  if (at_ != text.size()) fail("it is not UTF-8");
+  at_ = 0;
+  space();
+}
+
+CONSTRAIN_INLINE bool json_tokens::take(char expected) {
+  if (ended() || here() != expected) return false;
+  ++at_;
+  return true;
+}
+
+CONSTRAIN_INLINE std::string_view json_tokens::word_token() {
+  std::string_view const expected = here() == 't' ? "true" : here() == 'f' ? "false" : "null";
+  if (text_.substr(at_, expected.size()) != expected) fail("an unknown word");
+  at_ += expected.size();
+  return text_.substr(at_ - expected.size(), expected.size());
+}
+
+CONSTRAIN_INLINE std::string_view json_tokens::number_token() {
+  auto const begin = at_;
+  bool const negative = take('-');
+  bool const zero = here() == '0';
+  auto const whole = digits();
+  if (whole == 0 && negative) fail("a minus sign without digits");
+  if (whole == 0) fail(ended() ? "the text ends too early" : "no value begins here");
+  if (zero && whole > 1) fail("a number with a leading zero");
+  if (take('.') && digits() == 0) fail("a decimal point without digits after it");
+  if (take('e') || take('E')) {
+    if (!take('+')) take('-');
+    if (digits() == 0) fail("an exponent without digits");
+  }
+  return text_.substr(begin, at_ - begin);
+}
+
+CONSTRAIN_INLINE std::string json_tokens::decoded(std::string_view string) const {
+  std::string result;
+  auto again = *this;
+  again.at_ = position_of(string) - 1;
+  again.string_token([&](std::string_view part) { result += part; });
+  return result;
+}
+
+CONSTRAIN_INLINE char32_t json_tokens::character() {
+  if (text_[at_] == '"') return end_of_string;
+  return text_[at_] == '\\' ? escape() : get_utf8(text_, at_);
+}
+
+CONSTRAIN_INLINE int json_tokens::difference(std::size_t a, std::size_t b) const {
+  auto const rank = [](char c) { return c == '"' ? int{end_of_string} : static_cast<unsigned char>(c); };
+  auto const *x = text_.data() + a, *y = text_.data() + b;
+  for (; *x == *y && *x != '"' && *x != '\\'; ++y) ++x;
+  if (*x != '\\' && *y != '\\') return rank(*x) - rank(*y);
+  auto first = *this, second = *this;
+  first.at_ = position_of({x, 0}), second.at_ = position_of({y, 0});
+  for (;;) {
+    auto const c = first.character(), d = second.character();
+    if (c != d) return c < d ? -1 : 1;
+    if (c == end_of_string) return 0;
+  }
+}
+
+CONSTRAIN_INLINE std::size_t json_tokens::digits() {
+  auto const begin = at_;
+  while (here() >= '0' && here() <= '9') ++at_;
+  return at_ - begin;
+}
+
+CONSTRAIN_INLINE unsigned json_tokens::hexadecimal() {
+  unsigned code = 0;
+  for (int k = 0; k < 4; ++k, ++at_) {
+    char const digit = here();
+    bool const letter = (digit >= 'a' && digit <= 'f') || (digit >= 'A' && digit <= 'F');
+    if (!letter && (digit < '0' || digit > '9')) fail("\\u needs four hexadecimal digits");
+    code = code * 16 + static_cast<unsigned>(letter ? (digit & 15) + 9 : digit - '0');
+  }
+  return code;
+}
+
+CONSTRAIN_INLINE char32_t json_tokens::escape() {
+  ++at_;
+  auto const kind = static_cast<unsigned char>(here());
+  if (!ended()) ++at_;
+  switch (kind) {
+  case '"':
+  case '\\':
+  case '/': return kind;
+  case 'b': return '\b';
+  case 'f': return '\f';
+  case 'n': return '\n';
+  case 'r': return '\r';
+  case 't': return '\t';
+  case 'u': return escaped_code();
+  default: fail("an unknown escape");
+  }
+}
+
+CONSTRAIN_INLINE char32_t json_tokens::escaped_code() {
+  char32_t const code = hexadecimal();
+  if (code < 0xd800 || code > 0xdfff) return code;
+  if (code > 0xdbff || !take('\\') || !take('u')) fail("half of a surrogate pair");
+  char32_t const low = hexadecimal();
+  if (low < 0xdc00 || low > 0xdfff) fail("half of a surrogate pair");
+  return 0x10000 + ((code - 0xd800) << 10) + (low - 0xdc00);
+}
+
+} // namespace constrain::io

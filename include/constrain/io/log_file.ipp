@@ -1,0 +1,45 @@
+#pragma once
+
+#include "constrain/io/log_file.hpp"
+
+#include "constrain/io/mapped_file.hpp"
+#include "constrain/io/plain_file.hpp"
+
+#include <charconv>
+#include <fcntl.h>
+#include <unistd.h>
+
+namespace constrain::inline CONSTRAIN_VARIANT::io {
+
+CONSTRAIN_INLINE log_file::log_file(std::string const& path, std::string prefix, std::string_view header,
+                                    std::int64_t last_step)
+    : path_(path), prefix_(std::move(prefix)), file_(open_plain_file(path, "the log", O_RDWR | O_APPEND)) {
+  if (::ftruncate(file_.get(), kept(header, last_step)) != 0) fail();
+  if (::lseek(file_.get(), 0, SEEK_END) == 0 && !header.empty()) write(std::string(header));
+}
+
+CONSTRAIN_INLINE void log_file::write(std::string line) {
+  line += '\n';
+  if (!write_all(file_, line)) fail();
+}
+
+CONSTRAIN_INLINE off_t log_file::kept(std::string_view header, std::int64_t last_step) const {
+  if (last_step <= 0) return 0;
+  mapped_file const before(file_, path_, "the log");
+  auto rest = before.text();
+  if (!header.empty()) {
+    if (!rest.starts_with(std::string(header) + '\n')) return 0;
+    rest.remove_prefix(header.size() + 1);
+  }
+  while (!rest.empty()) {
+    auto const end = rest.find('\n');
+    if (end == std::string_view::npos) break;
+    std::int64_t step = 0;
+    if (rest.starts_with(prefix_)) std::from_chars(rest.data() + prefix_.size(), rest.data() + end, step);
+    if (step > last_step) break;
+    rest.remove_prefix(end + 1);
+  }
+  return static_cast<off_t>(before.text().size() - rest.size());
+}
+
+} // namespace constrain::io

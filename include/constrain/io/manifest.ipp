@@ -1,0 +1,64 @@
+#pragma once
+
+#include "constrain/io/manifest.hpp"
+
+#include "constrain/base/error.hpp"
+#include "constrain/io/json.hpp"
+#include "constrain/io/json_writer.hpp"
+#include "constrain/io/text_bytes.hpp"
+
+#include <charconv>
+
+namespace constrain::inline CONSTRAIN_VARIANT::io {
+
+CONSTRAIN_INLINE auto manifest::find(std::string_view name) const -> entry const* {
+  auto const found = std::find_if(files.begin(), files.end(), [&](entry const& e) { return e.name == name; });
+  return found == files.end() ? nullptr : &*found;
+}
+
+CONSTRAIN_INLINE std::string manifest::text() const {
+  json_writer w;
+  w.object().member("format", format).member("version", version).object("files");
+  for (auto const& file : files)
+    w.object(file.name, json_layout::row).member("bytes", file.bytes).member("crc32c", hexadecimal(file.crc32c)).end();
+  auto body = w.end().end().text();
+  body.resize(body.size() - 2); // the trailer restores the "\n}" after the checksum
+  return body + trailer(body);
+}
+
+CONSTRAIN_INLINE manifest manifest::parse(std::string_view text, std::string const& where) {
+  auto const root = json::parse(text, where);
+  if (root["format"].string() != format)
+    throw error({"'", where, "' is of another format than '", format, "'; give a directory that this library wrote"});
+  if (root["version"].int64() != version)
+    throw error({"'", where, "' is of version ", root["version"].number(), " where this library reads ", version,
+                 "; use the library that wrote it"});
+  auto const body = text.substr(0, text.size() - std::min(text.size(), trailer({}).size()));
+  if (text.substr(body.size()) != trailer(body))
+    throw error({"'", where, "' was changed after it was written; use another copy"});
+  manifest result;
+  auto const list = root["files"];
+  for (auto const& [name, file] : list.members()) {
+    if (!valid_file_name(name))
+      throw error({"'", where, "' lists a file with the name '", name, "'; use another copy"});
+    entry e{std::string(name), file["bytes"].uint64(), 0};
+    auto const sum = file["crc32c"].string();
+    std::from_chars(sum.data(), sum.data() + sum.size(), e.crc32c, 16);
+    if (sum != hexadecimal(e.crc32c)) file["crc32c"].fail("a checksum of eight hexadecimal digits");
+    result.files.push_back(std::move(e));
+  }
+  return result;
+}
+
+CONSTRAIN_INLINE std::string manifest::hexadecimal(std::uint32_t value) {
+  std::string digits;
+  for (int shift = 28; shift >= 0; shift -= 4) digits += "0123456789abcdef"[value >> shift & 15];
+  return digits;
+}
+
+CONSTRAIN_INLINE std::string manifest::trailer(std::string_view body) {
+  auto const sum = io::crc32c{}.update(text_bytes(body)).value();
+  return concat({",\n  \"crc32c\": \"", hexadecimal(sum), "\"\n}\n"});
+}
+
+} // namespace constrain::io

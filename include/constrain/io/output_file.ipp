@@ -1,0 +1,40 @@
+#pragma once
+
+#include "constrain/io/output_file.hpp"
+
+#include <unistd.h>
+
+namespace constrain::inline CONSTRAIN_VARIANT::io {
+
+CONSTRAIN_INLINE error unwritable(std::string const& shown) {
+  return error({"'", shown, "' cannot be written (", reason(),
+                "); make room or choose another path and save again, what was there before is untouched"});
+}
+
+CONSTRAIN_INLINE output_file::output_file(std::string const& path, std::string shown, int from)
+    : shown_(std::move(shown)),
+      file_(::openat(from, system_path(path), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666)) {
+  if (!file_) fail();
+  gathered_.reserve(gathered_bytes);
+}
+
+CONSTRAIN_INLINE void output_file::write(std::span<std::byte const> bytes) {
+  length_ += bytes.size();
+  checksum_.update(bytes);
+  if (gathered_.size() + bytes.size() > gathered_bytes) flush();
+  if (bytes.size() >= gathered_bytes) put(bytes);
+  else gathered_.insert(gathered_.end(), bytes.begin(), bytes.end());
+}
+
+CONSTRAIN_INLINE void output_file::close() {
+  flush();
+  if (::fsync(file_.get()) != 0) fail();
+  if (::close(file_.release()) != 0) fail();
+}
+
+CONSTRAIN_INLINE void output_file::flush() {
+  put(gathered_);
+  gathered_.clear();
+}
+
+} // namespace constrain::io

@@ -1,0 +1,93 @@
+#pragma once
+
+#include "constrain/io/path.hpp"
+
+#include "constrain/io/descriptor.hpp"
+
+#include <atomic>
+#include <cstdlib>
+#include <ctime>
+#include <dirent.h>
+#include <memory>
+#include <string_view>
+#include <sys/stat.h>
+#include <unistd.h>
+
+namespace constrain::inline CONSTRAIN_VARIANT::io {
+
+CONSTRAIN_INLINE void check_not_worked_in(std::string const& path) {
+  struct stat replaced {
+  }, above{};
+  if (::stat(system_path(path), &replaced) != 0) return;
+  ino_t below = 0;
+  for (std::string up = "."; ::stat(up.c_str(), &above) == 0 && above.st_ino != below; up += "/..") {
+    if (above.st_ino == replaced.st_ino && above.st_dev == replaced.st_dev)
+      throw error({"'", path,
+                   "' is the directory that this process works in, or holds it, and a save replaces it whole; name one "
+                   "within it"});
+    below = above.st_ino;
+  }
+}
+
+CONSTRAIN_INLINE split_path::split_path(std::string path) {
+  while (path.size() > 1 && path.back() == '/') path.pop_back();
+  struct stat status {};
+  bool const exists = ::lstat(system_path(path), &status) == 0;
+  cut(path);
+  if (exists && (S_ISLNK(status.st_mode) || name == "." || name == "..")) {
+    std::unique_ptr<char, decltype(&std::free)> const real(::realpath(path.c_str(), nullptr), &std::free);
+    if (!real)
+      throw error({"'", path, "' is a link that leads nowhere (", reason(), "); remove it or choose another path"});
+    cut(real.get());
+  }
+  if (name.empty() || name == "." || name == "..")
+    throw error({"'", path, "' names nothing that can be written; choose another path"});
+}
+
+CONSTRAIN_INLINE void split_path::cut(std::string const& path) {
+  auto const end = path.rfind('/') + 1;
+  directory = path.substr(0, end);
+  name = path.substr(end);
+}
+
+CONSTRAIN_INLINE std::string unlikely_suffix() {
+  static std::atomic<unsigned> calls{0};
+  struct timespec now {};
+  ::clock_gettime(CLOCK_REALTIME, &now);
+  return concat({::getpid(), "-", now.tv_nsec, "-", calls++});
+}
+
+CONSTRAIN_INLINE error not_on_disk(std::string const& path, int code) {
+  return error(
+      {"the directory '", path, "' cannot be brought to disk (", reason(code), "); check the disk and save again"});
+}
+
+CONSTRAIN_INLINE std::optional<std::vector<std::string>> directory_names(std::string const& path, int from) {
+  descriptor file(::openat(from, system_path(path), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  auto* const stream = file ? ::fdopendir(file.get()) : nullptr;
+  if (!stream) return std::nullopt;
+  file.release();
+  struct closer {
+    DIR* stream;
+    ~closer() { ::closedir(stream); }
+  } const at_end{stream};
+  std::vector<std::string> names;
+  while (auto const* entry = ::readdir(stream))
+    if (std::string_view const name = entry->d_name; name != "." && name != "..") names.emplace_back(name);
+  return names;
+}
+
+CONSTRAIN_INLINE void make_directories(std::string const& path) {
+  system_path(path);
+  for (std::size_t end = 0; end != std::string::npos && end < path.size();) {
+    end = path.find('/', end + 1);
+    auto const part = path.substr(0, end);
+    if (::mkdir(part.c_str(), 0777) == 0) continue;
+    int const code = errno;
+    struct stat status {};
+    if (::stat(part.c_str(), &status) != 0 || !S_ISDIR(status.st_mode))
+      throw error({"the directory '", part, "' cannot be made (", reason(code), "); make it or choose another path"});
+  }
+}
+
+} // namespace constrain::io

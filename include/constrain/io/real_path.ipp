@@ -1,0 +1,73 @@
+#pragma once
+
+#include "constrain/io/real_path.hpp"
+
+#include "constrain/base/concat.hpp"
+
+#include <cstdlib>
+#include <memory>
+#include <vector>
+
+namespace constrain::inline CONSTRAIN_VARIANT::io {
+
+CONSTRAIN_INLINE std::string real_path(std::string path) {
+  system_path(path);
+  std::vector<std::string> missing; // last part first
+  for (;;) {
+    auto const* const at = path.empty() ? "." : path.c_str();
+    std::unique_ptr<char, decltype(&std::free)> const real(::realpath(at, nullptr), &std::free);
+    if (real) {
+      path = real.get();
+      break;
+    }
+    if (path.empty()) break; // the working directory was removed
+    while (path.size() > 1 && path.back() == '/') path.pop_back();
+    auto const end = path.rfind('/') + 1;
+    missing.push_back(path.substr(end));
+    path.resize(end);
+  }
+  if (path == "/") path.clear();
+  for (; !missing.empty(); missing.pop_back())
+    if (auto const& name = missing.back(); name == "..") path.resize(path.empty() ? 0 : path.rfind('/'));
+    else if (name != ".") path += concat({"/", name});
+  return path.empty() ? "/" : path;
+}
+
+} // namespace constrain::io
+
+namespace constrain::inline CONSTRAIN_VARIANT::io::detail {
+
+CONSTRAIN_INLINE std::optional<struct stat> status_of(std::string const& path) {
+  struct stat found {};
+  if (::stat(path.c_str(), &found) != 0) return std::nullopt;
+  return found;
+}
+
+CONSTRAIN_INLINE bool same_place(std::string const& a, std::string const& b) {
+  if (a == b) return true;
+  auto const at_a = status_of(a), at_b = status_of(b);
+  if (at_a && at_b) return same_file(*at_a, *at_b);
+  auto const end_a = a.rfind('/'), end_b = b.rfind('/');
+  if (at_a || at_b || a.substr(end_a) != b.substr(end_b)) return false;
+  auto const above_a = status_of(a.substr(0, end_a) + "/"), above_b = status_of(b.substr(0, end_b) + "/");
+  return above_a && above_b && same_file(*above_a, *above_b);
+}
+
+} // namespace constrain::io::detail
+
+namespace constrain::inline CONSTRAIN_VARIANT::io {
+
+CONSTRAIN_INLINE std::optional<std::string> name_below(std::string const& path, std::string const& directory) {
+  auto const whole = real_path(path), from = real_path(directory);
+  for (auto end = whole.size();; end = whole.rfind('/', end - 1)) {
+    auto const above = end == 0 ? std::string("/") : whole.substr(0, end);
+    if (detail::same_place(above, from)) {
+      auto const rest = whole.substr(end);
+      auto const begin = rest.find_first_not_of('/');
+      return begin == std::string::npos ? "" : rest.substr(begin, rest.find('/', begin) - begin);
+    }
+    if (end == 0) return std::nullopt;
+  }
+}
+
+} // namespace constrain::io

@@ -1,0 +1,50 @@
+#pragma once
+
+#include "constrain/io/safetensors.hpp"
+
+#include "constrain/base/error.hpp"
+#include "constrain/io/safetensors_header.hpp"
+
+#include <algorithm>
+
+namespace constrain::inline CONSTRAIN_VARIANT::io {
+
+CONSTRAIN_INLINE tensor const* safetensors::find(std::string_view name) const {
+  auto const found = std::find_if(tensors.begin(), tensors.end(), [&](tensor const& t) { return t.name == name; });
+  return found == tensors.end() ? nullptr : &*found;
+}
+
+CONSTRAIN_INLINE safetensors parse_safetensors(std::span<std::byte const> file, std::string const& where) {
+  if (file.size() < 8) throw error({"'", where, "' is too short for a safetensors file; get the file again"});
+  std::uint64_t header = 0;
+  for (std::size_t i = 0; i < 8; ++i) header |= std::uint64_t(file[i]) << (8 * i);
+  if (header > file.size() - 8)
+    throw error({"'", where, "' says that its header has ", header, " bytes but ends after ", file.size() - 8,
+                 "; get the file again"});
+  auto const data = file.subspan(8 + header);
+  std::string_view const text(reinterpret_cast<char const*>(file.data()) + 8, header);
+  if (!text.starts_with('{'))
+    throw error({"'", where, "' does not begin as a safetensors file; give a file of that format"});
+  detail::safetensors_header const sound(text, where, data.size());
+  sound.check();
+  safetensors result;
+  sound.read(
+      [&](detail::safetensors_entry const& t) {
+        result.tensors.push_back(
+            {sound.decoded(t.name), t.dtype, sound.shape(t), data.subspan(t.begin, t.end - t.begin)});
+      },
+      [&](std::string_view name, std::string_view value) {
+        result.metadata.emplace(sound.decoded(name), sound.decoded(value));
+      });
+  return result;
+}
+
+CONSTRAIN_INLINE safetensors_file safetensors_file::open(std::string const& path) {
+  safetensors_file result;
+  result.path_ = path;
+  result.file_ = mapped_file(path, "the safetensors file");
+  result.contents_ = parse_safetensors(result.file_.bytes(), path);
+  return result;
+}
+
+} // namespace constrain::io

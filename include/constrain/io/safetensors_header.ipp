@@ -1,0 +1,136 @@
+#pragma once
+
+#include "constrain/io/safetensors_header.hpp"
+
+#include <algorithm>
+
+namespace constrain::inline CONSTRAIN_VARIANT::io::detail {
+
+CONSTRAIN_INLINE void safetensors_header::read(tensor_function on_tensor, metadata_function on_metadata) const {
+  auto cursor = start_;
+  bool has_metadata = false;
+  cursor.object([&](std::string_view name) {
+    if (shown(cursor, name) != "__metadata__") return on_tensor(read_entry(cursor, name));
+    if (has_metadata) refuse_second(cursor, cursor.position_of(name));
+    has_metadata = true;
+    cursor.object([&](std::string_view key) { on_metadata(key, cursor.string()); });
+  });
+  cursor.finish();
+}
+
+CONSTRAIN_INLINE void safetensors_header::check() const {
+  std::size_t tensors = 0, metadata = 0;
+  read([&](safetensors_entry const&) { count(tensors, " tensors; split it into several files"); },
+       [&](std::string_view, std::string_view) {
+         count(metadata, " entries of metadata; keep them in a file of their own");
+       });
+  std::vector<std::uint32_t> positions;
+  positions.reserve(std::max(tensors, metadata));
+  read([&](safetensors_entry const& entry) { positions.push_back(start_.position_of(entry.name)); }, nothing);
+  refuse_duplicates(start_, positions);
+  positions.clear();
+  read(nothing, [&](std::string_view name, std::string_view) { positions.push_back(start_.position_of(name)); });
+  refuse_duplicates(start_, positions);
+  positions.clear();
+  read([&](safetensors_entry const& entry) { positions.push_back(entry.offsets); }, nothing);
+  check_layout(positions);
+}
+
+CONSTRAIN_INLINE std::vector<std::int64_t> safetensors_header::shape(safetensors_entry const& entry) const {
+  std::vector<std::int64_t> extents;
+  auto cursor = start_.from(entry.shape);
+  cursor.array([&] { extents.push_back(cursor.whole_number<std::int64_t>()); });
+  return extents;
+}
+
+CONSTRAIN_INLINE safetensors_entry safetensors_header::read_entry(json_cursor& cursor, std::string_view name) const {
+  safetensors_entry entry{name, {}};
+  element_count elements;
+  auto const object = cursor.position();
+  cursor.object([&](std::string_view member) {
+    auto const is = [&, spelled = shown(cursor, member)](std::string_view known, bool is_new) {
+      if (spelled != known) return false;
+      if (!is_new) refuse_second(cursor, cursor.position_of(member));
+      return true;
+    };
+    if (is("dtype", entry.dtype.empty())) read_dtype(cursor, entry);
+    else if (is("shape", entry.shape == 0)) read_shape(cursor, entry, elements);
+    else if (is("data_offsets", entry.offsets == 0)) read_offsets(cursor, entry);
+    else throw refusal(name, "has members other than dtype, shape and data_offsets");
+  });
+  if (entry.dtype.empty()) cursor.from(object).missing("dtype");
+  if (entry.shape == 0) cursor.from(object).missing("shape");
+  if (entry.offsets == 0) cursor.from(object).missing("data_offsets");
+  auto const needed = elements.bytes(dtype_bytes(entry.dtype));
+  if (!needed) throw refusal(name, "has a shape too large to count");
+  if (*needed != entry.end - entry.begin)
+    throw refusal(name, concat({"has ", entry.end - entry.begin, " bytes where its dtype and shape need ", *needed}));
+  return entry;
+}
+
+CONSTRAIN_INLINE void safetensors_header::read_dtype(json_cursor& cursor, safetensors_entry& entry) const {
+  entry.dtype = shown(cursor, cursor.string());
+  if (dtype_bytes(entry.dtype) == 0) throw refusal(entry.name, concat({"has the unknown dtype '", entry.dtype, "'"}));
+}
+
+CONSTRAIN_INLINE void safetensors_header::read_shape(json_cursor& cursor, safetensors_entry& entry,
+                                                     element_count& elements) const {
+  entry.shape = cursor.position();
+  cursor.array([&] {
+    auto const begin = cursor.position();
+    auto const extent = cursor.whole_number<std::int64_t>();
+    if (extent < 0) cursor.from(begin).unsuitable("an extent of zero or more");
+    elements.multiply(extent);
+  });
+}
+
+CONSTRAIN_INLINE void safetensors_header::read_offsets(json_cursor& cursor, safetensors_entry& entry) const {
+  auto const array = cursor.position();
+  auto const refuse_count = [&] { cursor.from(array).unsuitable("an array of two offsets"); };
+  int count = 0;
+  cursor.array([&] {
+    if (++count > 2) refuse_count();
+    if (count == 1) entry.offsets = cursor.position();
+    (count == 1 ? entry.begin : entry.end) = cursor.whole_number<std::uint64_t>();
+  });
+  if (count < 2) refuse_count();
+  if (entry.begin > entry.end) throw refusal(entry.name, "ends before it begins");
+  if (entry.end > data_)
+    throw refusal(entry.name, concat({"ends at byte ", entry.end, " of ", data_, " bytes of data"}));
+}
+
+CONSTRAIN_INLINE void safetensors_header::check_layout(std::vector<std::uint32_t>& tensors) const {
+  auto const begin_of = [&](std::uint32_t offsets) { return start_.from(offsets).whole_number<std::uint64_t>(); };
+  sort_places(tensors, [&](std::uint32_t a, std::uint32_t b) {
+    auto const x = begin_of(a), y = begin_of(b);
+    return x < y || (x == y && a < b);
+  });
+  std::uint64_t last = 0, covered = 0; // begin and end of the last non-empty tensor
+  for (auto const offsets : tensors) {
+    auto const [begin, end] = read_pair(offsets);
+    if (begin > covered) refuse_tensor_at(offsets, "leaves a hole before it");
+    if (begin < covered && (begin < end || begin > last)) refuse_tensor_at(offsets, "overlaps the one before it");
+    if (begin < end) last = begin, covered = end;
+  }
+  if (covered != data_)
+    throw error({"'", where_, "' has ", data_ - covered, " bytes after its last tensor; get the file again"});
+}
+
+CONSTRAIN_INLINE std::pair<std::uint64_t, std::uint64_t> safetensors_header::read_pair(std::uint32_t offsets) const {
+  auto cursor = start_.from(offsets);
+  auto const begin = cursor.whole_number<std::uint64_t>();
+  cursor.space();
+  cursor.take(',');
+  cursor.space();
+  return {begin, cursor.whole_number<std::uint64_t>()};
+}
+
+CONSTRAIN_INLINE void safetensors_header::refuse_tensor_at(std::uint32_t offsets, std::string_view reason) const {
+  read(
+      [&](safetensors_entry const& entry) {
+        if (entry.offsets == offsets) throw refusal(entry.name, reason);
+      },
+      nothing);
+}
+
+} // namespace constrain::io::detail

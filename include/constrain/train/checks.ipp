@@ -1,0 +1,29 @@
+#pragma once
+
+#include "constrain/train/checks.hpp"
+
+#include <variant>
+
+namespace constrain::inline CONSTRAIN_VARIANT::detail {
+
+CONSTRAIN_INLINE void check_schedule(schedule::any const& s) {
+  constexpr char const* owners[] = {"schedule::constant", "schedule::linear", "schedule::cosine"};
+  auto const* const owner = owners[s.index()];
+  std::visit(
+      [&](auto const& chosen) {
+        check_count(owner, ".warmup", chosen.warmup.count(), 0);
+        if constexpr (requires { chosen.minimum; }) {
+          check_count(owner, ".steps", chosen.steps.count(), 1);
+          check_number(owner, ".minimum", chosen.minimum, number_range::from_zero);
+        }
+      },
+      s);
+}
+
+CONSTRAIN_INLINE void check_run(run_options const& o) {
+  check_number("run_options", ".clip_norm", o.clip_norm, number_range::from_zero);
+  check_number("run_options", ".dropout", o.dropout, number_range::below_one);
+  check_schedule(o.schedule);
+}
+
+} // namespace constrain::detail

@@ -1,0 +1,113 @@
+#pragma once
+
+#include "constrain/train/saved/pretrained.hpp"
+
+#include "constrain/base/concat.hpp"
+#include "constrain/io/directory_reader.hpp"
+#include "constrain/io/reals.hpp"
+#include "constrain/train/saved/saved_run.hpp"
+
+#include <optional>
+#include <vector>
+
+namespace constrain::inline CONSTRAIN_VARIANT::detail {
+
+CONSTRAIN_INLINE void check_model(std::string const& directory, io::json const& saved, io::json const& here,
+                                  std::span<std::string_view const> required) {
+  auto const is_null = [](std::optional<io::json> const& j) { return !j || j->is_null(); };
+  for (auto const& name : required)
+    if (is_null(saved.find(name)))
+      throw error({"the configuration '", directory, "/", configuration_file, "' does not say ", name,
+                   "; use the one that was saved with the weights"});
+  for (auto const& [name, value] : here.members()) {
+    auto const other = saved.find(name);
+    if (is_null(other) || value.kind() == io::json_kind::array || value.is_null()) continue;
+    bool const same_kind = other->kind() == value.kind();
+    auto const text = [&](io::json const& j) {
+      switch (j.kind()) {
+      case io::json_kind::number: return std::string(j.number());
+      case io::json_kind::string:
+        return same_kind ? std::string(j.string()) : "the text \"" + std::string(j.string()) + '"';
+      case io::json_kind::boolean: return std::string(j.boolean() ? "true" : "false");
+      default: return std::string("something else");
+      }
+    };
+    // Numbers are compared by value: 1e-05 equals 0.00001.
+    bool const numbers = same_kind && value.kind() == io::json_kind::number;
+    if (!numbers || other->real() != value.real()) check_field(directory, std::string(name), text(*other), text(value));
+  }
+}
+
+CONSTRAIN_INLINE io::tensor const* find_stored(io::safetensors const& file, std::string_view name,
+                                               std::string_view prefix) {
+  auto const* const found = file.find(name);
+  return found == nullptr && name.starts_with(prefix) ? file.find(name.substr(prefix.size())) : found;
+}
+
+} // namespace constrain::detail
+
+namespace constrain::inline CONSTRAIN_VARIANT {
+
+CONSTRAIN_INLINE void load_pretrained(std::string const& path, parameter_list const& list, weight_format const& format,
+                                      arena& memory, communicator& group, agreement& ranks) {
+  auto file = path;
+  if (io::directory_names(path)) {
+    file = concat({path, "/", weights_file});
+    if (io::detail::exists(path + "/" + std::string(io::manifest_name))) io::directory_reader{path}; // checks all CRCs
+    if (!io::detail::exists(file))
+      throw error({"the directory '", path, "' has no ", weights_file, "; save the model there as safetensors"});
+    auto const configuration = concat({path, "/", configuration_file});
+    if (!format.configuration.empty() && io::detail::exists(configuration)) {
+      io::mapped_file const text(configuration, "the configuration");
+      detail::check_model(path, io::json::parse(text.text(), configuration), io::json::parse(format.configuration),
+                          format.required);
+    }
+  }
+  auto const opened = io::safetensors_file::open(file);
+  auto const& saved = opened.contents();
+  auto const wanted = weight_tensors(list, format.names);
+  std::vector<io::tensor const*> found;
+  for (auto const& w : wanted) {
+    auto const* const t = detail::find_stored(saved, w.tensor.name, format.prefix);
+    if (t == nullptr)
+      throw error({"the weights '", path, "' have no tensor '", w.tensor.name, "'; load those of the same model"});
+    detail::check_field(path, "shape of '" + t->name + "'", detail::shape_text(t->shape),
+                        detail::shape_text(w.tensor.shape));
+    if (!io::is_real(t->dtype))
+      throw error(
+          {"the weights '", path, "' have '", t->name, "' as ", t->dtype, "; save it as F64, F32, BF16 or F16"});
+    found.push_back(t);
+  }
+  for (auto const& t : saved.tensors) {
+    bool known = false;
+    for (auto const* f : found) known = known || f == &t;
+    for (auto end : format.also) known = known || t.name.ends_with(end);
+    if (!known)
+      throw error({"the weights '", path, "' have a tensor '", t.name,
+                   "' which the model has not; load those of the same model"});
+  }
+  ranks.all_can();
+  std::vector<std::byte> converted;
+  for (std::size_t i = 0; i < wanted.size(); ++i) {
+    auto const& w = wanted[i];
+    auto bytes = found[i]->bytes;
+    if (found[i]->dtype != w.tensor.dtype) {
+      converted.resize(w.bytes());
+      visit_real(w.info->type, [&]<class stored>(stored) {
+        std::span const to(reinterpret_cast<stored*>(converted.data()), converted.size() / sizeof(stored));
+        io::read_reals(found[i]->dtype, bytes, to);
+      });
+      bytes = converted;
+    }
+    take_tensor(w, bytes, memory, group);
+  }
+}
+
+CONSTRAIN_INLINE void load_pretrained(std::string const& path, parameter_list const& list, weight_format const& format,
+                                      arena& memory, communicator& world, communicator& group) {
+  agreement(world, joint_call::pretrained).run([&](agreement& ranks) {
+    load_pretrained(path, list, format, memory, group, ranks);
+  });
+}
+
+} // namespace constrain

@@ -1,0 +1,58 @@
+#pragma once
+
+#include "constrain/train/saved/saved_series.hpp"
+
+#include "constrain/io/directory_mark.hpp"
+#include "constrain/io/directory_replace.hpp"
+#include "constrain/io/path.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <sys/stat.h>
+
+namespace constrain::inline CONSTRAIN_VARIANT {
+
+CONSTRAIN_INLINE std::string saved_series::path_to_save(std::int64_t step) const {
+  auto const found = io::detail::status_at(AT_FDCWD, path(step));
+  if (found && S_ISLNK(found->st_mode))
+    throw error({"'", path(step), "' is a link, and what it leads to is not replaced by a checkpoint; ",
+                 "remove the link or choose another directory"});
+  return path(step);
+}
+
+CONSTRAIN_INLINE std::optional<std::int64_t> saved_series::step_of(std::string const& other) {
+  std::int64_t step = 0;
+  if (!other.starts_with("step-")) return std::nullopt;
+  std::from_chars(other.data() + 5, other.data() + other.size(), step);
+  return name(step) == other ? std::optional(step) : std::nullopt;
+}
+
+CONSTRAIN_INLINE std::vector<std::int64_t> saved_series::steps() const {
+  std::vector<std::int64_t> found;
+  for (auto const& name : io::directory_names(directory_).value_or(std::vector<std::string>{})) {
+    if (auto const step = step_of(name)) found.push_back(*step);
+  }
+  std::sort(found.begin(), found.end());
+  std::reverse(found.begin(), found.end());
+  return found;
+}
+
+CONSTRAIN_INLINE void saved_series::keep(std::int64_t count, std::int64_t last) const {
+  io::detail::directory_handle const holder(directory_);
+  if (!holder) return;
+  io::detail::directory_handle const newest(holder, name(last)); // its owner is the user who saves this run
+  if (!newest) return;
+  for (auto const step : steps()) {
+    if (step > last) continue;
+    io::detail::directory_handle const old(holder, name(step));
+    auto const files = io::detail::marked_files(old, holder, name(step), newest.owner());
+    if (!files) continue;
+    try {
+      // One without a manifest is the rest of an interrupted removal.
+      if (io::detail::listed_files(old, path(step)) && count-- > 0) continue;
+      io::detail::remove_directory(old, holder, name(step), *files, name(step) + ".kept-" + io::unlikely_suffix());
+    } catch (error const&) {}
+  }
+}
+
+} // namespace constrain

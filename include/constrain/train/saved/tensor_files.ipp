@@ -1,0 +1,112 @@
+#pragma once
+
+#include "constrain/train/saved/tensor_files.hpp"
+
+#include "constrain/io/dtype.hpp"
+#include "constrain/io/safetensors_writer.hpp"
+#include "constrain/train/tensor_view.hpp"
+
+#include <cstring>
+
+namespace constrain::inline CONSTRAIN_VARIANT::detail {
+
+CONSTRAIN_INLINE void transpose_elements(std::byte const* from, std::int64_t rows, std::int64_t columns,
+                                         std::int64_t width, std::byte* to) {
+  for (std::int64_t i = 0; i < rows; ++i)
+    for (std::int64_t j = 0; j < columns; ++j)
+      std::memcpy(to + (j * rows + i) * width, from + (i * columns + j) * width, static_cast<std::size_t>(width));
+}
+
+CONSTRAIN_INLINE void add_file_tensors(std::vector<file_tensor>& tensors, parameter_info const& info, std::string name,
+                                       std::int64_t offset, stored_names names) {
+  stored_name const* known = nullptr;
+  for (auto const& n : names)
+    if (n.name == name) known = &n;
+  if (known != nullptr) name = known->stored;
+  auto const star = name.find('*');
+  bool const apart = star != std::string::npos;
+  for (std::int64_t iteration = 0; iteration < (apart ? info.iterations : 1); ++iteration) {
+    file_tensor t{&info, offset, iteration, apart ? 1 : info.iterations, known != nullptr && known->transposed, {}};
+    t.tensor.name = apart ? name.substr(0, star) + std::to_string(iteration) + name.substr(star + 1) : name;
+    t.tensor.dtype = io::name_in_files(info.type);
+    if (info.stacked && !apart) t.tensor.shape.push_back(info.iterations);
+    auto const rank = info.shape.rank;
+    for (int i = 0; i < rank; ++i) t.tensor.shape.push_back(info.shape.extent[t.transposed ? rank - 1 - i : i]);
+    tensors.push_back(std::move(t));
+  }
+}
+
+} // namespace constrain::detail
+
+namespace constrain::inline CONSTRAIN_VARIANT {
+
+CONSTRAIN_INLINE std::vector<file_tensor> weight_tensors(parameter_list const& list, stored_names names) {
+  std::vector<file_tensor> tensors;
+  for (int i = 0; i < list.size; ++i)
+    detail::add_file_tensors(tensors, list.parameters[i], list.name(i), list.parameters[i].offset, names);
+  return tensors;
+}
+
+CONSTRAIN_INLINE std::vector<file_tensor> state_tensors(parameter_list const& list) {
+  std::vector<file_tensor> tensors;
+  for (int i = 0; i < list.size; ++i)
+    for (int field = 0; field < op::maximum_state_fields; ++field)
+      if (auto const& info = list.parameters[i]; info.state_offset[field] >= 0)
+        detail::add_file_tensors(tensors, info, list.name(i) + ".state" + std::to_string(field),
+                                 info.state_offset[field], {});
+  return tensors;
+}
+
+CONSTRAIN_INLINE gathered_tensors::gathered_tensors(std::vector<file_tensor> what, arena& memory, communicator& group)
+    : tensors_(std::move(what)) {
+  std::byte const* data = nullptr;
+  for (std::size_t i = 0; i < tensors_.size(); ++i) {
+    auto& t = tensors_[i];
+    if (i == 0 || t.offset != tensors_[i - 1].offset) data = full_tensor(t, memory, group);
+    auto const iteration_bytes = t.info->shape.elements() * size_of(t.info->type);
+    t.tensor.bytes = {data + t.first * iteration_bytes, t.bytes()};
+  }
+}
+
+CONSTRAIN_INLINE void gathered_tensors::write(io::output_file& out) const {
+  std::vector<io::tensor> tensors;
+  for (auto const& t : tensors_) tensors.push_back(t.tensor);
+  std::vector<std::byte> buffer;
+  io::write_safetensors(out, tensors, {{"format", "pt"}}, [&](std::size_t i) -> std::span<std::byte const> {
+    auto const& t = tensors_[i];
+    if (!t.transposed) return t.tensor.bytes;
+    buffer.resize(t.bytes());
+    detail::transpose_elements(t.tensor.bytes.data(), t.info->shape.extent[0], t.info->shape.extent[1],
+                               size_of(t.info->type), buffer.data());
+    return buffer;
+  });
+}
+
+CONSTRAIN_INLINE std::byte const* gathered_tensors::full_tensor(file_tensor const& t, arena& memory,
+                                                                communicator& group) {
+  auto const& info = *t.info;
+  if (info.shards == 1 && memory.host() != nullptr) return memory.host() + t.offset;
+  auto& bytes = full_tensors_.emplace_back(static_cast<std::size_t>(info.elements() * size_of(info.type)));
+  tensor_view const view(memory, t.offset, info.type, info.iterations, info.stacked, info.shape,
+                         info.shards > 1 ? &group : nullptr);
+  view.copy_bytes_to(bytes);
+  return bytes.data();
+}
+
+CONSTRAIN_INLINE void take_tensor(file_tensor const& t, std::span<std::byte const> bytes, arena& memory,
+                                  communicator& group) {
+  auto const map = t.info->map();
+  auto const shard = t.info->shards > 1 ? group.rank() : 0;
+  auto const width = size_of(t.info->type);
+  std::vector<std::byte> turned;
+  if (t.transposed) {
+    turned.resize(bytes.size());
+    detail::transpose_elements(bytes.data(), t.info->shape.extent[1], t.info->shape.extent[0], width, turned.data());
+    bytes = turned;
+  }
+  for (std::int64_t iteration = 0; iteration < t.iterations; ++iteration)
+    memory.write(t.offset + (t.first + iteration) * map.stored() * width,
+                 bytes.data() + (iteration * map.elements + map.begin(shard)) * width, map.length(shard) * width);
+}
+
+} // namespace constrain

@@ -1,0 +1,39 @@
+#pragma once
+
+#include "constrain/train/training_state.hpp"
+
+#include "constrain/base/number_check.hpp"
+
+namespace constrain::inline CONSTRAIN_VARIANT::detail {
+
+CONSTRAIN_INLINE double scaled_factor(double before, double factor) {
+  check_number("scale_learning_rate", "the factor", factor, number_range::above_zero);
+  auto const product = before * factor;
+  if (!is_finite(product) || product > largest_learning_rate_factor)
+    refuse_number("scale_learning_rate", "the factor of all calls together", number_text(product),
+                  "factors whose product is at most " + number_text(largest_learning_rate_factor));
+  return product < std::numeric_limits<double>::min() ? std::numeric_limits<double>::min() : product;
+}
+
+CONSTRAIN_INLINE void check_state(std::string const& directory, training_state const& s) {
+  auto const require = [&](bool possible, char const* what, std::string const& value) {
+    if (!possible)
+      throw error({"the checkpoint '", directory, "' has a state that cannot be: its ", what, " is ", value,
+                   "; load another one, or take over its weights alone with load_pretrained"});
+  };
+  auto const require_count = [&](std::int64_t count, char const* what, std::int64_t most = largest_count) {
+    require(count >= 0 && count <= most, what, std::to_string(count));
+  };
+  auto const steps = s.steps.count();
+  require_count(steps, "number of steps");
+  require_count(s.skipped, ("number of skipped steps, of " + std::to_string(steps) + ",").c_str(), steps);
+  require_count(s.position.epoch, "epoch");
+  require_count(s.position.sample, "sample");
+  require_count(s.evaluations_since_best, "number of evaluations since the best");
+  auto const best = s.best_validation_loss, factor = s.learning_rate_factor;
+  require(is_finite(best) || number_text(best) == "inf", "lowest validation loss", number_text(best));
+  require(is_within(factor, number_range::above_zero) && factor <= largest_learning_rate_factor,
+          "factor of the learning rate", number_text(factor));
+}
+
+} // namespace constrain::detail
