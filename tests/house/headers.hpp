@@ -34,12 +34,23 @@ inline std::map<std::string, std::string> const& headers() {
   return all;
 }
 
+/// What headers define where they are not compiled apart, under the names of their headers.
+inline std::map<std::string, std::string> const& definitions() {
+  static auto const all = [] {
+    std::map<std::string, std::string> texts;
+    for (auto const& [path, text] : files_below(CONSTRAIN_INCLUDE, "constrain", {".ipp"}))
+      texts[path.substr(0, path.size() - 4) + ".hpp"] = text;
+    return texts;
+  }();
+  return all;
+}
+
 /// By name: "include/constrain/op/add/add.hpp", "tests/main.cpp".
 inline std::map<std::string, std::string> const& sources() {
   static auto const all = [] {
     std::map<std::string, std::string> texts;
     for (auto const* const folder : {"include", "tests", "bench", "examples"})
-      texts.merge(files_below(CONSTRAIN_ROOT, folder, {".hpp", ".cuh", ".h", ".cpp", ".cu"}));
+      texts.merge(files_below(CONSTRAIN_ROOT, folder, {".hpp", ".cuh", ".ipp", ".h", ".cpp", ".cu"}));
     return texts;
   }();
   return all;
