@@ -72,42 +72,29 @@ void write(ct::io::json_writer& json, limits const& most) {
   json.member("update_gbytes", most.update * 1e-9).end();
 }
 
-template <class configuration> void measure(arguments const& a, std::FILE* out) {
-  using trainer = typename configuration::trainer;
-  running<configuration> r;
-  r.step(), r.step();
-  auto const peak = process_peak_bytes(); // before anything else allocates
-  auto const most = measure_limits();
-  composition<typename configuration::stored> c(model, trainer::batch_tokens, trainer::parameter_count);
-  c.run();
-  typename configuration::profiled profiled;
-  auto const plan = measured_plan_of<typename configuration::profiled::entry>();
-  profiled.run(), profiled.run();
+/// What the rounds took, in seconds.
+struct rounds {
+  std::vector<double> steps{}, compositions{}, gemms{}, updates{}, ratios{};
+  std::vector<std::vector<profile_row>> profiles{};
+};
 
-  std::vector<double> steps, compositions, gemms, updates, ratios;
-  std::vector<std::vector<profile_row>> profiles;
-  for (int i = 0; i < a.rounds; ++i) {
-    steps.push_back(r.step());
-    auto const [gemm, update] = c.run();
-    gemms.push_back(gemm), updates.push_back(update);
-    compositions.push_back(gemm + update);
-    ratios.push_back(steps.back() / compositions.back());
-    profile p(plan, most);
-    profiled.run(p);
-    profiles.push_back(p.rows());
-  }
-  auto const [low, high] = std::minmax_element(ratios.begin(), ratios.end());
-  auto const step = median(steps);
+template <class configuration>
+void print(rounds const& t, composition<typename configuration::stored> const& c, limits const& most,
+           std::int64_t peak) {
+  using trainer = typename configuration::trainer;
+  auto const [low, high] = std::minmax_element(t.ratios.begin(), t.ratios.end());
+  auto const step = median(t.steps);
   std::printf("\n%s: GPT-2 with %lld parameters, AdamW, median of %d rounds\n", configuration::name().c_str(),
-              static_cast<long long>(trainer::parameter_count), a.rounds);
+              static_cast<long long>(trainer::parameter_count), static_cast<int>(t.steps.size()));
   std::printf("  limits: %.1f GFLOP/s fp32; copy %.1f, triad %.1f, read %.1f, update in place %.1f GB/s\n",
               most.flops * 1e-9, most.copy * 1e-9, most.triad * 1e-9, most.read * 1e-9, most.update * 1e-9);
   std::printf("  step          %9.1f ms  (%.1f to %.1f), %.0f tokens/s, %.1f GFLOP/s\n", 1e3 * step,
-              1e3 * *std::min_element(steps.begin(), steps.end()), 1e3 * *std::max_element(steps.begin(), steps.end()),
-              trainer::batch_tokens / step, trainer::flops / step * 1e-9);
-  std::printf("  composition   %9.1f ms  = products %.1f (%.1f GFLOP/s) + AdamW %.1f\n", 1e3 * median(compositions),
-              1e3 * median(gemms), c.flops() / median(gemms) * 1e-9, 1e3 * median(updates));
-  std::printf("  step / composition, median of the rounds' ratios: %.3f  (%.3f to %.3f)\n", median(ratios), *low,
+              1e3 * *std::min_element(t.steps.begin(), t.steps.end()),
+              1e3 * *std::max_element(t.steps.begin(), t.steps.end()), trainer::batch_tokens / step,
+              trainer::flops / step * 1e-9);
+  std::printf("  composition   %9.1f ms  = products %.1f (%.1f GFLOP/s) + AdamW %.1f\n", 1e3 * median(t.compositions),
+              1e3 * median(t.gemms), c.flops() / median(t.gemms) * 1e-9, 1e3 * median(t.updates));
+  std::printf("  step / composition, median of the rounds' ratios: %.3f  (%.3f to %.3f)\n", median(t.ratios), *low,
               *high);
   std::printf("  memory: planned %.1f MiB, process %.1f MiB\n", trainer::memory.peak.mebibytes(),
               ct::bytes(peak).mebibytes());
@@ -118,13 +105,20 @@ template <class configuration> void measure(arguments const& a, std::FILE* out) 
     for (auto const& [name, seconds] : choice.tried) std::printf(" %s %.2f", name.c_str(), 1e3 * seconds);
     std::printf(" ms\n");
   }
+}
 
+template <class configuration>
+std::string json_of(rounds const& t, composition<typename configuration::stored> const& c, limits const& most,
+                    std::int64_t peak, std::vector<profile_row> const& rows) {
+  using trainer = typename configuration::trainer;
+  auto const [low, high] = std::minmax_element(t.ratios.begin(), t.ratios.end());
+  auto const step = median(t.steps);
   ct::io::json_writer json;
-  json.object().member("name", configuration::name()).member("rounds", a.rounds);
+  json.object().member("name", configuration::name()).member("rounds", static_cast<int>(t.steps.size()));
   write(json, most);
-  json.member("step_seconds", step).member("composition_seconds", median(compositions));
-  json.member("products_seconds", median(gemms)).member("adamw_seconds", median(updates));
-  json.member("step_to_composition", median(ratios)).member("least_ratio", *low).member("largest_ratio", *high);
+  json.member("step_seconds", step).member("composition_seconds", median(t.compositions));
+  json.member("products_seconds", median(t.gemms)).member("adamw_seconds", median(t.updates));
+  json.member("step_to_composition", median(t.ratios)).member("least_ratio", *low).member("largest_ratio", *high);
   json.member("tokens_per_second", trainer::batch_tokens / step);
   json.member("planned_peak_bytes", trainer::memory.peak.count()).member("process_peak_bytes", peak);
   json.array("providers");
@@ -138,10 +132,6 @@ template <class configuration> void measure(arguments const& a, std::FILE* out) 
     json.end().end();
   }
   json.end();
-
-  auto const rows = median_of(profiles);
-  std::printf("  time by op; share: of the narrower limit, above 1 where the caches hold the data\n");
-  print(rows, stdout);
   json.array("ops");
   for (auto const& row : rows) {
     json.object(ct::io::json_layout::row)
@@ -151,7 +141,37 @@ template <class configuration> void measure(arguments const& a, std::FILE* out) 
     json.member("flops", row.flops).member("bytes", row.bytes).member("share_of_limit", row.share()).end();
   }
   json.end().end();
-  std::fprintf(out, "%s", json.text().c_str());
+  return json.text();
+}
+
+template <class configuration> void measure(arguments const& a, std::FILE* out) {
+  using trainer = typename configuration::trainer;
+  running<configuration> r;
+  r.step(), r.step();
+  auto const peak = process_peak_bytes(); // before anything else allocates
+  auto const most = measure_limits();
+  composition<typename configuration::stored> c(model, trainer::batch_tokens, trainer::parameter_count);
+  c.run();
+  typename configuration::profiled profiled;
+  auto const plan = measured_plan_of<typename configuration::profiled::entry>();
+  profiled.run(), profiled.run();
+
+  rounds all;
+  for (int i = 0; i < a.rounds; ++i) {
+    all.steps.push_back(r.step());
+    auto const [gemm, update] = c.run();
+    all.gemms.push_back(gemm), all.updates.push_back(update);
+    all.compositions.push_back(gemm + update);
+    all.ratios.push_back(all.steps.back() / all.compositions.back());
+    profile p(plan, most);
+    profiled.run(p);
+    all.profiles.push_back(p.rows());
+  }
+  print<configuration>(all, c, most, peak);
+  auto const rows = median_of(all.profiles);
+  std::printf("  time by op; share: of the narrower limit, above 1 where the caches hold the data\n");
+  print(rows, stdout);
+  std::fprintf(out, "%s", json_of<configuration>(all, c, most, peak, rows).c_str());
 }
 
 /// Runs one configuration in its own process, so that the peak memory is its own. Returns the process's output.

@@ -90,19 +90,48 @@ template <class trainer> ct::step_result step_without_labels(trainer& t, int fir
   return t.step(t.batch(inputs, labels));
 }
 
-template <class trainer> void act(trainer& t) {
-  if (is("action", "fit")) {
-    auto const corpus = text(disagrees("corpus") ? 1 : 0);
-    ct::fit(t, corpus,
-            {.steps = disagrees("steps") ? 13 : 12,
-             .validation = &corpus,
-             .evaluate_every = 2,
-             .directory = directory(),
-             .save_every = 1,
-             .log = nullptr},
-            [](ct::step_result const&) { fail_here(); });
+template <class trainer> void fit_with_failures(trainer& t) {
+  auto const corpus = text(disagrees("corpus") ? 1 : 0);
+  ct::fit(t, corpus,
+          {.steps = disagrees("steps") ? 13 : 12,
+           .validation = &corpus,
+           .evaluate_every = 2,
+           .directory = directory(),
+           .save_every = 1,
+           .log = nullptr},
+          [](ct::step_result const&) { fail_here(); });
+}
+
+template <class trainer> void resume_series(trainer& t) {
+  t.resume(victim() ? word("directory") + "-other" : word("directory"));
+  std::fprintf(stderr, "resumed at step %lld\n", static_cast<long long>(t.steps().count()));
+}
+
+template <class trainer> void step_with_ignored_labels(trainer& t) {
+  if (number("first") != 1) {
+    step_without_labels(t, 0);
     return;
   }
+  alone one{{.learning_rate = 1e-2f}};
+  std::vector<std::int32_t> const inputs{1, 2, 3, 4, 5, 6, 7, 8};
+  std::vector<std::int32_t> const labels{2, 3, 4, 5, 6, ct::ignored_label, 8, 9};
+  auto const expected = one.step(one.batch(inputs, labels));
+  auto const r = step_without_labels(t, 1);
+  bool const same = r.tokens == 7 && std::abs(r.loss - expected.loss) < 1e-12 &&
+                    std::abs(r.gradient_norm - expected.gradient_norm) < 1e-6;
+  std::fprintf(stderr, "%s: loss %.17g and %.17g\n", same ? "the same numbers" : "other numbers", r.loss,
+               expected.loss);
+}
+
+template <class trainer> void end_on_one_rank(trainer& t) {
+  auto const corpus = text(0);
+  auto const r = ct::fit(t, corpus, {.steps = 9, .log = nullptr},
+                         [&](ct::step_result const&) { return !victim() || t.steps() < 3; });
+  std::fprintf(stderr, "ended at step %lld\n", static_cast<long long>(r.steps.count()));
+}
+
+/// What ends in a failure, or does not; a save follows it.
+template <class trainer> void act_before_saving(trainer& t) {
   if (is("action", "resume")) {
     fail_here();
     t.resume(directory());
@@ -113,25 +142,6 @@ template <class trainer> void act(trainer& t) {
       fail_here();
       t.evaluate(text(disagrees("corpus") ? 1 : 0));
     }
-  if (is("action", "resume_series")) {
-    t.resume(victim() ? word("directory") + "-other" : word("directory"));
-    std::fprintf(stderr, "resumed at step %lld\n", static_cast<long long>(t.steps().count()));
-    return;
-  }
-  if (is("action", "no_labels")) {
-    if (number("first") == 1) {
-      alone one{{.learning_rate = 1e-2f}};
-      std::vector<std::int32_t> const inputs{1, 2, 3, 4, 5, 6, 7, 8};
-      std::vector<std::int32_t> const labels{2, 3, 4, 5, 6, ct::ignored_label, 8, 9};
-      auto const expected = one.step(one.batch(inputs, labels));
-      auto const r = step_without_labels(t, 1);
-      bool const same = r.tokens == 7 && std::abs(r.loss - expected.loss) < 1e-12 &&
-                        std::abs(r.gradient_norm - expected.gradient_norm) < 1e-6;
-      std::fprintf(stderr, "%s: loss %.17g and %.17g\n", same ? "the same numbers" : "other numbers", r.loss,
-                   expected.loss);
-    } else step_without_labels(t, 0);
-    return;
-  }
   if (is("action", "go_on")) { // a save that fails is caught on every rank, and the run goes on
     try {
       t.save("/dev/null/run");
@@ -152,13 +162,14 @@ template <class trainer> void act(trainer& t) {
       fail_here();
     });
   }
-  if (is("action", "one_ends")) {
-    auto const corpus = text(0);
-    auto const r = ct::fit(t, corpus, {.steps = 9, .log = nullptr},
-                           [&](ct::step_result const&) { return !victim() || t.steps() < 3; });
-    std::fprintf(stderr, "ended at step %lld\n", static_cast<long long>(r.steps.count()));
-    return;
-  }
+}
+
+template <class trainer> void act(trainer& t) {
+  if (is("action", "fit")) return fit_with_failures(t);
+  if (is("action", "resume_series")) return resume_series(t);
+  if (is("action", "no_labels")) return step_with_ignored_labels(t);
+  if (is("action", "one_ends")) return end_on_one_rank(t);
+  act_before_saving(t);
   for (int i = 0; i < (is("action", "save") ? 4 : 1); ++i) {
     if (is("action", "save")) fail_here();
     t.save(directory());

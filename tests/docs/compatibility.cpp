@@ -113,14 +113,13 @@ template <class... list, class... slots> std::string defaults(ct::slot_list<slot
   return text;
 }
 
-} // namespace
+using cuda = ct::device::cuda<ct::sm<90>>;
 
-int main() {
+void print_beginning() {
   std::puts(
       "# Which policies may stand together\n\n"
       "A policy's slot is a property of its type. A trainer takes at most one policy of each slot, in any order, and\n"
       "the defaults fill the others:\n");
-  using cuda = ct::device::cuda<ct::sm<90>>;
   std::printf("%s.\n\nBeside a CUDA device they are\n\n%s.\n\n", defaults(ct::library_slots{}).c_str(),
               defaults<cuda>(ct::library_slots{}).c_str());
   std::puts(
@@ -130,6 +129,9 @@ int main() {
       "page is out of date.\n\n"
       "## Two policies in one trainer\n\n"
       "`yes`, or the rule that refuses the pair.\n");
+}
+
+void print_pairs() {
   std::string header = "| |", line = "|---|";
   for_each(representatives, [&](auto const& column) {
     header += " " + code_of<policy_of<decltype(column)>>() + " |";
@@ -148,7 +150,9 @@ int main() {
   auto c = ct::composition_of<>();
   count_compositions(c, ct::library_slots{}, legal, all);
   std::printf("\nOf the %d ways to choose one of these policies for every slot, %d are legal.\n", all, legal);
+}
 
+void print_refused_alone() {
   std::puts("\n## Refused on its own\n\n| policy | rule |\n|---|---|");
   auto const refused = [&]<class policy>(type<policy>, std::string const& name) {
     std::printf("| %s | %s |\n", name.c_str(), judged(ct::composition_of<policy>()).c_str());
@@ -164,7 +168,14 @@ int main() {
   auto without_nvcc = ct::composition_of<cuda>();
   without_nvcc.compiled = false;
   std::printf("| `device::cuda<sm<90>>` without nvcc | %s |\n", judged(without_nvcc).c_str());
+}
 
+} // namespace
+
+int main() {
+  print_beginning();
+  print_pairs();
+  print_refused_alone();
   std::puts("\n## The rules\n\n| rule | what the compiler says where it is broken |\n|---|---|");
   for (auto const& rule : ct::policy_rules) std::printf("| `%s` | %s |\n", rule.name, escaped(rule.sentence).c_str());
 

@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-// No function's body is longer than a screen: 60 lines from its opening brace to the closing one. Private functions and
-// those of `detail` count, and a lambda counts as part of the function around it.
+// No function's body is longer than a screen: 60 lines from its opening brace to the closing one. Private functions,
+// those of `detail` and test cases count, and a lambda counts as part of the function around it.
 
 using namespace constrain::docs;
 
@@ -36,9 +36,9 @@ void measure(std::string const& path, std::vector<declaration> const& all, measu
 
 TEST_CASE("functions are short") {
   measured m;
-  for (auto const& [path, text] : constrain::test::headers())
+  for (auto const& [path, text] : constrain::test::sources())
     measure(path, header_reader(text, reach::everybody).all(), m);
-  REQUIRE(m.functions > 1000);
+  REQUIRE(m.functions > 2000);
   std::printf("%d functions, the longest at %s lines\n", m.functions, m.where.c_str());
   for (auto const& each : m.too_long) std::printf("%s lines\n", each.c_str());
   CHECK(m.too_long.empty());

@@ -3,10 +3,11 @@
 #include <filesystem>
 #include <fstream>
 #include <map>
+#include <set>
 #include <sstream>
 #include <string>
 
-// The headers of the library, as text.
+// The headers of the library and the sources of the tree, as text.
 
 namespace constrain::test {
 
@@ -16,15 +17,40 @@ inline std::string text_of(std::filesystem::path const& path) {
   return text.str();
 }
 
+/// The files below `folder` with these extensions, by their names from `root` on.
+inline std::map<std::string, std::string> files_below(std::filesystem::path const& root, std::string const& folder,
+                                                      std::set<std::string> const& extensions) {
+  namespace fs = std::filesystem;
+  std::map<std::string, std::string> texts;
+  for (auto const& entry : fs::recursive_directory_iterator(root / folder))
+    if (extensions.contains(entry.path().extension()))
+      texts[fs::relative(entry.path(), root).generic_string()] = text_of(entry.path());
+  return texts;
+}
+
 /// By name: "constrain/op/add/add.hpp".
 inline std::map<std::string, std::string> const& headers() {
-  namespace fs = std::filesystem;
+  static auto const all = files_below(CONSTRAIN_INCLUDE, "constrain", {".hpp", ".cuh"});
+  return all;
+}
+
+/// What headers define where they are not compiled apart, under the names of their headers.
+inline std::map<std::string, std::string> const& definitions() {
   static auto const all = [] {
     std::map<std::string, std::string> texts;
-    fs::path const root = CONSTRAIN_INCLUDE;
-    for (auto const& entry : fs::recursive_directory_iterator(root))
-      if (auto const extension = entry.path().extension(); extension == ".hpp" || extension == ".cuh")
-        texts[fs::relative(entry.path(), root).generic_string()] = text_of(entry.path());
+    for (auto const& [path, text] : files_below(CONSTRAIN_INCLUDE, "constrain", {".ipp"}))
+      texts[path.substr(0, path.size() - 4) + ".hpp"] = text;
+    return texts;
+  }();
+  return all;
+}
+
+/// By name: "include/constrain/op/add/add.hpp", "tests/main.cpp".
+inline std::map<std::string, std::string> const& sources() {
+  static auto const all = [] {
+    std::map<std::string, std::string> texts;
+    for (auto const* const folder : {"include", "tests", "bench", "examples"})
+      texts.merge(files_below(CONSTRAIN_ROOT, folder, {".hpp", ".cuh", ".ipp", ".h", ".cpp", ".cu"}));
     return texts;
   }();
   return all;

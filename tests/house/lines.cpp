@@ -5,15 +5,12 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdio>
-#include <filesystem>
-#include <set>
+#include <map>
 #include <sstream>
 #include <string>
 #include <vector>
 
 // No line of a source, or of a page's C++, is longer than 120 columns. clang-format breaks no string and no comment.
-
-namespace fs = std::filesystem;
 
 namespace {
 
@@ -40,39 +37,34 @@ std::vector<int> long_lines(std::string const& text, bool is_page) {
   return found;
 }
 
-std::vector<fs::path> files() {
-  std::set<std::string> const sources = {".hpp", ".cuh", ".h", ".cpp", ".cu"};
-  fs::path const root = CONSTRAIN_ROOT;
-  std::vector<fs::path> all = {root / "README.md"};
-  for (auto const* const folder : {"include", "tests", "bench", "examples"})
-    for (auto const& entry : fs::recursive_directory_iterator(root / folder))
-      if (sources.contains(entry.path().extension())) all.push_back(entry.path());
-  for (auto const& entry : fs::directory_iterator(root / "docs"))
-    if (entry.path().extension() == ".md") all.push_back(entry.path());
+std::map<std::string, std::string> pages() {
+  auto all = constrain::test::files_below(CONSTRAIN_ROOT, "docs", {".md"});
+  all["README.md"] = constrain::test::text_of(CONSTRAIN_ROOT "/README.md");
   return all;
 }
 
 } // namespace
 
 TEST_CASE("lines are short") {
-  auto const all = files();
+  auto all = pages();
+  REQUIRE(all.size() > 5);
+  all.merge(std::map(constrain::test::sources()));
   REQUIRE(all.size() > 300);
   int found = 0;
-  for (auto const& path : all)
-    for (int const line : long_lines(constrain::test::text_of(path), path.extension() == ".md")) {
+  for (auto const& [path, text] : all)
+    for (int const line : long_lines(text, path.ends_with(".md"))) {
       ++found;
-      std::printf("%s:%d is longer than %zu columns\n", fs::relative(path, CONSTRAIN_ROOT).c_str(), line, columns);
+      std::printf("%s:%d is longer than %zu columns\n", path.c_str(), line, columns);
     }
   CHECK(found == 0);
 }
 
 TEST_CASE("sources are short") {
-  int longest = 0;
-  for (auto const& path : files()) {
-    if (path.extension() == ".md") continue;
-    auto const text = constrain::test::text_of(path);
-    auto const lines = static_cast<int>(std::count(text.begin(), text.end(), '\n'));
-    CAPTURE(path.string());
+  std::ptrdiff_t longest = 0;
+  for (auto const& source : constrain::test::sources()) {
+    auto const& text = source.second;
+    auto const lines = std::count(text.begin(), text.end(), '\n');
+    CAPTURE(source.first);
     CHECK(lines <= 400);
     longest = std::max(longest, lines);
   }

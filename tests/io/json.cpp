@@ -85,82 +85,87 @@ TEST_CASE("json: a wrong kind and a missing member are sentences") {
   CHECK_FALSE(sentence([&] { root.string(); }).empty());
 }
 
+namespace {
+
+struct bad {
+  std::string_view text;
+  int byte;
+  std::string_view reason;
+};
+using namespace std::string_view_literals;
+constexpr bad not_json[] = {
+    {"", 0, "the text ends too early"},
+    {"  ", 2, "the text ends too early"},
+    {"{", 1, "a member needs a name in quotes"},
+    {"[", 1, "the text ends too early"},
+    {"[1", 2, "a ',' or ']' is missing"},
+    {"[1,", 3, "the text ends too early"},
+    {"[1,]", 3, "no value begins here"},
+    {"[,1]", 1, "no value begins here"},
+    {"[1 2]", 3, "a ',' or ']' is missing"},
+    {"{\"a\"}", 4, "a ':' is missing"},
+    {"{\"a\":}", 5, "no value begins here"},
+    {"{\"a\":1,}", 7, "a member needs a name in quotes"},
+    {"{a:1}", 1, "a member needs a name in quotes"},
+    {"{1:1}", 1, "a member needs a name in quotes"},
+    {"{\"a\":1 \"b\":2}", 7, "a ',' or '}' is missing"},
+    {"{\"a\":1,\"a\":2}", 8, "the name 'a' stands twice in one object"},
+    {"{\"a\":1,\"b\":{},\"\\u0061\":2}", 15, "the name 'a' stands twice in one object"},
+    {"[1}", 2, "a ',' or ']' is missing"},
+    {"]", 0, "no value begins here"},
+    {"1 2", 2, "there is more after the end of the value"},
+    {"{}x", 2, "there is more after the end of the value"},
+    {"tru", 0, "an unknown word"},
+    {"nul", 0, "an unknown word"},
+    {"falsE", 0, "an unknown word"},
+    {"truee", 4, "there is more after the end of the value"},
+    {"NaN", 0, "no value begins here"},
+    {"Infinity", 0, "no value begins here"},
+    {"'a'", 0, "no value begins here"},
+    {"// x\n1", 0, "no value begins here"},
+    {"\xef\xbb\xbf{}", 0, "no value begins here"},
+    {"01", 2, "a number with a leading zero"},
+    {"-01", 3, "a number with a leading zero"},
+    {"+1", 0, "no value begins here"},
+    {".5", 0, "no value begins here"},
+    {"-", 1, "a minus sign without digits"},
+    {"1.", 2, "a decimal point without digits after it"},
+    {"1.e5", 2, "a decimal point without digits after it"},
+    {"1e", 2, "an exponent without digits"},
+    {"1e+", 3, "an exponent without digits"},
+    {"0x10", 1, "there is more after the end of the value"},
+    {"\"", 1, "a string without an end"},
+    {"\"a", 2, "a string without an end"},
+    {"\"a\\", 3, "an unknown escape"},
+    {"\"\\\"", 3, "a string without an end"},
+    {"\"\\x\"", 3, "an unknown escape"},
+    {"\"\\u12\"", 5, "\\u needs four hexadecimal digits"},
+    {"\"\\u12", 5, "\\u needs four hexadecimal digits"},
+    {"\"\\u12g4\"", 5, "\\u needs four hexadecimal digits"},
+    {"\"\\ud800\"", 7, "half of a surrogate pair"},
+    {"\"\\udc00\"", 7, "half of a surrogate pair"},
+    {"\"\\ud800\\u0041\"", 13, "half of a surrogate pair"},
+    {"\"\\ud800\\n\"", 8, "half of a surrogate pair"},
+    {"\"a\nb\"", 2, "a control character in a string"},
+    {"\"\t\"", 1, "a control character in a string"},
+    {"\"\0\""sv, 1, "a control character in a string"},
+    {"\0"sv, 0, "no value begins here"},
+    {"1\0"sv, 1, "there is more after the end of the value"},
+    {"\"\x80\"", 1, "it is not UTF-8"},
+    {"\"\xc3\"", 1, "it is not UTF-8"},
+    {"\"\xc0\x80\"", 1, "it is not UTF-8"},
+    {"\"\xe0\x80\x80\"", 1, "it is not UTF-8"},
+    {"\"\xed\xa0\x80\"", 1, "it is not UTF-8"},
+    {"\"\xf4\x90\x80\x80\"", 1, "it is not UTF-8"},
+    {"\"\xf8\x88\x80\x80\x80\"", 1, "it is not UTF-8"},
+    {"\"\xff\"", 1, "it is not UTF-8"},
+};
+
+} // namespace
+
 TEST_CASE("json: everything that is not exactly JSON is refused, with its byte") {
-  struct bad {
-    std::string_view text;
-    int byte;
-    std::string_view reason;
-  };
-  using namespace std::string_view_literals;
-  bad const cases[] = {
-      {"", 0, "the text ends too early"},
-      {"  ", 2, "the text ends too early"},
-      {"{", 1, "a member needs a name in quotes"},
-      {"[", 1, "the text ends too early"},
-      {"[1", 2, "a ',' or ']' is missing"},
-      {"[1,", 3, "the text ends too early"},
-      {"[1,]", 3, "no value begins here"},
-      {"[,1]", 1, "no value begins here"},
-      {"[1 2]", 3, "a ',' or ']' is missing"},
-      {"{\"a\"}", 4, "a ':' is missing"},
-      {"{\"a\":}", 5, "no value begins here"},
-      {"{\"a\":1,}", 7, "a member needs a name in quotes"},
-      {"{a:1}", 1, "a member needs a name in quotes"},
-      {"{1:1}", 1, "a member needs a name in quotes"},
-      {"{\"a\":1 \"b\":2}", 7, "a ',' or '}' is missing"},
-      {"{\"a\":1,\"a\":2}", 8, "the name 'a' stands twice in one object"},
-      {"{\"a\":1,\"b\":{},\"\\u0061\":2}", 15, "the name 'a' stands twice in one object"},
-      {"[1}", 2, "a ',' or ']' is missing"},
-      {"]", 0, "no value begins here"},
-      {"1 2", 2, "there is more after the end of the value"},
-      {"{}x", 2, "there is more after the end of the value"},
-      {"tru", 0, "an unknown word"},
-      {"nul", 0, "an unknown word"},
-      {"falsE", 0, "an unknown word"},
-      {"truee", 4, "there is more after the end of the value"},
-      {"NaN", 0, "no value begins here"},
-      {"Infinity", 0, "no value begins here"},
-      {"'a'", 0, "no value begins here"},
-      {"// x\n1", 0, "no value begins here"},
-      {"\xef\xbb\xbf{}", 0, "no value begins here"},
-      {"01", 2, "a number with a leading zero"},
-      {"-01", 3, "a number with a leading zero"},
-      {"+1", 0, "no value begins here"},
-      {".5", 0, "no value begins here"},
-      {"-", 1, "a minus sign without digits"},
-      {"1.", 2, "a decimal point without digits after it"},
-      {"1.e5", 2, "a decimal point without digits after it"},
-      {"1e", 2, "an exponent without digits"},
-      {"1e+", 3, "an exponent without digits"},
-      {"0x10", 1, "there is more after the end of the value"},
-      {"\"", 1, "a string without an end"},
-      {"\"a", 2, "a string without an end"},
-      {"\"a\\", 3, "an unknown escape"},
-      {"\"\\\"", 3, "a string without an end"},
-      {"\"\\x\"", 3, "an unknown escape"},
-      {"\"\\u12\"", 5, "\\u needs four hexadecimal digits"},
-      {"\"\\u12", 5, "\\u needs four hexadecimal digits"},
-      {"\"\\u12g4\"", 5, "\\u needs four hexadecimal digits"},
-      {"\"\\ud800\"", 7, "half of a surrogate pair"},
-      {"\"\\udc00\"", 7, "half of a surrogate pair"},
-      {"\"\\ud800\\u0041\"", 13, "half of a surrogate pair"},
-      {"\"\\ud800\\n\"", 8, "half of a surrogate pair"},
-      {"\"a\nb\"", 2, "a control character in a string"},
-      {"\"\t\"", 1, "a control character in a string"},
-      {"\"\0\""sv, 1, "a control character in a string"},
-      {"\0"sv, 0, "no value begins here"},
-      {"1\0"sv, 1, "there is more after the end of the value"},
-      {"\"\x80\"", 1, "it is not UTF-8"},
-      {"\"\xc3\"", 1, "it is not UTF-8"},
-      {"\"\xc0\x80\"", 1, "it is not UTF-8"},
-      {"\"\xe0\x80\x80\"", 1, "it is not UTF-8"},
-      {"\"\xed\xa0\x80\"", 1, "it is not UTF-8"},
-      {"\"\xf4\x90\x80\x80\"", 1, "it is not UTF-8"},
-      {"\"\xf8\x88\x80\x80\x80\"", 1, "it is not UTF-8"},
-      {"\"\xff\"", 1, "it is not UTF-8"},
-  };
-  static_assert(std::size(cases) >= 40);
-  for (auto const& c : cases) {
+  static_assert(std::size(not_json) >= 40);
+  for (auto const& c : not_json) {
     CAPTURE(c.text);
     CHECK(refusal(c.text) == "'f.json' is not valid JSON at byte " + std::to_string(c.byte) + ": " +
                                  std::string(c.reason) + "; correct it or write it again");

@@ -25,8 +25,8 @@ constexpr void rewrite_nodes(builder& out, program const& from, int begin, int e
   }
 }
 
-/// A program with the nodes that f(out, node, i) appends for each node of `p`; see `rewrite_nodes`. Its values, axes and
-/// names are those of `p`. A program that is refused stays as it is.
+/// A program with the nodes that f(out, node, i) appends for each node of `p`; see `rewrite_nodes`. Its values, axes
+/// and names are those of `p`. A program that is refused stays as it is.
 template <class function> constexpr program rewrite(program const& p, function const& f) {
   if (!p.failure.ok()) return p;
   auto out = without_nodes(p);

@@ -28,8 +28,8 @@ template <class op> inline constexpr op_label label_of{op::name, identity_of<op>
 } // namespace detail
 
 // The way back from a plan's `op_label const*` to the op's type, which the executor needs to launch its kernel.
-// Instantiating `registered<op>` defines the friend `op_named(op_key<&label_of<op>>)`, so no central list of ops exists.
-// `info_of<op>` does it: an op that a program can call is registered.
+// Instantiating `registered<op>` defines the friend `op_named(op_key<&label_of<op>>)`, and no central list of
+// ops exists. `info_of<op>` does it: an op that a program can call is registered.
 #if defined(__NVCC__)
 #pragma nv_diagnostic push
 #pragma nv_diag_suppress 1301

@@ -22,7 +22,9 @@ struct checked_value {
 };
 
 /// These properties for every value of a program.
-template <int count> struct checked_table { checked_value values[count == 0 ? 1 : count]{}; };
+template <int count> struct checked_table {
+  checked_value values[count == 0 ? 1 : count]{}; // by the value's index in the program
+};
 
 /// The table of a program.
 template <int count> constexpr checked_table<count> make_checked_table(program const& p) {

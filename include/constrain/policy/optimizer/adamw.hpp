@@ -39,7 +39,10 @@ struct adamw {
   }
   /// Hyperparameters of one step: keep = 1 - lr weight_decay, and the bias corrections (Kingma & Ba 2015, section 3)
   /// as two factors, step_size = lr / (1 - beta1^t) and inverse_root_correction2 = 1 / sqrt(1 - beta2^t).
-  template <class real> struct prepared { real beta1, beta2, epsilon, keep, step_size, inverse_root_correction2; };
+  template <class real> struct prepared {
+    real beta1, beta2, epsilon;                     // as in `hyper`
+    real keep, step_size, inverse_root_correction2; // what changes from step to step
+  };
 
   /// Computed in double once a step, on the host. t counts from 1.
   template <class real> static prepared<real> prepare(hyper const& h, optimizer_step t) {
