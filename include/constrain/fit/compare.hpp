@@ -108,7 +108,8 @@ std::vector<comparison> compare(data::corpus const& corpus, compare_options cons
                                 strategy<rest> const&... others) {
   if (options.learning_rate != 0)
     throw error(
-        {"compare: each strategy has the learning rate of its .hyper, and .learning_rate gives one for all; leave it out"});
+        {"compare: each strategy has the learning rate of its .hyper, and .learning_rate gives one for all; leave it "
+         "out"});
   auto const parts = detail::parts_to_compare(corpus, options, task::tokens);
   return {
       detail::measure<typename detail::trainer_with<task, first>::type>(parts, options, one.hyper, one.name),
