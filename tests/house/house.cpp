@@ -193,6 +193,25 @@ TEST_CASE("programs, policies and passes know no device, no thread and no provid
   }
 }
 
+TEST_CASE("the front door includes every function that models are written with") {
+  auto const& front = tree().at("constrain/constrain.hpp").own;
+  int found = 0;
+  for (auto const& [path, _] : tree()) {
+    if (folder_of(path) != "op" && folder_of(path) != "layer") continue;
+    std::istringstream in(constrain::test::headers().at(path));
+    bool offers = false;
+    for (std::string line; std::getline(in, line);) {
+      bool const function = line.rfind("constexpr value ", 0) == 0 || line.rfind("template", 0) == 0;
+      offers = offers || (function && line.find("constexpr value ") != std::string::npos);
+    }
+    if (!offers) continue;
+    ++found;
+    CAPTURE(path);
+    CHECK(std::find(front.begin(), front.end(), path) != front.end());
+  }
+  CHECK(found >= 14);
+}
+
 TEST_CASE("definitions have their header, and are short") {
   for (auto const& definitions : constrain::test::definitions()) {
     auto const& path = definitions.first;

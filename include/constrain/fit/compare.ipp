@@ -2,7 +2,9 @@
 
 #include "constrain/fit/compare.hpp"
 
+#include "constrain/base/formatted.hpp"
 #include "constrain/base/number_check.hpp"
+#include "constrain/base/number_text.hpp"
 #include "constrain/base/printable.hpp"
 #include "constrain/io/json_writer.hpp"
 

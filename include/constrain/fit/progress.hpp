@@ -1,11 +1,12 @@
 #pragma once
 
 #include "constrain/base/formatted.hpp"
+#include "constrain/base/number_text.hpp"
 #include "constrain/base/printable.hpp"
 #include "constrain/device/cpu/gemm.hpp"
 #include "constrain/device/cpu/processor.hpp"
 #include "constrain/fit/record/records.hpp"
-#include "constrain/train/explain.hpp"
+#include "constrain/train/memory_table.hpp"
 
 #include <cstdint>
 #include <cstdio>

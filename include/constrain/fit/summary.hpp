@@ -1,12 +1,13 @@
 #pragma once
 
 #include "constrain/base/concat.hpp"
+#include "constrain/base/formatted.hpp"
+#include "constrain/base/number_text.hpp"
 #include "constrain/device/math.hpp"
 #include "constrain/fit/record/records.hpp"
 #include "constrain/fit/record/report.hpp"
 #include "constrain/fit/result.hpp"
 #include "constrain/io/json_writer.hpp"
-#include "constrain/train/explain.hpp"
 
 #include <string>
 #include <utility>

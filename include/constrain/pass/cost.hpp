@@ -85,7 +85,7 @@ constexpr memory_plan memory_of(program const& p, memory_layout const& where, st
 constexpr work_plan work_of(program const& p) {
   work_plan total;
   double iterations = 1;
-  fixed_vector<double, 16> around; // iterations outside of each open loop
+  fixed_vector<double, axis_list::capacity> around; // iterations outside of each open loop
   for (auto const& n : p.nodes) {
     if (n.kind == node_kind::loop) {
       // The loop within segments is shorter in the last segment: count the mean.

@@ -12,11 +12,7 @@ struct attributes {
   std::int64_t integer[4]{}; // whole-number options, such as heads; 0 if unused
   double real[2]{};          // real options, such as epsilon; 0 if unused
 
-  friend constexpr bool operator==(attributes const& a, attributes const& b) {
-    for (int i = 0; i < 4; ++i)
-      if (a.integer[i] != b.integer[i]) return false;
-    return a.real[0] == b.real[0] && a.real[1] == b.real[1];
-  }
+  friend constexpr bool operator==(attributes const&, attributes const&) = default;
 };
 
 } // namespace constrain

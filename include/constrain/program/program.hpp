@@ -15,9 +15,8 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 /// around those that repeat. A value that is defined inside loops has one instance per iteration; all of them are its
 /// stack. Each instance is assigned once, except accumulators and values that persist.
 struct program {
-  static constexpr int maximum_nodes = 384;                    // capacity
-  static constexpr int maximum_values = 512;                   // capacity
-  static constexpr int maximum_axes = constrain::maximum_axes; // capacity
+  static constexpr int maximum_nodes = 384;  // capacity
+  static constexpr int maximum_values = 512; // capacity
 
   fixed_vector<node, maximum_nodes> nodes;         // in the order in which they run
   fixed_vector<value_info, maximum_values> values; // a `ref` holds an index into them

@@ -24,7 +24,7 @@ template <class task, class policy_set> class engine {
 public:
   using entries = constrain::entries<task, policy_set>;
   using target = typename policy_set::target;
-  using real = arithmetic<storage<entries::compute>>; // type of the logits returned to the caller
+  using real = typename entries::real;
 
   /// Allocates the arena. `checked`: each run checks its reads and writes (see run/checked.hpp); `measure`: fills the
   /// arena with a pattern for `used`. Throws `error` if the memory cannot be allocated.

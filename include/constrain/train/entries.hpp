@@ -13,6 +13,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 template <class task, class policy_set> struct entries {
   static constexpr dtype master = policy_set::precision::value.master;
   static constexpr dtype compute = policy_set::precision::value.compute;
+  using real = arithmetic<storage<compute>>; // of logits that are returned to the caller
 
   /// The model's program of one entry, before any pass.
   template <entry e> struct source {

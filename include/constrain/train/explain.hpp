@@ -2,9 +2,11 @@
 
 #include "constrain/base/concat.hpp"
 #include "constrain/base/formatted.hpp"
+#include "constrain/base/number_text.hpp"
 #include "constrain/base/printable.hpp"
 #include "constrain/program/print.hpp"
 #include "constrain/train/entries.hpp"
+#include "constrain/train/memory_table.hpp"
 
 #include <cstdio>
 #include <string>
@@ -14,24 +16,14 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 namespace detail {
 
-/// "1.5 MiB", or KiB below one MiB.
-std::string bytes_text(bytes b);
-
-/// A number with thousands separators: "4,870,144".
-std::string grouped(std::int64_t n);
-
-/// Calls f(name, bytes) for every part of a memory plan, and last for its peak.
-template <class function> void for_each_part(memory_plan const& m, function const& f) {
-  f("weights", m.weights), f("master weights", m.master_weights), f("gradients", m.gradients);
-  f("optimizer state", m.optimizer_state), f("activations", m.activations), f("workspace", m.workspace);
-  f("communication", m.communication), f("offloaded", m.offloaded), f("peak", m.peak);
-}
-
-/// The non-empty parts of a memory plan, one a line.
-std::string memory_table(memory_plan const& m);
-
 /// Whether weight decay applies to a parameter.
-[[gnu::cold]] bool is_decayed(program const& step, std::string_view parameter);
+[[gnu::noinline, gnu::cold]] inline bool is_decayed(program const& step, std::string_view parameter) {
+  for (auto const& n : step.nodes)
+    if (n.kind == node_kind::call && std::string_view(n.op->name) == "update" &&
+        step.text(step.values[n.outputs[0].value].name) == parameter)
+      return n.attributes.integer[0] != 0;
+  return false;
+}
 
 } // namespace detail
 
@@ -83,7 +75,3 @@ template <class trainer> std::string explanation(bool programs = false) {
 template <class trainer> void explain(std::FILE* out = stdout) { std::fputs(explanation<trainer>().c_str(), out); }
 
 } // namespace constrain
-
-#if CONSTRAIN_DEFINITIONS
-#include "constrain/train/explain.ipp"
-#endif

@@ -38,7 +38,7 @@ public:
   using optimizer = typename policy_set::optimizer;
   using hyper = typename optimizer::hyper;
   using entries = constrain::entries<task, policy_set>;
-  using real = typename detail::engine<task, policy_set>::real; // type of the logits that predict returns
+  using real = typename entries::real; // type of the logits that predict returns
 
   static constexpr memory_plan memory = entries::memory;                         // planned bytes of the arena, by part
   static constexpr std::int64_t parameter_count = entries::parameter_count;      // elements of all parameters

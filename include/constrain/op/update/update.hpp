@@ -18,7 +18,7 @@ template <class optimizer> constexpr int state_fields() {
   else {
     static_assert(std::is_trivially_copyable_v<state> && sizeof(state) % sizeof(float) == 0,
                   "an optimizer's `template <class real> struct state` holds fields of type real alone");
-    static_assert(sizeof(state) <= 4 * sizeof(float),
+    static_assert(sizeof(state) <= maximum_state_fields * sizeof(float),
                   "an optimizer's state holds at most four reals a weight; drop some");
     return static_cast<int>(sizeof(state) / sizeof(float));
   }

@@ -1,0 +1,20 @@
+#pragma once
+
+#include "constrain/base/units.hpp"
+
+#include <cstdint>
+#include <string>
+
+namespace constrain::inline CONSTRAIN_VARIANT::detail {
+
+/// "1.5 MiB", or KiB below one MiB.
+[[gnu::cold]] std::string bytes_text(bytes b);
+
+/// A number with thousands separators: "4,870,144".
+[[gnu::cold]] std::string grouped(std::int64_t n);
+
+} // namespace constrain::detail
+
+#if CONSTRAIN_DEFINITIONS
+#include "constrain/base/number_text.ipp"
+#endif
