@@ -110,6 +110,13 @@ TEST_CASE("reference: a concept by its name and words") {
   CHECK(!has(page, "static_assert"));
 }
 
+TEST_CASE("reference: a raw string ends at its own mark") {
+  auto const page =
+      page_of("io/page.hpp", "namespace constrain {\n/// Style.\ninline constexpr auto style = R\"css(} \" )\"; "
+                             ")css\";\n/// Next.\nvoid next();\n}\n");
+  CHECK(has(page, "`void next()`\n\nNext.\n"));
+}
+
 TEST_CASE("names of functions") {
   CHECK(name_of_function("template <class a> requires(sizeof(a) > 1) std::vector<a> make(int b = f(1))") == "make");
   CHECK(name_of_function("explicit machine(int a)") == "machine");

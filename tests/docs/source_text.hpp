@@ -116,7 +116,8 @@ protected:
     char const quote = text_[at_];
     auto const begin = at_++;
     if (quote == '"' && begin > 0 && text_[begin - 1] == 'R') {
-      auto const end = ")" + text_.substr(at_, text_.find('(', at_) - at_) + "\"";
+      std::string end = ")";
+      end.append(text_, at_, text_.find('(', at_) - at_).append(1, '"');
       at_ = std::min(text_.find(end, at_), text_.size() - end.size()) + end.size();
       return text_.substr(begin, at_ - begin);
     }
