@@ -48,13 +48,13 @@ TEST_CASE("what fails on one rank is thrown on all, and they may go on") {
     disk const d;
     auto const caught = d.run({"policy=" + policy, "action=go_on", "fault=none"});
     CAPTURE(caught.said);
-    CHECK(caught.times("caught: rank 0: the directory '/dev/null' cannot be made") == ranks);
+    CHECK(caught.times("caught: rank 0: the directory '/dev/null' cannot be created") == ranks);
     CHECK(caught.times("threw") == 0);
     CHECK(caught.status == 0);
     all_threw(d.run({"policy=" + policy, "action=fit", "fault=unwritable"}),
-              "threw: rank 0: the directory '/dev/null' cannot be made");
+              "threw: rank 0: the directory '/dev/null' cannot be created");
     all_threw(d.run({"policy=" + policy, "action=resume", "fault=unwritable", "victim=1"}),
-              "threw: resume: rank 0 finds a checkpoint in '");
+              "threw: resume: rank 0 finds a saved run in '");
     // What every rank throws is no reason to end the job.
     all_threw(d.run({"policy=" + policy, "action=all_throw"}), "threw: every rank's exception");
   }
@@ -74,21 +74,20 @@ TEST_CASE("of a series all ranks take the newest checkpoint that all have, or no
     REQUIRE(alone("make", directory + "/step-" + std::to_string(step)) == 0);
   };
   make(d.directory, 1), make(d.directory, 3);
-  all_threw(d.run({"policy=zero", "action=resume_series", "victim=1"}),
-            "threw: resume: rank 0 finds a checkpoint in '");
+  all_threw(d.run({"policy=zero", "action=resume_series", "victim=1"}), "threw: resume: rank 0 finds a saved run in '");
   auto const other = d.directory + "-other";
   fs::create_directories(other);
   fs::copy(d.directory + "/step-1", other + "/step-1");
   auto const common = d.run({"policy=zero", "action=resume_series", "victim=1"});
   CAPTURE(common.said);
-  CHECK(common.times("step-3' is not there for every rank; one before it is taken") == 1);
+  CHECK(common.times("step-3'; an older saved run is loaded") == 1);
   CHECK(common.times("resumed at step 1") == ranks);
   // One that is damaged for one rank is taken by none.
   fs::copy(d.directory + "/step-3", other + "/step-3");
   fs::resize_file(other + "/step-3/model.safetensors", 100);
   auto const damaged = d.run({"policy=zero", "action=resume_series", "victim=1"});
   CAPTURE(damaged.said);
-  CHECK(damaged.times("were saved; use another copy of the directory; the one before it is taken") == 1);
+  CHECK(damaged.times("were saved; use another copy of the directory; the saved run before it is loaded") == 1);
   CHECK(damaged.times("resumed at step 1") == ranks);
 }
 
@@ -98,7 +97,7 @@ TEST_CASE("an exception that one rank has alone ends the job, and is said first"
     auto const o = d.run({"policy=zero", "action=fit", "fault=exception", "victim=1", "at=3"}, deadline, cleans_up);
     CAPTURE(o.said);
     CHECK(!o.hung);
-    CHECK(o.times("rank 1 failed in fit, and the others did not, so the job ends: the user's own exception") == 1);
+    CHECK(o.times("rank 1 failed in fit and the other ranks did not, so the job ends: the user's own exception") == 1);
     // Without the launcher's help the others may only learn of it at their deadline.
     CHECK(o.said.find("rank 1 failed") < o.said.find("has waited"));
     if (cleans_up) CHECK(o.times("has waited") == 0);
@@ -114,7 +113,7 @@ TEST_CASE("an exception of one rank is its own, whatever all ranks have caught b
   auto const o = d.run({"policy=ddp", "action=caught_before", "fault=exception", "victim=0", "at=1"}, deadline, true);
   CAPTURE(o.said);
   CHECK(!o.hung);
-  CHECK(o.times("rank 0 failed in fit, and the others did not, so the job ends: the user's own exception") == 1);
+  CHECK(o.times("rank 0 failed in fit and the other ranks did not, so the job ends: the user's own exception") == 1);
 }
 
 TEST_CASE("a peer that is stopped, or ends before the others, is given up at the deadline") {

@@ -96,7 +96,7 @@ public:
     auto const told = read_file(said());
     CAPTURE(signal);
     CAPTURE(told);
-    bool const interrupted = told.find("a signal asked for it") != std::string::npos;
+    bool const interrupted = told.find("interrupted by a signal") != std::string::npos;
     // Behind the fit's end nobody catches it any more.
     bool const came_after = told.find(": all steps are done") != std::string::npos;
     REQUIRE((interrupted || came_after));

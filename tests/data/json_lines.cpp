@@ -79,18 +79,17 @@ TEST_CASE("texts of one length are cut off or padded") {
 
 TEST_CASE("lines that cannot be read are named") {
   CHECK(refusal("{\"text\": \"a\"}\n{\"input\": \"a\"}\n")
-            .ends_with("texts.jsonl:2' has no 'text' and not both 'input' and "
-                       "'output'; give it one or the other"));
+            .ends_with("texts.jsonl:2' has neither 'text' nor both 'input' and 'output'; add one or the other"));
   CHECK(refusal("{\"text\": 5}").find("texts.jsonl:1' has 5 at byte") != std::string::npos);
   CHECK(refusal("\n\n{\"text\": \"a\"").find("texts.jsonl:3'") != std::string::npos);
   CHECK(refusal("[]").find("texts.jsonl:1'") != std::string::npos);
   CHECK(refusal("{\"text\": \"\xff\"}").find("texts.jsonl:1'") != std::string::npos);
-  CHECK(refusal("\n").ends_with("are none; give a file that holds some"));
-  CHECK(refusal("").ends_with("are none; give a file that holds some"));
+  CHECK(refusal("\n").ends_with("are empty; give a file with at least one text"));
+  CHECK(refusal("").ends_with("are empty; give a file with at least one text"));
   CHECK(ct::test::sentence([] { read("{\"text\": \"a\"}", {.length = -1}); }) ==
-        "a text of -1 tokens was asked for; use 0 to pack texts, or a length");
+        "json_lines_options: .length is -1; give 0 to pack texts, or a number of tokens");
   CHECK(ct::test::sentence([] { data::corpus::from_bytes("abc", {true}); }) ==
-        "a corpus of 3 bytes says of 1 whether they are given; say it of each, or of none");
+        "a corpus of 3 bytes has 1 prompt marks; give one mark per byte, or none");
 }
 
 TEST_CASE("random tokens fill their vocabulary evenly") {
@@ -106,9 +105,9 @@ TEST_CASE("random tokens fill their vocabulary evenly") {
   CHECK(corpus.fingerprint() == data::random_tokens(30'000, 300, 5).fingerprint());
   CHECK(corpus.fingerprint() != data::random_tokens(30'000, 300, 6).fingerprint());
   CHECK(data::random_tokens(1, 65536).size() == 1);
-  CHECK(
-      ct::test::sentence([] { data::random_tokens(0, 5); }) ==
-      "0 random tokens of a vocabulary of 5 were asked for; use at least one token, and a vocabulary from 1 to 65536");
+  CHECK(ct::test::sentence([] { data::random_tokens(0, 5); }) ==
+        "0 random tokens of a vocabulary of 5 cannot be drawn; give at least one token, and a vocabulary from 1 to "
+        "65536");
 }
 
 TEST_CASE("lines longer than what is read at once, and ends on its edges") {
@@ -118,8 +117,9 @@ TEST_CASE("lines longer than what is read at once, and ends on its edges") {
     CHECK(text_of(read(line + "\n{\"text\": \"b\"}")) == std::string(length, 'a') + "\nb\n");
     CHECK(text_of(read(line)) == std::string(length, 'a') + "\n");
   }
-  CHECK(refusal("{\"text\": \"" + std::string(at_once, 'a') + "\"}\n\n{}\n").find("texts.jsonl:3' has no 'text'") !=
-        std::string::npos);
+  CHECK(
+      refusal("{\"text\": \"" + std::string(at_once, 'a') + "\"}\n\n{}\n").find("texts.jsonl:3' has neither 'text'") !=
+      std::string::npos);
 }
 
 TEST_CASE("more tokens than memory has bytes are refused before any are made") {

@@ -112,14 +112,14 @@ TEST_CASE("order: a position is all that a resumed run needs") {
 
 TEST_CASE("order: what cannot be is a sentence") {
   CHECK(sentence([] { data::samples(17, 64); }) ==
-        "the corpus has 17 tokens where a context of 64 needs at least 65; give more text or use a shorter context");
+        "the corpus has 17 tokens, but a context of 64 needs at least 65; give more text or use a shorter context");
   CHECK_FALSE(sentence([] { data::samples(64, 64); }).empty());
   CHECK_FALSE(sentence([] { data::samples(0, 1); }).empty());
   CHECK_FALSE(sentence([] { data::samples(1, std::numeric_limits<std::int64_t>::max()); }).empty());
-  CHECK(sentence([] { data::samples(17, 0); }) == "a context of 0 tokens holds nothing; use at least 1");
-  CHECK(sentence([] { data::permutation(1, 0, 0); }) == "an order of 0 samples was asked for; give at least one");
+  CHECK(sentence([] { data::samples(17, 0); }) == "a context of 0 tokens is empty; give at least 1");
+  CHECK(sentence([] { data::permutation(1, 0, 0); }) == "an order of 0 samples is empty; give at least 1");
   CHECK(sentence([] {
           data::position{0, 9}.in_corpus(1, 5);
-        }) == "the sample 9 is outside an epoch of 5 samples; resume with the corpus that the position was saved with");
+        }) == "the sample 9 is outside an epoch of 5 samples; resume with the corpus that the run was saved with");
   CHECK_FALSE(sentence([] { data::position{0, -1}.in_corpus(1, 5); }).empty());
 }

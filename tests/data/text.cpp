@@ -47,7 +47,7 @@ TEST_CASE("corpus: nothing outside is read") {
   auto const corpus = data::text_from("abc");
   std::vector<std::int32_t> tokens(2, -7);
   CHECK(sentence([&] { corpus.copy(2, tokens); }) ==
-        "a corpus of 3 tokens was asked for 2 from token 2 on; stay within it");
+        "a corpus of 3 tokens was read out of bounds: 2 from token 2; read only tokens that it has");
   using limits = std::numeric_limits<std::int64_t>;
   for (std::int64_t const first : {std::int64_t{-1}, std::int64_t{3}, std::int64_t{4}, limits::max(), limits::min()}) {
     CHECK_FALSE(sentence([&] { corpus.copy(first, tokens); }).empty());
@@ -69,7 +69,7 @@ TEST_CASE("corpus: the tail is for validation") {
   for (double const fraction : {-0.1, 1.1, std::numeric_limits<double>::quiet_NaN()})
     CHECK_FALSE(sentence([&] { corpus.split(fraction); }).empty());
   CHECK(sentence([&] { corpus.split(2); }) ==
-        "a validation fraction of 2.000000 cannot be cut off a corpus; use one from 0 to 1");
+        "a validation fraction of 2.000000 is out of range; give one from 0 to 1");
   auto const survivor = [] { return data::text_from("0123456789").split(0.5).validation; }();
   CHECK(string_of(survivor) == "56789");
 }
@@ -107,9 +107,9 @@ TEST_CASE("corpus: blocks drawn by a seed are for validation") {
   CHECK(string_of(corpus.split(0, 9, 1).train) == content);
   CHECK(corpus.split(0, 9).validation.split(0.5, 1).train.size() == 0);
   CHECK(train.fingerprint() == data::corpus::from_bytes(kept).fingerprint());
-  CHECK(sentence([&] { corpus.split(0.5, 1, 0); }) == "blocks of 0 tokens hold nothing; use at least 1");
+  CHECK(sentence([&] { corpus.split(0.5, 1, 0); }) == "split: a block of 0 tokens is empty; give at least 1");
   CHECK(sentence([&] { corpus.split(1.5, 1); }) ==
-        "a validation fraction of 1.500000 cannot be cut off a corpus; use one from 0 to 1");
+        "a validation fraction of 1.500000 is out of range; give one from 0 to 1");
 }
 
 TEST_CASE("corpus: the fingerprint follows the content") {
@@ -178,22 +178,23 @@ TEST_CASE("text: what cannot be read is a sentence") {
   auto const path = scratch / "t";
   CHECK(sentence([&] { data::text(path); }) == "the text '" + path + "' does not exist; check the path");
   write_file(path, "");
-  CHECK(sentence([&] { data::text(path); }) == "the text '" + path + "' is empty; give one that holds text");
+  CHECK(sentence([&] { data::text(path); }) == "the text '" + path + "' is empty; give one that contains text");
   CHECK(sentence([&] { data::text(path, {.maximum_bytes = 0}); }) ==
-        "a text of at most 0 bytes holds nothing; raise maximum_bytes");
+        "text_options: .maximum_bytes is 0; give at least 1");
   CHECK(sentence([&] { data::text(path + "/x"); }) ==
         "the text '" + path + "/x' cannot be opened (Not a directory); check the path and its permissions");
   fs::remove(path);
   fs::create_directory(path);
   CHECK(sentence([&] { data::text(path); }) ==
-        "the directory '" + path + "' has no visible files; give one that holds text");
+        "the directory '" + path + "' has no visible files; give one that contains text");
   write_file(path + "/a.txt", "");
   CHECK(sentence([&] { data::text(path, {.extensions = {".md"}}); }) ==
-        "the directory '" + path + "' has no visible files of the given extensions; give one that holds text");
-  CHECK(sentence([&] { data::text(path); }) == "the text '" + path + "' is empty; give one that holds text");
+        "the directory '" + path + "' has no visible files of the given extensions; give one that contains text");
+  CHECK(sentence([&] { data::text(path); }) == "the text '" + path + "' is empty; give one that contains text");
   CHECK(sentence([&] { data::text("/proc/self/mem"); }) ==
         "the text '/proc/self/mem' cannot be read (Input/output error); check the file and its disk");
-  CHECK(sentence([&] { data::text("/dev/null"); }) == "the text '/dev/null' is no regular file; give the path of one");
+  CHECK(sentence([&] { data::text("/dev/null"); }) == "the text '/dev/null' is not a regular file; give the path of "
+                                                      "one");
   // In a tree, the file itself is named.
   fs::create_symlink("/proc/self/mem", path + "/b");
   CHECK(sentence([&] { data::text(path); }) ==
@@ -222,12 +223,11 @@ TEST_CASE("text: what a path or a file of the system does is a true sentence") {
   io::descriptor const holder(::open((scratch / "held").c_str(), O_WRONLY | O_CLOEXEC));
   if (::fcntl(holder.get(), F_SETLEASE, F_WRLCK) == 0)
     CHECK(sentence([&] { data::text(scratch / "held"); }) ==
-          "the text '" + scratch / "held" + "' is held by another process, by a lease; wait until that lets it go");
+          "the text '" + scratch / "held" + "' is under another process's lease; wait until the lease ends");
   else MESSAGE("this file system has no leases");
   std::signal(SIGIO, signalled);
   if (::access("/proc/kmsg", R_OK) == 0 && io::descriptor(::open("/proc/kmsg", O_RDONLY | O_NONBLOCK)))
     CHECK(sentence([&] { data::text("/proc/kmsg"); }) ==
-          "the text '/proc/kmsg' is a stream of the system, which has nothing to read now; copy what it gives into a "
-          "file");
+          "the text '/proc/kmsg' is a system file that has no data to read now; copy its content into a regular file");
   else MESSAGE("only root reads the kernel's messages");
 }

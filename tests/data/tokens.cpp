@@ -67,7 +67,7 @@ TEST_CASE("tokens: with and without llm.c's header") {
     corpus.copy(3, two);
     CHECK(two == std::vector<std::int32_t>{65535, 258});
     CHECK(sentence([&] { corpus.copy(5, two); }) ==
-          "a corpus of 6 tokens was asked for 2 from token 5 on; stay within it");
+          "a corpus of 6 tokens was read out of bounds: 2 from token 5; read only tokens that it has");
     auto const [train, validation] = corpus.split(0.34);
     CHECK(all(train) == std::vector<std::int32_t>{50256, 0, 1, 65535});
     CHECK(all(validation) == std::vector<std::int32_t>{258, 7});
@@ -93,19 +93,19 @@ TEST_CASE("tokens: what is no file of tokens is refused") {
     return sentence([&] { data::tokens(path); });
   };
   auto const begin = "the tokens '" + path + "' ";
-  CHECK(refusal("") == begin + "are none; give a file that holds some");
-  CHECK(refusal("abc") == begin + "have an odd number of bytes, 3, but each takes two; write the file anew");
+  CHECK(refusal("") == begin + "are empty; give a file with at least one token");
+  CHECK(refusal("abc") == begin + "have an odd number of bytes, 3, but each token takes two; write the file again");
   CHECK(refusal(header(20240520, 7, 2) + "abcd") ==
-        begin + "have a header of llm.c of version 7; give 16-bit tokens, version 1, or no header");
-  CHECK(refusal(header(20240520, 1, 0)) == begin + "are none; give a file that holds some");
+        begin + "have an llm.c header of version 7; give a file of version 1 (16-bit tokens) or without a header");
+  CHECK(refusal(header(20240520, 1, 0)) == begin + "are empty; give a file with at least one token");
   for (std::size_t length = 12; length < 1024; ++length)
     CHECK(refusal(header(20240520, 1, 2).substr(0, length)) ==
-          begin + "end within their header, after " + std::to_string(length) + " bytes; write the file anew");
+          begin + "end inside their header, after " + std::to_string(length) + " bytes; write the file again");
   // The header's count against what follows, counts near the limits of 32 bits included.
   for (std::uint32_t const count : {0u, 1u, 3u, 0x7fffffffu, 0x80000000u, 0x80000002u, 0xffffffffu})
     CHECK(refusal(header(20240520, 1, count) + "abcd") ==
           begin + "are " + std::to_string(count) +
-              " by their header, but 4 bytes follow it, not twice as many; write the file anew");
+              " according to their header, but 4 bytes follow it instead of 2 per token; write the file again");
   CHECK(sentence([&] { data::tokens(directory / "none.bin"); }).ends_with("does not exist; check the path"));
   CHECK(sentence([&] { data::tokens(directory.path.string()); }).ends_with("is a directory; give the path of a file"));
 }
@@ -123,10 +123,10 @@ TEST_CASE("tokens: a file that is cut short says so where its tokens are asked f
       std::vector<std::int32_t> out(100);
       for (auto const* each : {&corpus, &part})
         CHECK(sentence([&] { each->copy(each->size() - 100, out); }) ==
-              "the tokens '" + path + "' were cut short while they were in use: of " +
-                  std::to_string(head.size() + 40000) + " bytes of the file " + std::to_string(head.size() + left) +
-                  " are left; leave the file as it is until the run has ended: write another one, and rename it");
-      CHECK(sentence([&] { corpus.split(0.1); }).find("were cut short") != std::string::npos);
+              "the tokens '" + path + "' were truncated during their use: of the file's " +
+                  std::to_string(head.size() + 40000) + " bytes, " + std::to_string(head.size() + left) +
+                  " are left; do not change it during a run; write new tokens to another file");
+      CHECK(sentence([&] { corpus.split(0.1); }).find("were truncated") != std::string::npos);
     }
 }
 
@@ -134,8 +134,7 @@ TEST_CASE("tokens: a file that is written to says so, one that is touched, appen
   temporary_directory const directory;
   auto const path = directory / "x.bin";
   auto const said = "the tokens '" + path +
-                    "' were changed while they were in use; leave the file as it is until the run has ended: "
-                    "write another one, and rename it";
+                    "' were changed during their use; do not change it during a run; write new tokens to another file";
   std::vector<std::int32_t> out(100);
   // Beyond the vocabulary, at the end of it, and to what the vocabulary has.
   for (std::uint16_t const token : {65535, 256, 9}) {
@@ -170,6 +169,6 @@ TEST_CASE("a corpus whose storage is changed to tokens that it had not") {
   std::vector<std::int32_t> out(10);
   corpus.copy(41, out);
   CHECK(sentence([&] { corpus.copy(35, out); }) ==
-        "the storage of a corpus was changed while it was in use: a token is larger than any was; leave it as it is as "
-        "long as the corpus lives");
+        "the storage of a corpus was changed during its use: a token is larger than all were before; do not change "
+        "it while the corpus exists");
 }

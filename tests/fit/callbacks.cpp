@@ -230,8 +230,8 @@ TEST_CASE("a metric needs a name") {
       ct::fit(t, corpus(), {.steps = t.steps() + 1, .log = nullptr}, [&](ct::fit_context& c) { c.metric(name, 1); });
     });
   };
-  CHECK(said("") == "fit: the name '' of a metric is empty; give it another one");
-  CHECK(said("\xff").ends_with("of a metric is not UTF-8; give it another one"));
+  CHECK(said("") == "fit: the name '' of a metric is empty; use another name");
+  CHECK(said("\xff").ends_with("of a metric is not UTF-8; use another name"));
   CHECK(said("\x01") == ""); // odd, but JSON and HTML have a way to say it
 }
 

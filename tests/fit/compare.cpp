@@ -71,9 +71,8 @@ TEST_CASE("each strategy has its own hyperparameters and name") {
   common.learning_rate = 3e-2f;
   CHECK(ct::compare<task, ct::policies<>>(corpus, options)[0].loss == rows[1].loss);
   CHECK(ct::compare<task, ct::policies<>>(corpus, common)[0].loss == rows[0].loss);
-  CHECK(
-      sentence([&] { ct::compare<task>(corpus, common, ct::strategy<ct::policies<>>{}); }) ==
-      "compare: each strategy has the learning rate of its .hyper, and .learning_rate gives one for all; leave it out");
+  CHECK(sentence([&] { ct::compare<task>(corpus, common, ct::strategy<ct::policies<>>{}); }) ==
+        "compare: .learning_rate is set, but each strategy has its own in .hyper; leave .learning_rate out");
 }
 
 TEST_CASE("a corpus too short to compare on is refused before the first row") {
@@ -81,11 +80,11 @@ TEST_CASE("a corpus too short to compare on is refused before the first row") {
     return sentence([&] { ct::compare<task, ct::policies<>>(ct::data::text_from(text), options); });
   };
   CHECK(said(std::string(100, 'a'), {}) ==
-        "compare: of the corpus's 100 tokens 2 are left to validate on, where a sequence of 8 needs at least 9; give "
+        "compare: of the corpus's 100 tokens 2 are left to validate on, but a sequence of 8 needs at least 9; give "
         "more text, or change .validation_fraction or .validation_tokens");
   CHECK(said(std::string(100, 'a'), {.validation_fraction = 0.95})
             .starts_with("compare: of the corpus's 100 tokens 5 are left to train on"));
-  CHECK(said(std::string(1000, 'a'), {.tokens = 0}) == "compare_options: .tokens is 0; give a whole number from 1 on");
+  CHECK(said(std::string(1000, 'a'), {.tokens = 0}) == "compare_options: .tokens is 0; give an integer of at least 1");
 }
 
 TEST_CASE("the table is aligned, whatever the names") {

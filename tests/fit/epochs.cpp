@@ -125,8 +125,8 @@ TEST_CASE("fit trains for so many epochs, resumed or not, with whatever comes fi
   CHECK(ct::fit(second, corpus_of(11), {.epochs = 1, .log = nullptr}).steps == 16);
 
   auto const said = [&](ct::fit_options o) { return sentence([&] { steps(o); }); };
-  CHECK(said({.epochs = -1}) == "fit_options: .epochs is -1; give a whole number from 0 on");
-  CHECK(said({.steps = -2}) == "fit_options: .steps is -2; give a whole number from 0 on");
-  CHECK(said({.keep_last = -1}) == "fit_options: .keep_last is -1; give a whole number from 0 on");
+  CHECK(said({.epochs = -1}) == "fit_options: .epochs is -1; give an integer of at least 0");
+  CHECK(said({.steps = -2}) == "fit_options: .steps is -2; give an integer of at least 0");
+  CHECK(said({.keep_last = -1}) == "fit_options: .keep_last is -1; give an integer of at least 0");
   CHECK(said({.plateau_factor = 0}) == "fit_options: .plateau_factor is 0; give a finite number above 0");
 }

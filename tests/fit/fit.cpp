@@ -101,7 +101,7 @@ TEST_CASE("records: a line a step, also where a run goes on") {
   auto const summary = ct::io::json::parse(text_of_summary, "summary.json");
   CHECK(summary["steps"].int64() == 6);
   CHECK(summary["loss"].real() == result.loss);
-  CHECK(summary["ended"].string() == "all steps are done");
+  CHECK(summary["stop_reason"].string() == "all steps are done");
   CHECK(summary["peak_bytes"].int64() == trainer::memory.peak.count());
 }
 
@@ -120,10 +120,10 @@ TEST_CASE("the lines say how much of the processor's peak a step reaches") {
   for (auto const& line : lines_of(directory / "log")) {
     peak = peak || line.find(" threads | peak ") != std::string::npos;
     roles = roles || line.find("embedding 4,224 | norm 96 | weight 3,072 | bias 144") != std::string::npos;
-    if (line.starts_with("ended after step 3: all steps are done | "))
+    if (line.starts_with("stopped after step 3: all steps are done | "))
       CHECK(line.find(" | loss ") != std::string::npos);
     CHECK_FALSE(ended);
-    ended = line.starts_with("ended");
+    ended = line.starts_with("stopped");
     if (!line.starts_with("step ")) continue;
     ++steps;
     auto const share = line.find(" % of peak | ");
@@ -194,13 +194,13 @@ TEST_CASE("lines of some steps, records of all") {
   CHECK(steps_said(t, 20, ct::part_of_run{1, 4}) == "15 20 ");
   CHECK(steps_said(t, 22, 0).empty());
   CHECK(lines_of(directory / "records/steps.jsonl").size() == 22);
-  CHECK(lines_of(directory / "log").back().starts_with("ended after step 22: all steps are done | "));
+  CHECK(lines_of(directory / "log").back().starts_with("stopped after step 22: all steps are done | "));
 }
 
 TEST_CASE("records: a directory that cannot be made") {
   trainer t;
   CHECK(sentence([&] { ct::fit(t, corpus(), {.steps = 1, .log = nullptr, .records = "/dev/null/records"}); }) ==
-        "the directory '/dev/null' cannot be made (File exists); make it or choose another path");
+        "the directory '/dev/null' cannot be created (File exists); create it or choose another path");
   CHECK(t.steps() == 0);
 }
 
@@ -232,9 +232,9 @@ TEST_CASE("what needs a validation corpus says so") {
   temporary_directory const directory;
   trainer t;
   CHECK(sentence([&] { ct::fit(t, corpus(), {.steps = 1, .log = nullptr, .best = directory / "best"}); }) ==
-        "fit: .best keeps the checkpoint of the lowest validation loss, but there is no .validation; give one");
+        "fit: .best saves the run with the lowest validation loss, but .validation is not set; give a corpus");
   CHECK(sentence([&] { ct::fit(t, corpus(), {.steps = 1, .log = nullptr, .patience = 2}); }) ==
-        "fit: .patience counts evaluations, but there is no .validation; give one");
+        "fit: .patience counts evaluations, but .validation is not set; give a corpus");
 }
 
 TEST_CASE("a validation corpus that cannot be read is refused before the first step") {
@@ -243,10 +243,10 @@ TEST_CASE("a validation corpus that cannot be read is refused before the first s
   auto const said = [&](ct::data::corpus const& validation) {
     return sentence([&] { ct::fit(t, text, {.steps = 3, .validation = &validation, .log = nullptr}); });
   };
-  CHECK(
-      said(ct::data::text_from("12345")).starts_with("the corpus has 5 tokens where a context of 8 needs at least 9"));
+  CHECK(said(ct::data::text_from("12345")).starts_with("the corpus has 5 tokens, but a context of 8 needs at least 9"));
   CHECK(said(ct::data::corpus::from_bytes(std::string(40, 'a'), std::vector<bool>(40, true))) ==
-        "fit: the .validation corpus has no label, every token of its samples is given; give some text to predict");
+        "fit: the .validation corpus has no labels, because every token of its samples is a prompt token; give a "
+        "corpus with text to predict");
   CHECK(said(ct::data::random_tokens(100, 500)).find("the model one of 256") != std::string::npos);
   CHECK(t.steps() == 0);
 }
@@ -289,7 +289,7 @@ TEST_CASE("SIGINT and SIGTERM end a run with its checkpoint saved") {
     char shown[16384]{};
     CHECK(std::fread(shown, 1, sizeof shown - 1, log) > 0);
     std::fclose(log);
-    CHECK(std::string(shown).find("ended after step 5: a signal asked for it | ") != std::string::npos);
+    CHECK(std::string(shown).find("stopped after step 5: interrupted by a signal | ") != std::string::npos);
     CHECK(std::string(shown).find(" | saved in '") != std::string::npos);
     trainer resumed;
     resumed.load(directory / "checkpoint");
@@ -317,7 +317,7 @@ TEST_CASE("the last checkpoints are kept, and the newest whole one is taken") {
   CHECK(std::fread(said, 1, sizeof said - 1, log) > 0);
   std::fclose(log);
   CHECK(std::string(said).find("step-7/model.safetensors' has 100 bytes where ") != std::string::npos);
-  CHECK(std::string(said).ends_with("use another copy of the directory; the one before it is taken\n"));
+  CHECK(std::string(said).ends_with("use another copy of the directory; the saved run before it is loaded\n"));
   CHECK(second.steps() == 6);
   CHECK(std::filesystem::file_size(damaged) == 100); // left alone
   ct::fit(second, text, {.steps = 8, .log = nullptr});
@@ -362,7 +362,7 @@ TEST_CASE("the learning rate falls where the loss does not, and the best weights
   CHECK(last.learning_rate() == t.learning_rate());
   CHECK(last.evaluate(text).loss == result.validation->loss);
   CHECK(sentence([&] { ct::fit(t, text, {.steps = 1, .log = nullptr, .load_best = true}); }) ==
-        "fit: .load_best loads the checkpoint that .best names, but that is empty; name a directory");
+        "fit: .load_best loads the saved run in .best, but .best is empty; name a directory");
 }
 
 TEST_CASE("the report of a run that was taken up again covers all of it") {

@@ -24,7 +24,9 @@ TEST_CASE("directory: what is committed is read, and replaced whole") {
     save(path + "/", "three", how);
     CHECK(load(path) == "three");
     CHECK(old.contains("weights.bin"));
-    CHECK(sentence([&] { old.bytes("other"); }) == "'" + path + "' has no file 'other'; use a directory saved with it");
+    CHECK(sentence([&] { old.bytes("other"); }) == "'" + path +
+                                                       "' has no file 'other'; use a directory saved with "
+                                                       "that file");
   }
 }
 
@@ -56,8 +58,8 @@ TEST_CASE("directory: without a commit nothing is left") {
     CHECK(scratch.entries() == 2);
     CHECK_THROWS_AS(w.write("b", [](output_file&) { throw std::runtime_error("the caller's"); }), std::runtime_error);
     CHECK(scratch.entries() == 1);
-    CHECK(sentence([&] { w.write("b", "x"); }) == "'" + path + "' has no save under way; begin a new one");
-    CHECK(sentence([&] { w.commit(); }) == "'" + path + "' has no save under way; begin a new one");
+    CHECK(sentence([&] { w.write("b", "x"); }) == "'" + path + "' has no save in progress; begin a new one");
+    CHECK(sentence([&] { w.commit(); }) == "'" + path + "' has no save in progress; begin a new one");
   }
   CHECK(load(path) == "one");
 }

@@ -37,7 +37,7 @@ TEST_CASE("directory: reading what is not one is a sentence") {
   CHECK(sentence([&] { load(path); }) ==
         "the directory '" + path + "' cannot be opened (No such file or directory); check the path");
   write_file(path, "x");
-  CHECK(sentence([&] { load(path); }) == "'" + path + "' is no directory; give the one that was saved");
+  CHECK(sentence([&] { load(path); }) == "'" + path + "' is not a directory; give the directory that was saved");
   fs::remove(path);
   fs::create_directory(path);
   CHECK(sentence([&] { load(path); }) ==
@@ -78,8 +78,8 @@ TEST_CASE("directory: hostile manifests are refused") {
   CHECK(with("{}").empty());
   CHECK(named("a", good).empty());
   for (std::string const name : {"../a", "/etc/passwd", "", ".", "a/b", "manifest.json"})
-    CHECK(named(name, good) == "'m' lists a file with the name '" + name + "'; use another copy");
-  CHECK(named("a", good + ", \"a\": " + good).find("the name 'a' stands twice in one object") != std::string::npos);
+    CHECK(named(name, good) == "'m' lists a file with the invalid name '" + name + "'; use another copy");
+  CHECK(named("a", good + ", \"a\": " + good).find("the name 'a' occurs twice in one object") != std::string::npos);
   for (std::string const files : {"[]", "1", "null"}) CHECK_FALSE(with(files).empty());
   for (std::string const file :
        {"1", "{}", "{\"bytes\": 1}", "{\"crc32c\": \"00000000\"}", "{\"bytes\": -1, \"crc32c\": \"00000000\"}",
@@ -88,9 +88,9 @@ TEST_CASE("directory: hostile manifests are refused") {
         "{\"bytes\": 1, \"crc32c\": \"0000000A\"}", "{\"bytes\": 1, \"crc32c\": \"zzzzzzzz\"}"})
     CHECK_FALSE(named("a", file).empty());
   CHECK(refusal("{\"format\": \"constrain directory\", \"version\": 2, \"files\": {}") ==
-        "'m' is of version 2 where this library reads 1; use the library that wrote it");
+        "'m' has version 2, but this library reads version 1; use the library version that wrote it");
   CHECK(refusal("{\"format\": \"other\", \"version\": 1, \"files\": {}") ==
-        "'m' is of another format than 'constrain directory'; give a directory that this library wrote");
+        "'m' has another format than 'constrain directory'; give a directory that this library wrote");
   std::string const unsealed = "{\"format\": \"constrain directory\", \"version\": 1, \"files\": {}}";
   CHECK(sentence([&] { manifest::parse(unsealed, "m"); }) == "'m' was changed after it was written; use another copy");
 }

@@ -63,8 +63,8 @@ TEST_CASE("directory: a full disk loses nothing, wherever it is met") {
       } else {
         ++failures;
         CHECK(text.starts_with("'" + path + "/"));
-        CHECK(text.ends_with("' cannot be written (File too large); make room or choose another path and save again, "
-                             "what was there before is untouched"));
+        CHECK(text.ends_with("' cannot be written (File too large); free disk space or choose another path, and save "
+                             "again; the old content is unchanged"));
       }
       CHECK(content_of(scratch.path) == before);
       CHECK(load(path) == "old");

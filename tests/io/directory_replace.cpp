@@ -30,11 +30,11 @@ TEST_CASE("directory: only what a commit made is replaced") {
   refused("is a file");
   fs::create_directory(path);
   write_file(path + "/thesis.txt", "years of work");
-  refused("holds files that are not a checkpoint");
+  refused("holds files that this library did not save");
   CHECK_FALSE(sentence([] { directory_writer("/"); }).empty());
   CHECK_FALSE(sentence([] { directory_writer(""); }).empty());
   CHECK(sentence([] { directory_writer("/dev/null/x"); }) ==
-        "the directory '/dev/null' cannot be made (File exists); make it or choose another path");
+        "the directory '/dev/null' cannot be created (File exists); create it or choose another path");
 }
 
 TEST_CASE("directory: what somebody put into a checkpoint is kept beside it") {
@@ -111,7 +111,7 @@ TEST_CASE("directory: the one that the process works in is not replaced, nor one
   for (std::string const path : {".", "..", "../../outer", "../inner/"}) {
     CAPTURE(path);
     auto const said = sentence([&] { constrain::io::directory_writer{path}; });
-    CHECK(said.find("is the directory that this process works in, or holds it") != std::string::npos);
+    CHECK(said.find("is the working directory or contains it") != std::string::npos);
   }
   CHECK(sentence([&] { constrain::io::directory_writer{"below"}; }).empty());
   std::filesystem::current_path(before);

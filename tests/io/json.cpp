@@ -62,10 +62,10 @@ TEST_CASE("json: limits of numbers") {
   CHECK(json::parse("0").int64() == 0);
   CHECK(std::signbit(json::parse("-0.0").real()));
   CHECK(sentence([] { json::parse("[9223372036854775808]").elements().begin().operator*().int64(); }) ==
-        "'the text' has 9223372036854775808 at byte 1 where a whole number of 64 bits is needed; correct it or write "
-        "the file again");
+        "'the text' has 9223372036854775808 at byte 1 where a 64-bit integer is needed; correct it or write the file "
+        "again");
   CHECK(sentence([] { json::parse("-1").uint64(); }) ==
-        "'the text' has -1 at byte 0 where a whole number from 0 to 2^64 - 1 is needed; correct it or write the file "
+        "'the text' has -1 at byte 0 where an integer from 0 to 2^64 - 1 is needed; correct it or write the file "
         "again");
   CHECK_FALSE(sentence([] { json::parse("1.0").int64(); }).empty());
   CHECK_FALSE(sentence([] { json::parse("1e999").real(); }).empty());
@@ -109,16 +109,16 @@ constexpr bad not_json[] = {
     {"{a:1}", 1, "a member needs a name in quotes"},
     {"{1:1}", 1, "a member needs a name in quotes"},
     {"{\"a\":1 \"b\":2}", 7, "a ',' or '}' is missing"},
-    {"{\"a\":1,\"a\":2}", 8, "the name 'a' stands twice in one object"},
-    {"{\"a\":1,\"b\":{},\"\\u0061\":2}", 15, "the name 'a' stands twice in one object"},
+    {"{\"a\":1,\"a\":2}", 8, "the name 'a' occurs twice in one object"},
+    {"{\"a\":1,\"b\":{},\"\\u0061\":2}", 15, "the name 'a' occurs twice in one object"},
     {"[1}", 2, "a ',' or ']' is missing"},
     {"]", 0, "no value begins here"},
-    {"1 2", 2, "there is more after the end of the value"},
-    {"{}x", 2, "there is more after the end of the value"},
+    {"1 2", 2, "there is more text after the end of the value"},
+    {"{}x", 2, "there is more text after the end of the value"},
     {"tru", 0, "an unknown word"},
     {"nul", 0, "an unknown word"},
     {"falsE", 0, "an unknown word"},
-    {"truee", 4, "there is more after the end of the value"},
+    {"truee", 4, "there is more text after the end of the value"},
     {"NaN", 0, "no value begins here"},
     {"Infinity", 0, "no value begins here"},
     {"'a'", 0, "no value begins here"},
@@ -133,7 +133,7 @@ constexpr bad not_json[] = {
     {"1.e5", 2, "a decimal point without digits after it"},
     {"1e", 2, "an exponent without digits"},
     {"1e+", 3, "an exponent without digits"},
-    {"0x10", 1, "there is more after the end of the value"},
+    {"0x10", 1, "there is more text after the end of the value"},
     {"\"", 1, "a string without an end"},
     {"\"a", 2, "a string without an end"},
     {"\"a\\", 3, "an unknown escape"},
@@ -150,7 +150,7 @@ constexpr bad not_json[] = {
     {"\"\t\"", 1, "a control character in a string"},
     {"\"\0\""sv, 1, "a control character in a string"},
     {"\0"sv, 0, "no value begins here"},
-    {"1\0"sv, 1, "there is more after the end of the value"},
+    {"1\0"sv, 1, "there is more text after the end of the value"},
     {"\"\x80\"", 1, "it is not UTF-8"},
     {"\"\xc3\"", 1, "it is not UTF-8"},
     {"\"\xc0\x80\"", 1, "it is not UTF-8"},
@@ -181,22 +181,22 @@ TEST_CASE("json: names are the same where they stand for the same") {
   };
   for (std::size_t i = 0; i < std::size(one); ++i) {
     auto const& name = one[i];
-    CHECK(refusal(object(name, same[i])).find("stands twice in one object") != std::string::npos);
-    CHECK(refusal(object(same[i], name)).find("stands twice in one object") != std::string::npos);
+    CHECK(refusal(object(name, same[i])).find("occurs twice in one object") != std::string::npos);
+    CHECK(refusal(object(same[i], name)).find("occurs twice in one object") != std::string::npos);
     CHECK(refusal(object(name, other[i])) == "");
     CHECK(refusal(object(other[i], same[i])) == "");
     CHECK(refusal(object(name + "n", same[i])) == "");
   }
   CHECK(refusal(object(std::string(100, 'n'), std::string(100, 'n'))) ==
         "'f.json' is not valid JSON at byte 117: the name '" + std::string(80, 'n') +
-            "...' stands twice in one object; correct it or write it again");
+            "...' occurs twice in one object; correct it or write it again");
 }
 
 TEST_CASE("json: levels are bounded") {
   auto const nested = [](std::size_t levels) { return std::string(levels, '[') + std::string(levels, ']'); };
   CHECK(refusal(nested(64)).empty());
   CHECK(refusal(nested(65)) ==
-        "'f.json' is not valid JSON at byte 64: more than 64 levels; correct it or write it again");
+        "'f.json' is not valid JSON at byte 64: nesting of more than 64 levels; correct it or write it again");
   CHECK_FALSE(refusal(std::string(1 << 20, '[')).empty());
   std::string objects;
   for (int i = 0; i < 100000; ++i) objects += "{\"a\":";
@@ -288,7 +288,7 @@ TEST_CASE("json writer: what would not be JSON is refused") {
   CHECK_FALSE(sentence([&] { w.element(1); }).empty());
   CHECK_FALSE(sentence([&] { w.text(); }).empty());
   CHECK(sentence([&] { w.member("a", "\xff"); }) ==
-        "a text that is not UTF-8 at its byte 0 cannot be written as JSON; rename what it stands for");
+        "a text that is not UTF-8 at byte 0 cannot be written as JSON; convert it to UTF-8");
   json_writer full;
   full.element(1);
   CHECK_FALSE(sentence([&] { full.element(2); }).empty());

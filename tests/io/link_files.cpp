@@ -26,9 +26,7 @@ TEST_CASE("links: at the names of logs, events and files that are written whole"
   for (auto const& t : both()) {
     std::string const name = t.name;
     bool const link = name.starts_with("a link") || name.starts_with("a relative link"), hard = name == "a hard link";
-    char const* const why = link   ? "it is a link"
-                            : hard ? "it has another name elsewhere, a hard link"
-                                   : "it is no regular file";
+    char const* const why = link ? "it is a link" : hard ? "it has another hard link" : "it is not a regular file";
     auto const log = [](scene const& s) { return sentence([&] { io::log_file(s.at("name"), "", "", 0).write("1"); }); };
     auto const resumed = [](scene const& s) {
       return sentence([&] { io::log_file(s.at("name"), "", "", 9).write("1"); });
@@ -61,7 +59,7 @@ TEST_CASE("links: at the names of logs, events and files that are written whole"
   CHECK(read_file(s.at("name")) == "text");
   CHECK(read_file(s.outside + "/file") == "years of work");
   CHECK(sentence([] { io::atomic_file("/dev/null"); }) ==
-        "'/dev/null' cannot be written (it is no regular file); remove it or choose another path");
+        "'/dev/null' cannot be written (it is not a regular file); remove it or choose another path");
 }
 
 TEST_CASE("links: a path with a NUL byte") {

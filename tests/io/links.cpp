@@ -62,7 +62,7 @@ TEST_CASE("links: at the name where a save without an exchange puts the old chec
         },
         [](scene const& s) {
           std::string said = "'"; // g++ 12 warns of a sum of temporaries
-          said += s.at(".c.previous") + "' is in the way, and not of this library's making, so '" + s.target;
+          said += s.at(".c.previous") + "' exists and this library did not write it, so '" + s.target;
           return said += "' cannot be replaced; move it away";
         });
   }
@@ -73,18 +73,18 @@ TEST_CASE("links: at the name of the checkpoint itself") {
   std::map<std::string, std::string> const reasons = {
       {"a file", "is a file"},
       {"a hard link", "is a file"},
-      {"a pipe", "is no directory"},
-      {"a socket", "is no directory"},
-      {"a folder", "holds files that are not a checkpoint"},
-      {"a folder with a second name of a mark", "holds files that are not a checkpoint"},
-      {"a folder with an empty mark", "holds files that are not a checkpoint"},
-      {"a folder with the begin of a mark", "holds files that are not a checkpoint"},
-      {"a copy of what a killed save left", "holds files that are not a checkpoint"},
-      {"what a killed save left elsewhere, moved", "holds files that are not a checkpoint"},
-      {"what a killed save of another name left", "holds files that are not a checkpoint"},
-      {"what a killed save left, its mark with a second name", "holds files that are not a checkpoint"},
-      {"what a killed save left, its mark a link", "holds files that are not a checkpoint"},
-      {"what a killed save left, its mark a pipe", "holds files that are not a checkpoint"}};
+      {"a pipe", "is not a directory"},
+      {"a socket", "is not a directory"},
+      {"a folder", "holds files that this library did not save"},
+      {"a folder with a second name of a mark", "holds files that this library did not save"},
+      {"a folder with an empty mark", "holds files that this library did not save"},
+      {"a folder with the begin of a mark", "holds files that this library did not save"},
+      {"a copy of what a killed save left", "holds files that this library did not save"},
+      {"what a killed save left elsewhere, moved", "holds files that this library did not save"},
+      {"what a killed save of another name left", "holds files that this library did not save"},
+      {"what a killed save left, its mark with a second name", "holds files that this library did not save"},
+      {"what a killed save left, its mark a link", "holds files that this library did not save"},
+      {"what a killed save left, its mark a pipe", "holds files that this library did not save"}};
   int found = 0;
   for (auto const& t : both())
     if (auto const why = reasons.find(t.name); why != reasons.end()) {
@@ -101,8 +101,8 @@ TEST_CASE("links: at the name of the checkpoint itself") {
     if (name == "a link to a folder" || name == "a relative link to a folder")
       check(t, "c", nothing_before, saved, [](scene const& s) {
         return "'" + s.outside +
-               "/folder' holds files that are not a checkpoint, so saving there would lose it; move it away or choose "
-               "another path";
+               "/folder' holds files that this library did not save, so saving there would lose it; move it away or "
+               "choose another path";
       });
     if (name == "a link to a file")
       check(t, "c", nothing_before, saved, [](scene const& s) {
@@ -110,7 +110,7 @@ TEST_CASE("links: at the name of the checkpoint itself") {
       });
     if (name == "a link to nowhere" || name == "a link to itself")
       check(t, "c", nothing_before, saved, [&](scene const& s) {
-        return "'" + s.target + "' is a link that leads nowhere (" +
+        return "'" + s.target + "' is a broken link (" +
                (name == "a link to nowhere" ? "No such file or directory" : "Too many levels of symbolic links") +
                "); remove it or choose another path";
       });

@@ -104,12 +104,12 @@ TEST_CASE("safetensors: what cannot be written is a sentence, and the file befor
   CHECK_FALSE(refused({{"__metadata__", "F64", {}, bytes}}).empty());
   CHECK_FALSE(refused({{"\xff", "F64", {}, bytes}}).empty());
   CHECK(refused(std::vector<tensor>(safetensors_most_names + 1)) ==
-        "a safetensors file of 131073 tensors and 0 entries of metadata would not be read again; keep at most 131072 "
-        "of each in one");
+        "a safetensors file of 131073 tensors and 0 entries of metadata could not be read again; write at most "
+        "131072 of each in one");
   CHECK(sentence([&] { write_safetensors(scratch / "no/such/m", {}); }) ==
         "'" + scratch / "no/such/m" +
-            "' cannot be written (No such file or directory); make room or choose another path and save again, what "
-            "was there before is untouched");
+            "' cannot be written (No such file or directory); free disk space or choose another path, and save "
+            "again; the old content is unchanged");
 }
 
 TEST_CASE("safetensors: files that are no files are sentences") {
@@ -157,26 +157,26 @@ TEST_CASE("safetensors: hostile headers are refused, each with its reason") {
       {"", "too short"},
       {"1234567", "too short"},
       {std::string(8, '\0'), "does not begin as a safetensors file"},
-      {with_header(good, 0, 1000), "its header has 1000 bytes but ends after"},
-      {with_header(good, 4, UINT64_MAX), "its header has 18446744073709551615 bytes"},
-      {with_header(good, 4, UINT64_MAX - 7), "its header has"},
-      {with_header(good, 4, std::uint64_t{1} << 63), "its header has"},
-      {with_header(good, 4, good.size() + 5), "its header has"},
-      {with_header(good, 8, good.size() + 4), "there is more after the end"},
+      {with_header(good, 0, 1000), "declares a header of 1000 bytes but ends after"},
+      {with_header(good, 4, UINT64_MAX), "declares a header of 18446744073709551615 bytes"},
+      {with_header(good, 4, UINT64_MAX - 7), "declares a header of"},
+      {with_header(good, 4, std::uint64_t{1} << 63), "declares a header of"},
+      {with_header(good, 4, good.size() + 5), "declares a header of"},
+      {with_header(good, 8, good.size() + 4), "there is more text after the end"},
       {with_header(good, 4, good.size() - 1), "is not valid JSON"},
       {with_header(" " + good, 4), "does not begin"},
       {with_header("[]", 0), "does not begin"},
       {with_header("{", 0), "is not valid JSON"},
-      {with_header("{}{}", 0), "there is more after the end"},
+      {with_header("{}{}", 0), "there is more text after the end"},
       {with_header("{\"x\":1}", 0), "where an object is needed"},
       {with_header("{\"x\":{}}", 0), "has no 'dtype'"},
       {with_header(with_members("\"dtype\":\"U8\""), 0), "has no 'shape'"},
       {with_header(with_members("\"dtype\":\"U8\",\"shape\":[]"), 0), "has no 'data_offsets'"},
       {with_header(with_fields("\"U8\"", "[]", "[0,1],\"more\":1"), 1), "has members other than"},
       {with_header(with_members("\"dtype\":\"U8\",\"dtype\":\"U8\",\"shape\":[],\"data_offsets\":[0,1]"), 1),
-       "stands twice"},
-      {with_header(unclosed + ",\"x\":" + good.substr(5), 4), "'x' stands twice"},
-      {with_header(unclosed + ",\"\\u0078\":" + good.substr(5), 4), "'x' stands twice"},
+       "occurs twice"},
+      {with_header(unclosed + ",\"x\":" + good.substr(5), 4), "'x' occurs twice"},
+      {with_header(unclosed + ",\"\\u0078\":" + good.substr(5), 4), "'x' occurs twice"},
       {with_header("{\"__metadata__\":[]}", 0), "where an object is needed"},
       {with_header("{\"__metadata__\":{\"a\":1}}", 0), "where a string is needed"},
       {with_header("{\"\xff\":1}", 0), "it is not UTF-8"},
@@ -193,8 +193,8 @@ TEST_CASE("safetensors: hostile dtypes and shapes are refused, each with its rea
       {with_header(with_fields("\"U8\"", "4", "[0,4]"), 4), "where an array is needed"},
       {with_header(with_fields("\"U8\"", "[\"4\"]", "[0,4]"), 4), "where a number is needed"},
       {with_header(with_fields("\"U8\"", "[-4]", "[0,4]"), 4), "where an extent of zero or more is needed"},
-      {with_header(with_fields("\"U8\"", "[4.0]", "[0,4]"), 4), "where a whole number"},
-      {with_header(with_fields("\"U8\"", "[9223372036854775808]", "[0,4]"), 4), "where a whole number"},
+      {with_header(with_fields("\"U8\"", "[4.0]", "[0,4]"), 4), "where a 64-bit integer"},
+      {with_header(with_fields("\"U8\"", "[9223372036854775808]", "[0,4]"), 4), "where a 64-bit integer"},
       {with_header(with_fields("\"U8\"", "[4294967296,4294967296]", "[0,4]"), 4), "a shape too large to count"},
       {with_header(with_fields("\"F64\"", "[2305843009213693953]", "[0,8]"), 8), "a shape too large to count"},
       {with_header(with_fields("\"U8\"", "[9223372036854775807,2,2]", "[0,4]"), 4), "a shape too large to count"},
@@ -211,18 +211,18 @@ TEST_CASE("safetensors: hostile offsets are refused, each with its reason") {
       {with_header(with_fields("\"U8\"", "[4]", "[0]"), 4), "where an array of two offsets is needed"},
       {with_header(with_fields("\"U8\"", "[4]", "[0,4,4]"), 4), "where an array of two offsets is needed"},
       {with_header(with_fields("\"U8\"", "[4]", "{}"), 4), "where an array is needed"},
-      {with_header(with_fields("\"U8\"", "[4]", "[-4,0]"), 4), "where a whole number from 0"},
+      {with_header(with_fields("\"U8\"", "[4]", "[-4,0]"), 4), "where an integer from 0"},
       {with_header(with_fields("\"U8\"", "[4]", "[4,0]"), 4), "ends before it begins"},
       {with_header(with_fields("\"U8\"", "[4]", "[0,4]"), 3), "ends at byte 4 of 3 bytes of data"},
       {with_header(with_fields("\"U8\"", "[4]", "[1,5]"), 4), "ends at byte 5 of 4"},
       {with_header(with_fields("\"U8\"", "[4]", "[18446744073709551612,18446744073709551615]"), 4), "ends at byte"},
-      {with_header(with_fields("\"U8\"", "[4]", "[0,18446744073709551616]"), 4), "where a whole number"},
-      {with_header(with_fields("\"U8\"", "[4]", "[1,5]"), 5), "leaves a hole before it"},
+      {with_header(with_fields("\"U8\"", "[4]", "[0,18446744073709551616]"), 4), "where an integer from 0 to"},
+      {with_header(with_fields("\"U8\"", "[4]", "[1,5]"), 5), "leaves unused bytes before it"},
       {with_header(good, 5), "has 1 bytes after its last tensor"},
       {with_header("{}", 1), "has 1 bytes after its last tensor"},
       {with_header(with_two("[0,2]", "[0,2]"), 2), "overlaps the one before it"},
       {with_header(with_two("[0,2]", "[1,3]"), 3), "overlaps the one before it"},
-      {with_header(with_two("[0,2]", "[3,5]"), 5), "leaves a hole before it"},
+      {with_header(with_two("[0,2]", "[3,5]"), 5), "leaves unused bytes before it"},
   });
 }
 

@@ -83,7 +83,7 @@ TEST_CASE("a saved run goes on with what it trained, and with nothing else") {
   CHECK(weights_of(again) == weights_of(some));
   everything all;
   auto const sentence = ct::test::sentence([&] { all.load(path); });
-  CHECK(sentence.find("its set of policies that a run keeps is train_only<role::bias>, the trainer's is none") !=
+  CHECK(sentence.find("its set of policies fixed for a run is train_only<role::bias>, the trainer's is none") !=
         std::string::npos);
   CHECK(ct::explanation<biases>().find("policies    fp32, momentum, train_only<role::bias>\n") != std::string::npos);
 }

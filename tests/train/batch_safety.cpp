@@ -50,11 +50,10 @@ void refuses(trainer& t, ct::batch const& w, std::string const& said) {
 }
 
 std::string const other_lengths =
-    " where this trainer takes 16 and 16; take it from this trainer's batches(corpus) or batch(inputs, labels)";
+    ", but this trainer takes 16 and 16; take it from this trainer's batches(corpus) or batch(inputs, labels)";
 std::string const stale =
-    "step: the batch is of batches(corpus) that went on or ended since, and its arrays are filled anew; step "
-    "each batch before the next one is asked for, or keep copies of the arrays and pass them to "
-    "batch(inputs, labels)";
+    "step: the batch's arrays were reused, because batches(corpus) has advanced or ended since; step each batch "
+    "before advancing, or copy its arrays and pass the copies to batch(inputs, labels)";
 
 } // namespace
 
@@ -71,7 +70,7 @@ TEST_CASE("a batch that is empty, of other lengths or of other sequences") {
     }
   ct::trainer<task<4, 4>> narrow;
   refuses(t, narrow.batch(std::span(many).first(16), std::span(many).first(16)),
-          "step: the batch has sequences of 4 tokens where this trainer takes 8; take it from this trainer's "
+          "step: the batch has sequences of 4 tokens, but this trainer takes 8; take it from this trainer's "
           "batches(corpus) or batch(inputs, labels)");
   auto const corpus = text();
   for (auto const& w : narrow.batches(corpus)) {
@@ -93,7 +92,7 @@ TEST_CASE("a batch of a trainer with another accumulation; of one with an equal,
     break;
   }
   for (auto const& w : a.batches(corpus)) {
-    CHECK(sentence([&] { c.step(w); }).find("16 inputs and 16 labels where this trainer takes 48 and 48") !=
+    CHECK(sentence([&] { c.step(w); }).find("16 inputs and 16 labels, but this trainer takes 48 and 48") !=
           std::string::npos);
     CHECK(a.step(w).loss == b.step(w).loss);
     if (++steps == 3) break;
@@ -139,23 +138,23 @@ TEST_CASE("a token or label that changes after batch() was made") {
     inputs[13] = bad;
     refuses(t, w,
             "step: token " + std::to_string(bad) +
-                " at place 13 is outside the vocabulary of 256; pass tokens from 0 to 255");
+                " at index 13 is outside the vocabulary of 256; pass tokens from 0 to 255");
     CHECK(sentence([&] {
             t.predict(inputs);
-          }).starts_with("predict: token " + std::to_string(bad) + " at place 13 is outside"));
+          }).starts_with("predict: token " + std::to_string(bad) + " at index 13 is outside"));
     CHECK(sentence([&] {
             t.evaluate(inputs, labels);
-          }).starts_with("evaluate: token " + std::to_string(bad) + " at place 13 is outside"));
+          }).starts_with("evaluate: token " + std::to_string(bad) + " at index 13 is outside"));
     inputs[13] = 5;
     if (bad == ct::ignored_label) continue;
     labels[2] = bad;
     refuses(t, w,
             "step: label " + std::to_string(bad) +
-                " at place 2 is outside the 256 classes; pass labels from 0 to 255, or -100 to ignore one");
+                " at index 2 is outside the 256 classes; pass labels from 0 to 255, or -100 to ignore one");
     labels[2] = 6;
   }
   std::fill(labels.begin(), labels.end(), ct::ignored_label);
-  refuses(t, w, "step: every label is ignored, so there is no loss; pass at least one label");
+  refuses(t, w, "step: every label is ignored, so there is no loss; pass at least one valid label");
   labels[7] = 6; // counted as they are now, not as they were
   CHECK(t.step(w).tokens == 1);
   undisturbed.step(undisturbed.batch(inputs, labels));
@@ -197,10 +196,10 @@ TEST_CASE("where the host cannot look into the arena, what it is given is checke
   tokens[99] = 6;
   CHECK(sentence([&] {
           into_arena.tokens({}, tokens);
-        }).starts_with("x: token 6 at place 99 is outside the vocabulary of 5"));
+        }).starts_with("x: token 6 at index 99 is outside the vocabulary of 5"));
   CHECK(into_arena.labels({}, tokens) == 100);
   tokens[0] = 7;
-  CHECK(sentence([&] { into_arena.labels({}, tokens); }).starts_with("x: label 7 at place 0 is outside the 7 classes"));
+  CHECK(sentence([&] { into_arena.labels({}, tokens); }).starts_with("x: label 7 at index 0 is outside the 7 classes"));
 }
 
 TEST_CASE("a file of tokens that is cut short under a run ends it with a sentence") {
@@ -219,7 +218,7 @@ TEST_CASE("a file of tokens that is cut short under a run ends it with a sentenc
           }
         })
             .starts_with("the tokens '" + path +
-                         "' were cut short while they were in use: of 40000 bytes of the file 10 are left; "));
+                         "' were truncated during their use: of the file's 40000 bytes, 10 are left; "));
   CHECK(t.steps() >= 3);
   CHECK(sentence([&] { t.evaluate(corpus); }).find("were cut short") != std::string::npos);
 }
@@ -231,8 +230,7 @@ TEST_CASE("a trainer that was moved from says so") {
   std::vector<std::int32_t> const tokens(16, 5);
   auto const w = to.batch(tokens, tokens);
   auto const said = [](auto&& action) {
-    CHECK(sentence(action) ==
-          "this trainer was moved from and holds nothing any more; use the one that it was moved into");
+    CHECK(sentence(action) == "this trainer was moved from and is empty; use the trainer that it was moved into");
   };
   said([&] { from.step(w); });
   said([&] { from.batches(corpus); });

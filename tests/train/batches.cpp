@@ -105,7 +105,7 @@ TEST_CASE("processes share a batch, its tail too") {
       for (int s = 0; s < 8; ++s) CHECK(all.count(s) == 1);
   }
   CHECK(sentence([&] { source(text, tail::drop, 0, 3); }) ==
-        "batches: an epoch of the corpus has 8 samples where a batch takes 9, so tail::drop would drop them all; give "
+        "batches: an epoch of the corpus has 8 samples, but a batch takes 9, so tail::drop would drop them all; give "
         "more text or use tail::carry");
 }
 
@@ -161,5 +161,6 @@ TEST_CASE("batches without a label are left out") {
   }
   auto const nothing = corpus::from_bytes(bytes, std::vector<bool>(40, true));
   CHECK(sentence([&] { ct::batch_source(nothing, 1, {}, 1, tokens, tail::carry, 0, 1); }) ==
-        "batches: the corpus has no label, every token of its samples is given; give some text to learn");
+        "batches: the corpus has no labels, because every token of its samples is a prompt token; give a corpus with "
+        "text to learn");
 }

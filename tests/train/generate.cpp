@@ -37,8 +37,8 @@ TEST_CASE("nothing is drawn from logits that are not finite") {
   };
   float const nan = std::nanf("");
   CHECK(said({0, nan, 1}, 4) ==
-        "generate: the logits of new token 5 are not finite, so none can be drawn: the weights are destroyed, or an "
-        "operation of the model overflows; load a checkpoint from before");
+        "generate: the logits of new token 5 are not finite, so no token can be sampled: a weight is not finite, or "
+        "an operation of the model overflows; load an earlier saved run");
   for (auto const& logits : {std::vector<float>{nan, 0}, {-nan, 0}, {0, -never}, {never, never}, {nan}})
     CHECK(said(logits, 0).starts_with("generate: the logits of new token 1 are not finite"));
   CHECK(said({1, never}, 0).empty());
@@ -46,11 +46,11 @@ TEST_CASE("nothing is drawn from logits that are not finite") {
 
 TEST_CASE("options that no draw follows from") {
   auto const said = [](ct::generate_options const& options) { return sentence([&] { ct::sampler{options}; }); };
-  CHECK(said({.temperature = -1}) == "generate_options: .temperature is -1; give a finite number from 0 on");
+  CHECK(said({.temperature = -1}) == "generate_options: .temperature is -1; give a finite number of at least 0");
   CHECK(said({.temperature = std::nan("")}).starts_with("generate_options: .temperature is "));
   CHECK(said({.temperature = std::numeric_limits<double>::infinity()})
             .starts_with("generate_options: .temperature is inf"));
-  CHECK(said({.top_k = -2}) == "generate_options: .top_k is -2; give a whole number from 0 on");
+  CHECK(said({.top_k = -2}) == "generate_options: .top_k is -2; give an integer of at least 0");
   CHECK(said({.temperature = 0, .top_k = 3}).empty());
 }
 
@@ -69,7 +69,7 @@ TEST_CASE("of one's own vocabulary there are tokens, no text; destroyed weights 
   std::vector<std::int32_t> const end(longer.end() - 8, longer.end());
   CHECK(t.generate(longer, 1).back() == t.generate(end, 1).back());
   CHECK(sentence([&] { t.generate(prompt, -1); }) ==
-        "generate: the number of tokens is -1; give a whole number from 0 on");
+        "generate: the number of tokens is -1; give an integer of at least 0");
   auto const weights = t.parameters()[0];
   std::vector<float> values(static_cast<std::size_t>(weights.size()), std::nanf(""));
   weights.copy_from(std::span<float const>(values));

@@ -65,17 +65,17 @@ struct with_check {
 TEST_CASE("numbers of a run") {
   for (double const bad : {not_a_number, -not_a_number, inf, -inf, -1.0, -1e-9}) {
     CHECK(sentence([&] { trainer({}, {.clip_norm = bad}); }) ==
-          "run_options: .clip_norm is " + text_of(bad) + "; give a finite number from 0 on");
+          "run_options: .clip_norm is " + text_of(bad) + "; give a finite number of at least 0");
     CHECK(sentence([&] { trainer({}, {.schedule = ct::schedule::cosine{.steps = 5, .minimum = bad}}); }) ==
-          "schedule::cosine: .minimum is " + text_of(bad) + "; give a finite number from 0 on");
+          "schedule::cosine: .minimum is " + text_of(bad) + "; give a finite number of at least 0");
   }
   for (double const bad : {not_a_number, inf, -1.0, 1.0, 2.0})
     CHECK(sentence([&] { trainer({}, {.dropout = bad}); }) ==
-          "run_options: .dropout is " + text_of(bad) + "; give a number from 0 on and below 1");
+          "run_options: .dropout is " + text_of(bad) + "; give a number of at least 0 and below 1");
   CHECK(sentence([&] { trainer({}, {.schedule = ct::schedule::constant{.warmup = -1}}); }) ==
-        "schedule::constant: .warmup is -1; give a whole number from 0 on");
+        "schedule::constant: .warmup is -1; give an integer of at least 0");
   CHECK(sentence([&] { trainer({}, {.schedule = ct::schedule::linear{.warmup = 3}}); }) ==
-        "schedule::linear: .steps is 0; give a whole number from 1 on");
+        "schedule::linear: .steps is 0; give an integer of at least 1");
   CHECK(sentence([&] {
           trainer({}, {.clip_norm = 1, .schedule = ct::schedule::linear{.warmup = 3, .steps = 3}, .dropout = 0.99});
         }) == "");
@@ -90,7 +90,7 @@ TEST_CASE("numbers of the library's optimizers") {
   constexpr auto fnan = std::numeric_limits<float>::quiet_NaN(), finf = std::numeric_limits<float>::infinity();
   for (float const bad : {fnan, finf, -finf, -0.1f}) {
     CHECK(sentence([&] { trainer({.learning_rate = bad}); }) ==
-          "adamw: .learning_rate is " + text_of(bad) + "; give a finite number from 0 on");
+          "adamw: .learning_rate is " + text_of(bad) + "; give a finite number of at least 0");
     CHECK(
         refused(ct::optimizer::sgd{}, [&](auto& h) { h.learning_rate = bad; }).starts_with("sgd: .learning_rate is "));
     CHECK(
@@ -102,7 +102,7 @@ TEST_CASE("numbers of the library's optimizers") {
   }
   for (float const bad : {fnan, 1.0f, -0.1f, 2.0f}) {
     CHECK(refused(ct::optimizer::adamw{}, [&](auto& h) { h.beta1 = bad; }) ==
-          "adamw: .beta1 is " + text_of(bad) + "; give a number from 0 on and below 1");
+          "adamw: .beta1 is " + text_of(bad) + "; give a number of at least 0 and below 1");
     CHECK(refused(ct::optimizer::adamw{}, [&](auto& h) { h.beta2 = bad; }).starts_with("adamw: .beta2 is "));
   }
   CHECK(refused(ct::optimizer::adamw{}, [](auto& h) { h.learning_rate = 0, h.beta1 = 0, h.epsilon = 0; }) == "");
@@ -121,7 +121,7 @@ TEST_CASE("numbers of one's own optimizers") {
   CHECK(check(mixed{}, {}) == "");
   CHECK(check(mixed{}, {.learning_rate = not_a_number}) == "own: .learning_rate is nan; give a finite number");
   CHECK(check(with_check{}, {}) == "");
-  CHECK(check(with_check{}, {0}) == "with_check: .period is 0; give a whole number from 1 on");
+  CHECK(check(with_check{}, {0}) == "with_check: .period is 0; give an integer of at least 1");
   static_assert(ct::detail::is_made_of<own::hyper, float> && !ct::detail::is_made_of<mixed::hyper, float>);
   static_assert(!ct::detail::is_made_of<with_check::hyper, float> && !ct::detail::is_made_of<own::hyper, double>);
 }
@@ -134,7 +134,7 @@ TEST_CASE("numbers of fit, compare and generate") {
     return sentence([&] { ct::fit(t, corpus, options); });
   };
   auto const below = [](std::string const& field, int value) {
-    return "fit_options: ." + field + " is " + std::to_string(value) + "; give a whole number from 0 on";
+    return "fit_options: ." + field + " is " + std::to_string(value) + "; give an integer of at least 0";
   };
   CHECK(fit({.steps = -2}) == below("steps", -2));
   CHECK(fit({.evaluate_every = -2}) == below("evaluate_every", -2));
@@ -143,28 +143,29 @@ TEST_CASE("numbers of fit, compare and generate") {
   CHECK(fit({.patience = -4}) == below("patience", -4));
   CHECK(fit({.plateau = -5}) == below("plateau", -5));
   CHECK(fit({.save_every = ct::part_of_run{1, 0}}) ==
-        "fit_options: .save_every is the part 1/0 of a run; give a part of numbers from 1 on, as part_of_run{1, 10}");
+        "fit_options: .save_every is the part 1/0 of a run; give a numerator and a denominator of at least 1, for "
+        "example part_of_run{1, 10}");
   for (double const bad : {not_a_number, inf, 0.0, -0.5})
     CHECK(fit({.plateau_factor = bad}) ==
           "fit_options: .plateau_factor is " + text_of(bad) + "; give a finite number above 0");
   CHECK(t.steps() == 0);
   auto const compared = [](ct::compare_options const& o) { return sentence([&] { ct::detail::check_comparison(o); }); };
   CHECK(compared({}) == "");
-  CHECK(compared({.tokens = 0}) == "compare_options: .tokens is 0; give a whole number from 1 on");
+  CHECK(compared({.tokens = 0}) == "compare_options: .tokens is 0; give an integer of at least 1");
   CHECK(compared({.learning_rate = not_a_number}) ==
-        "compare_options: .learning_rate is nan; give a finite number from 0 on");
+        "compare_options: .learning_rate is nan; give a finite number of at least 0");
   CHECK(compared({.validation_fraction = 1.5}) ==
         "compare_options: .validation_fraction is 1.5; give a number from 0 to 1");
   CHECK(compared({.validation_tokens = -1}) ==
-        "compare_options: .validation_tokens is -1; give a whole number from 1 on");
+        "compare_options: .validation_tokens is -1; give an integer of at least 1");
   CHECK(sentence([&] { t.generate("a", -1); }) ==
-        "generate: the number of tokens is -1; give a whole number from 0 on");
+        "generate: the number of tokens is -1; give an integer of at least 0");
   CHECK(sentence([&] { t.generate("a", 3, {.temperature = not_a_number}); }) ==
-        "generate_options: .temperature is nan; give a finite number from 0 on");
+        "generate_options: .temperature is nan; give a finite number of at least 0");
   CHECK(
       sentence([&] { t.generate("a", 3, {.temperature = -1}); }).starts_with("generate_options: .temperature is -1; "));
   CHECK(sentence([&] { t.generate("a", 3, {.top_k = -1}); }) ==
-        "generate_options: .top_k is -1; give a whole number from 0 on");
+        "generate_options: .top_k is -1; give an integer of at least 0");
 }
 
 TEST_CASE("the factor of the learning rate") {

@@ -29,7 +29,7 @@ TEST_CASE("arrays of the wrong length or range") {
   trainer t;
   arrays a;
   CHECK(sentence([&] { t.batch(std::span(a.inputs).first(15), a.labels); }) ==
-        "batch: the array of inputs has 15 elements where 16 are needed ([micro-batches, sequences, tokens]); pass an "
+        "batch: the array of inputs has 15 elements, but 16 are needed ([micro-batches, sequences, tokens]); pass an "
         "array of that length");
   CHECK(sentence([&] { t.batch(a.inputs, std::span(a.labels).first(1)); }).find("the array of labels has 1 elements") !=
         std::string::npos);
@@ -38,9 +38,9 @@ TEST_CASE("arrays of the wrong length or range") {
     wrong.inputs[7] = bad;
     CHECK(sentence([&] { t.batch(wrong.inputs, wrong.labels); }) ==
           "batch: token " + std::to_string(bad) +
-              " at place 7 is outside the vocabulary of 256; pass tokens from 0 to 255");
+              " at index 7 is outside the vocabulary of 256; pass tokens from 0 to 255");
     auto const token =
-        ": token " + std::to_string(bad) + " at place 7 is outside the vocabulary of 256; pass tokens from 0 to 255";
+        ": token " + std::to_string(bad) + " at index 7 is outside the vocabulary of 256; pass tokens from 0 to 255";
     CHECK(sentence([&] { t.predict(wrong.inputs); }) == "predict" + token);
     CHECK(sentence([&] { t.evaluate(wrong.inputs, wrong.labels); }) == "evaluate" + token);
     CHECK(sentence([&] { t.generate(std::span<std::int32_t const>(wrong.inputs), 3); }) == "generate" + token);
@@ -49,27 +49,27 @@ TEST_CASE("arrays of the wrong length or range") {
     labels.labels[3] = bad;
     CHECK(sentence([&] { t.batch(labels.inputs, labels.labels); }) ==
           "batch: label " + std::to_string(bad) +
-              " at place 3 is outside the 256 classes; pass labels from 0 to 255, or "
+              " at index 3 is outside the 256 classes; pass labels from 0 to 255, or "
               "-100 to ignore one");
     CHECK(sentence([&] {
             t.evaluate(labels.inputs, labels.labels);
-          }).starts_with("evaluate: label " + std::to_string(bad) + " at place 3 is outside the 256 classes"));
+          }).starts_with("evaluate: label " + std::to_string(bad) + " at index 3 is outside the 256 classes"));
   }
   arrays ignored;
   for (auto& label : ignored.labels) label = ct::ignored_label;
   CHECK(sentence([&] { t.batch(ignored.inputs, ignored.labels); }).find("every label is ignored") != std::string::npos);
   CHECK(sentence([&] { t.predict(std::span(a.inputs).first(15)); }) ==
-        "predict: the array of inputs has 15 elements where 16 are needed ([sequences, tokens]); pass an array of that "
+        "predict: the array of inputs has 15 elements, but 16 are needed ([sequences, tokens]); pass an array of that "
         "length");
   auto const one = std::span<std::int32_t const>(a.inputs);
   CHECK(sentence([&] { t.evaluate(one.first(15), one.first(15)); }) ==
-        "evaluate: 15 inputs are no whole number of micro-batches, one or more, of 16; fill the last one up with any "
+        "evaluate: 15 inputs are not a positive multiple of the micro-batch's 16; pad the last micro-batch with any "
         "token and ignored labels");
   CHECK(sentence([&] {
           t.evaluate({}, {});
-        }).starts_with("evaluate: 0 inputs are no whole number of micro-batches, one or more, of 16"));
+        }).starts_with("evaluate: 0 inputs are not a positive multiple of the micro-batch's 16"));
   CHECK(sentence([&] { t.evaluate(one, one.first(8)); }) ==
-        "evaluate: 16 inputs take 16 labels, and there are 8; pass as many, -100 where there is none");
+        "evaluate: 16 inputs take 16 labels, but there are 8; pass that many, -100 where an input has none");
   CHECK(sentence([&] { t.generate("", 3); }).find("the prompt is empty") != std::string::npos);
   CHECK(t.steps() == 0);
 }
@@ -83,7 +83,7 @@ TEST_CASE("text that is missing, empty or too short") {
   ct::test::write_file(directory / "short.txt", "8 bytes.");
   auto const text = ct::data::text(directory / "short.txt");
   CHECK(sentence([&] { ct::fit(t, text, {.steps = 3, .log = nullptr}); }) ==
-        "the corpus has 8 tokens where a context of 8 needs at least 9; give more text or use a shorter context");
+        "the corpus has 8 tokens, but a context of 8 needs at least 9; give more text or use a shorter context");
   CHECK(sentence([&] { t.evaluate(text); }).find("needs at least 9") != std::string::npos);
 }
 
@@ -115,7 +115,7 @@ TEST_CASE("a checkpoint of another configuration names the field") {
         std::string::npos);
   using deeper = ct::task<ct::gpt2{.layers = 3, .heads = 2, .width = 16, .vocabulary = 256, .context = 8},
                           ct::causal_lm, ct::micro_batch{.sequences = 2}>;
-  CHECK(refused(ct::trainer<deeper>{}).find("has no tensor 'transformer.h.2.ln_1.weight', which the trainer has") !=
+  CHECK(refused(ct::trainer<deeper>{}).find("has no tensor 'transformer.h.2.ln_1.weight' of the trainer") !=
         std::string::npos);
   CHECK(sentence([&] { trainer{}.load(directory / "nothing"); }).find("nothing") != std::string::npos);
 }
@@ -183,12 +183,12 @@ TEST_CASE("a gradient that is not finite skips the update and names the tensor")
 TEST_CASE("gradients are kept until another entry runs") {
   trainer t;
   arrays a;
-  CHECK(sentence([&] { t.gradient("norm.bias"); }).find("ask for it right after a step") != std::string::npos);
+  CHECK(sentence([&] { t.gradient("norm.bias"); }).find("read it right after a step") != std::string::npos);
   t.step(t.batch(a.inputs, a.labels));
   CHECK(t.gradient("norm.bias").size() == 16);
   CHECK(sentence([&] {
           t.gradient("norm.scale");
-        }).find("there is no parameter norm.scale; there are token.weight, ") != std::string::npos);
+        }).find("there is no parameter norm.scale; the parameters are token.weight, ") != std::string::npos);
   t.predict(a.inputs);
-  CHECK(sentence([&] { t.gradient("norm.bias"); }).find("ask for it right after a step") != std::string::npos);
+  CHECK(sentence([&] { t.gradient("norm.bias"); }).find("read it right after a step") != std::string::npos);
 }

@@ -24,7 +24,7 @@ public:
 
 private:
   [[noreturn, gnu::noinline, gnu::cold]] static void refuse() {
-    throw error("this trainer was moved from and holds nothing any more; use the one that it was moved into");
+    throw error("this trainer was moved from and is empty; use the trainer that it was moved into");
   }
 };
 

@@ -19,15 +19,15 @@ CONSTRAIN_INLINE std::string number_text(double x) {
 namespace constrain::inline CONSTRAIN_VARIANT {
 
 CONSTRAIN_INLINE void check_number(char const* owner, char const* field, double value, number_range range) {
-  constexpr char const* instead[] = {"a finite number", "a finite number from 0 on", "a finite number above 0",
-                                     "a number from 0 to 1", "a number from 0 on and below 1"};
+  constexpr char const* instead[] = {"a finite number", "a finite number of at least 0", "a finite number above 0",
+                                     "a number from 0 to 1", "a number of at least 0 and below 1"};
   if (!detail::is_within(value, range))
     detail::refuse_number(owner, field, detail::number_text(value), instead[static_cast<int>(range)]);
 }
 
 CONSTRAIN_INLINE void check_count(char const* owner, char const* field, std::int64_t value, std::int64_t least) {
   if (value < least)
-    detail::refuse_number(owner, field, std::to_string(value), "a whole number from " + std::to_string(least) + " on");
+    detail::refuse_number(owner, field, std::to_string(value), "an integer of at least " + std::to_string(least));
 }
 
 } // namespace constrain

@@ -38,7 +38,7 @@ CONSTRAIN_INLINE std::string sentence_of(std::exception_ptr const& failure) {
   try {
     std::rethrow_exception(failure);
   } catch (std::exception const& e) { return e.what(); } catch (...) {
-    return "an exception that says nothing";
+    return "an exception without a message";
   }
 }
 
@@ -54,12 +54,12 @@ CONSTRAIN_INLINE void throw_for(communicator& world, vote const* votes, std::exc
   for (int rank = 1; rank < ranks; ++rank)
     if (votes[rank].call != votes[0].call)
       throw_agreed(concat({"the ranks make different calls: rank 0 is in ", call(0), " and rank ", rank, " in ",
-                           call(rank), "; let all of them make the same calls in the same order"}));
+                           call(rank), "; make the same calls in the same order on all ranks"}));
   bool const all_well = std::all_of(votes, votes + ranks, [](vote const& v) { return v.length == 0; });
   for (int rank = 1; all_well && rank < ranks; ++rank)
     if (votes[rank].content != votes[0].content)
       throw_agreed(concat({call(0), ": rank 0 has other data than rank ", rank, " (fingerprints ", votes[0].content,
-                           " and ", votes[rank].content, "); give all ranks the same"}));
+                           " and ", votes[rank].content, "); give all ranks the same data"}));
   auto const failed_alike = [&](vote const& v) { return v.length > 0 && v.hash == votes[0].hash; };
   bool const same = std::all_of(votes, votes + ranks, failed_alike);
   if (same) {
@@ -89,7 +89,7 @@ CONSTRAIN_INLINE std::int64_t agree(communicator& world, joint_call where, std::
   detail::vote votes[communicator::maximum_size];
   std::string said;
   if (failure) said = detail::sentence_of(failure).substr(0, 2000);
-  if (failure && said.empty()) said = "an exception that says nothing";
+  if (failure && said.empty()) said = "an exception without a message";
   votes[world.rank()] = {static_cast<std::int64_t>(where), count, content, static_cast<std::int64_t>(said.size()),
                          detail::hash_of(said)};
   detail::gather(world, votes);
@@ -137,7 +137,7 @@ CONSTRAIN_INLINE void rethrow_or_end_job(communicator& world, joint_call where) 
     std::rethrow_exception(failure);
   }
   std::fflush(stdout);
-  std::fprintf(stderr, "rank %d failed in %s, and the others did not, so the job ends: %s\n", world.rank(),
+  std::fprintf(stderr, "rank %d failed in %s and the other ranks did not, so the job ends: %s\n", world.rank(),
                name_of(where), detail::sentence_of(failure).c_str());
   world.abort(1);
   std::_Exit(1); // some compilers ignore [[noreturn]] on virtual functions

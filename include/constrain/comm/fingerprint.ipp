@@ -30,9 +30,9 @@ CONSTRAIN_INLINE void throw_difference(std::string_view zero, std::string_view o
     auto const of = [&](std::string const& n, std::string const& v) { return n == shown ? v : "nothing"; };
     throw_agreed(
         concat({"the ranks do not agree: ", shown, " is ", of(name, value), " on rank 0 and ", of(its_name, its_value),
-                " on rank ", rank, "; start all of them with the same program, numbers and data"}));
+                " on rank ", rank, "; start all ranks with the same program, options and data"}));
   }
-  throw_agreed("the ranks do not agree; start all of them with the same program, numbers and data");
+  throw_agreed("the ranks do not agree; start all ranks with the same program, options and data");
 }
 
 } // namespace constrain::detail

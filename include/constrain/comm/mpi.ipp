@@ -127,15 +127,16 @@ CONSTRAIN_INLINE void mpi::end_job(int status) {
 
 CONSTRAIN_INLINE void mpi::check(int status, char const* what) const {
   if (status != MPI_SUCCESS)
-    throw error({"the processes cannot ", what, " (MPI says ", status,
-                 "); look whether one of them has ended, and start all of them again"});
+    throw error({"MPI: the processes cannot ", what, " (MPI error ", status,
+                 "); check whether one of them has ended, and start all of them again"});
 }
 
 CONSTRAIN_INLINE void mpi::fill(int* counts, int* starts, std::int64_t const* lengths,
                                 std::int64_t const* offsets) const {
   for (int r = 0; r < size_; ++r) {
     if (lengths[r] > 0x7FFFFFFF || offsets[r] > 0x7FFFFFFF)
-      throw error("a piece of more than 2 GiB cannot be sent at once; use more ranks");
+      throw error("MPI: a collective call transfers more than 2 GiB, which its 32-bit counts do not allow; use more "
+                  "ranks or smaller tensors");
     counts[r] = static_cast<int>(lengths[r]);
     starts[r] = static_cast<int>(offsets[r]);
   }

@@ -96,8 +96,8 @@ private:
   /// Calls `visit(first in the storage, count)` for each contiguous part of `count` tokens from `first` on.
   template <class visitor> void for_runs(std::int64_t first, std::int64_t count, visitor const& visit) const {
     if (first < 0 || first > size() || count > size() - first)
-      throw error(
-          {"a corpus of ", size(), " tokens was asked for ", count, " from token ", first, " on; stay within it"});
+      throw error({"a corpus of ", size(), " tokens was read out of bounds: ", count, " from token ", first,
+                   "; read only tokens that it has"});
     auto const after = [](std::int64_t place, run const& r) { return place < r.begin; };
     auto next = std::upper_bound(runs_->begin(), runs_->end(), first, after);
     while (count > 0) {

@@ -12,8 +12,8 @@ namespace constrain::inline CONSTRAIN_VARIANT::data {
 CONSTRAIN_INLINE corpus corpus::from_bytes(std::string bytes, std::vector<bool> prompt) {
   if (bytes.empty()) throw error({"the corpus has no tokens; give it at least one byte"});
   if (!prompt.empty() && prompt.size() != bytes.size())
-    throw error({"a corpus of ", bytes.size(), " bytes says of ", prompt.size(),
-                 " whether they are given; say it of each, or of none"});
+    throw error(
+        {"a corpus of ", bytes.size(), " bytes has ", prompt.size(), " prompt marks; give one mark per byte, or none"});
   auto storage = std::make_shared<std::string const>(std::move(bytes));
   auto const all = io::text_bytes(*storage);
   corpus result(token_source(std::move(storage), all), token_width::byte, 256);
@@ -28,8 +28,8 @@ CONSTRAIN_INLINE corpus corpus::from_storage(std::shared_ptr<void const> storage
                                              token_width width) {
   auto const size = static_cast<std::size_t>(width);
   if (view.empty() || view.size() % size != 0)
-    throw error({"a corpus of ", view.size(), " bytes has no whole number of tokens of ", size,
-                 " bytes each; give it at least one and no part of one"});
+    throw error({"a corpus of ", view.size(), " bytes is empty or not a multiple of a token's ", size,
+                 " bytes; give at least one token, and only complete ones"});
   auto const below = width == token_width::uint16 ? largest(view) + 1 : byte_vocabulary;
   corpus result(token_source(std::move(storage), view), width, below);
   result.find_fingerprint();
@@ -39,7 +39,8 @@ CONSTRAIN_INLINE corpus corpus::from_storage(std::shared_ptr<void const> storage
 CONSTRAIN_INLINE corpus corpus::from_file(std::shared_ptr<token_file> file, std::int64_t begin) {
   if (begin >= file->size() || (file->size() - begin) % 2 != 0)
     throw error({"a corpus of ", file->size() - begin,
-                 " bytes has no whole number of tokens of 2 bytes each; give it at least one and no part of one"});
+                 " bytes is empty or not a multiple of a token's 2 bytes; give at least one token, and only complete "
+                 "ones"});
   std::int32_t most = 0;
   auto const see = [&](std::span<std::byte const> piece) { most = std::max(most, largest(piece)); };
   auto const check = file->remember(begin, see);
@@ -123,8 +124,7 @@ CONSTRAIN_INLINE corpus corpus::selection::part() && {
 
 CONSTRAIN_INLINE std::int64_t corpus::share(double fraction, std::int64_t of) {
   if (!(fraction >= 0 && fraction <= 1))
-    throw error(
-        {"a validation fraction of ", std::to_string(fraction), " cannot be cut off a corpus; use one from 0 to 1"});
+    throw error({"a validation fraction of ", std::to_string(fraction), " is out of range; give one from 0 to 1"});
   return std::min(of, static_cast<std::int64_t>(fraction * static_cast<double>(of)));
 }
 
@@ -137,7 +137,7 @@ CONSTRAIN_INLINE corpus::parts corpus::split(double validation_fraction) const {
 }
 
 CONSTRAIN_INLINE corpus::parts corpus::split(double validation_fraction, std::uint64_t seed, std::int64_t block) const {
-  if (block < 1) throw error({"blocks of ", block, " tokens hold nothing; use at least 1"});
+  if (block < 1) throw error({"split: a block of ", block, " tokens is empty; give at least 1"});
   auto const blocks = size() / block + (size() % block != 0);
   std::vector<bool> drawn(static_cast<std::size_t>(blocks));
   if (auto const count = share(validation_fraction, blocks); count > 0) {

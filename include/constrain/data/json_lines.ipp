@@ -18,7 +18,7 @@ CONSTRAIN_INLINE void joined_texts::append(std::string_view text, bool is_prompt
 CONSTRAIN_INLINE json_line_texts::json_line_texts(std::string path, json_lines_options const& options)
     : path_(std::move(path)), options_(options) {
   if (options.length < 0)
-    throw error({"a text of ", options.length, " tokens was asked for; use 0 to pack texts, or a length"});
+    throw error({"json_lines_options: .length is ", options.length, "; give 0 to pack texts, or a number of tokens"});
 }
 
 CONSTRAIN_INLINE void json_line_texts::add(std::string_view line) {
@@ -33,7 +33,7 @@ CONSTRAIN_INLINE void json_line_texts::add(std::string_view line) {
     one.append(input->string(), true);
     one.append(output->string(), false);
   } else {
-    throw error({"'", where, "' has no 'text' and not both 'input' and 'output'; give it one or the other"});
+    throw error({"'", where, "' has neither 'text' nor both 'input' and 'output'; add one or the other"});
   }
   one.append(options_.end, false);
   if (options_.length > 0) {
@@ -49,7 +49,7 @@ CONSTRAIN_INLINE void json_line_texts::add(std::string_view line) {
 }
 
 CONSTRAIN_INLINE corpus json_line_texts::finish() && {
-  if (all_.bytes.empty()) throw error({"the texts '", path_, "' are none; give a file that holds some"});
+  if (all_.bytes.empty()) throw error({"the texts '", path_, "' are empty; give a file with at least one text"});
   return corpus::from_bytes(std::move(all_.bytes), std::move(all_.prompt));
 }
 

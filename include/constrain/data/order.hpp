@@ -12,9 +12,9 @@ namespace constrain::inline CONSTRAIN_VARIANT::data {
 /// Number of samples in a corpus of `tokens` tokens with a context of T: sample s has the inputs [s T, s T + T) and the
 /// labels [s T + 1, s T + T + 1). Throws `error` if there is none.
 constexpr std::int64_t samples(std::int64_t tokens, std::int64_t context) {
-  if (context < 1) throw error({"a context of ", context, " tokens holds nothing; use at least 1"});
+  if (context < 1) throw error({"a context of ", context, " tokens is empty; give at least 1"});
   if (tokens <= context)
-    throw error({"the corpus has ", tokens, " tokens where a context of ", context, " needs at least ",
+    throw error({"the corpus has ", tokens, " tokens, but a context of ", context, " needs at least ",
                  static_cast<std::uint64_t>(context) + 1, "; give more text or use a shorter context"});
   return (tokens - 1) / context;
 }
@@ -28,14 +28,14 @@ public:
   constexpr permutation(std::uint64_t seed, std::int64_t epoch, std::int64_t count)
       : seed_(seed), epoch_(static_cast<std::uint64_t>(epoch)), count_(static_cast<std::uint64_t>(count)),
         half_((std::bit_width(this->count_ - 1) + 1) / 2) {
-    if (count < 1) throw error({"an order of ", count, " samples was asked for; give at least one"});
+    if (count < 1) throw error({"an order of ", count, " samples is empty; give at least 1"});
   }
 
   /// The number that `index` maps to. Throws `error` unless 0 <= `index` < count.
   constexpr std::int64_t operator()(std::int64_t index) const {
     if (index < 0 || static_cast<std::uint64_t>(index) >= count_)
       throw error({"the sample ", index, " is outside an epoch of ", count_,
-                   " samples; resume with the corpus that the position was saved with"});
+                   " samples; resume with the corpus that the run was saved with"});
     auto x = static_cast<std::uint64_t>(index);
     do x = shuffled(x);
     while (x >= count_);

@@ -19,7 +19,7 @@ CONSTRAIN_INLINE void append_file(std::string const& path, std::size_t maximum, 
   struct stat status {};
   auto const file = io::open_file(path, "the text", &status);
   auto const more = std::min(static_cast<std::size_t>(status.st_size), maximum - std::min(maximum, bytes.size()));
-  check_room("the text '" + path + "', with what is before it,", static_cast<std::int64_t>(bytes.size() + more));
+  check_room("the text '" + path + "', with the texts before it,", static_cast<std::int64_t>(bytes.size() + more));
   // The size is only a hint: files in /proc report 0, and others are still being written.
   std::size_t room = status.st_size > 0 ? static_cast<std::size_t>(status.st_size) + 1 : std::size_t{1} << 16;
   while (bytes.size() < maximum) {
@@ -31,7 +31,7 @@ CONSTRAIN_INLINE void append_file(std::string const& path, std::size_t maximum, 
     if (got < 0 && code == EINTR) continue;
     if (got < 0 && code == EAGAIN)
       throw error({"the text '", path,
-                   "' is a stream of the system, which has nothing to read now; copy what it gives into a file"});
+                   "' is a system file that has no data to read now; copy its content into a regular file"});
     if (got < 0)
       throw error({"the text '", path, "' cannot be read (", io::reason(code), "); check the file and its disk"});
     if (got == 0) return;
@@ -45,7 +45,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::data {
 
 CONSTRAIN_INLINE corpus text(std::string const& path, text_options const& options) {
   if (options.maximum_bytes < 1)
-    throw error({"a text of at most ", options.maximum_bytes, " bytes holds nothing; raise maximum_bytes"});
+    throw error({"text_options: .maximum_bytes is ", options.maximum_bytes, "; give at least 1"});
   auto const maximum = static_cast<std::size_t>(options.maximum_bytes);
   std::string bytes;
   struct stat status {};
@@ -53,12 +53,12 @@ CONSTRAIN_INLINE corpus text(std::string const& path, text_options const& option
     auto const files = detail::file_tree::list(path, options.extensions);
     if (files.empty())
       throw error({"the directory '", path, "' has no visible files",
-                   options.extensions.empty() ? "" : " of the given extensions", "; give one that holds text"});
+                   options.extensions.empty() ? "" : " of the given extensions", "; give one that contains text"});
     for (auto const& file : files) detail::append_file(path + "/" + file, maximum, bytes);
   } else {
     detail::append_file(path, maximum, bytes);
   }
-  if (bytes.empty()) throw error({"the text '", path, "' is empty; give one that holds text"});
+  if (bytes.empty()) throw error({"the text '", path, "' is empty; give one that contains text"});
   return corpus::from_bytes(std::move(bytes));
 }
 

@@ -42,11 +42,10 @@ public:
   /// that has grown is not checked, since appending is allowed.
   void verify() const;
   /// The error for changed content.
-  error changed() const { return error({"the tokens '", path_, "' were changed while they were in use; ", advice}); }
+  error changed() const { return error({"the tokens '", path_, "' were changed during their use; ", advice}); }
 
 private:
-  static constexpr char const* advice =
-      "leave the file as it is until the run has ended: write another one, and rename it";
+  static constexpr char const* advice = "do not change it during a run; write new tokens to another file";
 
   std::string path_;
   mutable struct stat seen_ {};

@@ -18,8 +18,8 @@ CONSTRAIN_INLINE void token_file::read(std::int64_t first, std::span<std::byte> 
     if (got == 0) {
       struct stat now {};
       auto const left = ::fstat(file_.get(), &now) == 0 ? now.st_size : at;
-      throw error({"the tokens '", path_, "' were cut short while they were in use: of ", size(), " bytes of the file ",
-                   left, " are left; ", advice});
+      throw error({"the tokens '", path_, "' were truncated during their use: of the file's ", size(), " bytes, ", left,
+                   " are left; ", advice});
     }
     done += static_cast<std::size_t>(got);
   }
@@ -35,10 +35,9 @@ CONSTRAIN_INLINE void token_file::verify() const {
 }
 
 CONSTRAIN_INLINE error token_source::changed() const {
-  return file_
-             ? file_->changed()
-             : error({"the storage of a corpus was changed while it was in use: a token is larger than any was; leave "
-                      "it as it is as long as the corpus lives"});
+  return file_ ? file_->changed()
+               : error({"the storage of a corpus was changed during its use: a token is larger than all were before; "
+                        "do not change it while the corpus exists"});
 }
 
 } // namespace constrain::data

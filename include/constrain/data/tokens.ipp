@@ -21,17 +21,17 @@ CONSTRAIN_INLINE std::int64_t find_tokens(std::span<std::byte const> head, std::
   };
   if (header.numbers[0] == llm_c_header::magic) {
     if (header.numbers[1] != 1)
-      throw refuse(
-          {"have a header of llm.c of version ", header.numbers[1], "; give 16-bit tokens, version 1, or no header"});
+      throw refuse({"have an llm.c header of version ", header.numbers[1],
+                    "; give a file of version 1 (16-bit tokens) or without a header"});
     begin = header.bytes;
-    if (size < begin) throw refuse({"end within their header, after ", size, " bytes; write the file anew"});
+    if (size < begin) throw refuse({"end inside their header, after ", size, " bytes; write the file again"});
     if (size - begin != std::int64_t{2} * header.numbers[2])
-      throw refuse({"are ", header.numbers[2], " by their header, but ", size - begin,
-                    " bytes follow it, not twice as many; write the file anew"});
+      throw refuse({"are ", header.numbers[2], " according to their header, but ", size - begin,
+                    " bytes follow it instead of 2 per token; write the file again"});
   }
-  if (size == begin) throw refuse({"are none; give a file that holds some"});
+  if (size == begin) throw refuse({"are empty; give a file with at least one token"});
   if ((size - begin) % 2 != 0)
-    throw refuse({"have an odd number of bytes, ", size - begin, ", but each takes two; write the file anew"});
+    throw refuse({"have an odd number of bytes, ", size - begin, ", but each token takes two; write the file again"});
   return begin;
 }
 

@@ -107,9 +107,7 @@ template <class task, class first, class... rest>
 std::vector<comparison> compare(data::corpus const& corpus, compare_options const& options, strategy<first> const& one,
                                 strategy<rest> const&... others) {
   if (options.learning_rate != 0)
-    throw error(
-        {"compare: each strategy has the learning rate of its .hyper, and .learning_rate gives one for all; leave it "
-         "out"});
+    throw error({"compare: .learning_rate is set, but each strategy has its own in .hyper; leave .learning_rate out"});
   auto const parts = detail::parts_to_compare(corpus, options, task::tokens);
   return {
       detail::measure<typename detail::trainer_with<task, first>::type>(parts, options, one.hyper, one.name),

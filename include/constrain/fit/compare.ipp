@@ -27,7 +27,7 @@ CONSTRAIN_INLINE data::corpus::parts parts_to_compare(data::corpus const& corpus
   auto const check = [&](char const* what, data::corpus const& part) {
     if (part.size() <= tokens)
       throw error({"compare: of the corpus's ", corpus.size(), " tokens ", part.size(), " are left to ", what,
-                   ", where a sequence of ", tokens, " needs at least ", tokens + 1,
+                   ", but a sequence of ", tokens, " needs at least ", tokens + 1,
                    "; give more text, or change .validation_fraction or .validation_tokens"});
   };
   check("train on", parts.train), check("validate on", parts.validation);

@@ -34,8 +34,8 @@ public:
   /// for the same step replaces the first. Throws `error` if the name is empty or not UTF-8.
   void metric(std::string_view name, double value) {
     if (name.empty() || io::invalid_utf8(name) != name.size())
-      throw error({"fit: the name '", name, "' of a metric is ", name.empty() ? "empty" : "not UTF-8",
-                   "; give it another one"});
+      throw error(
+          {"fit: the name '", name, "' of a metric is ", name.empty() ? "empty" : "not UTF-8", "; use another name"});
     for (auto& each : metrics_)
       if (each.name == name) {
         each.value = value;

@@ -18,13 +18,14 @@ CONSTRAIN_INLINE void check_fit_options(fit_options const& options) {
   check_count("fit_options", ".plateau", options.plateau, 0);
   check_number("fit_options", ".plateau_factor", options.plateau_factor, number_range::above_zero);
   auto const needs_validation = [&](bool asked, char const* what) {
-    if (asked && options.validation == nullptr) throw error({"fit: ", what, ", but there is no .validation; give one"});
+    if (asked && options.validation == nullptr)
+      throw error({"fit: ", what, ", but .validation is not set; give a corpus"});
   };
-  needs_validation(!options.best.empty(), ".best keeps the checkpoint of the lowest validation loss");
+  needs_validation(!options.best.empty(), ".best saves the run with the lowest validation loss");
   needs_validation(options.patience > 0, ".patience counts evaluations");
   needs_validation(options.plateau > 0, ".plateau counts evaluations");
   if (options.load_best && options.best.empty())
-    throw error({"fit: .load_best loads the checkpoint that .best names, but that is empty; name a directory"});
+    throw error({"fit: .load_best loads the saved run in .best, but .best is empty; name a directory"});
 }
 
 } // namespace constrain::detail

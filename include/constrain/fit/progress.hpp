@@ -63,7 +63,7 @@ template <class trainer> [[gnu::noinline, gnu::cold]] void print_start(std::FILE
   if constexpr (!device::value.is_cuda) print_waiting_threads(out);
   std::fputs(memory_table(trainer::memory).c_str(), out);
   if (t.steps() > 0)
-    std::fprintf(out, "goes on after step %lld, epoch %lld, sample %lld\n", number(t.steps().count()),
+    std::fprintf(out, "resumes after step %lld, epoch %lld, sample %lld\n", number(t.steps().count()),
                  number(t.state().position.epoch), number(t.state().position.sample));
   std::fflush(out);
 }

@@ -31,9 +31,9 @@ namespace detail {
 /// The reason as text, for the log, summary.json and the report.
 inline char const* reason_of(stop_reason why) {
   switch (why) {
-  case stop_reason::no_improvement: return "the validation loss does not fall any more";
-  case stop_reason::interrupted: return "a signal asked for it";
-  case stop_reason::by_callback: return "the callback asked for it";
+  case stop_reason::no_improvement: return "the validation loss no longer falls";
+  case stop_reason::interrupted: return "interrupted by a signal";
+  case stop_reason::by_callback: return "stopped by a callback";
   default: return "all steps are done";
   }
 }

@@ -35,13 +35,14 @@ template <class trainer>
         .member("accuracy", r.validation->accuracy);
   if (math::finite(t.state().best_validation_loss)) json.member("best_validation_loss", t.state().best_validation_loss);
   if (!metrics.empty()) write_metrics(json, metrics);
-  return json.member("ended", reason_of(r.stop_reason)).end(), json;
+  return json.member("stop_reason", reason_of(r.stop_reason)).end(), json;
 }
 
 /// The last line of the log.
 template <class trainer>
 [[gnu::noinline, gnu::cold]] std::string ending(trainer const& t, fit_result const& r, std::string const& directory) {
-  auto text = formatted("ended after step %lld: %s", static_cast<long long>(r.steps.count()), reason_of(r.stop_reason));
+  auto text =
+      formatted("stopped after step %lld: %s", static_cast<long long>(r.steps.count()), reason_of(r.stop_reason));
   if (r.tokens_per_second == 0) return text; // this call did no step
   text += formatted(" | %.0f s | ", r.seconds);
   if (r.share_of_peak > 0) text += formatted("%.0f %% of peak | ", r.share_of_peak * 100);
@@ -71,7 +72,7 @@ template <class trainer> [[gnu::noinline, gnu::cold]] report_head head_of(traine
   fact("tokens per second", whole(r.tokens_per_second));
   if (has_two_rates(r)) fact("valid labels per second", whole(r.labels_per_second));
   fact("skipped steps", grouped(r.skipped));
-  fact("seed", std::to_string(t.state().seed)), fact("ended because", reason_of(r.stop_reason));
+  fact("seed", std::to_string(t.state().seed)), fact("stop reason", reason_of(r.stop_reason));
   return head;
 }
 

@@ -66,7 +66,8 @@ private:
     auto const tokens = trainer::task::tokens;
     if (validation.labels(1, data::samples(validation.size(), tokens) * tokens) == 0)
       throw error(
-          "fit: the .validation corpus has no label, every token of its samples is given; give some text to predict");
+          "fit: the .validation corpus has no labels, because every token of its samples is a prompt token; give a "
+          "corpus with text to predict");
   }
 
   /// Checks that all outputs can be written, and opens the records. Only on rank 0.

@@ -36,7 +36,7 @@ CONSTRAIN_INLINE void atomic_file::check() {
   auto const found = detail::status_at(holder_.get(), target_.name);
   if (!found || S_ISREG(found->st_mode)) return;
   discard();
-  throw error({"'", path(), "' cannot be written (it is no regular file); remove it or choose another path"});
+  throw error({"'", path(), "' cannot be written (it is not a regular file); remove it or choose another path"});
 }
 
 CONSTRAIN_INLINE void atomic_file::discard() noexcept {

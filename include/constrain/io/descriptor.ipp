@@ -37,12 +37,12 @@ CONSTRAIN_INLINE descriptor open_file(std::string const& path, std::string const
   descriptor file(::open(system_path(path), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   auto const refuse = [&](std::string const& rest) { return error({what, " '", path, "' ", rest}); };
   if (!file && errno == ENOENT) throw refuse("does not exist; check the path");
-  if (!file && errno == EWOULDBLOCK) throw refuse("is held by another process, by a lease; wait until that lets it go");
+  if (!file && errno == EWOULDBLOCK) throw refuse("is under another process's lease; wait until the lease ends");
   if (!file) throw refuse("cannot be opened (" + reason() + "); check the path and its permissions");
   struct stat found {};
   if (::fstat(file.get(), &found) != 0) throw refuse("cannot be examined (" + reason() + "); check the disk");
   if (S_ISDIR(found.st_mode)) throw refuse("is a directory; give the path of a file");
-  if (!S_ISREG(found.st_mode)) throw refuse("is no regular file; give the path of one");
+  if (!S_ISREG(found.st_mode)) throw refuse("is not a regular file; give the path of one");
   if (status) *status = found;
   return file;
 }

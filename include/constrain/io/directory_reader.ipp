@@ -33,7 +33,7 @@ CONSTRAIN_INLINE directory_reader::directory_reader(std::string const& path) : d
 
 CONSTRAIN_INLINE std::span<std::byte const> directory_reader::bytes(std::string_view name) const& {
   auto const* const found = contents_.find(name);
-  if (!found) throw error({"'", directory_, "' has no file '", name, "'; use a directory saved with it"});
+  if (!found) throw error({"'", directory_, "' has no file '", name, "'; use a directory saved with that file"});
   return files_[static_cast<std::size_t>(found - contents_.files.data())].bytes();
 }
 
@@ -52,7 +52,8 @@ CONSTRAIN_INLINE void directory_reader::check_directory() const {
   struct stat status {};
   if (::stat(system_path(directory_), &status) != 0)
     throw error({"the directory '", directory_, "' cannot be opened (", reason(), "); check the path"});
-  if (!S_ISDIR(status.st_mode)) throw error({"'", directory_, "' is no directory; give the one that was saved"});
+  if (!S_ISDIR(status.st_mode))
+    throw error({"'", directory_, "' is not a directory; give the directory that was saved"});
 }
 
 CONSTRAIN_INLINE mapped_file directory_reader::checked(manifest::entry const& entry) const {

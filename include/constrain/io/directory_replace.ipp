@@ -20,7 +20,7 @@ CONSTRAIN_INLINE std::optional<std::vector<std::string>> listed_files(directory_
   std::string const name(manifest_name);
   if (!status_at(directory.get(), name)) return std::nullopt;
   auto const text = directory.text(name);
-  if (!text) throw error({"'", shown, "/", name, "' is no regular file; use another copy"});
+  if (!text) throw error({"'", shown, "/", name, "' is not a regular file; use another copy"});
   std::vector<std::string> files;
   for (auto& entry : manifest::parse(*text, shown + "/" + name).files) files.push_back(std::move(entry.name));
   files.push_back(name);
@@ -37,7 +37,7 @@ CONSTRAIN_INLINE old_directory check_replaceable(directory_handle const& holder,
   old_directory old{directory_handle(holder, name), {}};
   if (S_ISREG(status->st_mode)) throw refuse("is a file");
   if (S_ISLNK(status->st_mode)) throw refuse("is a link");
-  if (!S_ISDIR(status->st_mode)) throw refuse("is no directory");
+  if (!S_ISDIR(status->st_mode)) throw refuse("is not a directory");
   if (!old.directory) throw refuse("cannot be opened (" + reason() + ")");
   if (old.directory.owner() != owner) throw refuse("belongs to another user");
   auto const marked = marked_files(old.directory, holder, name, owner);
@@ -52,7 +52,7 @@ CONSTRAIN_INLINE old_directory check_replaceable(directory_handle const& holder,
   }
   if (!marked && !listed) {
     if (gone()) return check_replaceable(holder, name, owner, shown, attempts - 1);
-    throw refuse("holds files that are not a checkpoint");
+    throw refuse("holds files that this library did not save");
   }
   if (listed) old.files = *listed;
   if (marked) old.files.insert(old.files.end(), marked->begin(), marked->end());

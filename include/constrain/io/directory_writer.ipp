@@ -34,7 +34,7 @@ CONSTRAIN_INLINE void directory_writer::announce(std::initializer_list<std::stri
 }
 
 CONSTRAIN_INLINE void directory_writer::commit() {
-  if (temporary_.empty()) throw error({"'", target_, "' has no save under way; begin a new one"});
+  if (temporary_.empty()) throw error({"'", target_, "' has no save in progress; begin a new one"});
   put(std::string(manifest_name), filling([&](output_file& out) { out.write(contents_.text()); }));
   try {
     if (!made_.sync()) throw not_on_disk(target_);
@@ -97,7 +97,7 @@ CONSTRAIN_INLINE void directory_writer::begin() {
 }
 
 CONSTRAIN_INLINE void directory_writer::check_name(std::string_view name) const {
-  if (temporary_.empty()) throw error({"'", target_, "' has no save under way; begin a new one"});
+  if (temporary_.empty()) throw error({"'", target_, "' has no save in progress; begin a new one"});
   if (!valid_file_name(name) || contents_.find(name))
     throw error(
         {"'", name, "' cannot name a file in '", target_, "'; use letters, digits, '.', '_', '-', and each name once"});
@@ -151,7 +151,7 @@ CONSTRAIN_INLINE std::string directory_writer::move() {
   if (way_ == exchange::yes && detail::exchange(holder_, temporary_, place_.name)) return temporary_;
   if (way_ == exchange::yes && errno != ENOSYS && errno != EINVAL) fail();
   if (detail::status_at(holder_.get(), previous_))
-    throw error({"'", place_.directory + previous_, "' is in the way, and not of this library's making, so '", target_,
+    throw error({"'", place_.directory + previous_, "' exists and this library did not write it, so '", target_,
                  "' cannot be replaced; move it away"});
   if (!rename(place_.name, previous_)) fail();
   if (rename(temporary_, place_.name)) return previous_;
@@ -163,7 +163,7 @@ CONSTRAIN_INLINE std::string directory_writer::move() {
 
 CONSTRAIN_INLINE void directory_writer::fail() const {
   throw error({"'", target_, "' cannot be put in place (", reason(),
-               "); choose another path and save again, what was there is untouched"});
+               "); choose another path and save again; the old content is unchanged"});
 }
 
 } // namespace constrain::io

@@ -87,7 +87,7 @@ private:
 
   template <class integer> integer whole() const {
     constexpr bool negative = std::numeric_limits<integer>::is_signed;
-    return converted<integer>(number(), negative ? "a whole number of 64 bits" : "a whole number from 0 to 2^64 - 1");
+    return converted<integer>(number(), negative ? "a 64-bit integer" : "an integer from 0 to 2^64 - 1");
   }
 
   template <class arithmetic> arithmetic converted(std::string_view digits, std::string_view needed) const {

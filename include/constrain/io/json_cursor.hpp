@@ -44,7 +44,7 @@ public:
     integer result{};
     auto const [end, code] = std::from_chars(digits.data(), digits.data() + digits.size(), result);
     if (code != std::errc{} || end != digits.data() + digits.size())
-      from(begin).unsuitable(negative ? "a whole number of 64 bits" : "a whole number from 0 to 2^64 - 1");
+      from(begin).unsuitable(negative ? "a 64-bit integer" : "an integer from 0 to 2^64 - 1");
     return result;
   }
 

@@ -41,7 +41,7 @@ CONSTRAIN_INLINE std::size_t json_cursor::array(function_ref<void()> read) {
 
 CONSTRAIN_INLINE void json_cursor::finish() {
   space();
-  if (!ended()) fail("there is more after the end of the value");
+  if (!ended()) fail("there is more text after the end of the value");
 }
 
 CONSTRAIN_INLINE void json_cursor::unsuitable(std::string_view needed) const {

@@ -51,7 +51,7 @@ CONSTRAIN_INLINE void json_parser::name(std::string_view token) {
 }
 
 CONSTRAIN_INLINE void json_parser::container(json_kind kind, int depth) {
-  if (depth == maximum_depth) cursor_.fail(concat({"more than ", maximum_depth, " levels"}));
+  if (depth == maximum_depth) cursor_.fail(concat({"nesting of more than ", maximum_depth, " levels"}));
   auto const node = tree_.nodes.size();
   tree_.nodes.push_back({cursor_.position(), 0, 0, kind});
   auto const count =

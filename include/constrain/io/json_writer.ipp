@@ -8,8 +8,7 @@
 namespace constrain::inline CONSTRAIN_VARIANT::io {
 
 CONSTRAIN_INLINE json_writer& json_writer::end() {
-  if (levels_.empty())
-    throw error({"a JSON writer was asked to end more objects and arrays than it began; remove one end()"});
+  if (levels_.empty()) throw error({"a JSON writer ended more objects and arrays than it began; remove one end()"});
   auto const ended = levels_.back();
   levels_.pop_back();
   if (!ended.empty && !ended.row) line();
@@ -58,8 +57,8 @@ CONSTRAIN_INLINE void json_writer::member_begins(std::string_view name) {
 
 CONSTRAIN_INLINE void json_writer::quoted(std::string_view text) {
   if (invalid_utf8(text) != text.size())
-    throw error({"a text that is not UTF-8 at its byte ", invalid_utf8(text),
-                 " cannot be written as JSON; rename what it stands for"});
+    throw error(
+        {"a text that is not UTF-8 at byte ", invalid_utf8(text), " cannot be written as JSON; convert it to UTF-8"});
   out_ += '"';
   for (char const c : text) {
     auto const code = static_cast<unsigned char>(c);

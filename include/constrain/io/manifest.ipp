@@ -29,10 +29,10 @@ CONSTRAIN_INLINE std::string manifest::text() const {
 CONSTRAIN_INLINE manifest manifest::parse(std::string_view text, std::string const& where) {
   auto const root = json::parse(text, where);
   if (root["format"].string() != format)
-    throw error({"'", where, "' is of another format than '", format, "'; give a directory that this library wrote"});
+    throw error({"'", where, "' has another format than '", format, "'; give a directory that this library wrote"});
   if (root["version"].int64() != version)
-    throw error({"'", where, "' is of version ", root["version"].number(), " where this library reads ", version,
-                 "; use the library that wrote it"});
+    throw error({"'", where, "' has version ", root["version"].number(), ", but this library reads version ", version,
+                 "; use the library version that wrote it"});
   auto const body = text.substr(0, text.size() - std::min(text.size(), trailer({}).size()));
   if (text.substr(body.size()) != trailer(body))
     throw error({"'", where, "' was changed after it was written; use another copy"});
@@ -40,7 +40,7 @@ CONSTRAIN_INLINE manifest manifest::parse(std::string_view text, std::string con
   auto const list = root["files"];
   for (auto const& [name, file] : list.members()) {
     if (!valid_file_name(name))
-      throw error({"'", where, "' lists a file with the name '", name, "'; use another copy"});
+      throw error({"'", where, "' lists a file with the invalid name '", name, "'; use another copy"});
     entry e{std::string(name), file["bytes"].uint64(), 0};
     auto const sum = file["crc32c"].string();
     std::from_chars(sum.data(), sum.data() + sum.size(), e.crc32c, 16);

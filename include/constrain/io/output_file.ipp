@@ -8,7 +8,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::io {
 
 CONSTRAIN_INLINE error unwritable(std::string const& shown) {
   return error({"'", shown, "' cannot be written (", reason(),
-                "); make room or choose another path and save again, what was there before is untouched"});
+                "); free disk space or choose another path, and save again; the old content is unchanged"});
 }
 
 CONSTRAIN_INLINE output_file::output_file(std::string const& path, std::string shown, int from)

@@ -23,8 +23,8 @@ CONSTRAIN_INLINE void check_not_worked_in(std::string const& path) {
   for (std::string up = "."; ::stat(up.c_str(), &above) == 0 && above.st_ino != below; up += "/..") {
     if (above.st_ino == replaced.st_ino && above.st_dev == replaced.st_dev)
       throw error({"'", path,
-                   "' is the directory that this process works in, or holds it, and a save replaces it whole; name one "
-                   "within it"});
+                   "' is the working directory or contains it, and a save would replace it; choose a directory "
+                   "inside it"});
     below = above.st_ino;
   }
 }
@@ -36,12 +36,11 @@ CONSTRAIN_INLINE split_path::split_path(std::string path) {
   cut(path);
   if (exists && (S_ISLNK(status.st_mode) || name == "." || name == "..")) {
     std::unique_ptr<char, decltype(&std::free)> const real(::realpath(path.c_str(), nullptr), &std::free);
-    if (!real)
-      throw error({"'", path, "' is a link that leads nowhere (", reason(), "); remove it or choose another path"});
+    if (!real) throw error({"'", path, "' is a broken link (", reason(), "); remove it or choose another path"});
     cut(real.get());
   }
   if (name.empty() || name == "." || name == "..")
-    throw error({"'", path, "' names nothing that can be written; choose another path"});
+    throw error({"'", path, "' does not end in the name of a file or directory; choose another path"});
 }
 
 CONSTRAIN_INLINE void split_path::cut(std::string const& path) {
@@ -59,7 +58,7 @@ CONSTRAIN_INLINE std::string unlikely_suffix() {
 
 CONSTRAIN_INLINE error not_on_disk(std::string const& path, int code) {
   return error(
-      {"the directory '", path, "' cannot be brought to disk (", reason(code), "); check the disk and save again"});
+      {"the directory '", path, "' cannot be flushed to disk (", reason(code), "); check the disk and save again"});
 }
 
 CONSTRAIN_INLINE std::optional<std::vector<std::string>> directory_names(std::string const& path, int from) {
@@ -86,7 +85,8 @@ CONSTRAIN_INLINE void make_directories(std::string const& path) {
     int const code = errno;
     struct stat status {};
     if (::stat(part.c_str(), &status) != 0 || !S_ISDIR(status.st_mode))
-      throw error({"the directory '", part, "' cannot be made (", reason(code), "); make it or choose another path"});
+      throw error(
+          {"the directory '", part, "' cannot be created (", reason(code), "); create it or choose another path"});
   }
 }
 

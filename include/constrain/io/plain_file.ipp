@@ -18,12 +18,12 @@ CONSTRAIN_INLINE descriptor open_plain_file(std::string const& path, std::string
   // Without O_NONBLOCK, opening a pipe would wait for its reader.
   descriptor file(::open(system_path(path), flags | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC, 0666));
   if (!file && (errno == ELOOP || errno == EMLINK)) throw refuse("it is a link", remove);
-  if (!file && (errno == ENXIO || errno == EISDIR)) throw refuse("it is no regular file", remove);
+  if (!file && (errno == ENXIO || errno == EISDIR)) throw refuse("it is not a regular file", remove);
   if (!file) throw refuse(reason(), "make room or choose another directory");
   struct stat found {};
   if (::fstat(file.get(), &found) != 0) throw refuse(reason(), "check the disk");
-  if (!S_ISREG(found.st_mode)) throw refuse("it is no regular file", remove);
-  if (found.st_nlink > 1) throw refuse("it has another name elsewhere, a hard link", remove);
+  if (!S_ISREG(found.st_mode)) throw refuse("it is not a regular file", remove);
+  if (found.st_nlink > 1) throw refuse("it has another hard link", remove);
   return file;
 }
 

@@ -18,7 +18,7 @@ CONSTRAIN_INLINE void write_safetensors(output_file& out, std::span<tensor const
                                         function_ref<std::span<std::byte const>(std::size_t)> bytes_of) {
   if (std::max(tensors.size(), metadata.size()) > safetensors_most_names)
     throw error({"a safetensors file of ", tensors.size(), " tensors and ", metadata.size(),
-                 " entries of metadata would not be read again; keep at most ", safetensors_most_names,
+                 " entries of metadata could not be read again; write at most ", safetensors_most_names,
                  " of each in one"});
   std::vector<tensor const*> order;
   for (auto const& t : tensors) {

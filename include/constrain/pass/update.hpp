@@ -50,6 +50,7 @@ template <class optimizer> constexpr void emit_update(builder& out, int gradient
     state.axes = info.axes;
     state.belongs_to = parameter;
     state.field = field;
+    program.state_names[field] = op::state_name<optimizer>(field);
     n.outputs.push_back({program.add_value(state), at::current});
   }
   out.append(info_of<op::update<optimizer>>, n);

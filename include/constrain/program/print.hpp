@@ -10,13 +10,21 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 namespace detail {
 
+/// The name of field `field` of the optimizer's state, after a parameter's name: "exp_avg", or "state0" if the optimizer
+/// names none.
+inline std::string state_text(char const* const* names, int field) {
+  return names[field] != nullptr ? names[field] : concat({"state", field});
+}
+
 inline std::string name_of_value(program const& p, ref r) {
   auto const& info = p.values[r.value];
   std::string text;
   if (info.name.length > 0) text = p.text(info.name);
   else if (info.belongs_to >= 0) {
     text = std::string(p.text(p.values[info.belongs_to].name));
-    text += info.role == role::gradient ? ".gradient" : ".state" + std::to_string(info.field);
+    text += info.role == role::gradient ? ".gradient"
+            : info.role == role::state  ? "." + state_text(p.state_names, info.field)
+                                        : ".compute_copy";
   } else text = concat({"%", r.value});
   if (info.is_loop_carried()) text += concat({"@", name_of(r.where)});
   return text;

@@ -15,13 +15,15 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 /// around those that repeat. A value that is defined inside loops has one instance per iteration; all of them are its
 /// stack. Each instance is assigned once, except accumulators and values that persist.
 struct program {
-  static constexpr int maximum_nodes = 384;  // capacity
-  static constexpr int maximum_values = 512; // capacity
+  static constexpr int maximum_nodes = 384;      // capacity
+  static constexpr int maximum_values = 512;     // capacity
+  static constexpr int maximum_state_fields = 4; // per optimizer
 
   fixed_vector<node, maximum_nodes> nodes;         // in the order in which they run
   fixed_vector<value_info, maximum_values> values; // a `ref` holds an index into them
   fixed_vector<axis_info, maximum_axes> axes;      // a loop and a value's `axes` hold indices into them
   name_pool names;                                 // of parameters and axes
+  char const* state_names[maximum_state_fields]{}; // of the optimizer's state fields; null: the optimizer has none
   diagnosis failure;                               // the first error; passes return a refused program as they got it
 
   // values that the host writes (tokens, labels) and reads

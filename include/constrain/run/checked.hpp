@@ -68,9 +68,10 @@ public:
       for (auto b = begin / block; b * block < begin + bytes; ++b) {
         auto const found = tags_[static_cast<std::size_t>(b)];
         if (found == expected || found == from_host) continue;
-        throw error({"checked mode: step ", index, " (", s.op->name, ") reads value %", o.value, " where value %",
-                     found >> 40, (found >> 40 == static_cast<std::uint64_t>(o.value) ? " of another iteration" : ""),
-                     " lies; this is a mistake in a pass, report it with the model"});
+        throw error({"checked mode: step ", index, " (", s.op->name, ") reads value %", o.value,
+                     ", but its bytes hold value %", found >> 40,
+                     (found >> 40 == static_cast<std::uint64_t>(o.value) ? " of another iteration" : ""),
+                     "; this is a bug in a pass: report it with the model"});
       }
     }
   }
@@ -107,7 +108,7 @@ private:
     auto const begin = b.data - memory_.data();
     if (begin < 0 || begin + b.count * size_of(o.type) > memory_.size().count())
       throw error({"checked mode: step ", index, " (", s.op->name, ") reaches beyond the arena of ",
-                   memory_.size().count(), " bytes; this is a mistake in a pass, report it with the model"});
+                   memory_.size().count(), " bytes; this is a bug in a pass: report it with the model"});
   }
 
   void check_finite(int index, step const& s, operand const& o, bound_operand const& b) const {

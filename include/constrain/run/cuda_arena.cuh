@@ -17,7 +17,7 @@ public:
     std::size_t free = 0, all = 0;
     cudaMemGetInfo(&free, &all);
     throw error({"the arena of ", size.count(), " bytes could not be allocated on the device, which has ", free, " of ",
-                 all, " bytes free; take a smaller micro_batch, or checkpoint::every<1>"});
+                 all, " bytes free; use a smaller micro_batch or checkpoint::every<1>"});
   }
   ~cuda_arena() override { cudaFree(memory_); }
 

@@ -21,7 +21,7 @@ public:
   /// Captures what `f` launches, without running it. Throws `error`.
   template <class function> void record(cudaStream_t stream, function const& f) {
     cudaGraph_t graph{};
-    cuda_check(cudaStreamBeginCapture(stream, cudaStreamCaptureModeRelaxed), "begin to record a graph");
+    cuda_check(cudaStreamBeginCapture(stream, cudaStreamCaptureModeRelaxed), "begin to capture a graph");
     try {
       f();
     } catch (...) {
@@ -29,13 +29,13 @@ public:
       if (graph != nullptr) cudaGraphDestroy(graph);
       throw;
     }
-    cuda_check(cudaStreamEndCapture(stream, &graph), "record a graph");
+    cuda_check(cudaStreamEndCapture(stream, &graph), "capture a graph");
     auto const status = cudaGraphInstantiate(&executable_, graph, 0);
     cudaGraphDestroy(graph);
-    cuda_check(status, "make a graph ready");
+    cuda_check(status, "instantiate a graph");
   }
   /// Launches the graph.
-  void replay(cudaStream_t stream) const { cuda_check(cudaGraphLaunch(executable_, stream), "start a graph"); }
+  void replay(cudaStream_t stream) const { cuda_check(cudaGraphLaunch(executable_, stream), "launch a graph"); }
 
 private:
   cudaGraphExec_t executable_ = nullptr;

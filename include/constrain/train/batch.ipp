@@ -9,22 +9,22 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
 CONSTRAIN_INLINE void check_length(char const* where, char const* what, std::span<std::int32_t const> values,
                                    std::int64_t length, char const* shape) {
   if (values.size() != static_cast<std::size_t>(length))
-    throw error({where, ": ", what, " has ", values.size(), " elements where ", length, " are needed (", shape,
+    throw error({where, ": ", what, " has ", values.size(), " elements, but ", length, " are needed (", shape,
                  "); pass an array of that length"});
 }
 
 CONSTRAIN_INLINE void check_batch(batch const& w, batch_lengths const& needed) {
   if (!w.ticket.valid())
     throw error(
-        "step: the batch is of batches(corpus) that went on or ended since, and its arrays are filled anew; step each "
-        "batch before the next one is asked for, or keep copies of the arrays and pass them to batch(inputs, labels)");
+        "step: the batch's arrays were reused, because batches(corpus) has advanced or ended since; step each batch "
+        "before advancing, or copy its arrays and pass the copies to batch(inputs, labels)");
   if (w.inputs.size() != static_cast<std::size_t>(needed.inputs) ||
       w.labels.size() != static_cast<std::size_t>(needed.labels))
     throw error({"step: the batch has ", w.inputs.size(), " inputs and ", w.labels.size(),
-                 " labels where this trainer takes ", needed.inputs, " and ", needed.labels,
+                 " labels, but this trainer takes ", needed.inputs, " and ", needed.labels,
                  "; take it from this trainer's batches(corpus) or batch(inputs, labels)"});
   if (w.sequence != 0 && w.sequence != needed.sequence)
-    throw error({"step: the batch has sequences of ", w.sequence, " tokens where this trainer takes ", needed.sequence,
+    throw error({"step: the batch has sequences of ", w.sequence, " tokens, but this trainer takes ", needed.sequence,
                  "; take it from this trainer's batches(corpus) or batch(inputs, labels)"});
 }
 

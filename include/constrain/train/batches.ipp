@@ -29,14 +29,15 @@ CONSTRAIN_INLINE batch_source::batch_source(data::corpus const& corpus, std::uin
     : corpus_(corpus), seed_(seed), position_(from), sequences_(sequences), tokens_(tokens), tail_(tail), rank_(rank),
       needed_(ranks * sequences), samples_(data::samples(corpus.size(), tokens)) {
   if (tail == data::tail::drop && samples_ < needed_)
-    throw error({"batches: an epoch of the corpus has ", samples_, " samples where a batch takes ", needed_,
+    throw error({"batches: an epoch of the corpus has ", samples_, " samples, but a batch takes ", needed_,
                  ", so tail::drop would drop them all; give more text or use tail::carry"});
   if (from.epoch < 0 || from.sample < 0 || from.sample >= samples_)
-    throw error({"batches: the run stands at sample ", from.sample, " of epoch ", from.epoch,
-                 ", where an epoch of the corpus has ", samples_,
-                 " samples; resume from a checkpoint that was saved with this corpus"});
+    throw error({"batches: the run is at sample ", from.sample, " of epoch ", from.epoch,
+                 ", but an epoch of this corpus has ", samples_,
+                 " samples; resume a run that was saved with this corpus"});
   if (corpus.labels(1, samples_ * tokens) == 0)
-    throw error("batches: the corpus has no label, every token of its samples is given; give some text to learn");
+    throw error("batches: the corpus has no labels, because every token of its samples is a prompt token; give a "
+                "corpus with text to learn");
 }
 
 CONSTRAIN_INLINE void batch_source::operator()(batch_buffer& out) {

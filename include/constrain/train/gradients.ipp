@@ -14,13 +14,11 @@ CONSTRAIN_INLINE parameter_info const& find_gradient(parameter_list const& list,
     auto const& info = list.parameters[i];
     known += concat({(i > 0 ? ", " : ""), list.name(i)});
     if (list.name(i) != name) continue;
-    if (info.gradient_offset < 0) throw error({"gradient: ", name, " is frozen and has none; train it"});
-    if (!kept)
-      throw error(
-          {"gradient: the gradient of ", name, " is not kept any more (or not yet); ask for it right after a step"});
+    if (info.gradient_offset < 0) throw error({"gradient: ", name, " is frozen and has no gradient; unfreeze it"});
+    if (!kept) throw error({"gradient: the gradient of ", name, " is not available now; read it right after a step"});
     return info;
   }
-  throw error({"gradient: there is no parameter ", name, "; there are ", known});
+  throw error({"gradient: there is no parameter ", name, "; the parameters are ", known});
 }
 
 CONSTRAIN_INLINE std::string_view name_of_gradient(parameter_list const& list, int gradient) {

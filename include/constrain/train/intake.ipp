@@ -17,7 +17,7 @@ CONSTRAIN_INLINE void check_tokens(char const* where, std::span<std::int32_t con
   }
   for (; i < tokens.size(); ++i)
     if (static_cast<std::uint32_t>(tokens[i]) >= below)
-      throw error({where, ": token ", tokens[i], " at place ", i, " is outside the vocabulary of ", limit,
+      throw error({where, ": token ", tokens[i], " at index ", i, " is outside the vocabulary of ", limit,
                    "; pass tokens from 0 to ", limit - 1});
 }
 
@@ -40,7 +40,7 @@ CONSTRAIN_INLINE std::int64_t count_labels(char const* where, std::span<std::int
   for (; i < labels.size(); ++i) {
     if (labels[i] == ignored_label) continue;
     if (static_cast<std::uint32_t>(labels[i]) >= below)
-      throw error({where, ": label ", labels[i], " at place ", i, " is outside the ", limit,
+      throw error({where, ": label ", labels[i], " at index ", i, " is outside the ", limit,
                    " classes; pass labels from 0 to ", limit - 1, ", or ", ignored_label, " to ignore one"});
     ++valid;
   }
@@ -61,11 +61,11 @@ CONSTRAIN_INLINE std::size_t count_batches(std::size_t inputs, std::size_t label
                                            std::size_t labels_each) {
   auto const batches = inputs / inputs_each;
   if (batches == 0 || inputs % inputs_each != 0)
-    throw error({"evaluate: ", inputs, " inputs are no whole number of micro-batches, one or more, of ", inputs_each,
-                 "; fill the last one up with any token and ignored labels"});
+    throw error({"evaluate: ", inputs, " inputs are not a positive multiple of the micro-batch's ", inputs_each,
+                 "; pad the last micro-batch with any token and ignored labels"});
   if (labels != batches * labels_each)
-    throw error({"evaluate: ", inputs, " inputs take ", batches * labels_each, " labels, and there are ", labels,
-                 "; pass as many, ", ignored_label, " where there is none"});
+    throw error({"evaluate: ", inputs, " inputs need ", batches * labels_each, " labels, but there are ", labels,
+                 "; pass that many, ", ignored_label, " where an input has none"});
   return batches;
 }
 

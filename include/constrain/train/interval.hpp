@@ -38,7 +38,7 @@ public:
       detail::refuse_number(owner, field,
                             "the part " + std::to_string(part_.numerator) + "/" + std::to_string(part_.denominator) +
                                 " of a run",
-                            "a part of numbers from 1 on, as part_of_run{1, 10}");
+                            "a numerator and a denominator of at least 1, for example part_of_run{1, 10}");
   }
 
   /// Calls f(name, value) for each number in it, for the check that ranks agree.

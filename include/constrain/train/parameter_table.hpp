@@ -4,6 +4,7 @@
 #include "constrain/op/update/update.hpp"
 #include "constrain/pass/memory_planning.hpp"
 
+#include <algorithm>
 #include <string_view>
 
 namespace constrain::inline CONSTRAIN_VARIANT {
@@ -34,6 +35,7 @@ struct parameter_info {
 template <int count, int characters> struct parameter_table {
   parameter_info parameters[count == 0 ? 1 : count]{}; // `size` entries
   char names[characters == 0 ? 1 : characters]{};      // all names, concatenated
+  char const* state_names[op::maximum_state_fields]{}; // of the optimizer's state fields; null: unnamed
   static constexpr int size = count;
 
   /// Name of parameter i.
@@ -61,6 +63,7 @@ template <int count, int characters>
 constexpr parameter_table<count, characters> make_parameter_table(program const& p, memory_layout const& where) {
   parameter_table<count, characters> table;
   if (!p.failure.ok()) return table;
+  std::copy_n(p.state_names, op::maximum_state_fields, table.state_names);
   int next = 0;
   int used = 0;
   for (int v = 0; v < p.values.size(); ++v) {

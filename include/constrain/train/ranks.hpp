@@ -40,7 +40,7 @@ template <bool distributed> ranks find_ranks([[maybe_unused]] std::int64_t shard
         throw error({"a run's .deadline is ", std::to_string(deadline), " seconds; give more than 0 and at most 1e9"});
     });
     if (r.world->size() % shards != 0)
-      throw error({"parallel::zero shards over groups of ", shards, " ranks, and there are ", r.world->size(),
+      throw error({"parallel::zero shards over groups of ", shards, " ranks, but there are ", r.world->size(),
                    "; start a multiple of ", shards});
     r.group = r.world->groups_of(static_cast<int>(shards));
   }

@@ -31,7 +31,8 @@ namespace detail {
 
 /// Turns sums over labels into means. Throws `error` if there was no valid label.
 [[gnu::noinline]] inline evaluation mean_of(evaluation sum) {
-  if (sum.tokens == 0) throw error("evaluate: every label is ignored, so there is no loss; pass at least one label");
+  if (sum.tokens == 0)
+    throw error("evaluate: every label is ignored, so there is no loss; pass at least one valid label");
   sum.loss /= static_cast<double>(sum.tokens);
   sum.accuracy /= static_cast<double>(sum.tokens);
   sum.perplexity = std::exp(sum.loss);

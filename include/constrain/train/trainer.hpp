@@ -72,7 +72,8 @@ public:
   step_result step(constrain::batch const& w) try {
     auto const valid_labels = agreed_sum(
         world(), joint_call::step, [&] { return take(w); }, w.corpus);
-    if (valid_labels == 0) throw error("step: every label is ignored, so there is no loss; pass at least one label");
+    if (valid_labels == 0)
+      throw error("step: every label is ignored, so there is no loss; pass at least one valid label");
     auto step_parameters = step_parameters_now(valid_labels);
     step_parameters.dropout = run_.dropout;
     auto h = hyper_;
@@ -111,7 +112,7 @@ public:
   constrain::batch batch(std::span<std::int32_t const> inputs, std::span<std::int32_t const> labels) const {
     auto const w = detail::own_batch(inputs, labels, batch_lengths, entries::vocabulary, entries::logits.features());
     if (w.valid_labels == 0 && ranks() == 1)
-      throw error("batch: every label is ignored, so there is no loss; pass at least one label");
+      throw error("batch: every label is ignored, so there is no loss; pass at least one valid label");
     return w;
   }
 
@@ -326,7 +327,8 @@ private:
   }
 
   static parameter_list table() {
-    return {entries::parameters.parameters, entries::parameters.size, entries::parameters.names};
+    return {entries::parameters.parameters, entries::parameters.size, entries::parameters.names,
+            entries::parameters.state_names};
   }
   static weight_format format() {
     return weight_format_of<std::remove_cvref_t<decltype(task::architecture)>>::make(task::architecture);

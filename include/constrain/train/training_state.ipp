@@ -18,8 +18,8 @@ CONSTRAIN_INLINE double scaled_factor(double before, double factor) {
 CONSTRAIN_INLINE void check_state(std::string const& directory, training_state const& s) {
   auto const require = [&](bool possible, char const* what, std::string const& value) {
     if (!possible)
-      throw error({"the checkpoint '", directory, "' has a state that cannot be: its ", what, " is ", value,
-                   "; load another one, or take over its weights alone with load_pretrained"});
+      throw error({"the saved run '", directory, "' has an invalid state: its ", what, " is ", value,
+                   "; load another one, or load only its weights with load_pretrained"});
   };
   auto const require_count = [&](std::int64_t count, char const* what, std::int64_t most = largest_count) {
     require(count >= 0 && count <= most, what, std::to_string(count));

@@ -109,15 +109,15 @@ TEST_CASE("a checkpoint is what Transformers would have saved") {
 TEST_CASE("weights of another model are refused, and nothing changes") {
   CHECK(refusal("\"n_head\": 2", "\"n_head\": 2").empty());
   CHECK(refusal("\"n_head\": 2", "\"n_head\": 4") ==
-        "its n_head is 4, the trainer's is 2; load it into a trainer of the same n_head");
+        "its n_head is 4, the trainer's is 2; load it into a trainer with the same n_head");
   CHECK(refusal("\"n_head\": 2", "\"n_head\": \"2\"") ==
-        "its n_head is the text \"2\", the trainer's is 2; load it into a trainer of the same n_head");
+        "its n_head is the text \"2\", the trainer's is 2; load it into a trainer with the same n_head");
   for (auto const* other : {"null", "[2]", "{}", "true", "2.5"})
     CHECK_FALSE(refusal("\"n_head\": 2", std::string("\"n_head\": ") + other).empty());
   CHECK(refusal("\"n_inner\": null", "\"n_inner\": 32").empty()); // as by default
   CHECK(refusal("\"n_inner\": null", "\"n_inner\": 999").starts_with("its n_inner is 999, the trainer's is 32;"));
   CHECK(refusal("gelu_new", "relu") ==
-        "its activation_function is relu, the trainer's is gelu_new; load it into a trainer of the same "
+        "its activation_function is relu, the trainer's is gelu_new; load it into a trainer with the same "
         "activation_function");
   CHECK(refusal("\"model_type\": \"gpt2\"", "\"model_type\": \"bert\"").starts_with("its model_type is bert"));
   CHECK(refusal("1e-05", "1.01e-05").starts_with("its layer_norm_epsilon is 1.01e-05, the trainer's is 1e-05;"));
@@ -131,24 +131,24 @@ TEST_CASE("weights of another model are refused, and nothing changes") {
     ct::trainer<task> t;
     CHECK(sentence([&] { t.load_pretrained(directory.path.string()); }) ==
           "the configuration '" + directory / "config.json" +
-              "' does not say n_layer; use the one that was saved with the weights");
+              "' has no n_layer; use the file that was saved with the weights");
     CHECK(sentence([&] { t.load_pretrained(std::string("a\0b", 3)); }).find("has a NUL byte") != std::string::npos);
   }
 
   ct::trainer<task_of<ct::gpt2{.layers = 2, .heads = 2, .width = 8, .vocabulary = 12, .context = 6}>> wider;
   CHECK(sentence([&] { wider.load_pretrained(theirs + "/model.safetensors"); })
             .ends_with(
-                "its shape of 'transformer.wte.weight' is [11, 8], the trainer's is [12, 8]; load it into a trainer of "
-                "the same shape of 'transformer.wte.weight'"));
+                "its shape of 'transformer.wte.weight' is [11, 8], the trainer's is [12, 8]; load it into a trainer "
+                "with the same shape of 'transformer.wte.weight'"));
   ct::trainer<task_of<ct::gpt2{.layers = 3, .heads = 2, .width = 8, .vocabulary = 11, .context = 6}>> deeper;
   CHECK(sentence([&] {
           deeper.load_pretrained(theirs + "/model.safetensors");
-        }).ends_with("have no tensor 'transformer.h.2.ln_1.weight'; load those of the same model"));
+        }).ends_with("have no tensor 'transformer.h.2.ln_1.weight'; load the weights of the same model"));
   ct::trainer<task_of<ct::gpt2{.layers = 1, .heads = 2, .width = 8, .vocabulary = 11, .context = 6}>> shallower;
   auto const before = largest_difference(shallower);
   CHECK(sentence([&] {
           shallower.load_pretrained(theirs + "/model.safetensors");
-        }).find("' which the model has not; load those of") != std::string::npos);
+        }).find("' that the model does not have; load the weights of") != std::string::npos);
   CHECK(largest_difference(shallower) == before);
   temporary_directory const empty;
   CHECK(sentence([&] {

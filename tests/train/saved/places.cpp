@@ -37,8 +37,7 @@ TEST_CASE("best and records within what a checkpoint replaces or keep_last remov
   };
   auto const in_series = [&](std::string const& option, std::string const& path) {
     return "fit: ." + option + " '" + scratch / path +
-           "' is in a checkpoint of .directory, of which .keep_last removes the older ones; "
-           "name a directory beside it";
+           "' is in a saved run in .directory, and .keep_last removes older ones; choose a directory beside it";
   };
   for (auto const* path : {"run/step-1", "run/step-4", "run/step-4/", "run/./step-10", "latest/step-1",
                            "latest/../run//step-1", "run/step-4/deep/er", "run/four", "run/four/best"}) {
@@ -56,14 +55,14 @@ TEST_CASE("best and records within what a checkpoint replaces or keep_last remov
   for (auto const* path : {"run", "latest", "run/", "run/best", "latest/records", "run/four"}) {
     CAPTURE(path);
     auto const rest = std::string(" '") + scratch / path +
-                      "' is in .directory, which every checkpoint replaces; name a directory beside it";
+                      "' is in .directory, which every save replaces; choose a directory beside it";
     CHECK(said(0, path) == "fit: .best" + rest);
     CHECK(said(0, "", path) == "fit: .records" + rest);
   }
   CHECK(said(0, "best", "records").empty());
   auto const holds = [&](std::string const& best, std::string const& other) {
     return "fit: .best '" + scratch / best + "' holds '" + scratch / other +
-           "', and every better checkpoint replaces it; name a directory of its own";
+           "', and every save of a better run replaces it; choose a separate directory";
   };
   CHECK(said(2, "run") == holds("run", "run"));
   CHECK(said(2, "latest") == holds("latest", "run"));
@@ -122,9 +121,7 @@ TEST_CASE("fit: records that are links, hard links or pipes are refused, and wha
       auto const said = sentence([&] { ct::fit(t, text, {.steps = 1, .log = nullptr, .records = records}); });
       // A file that is replaced whole takes nothing from the other name.
       bool const log = std::string(name).starts_with("steps");
-      CHECK(said.find(!hard ? "(it is a link)"
-                      : log ? "(it has another name elsewhere, a hard link)"
-                            : "") != said.npos);
+      CHECK(said.find(!hard ? "(it is a link)" : log ? "(it has another hard link)" : "") != said.npos);
       CHECK(said.empty() == (hard && !log));
       CHECK(read_file(scratch / "thesis") == "years of work");
       fs::remove_all(scratch / "deep");
@@ -140,7 +137,7 @@ TEST_CASE("fit: what lies at the name of a later checkpoint and is none is found
   auto const said = sentence([&] {
     ct::fit(t, corpus(), {.steps = 6, .directory = scratch / "run", .save_every = 1, .log = nullptr, .keep_last = 2});
   });
-  CHECK(said.find("step-3' holds files that are not a checkpoint") != std::string::npos);
+  CHECK(said.find("step-3' holds files that this library did not save") != std::string::npos);
   CHECK(t.steps() == 0);
   CHECK(read_file(scratch / "run/step-3/thesis.txt") == "precious");
 }

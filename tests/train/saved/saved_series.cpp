@@ -73,7 +73,7 @@ TEST_CASE("series: no save goes through a link in it") {
   CHECK(series.path_to_save(4) == scratch / "run/step-4");
   CHECK(sentence([&] { series.path_to_save(5); }) ==
         "'" + scratch / "run/step-5" +
-            "' is a link, and what it leads to is not replaced by a checkpoint; remove the link or choose another "
+            "' is a link, and a save does not replace the target of a link; remove the link or choose another "
             "directory");
 }
 

@@ -85,9 +85,8 @@ TEST_CASE("a state that cannot be is refused with nothing changed") {
                           {"learning_rate_factor", "1e308", "factor of the learning rate is 1e+308"}}) {
     auto const path = directory / "changed";
     save_with(saved, path, {{w.member, w.value}});
-    CHECK(sentence([&] { t.load(path); }) ==
-          "the checkpoint '" + path + "' has a state that cannot be: its " + w.said +
-              "; load another one, or take over its weights alone with load_pretrained");
+    CHECK(sentence([&] { t.load(path); }) == "the saved run '" + path + "' has an invalid state: its " + w.said +
+                                                 "; load another one, or load only its weights with load_pretrained");
     CHECK(t.steps() == 0);
     CHECK(t.state().seed == 2);
     CHECK(weights_of(t) == before);
@@ -107,8 +106,8 @@ TEST_CASE("a place beyond the corpus is told before the first step") {
   save_with(saved, directory / "changed", {{"sample", "49"}});
   t.load(directory / "changed");
   CHECK(sentence([&] { t.batches(corpus); }) ==
-        "batches: the run stands at sample 49 of epoch 0, where an epoch of the corpus has 49 samples; resume from a "
-        "checkpoint that was saved with this corpus");
+        "batches: the run is at sample 49 of epoch 0, but an epoch of this corpus has 49 samples; resume a run that "
+        "was saved with this corpus");
   CHECK(t.state().position.sample == 49);
   CHECK(t.steps() == 1);
 }

@@ -35,7 +35,7 @@ namespace detail {
 inline void check_leading_dimension(char const* name, std::int64_t leading, std::int64_t columns) {
   if (leading < columns)
     throw error({"gemm: the rows of ", name, " are ", leading, " apart but hold ", columns,
-                 " elements; pass a leading dimension of at least that."});
+                 " elements; pass a leading dimension of at least that many."});
 }
 
 } // namespace detail

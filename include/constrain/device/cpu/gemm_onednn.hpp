@@ -26,7 +26,7 @@ inline bool onednn_multiplies_bf16() {
 /// Throws `error` if oneDNN failed to do `what`.
 inline void onednn_check(dnnl_status_t status, char const* what) {
   if (status != dnnl_success)
-    throw error({"gemm: oneDNN refused to ", what, " with status ", static_cast<int>(status),
+    throw error({"gemm: oneDNN failed to ", what, " with status ", static_cast<int>(status),
                  "; build without CONSTRAIN_WITH_ONEDNN for another provider"});
 }
 

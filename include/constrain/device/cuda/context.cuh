@@ -38,8 +38,8 @@ public:
   /// The scratch memory as `count` elements. Throws `error` if it is too small.
   template <class T> T* scratch_for(std::int64_t count) const {
     if (count * static_cast<std::int64_t>(sizeof(T)) > scratch_bytes())
-      throw error({"a kernel needs ", count * static_cast<std::int64_t>(sizeof(T)), " bytes of scratch and has ",
-                   scratch_bytes(), "; take a smaller micro_batch"});
+      throw error({"a kernel needs ", count * static_cast<std::int64_t>(sizeof(T)),
+                   " bytes of scratch memory, but has ", scratch_bytes(), "; use a smaller micro_batch"});
     return reinterpret_cast<T*>(scratch_);
   }
 

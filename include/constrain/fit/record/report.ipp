@@ -20,7 +20,7 @@ inline constexpr char const* report_style = R"(
 }
 body { font: 15px/1.5 system-ui, sans-serif; color: var(--ink); background: var(--page); }
 body { max-width: 1360px; margin: 2rem auto; padding: 0 1rem; }
-h1 { font-size: 1.3rem; } .reading { font-size: 1.1rem; border-left: 4px solid var(--a); padding-left: .8rem; }
+h1 { font-size: 1.3rem; } .diagnosis { font-size: 1.1rem; border-left: 4px solid var(--a); padding-left: .8rem; }
 dl { display: flex; flex-wrap: wrap; gap: .4rem 2rem; } dt { color: var(--faint); font-size: .85rem; } dd { margin: 0; }
 .charts { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 480px), 1fr)); gap: 1rem 2rem; }
 svg { width: 100%; height: auto; } text { fill: var(--ink); font: 12px system-ui, sans-serif; }
@@ -93,7 +93,7 @@ CONSTRAIN_INLINE std::string report(report_head const& head, std::span<step_reco
       concat({"<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">"
               "<meta name=\"viewport\" content=\"width=device-width\">\n<title>",
               title, "</title>\n<style>", detail::report_style, "</style></head>\n<body>\n<h1>", title, "</h1>\n"});
-  page += concat({"<p class=\"reading\">", detail::html_text(diagnose_run(steps).text), "</p>\n<dl>\n"});
+  page += concat({"<p class=\"diagnosis\">", detail::html_text(diagnose_run(steps).text), "</p>\n<dl>\n"});
   for (auto const& [name, value] : head.facts)
     page += concat({"<div><dt>", detail::html_text(name), "</dt><dd>", detail::html_text(value), "</dd></div>\n"});
   page += "</dl>\n<div class=\"charts\">\n";

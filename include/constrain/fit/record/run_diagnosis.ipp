@@ -62,7 +62,7 @@ CONSTRAIN_INLINE run_diagnosis diagnose_run(std::span<step_record const> steps) 
                       all.which(), static_cast<long long>(r->step))};
   if (evaluations.size() < 4)
     return {run_condition::too_early, best == nullptr ? 0 : best->step,
-            formatted("Too early to say: it takes four evaluations, this run had %zu.", evaluations.size())};
+            formatted("Too early to say: a diagnosis needs four evaluations, this run had %zu.", evaluations.size())};
   double const first = all.first(), last = all.until(steps.back()), at_best = all.until(*best);
   double const validation = *evaluations.back()->validation_loss, lowest = *best->validation_loss;
   double const noise = std::max(first - std::min(last, at_best), 0.0) / 1000;
@@ -71,12 +71,12 @@ CONSTRAIN_INLINE run_diagnosis diagnose_run(std::span<step_record const> steps) 
   };
   auto const since = static_cast<long long>(best->step);
   if (differs(validation, lowest, 0.02 / 1.02) && last < at_best)
-    return {run_condition::overfitting, best->step,
-            formatted(
-                "Overfitting since step %lld: the validation loss rose from %.4g to %.4g while the training loss fell. "
-                "Use the weights of that step (`.best` keeps them), more data, or more weight decay or dropout where "
-                "there is some.",
-                since, lowest, validation)};
+    return {
+        run_condition::overfitting, best->step,
+        formatted("Overfitting since step %lld: the validation loss rose from %.4g to %.4g while the training loss "
+                  "fell. Use the weights of that step (`.best` saves them), more data, more weight decay or, if the "
+                  "model has dropout, more of it.",
+                  since, lowest, validation)};
   if (differs(validation, lowest, 0.02 / 1.02))
     return {run_condition::getting_worse, best->step,
             formatted(

@@ -4,12 +4,13 @@
 #include "constrain/base/units.hpp"
 #include "constrain/program/backward.hpp"
 
+#include <iterator>
 #include <type_traits>
 
 namespace constrain::inline CONSTRAIN_VARIANT::op {
 
 /// Most fields of an optimizer's state.
-inline constexpr int maximum_state_fields = 4;
+inline constexpr int maximum_state_fields = program::maximum_state_fields;
 
 /// The number of values that an optimizer keeps per weight. Each field of its state is stored as a tensor.
 template <class optimizer> constexpr int state_fields() {
@@ -23,6 +24,15 @@ template <class optimizer> constexpr int state_fields() {
                   "an optimizer's `state` has more than four fields; use at most four");
     return static_cast<int>(sizeof(state) / sizeof(float));
   }
+}
+
+/// The optimizer's name for field `i` of its state; null if it has no `state_names`.
+template <class optimizer> constexpr char const* state_name(int i) {
+  if constexpr (requires { optimizer::state_names; }) {
+    static_assert(std::size(optimizer::state_names) == state_fields<optimizer>(),
+                  "an optimizer's `state_names` and its `state` have different lengths; give each field one name");
+    return optimizer::state_names[i];
+  } else return nullptr;
 }
 
 /// The hyperparameters of one step, as kernels read them: what the optimizer's `prepare` makes of `hyper` for this

@@ -20,7 +20,8 @@ struct adamw {
   static constexpr char const* name = "adamw";
 
   /// m and v above: exponential averages of the gradient and of its square.
-  template <class real> struct state { real momentum, variance; };
+  template <class real> struct state { real exp_avg, exp_avg_sq; };
+  static constexpr char const* state_names[] = {"exp_avg", "exp_avg_sq"};
   /// Hyperparameters.
   struct hyper {
     float learning_rate = 5e-5f; // before the schedule
@@ -62,10 +63,10 @@ struct adamw {
   template <class real>
   CT_HOST_DEVICE static real update(real weight, real gradient, state<real>& s, prepared<real> const& h,
                                     optimizer_step) {
-    s.momentum = h.beta1 * s.momentum + (1 - h.beta1) * gradient;
-    s.variance = h.beta2 * s.variance + (1 - h.beta2) * gradient * gradient;
-    real const root = math::sqrt(s.variance) * h.inverse_root_correction2;
-    return weight * h.keep - h.step_size * s.momentum / (root + h.epsilon);
+    s.exp_avg = h.beta1 * s.exp_avg + (1 - h.beta1) * gradient;
+    s.exp_avg_sq = h.beta2 * s.exp_avg_sq + (1 - h.beta2) * gradient * gradient;
+    real const root = math::sqrt(s.exp_avg_sq) * h.inverse_root_correction2;
+    return weight * h.keep - h.step_size * s.exp_avg / (root + h.epsilon);
   }
 };
 

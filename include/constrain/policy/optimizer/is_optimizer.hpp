@@ -25,8 +25,7 @@ template <class type> concept has_update = requires(float weight, typename type:
 /// Optional members:
 ///
 ///     static constexpr char const* name = "lion";                // in saved runs and prints; without it the type's
-///     static constexpr char const* state_names[] = {"exp_avg"};  // fields of its state; a saved run must have the
-/// same
+///     static constexpr char const* state_names[] = {"exp_avg"};  // of the state's fields, in saved runs and prints
 ///     static void check(hyper const&);                           // throws `error` if a value is outside its range
 ///     template <class real> static prepared<real> prepare(hyper const&, optimizer_step); // on the host, once a step;
 ///                                                                // `update` then takes the result instead of `hyper`

@@ -40,7 +40,8 @@ struct momentum {
   static constexpr char const* name = "momentum";
 
   /// v above.
-  template <class real> struct state { real velocity; };
+  template <class real> struct state { real momentum_buffer; };
+  static constexpr char const* state_names[] = {"momentum_buffer"};
   /// Hyperparameters.
   struct hyper {
     float learning_rate = 1e-3f; // before the schedule
@@ -57,8 +58,8 @@ struct momentum {
   /// The new weight; changes the state.
   template <class real>
   CT_HOST_DEVICE static real update(real weight, real gradient, state<real>& s, hyper const& h, optimizer_step) {
-    s.velocity = real(h.momentum) * s.velocity + gradient + real(h.weight_decay) * weight;
-    return weight - real(h.learning_rate) * s.velocity;
+    s.momentum_buffer = real(h.momentum) * s.momentum_buffer + gradient + real(h.weight_decay) * weight;
+    return weight - real(h.learning_rate) * s.momentum_buffer;
   }
 };
 
@@ -71,6 +72,7 @@ struct nesterov {
 
   /// As in `momentum`.
   template <class real> using state = momentum::state<real>;
+  static constexpr char const* state_names[] = {"momentum_buffer"};
   using hyper = momentum::hyper;
   /// Throws `error` if a hyperparameter is outside its range.
   static void check(hyper const& h) {
@@ -83,8 +85,8 @@ struct nesterov {
   template <class real>
   CT_HOST_DEVICE static real update(real weight, real gradient, state<real>& s, hyper const& h, optimizer_step) {
     real const g = gradient + real(h.weight_decay) * weight;
-    s.velocity = real(h.momentum) * s.velocity + g;
-    return weight - real(h.learning_rate) * (g + real(h.momentum) * s.velocity);
+    s.momentum_buffer = real(h.momentum) * s.momentum_buffer + g;
+    return weight - real(h.learning_rate) * (g + real(h.momentum) * s.momentum_buffer);
   }
 };
 

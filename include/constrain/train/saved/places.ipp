@@ -17,18 +17,18 @@ CONSTRAIN_INLINE void check_places(std::string const& directory, std::int64_t ke
   };
   auto const check = [&](char const* option, std::string const& path) {
     auto const refuse = [&](char const* why) {
-      return error({"fit: .", option, " '", path, "' ", why, "; name a directory beside it"});
+      return error({"fit: .", option, " '", path, "' ", why, "; choose a directory beside it"});
     };
     auto const name = inside(path, directory);
-    if (keep_last <= 0 && name) throw refuse("is in .directory, which every checkpoint replaces");
+    if (keep_last <= 0 && name) throw refuse("is in .directory, which every save replaces");
     if (keep_last > 0 && name && saved_series::step_of(*name))
-      throw refuse("is in a checkpoint of .directory, of which .keep_last removes the older ones");
+      throw refuse("is in a saved run in .directory, and .keep_last removes older ones");
   };
   check("best", best), check("records", records);
   for (auto const& other : {directory, records})
     if (inside(other, best))
-      throw error({"fit: .best '", best, "' holds '", other,
-                   "', and every better checkpoint replaces it; name a directory of its own"});
+      throw error({"fit: .best '", best, "' contains '", other,
+                   "', and every save of a better run replaces it; choose a separate directory"});
 }
 
 } // namespace constrain::detail

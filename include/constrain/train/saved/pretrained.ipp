@@ -17,8 +17,8 @@ CONSTRAIN_INLINE void check_model(std::string const& directory, io::json const& 
   auto const is_null = [](std::optional<io::json> const& j) { return !j || j->is_null(); };
   for (auto const& name : required)
     if (is_null(saved.find(name)))
-      throw error({"the configuration '", directory, "/", configuration_file, "' does not say ", name,
-                   "; use the one that was saved with the weights"});
+      throw error({"the configuration '", directory, "/", configuration_file, "' has no ", name,
+                   "; use the file that was saved with the weights"});
   for (auto const& [name, value] : here.members()) {
     auto const other = saved.find(name);
     if (is_null(other) || value.kind() == io::json_kind::array || value.is_null()) continue;
@@ -29,7 +29,7 @@ CONSTRAIN_INLINE void check_model(std::string const& directory, io::json const& 
       case io::json_kind::string:
         return same_kind ? std::string(j.string()) : "the text \"" + std::string(j.string()) + '"';
       case io::json_kind::boolean: return std::string(j.boolean() ? "true" : "false");
-      default: return std::string("something else");
+      default: return std::string("another kind of value");
       }
     };
     // Numbers are compared by value: 1e-05 equals 0.00001.
@@ -70,7 +70,8 @@ CONSTRAIN_INLINE void load_pretrained(std::string const& path, parameter_list co
   for (auto const& w : wanted) {
     auto const* const t = detail::find_stored(saved, w.tensor.name, format.prefix);
     if (t == nullptr)
-      throw error({"the weights '", path, "' have no tensor '", w.tensor.name, "'; load those of the same model"});
+      throw error(
+          {"the weights '", path, "' have no tensor '", w.tensor.name, "'; load the weights of the same model"});
     detail::check_field(path, "shape of '" + t->name + "'", detail::shape_text(t->shape),
                         detail::shape_text(w.tensor.shape));
     if (!io::is_real(t->dtype))
@@ -84,7 +85,7 @@ CONSTRAIN_INLINE void load_pretrained(std::string const& path, parameter_list co
     for (auto end : format.also) known = known || t.name.ends_with(end);
     if (!known)
       throw error({"the weights '", path, "' have a tensor '", t.name,
-                   "' which the model has not; load those of the same model"});
+                   "' that the model does not have; load the weights of the same model"});
   }
   ranks.all_can();
   std::vector<std::byte> converted;

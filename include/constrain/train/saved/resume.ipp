@@ -14,8 +14,8 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
 CONSTRAIN_INLINE void throw_found_by_some(communicator& world, std::string const& directory, bool here) {
   auto const found_on = find_lowest(world, here ? world.rank() : world.size()).value;
   auto const missing_on = find_lowest(world, here ? world.size() : world.rank()).value;
-  throw_agreed(concat({"resume: rank ", found_on, " finds a checkpoint in '", directory, "' and rank ", missing_on,
-                       " does not find it; give all ranks a directory that all of them see"}));
+  throw_agreed(concat({"resume: rank ", found_on, " finds a saved run in '", directory, "', but rank ", missing_on,
+                       " does not; give all ranks a directory that they share"}));
 }
 
 CONSTRAIN_INLINE bool found_by_all(communicator& world, std::string const& directory) {
@@ -44,7 +44,7 @@ CONSTRAIN_INLINE bool take_newest(saved_series const& series, communicator& worl
     auto const before = here;
     while (here != steps.end() && *here > step) ++here;
     if (here != before && log != nullptr)
-      std::fprintf(log, "'%s' is not there for every rank; one before it is taken\n", series.path(*before).c_str());
+      std::fprintf(log, "not every rank has '%s'; an older saved run is loaded\n", series.path(*before).c_str());
     // Ranks may have different checkpoints: skip this one unless all ranks have it.
     if (common().ranks < world.size()) continue;
     ++here;
@@ -54,7 +54,7 @@ CONSTRAIN_INLINE bool take_newest(saved_series const& series, communicator& worl
       return true;
     } catch (error const& e) {
       if (last) throw;
-      if (log != nullptr) std::fprintf(log, "%s; the one before it is taken\n", e.what());
+      if (log != nullptr) std::fprintf(log, "%s; the saved run before it is loaded\n", e.what());
     }
   }
 }

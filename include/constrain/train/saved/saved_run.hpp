@@ -25,6 +25,7 @@ namespace detail {
 
 inline constexpr char const* saved_optimizer = "optimizer.safetensors";
 inline constexpr char const* saved_state = "state.json";
+inline constexpr int saved_version = 2; // of the format; 1 had numbers for the optimizer's state names
 
 /// "[3, 4]"
 [[gnu::cold]] std::string shape_text(std::vector<std::int64_t> const& shape);

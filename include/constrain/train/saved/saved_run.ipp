@@ -18,8 +18,8 @@ CONSTRAIN_INLINE std::string shape_text(std::vector<std::int64_t> const& shape) 
 CONSTRAIN_INLINE void check_field(std::string const& directory, std::string const& field, std::string const& saved,
                                   std::string const& here) {
   if (saved != here)
-    throw error({"the checkpoint '", directory, "' is of another configuration: its ", field, " is ", saved,
-                 ", the trainer's is ", here, "; load it into a trainer of the same ", field});
+    throw error({"'", directory, "' does not match the trainer: its ", field, " is ", saved, ", the trainer's is ",
+                 here, "; load it into a trainer with the same ", field});
 }
 
 CONSTRAIN_INLINE void check_tensors(std::string const& directory, io::safetensors const& file,
@@ -28,8 +28,8 @@ CONSTRAIN_INLINE void check_tensors(std::string const& directory, io::safetensor
     auto const& t = w.tensor;
     auto const* saved = file.find(t.name);
     if (saved == nullptr)
-      throw error({"the checkpoint '", directory, "' has no tensor '", t.name,
-                   "', which the trainer has; load it into a trainer of the same model and optimizer"});
+      throw error({"the saved run '", directory, "' has no tensor '", t.name,
+                   "' of the trainer; load it into a trainer with the same model and optimizer"});
     check_field(directory, "shape of '" + t.name + "'", shape_text(saved->shape), shape_text(t.shape));
     check_field(directory, "dtype of '" + t.name + "'", saved->dtype, t.dtype);
   }
@@ -37,8 +37,8 @@ CONSTRAIN_INLINE void check_tensors(std::string const& directory, io::safetensor
     bool known = false;
     for (auto const& w : wanted) known = known || w.tensor.name == saved.name;
     if (!known)
-      throw error({"the checkpoint '", directory, "' has a tensor '", saved.name,
-                   "' which the trainer has not; load it into a trainer of the same model and optimizer"});
+      throw error({"the saved run '", directory, "' has a tensor '", saved.name,
+                   "' that the trainer does not have; load it into a trainer with the same model and optimizer"});
   }
 }
 
@@ -47,7 +47,7 @@ CONSTRAIN_INLINE void write_run(std::string const& directory, gathered_tensors c
                                 saved_configuration const& c, training_state const& s) {
   io::json_writer json;
   json.object();
-  json.member("version", 1);
+  json.member("version", detail::saved_version);
   json.member("precision", c.precision).member("optimizer", c.optimizer).member("tokens", c.tokens);
   json.member("optimizer_state", c.optimizer_state);
   if (!c.optimizer_state_names.empty()) json.member("optimizer_state_names", c.optimizer_state_names);
@@ -91,18 +91,20 @@ CONSTRAIN_INLINE training_state load_run(std::string const& directory, parameter
                                          communicator& group, agreement& ranks) {
   io::directory_reader const reader(directory);
   auto const json = io::json::parse(reader.text(detail::saved_state), reader.path(detail::saved_state));
-  detail::check_field(directory, "version", std::to_string(json["version"].int64()), "1");
+  if (auto const version = json["version"].int64(); version != detail::saved_version)
+    throw error({"the saved run '", directory, "' has format version ", version, ", but this library reads version ",
+                 detail::saved_version,
+                 "; resume it with the library version that saved it, or load only its weights with load_pretrained"});
   detail::check_field(directory, "precision", std::string(json["precision"].string()), c.precision);
   detail::check_field(directory, "optimizer", std::string(json["optimizer"].string()), c.optimizer);
-  // Older checkpoints lack these fields, and not every optimizer names its state.
-  if (auto const state = json.find("optimizer_state"))
-    detail::check_field(directory, "optimizer state", std::string(state->string()), c.optimizer_state);
-  if (auto const names = json.find("optimizer_state_names"); names && !c.optimizer_state_names.empty())
-    detail::check_field(directory, "optimizer state", std::string(names->string()), c.optimizer_state_names);
-  auto const policies = json.find("policies");
-  auto const named = [](std::string const& names) { return names.empty() ? "none" : names; };
-  detail::check_field(directory, "set of policies that a run keeps",
-                      named(policies ? std::string(policies->string()) : ""), named(c.policies));
+  detail::check_field(directory, "optimizer state", std::string(json["optimizer_state"].string()), c.optimizer_state);
+  auto const check_names = [&](char const* field, char const* member, std::string const& here) {
+    auto const saved = json.find(member);
+    auto const named = [](std::string const& names) { return names.empty() ? "none" : names; };
+    detail::check_field(directory, field, named(saved ? std::string(saved->string()) : ""), named(here));
+  };
+  check_names("list of optimizer state names", "optimizer_state_names", c.optimizer_state_names);
+  check_names("set of policies fixed for a run", "policies", c.policies);
   detail::check_field(directory, "number of tokens in a sequence", std::to_string(json["tokens"].int64()),
                       std::to_string(c.tokens));
   training_state s;

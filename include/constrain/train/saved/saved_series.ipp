@@ -15,7 +15,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 CONSTRAIN_INLINE std::string saved_series::path_to_save(std::int64_t step) const {
   auto const found = io::detail::status_at(AT_FDCWD, path(step));
   if (found && S_ISLNK(found->st_mode))
-    throw error({"'", path(step), "' is a link, and what it leads to is not replaced by a checkpoint; ",
+    throw error({"'", path(step), "' is a link, and a save does not replace the target of a link; ",
                  "remove the link or choose another directory"});
   return path(step);
 }

@@ -19,6 +19,7 @@ struct parameter_list {
   parameter_info const* parameters = nullptr; // `size` entries
   int size = 0;                               // number of parameters
   char const* names = nullptr;                // all names, concatenated
+  char const* const* state_names = nullptr;   // of the optimizer's state fields, null for unnamed ones
 
   /// Name of parameter i.
   std::string name(int i) const {
@@ -56,7 +57,7 @@ void transpose_elements(std::byte const* from, std::int64_t rows, std::int64_t c
 /// The tensors of a file with all weights.
 [[gnu::cold]] std::vector<file_tensor> weight_tensors(parameter_list const& list, stored_names names);
 
-/// The tensors of a file with all optimizer states, named "<parameter>.state<field>".
+/// The tensors of a file with all optimizer states, named "<parameter>.<field>", as "token.weight.exp_avg".
 [[gnu::cold]] std::vector<file_tensor> state_tensors(parameter_list const& list);
 
 /// Full tensors in host memory, ready to be written. Sharded tensors are all-gathered and device tensors are copied;

@@ -4,6 +4,7 @@
 
 #include "constrain/io/dtype.hpp"
 #include "constrain/io/safetensors_writer.hpp"
+#include "constrain/program/print.hpp"
 #include "constrain/train/tensor_view.hpp"
 
 #include <cstring>
@@ -52,7 +53,7 @@ CONSTRAIN_INLINE std::vector<file_tensor> state_tensors(parameter_list const& li
   for (int i = 0; i < list.size; ++i)
     for (int field = 0; field < op::maximum_state_fields; ++field)
       if (auto const& info = list.parameters[i]; info.state_offset[field] >= 0)
-        detail::add_file_tensors(tensors, info, list.name(i) + ".state" + std::to_string(field),
+        detail::add_file_tensors(tensors, info, list.name(i) + "." + detail::state_text(list.state_names, field),
                                  info.state_offset[field], {});
   return tensors;
 }
