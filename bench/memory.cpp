@@ -47,7 +47,7 @@ template <int tokens, class attention> void print_row() {
                         ct::micro_batch{.sequences = 1}>;
   using entries = ct::entries<task, ct::policies<attention>>;
   auto const mebibytes = [](std::int64_t b) { return ct::bytes(b).mebibytes(); };
-  std::printf("%8d %-24s %12.3f %12.3f %12.1f %14.1f %12.1f\n", tokens, attention::name,
+  std::printf("%8d %-24s %12.3f %12.3f %12.1f %14.1f %12.1f\n", tokens, ct::policy_name<attention>().c_str(),
               mebibytes(attention_bytes<entries>(false)), mebibytes(attention_bytes<entries>(true)),
               mebibytes(logits_bytes<entries>()), entries::memory.activations.mebibytes(),
               entries::memory.peak.mebibytes());

@@ -48,10 +48,10 @@ inline instance instance_of(program const& p, ref r, std::vector<int> const& ope
   instance out{r.value, {}};
   for (int axis : info.axes) out.at.push_back(index_along(p, axis, open, state));
   if (!info.is_loop_carried()) return out;
-  auto const extent = p.axes[info.carried_along].extent;
+  auto const extent = p.axes[info.loop_carried_axis].extent;
   if (r.where == at::initial) out.at.push_back(0);
   else if (r.where == at::final) out.at.push_back(extent);
-  else out.at.push_back(index_along(p, info.carried_along, open, state) + (r.where == at::next ? 1 : 0));
+  else out.at.push_back(index_along(p, info.loop_carried_axis, open, state) + (r.where == at::next ? 1 : 0));
   return out;
 }
 

@@ -14,7 +14,7 @@ constexpr diagnosis said_of(shape s, std::initializer_list<std::int64_t> iterati
   info.shape = s;
   info.line = 7;
   for (auto const extent : iterations) info.axes.push_back(p.add_axis({.name = {}, .extent = extent}));
-  if (carried > 0) info.carried_along = p.add_axis({.name = {}, .extent = carried});
+  if (carried > 0) info.loop_carried_axis = p.add_axis({.name = {}, .extent = carried});
   return check_extents(p, info);
 }
 constexpr why reason_of(shape s, std::initializer_list<std::int64_t> iterations = {}, std::int64_t carried = 0) {

@@ -18,7 +18,7 @@ constexpr axis_list around(std::initializer_list<int> axes) {
 /// The first value with those axes, or the one carried along `carried`.
 constexpr ref made_in(axis_list const& axes, at where = at::current, int carried = -1) {
   for (int v = 0; v < p.values.size(); ++v)
-    if (p.values[v].axes == axes && p.values[v].carried_along == carried) return {v, where};
+    if (p.values[v].axes == axes && p.values[v].loop_carried_axis == carried) return {v, where};
   return {};
 }
 constexpr bool reaches(ref r, std::initializer_list<int> enclosing) { return is_in_reach(p, r, around(enclosing)); }

@@ -177,12 +177,12 @@ private:
     int const axis = out_.program.nodes[loop].axis;
     int carried = -1;
     for (int v = 0; v < out_.program.values.size(); ++v)
-      if (out_.program.values[v].carried_along == axis) carried = v;
+      if (out_.program.values[v].loop_carried_axis == axis) carried = v;
     ref const from_above = carried < 0 ? ref{} : gradient_of({carried, at::final});
     if (!from_above) return;
     auto const info = out_.program.values[carried];
     int const along = out_.new_value({info.type, info.shape}, role::activation, info.line);
-    out_.program.values[along].carried_along = axis;
+    out_.program.values[along].loop_carried_axis = axis;
     hand(from_above, {along, at::final}, info.line);
     out_.open(axis, true);
     gradient_[key({carried, at::next})] = {along, at::next};

@@ -69,13 +69,13 @@ public:
     }
     if (info.is_loop_carried()) {
       out.position_stride = s.carried_stride;
-      bool const ring = s.carried_instances != p_.axes[info.carried_along].extent + 1;
+      bool const ring = s.carried_instances != p_.axes[info.loop_carried_axis].extent + 1;
       out.ring = ring ? s.carried_instances : 0;
-      if (home.where == at::final) out.position = p_.axes[info.carried_along].extent;
+      if (home.where == at::final) out.position = p_.axes[info.loop_carried_axis].extent;
       if (home.where == at::next) out.position = 1;
       if (home.where == at::current || home.where == at::next)
         for (int loop = nest_.parent[i]; loop != nest::root; loop = nest_.parent[loop])
-          if (auto const moves = factor(p_.nodes[loop].axis, info.carried_along); moves != 0)
+          if (auto const moves = factor(p_.nodes[loop].axis, info.loop_carried_axis); moves != 0)
             out.position_factors.push_back({p_.nodes[loop].axis, moves});
     }
     return out;
@@ -156,7 +156,7 @@ public:
     if (s.offset < 0) return {};
     auto offset = s.offset;
     if (home.where == at::final)
-      offset += s.carried_stride * (p_.axes[p_.values[home.value].carried_along].extent % s.carried_instances);
+      offset += s.carried_stride * (p_.axes[p_.values[home.value].loop_carried_axis].extent % s.carried_instances);
     return {offset, info.shape.elements() * p_.iterations(info), info.type};
   }
 

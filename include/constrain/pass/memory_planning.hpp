@@ -103,7 +103,7 @@ private:
       int const axis = p_.nodes[loop].axis;
       bool own = !info.accumulates;
       for (int a : info.axes) own = own || p_.is_part_of(axis, a);
-      if (info.is_loop_carried() && p_.is_part_of(axis, info.carried_along)) own = false;
+      if (info.is_loop_carried() && p_.is_part_of(axis, info.loop_carried_axis)) own = false;
       if (!own) home = nest_.parent[loop];
     }
     return home;
@@ -124,7 +124,7 @@ private:
       int loop = nest_.parent[i];
       int outermost = -1;
       for (; loop != nest::root; loop = nest_.parent[loop])
-        if (p_.is_part_of(p_.nodes[loop].axis, p_.values[r.value].carried_along)) outermost = loop;
+        if (p_.is_part_of(p_.nodes[loop].axis, p_.values[r.value].loop_carried_axis)) outermost = loop;
       if (known.traversal == -1) known.traversal = outermost;
       else if (known.traversal != outermost) known.traversal = -2;
     } else {
@@ -153,7 +153,7 @@ private:
       auto const& known = references_[v];
       bool const ring = known.traversal >= 0 && !known.ends_break_ring;
       s.carried_stride = size;
-      s.carried_instances = ring ? 2 : p_.axes[info.carried_along].extent + 1;
+      s.carried_instances = ring ? 2 : p_.axes[info.loop_carried_axis].extent + 1;
       size *= s.carried_instances;
     }
     for (int k = info.axes.size() - 1; k >= 0; --k) {

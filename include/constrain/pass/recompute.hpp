@@ -24,7 +24,7 @@ public:
 
   constexpr program run() {
     for (int v = 0; v < in_.values.size(); ++v)
-      if (in_.values[v].carried_along == axis_ && defined_in(v, forward_)) carried_ = v;
+      if (in_.values[v].loop_carried_axis == axis_ && defined_in(v, forward_)) carried_ = v;
     int const end = nest_.end[reversed_];
     if (every_ > 1) {
       split_axis();
@@ -81,7 +81,7 @@ private:
   constexpr int new_carried(int along) {
     auto const info = in_.values[carried_];
     int const v = out_.new_value({info.type, info.shape}, role::activation, info.line);
-    out_.program.values[v].carried_along = along;
+    out_.program.values[v].loop_carried_axis = along;
     return v;
   }
 
@@ -111,10 +111,10 @@ private:
     out_.close();
   }
 
-  /// Appends the forward body once more, on new values. `here` and `next` replace the loop-carried value's `current`
+  /// Appends the forward body once more, on new values. `current` and `next` replace the loop-carried value's `current`
   /// and `next`; an empty `next`: nothing reads the last one, so it is not computed.
-  constexpr void clone_body(ref here, ref next) {
-    clone_of_carried_current_ = here;
+  constexpr void clone_body(ref current, ref next) {
+    clone_of_carried_current_ = current;
     clone_of_carried_next_ = next;
     rewrite_nodes(out_, in_, forward_ + 1, nest_.end[forward_], [&](builder&, node n, int) {
       if (n.kind == node_kind::call && leaves(n)) return;

@@ -50,15 +50,15 @@ struct builder {
   }
 
   /// Adds a value with one instance per iteration of the loops around the next node, and returns its index.
-  /// `carried_along`: the axis of a loop-carried value; -1: it is not loop-carried.
-  constexpr int new_value(operand_type type, role r, int line, int carried_along = -1) {
+  /// `loop_carried_axis`: the axis of a loop-carried value; -1: it is not loop-carried.
+  constexpr int new_value(operand_type type, role r, int line, int loop_carried_axis = -1) {
     value_info info;
     info.type = type.type;
     info.role = r;
     info.shape = type.shape;
     info.axes = enclosing;
     info.line = line;
-    info.carried_along = carried_along;
+    info.loop_carried_axis = loop_carried_axis;
     return add_checked(info);
   }
 

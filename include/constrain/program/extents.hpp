@@ -25,8 +25,8 @@ constexpr diagnosis check_extents(program const& p, value_info const& info) {
   }
   for (int axis : info.axes)
     if (!fits(p.axes[axis].extent)) return {why::tensor_too_large, info.line, 0, maximum_elements, p.axes[axis].extent};
-  if (info.is_loop_carried() && !fits(p.axes[info.carried_along].extent + 1))
-    return {why::tensor_too_large, info.line, 0, maximum_elements, p.axes[info.carried_along].extent};
+  if (info.is_loop_carried() && !fits(p.axes[info.loop_carried_axis].extent + 1))
+    return {why::tensor_too_large, info.line, 0, maximum_elements, p.axes[info.loop_carried_axis].extent};
   return {};
 }
 

@@ -14,7 +14,7 @@ constexpr bool is_in_reach(program const& p, ref r, axis_list const& enclosing) 
   for (int i = 0; i < depth; ++i)
     if (info.axes[i] != enclosing[i]) return false;
   if (!info.is_loop_carried() || r.where == at::initial || r.where == at::final) return true;
-  return depth < enclosing.size() && enclosing[depth] == info.carried_along;
+  return depth < enclosing.size() && enclosing[depth] == info.loop_carried_axis;
 }
 
 } // namespace constrain

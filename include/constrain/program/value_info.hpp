@@ -24,7 +24,7 @@ struct value_info {
   constrain::role role = role::activation; // what it is for
   constrain::shape shape;                  // of one instance; of one rank's shard of it if `shards` > 1
   axis_list axes;                          // it has one instance per iteration of these axes; outermost first
-  int carried_along = -1;      // axis this loop-carried value runs along (n + 1 instances for n iterations); -1: none
+  int loop_carried_axis = -1;  // axis this loop-carried value runs along (n + 1 instances for n iterations); -1: none
   bool accumulates = false;    // an accumulator: several nodes or iterations add to it
   int belongs_to = -1;         // the parameter of a gradient, optimizer state or compute copy; -1: none
   int field = 0;               // of an optimizer state: which field
@@ -36,7 +36,7 @@ struct value_info {
   constrain::shape full_shape; // of the full tensor, if it is sharded
 
   /// Whether it is a loop-carried value, the x of a repeat.
-  constexpr bool is_loop_carried() const { return carried_along >= 0; }
+  constexpr bool is_loop_carried() const { return loop_carried_axis >= 0; }
 };
 
 } // namespace constrain

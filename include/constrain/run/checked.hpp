@@ -15,10 +15,10 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// A value's properties that checked mode needs.
 struct checked_value {
-  axis_list axes;          // loops over which it is stacked
-  int carried_along = -1;  // axis of a loop-carried value; -1: none
-  bool persistent = false; // keeps its bytes between runs: not checked
-  bool whole = false;      // all iterations are written by one call, or added up: the tag leaves out the iteration
+  axis_list axes;                     // loops over which it is stacked
+  int loop_carried_axis = -1;         // axis of a loop-carried value; -1: none
+  bool persistent = false;            // keeps its bytes between runs: not checked
+  bool covers_all_iterations = false; // one call writes all, or they are added up: its tag has no iteration
 };
 
 /// These properties for every value of a program.
@@ -30,7 +30,7 @@ template <int count> struct checked_table {
 template <int count> constexpr checked_table<count> make_checked_table(program const& p) {
   checked_table<count> out;
   for (int v = 0; v < count; ++v)
-    out.values[v] = {p.values[v].axes, p.values[v].carried_along, is_persistent(p.values[v].role),
+    out.values[v] = {p.values[v].axes, p.values[v].loop_carried_axis, is_persistent(p.values[v].role),
                      p.values[v].accumulates || p.values[v].role == role::compute_copy};
   return out;
 }
@@ -98,9 +98,9 @@ private:
     auto const mix = [&](std::int64_t index) {
       iterations = (iterations * 0x100000001B3ull ^ static_cast<std::uint64_t>(index + 1)) & 0xFFFFFFFFFFull;
     };
-    if (!value.whole)
+    if (!value.covers_all_iterations)
       for (int axis : value.axes) mix(loops.index[axis]);
-    if (value.carried_along >= 0) mix(o.position + loops.sum(o.position_factors));
+    if (value.loop_carried_axis >= 0) mix(o.position + loops.sum(o.position_factors));
     return static_cast<std::uint64_t>(o.value) << 40 | iterations;
   }
 

@@ -15,11 +15,11 @@ public:
     if (executable_ != nullptr) cudaGraphExecDestroy(executable_);
   }
 
-  /// Whether `record` has captured something.
-  bool recorded() const { return executable_ != nullptr; }
+  /// Whether `capture` was called.
+  bool captured() const { return executable_ != nullptr; }
 
   /// Captures what `f` launches, without running it. Throws `error`.
-  template <class function> void record(cudaStream_t stream, function const& f) {
+  template <class function> void capture(cudaStream_t stream, function const& f) {
     cudaGraph_t graph{};
     cuda_check(cudaStreamBeginCapture(stream, cudaStreamCaptureModeRelaxed), "begin to capture a graph");
     try {

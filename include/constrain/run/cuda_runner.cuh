@@ -30,11 +30,11 @@ public:
     context_.write_parameters(parameters);
     auto const view = view_of<planned_entry, device>();
     if constexpr (graph && std::is_same_v<hooks, no_hooks>) {
-      auto& recorded = graphs_[&planned_entry::value];
-      if (recorded.recorded()) return recorded.replay(stream_);
+      auto& launches = graphs_[&planned_entry::value];
+      if (launches.captured()) return launches.replay(stream_);
       // The first run is not captured: it loads kernels and chooses GEMM algorithms, which a capture does not allow.
       execute(view, arena_.data(), parameters, h);
-      recorded.record(stream_, [&] { execute(view, arena_.data(), parameters, h); });
+      launches.capture(stream_, [&] { execute(view, arena_.data(), parameters, h); });
     } else {
       execute(view, arena_.data(), parameters, h);
     }

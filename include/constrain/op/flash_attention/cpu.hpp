@@ -22,8 +22,8 @@ template <> struct kernel<op::flash_attention, cpu> {
     parallel_for(qkv.shape().extent[0] * heads * blocks, [=](std::int64_t index) {
       detail::attention_head const h(qkv.shape(), heads, index / blocks);
       // The last queries see the most keys under a causal mask: alternate them with the first, to balance the threads.
-      auto const turn = index % blocks;
-      auto const first = (turn % 2 == 0 ? turn / 2 : blocks - 1 - turn / 2) * block::queries;
+      auto const position = index % blocks;
+      auto const first = (position % 2 == 0 ? position / 2 : blocks - 1 - position / 2) * block::queries;
       block(h, causal, qkv.data).run(first, y.data, logsumexp.data + index / blocks * tokens);
     });
   }

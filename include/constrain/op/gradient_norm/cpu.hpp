@@ -74,19 +74,19 @@ template <> struct kernel<op::gradient_norm_squared, cpu> {
 };
 
 template <> struct kernel<op::chunk_squares, cpu> {
-  template <class stored> static void run(call const&, tensor<stored const> piece, tensor<double> sums) {
-    detail::sum_chunks(piece.data, piece.shape().elements(), 0, sums.count, sums.data);
+  template <class stored> static void run(call const&, tensor<stored const> shard, tensor<double> sums) {
+    detail::sum_chunks(shard.data, shard.shape().elements(), 0, sums.count, sums.data);
   }
 };
 
 template <> struct kernel<op::chunk_sum, cpu> {
   static void run(call const& c, tensor<double const> sums, tensor<double> squares) {
-    auto const byte_ranges = sums.shape().extent[0], tensors = sums.shape().extent[1], chunks = sums.shape().extent[2];
+    auto const shards = sums.shape().extent[0], tensors = sums.shape().extent[1], chunks = sums.shape().extent[2];
     double total = 0;
     for (std::int64_t t = 0; t < tensors; ++t) {
       double tensor = 0;
-      for (std::int64_t piece = 0; piece < byte_ranges; ++piece)
-        for (std::int64_t k = 0; k < chunks; ++k) tensor += sums[(piece * tensors + t) * chunks + k];
+      for (std::int64_t shard = 0; shard < shards; ++shard)
+        for (std::int64_t k = 0; k < chunks; ++k) tensor += sums[(shard * tensors + t) * chunks + k];
       total += tensor;
     }
     detail::squares_of(c, squares) = total;
