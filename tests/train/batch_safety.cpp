@@ -167,7 +167,7 @@ TEST_CASE("every place of every length is looked at") {
     CHECK(ct::detail::count_labels("x", tokens, 4) == static_cast<std::int64_t>(length));
     for (std::size_t i = 0; i < length; ++i) {
       tokens[i] = 4;
-      auto const place = "4 at place " + std::to_string(i) + " is outside";
+      auto const place = "4 at index " + std::to_string(i) + " is outside";
       CHECK(sentence([&] { ct::detail::check_tokens("x", tokens, 4); }).starts_with("x: token " + place));
       CHECK(sentence([&] { ct::detail::count_labels("x", tokens, 4); }).starts_with("x: label " + place));
       tokens[i] = ct::ignored_label;
@@ -220,7 +220,7 @@ TEST_CASE("a file of tokens that is cut short under a run ends it with a sentenc
             .starts_with("the tokens '" + path +
                          "' were truncated during their use: of the file's 40000 bytes, 10 are left; "));
   CHECK(t.steps() >= 3);
-  CHECK(sentence([&] { t.evaluate(corpus); }).find("were cut short") != std::string::npos);
+  CHECK(sentence([&] { t.evaluate(corpus); }).find("were truncated") != std::string::npos);
 }
 
 TEST_CASE("a trainer that was moved from says so") {

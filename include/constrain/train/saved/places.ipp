@@ -28,7 +28,7 @@ CONSTRAIN_INLINE void check_places(std::string const& directory, std::int64_t ke
   for (auto const& other : {directory, records})
     if (inside(other, best))
       throw error({"fit: .best '", best, "' contains '", other,
-                   "', and every save of a better run replaces it; choose a separate directory"});
+                   "', which a save to .best would delete; choose a separate directory"});
 }
 
 } // namespace constrain::detail
