@@ -2,6 +2,7 @@
 
 #include "constrain/fit/record/chart.hpp"
 #include "constrain/fit/record/records.hpp"
+#include "constrain/pass/cost.hpp"
 
 #include <cstdint>
 #include <span>
