@@ -9,6 +9,9 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
+inline constexpr char const* saved_optimizer = "optimizer.safetensors";
+inline constexpr char const* saved_state = "state.json";
+
 CONSTRAIN_INLINE std::string shape_text(std::vector<std::int64_t> const& shape) {
   std::string text = "[";
   for (std::size_t i = 0; i < shape.size(); ++i) text += concat({(i > 0 ? ", " : ""), shape[i]});
@@ -22,8 +25,9 @@ CONSTRAIN_INLINE void check_field(std::string const& directory, std::string cons
                  ", the trainer's is ", here, "; load it into a trainer of the same ", field});
 }
 
-CONSTRAIN_INLINE void check_tensors(std::string const& directory, io::safetensors const& file,
-                                    std::vector<file_tensor> const& wanted) {
+/// Throws `error` unless a file has exactly the wanted tensors, by name, shape and dtype.
+[[gnu::cold]] CONSTRAIN_INLINE void check_tensors(std::string const& directory, io::safetensors const& file,
+                                                  std::vector<file_tensor> const& wanted) {
   for (auto const& w : wanted) {
     auto const& t = w.tensor;
     auto const* saved = file.find(t.name);
@@ -42,6 +46,7 @@ CONSTRAIN_INLINE void check_tensors(std::string const& directory, io::safetensor
   }
 }
 
+/// Writes the files of a checkpoint, on the calling rank only.
 CONSTRAIN_INLINE void write_run(std::string const& directory, gathered_tensors const& weights,
                                 gathered_tensors const& states, weight_format const& format,
                                 saved_configuration const& c, training_state const& s) {
