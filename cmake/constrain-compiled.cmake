@@ -17,15 +17,18 @@ char const flags[] = \"CONSTRAIN_COMPILED_FOR_\" CONSTRAIN_TEXT(CONSTRAIN_FLAGS)
   # The compiler says which flags those are: it compiles a text that names them.
   add_library(${name}_flags OBJECT EXCLUDE_FROM_ALL ${folder}/flags.cpp)
   target_link_libraries(${name}_flags PRIVATE constrain::constrain ${ARGN})
-  set(header ${folder}/include/${name}.hpp)
+  target_compile_options(${name}_flags PRIVATE -fno-lto) # the text stands in an object file, not in bitcode
+  set(include ${folder}/include/$<CONFIG>)
+  set(header ${include}/${name}.hpp)
   add_custom_command(OUTPUT ${header}
                      COMMAND ${CMAKE_COMMAND} -D OBJECT=$<TARGET_OBJECTS:${name}_flags> -D HEADER=${header}
                              -P ${CONSTRAIN_COMPILED_FOLDER}/constrain-flags.cmake
                      DEPENDS $<TARGET_OBJECTS:${name}_flags> ${name}_flags VERBATIM)
 
   add_library(${name} STATIC EXCLUDE_FROM_ALL ${folder}/constrain.cpp ${header})
+  set_target_properties(${name} PROPERTIES POSITION_INDEPENDENT_CODE ON) # a shared library may link to it
   target_compile_definitions(${name} PRIVATE CONSTRAIN_COMPANION
                              PUBLIC $<$<COMPILE_LANGUAGE:CXX>:CONSTRAIN_COMPILED="${name}.hpp">)
-  target_include_directories(${name} PUBLIC ${folder}/include)
+  target_include_directories(${name} PUBLIC ${include})
   target_link_libraries(${name} PUBLIC constrain::constrain ${ARGN})
 endfunction()

@@ -2,6 +2,6 @@
 file(STRINGS ${OBJECT} found REGEX "CONSTRAIN_COMPILED_FOR_[a-z0-9_]+")
 string(REGEX MATCH "CONSTRAIN_COMPILED_FOR_[a-z0-9_]+" macro "${found}")
 if(NOT macro)
-  message(FATAL_ERROR "${OBJECT} does not say for which flags it was compiled; compile the companion without -flto")
+  message(FATAL_ERROR "${OBJECT} does not say for which flags it was compiled")
 endif()
 file(WRITE ${HEADER} "#pragma once\n#define ${macro} 1\n")

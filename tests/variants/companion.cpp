@@ -7,6 +7,7 @@
 
 trained train_compiled(char const* resume, char const* save);
 trained train_compiled_native(char const* resume, char const* save);
+std::int32_t last_tokens_compiled_debug();
 
 TEST_CASE("a unit that uses the companion library gives the same bits as a header-only one of its flags") {
   auto const plain = train(), compiled = train_compiled(nullptr, nullptr);
@@ -21,6 +22,11 @@ TEST_CASE("a unit with other flags than the companion's stays header-only") {
   CHECK(native.variant.find("_compiled") == std::string::npos);
   for (std::size_t i = 0; i < plain.losses.size(); ++i)
     CHECK(std::abs(plain.losses[i] - native.losses[i]) <= 1e-5 * plain.losses[i]);
+}
+
+TEST_CASE("a unit in libstdc++'s debug mode stays header-only") {
+  auto const parts = constrain::data::corpus::from_bytes("abcdefgh").split(0.5, 1, 1);
+  CHECK(last_tokens_compiled_debug() == parts.train.token(3) + parts.validation.token(3));
 }
 
 TEST_CASE("units of both kinds and of two instruction sets resume one another's runs") {

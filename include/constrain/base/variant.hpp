@@ -1,8 +1,9 @@
 #pragma once
 
 // Compiler flags that change the library's code are part of every name, as an inline namespace: the instruction set,
-// OpenMP, the GEMM provider, MPI, and what the compiler may assume of arithmetic. So translation units with different
-// flags share no function. (clang has a macro only for -ffast-math and for finite-math-only, not for its other parts.)
+// OpenMP, the GEMM provider, MPI, the standard library's debug mode, and what the compiler may assume of arithmetic. So
+// translation units with different flags share no function. (clang has a macro only for -ffast-math and for
+// finite-math-only, not for its other parts.)
 
 #if defined(__AVX512BF16__)
 #define CONSTRAIN_INSTRUCTION_SET avx512_bf16
@@ -44,6 +45,13 @@
 #define CONSTRAIN_VARIANT_PROCESSES
 #endif
 
+// libstdc++'s debug mode gives std::vector another layout.
+#if defined(_GLIBCXX_DEBUG)
+#define CONSTRAIN_VARIANT_CONTAINERS _debug
+#else
+#define CONSTRAIN_VARIANT_CONTAINERS
+#endif
+
 #if defined(__FAST_MATH__)
 #define CONSTRAIN_VARIANT_MATH _fast
 #else
@@ -80,11 +88,11 @@
 
 #define CONSTRAIN_JOINED(a, b, c, d, e) a##b##c##d##e
 #define CONSTRAIN_JOIN(a, b, c, d, e) CONSTRAIN_JOINED(a, b, c, d, e)
-#define CONSTRAIN_JOINED_ALL(a, b, c, d, e) a##b##c##d##e
-#define CONSTRAIN_JOIN_ALL(a, b, c, d, e) CONSTRAIN_JOINED_ALL(a, b, c, d, e)
+#define CONSTRAIN_JOINED_ALL(a, b, c, d, e, f) a##b##c##d##e##f
+#define CONSTRAIN_JOIN_ALL(a, b, c, d, e, f) CONSTRAIN_JOINED_ALL(a, b, c, d, e, f)
 #define CONSTRAIN_FLAGS                                                                                                \
   CONSTRAIN_JOIN_ALL(CONSTRAIN_INSTRUCTION_SET, CONSTRAIN_VARIANT_THREADS, CONSTRAIN_VARIANT_GEMM,                     \
-                     CONSTRAIN_VARIANT_PROCESSES, CONSTRAIN_VARIANT_MATH)
+                     CONSTRAIN_VARIANT_PROCESSES, CONSTRAIN_VARIANT_CONTAINERS, CONSTRAIN_VARIANT_MATH)
 
 // Definitions of ordinary functions (files, JSON, saved runs, records) stand in .ipp files. Header-only, each header
 // includes its own. The companion library (cmake/constrain-compiled.cmake) holds them instead, compiled once: its users

@@ -46,9 +46,6 @@ constexpr char const* name_of(joint_call c) {
 
 namespace detail {
 
-/// The last exception that all ranks agreed to throw, per thread.
-std::exception_ptr& agreed_failure();
-
 /// All-gather of one value per rank: all[r] becomes rank r's value; this rank's is already set.
 template <class type> void gather(communicator& world, type* all) {
   std::int64_t offsets[communicator::maximum_size], lengths[communicator::maximum_size];
@@ -64,9 +61,6 @@ std::string gather_texts(communicator& world, std::string_view mine, std::int64_
 
 /// FNV-1a hash, 64 bits.
 std::uint64_t hash_of(std::string_view text);
-
-/// An exception's `what()`.
-std::string sentence_of(std::exception_ptr const& failure);
 
 /// Throws an `error` that every rank throws too.
 [[noreturn, gnu::cold]] void throw_agreed(std::string sentence);

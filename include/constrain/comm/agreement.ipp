@@ -10,6 +10,7 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
+/// The last exception that all ranks agreed to throw, per thread.
 CONSTRAIN_INLINE std::exception_ptr& agreed_failure() {
   static thread_local std::exception_ptr agreed;
   return agreed;
@@ -34,6 +35,7 @@ CONSTRAIN_INLINE std::uint64_t hash_of(std::string_view text) {
   return hash;
 }
 
+/// An exception's `what()`.
 CONSTRAIN_INLINE std::string sentence_of(std::exception_ptr const& failure) {
   try {
     std::rethrow_exception(failure);

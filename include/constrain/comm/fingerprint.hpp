@@ -35,16 +35,6 @@ private:
   std::string text_;
 };
 
-namespace detail {
-
-/// Removes and returns the text before the next '\0'.
-std::string_view take_field(std::string_view& text);
-
-/// Throws an `error` with the first field that differs and both values.
-[[noreturn, gnu::cold]] void throw_difference(std::string_view zero, std::string_view other, int rank);
-
-} // namespace detail
-
 /// Throws the same `error` on every rank, naming the first field that differs and both values, unless all ranks have
 /// the same fingerprint. Collective: one all-gather if they agree.
 void check_ranks_agree(communicator& world, joint_call where, fingerprint const& mine);

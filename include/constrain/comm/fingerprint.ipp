@@ -15,13 +15,16 @@ CONSTRAIN_INLINE void fingerprint::add_hash(std::string_view name, std::uint64_t
 
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
+/// Removes and returns the text before the next '\0'.
 CONSTRAIN_INLINE std::string_view take_field(std::string_view& text) {
   auto const field = text.substr(0, text.find('\0'));
   text.remove_prefix(std::min(field.size() + 1, text.size()));
   return field;
 }
 
-CONSTRAIN_INLINE void throw_difference(std::string_view zero, std::string_view other, int rank) {
+/// Throws an `error` with the first field that differs and both values.
+[[noreturn, gnu::cold]] CONSTRAIN_INLINE void throw_difference(std::string_view zero, std::string_view other,
+                                                               int rank) {
   while (!zero.empty() || !other.empty()) {
     std::string const name(take_field(zero)), value(take_field(zero));
     std::string const its_name(take_field(other)), its_value(take_field(other));

@@ -105,7 +105,8 @@ private:
       auto const end = next == runs_->end() ? size() : next->begin;
       auto const n = std::min(count, end - first);
       visit(here.first + (first - here.begin), n);
-      first += n, count -= n, ++next;
+      first += n, count -= n;
+      if (count > 0) ++next;
     }
   }
 

@@ -17,13 +17,6 @@ struct text_options {
   std::int64_t maximum_bytes = std::numeric_limits<std::int64_t>::max(); ///< Read at most so many bytes in all.
 };
 
-namespace detail {
-
-/// Appends a file's content to `bytes`, up to `maximum` bytes in all. Throws `error`.
-[[gnu::cold]] void append_file(std::string const& path, std::size_t maximum, std::string& bytes);
-
-} // namespace detail
-
 /// A corpus of byte tokens from a text file, or from all files in a directory tree, concatenated in the order of their
 /// relative paths (hidden files are skipped). Throws `error` if there is no text or a file cannot be read.
 [[gnu::cold]] corpus text(std::string const& path, text_options const& options = {});

@@ -15,7 +15,8 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::data::detail {
 
-CONSTRAIN_INLINE void append_file(std::string const& path, std::size_t maximum, std::string& bytes) {
+/// Appends a file's content to `bytes`, up to `maximum` bytes in all. Throws `error`.
+[[gnu::cold]] CONSTRAIN_INLINE void append_file(std::string const& path, std::size_t maximum, std::string& bytes) {
   struct stat status {};
   auto const file = io::open_file(path, "the text", &status);
   auto const more = std::min(static_cast<std::size_t>(status.st_size), maximum - std::min(maximum, bytes.size()));

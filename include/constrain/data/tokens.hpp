@@ -11,13 +11,6 @@ namespace constrain::inline CONSTRAIN_VARIANT::data {
 
 namespace detail {
 
-/// The header of llm.c's token files: 256 32-bit integers, of which the first three are used.
-struct llm_c_header {
-  static constexpr std::int64_t bytes = 256 * 4;
-  static constexpr std::uint32_t magic = 20240520;
-  std::uint32_t numbers[3]{}; // magic, version, tokens
-};
-
 /// Offset of the first token in a file of `size` bytes that begins with `head`. Throws `error` for an unknown or wrong
 /// header, no tokens or an odd number of bytes.
 std::int64_t find_tokens(std::span<std::byte const> head, std::int64_t size, std::string const& path);

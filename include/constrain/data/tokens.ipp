@@ -12,6 +12,13 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::data::detail {
 
+/// The header of llm.c's token files: 256 32-bit integers, of which the first three are used.
+struct llm_c_header {
+  static constexpr std::int64_t bytes = 256 * 4;
+  static constexpr std::uint32_t magic = 20240520;
+  std::uint32_t numbers[3]{}; // magic, version, tokens
+};
+
 CONSTRAIN_INLINE std::int64_t find_tokens(std::span<std::byte const> head, std::int64_t size, std::string const& path) {
   llm_c_header header;
   if (head.size() >= sizeof header.numbers) std::memcpy(header.numbers, head.data(), sizeof header.numbers);

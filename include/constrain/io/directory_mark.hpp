@@ -23,11 +23,6 @@ namespace constrain::inline CONSTRAIN_VARIANT::io::detail {
 inline constexpr char const* mark_name = ".constrain";
 inline constexpr std::string_view mark_begin = "constrain made this directory and may remove the files listed here\n";
 
-/// Identifies a directory within its file system, also against later ones that reuse its inode number: inode number
-/// and, if available, file handle, which includes the inode's generation. The device number is left out, as it can
-/// change when the file system is mounted again.
-[[gnu::cold]] std::string lasting_identity(directory_handle const& directory);
-
 /// The first lines of a mark, before the list of files. `name`: the final name of the saved directory, also while a
 /// save still has a temporary name.
 [[gnu::cold]] std::string mark_head(directory_handle const& directory, directory_handle const& holder,

@@ -11,7 +11,10 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::io::detail {
 
-CONSTRAIN_INLINE std::string lasting_identity(directory_handle const& directory) {
+/// Identifies a directory within its file system, also against later ones that reuse its inode number: inode number
+/// and, if available, file handle, which includes the inode's generation. The device number is left out, as it can
+/// change when the file system is mounted again.
+[[gnu::cold]] CONSTRAIN_INLINE std::string lasting_identity(directory_handle const& directory) {
   auto text = std::to_string(directory.status().st_ino);
 #if defined(MAX_HANDLE_SZ) && defined(AT_EMPTY_PATH)
   alignas(file_handle) unsigned char space[sizeof(file_handle) + MAX_HANDLE_SZ]{};

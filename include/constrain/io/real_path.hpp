@@ -18,10 +18,6 @@ namespace detail {
 /// The status of a path, following symbolic links; nullopt on failure.
 std::optional<struct stat> status_of(std::string const& path);
 
-/// Whether two results of `real_path` are the same directory or, if they do not exist yet, the same name in the same
-/// directory.
-[[gnu::cold]] bool same_place(std::string const& a, std::string const& b);
-
 } // namespace detail
 
 /// The first component of `path` below `directory`, after resolving both: "a" for "d/a/b" in "d". Empty if they are the

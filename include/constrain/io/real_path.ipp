@@ -43,7 +43,9 @@ CONSTRAIN_INLINE std::optional<struct stat> status_of(std::string const& path) {
   return found;
 }
 
-CONSTRAIN_INLINE bool same_place(std::string const& a, std::string const& b) {
+/// Whether two results of `real_path` are the same directory or, if they do not exist yet, the same name in the same
+/// directory.
+[[gnu::cold]] CONSTRAIN_INLINE bool same_place(std::string const& a, std::string const& b) {
   if (a == b) return true;
   auto const at_a = status_of(a), at_b = status_of(b);
   if (at_a && at_b) return same_file(*at_a, *at_b);

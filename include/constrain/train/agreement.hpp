@@ -22,9 +22,6 @@ template <class hyper> void add_hyper(fingerprint& to, hyper const& h) {
   for_each_hyperparameter(h, [&](std::string const& field, auto value) { to.add(field + " of the optimizer", value); });
 }
 
-/// Adds the schedule's kind and its fields.
-void add_schedule(fingerprint& to, schedule::any const& s);
-
 /// Adds the run's options.
 void add_run(fingerprint& to, run_options const& run);
 

@@ -8,6 +8,7 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
+/// Adds the schedule's kind and its fields.
 CONSTRAIN_INLINE void add_schedule(fingerprint& to, schedule::any const& s) {
   to.add("the kind of .schedule", s.index() == 0 ? "constant" : s.index() == 1 ? "linear" : "cosine");
   std::visit(

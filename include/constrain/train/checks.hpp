@@ -13,9 +13,6 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
-/// Throws `error` for a negative warm-up, `.steps` below 1 or a negative `.minimum`.
-void check_schedule(schedule::any const& s);
-
 /// Throws `error`, naming the field, for an option out of range. (`find_ranks` checks `.deadline`.)
 void check_run(run_options const& o);
 

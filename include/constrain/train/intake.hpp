@@ -13,14 +13,6 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
-/// Elements checked between two branches, so that the compiler can vectorize the check.
-inline constexpr std::size_t check_block = 64;
-
-/// The limit for an unsigned comparison: an int32 is in [0, limit) exactly if, cast to unsigned, it is below this.
-inline std::uint32_t unsigned_limit(std::int64_t limit) {
-  return static_cast<std::uint32_t>(std::clamp<std::int64_t>(limit, 0, std::int64_t{1} << 31));
-}
-
 /// Throws `error`, with the value and its index, unless every token is in [0, limit).
 void check_tokens(char const* where, std::span<std::int32_t const> tokens, std::int64_t limit);
 

@@ -6,6 +6,14 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
+/// Elements checked between two branches, so that the compiler can vectorize the check.
+inline constexpr std::size_t check_block = 64;
+
+/// The limit for an unsigned comparison: an int32 is in [0, limit) exactly if, cast to unsigned, it is below this.
+constexpr std::uint32_t unsigned_limit(std::int64_t limit) {
+  return static_cast<std::uint32_t>(std::clamp<std::int64_t>(limit, 0, std::int64_t{1} << 31));
+}
+
 CONSTRAIN_INLINE void check_tokens(char const* where, std::span<std::int32_t const> tokens, std::int64_t limit) {
   auto const below = unsigned_limit(limit);
   std::size_t i = 0;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "constrain/base/formatted.hpp"
 #include "constrain/base/number_text.hpp"
 #include "constrain/pass/cost.hpp"
 

@@ -23,12 +23,8 @@ struct training_state {
 
 namespace detail {
 
-inline constexpr double largest_learning_rate_factor = 1e9;
-inline constexpr std::int64_t largest_count = std::int64_t{1}
-                                              << 53; // far beyond any run; sums of two still fit in 64 bits
-
 /// The product of two learning-rate factors, at least the smallest normal double, so that it never becomes 0. Throws
-/// `error` for a factor that is not above 0 or a product above `largest_learning_rate_factor`.
+/// `error` for a factor that is not above 0 or a product above 1e9.
 double scaled_factor(double before, double factor);
 
 /// Throws `error` for a state that no run can have: the file was edited by hand or damaged.

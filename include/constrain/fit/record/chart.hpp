@@ -24,20 +24,6 @@ struct chart_mark {
   char const* style; // CSS class
 };
 
-namespace detail {
-
-/// The distance between ticks: 1, 2 or 5 times a power of ten, for about five ticks in a range.
-double tick_length(double range);
-
-/// Four significant digits.
-std::string short_number(double x);
-
-/// Averages points so that at most one remains per column of [low, high].
-std::vector<std::pair<double, double>> thinned(std::vector<std::pair<double, double>> const& points, double low,
-                                               double high, int columns);
-
-} // namespace detail
-
 /// A line chart as an SVG element of 640 x 240, with ticks, marks and a legend. Points whose y is not finite are left
 /// out; an empty string if no point remains.
 [[gnu::cold]] std::string line_chart(std::string_view title, std::vector<series> lines,

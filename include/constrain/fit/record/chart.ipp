@@ -11,6 +11,7 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
+/// The distance between ticks: 1, 2 or 5 times a power of ten, for about five ticks in a range.
 CONSTRAIN_INLINE double tick_length(double range) {
   double const power = std::pow(10.0, std::floor(std::log10(range / 5)));
   for (double const digit : {1.0, 2.0, 5.0})
@@ -18,12 +19,14 @@ CONSTRAIN_INLINE double tick_length(double range) {
   return 10 * power;
 }
 
+/// Four significant digits.
 CONSTRAIN_INLINE std::string short_number(double x) {
   char text[32];
   std::snprintf(text, sizeof text, "%.4g", std::abs(x) < 1e-12 ? 0.0 : x);
   return text;
 }
 
+/// Averages points so that at most one remains per column of [low, high].
 CONSTRAIN_INLINE std::vector<std::pair<double, double>> thinned(std::vector<std::pair<double, double>> const& points,
                                                                 double low, double high, int columns) {
   std::vector<std::pair<double, double>> result;

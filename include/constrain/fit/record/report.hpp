@@ -2,6 +2,7 @@
 
 #include "constrain/fit/record/chart.hpp"
 #include "constrain/fit/record/records.hpp"
+#include "constrain/pass/cost.hpp"
 
 #include <cstdint>
 #include <span>
@@ -17,19 +18,6 @@ struct report_head {
   std::vector<std::pair<std::string, std::string>> facts; // (name, value), in the order of display
   memory_plan memory{};                                   // the trainer's memory plan
 };
-
-namespace detail {
-
-/// Text escaped for HTML.
-[[gnu::cold]] std::string html_text(std::string_view text);
-
-/// Table rows of a memory plan, one per non-empty part, with a bar relative to the peak.
-[[gnu::cold]] std::string memory_rows(memory_plan const& m);
-
-/// A chart for each user-defined metric, in the order in which they first appear.
-[[gnu::cold]] std::string metric_charts(std::span<step_record const> steps, std::span<chart_mark const> marks);
-
-} // namespace detail
 
 /// A run's report as one self-contained HTML page: diagnosis, charts of losses, learning rate, gradient norm,
 /// throughput and user-defined metrics, with marks where the run was saved (dotted) and resumed (dashed), and the

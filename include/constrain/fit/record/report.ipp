@@ -35,7 +35,8 @@ td.bar { width: 40%; } td.bar i { display: block; height: .7rem; background: var
 .note { color: var(--faint); font-size: .9rem; }
 )";
 
-CONSTRAIN_INLINE std::string html_text(std::string_view text) {
+/// Text escaped for HTML.
+[[gnu::cold]] CONSTRAIN_INLINE std::string html_text(std::string_view text) {
   std::string out;
   for (char c : printable(std::string(text))) {
     if (c == '&') out += "&amp;";
@@ -46,7 +47,8 @@ CONSTRAIN_INLINE std::string html_text(std::string_view text) {
   return out;
 }
 
-CONSTRAIN_INLINE std::string memory_rows(memory_plan const& m) {
+/// Table rows of a memory plan, one per non-empty part, with a bar relative to the peak.
+[[gnu::cold]] CONSTRAIN_INLINE std::string memory_rows(memory_plan const& m) {
   std::string rows;
   auto const row = [&](char const* name, bytes b) {
     if (b > bytes(0))
@@ -58,7 +60,9 @@ CONSTRAIN_INLINE std::string memory_rows(memory_plan const& m) {
   return rows;
 }
 
-CONSTRAIN_INLINE std::string metric_charts(std::span<step_record const> steps, std::span<chart_mark const> marks) {
+/// A chart for each user-defined metric, in the order in which they first appear.
+[[gnu::cold]] CONSTRAIN_INLINE std::string metric_charts(std::span<step_record const> steps,
+                                                         std::span<chart_mark const> marks) {
   std::vector<std::pair<std::string, series>> metrics;
   for (auto const& r : steps)
     for (auto const& m : r.metrics) {

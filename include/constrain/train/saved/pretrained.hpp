@@ -12,19 +12,6 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-namespace detail {
-
-/// Throws `error` if a config.json lacks a required field, or if a field that both configurations have differs. Arrays
-/// and nulls are not compared.
-[[gnu::cold]] void check_model(std::string const& directory, io::json const& saved, io::json const& here,
-                               std::span<std::string_view const> required);
-
-/// The tensor of that name, with or without the format's prefix (GPT-2 files exist with and without "transformer.");
-/// null: none.
-io::tensor const* find_stored(io::safetensors const& file, std::string_view name, std::string_view prefix);
-
-} // namespace detail
-
 /// Loads weights into the arena and leaves the rest of the run unchanged. `path`: a directory with model.safetensors
 /// and config.json, written by Hugging Face Transformers or by `save_run`, or a safetensors file. F64, F32, BF16 and
 /// F16 are converted to the parameters' dtype. Everything is checked on every rank before the first byte is written.

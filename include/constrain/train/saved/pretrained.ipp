@@ -12,8 +12,10 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
-CONSTRAIN_INLINE void check_model(std::string const& directory, io::json const& saved, io::json const& here,
-                                  std::span<std::string_view const> required) {
+/// Throws `error` if a config.json lacks a required field, or if a field that both configurations have differs. Arrays
+/// and nulls are not compared.
+[[gnu::cold]] CONSTRAIN_INLINE void check_model(std::string const& directory, io::json const& saved,
+                                                io::json const& here, std::span<std::string_view const> required) {
   auto const is_null = [](std::optional<io::json> const& j) { return !j || j->is_null(); };
   for (auto const& name : required)
     if (is_null(saved.find(name)))
@@ -38,6 +40,8 @@ CONSTRAIN_INLINE void check_model(std::string const& directory, io::json const& 
   }
 }
 
+/// The tensor of that name, with or without the format's prefix (GPT-2 files exist with and without "transformer.");
+/// null: none.
 CONSTRAIN_INLINE io::tensor const* find_stored(io::safetensors const& file, std::string_view name,
                                                std::string_view prefix) {
   auto const* const found = file.find(name);

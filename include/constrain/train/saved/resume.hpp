@@ -10,9 +10,6 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 namespace detail {
 
-/// Throws `error` on every rank: some ranks find a checkpoint and others do not. Names one rank of each kind.
-[[noreturn, gnu::cold]] void throw_found_by_some(communicator& world, std::string const& directory, bool here);
-
 /// Whether there is a checkpoint in a directory. Throws `error` on every rank if ranks differ. Collective.
 bool found_by_all(communicator& world, std::string const& directory);
 

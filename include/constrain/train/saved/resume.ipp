@@ -11,7 +11,9 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
-CONSTRAIN_INLINE void throw_found_by_some(communicator& world, std::string const& directory, bool here) {
+/// Throws `error` on every rank: some ranks find a checkpoint and others do not. Names one rank of each kind.
+[[noreturn, gnu::cold]] CONSTRAIN_INLINE void throw_found_by_some(communicator& world, std::string const& directory,
+                                                                  bool here) {
   auto const found_on = find_lowest(world, here ? world.rank() : world.size()).value;
   auto const missing_on = find_lowest(world, here ? world.size() : world.rank()).value;
   throw_agreed(concat({"resume: rank ", found_on, " finds a saved run in '", directory, "', but rank ", missing_on,

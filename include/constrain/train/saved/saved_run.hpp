@@ -23,24 +23,12 @@ struct saved_configuration {
 
 namespace detail {
 
-inline constexpr char const* saved_optimizer = "optimizer.safetensors";
-inline constexpr char const* saved_state = "state.json";
-inline constexpr int saved_version = 2; // of the format; 1 had numbers for the optimizer's state names
-
 /// "[3, 4]"
 [[gnu::cold]] std::string shape_text(std::vector<std::int64_t> const& shape);
 
 /// Throws `error`, naming the field and both values, if a checkpoint has another value than this trainer.
 void check_field(std::string const& directory, std::string const& field, std::string const& saved,
                  std::string const& here);
-
-/// Throws `error` unless a file has exactly the wanted tensors, by name, shape and dtype.
-[[gnu::cold]] void check_tensors(std::string const& directory, io::safetensors const& file,
-                                 std::vector<file_tensor> const& wanted);
-
-/// Writes the files of a checkpoint, on the calling rank only.
-void write_run(std::string const& directory, gathered_tensors const& weights, gathered_tensors const& states,
-               weight_format const& format, saved_configuration const& c, training_state const& s);
 
 } // namespace detail
 

@@ -9,6 +9,10 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
+inline constexpr char const* saved_optimizer = "optimizer.safetensors";
+inline constexpr char const* saved_state = "state.json";
+inline constexpr int saved_version = 2; // of the format; 1 had numbers for the optimizer's state names
+
 CONSTRAIN_INLINE std::string shape_text(std::vector<std::int64_t> const& shape) {
   std::string text = "[";
   for (std::size_t i = 0; i < shape.size(); ++i) text += concat({(i > 0 ? ", " : ""), shape[i]});
@@ -22,8 +26,9 @@ CONSTRAIN_INLINE void check_field(std::string const& directory, std::string cons
                  here, "; load it into a trainer with the same ", field});
 }
 
-CONSTRAIN_INLINE void check_tensors(std::string const& directory, io::safetensors const& file,
-                                    std::vector<file_tensor> const& wanted) {
+/// Throws `error` unless a file has exactly the wanted tensors, by name, shape and dtype.
+[[gnu::cold]] CONSTRAIN_INLINE void check_tensors(std::string const& directory, io::safetensors const& file,
+                                                  std::vector<file_tensor> const& wanted) {
   for (auto const& w : wanted) {
     auto const& t = w.tensor;
     auto const* saved = file.find(t.name);
@@ -42,6 +47,7 @@ CONSTRAIN_INLINE void check_tensors(std::string const& directory, io::safetensor
   }
 }
 
+/// Writes the files of a checkpoint, on the calling rank only.
 CONSTRAIN_INLINE void write_run(std::string const& directory, gathered_tensors const& weights,
                                 gathered_tensors const& states, weight_format const& format,
                                 saved_configuration const& c, training_state const& s) {

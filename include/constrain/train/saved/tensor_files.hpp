@@ -41,19 +41,6 @@ struct file_tensor {
   }
 };
 
-namespace detail {
-
-/// Transposes a row-major [rows, columns] matrix of elements of `width` bytes.
-void transpose_elements(std::byte const* from, std::int64_t rows, std::int64_t columns, std::int64_t width,
-                        std::byte* to);
-
-/// Adds the file tensors of one parameter or state: under its stored name if `names` has one, where '*' stands for the
-/// iteration, which then is a tensor of its own.
-[[gnu::cold]] void add_file_tensors(std::vector<file_tensor>& tensors, parameter_info const& info, std::string name,
-                                    std::int64_t offset, stored_names names);
-
-} // namespace detail
-
 /// The tensors of a file with all weights.
 [[gnu::cold]] std::vector<file_tensor> weight_tensors(parameter_list const& list, stored_names names);
 

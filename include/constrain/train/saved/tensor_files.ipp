@@ -11,6 +11,7 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
+/// Transposes a row-major [rows, columns] matrix of elements of `width` bytes.
 CONSTRAIN_INLINE void transpose_elements(std::byte const* from, std::int64_t rows, std::int64_t columns,
                                          std::int64_t width, std::byte* to) {
   for (std::int64_t i = 0; i < rows; ++i)
@@ -18,8 +19,10 @@ CONSTRAIN_INLINE void transpose_elements(std::byte const* from, std::int64_t row
       std::memcpy(to + (j * rows + i) * width, from + (i * columns + j) * width, static_cast<std::size_t>(width));
 }
 
-CONSTRAIN_INLINE void add_file_tensors(std::vector<file_tensor>& tensors, parameter_info const& info, std::string name,
-                                       std::int64_t offset, stored_names names) {
+/// Adds the file tensors of one parameter or state: under its stored name if `names` has one, where '*' stands for the
+/// iteration, which then is a tensor of its own.
+[[gnu::cold]] CONSTRAIN_INLINE void add_file_tensors(std::vector<file_tensor>& tensors, parameter_info const& info,
+                                                     std::string name, std::int64_t offset, stored_names names) {
   stored_name const* known = nullptr;
   for (auto const& n : names)
     if (n.name == name) known = &n;
