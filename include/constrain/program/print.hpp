@@ -10,8 +10,8 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 namespace detail {
 
-/// The name of field `field` of the optimizer's state, after a parameter's name: "exp_avg", or "state0" if the optimizer
-/// names none.
+/// The name of a field of the optimizer's state, which follows a parameter's name: "exp_avg", or "state0" if the
+/// optimizer does not name its fields.
 inline std::string state_text(char const* const* names, int field) {
   return names[field] != nullptr ? names[field] : concat({"state", field});
 }
