@@ -1,6 +1,7 @@
 #include "../sentence.hpp"
 #include "../temporary_directory.hpp"
 
+#include <constrain/base/label.hpp>
 #include <constrain/data/json_lines.hpp>
 #include <constrain/data/random.hpp>
 #include <doctest/doctest.h>

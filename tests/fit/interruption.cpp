@@ -1,3 +1,5 @@
+#include <constrain/device/cpu/parallel.hpp>
+#include <constrain/device/cpu/signal_stack.hpp>
 #include <constrain/fit/interruption.hpp>
 
 #include <doctest/doctest.h>

@@ -9,6 +9,7 @@
 #include "../sentence.hpp"
 #include "../temporary_directory.hpp"
 #include "constrain/io/safetensors.hpp"
+#include "constrain/io/safetensors_header.hpp"
 #include "constrain/io/safetensors_writer.hpp"
 
 using namespace constrain::io;

@@ -14,6 +14,7 @@
 #include "../sanitizers.hpp"
 #include "../sentence.hpp"
 #include "constrain/io/safetensors.hpp"
+#include "constrain/io/safetensors_header.hpp"
 
 #if defined(__GLIBC__)
 #include <malloc.h>

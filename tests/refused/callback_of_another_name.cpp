@@ -1,4 +1,4 @@
-// refused: fit: what comes after the options is called after every step; write [&](ct::step_result const& r) { ... }
+// refused: fit: the argument after the options is not a callback; pass a function [&](ct::step_result const& r) { ... }
 #include <constrain/constrain.hpp>
 namespace ct = constrain;
 

@@ -1,4 +1,4 @@
-// refused: ct::causal_lm needs logits [sequences, tokens, vocabulary]
+// refused: ct::causal_lm needs logits of shape [sequences, tokens, vocabulary]
 // diagnosis: logits_have_no_tokens, any, any, 3, 2
 #include <constrain/constrain.hpp>
 namespace ct = constrain;

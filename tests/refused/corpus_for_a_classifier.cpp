@@ -1,4 +1,4 @@
-// refused: batches(corpus): a corpus labels every token with the next one, the task has other labels
+// refused: batches(corpus): a corpus labels every token with the next one, but the task has other labels
 #include <constrain/constrain.hpp>
 namespace ct = constrain;
 

@@ -1,4 +1,4 @@
-// refused: ct::embedding looks up integers: pass the model's tokens
+// refused: the input of ct::embedding must be integers; pass the model's tokens
 // diagnosis: tokens_are_not_integers, line, line, any, any
 #include <constrain/constrain.hpp>
 namespace ct = constrain;

@@ -1,4 +1,4 @@
-// refused: attention::flash: its kernels are for the CPU so far; write attention::reference on a CUDA device
+// refused: attention::flash: it has no CUDA kernels yet; write attention::reference on a CUDA device
 // not for: gnu clang
 #include <constrain/constrain.hpp>
 namespace ct = constrain;

@@ -1,4 +1,4 @@
-// refused: fusion::...: the fused kernels are for the CPU so far; write fusion::none on a CUDA device
+// refused: fusion::...: the fused operations have no CUDA kernels yet; write fusion::none on a CUDA device
 // not for: gnu clang
 #include <constrain/constrain.hpp>
 namespace ct = constrain;

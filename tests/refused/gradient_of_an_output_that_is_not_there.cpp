@@ -1,4 +1,4 @@
-// refused: the gradient rule of an op cannot be computed while it compiles
+// refused: the gradient rule of an op is not a constant expression
 // diagnosis: gradient_is_not_constant, 0, 0, 0, 0
 #include <constrain/constrain.hpp>
 namespace ct = constrain;

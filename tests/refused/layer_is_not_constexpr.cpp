@@ -1,4 +1,4 @@
-// refused: task: the model or the objective cannot be computed while it compiles
+// refused: task: the model or the objective is not a constant expression
 // diagnosis: model_is_not_constant, 0, 0, 0, 0
 #include <constrain/constrain.hpp>
 namespace ct = constrain;

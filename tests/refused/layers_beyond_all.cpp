@@ -1,4 +1,4 @@
-// refused: a tensor has more than `expected` elements in all iterations and micro-batches
+// refused: a tensor has more than `expected` elements over all iterations and micro-batches
 // diagnosis: tensor_too_large, any, any, 70368744177664, any
 #include <constrain/constrain.hpp>
 namespace ct = constrain;

@@ -1,4 +1,4 @@
-// refused: a weight or table must be a matrix
+// refused: a weight has `got` dimensions, but must be a matrix
 // diagnosis: weight_is_no_matrix, line, 0, 2, 1
 #include <constrain/constrain.hpp>
 namespace ct = constrain;

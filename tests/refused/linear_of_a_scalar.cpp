@@ -1,4 +1,4 @@
-// refused: ct::linear needs a value with features; pass [..., features]
+// refused: the input of ct::linear has no feature dimension; pass a value of shape [..., features]
 // diagnosis: not_a_matrix_of_features, line, line, 1, 0
 #include <constrain/constrain.hpp>
 namespace ct = constrain;

@@ -1,4 +1,4 @@
-// refused: the objective must return one number; end it with ct::cross_entropy
+// refused: the objective must return a scalar; end it with ct::cross_entropy
 // diagnosis: loss_is_not_a_scalar, any, any, 1, 32
 #include <constrain/constrain.hpp>
 namespace ct = constrain;

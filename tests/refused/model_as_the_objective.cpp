@@ -1,4 +1,4 @@
-// refused: task: the objective is no function on values
+// refused: task: the objective is not a function from two ct::values to a ct::value
 #include <constrain/constrain.hpp>
 namespace ct = constrain;
 

@@ -1,4 +1,4 @@
-// refused: task: the model is no function on values
+// refused: task: the model is not a function from ct::value to ct::value
 // diagnosis: model_is_no_function, 0, 0, 0, 0
 #include <constrain/constrain.hpp>
 namespace ct = constrain;

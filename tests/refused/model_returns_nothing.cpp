@@ -1,4 +1,4 @@
-// refused: task: the model is no function on values
+// refused: task: the model is not a function from ct::value to ct::value
 #include <constrain/constrain.hpp>
 namespace ct = constrain;
 

@@ -1,4 +1,4 @@
-// refused: optimizer: it has no `template <class real> struct state`; write one, empty where it keeps nothing
+// refused: optimizer: it has no `template <class real> struct state`; write one, empty if the optimizer stores nothing
 // shows: composition<descent>
 #include <constrain/constrain.hpp>
 namespace ct = constrain;

@@ -1,4 +1,4 @@
-// refused: policy: its `pass` cannot be computed while it compiles; make it and what it calls `constexpr`
+// refused: policy: its `pass` is not a constant expression; make it and the functions it calls `constexpr`
 #include <constrain/constrain.hpp>
 namespace ct = constrain;
 

@@ -1,4 +1,4 @@
-// refused: policy: with `after`, a ct::pass_name, goes
+// refused: policy: `after` (a ct::pass_name) needs a function
 // shows: static constexpr ct::program pass(ct::program const&, slot const&)
 #include <constrain/constrain.hpp>
 namespace ct = constrain;

@@ -1,4 +1,4 @@
-// refused: parallel: processes talk through MPI, which is not linked; install libopenmpi-dev and link constrain::mpi
+// refused: parallel: several processes need MPI, and this program is compiled without it; install libopenmpi-dev
 // shows: composition<parallel::ddp>
 #include <constrain/constrain.hpp>
 namespace ct = constrain;

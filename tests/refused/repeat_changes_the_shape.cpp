@@ -1,4 +1,4 @@
-// refused: the body of ct::repeat must return the shape it is given
+// refused: the body of ct::repeat returns another shape than its argument's
 // diagnosis: repeat_changes_the_shape, line, any, 16384, 8192
 #include <constrain/constrain.hpp>
 namespace ct = constrain;

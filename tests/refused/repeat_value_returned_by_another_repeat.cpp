@@ -1,4 +1,4 @@
-// refused: a value made in a repeat's body (line `expected`) is used outside of it (line `got`)
+// refused: a value computed in the body of a ct::repeat (line `expected`) is used outside of it (line `got`)
 // diagnosis: value_left_its_repeat, line, line, made, line
 #include <constrain/constrain.hpp>
 namespace ct = constrain;

@@ -1,4 +1,4 @@
-// refused: the model's tokens are ids: pass them through ct::embedding first
+// refused: its input holds token ids; pass the tokens through ct::embedding first
 // diagnosis: ids_are_no_numbers, line, any, any, any
 #include <constrain/constrain.hpp>
 namespace ct = constrain;

@@ -1,5 +1,5 @@
-// refused: generate: text is one token a byte, which takes a model of exactly 256 tokens, and this one's
-// shows: vocabulary' is another
+// refused: generate: a text is one token per byte and needs a model with `vocabulary` 256
+// shows: vocabulary' 256, but this model has another
 // shows: 300
 #include <constrain/constrain.hpp>
 namespace ct = constrain;

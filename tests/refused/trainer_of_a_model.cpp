@@ -1,4 +1,4 @@
-// refused: trainer: its first argument is no task
+// refused: trainer: the first template argument must be a ct::task
 #include <constrain/constrain.hpp>
 namespace ct = constrain;
 

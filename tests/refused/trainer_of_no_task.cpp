@@ -1,4 +1,4 @@
-// refused: trainer: its first argument is no task; write ct::trainer<ct::task<model, objective,
+// refused: trainer: the first template argument must be a ct::task; write ct::trainer<ct::task<model, objective,
 // diagnosis: task_is_none, 0, 0, 0, 0
 #include <constrain/constrain.hpp>
 namespace ct = constrain;

@@ -1,4 +1,4 @@
-// refused: two parameters have one name (`expected` and `got` are their lines)
+// refused: two parameters have the same name (`expected` and `got` are their lines)
 // diagnosis: parameter_named_twice, line, line, first, line
 #include <constrain/constrain.hpp>
 namespace ct = constrain;

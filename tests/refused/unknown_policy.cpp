@@ -1,4 +1,4 @@
-// refused: trainer: one of the policies is none; write precision::..., an optimizer (a type with `hyper`)
+// refused: trainer: a template argument after the task is not a policy; write precision::..., an optimizer
 // shows: composition<float>
 #include <constrain/constrain.hpp>
 namespace ct = constrain;

@@ -1,4 +1,4 @@
-// refused: an operation mixes values of two models; use values of one model alone
+// refused: an operation combines values of two models; use only values of the same model
 // diagnosis: values_of_two_programs, line, 0, any, any
 #include <constrain/constrain.hpp>
 namespace ct = constrain;

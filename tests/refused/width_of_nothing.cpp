@@ -1,4 +1,4 @@
-// refused: an extent is `got`, and `expected` is the least
+// refused: an extent is `got`, but must be at least `expected`
 // diagnosis: extent_below_one, any, any, 1, 0
 #include <constrain/constrain.hpp>
 namespace ct = constrain;

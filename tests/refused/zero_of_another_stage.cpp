@@ -1,4 +1,4 @@
-// refused: parallel::zero<stage, ranks>: stages 1 and 2 are not there; write parallel::zero<3, ranks> or parallel::ddp
+// refused: parallel::zero<stage, ranks>: only stage 3 is implemented; write parallel::zero<3, ranks> or parallel::ddp
 // shows: composition<parallel::zero<1, 2>>
 #define CONSTRAIN_WITH_MPI // the rule that is tested comes first; nothing is linked
 #include <constrain/policy/policies.hpp>

@@ -111,9 +111,9 @@ template <class object> struct callback_is_usable {
                 "fit: a callback's on_end is `void on_end(ct::fit_context& c)`; c.result is what fit returns");
   static_assert(
       named || called,
-      "fit: what comes after the options is called after every step; write [&](ct::step_result const& r) { ... }, "
-      "which returns nothing or whether to go on, or an object with on_start, on_step, on_evaluation, on_save or "
-      "on_end, each `void on_step(ct::fit_context& c)`");
+      "fit: the argument after the options is not a callback; pass a function [&](ct::step_result const& r) { ... }, "
+      "which returns nothing or whether to continue, or an object with on_start, on_step, on_evaluation, on_save or "
+      "on_end, each like `void on_step(ct::fit_context& c)`");
 };
 
 /// The callbacks of an object or function. It is referred to, not copied, so it must outlive the result.

@@ -21,26 +21,7 @@ public:
     for (int i = 0; i < p.nodes.size(); ++i) plan_for(i);
   }
 
-  constexpr program run() {
-    bool reduced = false;
-    rewrite_nodes(out_, in_, 0, in_.nodes.size(), [&](builder&, node n, int i) {
-      bool const norm = calls(n, info_of<op::gradient_norm_squared>);
-      if (norm && !reduced && shards_ == 1) all_reduce_gradients();
-      reduced = reduced || norm;
-      if (norm && shards_ > 1) {
-        sum_squares_of_pieces(n);
-        return;
-      }
-      if (calls(n, info_of<op::clip_coefficient>)) reduce<op::all_reduce_small>(in_.loss, in_.loss);
-      for (auto const& g : gathers_)
-        if (g.before == i) gather(g);
-      if (n.kind == node_kind::call) exchange_operands(n, i);
-      out_.program.add_node(n);
-      for (auto& s : scatters_)
-        if (s.after == i) scatter(s);
-    });
-    return out_.program;
-  }
+  constexpr program run();
 
 private:
   /// A parameter that is gathered for the body of a loop.
@@ -173,7 +154,7 @@ private:
 
   /// The squared norm of a sharded gradient, with the bits of the full gradient's: each rank sums the chunks of its
   /// shard, the chunk sums are gathered, and every rank adds all of them in order.
-  constexpr void sum_squares_of_pieces(node full) {
+  constexpr void sum_squares_of_shards(node full) {
     auto const tensors = in_.iterations(in_.values[full.inputs[0].value]);
     ref const mine = out_.call<op::chunk_squares>({full.inputs[0]}, {}, {{tensors}, {}}, full.line).outputs[0];
     ref const all = out_.call<op::gather_ranks>({mine}, {}, {{shards_}, {}}, full.line).outputs[0];
@@ -193,6 +174,28 @@ private:
   fixed_vector<gathered, maximum_exchanges> gathers_;
   fixed_vector<scattered, maximum_exchanges> scatters_;
 };
+
+// Behind the class: clang 14 evaluates member templates only after their definition.
+constexpr program sharding::run() {
+  bool reduced = false;
+  rewrite_nodes(out_, in_, 0, in_.nodes.size(), [&](builder&, node n, int i) {
+    bool const norm = calls(n, info_of<op::gradient_norm_squared>);
+    if (norm && !reduced && shards_ == 1) all_reduce_gradients();
+    reduced = reduced || norm;
+    if (norm && shards_ > 1) {
+      sum_squares_of_shards(n);
+      return;
+    }
+    if (calls(n, info_of<op::clip_coefficient>)) reduce<op::all_reduce_small>(in_.loss, in_.loss);
+    for (auto const& g : gathers_)
+      if (g.before == i) gather(g);
+    if (n.kind == node_kind::call) exchange_operands(n, i);
+    out_.program.add_node(n);
+    for (auto& s : scatters_)
+      if (s.after == i) scatter(s);
+  });
+  return out_.program;
+}
 
 } // namespace detail
 

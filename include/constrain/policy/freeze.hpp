@@ -49,7 +49,7 @@ struct freezing {
   using refused = policy_list<freeze<role::activation>, train_only<>>;
 
   CONSTRAIN_RULE(one_freezing, (said<freezing> const& f), f.given <= 1,
-                 "trainer: it is said twice what is frozen; keep one freeze<role...> or train_only<role...>");
+                 "trainer: two freeze policies are given; keep one freeze<role...> or train_only<role...>");
   CONSTRAIN_RULE(roles_of_parameters, (freezing const& f), !f.other,
                  "freeze<role...>: only parameters can be frozen; write role::weight, bias, norm, embedding or head");
   CONSTRAIN_RULE(something_is_trained, (freezing const& f), !(f.weight && f.bias && f.norm && f.embedding && f.head),

@@ -34,14 +34,14 @@ struct parallelism {
   CONSTRAIN_RULE(one_parallelism, (said<parallelism> const& p), p.given <= 1,
                  "trainer: two parallel policies are given; keep parallel::ddp or parallel::zero<3, ranks>");
   CONSTRAIN_RULE(known_stage, (parallelism const& p), p.stage == 3,
-                 "parallel::zero<stage, ranks>: stages 1 and 2 are not there; write parallel::zero<3, ranks> or "
+                 "parallel::zero<stage, ranks>: only stage 3 is implemented; write parallel::zero<3, ranks> or "
                  "parallel::ddp");
   CONSTRAIN_RULE(some_shards, (parallelism const& p), p.shards >= 1,
                  "parallel::zero<stage, ranks>: a group has at least one rank; write parallel::zero<3, 2> or "
                  "parallel::ddp");
   CONSTRAIN_RULE(mpi_is_there, (parallelism const& p), !p.distributed || p.has_mpi,
-                 "parallel: processes talk through MPI, which is not linked; install libopenmpi-dev and link "
-                 "constrain::mpi");
+                 "parallel: several processes need MPI, and this program is compiled without it; install "
+                 "libopenmpi-dev and link constrain::mpi");
   using rules = rule_list<one_parallelism, known_stage, some_shards, mpi_is_there>;
 };
 

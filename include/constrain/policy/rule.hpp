@@ -12,7 +12,7 @@ template <class...> struct rule_list {};
 /// to write instead. `parameters`: the slots it looks at, as `said<slot> const&` if it counts policies:
 ///
 ///     CONSTRAIN_RULE(graph_on_cuda, (slot_of::launching const& l, slot_of::device const& d), !l.captures || d.is_cuda,
-///                    "launch::graph: only a CUDA device records graphs; write ...")
+///                    "launch::graph: only a CUDA device captures graphs; add ...")
 ///
 /// A rule about one slot is a member of the slot; rules between slots are in rules.hpp.
 #define CONSTRAIN_RULE(rule, parameters, condition, text)                                                              \

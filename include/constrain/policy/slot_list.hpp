@@ -20,8 +20,9 @@ struct unknown {
   template <class...> using otherwise = nothing;
 
   CONSTRAIN_RULE(known_policies, (said<unknown> const& u), u.given == 0,
-                 "trainer: one of the policies is none; write precision::..., an optimizer (a type with `hyper`), "
-                 "accumulate<N> or checkpoint::... after the task; a policy of your own has a `slot` and a `value`");
+                 "trainer: a template argument after the task is not a policy; write precision::..., an optimizer (a "
+                 "type with `hyper`), accumulate<N>, checkpoint::... or a policy of your own, a type with a `slot` "
+                 "and a `value`");
   using rules = rule_list<known_policies>;
 };
 

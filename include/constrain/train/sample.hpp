@@ -28,8 +28,8 @@ struct generate_options {
 template <std::int64_t vocabulary> struct tokens_are_bytes {
   static_assert(
       vocabulary == data::corpus::byte_vocabulary,
-      "generate: text is one token a byte, which takes a model of exactly 256 tokens, and this one's `vocabulary` "
-      "is another; pass tokens instead: generate(std::span<std::int32_t const>(tokens), count)");
+      "generate: a text is one token per byte and needs a model with `vocabulary` 256, but this model has another; "
+      "pass tokens instead: generate(std::span<std::int32_t const>(tokens), count)");
 };
 
 namespace detail {
@@ -93,8 +93,8 @@ private:
     }
     if (!some || !all)
       throw error({"generate: the logits of new token ", n + 1,
-                   " are not finite, so none can be drawn: the weights are destroyed, "
-                   "or an operation of the model overflows; load a checkpoint from before"});
+                   " are not finite, so no token can be sampled: a weight is not finite, or an operation of the "
+                   "model overflows; load an earlier saved run"});
   }
 
   generate_options options_;

@@ -120,8 +120,8 @@ public:
   /// larger than the model's or the corpus gives no batch.
   batch_range batches(data::corpus const& corpus, data::tail tail = data::tail::carry) const {
     static_assert(labels_per_token,
-                  "batches(corpus): a corpus labels every token with the next one, the task has other labels; write "
-                  "batch(inputs, labels)");
+                  "batches(corpus): a corpus labels every token with the next one, but the task has other labels; "
+                  "write batch(inputs, labels)");
     detail::check_vocabulary(corpus.vocabulary(), entries::vocabulary);
     auto const from = state_.corpus == corpus.fingerprint() ? state_.position : data::position{};
     return {batch_source(corpus, state_.seed, from, micro_batches * task::sequences, task::tokens, tail,

@@ -1,4 +1,5 @@
 #include <constrain/fit/record/report.hpp>
+#include <constrain/fit/record/run_diagnosis.hpp>
 #include <doctest/doctest.h>
 
 #include <cmath>

@@ -3,6 +3,7 @@
 #include "../../temporary_directory.hpp"
 
 #include <constrain/constrain.hpp>
+#include <constrain/io/reals.hpp>
 #include <doctest/doctest.h>
 
 #include <cstdlib>

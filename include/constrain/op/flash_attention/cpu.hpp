@@ -13,7 +13,8 @@ template <> struct kernel<op::flash_attention, cpu> {
   template <class stored, class accumulate>
   static void run(call const& c, tensor<stored const> qkv, tensor<stored> y, tensor<accumulate> logsumexp) {
     using block = detail::flash_forward<stored, accumulate>;
-    static_assert(sizeof(block) <= 512 * 1024, "it lies on the thread's stack");
+    static_assert(sizeof(block) <= 512 * 1024, "attention::flash: a thread's tiles need more than 512 KiB of its "
+                                               "stack; use smaller tiles");
     auto const heads = c.options.integer[0];
     bool const causal = c.options.integer[1] != 0;
     auto const tokens = qkv.shape().extent[1];
@@ -33,7 +34,8 @@ template <> struct kernel<op::flash_attention_gradient, cpu> {
   static void run(call const& c, tensor<stored const> dy, tensor<stored const> qkv, tensor<stored const> y,
                   tensor<accumulate const> logsumexp, tensor<stored> dqkv, tensor<accumulate> scratch) {
     using block = detail::flash_backward<stored, accumulate>;
-    static_assert(sizeof(block) <= 512 * 1024, "it lies on the thread's stack");
+    static_assert(sizeof(block) <= 512 * 1024, "attention::flash: a thread's tiles need more than 512 KiB of its "
+                                               "stack; use smaller tiles");
     auto const heads = c.options.integer[0];
     bool const causal = c.options.integer[1] != 0;
     auto const tokens = qkv.shape().extent[1];

@@ -17,9 +17,10 @@ template <class optimizer> constexpr int state_fields() {
   if constexpr (std::is_empty_v<state>) return 0;
   else {
     static_assert(std::is_trivially_copyable_v<state> && sizeof(state) % sizeof(float) == 0,
-                  "an optimizer's `template <class real> struct state` holds fields of type real alone");
+                  "an optimizer's `template <class real> struct state` has a field of another type than `real`; make "
+                  "all its fields `real`");
     static_assert(sizeof(state) <= maximum_state_fields * sizeof(float),
-                  "an optimizer's state holds at most four reals a weight; drop some");
+                  "an optimizer's `state` has more than four fields; use at most four");
     return static_cast<int>(sizeof(state) / sizeof(float));
   }
 }

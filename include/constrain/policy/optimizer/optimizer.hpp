@@ -29,7 +29,8 @@ struct optimizer {
   CONSTRAIN_RULE(one_optimizer, (said<optimizer> const& o), o.given <= 1,
                  "trainer: two optimizers are given; keep one of them, for example optimizer::adamw");
   CONSTRAIN_RULE(optimizer_state, (optimizer const& o), o.has_state,
-                 "optimizer: it has no `template <class real> struct state`; write one, empty where it keeps nothing");
+                 "optimizer: it has no `template <class real> struct state`; write one, empty if the optimizer "
+                 "stores nothing");
   CONSTRAIN_RULE(optimizer_update, (optimizer const& o), o.has_update,
                  "optimizer: it has no `static real update(real weight, real gradient, state<real>&, hyper const&, "
                  "ct::optimizer_step)` template; write it");
