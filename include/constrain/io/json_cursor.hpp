@@ -24,7 +24,17 @@ public:
   json_cursor from(std::size_t position) const;
 
   /// The kind of the value here, by its first byte. An invalid byte counts as a number; reading that throws.
-  json_kind kind() const;
+  json_kind kind() const {
+    switch (here()) {
+    case '{': return json_kind::object;
+    case '[': return json_kind::array;
+    case '"': return json_kind::string;
+    case 't':
+    case 'f': return json_kind::boolean;
+    case 'n': return json_kind::null;
+    default: return json_kind::number;
+    }
+  }
 
   /// Reads an object: calls `read(name)` at the value of each member, which `read` must consume. Returns their number.
   std::size_t object(function_ref<void(std::string_view name)> read);

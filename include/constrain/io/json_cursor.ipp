@@ -10,18 +10,6 @@ CONSTRAIN_INLINE json_cursor json_cursor::from(std::size_t position) const {
   return other;
 }
 
-CONSTRAIN_INLINE json_kind json_cursor::kind() const {
-  switch (here()) {
-  case '{': return json_kind::object;
-  case '[': return json_kind::array;
-  case '"': return json_kind::string;
-  case 't':
-  case 'f': return json_kind::boolean;
-  case 'n': return json_kind::null;
-  default: return json_kind::number;
-  }
-}
-
 CONSTRAIN_INLINE std::size_t json_cursor::object(function_ref<void(std::string_view name)> read) {
   need(json_kind::object, "an object");
   return items('}', [&] {

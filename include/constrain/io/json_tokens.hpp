@@ -38,7 +38,11 @@ public:
   }
 
   /// Skips `expected` if it is the byte here; returns whether it was.
-  bool take(char expected);
+  bool take(char expected) {
+    if (ended() || here() != expected) return false;
+    ++at_;
+    return true;
+  }
 
   /// Reads `true`, `false` or `null`.
   std::string_view word_token();
@@ -85,7 +89,11 @@ protected:
 private:
   static bool is_plain(char c) { return static_cast<unsigned char>(c) >= 0x20 && c != '"' && c != '\\'; }
 
-  std::size_t digits();
+  std::size_t digits() {
+    auto const begin = at_;
+    while (here() >= '0' && here() <= '9') ++at_;
+    return at_ - begin;
+  }
 
   unsigned hexadecimal();
 

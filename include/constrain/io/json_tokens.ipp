@@ -14,12 +14,6 @@ CONSTRAIN_INLINE json_tokens::json_tokens(std::string_view text, std::string_vie
   space();
 }
 
-CONSTRAIN_INLINE bool json_tokens::take(char expected) {
-  if (ended() || here() != expected) return false;
-  ++at_;
-  return true;
-}
-
 CONSTRAIN_INLINE std::string_view json_tokens::word_token() {
   std::string_view const expected = here() == 't' ? "true" : here() == 'f' ? "false" : "null";
   if (text_.substr(at_, expected.size()) != expected) fail("an unknown word");
@@ -68,12 +62,6 @@ CONSTRAIN_INLINE int json_tokens::difference(std::size_t a, std::size_t b) const
     if (c != d) return c < d ? -1 : 1;
     if (c == end_of_string) return 0;
   }
-}
-
-CONSTRAIN_INLINE std::size_t json_tokens::digits() {
-  auto const begin = at_;
-  while (here() >= '0' && here() <= '9') ++at_;
-  return at_ - begin;
 }
 
 CONSTRAIN_INLINE unsigned json_tokens::hexadecimal() {
