@@ -24,6 +24,7 @@ CONSTRAIN_INLINE void safetensors_header::check() const {
        [&](std::string_view, std::string_view) {
          count(metadata, " entries of metadata; keep them in a file of their own");
        });
+  // 4 bytes per name, allocated once the header is known to be valid JSON with a bounded number of names.
   std::vector<std::uint32_t> positions;
   positions.reserve(std::max(tensors, metadata));
   read([&](safetensors_entry const& entry) { positions.push_back(start_.position_of(entry.name)); }, nothing);
@@ -109,6 +110,7 @@ CONSTRAIN_INLINE void safetensors_header::check_layout(std::vector<std::uint32_t
   for (auto const offsets : tensors) {
     auto const [begin, end] = read_pair(offsets);
     if (begin > covered) refuse_tensor_at(offsets, "leaves a hole before it");
+    // An empty tensor may be at the beginning of a non-empty one, but not inside it.
     if (begin < covered && (begin < end || begin > last)) refuse_tensor_at(offsets, "overlaps the one before it");
     if (begin < end) last = begin, covered = end;
   }
