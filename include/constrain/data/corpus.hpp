@@ -25,8 +25,8 @@ public:
   /// `prompt`: all tokens are labels. Throws `error` if `bytes` is empty or `prompt` has another length.
   static corpus from_bytes(std::string bytes, std::vector<bool> prompt = {});
 
-  /// Tokens in memory that `storage` keeps alive: bytes, or 16-bit little-endian numbers. Throws `error` if there is
-  /// none or the last one is incomplete.
+  /// Tokens in memory that `storage` keeps alive: bytes, or 16-bit little-endian numbers. Throws `error` if there is no
+  /// token or the last one is incomplete.
   static corpus from_storage(std::shared_ptr<void const> storage, std::span<std::byte const> view, token_width width);
 
   /// 16-bit little-endian tokens from byte `begin` of a file on. The file is scanned once here, then read as tokens are
@@ -43,8 +43,8 @@ public:
   /// Token `index`. Throws `error` unless 0 <= `index` < `size()`.
   std::int32_t token(std::int64_t index) const;
 
-  /// Copies tokens `first`, `first` + 1, ... to `tokens`. Throws `error` if the corpus ends before (then nothing is
-  /// written), or if its file has changed since it was opened.
+  /// Fills `tokens` with the tokens from `first` on. Throws `error` if the corpus has fewer (then nothing is written),
+  /// or if its file has changed since it was opened.
   void copy(std::int64_t first, std::span<std::int32_t> tokens) const;
 
   /// The same as labels: prompt tokens become `ignored_label`.
@@ -53,8 +53,8 @@ public:
   /// Number of labels (tokens outside of prompts) among `count` tokens from `first` on.
   std::int64_t labels(std::int64_t first, std::int64_t count) const;
 
-  /// Hash of the content: length in bytes (upper 32 bits), CRC-32C of the tokens, xor that of the prompt mask if there
-  /// is one (lower 32 bits).
+  /// Hash of the content: length in bytes (upper 32 bits); CRC-32C of the tokens, xor CRC-32C of the prompt mask if
+  /// there is one (lower 32 bits).
   std::uint64_t fingerprint() const { return sum_; }
 
   struct parts;
@@ -137,6 +137,7 @@ private:
     std::int64_t length_ = 0;
   };
 
+  /// floor(`fraction` x `of`). Throws `error` unless 0 <= `fraction` <= 1.
   static std::int64_t share(double fraction, std::int64_t of);
 };
 

@@ -7,7 +7,8 @@
 #include <string_view>
 #include <vector>
 
-/// Replaces an old directory by a finished new one, and removes the old one.
+/// Replaces an old directory by a finished new one, and removes the old one. `holder`: the parent directory; `name`: a
+/// name in it; mark: see directory_mark.hpp.
 ///
 /// If the file system can exchange two names atomically (Linux: ext4, xfs, btrfs, tmpfs, ...), the target is at every
 /// moment the complete old or the complete new directory. Otherwise there are two renames: target to
@@ -28,13 +29,13 @@ struct old_directory {
 };
 
 /// Throws `error` unless a save may replace `name`: it must not exist, or be a directory of `owner` that is empty, has
-/// a valid mark or has a manifest. A manifest without a mark suffices, since the caller named this directory: it was
-/// copied, or saved by an older version without marks.
+/// a valid mark or has a manifest. A manifest without a mark (in a copy, or from a version without marks) suffices,
+/// because the caller named this directory. `attempts`: retries if another writer replaces it meanwhile.
 [[gnu::cold]] old_directory check_replaceable(directory_handle const& holder, std::string const& name, uid_t owner,
                                               std::string const& shown, int attempts = 100);
 
-/// Gives a directory without a valid mark one before it is replaced, so that a later save can finish its removal if
-/// this one is interrupted. If that fails, the rest of an interrupted removal stays.
+/// Writes a mark into the old directory if it has no valid one. If this save is then interrupted while it removes the
+/// directory, a later save can finish. Failure is ignored: then the remains of an interrupted removal stay.
 [[gnu::cold]] void mark_replaced(old_directory& old, directory_handle const& holder, std::string const& name);
 
 /// Removes files and then the directory, if `name` still refers to it. If it holds other files, it is renamed to `kept`

@@ -24,6 +24,7 @@ CONSTRAIN_INLINE void safetensors_header::check() const {
        [&](std::string_view, std::string_view) {
          count(metadata, " entries of metadata; keep them in a file of their own");
        });
+  // 4 bytes per name, allocated once the header is known to be valid JSON with a bounded number of names.
   std::vector<std::uint32_t> positions;
   positions.reserve(std::max(tensors, metadata));
   read([&](safetensors_entry const& entry) { positions.push_back(start_.position_of(entry.name)); }, nothing);
@@ -105,6 +106,7 @@ CONSTRAIN_INLINE void safetensors_header::check_layout(std::vector<std::uint32_t
     auto const x = begin_of(a), y = begin_of(b);
     return x < y || (x == y && a < b);
   });
+  // An empty tensor may be at the beginning of a non-empty one, but not inside it.
   std::uint64_t last = 0, covered = 0; // begin and end of the last non-empty tensor
   for (auto const offsets : tensors) {
     auto const [begin, end] = read_pair(offsets);

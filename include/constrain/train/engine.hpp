@@ -35,7 +35,8 @@ public:
   }
 
   constrain::arena& arena() const { return runner_->arena(); }
-  /// Bytes of the arena up to the last one written so far, plus the device's own reserve. Needs `measure`.
+  /// Bytes of the arena up to the last one written so far, plus the bytes that the device reserves (workspace). Needs
+  /// `measure`.
   bytes used() const { return arena().used(bytes_of_plan) + bytes(target::reserve); }
 
   /// Whether the gradients of the last step are still in the arena: evaluate, predict and generate reuse their memory.
@@ -50,8 +51,9 @@ public:
     return {where, arena(), entries::vocabulary, entries::logits.features()};
   }
 
-  /// Runs an entry. `passes` is the program it was planned from: checked mode needs its values.
+  /// Runs an entry. `passes` holds the program that the entry was planned from; checked mode needs its values.
   template <class planned_entry, class passes> void run(step_parameters const& parameters) {
+    // Instantiates the compile-time error for a missing kernel.
     static_assert(sizeof(plan_has_kernels<planned_entry, target>) > 0);
     if (!checked_) return runner_->template run<planned_entry>(parameters);
     static constexpr auto values = make_checked_table<passes::final.values.count>(passes::final);

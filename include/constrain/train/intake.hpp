@@ -24,8 +24,8 @@ std::int64_t count_labels(char const* where, std::span<std::int32_t const> label
 batch own_batch(std::span<std::int32_t const> inputs, std::span<std::int32_t const> labels, batch_lengths const& needed,
                 std::int64_t vocabulary, std::int64_t classes);
 
-/// The number of micro-batches in arrays for `evaluate`. Throws `error` unless it is whole, at least 1, and equal for
-/// inputs and labels.
+/// The number of micro-batches in arrays for `evaluate`. Throws `error` unless it is an integer, at least 1, and equal
+/// for inputs and labels.
 [[gnu::cold]] std::size_t count_batches(std::size_t inputs, std::size_t labels, std::size_t inputs_each,
                                         std::size_t labels_each);
 

@@ -7,9 +7,9 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 namespace op {
 
 /// Zeroes elements with probability p, the run's `.dropout`, and scales the others by 1 / (1 - p) (Srivastava et al.
-/// 2014). The mask comes from a counter-based generator (Philox: Salmon et al. 2011), keyed by seed, step, call,
-/// iteration and the element's position in the batch. So it is not stored: the backward pass computes it again, and the
-/// gradient is the op itself.
+/// 2014). The mask comes from a counter-based generator (Philox: Salmon et al. 2011), keyed by seed, step, node,
+/// iteration and the element's position in the batch. So it is not stored: the gradient applies the same op to dy and
+/// computes the mask again.
 struct dropout {
   static constexpr char const* name = "dropout";
   static constexpr unsigned in_place = 0b1;

@@ -5,7 +5,7 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// Loop body of the kernel: y[i] = x[i] + the table at the position.
+/// Loop body of the kernel: y[i] = x[i] + the element of the table at the same position.
 template <class stored> struct position_embedding_elements {
   stored const* x;
   stored const* table;
@@ -32,7 +32,7 @@ template <class stored, class accumulate> struct position_embedding_gradient_ele
 
   CT_HOST_DEVICE void operator()(std::int64_t i) const {
     accumulate sum = add ? dtable[i] : accumulate(0);
-    if (i < plane)
+    if (i < plane) // the table has a row for each position of the context, dy only for the tokens
       for (std::int64_t b = 0; b < sequences; ++b) sum += dy[b * plane + i];
     dtable[i] = sum;
   }

@@ -14,11 +14,11 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// Loads weights into the arena and leaves the rest of the run unchanged. `path`: a directory with model.safetensors
 /// and config.json, written by Hugging Face Transformers or by `save_run`, or a safetensors file. F64, F32, BF16 and
-/// F16 are converted to the parameters' dtype. Everything is checked on every rank before the first byte is written.
-/// Throws `error`.
+/// F16 are converted to the parameters' dtype. `group`: the ranks that hold the shards. `ranks` lets all ranks agree
+/// that every check passed before the first byte is written. Throws `error`; call it within `agreement::run`.
 [[gnu::cold]] void load_pretrained(std::string const& path, parameter_list const& list, weight_format const& format,
                                    arena& memory, communicator& group, agreement& ranks);
-/// The same, collective: throws on all ranks if it fails on one.
+/// The same in an `agreement` of its own over `world`: throws on all ranks if it fails on one.
 [[gnu::cold]] void load_pretrained(std::string const& path, parameter_list const& list, weight_format const& format,
                                    arena& memory, communicator& world, communicator& group);
 
