@@ -20,7 +20,7 @@ struct arguments {
   bool smoke = false;
 };
 
-// The built-in GEMM is slower, so it trains on fewer tokens.
+// Fewer tokens for a smoke run, and with the built-in GEMM, which is slower.
 void scale_down(arguments& a) {
   if (a.smoke) {
     a.tokens = 20'480;
