@@ -33,7 +33,7 @@ CONSTRAIN_INLINE void write_safetensors(output_file& out, std::span<tensor const
     if (t.name == "__metadata__" || std::any_of(tensors.begin(), tensors.end(), same))
       throw error({"the name '", t.name, "' is taken in a safetensors file; give every tensor its own name"});
   }
-  for (std::size_t const width : {8, 4, 2, 1})
+  for (auto const width : {std::size_t{8}, std::size_t{4}, std::size_t{2}, std::size_t{1}})
     for (auto const& t : tensors)
       if (dtype_bytes(t.dtype) == width) order.push_back(&t);
 
