@@ -27,7 +27,7 @@ CONSTRAIN_INLINE void write_safetensors(output_file& out, std::span<tensor const
       throw error(
           {"the tensor '", t.name, "' has a shape or the dtype '", t.dtype, "' that cannot be saved; correct it"});
     if (*needed != t.bytes.size())
-      throw error({"the tensor '", t.name, "' has ", t.bytes.size(), " bytes where its dtype '", t.dtype,
+      throw error({"the tensor '", t.name, "' has ", t.bytes.size(), " bytes, but its dtype '", t.dtype,
                    "' and shape need ", *needed, "; correct one of them"});
     auto const same = [&](tensor const& other) { return &other != &t && other.name == t.name; };
     if (t.name == "__metadata__" || std::any_of(tensors.begin(), tensors.end(), same))
