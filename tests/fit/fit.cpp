@@ -316,7 +316,7 @@ TEST_CASE("the last checkpoints are kept, and the newest whole one is taken") {
   char said[1024]{};
   CHECK(std::fread(said, 1, sizeof said - 1, log) > 0);
   std::fclose(log);
-  CHECK(std::string(said).find("step-7/model.safetensors' has 100 bytes where ") != std::string::npos);
+  CHECK(std::string(said).find("step-7/model.safetensors' has 100 bytes, but ") != std::string::npos);
   CHECK(std::string(said).ends_with("use another copy of the directory; the saved run before it is loaded\n"));
   CHECK(second.steps() == 6);
   CHECK(std::filesystem::file_size(damaged) == 100); // left alone

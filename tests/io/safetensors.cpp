@@ -95,7 +95,7 @@ TEST_CASE("safetensors: what cannot be written is a sentence, and the file befor
     return text;
   };
   CHECK(refused({{"w", "F32", {3}, bytes}}) ==
-        "the tensor 'w' has 8 bytes where its dtype 'F32' and shape need 12; correct one of them");
+        "the tensor 'w' has 8 bytes, but its dtype 'F32' and shape need 12; correct one of them");
   CHECK(refused({{"w", "F33", {2}, bytes}}) ==
         "the tensor 'w' has a shape or the dtype 'F33' that cannot be saved; correct it");
   CHECK_FALSE(refused({{"w", "F32", {-2}, bytes}}).empty());
@@ -199,8 +199,8 @@ TEST_CASE("safetensors: hostile dtypes and shapes are refused, each with its rea
       {with_header(with_fields("\"U8\"", "[4294967296,4294967296]", "[0,4]"), 4), "a shape too large to count"},
       {with_header(with_fields("\"F64\"", "[2305843009213693953]", "[0,8]"), 8), "a shape too large to count"},
       {with_header(with_fields("\"U8\"", "[9223372036854775807,2,2]", "[0,4]"), 4), "a shape too large to count"},
-      {with_header(with_fields("\"U8\"", "[5]", "[0,4]"), 4), "has 4 bytes where its dtype and shape need 5"},
-      {with_header(with_fields("\"F32\"", "[4]", "[0,4]"), 4), "has 4 bytes where its dtype and shape need 16"},
+      {with_header(with_fields("\"U8\"", "[5]", "[0,4]"), 4), "has 4 bytes, but its dtype and shape need 5"},
+      {with_header(with_fields("\"F32\"", "[4]", "[0,4]"), 4), "has 4 bytes, but its dtype and shape need 16"},
       {with_header(with_fields("\"U8\"", "[0]", "[0,4]"), 4), "need 0"},
       {with_header(with_fields("\"U8\"", "[]", "[0,4]"), 4), "need 1"},
   });

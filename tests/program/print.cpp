@@ -1,3 +1,4 @@
+#include <constrain/constrain.hpp>
 #include <constrain/layer/repeat.hpp>
 #include <constrain/op/add/add.hpp>
 #include <constrain/op/linear/linear.hpp>
@@ -34,4 +35,15 @@ TEST_CASE("depth does not lengthen the text") {
   auto text = print(written(3).program);
   text.replace(text.find("loop block 3"), 12, "loop block 300");
   CHECK(print(written(300).program) == text);
+}
+
+TEST_CASE("print: gradients, compute copies and optimizer states are named after their parameter") {
+  using bf16 = entries<task<gpt2{.layers = 1, .heads = 1, .width = 8, .vocabulary = 16, .context = 4}, causal_lm,
+                            micro_batch{.sequences = 1}>,
+                       policies<precision::bf16>>;
+  auto const text = print(bf16::step_program::final);
+  for (auto const* name : {"block.mlp.up.weight.gradient", "block.mlp.up.weight.compute_copy",
+                           "block.mlp.up.weight.exp_avg ", "block.mlp.up.weight.exp_avg_sq "})
+    CHECK_MESSAGE(text.find(name) != std::string::npos, name);
+  CHECK(text.find(".state") == std::string::npos);
 }

@@ -27,7 +27,7 @@ public:
   /// Throws `error` if `count` is below 1.
   constexpr permutation(std::uint64_t seed, std::int64_t epoch, std::int64_t count)
       : seed_(seed), epoch_(static_cast<std::uint64_t>(epoch)), count_(static_cast<std::uint64_t>(count)),
-        half_((std::bit_width(this->count_ - 1) + 1) / 2) {
+        half_((65 - std::countl_zero(count_ - 1)) / 2) {
     if (count < 1) throw error({"an order of ", count, " samples is empty; give at least 1"});
   }
 

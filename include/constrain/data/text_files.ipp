@@ -20,7 +20,8 @@ CONSTRAIN_INLINE std::vector<std::string> file_tree::list(std::string const& roo
   // Linked directories are read last, so that a file is listed under its real path if that is in the tree.
   for (std::size_t i = 0; i < tree.links_.size(); ++i) {
     std::sort(tree.links_.begin() + static_cast<std::ptrdiff_t>(i), tree.links_.end());
-    tree.read(std::string(tree.links_[i]));
+    auto const link = tree.links_[i]; // `read` adds to the links.
+    tree.read(link);
   }
   std::sort(tree.files_.begin(), tree.files_.end());
   return std::move(tree.files_);

@@ -5,10 +5,40 @@
 #include "constrain/base/error.hpp"
 
 #include <algorithm>
+#include <csignal>
 #include <cstddef>
+#include <ctime>
 #include <fcntl.h>
 
 namespace constrain::inline CONSTRAIN_VARIANT::io {
+
+namespace detail {
+
+/// Holds SIGXFSZ back from this thread during its life. A write beyond the limit on a file's size (`ulimit -f`) raises
+/// it, and by default it ends the process. Held back, the write only fails with EFBIG, as on a full disk.
+class held_size_signal {
+public:
+  held_size_signal() {
+    ::sigemptyset(&only_);
+    ::sigaddset(&only_, SIGXFSZ);
+    ::pthread_sigmask(SIG_BLOCK, &only_, &before_);
+  }
+  held_size_signal(held_size_signal const&) = delete;
+  held_size_signal& operator=(held_size_signal const&) = delete;
+  ~held_size_signal() {
+    auto const number = errno;
+    // A raised signal still waits, and would end the process when it is let through.
+    timespec const no_time{};
+    if (number == EFBIG && ::sigismember(&before_, SIGXFSZ) == 0) ::sigtimedwait(&only_, nullptr, &no_time);
+    ::pthread_sigmask(SIG_SETMASK, &before_, nullptr);
+    errno = number;
+  }
+
+private:
+  sigset_t only_{}, before_{};
+};
+
+} // namespace detail
 
 CONSTRAIN_INLINE descriptor& descriptor::operator=(descriptor&& other) noexcept {
   std::swap(number_, other.number_);
@@ -22,6 +52,7 @@ CONSTRAIN_INLINE char const* system_path(std::string const& path) {
 }
 
 CONSTRAIN_INLINE bool write_all(descriptor const& file, std::string_view bytes) {
+  detail::held_size_signal const held;
   while (!bytes.empty()) {
     // Linux writes at most 2 GiB per call; some systems refuse more.
     auto const written = ::write(file.get(), bytes.data(), std::min(bytes.size(), std::size_t{1} << 30));

@@ -13,8 +13,8 @@ namespace constrain::inline CONSTRAIN_VARIANT::io {
 
 /// The value of an IEEE 754 half-precision number (5 bits of exponent, 10 of mantissa), exact.
 constexpr float half_value(std::uint16_t bits) noexcept {
-  auto const sign = static_cast<std::uint32_t>(bits & 0x8000u) << 16;
-  auto const magnitude = static_cast<std::uint32_t>(bits & 0x7fffu);
+  std::uint32_t const sign = (bits & 0x8000u) << 16;
+  std::uint32_t const magnitude = bits & 0x7fffu;
   if (magnitude >= 0x7c00u) return std::bit_cast<float>(sign | 0x7f800000u | (magnitude & 0x3ffu) << 13);
   if (magnitude >= 0x400u) return std::bit_cast<float>(sign | ((magnitude << 13) + (112u << 23)));
   auto const value = static_cast<float>(magnitude) * 0x1p-24f; // subnormal

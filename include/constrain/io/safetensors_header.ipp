@@ -65,7 +65,7 @@ CONSTRAIN_INLINE safetensors_entry safetensors_header::read_entry(json_cursor& c
   auto const needed = elements.bytes(dtype_bytes(entry.dtype));
   if (!needed) throw refusal(name, "has a shape too large to count");
   if (*needed != entry.end - entry.begin)
-    throw refusal(name, concat({"has ", entry.end - entry.begin, " bytes where its dtype and shape need ", *needed}));
+    throw refusal(name, concat({"has ", entry.end - entry.begin, " bytes, but its dtype and shape need ", *needed}));
   return entry;
 }
 

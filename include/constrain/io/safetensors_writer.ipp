@@ -27,13 +27,13 @@ CONSTRAIN_INLINE void write_safetensors(output_file& out, std::span<tensor const
       throw error(
           {"the tensor '", t.name, "' has a shape or the dtype '", t.dtype, "' that cannot be saved; correct it"});
     if (*needed != t.bytes.size())
-      throw error({"the tensor '", t.name, "' has ", t.bytes.size(), " bytes where its dtype '", t.dtype,
+      throw error({"the tensor '", t.name, "' has ", t.bytes.size(), " bytes, but its dtype '", t.dtype,
                    "' and shape need ", *needed, "; correct one of them"});
     auto const same = [&](tensor const& other) { return &other != &t && other.name == t.name; };
     if (t.name == "__metadata__" || std::any_of(tensors.begin(), tensors.end(), same))
       throw error({"the name '", t.name, "' is taken in a safetensors file; give every tensor its own name"});
   }
-  for (std::size_t const width : {8, 4, 2, 1})
+  for (auto const width : {std::size_t{8}, std::size_t{4}, std::size_t{2}, std::size_t{1}})
     for (auto const& t : tensors)
       if (dtype_bytes(t.dtype) == width) order.push_back(&t);
 

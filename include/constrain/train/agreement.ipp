@@ -30,7 +30,7 @@ CONSTRAIN_INLINE void add_run(fingerprint& to, run_options const& run) {
 
 CONSTRAIN_INLINE void add_build(fingerprint& to, std::string const& policies, parameter_list const& parameters) {
   to.add("the set of policies", policies);
-  to.add("what the program was compiled for", CONSTRAIN_TEXT(CONSTRAIN_VARIANT));
+  to.add("the target of the compilation", CONSTRAIN_TEXT(CONSTRAIN_VARIANT));
 #if defined(__VERSION__)
   to.add("the compiler", __VERSION__);
 #endif

@@ -54,7 +54,7 @@ template <class trainer> std::string explanation(bool programs = false) {
   }
   text += formatted("  %-34s %-10s %-18s %14s\n", "all", "", "", detail::grouped(trainer::parameter_count).c_str());
   text += concat({"\nmemory\n", detail::memory_table(trainer::memory)});
-  text += "\nends of the entries in the arena\n";
+  text += "\narena bytes of each entry\n";
   auto const end = [&](char const* name, std::int64_t b) {
     text += formatted("  %-18s %14s bytes\n", name, detail::grouped(b).c_str());
   };

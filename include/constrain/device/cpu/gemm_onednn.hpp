@@ -61,7 +61,7 @@ using onednn_stream = onednn_handle<dnnl_stream_t, &dnnl_stream_destroy>;
 struct onednn_layout {
   dnnl_memory_desc_t value;
   onednn_layout(dnnl_dims_t const& extents, dnnl_data_type_t type, dnnl_dims_t const& strides) {
-    onednn_check(dnnl_memory_desc_init_by_strides(&value, 2, extents, type, strides), "describe a matrix");
+    onednn_check(dnnl_memory_desc_init_by_strides(&value, 2, extents, type, strides), "create a memory descriptor");
   }
   dnnl_memory_desc_t const* get() const { return &value; }
 };
@@ -69,7 +69,8 @@ struct onednn_layout {
 struct onednn_layout {
   onednn_handle<dnnl_memory_desc_t, &dnnl_memory_desc_destroy> value;
   onednn_layout(dnnl_dims_t const& extents, dnnl_data_type_t type, dnnl_dims_t const& strides) {
-    onednn_check(dnnl_memory_desc_create_with_strides(&value.value, 2, extents, type, strides), "describe a matrix");
+    onednn_check(dnnl_memory_desc_create_with_strides(&value.value, 2, extents, type, strides),
+                 "create a memory descriptor");
   }
   dnnl_memory_desc_t get() const { return value.value; }
 };
@@ -80,8 +81,8 @@ struct onednn_machine {
   onednn_engine engine;
   onednn_stream stream;
   onednn_machine() {
-    onednn_check(dnnl_engine_create(&engine.value, dnnl_cpu, 0), "find the processor");
-    onednn_check(dnnl_stream_create(&stream.value, engine.value, dnnl_stream_default_flags), "start a stream");
+    onednn_check(dnnl_engine_create(&engine.value, dnnl_cpu, 0), "create an engine");
+    onednn_check(dnnl_stream_create(&stream.value, engine.value, dnnl_stream_default_flags), "create a stream");
   }
 };
 
@@ -99,43 +100,43 @@ void onednn_bf16(bool ta, bool tb, std::int64_t m, std::int64_t n, std::int64_t 
       c_layout(c_extents, c_dtype, c_strides);
 
   onednn_attributes attributes;
-  onednn_check(dnnl_primitive_attr_create(&attributes.value), "take attributes");
+  onednn_check(dnnl_primitive_attr_create(&attributes.value), "create attributes");
   if (beta != 0) {
     onednn_post_ops post;
-    onednn_check(dnnl_post_ops_create(&post.value), "add to a matrix");
+    onednn_check(dnnl_post_ops_create(&post.value), "set a post-op");
 #if DNNL_VERSION_MAJOR < 3
-    onednn_check(dnnl_post_ops_append_sum(post.value, beta), "add to a matrix");
+    onednn_check(dnnl_post_ops_append_sum(post.value, beta), "set a post-op");
 #else
-    onednn_check(dnnl_post_ops_append_sum(post.value, beta, 0, dnnl_data_type_undef), "add to a matrix");
+    onednn_check(dnnl_post_ops_append_sum(post.value, beta, 0, dnnl_data_type_undef), "set a post-op");
 #endif
-    onednn_check(dnnl_primitive_attr_set_post_ops(attributes.value, post.value), "add to a matrix");
+    onednn_check(dnnl_primitive_attr_set_post_ops(attributes.value, post.value), "set a post-op");
   }
 
   onednn_primitive_desc desc;
 #if DNNL_VERSION_MAJOR < 3
   dnnl_matmul_desc_t matmul;
   onednn_check(dnnl_matmul_desc_init(&matmul, a_layout.get(), b_layout.get(), nullptr, c_layout.get()),
-               "describe a GEMM");
+               "describe a matmul");
   onednn_check(dnnl_primitive_desc_create(&desc.value, &matmul, attributes.value, machine.engine.value, nullptr),
-               "describe a GEMM");
+               "describe a matmul");
 #else
   onednn_check(dnnl_matmul_primitive_desc_create(&desc.value, machine.engine.value, a_layout.get(), b_layout.get(),
                                                  nullptr, c_layout.get(), attributes.value),
-               "describe a GEMM");
+               "describe a matmul");
 #endif
   onednn_primitive primitive;
-  onednn_check(dnnl_primitive_create(&primitive.value, desc.value), "make a GEMM");
+  onednn_check(dnnl_primitive_create(&primitive.value, desc.value), "create a matmul");
 
   onednn_memory a_memory, b_memory, c_memory;
   auto const wrap = [&](onednn_memory& memory, onednn_layout const& layout, void const* data) {
     onednn_check(dnnl_memory_create(&memory.value, layout.get(), machine.engine.value, const_cast<void*>(data)),
-                 "take a matrix");
+                 "create a memory object");
   };
   wrap(a_memory, a_layout, a), wrap(b_memory, b_layout, b), wrap(c_memory, c_layout, c);
   dnnl_exec_arg_t const arguments[] = {
       {DNNL_ARG_SRC, a_memory.value}, {DNNL_ARG_WEIGHTS, b_memory.value}, {DNNL_ARG_DST, c_memory.value}};
-  onednn_check(dnnl_primitive_execute(primitive.value, machine.stream.value, 3, arguments), "multiply");
-  onednn_check(dnnl_stream_wait(machine.stream.value), "finish a GEMM");
+  onednn_check(dnnl_primitive_execute(primitive.value, machine.stream.value, 3, arguments), "execute a matmul");
+  onednn_check(dnnl_stream_wait(machine.stream.value), "finish a matmul");
 }
 
 } // namespace constrain::detail

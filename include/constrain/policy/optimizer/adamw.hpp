@@ -54,7 +54,7 @@ struct adamw {
     return {real(h.beta1),
             real(h.beta2),
             real(h.epsilon),
-            static_cast<real>(1 - rate * h.weight_decay),
+            static_cast<real>(1 - rate * static_cast<double>(h.weight_decay)),
             static_cast<real>(rate / correction1),
             static_cast<real>(1 / std::sqrt(correction2))};
   }
