@@ -11,7 +11,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 template <class... list> struct composition {
   /// The slots of the library, then those of the user's policies.
   using slots = typename detail::slots_with<library_slots, list...>::type;
-  using choices = detail::choices_of<slots, rules_between_slots, list...>; // the value of every slot
+  using choices = detail::choices_of<slots, rules_between_slots, list...>; // holds the value of every slot
 
   /// Whether a rule holds.
   template <class rule> static constexpr bool holds = detail::holds(&rule::holds, choices::value);
@@ -39,12 +39,12 @@ template <class composition> constexpr auto find_refusal() {
 
 } // namespace detail
 
-/// Refuses a composition with the sentence of the first rule that does not hold.
+/// Stops compilation with the sentence of the first rule that the composition breaks; compiles if all rules hold.
 template <class composition> struct composition_is_legal : decltype(detail::find_refusal<composition>())::type {
   static constexpr bool value = true;
 };
 
-/// A rule as a row of a table.
+/// A rule as a row of the table of rules, for documentation and tests.
 template <class choices> struct policy_rule {
   char const* name;              // of the rule
   bool (*holds)(choices const&); // whether it holds for these values of the slots

@@ -30,7 +30,7 @@ struct unknown {
 
 namespace detail {
 
-/// Appends the slots of policies that a list of slots lacks.
+/// The slots in `slots`, then those slots of `policies` that `slots` lacks.
 template <class slots, class... policies> struct slots_with { using type = slots; };
 template <class... slots, class first, class... rest>
 struct slots_with<slot_list<slots...>, first, rest...>
