@@ -45,7 +45,8 @@ public:
 private:
   constexpr bool is_copy(ref r) const { return out_.program.values[r.value].role == role::compute_copy; }
 
-  /// Index of a reference in the tables below. A compute copy shares its parameter's entry: their gradient is one.
+  /// Index of a reference in the tables below. A compute copy shares the entry of its parameter, since both have one
+  /// gradient.
   constexpr int key(ref r) const {
     return (is_copy(r) ? out_.program.values[r.value].belongs_to : r.value) * 4 + static_cast<int>(r.where);
   }
@@ -68,8 +69,8 @@ private:
     }
   }
 
-  /// A value read in a deeper loop than its definition's gets a gradient from every iteration: it needs an accumulating
-  /// buffer.
+  /// Finds captured values. A value that is read in a deeper loop than the loop of its definition gets a gradient from
+  /// every iteration of the deeper loop: it needs an accumulating buffer.
   constexpr void find_captured() {
     auto& p = out_.program;
     int depth = 0;
@@ -196,15 +197,15 @@ private:
 
   builder out_;
   bool trained_[program::maximum_values]{}; // is a trained parameter, or depends on one
-  ref gradient_[keys]{};                    // sum of the gradients so far, of what has no buffer
-  ref buffer_[keys]{};                      // accumulating buffers, of parameters and captured values
+  ref gradient_[keys]{};                    // sum of the gradients so far, for references without a buffer
+  ref buffer_[keys]{};                      // accumulating buffers, for parameters and captured values
   bool written_[keys]{};                    // whether anything was added to the buffer
 };
 
 } // namespace detail
 
 /// Appends the backward pass (reverse-mode automatic differentiation). A parameter's gradient is an accumulating buffer
-/// with the parameter's axes: the first write of a run overwrites it, so nothing needs zeroing, and all later writes
+/// with the parameter's axes: the first write of a step overwrites it, so nothing needs zeroing, and all later writes
 /// add. Tied weights, weights shared over iterations and gradient accumulation need no other rule. Refused: an op
 /// without a gradient rule, a repeat that ignores its input, a trained parameter that does not reach the loss.
 constexpr program differentiate(program const& p) {

@@ -26,7 +26,7 @@ constexpr bool dies_at(program const& p, nest const& where, ref from, int i) {
 
 } // namespace detail
 
-/// Lets an output share the bytes of an input that dies at the call, if the op allows it (`in_place`).
+/// Lets an output share the bytes of an input that no later node reads, if the op allows it (`in_place`).
 constexpr program in_place(program const& p) {
   if (!p.failure.ok()) return p;
   program out = p;

@@ -11,7 +11,7 @@ struct nest {
   int parent[program::maximum_nodes]{}; // the loop node around a node; of an `end`: around its loop
   int end[program::maximum_nodes]{};    // of a loop: its `end` node; of a call: itself
 
-  /// Of a program, by node index. It is not updated when the program changes.
+  /// The loop nest of `p`; later changes of `p` do not update it.
   constexpr explicit nest(program const& p) {
     int open = root;
     for (int i = 0; i < p.nodes.size(); ++i) {
