@@ -24,7 +24,8 @@ template <class type> concept slotted_policy = requires {
   requires std::is_convertible_v<decltype(type::value), typename type::slot>;
 };
 
-/// An optimizer: any type with a member type `hyper` (hyperparameters). It needs no `slot` member; is_optimizer.hpp says what else it needs.
+/// An optimizer: any type with a member type `hyper` (hyperparameters). It needs no `slot` member; is_optimizer.hpp
+/// lists its other members.
 template <class type> concept optimizer_like = requires { typename type::hyper; };
 
 /// What may follow the task in ct::trainer<task, ...>: in any order, at most one per slot.

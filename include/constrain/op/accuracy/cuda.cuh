@@ -6,7 +6,7 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-// correct[row] = 1 if the row's label is valid and its argmax, else 0; a block per row.
+// correct[row] = 1 if the row's label is the argmax of its logits, else 0; a block per row.
 template <class stored>
 static __global__ void __launch_bounds__(cuda_threads)
     correct_kernel(stored const* logits, std::int32_t const* labels, std::int64_t classes, std::int32_t* correct) {
@@ -18,7 +18,7 @@ static __global__ void __launch_bounds__(cuda_threads)
   accumulate best = x[0];
   for (std::int64_t i = threadIdx.x; i < classes; i += cuda_threads) best = x[i] > best ? accumulate(x[i]) : best;
   best = block_reduction<accumulate>{shared}.max(best);
-  // Of equal logits the first: the maximum of the negated indices.
+  // The first of equal logits: the maximum of the negated indices.
   int place = -static_cast<int>(classes);
   for (std::int64_t i = threadIdx.x; i < classes; i += cuda_threads)
     if (accumulate(x[i]) == best && -static_cast<int>(i) > place) place = -static_cast<int>(i);

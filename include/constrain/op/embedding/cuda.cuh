@@ -6,7 +6,7 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// Loop body of the kernel: element i of y, from the row of its token.
+/// Loop body of the kernel: element i of y, from the row of the table for its token.
 template <class stored> struct embedding_elements {
   stored const* table;
   std::int32_t const* tokens;
@@ -27,7 +27,7 @@ template <class architecture> struct kernel<op::embedding, cuda<architecture>> {
   }
 };
 
-// A block per row of the table adds the positions with its token, in order: no atomics, the same bits every time.
+// A block per row of the table adds dy of all positions with its token, in order: no atomics, the same bits every time.
 template <class stored, class accumulate>
 static __global__ void __launch_bounds__(cuda_threads)
     embedding_gradient_kernel(stored const* dy, std::int32_t const* tokens, std::int64_t places, std::int64_t width,

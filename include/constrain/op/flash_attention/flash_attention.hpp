@@ -6,9 +6,9 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 namespace op {
 
-/// dqkv from dy, qkv, y and the rows' logsumexp; the probabilities are recomputed a tile at a time (Dao 2023, algorithm
-/// 2). Output 1 is scratch: sum(dy * y) for each head and token, and sums of dk and dv if elements are narrower than
-/// sums.
+/// dqkv from dy, qkv, y and the logsumexp of each row; the probabilities are recomputed a tile at a time (Dao 2023,
+/// algorithm 2). Output 1 is scratch: sum(dy * y) for each head and token, and the sums of dk and dv if the elements of
+/// dqkv are narrower than these sums.
 struct flash_attention_gradient {
   static constexpr char const* name = "flash_attention_gradient";
   static constexpr unsigned workspace = 0b10;
