@@ -62,7 +62,7 @@ constexpr bytes most_at_once(program const& p, memory_layout const& where, role 
 }
 
 /// The memory of a step program. `other_peak`: the end, in bytes, of the largest of the other entry programs, which use
-/// the same arena; `reserve`: bytes behind all programs that the device needs for itself.
+/// the same arena; `reserve`: bytes behind the buffers of all programs that the device needs.
 constexpr memory_plan memory_of(program const& p, memory_layout const& where, std::int64_t other_peak,
                                 std::int64_t reserve = 0) {
   memory_plan m;

@@ -180,7 +180,7 @@ private:
 
 /// Activation checkpointing (Chen et al. 2016): keeps the input of every `.iterations`-th iteration of each outermost
 /// repeat and computes the other activations again in the backward pass; 0 keeps all activations. The number of
-/// iterations need not be a multiple of `.iterations`. Weights after training are the same bit for bit.
+/// iterations need not be a multiple of `.iterations`. Weights after training are the same bit for bit with any value.
 constexpr program recompute(program const& p, slot_of::checkpointing const& checkpointing) {
   int const every = checkpointing.iterations;
   if (every == 0 || !p.failure.ok()) return p;

@@ -205,8 +205,8 @@ constexpr program sharding::run() {
 /// Data parallelism. With one shard every rank holds all tensors, and gradients are all-reduced after the last
 /// micro-batch (Li et al. 2020, DDP). With several shards, parameters, gradients and optimizer states are sharded
 /// (Rajbhandari et al. 2020, ZeRO stage 3): a parameter is all-gathered in the loop body that reads it and freed after
-/// that body, and its gradient is reduce-scattered when the body has computed it. The loss is all-reduced. All sums add
-/// in rank order.
+/// that body, and its gradient is reduce-scattered when the body has computed it. The loss is all-reduced. All sums
+/// over ranks add in rank order.
 constexpr program shard(program const& p, slot_of::parallelism const& parallelism) {
   if (!parallelism.distributed || !p.failure.ok()) return p;
   auto out = detail::sharding(p, parallelism.shards).run();

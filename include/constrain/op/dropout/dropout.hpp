@@ -25,7 +25,8 @@ struct dropout {
 
 } // namespace op
 
-/// Dropout on x [sequences, ...] with the run's `.dropout` (0 by default) as probability. Evaluation removes this op.
+/// Dropout on x [sequences, ...] with the run's `.dropout` (0 by default) as probability. Only training applies it:
+/// evaluate, predict and generate return x.
 constexpr value dropout(value x, int line = __builtin_LINE()) { return emit<op::dropout>({x}, {}, line); }
 
 } // namespace constrain
