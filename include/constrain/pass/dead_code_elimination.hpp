@@ -4,7 +4,7 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// Whether the host, or a later run, reads what is written to this value.
+/// Whether the host or a later run reads this value.
 constexpr bool is_observed(value_info const& info) { return info.role == role::result || is_persistent(info.role); }
 
 /// Dead-code elimination: removes calls whose results cannot reach an observed value, and loops left empty.

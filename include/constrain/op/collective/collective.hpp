@@ -26,8 +26,8 @@ struct all_gather {
   }
 };
 
-/// shard (+)= this rank's shard of the sum of the gradient over all ranks, added in rank order. Attribute 0: shards of
-/// a group. Output 1 is the exchange buffer.
+/// shard (+)= this rank's shard of the sum of the gradient over all ranks, added in rank order. (+)= sets the output on
+/// its first write in a run and adds to it afterwards. Attribute 0: shards of a group. Output 1 is the exchange buffer.
 struct reduce_scatter {
   static constexpr char const* name = "reduce_scatter";
   static constexpr unsigned accumulating = 0b1;

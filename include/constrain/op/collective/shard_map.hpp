@@ -12,7 +12,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 struct shard_map {
   std::int64_t elements = 0;       // of the full tensor
   std::int64_t shards = 1;         // number of shards
-  std::int64_t chunk = norm_chunk; // elements; shards begin at multiples of it
+  std::int64_t chunk = norm_chunk; // in elements; each shard begins at a multiple of `chunk`
 
   /// Elements that each rank stores, padding of short shards included.
   constexpr std::int64_t stored() const {

@@ -19,8 +19,9 @@ struct cross_entropy_gradient {
 };
 
 /// loss (+)= the sum over rows of logsumexp(logits) - logits[label], divided by the number of valid labels (not
-/// `ignored_label`) of the batch. Output 1 is the logsumexp of each row, for the backward pass. Output 2 is scratch:
-/// the loss of each row, so that losses are added in order.
+/// `ignored_label`) of the batch. (+)= sets the output on its first write in a run and adds to it afterwards. Output 1
+/// is the logsumexp of each row, for the backward pass. Output 2 is scratch: the loss of each row, so that losses are
+/// added in order.
 struct cross_entropy {
   static constexpr char const* name = "cross_entropy";
   static constexpr unsigned accumulating = 0b1;

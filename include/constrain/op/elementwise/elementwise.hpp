@@ -19,7 +19,8 @@ template <class functor> constexpr bool derivative_uses_output() {
 }
 
 /// elementwise_gradient and linear_bias_gradient in one op: dx, and db (+)= the sum of the rows of dx, [..., out] ->
-/// [out], added in fixed chunks of rows. The pass `fuse` inserts this op.
+/// [out], added in fixed chunks of rows. (+)= sets the output on its first write in a run and adds to it afterwards.
+/// The pass `fuse` inserts this op.
 template <class functor> struct elementwise_gradient_bias {
   static constexpr char const* name = "elementwise_gradient_bias";
   static constexpr unsigned in_place = 0b111;

@@ -6,7 +6,8 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 namespace op {
 
-/// dtable[token] (+)= the sum of dy over all positions with that token, added in order. Attribute 0: vocabulary.
+/// dtable[token] (+)= the sum of dy over all positions with that token, added in order. (+)= sets the output on its
+/// first write in a run and adds to it afterwards. Attribute 0: vocabulary.
 struct embedding_gradient {
   static constexpr char const* name = "embedding_gradient";
   static constexpr unsigned accumulating = 0b1;

@@ -55,9 +55,9 @@ struct flash_attention {
 
 } // namespace op
 
-/// Multi-head self-attention in memory linear in the tokens. qkv [sequences, tokens, 3 width] holds queries, keys and
-/// values one after the other, each [heads, head width]; the result is [sequences, tokens, width]. Models call
-/// `self_attention` and leave the choice to the policy `attention::...`.
+/// Multi-head self-attention in memory linear in the number of tokens. For each token, qkv [sequences, tokens, 3 width]
+/// holds queries, then keys, then values, each [heads, head width]; the result is [sequences, tokens, width]. Models
+/// call `self_attention` and leave the choice to the policy `attention::...`.
 constexpr value flash_attention(value qkv, attention_options options, int line = __builtin_LINE()) {
   return emit<op::flash_attention>({qkv}, {{options.heads, options.causal ? 1 : 0}, {}}, line);
 }

@@ -11,7 +11,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::op {
 struct gradient_norm_squared {
   static constexpr char const* name = "gradient_norm_squared";
   static constexpr unsigned accumulating = 0b1;
-  static constexpr bool reads_shards = true; // the pass `shard` then replaces it by chunk_squares and chunk_sum
+  static constexpr bool reads_shards = true; // the pass `shard` replaces this op by the two below
 
   static constexpr inferred infer(operand_types const&, attributes const& a) {
     return inferred::one(dtype::f64, shape(a.integer[1]));

@@ -34,8 +34,8 @@ constexpr inferred with_logit_workspace(inferred const& result, operand_types co
 }
 
 /// linear without bias, cross_entropy and correct_predictions in one op, a chunk of rows at a time: loss (+)=
-/// cross_entropy(x W^T, labels), and the number of correct predictions. x [..., in], W [classes, in], labels [...]. The
-/// pass `fuse` inserts this op.
+/// cross_entropy(x W^T, labels), and the number of correct predictions. (+)= sets the output on its first write in a
+/// run and adds to it afterwards. x [..., in], W [classes, in], labels [...]. The pass `fuse` inserts this op.
 struct linear_cross_entropy {
   static constexpr char const* name = "linear_cross_entropy";
   static constexpr unsigned accumulating = 0b1;

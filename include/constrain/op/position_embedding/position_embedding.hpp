@@ -6,8 +6,8 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 namespace op {
 
-/// dtable[t, :] (+)= the sum over sequences of dy[:, t, :]; for positions beyond the tokens the sum is 0. Attribute 0:
-/// rows of the table.
+/// dtable[t, :] (+)= the sum over sequences of dy[:, t, :]; for positions beyond the tokens the sum is 0. (+)= sets the
+/// output on its first write in a run and adds to it afterwards. Attribute 0: rows of the table.
 struct position_embedding_gradient {
   static constexpr char const* name = "position_embedding_gradient";
   static constexpr unsigned accumulating = 0b1;
