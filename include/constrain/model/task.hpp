@@ -114,7 +114,7 @@ template <class type> concept is_task = requires(entry e, dtype real) {
 
 namespace detail {
 
-/// Stands in for a type that is no task, so that there is one error.
+/// Stands in for a type that is no task, so that only one error is reported.
 struct no_task {
   using objective = void;
   static constexpr int architecture = 0;

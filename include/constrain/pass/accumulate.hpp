@@ -6,7 +6,7 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// Whether a value has an instance of its own in every micro-batch: it neither persists nor accumulates.
+/// Whether a value has a separate instance in every micro-batch: it neither persists nor accumulates.
 constexpr bool is_transient(value_info const& info) { return !is_persistent(info.role) && !info.accumulates; }
 
 /// Gradient accumulation: puts the program into a loop over the slot's `.micro_batches` micro-batches. Accumulators

@@ -8,7 +8,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 namespace detail {
 
-/// Whether the copy at node `i` can be removed by writing its source into its target's buffer.
+/// Whether the copy at node `i` can be removed, by writing the source of the copy into the buffer of the target.
 constexpr bool can_coalesce(program const& p, nest const& where, int i) {
   auto const& n = p.nodes[i];
   if (!calls(n, info_of<op::copy>)) return false;

@@ -6,8 +6,8 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// Whether GEMMs read a copy of this parameter in the compute type. Vectors (biases, norms) are read as they are
-/// stored.
+/// Whether GEMMs read a copy of this parameter in the compute type. Vectors (biases, norms) are read in the type in
+/// which they are stored.
 constexpr bool has_compute_copy(value_info const& info) { return is_parameter(info.role) && info.shape.rank >= 2; }
 
 /// Mixed precision (Micikevicius et al. 2018): casts every matrix to `.compute` once a step, before the micro-batches,

@@ -8,7 +8,7 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// A policy with a pass of its own: `after` names the library's pass that it follows, and `static constexpr program
+/// A policy that brings a pass: `after` names the library's pass that it follows, and `static constexpr program
 /// pass(program const&, slot const&)` is the pass.
 template <class policy> concept has_own_pass = requires(program const& p) {
   requires std::is_same_v<std::remove_cv_t<decltype(policy::after)>, pass_name>;

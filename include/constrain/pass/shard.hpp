@@ -141,7 +141,7 @@ private:
     out_.call<op::all_gather>({{g.value, at::current}}, {{g.full, at::current}}, a, info.line);
   }
 
-  /// Appends a sum over ranks, whose second output is its scratch.
+  /// Appends a sum over ranks; the second output of the op is scratch.
   template <class op> constexpr void reduce(ref from, ref to, attributes const& a = {}) {
     to_communication(out_.call<op>({from}, {to}, a, in_.values[to.value].line).outputs[1]);
   }
@@ -155,8 +155,8 @@ private:
       if (in_.values[v].role == role::gradient) reduce<op::all_reduce>({v, at::current}, {v, at::current});
   }
 
-  /// The squared norm of a sharded gradient, with the bits of the full gradient's: each rank sums the chunks of its
-  /// shard, the chunk sums are gathered, and every rank adds all of them in order.
+  /// Appends the squared norm of a sharded gradient, with the same bits as the norm of the full gradient: each rank
+  /// sums the chunks of its shard, the chunk sums are gathered, and every rank adds all of them in order.
   constexpr void sum_squares_of_shards(node full) {
     auto const tensors = in_.iterations(in_.values[full.inputs[0].value]);
     ref const mine = out_.call<op::chunk_squares>({full.inputs[0]}, {}, {{tensors}, {}}, full.line).outputs[0];

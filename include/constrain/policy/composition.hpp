@@ -6,8 +6,8 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// Policies as a user lists them, legal or not. Compilers print this type, and with it the names of the policies, when
-/// a rule refuses them.
+/// Policies as a user lists them, legal or not. When a rule refuses them, compilers print this type, and with it the
+/// names of the policies.
 template <class... list> struct composition {
   /// The slots of the library, then those of the user's policies.
   using slots = typename detail::slots_with<library_slots, list...>::type;
@@ -47,7 +47,7 @@ template <class composition> struct composition_is_legal : decltype(detail::find
 /// A rule as a row of the table of rules, for documentation and tests.
 template <class choices> struct policy_rule {
   char const* name;              // of the rule
-  bool (*holds)(choices const&); // whether it holds for these values of the slots
+  bool (*holds)(choices const&); // whether the rule holds for these values of the slots
   char const* sentence;          // what is wrong, where, and what to write instead
 };
 

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <limits>
 
-/// Kernel fusion: several operations in one kernel, so that the values between them are never stored.
+/// Kernel fusion: several operations in one kernel, which need not store all values between them.
 namespace constrain::inline CONSTRAIN_VARIANT::fusion {
 
 struct automatic;

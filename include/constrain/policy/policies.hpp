@@ -43,8 +43,8 @@ template <class... slots, class... list> struct legal_in_order<true, slot_list<s
 
 } // namespace detail
 
-/// A list of policies in any order, at most one per slot; the other slots have their default. Refuses an illegal
-/// composition with one sentence.
+/// A list of policies in any order, at most one per slot; the other slots have their default. An illegal composition
+/// does not compile and reports one sentence.
 template <class... list> struct policies : detail::chosen<typename composition<list...>::slots, list...> {
   using composition = constrain::composition<list...>;
   static_assert(composition_is_legal<composition>::value);

@@ -43,7 +43,7 @@ struct find_policy<wanted, otherwise, first, rest...> {
 
 } // namespace detail
 
-/// The first policy of a list that belongs to `slot`, or else the slot's default.
+/// The first policy of a list that belongs to `slot`; if there is none, the default of `slot`.
 template <class slot, class... list>
 using policy_in = typename detail::find_policy<slot, typename slot::template otherwise<list...>, list...>::type;
 

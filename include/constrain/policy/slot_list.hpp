@@ -9,7 +9,7 @@ template <class... slots> struct slot_list {};
 
 namespace slot_of {
 
-/// The slot of types that are no policies; its rule refuses them.
+/// The slot of types that are no policies; the rule of this slot refuses them.
 struct unknown {
   friend constexpr bool operator==(unknown const&, unknown const&) = default;
 

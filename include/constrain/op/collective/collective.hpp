@@ -62,7 +62,7 @@ struct gather_ranks {
   }
 };
 
-/// all_reduce for a tensor of a few elements: every rank gathers all of them and adds them in rank order.
+/// all_reduce for a tensor of a few elements: every rank gathers the tensors of all ranks and adds them in rank order.
 struct all_reduce_small {
   static constexpr char const* name = "all_reduce_small";
   static constexpr unsigned workspace = 0b10;

@@ -12,7 +12,8 @@ template <class functor> constexpr bool derivative_uses_input() {
   if constexpr (requires { functor::derivative_uses_input; }) return functor::derivative_uses_input;
   else return true;
 }
-/// Whether the backward pass must keep the functor's result; a functor that does not need it says so in the same way.
+/// Whether the backward pass must keep the functor's result. A functor whose derivative does not use the result has a
+/// member of this name that is false.
 template <class functor> constexpr bool derivative_uses_output() {
   if constexpr (requires { functor::derivative_uses_output; }) return functor::derivative_uses_output;
   else return true;

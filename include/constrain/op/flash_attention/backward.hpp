@@ -80,8 +80,8 @@ private:
     }
   }
 
-  /// Computes the probabilities of a pair of tiles and the gradient of its scores, and loads the tiles that dq, dk and
-  /// dv are computed from.
+  /// Computes the probabilities of a pair of tiles and the gradient of their scores, and loads the tiles from which dq,
+  /// dk and dv are computed.
   void meet(std::int64_t query, std::int64_t key) {
     query_ = query, key_ = key;
     for (std::int64_t chunk = 0; chunk < h_.head_width; chunk += columns) {

@@ -28,8 +28,8 @@ struct flash_attention_gradient {
   }
 };
 
-/// The same function as op::attention, softmax(q k^T / sqrt(head width)) v per head, in memory linear in the tokens:
-/// scores exist only a tile at a time (Dao et al. 2022, algorithm 1). Keeps the logsumexp of the scaled scores,
+/// The same function as op::attention, softmax(q k^T / sqrt(head width)) v per head, in memory linear in the number of
+/// tokens: scores exist only a tile at a time (Dao et al. 2022, algorithm 1). Keeps the logsumexp of the scaled scores,
 /// [sequences, heads, tokens], for the backward pass. Attribute 0: heads; 1: causal.
 struct flash_attention {
   static constexpr char const* name = "flash_attention";

@@ -16,8 +16,8 @@ inline constexpr std::int64_t square_blocks = 1024; // maximum per gradient
 template <class stored> struct squares_entry {
   stored const* gradient;
   std::int64_t elements, tensors; // elements of one tensor; tensors of the stack
-  std::int64_t first;             // index of its first chunk's sum
-  double* total;                  // where its squared norm goes
+  std::int64_t first;             // index of the gradient's first chunk sum
+  double* total;                  // where the squared norm of the gradient is written
 };
 
 } // namespace detail
@@ -43,8 +43,8 @@ static __global__ void __launch_bounds__(cuda_threads)
   }
 }
 
-/// Adds the chunks of each tensor, then the tensors, in an order that depends only on their number; a block per
-/// gradient.
+/// Adds the chunk sums of each tensor, then the sums of the tensors, in an order that depends only on how many there
+/// are; a block per gradient.
 template <class stored>
 static __global__ void __launch_bounds__(cuda_threads)
     gradient_norm_squared_kernel(multi_tensor<detail::squares_entry<stored>> tensors, double const* sums) {

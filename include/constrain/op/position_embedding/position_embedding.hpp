@@ -41,7 +41,7 @@ struct position_embedding {
 
 /// Options of `position_embedding`.
 struct position_embedding_options {
-  int context = 0;      // most tokens of a sequence: rows of the table
+  int context = 0;      // maximum tokens of a sequence: rows of the table
   double stddev = 0.02; // of the initial table, normal around 0
 };
 

@@ -12,7 +12,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::op {
 /// Maximum number of fields in the state of an optimizer.
 inline constexpr int maximum_state_fields = program::maximum_state_fields;
 
-/// The number of values that an optimizer keeps per weight. Each field of its state is stored as a tensor.
+/// The number of values that an optimizer keeps per weight. Each field of the optimizer's state is stored as a tensor.
 template <class optimizer> constexpr int state_fields() {
   using state = typename optimizer::template state<float>;
   if constexpr (std::is_empty_v<state>) return 0;
@@ -26,7 +26,7 @@ template <class optimizer> constexpr int state_fields() {
   }
 }
 
-/// The optimizer's name for field `i` of its state; null if it has no `state_names`.
+/// The name that an optimizer gives to field `i` of its state; null if the optimizer has no `state_names`.
 template <class optimizer> constexpr char const* state_name(int i) {
   if constexpr (requires { optimizer::state_names; }) {
     static_assert(std::size(optimizer::state_names) == state_fields<optimizer>(),

@@ -40,7 +40,8 @@ constexpr bool matches_training(program const& p, logits_of_loss const& m) {
   bool const no_other_reader = read_by_only(p, loss.inputs[0], {m.loss, m.loss_gradient}) &&
                                read_by_only(p, loss.outputs[1], {m.loss_gradient}) &&
                                read_by_only(p, loss_gradient.outputs[0], {m.input_gradient, m.weight_gradient});
-  // The fused node writes the weight's gradient where the loss stands, so no node in between may read or write it.
+  // The fused node writes the gradient of the weight at the position of the loss, so no node in between may read or
+  // write this gradient.
   return same_operands && no_other_reader &&
          !touched_between(p, weight_gradient.outputs[0], m.loss, m.weight_gradient) &&
          is_call(p, writer_of(p, loss_gradient.inputs[0]), info_of<op::constant_like>);

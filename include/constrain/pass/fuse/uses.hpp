@@ -53,7 +53,7 @@ constexpr bool touched_between(program const& p, ref r, int begin, int end) {
   return false;
 }
 
-/// Whether node j stands at or after node i, in the same iteration of the same loop.
+/// Whether node j is node i or comes after it, in the same iteration of the same loop.
 constexpr bool in_same_iteration(program const& p, int i, int j) {
   int depth = 0;
   for (int k = i; k < j && depth >= 0; ++k) {
