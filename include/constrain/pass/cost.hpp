@@ -7,7 +7,7 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// Where a trainer's bytes go. The parts describe the step program; `peak` covers every entry program.
+/// How the memory of a trainer is used. The parts describe the step program; `peak` covers every entry program.
 struct memory_plan {
   bytes weights;         // of parameters as GEMMs read them: the compute copies, if there are any
   bytes master_weights;  // of parameters that have compute copies: what the optimizer updates

@@ -110,12 +110,14 @@ private:
     return {out_.program.add_value(g), at::current};
   }
 
+  /// Starts with the gradient of the loss with respect to itself: 1.
   constexpr void seed() {
     auto const loss = out_.program.loss;
     auto const one = emit<op::constant_like>({value{out_, loss}}, {{}, {1}}, 0);
     gradient_[key(loss)] = one.where();
   }
 
+  /// The gradient of `r` so far; an empty reference if there is none.
   constexpr ref gradient_of(ref r) const {
     if (buffer_[key(r)]) return written_[key(r)] ? buffer_[key(r)] : ref{};
     return gradient_[key(r)];
@@ -123,6 +125,7 @@ private:
 
   constexpr void hand(ref from, ref to, int line) { out_.call<op::copy>({from}, {to}, {}, line); }
 
+  /// Adds `g` to the gradient of `to`.
   constexpr void contribute(ref to, ref g, int line) {
     auto const& values = out_.program.values;
     if (values[to.value].shape != values[g.value].shape)
@@ -174,6 +177,7 @@ private:
     out_.called_from = 0;
   }
 
+  /// Appends the reversed twin of a loop. It carries the gradient of the loop-carried value from `final` to `initial`.
   constexpr void reverse_loop(int loop, int end) {
     int const axis = out_.program.nodes[loop].axis;
     int carried = -1;

@@ -39,10 +39,10 @@ constexpr ref stored(program const& p, ref r) {
 
 namespace detail {
 
-/// Rounded up to 64 bytes, a cache line.
+/// `bytes` rounded up to a multiple of 64, a cache line.
 constexpr std::int64_t aligned(std::int64_t bytes) { return (bytes + 63) / 64 * 64; }
 
-/// Whether the instances of a stack are contiguous, so that one call can work on all of them.
+/// Whether all instances of a value are contiguous, so that one call can work on all of them.
 constexpr bool is_dense(value_info const& info) {
   return is_persistent(info.role) || info.role == role::gradient || info.role == role::input ||
          info.role == role::compute_copy;

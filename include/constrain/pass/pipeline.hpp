@@ -71,7 +71,7 @@ template <class source> struct step_passes : passes_before_gradients<source> {
   static constexpr program coalesced = coalesce(with_own<set, pass_name::sharded, sharded>());
   static constexpr program final = in_place(coalesced);
 
-  /// Calls f(name, program) with the result of every pass, in order; passes of policies too.
+  /// Calls f(name, program) with the result of every pass, in order, those of policies included.
   template <class function> static void for_each(function const& f) {
     report_own<set, pass_name::built>(f, before::built);
     report_own<set, pass_name::selected>(f, before::selected);
@@ -112,7 +112,7 @@ template <class source> struct forward_passes {
   static constexpr program coalesced = coalesce(with_own<set, pass_name::sharded, sharded>());
   static constexpr program final = in_place(coalesced);
 
-  /// Calls f(name, program) with the result of every pass, in order; passes of policies too.
+  /// Calls f(name, program) with the result of every pass, in order, those of policies included.
   template <class function> static void for_each(function const& f) {
     report_own<set, pass_name::built>(f, built);
     report_own<set, pass_name::selected>(f, selected);
@@ -124,8 +124,8 @@ template <class source> struct forward_passes {
   }
 };
 
-/// The plan of a program after its passes. `reserved`: bytes at the arena's start for what persists in any entry
-/// program.
+/// The plan of a program after its passes. `reserved`: bytes at the start of the arena for the persistent values of all
+/// entry programs.
 template <class passes, std::int64_t reserved = 0> struct planned {
   /// The first error of the program; `why::nothing` if there is none.
   static constexpr diagnosis failure = passes::final.failure.ok() ? verify(passes::final) : passes::final.failure;
@@ -133,7 +133,7 @@ template <class passes, std::int64_t reserved = 0> struct planned {
   static constexpr memory_layout where = plan_memory(passes::final, reserved);
   // A refused program has no plan, so that its sentence is the only error.
   static constexpr int steps = failure.ok() ? passes::final.nodes.count : 0;
-  /// The plan.
+  /// The plan: the table that the executor walks.
   static constexpr auto value = lower < steps, steps == 0 ? 0 : count_operands(passes::final) > (passes::final, where);
 };
 

@@ -10,8 +10,8 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 namespace detail {
 
-/// Rewrites one forward loop and its reversed twin so that the backward pass computes the loop's body again: of the
-/// forward pass only the loop-carried value is kept, once every `every` iterations.
+/// Rewrites one forward loop and its reversed twin so that the backward pass computes the body of the loop again. Of
+/// the forward pass only the loop-carried value is kept, from one iteration in every `every`.
 class recomputation {
 public:
   constexpr recomputation(program const& p, int forward, int every)
@@ -111,8 +111,8 @@ private:
     out_.close();
   }
 
-  /// Appends the forward body once more, on new values. `current` and `next` replace the loop-carried value's `current`
-  /// and `next`; an empty `next`: no node reads the new `next`, so it is not computed.
+  /// Appends a second copy of the forward body, on new values. `current` and `next` replace the loop-carried value's
+  /// `current` and `next`; an empty `next`: no node reads the copy of `next`, so it is not computed.
   constexpr void clone_body(ref current, ref next) {
     clone_of_carried_current_ = current;
     clone_of_carried_next_ = next;

@@ -19,11 +19,11 @@ static __global__ void __launch_bounds__(cuda_threads)
   for (std::int64_t i = threadIdx.x; i < classes; i += cuda_threads) best = x[i] > best ? accumulate(x[i]) : best;
   best = block_reduction<accumulate>{shared}.max(best);
   // The first of equal logits: the maximum of the negated indices.
-  int place = -static_cast<int>(classes);
+  int argmax = -static_cast<int>(classes);
   for (std::int64_t i = threadIdx.x; i < classes; i += cuda_threads)
-    if (accumulate(x[i]) == best && -static_cast<int>(i) > place) place = -static_cast<int>(i);
-  place = -block_reduction<int>{shared_index}.max(place);
-  if (threadIdx.x == 0) correct[row] = labels[row] != ignored_label && place == labels[row] ? 1 : 0;
+    if (accumulate(x[i]) == best && -static_cast<int>(i) > argmax) argmax = -static_cast<int>(i);
+  argmax = -block_reduction<int>{shared_index}.max(argmax);
+  if (threadIdx.x == 0) correct[row] = labels[row] != ignored_label && argmax == labels[row] ? 1 : 0;
 }
 
 // count = the sum of `correct`; one block.
