@@ -6,10 +6,10 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// x = body(x), `iterations` times, each iteration with parameters of its own: what the body makes is stacked,
-/// [iterations, ...], under names that begin with "name.". The program holds the body once, so it does not grow with
-/// depth. The body must return x's shape and use x; it may read values from outside, and repeats nest. Refused: no
-/// iterations, integers as x.
+/// x = body(x), `iterations` times. Each iteration has separate parameters: a parameter that the body makes is stored
+/// stacked, [iterations, ...], under a name that begins with "name.". The program holds the body once, so the program
+/// does not grow with depth. The body must use x and return a value of x's shape. It may read values from outside the
+/// repeat and may contain repeats. Refused: fewer than 1 iteration, an x of integers.
 template <std::invocable<value> body>
 constexpr value repeat(std::string_view name, int iterations, value x, body const& b, int line = __builtin_LINE()) {
   auto& owner = x.owner();

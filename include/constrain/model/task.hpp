@@ -27,7 +27,7 @@ template <class task> concept constant_program = requires {
   typename std::bool_constant<(static_cast<void>(task::write(entry::step, dtype::f32)), true)>;
 };
 
-/// The program of an impossible task: it has the error, and a stand-in for every value that a plan asks for.
+/// The program of a refused task: it holds the error, and a stand-in for every value that a plan asks for.
 constexpr program refused_program(diagnosis const& reason) {
   builder b;
   b.program.fail(reason);
@@ -55,7 +55,7 @@ template <auto model, class objective_, micro_batch batch> struct task {
   static constexpr std::int64_t tokens = said_tokens < 1 ? 1 : said_tokens;
 
   /// The forward program of an entry, with parameters and activations of type `real`. If it cannot be built, the
-  /// program has the error.
+  /// program that is returned holds the error.
   static constexpr program build(entry e, dtype real) {
     if constexpr (batch.sequences < 1 || said_tokens < 1)
       return detail::refused_program({why::micro_batch_is_empty, 0, 0, batch.sequences, said_tokens});
@@ -65,7 +65,7 @@ template <auto model, class objective_, micro_batch batch> struct task {
     else return write(e, real);
   }
 
-  /// The same, without the checks: model and objective must be functions on values.
+  /// As `build`, but without its checks: the model and the objective must be functions on values.
   static constexpr program write(entry e, dtype real) {
     builder b;
     b.real = real;
@@ -96,7 +96,7 @@ template <auto model, class objective_, micro_batch batch> struct task {
   }
 
 private:
-  /// Copies a value to one that the host reads.
+  /// Copies `v` to the value number `result`, which the host reads.
   static constexpr ref observe(value v, int result) {
     ref const out{result, at::current};
     v.owner().check_reach(v.where(), v.info().line);
@@ -114,7 +114,7 @@ template <class type> concept is_task = requires(entry e, dtype real) {
 
 namespace detail {
 
-/// Stands in for a type that is no task, so that there is one error.
+/// Stands in for a type that is no task, so that only one error is reported.
 struct no_task {
   using objective = void;
   static constexpr int architecture = 0;

@@ -7,17 +7,17 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// Where a trainer's bytes go. The parts describe the step program; `peak` covers every entry program.
+/// How the memory of a trainer is used. The parts describe the step program; `peak` covers every entry program.
 struct memory_plan {
   bytes weights;         // of parameters as GEMMs read them: the compute copies, if there are any
   bytes master_weights;  // of parameters that have compute copies: what the optimizer updates
   bytes gradients;       // of all trained parameters
   bytes optimizer_state; // of all trained parameters
-  bytes activations;     // what the step needs besides: values kept for the backward pass, temporaries, results
-  bytes workspace;       // scratch of kernels, the most at any time
-  bytes communication;   // full parameters and gradients beside their shards, the most at any time
-  bytes offloaded;       // always 0: everything lies in the arena
-  bytes peak;            // of the arena, which holds everything
+  bytes activations;     // the rest: values kept for the backward pass, temporaries, results
+  bytes workspace;       // scratch of kernels, the maximum at any time
+  bytes communication;   // full parameters and gradients beside their shards, the maximum at any time
+  bytes offloaded;       // always 0: everything lies in the arena, one allocation on the device
+  bytes peak;            // size of the arena
 };
 
 /// Work of one run of a program, all loop iterations counted.
@@ -25,7 +25,7 @@ struct work_plan {
   double flops = 0;                 // floating-point additions and multiplications: a multiply-add counts 2
   double bytes_moved = 0;           // bytes that kernels read and write
   std::int64_t kernel_launches = 0; // calls of kernels
-  std::int64_t collectives = 0;     // of these launches, exchanges between ranks
+  std::int64_t collectives = 0;     // those launches that exchange data between ranks
 };
 
 /// Whether GEMMs read a copy of this parameter in another type.
@@ -44,7 +44,7 @@ constexpr bytes bytes_where(program const& p, memory_layout const& where, predic
   return bytes(total);
 }
 
-/// The most bytes of one role that are alive at the same time.
+/// The maximum bytes of one role that are alive at the same time.
 constexpr bytes most_at_once(program const& p, memory_layout const& where, role wanted) {
   std::int64_t change[program::maximum_nodes + 2]{}; // bytes born at a node, less those that died before it
   for (int v = 0; v < p.values.size(); ++v) {
@@ -61,8 +61,8 @@ constexpr bytes most_at_once(program const& p, memory_layout const& where, role 
   return bytes(most);
 }
 
-/// The memory of a step program. `other_peak`: the largest end of the other entry programs in its arena, in bytes;
-/// `reserve`: bytes behind all of them that the device needs for itself.
+/// The memory of a step program. `other_peak`: the end, in bytes, of the largest of the other entry programs, which use
+/// the same arena; `reserve`: bytes behind the buffers of all programs that the device needs.
 constexpr memory_plan memory_of(program const& p, memory_layout const& where, std::int64_t other_peak,
                                 std::int64_t reserve = 0) {
   memory_plan m;
@@ -88,7 +88,7 @@ constexpr work_plan work_of(program const& p) {
   fixed_vector<double, axis_list::capacity> around; // iterations outside of each open loop
   for (auto const& n : p.nodes) {
     if (n.kind == node_kind::loop) {
-      // The loop within segments is shorter in the last segment: count the mean.
+      // The loop over the iterations of a segment (pass/recompute.hpp) is shorter in the last segment: count the mean.
       auto const& a = p.axes[n.axis];
       double const count = a.whole >= 0 && a.factor == 1
                                ? static_cast<double>(p.axes[a.whole].extent) /
@@ -104,7 +104,7 @@ constexpr work_plan work_of(program const& p) {
       for (auto const& r : n.inputs) inputs.push_back({p.values[r.value].type, p.values[r.value].shape});
       for (auto const& r : n.outputs) outputs.push_back({p.values[r.value].type, p.values[r.value].shape});
       auto const c = n.op->cost_of(inputs, outputs, n.attributes);
-      // A call outside all loops works on the whole stacks of its operands.
+      // A call outside all loops works on all iterations of stacked operands.
       double const stack = around.empty() ? static_cast<double>(p.iterations(p.values[n.outputs[0].value])) : 1;
       total.flops += iterations * stack * c.flops;
       total.bytes_moved += iterations * stack * (c.bytes_read + c.bytes_written);

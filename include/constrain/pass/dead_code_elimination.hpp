@@ -4,7 +4,7 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// Whether the host, or a later run, reads what is written to this value.
+/// Whether the host or a later run reads this value.
 constexpr bool is_observed(value_info const& info) { return info.role == role::result || is_persistent(info.role); }
 
 /// Dead-code elimination: removes calls whose results cannot reach an observed value, and loops left empty.
@@ -17,7 +17,7 @@ constexpr program dead_code_elimination(program const& p) {
       if (live[output.value]) return true;
     return false;
   };
-  // A loop-carried value is read above the node that writes it, so one sweep may not be enough.
+  // The node that reads a loop-carried value precedes the node that writes it, so one sweep may not be enough.
   for (bool changed = true; changed;) {
     changed = false;
     for (int i = p.nodes.size() - 1; i >= 0; --i) {

@@ -45,7 +45,8 @@ public:
 private:
   constexpr bool is_copy(ref r) const { return out_.program.values[r.value].role == role::compute_copy; }
 
-  /// Index of a reference in the tables below. A compute copy shares its parameter's entry: their gradient is one.
+  /// Index of a reference in the tables below. A compute copy shares the entry of its parameter, since both have one
+  /// gradient.
   constexpr int key(ref r) const {
     return (is_copy(r) ? out_.program.values[r.value].belongs_to : r.value) * 4 + static_cast<int>(r.where);
   }
@@ -68,8 +69,8 @@ private:
     }
   }
 
-  /// A value read in a deeper loop than its definition's gets a gradient from every iteration: it needs an accumulating
-  /// buffer.
+  /// Finds captured values. A value that is read in a deeper loop than the loop of its definition gets a gradient from
+  /// every iteration of the deeper loop: it needs an accumulating buffer.
   constexpr void find_captured() {
     auto& p = out_.program;
     int depth = 0;
@@ -109,12 +110,14 @@ private:
     return {out_.program.add_value(g), at::current};
   }
 
+  /// Starts with the gradient of the loss with respect to itself: 1.
   constexpr void seed() {
     auto const loss = out_.program.loss;
     auto const one = emit<op::constant_like>({value{out_, loss}}, {{}, {1}}, 0);
     gradient_[key(loss)] = one.where();
   }
 
+  /// The gradient of `r` so far; an empty reference if there is none.
   constexpr ref gradient_of(ref r) const {
     if (buffer_[key(r)]) return written_[key(r)] ? buffer_[key(r)] : ref{};
     return gradient_[key(r)];
@@ -122,6 +125,7 @@ private:
 
   constexpr void hand(ref from, ref to, int line) { out_.call<op::copy>({from}, {to}, {}, line); }
 
+  /// Adds `g` to the gradient of `to`.
   constexpr void contribute(ref to, ref g, int line) {
     auto const& values = out_.program.values;
     if (values[to.value].shape != values[g.value].shape)
@@ -173,6 +177,7 @@ private:
     out_.called_from = 0;
   }
 
+  /// Appends the reversed twin of a loop. It carries the gradient of the loop-carried value from `final` to `initial`.
   constexpr void reverse_loop(int loop, int end) {
     int const axis = out_.program.nodes[loop].axis;
     int carried = -1;
@@ -196,15 +201,15 @@ private:
 
   builder out_;
   bool trained_[program::maximum_values]{}; // is a trained parameter, or depends on one
-  ref gradient_[keys]{};                    // sum of the gradients so far, of what has no buffer
-  ref buffer_[keys]{};                      // accumulating buffers, of parameters and captured values
+  ref gradient_[keys]{};                    // sum of the gradients so far, for references without a buffer
+  ref buffer_[keys]{};                      // accumulating buffers, for parameters and captured values
   bool written_[keys]{};                    // whether anything was added to the buffer
 };
 
 } // namespace detail
 
 /// Appends the backward pass (reverse-mode automatic differentiation). A parameter's gradient is an accumulating buffer
-/// with the parameter's axes: the first write of a run overwrites it, so nothing needs zeroing, and all later writes
+/// with the parameter's axes: the first write of a step overwrites it, so nothing needs zeroing, and all later writes
 /// add. Tied weights, weights shared over iterations and gradient accumulation need no other rule. Refused: an op
 /// without a gradient rule, a repeat that ignores its input, a trained parameter that does not reach the loss.
 constexpr program differentiate(program const& p) {

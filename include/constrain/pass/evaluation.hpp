@@ -4,7 +4,8 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// Removes training-only ops (dropout) in evaluation: readers of their output read their input.
+/// Removes training-only ops (dropout) from entry programs without gradients: nodes that read the output of such an op
+/// read its input instead.
 constexpr program remove_training_ops(program const& p) {
   if (!p.failure.ok()) return p;
   ref instead[program::maximum_values]{};

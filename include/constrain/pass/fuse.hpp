@@ -7,9 +7,9 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// Peephole fusion: replaces a group of nodes by one that moves or stores fewer bytes, if no other node reads the
-/// values between them. Each pattern is a function in a file of pass/fuse/. Logits of fewer than `.smallest_logits`
-/// bytes are not fused with their loss.
+/// Peephole fusion: replaces a group of nodes by one node that moves or stores fewer bytes, if no other node reads the
+/// values that the new node does not write. Each pattern is a function in a file of pass/fuse/. Logits of fewer than
+/// `.smallest_logits` bytes are not fused with their loss.
 constexpr program fuse(program const& p, slot_of::fusion const& fusion) {
   if (!fusion.fuses || !p.failure.ok()) return p;
   program out = p;

@@ -34,7 +34,8 @@ class lowering {
 public:
   constexpr lowering(program const& p, memory_layout const& where) : p_(p), where_(where), nest_(p) {}
 
-  /// By how much one iteration of a loop over `loop_axis` moves the index of `axis`; 0 if it is not split from it.
+  /// By how much one iteration of a loop over `loop_axis` moves the index of `axis`; 0 if `loop_axis` is neither `axis`
+  /// nor split from it.
   constexpr std::int64_t factor(int loop_axis, int axis) const {
     std::int64_t product = 1;
     for (; loop_axis >= 0; loop_axis = p_.axes[loop_axis].whole) {
@@ -81,10 +82,10 @@ public:
     return out;
   }
 
-  /// Terms that number the iterations of the loops around node i, micro-batches not counted.
+  /// Terms whose sum numbers the iterations of the loops around node i; the loop over micro-batches does not count.
   constexpr index_terms iteration(int i) const {
     index_terms out;
-    std::int64_t iterations = 1; // of the loops already met, which are inside
+    std::int64_t iterations = 1; // of the loops visited so far, which are the inner ones
     int last_whole = -1;
     std::int64_t last_iterations = 1;
     for (int loop = nest_.parent[i]; loop != nest::root; loop = nest_.parent[loop]) {
@@ -136,7 +137,7 @@ public:
       out.reversed = p_.nodes[i].reversed;
       out.partner = nest_.end[i];
     } else {
-      // The begin of this loop: the only node whose end is here.
+      // The node that opens this loop: the only one whose end is node i.
       for (int j = i; j >= 0; --j)
         if (p_.nodes[j].kind == node_kind::loop && nest_.end[j] == i) {
           out.axis = p_.nodes[j].axis;
@@ -147,7 +148,7 @@ public:
     return out;
   }
 
-  /// Where the host finds a value; no elements if the program has none.
+  /// Where the host finds a value; a view of no elements if the program does not have the value.
   constexpr host_view view(ref r) const {
     if (!r) return {};
     auto const& info = p_.values[r.value];
@@ -168,8 +169,8 @@ private:
 
 } // namespace detail
 
-/// Lowering: replaces every reference by an address (offset + sum of index * stride), which makes the table that the
-/// executor walks. `steps` and `operands` are the program's; with 0 steps the plan is empty.
+/// Lowering: replaces every reference by an address (offset + sum of index * stride). The result is the table that the
+/// executor walks. `steps`, `operands`: how many nodes and operands the program has; with 0 steps the plan is empty.
 template <int steps, int operands> constexpr plan<steps, operands> lower(program const& p, memory_layout const& where) {
   plan<steps, operands> out;
   if (steps == 0) return out;

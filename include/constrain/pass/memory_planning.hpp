@@ -6,7 +6,7 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// The memory of a value in the arena.
+/// The memory of a value in the arena, the one allocation that holds all values.
 struct buffer {
   /// Distance between the instances along one axis.
   struct stride {
@@ -15,22 +15,23 @@ struct buffer {
     friend constexpr bool operator==(stride const&, stride const&) = default;
   };
 
-  std::int64_t offset = -1;                          // bytes from the arena's start; -1: not in this program
-  std::int64_t size = 0;                             // bytes of all instances
-  fixed_vector<stride, axis_list::capacity> strides; // of the axes along which every instance has bytes of its own
+  std::int64_t offset = -1; // bytes from the start of the arena; -1: the program does not have the value
+  std::int64_t size = 0;    // bytes of all instances
+  fixed_vector<stride, axis_list::capacity> strides; // of the axes along which instances do not share bytes
   std::int64_t carried_stride = 0;                   // bytes from one instance of a loop-carried value to the next
-  std::int64_t carried_instances = 0;                // of a loop-carried value: instances that have bytes of their own
-  int born = 0, dies = 0;                            // first and last node of its lifetime; a loop counts as a whole
+  std::int64_t carried_instances = 0;                // of a loop-carried value: instances that do not share bytes
+  int born = 0, dies = 0;                            // first and last node of its lifetime
 };
 
 /// The buffers of a program's values.
 struct memory_layout {
   fixed_vector<buffer, program::maximum_values> buffers; // by index of the value
-  std::int64_t persistent_end = 0; // bytes of what persists, and of what other entry programs reserve
+  std::int64_t persistent_end = 0; // bytes of persistent values, those of other entry programs included
   std::int64_t end = 0;            // bytes that the program needs
 };
 
-/// The value whose bytes hold `r` (itself, unless in_place made it share others), and which of its instances.
+/// The value whose bytes hold `r`, and which of its instances: `r`, unless the pass `in_place` let it share the bytes
+/// of another value.
 constexpr ref stored(program const& p, ref r) {
   while (p.values[r.value].stored_in) r = p.values[r.value].stored_in;
   return r;
@@ -38,10 +39,10 @@ constexpr ref stored(program const& p, ref r) {
 
 namespace detail {
 
-/// Rounded up to 64 bytes, a cache line.
+/// `bytes` rounded up to a multiple of 64, a cache line.
 constexpr std::int64_t aligned(std::int64_t bytes) { return (bytes + 63) / 64 * 64; }
 
-/// Whether the instances of a stack are contiguous, so that one call can work on all of them.
+/// Whether all instances of a value are contiguous, so that one call can work on all of them.
 constexpr bool is_dense(value_info const& info) {
   return is_persistent(info.role) || info.role == role::gradient || info.role == role::input ||
          info.role == role::compute_copy;
@@ -64,11 +65,11 @@ public:
 
 private:
   struct reference {
-    bool any = false;             // whether any node reads or writes it
+    bool any = false;             // whether any node reads or writes the value
     int home = 0;                 // the innermost loop around all references
-    int first = 0, last = 0;      // nodes that refer to it
-    int traversal = -1;           // of a loop-carried value: the loop that passes it on; -1: none, -2: several
-    bool ends_break_ring = false; // its first end is used again after the loop, when a ring has lost it
+    int first = 0, last = 0;      // first and last node that refers to the value
+    int traversal = -1;           // the loop that carries a loop-carried value; -1: none, -2: several
+    bool ends_break_ring = false; // the instance the loop starts from is used again after the loop
   };
 
   constexpr std::int64_t instance_bytes(value_info const& info) const {
@@ -92,8 +93,8 @@ private:
     out_.end = out_.persistent_end;
   }
 
-  /// The innermost loop around node i in which an instance lives within one iteration: outside of every loop that
-  /// accumulates into the value or carries it.
+  /// The innermost loop around node i of which one iteration needs only one instance of the value: outside of every
+  /// loop that accumulates into the value or carries it.
   constexpr int home_of(ref r, int i) const {
     auto const& info = p_.values[r.value];
     // The host writes inputs before the run and reads results after it.
@@ -128,8 +129,9 @@ private:
       if (known.traversal == -1) known.traversal = outermost;
       else if (known.traversal != outermost) known.traversal = -2;
     } else {
-      // A loop starts from one end (initial, or final if it is reversed) and leaves at the other. A ring overwrites the
-      // first, so what refers to it again behind the loop needs all instances.
+      // A loop starts from one end (initial, or final if the loop is reversed) and leaves its result at the other. A
+      // ring (two instances, used in turn) overwrites the first end: if that end is used again behind the loop, all
+      // instances are needed.
       bool const entering = known.traversal == -1;
       if (entering) entered_from_[r.value] = r.where;
       else if (r.where == entered_from_[r.value]) known.ends_break_ring = true;
@@ -180,7 +182,8 @@ private:
     if (info.role == role::input) s.born = -1;
   }
 
-  /// Offsets: the largest buffer first, each at the first gap among the buffers that are alive with it.
+  /// Sets the offsets: the largest buffer first, each at the first gap among the buffers whose lifetimes overlap with
+  /// its own.
   constexpr void first_fit() {
     fixed_vector<int, program::maximum_values> order;
     for (int v = 0; v < p_.values.size(); ++v) {
@@ -224,11 +227,11 @@ private:
 
 } // namespace detail
 
-/// Memory planning: gives every value its bytes in the arena. If C is the innermost loop that holds all references of a
-/// value, it needs one instance per iteration of the loops between C and its definition, and lives from the first to
-/// the last child of C that refers to it. What is kept for the backward pass, per segment, or only within an iteration
-/// follows from this one rule. Offsets are first-fit, largest first. What does not persist lies behind the first
-/// `reserved` bytes, which hold what persists in any entry program.
+/// Memory planning: gives every value its bytes in the arena. If C is the innermost loop that contains all references
+/// of a value, the value needs one instance per iteration of the loops between C and its definition, and lives from the
+/// first to the last child of C that refers to it. This rule decides what is kept for the backward pass, what for a
+/// segment of a recomputed loop, and what for one iteration only. Offsets are first-fit, largest first. Values that do
+/// not persist lie behind the first `reserved` bytes, which hold the persistent values of all entry programs.
 constexpr memory_layout plan_memory(program const& p, std::int64_t reserved = 0) {
   if (!p.failure.ok()) return {};
   return detail::memory_planner(p, reserved).run();

@@ -8,10 +8,10 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 struct nest {
   static constexpr int root = -1; // the parent of nodes outside all loops
 
-  int parent[program::maximum_nodes]{}; // the loop node around a node; of an `end`: around its loop
+  int parent[program::maximum_nodes]{}; // of a node: the loop node around it; of an `end`: the one around its loop
   int end[program::maximum_nodes]{};    // of a loop: its `end` node; of a call: itself
 
-  /// Of a program, by node index. It is not updated when the program changes.
+  /// The loop nest of `p`; later changes of `p` do not update it.
   constexpr explicit nest(program const& p) {
     int open = root;
     for (int i = 0; i < p.nodes.size(); ++i) {

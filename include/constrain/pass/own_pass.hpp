@@ -8,7 +8,7 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// A policy with a pass of its own: `after` names the library's pass that it follows, and `static constexpr program
+/// A policy that brings a pass: `after` names the library's pass that it follows, and `static constexpr program
 /// pass(program const&, slot const&)` is the pass.
 template <class policy> concept has_own_pass = requires(program const& p) {
   requires std::is_same_v<std::remove_cv_t<decltype(policy::after)>, pass_name>;
@@ -19,11 +19,11 @@ namespace detail {
 
 template <class policy> concept says_after = requires { policy::after; };
 
-/// Whether the policy's pass runs after pass `at`. An invalid one (`after` without a fitting `pass`) counts as if it
+/// Whether the policy's pass runs after pass `at`. An invalid pass (`after` without a fitting `pass`) counts as if it
 /// followed `built`.
 template <class policy, pass_name at> constexpr bool follows() {
   if constexpr (has_own_pass<policy>) return policy::after == at;
-  else return says_after<policy> && at == pass_name::built; // refused there
+  else return says_after<policy> && at == pass_name::built; // where run_own_pass refuses it
 }
 
 /// Runs the policy's pass, or refuses the program if the policy has no valid one.
@@ -44,17 +44,18 @@ template <class policies, pass_name at, program const& before> concept constant_
 /// Runs the passes that policies bring. `list`: the chosen policies, in the order of their slots.
 template <class list> struct own_passes;
 template <class... policies> struct own_passes<policy_list<policies...>> {
-  /// Whether any of them follows the library's pass `at`.
+  /// Whether the pass of any of these policies follows the library's pass `at`.
   template <pass_name at> static constexpr bool follow = (detail::follows<policies, at>() || ...);
 
-  /// Runs those that follow `at` on a program, in order.
+  /// Runs the policies' passes that follow `at` on a program, in the order of the slots.
   template <pass_name at> static constexpr program run(program p) {
     for_each<at>([&]<class policy>(std::type_identity<policy>) { p = detail::run_own_pass<policy>(p); });
     return p;
   }
 
-  /// `before`, the result of the library's pass `at`, after the passes that follow it; a reference to `before` itself
-  /// if there are none, which saves the compiler a copy. Refused if one of them is no constant expression.
+  /// The program `before`, which is the result of the library's pass `at`, changed by the policies' passes that follow
+  /// `at`. If there are none, a reference to `before` itself, which saves the compiler a copy. Refused if one of these
+  /// passes is no constant expression.
   template <pass_name at, program const& before> static constexpr decltype(auto) after() {
     if constexpr (!follow<at>) return (before);
     else if constexpr (detail::constant_passes<own_passes, at, before>) return run<at>(before);
@@ -65,7 +66,8 @@ template <class... policies> struct own_passes<policy_list<policies...>> {
     }
   }
 
-  /// Calls f(name, program) with the result of the library's pass `at`, then with the result of each that follows it.
+  /// Calls f(name, program) with the result of the library's pass `at`, then with the result of each policy's pass that
+  /// follows `at`.
   template <pass_name at, class function> static void report(function const& f, program const& before) {
     f(name_of(at), before);
     program p = before;
@@ -84,13 +86,13 @@ private:
   }
 };
 
-/// `before`, the result of the library's pass `at`, after the policies' own passes that follow it; `before` itself if
-/// there are none. `before` has static storage.
+/// The program `before`, which is the result of the library's pass `at`, changed by the policies' passes that follow
+/// `at`. If there are none, `before` itself. `before` has static storage.
 template <class policies, pass_name at, program const& before> constexpr decltype(auto) with_own() {
   return own_passes<typename policies::in_order>::template after<at, before>();
 }
 
-/// Calls f(name, program) with the result of the library's pass `at` and of each policy's pass that follows it.
+/// Calls f(name, program) with the result of the library's pass `at` and of each policy's pass that follows `at`.
 template <class policies, pass_name at, class function> void report_own(function const& f, program const& before) {
   own_passes<typename policies::in_order>::template report<at>(f, before);
 }

@@ -20,10 +20,11 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-// The result of every pass is a constant of its own: compilers limit the work of one constant, and each can be printed.
+// The result of every pass is a separate constant: compilers limit the work of one constant, and each result can be
+// printed.
 
-/// The passes of the step program before differentiation, each member the program after one pass. `source`: a stateless
-/// type with `build()`, which gives the forward program, `policies` and `optimizer`.
+/// The passes of the step program before differentiation; each member is the program after one pass. `source`: a type
+/// with a static `build()`, which returns the forward program, and the member types `policies` and `optimizer`.
 template <class source> struct passes_before_gradients {
   using set = typename source::policies;
   static constexpr program built = source::build();
@@ -56,7 +57,7 @@ template <class passes> constexpr program differentiate_or_refuse() {
 
 } // namespace detail
 
-/// All passes of the step program, each member the program after one pass.
+/// All passes of the step program; each member is the program after one pass.
 template <class source> struct step_passes : passes_before_gradients<source> {
   using before = passes_before_gradients<source>;
   using typename before::set;
@@ -70,7 +71,7 @@ template <class source> struct step_passes : passes_before_gradients<source> {
   static constexpr program coalesced = coalesce(with_own<set, pass_name::sharded, sharded>());
   static constexpr program final = in_place(coalesced);
 
-  /// Calls f(name, program) with the result of every pass, in order; passes of policies too.
+  /// Calls f(name, program) with the result of every pass, in order, those of policies included.
   template <class function> static void for_each(function const& f) {
     report_own<set, pass_name::built>(f, before::built);
     report_own<set, pass_name::selected>(f, before::selected);
@@ -111,7 +112,7 @@ template <class source> struct forward_passes {
   static constexpr program coalesced = coalesce(with_own<set, pass_name::sharded, sharded>());
   static constexpr program final = in_place(coalesced);
 
-  /// Calls f(name, program) with the result of every pass, in order; passes of policies too.
+  /// Calls f(name, program) with the result of every pass, in order, those of policies included.
   template <class function> static void for_each(function const& f) {
     report_own<set, pass_name::built>(f, built);
     report_own<set, pass_name::selected>(f, selected);
@@ -123,16 +124,16 @@ template <class source> struct forward_passes {
   }
 };
 
-/// The plan of a program after its passes. `reserved`: bytes at the arena's start for what persists in any entry
-/// program.
+/// The plan of a program after its passes. `reserved`: bytes at the start of the arena for the persistent values of all
+/// entry programs.
 template <class passes, std::int64_t reserved = 0> struct planned {
-  /// The first error of the program; `nothing` if there is none.
+  /// The first error of the program; `why::nothing` if there is none.
   static constexpr diagnosis failure = passes::final.failure.ok() ? verify(passes::final) : passes::final.failure;
-  /// The buffers of its values.
+  /// The buffers of the program's values.
   static constexpr memory_layout where = plan_memory(passes::final, reserved);
   // A refused program has no plan, so that its sentence is the only error.
   static constexpr int steps = failure.ok() ? passes::final.nodes.count : 0;
-  /// The plan.
+  /// The plan: the table that the executor walks.
   static constexpr auto value = lower < steps, steps == 0 ? 0 : count_operands(passes::final) > (passes::final, where);
 };
 

@@ -10,8 +10,8 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 namespace detail {
 
-/// Rewrites one forward loop and its reversed twin so that the backward pass computes the loop's body again: of the
-/// forward pass only the loop-carried value is kept, once every `every` iterations.
+/// Rewrites one forward loop and its reversed twin so that the backward pass computes the body of the loop again. Of
+/// the forward pass only the loop-carried value is kept, from one iteration in every `every`.
 class recomputation {
 public:
   constexpr recomputation(program const& p, int forward, int every)
@@ -111,8 +111,8 @@ private:
     out_.close();
   }
 
-  /// Appends the forward body once more, on new values. `current` and `next` replace the loop-carried value's `current`
-  /// and `next`; an empty `next`: nothing reads the last one, so it is not computed.
+  /// Appends a second copy of the forward body, on new values. `current` and `next` replace the loop-carried value's
+  /// `current` and `next`; an empty `next`: no node reads the copy of `next`, so it is not computed.
   constexpr void clone_body(ref current, ref next) {
     clone_of_carried_current_ = current;
     clone_of_carried_next_ = next;
@@ -132,7 +132,7 @@ private:
     });
   }
 
-  /// Whether a call writes an accumulator, or a loop-carried value that nobody reads: not to be repeated.
+  /// Whether a call must not be repeated: it writes an accumulator, or a loop-carried value that no node reads.
   constexpr bool leaves(node const& n) const {
     for (auto const& output : n.outputs) {
       if (in_.values[output.value].accumulates) return true;
@@ -173,14 +173,14 @@ private:
   int iterations_ = -1; // axis of the iterations within a segment
   int kept_ = -1;       // the value that holds each segment's input
   ref clone_of_carried_current_, clone_of_carried_next_;
-  ref cloned_[program::maximum_values]{}; // of each value of the body, its clone
+  ref cloned_[program::maximum_values]{}; // the clone of each value of the body
 };
 
 } // namespace detail
 
-/// Activation checkpointing (Chen et al. 2016): of each outermost repeat keeps the input of every `.iterations`-th
-/// iteration and computes the other activations again in the backward pass; 0 keeps all activations. The number of
-/// iterations need not be a multiple of it. Weights after training are the same bit for bit.
+/// Activation checkpointing (Chen et al. 2016): keeps the input of every `.iterations`-th iteration of each outermost
+/// repeat and computes the other activations again in the backward pass; 0 keeps all activations. The number of
+/// iterations need not be a multiple of `.iterations`. Weights after training are the same bit for bit with any value.
 constexpr program recompute(program const& p, slot_of::checkpointing const& checkpointing) {
   int const every = checkpointing.iterations;
   if (every == 0 || !p.failure.ok()) return p;

@@ -28,18 +28,19 @@ private:
   struct gathered {
     int value = -1;  // the parameter
     int level = -1;  // the loop whose body reads the full tensor
-    int before = -1; // child of that loop before which it is gathered
+    int before = -1; // node of that loop's body before which the parameter is gathered
     int full = -1;   // the full tensor
   };
   /// A gradient that is reduce-scattered at the end of its use in a loop's body.
   struct scattered {
     int gradient = -1; // the sharded gradient
     int level = -1;    // the loop whose body writes the full gradient
-    int after = -1;    // child of that loop after which it is reduced
+    int after = -1;    // node of that loop's body after which the gradient is reduced
     int full = -1;     // the full gradient
   };
 
-  /// Replaces the shape of what is stored in shards by one rank's shard, a flat range padded to equal length.
+  /// Replaces the shape of a tensor that is stored in shards by the shape of one shard: a flat range, padded to equal
+  /// length.
   constexpr void cut(value_info& info) const {
     bool const stored = is_parameter(info.role) || info.role == role::compute_copy || info.role == role::state ||
                         info.role == role::gradient;
@@ -49,7 +50,8 @@ private:
     info.shape = shape(shard_map{info.full_shape.elements(), shards_}.stored());
   }
 
-  /// The loop with one instance of the value per iteration; for a value without axes, the loop over micro-batches.
+  /// The loop around node i with one instance of the value per iteration; for a value without axes, the loop over
+  /// micro-batches.
   constexpr int level_of(value_info const& info, int i) const {
     for (int loop = nest_.parent[i]; loop != nest::root; loop = nest_.parent[loop]) {
       int const axis = in_.nodes[loop].axis;
@@ -83,7 +85,8 @@ private:
     int const child = nest_.child(level, i);
     for (int k = 0; k < gathers_.size(); ++k) {
       auto const& g = gathers_[k];
-      // A stacked parameter is gathered once per body; one without axes for every use, so that it is freed in between.
+      // A stacked parameter is gathered once per iteration of the body, a parameter without axes for every use, so that
+      // it is freed in between.
       if (g.value == value && g.level == level && (!info.axes.empty() || g.before == child)) return k;
     }
     return -1;
@@ -138,7 +141,7 @@ private:
     out_.call<op::all_gather>({{g.value, at::current}}, {{g.full, at::current}}, a, info.line);
   }
 
-  /// Appends a sum over ranks, whose second output is its scratch.
+  /// Appends a sum over ranks; the second output of the op is scratch.
   template <class op> constexpr void reduce(ref from, ref to, attributes const& a = {}) {
     to_communication(out_.call<op>({from}, {to}, a, in_.values[to.value].line).outputs[1]);
   }
@@ -152,8 +155,8 @@ private:
       if (in_.values[v].role == role::gradient) reduce<op::all_reduce>({v, at::current}, {v, at::current});
   }
 
-  /// The squared norm of a sharded gradient, with the bits of the full gradient's: each rank sums the chunks of its
-  /// shard, the chunk sums are gathered, and every rank adds all of them in order.
+  /// Appends the squared norm of a sharded gradient, with the same bits as the norm of the full gradient: each rank
+  /// sums the chunks of its shard, the chunk sums are gathered, and every rank adds all of them in order.
   constexpr void sum_squares_of_shards(node full) {
     auto const tensors = in_.iterations(in_.values[full.inputs[0].value]);
     ref const mine = out_.call<op::chunk_squares>({full.inputs[0]}, {}, {{tensors}, {}}, full.line).outputs[0];
@@ -175,7 +178,7 @@ private:
   fixed_vector<scattered, maximum_exchanges> scatters_;
 };
 
-// Behind the class: clang 14 evaluates member templates only after their definition.
+// Defined behind the class: clang 14 evaluates member templates only after their definition.
 constexpr program sharding::run() {
   bool reduced = false;
   rewrite_nodes(out_, in_, 0, in_.nodes.size(), [&](builder&, node n, int i) {
@@ -200,9 +203,10 @@ constexpr program sharding::run() {
 } // namespace detail
 
 /// Data parallelism. With one shard every rank holds all tensors, and gradients are all-reduced after the last
-/// micro-batch (Li et al. 2020, DDP). With more, parameters, gradients and optimizer states are sharded (Rajbhandari et
-/// al. 2020, ZeRO stage 3): a parameter is all-gathered in the loop body that reads it and freed after it, and its
-/// gradient is reduce-scattered when that body has computed it. The loss is all-reduced. All sums are in rank order.
+/// micro-batch (Li et al. 2020, DDP). With several shards, parameters, gradients and optimizer states are sharded
+/// (Rajbhandari et al. 2020, ZeRO stage 3): a parameter is all-gathered in the loop body that reads it and freed after
+/// that body, and its gradient is reduce-scattered when the body has computed it. The loss is all-reduced. All sums
+/// over ranks add in rank order.
 constexpr program shard(program const& p, slot_of::parallelism const& parallelism) {
   if (!parallelism.distributed || !p.failure.ok()) return p;
   auto out = detail::sharding(p, parallelism.shards).run();

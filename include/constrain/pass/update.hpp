@@ -7,7 +7,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 namespace detail {
 
-/// The values that gradients of trained parameters end in.
+/// The values that hold the gradients of trained parameters.
 constexpr fixed_vector<int, program::maximum_values> gradients_of(program const& p) {
   fixed_vector<int, program::maximum_values> gradients;
   for (int v = 0; v < p.values.size(); ++v)
@@ -15,7 +15,7 @@ constexpr fixed_vector<int, program::maximum_values> gradients_of(program const&
   return gradients;
 }
 
-/// Each gradient's sum of squares, and the clip coefficient from all of them.
+/// Appends the sum of squares of each gradient, and the clip coefficient from all of them.
 constexpr void emit_clipping(builder& out, fixed_vector<int, program::maximum_values> const& gradients) {
   auto& program = out.program;
   value_info squares;
@@ -31,7 +31,7 @@ constexpr void emit_clipping(builder& out, fixed_vector<int, program::maximum_va
   program.values[program.clip_coefficient.value].role = role::result;
 }
 
-/// The update of the parameter that `gradient` belongs to, with its states as further outputs.
+/// Appends the update of the parameter that `gradient` belongs to, with its optimizer states as further outputs.
 template <class optimizer> constexpr void emit_update(builder& out, int gradient, ref hyper) {
   auto& program = out.program;
   int const parameter = program.values[gradient].belongs_to;
@@ -59,7 +59,7 @@ template <class optimizer> constexpr void emit_update(builder& out, int gradient
 } // namespace detail
 
 /// Appends the optimizer step, which runs once per batch: the norm of all gradients, the clip coefficient (Pascanu et
-/// al. 2013) and the update of every trained parameter, each one call over a whole stack.
+/// al. 2013) and the update of every trained parameter. A stacked parameter takes one call for all its iterations.
 template <class optimizer> constexpr program update(program const& p) {
   if (!p.failure.ok()) return p;
   builder out;

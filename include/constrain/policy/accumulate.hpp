@@ -8,7 +8,7 @@ template <int micro_batches> struct accumulate;
 
 namespace slot_of {
 
-/// The slot of gradient accumulation.
+/// The slot of gradient accumulation; is_slot.hpp explains its members.
 struct accumulation {
   int micro_batches = 1; // micro-batches of one optimizer step
   friend constexpr bool operator==(accumulation const&, accumulation const&) = default;
@@ -29,9 +29,9 @@ struct accumulation {
 
 } // namespace slot_of
 
-/// Gradient accumulation: an optimizer step from `micro_batches` micro-batches, whose gradients add up. It equals a
-/// step on one batch of them all, except for the order of floating-point sums. The default, `accumulate<1>`, costs
-/// nothing.
+/// Gradient accumulation: one optimizer step uses the summed gradients of `micro_batches` micro-batches. The result
+/// equals a step on one large micro-batch with the same sequences, up to the order of floating-point sums. The default,
+/// `accumulate<1>`, adds nothing to the program.
 template <int micro_batches> struct accumulate {
   using slot = slot_of::accumulation;
   static constexpr slot value{.micro_batches = micro_batches};

@@ -2,22 +2,23 @@
 
 #include "constrain/policy/device.hpp"
 
-/// Algorithms for `self_attention`. Models do not choose one; the pass `select_attention` does, by this policy.
+/// Algorithms for `self_attention`. A model does not name one: this policy chooses, and the pass `select_attention`
+/// puts the algorithm into the program.
 namespace constrain::inline CONSTRAIN_VARIANT::attention {
 
 struct reference;
 struct flash;
 
-/// The default: the fastest one that the device has kernels for.
+/// The default: `flash` on the CPU; `reference` on CUDA devices, for which `flash` has no kernels yet.
 template <class device> using automatic = std::conditional_t<device::value.is_cuda, reference, flash>;
 
 } // namespace constrain::attention
 
 namespace constrain::inline CONSTRAIN_VARIANT::slot_of {
 
-/// The slot of the attention algorithm.
+/// The slot of the attention algorithm; is_slot.hpp explains its members.
 struct attention {
-  bool tiled = false; // flash attention
+  bool tiled = false; // whether the algorithm is flash attention
   friend constexpr bool operator==(attention const&, attention const&) = default;
 
   template <class... list> using otherwise = constrain::attention::automatic<policy_in<device, list...>>;
@@ -34,15 +35,15 @@ struct attention {
 
 namespace constrain::inline CONSTRAIN_VARIANT::attention {
 
-/// Stores the probabilities, [sequences, heads, tokens, tokens], for the backward pass: memory quadratic in the tokens.
-/// Simple; tests compare `flash` with it.
+/// Stores the attention probabilities, [sequences, heads, tokens, tokens], for the backward pass: memory is quadratic
+/// in the number of tokens. Tests compare `flash` with this algorithm.
 struct reference {
   using slot = slot_of::attention;
   static constexpr slot value{.tiled = false};
 };
 
-/// Flash attention (Dao et al. 2022; Dao 2023): a tile of the scores at a time, memory linear in the tokens. CPU only
-/// so far.
+/// Flash attention (Dao et al. 2022; Dao 2023): computes the scores a tile at a time, so memory is linear in the number
+/// of tokens. CPU only so far.
 struct flash {
   using slot = slot_of::attention;
   static constexpr slot value{.tiled = true};

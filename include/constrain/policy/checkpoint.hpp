@@ -13,10 +13,10 @@ template <int iterations> struct every;
 
 namespace constrain::inline CONSTRAIN_VARIANT::slot_of {
 
-/// The slot of activation checkpointing.
+/// The slot of activation checkpointing; is_slot.hpp explains its members.
 struct checkpointing {
   bool recomputes = false; // whether the backward pass computes activations again
-  int iterations = 0;      // iterations of a repeat per kept input
+  int iterations = 0;      // a repeat keeps the input of one iteration in this many
   friend constexpr bool operator==(checkpointing const&, checkpointing const&) = default;
 
   template <class...> using otherwise = checkpoint::none;
@@ -42,8 +42,8 @@ struct none {
   static constexpr slot value{};
 };
 
-/// Keeps the input of every `iterations`-th iteration of a repeat; the backward pass computes the other activations
-/// again. The weights after training are the same bit for bit.
+/// Keeps the input of every `iterations`-th iteration of a `repeat` (layer/repeat.hpp); the backward pass computes the
+/// other activations again. The weights after training are the same as with `none`, bit for bit.
 template <int iterations> struct every {
   using slot = slot_of::checkpointing;
   static constexpr slot value{.recomputes = true, .iterations = iterations};

@@ -6,12 +6,12 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// Policies as a user lists them, legal or not. Compilers print this type, and with it the names of the policies, when
-/// a rule refuses them.
+/// Policies as a user lists them, legal or not. When a rule refuses them, compilers print this type, and with it the
+/// names of the policies.
 template <class... list> struct composition {
   /// The slots of the library, then those of the user's policies.
   using slots = typename detail::slots_with<library_slots, list...>::type;
-  using choices = detail::choices_of<slots, rules_between_slots, list...>; // the value of every slot
+  using choices = detail::choices_of<slots, rules_between_slots, list...>; // holds the value of every slot
 
   /// Whether a rule holds.
   template <class rule> static constexpr bool holds = detail::holds(&rule::holds, choices::value);
@@ -39,15 +39,15 @@ template <class composition> constexpr auto find_refusal() {
 
 } // namespace detail
 
-/// Refuses a composition with the sentence of the first rule that does not hold.
+/// Stops compilation with the sentence of the first rule that the composition breaks; compiles if all rules hold.
 template <class composition> struct composition_is_legal : decltype(detail::find_refusal<composition>())::type {
   static constexpr bool value = true;
 };
 
-/// A rule as a row of a table.
+/// A rule as a row of the table of rules, for documentation and tests.
 template <class choices> struct policy_rule {
   char const* name;              // of the rule
-  bool (*holds)(choices const&); // whether it holds for these values of the slots
+  bool (*holds)(choices const&); // whether the rule holds for these values of the slots
   char const* sentence;          // what is wrong, where, and what to write instead
 };
 

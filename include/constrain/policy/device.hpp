@@ -14,7 +14,7 @@ template <class architecture> struct cuda;
 
 namespace constrain::inline CONSTRAIN_VARIANT::slot_of {
 
-/// The slot of the device.
+/// The slot of the device; is_slot.hpp explains its members.
 struct device {
   bool is_cuda = false; // a CUDA device
   int capability = 0;   // compute capability that kernels are compiled for: 90 is 9.0
@@ -49,14 +49,15 @@ struct device {
 
 namespace constrain::inline CONSTRAIN_VARIANT::device {
 
-/// The host's processor, with all threads that OpenMP uses.
+/// The CPU of the host, with all threads that OpenMP uses.
 struct cpu {
   using slot = slot_of::device;
   using target = constrain::cpu;
   static constexpr slot value{};
 };
 
-/// The current CUDA device. `architecture`: what its kernels are compiled for, for example `sm<90>`.
+/// The CUDA device that is current in the host thread. `architecture`: the architecture that kernels are compiled for,
+/// for example `sm<90>`.
 template <class architecture> struct cuda {
   using slot = slot_of::device;
   using target = constrain::cuda<architecture>;

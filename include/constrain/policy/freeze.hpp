@@ -11,27 +11,27 @@ template <role... roles> struct train_only;
 
 namespace slot_of {
 
-/// The slot of freezing: the roles whose parameters are not trained.
+/// The slot of freezing: the roles whose parameters are not trained. is_slot.hpp explains its members.
 struct freezing {
   bool weight = false;    // role::weight is frozen
   bool bias = false;      // role::bias is frozen
   bool norm = false;      // role::norm is frozen
   bool embedding = false; // role::embedding is frozen
   bool head = false;      // role::head is frozen
-  bool other = false;     // a role that no trained parameter has: refused
+  bool other = false;     // a role was given that parameters do not have; a rule refuses it
   friend constexpr bool operator==(freezing const&, freezing const&) = default;
 
-  /// Freezes these roles.
+  /// The value that freezes `roles`.
   template <role... roles> static constexpr freezing of_roles() {
     freezing f;
     ((f.of_role(roles) = true), ...);
     return f;
   }
-  /// Freezes the other roles.
+  /// The value that freezes the roles that this value trains, and trains the others.
   constexpr freezing opposite() const { return {!weight, !bias, !norm, !embedding, !head, other}; }
-  /// Whether parameters of a role are frozen.
+  /// Whether parameters of role `r` are frozen.
   constexpr bool freezes(role r) const { return freezing(*this).of_role(r); }
-  /// The field of a role.
+  /// The field for role `r`.
   constexpr bool& of_role(role r) {
     switch (r) {
     case role::weight: return weight;
@@ -62,6 +62,7 @@ struct freezing {
 
 namespace detail {
 
+/// The pass of both policies: parameters of frozen roles get role::frozen, which no later pass trains.
 struct freezes_by_role {
   static constexpr auto after = pass_name::built;
   static constexpr program pass(program const& p, slot_of::freezing const& freezing) {
@@ -75,7 +76,7 @@ struct freezes_by_role {
 } // namespace detail
 
 /// Does not train parameters of these roles: they have no gradient and no optimizer state, are not part of the gradient
-/// norm and do not decay. The default, `freeze<>`, trains all.
+/// norm and do not decay. The default, `freeze<>`, trains all parameters.
 template <role... roles> struct freeze : detail::freezes_by_role {
   using slot = slot_of::freezing;
   static constexpr slot value = slot::template of_roles<roles...>();

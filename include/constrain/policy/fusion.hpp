@@ -5,24 +5,24 @@
 #include <cstdint>
 #include <limits>
 
-/// Kernel fusion: several operations in one kernel, so that the values between them are never stored.
+/// Kernel fusion: several operations in one kernel, which need not store all values between them.
 namespace constrain::inline CONSTRAIN_VARIANT::fusion {
 
 struct automatic;
 struct all;
 struct none;
 
-/// The default for a device.
+/// The default: `none` on CUDA devices, `automatic` on the CPU.
 template <class device> using standard = std::conditional_t<device::value.is_cuda, none, automatic>;
 
 } // namespace constrain::fusion
 
 namespace constrain::inline CONSTRAIN_VARIANT::slot_of {
 
-/// The slot of fusion.
+/// The slot of fusion; is_slot.hpp explains its members.
 struct fusion {
   bool fuses = true;                // whether the pass `fuse` runs
-  std::int64_t smallest_logits = 0; // bytes: smaller logits of a micro-batch are stored, not fused with their loss
+  std::int64_t smallest_logits = 0; // bytes: logits smaller than this are stored, and not fused with the loss
   friend constexpr bool operator==(fusion const&, fusion const&) = default;
 
   template <class... list> using otherwise = constrain::fusion::standard<policy_in<device, list...>>;
@@ -39,20 +39,22 @@ struct fusion {
 
 namespace constrain::inline CONSTRAIN_VARIANT::fusion {
 
-/// Fuses where that saves time. The head is also fused with its loss if the logits of a micro-batch take 256 MiB or
-/// more: a few rows of logits at a time save that memory, but make the head a tenth slower or more.
+/// Fuses where that saves time. The head (the linear layer that computes the logits) is also fused with the loss if the
+/// logits of a micro-batch take 256 MiB or more: the fused kernel stores a tenth of them at a time, but is a tenth
+/// slower or more.
 struct automatic {
   using slot = slot_of::fusion;
   static constexpr slot value{.fuses = true, .smallest_logits = 256 << 20};
 };
 
-/// Fuses all that the library has a kernel for: training and evaluation never store all logits of a micro-batch.
+/// Fuses everything that the library has a fused kernel for: training and evaluation store about a tenth of the logits
+/// of a micro-batch at a time (op::logit_rows).
 struct all {
   using slot = slot_of::fusion;
   static constexpr slot value{.fuses = true, .smallest_logits = 0};
 };
 
-/// Fuses nothing: every operation as the model writes it, for reference. The default on CUDA, which has no fused
+/// Fuses nothing: every operation of the model runs separately. The default on CUDA devices, which have no fused
 /// kernels so far.
 struct none {
   using slot = slot_of::fusion;

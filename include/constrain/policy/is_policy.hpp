@@ -6,7 +6,7 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// A policy: its slot, and the value that it gives it.
+/// A policy names a slot (is_slot.hpp) and gives the slot a value.
 ///
 ///     template <int n> struct accumulate {
 ///       using slot = slot_of::accumulation;
@@ -15,8 +15,8 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 ///
 /// Optional members:
 ///
-///     static constexpr char const* name = "accumulate";         // in tables; without it the type's
-///     static constexpr auto after = pass_name::selected;        // with `pass`: the library's pass that it follows
+///     static constexpr char const* name = "accumulate";         // in tables; the default is the type's name
+///     static constexpr auto after = pass_name::selected;        // the library's pass after which `pass` runs
 ///     static constexpr program pass(program const& p, slot const& value);
 template <class type> concept slotted_policy = requires {
   typename type::slot;
@@ -24,10 +24,11 @@ template <class type> concept slotted_policy = requires {
   requires std::is_convertible_v<decltype(type::value), typename type::slot>;
 };
 
-/// An optimizer: any type with hyperparameters. It needs no `slot` member; is_optimizer.hpp says what else it needs.
+/// An optimizer: any type with a member type `hyper` (hyperparameters). It needs no `slot` member; is_optimizer.hpp
+/// lists its other members.
 template <class type> concept optimizer_like = requires { typename type::hyper; };
 
-/// What may follow the task in ct::trainer<...>: in any order, at most one per slot.
+/// What may follow the task in ct::trainer<task, ...>: in any order, at most one per slot.
 template <class type> concept is_policy = slotted_policy<type> || optimizer_like<type>;
 
 } // namespace constrain

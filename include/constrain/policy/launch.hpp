@@ -12,7 +12,7 @@ struct graph;
 
 namespace constrain::inline CONSTRAIN_VARIANT::slot_of {
 
-/// The slot of launching.
+/// The slot of launching; is_slot.hpp explains its members.
 struct launching {
   bool captures = false; // the step is captured as a CUDA graph
   friend constexpr bool operator==(launching const&, launching const&) = default;
@@ -31,15 +31,14 @@ struct launching {
 
 namespace constrain::inline CONSTRAIN_VARIANT::launch {
 
-/// One kernel after the other.
+/// The host launches one kernel after the other.
 struct eager {
   using slot = slot_of::launching;
   static constexpr char const* name = "launch::eager";
   static constexpr slot value{.captures = false};
 };
 
-/// The whole step as one CUDA graph, captured once: the same kernels on the same bytes, without the gaps between
-/// launches.
+/// The whole step as one CUDA graph: the same kernels on the same memory, without the gaps between launches.
 struct graph {
   using slot = slot_of::launching;
   static constexpr char const* name = "launch::graph";

@@ -13,10 +13,10 @@ template <int stage, int ranks> struct zero;
 
 namespace constrain::inline CONSTRAIN_VARIANT::slot_of {
 
-/// The slot of parallelism.
+/// The slot of parallelism; is_slot.hpp explains its members.
 struct parallelism {
-  bool distributed = false; // several processes
-  int stage = 3;            // of ZeRO
+  bool distributed = false; // whether several processes train together
+  int stage = 3;            // the stage of ZeRO
   int shards = 1;           // processes over which parameters, gradients and optimizer states are sharded
 #if defined(CONSTRAIN_WITH_MPI)
   bool has_mpi = true; // whether MPI is linked
@@ -56,15 +56,15 @@ struct none {
 };
 
 /// Distributed data parallelism (Li et al. 2020, as PyTorch's DDP): every process holds all parameters, gradients and
-/// states. Any number of processes.
+/// optimizer states. Works with any number of processes.
 struct ddp {
   using slot = slot_of::parallelism;
   static constexpr slot value{.distributed = true};
 };
 
 /// ZeRO stage 3 (Rajbhandari et al. 2020), as PyTorch's fully sharded data parallelism: parameters, gradients and
-/// optimizer states are sharded over groups of `ranks` processes; the parameters of a block are gathered just before
-/// use and freed after it. The number of processes is any multiple of `ranks`: all groups hold the same.
+/// optimizer states are sharded over groups of `ranks` processes; a parameter is gathered just before its use and freed
+/// after it. The number of processes is any multiple of `ranks`; every group holds one full set of shards.
 template <int stage, int ranks> struct zero {
   using slot = slot_of::parallelism;
   static constexpr slot value{.distributed = true, .stage = stage, .shards = ranks};

@@ -7,7 +7,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 /// The library's passes that a policy's own pass may follow, in the order in which they run. Entry programs without
 /// gradients (evaluate, predict, generate) run only those marked "forward".
 enum class pass_name {
-  built,             // forward: the model and the objective as they are written
+  built,             // forward: the model and the objective, before any pass
   selected,          // forward: the attention algorithm is chosen
   without_dead_code, // forward: dead code is removed
   accumulated,       // the loop over micro-batches is added

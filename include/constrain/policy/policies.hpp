@@ -28,7 +28,7 @@ struct chosen<slot_list<slots...>, list...> : decltype(find_named<slots, policy_
     (append_name<slots, list...>(text), ...);
     return text;
   }
-  /// The same for slots whose policy a saved run must keep when it resumes.
+  /// As `name`, but only for slots whose policy must not change when a saved run resumes.
   static std::string kept_on_resume() {
     std::string text;
     (append_kept<slots, list...>(text), ...);
@@ -43,23 +43,23 @@ template <class... slots, class... list> struct legal_in_order<true, slot_list<s
 
 } // namespace detail
 
-/// A list of policies in any order, at most one per slot; the other slots have their default. Refuses an illegal
-/// composition with one sentence.
+/// A list of policies in any order, at most one per slot; the other slots have their default. An illegal composition
+/// does not compile and reports one sentence.
 template <class... list> struct policies : detail::chosen<typename composition<list...>::slots, list...> {
   using composition = constrain::composition<list...>;
   static_assert(composition_is_legal<composition>::value);
 
-  /// The policy of a slot, which may be a user's.
+  /// The policy of a slot, of the library or of a user.
   template <class slot> using in = policy_in<slot, list...>;
 
   /// The optimizer.
   using optimizer = policy_in<slot_of::optimizer, list...>;
-  /// The policies in the order of their slots. Empty if a rule refuses them, so that no pass adds an error of its own.
+  /// The policies in the order of their slots. Empty if a rule refuses them, so that no pass adds a second error.
   using in_order =
       typename detail::legal_in_order<(composition::broken < 0), typename composition::slots, list...>::type;
 
-  /// The optimizer's `name`, or its type's. A saved run resumes only with an optimizer of the same name. Control
-  /// characters become '?', since the name is printed to terminals.
+  /// The optimizer's `name`, or the name of its type if it has none. A saved run resumes only with an optimizer of the
+  /// same name. Control characters become '?', since the name is printed to terminals.
   static std::string optimizer_name() { return policy_name<optimizer>(); }
 
   /// What the optimizer stores per weight: "2 x fp32".
@@ -67,7 +67,7 @@ template <class... list> struct policies : detail::chosen<typename composition<l
     bool const wide = in<slot_of::precision>::value.master == dtype::f64;
     return concat({op::state_fields<optimizer>(), " x ", wide ? "fp64" : "fp32"});
   }
-  /// The names of the fields of its state, if it has `state_names`: "exp_avg, exp_avg_sq".
+  /// The names of the fields of the optimizer's state: "exp_avg, exp_avg_sq"; empty if it has no `state_names`.
   static std::string optimizer_state_names() {
     std::string names;
     if constexpr (requires { optimizer::state_names; })

@@ -4,7 +4,7 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// A list of policies.
+/// A list of policies, as a type.
 template <class...> struct policy_list {};
 
 } // namespace constrain

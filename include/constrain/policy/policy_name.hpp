@@ -24,7 +24,7 @@ namespace detail {
 
 } // namespace detail
 
-/// A policy's `name`, or without one its type as a user writes it: "checkpoint::every<2>".
+/// A policy's `name`, or, if it has none, its type as a user writes it: "checkpoint::every<2>".
 template <class policy> std::string policy_name() {
   std::string name;
   if constexpr (requires { policy::name; }) name = policy::name;
@@ -43,7 +43,7 @@ template <class slot, class... list> void append_name(std::string& text) {
     append_to_list(text, policy_name<policy>());
 }
 
-/// The same, only for slots whose policy a saved run must keep.
+/// As append_name, but only for slots whose policy must not change when a saved run resumes.
 template <class slot, class... list> void append_kept(std::string& text) {
   if constexpr (!requires { slot::free_on_resume; }) append_name<slot, list...>(text);
 }

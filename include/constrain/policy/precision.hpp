@@ -14,17 +14,17 @@ struct fp64;
 
 namespace constrain::inline CONSTRAIN_VARIANT::slot_of {
 
-/// The slot of precision.
+/// The slot of precision; is_slot.hpp explains its members.
 struct precision {
   dtype master = dtype::f32;  // of parameters, gradients and optimizer states
-  dtype compute = dtype::f32; // of what GEMMs read, and of activations
+  dtype compute = dtype::f32; // of activations and of the operands of GEMMs
   friend constexpr bool operator==(precision const&, precision const&) = default;
 
   template <class...> using otherwise = constrain::precision::fp32;
   template <class policy> struct named { using precision = policy; };
   using examples = policy_list<constrain::precision::fp32, constrain::precision::bf16, constrain::precision::fp64>;
   static constexpr bool always_named = true;
-  static constexpr bool free_on_resume = true; // saved runs have a field for it
+  static constexpr bool free_on_resume = true; // a saved run stores the precision in a separate field
 
   CONSTRAIN_RULE(one_precision, (said<precision> const& p), p.given <= 1,
                  "trainer: two precisions are given; keep one of them, for example precision::fp32");
@@ -35,7 +35,8 @@ struct precision {
 
 namespace constrain::inline CONSTRAIN_VARIANT::precision {
 
-/// Everything in 32-bit floating point: 4 bytes a weight, without master weights.
+/// Parameters, gradients, optimizer states and activations in 32-bit floating point, without master weights. The loss
+/// and the gradient norm are sums in fp64, in every precision.
 struct fp32 {
   using slot = slot_of::precision;
   static constexpr char const* name = "fp32";
@@ -51,7 +52,7 @@ struct bf16 {
   static constexpr slot value{.master = dtype::f32, .compute = dtype::bf16};
 };
 
-/// Everything in 64-bit floating point, to verify gradients.
+/// Everything in 64-bit floating point, to verify gradients numerically.
 struct fp64 {
   using slot = slot_of::precision;
   static constexpr char const* name = "fp64";

@@ -43,7 +43,7 @@ struct find_policy<wanted, otherwise, first, rest...> {
 
 } // namespace detail
 
-/// The first policy of a list that belongs to `slot`, or else the slot's default.
+/// The first policy of a list that belongs to `slot`; if there is none, the default of `slot`.
 template <class slot, class... list>
 using policy_in = typename detail::find_policy<slot, typename slot::template otherwise<list...>, list...>::type;
 
@@ -55,7 +55,7 @@ template <class policy> constexpr policy_slot<policy> value_of() {
 
 /// The value of a slot, and how many policies of the list belong to it.
 template <class slot> struct said : slot {
-  int given = 0; // policies of this slot; the value comes from the first, or from the default
+  int given = 0; // policies of this slot in the list; the value comes from the first, or from the default
   friend constexpr bool operator==(said const&, said const&) = default;
 };
 

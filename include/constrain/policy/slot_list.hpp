@@ -9,7 +9,7 @@ template <class... slots> struct slot_list {};
 
 namespace slot_of {
 
-/// The slot of types that are no policies; its rule refuses them.
+/// The slot of types that are no policies; the rule of this slot refuses them.
 struct unknown {
   friend constexpr bool operator==(unknown const&, unknown const&) = default;
 
@@ -30,7 +30,7 @@ struct unknown {
 
 namespace detail {
 
-/// Appends the slots of policies that a list of slots lacks.
+/// The slots in `slots`, then those slots of `policies` that `slots` lacks.
 template <class slots, class... policies> struct slots_with { using type = slots; };
 template <class... slots, class first, class... rest>
 struct slots_with<slot_list<slots...>, first, rest...>
@@ -38,7 +38,8 @@ struct slots_with<slot_list<slots...>, first, rest...>
                                     slot_list<slots..., policy_slot<first>>>,
                  rest...> {};
 
-/// The value of every slot for a list of policies, and the rules to check: each slot's, then the rules between slots.
+/// For a list of policies: the value of every slot, and the rules to check (the rules of each slot, then the rules
+/// between slots).
 template <class slots, class between, class... list> struct choices_of;
 template <class... slots, class between, class... list> struct choices_of<slot_list<slots...>, between, list...> {
   using rules = typename join_rules<typename slots::rules..., between>::type;

@@ -8,10 +8,10 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// The weights of Hugging Face Transformers' GPT2LMHeadModel: one tensor per block, matrices [in, out], the head tied
-/// to the token embedding.
+/// The weights of Hugging Face Transformers' GPT2LMHeadModel: every parameter of a block is one tensor per block,
+/// matrices are [in, out], and the head is tied to the token embedding.
 template <> struct weight_format_of<gpt2> {
-  /// The names of parameters: ours, theirs, and whether theirs are transposed.
+  /// The names of parameters: in this library, in files, and whether the matrix in files is transposed.
   static constexpr stored_name names[] = {
       {"token.weight", "transformer.wte.weight"},
       {"position.weight", "transformer.wpe.weight"},
@@ -30,13 +30,14 @@ template <> struct weight_format_of<gpt2> {
       {"norm.weight", "transformer.ln_f.weight"},
       {"norm.bias", "transformer.ln_f.bias"},
   };
-  /// Tensors in files that the model does not need: the head, which is the token embedding, and masks of old versions.
+  /// Suffixes of tensors in files that the model does not need: the head, which is the token embedding, and the masks
+  /// that old versions stored.
   static constexpr std::string_view also[] = {"lm_head.weight", ".attn.bias", ".attn.masked_bias"};
 
-  /// A config.json must have these keys: Transformers' defaults would describe another model.
+  /// Keys that a config.json must have. For a missing key Transformers has a default, which may describe another model.
   static constexpr std::string_view required[] = {"n_layer", "n_head", "n_embd", "vocab_size", "n_positions"};
 
-  /// The names, and the config.json of this model.
+  /// The format for one model: its names, and the text of its config.json.
   [[gnu::noinline, gnu::cold]] static weight_format make(gpt2 const& m) {
     io::json_writer json;
     json.object().array("architectures").element("GPT2LMHeadModel").end().member("model_type", "gpt2");
@@ -46,7 +47,7 @@ template <> struct weight_format_of<gpt2> {
     json.member("activation_function", "gelu_new").member("layer_norm_epsilon", 1e-5);
     json.member("scale_attn_weights", true).member("scale_attn_by_inverse_layer_idx", false);
     json.member("tie_word_embeddings", true);
-    if (m.vocabulary <= 50256) // without an end-of-text token
+    if (m.vocabulary <= 50256) // the vocabulary lacks the end-of-text token, id 50256
       json.member("bos_token_id", nullptr).member("eos_token_id", nullptr);
     json.end();
     return {names, json.text(), "transformer.", also, required};

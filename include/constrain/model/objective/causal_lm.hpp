@@ -5,7 +5,7 @@
 namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// Causal language modeling: the mean cross-entropy of the next token. logits [sequences, tokens, vocabulary], labels
-/// [sequences, tokens] (i32, already shifted by one, or `ignored_label`). Refused: logits that are not one row per
+/// [sequences, tokens] (i32: the next token at each position, or `ignored_label`). Refused: logits without one row per
 /// token.
 struct causal_lm {
   /// The loss.

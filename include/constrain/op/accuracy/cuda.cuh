@@ -6,7 +6,7 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-// correct[row] = 1 if the row's label is valid and its argmax, else 0; a block per row.
+// correct[row] = 1 if the row's label is the argmax of its logits, else 0; a block per row.
 template <class stored>
 static __global__ void __launch_bounds__(cuda_threads)
     correct_kernel(stored const* logits, std::int32_t const* labels, std::int64_t classes, std::int32_t* correct) {
@@ -18,12 +18,12 @@ static __global__ void __launch_bounds__(cuda_threads)
   accumulate best = x[0];
   for (std::int64_t i = threadIdx.x; i < classes; i += cuda_threads) best = x[i] > best ? accumulate(x[i]) : best;
   best = block_reduction<accumulate>{shared}.max(best);
-  // Of equal logits the first: the maximum of the negated indices.
-  int place = -static_cast<int>(classes);
+  // The first of equal logits: the maximum of the negated indices.
+  int argmax = -static_cast<int>(classes);
   for (std::int64_t i = threadIdx.x; i < classes; i += cuda_threads)
-    if (accumulate(x[i]) == best && -static_cast<int>(i) > place) place = -static_cast<int>(i);
-  place = -block_reduction<int>{shared_index}.max(place);
-  if (threadIdx.x == 0) correct[row] = labels[row] != ignored_label && place == labels[row] ? 1 : 0;
+    if (accumulate(x[i]) == best && -static_cast<int>(i) > argmax) argmax = -static_cast<int>(i);
+  argmax = -block_reduction<int>{shared_index}.max(argmax);
+  if (threadIdx.x == 0) correct[row] = labels[row] != ignored_label && argmax == labels[row] ? 1 : 0;
 }
 
 // count = the sum of `correct`; one block.

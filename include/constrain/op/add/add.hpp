@@ -24,7 +24,7 @@ struct add {
 
 } // namespace op
 
-/// a + b, element by element; both have the same shape. Also written `a + b`.
+/// The sum of a and b, element by element; both have the same shape. Also written `a + b`.
 constexpr value add(value a, value b, int line = __builtin_LINE()) { return emit<op::add>({a, b}, {}, line); }
 constexpr value operator+(value a, value_at_line b) { return add(a, b.value, b.line); }
 

@@ -13,7 +13,7 @@ struct attention_options {
 namespace op {
 
 /// dqkv from dy, qkv and the probabilities; output 1 is scratch for the gradient of the scores. Attributes as in
-/// attention.
+/// op::attention.
 struct attention_gradient {
   static constexpr char const* name = "attention_gradient";
   static constexpr unsigned workspace = 0b10;
@@ -30,7 +30,8 @@ struct attention_gradient {
 };
 
 /// softmax(q k^T / sqrt(head width)) v per head (Vaswani et al. 2017, eq. 1). Keeps the probabilities, [sequences,
-/// heads, tokens, tokens], for the backward pass: memory quadratic in the tokens. Attribute 0: heads; 1: causal.
+/// heads, tokens, tokens], for the backward pass: memory is quadratic in the number of tokens. Attribute 0: heads; 1:
+/// causal.
 struct attention {
   static constexpr char const* name = "attention";
 
@@ -58,9 +59,10 @@ struct attention {
 
 } // namespace op
 
-/// Multi-head self-attention (Vaswani et al. 2017). qkv [sequences, tokens, 3 width] holds queries, keys and values one
-/// after the other, each [heads, head width]; the result is [sequences, tokens, width]. Policies choose the algorithm.
-/// Refused: a width that is no multiple of 3, heads that do not divide the width.
+/// Multi-head self-attention (Vaswani et al. 2017). For each token, qkv [sequences, tokens, 3 width] holds queries,
+/// then keys, then values, each [heads, head width]; the result is [sequences, tokens, width]. The policy
+/// `attention::...` chooses the algorithm. Refused: a width that is no multiple of 3, heads that do not divide the
+/// width.
 constexpr value self_attention(value qkv, attention_options options, int line = __builtin_LINE()) {
   return emit<op::attention>({qkv}, {{options.heads, options.causal ? 1 : 0}, {}}, line);
 }

@@ -9,7 +9,8 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 namespace detail {
 
-/// Layout of the heads of all sequences in qkv, in the result and in the scores, for batched GEMMs.
+/// Layout of the heads of all sequences in qkv, in the result and in the scores, for batched GEMMs. `batches`: matrices
+/// in one batched GEMM, one per head of each sequence.
 struct attention_heads {
   std::int64_t heads, tokens, width, head_width, batches;
 

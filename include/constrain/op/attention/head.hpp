@@ -6,8 +6,9 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
-/// Where one head of one sequence lies, in elements: `qkv` is the offset of its queries (keys and values follow `width`
-/// and 2 `width` later, the next token `stride` later), `y` the offset of its result, `scores` of its scores.
+/// Where one head of one sequence lies, in elements. `qkv`: offset of the queries of the head; keys and values follow
+/// `width` and 2 `width` later, the next token `stride` later. `y`: offset of the result of the head. `scores`: offset
+/// of its scores.
 struct attention_head {
   std::int64_t tokens, width, stride, head_width, qkv, y, scores;
 

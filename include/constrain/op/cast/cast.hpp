@@ -4,8 +4,8 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::op {
 
-/// y = x in another type. Attribute 0: the dtype. The pass `mixed_precision` inserts it. It has no gradient rule: the
-/// gradient of a compute copy goes to the parameter's buffer directly.
+/// y = x in another type. Attribute 0: the dtype. The pass `mixed_precision` inserts this op. It needs no gradient
+/// rule: the gradient of a compute copy goes to the parameter's buffer directly.
 struct cast {
   static constexpr char const* name = "cast";
   static constexpr bool reads_shards = true;

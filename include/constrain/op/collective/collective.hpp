@@ -8,7 +8,8 @@ namespace constrain::inline CONSTRAIN_VARIANT::op {
 /// Elements of the buffer through which gradients are exchanged, one slice after the other.
 inline constexpr std::int64_t exchange_elements = 1 << 18;
 
-/// The full tensor from the shards of a group: shard [stored] -> the shape in the attributes.
+/// The full tensor from the shards of a group (the ranks that together hold one full set of shards): shard [elements
+/// per rank] -> the shape in the attributes.
 struct all_gather {
   static constexpr char const* name = "all_gather";
   static constexpr bool reads_shards = true;
@@ -16,7 +17,7 @@ struct all_gather {
   static constexpr inferred infer(operand_types const& in, attributes const& a) {
     return inferred::one(in[0].type, full_shape(a));
   }
-  /// The extents in the attributes; 0: no further dimension.
+  /// The shape in the attributes; an extent of 0 is no dimension.
   static constexpr shape full_shape(attributes const& a) {
     shape s;
     for (auto extent : a.integer)
@@ -25,8 +26,8 @@ struct all_gather {
   }
 };
 
-/// shard (+)= this rank's shard of the sum of the gradient over all ranks, added in rank order. Attribute 0: shards of
-/// a group. Output 1 is the exchange buffer.
+/// shard (+)= this rank's shard of the sum of the gradient over all ranks, added in rank order. (+)= sets the output on
+/// its first write in a run and adds to it afterwards. Attribute 0: shards of a group. Output 1 is the exchange buffer.
 struct reduce_scatter {
   static constexpr char const* name = "reduce_scatter";
   static constexpr unsigned accumulating = 0b1;
@@ -61,12 +62,12 @@ struct gather_ranks {
   }
 };
 
-/// all_reduce for a tensor of a few elements: every rank gathers all of them and adds them in rank order.
+/// all_reduce for a tensor of a few elements: every rank gathers the tensors of all ranks and adds them in rank order.
 struct all_reduce_small {
   static constexpr char const* name = "all_reduce_small";
   static constexpr unsigned workspace = 0b10;
   static constexpr bool reads_partial = true;
-  static constexpr std::int64_t maximum_ranks = 1024; // that the scratch has room for
+  static constexpr std::int64_t maximum_ranks = 1024; // the scratch has room for this many
 
   static constexpr inferred infer(operand_types const& in, attributes const&) {
     return inferred::one(in[0].type, in[0].shape).and_also(in[0].type, shape(maximum_ranks, in[0].shape.elements()));

@@ -11,7 +11,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 namespace detail {
 
-/// Offset and length in bytes for each rank.
+/// Offset and length of a range of bytes for each rank.
 struct byte_ranges {
   std::int64_t offset[communicator::maximum_size];
   std::int64_t length[communicator::maximum_size];
@@ -64,7 +64,7 @@ template <> struct kernel<op::reduce_scatter, cpu> {
       detail::add_in_order(buffer.data, slice, ranks, std::clamp<std::int64_t>(mine - from, 0, slice),
                            shard.data + from, c.add_to(0));
     }
-    // Where the last ranks store more than their shards fill, the rest stays zero.
+    // The last ranks may store more elements than their shards have: the rest is zero.
     std::fill(shard.data + mine, shard.data + shard.count, stored(0));
   }
 };
@@ -96,7 +96,7 @@ template <> struct kernel<op::all_reduce, cpu> {
 
 namespace detail {
 
-/// all[rank * count + i] = element i of that rank's `mine`; `count` is the same on every rank.
+/// all[rank * count + i] = element i of `mine` on that rank; `count` is the same on every rank.
 template <class stored> void gather_alike(communicator& ranks, stored const* mine, std::int64_t count, stored* all) {
   byte_ranges p;
   auto const bytes = count * static_cast<std::int64_t>(sizeof(stored));

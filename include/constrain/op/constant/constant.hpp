@@ -7,7 +7,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::op {
 /// Every element of y is real attribute 0. x gives only shape and type.
 struct constant_like {
   static constexpr char const* name = "constant";
-  static constexpr bool reads_partial = true; // it does not read x
+  static constexpr bool reads_partial = true; // true, since x is not read
 
   static constexpr inferred infer(operand_types const& in, attributes const&) {
     return inferred::one(in[0].type, in[0].shape);

@@ -4,7 +4,8 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::op {
 
-/// y = x, or y += x if y is an accumulator. Passes insert it; the pass `coalesce` removes it if it can.
+/// y = x, or y += x if y is an accumulator. `repeat` and passes insert copies; the pass `coalesce` removes those that
+/// it can.
 struct copy {
   static constexpr char const* name = "copy";
   static constexpr unsigned accumulating = 0b1;

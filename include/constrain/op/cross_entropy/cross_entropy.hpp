@@ -7,7 +7,8 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 namespace op {
 
-/// dlogits = (softmax(logits) - one_hot(label)) * dloss / valid labels of the batch; 0 for rows with an ignored label.
+/// dlogits = (softmax(logits) - one_hot(label)) * dloss / number of valid labels of the batch; 0 for rows with an
+/// ignored label.
 struct cross_entropy_gradient {
   static constexpr char const* name = "cross_entropy_gradient";
   static constexpr unsigned in_place = 0b10;
@@ -17,8 +18,10 @@ struct cross_entropy_gradient {
   }
 };
 
-/// loss (+)= the sum over rows of logsumexp(logits) - logits[label], divided by the valid labels of the batch. Output 1
-/// is each row's logsumexp, for the backward pass; output 2, scratch, each row's loss, so that they are added in order.
+/// loss (+)= the sum over rows of logsumexp(logits) - logits[label], divided by the number of valid labels (not
+/// `ignored_label`) of the batch. (+)= sets the output on its first write in a run and adds to it afterwards. Output 1
+/// is the logsumexp of each row, for the backward pass. Output 2 is scratch: the loss of each row, so that losses are
+/// added in order.
 struct cross_entropy {
   static constexpr char const* name = "cross_entropy";
   static constexpr unsigned accumulating = 0b1;

@@ -8,8 +8,8 @@ namespace op {
 
 /// Zeroes elements with probability p, the run's `.dropout`, and scales the others by 1 / (1 - p) (Srivastava et al.
 /// 2014). The mask comes from a counter-based generator (Philox: Salmon et al. 2011), keyed by seed, step, node,
-/// iteration and the element's position in the batch. So it is not stored: the gradient applies the same op to dy and
-/// computes the mask again.
+/// iteration and the element's position in the batch. The mask is therefore not stored: the gradient applies the same
+/// op to dy and computes the mask again.
 struct dropout {
   static constexpr char const* name = "dropout";
   static constexpr unsigned in_place = 0b1;
@@ -25,7 +25,8 @@ struct dropout {
 
 } // namespace op
 
-/// Dropout on x [sequences, ...] with the run's `.dropout` (0 by default) as probability. Evaluation removes it.
+/// Dropout on x [sequences, ...] with the run's `.dropout` (0 by default) as probability. Only training applies it:
+/// evaluate, predict and generate return x.
 constexpr value dropout(value x, int line = __builtin_LINE()) { return emit<op::dropout>({x}, {}, line); }
 
 } // namespace constrain

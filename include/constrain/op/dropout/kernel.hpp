@@ -7,14 +7,14 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// Loop body of the kernel: draw i, whose four random words are for four neighboring elements. No draw spans two
-/// samples, so the last draw of a sample may be for fewer.
+/// Loop body of the kernel: the elements of draw i, whose four random words are for four neighboring elements of one
+/// sample. The last draw of a sample may be for fewer.
 template <class stored> struct dropout_quads {
   stored const* x;
   stored* y;
-  std::int64_t per_sample, first_sample; // elements of a sample; index of the first one in the global batch
+  std::int64_t per_sample, first_sample; // elements of a sample; index of the first sample in the global batch
   int node;                              // random key of the call
-  std::uint64_t iteration;               // of the loops around
+  std::uint64_t iteration;               // of the loops around the call
   step_parameters const* parameters;
 
   CT_HOST_DEVICE void operator()(std::int64_t i) const {

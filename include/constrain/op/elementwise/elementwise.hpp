@@ -6,20 +6,22 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 namespace op {
 
-/// Whether the backward pass must keep the functor's argument. A functor that does not need it says so with a member of
-/// the same name.
+/// Whether the backward pass must keep the functor's argument. A functor whose derivative does not use the argument has
+/// a member of this name that is false.
 template <class functor> constexpr bool derivative_uses_input() {
   if constexpr (requires { functor::derivative_uses_input; }) return functor::derivative_uses_input;
   else return true;
 }
-/// The same for its result.
+/// Whether the backward pass must keep the functor's result. A functor whose derivative does not use the result has a
+/// member of this name that is false.
 template <class functor> constexpr bool derivative_uses_output() {
   if constexpr (requires { functor::derivative_uses_output; }) return functor::derivative_uses_output;
   else return true;
 }
 
 /// elementwise_gradient and linear_bias_gradient in one op: dx, and db (+)= the sum of the rows of dx, [..., out] ->
-/// [out], added in fixed chunks of rows. The pass `fuse` inserts it.
+/// [out], added in fixed chunks of rows. (+)= sets the output on its first write in a run and adds to it afterwards.
+/// The pass `fuse` inserts this op.
 template <class functor> struct elementwise_gradient_bias {
   static constexpr char const* name = "elementwise_gradient_bias";
   static constexpr unsigned in_place = 0b111;

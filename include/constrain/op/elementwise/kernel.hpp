@@ -40,7 +40,7 @@ template <class functor, class stored> struct gradient_elements {
 template <class functor, class device> struct kernel<op::elementwise_gradient<functor>, device> {
   using op = op::elementwise_gradient<functor>;
 
-  // Operands are dy, then x, y or both, as the derivative uses them.
+  // Operands are dy, then x, y, both or neither, as the derivative uses them.
   template <class stored>
   static void run(call const& c, tensor<stored const> dy, tensor<stored const> x, tensor<stored const> y,
                   tensor<stored> dx) {

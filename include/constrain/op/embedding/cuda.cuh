@@ -6,7 +6,7 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// Loop body of the kernel: element i of y, from the row of its token.
+/// Loop body of the kernel: element i of y, from the row of the table for its token.
 template <class stored> struct embedding_elements {
   stored const* table;
   std::int32_t const* tokens;
@@ -14,8 +14,8 @@ template <class stored> struct embedding_elements {
   std::int64_t width;
 
   CT_HOST_DEVICE void operator()(std::int64_t i) const {
-    auto const place = i / width;
-    y[i] = table[tokens[place] * width + (i - place * width)];
+    auto const position = i / width;
+    y[i] = table[tokens[position] * width + (i - position * width)];
   }
 };
 
@@ -27,10 +27,10 @@ template <class architecture> struct kernel<op::embedding, cuda<architecture>> {
   }
 };
 
-// A block per row of the table adds the positions with its token, in order: no atomics, the same bits every time.
+// A block per row of the table adds dy of all positions with its token, in order: no atomics, the same bits every time.
 template <class stored, class accumulate>
 static __global__ void __launch_bounds__(cuda_threads)
-    embedding_gradient_kernel(stored const* dy, std::int32_t const* tokens, std::int64_t places, std::int64_t width,
+    embedding_gradient_kernel(stored const* dy, std::int32_t const* tokens, std::int64_t positions, std::int64_t width,
                               accumulate* dtable, bool add) {
   using scan = cub::BlockScan<int, cuda_threads>;
   __shared__ typename scan::TempStorage temporary;
@@ -39,12 +39,12 @@ static __global__ void __launch_bounds__(cuda_threads)
   accumulate* const to = dtable + row * width;
   if (!add)
     for (std::int64_t k = threadIdx.x; k < width; k += cuda_threads) to[k] = 0;
-  for (std::int64_t from = 0; from < places; from += cuda_threads) {
-    auto const place = from + threadIdx.x;
-    int const reads = place < places && tokens[place] == row ? 1 : 0;
+  for (std::int64_t from = 0; from < positions; from += cuda_threads) {
+    auto const position = from + threadIdx.x;
+    int const reads = position < positions && tokens[position] == row ? 1 : 0;
     int before = 0, all = 0;
     scan(temporary).ExclusiveSum(reads, before, all);
-    if (reads != 0) readers[before] = place;
+    if (reads != 0) readers[before] = position;
     __syncthreads();
     for (std::int64_t k = threadIdx.x; k < width; k += cuda_threads)
       for (int i = 0; i < all; ++i) to[k] += dy[readers[i] * width + k];

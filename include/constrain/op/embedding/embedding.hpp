@@ -6,7 +6,8 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 namespace op {
 
-/// dtable[token] (+)= the sum of dy over all positions with that token, added in order. Attribute 0: vocabulary.
+/// dtable[token] (+)= the sum of dy over all positions with that token, added in order. (+)= sets the output on its
+/// first write in a run and adds to it afterwards. Attribute 0: vocabulary.
 struct embedding_gradient {
   static constexpr char const* name = "embedding_gradient";
   static constexpr unsigned accumulating = 0b1;
@@ -37,7 +38,7 @@ struct embedding {
 
 /// Options of `embedding`.
 struct embedding_options {
-  int vocabulary = 0;   // rows of the table: tokens are below it
+  int vocabulary = 0;   // rows of the table: token ids are below it
   int width = 0;        // features of a token
   double stddev = 0.02; // of the initial table, normal around 0
 };
@@ -52,8 +53,8 @@ constexpr value embedding(value table, value tokens, int line = __builtin_LINE()
   return emit<op::embedding>({table, tokens}, {}, line);
 }
 
-/// Looks tokens up in a table of its own: tokens [sequences, tokens] -> [sequences, tokens, width]. Parameter
-/// "name.weight" [vocabulary, width].
+/// Looks tokens up in a new table: tokens [sequences, tokens] -> [sequences, tokens, width]. Parameter "name.weight"
+/// [vocabulary, width].
 constexpr value embedding(std::string_view name, value tokens, embedding_options options, int line = __builtin_LINE()) {
   scope const inside(tokens.owner(), name, line);
   auto const table = parameter(tokens, "weight", shape(options.vocabulary, options.width), role::embedding,

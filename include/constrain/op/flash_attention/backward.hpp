@@ -8,8 +8,8 @@
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
 /// One thread's work on the gradients of one head (Dao 2023, algorithm 2). For each tile of queries and each tile of
-/// keys it recomputes the probabilities, computes the gradient of the scores, and adds what follows to dq, dk and dv.
-/// Heads wider than `columns` are worked on in chunks of columns.
+/// keys it recomputes the probabilities, computes the gradient of the scores, and adds the contributions of both to dq,
+/// dk and dv. Heads wider than `columns` are split into chunks of columns.
 template <class stored, class accumulate> class flash_backward : flash_tile<accumulate> {
   using tile = flash_tile<accumulate>;
   using tile::columns, tile::panel;
@@ -25,8 +25,8 @@ public:
       : h_(h), causal_(causal), dy_(dy + h.y), qkv_(qkv + h.qkv), logsumexp_(logsumexp), row_sums_(row_sums),
         dqkv_(dqkv + h.qkv), scale_(1 / math::sqrt(static_cast<accumulate>(h.head_width))) {}
 
-  /// dq, dk and dv of the whole head. dk and dv are sums over tiles of queries: they are added up in dqkv, or, if its
-  /// elements are too narrow for sums, in `scratch` [tokens, 2 head width].
+  /// dq, dk and dv of the whole head. dk and dv are sums over tiles of queries. They are added up in dqkv, or in
+  /// `scratch` [tokens, 2 head width] if the elements of dqkv are narrower than `accumulate`.
   void all_gradients(accumulate* scratch) {
     auto const sums = key_sums(scratch);
     for (std::int64_t key = 0; key < h_.tokens; ++key) {
@@ -68,7 +68,7 @@ public:
 private:
   std::int64_t query_count() const { return std::min(queries, h_.tokens - query_); }
   std::int64_t key_count() const { return std::min(keys, h_.tokens - key_); }
-  // The end of the keys that the tile of queries from `query` on sees.
+  // The end of the keys that are seen by the tile of queries that begins at `query`.
   std::int64_t limit(std::int64_t query) const { return causal_ ? std::min(h_.tokens, query + queries) : h_.tokens; }
   std::int64_t seen(std::int64_t i) const { return tile::seen(causal_, query_ + i, panel, key_, key_count()); }
 
@@ -80,8 +80,8 @@ private:
     }
   }
 
-  /// Computes the probabilities of a pair of tiles and the gradient of its scores, and loads the tiles that dq, dk and
-  /// dv are computed from.
+  /// Computes the probabilities of a pair of tiles and the gradient of their scores, and loads the tiles from which dq,
+  /// dk and dv are computed.
   void meet(std::int64_t query, std::int64_t key) {
     query_ = query, key_ = key;
     for (std::int64_t chunk = 0; chunk < h_.head_width; chunk += columns) {
@@ -152,7 +152,7 @@ private:
     multiply(dscores_, q_tile_, dk_tile_);
   }
 
-  /// What a tile holds: its first row, and the chunk of columns.
+  /// What a tile holds: the first row, and the first column of the chunk.
   struct place {
     std::int64_t first = -1, chunk = -1;
     friend bool operator==(place const&, place const&) = default;
@@ -205,7 +205,8 @@ private:
     }
   }
 
-  /// Writes rows of a gradient to their part of dqkv (the offset of queries, keys or values), from token `first` on.
+  /// Writes rows of a gradient to dqkv, from token `first` on. `part`: offset of the queries, keys or values within a
+  /// token.
   void store(accumulate const* from, std::int64_t step, std::int64_t rows, accumulate scale, std::int64_t part,
              std::int64_t first) {
     auto const width = std::min(columns, h_.head_width - column_);
@@ -224,7 +225,7 @@ private:
   accumulate scale_;
   // Of the current tiles: first query, first key, first column, padded number of columns.
   std::int64_t query_ = 0, key_ = 0, column_ = 0, padded_ = 0;
-  place query_at_, key_at_; // what is loaded
+  place query_at_, key_at_; // what the tiles hold
   // q_tile_ and q_transposed_ are scaled by 1 / sqrt(head width).
   alignas(64) accumulate q_tile_[queries * columns], dy_tile_[queries * columns], dq_tile_[queries * columns];
   alignas(64) accumulate q_transposed_[columns * queries], dy_transposed_[columns * queries];

@@ -6,9 +6,9 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 namespace op {
 
-/// dqkv from dy, qkv, y and the rows' logsumexp; the probabilities are recomputed a tile at a time (Dao 2023, algorithm
-/// 2). Output 1 is scratch: sum(dy * y) for each head and token, and sums of dk and dv if elements are narrower than
-/// sums.
+/// dqkv from dy, qkv, y and the logsumexp of each row; the probabilities are recomputed a tile at a time (Dao 2023,
+/// algorithm 2). Output 1 is scratch: sum(dy * y) for each head and token, and the sums of dk and dv if the elements of
+/// dqkv are narrower than these sums.
 struct flash_attention_gradient {
   static constexpr char const* name = "flash_attention_gradient";
   static constexpr unsigned workspace = 0b10;
@@ -28,8 +28,8 @@ struct flash_attention_gradient {
   }
 };
 
-/// The same function as op::attention, softmax(q k^T / sqrt(head width)) v per head, in memory linear in the tokens:
-/// scores exist only a tile at a time (Dao et al. 2022, algorithm 1). Keeps the logsumexp of the scaled scores,
+/// The same function as op::attention, softmax(q k^T / sqrt(head width)) v per head, in memory linear in the number of
+/// tokens: scores exist only a tile at a time (Dao et al. 2022, algorithm 1). Keeps the logsumexp of the scaled scores,
 /// [sequences, heads, tokens], for the backward pass. Attribute 0: heads; 1: causal.
 struct flash_attention {
   static constexpr char const* name = "flash_attention";
@@ -55,9 +55,9 @@ struct flash_attention {
 
 } // namespace op
 
-/// Multi-head self-attention in memory linear in the tokens. qkv [sequences, tokens, 3 width] holds queries, keys and
-/// values one after the other, each [heads, head width]; the result is [sequences, tokens, width]. Models call
-/// `self_attention` and leave the choice to the policy `attention::...`.
+/// Multi-head self-attention in memory linear in the number of tokens. For each token, qkv [sequences, tokens, 3 width]
+/// holds queries, then keys, then values, each [heads, head width]; the result is [sequences, tokens, width]. Models
+/// call `self_attention` and leave the choice to the policy `attention::...`.
 constexpr value flash_attention(value qkv, attention_options options, int line = __builtin_LINE()) {
   return emit<op::flash_attention>({qkv}, {{options.heads, options.causal ? 1 : 0}, {}}, line);
 }

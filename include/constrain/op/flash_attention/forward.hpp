@@ -5,9 +5,9 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
-/// One thread's work on a block of queries of one head (Dao et al. 2022, algorithm 1): each panel of queries goes over
-/// the tiles of keys and values, with a running maximum and sum of its softmax. Heads wider than `columns` are worked
-/// on in chunks of columns.
+/// One thread's work on a block of queries of one head (Dao et al. 2022, algorithm 1): each panel of queries visits the
+/// tiles of keys and values in turn, with a running maximum and sum of the softmax. Heads wider than `columns` are
+/// split into chunks of columns.
 template <class stored, class accumulate> class flash_forward : flash_tile<accumulate> {
   using tile = flash_tile<accumulate>;
   using tile::columns, tile::panel;
@@ -38,8 +38,8 @@ public:
   }
 
 private:
-  /// Adds the tile of keys and values from `key` on to the panel of queries from `query` on, which is row `i` of the
-  /// block.
+  /// Adds the contribution of the tile of keys and values that begins at `key` to the results of the panel of queries
+  /// that begins at `query`, which is row `i` of the block.
   void attend(std::int64_t query, std::int64_t i, std::int64_t key, std::int64_t column, std::int64_t width) {
     auto const count = std::min(tile::keys, h_.tokens - key);
     auto const seen = tile::seen(causal_, query, panel, key, count);
@@ -71,7 +71,7 @@ private:
         values_, padded, scores_, panel, y_ + i * padded, panel, scale_and_add_to<accumulate>{correction});
   }
 
-  /// Updates `row_max` and `sum` by the new scores and replaces these by exp(score - row_max). `correction` is the
+  /// Updates `row_max` and `sum` by the new scores and replaces the scores by exp(score - row_max). `correction` is the
   /// factor for everything summed under the old maximum.
   void softmax(std::int64_t seen, accumulate* row_max, accumulate* sum, accumulate* correction) {
     constexpr int lanes = register_tile<accumulate>::lanes;
@@ -111,7 +111,7 @@ private:
     transpose_tile(rows_, padded, across_, padded, queries_ + i * columns, panel);
   }
 
-  /// What a tile holds: its first key, and the chunk of columns.
+  /// What a tile holds: the first key, and the first column of the chunk.
   struct place {
     std::int64_t key = -1, chunk = -1;
     friend bool operator==(place const&, place const&) = default;
@@ -145,7 +145,7 @@ private:
   bool causal_;
   stored const* qkv_;
   std::int64_t across_ = panel;               // queries of the current panel, padded
-  std::int64_t query_chunk_[queries / panel]; // columns that each panel holds; -1: none
+  std::int64_t query_chunk_[queries / panel]; // first column of the chunk that each panel holds; -1: none
   place key_at_, value_at_;
   alignas(64) accumulate queries_[queries * columns]; // [panels, columns, panel], scaled by 1 / sqrt(head width)
   alignas(64) accumulate y_[queries * columns];       // the same layout, not yet divided by sum_
@@ -153,7 +153,7 @@ private:
   alignas(64) accumulate values_[tile::keys * columns];
   alignas(64) accumulate rows_[panel * columns]; // a panel while it is transposed, [panel, columns]
   alignas(64) accumulate scores_[tile::keys * panel];
-  alignas(64) accumulate row_max_[queries], sum_[queries]; // of each query, over the keys so far
+  alignas(64) accumulate row_max_[queries], sum_[queries]; // of each query, over the keys visited so far
 };
 
 } // namespace constrain::detail

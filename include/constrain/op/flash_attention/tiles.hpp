@@ -26,16 +26,16 @@ template <class accumulate> struct flash_tile {
   static constexpr std::int64_t keys = 64;                          // in a tile
   static constexpr std::int64_t columns = 512 / sizeof(accumulate); // of a head; wider heads take several chunks
 
-  /// Rounded up to a multiple.
+  /// `count` rounded up to a multiple of `multiple`.
   static constexpr std::int64_t whole(std::int64_t count, std::int64_t multiple) {
     return (count + multiple - 1) / multiple * multiple;
   }
-  /// Columns and rows of a tile, padded with zeros to full register tiles.
+  /// Number of columns and rows of a tile, padded with zeros to full register tiles.
   static constexpr std::int64_t padded_columns(std::int64_t count) { return whole(count, 16); }
   static constexpr std::int64_t padded_rows(std::int64_t count) {
     return whole(count, register_tile<accumulate>::rows);
   }
-  /// Queries, padded with zeros: full vector registers as columns, full register tiles as rows.
+  /// Number of queries, padded with zeros so that they fill vector registers as columns and register tiles as rows.
   static constexpr std::int64_t padded_queries(std::int64_t count) {
     return whole(count, least_common_multiple(register_tile<accumulate>::lanes, register_tile<accumulate>::rows));
   }

@@ -11,7 +11,7 @@ namespace op {
 struct gelu {
   static constexpr bool derivative_uses_output = false;
 
-  /// Its value, and dx from x, y and dy.
+  /// The value of the function, and dx from x, y and dy.
   template <class real> CT_HOST_DEVICE static real forward(real x) {
     return real(0.5) * x * (1 + math::erf(x * real(0.70710678118654752440)));
   }
@@ -27,7 +27,7 @@ struct gelu {
 struct gelu_tanh {
   static constexpr bool derivative_uses_output = false;
 
-  /// Its value, and dx from x, y and dy.
+  /// The value of the function, and dx from x, y and dy.
   template <class real> CT_HOST_DEVICE static real forward(real x) { return x * gate(x, x * x); }
   template <class real> CT_HOST_DEVICE static real gradient(real x, real, real dy) {
     real const square = x * x;

@@ -8,7 +8,7 @@
 namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// Elements of a chunk. The gradient norm is summed tensor by tensor in such chunks, whatever the policies and the
-/// number of ranks. Shards begin at chunks, so that sharding changes no bit of the norm.
+/// number of ranks. Each shard begins where a chunk begins, so that sharding changes no bit of the norm.
 inline constexpr std::int64_t norm_chunk = 1024;
 
 /// Number of chunks of a tensor.

@@ -12,7 +12,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 namespace detail {
 
 /// Sum of the squares of up to `norm_chunk` elements: 32 interleaved sums, added pairwise. Zeros at the end change no
-/// bit of it, so a padded shard gives the bits of the full tensor.
+/// bit of the result, so a padded shard gives the bits of the full tensor.
 template <class stored> double sum_of_squares(stored const* gradient, std::int64_t count) {
   constexpr std::int64_t lanes = 32;
   double partial[lanes]{};
@@ -43,8 +43,8 @@ void sum_chunks(stored const* stack, std::int64_t elements, std::int64_t first, 
   });
 }
 
-/// The element of `squares` that a call writes. The first call of a run zeroes all elements: the first write of an
-/// accumulator must define all of it.
+/// The element of `squares` that a call writes. The first call of a run zeroes all elements, since the first write of
+/// an accumulator must define all of them.
 inline double& squares_of(call const& c, tensor<double> squares) {
   if (!c.add_to(0)) std::fill_n(squares.data, squares.count, 0.0);
   return squares[c.options.integer[0]];
@@ -54,7 +54,7 @@ inline double& squares_of(call const& c, tensor<double> squares) {
 
 template <> struct kernel<op::gradient_norm_squared, cpu> {
   template <class stored> static void run(call const& c, tensor<stored const> gradient, tensor<double> squares) {
-    constexpr std::int64_t at_once = 2048; // on the stack, since kernels allocate nothing
+    constexpr std::int64_t at_once = 2048; // chunk sums on the stack, since kernels allocate nothing
     double sums[at_once];
     auto const elements = gradient.shape().elements(), chunks = norm_chunks(elements);
     auto const all = gradient.count / elements * chunks;

@@ -10,19 +10,19 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 namespace detail {
 
-inline constexpr std::int64_t square_blocks = 1024; // the most per gradient
+inline constexpr std::int64_t square_blocks = 1024; // maximum per gradient
 
 /// One gradient of a multi-tensor launch.
 template <class stored> struct squares_entry {
   stored const* gradient;
   std::int64_t elements, tensors; // elements of one tensor; tensors of the stack
-  std::int64_t first;             // index of its first chunk's sum
-  double* total;                  // where its squared norm goes
+  std::int64_t first;             // index of the gradient's first chunk sum
+  double* total;                  // where the squared norm of the gradient is written
 };
 
 } // namespace detail
 
-// The sum of the squares of every chunk; a row of blocks per gradient, which share its chunks.
+// The sum of the squares of every chunk. Each gradient has a row of blocks, which share its chunks.
 template <class stored>
 static __global__ void __launch_bounds__(cuda_threads)
     square_chunks_kernel(multi_tensor<detail::squares_entry<stored>> tensors, double* sums) {
@@ -43,8 +43,8 @@ static __global__ void __launch_bounds__(cuda_threads)
   }
 }
 
-/// Adds the chunks of each tensor, then the tensors, in an order that depends only on their number; a block per
-/// gradient.
+/// Adds the chunk sums of each tensor, then the sums of the tensors, in an order that depends only on how many there
+/// are; a block per gradient.
 template <class stored>
 static __global__ void __launch_bounds__(cuda_threads)
     gradient_norm_squared_kernel(multi_tensor<detail::squares_entry<stored>> tensors, double const* sums) {
@@ -64,7 +64,7 @@ static __global__ void __launch_bounds__(cuda_threads)
 template <class architecture> struct kernel<op::gradient_norm_squared, cuda<architecture>> {
   template <class stored> static void run(call const& c, tensor<stored const> gradient, tensor<double> squares) {
     auto& context = *c.parameters.context;
-    // The first call of a run zeroes all elements: the first write of an accumulator must define all of it.
+    // The first call of a run zeroes all elements, since the first write of an accumulator must define all of them.
     if (!c.add_to(0)) for_elements(cuda<architecture>{}, c, squares.count, constant_elements<double>{0, squares.data});
     auto& pending = context.template pending<multi_tensor<detail::squares_entry<stored>>>();
     auto const elements = gradient.shape().elements(), tensors = gradient.count / elements;

@@ -6,12 +6,12 @@
 namespace constrain::inline CONSTRAIN_VARIANT::op {
 
 /// squares[index] = the squared norm of one gradient in fp64. The sums of chunks of `norm_chunk` elements are added to
-/// one sum per tensor of the stack, and these to the norm, in a fixed order. Attribute 0: index; 1: number of
-/// gradients.
+/// one sum per tensor of the stack, and the sums of the tensors to the squared norm, in a fixed order. Attribute 0:
+/// index; 1: number of gradients.
 struct gradient_norm_squared {
   static constexpr char const* name = "gradient_norm_squared";
   static constexpr unsigned accumulating = 0b1;
-  static constexpr bool reads_shards = true; // on shards, the pass `shard` replaces it by the next two
+  static constexpr bool reads_shards = true; // the pass `shard` replaces this op by the two below
 
   static constexpr inferred infer(operand_types const&, attributes const& a) {
     return inferred::one(dtype::f64, shape(a.integer[1]));
@@ -30,7 +30,7 @@ struct chunk_squares {
 };
 
 /// Second half: squares[index] from the chunk sums of all shards, [shards, tensors, chunks of a shard], added in the
-/// order of gradient_norm_squared. Attributes as there.
+/// order of gradient_norm_squared. Attributes as in gradient_norm_squared.
 struct chunk_sum {
   static constexpr char const* name = "chunk_sum";
   static constexpr unsigned accumulating = 0b1;
@@ -41,8 +41,8 @@ struct chunk_sum {
 };
 
 /// Clipping by the global norm (Pascanu et al. 2013), as torch.nn.utils.clip_grad_norm_: the squared norms of all
-/// gradients -> [norm, scale]. Every gradient is multiplied by scale = min(1, clip_norm / (norm + 1e-6)); 1 if
-/// `clip_norm` is 0; 0, which skips the update, if the norm is not finite.
+/// gradients -> [norm, scale]. Every gradient is multiplied by scale = min(1, clip_norm / (norm + 1e-6)). If
+/// `clip_norm` is 0, scale is 1. If the norm is not finite, scale is 0, which skips the update.
 struct clip_coefficient {
   static constexpr char const* name = "clip_coefficient";
 

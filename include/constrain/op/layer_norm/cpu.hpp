@@ -22,7 +22,7 @@ void layer_norm_row(stored const* from, std::int64_t width, accumulate const* we
   rstd = r;
 }
 
-/// layer_norm_gradient of all rows; `finish(i, dx)` returns what is stored as element i of dx.
+/// layer_norm_gradient of all rows; `finish(i, dx)` returns the number that is stored as element i of dx.
 template <class stored, class accumulate, class function>
 void layer_norm_rows_gradient(call const& c, tensor<stored const> dy, tensor<stored const> x,
                               tensor<accumulate const> weight, tensor<accumulate const> mean,

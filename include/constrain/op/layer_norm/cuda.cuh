@@ -6,7 +6,7 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-// A block per row.
+// y, and the mean and rstd of each row; a block per row.
 template <class stored, class accumulate>
 static __global__ void __launch_bounds__(cuda_threads)
     layer_norm_kernel(stored const* x, accumulate const* weight, accumulate const* bias, stored* y, accumulate* mean,
@@ -38,7 +38,8 @@ template <class architecture> struct kernel<op::layer_norm, cuda<architecture>> 
   }
 };
 
-// Partial sums of dweight and dbias, a chunk of rows per block. Launched before dx, which may overwrite dy.
+// Partial sums of dweight and dbias, a chunk of rows per block. This kernel runs before the one for dx, which may
+// overwrite dy.
 template <class stored, class accumulate>
 static __global__ void __launch_bounds__(cuda_threads)
     layer_norm_sums_kernel(stored const* dy, stored const* x, accumulate const* mean, accumulate const* rstd,

@@ -51,8 +51,9 @@ struct layer_norm_options {
   double epsilon = 1e-5; // added to the variance
 };
 
-/// Layer normalization (Ba et al. 2016): normalizes each vector of x [..., width] to mean 0 and variance 1, then scales
-/// and shifts it. Parameters "name.weight" (initially 1) and "name.bias" (initially 0), both [width].
+/// Layer normalization (Ba et al. 2016): normalizes each vector of x [..., width] to mean 0 and variance 1, then
+/// multiplies it by the weight and adds the bias. Parameters "name.weight" (initially 1) and "name.bias" (initially 0),
+/// both [width].
 constexpr value layer_norm(std::string_view name, value x, layer_norm_options options = {},
                            int line = __builtin_LINE()) {
   scope const inside(x.owner(), name, line);

@@ -20,7 +20,8 @@ struct linear_input_gradient {
   }
 };
 
-/// dW (+)= dy^T x: [rows, out], [rows, in] -> [out, in].
+/// dW (+)= dy^T x: [rows, out], [rows, in] -> [out, in]. (+)= sets the output on its first write in a run and adds to
+/// it afterwards.
 struct linear_weight_gradient {
   static constexpr char const* name = "linear_weight_gradient";
   static constexpr unsigned accumulating = 0b1;

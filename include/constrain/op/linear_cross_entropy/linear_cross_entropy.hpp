@@ -5,8 +5,8 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::op {
 
-/// How many rows of logits are stored at a time: a tenth of all rows, rounded down to a multiple of 16, so that nine
-/// tenths of the logits are never stored and GEMMs stay large; at least 16, at most all rows.
+/// How many rows of logits are stored at a time: a tenth of all rows, rounded down to a multiple of 16, which saves
+/// nine tenths of the memory and keeps GEMMs large; at least 16, at most all rows.
 constexpr std::int64_t logit_rows(std::int64_t rows) {
   std::int64_t const tenth = rows / 10 / 16 * 16;
   std::int64_t const wanted = tenth < 16 ? 16 : tenth;
@@ -26,15 +26,16 @@ constexpr inferred infer_linear_cross_entropy(operand_types const& in) {
   return loss.reason != why::nothing ? loss : inferred::one(dtype::f64, {});
 }
 
-/// Adds the scratch outputs: the logits of one chunk of rows, and each row's loss, so that they are added in order.
+/// Adds the scratch outputs: the logits of one chunk of rows, and the loss of each row, so that losses are added in
+/// order.
 constexpr inferred with_logit_workspace(inferred const& result, operand_types const& in) {
   auto const rows = in[0].shape.rows();
   return result.and_also(in[0].type, shape(logit_rows(rows), in[1].shape.extent[0])).and_also(dtype::f64, shape(rows));
 }
 
 /// linear without bias, cross_entropy and correct_predictions in one op, a chunk of rows at a time: loss (+)=
-/// cross_entropy(x W^T, labels), and the number of correct predictions. x [..., in], W [classes, in], labels [...]. The
-/// pass `fuse` inserts it.
+/// cross_entropy(x W^T, labels), and the number of correct predictions. (+)= sets the output on its first write in a
+/// run and adds to it afterwards. x [..., in], W [classes, in], labels [...]. The pass `fuse` inserts this op.
 struct linear_cross_entropy {
   static constexpr char const* name = "linear_cross_entropy";
   static constexpr unsigned accumulating = 0b1;
@@ -55,10 +56,10 @@ struct linear_cross_entropy {
 };
 
 /// Fused forward and backward pass of the head and its loss: linear without bias, cross_entropy and their gradients in
-/// one op. loss (+)= cross_entropy(x W^T, labels), dx = and dW (+)= its gradients times real attribute 0, the gradient
-/// of the loss. For each chunk of rows: logits, their gradient in place, dx of these rows, and dW, to which the chunks
-/// add in order (Hsu et al. 2024, Liger Kernel). Chunks depend only on the number of rows, not on threads.
-/// The pass `fuse` inserts it.
+/// one op. loss (+)= cross_entropy(x W^T, labels); dx = and dW (+)= the gradients of this loss for x and W, times real
+/// attribute 0, the gradient that reaches the loss. Each chunk of rows computes its logits, their gradient in place, dx
+/// of these rows and its part of dW; the chunks add to dW in order (Hsu et al. 2024, Liger Kernel). Chunks depend only
+/// on the number of rows, not on threads. The pass `fuse` inserts this op.
 struct linear_cross_entropy_forward_backward {
   static constexpr char const* name = "linear_cross_entropy_forward_backward";
   static constexpr unsigned accumulating = 0b101;
@@ -76,7 +77,7 @@ struct linear_cross_entropy_forward_backward {
     auto const rows = in[0].shape.rows(), chunk = logit_rows(rows);
     auto const further_chunks = static_cast<double>((rows - 1) / chunk);
     result.flops = 6.0 * static_cast<double>(rows) * weight;
-    // Every GEMM of every chunk reads the weight; every chunk after the first reads and writes its gradient.
+    // Every GEMM of every chunk reads the weight; every chunk after the first reads and writes dW.
     auto const weight_bytes = static_cast<double>(size_of(in[1].type)) * weight;
     auto const gradient_bytes = static_cast<double>(size_of(out[2].type)) * weight;
     result.bytes_read += weight_bytes + further_chunks * (2 * weight_bytes + gradient_bytes);

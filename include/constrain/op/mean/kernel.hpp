@@ -5,9 +5,9 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// The extents of a tensor around one of its dimensions: [outer, extent, inner].
+/// The extents of a tensor around one dimension: [outer, extent, inner].
 struct around_dimension {
-  std::int64_t outer = 1, extent = 1, inner = 1; // products of the extents before it, of it, and after it
+  std::int64_t outer = 1, extent = 1, inner = 1; // product of extents before; the extent; product after
 
   /// Of shape `s` around `dimension`.
   around_dimension(shape const& s, std::int64_t dimension) {

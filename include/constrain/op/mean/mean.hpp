@@ -22,7 +22,7 @@ struct mean_gradient {
   }
 };
 
-/// The mean over one dimension, which is removed. Attribute 0: the dimension.
+/// The mean over one dimension, which the result lacks. Attribute 0: the dimension.
 struct mean {
   static constexpr char const* name = "mean";
 

@@ -24,7 +24,7 @@ struct multiply {
 
 } // namespace op
 
-/// a * b, element by element; both have the same shape. Also written `a * b`.
+/// The product of a and b, element by element; both have the same shape. Also written `a * b`.
 constexpr value multiply(value a, value b, int line = __builtin_LINE()) { return emit<op::multiply>({a, b}, {}, line); }
 constexpr value operator*(value a, value_at_line b) { return multiply(a, b.value, b.line); }
 

@@ -6,8 +6,8 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 namespace op {
 
-/// dtable[t, :] (+)= the sum over sequences of dy[:, t, :]; for positions beyond the tokens the sum is 0. Attribute 0:
-/// rows of the table.
+/// dtable[t, :] (+)= the sum over sequences of dy[:, t, :]; for positions beyond the tokens the sum is 0. (+)= sets the
+/// output on its first write in a run and adds to it afterwards. Attribute 0: rows of the table.
 struct position_embedding_gradient {
   static constexpr char const* name = "position_embedding_gradient";
   static constexpr unsigned accumulating = 0b1;
@@ -41,7 +41,7 @@ struct position_embedding {
 
 /// Options of `position_embedding`.
 struct position_embedding_options {
-  int context = 0;      // most tokens of a sequence: rows of the table
+  int context = 0;      // maximum tokens of a sequence: rows of the table
   double stddev = 0.02; // of the initial table, normal around 0
 };
 

@@ -11,7 +11,7 @@ namespace op {
 struct silu {
   static constexpr bool derivative_uses_output = false;
 
-  /// Its value, and dx from x, y and dy.
+  /// The value of the function, and dx from x, y and dy.
   template <class real> CT_HOST_DEVICE static real forward(real x) { return x * math::sigmoid(x); }
   template <class real> CT_HOST_DEVICE static real gradient(real x, real, real dy) {
     real const s = math::sigmoid(x);

@@ -12,7 +12,7 @@ namespace detail {
 template <class stored, int fields> struct update_entry {
   stored const* gradient;
   stored* weight;
-  stored* state[fields == 0 ? 1 : fields]; // its fields
+  stored* state[fields == 0 ? 1 : fields]; // the fields of the optimizer state
   std::int64_t count;                      // elements of all instances
   bool decays;                             // whether weight decay applies
 };

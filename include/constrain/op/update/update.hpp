@@ -9,10 +9,10 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::op {
 
-/// Most fields of an optimizer's state.
+/// Maximum number of fields in the state of an optimizer.
 inline constexpr int maximum_state_fields = program::maximum_state_fields;
 
-/// The number of values that an optimizer keeps per weight. Each field of its state is stored as a tensor.
+/// The number of values that an optimizer keeps per weight. Each field of the optimizer's state is stored as a tensor.
 template <class optimizer> constexpr int state_fields() {
   using state = typename optimizer::template state<float>;
   if constexpr (std::is_empty_v<state>) return 0;
@@ -26,7 +26,7 @@ template <class optimizer> constexpr int state_fields() {
   }
 }
 
-/// The optimizer's name for field `i` of its state; null if it has no `state_names`.
+/// The name that an optimizer gives to field `i` of its state; null if the optimizer has no `state_names`.
 template <class optimizer> constexpr char const* state_name(int i) {
   if constexpr (requires { optimizer::state_names; }) {
     static_assert(std::size(optimizer::state_names) == state_fields<optimizer>(),
@@ -35,10 +35,10 @@ template <class optimizer> constexpr char const* state_name(int i) {
   } else return nullptr;
 }
 
-/// The hyperparameters of one step, as kernels read them: what the optimizer's `prepare` makes of `hyper` for this
-/// step, or `hyper` itself, once with and once without weight decay.
+/// The hyperparameters of one step, as kernels read them: the result of `prepare` for this step, once with and once
+/// without weight decay.
 template <class optimizer, class real> struct step_hyperparameters {
-  /// What `prepare` makes of `hyper`, or `hyper` itself if the optimizer has no `prepare`.
+  /// The result of the optimizer's `prepare`, or `hyper` itself if the optimizer has no `prepare`.
   static auto prepare(typename optimizer::hyper const& hyper, optimizer_step step) {
     if constexpr (requires { optimizer::template prepare<real>(hyper, step); })
       return optimizer::template prepare<real>(hyper, step);
@@ -53,7 +53,7 @@ template <class optimizer, class real> struct step_hyperparameters {
   prepared decaying, other; // for parameters that decay, and for the others
   optimizer_step step;      // of this update: the first is 1
 
-  /// Of an optimizer's `hyper` in the step `now`.
+  /// From `hyper` of an optimizer, for the step `now`.
   step_hyperparameters(typename optimizer::hyper hyper, optimizer_step now)
       : decaying(prepare(hyper, now)), other(decaying), step(now) {
     if constexpr (requires { hyper.weight_decay; }) {
@@ -83,9 +83,9 @@ CT_HOST_DEVICE inline void update_element(prepared const& hyper, optimizer_step 
   }
 }
 
-/// The optimizer's update, element by element: weight, state = optimizer::update(weight, gradient * scale, state).
+/// The update of an optimizer, element by element: weight, state = optimizer::update(weight, gradient * scale, state).
 /// Inputs: gradient, clip [norm, scale], `step_hyperparameters` as bytes. Outputs, which are also read: the weight and
-/// the fields of its state. Attribute 0: whether weight decay applies.
+/// the fields of the optimizer state. Attribute 0: whether weight decay applies.
 template <class optimizer> struct update {
   static constexpr char const* name = "update";
   static constexpr unsigned accumulating = ~0u;

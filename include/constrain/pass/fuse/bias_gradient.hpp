@@ -5,7 +5,8 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
-/// Fuses the element-wise gradient at node i with the bias gradient that reads it. Returns whether it matched.
+/// Fuses the element-wise gradient at node i with the bias gradient that reads its output. Returns whether the pattern
+/// matched.
 constexpr bool fuse_bias_gradient(program& p, int i) {
   if (p.nodes[i].kind != node_kind::call || !p.nodes[i].op->has_bias_gradient) return false;
   auto fused = p.nodes[i];

@@ -7,7 +7,8 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
-/// The nodes from the head's matmul to its gradients; -1: not in the program.
+/// The nodes from the matmul of the head (the linear layer that computes the logits) to its gradients; -1: not in the
+/// program.
 struct logits_of_loss {
   int matmul = -1;          // linear, without bias
   int loss = -1;            // cross_entropy
@@ -17,7 +18,7 @@ struct logits_of_loss {
   int weight_gradient = -1; // linear_weight_gradient
 };
 
-/// Matches linear without bias -> cross_entropy [-> correct_predictions], without gradients.
+/// Matches linear without bias -> cross_entropy [-> correct_predictions] in a program without gradients.
 constexpr bool matches_evaluation(program const& p, logits_of_loss const& m) {
   auto const& loss = p.nodes[m.loss];
   if (m.loss_gradient >= 0 || !read_by_only(p, loss.inputs[0], {m.loss, m.correct})) return false;
@@ -39,14 +40,16 @@ constexpr bool matches_training(program const& p, logits_of_loss const& m) {
   bool const no_other_reader = read_by_only(p, loss.inputs[0], {m.loss, m.loss_gradient}) &&
                                read_by_only(p, loss.outputs[1], {m.loss_gradient}) &&
                                read_by_only(p, loss_gradient.outputs[0], {m.input_gradient, m.weight_gradient});
-  // The fused node writes the weight's gradient where the loss stands, so no node in between may read or write it.
+  // The fused node writes the gradient of the weight at the position of the loss, so no node in between may read or
+  // write this gradient.
   return same_operands && no_other_reader &&
          !touched_between(p, weight_gradient.outputs[0], m.loss, m.weight_gradient) &&
          is_call(p, writer_of(p, loss_gradient.inputs[0]), info_of<op::constant_like>);
 }
 
-/// Fuses the head's matmul, the loss at node i and all that is computed from its logits into one node, which needs only
-/// a few rows of logits at a time, if no other node reads the logits. Returns whether it matched.
+/// Fuses the head's matmul, the loss at node i and the nodes that read the logits or their gradient into one node,
+/// which stores only some rows of logits at a time (op::logit_rows), if no other node reads the logits. Returns whether
+/// the pattern matched.
 constexpr bool fuse_linear_cross_entropy(program& p, int i, std::int64_t smallest_logits) {
   if (!is_call(p, i, info_of<op::cross_entropy>)) return false;
   auto const logits = p.nodes[i].inputs[0];

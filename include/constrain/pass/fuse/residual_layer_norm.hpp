@@ -6,7 +6,7 @@
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
 /// Fuses the add at node i with the layer norm of the sum, if other nodes read the sum too (the residual stream).
-/// Returns whether it matched.
+/// Returns whether the pattern matched.
 constexpr bool fuse_add_layer_norm(program& p, int i) {
   if (!is_call(p, i, info_of<op::add>)) return false;
   auto const sum = p.nodes[i].outputs[0];
@@ -25,7 +25,7 @@ constexpr bool fuse_add_layer_norm(program& p, int i) {
 }
 
 /// Fuses the layer-norm gradient at node i with the residual add after it, if the other addend is already computed.
-/// Returns whether it matched.
+/// Returns whether the pattern matched.
 constexpr bool fuse_layer_norm_gradient_add(program& p, int i) {
   if (!is_call(p, i, info_of<op::layer_norm_gradient>)) return false;
   node const gradient = p.nodes[i];
@@ -37,7 +37,7 @@ constexpr bool fuse_layer_norm_gradient_add(program& p, int i) {
     if (residual == dx || touched_between(p, residual, i, j)) continue;
     auto fused = gradient;
     fused.inputs.count = 0;
-    fused.inputs.push_back(residual); // first, so that the result prefers its bytes
+    fused.inputs.push_back(residual); // first: in_place tries inputs in order, and dx should share these bytes
     for (auto const& input : gradient.inputs) fused.inputs.push_back(input);
     fused.outputs[0] = p.nodes[j].outputs[0];
     fuse_at(p, i, info_of<op::layer_norm_gradient_add>, fused, {j});

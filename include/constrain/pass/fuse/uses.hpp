@@ -32,7 +32,8 @@ constexpr int reader_of(program const& p, ref r, op_info const& op, int k) {
   return reader;
 }
 
-/// Whether only the nodes `readers` read a value, and not the host.
+/// Whether only the nodes `readers` read the value of `r`, and neither the host nor a later run does. False for
+/// loop-carried values and accumulators.
 constexpr bool read_by_only(program const& p, ref r, std::initializer_list<int> readers) {
   auto const& info = p.values[r.value];
   if (info.is_loop_carried() || info.accumulates || is_observed(info)) return false;
@@ -45,14 +46,14 @@ constexpr bool read_by_only(program const& p, ref r, std::initializer_list<int> 
   return true;
 }
 
-/// Whether a node strictly between `begin` and `end` reads or writes a value.
+/// Whether a node strictly between `begin` and `end` reads or writes `r`.
 constexpr bool touched_between(program const& p, ref r, int begin, int end) {
   for (int i = begin + 1; i < end; ++i)
     if (p.nodes[i].inputs.contains(r) || p.nodes[i].outputs.contains(r)) return true;
   return false;
 }
 
-/// Whether node j stands at or after node i, in the same iteration of the same loop.
+/// Whether node j is node i or comes after it, in the same iteration of the same loop.
 constexpr bool in_same_iteration(program const& p, int i, int j) {
   int depth = 0;
   for (int k = i; k < j && depth >= 0; ++k) {
@@ -62,7 +63,7 @@ constexpr bool in_same_iteration(program const& p, int i, int j) {
   return i <= j && depth == 0;
 }
 
-/// Replaces node i by a call of `op` with the operands of `fused`, and removes the nodes that it `absorbs`.
+/// Replaces node i by a call of `op` with the operands of `fused`, and removes the nodes in `absorbs`; -1 is skipped.
 constexpr void fuse_at(program& p, int i, op_info const& op, node const& fused, std::initializer_list<int> absorbs) {
   bool absorbed[program::maximum_nodes]{};
   for (int other : absorbs)

@@ -15,7 +15,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::optimizer {
 ///     v = beta2 v + (1 - beta2) g^2
 ///     w = (1 - lr weight_decay) w - lr m / (1 - beta1^t) / (sqrt(v / (1 - beta2^t)) + epsilon)
 ///
-/// It keeps two values per weight: 8 bytes in fp32.
+/// The state is two values per weight: 8 bytes in fp32.
 struct adamw {
   static constexpr char const* name = "adamw";
 
@@ -42,7 +42,7 @@ struct adamw {
   /// as two factors, step_size = lr / (1 - beta1^t) and inverse_root_correction2 = 1 / sqrt(1 - beta2^t).
   template <class real> struct prepared {
     real beta1, beta2, epsilon;                     // as in `hyper`
-    real keep, step_size, inverse_root_correction2; // what changes from step to step
+    real keep, step_size, inverse_root_correction2; // what may change from step to step
   };
 
   /// Computed in double once a step, on the host. t counts from 1.

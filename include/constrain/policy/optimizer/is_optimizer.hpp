@@ -9,8 +9,8 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 /// Whether an optimizer has a state type (an empty one if it stores nothing).
 template <class type> concept has_state = requires { typename type::template state<float>; };
 
-/// Whether kernels can call the optimizer's `update`. The requirement is a call: nvcc cannot take the address of a
-/// template here.
+/// Whether kernels can call the optimizer's `update`. The concept checks a call, since nvcc cannot take the address of
+/// a template here.
 template <class type> concept has_update = requires(float weight, typename type::template state<float>& s) {
   type::template update<float>(weight, weight, s, {}, optimizer_step{});
 };
@@ -24,7 +24,7 @@ template <class type> concept has_update = requires(float weight, typename type:
 ///
 /// Optional members:
 ///
-///     static constexpr char const* name = "lion";                // in saved runs and prints; without it the type's
+///     static constexpr char const* name = "lion";                // in saved runs and prints; default: the type's name
 ///     static constexpr char const* state_names[] = {"exp_avg"};  // of the state's fields, in saved runs and prints
 ///     static void check(hyper const&);                           // throws `error` if a value is outside its range
 ///     template <class real> static prepared<real> prepare(hyper const&, optimizer_step); // on the host, once a step;

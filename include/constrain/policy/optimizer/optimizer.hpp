@@ -9,13 +9,14 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 namespace slot_of {
 
-/// The slot of the optimizer. Its policies are the types with `hyper`.
+/// The slot of the optimizer; is_slot.hpp explains its members. Every type with a member type `hyper` is a policy of
+/// this slot.
 struct optimizer {
-  bool has_state = true;  // it has a `state` template
-  bool has_update = true; // it has an `update` that can be called
+  bool has_state = true;  // whether the optimizer has a `state` template
+  bool has_update = true; // whether the optimizer has an `update` that can be called
   friend constexpr bool operator==(optimizer const&, optimizer const&) = default;
 
-  /// The value for an optimizer. `has_update` is only tested with a state, so that one error is reported, not two.
+  /// The value for an optimizer. Without a `state`, `has_update` is true, so that one error is reported, not two.
   template <class policy> static constexpr optimizer of() {
     return {constrain::has_state<policy>, !constrain::has_state<policy> || constrain::has_update<policy>};
   }
@@ -24,7 +25,7 @@ struct optimizer {
   using examples = policy_list<constrain::optimizer::adamw, constrain::optimizer::sgd, constrain::optimizer::momentum,
                                constrain::optimizer::nesterov>;
   static constexpr bool always_named = true;
-  static constexpr bool free_on_resume = true; // saved runs have a field for it
+  static constexpr bool free_on_resume = true; // a saved run stores the optimizer's name in a separate field
 
   CONSTRAIN_RULE(one_optimizer, (said<optimizer> const& o), o.given <= 1,
                  "trainer: two optimizers are given; keep one of them, for example optimizer::adamw");

@@ -6,7 +6,7 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::optimizer {
 
-/// Stochastic gradient descent (Robbins & Monro 1951): w -= learning_rate * (g + weight_decay * w). It stores nothing.
+/// Stochastic gradient descent (Robbins & Monro 1951): w -= learning_rate * (g + weight_decay * w). It has no state.
 struct sgd {
   static constexpr char const* name = "sgd";
 
@@ -35,7 +35,7 @@ struct sgd {
 ///     v = momentum v + g + weight_decay w
 ///     w = w - learning_rate v
 ///
-/// It keeps one value per weight: 4 bytes in fp32.
+/// The state is one value per weight: 4 bytes in fp32.
 struct momentum {
   static constexpr char const* name = "momentum";
 
@@ -70,7 +70,7 @@ struct momentum {
 struct nesterov {
   static constexpr char const* name = "nesterov";
 
-  /// As in `momentum`.
+  /// v above, as in `momentum`.
   template <class real> using state = momentum::state<real>;
   static constexpr char const* state_names[] = {"momentum_buffer"};
   using hyper = momentum::hyper;
