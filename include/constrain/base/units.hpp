@@ -76,8 +76,8 @@ using micro_steps = quantity<struct micro_step_unit>;
 /// A number of tokens.
 using token_count = quantity<struct token_unit>;
 
-/// One optimizer step, by its number since the start of training: the first is 1, as in Adam's bias correction (Kingma &
-/// Ba 2015).
+/// One optimizer step, by its number since the start of training. The first is 1, as in Adam's bias correction (Kingma
+/// & Ba 2015).
 struct optimizer_step {
   std::int64_t number = 1; // counted from 1
 };
