@@ -22,7 +22,7 @@ public:
 private:
   std::uint32_t state_ = 0xffffffff;
 
-  // Computed once at run time: as a constant expression it would cost compile time in every translation unit.
+  // Computed once at run time: constant expressions would cost compile time in every translation unit.
   static std::array<std::array<std::uint32_t, 256>, 8> tables();
 };
 

@@ -55,7 +55,7 @@ template <bool read_c, class real, class blocking = gemm_blocking<real>, std::si
   using vector = typename blocking::vector;
   using unaligned = typename blocking::unaligned;
   constexpr int lanes = blocking::lanes;
-  // Prefetches C, whose rows are at most two cache lines, so that it is there when the sums are done.
+  // Prefetches the rows of C, at most two cache lines each, so that they are in the cache when the sums are done.
   for (std::size_t i = 0; i < sizeof...(row); ++i) {
     __builtin_prefetch(c + static_cast<std::int64_t>(i) * ldc, 1);
     __builtin_prefetch(c + static_cast<std::int64_t>(i) * ldc + 2 * lanes - 1, 1);
