@@ -10,7 +10,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 class communicator;
 class cuda_context;
 
-/// Run-time parameters of one run of an entry program: written by the host, read by kernels.
+/// Run-time parameters of one run of an entry program (step, evaluate, ...): written by the host, read by kernels.
 struct step_parameters {
   std::uint64_t seed = 0;          // of the run
   std::int64_t step = 0;           // optimizer steps done before, skipped ones included: part of the random key

@@ -176,7 +176,7 @@ CT_VECTORISED float gate_host(float x) noexcept {
 } // namespace detail
 
 /// True unless x is an infinity or NaN. Tests bits, since -ffast-math lets compilers assume that all values are finite.
-/// (It uses the builtin because std::bit_cast is not a device function.)
+/// (The builtin is used because std::bit_cast is not a device function.)
 template <real_number real> CT_HOST_DEVICE constexpr bool finite(real x) noexcept {
   if constexpr (std::is_same_v<real, float>) return (__builtin_bit_cast(std::uint32_t, x) & 0x7f800000u) != 0x7f800000u;
   else return (__builtin_bit_cast(std::uint64_t, x) & 0x7ff0000000000000u) != 0x7ff0000000000000u;

@@ -33,7 +33,7 @@ public:
   /// Opens a path; symbolic links are followed. On failure the handle is empty and `errno` set.
   explicit directory_handle(std::string const& path)
       : directory_handle(::open(system_path(path), O_RDONLY | O_DIRECTORY | O_CLOEXEC)) {}
-  /// Opens a name in an open directory; fails for a symbolic link.
+  /// Opens the directory `name` in the open directory `holder`; fails for a symbolic link.
   directory_handle(directory_handle const& holder, std::string const& name)
       : directory_handle(::openat(holder.get(), name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)) {}
 
@@ -59,10 +59,10 @@ public:
   bool lock() const { return ::flock(get(), LOCK_EX | LOCK_NB) == 0; }
 
   /// The content of a regular file that belongs to the directory's owner; nullopt for anything else, a symbolic link,
-  /// more than 64 MiB or, with `alone`, a file with other hard links.
+  /// more than 64 MiB, a failed read or, with `alone`, a file with other hard links.
   [[gnu::cold]] std::optional<std::string> text(std::string const& name, bool alone = false) const;
 
-  /// Removes a regular file that belongs to the directory's owner; anything else is kept. False if removing fails.
+  /// Removes a regular file that belongs to the directory's owner; keeps anything else. False if removing fails.
   bool remove(std::string const& name) const;
 
 private:

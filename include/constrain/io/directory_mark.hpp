@@ -23,8 +23,8 @@ namespace constrain::inline CONSTRAIN_VARIANT::io::detail {
 inline constexpr char const* mark_name = ".constrain";
 inline constexpr std::string_view mark_begin = "constrain made this directory and may remove the files listed here\n";
 
-/// The first lines of a mark, before the list of files. `name`: the final name of the saved directory, also while a
-/// save still has a temporary name.
+/// The first lines of a mark, before the list of files. `holder`: the parent directory; `name`: the final name of the
+/// saved directory, even while a save is written under a temporary name.
 [[gnu::cold]] std::string mark_head(directory_handle const& directory, directory_handle const& holder,
                                     std::string_view name);
 

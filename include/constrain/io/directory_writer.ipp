@@ -51,8 +51,8 @@ CONSTRAIN_INLINE void directory_writer::recover() {
   detail::directory_handle const left(holder_, previous_);
   auto const files = detail::marked_files(left, holder_, place_.name, owner());
   if (!files) return;
-  bool const whole = detail::status_at(left.get(), std::string(manifest_name)).has_value();
-  if (whole && !detail::status_at(holder_.get(), place_.name))
+  bool const complete = detail::status_at(left.get(), std::string(manifest_name)).has_value();
+  if (complete && !detail::status_at(holder_.get(), place_.name))
     static_cast<void>(::renameat(holder_.get(), previous_.c_str(), holder_.get(), place_.name.c_str()));
   else detail::remove_directory(left, holder_, previous_, *files, kept());
 }

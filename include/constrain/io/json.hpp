@@ -64,10 +64,10 @@ public:
   /// An object's members, in the order of the text: `for (auto const& [name, element] : value.members())`.
   json_range<json_member> members() const;
 
-  /// The member of that name, or nullopt. Linear search.
+  /// An object's member `name`, or nullopt. Linear search.
   std::optional<json> find(std::string_view name) const;
 
-  /// The member of that name. Throws `error` if there is none.
+  /// An object's member `name`. Throws `error` if the object has none.
   json operator[](std::string_view name) const;
 
   /// Throws `error`: '<where>' has <kind of this value> at byte n where <needed> is needed.

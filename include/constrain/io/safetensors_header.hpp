@@ -22,10 +22,10 @@ namespace detail {
 
 /// A tensor's entry in the header.
 struct safetensors_entry {
-  std::string_view name; ///< As written, escapes not decoded.
-  std::string dtype;
+  std::string_view name;                ///< As written, escapes not decoded.
+  std::string dtype;                    ///< Such as "F32", escapes decoded.
   std::uint32_t shape = 0, offsets = 0; ///< Positions in the header: of the shape array, of the first data offset.
-  std::uint64_t begin = 0, end = 0;
+  std::uint64_t begin = 0, end = 0;     ///< Byte range in the data section.
 };
 
 /// The JSON header of a safetensors file. Every function reads the text again, so that a huge header takes no memory
