@@ -30,7 +30,7 @@ public:
   /// The number, for system calls, and whether there is one.
   int get() const { return number_; }
   explicit operator bool() const { return number_ >= 0; }
-  /// Returns the descriptor and gives up its ownership.
+  /// Returns the number and gives up ownership: the caller closes the descriptor.
   int release() { return std::exchange(number_, -1); }
 
 private:

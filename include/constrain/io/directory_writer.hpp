@@ -34,7 +34,7 @@ public:
   enum class exchange { yes, no };
 
   /// Creates missing parent directories; if `path` is a symbolic link, its target is replaced. Throws `error` if `path`
-  /// exists and is not a saved directory of this user.
+  /// exists and is neither an empty nor a saved directory of this user, or if the hidden directory cannot be created.
   explicit directory_writer(std::string const& path, exchange way = exchange::yes);
   directory_writer(directory_writer const&) = delete;
   directory_writer& operator=(directory_writer const&) = delete;
@@ -44,8 +44,8 @@ public:
   /// of one sync per file.
   [[gnu::cold]] void announce(std::initializer_list<std::string_view> names);
 
-  /// Writes one file; `fill` is called with its `output_file`. Throws `error` if the name is not a `valid_file_name` or
-  /// is used twice, or if writing fails.
+  /// Writes one file; `fill` is called with the file's `output_file`. Throws `error` if the name is not a
+  /// `valid_file_name` or is used twice, or if writing fails.
   template <std::invocable<output_file&> function> void write(std::string_view name, function const& fill) {
     check_name(name);
     put(std::string(name), filling(fill));
@@ -97,7 +97,7 @@ private:
 
   void replace(detail::old_directory const& old);
 
-  /// Removes the replaced directory: the one that was checked, or one that another writer has saved since.
+  /// Removes the replaced directory: the old directory that was checked, or one that another writer has saved since.
   [[gnu::cold]] void remove_old(detail::old_directory const& old, std::string const& name);
 
   /// Puts the new directory in place. Returns the old directory's new name; empty if there was none.

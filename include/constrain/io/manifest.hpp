@@ -45,7 +45,7 @@ struct manifest {
   /// The text of manifest.json.
   [[gnu::cold]] std::string text() const;
 
-  /// Parses a manifest. Throws `error`, naming `where`, for anything that `text()` would not have written.
+  /// Parses a manifest. Throws `error`, naming `where`, if the format, version, checksum or a file's entry is wrong.
   [[gnu::cold]] static manifest parse(std::string_view text, std::string const& where);
 
 private:

@@ -42,7 +42,7 @@ public:
     if (!view_.empty()) ::munmap(const_cast<std::byte*>(view_.data()), view_.size());
   }
 
-  /// The content, as bytes or text; valid as long as this object.
+  /// The file's content, as bytes or text; valid as long as this object.
   std::span<std::byte const> bytes() const { return view_; }
   std::string_view text() const { return {reinterpret_cast<char const*>(view_.data()), view_.size()}; }
 

@@ -216,9 +216,9 @@ void gemm_narrow_tile(transpose a_transposed, transpose b_transposed, std::int64
 
 } // namespace detail
 
-/// C = alpha op(A) op(B) + beta C; arguments as in `gemm`. Packed and blocked after K. Goto, R. van de Geijn, "Anatomy
-/// of High-Performance Matrix Multiplication", 2008. Every element of C is summed in the order of k, wherever it is in
-/// C, so its bits depend neither on the number of threads nor on m and n. Does not allocate.
+/// C = alpha op(A) op(B) + beta C; arguments as in `gemm`. Packing and blocking follow K. Goto, R. van de Geijn,
+/// "Anatomy of High-Performance Matrix Multiplication", 2008. Every element of C is summed in the order of k, wherever
+/// the element is in C, so its bits depend neither on the number of threads nor on m and n. Does not allocate.
 template <class a_type, class b_type, class c_type, class real = arithmetic<c_type>>
 void gemm_builtin(transpose a_transposed, transpose b_transposed, std::int64_t m, std::int64_t n, std::int64_t k,
                   std::type_identity_t<real> alpha, a_type const* a, std::int64_t lda, b_type const* b,

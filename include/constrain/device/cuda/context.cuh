@@ -33,10 +33,10 @@ public:
   void write_parameters(step_parameters const& n) {
     cuda_check(cudaMemcpyAsync(parameters_, &n, sizeof n, cudaMemcpyHostToDevice, stream_), "copy the step parameters");
   }
-  /// Scratch memory for one call, of `scratch_bytes()`.
+  /// Scratch memory for one call, `scratch_bytes()` bytes.
   std::byte* scratch() const { return scratch_; }
   static constexpr std::int64_t scratch_bytes() { return cuda<void>::workspace; }
-  /// The scratch memory as `count` elements. Throws `error` if it is too small.
+  /// The scratch memory as `count` elements. Throws `error` if the scratch memory is too small.
   template <class T> T* scratch_for(std::int64_t count) const {
     if (count * static_cast<std::int64_t>(sizeof(T)) > scratch_bytes())
       throw error({"a kernel needs ", count * static_cast<std::int64_t>(sizeof(T)),
