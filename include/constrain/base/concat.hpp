@@ -13,21 +13,21 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// A part of a sentence: borrowed text, or a whole number. It is trivial, so that a list of parts takes only a few
-/// stores at the call; `concat` does the rest.
+/// A part of a sentence: borrowed text, or an integer. Making one only stores two fields, so that a call with a list of
+/// parts stays small; `concat` makes the text.
 class text_part {
 public:
   /// Text, which must outlive the part.
   text_part(char const* text) : text_(text), size_(std::strlen(text)) {}
   text_part(std::string_view text) : text_(text.data()), size_(text.size()) {}
   text_part(std::string const& text) : text_(text.data()), size_(text.size()) {}
-  /// A whole number, written in decimal.
+  /// An integer, written in decimal.
   template <std::integral integer>
     requires(!std::is_same_v<integer, char>) // a character would print as a number
   text_part(integer number)
       : text_(std::is_signed_v<integer> ? signed_number : unsigned_number), size_(static_cast<std::uint64_t>(number)) {}
 
-  /// Appends it to a text.
+  /// Appends the part to `text`.
   void append_to(std::string& text) const {
     if (text_ == signed_number) append(static_cast<std::int64_t>(size_), text);
     else if (text_ == unsigned_number) append(size_, text);
@@ -35,6 +35,7 @@ public:
   }
 
 private:
+  // `text_` points to one of these if the part is an integer; `size_` then holds its value.
   static constexpr char signed_number[] = "a signed number", unsigned_number[] = "an unsigned number";
 
   [[gnu::noinline, gnu::cold]] static void append(auto number, std::string& text) {
@@ -46,7 +47,7 @@ private:
   std::uint64_t size_;
 };
 
-/// The parts one after the other. A chain of `+` would compile its temporary strings at every call.
+/// The parts, joined. A chain of `+` would instead add code for temporary strings to every caller.
 [[gnu::noinline, gnu::cold]] inline std::string concat(std::initializer_list<text_part> parts) {
   std::string text;
   for (auto const& part : parts) part.append_to(text);

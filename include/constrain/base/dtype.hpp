@@ -35,7 +35,7 @@ constexpr char const* name_of(dtype type) {
   return "?";
 }
 
-/// Whether it is a floating-point type.
+/// Whether `type` is a floating-point type.
 constexpr bool is_real(dtype type) { return type == dtype::bf16 || type == dtype::f32 || type == dtype::f64; }
 
 /// The type in which elements are summed and statistics kept: 16-bit types are only for storage.
@@ -53,8 +53,8 @@ template <> struct storage_of<dtype::f64> { using type = double; };
 /// The C++ type that stores one element: `storage<dtype::f32>` is `float`.
 template <dtype type> using storage = typename detail::storage_of<type>::type;
 
-/// Calls f(x) with a zero x of the C++ type that stores elements of `type`, which must be real, and returns its result:
-/// `visit_real(type, [&]<class stored>(stored) { ... })`.
+/// Calls f(x) and returns its result. x is a zero of the C++ type that stores elements of `type`, which must be a
+/// floating-point type: `visit_real(type, [&]<class stored>(stored) { ... })`.
 template <class function> constexpr decltype(auto) visit_real(dtype type, function const& f) {
   switch (type) {
   case dtype::bf16: return f(bfloat16{});
@@ -63,7 +63,7 @@ template <class function> constexpr decltype(auto) visit_real(dtype type, functi
   }
 }
 
-/// The dtype of a C++ type: `dtype_of<float>` is `dtype::f32`; u8 for types without one.
+/// The dtype of a C++ type: `dtype_of<float>` is `dtype::f32`. u8 for every type not listed here.
 template <class T> inline constexpr dtype dtype_of = dtype::u8;
 template <> inline constexpr dtype dtype_of<std::int32_t> = dtype::i32;
 template <> inline constexpr dtype dtype_of<bfloat16> = dtype::bf16;

@@ -14,13 +14,13 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// The exception of every run-time failure in the library. `what()` is one sentence: what went wrong, where, and what
-/// to do instead. It may quote names from files, so control characters, which could end the line or command a terminal,
-/// become '?'.
+/// The exception that the library throws for run-time failures. `what()` is one sentence: what went wrong, where, and
+/// what to do instead. The sentence may quote names from files. So control characters in it become '?': they could end
+/// the line or control a terminal.
 struct error : std::runtime_error {
-  /// The sentence.
+  /// From the complete sentence.
   explicit error(std::string sentence) : std::runtime_error(printable(std::move(sentence))) {}
-  /// The sentence in parts: `throw error({"step: token ", token, " is too large"})`.
+  /// From parts of the sentence: `throw error({"step: token ", token, " is too large"})`.
   [[gnu::noinline, gnu::cold]] explicit error(std::initializer_list<text_part> parts) : error(concat(parts)) {}
 };
 

@@ -5,7 +5,7 @@
 namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// A vector of at most `capacity` elements that are stored inside the object, so that it can be part of a constexpr
-/// value. Programs report a failed `push_back` as a diagnosis.
+/// value. A `program` that exceeds a capacity is refused with a diagnosis.
 template <class T, int capacity_> struct fixed_vector {
   T elements[capacity_]{}; // the first `count` are in use
   int count = 0;           // elements in use

@@ -7,7 +7,7 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
-/// printf into a string. Not a template: one for each list of types would take longer to compile than all other text.
+/// vprintf into a string. Not a template: an instance for each list of argument types would slow compilation.
 [[gnu::cold, gnu::format(printf, 1, 0)]] std::string formatted_list(char const* format, std::va_list values);
 
 /// printf into a string.

@@ -10,11 +10,11 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 template <class signature> class function_ref;
 
-/// A reference to a function, like C++26's std::function_ref. A function with such a parameter is no template, so it is
-/// compiled once. It must not outlive what it refers to.
+/// A reference to a callable object, like C++26's std::function_ref. A function with such a parameter need not be a
+/// template, so it is compiled once. The reference must not outlive the object.
 template <class result, class... arguments> class function_ref<result(arguments...)> {
 public:
-  /// Borrows `f`.
+  /// Refers to `f`.
   template <class function>
     requires(!std::is_same_v<std::remove_cvref_t<function>, function_ref>)
   function_ref(function&& f)
@@ -24,7 +24,7 @@ public:
               (*static_cast<std::remove_reference_t<function>*>(borrowed))(std::forward<arguments>(given)...));
         }) {}
 
-  /// Calls the function.
+  /// Calls the object.
   result operator()(arguments... given) const { return call_(borrowed_, std::forward<arguments>(given)...); }
 
 private:

@@ -7,15 +7,15 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// Owns a part of a trainer. Access after the trainer was moved from throws `error`.
+/// A std::unique_ptr to a part of a trainer. Access to the part of a trainer that was moved from throws `error`.
 template <class type> class held : public std::unique_ptr<type> {
 public:
   using std::unique_ptr<type>::unique_ptr;
   using std::unique_ptr<type>::operator=;
-  /// Takes the part over.
+  /// Takes ownership of the part.
   held(std::unique_ptr<type> part) : std::unique_ptr<type>(std::move(part)) {}
 
-  /// The part. Throws `error` if there is none.
+  /// The part. Throws `error` if the trainer was moved from.
   type* operator->() const { return &**this; }
   type& operator*() const {
     if (this->get() == nullptr) refuse();

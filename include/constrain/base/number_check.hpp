@@ -7,7 +7,7 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// The values that an option may have.
+/// The values that a numeric option may have.
 enum class number_range : std::uint8_t {
   finite,           // any but inf and nan
   from_zero,        // finite, at least 0
@@ -38,10 +38,10 @@ constexpr bool is_within(double x, number_range range) {
   }
 }
 
-/// A number as text, also nan and inf.
+/// A number as text, "nan", "inf" or "-inf".
 std::string number_text(double x);
 
-/// Throws the `error` of the checks below.
+/// Throws the `error` of `check_number` and `check_count`. `instead` names the values that are accepted.
 [[noreturn, gnu::noinline, gnu::cold]] inline void refuse_number(char const* owner, char const* field,
                                                                  std::string const& value, std::string const& instead) {
   throw error({owner, ": ", field, " is ", value, "; give ", instead});

@@ -6,8 +6,8 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// Text that is safe to print: control characters become '?', since names from files or users could end the line or
-/// command a terminal with them. This includes U+0080 to U+009F. `several_lines` keeps line ends.
+/// `text` in a form that is safe to print: control characters, U+0080 to U+009F among them, become '?'. Names from
+/// files or users may contain them, and they could end the line or control a terminal. `several_lines` keeps line ends.
 std::string printable(std::string text, bool several_lines = false);
 
 } // namespace constrain

@@ -16,14 +16,14 @@ inline void remove_all(std::string& text, std::string_view part) {
   for (auto at = text.find(part); at != std::string::npos; at = text.find(part, at)) text.erase(at, part.size());
 }
 
-/// A compiler's name of a type, without what differs between compilers: unnamed namespaces, the library's inline
-/// namespace, the function that a local type is in, blanks before a closing bracket.
+/// A compiler's name of a type, without the parts that differ between compilers or hide the name: unnamed namespaces,
+/// the library's inline namespace, the function around a local type, blanks before '>'.
 [[gnu::cold]] std::string plain_type_name(std::string text);
 
 } // namespace detail
 
-/// The name of a type as its user writes it: "mine::lion". g++, clang and nvcc give the same, except for suffixes of
-/// numbers among template arguments.
+/// The name of a type as its user writes it: "mine::lion". g++, clang and nvcc give the same name, except for the
+/// suffixes of integers among template arguments (`8` or `8u`).
 template <class type> std::string type_name() {
   constexpr std::string_view of_double = detail::pretty_function<double>(), text = detail::pretty_function<type>();
   constexpr auto begin = of_double.find("double");

@@ -14,7 +14,8 @@ CONSTRAIN_INLINE std::string plain_type_name(std::string text) {
   for (auto at = text.find("_GLOBAL__N_"); at != std::string::npos; at = text.find("_GLOBAL__N_", at))
     text.erase(at, text.find("::", at) + 2 - at);
   for (auto at = text.find(" >"); at != std::string::npos; at = text.find(" >", at)) text.erase(at, 1);
-  // Drops the function around a local type: what ends in ')', ']' or '}' before "::", outside of template arguments.
+  // Drops the function around a local type: everything up to the last ')', ']' or '}' that precedes "::" outside of
+  // template arguments.
   std::size_t begin = 0;
   int depth = 0;
   for (std::size_t i = 0; i + 2 < text.size(); ++i) {

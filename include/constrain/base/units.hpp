@@ -8,8 +8,8 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// A number of bytes. It converts from integers only explicitly. Whole multiples and fractions are bytes; bytes divided
-/// by bytes is a ratio.
+/// A number of bytes. Integers convert to it only explicitly. Bytes times or divided by an integer are bytes; bytes
+/// divided by bytes are a ratio.
 struct bytes {
   std::int64_t value = 0; // public, so that bytes can be a template argument
 
@@ -25,7 +25,7 @@ struct bytes {
   /// Sum and difference.
   friend constexpr bytes operator+(bytes a, bytes b) { return bytes(a.value + b.value); }
   friend constexpr bytes operator-(bytes a, bytes b) { return bytes(a.value - b.value); }
-  /// Whole multiples.
+  /// Integer multiples.
   template <std::integral integer> friend constexpr bytes operator*(integer n, bytes b) {
     return bytes(static_cast<std::int64_t>(n) * b.value);
   }
@@ -50,13 +50,13 @@ constexpr bytes kibibytes(std::int64_t n) { return bytes(n << 10); }
 constexpr bytes mebibytes(std::int64_t n) { return bytes(n << 20); }
 constexpr bytes gibibytes(std::int64_t n) { return bytes(n << 30); }
 
-/// A count with a unit. It converts from integers, so that options are simple to write (`{.steps = 500}`), and never to
-/// or from another unit: micro-steps do not compare with optimizer steps.
+/// A count with a unit. Integers convert to it, so that options are simple to write (`{.steps = 500}`). It does not
+/// convert to or from another unit: micro-steps cannot be compared with optimizer steps.
 template <class unit> class quantity {
 public:
-  /// 0, or `count`.
+  /// 0.
   constexpr quantity() = default;
-  /// Implicit, so that a literal can be a quantity: `.warmup = 100`.
+  /// `count`; implicit, so that a literal can be a quantity: `.warmup = 100`.
   constexpr quantity(std::int64_t count) : count_(count) {}
   /// The number.
   constexpr std::int64_t count() const { return count_; }
@@ -69,14 +69,15 @@ private:
   std::int64_t count_ = 0;
 };
 
-/// Updates of the weights, counted from the start of training.
+/// A number of optimizer steps: each updates the weights once.
 using optimizer_steps = quantity<struct optimizer_step_unit>;
-/// Forward and backward passes of one micro-batch.
+/// A number of micro-steps: each is the forward and backward pass of one micro-batch.
 using micro_steps = quantity<struct micro_step_unit>;
-/// Tokens read by the model.
+/// A number of tokens.
 using token_count = quantity<struct token_unit>;
 
-/// The number of an optimizer step: the first is 1, as in Adam's bias correction (Kingma & Ba 2015).
+/// One optimizer step, by its number since the start of training. The first is 1, as in Adam's bias correction (Kingma
+/// & Ba 2015).
 struct optimizer_step {
   std::int64_t number = 1; // counted from 1
 };

@@ -1,9 +1,9 @@
 #pragma once
 
-// Compiler flags that change the library's code are part of every name, as an inline namespace: the instruction set,
-// OpenMP, the GEMM provider, MPI, the standard library's debug mode, and what the compiler may assume of arithmetic. So
-// translation units with different flags share no function. (clang has a macro only for -ffast-math and for
-// finite-math-only, not for its other parts.)
+// Compiler flags that change the library's code are part of the name of everything in it, as an inline namespace: the
+// instruction set, OpenMP, the GEMM library, MPI, the standard library's debug mode, and the assumptions about
+// arithmetic that the compiler may make. So translation units with different flags share no function. (clang defines a
+// macro only for -ffast-math and -ffinite-math-only, so the other parts of -ffast-math are not told apart there.)
 
 #if defined(__AVX512BF16__)
 #define CONSTRAIN_INSTRUCTION_SET avx512_bf16
@@ -55,7 +55,7 @@
 #if defined(__FAST_MATH__)
 #define CONSTRAIN_VARIANT_MATH _fast
 #else
-// The parts of -ffast-math, which have flags of their own.
+// Each part of -ffast-math has a flag.
 #if defined(__FINITE_MATH_ONLY__) && __FINITE_MATH_ONLY__
 #define CONSTRAIN_VARIANT_FINITE _finite
 #else
@@ -94,10 +94,10 @@
   CONSTRAIN_JOIN_ALL(CONSTRAIN_INSTRUCTION_SET, CONSTRAIN_VARIANT_THREADS, CONSTRAIN_VARIANT_GEMM,                     \
                      CONSTRAIN_VARIANT_PROCESSES, CONSTRAIN_VARIANT_CONTAINERS, CONSTRAIN_VARIANT_MATH)
 
-// Definitions of ordinary functions (files, JSON, saved runs, records) stand in .ipp files. Header-only, each header
-// includes its own. The companion library (cmake/constrain-compiled.cmake) holds them instead, compiled once: its users
-// see declarations only. It serves the flags that it was compiled with, CONSTRAIN_COMPILED_FOR_<flags>; a translation
-// unit with other flags stays header-only.
+// Definitions of functions that are not templates (files, JSON, saved runs, logs) are in .ipp files. In header-only use
+// each header includes its .ipp file. With the companion library (cmake/constrain-compiled.cmake), which holds these
+// functions compiled, users see only declarations. The library fits one set of flags, CONSTRAIN_COMPILED_FOR_<flags>; a
+// translation unit with other flags stays header-only.
 #if defined(CONSTRAIN_COMPILED)
 #include CONSTRAIN_COMPILED
 #endif
@@ -114,7 +114,7 @@
 #else
 #define CONSTRAIN_VARIANT CONSTRAIN_FLAGS
 #define CONSTRAIN_DEFINITIONS 1
-#define CONSTRAIN_INLINE [[gnu::noinline]] inline // none is worth a copy in every caller
+#define CONSTRAIN_INLINE [[gnu::noinline]] inline // not inlined: none is time-critical
 #endif
 
 #define CONSTRAIN_TEXT_OF(x) #x

@@ -10,7 +10,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 class communicator;
 class cuda_context;
 
-/// Run-time parameters of one run of an entry program: written by the host, read by kernels.
+/// Run-time parameters of one run of an entry program (step, evaluate, ...): written by the host, read by kernels.
 struct step_parameters {
   std::uint64_t seed = 0;          // of the run
   std::int64_t step = 0;           // optimizer steps done before, skipped ones included: part of the random key
@@ -25,7 +25,7 @@ struct step_parameters {
   cuda_context* context = nullptr; // on a CUDA device: stream, handles, scratch
 };
 
-/// An operand of a kernel: one instance of a value, or all its instances at once (a stack over iterations), in one
+/// An operand of a kernel: one instance of a value, or all its instances together (a stack over iterations), in one
 /// row-major block of memory.
 template <class T> struct tensor {
   T* data = nullptr;                          // the first element; row-major, contiguous
@@ -34,7 +34,7 @@ template <class T> struct tensor {
 
   /// The shape of one instance.
   constrain::shape const& shape() const { return *shape_of; }
-  /// Its innermost extent, and the number of rows of that length in all instances.
+  /// The innermost extent of that shape, and the number of rows of this length in all instances.
   std::int64_t features() const { return shape_of->features(); }
   std::int64_t rows() const { return count / (features() == 0 ? 1 : features()); }
   /// Element i.
@@ -46,7 +46,7 @@ struct call {
   attributes const& options;         // attributes of the node
   step_parameters const& parameters; // run-time parameters of this run
   unsigned adds = 0;                 // bit j: add to output j instead of overwriting it
-  int random_key = 0;                // distinguishes the random numbers of different nodes
+  int random_key = 0;                // random key of the node: different nodes draw different random numbers
   std::uint64_t iteration = 0;       // number of the current iteration of the enclosing loops, except micro-batches
   std::int64_t first_sample = 0;     // index of this micro-batch's first sample in the global batch
   bool more_tensors_follow = false;  // the next call has the same kernel: both may be merged into one launch
@@ -61,7 +61,7 @@ template <class op, class device> struct kernel;
 
 /// The kernel tag of the host's processor.
 struct cpu {
-  static constexpr std::int64_t reserve = 0; // bytes at the arena's end that the device reserves
+  static constexpr std::int64_t reserve = 0; // bytes that the device needs at the end of the arena
 };
 
 /// A CUDA compute capability: sm<80> is 8.0.

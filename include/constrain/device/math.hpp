@@ -76,7 +76,7 @@ CT_VECTORISED exp_parts exp_in_parts(float x) noexcept {
   auto const exponent =
       static_cast<std::int32_t>(std::bit_cast<std::uint32_t>(shifted) - std::bit_cast<std::uint32_t>(shift));
   auto const n = static_cast<float>(exponent);
-  // log(2) in two parts; the upper one has enough trailing zeros that n times it is exact.
+  // log(2) in two parts; the upper part has enough trailing zeros that its product with n is exact.
   float const r = multiply_add(n, -0x1.7f7d1cp-20f, multiply_add(n, -0x1.62e4p-1f, x));
   float const tail = polynomial(r, 0x1.fffffcp-2f, 0x1.555492p-3f, 0x1.5558f2p-5f, 0x1.123a2p-7f, 0x1.6a23d6p-10f);
   return {1.0f + multiply_add(r * r, tail, r), exponent};
@@ -118,7 +118,7 @@ CT_VECTORISED float sqrt_host(float x) noexcept {
 #if defined(__NO_MATH_ERRNO__)
   return std::sqrt(x);
 #else
-  bool const tiny = x < 0x1p-60f; // scaled up, or the remainder below would be subnormal
+  bool const tiny = x < 0x1p-60f; // scaled up, since otherwise `rest` would be subnormal
   float const scaled = x * select(tiny, 0x1p64f, 1.0f);
   float y = std::bit_cast<float>(0x5f3759dfu - (std::bit_cast<std::uint32_t>(scaled) >> 1)); // 1 / sqrt within 3.5 %
   y *= 1.5f - 0.5f * scaled * y * y;
@@ -153,16 +153,16 @@ CT_VECTORISED float erf_host(float x) noexcept {
 }
 
 CT_VECTORISED float sigmoid_host(float x) noexcept {
-  float const e = exp_host(-magnitude(x)); // at most 1: neither the sum nor the quotient overflows
+  float const e = exp_host(-magnitude(x)); // at most 1, so neither the sum nor the quotient overflows
   float const sum = 1.0f + e;
   float const y = select(x < 0.0f, e, 1.0f) / sum;
   float const lost = e - (sum - 1.0f);                             // the rounding error of the sum, exact
   return multiply_add(y, -lost * multiply_add(e, -0.5f, 1.0f), y); // 1 - e/2 approximates 1 / sum well enough
 }
 
-/// Clamps x to [low, high], low < 0 < high; a NaN becomes one of the two. It compares bits as integers: as signed
-/// integers positive floats keep their order; as unsigned ones, negative floats are above all positive ones, in reverse
-/// order.
+/// Clamps x to [low, high], low < 0 < high; a NaN becomes `low` or `high`. Compares bits as integers: as signed
+/// integers, positive floats keep their order and negative ones are below them; as unsigned integers, negative floats
+/// are above all positive ones, in reverse order.
 CT_VECTORISED float clamp(float x, float low, float high) noexcept {
   auto const below = std::min(std::bit_cast<std::int32_t>(x), std::bit_cast<std::int32_t>(high));
   return std::bit_cast<float>(std::min(static_cast<std::uint32_t>(below), std::bit_cast<std::uint32_t>(low)));
@@ -176,7 +176,7 @@ CT_VECTORISED float gate_host(float x) noexcept {
 } // namespace detail
 
 /// True unless x is an infinity or NaN. Tests bits, since -ffast-math lets compilers assume that all values are finite.
-/// (It uses the builtin because std::bit_cast is not a device function.)
+/// (The builtin is used because std::bit_cast is not a device function.)
 template <real_number real> CT_HOST_DEVICE constexpr bool finite(real x) noexcept {
   if constexpr (std::is_same_v<real, float>) return (__builtin_bit_cast(std::uint32_t, x) & 0x7f800000u) != 0x7f800000u;
   else return (__builtin_bit_cast(std::uint64_t, x) & 0x7ff0000000000000u) != 0x7ff0000000000000u;

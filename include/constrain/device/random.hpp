@@ -8,7 +8,7 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// Selects a block of a random stream: any 128 bits. (C arrays here, because device code indexes them.)
+/// Selects a block of a random stream: any 128 bits. (The words are a C array, because device code indexes them.)
 struct philox_counter {
   std::uint32_t word[4] = {}; // 128 bits, least significant word first
   friend constexpr bool operator==(philox_counter const&, philox_counter const&) = default;

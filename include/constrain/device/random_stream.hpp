@@ -5,9 +5,9 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// The random bits of one node in one iteration of one optimizer step. They depend only on the element's place in the
-/// logical computation (seed, step, node, iteration, sample, element), so recomputation, accumulation, sharding,
-/// threads and resuming do not change them.
+/// The random bits of one node in one iteration of one optimizer step. The bits of an element depend only on seed,
+/// step, node, iteration, sample and element, so recomputation, gradient accumulation, sharding, threads and resuming
+/// do not change them.
 struct random_stream {
   std::uint64_t seed = 0;      // of the run
   std::int64_t step = 0;       // optimizer steps done before this one

@@ -12,14 +12,14 @@
 namespace constrain::inline CONSTRAIN_VARIANT::io {
 
 /// A file that is replaced atomically: written to a temporary file in the same directory, which `commit()` renames to
-/// `path`. Without a commit, the temporary file is removed and an older file stays. Only a regular file is replaced; of
-/// a file with several hard links, only this one.
+/// `path`. Without a commit, the temporary file is removed and an older file at `path` stays. An older file must be a
+/// regular file; its other hard links keep the old content.
 class atomic_file {
 public:
   /// What to do if `path` is a symbolic link: replace its target, or throw.
   enum class links { followed, refused };
 
-  /// Throws `error` if `path` exists and is no regular file, or if the temporary file cannot be created.
+  /// Throws `error` if `path` exists and is not a regular file, or if the temporary file cannot be created.
   [[gnu::noinline, gnu::cold]] explicit atomic_file(std::string const& path, links at_path = links::followed)
       : target_(checked(path, at_path)), holder_(open_holder()),
         temporary_(target_.sibling_name("partial-" + unlikely_suffix())), file_(temporary_, path, holder_.get()),
@@ -33,8 +33,8 @@ public:
   /// The temporary file to write to.
   output_file& out() { return file_; }
 
-  /// Syncs the file to disk and renames it to `path`. Throws `error`; then the older file is unchanged, unless only
-  /// syncing the directory failed.
+  /// Syncs the temporary file to disk and renames it to `path`. Throws `error` if that fails; the older file is then
+  /// unchanged, unless only syncing the directory failed.
   [[gnu::cold]] void commit();
 
 private:
@@ -50,7 +50,7 @@ private:
 
   detail::directory_handle open_holder() const;
 
-  /// Throws `error` if the target exists and is no regular file.
+  /// Throws `error` if the target exists and is not a regular file.
   [[gnu::cold]] void check();
 
   [[gnu::cold]] void discard() noexcept;

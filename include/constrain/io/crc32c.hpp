@@ -9,8 +9,8 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::io {
 
-/// CRC-32C (Castagnoli, RFC 3720), computed eight bytes at a time (slicing-by-8: Kounavis and Berry, 2005). It detects
-/// every change confined to 32 consecutive bits, and other changes with probability 1 - 2^-32.
+/// CRC-32C (Castagnoli, RFC 3720), computed eight bytes at a time (slicing-by-8: Kounavis and Berry, 2005). The
+/// checksum detects every change confined to 32 consecutive bits, and other changes with probability 1 - 2^-32.
 class crc32c {
 public:
   /// Adds bytes to the checksum.
@@ -22,7 +22,7 @@ public:
 private:
   std::uint32_t state_ = 0xffffffff;
 
-  // Computed once at run time: as a constant expression it would cost compile time in every translation unit.
+  // Computed once at run time: constant expressions would cost compile time in every translation unit.
   static std::array<std::array<std::uint32_t, 256>, 8> tables();
 };
 

@@ -19,7 +19,7 @@ inline std::string reason(int number = errno) { return std::generic_category().m
 class descriptor {
 public:
   descriptor() = default;
-  /// Takes the number over; negative is none.
+  /// Takes ownership of the descriptor `number`; negative: none.
   explicit descriptor(int number) : number_(number) {}
   descriptor(descriptor&& other) noexcept : number_(std::exchange(other.number_, -1)) {}
   descriptor& operator=(descriptor&& other) noexcept;
@@ -27,24 +27,24 @@ public:
     if (number_ >= 0) ::close(number_);
   }
 
-  /// The number, for calls of the system, and whether there is one.
+  /// The number, for system calls, and whether there is one.
   int get() const { return number_; }
   explicit operator bool() const { return number_ >= 0; }
-  /// Returns the descriptor and gives up its ownership.
+  /// Returns the number and gives up ownership: the caller closes the descriptor.
   int release() { return std::exchange(number_, -1); }
 
 private:
   int number_ = -1;
 };
 
-/// The path as a C string. Throws `error` if it has a NUL byte, at which the system would truncate it.
+/// The path as a C string. Throws `error` if the path contains a NUL byte, at which the system would truncate it.
 [[gnu::cold]] char const* system_path(std::string const& path);
 
 /// Writes all of `bytes`; false, with `errno` set, if that fails.
 bool write_all(descriptor const& file, std::string_view bytes);
 
-/// Opens a regular file for reading, and stores its status in `status`, if given. Throws `error`, beginning with `what`
-/// ('the text'), if that fails or it is no regular file.
+/// Opens a regular file for reading, and stores its status in `status`, if given. Throws `error` if the file cannot be
+/// opened or is not a regular file; the sentence begins with `what`, such as "the text".
 [[gnu::cold]] descriptor open_file(std::string const& path, std::string const& what, struct stat* status = nullptr);
 
 } // namespace constrain::io

@@ -14,17 +14,17 @@
 /// The mark: a hidden file ".constrain" in each directory that this library creates. It tells which files the library
 /// may remove later.
 ///
-/// It records the identity (inode, file handle) of the directory and of its parent and the name of the save, and lists
-/// each file before that file is created. So it is valid only for this directory in this place: copies, moved
-/// directories and hard links of a mark are not valid, and their files are never removed. Nor can another user forge
-/// one: mark and directory must have the owner that new files of this process get.
+/// A mark records the identity (inode, file handle) of its directory and of the parent directory, and the name of the
+/// save, and lists each file before that file is created. So it is valid only for this directory in this place. In a
+/// copy, in a moved directory or as a hard link, a mark is not valid, and no listed file is removed. Another user
+/// cannot forge a mark: mark and directory must have the owner that new files of this process get.
 namespace constrain::inline CONSTRAIN_VARIANT::io::detail {
 
 inline constexpr char const* mark_name = ".constrain";
 inline constexpr std::string_view mark_begin = "constrain made this directory and may remove the files listed here\n";
 
-/// The first lines of a mark, before the list of files. `name`: the final name of the saved directory, also while a
-/// save still has a temporary name.
+/// The first lines of a mark, before the list of files. `holder`: the parent directory; `name`: the final name of the
+/// saved directory, even while a save is written under a temporary name.
 [[gnu::cold]] std::string mark_head(directory_handle const& directory, directory_handle const& holder,
                                     std::string_view name);
 
@@ -32,15 +32,15 @@ inline constexpr std::string_view mark_begin = "constrain made this directory an
 class directory_mark {
 public:
   directory_mark() = default;
-  /// Creates the mark with a list of `files`. On failure it is empty and `errno` set.
+  /// Creates the mark with a list of `files`. On failure the object is empty and `errno` is set.
   directory_mark(directory_handle const& directory, directory_handle const& holder, std::string_view name,
                  std::vector<std::string> const& files = {});
   explicit operator bool() const { return static_cast<bool>(file_); }
   /// Whether mark and directory have the same owner: if not, another user has replaced the directory just created.
   bool owns(directory_handle const& directory) const;
 
-  /// Adds files that are about to be created to the list and syncs it to disk. Files that are already listed cost
-  /// nothing. False, with `errno`, on failure.
+  /// Lists files that are about to be created, and syncs the mark to disk unless all are listed already. False, with
+  /// `errno`, on failure.
   [[gnu::cold]] bool add(std::vector<std::string> const& names);
   bool sync() { return ::fsync(file_.get()) == 0 || errno == EINVAL; }
 
@@ -49,8 +49,8 @@ private:
   std::vector<std::string> listed_;
 };
 
-/// The files that the library may remove from a directory in `holder`, the mark last; nullopt if it has no valid mark
-/// or another owner than `owner`. `name`: see `mark_head`.
+/// The files that the library may remove from a directory in `holder`, the mark last; nullopt if the directory has no
+/// valid mark or another owner than `owner`. `name`: see `mark_head`.
 [[gnu::cold]] std::optional<std::vector<std::string>> marked_files(directory_handle const& directory,
                                                                    directory_handle const& holder,
                                                                    std::string_view name, uid_t owner);

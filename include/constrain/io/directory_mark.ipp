@@ -11,9 +11,9 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::io::detail {
 
-/// Identifies a directory within its file system, also against later ones that reuse its inode number: inode number
-/// and, if available, file handle, which includes the inode's generation. The device number is left out, as it can
-/// change when the file system is mounted again.
+/// Identifies a directory within its file system, even if a later directory reuses the inode number: the inode number
+/// and, if available, the file handle, which includes the inode's generation. The device number is left out, because it
+/// can change when the file system is mounted again.
 [[gnu::cold]] CONSTRAIN_INLINE std::string lasting_identity(directory_handle const& directory) {
   auto text = std::to_string(directory.status().st_ino);
 #if defined(MAX_HANDLE_SZ) && defined(AT_EMPTY_PATH)
@@ -67,7 +67,7 @@ CONSTRAIN_INLINE std::optional<std::vector<std::string>> marked_files(directory_
   if (!directory || directory.owner() != owner) return std::nullopt;
   auto const text = directory.text(mark_name, true);
   auto const there = text ? std::vector<std::string>{} : directory.names();
-  // An empty directory is left by a save that ended before it created its mark, or after it removed it.
+  // An empty directory is left by a save that ended before it created the mark, or after it removed the mark.
   if (!text) return there.empty() ? std::optional(there) : std::nullopt;
   auto const head = mark_head(directory, holder, name);
   if (!text->starts_with(head)) {

@@ -11,12 +11,12 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::io {
 
-/// Reads a directory that `directory_writer` committed. The constructor checks all of it: manifest, lengths and
-/// checksums. Its files stay readable when a later save replaces the directory.
+/// Reads a directory that `directory_writer` committed. The constructor checks the manifest and the length and checksum
+/// of each file. The files stay readable through this object when a later save replaces the directory.
 class directory_reader {
 public:
-  /// Whether there is a saved directory at `path` (leftovers of an interrupted save do not count). It may be damaged:
-  /// only the constructor checks that.
+  /// Whether there is a saved directory at `path` (leftovers of an interrupted save do not count). The directory may be
+  /// damaged: only the constructor checks its files.
   static bool finds(std::string const& path);
 
   /// Throws `error` for the first file that is missing, truncated or changed.
@@ -41,7 +41,7 @@ public:
 private:
   std::string directory_;
   manifest contents_;
-  std::vector<mapped_file> files_; ///< In the order of `contents_.files`.
+  std::vector<mapped_file> files_; // in the order of `contents_.files`
 
   /// The path '.<name>.previous' if it is a directory (a save was interrupted), else empty.
   [[gnu::cold]] static std::string previous_of(std::string const& path);

@@ -18,7 +18,7 @@
 namespace constrain::inline CONSTRAIN_VARIANT::io::detail {
 
 /// The files that a directory's manifest lists, and the manifest itself, last; nullopt if there is no manifest. Throws
-/// `error` if it cannot be read. `shown`: the directory's name in errors.
+/// `error` if the manifest cannot be read. `shown`: the directory's name in errors.
 [[gnu::cold]] std::optional<std::vector<std::string>> listed_files(directory_handle const& directory,
                                                                    std::string const& shown);
 
@@ -30,7 +30,7 @@ struct old_directory {
 
 /// Throws `error` unless a save may replace `name`: it must not exist, or be a directory of `owner` that is empty, has
 /// a valid mark or has a manifest. A manifest without a mark (in a copy, or from a version without marks) suffices,
-/// because the caller named this directory. `attempts`: retries if another writer replaces it meanwhile.
+/// because the caller named this directory. `attempts`: tries left if another writer replaces it meanwhile.
 [[gnu::cold]] old_directory check_replaceable(directory_handle const& holder, std::string const& name, uid_t owner,
                                               std::string const& shown, int attempts = 100);
 
@@ -38,8 +38,8 @@ struct old_directory {
 /// directory, a later save can finish. Failure is ignored: then the remains of an interrupted removal stay.
 [[gnu::cold]] void mark_replaced(old_directory& old, directory_handle const& holder, std::string const& name);
 
-/// Removes files and then the directory, if `name` still refers to it. If it holds other files, it is renamed to `kept`
-/// instead.
+/// Removes `files` and then the directory, if `name` still refers to it. If the directory holds other files, renames it
+/// to `kept` instead.
 [[gnu::cold]] void remove_directory(directory_handle const& directory, directory_handle const& holder,
                                     std::string const& name, std::vector<std::string> const& files,
                                     std::string const& kept);

@@ -42,7 +42,7 @@ CONSTRAIN_INLINE old_directory check_replaceable(directory_handle const& holder,
   if (old.directory.owner() != owner) throw refuse("belongs to another user");
   auto const marked = marked_files(old.directory, holder, name, owner);
   std::optional<std::vector<std::string>> listed;
-  // Another writer may have replaced the directory since it was opened and be removing it now: then try again.
+  // Another writer may have replaced the directory since it was opened, and may be removing it now: then try again.
   auto const gone = [&] { return attempts > 0 && !old.directory.is_at(holder, name); };
   try {
     listed = listed_files(old.directory, shown);
@@ -69,7 +69,7 @@ CONSTRAIN_INLINE void mark_replaced(old_directory& old, directory_handle const& 
     old.files.pop_back();
   }
   directory_mark mark(old.directory, holder, name, old.files);
-  if (!mark && errno == EEXIST) return; // a file of that name that is no mark
+  if (!mark && errno == EEXIST) return; // a file with the mark's name that is not a valid mark
   if (mark) mark.sync();
   old.files.push_back(mark_name);
 }
@@ -77,7 +77,7 @@ CONSTRAIN_INLINE void mark_replaced(old_directory& old, directory_handle const& 
 CONSTRAIN_INLINE void remove_directory(directory_handle const& directory, directory_handle const& holder,
                                        std::string const& name, std::vector<std::string> const& files,
                                        std::string const& kept) {
-  // The mark is removed last: if removing fails before, a later save still knows what to remove.
+  // The mark is removed last: if an earlier removal fails, a later save still knows what to remove.
   for (auto const& file : files)
     if (!directory.remove(file)) return;
   // If the name is reused after this check, the worst case is the loss of an empty directory.

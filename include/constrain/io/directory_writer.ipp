@@ -51,8 +51,8 @@ CONSTRAIN_INLINE void directory_writer::recover() {
   detail::directory_handle const left(holder_, previous_);
   auto const files = detail::marked_files(left, holder_, place_.name, owner());
   if (!files) return;
-  bool const whole = detail::status_at(left.get(), std::string(manifest_name)).has_value();
-  if (whole && !detail::status_at(holder_.get(), place_.name))
+  bool const complete = detail::status_at(left.get(), std::string(manifest_name)).has_value();
+  if (complete && !detail::status_at(holder_.get(), place_.name))
     static_cast<void>(::renameat(holder_.get(), previous_.c_str(), holder_.get(), place_.name.c_str()));
   else detail::remove_directory(left, holder_, previous_, *files, kept());
 }
@@ -74,7 +74,7 @@ CONSTRAIN_INLINE void directory_writer::begin() {
     auto const name = place_.sibling_name("partial-" + unlikely_suffix());
     if (::mkdirat(holder_.get(), name.c_str(), 0777) == 0) {
       made_ = detail::directory_handle(holder_, name);
-      // Another writer may have removed it as abandoned before it was locked.
+      // Another writer may have removed the directory as abandoned before it was locked.
       bool const ours = made_ && (made_.lock() || errno != EWOULDBLOCK) && made_.is_at(holder_, name);
       if (!ours) {
         int const code = errno;
@@ -130,13 +130,13 @@ CONSTRAIN_INLINE void directory_writer::replace(detail::old_directory const& old
 
 CONSTRAIN_INLINE void directory_writer::remove_old(detail::old_directory const& old, std::string const& name) {
   detail::directory_handle const left(holder_, name);
-  // The lock keeps other writers from removing it at the same time. Failing to get it does no harm.
+  // The lock keeps other writers from removing the directory at the same time. Failing to get the lock does no harm.
   if (left) left.lock();
   if (left && old.directory && detail::same_file(left.status(), old.directory.status()))
     return detail::remove_directory(left, holder_, name, old.files, kept());
   if (auto const files = detail::marked_files(left, holder_, place_.name, owner()))
     return detail::remove_directory(left, holder_, name, *files, kept());
-  // Another program has put it there since: keep it under another name.
+  // Another program has put this directory there since: keep it under another name.
   static_cast<void>(::renameat(holder_.get(), name.c_str(), holder_.get(), kept().c_str()));
 }
 

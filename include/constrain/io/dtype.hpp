@@ -38,7 +38,7 @@ constexpr std::size_t dtype_bytes(std::string_view dtype) {
 
 namespace detail {
 
-/// The product of a shape's extents without overflow; an extent of 0 makes it 0, however large the others are.
+/// The product of a shape's extents without overflow; an extent of 0 makes the product 0, however large the others are.
 class element_count {
 public:
   /// Multiplies by an extent.
@@ -65,7 +65,7 @@ private:
 
 } // namespace detail
 
-/// Bytes of a tensor; nullopt if the dtype is unknown, an extent negative or the product too large.
+/// Bytes of a tensor; nullopt if the dtype is unknown, an extent is negative or the result exceeds 2^63 - 1.
 constexpr std::optional<std::uint64_t> tensor_bytes(std::string_view dtype, std::span<std::int64_t const> shape) {
   auto const of_one = dtype_bytes(dtype);
   if (of_one == 0) return std::nullopt;

@@ -22,7 +22,7 @@ template <class item> class json_range;
 struct json_member;
 
 /// A value in a parsed JSON text: a handle that keeps the text alive. Accessors throw `error`, naming the byte in the
-/// text, if the value is of another kind. Returned views are valid as long as any handle to the text.
+/// text, if the value is of another kind. Returned views are valid as long as any `json` of this text lives.
 class json {
 public:
   /// Parses a text strictly (see `json_parser`). `where`, a path or a name, is part of every error. Throws `error`.
@@ -30,18 +30,18 @@ public:
     return json(std::make_shared<json_tree const>(json_parser::parse(text, where)), 0);
   }
 
-  /// What kind of value it is.
+  /// The kind of the value.
   json_kind kind() const { return node().kind; }
   bool is_null() const { return kind() == json_kind::null; }
 
-  /// A boolean, or a string with its escapes decoded.
+  /// The boolean. Throws `error` if the value is not one.
   bool boolean() const { return need(json_kind::boolean, "true or false").length == 4; }
-  /// UTF-8, escapes decoded; valid as long as a `json` of this text lives. Throws `error` where it is no string.
+  /// The string in UTF-8, escapes decoded. Throws `error` if the value is not a string.
   std::string_view string() const { return tree_->text_of(need(json_kind::string, "a string")); }
-  /// The number's digits as written.
+  /// The number as written in the text. Throws `error` if the value is not a number.
   std::string_view number() const { return tree_->text_of(need(json_kind::number, "a number")); }
 
-  /// The number as an integer. Throws `error` if it is no integer of that range.
+  /// The number as an integer. Throws `error` if the value is not an integer in the range of the type.
   std::int64_t int64() const { return whole<std::int64_t>(); }
   std::uint64_t uint64() const { return whole<std::uint64_t>(); }
 
@@ -64,10 +64,10 @@ public:
   /// An object's members, in the order of the text: `for (auto const& [name, element] : value.members())`.
   json_range<json_member> members() const;
 
-  /// The member of that name, or nullopt. Linear search.
+  /// An object's member `name`, or nullopt. Linear search.
   std::optional<json> find(std::string_view name) const;
 
-  /// The member of that name. Throws `error` if there is none.
+  /// An object's member `name`. Throws `error` if the object has none.
   json operator[](std::string_view name) const;
 
   /// Throws `error`: '<where>' has <kind of this value> at byte n where <needed> is needed.
@@ -101,7 +101,7 @@ private:
 /// A member of an object.
 struct json_member {
   std::string_view name; // decoded
-  json value;            // a handle to its value
+  json value;            // a handle to the member's value
 };
 
 /// The range of an array's elements or an object's members.

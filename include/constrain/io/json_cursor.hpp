@@ -14,16 +14,16 @@ namespace constrain::inline CONSTRAIN_VARIANT::io {
 
 /// A streaming JSON reader (RFC 8259) that holds only its position in the text. It is strict: no comments, no trailing
 /// commas, only UTF-8, no lone surrogates. It does not limit the nesting depth and does not check for duplicate names:
-/// the caller must (see `refuse_duplicates`). Throws `error`, naming the byte, for anything else than the expected
-/// value.
+/// the caller must do both (see `refuse_duplicates`). Throws `error`, naming the byte, for anything else than the
+/// expected value.
 class json_cursor : public json_tokens {
 public:
   using json_tokens::json_tokens;
 
-  /// A cursor at a position that this one had before.
+  /// A cursor at a position that this cursor had before.
   json_cursor from(std::size_t position) const;
 
-  /// The kind of the value here, by its first byte. An invalid byte counts as a number; reading that throws.
+  /// The kind of the value here, by its first byte. An invalid byte counts as a number; reading that number throws.
   json_kind kind() const {
     switch (here()) {
     case '{': return json_kind::object;
@@ -46,7 +46,7 @@ public:
   std::string_view string() { return need(json_kind::string, "a string"), skipped_string_token(); }
   std::string_view number() { return need(json_kind::number, "a number"), number_token(); }
 
-  /// Reads an integer. Throws `error` if the number is none of that type's range.
+  /// Reads an integer. Throws `error` if the number is not an integer in the range of the type.
   template <class integer> integer whole_number() {
     constexpr bool negative = std::numeric_limits<integer>::is_signed;
     auto const begin = at_;

@@ -18,7 +18,7 @@ inline error not_json(std::string_view where, std::size_t byte, std::string_view
   return error({"'", where, "' is not valid JSON at byte ", byte, ": ", reason, "; correct it or write it again"});
 }
 
-/// The error for a value of another kind than `needed`. `digits`: the number found, if it is one.
+/// The error for a value of another kind than `needed`. `digits`: the number as written, if the value is a number.
 inline error unsuitable_json(std::string_view where, std::size_t byte, json_kind kind, std::string_view digits,
                              std::string_view needed) {
   constexpr std::string_view kinds[] = {"null", "true or false", "a number", "a string", "an array", "an object"};

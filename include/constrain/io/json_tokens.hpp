@@ -10,14 +10,14 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::io {
 
-/// A position in a JSON text and functions that read the token there (RFC 8259). Throws `error` with the byte and the
-/// reason. Larger functions are not inlined, to save compile time in the readers built on them.
+/// A position in a JSON text and functions that read the token there (RFC 8259). They throw `error`, with the byte and
+/// the reason, if the text there is not such a token. Larger functions are not inlined, to save compile time.
 class json_tokens {
 public:
   static constexpr char32_t end_of_string = 0x110000;
 
-  /// Starts at the first token of `text`. `where` names the text in errors; both must outlive this. Throws `error` if
-  /// the text is not UTF-8 or has 4 GiB or more.
+  /// Starts at the first token of `text`. `where` names the text in errors. Both must outlive this object. Throws
+  /// `error` if the text is not UTF-8 or has 4 GiB or more.
   json_tokens(std::string_view text, std::string_view where);
 
   /// Byte offset of this position in the text.
@@ -27,9 +27,9 @@ public:
     return static_cast<std::uint32_t>(token.data() - text_.data());
   }
 
-  /// Whether this is the end of the text.
+  /// Whether the position is the end of the text.
   bool ended() const { return at_ == text_.size(); }
-  /// The byte here; NUL at the end.
+  /// The byte at the position; NUL at the end.
   char here() const { return ended() ? '\0' : text_[at_]; }
 
   /// Skips white space.
@@ -37,7 +37,7 @@ public:
     while (here() == ' ' || here() == '\n' || here() == '\r' || here() == '\t') ++at_;
   }
 
-  /// Skips `expected` if it is the byte here; returns whether it was.
+  /// Skips the byte at the position if it is `expected`; returns whether it was.
   bool take(char expected) {
     if (ended() || here() != expected) return false;
     ++at_;
@@ -70,16 +70,17 @@ public:
     return string_token([](std::string_view) {});
   }
 
-  /// Decodes a string that was read as written.
+  /// Decodes the escapes of a string token that was read before.
   std::string decoded(std::string_view string) const;
 
-  /// The next code point of a string that was read before; `end_of_string` at its end.
+  /// Reads the next code point of a string that was read before; `end_of_string` at its end.
   char32_t character();
 
-  /// Compares two strings that were read, given by their positions after the opening quote: negative, 0 or positive.
+  /// Compares two strings that were read before, given by their positions after the opening quote: negative, 0 or
+  /// positive.
   int difference(std::size_t a, std::size_t b) const;
 
-  /// Throws the `error` for invalid JSON here.
+  /// Throws the `error` for invalid JSON at the position.
   [[noreturn]] void fail(std::string_view reason) const { throw detail::not_json(where_, at_, reason); }
 
 protected:

@@ -25,10 +25,10 @@ CONSTRAIN_INLINE std::string_view json_tokens::number_token() {
   auto const begin = at_;
   bool const negative = take('-');
   bool const zero = here() == '0';
-  auto const whole = digits();
-  if (whole == 0 && negative) fail("a minus sign without digits");
-  if (whole == 0) fail(ended() ? "the text ends too early" : "no value begins here");
-  if (zero && whole > 1) fail("a number with a leading zero");
+  auto const integral = digits();
+  if (integral == 0 && negative) fail("a minus sign without digits");
+  if (integral == 0) fail(ended() ? "the text ends too early" : "no value begins here");
+  if (zero && integral > 1) fail("a number with a leading zero");
   if (take('.') && digits() == 0) fail("a decimal point without digits after it");
   if (take('e') || take('E')) {
     if (!take('+')) take('-');

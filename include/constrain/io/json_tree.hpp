@@ -11,12 +11,13 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::io {
 
-/// A value of a parsed text. An object is followed by two nodes for each member: a string (the name), then the value.
+/// A value of a parsed text. An object's node is followed by two nodes for each member: the name (a string), then the
+/// value, with its descendants.
 struct json_node {
   std::uint32_t first;  ///< Offset in the text where the value begins (a string: after its quote).
   std::uint32_t length; ///< Bytes of a scalar; elements of an array; members of an object.
   std::uint32_t next;   ///< Index of the node after this one and its descendants.
-  json_kind kind;       ///< Of this value.
+  json_kind kind;       ///< Kind of this value.
 };
 
 /// A parsed text: its nodes in pre-order and a copy of the text in which strings are decoded in place. A value takes at
@@ -24,7 +25,7 @@ struct json_node {
 struct json_tree {
   std::string where;            ///< Name of the text in errors.
   std::string text;             ///< The text, its strings decoded in place.
-  std::vector<json_node> nodes; ///< In pre-order; the first is the whole value.
+  std::vector<json_node> nodes; ///< In pre-order; the first is the root.
 
   /// A scalar's text; a string's is decoded.
   std::string_view text_of(json_node const& node) const {

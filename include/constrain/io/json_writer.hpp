@@ -26,7 +26,7 @@ enum class json_layout { lines, row };
 /// Throws `error` for text that is not UTF-8 and for calls that would not result in valid JSON.
 class json_writer {
 public:
-  /// Begins an object or array: the whole value or an element of an array.
+  /// Begins an object or array: the outermost value, or an element of an array.
   json_writer& object(json_layout layout = json_layout::lines) { return element_begins(), open('{', '}', layout); }
   json_writer& array(json_layout layout = json_layout::lines) { return element_begins(), open('[', ']', layout); }
   /// Begins an object that is a member of an object.

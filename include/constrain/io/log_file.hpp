@@ -9,13 +9,13 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::io {
 
-/// A text file to which lines are appended, each beginning with `prefix` and its step. When a run is resumed after
-/// `last_step`, later lines and an incomplete last line are removed; complete lines without a step are kept. Throws
+/// A text file to which lines are appended, each beginning with `prefix` and its step. When a run is resumed after step
+/// `last_step`, the file is cut before the first line of a later step, and an incomplete last line is removed. Throws
 /// `error` if writing fails.
 class log_file {
 public:
-  /// `header`: first line of a new file; may be empty. A file that begins with another header is started anew, as is
-  /// every file if `last_step` is 0. Symbolic links and files with other hard links are refused.
+  /// `header`: first line of a new file; may be empty. A file that begins with another header is emptied first, as is
+  /// every file if `last_step` is 0. Throws `error` for symbolic links and for files with other hard links.
   log_file(std::string const& path, std::string prefix, std::string_view header, std::int64_t last_step);
 
   /// Appends a line, given without its newline.
@@ -25,7 +25,7 @@ private:
   std::string path_, prefix_;
   descriptor file_;
 
-  /// Size of the part to keep: the lines up to the first one of a step after `last_step`.
+  /// Size of the part to keep: the complete lines before the first line of a step after `last_step`.
   [[gnu::cold]] off_t kept(std::string_view header, std::int64_t last_step) const;
 
   [[noreturn]] void fail() const {

@@ -25,8 +25,8 @@ constexpr bool valid_file_name(std::string_view name) {
   });
 }
 
-/// The list of files in a saved directory, with sizes and checksums. Its text ends with a checksum of its own, so that
-/// every byte of the directory is covered.
+/// The list of files in a saved directory, with sizes and checksums. The manifest's text ends with its own checksum, so
+/// that checksums cover every byte of the saved files and of the manifest.
 struct manifest {
   static constexpr std::string_view format = "constrain directory";
   static constexpr int version = 1;
@@ -34,8 +34,8 @@ struct manifest {
   /// A file of the directory.
   struct entry {
     std::string name;     // see `valid_file_name`
-    std::uint64_t bytes;  // its size
-    std::uint32_t crc32c; // CRC-32C of its content
+    std::uint64_t bytes;  // size of the file
+    std::uint32_t crc32c; // CRC-32C of the file's content
   };
   std::vector<entry> files; // in the order in which they were written
 
@@ -45,7 +45,7 @@ struct manifest {
   /// The text of manifest.json.
   [[gnu::cold]] std::string text() const;
 
-  /// Parses a manifest. Throws `error`, naming `where`, for anything that `text()` would not have written.
+  /// Parses a manifest. Throws `error`, naming `where`, if the format, version, checksum or a file's entry is wrong.
   [[gnu::cold]] static manifest parse(std::string_view text, std::string const& where);
 
 private:

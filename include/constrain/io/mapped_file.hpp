@@ -15,15 +15,15 @@
 namespace constrain::inline CONSTRAIN_VARIANT::io {
 
 /// A read-only memory mapping of a file. It stays valid when the file is renamed or removed. If another process
-/// truncates the file in place, reading the lost part crashes (SIGBUS); this library never does that.
+/// truncates the file in place, reading the lost part crashes (SIGBUS).
 class mapped_file {
 public:
   mapped_file() = default;
 
-  /// Maps a file. Throws `error`, beginning with `what`, for anything but a readable regular file.
+  /// Maps a file. Throws `error`, its sentence beginning with `what`, for anything but a readable regular file.
   explicit mapped_file(std::string const& path, std::string const& what = "the file")
       : mapped_file(open_file(path, what), path, what) {}
-  /// Maps a regular file that is open for reading; errors call it `what` 'path'.
+  /// Maps a regular file that is open for reading; errors call the file "`what` '`path`'".
   mapped_file(descriptor const& file, std::string const& path, std::string const& what) {
     struct stat status {};
     if (::fstat(file.get(), &status) == 0 && status.st_size == 0) return;
@@ -42,7 +42,7 @@ public:
     if (!view_.empty()) ::munmap(const_cast<std::byte*>(view_.data()), view_.size());
   }
 
-  /// The content, as bytes or text; valid as long as this object.
+  /// The file's content, as bytes or text; valid as long as this object.
   std::span<std::byte const> bytes() const { return view_; }
   std::string_view text() const { return {reinterpret_cast<char const*>(view_.data()), view_.size()}; }
 

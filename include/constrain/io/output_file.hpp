@@ -15,7 +15,7 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::io {
 
-/// The error for a file that cannot be written, with the reason from `errno`.
+/// The error for the file `shown`, which cannot be written, with the reason from `errno`.
 error unwritable(std::string const& shown);
 
 /// A new file, written sequentially through a 64 KiB buffer, with its size and CRC-32C. Throws `error` for every
@@ -30,10 +30,10 @@ public:
   void write(std::span<std::byte const> bytes);
   void write(std::string_view text) { write(text_bytes(text)); }
 
-  /// Writes the rest, syncs the file to disk and closes it.
+  /// Writes the buffered bytes, syncs the file to disk and closes it.
   void close();
 
-  /// Size and CRC-32C of all that was written.
+  /// Size and CRC-32C of all bytes passed to `write`.
   std::uint64_t size() const { return length_; }
   std::uint32_t crc() const { return checksum_.value(); }
 

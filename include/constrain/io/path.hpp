@@ -11,8 +11,8 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::io {
 
-/// Throws `error` if a directory is this process's working directory or one of its parents: replacing it would break
-/// all relative paths.
+/// Throws `error` if the directory at `path` is this process's working directory or one of its parents: replacing that
+/// directory would break all relative paths.
 [[gnu::cold]] void check_not_worked_in(std::string const& path);
 
 /// A path split into its directory and its name.
@@ -23,7 +23,7 @@ struct split_path {
   /// without a name.
   [[gnu::cold]] explicit split_path(std::string path);
 
-  /// The hidden sibling '.<name>.<kind>', on the same file system: its path, and its name.
+  /// The hidden name '.<name>.<kind>' in the same directory, so on the same file system: as a path, and as a name.
   std::string sibling(std::string const& kind) const { return directory + sibling_name(kind); }
   std::string sibling_name(std::string const& kind) const { return concat({".", name, ".", kind}); }
   /// The directory, "." if the path has none.
@@ -36,14 +36,14 @@ private:
 /// A suffix for temporary names: process id, time and a counter.
 [[gnu::cold]] std::string unlikely_suffix();
 
-/// The error for a directory that cannot be synced to disk.
+/// The error for a directory that cannot be synced to disk. `code`: the error number.
 error not_on_disk(std::string const& path, int code = errno);
 
-/// Names in a directory, in no particular order, without '.' and '..'; nullopt, with `errno`, if it cannot be read. A
+/// Names in a directory, in no particular order, without '.' and '..'; nullopt, with `errno`, if reading fails. A
 /// relative path starts at `from`, an open directory.
 [[gnu::cold]] std::optional<std::vector<std::string>> directory_names(std::string const& path, int from = AT_FDCWD);
 
-/// Creates a directory and its missing parents. Throws `error`.
+/// Creates a directory and its missing parents. Throws `error` if that fails.
 [[gnu::cold]] void make_directories(std::string const& path);
 
 } // namespace constrain::io

@@ -20,8 +20,8 @@ std::optional<struct stat> status_of(std::string const& path);
 
 } // namespace detail
 
-/// The first component of `path` below `directory`, after resolving both: "a" for "d/a/b" in "d". Empty if they are the
-/// same; nullopt if the path lies outside.
+/// The first component of `path` below `directory`, after resolving both: "a" for "d/a/b" in "d". Empty if both are the
+/// same directory; nullopt if `path` is not in `directory`.
 [[gnu::cold]] std::optional<std::string> name_below(std::string const& path, std::string const& directory);
 
 } // namespace constrain::io

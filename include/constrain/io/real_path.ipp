@@ -60,11 +60,11 @@ CONSTRAIN_INLINE std::optional<struct stat> status_of(std::string const& path) {
 namespace constrain::inline CONSTRAIN_VARIANT::io {
 
 CONSTRAIN_INLINE std::optional<std::string> name_below(std::string const& path, std::string const& directory) {
-  auto const whole = real_path(path), from = real_path(directory);
-  for (auto end = whole.size();; end = whole.rfind('/', end - 1)) {
-    auto const above = end == 0 ? std::string("/") : whole.substr(0, end);
+  auto const resolved = real_path(path), from = real_path(directory);
+  for (auto end = resolved.size();; end = resolved.rfind('/', end - 1)) {
+    auto const above = end == 0 ? std::string("/") : resolved.substr(0, end);
     if (detail::same_place(above, from)) {
-      auto const rest = whole.substr(end);
+      auto const rest = resolved.substr(end);
       auto const begin = rest.find_first_not_of('/');
       return begin == std::string::npos ? "" : rest.substr(begin, rest.find('/', begin) - begin);
     }

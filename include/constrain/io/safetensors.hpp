@@ -14,7 +14,7 @@
 namespace constrain::inline CONSTRAIN_VARIANT::io {
 
 /// A named tensor in the safetensors format. `bytes` is a view: row-major, little-endian, of the size that dtype and
-/// shape give ([] is one element). In files of other programs they may be unaligned: copy, do not cast.
+/// shape give ([] is one element). In files of other programs the bytes may be unaligned: copy, do not cast.
 struct tensor {
   std::string name;                 ///< Unique in its file.
   std::string dtype;                ///< "F64", "F32", "BF16", "F16", "I64", "I32", "U8", ...: see `dtype_bytes`.
@@ -33,15 +33,15 @@ struct safetensors {
 
 /// Parses the safetensors format strictly (huggingface.co/docs/safetensors: 8 bytes of header length, JSON header,
 /// data). The tensors are views of `file`. Throws `error`, naming `where`, for any deviation from the format, and for
-/// more than `safetensors_most_names` tensors or metadata entries. The whole header is checked before the result is
-/// built: checking takes less than 1 MiB of memory and about the time of sorting its names, whatever a malicious header
+/// more than `safetensors_most_names` tensors or metadata entries. All of the header is checked before the result is
+/// built: the check takes less than 1 MiB of memory and about as long as sorting the names, whatever a malicious header
 /// contains.
 [[gnu::cold]] safetensors parse_safetensors(std::span<std::byte const> file, std::string const& where);
 
 /// An open safetensors file, mapped into memory; its tensors are valid as long as this object.
 class safetensors_file {
 public:
-  /// Opens and parses a file. Throws `error`.
+  /// Opens and parses a file. Throws `error` if the file cannot be read or is not valid.
   static safetensors_file open(std::string const& path);
 
   // Deleted for temporaries: `for (auto& t : safetensors_file::open(path).tensors())` would read a closed file.

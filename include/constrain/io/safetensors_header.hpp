@@ -22,14 +22,14 @@ namespace detail {
 
 /// A tensor's entry in the header.
 struct safetensors_entry {
-  std::string_view name; ///< As written, escapes not decoded.
-  std::string dtype;
+  std::string_view name;                ///< As written, escapes not decoded.
+  std::string dtype;                    ///< Such as "F32", escapes decoded.
   std::uint32_t shape = 0, offsets = 0; ///< Positions in the header: of the shape array, of the first data offset.
-  std::uint64_t begin = 0, end = 0;
+  std::uint64_t begin = 0, end = 0;     ///< Byte range in the data section.
 };
 
-/// The JSON header of a safetensors file. Every function reads the text again, so that a huge header needs no memory
-/// before it is found valid.
+/// The JSON header of a safetensors file. Every function reads the text again, so that a huge header takes no memory
+/// before it has been checked.
 class safetensors_header {
 public:
   using tensor_function = function_ref<void(safetensors_entry const&)>;
@@ -43,8 +43,8 @@ public:
   /// Throws `error` for invalid JSON or an entry that is invalid by itself.
   void read(tensor_function on_tensor, metadata_function on_metadata) const;
 
-  /// Throws `error` unless the whole header is valid: names are unique, and the tensors cover the data without overlap
-  /// or gap.
+  /// Throws `error` unless the header is valid: besides the checks of `read`, names are unique, and the tensors cover
+  /// the data without overlap or gap.
   [[gnu::cold]] void check() const;
 
   /// An entry's shape.
@@ -68,7 +68,7 @@ private:
     if (++names > safetensors_most_names) throw error({"'", where_, "' has more than ", safetensors_most_names, what});
   }
 
-  // Not inlined, to save compile time: it would be compiled into every caller.
+  // Not inlined, to save compile time in each caller.
   safetensors_entry read_entry(json_cursor& cursor, std::string_view name) const;
 
   void read_dtype(json_cursor& cursor, safetensors_entry& entry) const;
@@ -78,7 +78,7 @@ private:
   void read_offsets(json_cursor& cursor, safetensors_entry& entry) const;
 
   /// Throws `error` for gaps and overlaps. `tensors`: positions of their first data offsets, sorted in place. The
-  /// comparison reads only first offsets: reaching the second one may mean skipping white space as long as the file.
+  /// comparison reads only first offsets: to reach a second one, it could have to skip white space as long as the file.
   [[gnu::cold]] void check_layout(std::vector<std::uint32_t>& tensors) const;
 
   std::pair<std::uint64_t, std::uint64_t> read_pair(std::uint32_t offsets) const;

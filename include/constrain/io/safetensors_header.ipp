@@ -106,7 +106,7 @@ CONSTRAIN_INLINE void safetensors_header::check_layout(std::vector<std::uint32_t
     auto const x = begin_of(a), y = begin_of(b);
     return x < y || (x == y && a < b);
   });
-  // An empty tensor may be at the beginning of a non-empty one, but not inside it.
+  // An empty tensor may be at the beginning of a non-empty tensor, but not inside one.
   std::uint64_t last = 0, covered = 0; // begin and end of the last non-empty tensor
   for (auto const offsets : tensors) {
     auto const [begin, end] = read_pair(offsets);

@@ -4,8 +4,9 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// What a gradient rule works with: the node it differentiates, the gradient of its output 0, and functions that append
-/// nodes for the gradients of its inputs (the vector-Jacobian product). Backward kernels are ops like any other.
+/// What an op's gradient rule works with: the node to differentiate, the gradient of the node's output 0, and functions
+/// that append nodes for the gradients of its inputs (the vector-Jacobian product). The appended nodes call ops, as the
+/// nodes of the forward pass do.
 class backward {
 public:
   /// One addend of the gradient of an input.
@@ -14,7 +15,7 @@ public:
     value gradient; // of the input's shape
   };
 
-  /// Rules append to `out`. For the pass `differentiate`, which makes one of these per node.
+  /// For the pass `differentiate`, which makes one `backward` per node. The rule's nodes are appended to `out`.
   constexpr backward(builder& out, node const& forward) : out_(out), forward_(forward) {}
 
   /// Operand i of the node, the number of its inputs, and output j.
@@ -35,9 +36,9 @@ public:
     if (needs_[i]) contributions_.push_back({i, g});
   }
 
-  /// Calls `op` and adds its output j to the gradient of input `targets[j]`; -1: output j is no gradient. If that
-  /// gradient is an accumulating buffer (of a parameter, or of a value that a loop captures) and the op can accumulate
-  /// into output j, the kernel writes to the buffer and needs no copy.
+  /// Appends a call of `op` and adds the call's output j to the gradient of input `targets[j]`; -1: output j is not a
+  /// gradient. If that gradient is an accumulating buffer (of a parameter, or of a value from outside a loop) and the
+  /// op can accumulate into output j, the kernel adds directly into the buffer.
   template <class op>
   constexpr void emit(std::initializer_list<value> inputs, std::initializer_list<int> targets,
                       constrain::attributes const& a = {}) {
@@ -61,15 +62,16 @@ public:
     }
   }
 
-  /// For the pass `differentiate`, like the two below: the gradient of output 0.
+  /// For the pass `differentiate`, like the next two functions: sets the gradient of output 0.
   constexpr void set_gradient(ref g) { gradient_ = g; }
-  /// Input i needs a gradient. `buffer` is where it accumulates, if there is one; `written` is set by the first write.
+  /// Marks input i as one that needs a gradient. `buffer` is the buffer in which that gradient accumulates, or an empty
+  /// `ref`; a write to the buffer sets `*written`.
   constexpr void set_needs(int i, ref buffer, bool* written) {
     needs_[i] = true;
     buffer_[i] = buffer;
     written_[i] = written;
   }
-  /// What the rule added, in its order.
+  /// The contributions that the rule added, in order.
   constexpr auto const& contributions() const { return contributions_; }
 
 private:

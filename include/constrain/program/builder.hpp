@@ -11,12 +11,12 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// A program under construction: the loops and the layer around the next node, and functions that append.
 struct builder {
-  constrain::program program; // what is written so far
+  constrain::program program; // the program so far
   axis_list enclosing;        // axes of the loops around the next node, outermost first
   dtype real = dtype::f32;    // type of new parameters and activations
   name_ref scope;             // of the layer being built, such as "block.mlp": prefix of its parameters' names
   int called_from = 0;        // source line of the outermost layer or repeat being built; 0: none
-  int random_keys = 0;        // calls that draw random numbers so far: the last random key given out
+  int random_keys = 0;        // the last random key given to a call that draws random numbers
 
   /// Opens a loop over an axis: the nodes appended until close() are its body. Loops nested deeper than
   /// `axis_list::capacity` are refused.
@@ -31,8 +31,8 @@ struct builder {
     enclosing.pop_back();
   }
 
-  /// Adds a value and returns its index. If its extents are impossible the program is refused, and they become 1, so
-  /// that the rules that follow can still compute with them.
+  /// Adds a value and returns its index. If its extents are invalid, refuses the program and sets them to 1, so that
+  /// later shape rules can still compute with them.
   constexpr int add_checked(value_info info) {
     auto failure = check_extents(program, info);
     if (!failure.ok()) {
@@ -43,7 +43,7 @@ struct builder {
     return program.add_value(info);
   }
 
-  /// Refuses a call in line `line` if it reads a value of a loop that does not enclose the call.
+  /// Refuses the program if a call at source line `line` would read `r` from a loop that does not enclose the call.
   constexpr void check_reach(ref r, int line) {
     if (!is_in_reach(program, r, enclosing))
       program.fail({why::value_left_its_repeat, line, called_from, program.values[r.value].line, line});
@@ -84,7 +84,7 @@ struct builder {
     return n;
   }
 
-  /// The same of an op and its operands; outputs that are missing at the end become new values.
+  /// The same for the op type `op`. Outputs after those in `outputs` become new values.
   template <class op>
   constexpr node call(std::initializer_list<ref> inputs, std::initializer_list<ref> outputs = {},
                       attributes const& a = {}, int line = 0) {

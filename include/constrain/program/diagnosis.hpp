@@ -6,7 +6,7 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// Why a program is refused. Each reason has its sentence in sound.hpp.
+/// Why a program is refused at compile time. sound.hpp has an error sentence for each reason.
 enum class why {
   nothing,
   task_is_none,
@@ -52,14 +52,14 @@ enum class why {
   shard_is_read,
 };
 
-/// An error as data. It is structural, so it can be an argument of the template whose static_assert fails: every
-/// compiler then prints its fields beside the sentence.
+/// An error as data. The type is structural, so that a diagnosis can be an argument of the template whose static_assert
+/// fails: every compiler then prints the diagnosis's fields beside the error sentence.
 struct diagnosis {
   why reason = why::nothing; // `nothing`: no error
   int line = 0;              // source line where the model calls the operation
   int called_from = 0;       // source line where the model calls the outermost layer or repeat around it; 0: none
-  std::int64_t expected = 0; // the first number of the sentence
-  std::int64_t got = 0;      // the second number of the sentence
+  std::int64_t expected = 0; // the first number that the sentence refers to
+  std::int64_t got = 0;      // the second number that the sentence refers to
 
   /// Whether there is no error.
   constexpr bool ok() const { return reason == why::nothing; }

@@ -4,12 +4,12 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// Most elements of one value over all its iterations and micro-batches: beyond any machine, yet small enough that sums
-/// of bytes over a whole program fit into 64 bits.
+/// The most elements of one value over all its iterations and micro-batches: more than any machine can store, yet small
+/// enough that sums of bytes over a program fit into 64 bits.
 inline constexpr std::int64_t maximum_elements = std::int64_t{1} << 46;
 
-/// Refuses a value with an extent below 1 or with more than `maximum_elements` elements. Every value passes it before
-/// any other code multiplies its extents, so that no product overflows.
+/// Refuses a value with an extent below 1 or with more than `maximum_elements` elements. New shapes are checked here
+/// before any other code multiplies their extents, so that no product overflows.
 constexpr diagnosis check_extents(program const& p, value_info const& info) {
   std::int64_t total = 1;
   auto const fits = [&](std::int64_t extent) {

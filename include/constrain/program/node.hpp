@@ -21,12 +21,12 @@ struct node {
   node_kind kind = node_kind::call; // decides which of the fields below apply
 
   op_info const* op = nullptr;                // of a call
-  fixed_vector<ref, maximum_inputs> inputs;   // of a call: its operands, in the kernel's order
+  fixed_vector<ref, maximum_inputs> inputs;   // of a call: the values it reads, in the kernel's order
   fixed_vector<ref, maximum_outputs> outputs; // of a call: what it writes, in the kernel's order
-  constrain::attributes attributes;           // of a call: the constant options of its op
+  constrain::attributes attributes;           // of a call: constant options of the op
   int random_key = 0;                         // of a call that draws random numbers; clones (recomputation) keep it
   int line = 0;                               // source line where the model calls the operation
-  int called_from = 0;                        // source line of the outermost layer or repeat around it; 0: none
+  int called_from = 0;                        // source line of the outermost layer or repeat around the call; 0: none
 
   int axis = -1;         // of a loop: the axis that it traverses
   bool reversed = false; // of a loop: from the last iteration to the first

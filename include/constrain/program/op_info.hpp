@@ -13,7 +13,7 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// Type and shape of one operand, as an op's rules see it.
+/// Type and shape of one operand, the argument of an op's shape rule and cost rule.
 struct operand_type {
   dtype type = dtype::f32; // of an element in memory
   constrain::shape shape;  // of one instance
@@ -26,7 +26,7 @@ using operand_types = fixed_vector<operand_type, node::maximum_inputs>;
 /// The result of a shape rule: types and shapes of the outputs, or why the inputs are refused.
 struct inferred {
   fixed_vector<operand_type, node::maximum_outputs> outputs; // in the kernel's order
-  why reason = why::nothing;                                 // of a refusal; `nothing`: accepted
+  why reason = why::nothing;                                 // why the inputs are refused; `nothing`: accepted
   std::int64_t expected = 0;                                 // the first number of the refusal's sentence
   std::int64_t got = 0;                                      // the second number of the refusal's sentence
 
@@ -44,7 +44,7 @@ struct inferred {
     result.got = got;
     return result;
   }
-  /// The same with one more output.
+  /// This result with one more output.
   constexpr inferred and_also(dtype type, shape s) const {
     auto result = *this;
     result.outputs.push_back({type, s});
@@ -52,15 +52,16 @@ struct inferred {
   }
 };
 
-/// For ops on real numbers: refuses token ids among the first `count` operands. Otherwise the result has no reason.
+/// For ops on floating-point operands: refuses token ids among the first `count` operands. Otherwise the reason is
+/// `nothing`.
 constexpr inferred needs_reals(operand_types const& in, int count = 1) {
   for (int i = 0; i < count; ++i)
     if (in[i].type == dtype::i32) return inferred::failure(why::ids_are_no_numbers, 0, i);
   return inferred();
 }
 
-/// For ops on two operands of one shape: refuses others, with both ranks or with the innermost extents that differ.
-/// Otherwise the result has no reason.
+/// For ops whose two operands have the same shape: refuses operands that differ, with both ranks, or with the innermost
+/// extents that differ. Otherwise the reason is `nothing`.
 constexpr inferred needs_one_shape(operand_type const& a, operand_type const& b) {
   if (a.shape.rank != b.shape.rank) return inferred::failure(why::ranks_differ, a.shape.rank, b.shape.rank);
   for (int i = a.shape.rank - 1; i >= 0; --i)
@@ -69,7 +70,7 @@ constexpr inferred needs_one_shape(operand_type const& a, operand_type const& b)
   return inferred();
 }
 
-/// Work of one call of an op.
+/// Work and memory traffic of one call of an op.
 struct cost {
   double flops = 0;         // floating-point additions and multiplications: a multiply-add counts 2
   double bytes_read = 0;    // by the kernel, from memory
@@ -78,10 +79,10 @@ struct cost {
 
 class backward;
 
-/// The rules and properties of an op, as a program's nodes see them, made from the op's type (is_op.hpp). Compare ops
+/// The rules and properties of an op, made from the op's type (is_op.hpp). Nodes of a program point to one. Compare ops
 /// by `identity`: g++ -fsanitize=undefined rejects a comparison of two addresses in a constant expression.
 struct op_info : op_label {
-  op_label const* label = nullptr; // what a plan points to, so that a binary need not hold the rules
+  op_label const* label = nullptr; // plans point to this part only, so that a binary need not hold the rules
   inferred (*infer)(operand_types const& inputs, attributes const&) = nullptr; // the shape rule
   // the cost rule
   cost (*cost_of)(operand_types const& inputs, operand_types const& outputs, attributes const&) = nullptr;
@@ -91,9 +92,9 @@ struct op_info : op_label {
   unsigned accumulating = 0;                   // bit j: the kernel can add to output j
   unsigned workspace = 0;                      // bit j: output j is scratch
   bool has_bias_gradient = false;              // whether `with_bias_gradient` is set
-  op_info const* with_bias_gradient = nullptr; // the op that also computes linear_bias_gradient of output 0
+  op_info const* with_bias_gradient = nullptr; // this op fused with linear_bias_gradient of output 0
   bool only_in_training = false;               // in evaluation its readers read input 0 (dropout)
-  bool draws_random = false;                   // each call gets a random key of its own
+  bool draws_random = false;                   // each call gets its own random key
   bool reads_shards = false;                   // takes one rank's shard of a parameter, gradient or state
   bool reads_partial = false;                  // takes gradients that are not yet summed over the ranks
 };

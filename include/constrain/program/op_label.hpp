@@ -7,7 +7,7 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// What a plan keeps of an op at run time.
+/// The part of an op's `op_info` that a plan keeps at run time.
 struct op_label {
   char const* name = "";      // of the op, for messages and printed programs
   std::uint64_t identity = 0; // FNV-1a hash of the op's type name
@@ -27,9 +27,9 @@ template <class op> inline constexpr op_label label_of{op::name, identity_of<op>
 
 } // namespace detail
 
-// The way back from a plan's `op_label const*` to the op's type, which the executor needs to launch its kernel.
-// Instantiating `registered<op>` defines the friend `op_named(op_key<&label_of<op>>)`, and no central list of
-// ops exists. `info_of<op>` does it: an op that a program can call is registered.
+// `op_type` maps a plan's `op_label const*` back to the op's type, which the executor needs to launch the op's kernel.
+// Instantiating `registered<op>` defines the friend `op_named(op_key<&label_of<op>>)`, so that no central list of ops
+// is needed. `info_of<op>` instantiates `registered<op>`, so every op that a program can call is registered.
 #if defined(__NVCC__)
 #pragma nv_diagnostic push
 #pragma nv_diag_suppress 1301

@@ -19,8 +19,8 @@ struct index_term {
 /// A sum of such terms.
 using index_terms = fixed_vector<index_term, axis_list::capacity>;
 
-/// The memory of one operand of a call: offset + sum of index * stride, in the arena. A loop-carried value adds
-/// position_stride times its instance, (position + sum of index * factor), taken modulo `ring`.
+/// The memory of one operand of a call: offset + sum of index * stride, in the arena (run/arena.hpp). A loop-carried
+/// value adds position_stride * instance, where instance = position + sum of index * factor, modulo `ring` if not 0.
 struct operand {
   std::int64_t offset = 0;          // bytes from the arena's start, with all indices 0
   index_terms strides;              // bytes per iteration of each loop
@@ -30,7 +30,7 @@ struct operand {
   std::int64_t ring = 0;            // number of buffers, used cyclically; 0: one per instance
   dtype type = dtype::f32;          // of an element
   constrain::shape shape;           // of one instance
-  std::int64_t count = 0; // elements of all instances that the call works on: outside of their loops, the whole stack
+  std::int64_t count = 0; // elements that the call works on: of all instances outside of the value's loops, else of one
   int value = -1;         // index among the program's values
 };
 
@@ -43,26 +43,27 @@ struct step {
   int outputs = 0;                  // number of outputs
   constrain::attributes attributes; // the constant options of the op
   int random_key = 0;               // of the node
-  index_terms iteration;    // numbers the iterations of the loops around it, except micro-batches: keys random numbers
+  index_terms iteration;    // iteration number over the loops around the call, except micro-batches; for random keys
   unsigned accumulates = 0; // bit j: output j accumulates: its first write of a run overwrites, later ones add
-  unsigned adds = 0;        // bit j: an earlier step has written output j, so that this one always adds
-  // loops (indices of steps) that are all in their first iteration when output j is written first
+  unsigned adds = 0;        // bit j: an earlier step has written output j, so that this step always adds
+  // indices of the loops that are all in their first iteration at the first write of output j
   fixed_vector<int, axis_list::capacity> first[node::maximum_outputs];
   int source = 0; // index of the node in the program, for messages
 
   int axis = -1;         // of the begin and end of a loop
   bool reversed = false; // of the begin and end of a loop: from the last iteration to the first
-  int partner = 0;       // of the begin of a loop its end, of an end its begin
+  int partner = 0;       // of the begin of a loop: index of its end; of the end: index of its begin
 };
 
-/// One axis, as the executor needs it to count iterations.
+/// The part of an axis that the executor needs to count iterations. "Within a segment" means an axis that strip-mining
+/// made for the iterations of one segment (axis.hpp).
 struct plan_axis {
   std::int64_t extent = 0;       // iterations; within a segment: of a full segment
-  std::int64_t whole_extent = 0; // within a segment: iterations of the axis before its split, to cut the last one
-  int segments = -1;             // within a segment: the axis of the segments; -1: the axis was not split
+  std::int64_t whole_extent = 0; // within a segment: extent of the split axis, to shorten the last segment
+  int segments = -1;             // within a segment: the axis of the segments; -1: another axis
 };
 
-/// A tensor in the arena that the host writes or reads. `elements` is 0 if the program has none.
+/// A tensor in the arena that the host writes or reads. `elements` is 0 if the program has no such tensor.
 struct host_view {
   std::int64_t offset = 0;   // bytes from the arena's start
   std::int64_t elements = 0; // of all micro-batches
@@ -75,7 +76,7 @@ template <int step_count, int operand_count> struct plan {
   operand operands[operand_count == 0 ? 1 : operand_count]{}; // of all calls, one call after the other
   plan_axis axes[maximum_axes]{};                             // by index
   int micro_batches = -1;                                     // the axis of gradient accumulation; -1: one micro-batch
-  // what the host writes (tokens, labels, hyper) and reads
+  // tensors that the host writes (tokens, labels, `hyper`: the hyperparameters) or reads (the others)
   host_view tokens, labels, logits, loss, correct, gradient_squares, clip_coefficient, hyper;
 
   static constexpr int steps_size = step_count; // entries of `steps` in use

@@ -10,7 +10,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 namespace detail {
 
-/// The name of a field of the optimizer's state, which follows a parameter's name: "exp_avg", or "state0" if the
+/// The name of a field of the optimizer's state, printed after the parameter's name: "exp_avg", or "state0" if the
 /// optimizer does not name its fields.
 inline std::string state_text(char const* const* names, int field) {
   return names[field] != nullptr ? names[field] : concat({"state", field});
@@ -38,8 +38,8 @@ inline std::string shape_text(shape const& s) {
 
 } // namespace detail
 
-/// A program as text, one node a line, loop bodies indented. Printed before and after a pass it shows what the pass
-/// did.
+/// A program as text, one node per line, loop bodies indented. To see what a pass does, print the program before and
+/// after it.
 ///
 ///     loop block
 ///       %7 f32 [8, 256, 384] = layer_norm(%5@current, block.norm_1.weight, block.norm_1.bias)

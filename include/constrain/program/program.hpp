@@ -11,9 +11,10 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// The representation of a model from its layers to the plan: nodes in the order in which they run, with `loop ... end`
-/// around those that repeat. A value that is defined inside loops has one instance per iteration; all of them are its
-/// stack. Each instance is assigned once, except accumulators and values that persist.
+/// The intermediate representation of a model, written by its layers, transformed by passes and lowered to a plan: the
+/// nodes in the order in which they run, with `loop ... end` around those that repeat. A value that is defined inside
+/// loops has one instance per iteration; the instances together are its stack. Each instance is assigned once, except
+/// accumulators and values that persist (parameters, optimizer state).
 struct program {
   static constexpr int maximum_nodes = 384;      // capacity
   static constexpr int maximum_values = 512;     // capacity
@@ -23,14 +24,14 @@ struct program {
   fixed_vector<value_info, maximum_values> values; // a `ref` holds an index into them
   fixed_vector<axis_info, maximum_axes> axes;      // a loop and a value's `axes` hold indices into them
   name_pool names;                                 // of parameters and axes
-  char const* state_names[maximum_state_fields]{}; // of the optimizer's state fields; null: the optimizer has none
-  diagnosis failure;                               // the first error; passes return a refused program as they got it
+  char const* state_names[maximum_state_fields]{}; // of the optimizer's state fields; null: unnamed
+  diagnosis failure;                               // the first error; passes return a refused program unchanged
 
-  // values that the host writes (tokens, labels) and reads
+  // values that the host writes (tokens, labels) or reads (the others)
   ref tokens, labels, logits, loss, correct, gradient_squares, clip_coefficient;
   int micro_batches = -1;      // the axis of gradient accumulation; -1: one micro-batch
-  bool distributed = false;    // each rank runs it on its own part of the batch
-  std::int64_t vocabulary = 0; // token ids are below it; 0: the model looks nothing up by token
+  bool distributed = false;    // each rank runs the program on its own part of the batch
+  std::int64_t vocabulary = 0; // token ids are below this; 0: the model has no token embedding
 
   /// The characters of a name.
   constexpr std::string_view text(name_ref name) const { return names.text(name); }
@@ -40,7 +41,7 @@ struct program {
     if (failure.ok()) failure = d;
   }
 
-  /// Appends a value and returns its index. A program that is full is refused, as with axes and nodes.
+  /// Appends a value and returns its index. Refuses the program if it is full, as the next two functions do.
   constexpr int add_value(value_info const& info) {
     if (!values.push_back(info)) fail({why::program_too_large, info.line, 0, maximum_values, maximum_values + 1});
     return values.count - 1;
@@ -86,7 +87,7 @@ struct program {
     return false;
   }
 
-  /// Instances of a value over its axes. Does not count the instances of a loop-carried value along its loop.
+  /// The number of instances of a value over its axes, without those of a loop-carried value along its own loop.
   constexpr std::int64_t iterations(value_info const& info) const {
     std::int64_t product = 1;
     for (int axis : info.axes) product *= axes[axis].extent;

@@ -5,8 +5,9 @@
 namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// Whether a call inside the loops `enclosing` may read `r`. A value has one instance per iteration of the loops around
-/// its definition, so a reader outside of them, or in another repeat, could not say which one it means. The `current`
-/// and `next` instance of a loop-carried value are read inside its loop, `initial` and `final` also around it.
+/// its definition, so outside of these loops, or in another repeat, "the value" would name no single instance. The
+/// instances `current` and `next` of a loop-carried value can be read only inside its loop, `initial` and `final` also
+/// outside of it.
 constexpr bool is_in_reach(program const& p, ref r, axis_list const& enclosing) {
   auto const& info = p.values[r.value];
   int const depth = info.axes.size();

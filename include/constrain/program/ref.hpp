@@ -6,9 +6,9 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// An instance of a loop-carried value. The x of a repeat over n iterations has n + 1: `initial` before the loop,
-/// `current`, which an iteration reads, `next`, which it passes to the next iteration, and `final` after the loop.
-/// Other values are always `current`.
+/// An instance of a loop-carried value. The value x that ct::repeat passes through n iterations has n + 1 instances:
+/// `initial` before the loop and `final` after it. An iteration reads `current` and writes `next`, which the next
+/// iteration reads as its `current`. Other values are always `current`.
 enum class at : std::uint8_t { current, next, initial, final };
 
 /// The name that printed programs show.

@@ -7,12 +7,12 @@
 namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// What a value is for. Roles decide which parameters are trained and decayed, where memory is counted, and what
-/// persists between steps. The library never matches names for that.
+/// persists between steps. The library never infers these from a value's name.
 enum class role : std::uint8_t {
   activation,      // computed from inputs and parameters
   input,           // tokens and labels, written by the host
   hyperparameters, // the optimizer's hyperparameters of this step, written by the host
-  weight,          // a trained matrix, and all that no other role fits
+  weight,          // a trained matrix, or a trained parameter that no other role fits
   bias,            // a trained vector that is added
   norm,            // scale and shift of a normalization
   embedding,       // a table whose rows are looked up
@@ -34,20 +34,20 @@ constexpr char const* name_of(role r) {
   return names[static_cast<int>(r)];
 }
 
-/// Whether it is the role of a parameter, trained or frozen.
+/// Whether `r` is the role of a parameter, trained or frozen.
 constexpr bool is_parameter(role r) {
   return r == role::weight || r == role::bias || r == role::norm || r == role::embedding || r == role::head ||
          r == role::frozen;
 }
 
-/// Whether it is the role of a parameter that training changes.
+/// Whether `r` is the role of a parameter that training changes.
 constexpr bool is_trainable(role r) { return is_parameter(r) && r != role::frozen; }
 
-/// Whether weight decay applies: to matrices and embeddings, not to biases and norms (common practice with AdamW,
+/// Whether weight decay applies to role `r`: to matrices and embeddings, not to biases and norms (common with AdamW,
 /// Loshchilov & Hutter 2019).
 constexpr bool decays(role r) { return r == role::weight || r == role::embedding || r == role::head; }
 
-/// Whether a value keeps its bytes from one run of an entry program (step, evaluate, ...) to the next.
+/// Whether a value of role `r` keeps its bytes from one run of an entry program (step, evaluate, ...) to the next.
 constexpr bool is_persistent(role r) { return is_parameter(r) || r == role::state || r == role::hyperparameters; }
 
 } // namespace constrain

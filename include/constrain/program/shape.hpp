@@ -14,9 +14,9 @@ struct shape {
   std::int64_t extent[maximum_rank]{}; // the first `rank` are in use
   int rank = 0;                        // number of dimensions
 
-  /// A scalar, or a tensor with these extents, outermost first.
+  /// A scalar.
   constexpr shape() = default;
-  /// The extents, outermost first.
+  /// A tensor with these extents, outermost first.
   template <class... extents>
   constexpr explicit shape(std::int64_t first, extents... rest)
       : extent{first, static_cast<std::int64_t>(rest)...}, rank(1 + static_cast<int>(sizeof...(rest))) {
@@ -33,7 +33,7 @@ struct shape {
   /// The innermost extent; 1 for a scalar.
   constexpr std::int64_t features() const { return rank == 0 ? 1 : extent[rank - 1]; }
 
-  /// How many vectors of `features()` elements: the product of the other extents.
+  /// The number of vectors of `features()` elements: the product of the other extents.
   constexpr std::int64_t rows() const { return elements() / (features() == 0 ? 1 : features()); }
 
   /// The same shape with another innermost extent.

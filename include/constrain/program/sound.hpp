@@ -4,7 +4,7 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-// Written out without a macro: compilers would print every step of its expansion beside the error.
+// No macro writes these specializations: compilers would print each step of its expansion beside the error.
 
 /// The sentence of each reason: what is wrong, where, and what to write instead. A refused program instantiates
 /// `refusal<d.reason, d>`: its static_assert is the only error, and the compiler prints the fields of `d` beside it.

@@ -21,12 +21,12 @@ public:
   constexpr dtype type() const { return info().type; }
   /// The innermost extent; 1 for a scalar.
   constexpr int features() const { return static_cast<int>(shape().features()); }
-  /// Whether it refers to a program.
+  /// Whether the value is not empty.
   constexpr explicit operator bool() const { return static_cast<bool>(where_); }
 
-  /// For authors of operations: the builder of the program it belongs to.
+  /// For authors of operations: the builder of the program that the value belongs to.
   constexpr constrain::builder& owner() const { return *owner_; }
-  /// For authors of operations: which value of the program it is, and its properties there.
+  /// For authors of operations: the value's index and instance in that program, and its properties.
   constexpr ref where() const { return where_; }
   constexpr value_info const& info() const { return owner_->program.values[where_.value]; }
 
@@ -69,8 +69,8 @@ template <class op> constexpr node emit_node(std::initializer_list<value> inputs
 
 } // namespace detail
 
-/// Appends a call of `op` and returns its first output: the free functions of operations are made of it. `line` is the
-/// source line where the model calls the operation.
+/// Appends a call of `op` and returns its first output. Operations such as ct::gelu are built from it. `line` is
+/// the source line where the model calls the operation.
 template <class op>
 constexpr value emit(std::initializer_list<value> inputs, attributes const& a = {}, int line = __builtin_LINE()) {
   auto& owner = inputs.begin()->owner();
@@ -79,8 +79,8 @@ constexpr value emit(std::initializer_list<value> inputs, attributes const& a = 
   return n.outputs.empty() ? *inputs.begin() : value{owner, n.outputs[0]};
 }
 
-/// Adds a parameter of shape `s` to the program of `like`, named "scope.name". A repeat stacks it: one instance per
-/// iteration. Refused: a role that is no parameter's, a name that is taken, and more names than the program holds.
+/// Adds a parameter of shape `s` to the program of `like`, named "scope.name". Inside a repeat it has one instance per
+/// iteration. Refuses a role that is not for parameters, a name that is taken, and more names than the program holds.
 constexpr value parameter(value like, std::string_view name, shape s, role r, initial_value initial = {},
                           int line = __builtin_LINE()) {
   auto& owner = like.owner();
@@ -104,8 +104,8 @@ constexpr value parameter(value like, std::string_view name, shape s, role r, in
   return {owner, {owner.add_checked(info), at::current}};
 }
 
-/// The scope of a layer, for its lifetime: names of parameters begin with "name.", and errors name `line` as the line
-/// of the call, unless an outer layer has named its own.
+/// The scope of a layer. While the object lives, names of new parameters begin with "name.", and errors report `line`
+/// as the line of the layer's call, unless the line of an outer layer is already set.
 class scope {
 public:
   /// `line` is where the layer is called.

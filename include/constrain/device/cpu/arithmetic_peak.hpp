@@ -21,7 +21,7 @@ namespace detail {
 template <class real> double multiply_add_chains(std::int64_t rounds) {
   constexpr int chains = 12;
 #if defined(__x86_64__) && defined(__GNUC__)
-  // Inline assembly, so that the result does not depend on the compiler or its flags.
+  // Inline assembly, so that the measured rate does not depend on the compiler or its flags.
   real const factor = real(0.999), term = real(0.001); // every sum converges to 1
 #define CONSTRAIN_CHAIN(type, lanes, sum) "vfmadd213p" type " %%" lanes "13, %%" lanes "12, %%" lanes sum "\n\t"
 // clang-format off
@@ -88,8 +88,8 @@ template <class real> double chain_rate() {
 
 /// Peak FLOP/s of this machine in `real`, measured with multiply-adds in registers (two operations each), whatever
 /// instruction set the code was compiled for: the best thread's rate times the number of threads or processors,
-/// whichever is smaller. It counts processor time, so that other programs do not affect it. 0 if the measurements do
-/// not agree. Takes a few hundredths of a second.
+/// whichever is smaller. Measures processor time, so that other programs do not affect the result. 0 if the
+/// measurements do not agree. Takes a few hundredths of a second.
 template <class real = float> double arithmetic_peak() {
   std::vector<double> rates(static_cast<std::size_t>(thread_count()));
   parallel_for(thread_count(),

@@ -18,7 +18,7 @@
 namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// The provider of fp32 GEMMs: "oneDNN" (except for shapes where `onednn_stands_aside`), "CBLAS" or "built-in". With
-/// oneDNN, bf16 GEMMs use it too if `onednn_multiplies_bf16`; all others are built-in.
+/// oneDNN, bf16 GEMMs use oneDNN too if `onednn_multiplies_bf16`. All other GEMMs are built-in.
 constexpr char const* gemm_provider() noexcept {
 #if defined(CONSTRAIN_WITH_ONEDNN)
   return "oneDNN";

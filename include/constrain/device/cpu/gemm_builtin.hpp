@@ -22,7 +22,7 @@ namespace detail {
 /// are packed at a time; a block of A, block_rows x depth, and the packed B together stay in the L2 cache.
 template <class real, int bytes = vector_bytes> struct gemm_blocking : vector_of<real, bytes> {
   static constexpr int lanes = vector_of<real, bytes>::lanes;
-  static constexpr int rows = bytes == 64 ? 14 : bytes == 32 ? 6 : 4; // 32 or 16 registers: tile, two of B, one of A
+  static constexpr int rows = bytes == 64 ? 14 : bytes == 32 ? 6 : 4; // 32 or 16 registers: tile, 2 for B, 1 for A
   static constexpr int columns = 2 * lanes;
   static constexpr int depth = bytes == 64 ? 384 : 256; // for an L2 cache of 1 or 2 MiB, or of half a MiB
   static constexpr int block_rows = 512 / sizeof(real) / rows * rows;
@@ -55,7 +55,7 @@ template <bool read_c, class real, class blocking = gemm_blocking<real>, std::si
   using vector = typename blocking::vector;
   using unaligned = typename blocking::unaligned;
   constexpr int lanes = blocking::lanes;
-  // Prefetches C, whose rows are at most two cache lines, so that it is there when the sums are done.
+  // Prefetches the rows of C, at most two cache lines each, so that they are in the cache when the sums are done.
   for (std::size_t i = 0; i < sizeof...(row); ++i) {
     __builtin_prefetch(c + static_cast<std::int64_t>(i) * ldc, 1);
     __builtin_prefetch(c + static_cast<std::int64_t>(i) * ldc + 2 * lanes - 1, 1);
@@ -93,7 +93,7 @@ void gemm_edge(std::int64_t rows, std::int64_t columns, std::int64_t k, real con
   for (std::int64_t i = 0; i < rows; ++i) std::copy_n(copy + i * blocking::columns, columns, c + i * ldc);
 }
 
-/// Prefetches the rows of B that are packed next into the L2 cache while the current ones are multiplied.
+/// Prefetches into the L2 cache the rows of B that are packed next, while the current rows are multiplied.
 struct gemm_ahead {
   char const* row = nullptr;
   std::int64_t rows = 0, stride = 0, row_bytes = 0; // `stride`: bytes between rows
@@ -128,7 +128,7 @@ void gemm_panels(std::int64_t rows, std::int64_t columns, std::int64_t k, real c
     }
 }
 
-/// One thread's tile of C; a and b point to the tile's first row of A and first column of B.
+/// Computes one thread's tile of C; a and b point to the tile's first row of A and first column of B.
 template <class a_type, class b_type, class real, class blocking = gemm_blocking<real>>
 void gemm_tile(transpose a_transposed, transpose b_transposed, std::int64_t rows, std::int64_t columns, std::int64_t k,
                real alpha, a_type const* a, std::int64_t lda, b_type const* b, std::int64_t ldb, real beta, real* c,
@@ -216,9 +216,9 @@ void gemm_narrow_tile(transpose a_transposed, transpose b_transposed, std::int64
 
 } // namespace detail
 
-/// C = alpha op(A) op(B) + beta C; arguments as in `gemm`. Packed and blocked after K. Goto, R. van de Geijn, "Anatomy
-/// of High-Performance Matrix Multiplication", 2008. Every element of C is summed in the order of k, wherever it is in
-/// C, so its bits depend neither on the number of threads nor on m and n. Does not allocate.
+/// C = alpha op(A) op(B) + beta C; arguments as in `gemm`. Packing and blocking follow K. Goto, R. van de Geijn,
+/// "Anatomy of High-Performance Matrix Multiplication", 2008. Every element of C is summed in the order of k, wherever
+/// the element is in C, so its bits depend neither on the number of threads nor on m and n. Does not allocate.
 template <class a_type, class b_type, class c_type, class real = arithmetic<c_type>>
 void gemm_builtin(transpose a_transposed, transpose b_transposed, std::int64_t m, std::int64_t n, std::int64_t k,
                   std::type_identity_t<real> alpha, a_type const* a, std::int64_t lda, b_type const* b,

@@ -38,8 +38,8 @@ inline void transpose_registers(vector* row, std::integer_sequence<int, lane...>
   if constexpr (half > 1) transpose_registers<half / 2>(row, lanes);
 }
 
-/// Transposes the square matrix at `from`, with rows `stride` apart, to `to`, with rows `width` apart. Rows at or
-/// beyond `rows` are clamped to the last one.
+/// Transposes the square matrix at `from`, with rows `stride` apart, to `to`, with rows `width` apart. Row indices at
+/// or beyond `rows` are clamped to the last row.
 template <class real, int rows, int width, class stored, int... lane>
 inline void copy_transposed(stored const* from, std::int64_t stride, real* to,
                             std::integer_sequence<int, lane...> lanes) {
@@ -55,7 +55,8 @@ template <int width, bool along_extent, class real, class stored>
 void gemm_pack(stored const* source, std::int64_t stride, std::int64_t extent, std::int64_t k, real* out) {
   using unaligned = typename vector_of<real>::unaligned;
   constexpr int lanes = vector_of<real>::lanes;
-  constexpr int vectors = (width - 1) / lanes + 1; // the last may overrun into the next row, which is written later
+  // The last vector may overrun into the elements of the next p, which are written later.
+  constexpr int vectors = (width - 1) / lanes + 1;
   static_assert(vectors <= 2);
   auto const one_by_one = [&](std::int64_t first, std::int64_t begin, std::int64_t end) {
     for (std::int64_t p = begin; p < end; ++p)
@@ -64,7 +65,7 @@ void gemm_pack(stored const* source, std::int64_t stride, std::int64_t extent, s
             i < extent ? real(source[along_extent ? p * stride + i : i * stride + p]) : real{};
   };
   if constexpr (along_extent) {
-    // Reads a few rows at a time: many rows could map to the same cache set, and a memory page holds only few.
+    // Reads 8 rows at a time: more could map to the same cache set, and a memory page holds only few rows.
     constexpr std::int64_t block = 8;
     for (std::int64_t begin = 0; begin < k; begin += block)
       for (std::int64_t first = 0; first < extent; first += width) {

@@ -8,15 +8,15 @@
 #if defined(_OPENMP)
 #include <omp.h>
 #define CONSTRAIN_PRAGMA_TEXT(...) _Pragma(#__VA_ARGS__)
-/// An OpenMP directive, `CONSTRAIN_OMP(parallel for schedule(static))`; empty without -fopenmp, which would warn of an
-/// unknown pragma.
+/// An OpenMP directive, `CONSTRAIN_OMP(parallel for schedule(static))`. Empty without -fopenmp, since compilers would
+/// then warn of an unknown pragma.
 #define CONSTRAIN_OMP(...) CONSTRAIN_PRAGMA_TEXT(omp __VA_ARGS__)
 #else
 #define CONSTRAIN_OMP(...)
 #endif
 
-/// Placed before a loop with independent iterations, asks the compiler to vectorize it. Empty for clang, which
-/// vectorizes without being asked, and warns if it is asked and cannot.
+/// Placed before a loop with independent iterations, asks the compiler to vectorize the loop. Empty for clang, which
+/// vectorizes such loops without a directive, and warns of a directive that it cannot follow.
 #if defined(__clang__)
 #define CONSTRAIN_SIMD
 #elif defined(_OPENMP)

@@ -6,8 +6,8 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// The widest instruction set that this processor supports, among the possible values of `instruction_set` (the one
-/// that the code was compiled for). On other than x86-64 it is `instruction_set` itself.
+/// The widest instruction set that this processor supports, among the possible values of `instruction_set` (the set
+/// that the code was compiled for). On processors other than x86-64 the result is `instruction_set`.
 inline char const* processor_instruction_set() noexcept {
 #if defined(__x86_64__) && defined(__GNUC__)
   __builtin_cpu_init();
@@ -22,7 +22,7 @@ inline char const* processor_instruction_set() noexcept {
 #endif
 }
 
-/// Number of processors that this process may run on (its affinity mask); 1 if that is unknown.
+/// Number of processors that this process may run on (its affinity mask); 1 if the mask cannot be read.
 inline int available_processors() noexcept {
   cpu_set_t set;
   return ::sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;

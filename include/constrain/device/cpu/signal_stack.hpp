@@ -10,12 +10,12 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// An alternate stack for the signal handlers of the current thread (those installed with SA_ONSTACK), unless it
-/// already has one. Needed because GEMMs of oneDNN 2.6 keep data below the stack pointer, which a handler on the same
-/// stack would overwrite.
+/// An alternate stack for the signal handlers of the current thread (those installed with SA_ONSTACK), unless the
+/// thread already has one. Needed because GEMMs of oneDNN 2.6 keep data below the stack pointer, which a handler on the
+/// same stack would overwrite.
 class signal_stack {
 public:
-  /// Gives the calling thread such a stack where it has none.
+  /// Gives the calling thread an alternate stack if it has none.
   signal_stack() {
     stack_t before{};
     if (::sigaltstack(nullptr, &before) != 0 || (before.ss_flags & SS_DISABLE) == 0) return;
@@ -49,10 +49,10 @@ private:
   std::unique_ptr<std::byte[]> memory_;
 };
 
-/// Gives a `signal_stack` to the calling thread and every thread of its parallel loops, for their lifetime. Called in
-/// every run of a trainer, since a handler that `fit` installs in one thread may run in any other.
+/// Gives a `signal_stack` to the calling thread and every thread of its parallel loops, for the thread's lifetime.
+/// Called in every run of a trainer, since a handler that `fit` installs in one thread may run in any other thread.
 inline void give_signal_stacks() {
-  thread_local int given = 0; // number of threads of this thread's loops that have one
+  thread_local int given = 0; // number of threads of this thread's loops that have a signal stack
   if (given >= thread_count()) return;
   given = thread_count();
   // Later parallel regions reuse the threads of this one.

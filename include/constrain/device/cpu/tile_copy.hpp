@@ -33,7 +33,7 @@ inline vector interleave(vector const& a, vector const& b, std::index_sequence<l
       std::integer_sequence<int, (offset + static_cast<int>(lane) / 2 + static_cast<int>(lane) % 2 * lanes)...>{});
 }
 
-/// Transposes a square of as many rows and columns as a vector has lanes.
+/// Transposes a square matrix with as many rows as a vector has lanes.
 template <class real>
 inline void transpose_square(real const* from, std::int64_t from_step, real* to, std::int64_t to_step) {
   using vector = typename vector_of<real>::vector;

@@ -10,8 +10,8 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
-/// The register tile of `tile_gemm`: rows x columns sums, a row of B and one element of A fill the 16 (AVX-512: 32)
-/// registers. Its rows divide 8 and its columns divide 96, the multiples that tile sizes consist of.
+/// The register tile of `tile_gemm`: rows x columns sums, a row of B and one element of A fit into the 16 (AVX-512: 32)
+/// registers. For every instruction set, `rows` divides 8 and `columns` divides 96.
 template <class real> struct register_tile : vector_of<real> {
   static constexpr int rows = vector_bytes == 64 ? 8 : 4;
   static constexpr int vectors = 3;
@@ -75,7 +75,8 @@ void tile_gemm(std::int64_t rows, std::int64_t columns, range_function const& de
   };
   for (std::int64_t column = 0; column < columns;) {
     auto const left = (columns - column) / tile::lanes;
-    // Four vectors are two and two, not three and one: a tile one vector wide would wait for the additions' latency.
+    // Four vectors are split into two and two, not three and one: a tile one vector wide would wait for the latency of
+    // its additions.
     if (left == 3 || left > 4) {
       along(std::integral_constant<int, 3>{}, column);
       column += 3 * tile::lanes;

@@ -22,7 +22,7 @@ template <class real, int bytes = vector_bytes> struct vector_of {
   static constexpr int lanes = bytes / static_cast<int>(sizeof(real));
 };
 
-/// Elements of the concatenation of a and b, by index.
+/// The vector whose element i is element index[i] of the concatenation of a and b.
 template <class vector, int... index>
 inline vector shuffled(vector const& a, vector const& b, std::integer_sequence<int, index...>) {
 #if defined(__CUDACC__)

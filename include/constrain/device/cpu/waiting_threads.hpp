@@ -7,7 +7,7 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// Whether OpenMP's threads spin while they wait (the default), according to the environment variables that change it.
+/// Whether OpenMP's threads spin while they wait: the default, unless environment variables change it.
 inline bool waiting_threads_spin() {
   if (thread_count() == 1) return false;
   char const* const policy = std::getenv("OMP_WAIT_POLICY");
@@ -31,8 +31,8 @@ inline double parallel_loop_seconds() {
 
 /// Whether spinning costs more than sleeping. Measured on two Zen 5 cores with a small GPT-2, in tokens per second with
 /// one thread, two spinning threads and two sleeping threads: 59,000, 83,000 and 36,000 on an idle machine; 7,000, 300
-/// and 13,000 beside two busy programs. An empty loop takes 0.5 us (spinning) and 7 us (sleeping), beside two busy
-/// programs 30,000 us and 30 us.
+/// and 13,000 beside two busy programs. An empty parallel loop takes 0.5 us (spinning) and 7 us (sleeping) on the idle
+/// machine, 30,000 us and 30 us beside two busy programs.
 constexpr bool spinning_hurts(double loop_seconds) { return loop_seconds > 100e-6; }
 
 } // namespace constrain

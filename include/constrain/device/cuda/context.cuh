@@ -10,32 +10,33 @@
 namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// The context of kernels on a CUDA device: stream, cuBLASLt GEMMs, the step parameters in device memory, and scratch
-/// memory that is valid during one call. The latter two are in the part of the arena that the device reserves.
+/// memory that is valid during one call. The step parameters and the scratch are in the bytes that the device reserves
+/// at the end of the arena.
 class cuda_context {
 public:
   static constexpr std::size_t multi_tensor_bytes =
       3584; // leaves room for a kernel's other arguments within CUDA's limit of 4 KiB
 
-  /// `reserve` is device memory for the step parameters and, behind them, the scratch.
+  /// `reserve` points to device memory for the step parameters, followed by the scratch.
   cuda_context(cudaStream_t stream, std::byte* reserve)
       : stream_(stream), parameters_(reinterpret_cast<step_parameters*>(reserve)),
         scratch_(reserve + cuda<void>::parameters) {
     static_assert(sizeof(step_parameters) <= cuda<void>::parameters);
   }
 
-  /// Where kernels are started, and the GEMMs that run there.
+  /// The stream on which kernels start, and the GEMMs that run on it.
   cudaStream_t stream() const { return stream_; }
   gemm_cache& gemms() { return gemms_; }
-  /// The step parameters in device memory, where a captured graph reads the current values.
+  /// The step parameters in device memory, from which kernels of a captured CUDA graph read the current values.
   step_parameters const* parameters() const { return parameters_; }
   /// Copies the step parameters to device memory, in stream order.
   void write_parameters(step_parameters const& n) {
     cuda_check(cudaMemcpyAsync(parameters_, &n, sizeof n, cudaMemcpyHostToDevice, stream_), "copy the step parameters");
   }
-  /// Scratch memory for one call, of `scratch_bytes()`.
+  /// Scratch memory for one call, `scratch_bytes()` bytes.
   std::byte* scratch() const { return scratch_; }
   static constexpr std::int64_t scratch_bytes() { return cuda<void>::workspace; }
-  /// The scratch memory as `count` elements. Throws `error` if it is too small.
+  /// The scratch memory as `count` elements. Throws `error` if the scratch memory is too small.
   template <class T> T* scratch_for(std::int64_t count) const {
     if (count * static_cast<std::int64_t>(sizeof(T)) > scratch_bytes())
       throw error({"a kernel needs ", count * static_cast<std::int64_t>(sizeof(T)),

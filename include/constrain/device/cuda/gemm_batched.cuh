@@ -11,6 +11,7 @@ inline constexpr int tile = 64;       // rows and columns of C per block
 inline constexpr int tile_depth = 16; // terms of the sum in shared memory at a time
 inline constexpr int tile_each = 4;   // rows and columns of C per thread
 
+/// Each block computes `tile` x `tile` elements of C, each thread `tile_each` x `tile_each` of these.
 template <class a_type, class b_type, class c_type, class real>
 static __global__ void __launch_bounds__(cuda_threads)
     gemm_batched_kernel(std::int64_t m, std::int64_t n, std::int64_t k, real alpha, a_type const* a, matrix_batch a_at,
@@ -51,7 +52,7 @@ static __global__ void __launch_bounds__(cuda_threads)
 } // namespace detail
 
 /// C = alpha A B for `batches` matrices inside larger tensors: A [m, k], B [k, n], C [m, n], of any floating-point
-/// types. For cases that cuBLASLt does not support: mixed types, and batches with two strides.
+/// types. For cases that cuBLASLt does not support: A and B of different types, and batches with two strides.
 template <class a_type, class b_type, class c_type>
 void gemm_batched(cuda_context& context, std::int64_t batches, std::int64_t m, std::int64_t n, std::int64_t k,
                   arithmetic<c_type> alpha, a_type const* a, matrix_batch a_at, b_type const* b, matrix_batch b_at,

@@ -90,10 +90,10 @@ private:
 
 } // namespace detail
 
-/// The GEMMs of a device: the algorithm for a shape is chosen at its first use and cached.
+/// The GEMMs of a device: cuBLASLt's algorithm for a shape is chosen at the shape's first use and cached.
 class gemm_cache {
 public:
-  /// Throws `error` where cuBLASLt does not start.
+  /// Throws `error` if cuBLASLt cannot be initialized.
   gemm_cache() { cublas_check(cublasLtCreate(&handle_), "start"); }
   ~gemm_cache() {
     known_.clear();
@@ -102,7 +102,7 @@ public:
   gemm_cache(gemm_cache const&) = delete;
   gemm_cache& operator=(gemm_cache const&) = delete;
 
-  /// Runs a GEMM on device pointers. `workspace`: cuda<void>::workspace bytes. Throws `error`.
+  /// Runs a GEMM on device pointers. `workspace`: cuda<void>::workspace bytes. Throws `error` if cuBLASLt fails.
   void run(gemm_shape const& s, void const* a, void const* b, void* c, std::byte* workspace, cudaStream_t stream) {
     auto const found = known_.try_emplace(s, handle_, s).first;
     found->second.run(handle_, a, b, c, s.adds, workspace, stream);

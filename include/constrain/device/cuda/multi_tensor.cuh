@@ -13,7 +13,7 @@ template <class entry> struct multi_tensor {
   entry entries[capacity];
   int count;
 
-  /// Adds a tensor; must not be called when full.
+  /// Adds the operands of one call; must not be called when full.
   void add(entry const& e) { entries[count++] = e; }
   bool full() const { return count == capacity; }
 };

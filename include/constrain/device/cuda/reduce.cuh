@@ -11,18 +11,18 @@ struct larger_of {
   template <class real> CT_HOST_DEVICE real operator()(real a, real b) const { return a > b ? a : b; }
 };
 
-/// Reduces one value per thread of a block; every thread gets the result. All threads must call it. The order of the
-/// reduction is fixed.
+/// Reduces one value per thread of a block; every thread gets the result. All threads of the block must take part. The
+/// order of the reduction is fixed.
 template <class real> struct block_reduction {
   using reduce = cub::BlockReduce<real, cuda_threads>;
-  /// Shared memory of a block, one for each reduction that is under way.
+  /// Shared memory of a block for one reduction.
   struct memory {
     typename reduce::TempStorage temporary;
     real result;
   };
   memory& shared;
 
-  /// Over the values that the block's threads give.
+  /// The sum, and the maximum, of the x of all threads in the block.
   __device__ real sum(real x) { return broadcast(reduce(shared.temporary).Sum(x)); }
   __device__ real max(real x) { return broadcast(reduce(shared.temporary).Reduce(x, larger_of{})); }
 
@@ -36,7 +36,7 @@ private:
   }
 };
 
-/// Sums of columns over each of `parts` parts of the rows: partial [parts, columns].
+/// Splits the rows into `parts` parts and sums each column over each part: partial [parts, columns].
 template <class stored, class real>
 static __global__ void __launch_bounds__(cuda_threads)
     column_sums_kernel(stored const* x, std::int64_t rows, std::int64_t columns, std::int64_t parts, real* partial) {

@@ -9,7 +9,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 /// The default number of threads per block.
 inline constexpr int cuda_threads = 256;
 
-/// Launches a kernel on a context's stream. Throws `error` if that fails.
+/// Launches a kernel on a context's stream. Throws `error` if the launch fails.
 template <class... parameters>
 void cuda_launch(cuda_context& context, dim3 blocks, int threads, void (*kernel)(parameters...),
                  std::type_identity_t<parameters>... arguments) {

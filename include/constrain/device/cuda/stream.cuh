@@ -4,11 +4,11 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// A stream of the current CUDA device. The constructor throws `error` if there is no device, or if it cannot run code
-/// for compute capability `capability` (80 is 8.0).
+/// A stream of the current CUDA device. The constructor throws `error` if there is no device, or if the device cannot
+/// run code for compute capability `capability`.
 class cuda_stream {
 public:
-  /// `capability` as architectures are named: 90 is 9.0.
+  /// `capability` as in sm<90>: 90 is 9.0.
   explicit cuda_stream(int capability) {
     int devices = 0;
     if (cudaGetDeviceCount(&devices) != cudaSuccess || devices == 0)
@@ -25,7 +25,7 @@ public:
   ~cuda_stream() { cudaStreamDestroy(stream_); }
   cuda_stream(cuda_stream const&) = delete;
   cuda_stream& operator=(cuda_stream const&) = delete;
-  /// For calls of CUDA.
+  /// The stream, for calls of the CUDA runtime.
   operator cudaStream_t() const { return stream_; }
 
 private:

@@ -31,7 +31,7 @@ struct matrix_batch {
   bool transposed = false;       // the matrix is stored transposed
   std::int64_t inner = 1;        // number of matrices that are `inner_stride` apart
   std::int64_t inner_stride = 0; // elements between these matrices
-  std::int64_t outer_stride = 0; // elements between groups of `inner` matrices
+  std::int64_t outer_stride = 0; // elements from one group of `inner` matrices to the next
 
   /// Offset of matrix `index` in the tensor.
   CT_HOST_DEVICE constexpr std::int64_t begin(std::int64_t index) const {
@@ -43,7 +43,7 @@ struct matrix_batch {
   }
 };
 
-/// Number of tokens that token `row` attends to: with `causal`, itself and those before it.
+/// Number of tokens that token `row` attends to: with `causal`, itself and the tokens before it.
 CT_HOST_DEVICE constexpr std::int64_t tokens_seen(std::int64_t row, std::int64_t tokens, bool causal) {
   return causal ? row + 1 : tokens;
 }
