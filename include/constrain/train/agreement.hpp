@@ -28,7 +28,7 @@ void add_run(fingerprint& to, run_options const& run);
 /// Adds what the program was compiled with: policies, instruction set, compiler, and each parameter's name and shape.
 void add_build(fingerprint& to, std::string const& policies, parameter_list const& parameters);
 
-/// Hash of a plan: the op name of each of its steps (kernel calls) and the arena offsets of the operands.
+/// Hash of a plan's table of steps: the op name of each kernel call and the arena offsets of its operands.
 template <class plan> std::uint64_t hash_of_plan(plan const& p) {
   std::string text;
   for (auto const& step : p.steps) {
@@ -60,7 +60,8 @@ fingerprint fingerprint_of(typename trainer::hyper const& h, run_options const& 
   return all;
 }
 
-/// Throws `error` on every rank if any field of `fingerprint_of` differs between ranks. Collective for distributed policies.
+/// Throws `error` on every rank if any field of `fingerprint_of` differs between ranks. Collective for distributed
+/// policies.
 template <class trainer>
 void check_trainers_agree(communicator& world, typename trainer::hyper const& h, run_options const& run,
                           parameter_list const& parameters) {

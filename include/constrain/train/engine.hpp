@@ -27,7 +27,8 @@ public:
   using real = typename entries::real;
 
   /// Allocates the arena. `checked`: each run checks its reads and writes (see run/checked.hpp); `measure`: fills the
-  /// arena with a pattern, by which `used` finds the bytes written since. Throws `error` if the memory cannot be allocated.
+  /// arena with a pattern, by which `used` finds the bytes written since. Throws `error` if the memory cannot be
+  /// allocated.
   void allocate(bool checked, bool measure) {
     checked_ = checked;
     runner_ = std::make_unique<runner_type>(entries::memory.peak);

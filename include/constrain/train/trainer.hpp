@@ -29,8 +29,8 @@
 namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// A training pipeline composed at compile time from a task and policies: its memory plan and the order of its kernels
-/// are constants. Memory is allocated at construction, never in a step. With distributed policies, all ranks must make the
-/// same calls in the same order, and an error on one rank is thrown on all.
+/// are constants. Memory is allocated at construction, never in a step. With distributed policies, all ranks must make
+/// the same calls in the same order, and an error on one rank is thrown on all.
 template <class task_, class... list> class trainer {
 public:
   using task = typename detail::task_or_refusal<task_>::task;
@@ -108,7 +108,8 @@ public:
 
   /// A batch over your own arrays, which must live until `step` returns: inputs [micro-batches, sequences, tokens];
   /// labels of the same shape, or [micro-batches, sequences] for classification, `ignored_label` (-100) where an
-  /// input has none. For causal_lm, labels are already shifted. Throws `error` for a wrong length or a value out of range.
+  /// input has none. For causal_lm, shift the labels yourself. Throws `error` for a wrong length or a value out of
+  /// range.
   constrain::batch batch(std::span<std::int32_t const> inputs, std::span<std::int32_t const> labels) const {
     auto const b = detail::own_batch(inputs, labels, batch_lengths, entries::vocabulary, entries::logits.features());
     if (b.valid_labels == 0 && ranks() == 1)
@@ -117,8 +118,8 @@ public:
   }
 
   /// The batches of a corpus, without end, reshuffled every epoch; starts at the position in the training state if
-  /// the last step read this corpus, else at its beginning. A worker thread prepares the next batch. Throws `error` if the vocabulary is
-  /// larger than the model's or the corpus gives no batch.
+  /// the last step read this corpus, else at its start. A worker thread prepares the next batch. Throws `error` if the
+  /// vocabulary is larger than the model's or the corpus gives no batch.
   batch_range batches(data::corpus const& corpus, data::tail tail = data::tail::carry) const {
     static_assert(labels_per_token,
                   "batches(corpus): a corpus labels every token with the next one, but the task has other labels; "
@@ -250,15 +251,15 @@ public:
   void save(std::string const& directory) const {
     save_run(directory, table(), format(), configuration(), state_, engine_.arena(), *ranks_.world, *ranks_.group);
   }
-  /// Loads a run that `save` wrote, to continue it. Throws `error`, with nothing changed, if the directory is damaged or
-  /// was saved by another configuration; the error names the field that differs.
+  /// Loads a run that `save` wrote, to continue it. Throws `error`, with nothing changed, if the directory is damaged
+  /// or was saved by another configuration; the error names the field that differs.
   void load(std::string const& directory) {
     state_ = load_run(directory, table(), format(), configuration(), engine_.arena(), *ranks_.world, *ranks_.group);
     engine_.drop_gradients();
   }
   /// Loads only weights: from a directory or safetensors file of Hugging Face Transformers, or from a run of the
-  /// same model that another trainer saved. Throws `error`, with nothing changed, if names, shapes or configuration do not
-  /// match.
+  /// same model that another trainer saved. Throws `error`, with nothing changed, if names, shapes or configuration do
+  /// not match.
   void load_pretrained(std::string const& path) {
     constrain::load_pretrained(path, table(), format(), engine_.arena(), *ranks_.world, *ranks_.group);
     engine_.drop_gradients();
