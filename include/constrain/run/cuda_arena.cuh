@@ -11,7 +11,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 /// it. The constructor throws `error` if the memory cannot be allocated.
 class cuda_arena final : public arena {
 public:
-  /// On the current device.
+  /// Allocates on the current device.
   cuda_arena(bytes size, cudaStream_t stream) : arena(size), stream_(stream) {
     if (cudaMalloc(reinterpret_cast<void**>(&memory_), static_cast<std::size_t>(size.count())) == cudaSuccess) return;
     std::size_t free = 0, all = 0;
