@@ -8,7 +8,7 @@
 namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// An arena in a CUDA device's memory. Reads and writes are ordered after earlier work on the stream; reads wait for
-/// it. The constructor throws `error` if the memory cannot be allocated.
+/// that work. The constructor throws `error` if the memory cannot be allocated.
 class cuda_arena final : public arena {
 public:
   /// Allocates on the current device.
