@@ -122,8 +122,8 @@ private:
   bool asked_ = false;
 };
 
-/// For a `catch (...)` around collective code. Rethrows the exception if all ranks throw, which a rank waits a few
-/// seconds to find out. Else the other ranks would wait forever for this one: prints the exception and aborts the job.
+/// For a `catch (...)` around collective code. Rethrows the exception if all ranks throw; this rank waits a few
+/// seconds for the others. Otherwise they would wait for this rank forever: prints the exception and aborts the job.
 [[noreturn, gnu::cold]] void rethrow_or_end_job(communicator& world, joint_call where);
 
 /// Calls `f`, which may communicate. Rethrows an exception that all ranks throw; another one aborts the job.
