@@ -39,6 +39,7 @@ public:
   }
 
 private:
+  /// The stage of the item that the worker makes; `ended`: the worker must return.
   enum class stage : std::int32_t { to_be_made, ready, ended };
 
   item items_[2];

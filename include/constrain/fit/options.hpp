@@ -29,7 +29,7 @@ struct fit_options {
   std::int64_t plateau = 0;    // scale the learning rate after this many evaluations without a lower loss; 0: never
   double plateau_factor = 0.1; // by which `.plateau` scales the learning rate
   data::tail tail = data::tail::carry; // what happens to samples at an epoch's end that do not fill a batch
-  std::string records{}; // directory of steps.jsonl, steps.csv, TensorBoard events, summary.json, report.html; or empty
+  std::string records{}; // directory for steps.jsonl, steps.csv, summary.json, report.html, TensorBoard; empty: none
 };
 
 namespace detail {

@@ -51,7 +51,7 @@ struct batch {
   std::span<std::int32_t const> inputs; // token ids [micro-batches, sequences, tokens]
   std::span<std::int32_t const> labels; // the shape of `inputs`, or [micro-batches, sequences] for classification
   std::int64_t valid_labels = 0;        // labels on this rank that are not `ignored_label`
-  std::uint64_t corpus = 0;             // fingerprint of the corpus it comes from; 0: the caller's own arrays
+  std::uint64_t corpus = 0;             // fingerprint of the corpus of the batch; 0: the caller's own arrays
   data::position next{};                // position in the corpus of the batch after this one
   std::int64_t sequence = 0;            // tokens in a sequence; 0: not checked
   batch_ticket ticket{};                // tells whether a `batch_range` has refilled the arrays
@@ -65,7 +65,7 @@ template <class array> struct step_takes_a_batch {
 };
 
 /// Throws `error` unless `values` has `length` elements. The error begins with `where` and
-/// names `what` has the wrong length and the expected `shape`.
+/// gives the name of the array (`what`) and its expected `shape`.
 void check_length(char const* where, char const* what, std::span<std::int32_t const> values, std::int64_t length,
                   char const* shape);
 

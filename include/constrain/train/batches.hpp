@@ -86,7 +86,7 @@ public:
     batch_range* owner_;
   };
 
-  /// Takes the next batch (at first, the first one). The range has no end.
+  /// Advances to the next batch; in a new range, to the first batch. The range has no end.
   iterator begin() { return ++iterator(*this); }
   std::unreachable_sentinel_t end() const { return {}; }
 

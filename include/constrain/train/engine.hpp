@@ -27,7 +27,7 @@ public:
   using real = typename entries::real;
 
   /// Allocates the arena. `checked`: each run checks its reads and writes (see run/checked.hpp); `measure`: fills the
-  /// arena with a pattern, by which `used` finds the bytes written since. Throws `error` if the memory cannot be
+  /// arena with a pattern, so that `used` can find the bytes written. Throws `error` if the memory cannot be
   /// allocated.
   void allocate(bool checked, bool measure) {
     checked_ = checked;
@@ -40,13 +40,13 @@ public:
   /// `measure`.
   bytes used() const { return arena().used(bytes_of_plan) + bytes(target::reserve); }
 
-  /// Whether the gradients of the last step are still in the arena: evaluate, predict and generate reuse their memory.
+  /// Whether the gradients of the last step are still in the arena: evaluate, predict and generate overwrite them.
   bool gradients_kept() const { return gradients_kept_; }
   void keep_gradients() { gradients_kept_ = true; }
   void drop_gradients() { gradients_kept_ = false; }
 
-  /// Begins a run: returns the `intake` that copies its inputs into the arena. `where`: the first words of
-  /// the intake's errors.
+  /// Begins the run of an entry: returns the `intake` that copies the inputs of the run into the arena. `where`: the
+  /// first words of the intake's errors.
   intake begin(char const* where) {
     gradients_kept_ = false; // inputs may share memory with gradients
     poison();

@@ -108,8 +108,7 @@ public:
 
   /// A batch over your own arrays, which must live until `step` returns: inputs [micro-batches, sequences, tokens];
   /// labels of the same shape, or [micro-batches, sequences] for classification, `ignored_label` (-100) where an
-  /// input has none. For causal_lm, shift the labels yourself. Throws `error` for a wrong length or a value out of
-  /// range.
+  /// input has none. For causal_lm, shift the labels yourself. Throws `error` for a wrong length or an invalid value.
   constrain::batch batch(std::span<std::int32_t const> inputs, std::span<std::int32_t const> labels) const {
     auto const b = detail::own_batch(inputs, labels, batch_lengths, entries::vocabulary, entries::logits.features());
     if (b.valid_labels == 0 && ranks() == 1)
@@ -247,7 +246,8 @@ public:
   training_state const& state() const { return state_; }
 
   /// Saves weights, optimizer states, data position and counters to a directory, atomically: a saved run already
-  /// there is replaced only by a complete one. Hugging Face Transformers opens the saved run of a gpt2. Throws `error`.
+  /// there is replaced only by a complete one. Hugging Face Transformers opens the saved run of a gpt2. Throws `error`
+  /// on all ranks if a file cannot be written.
   void save(std::string const& directory) const {
     save_run(directory, table(), format(), configuration(), state_, engine_.arena(), *ranks_.world, *ranks_.group);
   }
@@ -257,17 +257,16 @@ public:
     state_ = load_run(directory, table(), format(), configuration(), engine_.arena(), *ranks_.world, *ranks_.group);
     engine_.drop_gradients();
   }
-  /// Loads only weights: from a directory or safetensors file of Hugging Face Transformers, or from a run of the
-  /// same model that another trainer saved. Throws `error`, with nothing changed, if names, shapes or configuration do
-  /// not match.
+  /// Loads only weights: from a directory or safetensors file of Hugging Face Transformers, or from another trainer's
+  /// saved run of the same model. Throws `error`, with nothing changed, if names, shapes or configuration do not match.
   void load_pretrained(std::string const& path) {
     constrain::load_pretrained(path, table(), format(), engine_.arena(), *ranks_.world, *ranks_.group);
     engine_.drop_gradients();
   }
 
-  /// Loads the newest saved run under `directory` that all ranks can read: of directory/step-<n>, else the directory
-  /// itself. Returns false if there is no saved run. Damaged ones are skipped with a line to `log` (rank 0). Throws as
-  /// `load` does if all are damaged.
+  /// Loads the newest of the runs saved in directory/step-<n>, else the run saved in the directory itself; all ranks
+  /// load the same. Returns false if there is none. A damaged saved run is skipped with a line to `log` (rank 0).
+  /// Throws as `load` does if all are damaged.
   bool resume(std::string const& directory, std::FILE* log = stderr) {
     return resume_from(
         directory, *ranks_.world, [&](std::string const& path) { load(path); }, rank() == 0 ? log : nullptr);

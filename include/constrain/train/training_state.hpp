@@ -9,8 +9,8 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// A run's state besides its tensors, saved together with the tensors, so that a resumed run continues
-/// as if it had never stopped.
+/// A run's state besides its tensors, saved together with the tensors, so that a resumed run continues as if it had
+/// never stopped.
 struct training_state {
   std::uint64_t seed = 0;    // of the run
   optimizer_steps steps = 0; // optimizer steps done, skipped ones included
@@ -19,7 +19,7 @@ struct training_state {
   data::position position;   // of the next batch in that corpus
   double best_validation_loss = std::numeric_limits<double>::infinity(); // lowest so far
   std::int64_t evaluations_since_best = 0;                               // evaluations in a row without a lower loss
-  double learning_rate_factor = 1;                                       // multiplies the schedule's learning rate
+  double learning_rate_factor = 1;                                       // product of all `scale_learning_rate` factors
 };
 
 namespace detail {

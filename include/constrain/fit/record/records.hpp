@@ -25,8 +25,8 @@ struct step_record {
   double loss = 0, gradient_norm = 0, learning_rate = 0; // of this step; the norm is before clipping
   double seconds = 0;                                    // duration of this step
   double tokens_per_second =
-      0; // of all ranks together, averaged since the run began or was resumed; waiting for data counts,
-         // evaluation and saving do not
+      0; // of all ranks together, averaged since the run began or was resumed; the time includes waiting for
+         // data, not evaluation and saving
   double labels_per_second = 0;                        // in valid labels; 0 if an older record lacks it
   std::int64_t tokens = 0;                             // valid labels of this step
   bool skipped = false;                                // a gradient was not finite, so nothing was updated
@@ -62,6 +62,7 @@ private:
   static constexpr char const* columns =
       "step,loss,gradient_norm,learning_rate,seconds,tokens,tokens_per_second,skipped,validation_loss,accuracy";
 
+  /// Creates the directory and returns its path.
   static std::string const& made(std::string const& directory);
 
   [[gnu::cold]] static std::string json_line(step_record const& r);

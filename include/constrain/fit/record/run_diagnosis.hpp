@@ -46,12 +46,15 @@ public:
   /// Mean training loss over the tenth of the run that ends with step r.
   double until(step_record const& r) const;
 
+  /// The steps with an evaluation.
   std::vector<step_record const*> const& evaluations() const { return evaluations_; }
+  /// The step with the lowest validation loss; null: none.
   step_record const* best() const { return best_; }
 
 private:
   void refuse(step_record const& r, char const* which) { not_finite_ = &r, which_ = which; }
 
+  /// Mean of the finite training losses of the steps with index in [begin, end).
   double mean(std::size_t begin, std::size_t end) const;
 
   std::span<step_record const> steps_;
