@@ -4,7 +4,8 @@
 
 #include "constrain/forward.hpp"
 
-// Headers that hold static_asserts come first: compilers print the include path to a failed one, and so it is short.
+// Headers with static_asserts come first: compilers print the chain of includes that leads to a failed one, and this
+// order keeps the chain short.
 #include "constrain/policy/composition.hpp"
 #include "constrain/program/sound.hpp"
 #include "constrain/run/launchers.hpp"

@@ -1,6 +1,6 @@
 #pragma once
 
-// Forward declarations, for headers that name a trainer, its arguments or its results but do not use their members.
+// Forward declarations, for headers that name these types but use no members of them.
 
 #include "constrain/base/variant.hpp"
 

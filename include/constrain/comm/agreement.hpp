@@ -8,12 +8,13 @@
 #include <string>
 #include <string_view>
 
-// Collective error handling: an error on one rank is thrown on all ranks, with the same sentence, so that none of them
+// Collective error handling: an error on one rank is thrown on all ranks, with the same sentence, so that no rank
 // waits forever for the others.
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// The collective calls of the library. Each exchange carries its call, so that ranks in different calls are detected.
+/// The collective calls of the library. Ranks that agree on an outcome also exchange their call, so that ranks in
+/// different calls are detected.
 enum class joint_call : std::int64_t {
   construction,
   step,
@@ -46,7 +47,8 @@ constexpr char const* name_of(joint_call c) {
 
 namespace detail {
 
-/// All-gather of one value per rank: all[r] becomes rank r's value; this rank's is already set.
+/// All-gather of one value per rank: all[r] becomes rank r's value. The caller has set this rank's
+/// value.
 template <class type> void gather(communicator& world, type* all) {
   std::int64_t offsets[communicator::maximum_size], lengths[communicator::maximum_size];
   for (int rank = 0; rank < world.size(); ++rank) {
@@ -62,18 +64,19 @@ std::string gather_texts(communicator& world, std::string_view mine, std::int64_
 /// FNV-1a hash, 64 bits.
 std::uint64_t hash_of(std::string_view text);
 
-/// Throws an `error` that every rank throws too.
+/// Throws an `error` and notes that every rank throws it; the caller sees to that.
 [[noreturn, gnu::cold]] void throw_agreed(std::string sentence);
 
-/// A rank's message in an exchange.
+/// The message of a rank in `agree`.
 struct vote {
-  std::int64_t call = 0, count = 0;
-  std::uint64_t content = 0; // fingerprint of the data that this rank reads (corpus, files)
-  std::int64_t length = 0;   // of this rank's error sentence; 0: no error
-  std::uint64_t hash = 0;    // of that sentence
+  std::int64_t call = 0, count = 0; // the `joint_call`, and a number to be added up
+  std::uint64_t content = 0;        // fingerprint of the data that this rank reads (corpus, files)
+  std::int64_t length = 0;          // length of this rank's error sentence; 0: no error
+  std::uint64_t hash = 0;           // hash of the error sentence
 };
 
-/// Throws on every rank: for ranks in different calls, with different content, or with an error.
+/// Throws on every rank, because ranks are in different calls, have different content, or have an error. `failure` and
+/// `said`: this rank's exception and its sentence.
 [[noreturn, gnu::cold]] void throw_for(communicator& world, vote const* votes, std::exception_ptr const& failure,
                                        std::string const& said);
 
@@ -91,11 +94,11 @@ inline void check_passes(communicator& world, joint_call where, std::int64_t pas
   agree(world, where, 0, nullptr, static_cast<std::uint64_t>(passes));
 }
 
-/// Calls `local` on each rank and returns the sum of its results over all ranks. If it throws on any rank, all ranks
-/// throw, as in `agree`. `local` must not communicate. Collective.
+/// Calls `local` on each rank and returns the sum of the results over all ranks. If `local` throws on any rank, all
+/// ranks throw, as in `agree`. `local` must not communicate. Collective.
 std::int64_t agreed_sum(communicator& world, joint_call where, function_ref<std::int64_t()> local,
                         std::uint64_t content = 0);
-/// The same for a function without a result.
+/// `agreed_sum` for a function without a result.
 inline void agreed(communicator& world, joint_call where, function_ref<void()> local) {
   agreed_sum(world, where, [&]() -> std::int64_t { return local(), 0; });
 }
@@ -104,11 +107,11 @@ inline void agreed(communicator& world, joint_call where, function_ref<void()> l
 /// check fails on one rank, all ranks throw and none has changed anything.
 class agreement {
 public:
-  /// `where` is the call that all ranks must be in; it stands in sentences.
+  /// `where`: the call that all ranks must be in; errors name it.
   agreement(communicator& world, joint_call where) : world_(world), where_(where) {}
 
   /// Returns once all ranks have passed their checks; throws on all ranks if one has failed. `content`: fingerprint of
-  /// what was read, which must be equal on all ranks. Collective.
+  /// the data read, which must be equal on all ranks. Collective.
   void all_can(std::uint64_t content = 0);
   /// Runs a function that calls `all_can()` once. An exception before that call is thrown on all ranks.
   void run(function_ref<void(agreement&)> checks_and_changes);
@@ -119,11 +122,11 @@ private:
   bool asked_ = false;
 };
 
-/// For a `catch (...)` around collective code. Rethrows an exception that all ranks throw. An exception on this rank
-/// only would leave the others waiting forever: it is printed, and the job is aborted.
+/// For a `catch (...)` around collective code. Rethrows the exception if all ranks throw; this rank waits a few
+/// seconds for the others. Otherwise they would wait for this rank forever: prints the exception and aborts the job.
 [[noreturn, gnu::cold]] void rethrow_or_end_job(communicator& world, joint_call where);
 
-/// Runs collective code; an exception on this rank only aborts the job.
+/// Calls `f`, which may communicate. Rethrows an exception that all ranks throw; another one aborts the job.
 void together(communicator& world, joint_call where, function_ref<void()> f);
 
 } // namespace constrain

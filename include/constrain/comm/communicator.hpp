@@ -10,7 +10,7 @@
 namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// A group of processes that train together; each has a rank. All members must make the same calls in the same order.
-/// There is no all-reduce: reductions gather all parts and add them in rank order, so that every rank gets the same
+/// There is no all-reduce: reductions gather all terms and add them in rank order, so that every rank gets the same
 /// bits.
 class communicator {
 public:
@@ -19,8 +19,9 @@ public:
   communicator& operator=(communicator const&) = delete;
   virtual ~communicator() = default;
 
-  /// This process's rank, and the number of ranks.
+  /// This process's rank.
   virtual int rank() const = 0;
+  /// The number of ranks.
   virtual int size() const = 0;
 
   /// All-gather: rank r's shard arrives at bytes [offsets[r], offsets[r] + lengths[r]) of `all` on every rank. This
@@ -30,24 +31,25 @@ public:
   /// r, at most `length` bytes, arrives at byte r * length of `receive`.
   virtual void all_to_all(std::byte const* send, std::int64_t const* send_offsets, std::int64_t const* send_lengths,
                           std::byte* receive, std::int64_t length) = 0;
-  /// Waits until all ranks have called it.
+  /// Waits until all ranks have called `barrier`.
   virtual void barrier() = 0;
-  /// Splits into groups of `ranks` consecutive ranks and returns this rank's group. The size must be a multiple of
-  /// `ranks`.
+  /// Splits the communicator into groups of `ranks` consecutive ranks and returns this rank's group. `size()` must be a
+  /// multiple of `ranks`.
   virtual std::unique_ptr<communicator> groups_of(int ranks) = 0;
 
   /// Ends all processes of the job, this one with exit code `status`.
   [[noreturn]] virtual void abort(int status) = 0;
-  /// Whether all ranks of the run call this within a few seconds. After false, no collective call is possible any more.
+  /// Whether all ranks of the run call `all_come` within a few seconds. After false, no collective call is possible any
+  /// more.
   virtual bool all_come() = 0;
-  /// Names the current library call (a string literal), for the error if the other ranks do not arrive.
+  /// Names the current library call, for the error if the other ranks do not arrive. The name must be a string literal.
   virtual void entered(char const*) {}
 
   /// The most ranks that a communicator may have.
   static constexpr int maximum_size = 1024;
 };
 
-/// A single process: collectives do nothing.
+/// A single process: no collective waits, and only `all_to_all` copies data.
 class self final : public communicator {
 public:
   int rank() const override { return 0; }

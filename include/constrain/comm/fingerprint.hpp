@@ -13,11 +13,11 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 /// Named values that must be equal on all ranks.
 class fingerprint {
 public:
-  /// Adds a value: text, a number or a bool.
+  /// Adds a text.
   void add(std::string_view name, std::string_view value) {
     text_.append(name).append(1, '\0').append(value).append(1, '\0');
   }
-  /// Adds a number, in the shortest digits that read back exactly.
+  /// Adds a bool, or a number in the shortest digits that read back exactly.
   template <class number>
     requires std::is_arithmetic_v<number>
   void add(std::string_view name, number value) {
@@ -35,8 +35,8 @@ private:
   std::string text_;
 };
 
-/// Throws the same `error` on every rank, naming the first field that differs and both values, unless all ranks have
-/// the same fingerprint. Collective: one all-gather if they agree.
+/// Throws the same `error` on every rank unless all ranks have the same fingerprint. The error names the first field
+/// that differs and both values. Collective: one all-gather if they agree.
 void check_ranks_agree(communicator& world, joint_call where, fingerprint const& mine);
 
 } // namespace constrain

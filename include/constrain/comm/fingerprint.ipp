@@ -15,14 +15,15 @@ CONSTRAIN_INLINE void fingerprint::add_hash(std::string_view name, std::uint64_t
 
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
-/// Removes and returns the text before the next '\0'.
+/// Returns the text before the next '\0' and removes both from `text`.
 CONSTRAIN_INLINE std::string_view take_field(std::string_view& text) {
   auto const field = text.substr(0, text.find('\0'));
   text.remove_prefix(std::min(field.size() + 1, text.size()));
   return field;
 }
 
-/// Throws an `error` with the first field that differs and both values.
+/// Throws an `error` with the first field that differs between the fingerprints of rank 0 (`zero`) and of rank `rank`
+/// (`other`), and both values.
 [[noreturn, gnu::cold]] CONSTRAIN_INLINE void throw_difference(std::string_view zero, std::string_view other,
                                                                int rank) {
   while (!zero.empty() || !other.empty()) {

@@ -3,7 +3,7 @@
 #include "constrain/comm/communicator.hpp"
 #include "constrain/comm/watchdog.hpp"
 
-// Skip MPI's C++ bindings: they were removed in MPI-3 (2012), but some installations still ship them, and they warn.
+// Skip MPI's C++ bindings: MPI-3 (2012) removed them, but some installations still ship them, with compiler warnings.
 #if !defined(OMPI_SKIP_MPICXX)
 #define OMPI_SKIP_MPICXX 1
 #endif
@@ -17,9 +17,9 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// The processes that mpirun or srun started. Initializes MPI if the program has not, and then finalizes it at exit. A
-/// process that waits for the others longer than `deadline` seconds ends with an error (see watchdog.hpp). A process
-/// that exits with a nonzero status ends the job. Throws `error` if an MPI call fails.
+/// The processes that mpirun or srun started. Initializes MPI, and finalizes it at exit, unless the program has
+/// initialized it. A process that waits for the others longer than `deadline` seconds ends with an error (see
+/// watchdog.hpp). A process that exits with a nonzero status ends the job. Throws `error` if an MPI call fails.
 class mpi final : public communicator {
 public:
   /// All processes of the job. `deadline`: seconds that a wait for others may take.
@@ -41,23 +41,28 @@ public:
 private:
   mpi(MPI_Comm processes, double deadline);
 
-  // Seconds that a failing rank waits for the others to fail or end too: less than their deadline, so that its error is
-  // printed before theirs.
+  // Seconds that a failing rank waits for the others to fail or end too: less than the deadline of the others, so that
+  // the failing rank's error is printed before theirs.
   static double patience(double deadline) { return std::min(deadline / 2, 3.0); }
 
+  /// All processes of the job; initializes MPI if needed.
   static MPI_Comm all_processes(double deadline);
 
+  /// Registers `leave` to run at exit.
   static void prepare_end(double deadline);
 
-  /// Runs at exit. If this process failed and the others do not exit too within a few seconds, it ends the job.
+  /// Runs at exit. Ends the job if this process failed and the others do not exit too within a few seconds.
   static void leave(int status);
 
-  /// Whether all processes call this within `seconds`; 0: no limit but the deadline.
+  /// Whether all processes call `meet` within `seconds`; 0: the deadline is the only limit.
   static bool meet(double seconds);
 
+  /// Ends all processes of the job.
   [[noreturn]] static void end_job(int status);
 
+  /// Throws `error` unless an MPI call returned success; `what`: the purpose of the call.
   void check(int status, char const* what) const;
+  /// Converts lengths and offsets to MPI's 32-bit integers. Throws `error` if one is too large.
   void fill(int* counts, int* starts, std::int64_t const* lengths, std::int64_t const* offsets) const;
 
   static inline MPI_Comm meeting_ = MPI_COMM_NULL; // all processes; used only by `meet`

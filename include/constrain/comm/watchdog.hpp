@@ -7,19 +7,18 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// A thread that ends this process with an error once it has waited for other processes longer than a deadline. It
-/// makes no MPI calls, since they may never return if another process has ended or is stopped. Time during which this
-/// process itself was stopped does not count.
+/// A thread that ends this process with an error once it has waited for other processes longer than a deadline. The
+/// thread makes no MPI calls: an MPI call may never return if another process has ended or is stopped. Time during
+/// which this process itself was stopped does not count.
 class watchdog {
 public:
   /// The process's only instance; never destroyed, because its thread runs until the process ends.
   static watchdog& instance();
 
-  /// Marks a wait for other processes during its lifetime. `what`: a string literal for the error; `deadline` in
-  /// seconds.
+  /// While an object of this class exists, the process waits for other processes.
   class wait {
   public:
-    /// `deadline`: seconds until the watchdog ends the job.
+    /// `what`: names the wait in the error, a string literal; `deadline`: seconds until the watchdog ends the process.
     wait(char const* what, double deadline);
     wait(wait const&) = delete;
     wait& operator=(wait const&) = delete;
@@ -29,7 +28,7 @@ public:
     char const* before_;
   };
 
-  /// Starts the thread, if it does not run yet.
+  /// Starts the thread, unless it runs already.
   void start();
   /// Ends the thread: a single process waits for nobody.
   void stop() { running_ = false; }
@@ -42,10 +41,13 @@ public:
 private:
   watchdog() = default;
 
+  /// Seconds on the monotonic clock.
   static double now();
 
+  /// Runs in the thread.
   void watch();
 
+  /// Prints the error and ends the process.
   [[noreturn, gnu::cold]] void end(char const* what, double waited) const;
 
   std::atomic<char const*> what_{nullptr}; // name of the current wait; null: not waiting

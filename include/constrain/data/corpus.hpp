@@ -35,7 +35,7 @@ public:
 
   /// Number of tokens.
   std::int64_t size() const { return length_; }
-  /// Every token is below this: 256 for byte tokens, else the largest token + 1.
+  /// Every token is below the vocabulary: 256 for byte tokens, else the largest token + 1.
   std::int32_t vocabulary() const { return below_; }
   /// The vocabulary of byte tokens.
   static constexpr std::int32_t byte_vocabulary = 256;
@@ -43,18 +43,18 @@ public:
   /// Token `index`. Throws `error` unless 0 <= `index` < `size()`.
   std::int32_t token(std::int64_t index) const;
 
-  /// Fills `tokens` with the tokens from `first` on. Throws `error` if the corpus has fewer (then nothing is written),
-  /// or if its file has changed since it was opened.
+  /// Fills `tokens` with the tokens from `first` on. Throws `error` if the corpus has fewer tokens (then nothing is
+  /// written), or if its file has changed since it was opened.
   void copy(std::int64_t first, std::span<std::int32_t> tokens) const;
 
-  /// The same as labels: prompt tokens become `ignored_label`.
+  /// Fills `labels` with the tokens from `first` on, but `ignored_label` for prompt tokens. Throws as `copy` does.
   void copy_labels(std::int64_t first, std::span<std::int32_t> labels) const;
 
   /// Number of labels (tokens outside of prompts) among `count` tokens from `first` on.
   std::int64_t labels(std::int64_t first, std::int64_t count) const;
 
-  /// Hash of the content: length in bytes (upper 32 bits); CRC-32C of the tokens, xor CRC-32C of the prompt mask if
-  /// there is one (lower 32 bits).
+  /// Hash of the content: length in bytes (upper 32 bits); CRC-32C of the tokens, XORed with the CRC-32C of the prompt
+  /// mask if the corpus has one (lower 32 bits).
   std::uint64_t fingerprint() const { return sum_; }
 
   struct parts;
@@ -63,15 +63,15 @@ public:
   parts split(double validation_fraction) const;
   /// Splits at random: `validation` has floor(fraction x blocks) randomly drawn blocks of `block` tokens; both parts
   /// keep the order of the corpus. The same seed gives the same parts on every machine. If all texts have the same
-  /// length, make `block` a multiple of it, so that none is cut. Throws `error` unless 0 <= `validation_fraction` <= 1
-  /// and `block` >= 1.
+  /// length, make `block` a multiple of that length, so that no text is cut. Throws `error` unless 0 <=
+  /// `validation_fraction` <= 1 and `block` >= 1.
   parts split(double validation_fraction, std::uint64_t seed, std::int64_t block = 1024) const;
 
 private:
-  /// Tokens that are contiguous in the storage, up to the next run's `begin`.
+  /// A range of tokens that are contiguous in the storage; it ends at the `begin` of the next run.
   struct run {
-    std::int64_t begin; ///< In the corpus.
-    std::int64_t first; ///< In the storage.
+    std::int64_t begin; ///< Index of its first token in the corpus.
+    std::int64_t first; ///< Index of its first token in the storage.
   };
 
   token_source source_;
@@ -91,9 +91,11 @@ private:
     return std::to_integer<std::int32_t>(at[0]) | std::to_integer<std::int32_t>(at[1]) << 8;
   }
 
+  /// The largest of the given 16-bit tokens.
   static std::int32_t largest(std::span<std::byte const> tokens);
 
-  /// Calls `visit(first in the storage, count)` for each contiguous part of `count` tokens from `first` on.
+  /// Splits the `count` tokens from `first` on into ranges that are contiguous in the storage, and calls
+  /// `visit(first token in the storage, number of tokens)` for each range.
   template <class visitor> void for_runs(std::int64_t first, std::int64_t count, visitor const& visit) const {
     if (first < 0 || first > size() || count > size() - first)
       throw error({"a corpus of ", size(), " tokens was read out of bounds: ", count, " from token ", first,
@@ -127,8 +129,10 @@ private:
   public:
     explicit selection(corpus const& whole) : whole_(whole) {}
 
+    /// Appends the `count` tokens from `first` on.
     void add(std::int64_t first, std::int64_t count);
 
+    /// The corpus of the tokens added.
     corpus part() &&;
 
   private:

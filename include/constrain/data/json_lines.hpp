@@ -17,7 +17,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::data {
 /// Options of `json_lines`.
 struct json_lines_options {
   std::string end = "\n";  ///< Appended to every text; its tokens are labels.
-  std::int64_t length = 0; ///< Tokens per text, cut or padded (no loss on padding); 0: texts are packed.
+  std::int64_t length = 0; ///< Tokens per text, cut or padded; 0: texts are packed.
 };
 
 namespace detail {
@@ -33,10 +33,10 @@ struct joined_texts {
 /// Collects the texts of JSON lines into a corpus.
 class json_line_texts {
 public:
-  /// `path` is named in errors. Throws `error` for a negative length.
+  /// `path`: for errors. Throws `error` for a negative length.
   json_line_texts(std::string path, json_lines_options const& options);
 
-  /// Adds one line; blank lines are skipped. Throws `error` naming path and line.
+  /// Adds one line; blank lines are skipped. Throws `error`, with path and line number, for a malformed line.
   void add(std::string_view line);
 
   /// The corpus. Throws `error` if there was no text.
@@ -49,11 +49,11 @@ private:
   std::int64_t number_ = 0;
 };
 
-/// `json_lines` for text in memory; `path` is named in errors.
+/// `json_lines` for text in memory; `path`: for errors.
 corpus parse_json_lines(std::string_view lines, std::string const& path, json_lines_options const& options);
 
-/// Calls `visit(line)` for each line of a file. It is read, not mapped, so that truncation by another process does not
-/// crash this one.
+/// Calls `visit(line)` for each line of a file. The file is read, not mapped: if another process truncated a mapped
+/// file, this process would crash.
 template <class visitor> void for_lines(std::string const& path, visitor const& visit) {
   auto const file = io::open_file(path, "the texts");
   std::string unfinished, block(std::size_t{1} << 18, '\0');
@@ -78,8 +78,9 @@ template <class visitor> void for_lines(std::string const& path, visitor const& 
 } // namespace detail
 
 /// A corpus from a JSON Lines file: an object per line, with the text in "text", or a prompt in "input" and its answer
-/// in "output". Each byte is a token; prompt tokens have no loss. Blank lines are skipped. Throws `error`, naming the
-/// line.
+/// in "output". Each byte is a token. Prompt tokens have no loss; with `.length`, neither have padding and the first
+/// token of a text. Blank lines are skipped. Throws `error` for a malformed line, which it names, if there is no text,
+/// or if the file cannot be read.
 corpus json_lines(std::string const& path, json_lines_options const& options = {});
 
 } // namespace constrain::data

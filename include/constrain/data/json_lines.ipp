@@ -42,7 +42,7 @@ CONSTRAIN_INLINE void json_line_texts::add(std::string_view line) {
     auto const length = static_cast<std::size_t>(options_.length);
     one.bytes.resize(length, '\0');
     one.prompt.resize(length, true);
-    one.prompt[0] = true; // no loss: it would be predicted from the end of another text
+    one.prompt[0] = true; // no loss: the first token would be predicted from the end of another text
   }
   all_.bytes += one.bytes;
   all_.prompt.insert(all_.prompt.end(), one.prompt.begin(), one.prompt.end());

@@ -39,16 +39,17 @@ public:
   }
 
 private:
+  /// The stage of the item that the worker makes; `ended`: the worker must return.
   enum class stage : std::int32_t { to_be_made, ready, ended };
 
   item items_[2];
-  int made_ = 0; ///< Which of them is being made, or is ready.
+  int made_ = 0; ///< Index of the item that is being made or ready; the other item is in use.
   maker make_;
   std::exception_ptr failure_{};
   std::atomic<stage> now_{stage::to_be_made};
   // pthread instead of std::thread: including <thread> costs compile time in every program.
   pthread_t worker_{};
-  bool works_ = false; ///< Whether there is a worker.
+  bool works_ = false; ///< Whether the worker thread exists.
 
   void try_to_make() {
     try {

@@ -9,8 +9,8 @@ namespace constrain::inline CONSTRAIN_VARIANT::data {
 /// What happens to samples at an epoch's end that do not fill a batch.
 enum class tail : std::uint8_t {
   carry, ///< The batch is filled with samples of the next epoch: every sample is used once per epoch.
-  drop,  ///< They are skipped in this epoch.
-  pad,   ///< They form a smaller batch, padded with token 0 and ignored labels.
+  drop,  ///< The samples are skipped in this epoch.
+  pad,   ///< The samples form a smaller batch, padded with token 0 and ignored labels.
 };
 
 } // namespace constrain::data

@@ -13,15 +13,15 @@ namespace constrain::inline CONSTRAIN_VARIANT::data {
 
 /// Options of `text`.
 struct text_options {
-  std::vector<std::string> extensions{}; ///< Read only files of a directory with these endings (".txt"); empty: all.
-  std::int64_t maximum_bytes = std::numeric_limits<std::int64_t>::max(); ///< Read at most so many bytes in all.
+  std::vector<std::string> extensions{}; ///< Read only files with these endings, such as ".txt"; empty: all.
+  std::int64_t maximum_bytes = std::numeric_limits<std::int64_t>::max(); ///< Read at most this many bytes.
 };
 
 /// A corpus of byte tokens from a text file, or from all files in a directory tree, concatenated in the order of their
 /// relative paths (hidden files are skipped). Throws `error` if there is no text or a file cannot be read.
 [[gnu::cold]] corpus text(std::string const& path, text_options const& options = {});
 
-/// A corpus of byte tokens from text in memory. Throws `error` if it is empty.
+/// A corpus of byte tokens from text in memory. Throws `error` if the text is empty.
 inline corpus text_from(std::string_view content) { return corpus::from_bytes(std::string(content)); }
 
 } // namespace constrain::data

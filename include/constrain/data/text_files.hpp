@@ -10,7 +10,7 @@
 namespace constrain::inline CONSTRAIN_VARIANT::data::detail {
 
 /// Lists the files under a directory. Hidden names and special files are skipped. Symbolic links are followed, but each
-/// directory is read only once, and none above the root, so that cycles of links end.
+/// directory is read only once, and no directory above the root, so that cycles of links end.
 class file_tree {
 public:
   /// Paths relative to `root`, sorted by bytes. Empty `extensions`: all files. Throws `error` if a directory cannot be
@@ -19,6 +19,7 @@ public:
                                                      std::vector<std::string> const& extensions);
 
 private:
+  /// Identifies a directory.
   struct place {
     dev_t device;
     ino_t inode;
@@ -27,7 +28,7 @@ private:
   std::string const& root_;
   std::vector<std::string> const& extensions_;
   std::vector<std::string> files_, links_;
-  std::vector<place> seen_; ///< Sorted.
+  std::vector<place> seen_; ///< Directories read so far and those above the root, sorted.
 
   file_tree(std::string const& root, std::vector<std::string> const& extensions)
       : root_(root), extensions_(extensions) {}
@@ -35,13 +36,16 @@ private:
   /// Records a directory; false if it was recorded before.
   bool is_new(struct stat const& status);
 
+  /// Records the directories above the root, so that links to them are not followed.
   void refuse_above();
 
+  /// Whether a file has one of the extensions.
   bool wanted(std::string_view name) const;
 
-  /// Reads a directory and all below it. `relative` is empty or ends with '/'.
+  /// Lists the files in a directory and all directories below it. `relative` is empty or ends with '/'.
   void read(std::string const& relative);
 
+  /// Lists the files in one directory; appends its subdirectories to `pending`.
   [[gnu::cold]] void read_one(std::string const& relative, std::vector<std::string>& pending);
 };
 

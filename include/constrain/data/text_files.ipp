@@ -17,7 +17,7 @@ CONSTRAIN_INLINE std::vector<std::string> file_tree::list(std::string const& roo
   file_tree tree(root, extensions);
   tree.refuse_above();
   tree.read("");
-  // Linked directories are read last, so that a file is listed under its real path if that is in the tree.
+  // Linked directories are read last, so that a file whose real path is in the tree is listed under that path.
   for (std::size_t i = 0; i < tree.links_.size(); ++i) {
     std::sort(tree.links_.begin() + static_cast<std::ptrdiff_t>(i), tree.links_.end());
     auto const link = tree.links_[i]; // `read` adds to the links.

@@ -16,29 +16,31 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::data {
 
-/// A file of tokens that is read during a run. It is read, not mapped: if another process truncated a mapped file, this
-/// one would crash. It stays open, so it may be renamed, replaced or removed meanwhile.
+/// A file of tokens that is read during a run. The file is read, not mapped: if another process truncated a mapped
+/// file, this process would crash. The file stays open, so it may be renamed, replaced or removed meanwhile.
 class token_file {
 public:
   /// Throws `error` for anything but a readable regular file.
   explicit token_file(std::string path) : path_(std::move(path)), file_(io::open_file(path_, "the tokens", &seen_)) {}
 
-  /// The path that it was opened with.
+  /// The path with which the file was opened.
   std::string const& path() const { return path_; }
-  /// Size in bytes when it was opened, and offset of the first token.
+  /// Size of the file in bytes when it was opened.
   std::int64_t size() const { return seen_.st_size; }
+  /// Offset of the first token in bytes.
   std::int64_t begin() const { return begin_; }
 
-  /// Fills `bytes` with the file's content at offset `first`. Throws `error` if the file has become shorter.
+  /// Fills `bytes` with the file's content at offset `first`. Throws `error` if the file has become shorter
+  /// or cannot be read.
   void read(std::int64_t first, std::span<std::byte> bytes) const;
 
-  /// Calls `visit(bytes)` for consecutive parts of the content from byte `begin` on; remembers and returns its CRC-32C,
-  /// which `verify` compares.
+  /// Calls `visit(bytes)` for consecutive parts of the content from byte `begin` on; remembers and returns the CRC-32C
+  /// of that content, for `verify`.
   template <class visitor> std::uint32_t remember(std::int64_t begin, visitor const& visit) {
     begin_ = begin;
     return sum_ = scan(visit);
   }
-  /// Throws `error` if the content has changed. Compares only the modification time while that is unchanged; a file
+  /// Throws `error` if the content has changed. Reads it again only if the modification time has changed. A file
   /// that has grown is not checked, since appending is allowed.
   void verify() const;
   /// The error for changed content.
@@ -54,6 +56,7 @@ private:
   std::uint32_t sum_ = 0;
   mutable std::mutex verifying_{}; // the training thread and the prefetch thread may both read
 
+  /// Calls `visit(bytes)` for consecutive parts of the content; returns the CRC-32C of the content.
   template <class visitor> std::uint32_t scan(visitor const& visit) const {
     constexpr std::int64_t most = 1 << 18;
     io::crc32c check;
@@ -68,13 +71,13 @@ private:
   }
 };
 
-/// The bytes of a corpus's tokens: in memory that it keeps alive, or in a file.
+/// The bytes of a corpus's tokens: in memory that this object keeps alive, or in a file.
 class token_source {
 public:
   /// Bytes in memory; `storage` keeps them alive.
   token_source(std::shared_ptr<void const> storage, std::span<std::byte const> view)
       : storage_(std::move(storage)), view_(view) {}
-  /// The bytes of a file behind its header.
+  /// The bytes of a file after its header.
   explicit token_source(std::shared_ptr<token_file const> file) : file_(std::move(file)) {}
 
   /// Bytes of all tokens.

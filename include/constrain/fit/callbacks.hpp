@@ -16,7 +16,7 @@ struct no_callback {
 
 namespace detail {
 
-/// The type-erased callbacks of `fit`; null: nothing to call.
+/// The type-erased callbacks of `fit`, each called as `step(object, context)`; null: nothing to call.
 struct fit_callbacks {
   using function = void (*)(void* object, fit_context&);
   void* object = nullptr;
@@ -24,9 +24,11 @@ struct fit_callbacks {
 };
 
 // clang-format off
-/// For each callback name: `names_X`, whether a class has a member X of any kind, overloaded and template members
-/// included (it makes X ambiguous in a class derived from it and from another class with a member X); `calls_X`,
-/// whether `o.X(context)` compiles and returns void; `call_X`, a function that calls it, or null.
+/// Defines, for a callback named X:
+/// - `names_X`: whether a class has a member X of any kind, also an overloaded or template one. (In a class derived
+///   from both that class and `has_X`, the name X is ambiguous exactly if the class has such a member.)
+/// - `calls_X`: whether `o.X(context)` compiles and returns void.
+/// - `call_X`: returns a function that calls `o.X(context)`, or null if `calls_X` is false.
 #define CONSTRAIN_CALLBACK(name)                                                                                       \
   struct has_##name {                                                                                                  \
     int name;                                                                                                          \
@@ -60,8 +62,8 @@ template <class function, class argument> constexpr bool is_after_step() {
   } else return false;
 }
 
-/// What a function is called with after a step. The result is tested first and then the context only if that fails:
-/// testing both would instantiate a generic lambda with both.
+/// The argument of the callback function after a step. `context` is tried only if `result` does not compile: trying
+/// both would instantiate a generic lambda with both.
 enum class after_step { nothing, result, context };
 template <class function> constexpr after_step argument_after_step() {
   if constexpr (is_after_step<function, step_result const&>()) return after_step::result;
@@ -76,8 +78,8 @@ template <class function, class argument> constexpr decltype(auto) call_with(fun
   else return f(a);
 }
 
-/// Calls the callback after a step: as a function, if it is one (false stops the run), and its `on_step`, if it has
-/// one.
+/// Calls the callback after a step: as a function, if it is callable (a result of false stops the run), and its
+/// `on_step`, if it has that member.
 template <class function> void call_after_step(void* object, fit_context& c) {
   auto& f = *static_cast<function*>(object);
   auto const call = [&](auto& argument) {
@@ -116,7 +118,7 @@ template <class object> struct callback_is_usable {
       "on_end, each like `void on_step(ct::fit_context& c)`");
 };
 
-/// The callbacks of an object or function. It is referred to, not copied, so it must outlive the result.
+/// The callbacks of an object or function. The result points to `given`, which must outlive it.
 template <class type> fit_callbacks callbacks_of(type& given) {
   [[maybe_unused]] callback_is_usable<type> const checked;
   using plain = std::remove_const_t<type>;

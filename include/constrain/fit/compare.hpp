@@ -19,24 +19,24 @@ struct compare_options {
   double learning_rate = 0;                // for rows without a `strategy`; 0: the optimizer's default
   double clip_norm = 0;                    // maximum L2 norm of all gradients together; 0: no clipping
   double dropout = 0;                      // probability with which ct::dropout zeroes an element, in [0, 1)
-  std::uint64_t seed = 0;                  // of the initial weights, the order of samples and dropout
-  double validation_fraction = 0.02;       // share of the corpus, at its end, that `loss` is measured on
-  std::int64_t validation_tokens = 16'384; // upper limit of that part
+  std::uint64_t seed = 0;                  // determines the initial weights, the order of samples and dropout
+  double validation_fraction = 0.02;       // share of the corpus, at its end, on which `loss` is measured
+  std::int64_t validation_tokens = 16'384; // maximum length of the validation part
 };
 
 /// A row of a comparison with its own hyperparameters: `strategy<policies<optimizer::sgd>>{.hyper = {.learning_rate =
 /// 0.1f}}`.
 template <class set> struct strategy {
-  typename set::optimizer::hyper hyper{}; // of the set's optimizer
-  std::string name{};                     // in the table; empty: the name of the policies
+  typename set::optimizer::hyper hyper{}; // hyperparameters of the set's optimizer
+  std::string name{};                     // name of the row; empty: the name of the policies
 };
 
 /// Result of one row.
 struct comparison {
-  std::string name;             // the strategy's, or that of its policies
+  std::string name;             // name of the strategy, or of its policies
   double tokens_per_second = 0; // of the median step, over all ranks; tokens with ignored labels count
   bytes planned_peak;           // the size of the arena, as planned at compile time
-  bytes used_peak;              // up to the last byte of the arena that was written
+  bytes used_peak;              // bytes up to the last byte of the arena that was written
   double loss = 0;              // on the validation part, after training
 };
 
@@ -47,10 +47,11 @@ template <class task, class... list> struct trainer_with<task, policies<list...>
   using type = trainer<task, list...>;
 };
 
-/// Throws `error`, naming the field, for an option out of range.
+/// Throws `error`, which names the field, for an option out of range.
 void check_comparison(compare_options const& o);
 
-/// The corpus's training and validation part. Throws `error` if either is too short for one sequence of `tokens`.
+/// The corpus's training and validation part. Throws `error` if a part is too short for one sequence of `tokens`
+/// tokens.
 data::corpus::parts parts_to_compare(data::corpus const& corpus, compare_options const& options, std::int64_t tokens);
 
 /// Trains one row and measures it. An empty name: the name of the policies.
@@ -79,7 +80,7 @@ comparison measure(data::corpus::parts const& parts, compare_options const& opti
   return row;
 }
 
-/// The optimizer's default hyperparameters with `options.learning_rate`, if given.
+/// The optimizer's default hyperparameters; `options.learning_rate`, if above 0, replaces the learning rate.
 template <class trainer> typename trainer::hyper common_hyper(compare_options const& options) {
   typename trainer::hyper hyper;
   if constexpr (requires { hyper.learning_rate; })
@@ -100,7 +101,7 @@ std::vector<comparison> compare(data::corpus const& corpus, compare_options cons
       parts, options, detail::common_hyper<typename detail::trainer_with<task, sets>::type>(options), {})...};
 }
 
-/// The same with hyperparameters and a name for each row: `compare<task>(corpus, {.tokens = 100'000},
+/// `compare` with hyperparameters and a name for each row: `compare<task>(corpus, {.tokens = 100'000},
 /// strategy<policies<>>{.hyper = {.learning_rate = 3e-3f}}, strategy<policies<optimizer::sgd>>{.hyper = {.learning_rate
 /// = 0.3f}})`. Also throws `error` if `options.learning_rate` is set.
 template <class task, class first, class... rest>

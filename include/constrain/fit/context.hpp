@@ -20,17 +20,17 @@ public:
   optimizer_steps steps = 0;              // steps that the whole run will take
   optimizer_steps first_step = 0;         // steps done before this call of fit
   double epoch = 0;                       // epochs of the corpus read so far: 1.5 is halfway through the second
-  step_result last{};                     // of the last step; empty in on_start
-  std::optional<evaluation> validation{}; // of the last evaluation
-  std::string saved{};                    // directory of the last checkpoint
-  fit_result result{};                    // so far; in on_end, what fit returns
+  step_result last{};                     // result of the last step; default-constructed in on_start
+  std::optional<evaluation> validation{}; // result of the last evaluation, if any
+  std::string saved{};                    // directory of the last save; empty: none so far
+  fit_result result{};                    // result so far; in on_end, what fit returns
 
   /// Ends the run on all ranks: before the first step if called in on_start, else after the current step, with the
-  /// final evaluation and checkpoint. The result's reason is `stop_reason::by_callback`.
+  /// final evaluation and save. `result.stop_reason` is then `stop_reason::by_callback`.
   void stop() { stops_ = true; }
 
-  /// Records a user-defined metric. It belongs to the current step in on_step and on_evaluation, to the first step in
-  /// on_start, and to the next step in on_save; after the last step it is written only to summary.json. A second value
+  /// Records a user-defined metric. From on_step and on_evaluation, it is written with the current step; from on_start,
+  /// with the first step; from on_save, with the next step; after the last step, only to summary.json. A second value
   /// for the same step replaces the first. Throws `error` if the name is empty or not UTF-8.
   void metric(std::string_view name, double value) {
     if (name.empty() || io::invalid_utf8(name) != name.size())

@@ -12,7 +12,7 @@ CONSTRAIN_INLINE std::int64_t batches_until(std::int64_t epochs, data::corpus co
   auto const samples = data::samples(corpus.size(), tokens);
   batch_source source(corpus, seed, from, sequences, tokens, tail, 0, 1);
   if (from.epoch >= epochs) return 0;
-  // Batches without any label are skipped: if a sample has none, batches must be counted one by one.
+  // Batches without any label are skipped: if a sample has no label, batches must be counted one by one.
   bool every_batch_counts = true;
   bool const all_are_labels = corpus.labels(1, samples * tokens) == samples * tokens;
   for (std::int64_t s = all_are_labels ? samples : 0; s < samples && every_batch_counts; ++s)

@@ -10,16 +10,17 @@
 namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// Trains on a corpus: `fit(t, data::text("corpus.txt"), {.steps = 500})`. Prints a progress line per step; evaluates,
-/// saves checkpoints and writes records as `options` say. Equivalent to your own loop over `t.batches` and `t.step`,
-/// with the same memory. SIGINT and SIGTERM stop the run after the current step or during an evaluation, with the
-/// checkpoint saved.
+/// saves the run and writes records as `options` say. Equivalent to your own loop over `t.batches` and `t.step`, with
+/// the same memory. SIGINT and SIGTERM end the run after the current step or during an evaluation; the run is saved
+/// first, if `.directory` is set.
 ///
 /// The callback runs on every rank. It is a function called after every step with a `step_result const&` or a
 /// `fit_context&` (returning false stops the run), or an object with any of on_start, on_step, on_evaluation, on_save
-/// and on_end, each taking a `fit_context&`. on_save is called after every checkpoint, `.best` included; on_end is
-/// called last, but not after an exception.
+/// and on_end, each taking a `fit_context&`. on_save is called after every save, also of `.best`; on_end is called
+/// last, but not after an exception.
 ///
-/// Throws `error` for options out of range or in conflict, and for errors of the corpus, the files or a step.
+/// Throws `error` for options out of range or in conflict, for a corpus that does not fit the trainer, for files that
+/// cannot be written, and when `step` or `evaluate` does.
 template <class trainer, class callback = no_callback>
 fit_result fit(trainer& t, data::corpus const& corpus, fit_options options = {}, callback&& called = {}) {
   using given = std::remove_reference_t<callback>;

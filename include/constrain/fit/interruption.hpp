@@ -10,7 +10,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 namespace detail {
 
-/// Replaces the program's handler of one signal by the library's, and restores it.
+/// Replaces the program's handler of one signal by the library's (`ours`), and later restores it.
 class signal_disposition {
 public:
   using handler = void (*)(int, siginfo_t*, void*);
@@ -22,13 +22,13 @@ public:
   /// Restores the program's handler, unless the program has installed another one since.
   void restore(handler ours);
 
-  // Called from the signal handler.
+  // The next three are called from the signal handler and concern the program's own handler.
   bool has_handler() const { return (before_.sa_flags & SA_SIGINFO) != 0 || before_.sa_handler != SIG_DFL; }
   void call_handler(siginfo_t* info, void* context) const;
   void end_process() const;
 
 private:
-  // Reads into a member: g++ 12 warns of a dangling pointer for a local variable.
+  // Reads the current handler. Into a member, because g++ 12 warns of a dangling pointer for a local variable.
   void look() { ::sigaction(number_, nullptr, &now_); }
 
   int number_;
@@ -39,12 +39,12 @@ private:
 
 } // namespace detail
 
-/// While an object of this class exists, the first SIGINT or SIGTERM only sets a flag; the second one ends the process
-/// as usual. Several objects may exist in any threads: a signal sets the flag of all of them. A handler that the
-/// program installed before is called too, one that it installs later is kept, and an ignored signal stays ignored.
+/// While an object of this class exists, the first SIGINT or SIGTERM only sets a flag; the second signal ends the
+/// process as usual. Several objects may exist, in any threads: a signal sets the flag of all of them. A handler that
+/// the program installed earlier is called too, a handler installed later is kept, and an ignored signal stays ignored.
 class interruption {
 public:
-  /// Watches SIGINT and SIGTERM from here on.
+  /// Starts to watch SIGINT and SIGTERM.
   interruption();
   interruption(interruption const&) = delete;
   interruption& operator=(interruption const&) = delete;
@@ -58,7 +58,7 @@ private:
 
   static inline std::mutex changes_;
   static inline std::atomic<int> living_{0};
-  static inline std::atomic<int> noted_{0}; // signals since the program's start
+  static inline std::atomic<int> noted_{0}; // signals that set the flag, since the program's start
   static inline std::atomic<int> noted_before_newest_{0};
   static inline detail::signal_disposition interrupt_{SIGINT}, terminate_{SIGTERM};
 

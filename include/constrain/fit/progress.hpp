@@ -16,7 +16,7 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
-/// The number of parameter elements by role: "embedding 9,216 | weight 24,576".
+/// The number of parameter elements of each role, for example "embedding 9,216 | weight 24,576".
 template <class trainer> std::string parameters_by_role() {
   constexpr auto const& all = trainer::entries::parameters;
   std::string text;
@@ -73,9 +73,9 @@ class step_lines {
 public:
   explicit step_lines(std::FILE* out) : out_(out), terminal_(out != nullptr && ::isatty(::fileno(out)) == 1) {}
 
-  /// Prints a step. `seconds_left`: estimate until the run's end; `share_of_peak`: 0 if unknown.
+  /// Prints a step. `steps`: of the whole run; `seconds_left`: estimate until its end; `share_of_peak`: 0 if unknown.
   void step(step_record const& r, std::int64_t steps, double seconds_left, double share_of_peak);
-  /// Prints a permanent line, printf-style.
+  /// Prints a line that is not overwritten, printf-style.
   [[gnu::cold, gnu::format(printf, 2, 3)]] void line(char const* format, ...);
 
 private:

@@ -13,13 +13,13 @@ enum class stop_reason : std::uint8_t { all_steps, no_improvement, interrupted, 
 
 /// Result of `fit`.
 struct fit_result {
-  optimizer_steps steps = 0;              // of the whole run, resumed ones included
-  double loss = 0;                        // of the last step
-  std::optional<evaluation> validation{}; // of the last evaluation
+  optimizer_steps steps = 0;              // of the whole run, steps before a resume included
+  double loss = 0;                        // training loss of the last step
+  std::optional<evaluation> validation{}; // result of the last evaluation, if any
   double seconds = 0;                     // duration of this call
-  double tokens_per_second = 0; // training throughput of all ranks together; tokens with ignored labels, padding and
-                                // waiting for data count, evaluation and saving do not
-  double labels_per_second = 0; // the same for valid labels only
+  double tokens_per_second = 0; // training throughput of all ranks together: padding and tokens with ignored labels
+                                // count as tokens; the time includes waiting for data, not evaluation and saving
+  double labels_per_second = 0; // training throughput in valid labels
   double share_of_peak = 0;     // FLOP/s as a share of the processor's measured peak in fp32 (fp64 for a fp64 trainer);
                                 // 0 on a GPU, or if the peak could not be measured
   std::int64_t skipped = 0;     // steps of this call skipped because a gradient was not finite

@@ -74,7 +74,8 @@ private:
   void prepare_outputs() {
     check_places(options_.directory, options_.keep_last, options_.best, options_.records);
     if (!options_.directory.empty()) io::directory_writer{place_of(steps_)};
-    // A step directory of a later step that cannot be replaced (another user's, say) would end the run there.
+    // An existing directory of a later step that cannot be replaced (for example, another user's) would end the run
+    // at that step.
     for (auto const step : options_.keep_last > 0 ? series_.steps() : std::vector<std::int64_t>{})
       if (step > first_step_ && step < steps_) io::directory_writer{place_of(step)};
     if (!options_.best.empty()) io::directory_writer{options_.best};
@@ -91,7 +92,7 @@ private:
   }
 
   void train() {
-    stopwatch since_asked; // includes the wait for the batch
+    stopwatch since_asked; // started when the next batch is requested: includes the wait for data
     for (auto const& batch : t_.batches(corpus_, options_.tail)) {
       auto record = step(batch, since_asked);
       call(callbacks_.step);
@@ -155,7 +156,7 @@ private:
     if (options_.patience > 0 && since_best >= options_.patience) end_because(stop_reason::no_improvement);
   }
 
-  /// Writes the step's record, then the checkpoint: a run resumed from the checkpoint finds the record of its last
+  /// Writes the step's record, then saves the run if a save is due: a resumed run thus finds the record of its last
   /// step.
   void keep(step_record& record) {
     record.saved = !options_.directory.empty() && (done_ || options_.save_every.due(record.step, steps_));
@@ -208,9 +209,9 @@ private:
     if (!done_) context_.result.stop_reason = why;
     done_ = true;
   }
-  /// Ends the run on all ranks if a callback or a signal asks for it on any. Collective.
+  /// Ends the run on all ranks if a callback or a signal on any rank asks for it. Collective.
   void end_if_asked() {
-    constexpr std::int64_t callback = 1 << 20; // above the largest count of interrupted ranks
+    constexpr std::int64_t callback = 1 << 20; // above the largest possible number of interrupted ranks
     auto const asked =
         agree(t_.world(), joint_call::fit, (context_.stops() ? callback : 0) + (signal_->noted() ? 1 : 0));
     if (asked != 0) end_because(asked >= callback ? stop_reason::by_callback : stop_reason::interrupted);
@@ -220,9 +221,9 @@ private:
   data::corpus const& corpus_;
   fit_options const& options_;
   fit_callbacks const& callbacks_;
-  bool const speaks_; // rank 0: logs, writes records, removes old checkpoints
+  bool const speaks_; // rank 0: logs, writes records, removes old saved runs
   std::int64_t const first_step_;
-  std::int64_t steps_ = 0; // of the whole run
+  std::int64_t steps_ = 0; // of the whole run, steps before a resume included
   bool done_ = false;
   fit_context context_{};
   step_lines lines_;

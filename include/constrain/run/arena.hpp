@@ -14,7 +14,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 /// access out of bounds throws `error` and changes nothing.
 class arena {
 public:
-  /// `size` never changes.
+  /// `size`: bytes of the memory block.
   explicit arena(bytes size) : size_(size) {}
   virtual ~arena() = default;
   arena(arena const&) = delete;
@@ -37,11 +37,11 @@ public:
     check(offset, count), set(offset, count, value);
   }
 
-  /// All of it.
+  /// Size of the memory block.
   bytes size() const { return size_; }
 
-  /// Calls `f(std::byte*)` to change `count` bytes at `offset`: in place if the host can address them, else through a
-  /// copy.
+  /// Calls `f(std::byte*)` to change `count` bytes at `offset`: in place if the host can address the
+  /// arena, else through a copy.
   template <class function> void edit(std::int64_t offset, std::int64_t count, function const& f) {
     check(offset, count);
     if (auto* const here = host()) return f(here + offset);
@@ -54,7 +54,7 @@ public:
   /// Fills the first `count` bytes with a pattern, for `used`.
   void fill_pattern(bytes count) { fill(0, count.count(), pattern); }
 
-  /// Size of the first `count` bytes up to the last byte that no longer holds the pattern.
+  /// Among the first `count` bytes: the number of bytes up to the last one that no longer holds the pattern.
   bytes used(bytes count) const {
     std::byte block[4096];
     for (auto end = count.count(); end > 0;) {
@@ -68,6 +68,7 @@ public:
   }
 
 protected:
+  // The accesses of `read`, `write` and `fill`, within bounds.
   virtual void copy_out(std::int64_t offset, void* to, std::int64_t count) const = 0;
   virtual void copy_in(std::int64_t offset, void const* from, std::int64_t count) = 0;
   virtual void set(std::int64_t offset, std::int64_t count, unsigned char value) = 0;

@@ -15,18 +15,18 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// A value's properties that checked mode needs.
 struct checked_value {
-  axis_list axes;                     // loops over which it is stacked
-  int loop_carried_axis = -1;         // axis of a loop-carried value; -1: none
-  bool persistent = false;            // keeps its bytes between runs: not checked
-  bool covers_all_iterations = false; // one call writes all, or they are added up: its tag has no iteration
+  axis_list axes;                     // loops over which the value is stacked (one instance per iteration)
+  int loop_carried_axis = -1;         // axis along which a loop-carried value runs; -1: not loop-carried
+  bool persistent = false;            // the value keeps its bytes between runs: not checked
+  bool covers_all_iterations = false; // one call writes all iterations, or their sum is stored: no iteration in the tag
 };
 
-/// These properties for every value of a program.
+/// The `checked_value` of every value of a program.
 template <int count> struct checked_table {
   checked_value values[count == 0 ? 1 : count]{}; // by the value's index in the program
 };
 
-/// The table of a program.
+/// Builds the table of a program.
 template <int count> constexpr checked_table<count> make_checked_table(program const& p) {
   checked_table<count> out;
   for (int v = 0; v < count; ++v)
@@ -36,14 +36,14 @@ template <int count> constexpr checked_table<count> make_checked_table(program c
 }
 
 /// Checked mode, as executor hooks: every write tags its 64-byte blocks with the value and the loop iterations, and
-/// every read must find the tag it expects. This finds values whose memory another value overwrites while they are
-/// still needed, which poisoning memory with NaN does not always show. The first output of each step must be finite.
-/// Throws `error`, naming the step.
+/// every read must find the tag it expects. This finds values that are overwritten while still needed, which poisoning
+/// memory with NaN does not always show. The first output of each plan step (kernel call) must be finite. Throws
+/// `error`, which names the step.
 class checked_hooks {
 public:
   static constexpr std::int64_t block = 64;
 
-  /// For a plan's operands in `memory`; both must live as long.
+  /// `operands`: of the plan; `values`: by value index. The arena and both arrays must outlive this object.
   checked_hooks(arena const& memory, operand const* operands, checked_value const* values)
       : memory_(memory), operands_(operands), values_(values),
         tags_(static_cast<std::size_t>(memory.size().count() / block + 1)) {}
@@ -92,7 +92,7 @@ public:
 private:
   static constexpr std::uint64_t from_host = ~std::uint64_t{0};
 
-  /// Value id in the upper 24 bits, a hash of the iterations in the lower 40.
+  /// The tag of an operand: value index in the upper 24 bits, a hash of the iterations in the lower 40.
   std::uint64_t tag(operand const& o, checked_value const& value, loop_state const& loops) const {
     std::uint64_t iterations = 0;
     auto const mix = [&](std::int64_t index) {

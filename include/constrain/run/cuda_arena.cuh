@@ -8,10 +8,10 @@
 namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// An arena in a CUDA device's memory. Reads and writes are ordered after earlier work on the stream; reads wait for
-/// it. The constructor throws `error` if the memory cannot be allocated.
+/// that work. The constructor throws `error` if the memory cannot be allocated.
 class cuda_arena final : public arena {
 public:
-  /// On the current device.
+  /// Allocates on the current device.
   cuda_arena(bytes size, cudaStream_t stream) : arena(size), stream_(stream) {
     if (cudaMalloc(reinterpret_cast<void**>(&memory_), static_cast<std::size_t>(size.count())) == cudaSuccess) return;
     std::size_t free = 0, all = 0;

@@ -18,7 +18,7 @@ public:
   /// Whether `capture` was called.
   bool captured() const { return executable_ != nullptr; }
 
-  /// Captures what `f` launches, without running it. Throws `error`.
+  /// Captures the kernels that `f` launches on `stream`, without running them. Throws `error` if CUDA refuses.
   template <class function> void capture(cudaStream_t stream, function const& f) {
     cudaGraph_t graph{};
     cuda_check(cudaStreamBeginCapture(stream, cudaStreamCaptureModeRelaxed), "begin to capture a graph");
@@ -34,7 +34,7 @@ public:
     cudaGraphDestroy(graph);
     cuda_check(status, "instantiate a graph");
   }
-  /// Launches the graph.
+  /// Launches the captured graph.
   void replay(cudaStream_t stream) const { cuda_check(cudaGraphLaunch(executable_, stream), "launch a graph"); }
 
 private:

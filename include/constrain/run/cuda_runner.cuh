@@ -24,7 +24,8 @@ public:
   constrain::arena& arena() { return arena_; }
   constrain::arena const& arena() const { return arena_; }
 
-  /// Runs the plan `planned_entry::value` once; with `graph` and no hooks, from its captured graph after the first run.
+  /// Runs the plan `planned_entry::value` once. With `graph` and no hooks, the first run captures the plan's launches
+  /// in a graph, and later runs replay it.
   template <class planned_entry, class hooks = no_hooks> void run(step_parameters parameters, hooks&& h = {}) {
     parameters.context = &context_;
     context_.write_parameters(parameters);

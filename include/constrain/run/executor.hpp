@@ -7,11 +7,11 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// A plan of any size, and the kernels of its steps.
+/// A `plan` whose size is not part of its type, and the kernels of its steps.
 struct plan_view {
-  step const* steps = nullptr;         // in order; a loop is a begin and an end step
+  step const* steps = nullptr;         // in order of execution; a loop has a begin and an end step
   int step_count = 0;                  // number of steps
-  operand const* operands = nullptr;   // of all steps
+  operand const* operands = nullptr;   // operands of all steps
   plan_axis const* axes = nullptr;     // by axis index
   int micro_batches = -1;              // axis of the micro-batch loop; -1: none
   launcher const* launchers = nullptr; // the kernel of each step; null: loop
@@ -24,26 +24,26 @@ template <class holder, class device> plan_view view_of() {
   return {plan.steps, plan.steps_size, plan.operands, plan.axes, plan.micro_batches, launchers<holder, device>.data()};
 }
 
-/// The executor's loop state: the current index of every axis, and the number of iterations of its current loop.
+/// The executor's loop state: the current index and number of iterations of every axis.
 struct loop_state {
   std::int64_t index[maximum_axes]{};  // current index of each axis
-  std::int64_t extent[maximum_axes]{}; // iterations of its current loop
+  std::int64_t extent[maximum_axes]{}; // iterations of each axis's current loop
 
-  /// Sum of index x stride.
+  /// Sum of index x stride over the terms.
   std::int64_t sum(index_terms const& terms) const {
     std::int64_t total = 0;
     for (auto const& term : terms) total += index[term.axis] * term.stride;
     return total;
   }
-  /// Whether a loop is in the first iteration that it runs; a reversed loop starts at the end.
+  /// Whether a loop is in the iteration that runs first: index 0, or the last index for a reversed loop.
   bool in_first_iteration(step const& loop) const {
     return loop.reversed ? index[loop.axis] == extent[loop.axis] - 1 : index[loop.axis] == 0;
   }
 };
 
-/// Executor hooks that do nothing. Hooks are called before and after every kernel; checked mode is one.
+/// Executor hooks that do nothing. Hooks are called before and after every kernel; `checked_hooks` is an example.
 struct no_hooks {
-  /// Called with the step's index in the plan.
+  /// Both are called with the step's index in the plan, the step, its bound operands and the loop state.
   void before(int, step const&, bound_operand const*, loop_state const&) {}
   void after(int, step const&, bound_operand const*, loop_state const&) {}
 };
@@ -61,7 +61,8 @@ inline bound_operand bind(operand const& o, std::byte* arena, loop_state const& 
   return {arena + address, &o.shape, o.count};
 }
 
-/// Iterations of an axis's current loop: its extent, or fewer in the last segment of a checkpointed repeat.
+/// Iterations of an axis's current loop: its extent, or fewer in the last segment of a repeat that activation
+/// checkpointing has split.
 inline std::int64_t iterations_now(plan_view const& plan, int axis, loop_state const& loops) {
   auto const& a = plan.axes[axis];
   if (a.segments < 0) return a.extent;
@@ -111,7 +112,7 @@ void execute(plan_view const& plan, std::byte* arena, step_parameters const& par
       c.iteration = static_cast<std::uint64_t>(loops.sum(s.iteration));
       c.first_sample = parameters.first_sample;
       if (plan.micro_batches >= 0) c.first_sample += loops.index[plan.micro_batches] * parameters.samples;
-      // With hooks, every call must be complete when it returns, so none may be merged with the next.
+      // With hooks, every call must be complete when it returns, so no call may be merged with the next.
       if constexpr (std::is_same_v<std::remove_cvref_t<hooks>, no_hooks>)
         c.more_tensors_follow = i + 1 < plan.step_count && plan.launchers[i + 1] == plan.launchers[i];
       h.before(i, s, bound, loops);

@@ -10,10 +10,11 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// An operand with its address in the current iteration: its shape is one instance's, `count` all its elements.
+/// An operand with its address in the current iteration. A call may work on several instances of a value together: one
+/// per iteration of a loop that the call is outside of.
 struct bound_operand {
   std::byte* data = nullptr;       // address of the first element
-  shape const* shape_of = nullptr; // of one instance
+  shape const* shape_of = nullptr; // shape of one instance
   std::int64_t count = 0;          // elements of all instances
 };
 
@@ -30,7 +31,7 @@ template <class op, class device, class... operands> concept has_kernel = requir
   kernel<op, device>::run(c, o...);
 };
 
-/// The compile-time error for an op without a kernel; the compiler prints op, device and operand types.
+/// The compile-time error for an op without a kernel; the compiler prints the op, the device and the operand types.
 template <class op, class device, class... operands> struct kernel_is_there {
   static constexpr bool value = has_kernel<op, device, operands...>;
   static_assert(value,
@@ -38,8 +39,8 @@ template <class op, class device, class... operands> struct kernel_is_there {
                 "for a GPU) or specialise ct::kernel<op, device> with `static void run(ct::call const&, operands...)`");
 };
 
-/// Calls the kernel of `op` with typed operands. One instantiation per op, device and dtypes, shared by all their
-/// nodes.
+/// Calls the kernel of `op` with typed operands. One instantiation per op, device and dtypes; all nodes with the
+/// same op and dtypes share it.
 template <op_label const* op, class device, int inputs, class indices, dtype... types> struct typed_call;
 template <op_label const* op, class device, int inputs, std::size_t... i, dtype... types>
 struct typed_call<op, device, inputs, std::index_sequence<i...>, types...> {
@@ -74,14 +75,14 @@ template <class holder, class device, int step_index> constexpr bool has_launche
   else return call_of<holder, device, step_index>::has;
 }
 
-/// A step's kernel, or null.
+/// A step's kernel; null if the step needs none or has none.
 template <class holder, class device, int step_index> constexpr launcher launcher_of() {
   if constexpr (holder::value.steps[step_index].kind != node_kind::call) return nullptr;
   else if constexpr (call_of<holder, device, step_index>::has) return &call_of<holder, device, step_index>::launch;
   else return nullptr;
 }
 
-/// Index of the first step without a kernel; -1: none.
+/// Index of the first step whose kernel is missing; -1: no such step.
 template <class holder, class device, std::size_t... i> constexpr int first_missing(std::index_sequence<i...>) {
   bool const has[] = {has_launcher<holder, device, static_cast<int>(i)>()..., true};
   for (std::size_t k = 0; k < sizeof...(i); ++k)
@@ -89,6 +90,7 @@ template <class holder, class device, std::size_t... i> constexpr int first_miss
   return -1;
 }
 
+/// The kernels of all steps.
 template <class holder, class device, std::size_t... i> constexpr auto make_launchers(std::index_sequence<i...>) {
   return std::array<launcher, sizeof...(i)>{launcher_of<holder, device, static_cast<int>(i)>()...};
 }
@@ -100,7 +102,7 @@ template <class holder, class device>
 inline constexpr auto launchers = detail::make_launchers<holder, device>(
     std::make_index_sequence<static_cast<std::size_t>(holder::value.steps_size)>{});
 
-/// The compile-time error for a plan with a step that has no kernel; names the first one.
+/// The compile-time error for a plan with missing kernels; it names the first of these steps.
 template <class holder, class device,
           int missing = detail::first_missing<holder, device>(
               std::make_index_sequence<static_cast<std::size_t>(holder::value.steps_size)>{})>

@@ -6,8 +6,8 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// A device's arena and whatever else is needed to run plans on it. `graph`: each plan's kernel launches are captured
-/// in a CUDA graph once, then replayed.
+/// A device's arena and all else that is needed to run plans on the device. `graph`: each plan's kernel launches are
+/// captured in a CUDA graph once, then replayed.
 template <class device, bool graph> class runner;
 
 /// The runner for the host's processor.

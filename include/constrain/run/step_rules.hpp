@@ -11,6 +11,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 namespace detail {
 
+/// The `op_info` of step i.
 template <class holder, std::size_t i> constexpr op_info const* rules_of_step() {
   if constexpr (holder::value.steps[i].kind != node_kind::call) return nullptr;
   else return &info_of<op_type<holder::value.steps[i].op>>;
@@ -22,8 +23,9 @@ template <class holder, std::size_t... i> constexpr auto make_step_rules(std::in
 
 } // namespace detail
 
-/// The `op_info` of every step of the plan `holder::value`, null for the begin or end of a loop: for hooks that need
-/// cost or shape rules. A plan holds only op labels, so that programs that do not need the rules do not contain them.
+/// The `op_info` of every step of the plan `holder::value`, null for the begin or end of a loop. Hooks that need
+/// cost or shape rules find them here: a plan holds only op labels, so that programs without such hooks do not contain
+/// the rules.
 template <class holder>
 inline constexpr auto step_rules =
     detail::make_step_rules<holder>(std::make_index_sequence<static_cast<std::size_t>(holder::value.steps_size)>{});

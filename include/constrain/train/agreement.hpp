@@ -17,7 +17,7 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
-/// Adds an optimizer's hyperparameters: those that `for_each_hyperparameter` can read.
+/// Adds the hyperparameters of an optimizer that `for_each_hyperparameter` visits.
 template <class hyper> void add_hyper(fingerprint& to, hyper const& h) {
   for_each_hyperparameter(h, [&](std::string const& field, auto value) { to.add(field + " of the optimizer", value); });
 }
@@ -28,7 +28,7 @@ void add_run(fingerprint& to, run_options const& run);
 /// Adds what the program was compiled with: policies, instruction set, compiler, and each parameter's name and shape.
 void add_build(fingerprint& to, std::string const& policies, parameter_list const& parameters);
 
-/// Hash of a plan's step table: each step's op name and the arena offsets of its operands.
+/// Hash of a plan's table of steps: the op name of each kernel call and the arena offsets of its operands.
 template <class plan> std::uint64_t hash_of_plan(plan const& p) {
   std::string text;
   for (auto const& step : p.steps) {
@@ -42,7 +42,7 @@ template <class plan> std::uint64_t hash_of_plan(plan const& p) {
 /// Adds the training state: counters, position in the corpus, best validation loss.
 void add_state(fingerprint& to, training_state const& s);
 
-/// Adds a corpus by size and content hash; null: no such corpus (size -1).
+/// Adds a corpus: its size and the hash of its content. `which` names it in the error; null `corpus`: size -1, hash 0.
 void add_corpus(fingerprint& to, std::string const& which, data::corpus const* corpus);
 
 /// The fields that must be equal on all ranks when a trainer is constructed.
@@ -60,7 +60,8 @@ fingerprint fingerprint_of(typename trainer::hyper const& h, run_options const& 
   return all;
 }
 
-/// Throws `error` on every rank if any of these fields differs between ranks. Collective for distributed policies.
+/// Throws `error` on every rank if any field of `fingerprint_of` differs between ranks. Collective for distributed
+/// policies.
 template <class trainer>
 void check_trainers_agree(communicator& world, typename trainer::hyper const& h, run_options const& run,
                           parameter_list const& parameters) {

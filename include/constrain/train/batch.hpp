@@ -51,10 +51,10 @@ struct batch {
   std::span<std::int32_t const> inputs; // token ids [micro-batches, sequences, tokens]
   std::span<std::int32_t const> labels; // the shape of `inputs`, or [micro-batches, sequences] for classification
   std::int64_t valid_labels = 0;        // labels on this rank that are not `ignored_label`
-  std::uint64_t corpus = 0;             // fingerprint of its corpus; 0: the caller's own arrays
-  data::position next{};                // position in that corpus of the batch after this one
+  std::uint64_t corpus = 0;             // fingerprint of the corpus of the batch; 0: the caller's own arrays
+  data::position next{};                // position in the corpus of the batch after this one
   std::int64_t sequence = 0;            // tokens in a sequence; 0: not checked
-  batch_ticket ticket{};                // whether a `batch_range` has refilled the arrays since
+  batch_ticket ticket{};                // tells whether a `batch_range` has refilled the arrays
 };
 
 namespace detail {
@@ -64,17 +64,18 @@ template <class array> struct step_takes_a_batch {
   static_assert(sizeof(array) == 0, "step: it takes a batch; write t.step(t.batch(inputs, labels))");
 };
 
-/// Throws `error` unless `values` has `length` elements; the sentence names the expected `shape`.
+/// Throws `error` unless `values` has `length` elements. The error begins with `where` and
+/// gives the name of the array (`what`) and its expected `shape`.
 void check_length(char const* where, char const* what, std::span<std::int32_t const> values, std::int64_t length,
                   char const* shape);
 
-/// Elements of a step's inputs and labels on one rank, and the tokens of a sequence.
+/// Elements of one step's inputs and labels on one rank, and the tokens in a sequence.
 struct batch_lengths {
   std::int64_t inputs, labels, sequence;
 };
 
 /// Throws `error` unless a batch has these lengths and its ticket is still valid.
-void check_batch(batch const& w, batch_lengths const& needed);
+void check_batch(batch const& b, batch_lengths const& needed);
 
 } // namespace detail
 

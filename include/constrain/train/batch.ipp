@@ -13,18 +13,18 @@ CONSTRAIN_INLINE void check_length(char const* where, char const* what, std::spa
                  "); pass an array of that length"});
 }
 
-CONSTRAIN_INLINE void check_batch(batch const& w, batch_lengths const& needed) {
-  if (!w.ticket.valid())
+CONSTRAIN_INLINE void check_batch(batch const& b, batch_lengths const& needed) {
+  if (!b.ticket.valid())
     throw error(
         "step: the batch's arrays were reused, because batches(corpus) has advanced or ended since; step each batch "
         "before advancing, or copy its arrays and pass the copies to batch(inputs, labels)");
-  if (w.inputs.size() != static_cast<std::size_t>(needed.inputs) ||
-      w.labels.size() != static_cast<std::size_t>(needed.labels))
-    throw error({"step: the batch has ", w.inputs.size(), " inputs and ", w.labels.size(),
+  if (b.inputs.size() != static_cast<std::size_t>(needed.inputs) ||
+      b.labels.size() != static_cast<std::size_t>(needed.labels))
+    throw error({"step: the batch has ", b.inputs.size(), " inputs and ", b.labels.size(),
                  " labels, but this trainer takes ", needed.inputs, " and ", needed.labels,
                  "; take it from this trainer's batches(corpus) or batch(inputs, labels)"});
-  if (w.sequence != 0 && w.sequence != needed.sequence)
-    throw error({"step: the batch has sequences of ", w.sequence, " tokens, but this trainer takes ", needed.sequence,
+  if (b.sequence != 0 && b.sequence != needed.sequence)
+    throw error({"step: the batch has sequences of ", b.sequence, " tokens, but this trainer takes ", needed.sequence,
                  "; take it from this trainer's batches(corpus) or batch(inputs, labels)"});
 }
 

@@ -17,8 +17,8 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 void copy_sample(data::corpus const& corpus, std::int64_t sample, std::int64_t tokens, std::int32_t* inputs,
                  std::int32_t* labels);
 
-/// Fills inputs and labels [sequences, tokens] with samples `first`, `first` + 1, ... of the corpus's `samples`. Rows
-/// past the last sample get token 0 and `ignored_label`.
+/// Fills inputs and labels [sequences, tokens] with the samples `first`, `first` + 1, ... of a corpus that has
+/// `samples` samples. Rows past the last sample get token 0 and `ignored_label`.
 void copy_samples(data::corpus const& corpus, std::int64_t first, std::int64_t samples, std::int64_t tokens,
                   std::vector<std::int32_t>& inputs, std::vector<std::int32_t>& labels);
 
@@ -28,24 +28,25 @@ struct batch_buffer {
   constrain::batch batch{};                 // views of both
 };
 
-/// Fills consecutive batches of a corpus, in each epoch's random order. A batch of all ranks has ranks x `sequences`
-/// samples; rank r fills its share, samples [r x sequences, (r + 1) x sequences).
+/// Fills consecutive batches of a corpus, in each epoch's random order. The ranks together take ranks x `sequences`
+/// samples a step; rank r fills samples [r x sequences, (r + 1) x sequences) of these.
 class batch_source {
 public:
-  /// `sequences`: of one step on one rank. `from`: position of the first batch. Throws `error` if the corpus has no
-  /// sample or no label, if `from` lies outside an epoch, or if `tail::drop` would drop every sample.
+  /// `sequences`: sequences in one step on one rank. `tokens`: tokens in a sequence. `from`: position of the first
+  /// batch. Throws `error` if the corpus has no sample or no label, if `from` lies outside an epoch, or if `tail::drop`
+  /// would drop every sample.
   batch_source(data::corpus const& corpus, std::uint64_t seed, data::position from, std::int64_t sequences,
                std::int64_t tokens, data::tail tail, int rank, int ranks);
 
   /// Fills the next batch. Batches in which no rank has a label are skipped.
   void operator()(batch_buffer& out);
 
-  /// Counts the batches that begin before `epoch`, at most `limit`, and advances past them.
+  /// Skips the batches that begin before `epoch`, at most `limit` of them. Returns how many it skipped.
   std::int64_t count_before(std::int64_t epoch, std::int64_t limit);
 
 private:
   /// Sets the batch's first sample (`position_`), its number of samples (`taken_`) and the next batch's first sample
-  /// (`next_`). Returns its labels on all ranks.
+  /// (`next_`). Returns the number of labels in the batch, over all ranks.
   std::int64_t begin_batch();
 
   std::int64_t labels_of(std::int64_t sample) const { return corpus_.labels(sample * tokens_ + 1, tokens_); }
@@ -64,7 +65,7 @@ private:
 /// in use; incrementing the iterator overwrites the current one.
 class batch_range {
 public:
-  /// `elements`: of the inputs of one step on one rank.
+  /// `elements`: tokens in the inputs of one step on one rank.
   batch_range(batch_source source, std::int64_t elements)
       : batches_({std::vector<std::int32_t>(static_cast<std::size_t>(elements)),
                   std::vector<std::int32_t>(static_cast<std::size_t>(elements))},
@@ -75,7 +76,7 @@ public:
   public:
     using value_type = batch;
     using difference_type = std::ptrdiff_t;
-    /// At the range's current batch.
+    /// An iterator at the current batch of `owner`.
     explicit iterator(batch_range& owner) : owner_(&owner) {}
     batch const& operator*() const { return owner_->current_; }
     iterator& operator++();
@@ -85,7 +86,7 @@ public:
     batch_range* owner_;
   };
 
-  /// Asks for the first batch; there is no last.
+  /// Advances to the next batch; in a new range, to the first batch. The range has no end.
   iterator begin() { return ++iterator(*this); }
   std::unreachable_sentinel_t end() const { return {}; }
 

@@ -13,7 +13,7 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
-/// Throws `error`, naming the field, for an option out of range. (`find_ranks` checks `.deadline`.)
+/// Throws `error`, which names the field, for an option out of range. (`find_ranks` checks `.deadline`.)
 void check_run(run_options const& o);
 
 /// Throws `error` if a hyperparameter is not finite, or if the optimizer's own static `check(hyper)` throws. Only

@@ -27,7 +27,8 @@ public:
   using real = typename entries::real;
 
   /// Allocates the arena. `checked`: each run checks its reads and writes (see run/checked.hpp); `measure`: fills the
-  /// arena with a pattern for `used`. Throws `error` if the memory cannot be allocated.
+  /// arena with a pattern, so that `used` can find the bytes written. Throws `error` if the memory cannot be
+  /// allocated.
   void allocate(bool checked, bool measure) {
     checked_ = checked;
     runner_ = std::make_unique<runner_type>(entries::memory.peak);
@@ -39,19 +40,21 @@ public:
   /// `measure`.
   bytes used() const { return arena().used(bytes_of_plan) + bytes(target::reserve); }
 
-  /// Whether the gradients of the last step are still in the arena: evaluate, predict and generate reuse their memory.
+  /// Whether the gradients of the last step are still in the arena: evaluate, predict and generate overwrite them.
   bool gradients_kept() const { return gradients_kept_; }
   void keep_gradients() { gradients_kept_ = true; }
   void drop_gradients() { gradients_kept_ = false; }
 
-  /// Begins a run: returns the `intake` that copies its inputs into the arena. `where` begins its error sentences.
+  /// Begins the run of an entry: returns the `intake` that copies the inputs of the run into the arena. `where`: the
+  /// first words of the intake's errors.
   intake begin(char const* where) {
-    gradients_kept_ = false; // the inputs may share their memory
+    gradients_kept_ = false; // inputs may share memory with gradients
     poison();
     return {where, arena(), entries::vocabulary, entries::logits.features()};
   }
 
-  /// Runs an entry. `passes` holds the program that the entry was planned from; checked mode needs its values.
+  /// Runs an entry. `passes` holds the program that the entry was planned from; checked mode needs the values of
+  /// that program.
   template <class planned_entry, class passes> void run(step_parameters const& parameters) {
     // Instantiates the compile-time error for a missing kernel.
     static_assert(sizeof(plan_has_kernels<planned_entry, target>) > 0);
@@ -71,7 +74,7 @@ public:
     });
   }
 
-  /// Logits [first, first + count) of an entry's last run, row-major.
+  /// Elements [first, first + count) of the logits of an entry's last run; the logits are row-major.
   template <class planned_entry> std::vector<real> logits(std::int64_t first, std::int64_t count) const {
     constexpr auto const& view = planned_entry::value.logits;
     std::vector<storage<entries::compute>> logits(static_cast<std::size_t>(count));

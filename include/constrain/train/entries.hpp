@@ -9,11 +9,12 @@
 namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// A trainer's four entry programs (step, evaluate, predict, generate) after all passes, and the constants derived from
-/// them. They share one arena: persistent values first, then each entry's own.
+/// them. They share one arena: persistent values (weights, optimizer states) first; after these, each entry places
+/// its own values, in the same memory as the other entries.
 template <class task, class policy_set> struct entries {
   static constexpr dtype master = policy_set::precision::value.master;
   static constexpr dtype compute = policy_set::precision::value.compute;
-  using real = arithmetic<storage<compute>>; // of logits that are returned to the caller
+  using real = arithmetic<storage<compute>>; // type of the logits returned to the caller
 
   /// The model's program of one entry, before any pass.
   template <entry e> struct source {
@@ -21,7 +22,7 @@ template <class task, class policy_set> struct entries {
     static constexpr bool has_state = requires { typename policy_set::optimizer::template state<float>; };
     using optimizer = std::conditional_t<has_state, typename policy_set::optimizer, constrain::optimizer::sgd>;
     using policies = policy_set;
-    /// Builds it, in the master weights' dtype.
+    /// Builds the program, in the master weights' dtype.
     static constexpr program build() { return task::build(e, master); }
   };
 
@@ -42,7 +43,7 @@ template <class task, class policy_set> struct entries {
                                                                                    : generate::failure;
   static_assert(sizeof(refusal<failure_without_gradients.reason, failure_without_gradients>) > 0);
 
-  // End of the largest of the other three entries in the arena.
+  // Arena offset at which the largest of the entries other than `step` ends.
   static constexpr std::int64_t other_peak = [] {
     std::int64_t const ends[] = {evaluate::where.end, predict::where.end, generate::where.end};
     std::int64_t most = 0;
@@ -63,7 +64,7 @@ template <class task, class policy_set> struct entries {
     return total;
   }();
 
-  // What the host checks inputs against.
+  // The host checks inputs against these limits.
   static constexpr std::int64_t vocabulary = step_program::built.vocabulary;
   static constexpr shape logits = step_program::built.values[step_program::built.logits.value].shape;
   static constexpr std::int64_t labels =

@@ -7,8 +7,8 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
-/// The parameter of that name, for `trainer::gradient`. Throws `error` for an unknown or frozen parameter, and if the
-/// gradients are not in the arena any more (`kept` is false).
+/// The parameter called `name`, for `trainer::gradient`. Throws `error` for an unknown or frozen parameter, and if the
+/// gradients are no longer in the arena (`kept` is false).
 parameter_info const& find_gradient(parameter_list const& list, std::string const& name, bool kept);
 
 /// Name of the `gradient`-th trainable parameter; empty if there are fewer.

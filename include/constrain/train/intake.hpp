@@ -16,24 +16,25 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
 /// Throws `error`, with the value and its index, unless every token is in [0, limit).
 void check_tokens(char const* where, std::span<std::int32_t const> tokens, std::int64_t limit);
 
-/// Returns the number of labels that are not `ignored_label`. Throws `error` unless each of them is in [0, limit).
+/// Returns the number of labels that are not `ignored_label`. Throws `error` unless each of these labels is
+/// in [0, limit).
 std::int64_t count_labels(char const* where, std::span<std::int32_t const> labels, std::int64_t limit);
 
-/// A batch over the caller's arrays. Throws `error` for a wrong length or a token or label out of range. `vocabulary`
-/// 0: tokens are not checked.
+/// A batch that views the caller's arrays. Throws `error` for a wrong length or a token or label out of range.
+/// `vocabulary` 0: tokens are not checked.
 batch own_batch(std::span<std::int32_t const> inputs, std::span<std::int32_t const> labels, batch_lengths const& needed,
                 std::int64_t vocabulary, std::int64_t classes);
 
-/// The number of micro-batches in arrays for `evaluate`. Throws `error` unless it is an integer, at least 1, and equal
-/// for inputs and labels.
+/// The number of micro-batches in arrays for `evaluate`. Throws `error` unless both arrays hold the same
+/// number of complete micro-batches, at least 1.
 [[gnu::cold]] std::size_t count_batches(std::size_t inputs, std::size_t labels, std::size_t inputs_each,
                                         std::size_t labels_each);
 
 /// Copies tokens and labels into the arena and range-checks them, since kernels do not. Where the host can address the
-/// arena, the copy is checked, not the caller's array, which another thread could change in between.
+/// arena, the copy is checked, because another thread could change the caller's array between copy and check.
 class intake {
 public:
-  /// `where` begins every error sentence. `vocabulary` 0: tokens are not checked (the model has no embedding).
+  /// `where`: the first words of every error. `vocabulary` 0: tokens are not checked (the model has no embedding).
   intake(char const* where, arena& memory, std::int64_t vocabulary, std::int64_t classes)
       : where_(where), memory_(memory), vocabulary_(vocabulary), classes_(classes) {}
 

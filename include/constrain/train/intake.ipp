@@ -9,7 +9,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
 /// Elements checked between two branches, so that the compiler can vectorize the check.
 inline constexpr std::size_t check_block = 64;
 
-/// The limit for an unsigned comparison: an int32 is in [0, limit) exactly if, cast to unsigned, it is below this.
+/// An int32 is in [0, limit) exactly if, cast to unsigned, it is below the result.
 constexpr std::uint32_t unsigned_limit(std::int64_t limit) {
   return static_cast<std::uint32_t>(std::clamp<std::int64_t>(limit, 0, std::int64_t{1} << 31));
 }

@@ -7,7 +7,7 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// A fraction of a run's steps, for `interval`: `part_of_run{1, 10}` means every tenth of the run.
+/// A fraction of a run's steps: an `interval` of `part_of_run{1, 10}` is due after every tenth of the run.
 struct part_of_run {
   std::int64_t numerator = 1, denominator = 1; // fraction of the run's steps
 };
@@ -21,7 +21,7 @@ public:
   constexpr interval(optimizer_steps steps) : steps_(steps.count()) {}
   constexpr interval(part_of_run part) : part_(part), of_run_(true) {}
 
-  /// Whether it is due after step `step` of a run of `of` steps. The k-th fraction is due at the first step that
+  /// Whether the event is due after step `step` of a run of `of` steps. The k-th fraction is due at the first step that
   /// reaches it: thirds of 10 steps are steps 4, 7 and 10.
   constexpr bool due(std::int64_t step, std::int64_t of) const {
     if (!of_run_) return steps_ > 0 && step % steps_ == 0;
@@ -41,7 +41,7 @@ public:
                             "a numerator and a denominator of at least 1, for example part_of_run{1, 10}");
   }
 
-  /// Calls f(name, value) for each number in it, for the check that ranks agree.
+  /// Calls f(name, value) for each number of the interval. Ranks compare them to check that they agree.
   template <class function> constexpr void describe(function const& f) const {
     f("the number of steps", steps_), f("the numerator", part_.numerator), f("the denominator", part_.denominator);
   }

@@ -8,14 +8,14 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
-/// Calls f(name, bytes) for every part of a memory plan, and last for its peak.
+/// Calls f(name, bytes) for every part of a memory plan, and last for the peak.
 template <class function> void for_each_part(memory_plan const& m, function const& f) {
   f("weights", m.weights), f("master weights", m.master_weights), f("gradients", m.gradients);
   f("optimizer state", m.optimizer_state), f("activations", m.activations), f("workspace", m.workspace);
   f("communication", m.communication), f("offloaded", m.offloaded), f("peak", m.peak);
 }
 
-/// The non-empty parts of a memory plan, one a line.
+/// The non-empty parts of a memory plan, one per line.
 [[gnu::noinline, gnu::cold]] inline std::string memory_table(memory_plan const& m) {
   std::string text;
   for_each_part(m, [&](char const* name, bytes b) {

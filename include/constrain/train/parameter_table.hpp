@@ -11,23 +11,23 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// A parameter's facts at run time: shape, dtype and where its tensors are in the arena.
 struct parameter_info {
-  int name_offset = 0, name_length = 0; // in the table's `names`
-  constrain::role role = role::weight;  // decides weight decay, among others
+  int name_offset = 0, name_length = 0; // of its name in the table's `names`
+  constrain::role role = role::weight;  // for example, weight decay depends on it
   constrain::shape shape;               // of one iteration's full (unsharded) tensor
   std::int64_t shards = 1;              // ranks that an iteration's tensor is sharded over
   dtype type = dtype::f32;              // of the master weight
-  std::int64_t iterations = 1;          // of the enclosing repeats
+  std::int64_t iterations = 1;          // of the repeats (loops) around it, multiplied
   bool stacked = false;                 // inside a repeat
   initial_value initial;                // distribution of the initial values
   std::int64_t offset = 0;              // of the weight in the arena, in bytes
   std::int64_t gradient_offset = -1;    // of the gradient; -1: none (frozen)
-  std::int64_t state_offset[op::maximum_state_fields]{-1, -1, -1, -1}; // of each optimizer state; -1: none
+  std::int64_t state_offset[op::maximum_state_fields]{-1, -1, -1, -1}; // of its optimizer states; -1: none
 
   /// Elements of the full tensors of all iterations.
   constexpr std::int64_t elements() const { return iterations * shape.elements(); }
   /// How one iteration's tensor is sharded.
   constexpr shard_map map() const { return {shape.elements(), shards}; }
-  /// Elements stored on each rank, all iterations together.
+  /// Elements stored on each rank for all iterations together, padding included.
   constexpr std::int64_t stored() const { return iterations * map().stored(); }
 };
 

@@ -17,7 +17,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 /// A run's communicators.
 struct ranks {
   held<communicator> world = std::make_unique<self>(); // all ranks
-  held<communicator> group = std::make_unique<self>(); // the ranks that together hold all shards of a tensor
+  held<communicator> group = std::make_unique<self>(); // this rank and those that hold the other shards of a tensor
 
   /// With sharded parameters every forward pass is collective: throws `error` on all ranks unless all of them are about
   /// to make `passes` passes.

@@ -16,7 +16,7 @@ struct step_result {
   double gradient_norm = 0;    // L2 norm of all gradients together, before clipping
   std::int64_t tokens = 0;     // valid labels in the batch
   bool skipped = false;        // a gradient was not finite, so weights and optimizer states are unchanged
-  std::string_view not_finite; // name of the first parameter with such a gradient, if skipped
+  std::string_view not_finite; // if skipped: the first parameter whose gradient was not finite
 };
 
 /// Result of an evaluation; means are over labels, not over batches.

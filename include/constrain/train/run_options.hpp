@@ -8,7 +8,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// A run's options besides the optimizer's hyperparameters.
 struct run_options {
-  std::uint64_t seed = 0;      // of the initial weights, the order of samples and dropout
+  std::uint64_t seed = 0;      // determines the initial weights, the order of samples and dropout
   double clip_norm = 0;        // maximum L2 norm of all gradients together; 0: no clipping
   schedule::any schedule{};    // learning-rate schedule; constant by default
   double dropout = 0;          // probability with which ct::dropout zeroes an element, in [0, 1)

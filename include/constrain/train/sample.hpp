@@ -21,7 +21,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 struct generate_options {
   double temperature = 1; // divides the logits; 0: always the most likely token
   int top_k = 0;          // sample among the k most likely tokens; 0: among all
-  std::uint64_t seed = 0; // of the sampling
+  std::uint64_t seed = 0; // of the random draws
 };
 
 /// The compile-time error for generating text with a model whose tokens are not bytes.
@@ -39,7 +39,7 @@ std::vector<std::int32_t> tokens_of(std::string_view text);
 /// Tokens to text, one byte per token.
 std::string text_of(std::vector<std::int32_t> const& tokens);
 
-/// Fills a context with the last tokens that fit, then token 0 up to its end. Returns the number of tokens copied.
+/// Fills a context with the last tokens that fit and, up to its end, with token 0. Returns the number of tokens copied.
 std::int64_t fill_context(std::vector<std::int32_t>& context, std::vector<std::int32_t> const& tokens);
 
 } // namespace detail
@@ -50,8 +50,8 @@ public:
   /// Throws `error` for a negative temperature or `top_k`.
   explicit sampler(generate_options const& options);
 
-  /// Samples one of `classes` tokens; ties go to the lower token id. Throws `error` if a logit is NaN or +infinity, or
-  /// if all are -infinity.
+  /// The `n`-th draw: samples one of `classes` tokens. Of equal logits, the lower token id ranks first. Throws `error`
+  /// if a logit is NaN or +infinity, or if all are -infinity.
   template <class stored> std::int32_t operator()(stored const* logits, std::size_t classes, std::int64_t n) {
     check(logits, classes, n);
     order_.resize(classes);
@@ -83,8 +83,9 @@ public:
   }
 
 private:
+  /// Throws `error` unless some logit is finite and all others are finite or -infinity (tokens never to be sampled).
   template <class stored> static void check(stored const* logits, std::size_t classes, std::int64_t n) {
-    bool some = false, all = true; // finite; -infinity is allowed for a token that must never be sampled
+    bool some = false, all = true; // some logit is finite; all are finite or -infinity
     for (std::size_t i = 0; i < classes; ++i) {
       auto const x = static_cast<double>(logits[i]);
       bool const never =

@@ -15,11 +15,11 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// A view of a tensor in a trainer's arena; valid as long as the trainer, on every device. Of a sharded tensor,
-/// `copy_to` is collective over the ranks that hold its shards.
+/// A view of a tensor in a trainer's arena, in host or device memory; valid as long as the trainer. For a sharded
+/// tensor, `copy_to` and `copy_bytes_to` are collective over the ranks that hold its shards.
 class tensor_view {
 public:
-  /// `offset` of its first byte in `memory`; `group`: the ranks it is cut over, null for none.
+  /// `offset`: first byte of the tensor in `memory`; `group`: the ranks that hold its shards, null if not sharded.
   tensor_view(arena& memory, std::int64_t offset, dtype type, std::int64_t iterations, bool stacked, constrain::shape s,
               communicator* group = nullptr)
       : memory_(&memory), offset_(offset), type_(type), iterations_(iterations), stacked_(stacked), shape_(s),
@@ -27,11 +27,11 @@ public:
 
   /// The shape of one iteration's full tensor.
   constrain::shape const& shape() const { return shape_; }
-  /// Number of iterations of the enclosing repeats; 1 outside of them.
+  /// Iterations of the repeats (loops of the model) around the parameter, multiplied; 1 if there is none.
   std::int64_t iterations() const { return iterations_; }
-  /// Whether it is inside a repeat: the iteration is then its first dimension.
+  /// Whether the parameter is inside a repeat: the copied array then has the iteration as its first dimension.
   bool stacked() const { return stacked_; }
-  /// The stored dtype.
+  /// The dtype in the arena.
   dtype type() const { return type_; }
   /// Elements of all iterations.
   std::int64_t size() const { return iterations_ * shape_.elements(); }
@@ -52,10 +52,11 @@ public:
       });
     });
   }
-  /// Copies the bytes of all elements, row-major, in their own dtype. Throws `error` unless `to` has as many.
+  /// Copies the bytes of all elements, row-major, in the dtype of the arena. Throws `error` unless `to` has as
+  /// many bytes.
   void copy_bytes_to(std::span<std::byte> to) const;
-  /// Sets all elements (this rank's shard of them), converted from `real`. Throws `error` unless `from` has `size()`
-  /// elements.
+  /// Sets all elements, converted from `real`; of a sharded tensor, each rank copies its shard out of `from`. Throws
+  /// `error` unless `from` has `size()` elements.
   template <class real> void copy_from(std::span<real const> from) const {
     check(from.size());
     auto const m = map();
@@ -76,13 +77,14 @@ private:
   /// All-gathers the full tensor.
   void gather(std::byte* full) const;
 
-  /// Calls f(buffer, begin, n) for [begin, end) in slices of at most 1024 elements.
+  /// Calls f(buffer, slice_begin, n) for [begin, end) in slices of n <= 1024 elements; `buffer` has room for a slice.
   template <class stored, class function>
   static void for_slices(std::int64_t begin, std::int64_t end, function const& f) {
     stored buffer[1024];
     for (; begin < end; begin += 1024) f(buffer, begin, std::min<std::int64_t>(1024, end - begin));
   }
 
+  /// Throws `error` unless an array of `length` elements holds the full tensor.
   void check(std::size_t length) const;
 
   arena* memory_;
@@ -98,7 +100,7 @@ private:
 struct parameter_view : tensor_view {
   /// The tensor with its name and role.
   parameter_view(tensor_view t, std::string_view n, constrain::role r) : tensor_view(t), name(n), role(r) {}
-  std::string_view name; // dotted, as "block.mlp.up.weight"
+  std::string_view name; // dotted, for example "block.mlp.up.weight"
   constrain::role role;  // weight, bias, norm, embedding, head or frozen
 };
 

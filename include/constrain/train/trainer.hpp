@@ -28,9 +28,9 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// A training pipeline composed at compile time from a task and policies: its memory and the order of its kernels are
-/// constants. Memory is allocated at construction, never in a step. With distributed policies, all ranks must make the
-/// same calls in the same order, and an error on one rank is thrown on all.
+/// A training pipeline composed at compile time from a task and policies: its memory plan and the order of its kernels
+/// are constants. Memory is allocated at construction, never in a step. With distributed policies, all ranks must make
+/// the same calls in the same order, and an error on one rank is thrown on all.
 template <class task_, class... list> class trainer {
 public:
   using task = typename detail::task_or_refusal<task_>::task;
@@ -67,11 +67,11 @@ public:
   }
 
   /// One optimizer step. The loss is the mean over the valid labels of all ranks. A non-finite gradient is no error:
-  /// see `step_result::skipped`. Throws `error`, with weights and states unchanged, for a batch of another shape, a
-  /// batch whose range has moved on, or a token or label out of range.
-  step_result step(constrain::batch const& w) try {
+  /// see `step_result::skipped`. Throws `error`, with weights and states unchanged, for a batch of another shape, for a
+  /// batch that its `batch_range` has overwritten, for a token or label out of range, or if no rank has a valid label.
+  step_result step(constrain::batch const& b) try {
     auto const valid_labels = agreed_sum(
-        world(), joint_call::step, [&] { return take(w); }, w.corpus);
+        world(), joint_call::step, [&] { return take(b); }, b.corpus);
     if (valid_labels == 0)
       throw error("step: every label is ignored, so there is no loss; pass at least one valid label");
     auto step_parameters = step_parameters_now(valid_labels);
@@ -96,9 +96,9 @@ public:
       r.not_finite = detail::name_of_gradient(table(), gradient);
     }
     state_.steps = state_.steps.count() + 1;
-    if (w.corpus != 0) {
-      state_.corpus = w.corpus;
-      state_.position = w.next;
+    if (b.corpus != 0) {
+      state_.corpus = b.corpus;
+      state_.position = b.next;
     }
     return r;
   } catch (...) { rethrow_or_end_job(world(), joint_call::step); }
@@ -107,18 +107,18 @@ public:
   template <class x, class y> detail::step_takes_a_batch<x> step(x const&, y const&);
 
   /// A batch over your own arrays, which must live until `step` returns: inputs [micro-batches, sequences, tokens];
-  /// labels of the same shape, or [micro-batches, sequences] for classification, `ignored_label` (-100) where there is
-  /// none. For causal_lm, labels are already shifted. Throws `error` for a wrong length or a value out of range.
+  /// labels of the same shape, or [micro-batches, sequences] for classification, `ignored_label` (-100) where an
+  /// input has none. For causal_lm, shift the labels yourself. Throws `error` for a wrong length or an invalid value.
   constrain::batch batch(std::span<std::int32_t const> inputs, std::span<std::int32_t const> labels) const {
-    auto const w = detail::own_batch(inputs, labels, batch_lengths, entries::vocabulary, entries::logits.features());
-    if (w.valid_labels == 0 && ranks() == 1)
+    auto const b = detail::own_batch(inputs, labels, batch_lengths, entries::vocabulary, entries::logits.features());
+    if (b.valid_labels == 0 && ranks() == 1)
       throw error("batch: every label is ignored, so there is no loss; pass at least one valid label");
-    return w;
+    return b;
   }
 
-  /// The batches of a corpus, without end, reshuffled every epoch; starts at the position in the training state, or at
-  /// the beginning of another corpus. A worker thread prepares the next batch. Throws `error` if the vocabulary is
-  /// larger than the model's or the corpus gives no batch.
+  /// The batches of a corpus, without end, reshuffled every epoch; starts at the position in the training state if
+  /// the last step read this corpus, else at its start. A worker thread prepares the next batch. Throws `error` if the
+  /// vocabulary is larger than the model's or the corpus gives no batch.
   batch_range batches(data::corpus const& corpus, data::tail tail = data::tail::carry) const {
     static_assert(labels_per_token,
                   "batches(corpus): a corpus labels every token with the next one, but the task has other labels; "
@@ -135,7 +135,7 @@ public:
   evaluation evaluate(data::corpus const& corpus) {
     return *evaluate(corpus, [] { return false; });
   }
-  /// The same, but `stop()` is called before every micro-batch: once it returns true, the result is nullopt.
+  /// As above, but calls `stop()` before every micro-batch and returns nullopt if `stop` returns true.
   template <class predicate> std::optional<evaluation> evaluate(data::corpus const& corpus, predicate const& stop) {
     detail::check_vocabulary(corpus.vocabulary(), entries::vocabulary);
     auto const samples = data::samples(corpus.size(), task::tokens);
@@ -151,7 +151,7 @@ public:
     return detail::mean_of(sum);
   }
 
-  /// The same over your own arrays: inputs [n, sequences, tokens] for any n >= 1, labels as in `batch`.
+  /// Loss and accuracy over your own arrays: inputs [n, sequences, tokens] for any n >= 1, labels as in `batch`.
   evaluation evaluate(std::span<std::int32_t const> inputs, std::span<std::int32_t const> labels) {
     auto const per_batch = static_cast<std::size_t>(task::sequences * task::tokens);
     auto const labels_per_batch = static_cast<std::size_t>(entries::labels);
@@ -166,7 +166,7 @@ public:
     return detail::mean_of(sum);
   }
 
-  /// The logits of one micro-batch of inputs [sequences, tokens]. Throws `error` for a wrong length or token.
+  /// The logits of one micro-batch, inputs [sequences, tokens]. Throws `error` for a wrong length or an invalid token.
   prediction<real> predict(std::span<std::int32_t const> inputs) {
     detail::check_length("predict", "the array of inputs", inputs, task::sequences * task::tokens,
                          "[sequences, tokens]");
@@ -201,7 +201,7 @@ public:
     return tokens;
   }
 
-  /// The same for text, one token per byte: needs a model with a vocabulary of 256.
+  /// `generate` for text, one token per byte: needs a model with a vocabulary of 256.
   std::string generate(std::string_view prompt, std::int64_t count, generate_options const& options = {}) {
     [[maybe_unused]] tokens_are_bytes<entries::vocabulary> const checked;
     auto const tokens = detail::tokens_of(prompt);
@@ -219,7 +219,7 @@ public:
   }
 
   /// The gradient of a parameter in the last step, before clipping. Throws `error` for an unknown or frozen parameter,
-  /// and if evaluate, predict or generate has run since: they reuse its memory.
+  /// and if evaluate, predict or generate has run since: they reuse the gradients' memory.
   tensor_view gradient(std::string_view name) const {
     auto const& info = detail::find_gradient(table(), std::string(name), engine_.gradients_kept());
     return engine_.view(info, info.gradient_offset, ranks_.group.get());
@@ -242,31 +242,31 @@ public:
   }
   /// Optimizer steps done, skipped ones included.
   optimizer_steps steps() const { return state_.steps; }
-  /// Counters, position in the corpus and what else is saved besides tensors.
+  /// Counters, position in the corpus and all else that a saved run holds besides tensors.
   training_state const& state() const { return state_; }
 
-  /// Saves weights, optimizer states, data position and counters to a directory, atomically: it replaces an older
-  /// checkpoint only when complete. Hugging Face Transformers opens the checkpoint of a gpt2. Throws `error`.
+  /// Saves weights, optimizer states, data position and counters to a directory, atomically: a saved run already
+  /// there is replaced only by a complete one. Hugging Face Transformers opens the saved run of a gpt2. Throws `error`
+  /// on all ranks if a file cannot be written.
   void save(std::string const& directory) const {
     save_run(directory, table(), format(), configuration(), state_, engine_.arena(), *ranks_.world, *ranks_.group);
   }
-  /// Loads a checkpoint that `save` wrote, to continue that run. Throws `error`, with nothing changed, if the directory
-  /// is damaged or was saved by another configuration; the sentence names the field that differs.
+  /// Loads a run that `save` wrote, to continue it. Throws `error`, with nothing changed, if the directory is damaged
+  /// or was saved by another configuration; the error names the field that differs.
   void load(std::string const& directory) {
     state_ = load_run(directory, table(), format(), configuration(), engine_.arena(), *ranks_.world, *ranks_.group);
     engine_.drop_gradients();
   }
   /// Loads only weights: from a directory or safetensors file of Hugging Face Transformers, or from another trainer's
-  /// checkpoint of the same model. Throws `error`, with nothing changed, if names, shapes or configuration do not
-  /// match.
+  /// saved run of the same model. Throws `error`, with nothing changed, if names, shapes or configuration do not match.
   void load_pretrained(std::string const& path) {
     constrain::load_pretrained(path, table(), format(), engine_.arena(), *ranks_.world, *ranks_.group);
     engine_.drop_gradients();
   }
 
-  /// Loads the newest checkpoint in a directory: of directory/step-<n> the newest that is intact on all ranks, else the
-  /// directory itself. Returns false if there is none. Damaged ones are skipped with a line to `log` (rank 0). Throws
-  /// as `load` if there are some but none is intact.
+  /// Loads the newest of the runs saved in directory/step-<n>, else the run saved in the directory itself; all ranks
+  /// load the same. Returns false if there is none. A damaged saved run is skipped with a line to `log` (rank 0).
+  /// Throws as `load` does if all are damaged.
   bool resume(std::string const& directory, std::FILE* log = stderr) {
     return resume_from(
         directory, *ranks_.world, [&](std::string const& path) { load(path); }, rank() == 0 ? log : nullptr);
@@ -283,7 +283,7 @@ public:
   void scale_learning_rate(double factor) {
     state_.learning_rate_factor = detail::scaled_factor(state_.learning_rate_factor, factor);
   }
-  /// With `.measure_memory`: bytes of the arena up to the last one written, plus the device's own reserve.
+  /// With `.measure_memory`: bytes of the arena up to the last byte written, plus the device's own reserve.
   bytes used_bytes() const { return engine_.used(); }
   /// The options given at construction.
   run_options const& options() const { return run_; }
@@ -318,12 +318,12 @@ private:
   }
 
   /// Copies a batch into the arena; returns this rank's number of valid labels. Throws `error` for a batch that `step`
-  /// must refuse; only memory that does not persist has been written then.
-  std::int64_t take(constrain::batch const& w) {
-    detail::check_batch(w, batch_lengths);
+  /// must refuse; weights and states are unchanged then.
+  std::int64_t take(constrain::batch const& b) {
+    detail::check_batch(b, batch_lengths);
     auto const into_arena = engine_.begin("step");
-    into_arena.tokens(entries::step::value.tokens, w.inputs);
-    return into_arena.labels(entries::step::value.labels, w.labels);
+    into_arena.tokens(entries::step::value.tokens, b.inputs);
+    return into_arena.labels(entries::step::value.labels, b.labels);
   }
 
   static parameter_list table() {

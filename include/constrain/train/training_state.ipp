@@ -7,7 +7,7 @@
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
 inline constexpr double largest_learning_rate_factor = 1e9;
-inline constexpr std::int64_t largest_count = std::int64_t{1} << 53; // sums of two still fit in 64 bits
+inline constexpr std::int64_t largest_count = std::int64_t{1} << 53; // the sum of two counts still fits in 64 bits
 
 CONSTRAIN_INLINE double scaled_factor(double before, double factor) {
   check_number("scale_learning_rate", "the factor", factor, number_range::above_zero);

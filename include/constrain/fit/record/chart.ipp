@@ -19,14 +19,14 @@ CONSTRAIN_INLINE double tick_length(double range) {
   return 10 * power;
 }
 
-/// Four significant digits.
+/// A number with four significant digits.
 CONSTRAIN_INLINE std::string short_number(double x) {
   char text[32];
   std::snprintf(text, sizeof text, "%.4g", std::abs(x) < 1e-12 ? 0.0 : x);
   return text;
 }
 
-/// Averages points so that at most one remains per column of [low, high].
+/// Splits [low, high] into `columns` columns and averages the points of each column into one.
 CONSTRAIN_INLINE std::vector<std::pair<double, double>> thinned(std::vector<std::pair<double, double>> const& points,
                                                                 double low, double high, int columns) {
   std::vector<std::pair<double, double>> result;

@@ -16,34 +16,34 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 /// A user-defined metric.
 struct metric {
   std::string name; // UTF-8, not empty
-  double value = 0; // at the step that it is recorded with
+  double value = 0; // value at the step of its record
 };
 
 /// The record of one optimizer step, and of the evaluation after it, if any.
 struct step_record {
   std::int64_t step = 0;                                 // optimizer steps done, this one included
-  double loss = 0, gradient_norm = 0, learning_rate = 0; // of this step; the norm before clipping
+  double loss = 0, gradient_norm = 0, learning_rate = 0; // of this step; the norm is before clipping
   double seconds = 0;                                    // duration of this step
   double tokens_per_second =
-      0; // of all ranks together, averaged since the run began or was resumed; waiting for data counts,
-         // evaluation and saving do not
-  double labels_per_second = 0;                        // the same for valid labels only; 0 if an older record lacks it
+      0; // of all ranks together, averaged since the run began or was resumed; the time includes waiting for
+         // data, not evaluation and saving
+  double labels_per_second = 0;                        // in valid labels; 0 if an older record lacks it
   std::int64_t tokens = 0;                             // valid labels of this step
   bool skipped = false;                                // a gradient was not finite, so nothing was updated
   std::optional<double> validation_loss{}, accuracy{}; // of the evaluation after this step, if any
-  bool saved = false, resumed = false;                 // saved after this step; resumed before it
-  std::vector<metric> metrics{};                       // user-defined
+  bool saved = false, resumed = false;                 // whether the run was saved after, resumed before this step
+  std::vector<metric> metrics{};                       // user-defined metrics
 };
 
-/// Adds the member "metrics", an object on one line.
+/// Adds the member "metrics", a JSON object of names and values on one line.
 [[gnu::cold]] void write_metrics(io::json_writer& json, std::vector<metric> const& metrics);
 
-/// The records of a run in a directory: steps.jsonl and steps.csv with a line per step (user-defined metrics only in
-/// the former, as CSV columns are fixed), and an event file for TensorBoard. A run resumed after `last_step` appends to
-/// the same files; lines of later steps are removed. Throws `error`.
+/// The records of a run in a directory: steps.jsonl and steps.csv with a line per step, and an event file for
+/// TensorBoard. steps.csv has no user-defined metrics, since its columns are fixed. A run resumed after `last_step`
+/// appends to the same files; lines of later steps are removed. Throws `error` if a file cannot be written.
 class records {
 public:
-  /// Makes the directory where it does not exist. `last_step`: 0 for a new run.
+  /// Creates the directory if it does not exist. `last_step`: 0 for a new run.
   records(std::string const& directory, std::int64_t last_step)
       : directory_(made(directory)), json_(directory + "/steps.jsonl", R"({"step": )", "", last_step),
         csv_(directory + "/steps.csv", "", columns, last_step), events_(directory) {}
@@ -62,6 +62,7 @@ private:
   static constexpr char const* columns =
       "step,loss,gradient_norm,learning_rate,seconds,tokens,tokens_per_second,skipped,validation_loss,accuracy";
 
+  /// Creates the directory and returns its path.
   static std::string const& made(std::string const& directory);
 
   [[gnu::cold]] static std::string json_line(step_record const& r);

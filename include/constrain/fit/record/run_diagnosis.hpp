@@ -23,20 +23,20 @@ enum class run_condition : std::uint8_t {
 /// A run's diagnosis, with a sentence that says what to do.
 struct run_diagnosis {
   run_condition condition = run_condition::too_early; // the verdict
-  std::int64_t step = 0; // of the lowest validation loss; for `not_finite`, the first step with such a loss
+  std::int64_t step = 0; // of the lowest validation loss; for `not_finite`, the first step with a non-finite loss
   std::string text{};    // the verdict in a sentence, with the losses and what to do
 };
 
 namespace detail {
 
-/// A run's losses: training losses as means over a tenth of all steps, since single ones are noisy (non-finite ones are
-/// left out), and validation losses.
+/// A run's losses: training losses as means over a tenth of all steps, since single losses are noisy, and validation
+/// losses. Non-finite training losses are left out.
 class losses {
 public:
   [[gnu::cold]] explicit losses(std::span<step_record const> steps);
 
-  /// The step of the first non-finite validation loss, or the first of a tail of at least a tenth of all steps whose
-  /// training losses are not finite; null: none.
+  /// The step of the first non-finite validation loss, or, if the training losses of the last tenth of all steps
+  /// (or of more steps) are not finite, the first of these steps; null: none.
   step_record const* not_finite() const { return not_finite_; }
   /// Which loss is not finite: "training" or "validation".
   char const* which() const { return which_; }
@@ -46,12 +46,15 @@ public:
   /// Mean training loss over the tenth of the run that ends with step r.
   double until(step_record const& r) const;
 
+  /// The steps with an evaluation.
   std::vector<step_record const*> const& evaluations() const { return evaluations_; }
+  /// The step with the lowest validation loss; null: none.
   step_record const* best() const { return best_; }
 
 private:
   void refuse(step_record const& r, char const* which) { not_finite_ = &r, which_ = which; }
 
+  /// Mean of the finite training losses of the steps with index in [begin, end).
   double mean(std::size_t begin, std::size_t end) const;
 
   std::span<step_record const> steps_;
@@ -63,12 +66,12 @@ private:
 
 } // namespace detail
 
-/// Diagnoses a run from the losses of its steps. A change of a loss counts only if it is more than the percentage below
-/// and more than 1/1000 of the total fall of the training loss; smaller changes are noise.
+/// Diagnoses a run from the losses of its steps. A change of a loss counts only if it exceeds the percentage given
+/// below and 1/1000 of the total fall of the training loss; smaller changes are noise.
 /// - not finite: a validation loss, or the training losses of the last tenth of the steps, are NaN or infinite;
 /// - too early: fewer than four evaluations;
 /// - overfitting: the validation loss ended more than 2 % above its lowest, while the training loss fell further;
-/// - getting worse: the same, but the training loss did not fall either;
+/// - getting worse: the validation loss ended so, but the training loss did not fall further;
 /// - still improving: in the last quarter of the evaluations the validation loss reached its lowest and fell by more
 /// than 1 %;
 /// - underfit: the validation loss is flat; the training loss fell by less than a tenth and is still above 0.01;

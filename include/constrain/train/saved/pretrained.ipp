@@ -40,8 +40,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
   }
 }
 
-/// The tensor of that name, with or without the format's prefix (GPT-2 files exist with and without "transformer.");
-/// null: none.
+/// The tensor called `name`, with or without `prefix` (GPT-2 files exist with and without "transformer."); null: none.
 CONSTRAIN_INLINE io::tensor const* find_stored(io::safetensors const& file, std::string_view name,
                                                std::string_view prefix) {
   auto const* const found = file.find(name);

@@ -13,37 +13,39 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// Settings that must match, besides the parameters, to resume a run.
 struct saved_configuration {
-  std::string precision;             // name of the policy
-  std::string optimizer;             // name of the policy
-  std::int64_t tokens = 0;           // in a sequence: the data position counts samples of that length
-  std::string optimizer_state;       // fields per weight and their dtype: "2 x fp32"
+  std::string precision;             // name of the precision policy
+  std::string optimizer;             // name of the optimizer policy
+  std::int64_t tokens = 0;           // in a sequence: the data position counts samples of this length
+  std::string optimizer_state;       // number of fields per weight and their dtype, as "2 x fp32"
   std::string optimizer_state_names; // names of these fields; empty if the optimizer does not name them
-  std::string policies;              // other policies that must match: "train::biases"; empty: none
+  std::string policies;              // other policies that must match, as "train::biases"; empty: none
 };
 
 namespace detail {
 
-/// "[3, 4]"
+/// A shape as text, for example "[3, 4]".
 [[gnu::cold]] std::string shape_text(std::vector<std::int64_t> const& shape);
 
-/// Throws `error`, naming the field and both values, if a checkpoint has another value than this trainer.
+/// Throws `error`, which names the field and both values, if a saved run has another value (`saved`) than this trainer
+/// (`here`).
 void check_field(std::string const& directory, std::string const& field, std::string const& saved,
                  std::string const& here);
 
 } // namespace detail
 
 /// Saves weights, optimizer states, data position and counters to a directory, atomically: if saving fails at any
-/// point, an older checkpoint of that name stays intact. Collective; throws the same `error` on every rank.
+/// point, an older saved run in the directory stays intact. Collective; throws the same `error` on every rank.
 void save_run(std::string const& directory, parameter_list const& list, weight_format const& format,
               saved_configuration const& c, training_state const& s, arena& memory, communicator& world,
               communicator& group);
 
 /// Reads tensors that `save_run` wrote into the arena and returns the training state. Everything is checked on every
-/// rank before the first byte is written. Throws `error`; for another configuration it names the field that differs.
+/// rank before the first byte is written. Throws `error` if the directory is damaged or has another configuration; the
+/// error names the field that differs. Call it within `agreement::run`.
 [[gnu::cold]] training_state load_run(std::string const& directory, parameter_list const& list,
                                       weight_format const& format, saved_configuration const& c, arena& memory,
                                       communicator& group, agreement& ranks);
-/// The same, collective: throws on all ranks if it fails on one.
+/// `load_run` within an `agreement` over `world`: throws on all ranks if it fails on one. Collective.
 [[gnu::cold]] training_state load_run(std::string const& directory, parameter_list const& list,
                                       weight_format const& format, saved_configuration const& c, arena& memory,
                                       communicator& world, communicator& group);

@@ -11,7 +11,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
 inline constexpr char const* saved_optimizer = "optimizer.safetensors";
 inline constexpr char const* saved_state = "state.json";
-inline constexpr int saved_version = 2; // of the format; 1 had numbers for the optimizer's state names
+inline constexpr int saved_version = 2; // of the format; in version 1, numbers named the optimizer's state fields
 
 CONSTRAIN_INLINE std::string shape_text(std::vector<std::int64_t> const& shape) {
   std::string text = "[";
@@ -47,7 +47,7 @@ CONSTRAIN_INLINE void check_field(std::string const& directory, std::string cons
   }
 }
 
-/// Writes the files of a checkpoint, on the calling rank only.
+/// Writes the files of a saved run, on the calling rank only.
 CONSTRAIN_INLINE void write_run(std::string const& directory, gathered_tensors const& weights,
                                 gathered_tensors const& states, weight_format const& format,
                                 saved_configuration const& c, training_state const& s) {
@@ -83,7 +83,7 @@ CONSTRAIN_INLINE void save_run(std::string const& directory, parameter_list cons
                                communicator& world, communicator& group) {
   agree(world, joint_call::save); // all ranks must be in `save` before the first all-gather
   together(world, joint_call::save, [&] {
-    // The full tensors are written, by rank 0: the files do not depend on the number of ranks.
+    // Rank 0 writes full tensors, so that the files do not depend on the number of ranks.
     gathered_tensors const weights(weight_tensors(list, format.names), memory, group);
     gathered_tensors const states(state_tensors(list), memory, group);
     agreed(world, joint_call::save, [&] {

@@ -40,7 +40,7 @@ CONSTRAIN_INLINE std::vector<std::int64_t> saved_series::steps() const {
 CONSTRAIN_INLINE void saved_series::keep(std::int64_t count, std::int64_t last) const {
   io::detail::directory_handle const holder(directory_);
   if (!holder) return;
-  io::detail::directory_handle const newest(holder, name(last)); // its owner is the user who saves this run
+  io::detail::directory_handle const newest(holder, name(last)); // its owner is the user who saves the current run
   if (!newest) return;
   for (auto const step : steps()) {
     if (step > last) continue;
@@ -48,7 +48,7 @@ CONSTRAIN_INLINE void saved_series::keep(std::int64_t count, std::int64_t last) 
     auto const files = io::detail::marked_files(old, holder, name(step), newest.owner());
     if (!files) continue;
     try {
-      // One without a manifest is the rest of an interrupted removal.
+      // A saved run without a manifest is the rest of an interrupted removal.
       if (io::detail::listed_files(old, path(step)) && count-- > 0) continue;
       io::detail::remove_directory(old, holder, name(step), *files, name(step) + ".kept-" + io::unlikely_suffix());
     } catch (error const&) {}

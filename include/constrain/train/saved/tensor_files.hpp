@@ -19,7 +19,7 @@ struct parameter_list {
   parameter_info const* parameters = nullptr; // `size` entries
   int size = 0;                               // number of parameters
   char const* names = nullptr;                // all names, concatenated
-  char const* const* state_names = nullptr;   // of the optimizer's state fields, null for unnamed ones
+  char const* const* state_names = nullptr;   // names of the optimizer's state fields; null: unnamed
 
   /// Name of parameter i.
   std::string name(int i) const {
@@ -27,15 +27,16 @@ struct parameter_list {
   }
 };
 
-/// One tensor of a safetensors file: a parameter or one of its optimizer states, for all iterations (stacked) or one.
+/// One tensor of a safetensors file: a parameter or one of its optimizer states. For a parameter inside a repeat, the
+/// tensor stacks all iterations or holds one iteration.
 struct file_tensor {
   parameter_info const* info = nullptr;   // the parameter
-  std::int64_t offset = 0;                // in the arena, of the first iteration
+  std::int64_t offset = 0;                // of the parameter's first iteration, in the arena
   std::int64_t first = 0, iterations = 1; // range of iterations in this tensor
-  bool transposed = false;                // the file has [in, out] for [out, in]
+  bool transposed = false;                // [in, out] in the file, [out, in] in the arena
   io::tensor tensor;                      // name, dtype and shape in the file; `bytes` is set by `gathered_tensors`
 
-  /// Size in the file.
+  /// Bytes in the file.
   std::size_t bytes() const {
     return static_cast<std::size_t>(iterations * info->shape.elements() * size_of(info->type));
   }
@@ -44,28 +45,31 @@ struct file_tensor {
 /// The tensors of a file with all weights.
 [[gnu::cold]] std::vector<file_tensor> weight_tensors(parameter_list const& list, stored_names names);
 
-/// The tensors of a file with all optimizer states, named "<parameter>.<field>", as "token.weight.exp_avg".
+/// The tensors of a file with all optimizer states, named "<parameter>.<field>", for example
+/// "token.weight.exp_avg".
 [[gnu::cold]] std::vector<file_tensor> state_tensors(parameter_list const& list);
 
 /// Full tensors in host memory, ready to be written. Sharded tensors are all-gathered and device tensors are copied;
-/// tensors that the host can address are only viewed. Construction is collective over `group`.
+/// full
+/// tensors that the host can address are only viewed.
 class gathered_tensors {
 public:
-  /// Collective where tensors are cut over ranks.
+  /// Collective over `group` if any tensor is sharded.
   gathered_tensors(std::vector<file_tensor> what, arena& memory, communicator& group);
 
-  /// Writes them as a safetensors file. Throws `error`.
+  /// Writes the tensors as a safetensors file. Throws `error` if `out` cannot be written.
   [[gnu::cold]] void write(io::output_file& out) const;
 
 private:
+  /// The full tensor, all iterations; copied into `full_tensors_` unless it can be viewed.
   std::byte const* full_tensor(file_tensor const& t, arena& memory, communicator& group);
 
   std::vector<file_tensor> tensors_;
   std::vector<std::vector<std::byte>> full_tensors_;
 };
 
-/// Copies one tensor from its file's layout into the arena (this rank's shard of it). `bytes` must already have the
-/// parameter's dtype.
+/// Copies a tensor from the layout of the file into the arena; of a sharded tensor, this rank's shard. `bytes` must
+/// already have the parameter's dtype.
 [[gnu::cold]] void take_tensor(file_tensor const& t, std::span<std::byte const> bytes, arena& memory,
                                communicator& group);
 

@@ -19,8 +19,8 @@ CONSTRAIN_INLINE void transpose_elements(std::byte const* from, std::int64_t row
       std::memcpy(to + (j * rows + i) * width, from + (i * columns + j) * width, static_cast<std::size_t>(width));
 }
 
-/// Adds the file tensors of one parameter or state: under its stored name if `names` has one, where '*' stands for the
-/// iteration, which then is a tensor of its own.
+/// Adds the file tensors of one parameter or state, called `name` or as `names` says. If the stored name has a '*',
+/// which stands for the iteration, each iteration becomes a tensor; else one tensor holds all iterations.
 [[gnu::cold]] CONSTRAIN_INLINE void add_file_tensors(std::vector<file_tensor>& tensors, parameter_info const& info,
                                                      std::string name, std::int64_t offset, stored_names names) {
   stored_name const* known = nullptr;
