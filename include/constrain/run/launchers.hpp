@@ -39,8 +39,8 @@ template <class op, class device, class... operands> struct kernel_is_there {
                 "for a GPU) or specialise ct::kernel<op, device> with `static void run(ct::call const&, operands...)`");
 };
 
-/// Calls the kernel of `op` with typed operands. One instantiation per op, device and dtypes; all nodes with the
-/// same op and dtypes share it.
+/// Calls the kernel of `op` with typed operands. One instantiation per op, device and dtypes; all nodes with the same
+/// op and dtypes share it.
 template <op_label const* op, class device, int inputs, class indices, dtype... types> struct typed_call;
 template <op_label const* op, class device, int inputs, std::size_t... i, dtype... types>
 struct typed_call<op, device, inputs, std::index_sequence<i...>, types...> {

@@ -41,7 +41,7 @@ namespace detail {
 
 } // namespace detail
 
-/// The logits of one micro-batch, owned. `real`: float, or double for precision::fp64.
+/// The logits of one micro-batch, copied out of the arena. `real`: float, or double for precision::fp64.
 template <class real> struct prediction {
   std::vector<real> logits; // row-major
   constrain::shape shape;   // [sequences, tokens, vocabulary], or [sequences, classes]
