@@ -17,7 +17,7 @@
 namespace constrain::inline CONSTRAIN_VARIANT::data {
 
 /// A file of tokens that is read during a run. The file is read, not mapped: if another process truncated a mapped
-/// file, this process would crash. The file stays open, so it may be renamed, replaced or removed meanwhile.
+/// file, this process would crash. The file stays open, so it may be renamed, replaced or removed during the run.
 class token_file {
 public:
   /// Throws `error` for anything but a readable regular file.

@@ -34,7 +34,7 @@ struct fit_options {
 
 namespace detail {
 
-/// Throws `error` for an option out of range or without the option it depends on.
+/// Throws `error` for an option that is out of range or that depends on another option which is not set.
 [[gnu::cold]] void check_fit_options(fit_options const& options);
 
 } // namespace detail

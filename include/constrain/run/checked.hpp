@@ -76,7 +76,7 @@ public:
     }
   }
 
-  /// Tags a step's outputs and checks the first one for finiteness.
+  /// Tags a step's outputs and checks that the first output is finite.
   void after(int index, step const& s, bound_operand const* bound, loop_state const& loops) {
     for (int k = s.inputs; k < s.inputs + s.outputs; ++k) {
       auto const& o = operands_[s.first_operand + k];

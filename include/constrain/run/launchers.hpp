@@ -10,8 +10,8 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// An operand with its address in the current iteration. A call may work on several instances of a value together: one
-/// per iteration of a loop that the call is outside of.
+/// An operand with its address in the current iteration. A call outside of the loops over which a value is stacked
+/// works on all instances of the value together.
 struct bound_operand {
   std::byte* data = nullptr;       // address of the first element
   shape const* shape_of = nullptr; // shape of one instance
