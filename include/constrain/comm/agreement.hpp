@@ -81,14 +81,14 @@ struct vote {
 
 } // namespace detail
 
-/// Shares this rank's outcome with all ranks: `failure` is its exception, or null. If no rank failed, returns the sum
-/// of all `count`s. Otherwise every rank throws: its own exception if all sentences are the same, else an `error` with
-/// the sentence of the first failing rank. Also throws if ranks are in different calls or their `content` fingerprints
-/// differ. Collective: one all-gather.
+/// Shares this rank's outcome with all ranks: `failure` is the exception of this rank, or null. If no rank failed,
+/// returns the sum of all `count`s. Otherwise every rank throws: its own exception if all sentences are the same, else
+/// an `error` with the sentence of the first failing rank. Also throws if ranks are in different calls or their
+/// `content` fingerprints differ. Collective: one all-gather.
 std::int64_t agree(communicator& world, joint_call where, std::int64_t count = 0,
                    std::exception_ptr const& failure = nullptr, std::uint64_t content = 0);
 
-/// Throws `error` on every rank unless all ranks are about to make the same number of passes. Collective.
+/// Throws `error` on every rank unless all ranks are about to make the same number of forward passes. Collective.
 inline void check_passes(communicator& world, joint_call where, std::int64_t passes) {
   agree(world, where, 0, nullptr, static_cast<std::uint64_t>(passes));
 }

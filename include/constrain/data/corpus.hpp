@@ -94,8 +94,8 @@ private:
   /// The largest of the given 16-bit tokens.
   static std::int32_t largest(std::span<std::byte const> tokens);
 
-  /// Splits the `count` tokens from `first` on into ranges that are contiguous in the storage, and calls `visit(begin
-  /// in the storage, length)` for each range.
+  /// Splits the `count` tokens from `first` on into ranges that are contiguous in the storage, and calls
+  /// `visit(begin in the storage, length)` for each range.
   template <class visitor> void for_runs(std::int64_t first, std::int64_t count, visitor const& visit) const {
     if (first < 0 || first > size() || count > size() - first)
       throw error({"a corpus of ", size(), " tokens was read out of bounds: ", count, " from token ", first,

@@ -16,8 +16,8 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
 /// Throws `error`, which gives the bad token and its index, unless every token is in [0, limit).
 void check_tokens(char const* where, std::span<std::int32_t const> tokens, std::int64_t limit);
 
-/// Returns the number of labels that are not `ignored_label`. Throws `error` unless each of these labels is in [0,
-/// limit).
+/// Returns the number of labels that are not `ignored_label`. Throws `error` unless each of these labels is in
+/// [0, limit).
 std::int64_t count_labels(char const* where, std::span<std::int32_t const> labels, std::int64_t limit);
 
 /// A batch that views the caller's arrays. Throws `error` for a wrong length or a token or label out of range.
@@ -41,8 +41,8 @@ public:
 
   /// Copies tokens. Throws `error` unless each is in [0, vocabulary).
   void tokens(host_view const& to, std::span<std::int32_t const> from) const;
-  /// Copies labels; returns how many are not `ignored_label`. Throws `error` unless each of these labels is in [0,
-  /// classes).
+  /// Copies labels; returns how many are not `ignored_label`. Throws `error` unless each of these labels is in
+  /// [0, classes).
   std::int64_t labels(host_view const& to, std::span<std::int32_t const> from) const {
     return count_labels(where_, copy(to, from), classes_);
   }

@@ -265,8 +265,8 @@ public:
   }
 
   /// Loads the newest of the runs saved in directory/step-<n>, else the run saved in the directory itself; all ranks
-  /// load the same. Returns false if there is none. A damaged saved run is skipped with a line to `log` (rank 0).
-  /// Throws as `load` does if all are damaged.
+  /// load the same. Returns false if there is no saved run. A damaged saved run is skipped with a line to `log` (rank
+  /// 0). Throws as `load` does if all are damaged.
   bool resume(std::string const& directory, std::FILE* log = stderr) {
     return resume_from(
         directory, *ranks_.world, [&](std::string const& path) { load(path); }, rank() == 0 ? log : nullptr);
