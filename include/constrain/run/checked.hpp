@@ -13,7 +13,7 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// A value's properties that checked mode needs.
+/// The properties of a value that checked mode needs.
 struct checked_value {
   axis_list axes;                     // loops over which the value is stacked (one instance per iteration)
   int loop_carried_axis = -1;         // axis along which a loop-carried value runs; -1: not loop-carried

@@ -34,7 +34,8 @@ void check_field(std::string const& directory, std::string const& field, std::st
 } // namespace detail
 
 /// Saves weights, optimizer states, data position and counters to a directory, atomically: if saving fails at any
-/// point, an older saved run in the directory stays intact. Collective; throws the same `error` on every rank.
+/// point, an older saved run in the directory stays intact. Collective; throws the same `error` on every rank if a file
+/// cannot be written.
 void save_run(std::string const& directory, parameter_list const& list, weight_format const& format,
               saved_configuration const& c, training_state const& s, arena& memory, communicator& world,
               communicator& group);
