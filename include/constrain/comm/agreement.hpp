@@ -8,8 +8,8 @@
 #include <string>
 #include <string_view>
 
-// Collective error handling: an error on one rank is thrown on all ranks, with the same sentence, so that no rank
-// waits forever for the others.
+// Collective error handling: an error on one rank is thrown on all ranks, with the same sentence, so that no rank waits
+// forever for the others.
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
@@ -47,8 +47,7 @@ constexpr char const* name_of(joint_call c) {
 
 namespace detail {
 
-/// All-gather of one value per rank: all[r] becomes rank r's value. The caller has set this rank's
-/// value.
+/// All-gather of one value per rank: all[r] becomes rank r's value; the caller sets all[rank()].
 template <class type> void gather(communicator& world, type* all) {
   std::int64_t offsets[communicator::maximum_size], lengths[communicator::maximum_size];
   for (int rank = 0; rank < world.size(); ++rank) {
@@ -64,7 +63,7 @@ std::string gather_texts(communicator& world, std::string_view mine, std::int64_
 /// FNV-1a hash, 64 bits.
 std::uint64_t hash_of(std::string_view text);
 
-/// Throws an `error` and notes that every rank throws it; the caller sees to that.
+/// Throws `error` and records that every rank throws it, which the caller guarantees.
 [[noreturn, gnu::cold]] void throw_agreed(std::string sentence);
 
 /// The message of a rank in `agree`.
@@ -82,14 +81,14 @@ struct vote {
 
 } // namespace detail
 
-/// Shares this rank's outcome with all ranks: `failure` is its exception, or null. If no rank failed, returns the sum
-/// of all `count`s. Otherwise every rank throws: its own exception if all sentences are the same, else an `error` with
-/// the sentence of the first failing rank. Also throws if ranks are in different calls or their `content` fingerprints
-/// differ. Collective: one all-gather.
+/// Shares this rank's outcome with all ranks: `failure` is the exception of this rank, or null. If no rank failed,
+/// returns the sum of all `count`s. Otherwise every rank throws: its own exception if all sentences are the same, else
+/// an `error` with the sentence of the first failing rank. Also throws if ranks are in different calls or their
+/// `content` fingerprints differ. Collective: one all-gather.
 std::int64_t agree(communicator& world, joint_call where, std::int64_t count = 0,
                    std::exception_ptr const& failure = nullptr, std::uint64_t content = 0);
 
-/// Throws `error` on every rank unless all ranks are about to make the same number of passes. Collective.
+/// Throws `error` on every rank unless all ranks are about to make the same number of forward passes. Collective.
 inline void check_passes(communicator& world, joint_call where, std::int64_t passes) {
   agree(world, where, 0, nullptr, static_cast<std::uint64_t>(passes));
 }
@@ -122,8 +121,8 @@ private:
   bool asked_ = false;
 };
 
-/// For a `catch (...)` around collective code. Rethrows the exception if all ranks throw; this rank waits a few
-/// seconds for the others. Otherwise they would wait for this rank forever: prints the exception and aborts the job.
+/// For a `catch (...)` around collective code. Rethrows the exception if all ranks throw; this rank waits a few seconds
+/// for the others. Otherwise they would wait for this rank forever: prints the exception and aborts the job.
 [[noreturn, gnu::cold]] void rethrow_or_end_job(communicator& world, joint_call where);
 
 /// Calls `f`, which may communicate. Rethrows an exception that all ranks throw; another one aborts the job.

@@ -39,8 +39,8 @@ public:
 
   /// Ends all processes of the job, this one with exit code `status`.
   [[noreturn]] virtual void abort(int status) = 0;
-  /// Whether all ranks of the run call `all_come` within a few seconds. After false, no collective call is possible any
-  /// more.
+  /// Whether all ranks of the run call `all_come` within a few seconds. Once it has returned false, no collective call
+  /// is possible any more.
   virtual bool all_come() = 0;
   /// Names the current library call, for the error if the other ranks do not arrive. The name must be a string literal.
   virtual void entered(char const*) {}

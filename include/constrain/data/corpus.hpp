@@ -26,11 +26,11 @@ public:
   static corpus from_bytes(std::string bytes, std::vector<bool> prompt = {});
 
   /// Tokens in memory that `storage` keeps alive: bytes, or 16-bit little-endian numbers. Throws `error` if there is no
-  /// token or the last one is incomplete.
+  /// token or the last token is incomplete.
   static corpus from_storage(std::shared_ptr<void const> storage, std::span<std::byte const> view, token_width width);
 
   /// 16-bit little-endian tokens from byte `begin` of a file on. The file is scanned once here, then read as tokens are
-  /// used. Throws `error` if there is no token or the last one is incomplete.
+  /// used. Throws `error` if there is no token or the last token is incomplete.
   static corpus from_file(std::shared_ptr<token_file> file, std::int64_t begin);
 
   /// Number of tokens.
@@ -95,7 +95,7 @@ private:
   static std::int32_t largest(std::span<std::byte const> tokens);
 
   /// Splits the `count` tokens from `first` on into ranges that are contiguous in the storage, and calls
-  /// `visit(first token in the storage, number of tokens)` for each range.
+  /// `visit(begin in the storage, length)` for each range.
   template <class visitor> void for_runs(std::int64_t first, std::int64_t count, visitor const& visit) const {
     if (first < 0 || first > size() || count > size() - first)
       throw error({"a corpus of ", size(), " tokens was read out of bounds: ", count, " from token ", first,

@@ -13,7 +13,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::data {
 
 /// Options of `text`.
 struct text_options {
-  std::vector<std::string> extensions{}; ///< Read only files with these endings, such as ".txt"; empty: all.
+  std::vector<std::string> extensions{}; ///< Of a directory, read files with these endings (".txt"); empty: all.
   std::int64_t maximum_bytes = std::numeric_limits<std::int64_t>::max(); ///< Read at most this many bytes.
 };
 

@@ -15,8 +15,8 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::data::detail {
 
-/// Appends a file's content to `bytes`, until `bytes` has `maximum` bytes. Throws `error` if the file
-/// cannot be read or memory is too small.
+/// Appends a file's content to `bytes`, until `bytes` has `maximum` bytes. Throws `error` if the file cannot be read or
+/// memory is too small.
 [[gnu::cold]] CONSTRAIN_INLINE void append_file(std::string const& path, std::size_t maximum, std::string& bytes) {
   struct stat status {};
   auto const file = io::open_file(path, "the text", &status);

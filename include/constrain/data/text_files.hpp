@@ -33,7 +33,7 @@ private:
   file_tree(std::string const& root, std::vector<std::string> const& extensions)
       : root_(root), extensions_(extensions) {}
 
-  /// Records a directory; false if it was recorded before.
+  /// Records a directory; returns false if it was recorded before.
   bool is_new(struct stat const& status);
 
   /// Records the directories above the root, so that links to them are not followed.

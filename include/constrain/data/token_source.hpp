@@ -17,7 +17,7 @@
 namespace constrain::inline CONSTRAIN_VARIANT::data {
 
 /// A file of tokens that is read during a run. The file is read, not mapped: if another process truncated a mapped
-/// file, this process would crash. The file stays open, so it may be renamed, replaced or removed meanwhile.
+/// file, this process would crash. The file stays open, so it may be renamed, replaced or removed during the run.
 class token_file {
 public:
   /// Throws `error` for anything but a readable regular file.
@@ -30,8 +30,8 @@ public:
   /// Offset of the first token in bytes.
   std::int64_t begin() const { return begin_; }
 
-  /// Fills `bytes` with the file's content at offset `first`. Throws `error` if the file has become shorter
-  /// or cannot be read.
+  /// Fills `bytes` with the file's content at offset `first`. Throws `error` if the file has become shorter or cannot
+  /// be read.
   void read(std::int64_t first, std::span<std::byte> bytes) const;
 
   /// Calls `visit(bytes)` for consecutive parts of the content from byte `begin` on; remembers and returns the CRC-32C
@@ -40,8 +40,8 @@ public:
     begin_ = begin;
     return sum_ = scan(visit);
   }
-  /// Throws `error` if the content has changed. Reads it again only if the modification time has changed. A file
-  /// that has grown is not checked, since appending is allowed.
+  /// Throws `error` if the content has changed. Reads the content again only if the modification time has changed. A
+  /// file that has grown is not checked, since appending is allowed.
   void verify() const;
   /// The error for changed content.
   error changed() const { return error({"the tokens '", path_, "' were changed during their use; ", advice}); }

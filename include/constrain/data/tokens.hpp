@@ -17,10 +17,10 @@ std::int64_t find_tokens(std::span<std::byte const> head, std::int64_t size, std
 
 } // namespace detail
 
-/// A corpus from a file of 16-bit little-endian tokens: without a header, as nanoGPT writes it, or with the header of
+/// A corpus from a file of 16-bit little-endian tokens: without a header, as nanoGPT writes them, or with the header of
 /// llm.c (version 1). Throws `error` if the file cannot be read, has no tokens or a wrong header. The file is scanned
-/// once, for its largest token and its checksum, and stays open; tokens are read as they are used, which throws `error`
-/// if the file has changed meanwhile.
+/// once, for its largest token and its checksum, and stays open; tokens are read as they are used; reading throws
+/// `error` if the file has changed since then.
 corpus tokens(std::string const& path);
 
 } // namespace constrain::data

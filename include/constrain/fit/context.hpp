@@ -31,7 +31,7 @@ public:
 
   /// Records a user-defined metric. From on_step and on_evaluation, it is written with the current step; from on_start,
   /// with the first step; from on_save, with the next step; after the last step, only to summary.json. A second value
-  /// for the same step replaces the first. Throws `error` if the name is empty or not UTF-8.
+  /// of a metric for the same step replaces the first. Throws `error` if the name is empty or not UTF-8.
   void metric(std::string_view name, double value) {
     if (name.empty() || io::invalid_utf8(name) != name.size())
       throw error(

@@ -14,13 +14,13 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 /// the same memory. SIGINT and SIGTERM end the run after the current step or during an evaluation; the run is saved
 /// first, if `.directory` is set.
 ///
-/// The callback runs on every rank. It is a function called after every step with a `step_result const&` or a
+/// The callback runs on every rank. A callback is a function called after every step with a `step_result const&` or a
 /// `fit_context&` (returning false stops the run), or an object with any of on_start, on_step, on_evaluation, on_save
 /// and on_end, each taking a `fit_context&`. on_save is called after every save, also of `.best`; on_end is called
 /// last, but not after an exception.
 ///
 /// Throws `error` for options out of range or in conflict, for a corpus that does not fit the trainer, for files that
-/// cannot be written, and when `step` or `evaluate` does.
+/// cannot be written, and when `trainer::step` or `trainer::evaluate` throws.
 template <class trainer, class callback = no_callback>
 fit_result fit(trainer& t, data::corpus const& corpus, fit_options options = {}, callback&& called = {}) {
   using given = std::remove_reference_t<callback>;

@@ -18,10 +18,10 @@ struct fit_options {
                               // limit reached first ends the run
   data::corpus const* validation = nullptr; // validation corpus; null: no evaluation
   interval evaluate_every = 0;              // when to evaluate, besides the end; 0: only at the end
-  std::string directory{};                  // to save the run in; empty: the run is not saved
+  std::string directory{};                  // directory to save the run in; empty: the run is not saved
   interval save_every = 0;                  // when to save to `.directory`, besides the end; 0: only at the end
-  std::FILE* log = stdout;                  // progress lines; null: silent
-  interval log_every = 1;                   // when to print a progress line; 0: never. Records have every step
+  std::FILE* log = stdout;                  // stream for progress lines; null: silent
+  interval log_every = 1;                   // when to print a progress line; 0: never. `.records` has every step
   std::int64_t keep_last = 0;  // saved runs to keep, each in directory/step-<n>; 0: one, in the directory itself
   std::string best{};          // directory to save the run in at its lowest validation loss; empty: not saved
   bool load_best = false;      // load the weights of `.best` at the end
@@ -34,7 +34,7 @@ struct fit_options {
 
 namespace detail {
 
-/// Throws `error` for an option out of range or without the option it depends on.
+/// Throws `error` for an option that is out of range or that depends on another option which is not set.
 [[gnu::cold]] void check_fit_options(fit_options const& options);
 
 } // namespace detail

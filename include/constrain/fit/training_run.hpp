@@ -74,8 +74,8 @@ private:
   void prepare_outputs() {
     check_places(options_.directory, options_.keep_last, options_.best, options_.records);
     if (!options_.directory.empty()) io::directory_writer{place_of(steps_)};
-    // An existing directory of a later step that cannot be replaced (for example, another user's) would end the run
-    // at that step.
+    // An existing directory of a later step that cannot be replaced (for example, another user's) would end the run at
+    // that step.
     for (auto const step : options_.keep_last > 0 ? series_.steps() : std::vector<std::int64_t>{})
       if (step > first_step_ && step < steps_) io::directory_writer{place_of(step)};
     if (!options_.best.empty()) io::directory_writer{options_.best};

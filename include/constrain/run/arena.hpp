@@ -40,8 +40,8 @@ public:
   /// Size of the memory block.
   bytes size() const { return size_; }
 
-  /// Calls `f(std::byte*)` to change `count` bytes at `offset`: in place if the host can address the
-  /// arena, else through a copy.
+  /// Calls `f(std::byte*)` to change `count` bytes at `offset`: in place if the host can address the arena, else
+  /// through a copy.
   template <class function> void edit(std::int64_t offset, std::int64_t count, function const& f) {
     check(offset, count);
     if (auto* const here = host()) return f(here + offset);

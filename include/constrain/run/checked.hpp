@@ -13,7 +13,7 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// A value's properties that checked mode needs.
+/// The properties of a value that checked mode needs.
 struct checked_value {
   axis_list axes;                     // loops over which the value is stacked (one instance per iteration)
   int loop_carried_axis = -1;         // axis along which a loop-carried value runs; -1: not loop-carried
@@ -76,7 +76,7 @@ public:
     }
   }
 
-  /// Tags a step's outputs and checks the first one for finiteness.
+  /// Tags a step's outputs and checks that the first output is finite.
   void after(int index, step const& s, bound_operand const* bound, loop_state const& loops) {
     for (int k = s.inputs; k < s.inputs + s.outputs; ++k) {
       auto const& o = operands_[s.first_operand + k];

@@ -24,8 +24,8 @@ public:
   constrain::arena& arena() { return arena_; }
   constrain::arena const& arena() const { return arena_; }
 
-  /// Runs the plan `planned_entry::value` once. With `graph` and no hooks, the first run captures the plan's launches
-  /// in a graph, and later runs replay it.
+  /// Runs the plan `planned_entry::value` once. With `graph` and no hooks, the plan's launches are captured in a graph
+  /// after the first run, and later runs replay the graph.
   template <class planned_entry, class hooks = no_hooks> void run(step_parameters parameters, hooks&& h = {}) {
     parameters.context = &context_;
     context_.write_parameters(parameters);

@@ -10,8 +10,8 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// An operand with its address in the current iteration. A call may work on several instances of a value together: one
-/// per iteration of a loop that the call is outside of.
+/// An operand with its address in the current iteration. A call outside of the loops over which a value is stacked
+/// works on all instances of the value together.
 struct bound_operand {
   std::byte* data = nullptr;       // address of the first element
   shape const* shape_of = nullptr; // shape of one instance
@@ -39,8 +39,8 @@ template <class op, class device, class... operands> struct kernel_is_there {
                 "for a GPU) or specialise ct::kernel<op, device> with `static void run(ct::call const&, operands...)`");
 };
 
-/// Calls the kernel of `op` with typed operands. One instantiation per op, device and dtypes; all nodes with the
-/// same op and dtypes share it.
+/// Calls the kernel of `op` with typed operands. One instantiation per op, device and dtypes; all nodes with the same
+/// op and dtypes share it.
 template <op_label const* op, class device, int inputs, class indices, dtype... types> struct typed_call;
 template <op_label const* op, class device, int inputs, std::size_t... i, dtype... types>
 struct typed_call<op, device, inputs, std::index_sequence<i...>, types...> {

@@ -11,8 +11,8 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// Tells whether a batch's arrays still hold that batch. A `batch_range` refills its arrays, which invalidates the
-/// tickets of earlier batches; a default-constructed ticket (the caller's own arrays) is always valid.
+/// Tells whether the arrays of a batch still hold it. A `batch_range` refills its arrays, which invalidates the tickets
+/// of earlier batches; a default-constructed ticket (the caller's own arrays) is always valid.
 class batch_ticket {
 public:
   batch_ticket() = default;
@@ -64,8 +64,8 @@ template <class array> struct step_takes_a_batch {
   static_assert(sizeof(array) == 0, "step: it takes a batch; write t.step(t.batch(inputs, labels))");
 };
 
-/// Throws `error` unless `values` has `length` elements. The error begins with `where` and
-/// gives the name of the array (`what`) and its expected `shape`.
+/// Throws `error` unless `values` has `length` elements. The error begins with `where` and gives the name of the array
+/// (`what`) and its expected `shape`.
 void check_length(char const* where, char const* what, std::span<std::int32_t const> values, std::int64_t length,
                   char const* shape);
 
@@ -74,7 +74,7 @@ struct batch_lengths {
   std::int64_t inputs, labels, sequence;
 };
 
-/// Throws `error` unless a batch has these lengths and its ticket is still valid.
+/// Throws `error` unless batch `b` has the lengths `needed` and a valid ticket.
 void check_batch(batch const& b, batch_lengths const& needed);
 
 } // namespace detail

@@ -61,8 +61,8 @@ private:
   std::int64_t taken_ = 0;
 };
 
-/// The batches of a corpus, without end: an input range. A worker thread fills the next batch while the current one is
-/// in use; incrementing the iterator overwrites the current one.
+/// The batches of a corpus, without end: an input range. A worker thread fills the next batch while the current batch
+/// is in use; incrementing the iterator overwrites the current batch.
 class batch_range {
 public:
   /// `elements`: tokens in the inputs of one step on one rank.

@@ -27,8 +27,7 @@ public:
   using real = typename entries::real;
 
   /// Allocates the arena. `checked`: each run checks its reads and writes (see run/checked.hpp); `measure`: fills the
-  /// arena with a pattern, so that `used` can find the bytes written. Throws `error` if the memory cannot be
-  /// allocated.
+  /// arena with a pattern, so that `used` can find the bytes written. Throws `error` if the memory cannot be allocated.
   void allocate(bool checked, bool measure) {
     checked_ = checked;
     runner_ = std::make_unique<runner_type>(entries::memory.peak);
@@ -36,8 +35,8 @@ public:
   }
 
   constrain::arena& arena() const { return runner_->arena(); }
-  /// Bytes of the arena up to the last one written so far, plus the bytes that the device reserves (workspace). Needs
-  /// `measure`.
+  /// Bytes of the arena up to the last byte written so far, plus the bytes that the device reserves (workspace). Only
+  /// after `allocate` with `measure`.
   bytes used() const { return arena().used(bytes_of_plan) + bytes(target::reserve); }
 
   /// Whether the gradients of the last step are still in the arena: evaluate, predict and generate overwrite them.
@@ -53,8 +52,8 @@ public:
     return {where, arena(), entries::vocabulary, entries::logits.features()};
   }
 
-  /// Runs an entry. `passes` holds the program that the entry was planned from; checked mode needs the values of
-  /// that program.
+  /// Runs an entry. `passes` holds the program that the entry was planned from; checked mode needs the values of that
+  /// program.
   template <class planned_entry, class passes> void run(step_parameters const& parameters) {
     // Instantiates the compile-time error for a missing kernel.
     static_assert(sizeof(plan_has_kernels<planned_entry, target>) > 0);

@@ -9,8 +9,8 @@
 namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// A trainer's four entry programs (step, evaluate, predict, generate) after all passes, and the constants derived from
-/// them. They share one arena: persistent values (weights, optimizer states) first; after these, each entry places
-/// its own values, in the same memory as the other entries.
+/// them. They share one arena: persistent values (weights, optimizer states) first; after these, each entry places its
+/// own values, in the same memory as the other entries.
 template <class task, class policy_set> struct entries {
   static constexpr dtype master = policy_set::precision::value.master;
   static constexpr dtype compute = policy_set::precision::value.compute;

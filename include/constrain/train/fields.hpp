@@ -5,8 +5,8 @@
 #include <type_traits>
 #include <utility>
 
-// Reflection on the fields of an aggregate (at most twelve), by position. C++20 has no reflection: the number of
-// fields is found by trying brace initialization, and structured bindings give the fields.
+// Reflection on the fields of an aggregate (at most twelve), by position. C++20 has no reflection: the number of fields
+// is found by trying brace initialization, and structured bindings give the fields.
 
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
@@ -35,8 +35,8 @@ template <class type> struct any_base {
 template <class type> constexpr bool has_base = requires { type{any_base<type>{}}; };
 
 /// Number of fields of an aggregate, up to twelve; 0: unknown. Brace elision counts an array as its elements, and inner
-/// braces can fail for a class with converting constructors, so a count is trusted only if the initializations
-/// with and without inner braces agree.
+/// braces can fail for a class with converting constructors, so a count is trusted only if the initializations with and
+/// without inner braces agree.
 template <class type, int n = 12> constexpr int field_count() {
   if constexpr (!std::is_aggregate_v<type> || std::is_empty_v<type> || has_base<type> || n == 0) return 0;
   else if constexpr (has_fields<type>(std::make_integer_sequence<int, n + 1>{})) return 0;

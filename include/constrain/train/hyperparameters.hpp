@@ -11,7 +11,7 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
-/// Converts to `real` and to nothing else: it initializes only fields of exactly that type.
+/// Converts to `real` and to no other type, so that it initializes only fields of type `real`.
 template <class real> struct only {
   template <class type>
     requires std::is_same_v<type, real>

@@ -13,11 +13,11 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
-/// Throws `error`, with the value and its index, unless every token is in [0, limit).
+/// Throws `error`, which gives the bad token and its index, unless every token is in [0, limit).
 void check_tokens(char const* where, std::span<std::int32_t const> tokens, std::int64_t limit);
 
-/// Returns the number of labels that are not `ignored_label`. Throws `error` unless each of these labels is
-/// in [0, limit).
+/// Returns the number of labels that are not `ignored_label`. Throws `error` unless each of these labels is in
+/// [0, limit).
 std::int64_t count_labels(char const* where, std::span<std::int32_t const> labels, std::int64_t limit);
 
 /// A batch that views the caller's arrays. Throws `error` for a wrong length or a token or label out of range.
@@ -25,13 +25,14 @@ std::int64_t count_labels(char const* where, std::span<std::int32_t const> label
 batch own_batch(std::span<std::int32_t const> inputs, std::span<std::int32_t const> labels, batch_lengths const& needed,
                 std::int64_t vocabulary, std::int64_t classes);
 
-/// The number of micro-batches in arrays for `evaluate`. Throws `error` unless both arrays hold the same
-/// number of complete micro-batches, at least 1.
+/// The number of micro-batches in arrays for `evaluate`. Throws `error` unless both arrays hold the same number of
+/// complete micro-batches, at least 1.
 [[gnu::cold]] std::size_t count_batches(std::size_t inputs, std::size_t labels, std::size_t inputs_each,
                                         std::size_t labels_each);
 
-/// Copies tokens and labels into the arena and range-checks them, since kernels do not. Where the host can address the
-/// arena, the copy is checked, because another thread could change the caller's array between copy and check.
+/// Copies tokens and labels into the arena and range-checks them, since kernels do not check them. Where the host can
+/// address the arena, the copy is checked, because another thread could change the caller's array between copy and
+/// check.
 class intake {
 public:
   /// `where`: the first words of every error. `vocabulary` 0: tokens are not checked (the model has no embedding).
@@ -40,7 +41,8 @@ public:
 
   /// Copies tokens. Throws `error` unless each is in [0, vocabulary).
   void tokens(host_view const& to, std::span<std::int32_t const> from) const;
-  /// Copies labels; returns how many are not `ignored_label`. Throws `error` unless each of those is in [0, classes).
+  /// Copies labels; returns how many are not `ignored_label`. Throws `error` unless each of these labels is in
+  /// [0, classes).
   std::int64_t labels(host_view const& to, std::span<std::int32_t const> from) const {
     return count_labels(where_, copy(to, from), classes_);
   }

@@ -9,19 +9,19 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// A parameter's facts at run time: shape, dtype and where its tensors are in the arena.
+/// What a trainer knows of a parameter at run time: shape, dtype and where the parameter's tensors are in the arena.
 struct parameter_info {
-  int name_offset = 0, name_length = 0; // of its name in the table's `names`
-  constrain::role role = role::weight;  // for example, weight decay depends on it
-  constrain::shape shape;               // of one iteration's full (unsharded) tensor
-  std::int64_t shards = 1;              // ranks that an iteration's tensor is sharded over
-  dtype type = dtype::f32;              // of the master weight
-  std::int64_t iterations = 1;          // of the repeats (loops) around it, multiplied
-  bool stacked = false;                 // inside a repeat
+  int name_offset = 0, name_length = 0; // position and length of the name in `parameter_table::names`
+  constrain::role role = role::weight;  // what the parameter is for; weight decay, for example, depends on it
+  constrain::shape shape;               // shape of one iteration's full (unsharded) tensor
+  std::int64_t shards = 1;              // ranks over which an iteration's tensor is sharded
+  dtype type = dtype::f32;              // dtype of the master weight
+  std::int64_t iterations = 1;          // of all repeats (loops of the model) around the parameter, multiplied
+  bool stacked = false;                 // whether the parameter is inside a repeat
   initial_value initial;                // distribution of the initial values
-  std::int64_t offset = 0;              // of the weight in the arena, in bytes
-  std::int64_t gradient_offset = -1;    // of the gradient; -1: none (frozen)
-  std::int64_t state_offset[op::maximum_state_fields]{-1, -1, -1, -1}; // of its optimizer states; -1: none
+  std::int64_t offset = 0;              // arena offset of the weight, in bytes
+  std::int64_t gradient_offset = -1;    // arena offset of the gradient; -1: none (frozen)
+  std::int64_t state_offset[op::maximum_state_fields]{-1, -1, -1, -1}; // of the optimizer states; -1: none
 
   /// Elements of the full tensors of all iterations.
   constexpr std::int64_t elements() const { return iterations * shape.elements(); }
@@ -31,11 +31,11 @@ struct parameter_info {
   constexpr std::int64_t stored() const { return iterations * map().stored(); }
 };
 
-/// The facts and names of all parameters of a program, in the order in which the model creates them.
+/// The `parameter_info` and name of every parameter of a program, in the order in which the model creates them.
 template <int count, int characters> struct parameter_table {
   parameter_info parameters[count == 0 ? 1 : count]{}; // `size` entries
   char names[characters == 0 ? 1 : characters]{};      // all names, concatenated
-  char const* state_names[op::maximum_state_fields]{}; // of the optimizer's state fields; null: unnamed
+  char const* state_names[op::maximum_state_fields]{}; // names of the optimizer's state fields; null: unnamed
   static constexpr int size = count;
 
   /// Name of parameter i.
@@ -44,7 +44,7 @@ template <int count, int characters> struct parameter_table {
   }
 };
 
-/// Number of parameters.
+/// Number of parameters of a program.
 constexpr int count_parameters(program const& p) {
   int count = 0;
   for (auto const& info : p.values) count += is_parameter(info.role) ? 1 : 0;

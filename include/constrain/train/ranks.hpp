@@ -19,8 +19,8 @@ struct ranks {
   held<communicator> world = std::make_unique<self>(); // all ranks
   held<communicator> group = std::make_unique<self>(); // this rank and those that hold the other shards of a tensor
 
-  /// With sharded parameters every forward pass is collective: throws `error` on all ranks unless all of them are about
-  /// to make `passes` passes.
+  /// With sharded parameters every forward pass is collective: throws `error` on all ranks unless every rank is about
+  /// to make `passes` forward passes. `call`: for the error.
   void come_to(joint_call call, std::int64_t passes) const {
     if (group->size() > 1) check_passes(*world, call, passes);
   }
@@ -51,10 +51,10 @@ template <bool distributed> ranks find_ranks([[maybe_unused]] std::int64_t shard
 /// Broadcast: rank 0's `mine`. Collective.
 double of_rank_0(communicator& world, double mine);
 
-/// The minimum over all ranks, and how many ranks have it.
+/// The minimum of a number over all ranks, and the number of ranks that have the minimum.
 struct lowest_of_ranks {
   std::int64_t value = 0; // the minimum
-  int ranks = 0;          // number of ranks that have it
+  int ranks = 0;          // number of ranks that have the minimum
 };
 /// All-reduce with minimum. Collective.
 lowest_of_ranks find_lowest(communicator& world, std::int64_t mine);

@@ -12,7 +12,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// Result of one optimizer step, over all ranks.
 struct step_result {
-  double loss = 0;             // mean over the batch's valid labels, before the update
+  double loss = 0;             // mean cross-entropy over the batch's valid labels, before the update
   double gradient_norm = 0;    // L2 norm of all gradients together, before clipping
   std::int64_t tokens = 0;     // valid labels in the batch
   bool skipped = false;        // a gradient was not finite, so weights and optimizer states are unchanged
@@ -41,7 +41,7 @@ namespace detail {
 
 } // namespace detail
 
-/// The logits of one micro-batch, owned. `real`: float, or double for precision::fp64.
+/// The logits of one micro-batch, copied out of the arena. `real`: float, or double for precision::fp64.
 template <class real> struct prediction {
   std::vector<real> logits; // row-major
   constrain::shape shape;   // [sequences, tokens, vocabulary], or [sequences, classes]

@@ -39,7 +39,8 @@ std::vector<std::int32_t> tokens_of(std::string_view text);
 /// Tokens to text, one byte per token.
 std::string text_of(std::vector<std::int32_t> const& tokens);
 
-/// Fills a context with the last tokens that fit and, up to its end, with token 0. Returns the number of tokens copied.
+/// Fills a context with the last tokens that fit, and the rest of the context with token 0. Returns the number of
+/// tokens copied.
 std::int64_t fill_context(std::vector<std::int32_t>& context, std::vector<std::int32_t> const& tokens);
 
 } // namespace detail

@@ -15,7 +15,7 @@ constexpr double warm_up(optimizer_steps step, optimizer_steps warmup) {
   return static_cast<double>(step.count() + 1) / static_cast<double>(warmup.count());
 }
 
-/// Progress from the end of warm-up to `steps`, in [0, 1].
+/// Share of the way from the end of warm-up to step `steps`, in [0, 1].
 constexpr double progress(optimizer_steps step, optimizer_steps warmup, optimizer_steps steps) {
   if (steps <= warmup) return 1;
   return std::clamp(static_cast<double>(step.count() - warmup.count()) /
@@ -32,7 +32,7 @@ struct constant {
 /// Linear warm-up, then linear decay to `minimum` at step `steps`.
 struct linear {
   optimizer_steps warmup = 0; // length of the warm-up
-  optimizer_steps steps = 0;  // at which `minimum` is reached, warm-up included
+  optimizer_steps steps = 0;  // step at which `minimum` is reached, warm-up included
   double minimum = 0;         // final factor of the learning rate
   double operator()(optimizer_steps step) const {
     if (step < warmup) return warm_up(step, warmup);
@@ -44,7 +44,7 @@ struct linear {
 /// restarts).
 struct cosine {
   optimizer_steps warmup = 0; // length of the warm-up
-  optimizer_steps steps = 0;  // at which `minimum` is reached, warm-up included
+  optimizer_steps steps = 0;  // step at which `minimum` is reached, warm-up included
   double minimum = 0;         // final factor of the learning rate
   double operator()(optimizer_steps step) const {
     if (step < warmup) return warm_up(step, warmup);

@@ -52,8 +52,8 @@ public:
       });
     });
   }
-  /// Copies the bytes of all elements, row-major, in the dtype of the arena. Throws `error` unless `to` has as
-  /// many bytes.
+  /// Copies the bytes of all elements, row-major, in the dtype of the arena. Throws `error` unless `to` has as many
+  /// bytes.
   void copy_bytes_to(std::span<std::byte> to) const;
   /// Sets all elements, converted from `real`; of a sharded tensor, each rank copies its shard out of `from`. Throws
   /// `error` unless `from` has `size()` elements.
@@ -98,7 +98,7 @@ private:
 
 /// A parameter's tensor with its name and role.
 struct parameter_view : tensor_view {
-  /// The tensor with its name and role.
+  /// Adds name `n` and role `r` to the tensor `t`.
   parameter_view(tensor_view t, std::string_view n, constrain::role r) : tensor_view(t), name(n), role(r) {}
   std::string_view name; // dotted, for example "block.mlp.up.weight"
   constrain::role role;  // weight, bias, norm, embedding, head or frozen

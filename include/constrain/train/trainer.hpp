@@ -107,8 +107,8 @@ public:
   template <class x, class y> detail::step_takes_a_batch<x> step(x const&, y const&);
 
   /// A batch over your own arrays, which must live until `step` returns: inputs [micro-batches, sequences, tokens];
-  /// labels of the same shape, or [micro-batches, sequences] for classification, `ignored_label` (-100) where an
-  /// input has none. For causal_lm, shift the labels yourself. Throws `error` for a wrong length or an invalid value.
+  /// labels of the same shape, or [micro-batches, sequences] for classification, `ignored_label` (-100) where an input
+  /// has none. For causal_lm, shift the labels yourself. Throws `error` for a wrong length or an invalid value.
   constrain::batch batch(std::span<std::int32_t const> inputs, std::span<std::int32_t const> labels) const {
     auto const b = detail::own_batch(inputs, labels, batch_lengths, entries::vocabulary, entries::logits.features());
     if (b.valid_labels == 0 && ranks() == 1)
@@ -116,8 +116,8 @@ public:
     return b;
   }
 
-  /// The batches of a corpus, without end, reshuffled every epoch; starts at the position in the training state if
-  /// the last step read this corpus, else at its start. A worker thread prepares the next batch. Throws `error` if the
+  /// The batches of a corpus, without end, reshuffled every epoch; starts at the position in the training state if the
+  /// last step read this corpus, else at its start. A worker thread prepares the next batch. Throws `error` if the
   /// vocabulary is larger than the model's or the corpus gives no batch.
   batch_range batches(data::corpus const& corpus, data::tail tail = data::tail::carry) const {
     static_assert(labels_per_token,
@@ -130,7 +130,7 @@ public:
             batch_tokens};
   }
 
-  /// Loss and accuracy over all samples of a corpus, without dropout; every rank evaluates all of them. The training
+  /// Loss and accuracy over all samples of a corpus, without dropout; every rank evaluates all samples. The training
   /// state is unchanged. Throws `error` if the corpus is too short or has no label.
   evaluation evaluate(data::corpus const& corpus) {
     return *evaluate(corpus, [] { return false; });
@@ -245,9 +245,9 @@ public:
   /// Counters, position in the corpus and all else that a saved run holds besides tensors.
   training_state const& state() const { return state_; }
 
-  /// Saves weights, optimizer states, data position and counters to a directory, atomically: a saved run already
-  /// there is replaced only by a complete one. Hugging Face Transformers opens the saved run of a gpt2. Throws `error`
-  /// on all ranks if a file cannot be written.
+  /// Saves weights, optimizer states, data position and counters to a directory, atomically: a saved run already there
+  /// is replaced only by a complete one. Hugging Face Transformers opens the saved run of a gpt2. Throws `error` on all
+  /// ranks if a file cannot be written.
   void save(std::string const& directory) const {
     save_run(directory, table(), format(), configuration(), state_, engine_.arena(), *ranks_.world, *ranks_.group);
   }
@@ -265,14 +265,14 @@ public:
   }
 
   /// Loads the newest of the runs saved in directory/step-<n>, else the run saved in the directory itself; all ranks
-  /// load the same. Returns false if there is none. A damaged saved run is skipped with a line to `log` (rank 0).
-  /// Throws as `load` does if all are damaged.
+  /// load the same. Returns false if there is no saved run. A damaged saved run is skipped with a line to `log` (rank
+  /// 0). Throws as `load` does if all are damaged.
   bool resume(std::string const& directory, std::FILE* log = stderr) {
     return resume_from(
         directory, *ranks_.world, [&](std::string const& path) { load(path); }, rank() == 0 ? log : nullptr);
   }
 
-  /// The learning rate of the next step, the schedule included; 0 for an optimizer without one.
+  /// The learning rate of the next step, the schedule included; 0 for an optimizer without a learning rate.
   double learning_rate() const {
     if constexpr (requires { hyper_.learning_rate; })
       return static_cast<double>(hyper_.learning_rate) * schedule::factor(run_.schedule, state_.steps) *

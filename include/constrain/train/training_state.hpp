@@ -16,7 +16,7 @@ struct training_state {
   optimizer_steps steps = 0; // optimizer steps done, skipped ones included
   std::int64_t skipped = 0;  // steps skipped because a gradient was not finite
   std::uint64_t corpus = 0;  // fingerprint of the corpus read last; 0: none so far
-  data::position position;   // of the next batch in that corpus
+  data::position position;   // of the next batch in this corpus
   double best_validation_loss = std::numeric_limits<double>::infinity(); // lowest so far
   std::int64_t evaluations_since_best = 0;                               // evaluations in a row without a lower loss
   double learning_rate_factor = 1;                                       // product of all `scale_learning_rate` factors

@@ -35,8 +35,8 @@ class losses {
 public:
   [[gnu::cold]] explicit losses(std::span<step_record const> steps);
 
-  /// The step of the first non-finite validation loss, or, if the training losses of the last tenth of all steps
-  /// (or of more steps) are not finite, the first of these steps; null: none.
+  /// The step of the first non-finite validation loss, or, if the training losses of the last tenth of all steps (or of
+  /// more steps) are not finite, the first of these steps; null: none.
   step_record const* not_finite() const { return not_finite_; }
   /// Which loss is not finite: "training" or "validation".
   char const* which() const { return which_; }

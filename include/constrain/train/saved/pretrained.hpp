@@ -15,11 +15,11 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 /// Loads weights into the arena and leaves the rest of the run unchanged. `path`: a directory with model.safetensors
 /// and config.json, written by Hugging Face Transformers or by `save_run`, or a safetensors file. F64, F32, BF16 and
 /// F16 are converted to the parameters' dtype. `group`: the ranks that hold the shards. `ranks` lets all ranks agree
-/// that every check passed before the first byte is written. Throws `error` for missing, unknown or unreadable
-/// tensors and for another configuration. Call it within `agreement::run`.
+/// that every check passed before the first byte is written. Throws `error` for missing, unknown or unreadable tensors
+/// and for another configuration. Call it within `agreement::run`.
 [[gnu::cold]] void load_pretrained(std::string const& path, parameter_list const& list, weight_format const& format,
                                    arena& memory, communicator& group, agreement& ranks);
-/// `load_pretrained` within an `agreement` over `world`: throws on all ranks if it fails on one.
+/// `load_pretrained` within an `agreement` over `world`: throws on all ranks if loading fails on one. Collective.
 [[gnu::cold]] void load_pretrained(std::string const& path, parameter_list const& list, weight_format const& format,
                                    arena& memory, communicator& world, communicator& group);
 

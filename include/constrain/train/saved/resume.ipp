@@ -11,8 +11,7 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
-/// Throws `error` on every rank: some ranks find a saved run and others do not. The error names one rank
-/// of each kind.
+/// Throws `error` on every rank: some ranks find a saved run and others do not. The error names one rank of each kind.
 [[noreturn, gnu::cold]] CONSTRAIN_INLINE void throw_found_by_some(communicator& world, std::string const& directory,
                                                                   bool here) {
   auto const found_on = find_lowest(world, here ? world.rank() : world.size()).value;

@@ -17,7 +17,7 @@ struct saved_configuration {
   std::string optimizer;             // name of the optimizer policy
   std::int64_t tokens = 0;           // in a sequence: the data position counts samples of this length
   std::string optimizer_state;       // number of fields per weight and their dtype, as "2 x fp32"
-  std::string optimizer_state_names; // names of these fields; empty if the optimizer does not name them
+  std::string optimizer_state_names; // names of the state fields; empty if the optimizer gives no names
   std::string policies;              // other policies that must match, as "train::biases"; empty: none
 };
 
@@ -34,7 +34,8 @@ void check_field(std::string const& directory, std::string const& field, std::st
 } // namespace detail
 
 /// Saves weights, optimizer states, data position and counters to a directory, atomically: if saving fails at any
-/// point, an older saved run in the directory stays intact. Collective; throws the same `error` on every rank.
+/// point, an older saved run in the directory stays intact. Collective; throws the same `error` on every rank if a file
+/// cannot be written.
 void save_run(std::string const& directory, parameter_list const& list, weight_format const& format,
               saved_configuration const& c, training_state const& s, arena& memory, communicator& world,
               communicator& group);
@@ -45,7 +46,7 @@ void save_run(std::string const& directory, parameter_list const& list, weight_f
 [[gnu::cold]] training_state load_run(std::string const& directory, parameter_list const& list,
                                       weight_format const& format, saved_configuration const& c, arena& memory,
                                       communicator& group, agreement& ranks);
-/// `load_run` within an `agreement` over `world`: throws on all ranks if it fails on one. Collective.
+/// `load_run` within an `agreement` over `world`: throws on all ranks if loading fails on one. Collective.
 [[gnu::cold]] training_state load_run(std::string const& directory, parameter_list const& list,
                                       weight_format const& format, saved_configuration const& c, arena& memory,
                                       communicator& world, communicator& group);

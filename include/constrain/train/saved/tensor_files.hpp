@@ -45,13 +45,11 @@ struct file_tensor {
 /// The tensors of a file with all weights.
 [[gnu::cold]] std::vector<file_tensor> weight_tensors(parameter_list const& list, stored_names names);
 
-/// The tensors of a file with all optimizer states, named "<parameter>.<field>", for example
-/// "token.weight.exp_avg".
+/// The tensors of a file with all optimizer states, named "<parameter>.<field>", for example "token.weight.exp_avg".
 [[gnu::cold]] std::vector<file_tensor> state_tensors(parameter_list const& list);
 
 /// Full tensors in host memory, ready to be written. Sharded tensors are all-gathered and device tensors are copied;
-/// full
-/// tensors that the host can address are only viewed.
+/// full tensors that the host can address are only viewed.
 class gathered_tensors {
 public:
   /// Collective over `group` if any tensor is sharded.
