@@ -8,7 +8,7 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
-CONSTRAIN_INLINE std::string formatted_list(char const* format, std::va_list values) {
+[[gnu::cold]] CONSTRAIN_INLINE std::string formatted_list(char const* format, std::va_list values) {
   std::va_list again;
   va_copy(again, values);
   char line[512];
@@ -23,7 +23,7 @@ CONSTRAIN_INLINE std::string formatted_list(char const* format, std::va_list val
   return text;
 }
 
-CONSTRAIN_INLINE std::string formatted(char const* format, ...) {
+[[gnu::cold]] CONSTRAIN_INLINE std::string formatted(char const* format, ...) {
   std::va_list values;
   va_start(values, format);
   auto text = formatted_list(format, values);

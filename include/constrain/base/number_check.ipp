@@ -6,7 +6,7 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
-CONSTRAIN_INLINE std::string number_text(double x) {
+[[gnu::cold]] CONSTRAIN_INLINE std::string number_text(double x) {
   if (is_nan(x)) return "nan";
   char text[32];
   if (!is_finite(x)) return __builtin_bit_cast(std::int64_t, x) < 0 ? "-inf" : "inf";
@@ -18,14 +18,16 @@ CONSTRAIN_INLINE std::string number_text(double x) {
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-CONSTRAIN_INLINE void check_number(char const* owner, char const* field, double value, number_range range) {
+[[gnu::cold]] CONSTRAIN_INLINE void check_number(char const* owner, char const* field, double value,
+                                                 number_range range) {
   constexpr char const* instead[] = {"a finite number", "a finite number of at least 0", "a finite number above 0",
                                      "a number from 0 to 1", "a number of at least 0 and below 1"};
   if (!detail::is_within(value, range))
     detail::refuse_number(owner, field, detail::number_text(value), instead[static_cast<int>(range)]);
 }
 
-CONSTRAIN_INLINE void check_count(char const* owner, char const* field, std::int64_t value, std::int64_t least) {
+[[gnu::cold]] CONSTRAIN_INLINE void check_count(char const* owner, char const* field, std::int64_t value,
+                                                std::int64_t least) {
   if (value < least)
     detail::refuse_number(owner, field, std::to_string(value), "an integer of at least " + std::to_string(least));
 }

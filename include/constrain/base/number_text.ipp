@@ -8,12 +8,12 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
-CONSTRAIN_INLINE std::string bytes_text(bytes b) {
+[[gnu::cold]] CONSTRAIN_INLINE std::string bytes_text(bytes b) {
   if (b >= mebibytes(1)) return formatted("%.1f MiB", b.mebibytes());
   return formatted("%.1f KiB", static_cast<double>(b.count()) / 1024);
 }
 
-CONSTRAIN_INLINE std::string grouped(std::int64_t n) {
+[[gnu::cold]] CONSTRAIN_INLINE std::string grouped(std::int64_t n) {
   auto const digits = std::to_string(n);
   std::string text;
   for (std::size_t i = 0; i < digits.size(); ++i) {

@@ -6,7 +6,7 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-CONSTRAIN_INLINE std::string printable(std::string text, bool several_lines) {
+[[gnu::cold]] CONSTRAIN_INLINE std::string printable(std::string text, bool several_lines) {
   std::size_t end = 0;
   for (std::size_t i = 0; i < text.size(); ++i) {
     auto const c = static_cast<unsigned char>(text[i]);

@@ -6,7 +6,7 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
-CONSTRAIN_INLINE std::string plain_type_name(std::string text) {
+[[gnu::cold]] CONSTRAIN_INLINE std::string plain_type_name(std::string text) {
   for (auto const* part :
        {"{anonymous}::", "(anonymous namespace)::", "<unnamed>::", CONSTRAIN_TEXT(CONSTRAIN_VARIANT) "::"})
     remove_all(text, part);

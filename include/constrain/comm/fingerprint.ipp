@@ -6,7 +6,7 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-CONSTRAIN_INLINE void fingerprint::add_hash(std::string_view name, std::uint64_t hash) {
+[[gnu::cold]] CONSTRAIN_INLINE void fingerprint::add_hash(std::string_view name, std::uint64_t hash) {
   char digits[16];
   add(name, std::string_view(digits, std::to_chars(digits, digits + sizeof digits, hash, 16).ptr));
 }
@@ -16,7 +16,7 @@ CONSTRAIN_INLINE void fingerprint::add_hash(std::string_view name, std::uint64_t
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
 /// Returns the text before the next '\0' and removes both from `text`.
-CONSTRAIN_INLINE std::string_view take_field(std::string_view& text) {
+[[gnu::cold]] CONSTRAIN_INLINE std::string_view take_field(std::string_view& text) {
   auto const field = text.substr(0, text.find('\0'));
   text.remove_prefix(std::min(field.size() + 1, text.size()));
   return field;
@@ -43,7 +43,7 @@ CONSTRAIN_INLINE std::string_view take_field(std::string_view& text) {
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-CONSTRAIN_INLINE void check_ranks_agree(communicator& world, joint_call where, fingerprint const& mine) {
+[[gnu::cold]] CONSTRAIN_INLINE void check_ranks_agree(communicator& world, joint_call where, fingerprint const& mine) {
   int const ranks = world.size();
   if (ranks == 1) return;
   world.entered(name_of(where));

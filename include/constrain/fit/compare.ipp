@@ -10,7 +10,7 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
-CONSTRAIN_INLINE void check_comparison(compare_options const& o) {
+[[gnu::cold]] CONSTRAIN_INLINE void check_comparison(compare_options const& o) {
   check_count("compare_options", ".tokens", o.tokens.count(), 1);
   check_number("compare_options", ".learning_rate", o.learning_rate, number_range::from_zero);
   check_number("compare_options", ".clip_norm", o.clip_norm, number_range::from_zero);
@@ -19,8 +19,9 @@ CONSTRAIN_INLINE void check_comparison(compare_options const& o) {
   check_count("compare_options", ".validation_tokens", o.validation_tokens, 1);
 }
 
-CONSTRAIN_INLINE data::corpus::parts parts_to_compare(data::corpus const& corpus, compare_options const& options,
-                                                      std::int64_t tokens) {
+[[gnu::cold]] CONSTRAIN_INLINE data::corpus::parts parts_to_compare(data::corpus const& corpus,
+                                                                    compare_options const& options,
+                                                                    std::int64_t tokens) {
   check_comparison(options);
   auto const share = (static_cast<double>(options.validation_tokens) + 1) / static_cast<double>(corpus.size());
   auto parts = corpus.split(std::min(options.validation_fraction, share));
@@ -38,7 +39,7 @@ CONSTRAIN_INLINE data::corpus::parts parts_to_compare(data::corpus const& corpus
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-CONSTRAIN_INLINE std::string table(std::vector<comparison> const& rows) {
+[[gnu::cold]] CONSTRAIN_INLINE std::string table(std::vector<comparison> const& rows) {
   int width = 8;
   for (auto const& row : rows) width = std::max(width, static_cast<int>(row.name.size()));
   auto text = detail::formatted("%-*s %10s %16s %16s %9s\n", width, "policies", "tokens/s", "planned bytes",
@@ -50,7 +51,7 @@ CONSTRAIN_INLINE std::string table(std::vector<comparison> const& rows) {
   return text;
 }
 
-CONSTRAIN_INLINE std::string json(std::vector<comparison> const& rows) {
+[[gnu::cold]] CONSTRAIN_INLINE std::string json(std::vector<comparison> const& rows) {
   io::json_writer out;
   out.array();
   for (auto const& row : rows)

@@ -6,9 +6,10 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-CONSTRAIN_INLINE std::int64_t batches_until(std::int64_t epochs, data::corpus const& corpus, std::uint64_t seed,
-                                            data::position from, std::int64_t sequences, std::int64_t tokens,
-                                            data::tail tail, std::int64_t limit) {
+[[gnu::cold]] CONSTRAIN_INLINE std::int64_t batches_until(std::int64_t epochs, data::corpus const& corpus,
+                                                          std::uint64_t seed, data::position from,
+                                                          std::int64_t sequences, std::int64_t tokens, data::tail tail,
+                                                          std::int64_t limit) {
   auto const samples = data::samples(corpus.size(), tokens);
   batch_source source(corpus, seed, from, sequences, tokens, tail, 0, 1);
   if (from.epoch >= epochs) return 0;

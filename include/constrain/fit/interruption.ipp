@@ -8,7 +8,7 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
-CONSTRAIN_INLINE void signal_disposition::install(handler ours) {
+[[gnu::cold]] CONSTRAIN_INLINE void signal_disposition::install(handler ours) {
   look();
   installed_ = (now_.sa_flags & SA_SIGINFO) != 0 || now_.sa_handler != SIG_IGN;
   if (!installed_) return;
@@ -21,18 +21,18 @@ CONSTRAIN_INLINE void signal_disposition::install(handler ours) {
   ::sigaction(number_, &action, nullptr);
 }
 
-CONSTRAIN_INLINE void signal_disposition::restore(handler ours) {
+[[gnu::cold]] CONSTRAIN_INLINE void signal_disposition::restore(handler ours) {
   look();
   if (installed_ && now_.sa_sigaction == ours) ::sigaction(number_, &before_, nullptr);
   installed_ = false;
 }
 
-CONSTRAIN_INLINE void signal_disposition::call_handler(siginfo_t* info, void* context) const {
+[[gnu::cold]] CONSTRAIN_INLINE void signal_disposition::call_handler(siginfo_t* info, void* context) const {
   if ((before_.sa_flags & SA_SIGINFO) != 0) before_.sa_sigaction(number_, info, context);
   else if (before_.sa_handler != SIG_IGN) before_.sa_handler(number_);
 }
 
-CONSTRAIN_INLINE void signal_disposition::end_process() const {
+[[gnu::cold]] CONSTRAIN_INLINE void signal_disposition::end_process() const {
   ::sigaction(number_, &before_, nullptr);
   ::raise(number_); // delivered when the handler returns
 }
@@ -41,7 +41,7 @@ CONSTRAIN_INLINE void signal_disposition::end_process() const {
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-CONSTRAIN_INLINE interruption::interruption() {
+[[gnu::cold]] CONSTRAIN_INLINE interruption::interruption() {
   give_signal_stacks();
   std::lock_guard const lock(changes_);
   noted_before_ = noted_;
@@ -50,13 +50,13 @@ CONSTRAIN_INLINE interruption::interruption() {
   interrupt_.install(&handle), terminate_.install(&handle);
 }
 
-CONSTRAIN_INLINE interruption::~interruption() {
+[[gnu::cold]] CONSTRAIN_INLINE interruption::~interruption() {
   std::lock_guard const lock(changes_);
   if (--living_ > 0) return;
   interrupt_.restore(&handle), terminate_.restore(&handle);
 }
 
-CONSTRAIN_INLINE void interruption::handle(int number, siginfo_t* info, void* context) {
+[[gnu::cold]] CONSTRAIN_INLINE void interruption::handle(int number, siginfo_t* info, void* context) {
   int const error_number = errno;
   auto const& signal = number == SIGINT ? interrupt_ : terminate_;
   // The program may call or reinstall this handler after the last interruption object was destroyed.

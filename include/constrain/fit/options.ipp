@@ -7,7 +7,7 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
-CONSTRAIN_INLINE void check_fit_options(fit_options const& options) {
+[[gnu::cold]] CONSTRAIN_INLINE void check_fit_options(fit_options const& options) {
   if (options.steps != -1) check_count("fit_options", ".steps", options.steps.count(), 0);
   check_count("fit_options", ".epochs", options.epochs, 0);
   options.evaluate_every.check("fit_options", ".evaluate_every");

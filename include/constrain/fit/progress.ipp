@@ -9,7 +9,7 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
-CONSTRAIN_INLINE void print_waiting_threads(std::FILE* out) {
+[[gnu::cold]] CONSTRAIN_INLINE void print_waiting_threads(std::FILE* out) {
   if (!waiting_threads_spin()) return;
   double const seconds = parallel_loop_seconds();
   if (spinning_hurts(seconds))
@@ -20,8 +20,8 @@ CONSTRAIN_INLINE void print_waiting_threads(std::FILE* out) {
         seconds * 1e6);
 }
 
-CONSTRAIN_INLINE void step_lines::step(step_record const& r, std::int64_t steps, double seconds_left,
-                                       double share_of_peak) {
+[[gnu::cold]] CONSTRAIN_INLINE void step_lines::step(step_record const& r, std::int64_t steps, double seconds_left,
+                                                     double share_of_peak) {
   if (out_ == nullptr) return;
   if (terminal_) {
     constexpr int width = 24;
@@ -37,7 +37,7 @@ CONSTRAIN_INLINE void step_lines::step(step_record const& r, std::int64_t steps,
   std::fflush(out_);
 }
 
-CONSTRAIN_INLINE void step_lines::line(char const* format, ...) {
+[[gnu::cold]] CONSTRAIN_INLINE void step_lines::line(char const* format, ...) {
   if (out_ == nullptr) return;
   std::va_list values;
   va_start(values, format);

@@ -9,7 +9,7 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::io {
 
-CONSTRAIN_INLINE void atomic_file::commit() {
+[[gnu::cold]] CONSTRAIN_INLINE void atomic_file::commit() {
   if (temporary_.empty()) throw error({"'", path(), "' was already committed; write a new file"});
   file_.close();
   check();
@@ -19,27 +19,27 @@ CONSTRAIN_INLINE void atomic_file::commit() {
   if (!holder_.sync()) throw not_on_disk(target_.holder());
 }
 
-CONSTRAIN_INLINE std::string const& atomic_file::checked(std::string const& path, links at_path) {
+[[gnu::cold]] CONSTRAIN_INLINE std::string const& atomic_file::checked(std::string const& path, links at_path) {
   auto const found = detail::status_at(AT_FDCWD, system_path(path));
   if (at_path == links::refused && found && S_ISLNK(found->st_mode))
     throw error({"'", path, "' cannot be written (it is a link); remove it or choose another path"});
   return path;
 }
 
-CONSTRAIN_INLINE detail::directory_handle atomic_file::open_holder() const {
+[[gnu::cold]] CONSTRAIN_INLINE detail::directory_handle atomic_file::open_holder() const {
   detail::directory_handle opened(target_.holder());
   if (!opened) throw unwritable(path());
   return opened;
 }
 
-CONSTRAIN_INLINE void atomic_file::check() {
+[[gnu::cold]] CONSTRAIN_INLINE void atomic_file::check() {
   auto const found = detail::status_at(holder_.get(), target_.name);
   if (!found || S_ISREG(found->st_mode)) return;
   discard();
   throw error({"'", path(), "' cannot be written (it is not a regular file); remove it or choose another path"});
 }
 
-CONSTRAIN_INLINE void atomic_file::discard() noexcept {
+[[gnu::cold]] CONSTRAIN_INLINE void atomic_file::discard() noexcept {
   if (temporary_.empty()) return;
   auto const there = detail::status_at(holder_.get(), temporary_);
   if (there && made_ && detail::same_file(*there, *made_)) ::unlinkat(holder_.get(), temporary_.c_str(), 0);

@@ -7,18 +7,20 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::io::detail {
 
-CONSTRAIN_INLINE std::optional<struct stat> status_at(int directory, std::string const& name) {
+[[gnu::cold]] CONSTRAIN_INLINE std::optional<struct stat> status_at(int directory, std::string const& name) {
   struct stat found {};
   if (::fstatat(directory, name.c_str(), &found, AT_SYMLINK_NOFOLLOW) != 0) return std::nullopt;
   return found;
 }
 
-CONSTRAIN_INLINE bool directory_handle::is_at(directory_handle const& holder, std::string const& name) const {
+[[gnu::cold]] CONSTRAIN_INLINE bool directory_handle::is_at(directory_handle const& holder,
+                                                            std::string const& name) const {
   auto const there = status_at(holder.get(), name);
   return there && same_file(*there, status_);
 }
 
-CONSTRAIN_INLINE std::optional<std::string> directory_handle::text(std::string const& name, bool alone) const {
+[[gnu::cold]] CONSTRAIN_INLINE std::optional<std::string> directory_handle::text(std::string const& name,
+                                                                                 bool alone) const {
   constexpr std::size_t most = std::size_t{1} << 26;
   descriptor const file(::openat(get(), name.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
   struct stat found {};
@@ -35,7 +37,7 @@ CONSTRAIN_INLINE std::optional<std::string> directory_handle::text(std::string c
   return std::nullopt;
 }
 
-CONSTRAIN_INLINE bool directory_handle::remove(std::string const& name) const {
+[[gnu::cold]] CONSTRAIN_INLINE bool directory_handle::remove(std::string const& name) const {
   auto const found = status_at(get(), name);
   if (!found || !S_ISREG(found->st_mode) || found->st_uid != owner()) return true;
   return ::unlinkat(get(), name.c_str(), 0) == 0 || errno == ENOENT;

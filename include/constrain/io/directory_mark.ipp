@@ -31,27 +31,28 @@ namespace constrain::inline CONSTRAIN_VARIANT::io::detail {
   return text;
 }
 
-CONSTRAIN_INLINE std::string mark_head(directory_handle const& directory, directory_handle const& holder,
-                                       std::string_view name) {
+[[gnu::cold]] CONSTRAIN_INLINE std::string mark_head(directory_handle const& directory, directory_handle const& holder,
+                                                     std::string_view name) {
   std::string text(mark_begin);
   text += concat({"directory ", lasting_identity(directory), "\nin ", lasting_identity(holder), "\nname "});
   return text += concat({name.size(), " ", name, "\n"});
 }
 
-CONSTRAIN_INLINE directory_mark::directory_mark(directory_handle const& directory, directory_handle const& holder,
-                                                std::string_view name, std::vector<std::string> const& files)
+[[gnu::cold]] CONSTRAIN_INLINE directory_mark::directory_mark(directory_handle const& directory,
+                                                              directory_handle const& holder, std::string_view name,
+                                                              std::vector<std::string> const& files)
     : file_(::openat(directory.get(), mark_name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644)) {
   auto text = mark_head(directory, holder, name);
   for (auto const& file : files) text += file + '\n';
   if (file_ && !write_all(file_, text)) file_ = {};
 }
 
-CONSTRAIN_INLINE bool directory_mark::owns(directory_handle const& directory) const {
+[[gnu::cold]] CONSTRAIN_INLINE bool directory_mark::owns(directory_handle const& directory) const {
   struct stat status {};
   return ::fstat(file_.get(), &status) == 0 && status.st_uid == directory.owner();
 }
 
-CONSTRAIN_INLINE bool directory_mark::add(std::vector<std::string> const& names) {
+[[gnu::cold]] CONSTRAIN_INLINE bool directory_mark::add(std::vector<std::string> const& names) {
   std::string text;
   for (auto const& name : names)
     if (std::find(listed_.begin(), listed_.end(), name) == listed_.end()) text += name + '\n';
@@ -61,9 +62,10 @@ CONSTRAIN_INLINE bool directory_mark::add(std::vector<std::string> const& names)
   return true;
 }
 
-CONSTRAIN_INLINE std::optional<std::vector<std::string>> marked_files(directory_handle const& directory,
-                                                                      directory_handle const& holder,
-                                                                      std::string_view name, uid_t owner) {
+[[gnu::cold]] CONSTRAIN_INLINE std::optional<std::vector<std::string>> marked_files(directory_handle const& directory,
+                                                                                    directory_handle const& holder,
+                                                                                    std::string_view name,
+                                                                                    uid_t owner) {
   if (!directory || directory.owner() != owner) return std::nullopt;
   auto const text = directory.text(mark_name, true);
   auto const there = text ? std::vector<std::string>{} : directory.names();

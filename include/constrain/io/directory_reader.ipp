@@ -11,13 +11,13 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::io {
 
-CONSTRAIN_INLINE bool directory_reader::finds(std::string const& path) {
+[[gnu::cold]] CONSTRAIN_INLINE bool directory_reader::finds(std::string const& path) {
   for (auto const& name : directory_names(path).value_or(std::vector<std::string>{}))
     if (!name.starts_with('.')) return true;
   return !detail::exists(path) && !previous_of(path).empty();
 }
 
-CONSTRAIN_INLINE directory_reader::directory_reader(std::string const& path) : directory_(path) {
+[[gnu::cold]] CONSTRAIN_INLINE directory_reader::directory_reader(std::string const& path) : directory_(path) {
   // If the machine stopped between the two renames of a save, the old directory has this name.
   if (!detail::exists(directory_))
     if (auto const previous = previous_of(path); !previous.empty()) directory_ = previous;
@@ -31,24 +31,24 @@ CONSTRAIN_INLINE directory_reader::directory_reader(std::string const& path) : d
   for (auto const& entry : contents_.files) files_.push_back(checked(entry));
 }
 
-CONSTRAIN_INLINE std::span<std::byte const> directory_reader::bytes(std::string_view name) const& {
+[[gnu::cold]] CONSTRAIN_INLINE std::span<std::byte const> directory_reader::bytes(std::string_view name) const& {
   auto const* const found = contents_.find(name);
   if (!found) throw error({"'", directory_, "' has no file '", name, "'; use a directory saved with that file"});
   return files_[static_cast<std::size_t>(found - contents_.files.data())].bytes();
 }
 
-CONSTRAIN_INLINE std::string_view directory_reader::text(std::string_view name) const& {
+[[gnu::cold]] CONSTRAIN_INLINE std::string_view directory_reader::text(std::string_view name) const& {
   auto const view = bytes(name);
   return {reinterpret_cast<char const*>(view.data()), view.size()};
 }
 
-CONSTRAIN_INLINE std::string directory_reader::previous_of(std::string const& path) {
+[[gnu::cold]] CONSTRAIN_INLINE std::string directory_reader::previous_of(std::string const& path) {
   auto const previous = split_path(path).sibling("previous");
   auto const status = detail::status_at(AT_FDCWD, previous);
   return status && S_ISDIR(status->st_mode) ? previous : std::string();
 }
 
-CONSTRAIN_INLINE void directory_reader::check_directory() const {
+[[gnu::cold]] CONSTRAIN_INLINE void directory_reader::check_directory() const {
   struct stat status {};
   if (::stat(system_path(directory_), &status) != 0)
     throw error({"the directory '", directory_, "' cannot be opened (", reason(), "); check the path"});
@@ -56,7 +56,7 @@ CONSTRAIN_INLINE void directory_reader::check_directory() const {
     throw error({"'", directory_, "' is not a directory; give the directory that was saved"});
 }
 
-CONSTRAIN_INLINE mapped_file directory_reader::checked(manifest::entry const& entry) const {
+[[gnu::cold]] CONSTRAIN_INLINE mapped_file directory_reader::checked(manifest::entry const& entry) const {
   mapped_file file(path(entry.name), "the saved file");
   auto const size = file.bytes().size();
   if (size != entry.bytes)

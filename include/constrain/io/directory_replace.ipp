@@ -15,8 +15,8 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::io::detail {
 
-CONSTRAIN_INLINE std::optional<std::vector<std::string>> listed_files(directory_handle const& directory,
-                                                                      std::string const& shown) {
+[[gnu::cold]] CONSTRAIN_INLINE std::optional<std::vector<std::string>> listed_files(directory_handle const& directory,
+                                                                                    std::string const& shown) {
   std::string const name(manifest_name);
   if (!status_at(directory.get(), name)) return std::nullopt;
   auto const text = directory.text(name);
@@ -27,8 +27,8 @@ CONSTRAIN_INLINE std::optional<std::vector<std::string>> listed_files(directory_
   return files;
 }
 
-CONSTRAIN_INLINE old_directory check_replaceable(directory_handle const& holder, std::string const& name, uid_t owner,
-                                                 std::string const& shown, int attempts) {
+[[gnu::cold]] CONSTRAIN_INLINE old_directory check_replaceable(directory_handle const& holder, std::string const& name,
+                                                               uid_t owner, std::string const& shown, int attempts) {
   auto const status = status_at(holder.get(), name);
   if (!status) return {};
   auto const refuse = [&](std::string const& why) {
@@ -62,7 +62,8 @@ CONSTRAIN_INLINE old_directory check_replaceable(directory_handle const& holder,
   return old;
 }
 
-CONSTRAIN_INLINE void mark_replaced(old_directory& old, directory_handle const& holder, std::string const& name) {
+[[gnu::cold]] CONSTRAIN_INLINE void mark_replaced(old_directory& old, directory_handle const& holder,
+                                                  std::string const& name) {
   if (!old.directory || old.files.empty() || marked_files(old.directory, holder, name, old.directory.owner())) return;
   if (old.files.back() == mark_name) {
     if (!old.directory.remove(mark_name)) return;
@@ -74,9 +75,9 @@ CONSTRAIN_INLINE void mark_replaced(old_directory& old, directory_handle const& 
   old.files.push_back(mark_name);
 }
 
-CONSTRAIN_INLINE void remove_directory(directory_handle const& directory, directory_handle const& holder,
-                                       std::string const& name, std::vector<std::string> const& files,
-                                       std::string const& kept) {
+[[gnu::cold]] CONSTRAIN_INLINE void remove_directory(directory_handle const& directory, directory_handle const& holder,
+                                                     std::string const& name, std::vector<std::string> const& files,
+                                                     std::string const& kept) {
   // The mark is removed last: if an earlier removal fails, a later save still knows what to remove.
   for (auto const& file : files)
     if (!directory.remove(file)) return;
@@ -86,7 +87,8 @@ CONSTRAIN_INLINE void remove_directory(directory_handle const& directory, direct
     static_cast<void>(::renameat(holder.get(), name.c_str(), holder.get(), kept.c_str()));
 }
 
-CONSTRAIN_INLINE bool exchange(directory_handle const& holder, std::string const& one, std::string const& other) {
+[[gnu::cold]] CONSTRAIN_INLINE bool exchange(directory_handle const& holder, std::string const& one,
+                                             std::string const& other) {
 #if defined(SYS_renameat2)
   constexpr unsigned exchange_names = 2; // RENAME_EXCHANGE, for C libraries without it.
   return ::syscall(SYS_renameat2, holder.get(), one.c_str(), holder.get(), other.c_str(), exchange_names) == 0;

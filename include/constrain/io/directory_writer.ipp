@@ -11,7 +11,7 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::io {
 
-CONSTRAIN_INLINE directory_writer::directory_writer(std::string const& path, exchange way)
+[[gnu::cold]] CONSTRAIN_INLINE directory_writer::directory_writer(std::string const& path, exchange way)
     : place_(path), target_(place_.directory + place_.name), previous_(place_.sibling_name("previous")), way_(way) {
   check_not_worked_in(target_);
   if (!place_.directory.empty()) make_directories(place_.directory);
@@ -26,14 +26,14 @@ CONSTRAIN_INLINE directory_writer::directory_writer(std::string const& path, exc
   }
 }
 
-CONSTRAIN_INLINE void directory_writer::announce(std::initializer_list<std::string_view> names) {
+[[gnu::cold]] CONSTRAIN_INLINE void directory_writer::announce(std::initializer_list<std::string_view> names) {
   std::vector<std::string> all{std::string(manifest_name)};
   for (auto const name : names)
     if (valid_file_name(name)) all.emplace_back(name);
   if (!temporary_.empty() && !mark_.add(all)) throw unwritable(target_ + "/" + detail::mark_name);
 }
 
-CONSTRAIN_INLINE void directory_writer::commit() {
+[[gnu::cold]] CONSTRAIN_INLINE void directory_writer::commit() {
   if (temporary_.empty()) throw error({"'", target_, "' has no save in progress; begin a new one"});
   put(std::string(manifest_name), filling([&](output_file& out) { out.write(contents_.text()); }));
   try {
@@ -47,7 +47,7 @@ CONSTRAIN_INLINE void directory_writer::commit() {
   }
 }
 
-CONSTRAIN_INLINE void directory_writer::recover() {
+[[gnu::cold]] CONSTRAIN_INLINE void directory_writer::recover() {
   detail::directory_handle const left(holder_, previous_);
   auto const files = detail::marked_files(left, holder_, place_.name, owner());
   if (!files) return;
@@ -57,7 +57,7 @@ CONSTRAIN_INLINE void directory_writer::recover() {
   else detail::remove_directory(left, holder_, previous_, *files, kept());
 }
 
-CONSTRAIN_INLINE void directory_writer::remove_abandoned() {
+[[gnu::cold]] CONSTRAIN_INLINE void directory_writer::remove_abandoned() {
   auto const prefix = place_.sibling_name("partial-");
   for (auto const& name : holder_.names()) {
     if (!name.starts_with(prefix)) continue;
@@ -68,7 +68,7 @@ CONSTRAIN_INLINE void directory_writer::remove_abandoned() {
   }
 }
 
-CONSTRAIN_INLINE void directory_writer::begin() {
+[[gnu::cold]] CONSTRAIN_INLINE void directory_writer::begin() {
   holder_ = detail::directory_handle(place_.holder());
   for (int attempt = 0; holder_ && attempt < 100; ++attempt) {
     auto const name = place_.sibling_name("partial-" + unlikely_suffix());
@@ -96,14 +96,14 @@ CONSTRAIN_INLINE void directory_writer::begin() {
       {"'", target_, "' cannot be saved (", reason(), "); make room, check the permissions or choose another path"});
 }
 
-CONSTRAIN_INLINE void directory_writer::check_name(std::string_view name) const {
+[[gnu::cold]] CONSTRAIN_INLINE void directory_writer::check_name(std::string_view name) const {
   if (temporary_.empty()) throw error({"'", target_, "' has no save in progress; begin a new one"});
   if (!valid_file_name(name) || contents_.find(name))
     throw error(
         {"'", name, "' cannot name a file in '", target_, "'; use letters, digits, '.', '_', '-', and each name once"});
 }
 
-CONSTRAIN_INLINE void directory_writer::put(std::string const& name, filler const& fill) {
+[[gnu::cold]] CONSTRAIN_INLINE void directory_writer::put(std::string const& name, filler const& fill) {
   auto const shown = concat({target_, "/", name});
   try {
     if (!mark_.add({name, std::string(manifest_name)})) throw unwritable(shown);
@@ -118,7 +118,7 @@ CONSTRAIN_INLINE void directory_writer::put(std::string const& name, filler cons
   }
 }
 
-CONSTRAIN_INLINE void directory_writer::replace(detail::old_directory const& old) {
+[[gnu::cold]] CONSTRAIN_INLINE void directory_writer::replace(detail::old_directory const& old) {
   auto const left = move();
   temporary_.clear();
   bool const on_disk = holder_.sync();
@@ -128,7 +128,8 @@ CONSTRAIN_INLINE void directory_writer::replace(detail::old_directory const& old
   if (!on_disk) throw not_on_disk(place_.holder(), code);
 }
 
-CONSTRAIN_INLINE void directory_writer::remove_old(detail::old_directory const& old, std::string const& name) {
+[[gnu::cold]] CONSTRAIN_INLINE void directory_writer::remove_old(detail::old_directory const& old,
+                                                                 std::string const& name) {
   detail::directory_handle const left(holder_, name);
   // The lock keeps other writers from removing the directory at the same time. Failing to get the lock does no harm.
   if (left) left.lock();
@@ -140,7 +141,7 @@ CONSTRAIN_INLINE void directory_writer::remove_old(detail::old_directory const& 
   static_cast<void>(::renameat(holder_.get(), name.c_str(), holder_.get(), kept().c_str()));
 }
 
-CONSTRAIN_INLINE std::string directory_writer::move() {
+[[gnu::cold]] CONSTRAIN_INLINE std::string directory_writer::move() {
   auto const rename = [&](std::string const& from, std::string const& to) {
     return ::renameat(holder_.get(), from.c_str(), holder_.get(), to.c_str()) == 0;
   };
@@ -161,7 +162,7 @@ CONSTRAIN_INLINE std::string directory_writer::move() {
   fail();
 }
 
-CONSTRAIN_INLINE void directory_writer::fail() const {
+[[gnu::cold]] CONSTRAIN_INLINE void directory_writer::fail() const {
   throw error({"'", target_, "' cannot be put in place (", reason(),
                "); choose another path and save again; the old content is unchanged"});
 }

@@ -10,14 +10,15 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::io {
 
-CONSTRAIN_INLINE event_file::event_file(std::string const& path, double time)
+[[gnu::cold]] CONSTRAIN_INLINE event_file::event_file(std::string const& path, double time)
     : path_(path), file_(open_plain_file(path, "the events", O_WRONLY | O_EXCL)) {
   std::string event = real64(1, time);
   event += text(3, "brain.Event:2");
   record(event);
 }
 
-CONSTRAIN_INLINE void event_file::scalar(std::string_view name, std::int64_t step, double value, double time) {
+[[gnu::cold]] CONSTRAIN_INLINE void event_file::scalar(std::string_view name, std::int64_t step, double value,
+                                                       double time) {
   std::string number = text(1, name);
   number += real32(2, static_cast<float>(value));
   std::string event = real64(1, time);
@@ -26,24 +27,24 @@ CONSTRAIN_INLINE void event_file::scalar(std::string_view name, std::int64_t ste
   record(event);
 }
 
-CONSTRAIN_INLINE std::string event_file::variable(std::uint64_t x) {
+[[gnu::cold]] CONSTRAIN_INLINE std::string event_file::variable(std::uint64_t x) {
   std::string bytes;
   for (; x >= 128; x >>= 7) bytes += static_cast<char>((x & 127) | 128);
   return bytes += static_cast<char>(x);
 }
 
-CONSTRAIN_INLINE std::string event_file::fixed(std::uint64_t bits, int size) {
+[[gnu::cold]] CONSTRAIN_INLINE std::string event_file::fixed(std::uint64_t bits, int size) {
   std::string bytes;
   for (int i = 0; i < size; ++i) bytes += static_cast<char>(bits >> 8 * i & 255);
   return bytes;
 }
 
-CONSTRAIN_INLINE std::string event_file::checksum(std::string_view bytes) {
+[[gnu::cold]] CONSTRAIN_INLINE std::string event_file::checksum(std::string_view bytes) {
   auto const crc = crc32c{}.update(text_bytes(bytes)).value();
   return fixed((crc >> 15 | crc << 17) + 0xa282ead8u, 4); // masked, as TFRecord requires
 }
 
-CONSTRAIN_INLINE void event_file::record(std::string const& event) {
+[[gnu::cold]] CONSTRAIN_INLINE void event_file::record(std::string const& event) {
   auto const length = fixed(event.size(), 8);
   if (!write_all(file_, length + checksum(length) + event + checksum(event))) fail();
 }

@@ -11,19 +11,19 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::io {
 
-CONSTRAIN_INLINE log_file::log_file(std::string const& path, std::string prefix, std::string_view header,
-                                    std::int64_t last_step)
+[[gnu::cold]] CONSTRAIN_INLINE log_file::log_file(std::string const& path, std::string prefix, std::string_view header,
+                                                  std::int64_t last_step)
     : path_(path), prefix_(std::move(prefix)), file_(open_plain_file(path, "the log", O_RDWR | O_APPEND)) {
   if (::ftruncate(file_.get(), kept(header, last_step)) != 0) fail();
   if (::lseek(file_.get(), 0, SEEK_END) == 0 && !header.empty()) write(std::string(header));
 }
 
-CONSTRAIN_INLINE void log_file::write(std::string line) {
+[[gnu::cold]] CONSTRAIN_INLINE void log_file::write(std::string line) {
   line += '\n';
   if (!write_all(file_, line)) fail();
 }
 
-CONSTRAIN_INLINE off_t log_file::kept(std::string_view header, std::int64_t last_step) const {
+[[gnu::cold]] CONSTRAIN_INLINE off_t log_file::kept(std::string_view header, std::int64_t last_step) const {
   if (last_step <= 0) return 0;
   mapped_file const before(file_, path_, "the log");
   auto rest = before.text();

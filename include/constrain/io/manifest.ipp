@@ -11,12 +11,12 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::io {
 
-CONSTRAIN_INLINE auto manifest::find(std::string_view name) const -> entry const* {
+[[gnu::cold]] CONSTRAIN_INLINE auto manifest::find(std::string_view name) const -> entry const* {
   auto const found = std::find_if(files.begin(), files.end(), [&](entry const& e) { return e.name == name; });
   return found == files.end() ? nullptr : &*found;
 }
 
-CONSTRAIN_INLINE std::string manifest::text() const {
+[[gnu::cold]] CONSTRAIN_INLINE std::string manifest::text() const {
   json_writer w;
   w.object().member("format", format).member("version", version).object("files");
   for (auto const& file : files)
@@ -26,7 +26,7 @@ CONSTRAIN_INLINE std::string manifest::text() const {
   return body + trailer(body);
 }
 
-CONSTRAIN_INLINE manifest manifest::parse(std::string_view text, std::string const& where) {
+[[gnu::cold]] CONSTRAIN_INLINE manifest manifest::parse(std::string_view text, std::string const& where) {
   auto const root = json::parse(text, where);
   if (root["format"].string() != format)
     throw error({"'", where, "' has another format than '", format, "'; give a directory that this library wrote"});
@@ -50,13 +50,13 @@ CONSTRAIN_INLINE manifest manifest::parse(std::string_view text, std::string con
   return result;
 }
 
-CONSTRAIN_INLINE std::string manifest::hexadecimal(std::uint32_t value) {
+[[gnu::cold]] CONSTRAIN_INLINE std::string manifest::hexadecimal(std::uint32_t value) {
   std::string digits;
   for (int shift = 28; shift >= 0; shift -= 4) digits += "0123456789abcdef"[value >> shift & 15];
   return digits;
 }
 
-CONSTRAIN_INLINE std::string manifest::trailer(std::string_view body) {
+[[gnu::cold]] CONSTRAIN_INLINE std::string manifest::trailer(std::string_view body) {
   auto const sum = io::crc32c{}.update(text_bytes(body)).value();
   return concat({",\n  \"crc32c\": \"", hexadecimal(sum), "\"\n}\n"});
 }

@@ -15,7 +15,7 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::io {
 
-CONSTRAIN_INLINE void check_not_worked_in(std::string const& path) {
+[[gnu::cold]] CONSTRAIN_INLINE void check_not_worked_in(std::string const& path) {
   struct stat replaced {
   }, above{};
   if (::stat(system_path(path), &replaced) != 0) return;
@@ -29,7 +29,7 @@ CONSTRAIN_INLINE void check_not_worked_in(std::string const& path) {
   }
 }
 
-CONSTRAIN_INLINE split_path::split_path(std::string path) {
+[[gnu::cold]] CONSTRAIN_INLINE split_path::split_path(std::string path) {
   while (path.size() > 1 && path.back() == '/') path.pop_back();
   struct stat status {};
   bool const exists = ::lstat(system_path(path), &status) == 0;
@@ -43,25 +43,26 @@ CONSTRAIN_INLINE split_path::split_path(std::string path) {
     throw error({"'", path, "' does not end in the name of a file or directory; choose another path"});
 }
 
-CONSTRAIN_INLINE void split_path::cut(std::string const& path) {
+[[gnu::cold]] CONSTRAIN_INLINE void split_path::cut(std::string const& path) {
   auto const end = path.rfind('/') + 1;
   directory = path.substr(0, end);
   name = path.substr(end);
 }
 
-CONSTRAIN_INLINE std::string unlikely_suffix() {
+[[gnu::cold]] CONSTRAIN_INLINE std::string unlikely_suffix() {
   static std::atomic<unsigned> calls{0};
   struct timespec now {};
   ::clock_gettime(CLOCK_REALTIME, &now);
   return concat({::getpid(), "-", now.tv_nsec, "-", calls++});
 }
 
-CONSTRAIN_INLINE error not_on_disk(std::string const& path, int code) {
+[[gnu::cold]] CONSTRAIN_INLINE error not_on_disk(std::string const& path, int code) {
   return error(
       {"the directory '", path, "' cannot be flushed to disk (", reason(code), "); check the disk and save again"});
 }
 
-CONSTRAIN_INLINE std::optional<std::vector<std::string>> directory_names(std::string const& path, int from) {
+[[gnu::cold]] CONSTRAIN_INLINE std::optional<std::vector<std::string>> directory_names(std::string const& path,
+                                                                                       int from) {
   descriptor file(::openat(from, system_path(path), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   auto* const stream = file ? ::fdopendir(file.get()) : nullptr;
   if (!stream) return std::nullopt;
@@ -76,7 +77,7 @@ CONSTRAIN_INLINE std::optional<std::vector<std::string>> directory_names(std::st
   return names;
 }
 
-CONSTRAIN_INLINE void make_directories(std::string const& path) {
+[[gnu::cold]] CONSTRAIN_INLINE void make_directories(std::string const& path) {
   system_path(path);
   for (std::size_t end = 0; end != std::string::npos && end < path.size();) {
     end = path.find('/', end + 1);

@@ -10,7 +10,7 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::io {
 
-CONSTRAIN_INLINE descriptor open_plain_file(std::string const& path, std::string const& what, int flags) {
+[[gnu::cold]] CONSTRAIN_INLINE descriptor open_plain_file(std::string const& path, std::string const& what, int flags) {
   auto const refuse = [&](std::string const& why, char const* advice) {
     return error({what, " '", path, "' cannot be written (", why, "); ", advice});
   };

@@ -10,7 +10,7 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::io {
 
-CONSTRAIN_INLINE std::string real_path(std::string path) {
+[[gnu::cold]] CONSTRAIN_INLINE std::string real_path(std::string path) {
   system_path(path);
   std::vector<std::string> missing; // last part first
   for (;;) {
@@ -37,7 +37,7 @@ CONSTRAIN_INLINE std::string real_path(std::string path) {
 
 namespace constrain::inline CONSTRAIN_VARIANT::io::detail {
 
-CONSTRAIN_INLINE std::optional<struct stat> status_of(std::string const& path) {
+[[gnu::cold]] CONSTRAIN_INLINE std::optional<struct stat> status_of(std::string const& path) {
   struct stat found {};
   if (::stat(path.c_str(), &found) != 0) return std::nullopt;
   return found;
@@ -59,7 +59,8 @@ CONSTRAIN_INLINE std::optional<struct stat> status_of(std::string const& path) {
 
 namespace constrain::inline CONSTRAIN_VARIANT::io {
 
-CONSTRAIN_INLINE std::optional<std::string> name_below(std::string const& path, std::string const& directory) {
+[[gnu::cold]] CONSTRAIN_INLINE std::optional<std::string> name_below(std::string const& path,
+                                                                     std::string const& directory) {
   auto const resolved = real_path(path), from = real_path(directory);
   for (auto end = resolved.size();; end = resolved.rfind('/', end - 1)) {
     auto const above = end == 0 ? std::string("/") : resolved.substr(0, end);

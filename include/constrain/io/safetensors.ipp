@@ -9,12 +9,13 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::io {
 
-CONSTRAIN_INLINE tensor const* safetensors::find(std::string_view name) const {
+[[gnu::cold]] CONSTRAIN_INLINE tensor const* safetensors::find(std::string_view name) const {
   auto const found = std::find_if(tensors.begin(), tensors.end(), [&](tensor const& t) { return t.name == name; });
   return found == tensors.end() ? nullptr : &*found;
 }
 
-CONSTRAIN_INLINE safetensors parse_safetensors(std::span<std::byte const> file, std::string const& where) {
+[[gnu::cold]] CONSTRAIN_INLINE safetensors parse_safetensors(std::span<std::byte const> file,
+                                                             std::string const& where) {
   if (file.size() < 8) throw error({"'", where, "' is too short for a safetensors file; get the file again"});
   std::uint64_t header = 0;
   for (std::size_t i = 0; i < 8; ++i) header |= std::uint64_t(file[i]) << (8 * i);
@@ -39,7 +40,7 @@ CONSTRAIN_INLINE safetensors parse_safetensors(std::span<std::byte const> file, 
   return result;
 }
 
-CONSTRAIN_INLINE safetensors_file safetensors_file::open(std::string const& path) {
+[[gnu::cold]] CONSTRAIN_INLINE safetensors_file safetensors_file::open(std::string const& path) {
   safetensors_file result;
   result.path_ = path;
   result.file_ = mapped_file(path, "the safetensors file");

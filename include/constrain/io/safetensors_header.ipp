@@ -6,7 +6,8 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::io::detail {
 
-CONSTRAIN_INLINE void safetensors_header::read(tensor_function on_tensor, metadata_function on_metadata) const {
+[[gnu::cold]] CONSTRAIN_INLINE void safetensors_header::read(tensor_function on_tensor,
+                                                             metadata_function on_metadata) const {
   auto cursor = start_;
   bool has_metadata = false;
   cursor.object([&](std::string_view name) {
@@ -18,7 +19,7 @@ CONSTRAIN_INLINE void safetensors_header::read(tensor_function on_tensor, metada
   cursor.finish();
 }
 
-CONSTRAIN_INLINE void safetensors_header::check() const {
+[[gnu::cold]] CONSTRAIN_INLINE void safetensors_header::check() const {
   std::size_t tensors = 0, metadata = 0;
   read([&](safetensors_entry const&) { count(tensors, " tensors; split it into several files"); },
        [&](std::string_view, std::string_view) {
@@ -37,14 +38,16 @@ CONSTRAIN_INLINE void safetensors_header::check() const {
   check_layout(positions);
 }
 
-CONSTRAIN_INLINE std::vector<std::int64_t> safetensors_header::shape(safetensors_entry const& entry) const {
+[[gnu::cold]] CONSTRAIN_INLINE std::vector<std::int64_t> safetensors_header::shape(
+    safetensors_entry const& entry) const {
   std::vector<std::int64_t> extents;
   auto cursor = start_.from(entry.shape);
   cursor.array([&] { extents.push_back(cursor.whole_number<std::int64_t>()); });
   return extents;
 }
 
-CONSTRAIN_INLINE safetensors_entry safetensors_header::read_entry(json_cursor& cursor, std::string_view name) const {
+[[gnu::cold]] CONSTRAIN_INLINE safetensors_entry safetensors_header::read_entry(json_cursor& cursor,
+                                                                                std::string_view name) const {
   safetensors_entry entry{name, {}};
   element_count elements;
   auto const object = cursor.position();
@@ -69,13 +72,14 @@ CONSTRAIN_INLINE safetensors_entry safetensors_header::read_entry(json_cursor& c
   return entry;
 }
 
-CONSTRAIN_INLINE void safetensors_header::read_dtype(json_cursor& cursor, safetensors_entry& entry) const {
+[[gnu::cold]] CONSTRAIN_INLINE void safetensors_header::read_dtype(json_cursor& cursor,
+                                                                   safetensors_entry& entry) const {
   entry.dtype = shown(cursor, cursor.string());
   if (dtype_bytes(entry.dtype) == 0) throw refusal(entry.name, concat({"has the unknown dtype '", entry.dtype, "'"}));
 }
 
-CONSTRAIN_INLINE void safetensors_header::read_shape(json_cursor& cursor, safetensors_entry& entry,
-                                                     element_count& elements) const {
+[[gnu::cold]] CONSTRAIN_INLINE void safetensors_header::read_shape(json_cursor& cursor, safetensors_entry& entry,
+                                                                   element_count& elements) const {
   entry.shape = cursor.position();
   cursor.array([&] {
     auto const begin = cursor.position();
@@ -85,7 +89,8 @@ CONSTRAIN_INLINE void safetensors_header::read_shape(json_cursor& cursor, safete
   });
 }
 
-CONSTRAIN_INLINE void safetensors_header::read_offsets(json_cursor& cursor, safetensors_entry& entry) const {
+[[gnu::cold]] CONSTRAIN_INLINE void safetensors_header::read_offsets(json_cursor& cursor,
+                                                                     safetensors_entry& entry) const {
   auto const array = cursor.position();
   auto const refuse_count = [&] { cursor.from(array).unsuitable("an array of two offsets"); };
   int count = 0;
@@ -100,7 +105,7 @@ CONSTRAIN_INLINE void safetensors_header::read_offsets(json_cursor& cursor, safe
     throw refusal(entry.name, concat({"ends at byte ", entry.end, " of ", data_, " bytes of data"}));
 }
 
-CONSTRAIN_INLINE void safetensors_header::check_layout(std::vector<std::uint32_t>& tensors) const {
+[[gnu::cold]] CONSTRAIN_INLINE void safetensors_header::check_layout(std::vector<std::uint32_t>& tensors) const {
   auto const begin_of = [&](std::uint32_t offsets) { return start_.from(offsets).whole_number<std::uint64_t>(); };
   sort_places(tensors, [&](std::uint32_t a, std::uint32_t b) {
     auto const x = begin_of(a), y = begin_of(b);
@@ -118,7 +123,8 @@ CONSTRAIN_INLINE void safetensors_header::check_layout(std::vector<std::uint32_t
     throw error({"'", where_, "' has ", data_ - covered, " bytes after its last tensor; get the file again"});
 }
 
-CONSTRAIN_INLINE std::pair<std::uint64_t, std::uint64_t> safetensors_header::read_pair(std::uint32_t offsets) const {
+[[gnu::cold]] CONSTRAIN_INLINE std::pair<std::uint64_t, std::uint64_t> safetensors_header::read_pair(
+    std::uint32_t offsets) const {
   auto cursor = start_.from(offsets);
   auto const begin = cursor.whole_number<std::uint64_t>();
   cursor.space();
@@ -127,7 +133,8 @@ CONSTRAIN_INLINE std::pair<std::uint64_t, std::uint64_t> safetensors_header::rea
   return {begin, cursor.whole_number<std::uint64_t>()};
 }
 
-CONSTRAIN_INLINE void safetensors_header::refuse_tensor_at(std::uint32_t offsets, std::string_view reason) const {
+[[gnu::cold]] CONSTRAIN_INLINE void safetensors_header::refuse_tensor_at(std::uint32_t offsets,
+                                                                         std::string_view reason) const {
   read(
       [&](safetensors_entry const& entry) {
         if (entry.offsets == offsets) throw refusal(entry.name, reason);

@@ -13,9 +13,9 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::io {
 
-CONSTRAIN_INLINE void write_safetensors(output_file& out, std::span<tensor const> tensors,
-                                        std::map<std::string, std::string> const& metadata,
-                                        function_ref<std::span<std::byte const>(std::size_t)> bytes_of) {
+[[gnu::cold]] CONSTRAIN_INLINE void write_safetensors(output_file& out, std::span<tensor const> tensors,
+                                                      std::map<std::string, std::string> const& metadata,
+                                                      function_ref<std::span<std::byte const>(std::size_t)> bytes_of) {
   if (std::max(tensors.size(), metadata.size()) > safetensors_most_names)
     throw error({"a safetensors file of ", tensors.size(), " tensors and ", metadata.size(),
                  " entries of metadata could not be read again; write at most ", safetensors_most_names,
@@ -61,8 +61,8 @@ CONSTRAIN_INLINE void write_safetensors(output_file& out, std::span<tensor const
   for (auto const t : order) out.write(bytes_of(static_cast<std::size_t>(t - tensors.data())));
 }
 
-CONSTRAIN_INLINE void write_safetensors(std::string const& path, std::span<tensor const> tensors,
-                                        std::map<std::string, std::string> const& metadata) {
+[[gnu::cold]] CONSTRAIN_INLINE void write_safetensors(std::string const& path, std::span<tensor const> tensors,
+                                                      std::map<std::string, std::string> const& metadata) {
   atomic_file file(path);
   write_safetensors(file.out(), tensors, metadata);
   file.commit();

@@ -9,7 +9,7 @@
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
 /// Adds the schedule's kind and its fields.
-CONSTRAIN_INLINE void add_schedule(fingerprint& to, schedule::any const& s) {
+[[gnu::cold]] CONSTRAIN_INLINE void add_schedule(fingerprint& to, schedule::any const& s) {
   to.add("the kind of .schedule", s.index() == 0 ? "constant" : s.index() == 1 ? "linear" : "cosine");
   std::visit(
       [&](auto const& chosen) {
@@ -22,13 +22,14 @@ CONSTRAIN_INLINE void add_schedule(fingerprint& to, schedule::any const& s) {
       s);
 }
 
-CONSTRAIN_INLINE void add_run(fingerprint& to, run_options const& run) {
+[[gnu::cold]] CONSTRAIN_INLINE void add_run(fingerprint& to, run_options const& run) {
   to.add(".seed", run.seed), to.add(".clip_norm", run.clip_norm), to.add(".dropout", run.dropout);
   add_schedule(to, run.schedule);
   to.add(".checked", run.checked), to.add(".deadline", run.deadline);
 }
 
-CONSTRAIN_INLINE void add_build(fingerprint& to, std::string const& policies, parameter_list const& parameters) {
+[[gnu::cold]] CONSTRAIN_INLINE void add_build(fingerprint& to, std::string const& policies,
+                                              parameter_list const& parameters) {
   to.add("the set of policies", policies);
   to.add("the target of the compilation", CONSTRAIN_TEXT(CONSTRAIN_VARIANT));
 #if defined(__VERSION__)
@@ -44,7 +45,7 @@ CONSTRAIN_INLINE void add_build(fingerprint& to, std::string const& policies, pa
   }
 }
 
-CONSTRAIN_INLINE void add_state(fingerprint& to, training_state const& s) {
+[[gnu::cold]] CONSTRAIN_INLINE void add_state(fingerprint& to, training_state const& s) {
   to.add("the number of steps done", s.steps.count()), to.add("the number of steps skipped", s.skipped);
   to.add("the seed of the run", s.seed);
   to.add_hash("the fingerprint of the corpus of the last step", s.corpus);
@@ -54,7 +55,7 @@ CONSTRAIN_INLINE void add_state(fingerprint& to, training_state const& s) {
   to.add("the factor of the learning rate", s.learning_rate_factor);
 }
 
-CONSTRAIN_INLINE void add_corpus(fingerprint& to, std::string const& which, data::corpus const* corpus) {
+[[gnu::cold]] CONSTRAIN_INLINE void add_corpus(fingerprint& to, std::string const& which, data::corpus const* corpus) {
   to.add("the number of tokens of the " + which, corpus == nullptr ? -1 : corpus->size());
   to.add_hash("the fingerprint of the " + which, corpus == nullptr ? 0 : corpus->fingerprint());
 }

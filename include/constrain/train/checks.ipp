@@ -7,7 +7,7 @@
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
 /// Throws `error` for a negative warm-up, `.steps` below 1 or a negative `.minimum`.
-CONSTRAIN_INLINE void check_schedule(schedule::any const& s) {
+[[gnu::cold]] CONSTRAIN_INLINE void check_schedule(schedule::any const& s) {
   constexpr char const* owners[] = {"schedule::constant", "schedule::linear", "schedule::cosine"};
   auto const* const owner = owners[s.index()];
   std::visit(
@@ -21,7 +21,7 @@ CONSTRAIN_INLINE void check_schedule(schedule::any const& s) {
       s);
 }
 
-CONSTRAIN_INLINE void check_run(run_options const& o) {
+[[gnu::cold]] CONSTRAIN_INLINE void check_run(run_options const& o) {
   check_number("run_options", ".clip_norm", o.clip_norm, number_range::from_zero);
   check_number("run_options", ".dropout", o.dropout, number_range::below_one);
   check_schedule(o.schedule);

@@ -8,7 +8,8 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
-CONSTRAIN_INLINE parameter_info const& find_gradient(parameter_list const& list, std::string const& name, bool kept) {
+[[gnu::cold]] CONSTRAIN_INLINE parameter_info const& find_gradient(parameter_list const& list, std::string const& name,
+                                                                   bool kept) {
   std::string known;
   for (int i = 0; i < list.size; ++i) {
     auto const& info = list.parameters[i];
@@ -21,7 +22,7 @@ CONSTRAIN_INLINE parameter_info const& find_gradient(parameter_list const& list,
   throw error({"gradient: there is no parameter ", name, "; the parameters are ", known});
 }
 
-CONSTRAIN_INLINE std::string_view name_of_gradient(parameter_list const& list, int gradient) {
+[[gnu::cold]] CONSTRAIN_INLINE std::string_view name_of_gradient(parameter_list const& list, int gradient) {
   for (int i = 0; i < list.size; ++i) {
     auto const& info = list.parameters[i];
     if (is_trainable(info.role) && gradient-- == 0)

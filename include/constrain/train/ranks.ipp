@@ -6,7 +6,7 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-CONSTRAIN_INLINE double of_rank_0(communicator& world, double mine) {
+[[gnu::cold]] CONSTRAIN_INLINE double of_rank_0(communicator& world, double mine) {
   if (world.size() == 1) return mine;
   double all[communicator::maximum_size];
   all[world.rank()] = mine;
@@ -14,7 +14,7 @@ CONSTRAIN_INLINE double of_rank_0(communicator& world, double mine) {
   return all[0];
 }
 
-CONSTRAIN_INLINE lowest_of_ranks find_lowest(communicator& world, std::int64_t mine) {
+[[gnu::cold]] CONSTRAIN_INLINE lowest_of_ranks find_lowest(communicator& world, std::int64_t mine) {
   std::int64_t all[communicator::maximum_size];
   all[world.rank()] = mine;
   if (world.size() > 1) detail::gather(world, all);

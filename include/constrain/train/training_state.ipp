@@ -9,7 +9,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
 inline constexpr double largest_learning_rate_factor = 1e9;
 inline constexpr std::int64_t largest_count = std::int64_t{1} << 53; // the sum of two counts still fits in 64 bits
 
-CONSTRAIN_INLINE double scaled_factor(double before, double factor) {
+[[gnu::cold]] CONSTRAIN_INLINE double scaled_factor(double before, double factor) {
   check_number("scale_learning_rate", "the factor", factor, number_range::above_zero);
   auto const product = before * factor;
   if (!is_finite(product) || product > largest_learning_rate_factor)
@@ -18,7 +18,7 @@ CONSTRAIN_INLINE double scaled_factor(double before, double factor) {
   return product < std::numeric_limits<double>::min() ? std::numeric_limits<double>::min() : product;
 }
 
-CONSTRAIN_INLINE void check_state(std::string const& directory, training_state const& s) {
+[[gnu::cold]] CONSTRAIN_INLINE void check_state(std::string const& directory, training_state const& s) {
   auto const require = [&](bool possible, char const* what, std::string const& value) {
     if (!possible)
       throw error({"the saved run '", directory, "' has an invalid state: its ", what, " is ", value,

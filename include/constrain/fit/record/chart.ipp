@@ -12,7 +12,7 @@
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
 /// The distance between ticks: 1, 2 or 5 times a power of ten, for about five ticks in a range.
-CONSTRAIN_INLINE double tick_length(double range) {
+[[gnu::cold]] CONSTRAIN_INLINE double tick_length(double range) {
   double const power = std::pow(10.0, std::floor(std::log10(range / 5)));
   for (double const digit : {1.0, 2.0, 5.0})
     if (range <= 5 * digit * power * 1.5) return digit * power;
@@ -20,15 +20,15 @@ CONSTRAIN_INLINE double tick_length(double range) {
 }
 
 /// A number with four significant digits.
-CONSTRAIN_INLINE std::string short_number(double x) {
+[[gnu::cold]] CONSTRAIN_INLINE std::string short_number(double x) {
   char text[32];
   std::snprintf(text, sizeof text, "%.4g", std::abs(x) < 1e-12 ? 0.0 : x);
   return text;
 }
 
 /// Splits [low, high] into `columns` columns and averages the points of each column into one.
-CONSTRAIN_INLINE std::vector<std::pair<double, double>> thinned(std::vector<std::pair<double, double>> const& points,
-                                                                double low, double high, int columns) {
+[[gnu::cold]] CONSTRAIN_INLINE std::vector<std::pair<double, double>> thinned(
+    std::vector<std::pair<double, double>> const& points, double low, double high, int columns) {
   std::vector<std::pair<double, double>> result;
   for (std::size_t i = 0; i < points.size();) {
     auto const column = [&](double x) { return static_cast<int>((x - low) / (high - low) * columns); };
@@ -44,8 +44,8 @@ CONSTRAIN_INLINE std::vector<std::pair<double, double>> thinned(std::vector<std:
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-CONSTRAIN_INLINE std::string line_chart(std::string_view title, std::vector<series> lines,
-                                        std::span<chart_mark const> marks) {
+[[gnu::cold]] CONSTRAIN_INLINE std::string line_chart(std::string_view title, std::vector<series> lines,
+                                                      std::span<chart_mark const> marks) {
   constexpr double left = 64, right = 624, top = 28, bottom = 204;
   double low_x = 0, high_x = 0, low_y = 0, high_y = 0;
   bool any = false;

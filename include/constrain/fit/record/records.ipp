@@ -9,13 +9,13 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-CONSTRAIN_INLINE void write_metrics(io::json_writer& json, std::vector<metric> const& metrics) {
+[[gnu::cold]] CONSTRAIN_INLINE void write_metrics(io::json_writer& json, std::vector<metric> const& metrics) {
   json.object("metrics", io::json_layout::row);
   for (auto const& m : metrics) json.member(m.name, m.value);
   json.end();
 }
 
-CONSTRAIN_INLINE void records::write(step_record const& r) {
+[[gnu::cold]] CONSTRAIN_INLINE void records::write(step_record const& r) {
   json_.write(json_line(r));
   csv_.write(csv_line(r));
   auto const scalar = [&](char const* name, double value) { events_.scalar(name, r.step, value); };
@@ -27,7 +27,7 @@ CONSTRAIN_INLINE void records::write(step_record const& r) {
   for (auto const& m : r.metrics) scalar(("metrics/" + m.name).c_str(), m.value);
 }
 
-CONSTRAIN_INLINE std::vector<step_record> records::steps() const {
+[[gnu::cold]] CONSTRAIN_INLINE std::vector<step_record> records::steps() const {
   auto const path = concat({directory_, "/steps.jsonl"});
   io::mapped_file const file(path, "the log");
   std::vector<step_record> all;
@@ -41,18 +41,18 @@ CONSTRAIN_INLINE std::vector<step_record> records::steps() const {
   return all;
 }
 
-CONSTRAIN_INLINE void records::write_file(char const* name, std::string_view text) const {
+[[gnu::cold]] CONSTRAIN_INLINE void records::write_file(char const* name, std::string_view text) const {
   io::atomic_file file(directory_ + "/" + name, io::atomic_file::links::refused);
   file.out().write(text);
   file.commit();
 }
 
-CONSTRAIN_INLINE std::string const& records::made(std::string const& directory) {
+[[gnu::cold]] CONSTRAIN_INLINE std::string const& records::made(std::string const& directory) {
   io::make_directories(directory);
   return directory;
 }
 
-CONSTRAIN_INLINE std::string records::json_line(step_record const& r) {
+[[gnu::cold]] CONSTRAIN_INLINE std::string records::json_line(step_record const& r) {
   io::json_writer json;
   json.object(io::json_layout::row)
       .member("step", r.step)
@@ -69,7 +69,7 @@ CONSTRAIN_INLINE std::string records::json_line(step_record const& r) {
   return json.end().text();
 }
 
-CONSTRAIN_INLINE step_record records::parse(io::json const& line) {
+[[gnu::cold]] CONSTRAIN_INLINE step_record records::parse(io::json const& line) {
   step_record r;
   r.step = line["step"].int64(), r.loss = line["loss"].real(), r.gradient_norm = line["gradient_norm"].real();
   r.learning_rate = line["learning_rate"].real(), r.seconds = line["seconds"].real(), r.tokens = line["tokens"].int64();
@@ -83,7 +83,7 @@ CONSTRAIN_INLINE step_record records::parse(io::json const& line) {
   return r;
 }
 
-CONSTRAIN_INLINE std::string records::csv_line(step_record const& r) {
+[[gnu::cold]] CONSTRAIN_INLINE std::string records::csv_line(step_record const& r) {
   auto line = std::to_string(r.step);
   auto const add = [&](std::optional<double> x) {
     line += ',';

@@ -79,7 +79,7 @@ td.bar { width: 40%; } td.bar i { display: block; height: .7rem; background: var
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-CONSTRAIN_INLINE std::string report(report_head const& head, std::span<step_record const> steps) {
+[[gnu::cold]] CONSTRAIN_INLINE std::string report(report_head const& head, std::span<step_record const> steps) {
   series training{"training", "a"}, validation{"validation", "b"}, norm{"norm", "a"}, rate{"rate", "a"};
   series tokens{"tokens", "a"}, labels{"valid labels", "b"};
   std::vector<chart_mark> marks;

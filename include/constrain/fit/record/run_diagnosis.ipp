@@ -10,7 +10,7 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
-CONSTRAIN_INLINE losses::losses(std::span<step_record const> steps)
+[[gnu::cold]] CONSTRAIN_INLINE losses::losses(std::span<step_record const> steps)
     : steps_(steps), tenth_(steps.size() < 10 ? (steps.size() + 1) / 2 : steps.size() / 10) {
   for (auto const& r : steps) {
     if (!r.validation_loss) continue;
@@ -26,19 +26,19 @@ CONSTRAIN_INLINE losses::losses(std::span<step_record const> steps)
   if (steps.size() - finite >= tenth_ && !steps.empty()) refuse(steps[finite], "training");
 }
 
-CONSTRAIN_INLINE double losses::first() const {
+[[gnu::cold]] CONSTRAIN_INLINE double losses::first() const {
   auto end = tenth_;
   while (end < steps_.size() && !math::finite(mean(0, end))) ++end;
   return mean(0, end);
 }
 
-CONSTRAIN_INLINE double losses::until(step_record const& r) const {
+[[gnu::cold]] CONSTRAIN_INLINE double losses::until(step_record const& r) const {
   auto const end = static_cast<std::size_t>(&r - steps_.data()) + 1;
   double const m = mean(end > tenth_ ? end - tenth_ : 0, end);
   return math::finite(m) ? m : first();
 }
 
-CONSTRAIN_INLINE double losses::mean(std::size_t begin, std::size_t end) const {
+[[gnu::cold]] CONSTRAIN_INLINE double losses::mean(std::size_t begin, std::size_t end) const {
   double sum = 0;
   int count = 0;
   for (auto i = begin; i < end; ++i)
@@ -50,7 +50,7 @@ CONSTRAIN_INLINE double losses::mean(std::size_t begin, std::size_t end) const {
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-CONSTRAIN_INLINE run_diagnosis diagnose_run(std::span<step_record const> steps) {
+[[gnu::cold]] CONSTRAIN_INLINE run_diagnosis diagnose_run(std::span<step_record const> steps) {
   constexpr double solved = 0.01; // nats per label: nearly every label is predicted with near certainty
   detail::losses const all(steps);
   auto const& evaluations = all.evaluations();

@@ -10,8 +10,8 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
-CONSTRAIN_INLINE void check_places(std::string const& directory, std::int64_t keep_last, std::string const& best,
-                                   std::string const& records) {
+[[gnu::cold]] CONSTRAIN_INLINE void check_places(std::string const& directory, std::int64_t keep_last,
+                                                 std::string const& best, std::string const& records) {
   auto const inside = [](std::string const& path, std::string const& other) {
     return path.empty() || other.empty() ? std::nullopt : io::name_below(path, other);
   };

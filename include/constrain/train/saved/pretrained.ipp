@@ -41,8 +41,8 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
 }
 
 /// The tensor called `name`, with or without `prefix` (GPT-2 files exist with and without "transformer."); null: none.
-CONSTRAIN_INLINE io::tensor const* find_stored(io::safetensors const& file, std::string_view name,
-                                               std::string_view prefix) {
+[[gnu::cold]] CONSTRAIN_INLINE io::tensor const* find_stored(io::safetensors const& file, std::string_view name,
+                                                             std::string_view prefix) {
   auto const* const found = file.find(name);
   return found == nullptr && name.starts_with(prefix) ? file.find(name.substr(prefix.size())) : found;
 }
@@ -51,8 +51,9 @@ CONSTRAIN_INLINE io::tensor const* find_stored(io::safetensors const& file, std:
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-CONSTRAIN_INLINE void load_pretrained(std::string const& path, parameter_list const& list, weight_format const& format,
-                                      arena& memory, communicator& group, agreement& ranks) {
+[[gnu::cold]] CONSTRAIN_INLINE void load_pretrained(std::string const& path, parameter_list const& list,
+                                                    weight_format const& format, arena& memory, communicator& group,
+                                                    agreement& ranks) {
   auto file = path;
   if (io::directory_names(path)) {
     file = concat({path, "/", weights_file});
@@ -107,8 +108,9 @@ CONSTRAIN_INLINE void load_pretrained(std::string const& path, parameter_list co
   }
 }
 
-CONSTRAIN_INLINE void load_pretrained(std::string const& path, parameter_list const& list, weight_format const& format,
-                                      arena& memory, communicator& world, communicator& group) {
+[[gnu::cold]] CONSTRAIN_INLINE void load_pretrained(std::string const& path, parameter_list const& list,
+                                                    weight_format const& format, arena& memory, communicator& world,
+                                                    communicator& group) {
   agreement(world, joint_call::pretrained).run([&](agreement& ranks) {
     load_pretrained(path, list, format, memory, group, ranks);
   });

@@ -20,7 +20,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
                        " does not; give all ranks a directory that they share"}));
 }
 
-CONSTRAIN_INLINE bool found_by_all(communicator& world, std::string const& directory) {
+[[gnu::cold]] CONSTRAIN_INLINE bool found_by_all(communicator& world, std::string const& directory) {
   bool here = false;
   auto const found = agreed_sum(world, joint_call::resume,
                                 [&]() -> std::int64_t { return here = io::directory_reader::finds(directory); });
@@ -32,8 +32,8 @@ CONSTRAIN_INLINE bool found_by_all(communicator& world, std::string const& direc
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-CONSTRAIN_INLINE bool take_newest(saved_series const& series, communicator& world,
-                                  function_ref<void(std::string const&)> load, std::FILE* log) {
+[[gnu::cold]] CONSTRAIN_INLINE bool take_newest(saved_series const& series, communicator& world,
+                                                function_ref<void(std::string const&)> load, std::FILE* log) {
   std::vector<std::int64_t> steps;
   agreed(world, joint_call::resume, [&] { steps = series.steps(); });
   auto here = steps.begin();
@@ -61,8 +61,8 @@ CONSTRAIN_INLINE bool take_newest(saved_series const& series, communicator& worl
   }
 }
 
-CONSTRAIN_INLINE bool resume_from(std::string const& directory, communicator& world,
-                                  function_ref<void(std::string const&)> load, std::FILE* log) {
+[[gnu::cold]] CONSTRAIN_INLINE bool resume_from(std::string const& directory, communicator& world,
+                                                function_ref<void(std::string const&)> load, std::FILE* log) {
   if (take_newest(saved_series(directory), world, load, log)) return true;
   bool const there = detail::found_by_all(world, directory);
   if (there) load(directory);

@@ -13,14 +13,14 @@ inline constexpr char const* saved_optimizer = "optimizer.safetensors";
 inline constexpr char const* saved_state = "state.json";
 inline constexpr int saved_version = 2; // of the format; in version 1, numbers named the optimizer's state fields
 
-CONSTRAIN_INLINE std::string shape_text(std::vector<std::int64_t> const& shape) {
+[[gnu::cold]] CONSTRAIN_INLINE std::string shape_text(std::vector<std::int64_t> const& shape) {
   std::string text = "[";
   for (std::size_t i = 0; i < shape.size(); ++i) text += concat({(i > 0 ? ", " : ""), shape[i]});
   return concat({text, "]"});
 }
 
-CONSTRAIN_INLINE void check_field(std::string const& directory, std::string const& field, std::string const& saved,
-                                  std::string const& here) {
+[[gnu::cold]] CONSTRAIN_INLINE void check_field(std::string const& directory, std::string const& field,
+                                                std::string const& saved, std::string const& here) {
   if (saved != here)
     throw error({"'", directory, "' does not match the trainer: its ", field, " is ", saved, ", the trainer's is ",
                  here, "; load it into a trainer with the same ", field});
@@ -48,9 +48,9 @@ CONSTRAIN_INLINE void check_field(std::string const& directory, std::string cons
 }
 
 /// Writes the files of a saved run, on the calling rank only.
-CONSTRAIN_INLINE void write_run(std::string const& directory, gathered_tensors const& weights,
-                                gathered_tensors const& states, weight_format const& format,
-                                saved_configuration const& c, training_state const& s) {
+[[gnu::cold]] CONSTRAIN_INLINE void write_run(std::string const& directory, gathered_tensors const& weights,
+                                              gathered_tensors const& states, weight_format const& format,
+                                              saved_configuration const& c, training_state const& s) {
   io::json_writer json;
   json.object();
   json.member("version", detail::saved_version);
@@ -78,9 +78,10 @@ CONSTRAIN_INLINE void write_run(std::string const& directory, gathered_tensors c
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-CONSTRAIN_INLINE void save_run(std::string const& directory, parameter_list const& list, weight_format const& format,
-                               saved_configuration const& c, training_state const& s, arena& memory,
-                               communicator& world, communicator& group) {
+[[gnu::cold]] CONSTRAIN_INLINE void save_run(std::string const& directory, parameter_list const& list,
+                                             weight_format const& format, saved_configuration const& c,
+                                             training_state const& s, arena& memory, communicator& world,
+                                             communicator& group) {
   agree(world, joint_call::save); // all ranks must be in `save` before the first all-gather
   together(world, joint_call::save, [&] {
     // Rank 0 writes full tensors, so that the files do not depend on the number of ranks.
@@ -92,9 +93,9 @@ CONSTRAIN_INLINE void save_run(std::string const& directory, parameter_list cons
   });
 }
 
-CONSTRAIN_INLINE training_state load_run(std::string const& directory, parameter_list const& list,
-                                         weight_format const& format, saved_configuration const& c, arena& memory,
-                                         communicator& group, agreement& ranks) {
+[[gnu::cold]] CONSTRAIN_INLINE training_state load_run(std::string const& directory, parameter_list const& list,
+                                                       weight_format const& format, saved_configuration const& c,
+                                                       arena& memory, communicator& group, agreement& ranks) {
   io::directory_reader const reader(directory);
   auto const json = io::json::parse(reader.text(detail::saved_state), reader.path(detail::saved_state));
   if (auto const version = json["version"].int64(); version != detail::saved_version)
@@ -139,9 +140,9 @@ CONSTRAIN_INLINE training_state load_run(std::string const& directory, parameter
   return s;
 }
 
-CONSTRAIN_INLINE training_state load_run(std::string const& directory, parameter_list const& list,
-                                         weight_format const& format, saved_configuration const& c, arena& memory,
-                                         communicator& world, communicator& group) {
+[[gnu::cold]] CONSTRAIN_INLINE training_state load_run(std::string const& directory, parameter_list const& list,
+                                                       weight_format const& format, saved_configuration const& c,
+                                                       arena& memory, communicator& world, communicator& group) {
   training_state s;
   agreement(world, joint_call::load).run([&](agreement& ranks) {
     s = load_run(directory, list, format, c, memory, group, ranks);

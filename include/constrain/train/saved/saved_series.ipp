@@ -12,7 +12,7 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-CONSTRAIN_INLINE std::string saved_series::path_to_save(std::int64_t step) const {
+[[gnu::cold]] CONSTRAIN_INLINE std::string saved_series::path_to_save(std::int64_t step) const {
   auto const found = io::detail::status_at(AT_FDCWD, path(step));
   if (found && S_ISLNK(found->st_mode))
     throw error({"'", path(step), "' is a link, and a save does not replace the target of a link; ",
@@ -20,14 +20,14 @@ CONSTRAIN_INLINE std::string saved_series::path_to_save(std::int64_t step) const
   return path(step);
 }
 
-CONSTRAIN_INLINE std::optional<std::int64_t> saved_series::step_of(std::string const& other) {
+[[gnu::cold]] CONSTRAIN_INLINE std::optional<std::int64_t> saved_series::step_of(std::string const& other) {
   std::int64_t step = 0;
   if (!other.starts_with("step-")) return std::nullopt;
   std::from_chars(other.data() + 5, other.data() + other.size(), step);
   return name(step) == other ? std::optional(step) : std::nullopt;
 }
 
-CONSTRAIN_INLINE std::vector<std::int64_t> saved_series::steps() const {
+[[gnu::cold]] CONSTRAIN_INLINE std::vector<std::int64_t> saved_series::steps() const {
   std::vector<std::int64_t> found;
   for (auto const& name : io::directory_names(directory_).value_or(std::vector<std::string>{})) {
     if (auto const step = step_of(name)) found.push_back(*step);
@@ -37,7 +37,7 @@ CONSTRAIN_INLINE std::vector<std::int64_t> saved_series::steps() const {
   return found;
 }
 
-CONSTRAIN_INLINE void saved_series::keep(std::int64_t count, std::int64_t last) const {
+[[gnu::cold]] CONSTRAIN_INLINE void saved_series::keep(std::int64_t count, std::int64_t last) const {
   io::detail::directory_handle const holder(directory_);
   if (!holder) return;
   io::detail::directory_handle const newest(holder, name(last)); // its owner is the user who saves the current run

@@ -12,8 +12,8 @@
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
 /// Transposes a row-major [rows, columns] matrix of elements of `width` bytes.
-CONSTRAIN_INLINE void transpose_elements(std::byte const* from, std::int64_t rows, std::int64_t columns,
-                                         std::int64_t width, std::byte* to) {
+[[gnu::cold]] CONSTRAIN_INLINE void transpose_elements(std::byte const* from, std::int64_t rows, std::int64_t columns,
+                                                       std::int64_t width, std::byte* to) {
   for (std::int64_t i = 0; i < rows; ++i)
     for (std::int64_t j = 0; j < columns; ++j)
       std::memcpy(to + (j * rows + i) * width, from + (i * columns + j) * width, static_cast<std::size_t>(width));
@@ -44,14 +44,14 @@ CONSTRAIN_INLINE void transpose_elements(std::byte const* from, std::int64_t row
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-CONSTRAIN_INLINE std::vector<file_tensor> weight_tensors(parameter_list const& list, stored_names names) {
+[[gnu::cold]] CONSTRAIN_INLINE std::vector<file_tensor> weight_tensors(parameter_list const& list, stored_names names) {
   std::vector<file_tensor> tensors;
   for (int i = 0; i < list.size; ++i)
     detail::add_file_tensors(tensors, list.parameters[i], list.name(i), list.parameters[i].offset, names);
   return tensors;
 }
 
-CONSTRAIN_INLINE std::vector<file_tensor> state_tensors(parameter_list const& list) {
+[[gnu::cold]] CONSTRAIN_INLINE std::vector<file_tensor> state_tensors(parameter_list const& list) {
   std::vector<file_tensor> tensors;
   for (int i = 0; i < list.size; ++i)
     for (int field = 0; field < op::maximum_state_fields; ++field)
@@ -61,7 +61,8 @@ CONSTRAIN_INLINE std::vector<file_tensor> state_tensors(parameter_list const& li
   return tensors;
 }
 
-CONSTRAIN_INLINE gathered_tensors::gathered_tensors(std::vector<file_tensor> what, arena& memory, communicator& group)
+[[gnu::cold]] CONSTRAIN_INLINE gathered_tensors::gathered_tensors(std::vector<file_tensor> what, arena& memory,
+                                                                  communicator& group)
     : tensors_(std::move(what)) {
   std::byte const* data = nullptr;
   for (std::size_t i = 0; i < tensors_.size(); ++i) {
@@ -72,7 +73,7 @@ CONSTRAIN_INLINE gathered_tensors::gathered_tensors(std::vector<file_tensor> wha
   }
 }
 
-CONSTRAIN_INLINE void gathered_tensors::write(io::output_file& out) const {
+[[gnu::cold]] CONSTRAIN_INLINE void gathered_tensors::write(io::output_file& out) const {
   std::vector<io::tensor> tensors;
   for (auto const& t : tensors_) tensors.push_back(t.tensor);
   std::vector<std::byte> buffer;
@@ -86,8 +87,8 @@ CONSTRAIN_INLINE void gathered_tensors::write(io::output_file& out) const {
   });
 }
 
-CONSTRAIN_INLINE std::byte const* gathered_tensors::full_tensor(file_tensor const& t, arena& memory,
-                                                                communicator& group) {
+[[gnu::cold]] CONSTRAIN_INLINE std::byte const* gathered_tensors::full_tensor(file_tensor const& t, arena& memory,
+                                                                              communicator& group) {
   auto const& info = *t.info;
   if (info.shards == 1 && memory.host() != nullptr) return memory.host() + t.offset;
   auto& bytes = full_tensors_.emplace_back(static_cast<std::size_t>(info.elements() * size_of(info.type)));
@@ -97,8 +98,8 @@ CONSTRAIN_INLINE std::byte const* gathered_tensors::full_tensor(file_tensor cons
   return bytes.data();
 }
 
-CONSTRAIN_INLINE void take_tensor(file_tensor const& t, std::span<std::byte const> bytes, arena& memory,
-                                  communicator& group) {
+[[gnu::cold]] CONSTRAIN_INLINE void take_tensor(file_tensor const& t, std::span<std::byte const> bytes, arena& memory,
+                                                communicator& group) {
   auto const map = t.info->map();
   auto const shard = t.info->shards > 1 ? group.rank() : 0;
   auto const width = size_of(t.info->type);
