@@ -24,7 +24,7 @@ struct precision {
   template <class policy> struct named { using precision = policy; };
   using examples = policy_list<constrain::precision::fp32, constrain::precision::bf16, constrain::precision::fp64>;
   static constexpr bool always_named = true;
-  static constexpr bool free_on_resume = true; // a saved run stores the precision in a separate field
+  static constexpr bool free_on_resume = true; // a resume compares it in a separate field
 
   CONSTRAIN_RULE(one_precision, (said<precision> const& p), p.given <= 1,
                  "trainer: two precisions are given; keep one of them, for example precision::fp32");

@@ -11,10 +11,11 @@ namespace op {
 struct gelu {
   static constexpr bool derivative_uses_output = false;
 
-  /// The value of the function, and dx from x, y and dy.
+  /// x Phi(x).
   template <class real> CT_HOST_DEVICE static real forward(real x) {
     return real(0.5) * x * (1 + math::erf(x * real(0.70710678118654752440)));
   }
+  /// dx from x and dy; the second argument, y, is not used.
   template <class real> CT_HOST_DEVICE static real gradient(real x, real, real dy) {
     real const cumulative = real(0.5) * (1 + math::erf(x * real(0.70710678118654752440)));
     real const density = real(0.39894228040143267794) * math::exp(real(-0.5) * x * x);
@@ -27,8 +28,9 @@ struct gelu {
 struct gelu_tanh {
   static constexpr bool derivative_uses_output = false;
 
-  /// The value of the function, and dx from x, y and dy.
+  /// x sigmoid(2u).
   template <class real> CT_HOST_DEVICE static real forward(real x) { return x * gate(x, x * x); }
+  /// dx from x and dy; the second argument, y, is not used.
   template <class real> CT_HOST_DEVICE static real gradient(real x, real, real dy) {
     real const square = x * x;
     real const s = gate(x, square);

@@ -11,8 +11,9 @@ namespace op {
 struct silu {
   static constexpr bool derivative_uses_output = false;
 
-  /// The value of the function, and dx from x, y and dy.
+  /// x sigmoid(x).
   template <class real> CT_HOST_DEVICE static real forward(real x) { return x * math::sigmoid(x); }
+  /// dx from x and dy; the second argument, y, is not used.
   template <class real> CT_HOST_DEVICE static real gradient(real x, real, real dy) {
     real const s = math::sigmoid(x);
     return dy * s * (1 + x * (1 - s));

@@ -25,7 +25,7 @@ struct optimizer {
   using examples = policy_list<constrain::optimizer::adamw, constrain::optimizer::sgd, constrain::optimizer::momentum,
                                constrain::optimizer::nesterov>;
   static constexpr bool always_named = true;
-  static constexpr bool free_on_resume = true; // a saved run stores the optimizer's name in a separate field
+  static constexpr bool free_on_resume = true; // a resume compares its name in a separate field
 
   CONSTRAIN_RULE(one_optimizer, (said<optimizer> const& o), o.given <= 1,
                  "trainer: two optimizers are given; keep one of them, for example optimizer::adamw");
