@@ -160,7 +160,7 @@ TEST_CASE("ranks that do not agree are told which field, and both values") {
       {"zero", "step", "deadline",
        "threw: rank 1: a run's .deadline is -1.000000 seconds; give more than 0 and at most 1e9"},
       {"ddp", "step", "corpus", "threw: step: rank 0 has other data than rank 1 (fingerprints "},
-      {"zero", "step", "steps", "threw: the ranks make different calls: rank 0 is in save and rank 1 in step; let"},
+      {"zero", "step", "steps", "threw: the ranks make different calls: rank 0 is in save and rank 1 in step; make"},
   };
   disk const d;
   for (auto const& r : rows) {

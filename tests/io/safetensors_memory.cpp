@@ -145,9 +145,9 @@ TEST_CASE("safetensors memory: as many tensors as a file may have, and a fault a
           "the unknown dtype 'F31'");
   refuses("a shape of other bytes", file_of(empty_tensors(most - 1, tensor("x", "[0,0]", "[1]"))), "need 1");
   refuses("one tensor too many", file_of(empty_tensors(most, tensor("x"))), "more than 131072 tensors");
-  refuses("a name at both ends", file_of(empty_tensors(most - 1, tensor(name(0)))), "stands twice");
+  refuses("a name at both ends", file_of(empty_tensors(most - 1, tensor(name(0)))), "occurs twice");
   refuses("a name at both ends, once escaped", file_of(empty_tensors(most - 1, tensor("\\u006e" + name(0).substr(1)))),
-          "stands twice");
+          "occurs twice");
   refuses("bytes after the last tensor", file_of(empty_tensors(most - 1, tensor("x")), 5),
           "5 bytes after its last tensor");
   refuses("a hole", file_of(empty_tensors(most - 1, tensor("x", "[1,2]", "[1]")), 2), "leaves a hole");
@@ -160,13 +160,13 @@ TEST_CASE("safetensors memory: names and offsets in orders that are hard to sort
   auto const backwards = [](std::string const& filler, std::string const& last) {
     return members(most - 1, last + "}", [&](auto i) { return tensor(name(most - i, filler)); });
   };
-  refuses("names backwards", file_of(backwards("n", tensor(name(most)))), "stands twice");
-  refuses("escaped names backwards", file_of(backwards("\\u006e", tensor(name(most, "\\u006e")))), "stands twice");
+  refuses("names backwards", file_of(backwards("n", tensor(name(most)))), "occurs twice");
+  refuses("escaped names backwards", file_of(backwards("\\u006e", tensor(name(most, "\\u006e")))), "occurs twice");
   auto const shuffled = [](std::size_t i) { return i * 48'271 % most; }; // odd: every number once
   refuses(
       "names shuffled",
       file_of(members(most - 1, tensor(name(shuffled(1))) + "}", [&](auto i) { return tensor(name(shuffled(i))); })),
-      "stands twice");
+      "occurs twice");
   auto const byte = [&](std::size_t i, std::size_t at) {
     return tensor(name(i), "[" + std::to_string(at) + "," + std::to_string(at + 1) + "]", "[1]");
   };
@@ -185,7 +185,7 @@ TEST_CASE("safetensors memory: few things, each as large as the file") {
   std::string extents = "[1";
   while (extents.size() < large) extents += ",1";
   refuses("a long name", file_of("{" + tensor(letters, "[0,0]", "[1]") + "}"), "nnn...' in 'hostile'");
-  refuses("a long name twice", file_of("{" + tensor(halves) + "," + tensor(halves) + "}"), "nnn...' stands twice");
+  refuses("a long name twice", file_of("{" + tensor(halves) + "," + tensor(halves) + "}"), "nnn...' occurs twice");
   refuses("a long dtype", file_of("{" + tensor("x", "[0,0]", "[0]", letters) + "}"), "the unknown dtype 'nnn");
   refuses("a long member", file_of("{\"x\":{\"" + letters + "\":0}}"), "members other than");
   refuses("a long number", file_of("{" + tensor("x", "[0,0]", "[" + std::string(large, '1') + "]") + "}"),
@@ -199,7 +199,7 @@ TEST_CASE("safetensors memory: few things, each as large as the file") {
   refuses("open arrays", file_of("{\"x\":" + std::string(large, '[')), "an object is needed");
   refuses("arrays in a shape", file_of("{" + tensor("x", "[0,0]", std::string(large, '['))), "a number is needed");
   refuses("one value of metadata", file_of("{\"__metadata__\":{\"a\":\"" + letters + "\",\"a\":\"\"}}"),
-          "'a' stands twice");
+          "'a' occurs twice");
   refuses("two keys of metadata", file_of("{\"__metadata__\":{\"" + halves + "\":\"\",\"" + halves + "\":\"\"}}"),
-          "stands twice");
+          "occurs twice");
 }

@@ -41,8 +41,8 @@ inline std::string shape_text(shape const& s) {
 /// A program as text, one node per line, loop bodies indented. To see what a pass does, print the program before and
 /// after it.
 ///
-///     loop block
-///       %7 f32 [8, 256, 384] = layer_norm(%5@current, block.norm_1.weight, block.norm_1.bias)
+///     loop block 6
+///       %9 f32 [8, 256, 384] = linear(%7, block.attention.out.weight, block.attention.out.bias)
 inline std::string print(program const& p) {
   std::string text;
   std::string indent;
