@@ -103,6 +103,22 @@ TEST_CASE("directory: a checkpoint without a mark, of an older version or copied
   }
 }
 
+TEST_CASE("directory: a file of a copy that its user has changed is kept beside it") {
+  for (auto const how : {way::yes, way::no})
+    for (std::string const changed : {"mine", "users"}) { // of another length, and of the same
+      temporary_directory const scratch;
+      save(scratch / "copy", "first", how);
+      fs::remove(scratch / "copy/.constrain");
+      write_file(scratch / "copy/weights.bin", changed);
+      save(scratch / "copy", "second", how);
+      CHECK(load(scratch / "copy") == "second");
+      REQUIRE(scratch.entries() == 2);
+      int found = 0;
+      for (auto const& each : content_of(scratch.path)) found += each.second == changed ? 1 : 0;
+      CHECK(found == 1);
+    }
+}
+
 TEST_CASE("directory: the one that the process works in is not replaced, nor one that holds it") {
   temporary_directory const scratch;
   auto const before = std::filesystem::current_path();

@@ -17,10 +17,11 @@
 /// of the same target are safe only in the first case.
 namespace constrain::inline CONSTRAIN_VARIANT::io::detail {
 
-/// The files that a directory's manifest lists, and the manifest itself, last; nullopt if there is no manifest. Throws
-/// `error` if the manifest cannot be read. `shown`: the directory's name in errors.
+/// The files that a directory's manifest lists, and the manifest itself, last; nullopt if there is no manifest. Unless
+/// the directory is `marked`, a file must have the length and the checksum that the manifest lists: one that a user has
+/// changed is the user's. Throws `error` if the manifest cannot be read. `shown`: the directory's name in errors.
 [[gnu::cold]] std::optional<std::vector<std::string>> listed_files(directory_handle const& directory,
-                                                                   std::string const& shown);
+                                                                   std::string const& shown, bool marked);
 
 /// A directory that a save may replace, and the files to remove with it.
 struct old_directory {

@@ -3,11 +3,17 @@
 #include "constrain/io/directory_replace.hpp"
 
 #include "constrain/base/error.hpp"
+#include "constrain/io/crc32c.hpp"
+#include "constrain/io/descriptor.hpp"
 #include "constrain/io/directory_mark.hpp"
 #include "constrain/io/manifest.hpp"
 
 #include <cerrno>
+#include <cstddef>
+#include <cstdint>
 #include <cstdio>
+#include <fcntl.h>
+#include <span>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -15,14 +21,33 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::io::detail {
 
+/// Whether a file has the length and the checksum that its manifest lists.
+[[gnu::cold]] CONSTRAIN_INLINE bool is_as_listed(directory_handle const& directory, manifest::entry const& entry) {
+  descriptor const file(::openat(directory.get(), entry.name.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
+  struct stat status;
+  if (!file || ::fstat(file.get(), &status) != 0 || !S_ISREG(status.st_mode)) return false;
+  if (static_cast<std::uint64_t>(status.st_size) != entry.bytes) return false;
+  crc32c checksum;
+  std::vector<std::byte> part(std::size_t{1} << 16);
+  for (;;) {
+    auto const n = ::read(file.get(), part.data(), part.size());
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return false;
+    if (n == 0) return checksum.value() == entry.crc32c;
+    checksum.update(std::span<std::byte const>(part.data(), static_cast<std::size_t>(n)));
+  }
+}
+
 [[gnu::cold]] CONSTRAIN_INLINE std::optional<std::vector<std::string>> listed_files(directory_handle const& directory,
-                                                                                    std::string const& shown) {
+                                                                                    std::string const& shown,
+                                                                                    bool marked) {
   std::string const name(manifest_name);
   if (!status_at(directory.get(), name)) return std::nullopt;
   auto const text = directory.text(name);
   if (!text) throw error({"'", shown, "/", name, "' is not a regular file; use another copy"});
   std::vector<std::string> files;
-  for (auto& entry : manifest::parse(*text, shown + "/" + name).files) files.push_back(std::move(entry.name));
+  for (auto& entry : manifest::parse(*text, shown + "/" + name).files)
+    if (marked || is_as_listed(directory, entry)) files.push_back(std::move(entry.name));
   files.push_back(name);
   return files;
 }
@@ -45,7 +70,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::io::detail {
   // Another writer may have replaced the directory since it was opened, and may be removing it now: then try again.
   auto const gone = [&] { return attempts > 0 && !old.directory.is_at(holder, name); };
   try {
-    listed = listed_files(old.directory, shown);
+    listed = listed_files(old.directory, shown, marked.has_value());
   } catch (error const&) {
     if (gone()) return check_replaceable(holder, name, owner, shown, attempts - 1);
     throw refuse("holds a manifest that cannot be read");

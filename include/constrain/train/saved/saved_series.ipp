@@ -49,7 +49,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
     if (!files) continue;
     try {
       // A saved run without a manifest is the rest of an interrupted removal.
-      if (io::detail::listed_files(old, path(step)) && count-- > 0) continue;
+      if (io::detail::listed_files(old, path(step), true) && count-- > 0) continue;
       io::detail::remove_directory(old, holder, name(step), *files, name(step) + ".kept-" + io::unlikely_suffix());
     } catch (error const&) {}
   }
