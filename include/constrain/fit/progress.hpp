@@ -68,8 +68,8 @@ template <class trainer> [[gnu::noinline, gnu::cold]] void print_start(std::FILE
   std::fflush(out);
 }
 
-/// Prints progress lines: on a terminal, each step's line overwrites the line of the step before; in a file, every step
-/// has a line.
+/// Prints progress lines: on a terminal, each step's line overwrites the line of the step before; in a file, every line
+/// stays.
 class step_lines {
 public:
   explicit step_lines(std::FILE* out) : out_(out), terminal_(out != nullptr && ::isatty(::fileno(out)) == 1) {}

@@ -12,7 +12,8 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// The runner for a CUDA device: a stream, an arena, and the context that kernels find in `step_parameters`.
+/// The runner for a CUDA device: a stream, an arena, and the context (cuda/context.cuh) that kernels find in
+/// `step_parameters`.
 template <class architecture, bool graph> class runner<cuda<architecture>, graph> {
 public:
   using device = cuda<architecture>;

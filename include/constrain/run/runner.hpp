@@ -6,8 +6,8 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// A device's arena and all else that is needed to run plans on the device. `graph`: each plan's kernel launches are
-/// captured in a CUDA graph once, then replayed.
+/// Runs plans on a device: owns the device's arena and whatever else the kernels need. `graph`: the kernel launches of
+/// each plan are captured in a CUDA graph once, then replayed.
 template <class device, bool graph> class runner;
 
 /// The runner for the host's processor.

@@ -25,10 +25,10 @@ constexpr double inverse_square_root(double n) {
 
 } // namespace detail
 
-/// Causal self-attention as in GPT-2, with one matmul for queries, keys and values, and dropout of the result: x
-/// [sequences, tokens, width] -> the same shape.
+/// Causal self-attention as in GPT-2, with one matmul for queries, keys and values, and dropout on the output:
+/// x [sequences, tokens, width] -> the same shape.
 struct gpt2_attention {
-  int heads;                // must divide the width
+  int heads;                // attention heads; their number must divide the width
   double projection_stddev; // of the initial weights of the projection
 
   /// The layer's output.
@@ -39,8 +39,8 @@ struct gpt2_attention {
   }
 };
 
-/// The feed-forward layer of GPT-2: hidden width 4 times the width, GELU in its tanh form, dropout of the result. x
-/// [sequences, tokens, width] -> the same shape.
+/// The feed-forward layer of GPT-2: hidden width 4 times the width, tanh approximation of GELU, dropout on the output:
+/// x [sequences, tokens, width] -> the same shape.
 struct gpt2_mlp {
   double projection_stddev; // of the initial weights of the projection
 
@@ -53,11 +53,11 @@ struct gpt2_mlp {
 
 /// GPT-2 (Radford et al. 2019): tokens [sequences, tokens] -> logits [sequences, tokens, vocabulary]. Pre-norm blocks,
 /// learned position embedding, and a head tied to the token embedding. Dropout, with the run's `.dropout` as
-/// probability, follows the embeddings and both layers of a block; attention probabilities have none. The default sizes
-/// are the 124M model's.
+/// probability, follows the embeddings and both layers of a block; attention probabilities have no dropout. The default
+/// sizes are the 124M model's.
 struct gpt2 {
   int layers = 12;        // transformer blocks
-  int heads = 12;         // of attention; must divide the width
+  int heads = 12;         // attention heads; their number must divide the width
   int width = 768;        // features of a token
   int vocabulary = 50257; // number of token ids, counted from 0
   int context = 1024;     // maximum tokens of a sequence
