@@ -6,14 +6,14 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// A policy names a slot (is_slot.hpp) and gives the slot a value.
+/// A policy: a type that names a slot (is_slot.hpp) and gives the slot a value. For example:
 ///
 ///     template <int n> struct accumulate {
 ///       using slot = slot_of::accumulation;
 ///       static constexpr slot value{.micro_batches = n};
 ///     };
 ///
-/// Optional members:
+/// Optional members (`pass` and `after` only together; `pass` changes the program, see program/program.hpp):
 ///
 ///     static constexpr char const* name = "accumulate";         // in tables; the default is the type's name
 ///     static constexpr auto after = pass_name::selected;        // the library's pass after which `pass` runs
@@ -28,7 +28,7 @@ template <class type> concept slotted_policy = requires {
 /// lists its other members.
 template <class type> concept optimizer_like = requires { typename type::hyper; };
 
-/// What may follow the task in ct::trainer<task, ...>: in any order, at most one per slot.
+/// A type that may follow the task in ct::trainer<task, ...>. Policies may stand in any order, at most one per slot.
 template <class type> concept is_policy = slotted_policy<type> || optimizer_like<type>;
 
 } // namespace constrain

@@ -6,10 +6,10 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// A slot is one decision about a trainer, such as its precision; a policy makes the decision. The type is an aggregate
-/// of named fields with `==`, which the pass that carries the decision out takes as an argument. Members:
+/// A slot: one decision about a trainer, such as its precision; a policy makes the decision. The type is an aggregate
+/// of named fields with `==`: its values are arguments of the pass that implements the decision. Members:
 ///
-///     template <class... list> using otherwise = accumulate<1>; // the default policy beside the policies in `list`
+///     template <class... list> using otherwise = accumulate<1>; // the default policy; `list`: the other policies
 ///     using rules = rule_list<...>;                             // conditions on the slot's values (rule.hpp)
 ///
 /// Optional members:

@@ -28,7 +28,7 @@ struct chosen<slot_list<slots...>, list...> : decltype(find_named<slots, policy_
     (append_name<slots, list...>(text), ...);
     return text;
   }
-  /// As `name`, but only for slots whose policy must not change when a saved run resumes.
+  /// The same as `name`, but only for slots whose policy must not change when a saved run resumes.
   static std::string kept_on_resume() {
     std::string text;
     (append_kept<slots, list...>(text), ...);
@@ -43,8 +43,8 @@ template <class... slots, class... list> struct legal_in_order<true, slot_list<s
 
 } // namespace detail
 
-/// A list of policies in any order, at most one per slot; the other slots have their default. An illegal composition
-/// does not compile and reports one sentence.
+/// A list of policies in any order, at most one per slot; the other slots have their default. A list that breaks a rule
+/// does not compile: the compiler reports the sentence of the first broken rule.
 template <class... list> struct policies : detail::chosen<typename composition<list...>::slots, list...> {
   using composition = constrain::composition<list...>;
   static_assert(composition_is_legal<composition>::value);

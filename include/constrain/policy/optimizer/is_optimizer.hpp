@@ -6,7 +6,7 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// Whether an optimizer has a state type (an empty one if it stores nothing).
+/// Whether an optimizer has a state type. The type is empty if the optimizer stores nothing.
 template <class type> concept has_state = requires { typename type::template state<float>; };
 
 /// Whether kernels can call the optimizer's `update`. The concept checks a call, since nvcc cannot take the address of
@@ -15,7 +15,7 @@ template <class type> concept has_update = requires(float weight, typename type:
   type::template update<float>(weight, weight, s, {}, optimizer_step{});
 };
 
-/// What a type must have to be an element-wise optimizer:
+/// An element-wise optimizer: a type with these members:
 ///
 ///     struct hyper { float learning_rate = 1e-3f, ...; };        // hyperparameters: trivially copyable, with defaults
 ///     template <class real> struct state { real ...; };          // per weight: at most four fields, all of type real
