@@ -12,8 +12,8 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// The size of one forward and backward pass.
 struct micro_batch {
-  int sequences = 1; // rows of the input
-  int tokens = 0;    // per sequence; 0: the model's context
+  int sequences = 1; // sequences in the micro-batch
+  int tokens = 0;    // tokens of each sequence; 0: the model's context
 };
 
 /// The entry programs of a trainer: `step` (forward, backward, update), `evaluate` (loss and correct predictions),
@@ -105,7 +105,8 @@ private:
   }
 };
 
-/// What ct::trainer takes as its task: ct::task, or a type of your own with these members.
+/// What ct::trainer takes as its task: ct::task, or a type of your own with the members below and `architecture` (the
+/// model, whose weight format saved runs use).
 template <class type> concept is_task = requires(entry e, dtype real) {
   typename type::objective;
   type::sequences + type::tokens;

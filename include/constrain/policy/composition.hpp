@@ -67,13 +67,14 @@ using rules_of_slots = typename join_rules<typename slots::rules..., rules_betwe
 
 } // namespace detail
 
-/// The rules of a composition, in the order in which they are checked: each slot's, then the rules between slots.
+/// The rules of a composition, in the order in which they are checked: the rules of each slot, then the rules between
+/// slots.
 template <class... slots> constexpr std::span<policy_rule<choices<slots...>> const> rules_of(choices<slots...> const&) {
   using table = detail::rule_table<choices<slots...>, detail::rules_of_slots<slots...>>;
   return {table::rows, table::size};
 }
 
-/// The first rule that does not hold; null: all hold.
+/// The first rule that does not hold for the values `c`; null: all hold.
 template <class... slots> constexpr policy_rule<choices<slots...>> const* broken_rule(choices<slots...> const& c) {
   for (auto const& rule : rules_of(c))
     if (!rule.holds(c)) return &rule;

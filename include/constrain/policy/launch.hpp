@@ -31,14 +31,14 @@ struct launching {
 
 namespace constrain::inline CONSTRAIN_VARIANT::launch {
 
-/// The host launches the kernels one after another, in every step.
+/// The host launches the kernels one after another, in every run of an entry program (step, evaluate, ...).
 struct eager {
   using slot = slot_of::launching;
   static constexpr char const* name = "launch::eager";
   static constexpr slot value{.captures = false};
 };
 
-/// Every entry program (step, evaluate, ...) runs as one CUDA graph, captured after its first run: the same kernels on
+/// Every entry program runs as one CUDA graph, captured after the first run of the entry program: the same kernels on
 /// the same memory, without the gaps between launches.
 struct graph {
   using slot = slot_of::launching;

@@ -17,7 +17,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::slot_of {
 struct parallelism {
   bool distributed = false; // whether several processes train together
   int stage = 3;            // the stage of ZeRO; only 3 is implemented
-  int shards = 1;           // processes over which parameters, gradients and optimizer states are sharded
+  int shards = 1;           // processes over which parameters, gradients and states are sharded; 1: not sharded
 #if defined(CONSTRAIN_WITH_MPI)
   bool has_mpi = true; // whether the program is compiled with MPI
 #else

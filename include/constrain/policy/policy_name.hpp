@@ -17,6 +17,7 @@ namespace detail {
   return name;
 }
 
+/// Appends an item to a list of items separated by ", ".
 [[gnu::noinline, gnu::cold]] inline void append_to_list(std::string& text, std::string const& item) {
   if (!text.empty()) text += ", ";
   text += item;

@@ -43,9 +43,9 @@ struct fp32 {
   static constexpr slot value{.master = dtype::f32, .compute = dtype::f32};
 };
 
-/// Mixed precision: GEMMs and activations in bf16; fp32 for master weights, gradients, optimizer states,
-/// normalizations, softmax and sums (Kalamkar et al. 2019). bf16 has the exponent range of fp32, so no loss scaling is
-/// needed.
+/// Mixed precision: GEMMs and activations in bf16; fp32 for master weights, their gradients, optimizer states, and the
+/// arithmetic of normalizations, softmax and sums (Kalamkar et al. 2019). bf16 has the exponent range of fp32, so no
+/// loss scaling is needed.
 struct bf16 {
   using slot = slot_of::precision;
   static constexpr char const* name = "bf16";

@@ -10,8 +10,8 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// A trainer's single memory block, on its device; it is never resized. The host reads and writes it by byte offset; an
-/// access out of bounds throws `error` and changes nothing.
+/// The only memory block of a trainer, on the trainer's device; never resized. The host reads and writes the block by
+/// byte offset; an access out of bounds throws `error` and changes nothing.
 class arena {
 public:
   /// `size`: bytes of the memory block.

@@ -15,7 +15,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 struct bound_operand {
   std::byte* data = nullptr;       // address of the first element
   shape const* shape_of = nullptr; // shape of one instance
-  std::int64_t count = 0;          // elements of all instances
+  std::int64_t count = 0;          // elements that the call works on: of one instance, or of all
 };
 
 /// A function that calls a kernel with type-erased operands: the inputs, then the outputs.

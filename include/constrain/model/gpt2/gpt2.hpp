@@ -29,7 +29,7 @@ constexpr double inverse_square_root(double n) {
 /// x [sequences, tokens, width] -> the same shape.
 struct gpt2_attention {
   int heads;                // attention heads; their number must divide the width
-  double projection_stddev; // of the initial weights of the projection
+  double projection_stddev; // standard deviation of the initial weights of "projection"
 
   /// The layer's output.
   constexpr value operator()(value x) const {
@@ -42,7 +42,7 @@ struct gpt2_attention {
 /// The feed-forward layer of GPT-2: hidden width 4 times the width, tanh approximation of GELU, dropout on the output:
 /// x [sequences, tokens, width] -> the same shape.
 struct gpt2_mlp {
-  double projection_stddev; // of the initial weights of the projection
+  double projection_stddev; // standard deviation of the initial weights of "down"
 
   /// The layer's output.
   constexpr value operator()(value x) const {
@@ -62,7 +62,7 @@ struct gpt2 {
   int vocabulary = 50257; // number of token ids, counted from 0
   int context = 1024;     // maximum tokens of a sequence
 
-  /// The logits.
+  /// The logits of every token.
   constexpr value operator()(value tokens) const {
     // The deeper the model, the smaller the initial weights of residual projections (Radford et al. 2019, section 2.3).
     double const projection_stddev = 0.02 * detail::inverse_square_root(2.0 * layers);

@@ -25,9 +25,9 @@ struct adamw {
   /// Hyperparameters.
   struct hyper {
     float learning_rate = 5e-5f; // before the schedule
-    float beta1 = 0.9f;          // decay of m per step, in [0, 1)
-    float beta2 = 0.999f;        // decay of v per step, in [0, 1)
-    float epsilon = 1e-8f;       // added to the root of v, at least 0
+    float beta1 = 0.9f;          // factor of m per step, in [0, 1)
+    float beta2 = 0.999f;        // factor of v per step, in [0, 1)
+    float epsilon = 1e-8f;       // added to the root, at least 0
     float weight_decay = 0;      // decoupled, so multiplied by the learning rate; only matrices and embeddings decay
   };
   /// Throws `error` if a hyperparameter is outside its range.

@@ -7,11 +7,11 @@
 namespace constrain::inline CONSTRAIN_VARIANT::optimizer {
 
 /// Stochastic gradient descent (Robbins & Monro 1951): w = w - learning_rate (g + weight_decay w).
-/// Without state.
+/// Nothing is stored per weight.
 struct sgd {
   static constexpr char const* name = "sgd";
 
-  /// Empty: nothing is stored per weight.
+  /// Empty.
   template <class real> struct state {};
   /// Hyperparameters.
   struct hyper {
