@@ -43,6 +43,7 @@ struct comparison {
 
 namespace detail {
 
+/// The trainer of a task with the policies of `set`.
 template <class task, class set> struct trainer_with;
 template <class task, class... list> struct trainer_with<task, policies<list...>> {
   using type = trainer<task, list...>;

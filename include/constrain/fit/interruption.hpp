@@ -58,12 +58,12 @@ private:
   static void handle(int number, siginfo_t* info, void* context);
 
   static inline std::mutex changes_;
-  static inline std::atomic<int> living_{0};
-  static inline std::atomic<int> noted_{0}; // signals that set the flag, since the program's start
-  static inline std::atomic<int> noted_before_newest_{0};
+  static inline std::atomic<int> living_{0};              // objects of this class that exist
+  static inline std::atomic<int> noted_{0};               // signals that set the flag, since the program's start
+  static inline std::atomic<int> noted_before_newest_{0}; // noted_ when the newest object was created
   static inline detail::signal_disposition interrupt_{SIGINT}, terminate_{SIGTERM};
 
-  int noted_before_ = 0;
+  int noted_before_ = 0; // noted_ when this object was created
 };
 
 } // namespace constrain

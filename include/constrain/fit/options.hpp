@@ -12,7 +12,7 @@
 namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// Options of `fit`. "The whole run" includes the steps before a resume; "a lower loss" is a validation loss lower than
-/// all before.
+/// all before. An `interval` is a number of steps or a part of the whole run (train/interval.hpp).
 struct fit_options {
   optimizer_steps steps = -1; // steps of the whole run; -1: no limit if `.epochs` is set, else 100
   std::int64_t epochs = 0; // epochs of the whole run; 0: no limit. If `.steps` is set too, the limit reached first ends

@@ -38,7 +38,7 @@ template <class trainer>
   return json.member("stop_reason", reason_of(r.stop_reason)).end(), json;
 }
 
-/// The last line of the log.
+/// The last line of the log. `directory`: where the run is saved; empty: not saved.
 template <class trainer>
 [[gnu::noinline, gnu::cold]] std::string ending(trainer const& t, fit_result const& r, std::string const& directory) {
   auto text =

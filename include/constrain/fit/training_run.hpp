@@ -222,18 +222,18 @@ private:
   data::corpus const& corpus_;
   fit_options const& options_;
   fit_callbacks const& callbacks_;
-  bool const speaks_; // whether this is rank 0, which logs, writes records and removes old saved runs
-  std::int64_t const first_step_;
-  std::int64_t steps_ = 0; // of the whole run, steps before a resume included
+  bool const speaks_;             // whether this is rank 0, which logs, writes records and removes old saved runs
+  std::int64_t const first_step_; // steps done before this call
+  std::int64_t steps_ = 0;        // of the whole run, steps before a resume included
   bool done_ = false;
   fit_context context_{};
   step_lines lines_;
   saved_series const series_;
   std::optional<constrain::records> records_{};
-  interruption const* signal_ = nullptr;
+  interruption const* signal_ = nullptr; // points to a local object of `run`
   stopwatch const since_start_{};
-  double peak_ = 0, training_seconds_ = 0;
-  std::int64_t tokens_ = 0, labels_ = 0;
+  double peak_ = 0, training_seconds_ = 0; // measured FLOP/s of the processor (0: unknown); time of this call's steps
+  std::int64_t tokens_ = 0, labels_ = 0;   // of this call's steps, over all ranks
 };
 
 } // namespace constrain::detail

@@ -30,7 +30,7 @@ struct step_record {
   std::int64_t tokens = 0;      // valid labels of this step
   bool skipped = false;         // a gradient was not finite, so nothing was updated
   std::optional<double> validation_loss{}, accuracy{}; // of the evaluation after this step, if any
-  bool saved = false, resumed = false;                 // whether the run was saved after, resumed before this step
+  bool saved = false, resumed = false;                 // saved after this step; first step after a resume
   std::vector<metric> metrics{};                       // user-defined metrics
 };
 
