@@ -21,7 +21,7 @@ struct compare_options {
   double dropout = 0;                      // probability with which ct::dropout zeroes an element, in [0, 1)
   std::uint64_t seed = 0;                  // determines the initial weights, the order of samples and dropout
   double validation_fraction = 0.02;       // share of the corpus, at its end, on which a row's `loss` is measured
-  std::int64_t validation_tokens = 16'384; // maximum length of the validation part
+  std::int64_t validation_tokens = 16'384; // maximum tokens of the validation part
 };
 
 /// A row with hyperparameters and a name:

@@ -30,7 +30,7 @@ struct fit_options {
   std::int64_t plateau = 0;    // scale the learning rate each time this many evaluations had no lower loss; 0: never
   double plateau_factor = 0.1; // by which `.plateau` scales the learning rate
   data::tail tail = data::tail::carry; // what happens to samples at an epoch's end that do not fill a batch
-  std::string records{}; // directory for steps.jsonl, steps.csv, summary.json, report.html, TensorBoard; empty: none
+  std::string records{}; // directory for steps.jsonl, steps.csv, summary.json, report.html, event file; empty: none
 };
 
 namespace detail {

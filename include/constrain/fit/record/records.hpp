@@ -16,7 +16,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 /// A user-defined metric.
 struct metric {
   std::string name; // UTF-8, not empty
-  double value = 0; // value at the step of its record
+  double value = 0; // value at the step of the record
 };
 
 /// The record of one optimizer step, and of the evaluation after the step, if any.

@@ -71,7 +71,7 @@ private:
 /// loss; smaller changes are noise.
 /// - not finite: a validation loss, or the training losses of the last tenth of the steps, are NaN or infinite;
 /// - too early: fewer than four evaluations;
-/// - overfitting: the validation loss ended more than 2 % above its lowest, while the training loss fell further;
+/// - overfitting: the validation loss ended more than 2 % above its lowest, and the training loss fell further;
 /// - getting worse: the validation loss ended as far above its lowest, and the training loss did not fall further;
 /// - still improving: in the last quarter of the evaluations the validation loss reached its lowest and fell by more
 ///   than 1 %;
