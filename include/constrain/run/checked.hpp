@@ -16,7 +16,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 /// The properties of a value that checked mode (`checked_hooks`) needs.
 struct checked_value {
   axis_list axes;                     // loops over which the value is stacked (one instance per iteration)
-  int loop_carried_axis = -1;         // the loop that carries the value from iteration to iteration; -1: none
+  int loop_carried_axis = -1;         // axis of the loop that carries the value along; -1: not loop-carried
   bool persistent = false;            // the value keeps its bytes between runs: not checked
   bool covers_all_iterations = false; // one call writes all iterations, or they are summed: the tag leaves them out
 };

@@ -9,7 +9,8 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::optimizer {
 
-/// Adam (Kingma & Ba 2015) with decoupled weight decay (Loshchilov & Hutter 2019, algorithm 2), as torch.optim.AdamW:
+/// Adam (Kingma & Ba 2015) with decoupled weight decay (Loshchilov & Hutter 2019, algorithm 2), as torch.optim.AdamW
+/// but with other defaults:
 ///
 ///     m = beta1 m + (1 - beta1) g
 ///     v = beta2 v + (1 - beta2) g^2
