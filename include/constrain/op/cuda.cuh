@@ -1,6 +1,7 @@
 #pragma once
 
-// The kernels of all ops of the library for CUDA devices.
+// The library's kernels for CUDA devices. Only the CPU has kernels for flash attention, for the collectives and the
+// gradient norm of distributed training, and for the ops that the pass `fuse` inserts.
 
 #include "constrain/op/accuracy/cuda.cuh"
 #include "constrain/op/add/kernel.hpp"
