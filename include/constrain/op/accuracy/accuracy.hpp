@@ -4,9 +4,9 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::op {
 
-/// The number of rows whose label is the argmax of their logits; of equal logits, the first is the argmax. Rows with
-/// the label `ignored_label` do not count. logits [..., classes], labels [...] -> scalar, fp64. Only the program of
-/// `evaluate` contains this op.
+/// The number of rows in which the label is the argmax of the logits; of equal logits, the first is the argmax. Rows
+/// with the label `ignored_label` do not count. logits [..., classes], labels [...] -> scalar, fp64. Only the program
+/// of `evaluate` contains this op.
 struct correct_predictions {
   static constexpr char const* name = "correct_predictions";
 

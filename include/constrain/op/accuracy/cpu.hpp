@@ -7,8 +7,8 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// The number of rows whose label is the argmax of their logits, without the rows labeled `ignored_label`. logits
-/// [rows, classes], labels [rows].
+/// The number of rows in which the label is the argmax of the logits; rows with the label `ignored_label` do not count.
+/// logits [rows, classes], labels [rows].
 template <class stored>
 std::int64_t count_correct(stored const* logits, std::int32_t const* labels, std::int64_t rows, std::int64_t classes) {
   std::int64_t count = 0;
