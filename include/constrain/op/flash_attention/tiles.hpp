@@ -45,7 +45,8 @@ template <class accumulate> struct flash_tile {
   static constexpr std::int64_t panel_columns(std::int64_t count) { return std::min(panel, padded_queries(count)); }
   static_assert(keys % register_tile<accumulate>::rows == 0 && columns % 16 == 0);
 
-  /// How many of the `count` keys from `first_key` on any of the `queries` queries from `first_query` on attends to.
+  /// Number of keys, of the `count` keys from `first_key` on, to which at least one of the `queries` queries from
+  /// `first_query` on attends.
   static std::int64_t seen(bool causal, std::int64_t first_query, std::int64_t queries, std::int64_t first_key,
                            std::int64_t count) {
     return causal ? std::clamp<std::int64_t>(first_query + queries - first_key, 0, count) : count;

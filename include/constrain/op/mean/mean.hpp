@@ -4,12 +4,13 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// A dimension of an activation [sequences, tokens, features].
+/// A dimension of an activation [sequences, tokens, features], for `mean`.
 enum class axis { tokens = 1, features = 2 };
 
 namespace op {
 
-/// dx[b, t, c] = dy[b, c] / tokens (or dy[b, t] / features). Attribute 0: the dimension; 1: its extent.
+/// The gradient of op::mean: every element of dx along the dimension is the element of dy there, divided by the extent.
+/// Attribute 0: the dimension; 1: its extent.
 struct mean_gradient {
   static constexpr char const* name = "mean_gradient";
 
@@ -22,7 +23,7 @@ struct mean_gradient {
   }
 };
 
-/// The mean over one dimension, which the result lacks. Attribute 0: the dimension.
+/// The mean over one dimension; the result does not have this dimension. Attribute 0: the dimension.
 struct mean {
   static constexpr char const* name = "mean";
 
