@@ -45,7 +45,8 @@ struct embedding_options {
 };
 
 /// Looks tokens up in an existing table: table [vocabulary, width], tokens [...] (i32, in [0, vocabulary)) -> [...,
-/// width]. For a head with tied weights, pass the same table to `linear`.
+/// width]. For a head with tied weights, pass the same table to `linear`. Refused: a table of another rank than 2, and
+/// tokens that are not i32.
 constexpr value embedding(value table, value tokens, int line = __builtin_LINE()) {
   auto& program = tokens.owner().program;
   auto const vocabulary = table.shape().rank == 2 ? table.shape().extent[0] : 0;

@@ -42,7 +42,7 @@ struct chunk_sum {
 };
 
 /// Clipping by the global norm (Pascanu et al. 2013), as torch.nn.utils.clip_grad_norm_: the squared norms of all
-/// gradients -> [norm, scale], fp64, where norm is the root of their sum. The update multiplies every gradient by scale
+/// gradients -> [norm, scale], fp64; norm is the square root of the sum. The update multiplies every gradient by scale
 /// = min(1, clip_norm / (norm + 1e-6)). If `clip_norm` is 0, scale is 1. If the norm is not finite, scale is 0, and the
 /// update is skipped.
 struct clip_coefficient {

@@ -80,7 +80,7 @@ struct linear_options {
 };
 
 /// y = x W^T with an existing weight W [out, in]: x [..., in] -> [..., out]. For a head with tied weights, pass the
-/// table of the embedding.
+/// table of the embedding. Refused: W of another rank than 2, and x of another innermost extent than W.
 constexpr value linear(value x, value weight, int line = __builtin_LINE()) {
   return emit<op::linear>({x, weight}, {}, line);
 }

@@ -9,8 +9,8 @@ enum class axis { tokens = 1, features = 2 };
 
 namespace op {
 
-/// The gradient of op::mean: every element of dx along the dimension is the element of dy there, divided by the extent.
-/// Attribute 0: the dimension; 1: its extent.
+/// The gradient of op::mean: dx is dy, divided by the extent of the dimension and repeated along it. Attribute 0: the
+/// dimension; 1: its extent.
 struct mean_gradient {
   static constexpr char const* name = "mean_gradient";
 
@@ -42,7 +42,7 @@ struct mean {
 } // namespace op
 
 /// The mean over tokens or features: x [sequences, tokens, width] -> [sequences, width] for axis::tokens, [sequences,
-/// tokens] for axis::features.
+/// tokens] for axis::features. Refused: x without this dimension.
 constexpr value mean(value x, axis over, int line = __builtin_LINE()) {
   return emit<op::mean>({x}, {{static_cast<int>(over)}, {}}, line);
 }

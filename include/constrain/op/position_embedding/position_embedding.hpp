@@ -18,7 +18,7 @@ struct position_embedding_gradient {
   }
 };
 
-/// y[b, t, :] = x[b, t, :] + table[t, :]: x [sequences, tokens, width], table [context, width].
+/// y[b, t, :] = x[b, t, :] + table[t, :]: x [sequences, tokens, width], table [context, width] -> the shape of x.
 struct position_embedding {
   static constexpr char const* name = "position_embedding";
   static constexpr unsigned in_place = 0b1;

@@ -12,8 +12,9 @@ namespace constrain::inline CONSTRAIN_VARIANT::op {
 /// Maximum number of fields in the state of an optimizer.
 inline constexpr int maximum_state_fields = program::maximum_state_fields;
 
-/// Number of fields of an optimizer's state: the numbers that it keeps per weight. Each field is stored as a tensor.
-/// Compile-time error: a state with more than four fields, or with fields of different types.
+/// Number of fields of an optimizer's state: how many numbers the optimizer keeps per weight. Each field is stored as a
+/// tensor. Compile-time error: a state that is not trivially copyable, whose size is no multiple of `real`, or with
+/// more than four fields.
 template <class optimizer> constexpr int state_fields() {
   using state = typename optimizer::template state<float>;
   if constexpr (std::is_empty_v<state>) return 0;
@@ -27,7 +28,8 @@ template <class optimizer> constexpr int state_fields() {
   }
 }
 
-/// The name that an optimizer gives to field `i` of its state; null if the optimizer has no `state_names`.
+/// The name that an optimizer gives to field `i` of its state; null if the optimizer has no `state_names`. Compile-time
+/// error: `state_names` of another length than the state.
 template <class optimizer> constexpr char const* state_name(int i) {
   if constexpr (requires { optimizer::state_names; }) {
     static_assert(std::size(optimizer::state_names) == state_fields<optimizer>(),
