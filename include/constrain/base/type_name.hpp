@@ -9,6 +9,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 namespace detail {
 
+/// The signature of this function, which contains the compiler's name of `type`.
 template <class type> constexpr char const* pretty_function() { return __PRETTY_FUNCTION__; }
 
 /// Removes every occurrence of `part` from `text`.

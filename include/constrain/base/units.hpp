@@ -38,7 +38,7 @@ struct bytes {
   friend constexpr double operator/(bytes a, bytes b) {
     return static_cast<double>(a.value) / static_cast<double>(b.value);
   }
-  /// The assignments that belong to +, -, * and /.
+  /// The compound assignments of the operators +, -, * and /.
   constexpr bytes& operator+=(bytes b) { return *this = *this + b; }
   constexpr bytes& operator-=(bytes b) { return *this = *this - b; }
   template <std::integral integer> constexpr bytes& operator*=(integer n) { return *this = *this * n; }

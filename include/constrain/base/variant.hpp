@@ -3,7 +3,7 @@
 // The library's inline namespace, CONSTRAIN_VARIANT, names the compiler flags and macros that change the library's
 // code: the instruction set, OpenMP, the GEMM library, MPI, the debug mode of libstdc++, and the assumptions about
 // arithmetic that the compiler may make. So translation units with different flags share no function of the library.
-// (clang 14 defines a macro only for -ffast-math, -ffinite-math-only and -fno-math-errno: with it, the other parts of
+// (clang 14 defines a macro only for -ffast-math, -ffinite-math-only and -fno-math-errno, so there the other parts of
 // -ffast-math are not told apart.)
 
 #if defined(__AVX512BF16__)
@@ -56,7 +56,7 @@
 #if defined(__FAST_MATH__)
 #define CONSTRAIN_VARIANT_MATH _fast
 #else
-// The parts of -ffast-math that can be set by flags of their own.
+// Without -ffast-math, separate flags can turn on each of its parts.
 #if defined(__FINITE_MATH_ONLY__) && __FINITE_MATH_ONLY__
 #define CONSTRAIN_VARIANT_FINITE _finite
 #else
@@ -115,7 +115,7 @@
 #else
 #define CONSTRAIN_VARIANT CONSTRAIN_FLAGS
 #define CONSTRAIN_DEFINITIONS 1
-#define CONSTRAIN_INLINE [[gnu::noinline]] inline // not inlined: none is time-critical
+#define CONSTRAIN_INLINE [[gnu::noinline]] inline // not inlined: no such function is time-critical
 #endif
 
 #define CONSTRAIN_TEXT_OF(x) #x

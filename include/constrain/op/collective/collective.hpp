@@ -27,8 +27,8 @@ struct all_gather {
 };
 
 /// shard (+)= this rank's shard of the sum of the gradient over all ranks, added in rank order. (+)=: the first write
-/// in a run of the program overwrites the output, later writes add to it. Attribute 0: number of shards, the ranks of a
-/// group. Output 1 is the exchange buffer.
+/// in a run of the program overwrites the output, later writes add to it. Attribute 0: number of shards, one per rank
+/// of a group. Output 1 is the exchange buffer.
 struct reduce_scatter {
   static constexpr char const* name = "reduce_scatter";
   static constexpr unsigned accumulating = 0b1;
@@ -53,7 +53,7 @@ struct all_reduce {
   }
 };
 
-/// The tensors of all ranks of a group, in rank order: x -> [ranks, extents of x]. Attribute 0: ranks of a group.
+/// The tensors of all ranks of a group, in rank order: x -> [ranks, extents of x]. Attribute 0: number of ranks.
 struct gather_ranks {
   static constexpr char const* name = "gather_ranks";
 

@@ -17,7 +17,8 @@ struct byte_ranges {
   std::int64_t length[communicator::maximum_size];
 };
 
-/// to[i] (+)= the sum over ranks of parts[rank * stride + i], in rank order: the same bits on every rank.
+/// to[i] = the sum over ranks of parts[rank * stride + i], for i < `count`; with `add`, to[i] +=. The ranks are added
+/// in rank order, so that every rank gets the same bits.
 template <class stored>
 void add_in_order(stored const* parts, std::int64_t stride, int ranks, std::int64_t count, stored* to, bool add) {
   for_elements(count, [=](std::int64_t i) {

@@ -5,7 +5,7 @@
 namespace constrain::inline CONSTRAIN_VARIANT::op {
 
 /// y = x. If y is an accumulator, the first write in a run of the program overwrites y and later writes add to it.
-/// `repeat`, tasks and passes insert copies; the pass `coalesce` removes a copy if the node that computes x can write
+/// `repeat`, `task` and passes insert copies; the pass `coalesce` removes a copy if the node that computes x can write
 /// into y instead.
 struct copy {
   static constexpr char const* name = "copy";

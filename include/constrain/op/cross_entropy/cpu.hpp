@@ -30,7 +30,8 @@ void cross_entropy_gradient_of(stored const* logits, std::int64_t classes, std::
   });
 }
 
-/// loss (+)= the sum of the rows' losses, in a fixed order, divided by the number of valid labels of the batch.
+/// Writes to loss[0], or adds if `c` adds to output 0: the sum of the rows' losses, in a fixed order, divided by the
+/// number of valid labels of the batch.
 inline void add_up_loss(call const& c, tensor<double> row_loss, tensor<double> loss) {
   double const sum = ordered_sum<double>(0, row_loss.count, [=](std::int64_t row) { return row_loss[row]; });
   double const share = sum * c.parameters.inverse_label_count;

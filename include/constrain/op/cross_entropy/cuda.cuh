@@ -27,8 +27,8 @@ static __global__ void __launch_bounds__(cuda_threads)
       labels[row] == ignored_label ? 0.0 : static_cast<double>(sum) - static_cast<double>(accumulate(x[labels[row]]));
 }
 
-// loss (+)= the sum of the rows' losses, divided by the number of valid labels of the batch; one block. `add`: adds to
-// the loss instead of overwriting it.
+// loss[0] = the sum of the rows' losses, divided by the number of valid labels of the batch; with `add`, loss[0] +=.
+// One block.
 template <class accumulate>
 static __global__ void __launch_bounds__(cuda_threads)
     mean_loss_kernel(accumulate const* row_loss, std::int64_t rows, step_parameters const* parameters, accumulate* loss,

@@ -27,8 +27,8 @@ template <class architecture> struct kernel<op::embedding, cuda<architecture>> {
   }
 };
 
-// dtable[row] (+)= the sum of dy over the positions whose token is `row`. One block per row adds in the order of the
-// positions, without atomics: the same bits in every run. `add`: adds to dtable instead of overwriting it.
+// dtable[row] = the sum of dy over the positions whose token is `row`; with `add`, dtable[row] +=. One block per row
+// adds in the order of the positions, without atomics, so that every run gives the same bits.
 template <class stored, class accumulate>
 static __global__ void __launch_bounds__(cuda_threads)
     embedding_gradient_kernel(stored const* dy, std::int32_t const* tokens, std::int64_t positions, std::int64_t width,

@@ -6,7 +6,7 @@
 namespace constrain::inline CONSTRAIN_VARIANT::op {
 
 /// How many rows of logits are stored at a time, of `rows` rows: a tenth, rounded down to a multiple of 16, which saves
-/// nine tenths of the logits' memory and keeps GEMMs large; at least 16, at most all rows.
+/// about nine tenths of the logits' memory and keeps GEMMs large; at least 16, at most all rows.
 constexpr std::int64_t logit_rows(std::int64_t rows) {
   std::int64_t const tenth = rows / 10 / 16 * 16;
   std::int64_t const wanted = tenth < 16 ? 16 : tenth;
@@ -58,11 +58,11 @@ struct linear_cross_entropy {
 };
 
 /// Fused forward and backward pass of the head (the linear layer that computes the logits) and of the loss: linear
-/// without bias, cross_entropy and their gradients in one op. loss (+)= cross_entropy(x W^T, labels); dx = and dW (+)=
-/// the gradients of this loss with respect to x and W, times real attribute 0, the gradient that reaches the loss. Each
-/// chunk of rows computes its logits, their gradient in place, dx of these rows and its part of dW; the chunks add to
-/// dW in order (Hsu et al. 2024, Liger Kernel). Chunks depend only on the number of rows, not on threads. The pass
-/// `fuse` inserts this op.
+/// without bias, cross_entropy and their gradients in one op. loss (+)= cross_entropy(x W^T, labels); dx = the gradient
+/// of this loss with respect to x, and dW (+)= its gradient with respect to W, both times real attribute 0, the
+/// gradient that reaches the loss. Each chunk of rows computes its logits, their gradient in place, dx of these rows
+/// and its part of dW; the chunks add to dW in order (Hsu et al. 2024, Liger Kernel). Chunks depend only on the number
+/// of rows, not on threads. The pass `fuse` inserts this op.
 struct linear_cross_entropy_forward_backward {
   static constexpr char const* name = "linear_cross_entropy_forward_backward";
   static constexpr unsigned accumulating = 0b101;

@@ -23,12 +23,13 @@ template <class device> struct kernel<op::position_embedding, device> {
   }
 };
 
-/// Loop body of the kernel: dtable[i] (+)= the sum of dy over sequences, for the same position and feature.
+/// Loop body of the kernel: dtable[i] = the sum of dy over sequences, for the same position and feature; with `add`,
+/// dtable[i] +=.
 template <class stored, class accumulate> struct position_embedding_gradient_elements {
   stored const* dy;
   accumulate* dtable;
   std::int64_t sequences, plane; // number of sequences; elements of one sequence: tokens * width
-  bool add;                      // whether to add to dtable instead of overwriting it
+  bool add;
 
   CT_HOST_DEVICE void operator()(std::int64_t i) const {
     accumulate sum = add ? dtable[i] : accumulate(0);

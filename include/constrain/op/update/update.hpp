@@ -13,8 +13,8 @@ namespace constrain::inline CONSTRAIN_VARIANT::op {
 inline constexpr int maximum_state_fields = program::maximum_state_fields;
 
 /// Number of fields of an optimizer's state: how many numbers the optimizer keeps per weight. Each field is stored as a
-/// tensor. Compile-time error: a state that is not trivially copyable, whose size is no multiple of `real`, or with
-/// more than four fields.
+/// tensor. Compile-time error: a state that is not trivially copyable, whose size is no multiple of the size of `real`,
+/// or with more than four fields.
 template <class optimizer> constexpr int state_fields() {
   using state = typename optimizer::template state<float>;
   if constexpr (std::is_empty_v<state>) return 0;
