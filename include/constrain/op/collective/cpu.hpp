@@ -55,10 +55,10 @@ template <> struct kernel<op::reduce_scatter, cpu> {
     detail::byte_ranges p;
     for (std::int64_t from = 0; from < map.stored(); from += slice) {
       for (int rank = 0; rank < ranks; ++rank) {
-        auto const its = rank % map.shards;
-        p.offset[rank] = (map.begin(its) + from) * static_cast<std::int64_t>(sizeof(stored));
-        p.length[rank] =
-            std::clamp<std::int64_t>(map.length(its) - from, 0, slice) * static_cast<std::int64_t>(sizeof(stored));
+        auto const shard_index = rank % map.shards;
+        p.offset[rank] = (map.begin(shard_index) + from) * static_cast<std::int64_t>(sizeof(stored));
+        p.length[rank] = std::clamp<std::int64_t>(map.length(shard_index) - from, 0, slice) *
+                         static_cast<std::int64_t>(sizeof(stored));
       }
       world.all_to_all(reinterpret_cast<std::byte const*>(gradient.data), p.offset, p.length,
                        reinterpret_cast<std::byte*>(buffer.data), slice * static_cast<std::int64_t>(sizeof(stored)));

@@ -7,8 +7,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// The extents of a tensor around one dimension: [outer, extent, inner].
 struct around_dimension {
-  // Product of the extents before the dimension, its extent, and the product of the extents after it.
-  std::int64_t outer = 1, extent = 1, inner = 1;
+  std::int64_t outer = 1, extent = 1, inner = 1; // product of the extents before it; its extent; product after it
 
   /// The extents of shape `s` around dimension number `dimension`.
   around_dimension(shape const& s, std::int64_t dimension) {
