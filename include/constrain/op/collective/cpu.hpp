@@ -76,7 +76,7 @@ template <> struct kernel<op::all_reduce, cpu> {
     auto& world = *c.parameters.world;
     auto const ranks = world.size();
     if (ranks == 1) return;
-    auto const block = buffer.count / ranks * ranks; // most elements per exchange: a multiple of the number of ranks
+    auto const block = buffer.count / ranks * ranks; // maximum elements per exchange, a multiple of `ranks`
     detail::byte_ranges p;
     for (std::int64_t from = 0; from < gradient.count; from += block) {
       shard_map const map{std::min(block, gradient.count - from), ranks, 1};
