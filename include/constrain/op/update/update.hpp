@@ -12,7 +12,9 @@ namespace constrain::inline CONSTRAIN_VARIANT::op {
 /// Maximum number of fields in the state of an optimizer.
 inline constexpr int maximum_state_fields = program::maximum_state_fields;
 
-/// The number of values that an optimizer keeps per weight. Each field of the optimizer's state is stored as a tensor.
+/// Number of fields of an optimizer's state: how many numbers the optimizer keeps per weight. Each field is stored as a
+/// tensor. Compile-time error: a state that is not trivially copyable, whose size is no multiple of the size of `real`,
+/// or with more than four fields.
 template <class optimizer> constexpr int state_fields() {
   using state = typename optimizer::template state<float>;
   if constexpr (std::is_empty_v<state>) return 0;
@@ -26,7 +28,8 @@ template <class optimizer> constexpr int state_fields() {
   }
 }
 
-/// The name that an optimizer gives to field `i` of its state; null if the optimizer has no `state_names`.
+/// The name that an optimizer gives to field `i` of its state; null if the optimizer has no `state_names`. Compile-time
+/// error: `state_names` of another length than the state.
 template <class optimizer> constexpr char const* state_name(int i) {
   if constexpr (requires { optimizer::state_names; }) {
     static_assert(std::size(optimizer::state_names) == state_fields<optimizer>(),
@@ -35,8 +38,8 @@ template <class optimizer> constexpr char const* state_name(int i) {
   } else return nullptr;
 }
 
-/// The hyperparameters of one step, as kernels read them: the result of `prepare` for this step, once with and once
-/// without weight decay.
+/// The hyperparameters of one step, as kernels read them: the result of the optimizer's `prepare` for this step, once
+/// with and once without weight decay.
 template <class optimizer, class real> struct step_hyperparameters {
   /// The result of the optimizer's `prepare`, or `hyper` itself if the optimizer has no `prepare`.
   static auto prepare(typename optimizer::hyper const& hyper, optimizer_step step) {
@@ -50,10 +53,10 @@ template <class optimizer, class real> struct step_hyperparameters {
                 "an optimizer's hyperparameters are copied to the device as bytes; keep "
                 "`hyper`, and what `prepare` returns, trivially copyable");
 
-  prepared decaying, other; // for parameters that decay, and for the others
-  optimizer_step step;      // of this update: the first is 1
+  prepared decaying, other; // for parameters with weight decay, and for the others
+  optimizer_step step;      // number of this update; the first is 1
 
-  /// From `hyper` of an optimizer, for the step `now`.
+  /// From the optimizer's hyperparameters, for the step `now`.
   step_hyperparameters(typename optimizer::hyper hyper, optimizer_step now)
       : decaying(prepare(hyper, now)), other(decaying), step(now) {
     if constexpr (requires { hyper.weight_decay; }) {
@@ -63,7 +66,7 @@ template <class optimizer, class real> struct step_hyperparameters {
   }
 };
 
-/// Updates one weight and the fields of its state.
+/// Updates one weight and the fields of its state; `gradient` is already multiplied by the clip coefficient.
 template <class optimizer, class real, class prepared, class... fields>
 CT_HOST_DEVICE inline void update_element(prepared const& hyper, optimizer_step step, real gradient, real& weight,
                                           fields&... field) {
@@ -83,12 +86,13 @@ CT_HOST_DEVICE inline void update_element(prepared const& hyper, optimizer_step 
   }
 }
 
-/// The update of an optimizer, element by element: weight, state = optimizer::update(weight, gradient * scale, state).
-/// Inputs: gradient, clip [norm, scale], `step_hyperparameters` as bytes. Outputs, which are also read: the weight and
-/// the fields of the optimizer state. Attribute 0: whether weight decay applies.
+/// The update of one parameter, element by element: `optimizer::update` sets weight and state from weight, gradient *
+/// scale and state. Inputs: gradient, clip [norm, scale] (op::clip_coefficient), `step_hyperparameters` as bytes.
+/// Outputs, which are also read: the weight and the fields of the optimizer state. If scale is 0, nothing changes.
+/// Attribute 0: whether weight decay applies.
 template <class optimizer> struct update {
   static constexpr char const* name = "update";
-  static constexpr unsigned accumulating = ~0u;
+  static constexpr unsigned accumulating = ~0u; // every output is also read
   static constexpr bool reads_shards = true;
 
   static constexpr inferred infer(operand_types const& in, attributes const&) {
