@@ -21,23 +21,24 @@ enum class token_width : std::uint8_t { byte = 1, uint16 = 2 };
 /// and the parts that `split` returns, share the storage.
 class corpus {
 public:
-  /// One token per byte, vocabulary 256. If `prompt[i]` is true, token i is part of a prompt and has no loss; if
+  /// One token per byte, vocabulary size 256. If `prompt[i]` is true, token i is part of a prompt and has no loss; if
   /// `prompt` is empty, all tokens are labels. Throws `error` if `bytes` is empty or `prompt` has another length.
   static corpus from_bytes(std::string bytes, std::vector<bool> prompt = {});
 
-  /// Tokens in memory that `storage` keeps alive: bytes, or 16-bit little-endian numbers. The memory must not change
-  /// while the corpus or a copy exists. Throws `error` if there is no token or the last token is incomplete.
+  /// Tokens in memory (`view`) that `storage` keeps alive: bytes, or 16-bit little-endian numbers. The memory must not
+  /// change while the corpus or a copy exists. Throws `error` if there is no token or the last token is incomplete.
   static corpus from_storage(std::shared_ptr<void const> storage, std::span<std::byte const> view, token_width width);
 
-  /// 16-bit little-endian tokens from byte `begin` of a file on. The file is scanned once here, then read as tokens are
-  /// used. Throws `error` if there is no token or the last token is incomplete.
+  /// 16-bit little-endian tokens from byte `begin` of a file on. This call scans the file once; later
+  /// the file is read as tokens are used. Throws `error` if there is no token or the last token is incomplete.
   static corpus from_file(std::shared_ptr<token_file> file, std::int64_t begin);
 
   /// Number of tokens.
   std::int64_t size() const { return length_; }
-  /// The vocabulary's size: 256 for byte tokens, else the largest token + 1. A part has the whole corpus's.
+  /// The vocabulary size: 256 for byte tokens, else the largest token + 1. A part has the vocabulary of the whole
+  /// corpus.
   std::int32_t vocabulary() const { return below_; }
-  /// The vocabulary of byte tokens.
+  /// The vocabulary size of byte tokens.
   static constexpr std::int32_t byte_vocabulary = 256;
 
   /// Token `index`. Throws `error` unless 0 <= `index` < `size()`.

@@ -21,8 +21,9 @@ constexpr std::int64_t samples(std::int64_t tokens, std::int64_t context) {
 }
 
 /// A random permutation of [0, count) in constant memory: a Feistel network over the next power of four, with Philox as
-/// its round function, applied until the result is below `count` (cycle walking: Black and Rogaway, "Ciphers with
-/// Arbitrary Finite Domains", 2002). Equal (seed, epoch, count) give the same permutation on every machine.
+/// its round function. The network is applied until the result is below `count` (cycle walking: Black and Rogaway,
+/// "Ciphers with Arbitrary Finite Domains", 2002). Equal (seed, epoch, count) give the same permutation on every
+/// machine.
 class permutation {
 public:
   /// Throws `error` if `count` is below 1.
@@ -52,8 +53,8 @@ private:
     auto const mask = (std::uint64_t{1} << half_) - 1;
     auto left = x >> half_, right = x & mask;
     philox_key const key{{static_cast<std::uint32_t>(seed_), static_cast<std::uint32_t>(seed_ >> 32)}};
-    // Twelve rounds: six suffice for large counts, but for counts below about 16 they leave a visible bias in which
-    // samples follow each other.
+    // Twelve rounds: after six, for counts up to about 16, some pairs of samples follow each other measurably more
+    // often than others. For larger counts, six suffice.
     for (std::uint32_t round = 0; round < 12; ++round) {
       auto const draw = philox({{static_cast<std::uint32_t>(right), static_cast<std::uint32_t>(epoch_),
                                  static_cast<std::uint32_t>(epoch_ >> 32), purpose + round}},

@@ -62,8 +62,8 @@ public:
   /// read the directory can hold the lock forever.
   bool lock() const { return ::flock(get(), LOCK_EX | LOCK_NB) == 0; }
 
-  /// The content of the regular file `name`. nullopt for anything else (also a symbolic link), another owner than the
-  /// directory's, more than 64 MiB, a failed read or, with `alone`, a file with other hard links.
+  /// The content of the regular file `name`. nullopt for anything else (also a symbolic link), an owner other than
+  /// the directory's, more than 64 MiB, a failed read or, with `alone`, a file with other hard links.
   [[gnu::cold]] std::optional<std::string> text(std::string const& name, bool alone = false) const;
 
   /// Removes a regular file that belongs to the directory's owner. Keeps anything else, and then returns true. False if

@@ -53,7 +53,7 @@ private:
 };
 
 /// The files that the library may remove from a directory in `holder`, the mark last; no files if the directory is
-/// empty; nullopt if it has no valid mark or another owner than `owner`. `name`: see `mark_head`.
+/// empty; nullopt if it has no valid mark or an owner other than `owner`. `name`: see `mark_head`.
 [[gnu::cold]] std::optional<std::vector<std::string>> marked_files(directory_handle const& directory,
                                                                    directory_handle const& holder,
                                                                    std::string_view name, uid_t owner);

@@ -25,17 +25,17 @@ struct tensor {
 /// The content of a safetensors file.
 struct safetensors {
   std::vector<tensor> tensors;                 ///< In the order of the header.
-  std::map<std::string, std::string> metadata; ///< The header's "__metadata__", by name.
+  std::map<std::string, std::string> metadata; ///< Keys and values of the header's "__metadata__".
 
   /// The tensor `name`; null: none.
   tensor const* find(std::string_view name) const;
 };
 
 /// Parses the safetensors format strictly (huggingface.co/docs/safetensors: 8 bytes of header length, JSON header,
-/// data). The tensors are views of `file`. Throws `error`, naming `where`, for any deviation from the format, and for
-/// more than `safetensors_most_names` (2^17) tensors or metadata entries. The whole header is checked before the result
-/// is built: whatever a malicious header contains, the check takes less than 1 MiB of memory and about as long as
-/// sorting the names.
+/// data). The tensors are views of `file`. Throws `error`, naming `where`, for any deviation from the format, for a
+/// dtype that `dtype_bytes` does not know, and for more than `safetensors_most_names` (2^17) tensors or metadata
+/// entries. The whole header is checked before the result is built: whatever a malicious header contains, the check
+/// takes less than 1 MiB of memory and about as long as sorting the names.
 [[gnu::cold]] safetensors parse_safetensors(std::span<std::byte const> file, std::string const& where);
 
 /// An open safetensors file, mapped into memory; its tensors are valid as long as this object.

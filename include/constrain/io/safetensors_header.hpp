@@ -48,7 +48,7 @@ public:
   /// the data without overlap or gap.
   [[gnu::cold]] void check() const;
 
-  /// The extents of an entry that `read` returned.
+  /// The shape of an entry that `read` passed to `on_tensor`.
   std::vector<std::int64_t> shape(safetensors_entry const& entry) const;
 
   /// A string of the header with its escapes decoded.
