@@ -27,7 +27,7 @@ public:
   held_size_signal& operator=(held_size_signal const&) = delete;
   ~held_size_signal() {
     auto const number = errno;
-    // The failed write left the signal pending. It is removed first: once unblocked, it would end the process.
+    // Takes the signal that the failed write left pending: once unblocked, the signal would end the process.
     timespec const no_time{};
     if (number == EFBIG && ::sigismember(&before_, SIGXFSZ) == 0) ::sigtimedwait(&only_, nullptr, &no_time);
     ::pthread_sigmask(SIG_SETMASK, &before_, nullptr);

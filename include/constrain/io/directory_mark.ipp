@@ -69,7 +69,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::io::detail {
   if (!directory || directory.owner() != owner) return std::nullopt;
   auto const text = directory.text(mark_name, true);
   auto const there = text ? std::vector<std::string>{} : directory.names();
-  // An empty directory remains of a save that ended before it created the mark, or after it removed the mark.
+  // A save that ended before it created the mark, or after it removed the mark, leaves an empty directory.
   if (!text) return there.empty() ? std::optional(there) : std::nullopt;
   auto const head = mark_head(directory, holder, name);
   if (!text->starts_with(head)) {

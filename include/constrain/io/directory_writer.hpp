@@ -58,9 +58,9 @@ public:
   }
   void write(std::string_view name, std::string_view text) { write(name, text_bytes(text)); }
 
-  /// Writes the manifest, replaces the target by the new directory and removes the old one; an old directory that holds
-  /// other files than saved ones keeps those under the name '<name>.kept-<suffix>'. Throws `error` if the replacement
-  /// fails (the target is then unchanged) or if the parent directory cannot be synced after it.
+  /// Writes the manifest, replaces the target by the new directory and removes the saved files of the old one. If other
+  /// files are left in the old directory, it is renamed to '<name>.kept-<suffix>'. Throws `error` if the replacement
+  /// fails (the target is then unchanged) or if the parent directory cannot be synced afterwards.
   [[gnu::cold]] void commit();
 
 private:
@@ -75,7 +75,7 @@ private:
 
   /// The owner of new files in `made_`: on a network file system not always this process's user.
   uid_t owner() const { return made_.owner(); }
-  /// The new name of a directory that holds other files than those to remove.
+  /// The new name of a directory in which files are left after the removal.
   std::string kept() const { return concat({place_.name, ".kept-", unlikely_suffix()}); }
 
   /// Restores '.<name>.previous' if a save was interrupted between its two renames; removes it if a save was

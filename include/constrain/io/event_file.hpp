@@ -19,7 +19,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::io {
 /// (tensorflow/core/util/event.proto, tensorflow/core/framework/summary.proto). Throws `error` if writing fails.
 class event_file {
 public:
-  /// Creates a file in an existing directory, with a name that TensorBoard finds: 'events.out.tfevents.<...>'.
+  /// Creates a file in an existing directory, with a name that TensorBoard recognizes: 'events.out.tfevents.<...>'.
   explicit event_file(std::string const& directory)
       : event_file(directory + "/events.out.tfevents." + std::to_string(std::time(nullptr)) + ".constrain." +
                        unlikely_suffix(),

@@ -65,8 +65,7 @@ public:
   /// Throws `error` unless only white space follows.
   void finish();
 
-  /// Throws `error`: '<where>' has <the number or the value's kind> at byte n (the position) where <needed> is
-  /// needed.
+  /// Throws `error`: '<where>' has <number or kind of value> at byte n (the position) where <needed> is needed.
   [[noreturn]] void unsuitable(std::string_view needed) const;
 
   /// Throws `error`: '<where>' has no '<name>' in the object at byte n (the position).

@@ -78,8 +78,9 @@ public:
   /// Reads the next code point inside a string that was read before; `end_of_string` at the closing quote.
   char32_t character();
 
-  /// Compares two decoded strings that were read before, given by their positions after the opening quote. Returns a
-  /// negative number, 0 or a positive number; a string is greater than the longer strings that begin with it.
+  /// Compares the decoded content of two strings that were read before; `a`, `b`: their positions after the opening
+  /// quote. Returns a negative number, 0 or a positive number. A string is greater than longer strings that begin with
+  /// it.
   int difference(std::size_t a, std::size_t b) const;
 
   /// Throws `error`: the text is not valid JSON at the position, for `reason`.

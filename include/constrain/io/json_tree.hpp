@@ -21,7 +21,7 @@ struct json_node {
 };
 
 /// A parsed text: its nodes in pre-order and a copy of the text in which strings are decoded in place. A value takes at
-/// least two bytes of text and a node 16 bytes, so a tree needs at most 9 times the memory of the text.
+/// least two bytes of a long text and a node 16 bytes, so the tree needs at most about 9 times the memory of the text.
 struct json_tree {
   std::string where;            ///< Name of the text in errors.
   std::string text;             ///< The text, its strings decoded in place.

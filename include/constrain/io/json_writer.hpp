@@ -13,8 +13,8 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::io {
 
-/// How an object or array is formatted: one item per line, or all on one line. Objects and arrays inside a `row` are
-/// rows too.
+/// How an object or array is formatted: one member or element per line, or all on one line. Objects and arrays inside a
+/// `row` are rows too.
 enum class json_layout { lines, row };
 
 /// Writes one JSON value, formatted for reading, with members in the order of the calls:
@@ -69,7 +69,7 @@ private:
   /// Begins a new line.
   void line();
 
-  /// Writes what comes before an item: a comma unless it is the first, and a new line unless in a row.
+  /// Writes what comes before a member or element: a comma except before the first, and a new line except in a row.
   void separate();
 
   /// Writes what comes before a value without a name. Throws `error` if no such value may be written now.

@@ -24,7 +24,8 @@ inline void write_safetensors(output_file& out, std::span<tensor const> tensors,
   write_safetensors(out, tensors, metadata, [&](std::size_t i) { return tensors[i].bytes; });
 }
 
-/// Writes a safetensors file atomically: if writing fails, an older file at `path` is unchanged.
+/// Writes a safetensors file atomically (see `atomic_file`): if an `error` is thrown, an older file at `path` is
+/// unchanged, unless only syncing the directory failed.
 void write_safetensors(std::string const& path, std::span<tensor const> tensors,
                        std::map<std::string, std::string> const& metadata = {});
 
