@@ -7,8 +7,8 @@
 #include <string_view>
 #include <vector>
 
-/// Replaces an old directory, the target, by a finished new one, and removes the old one. In all functions, `holder` is
-/// the parent directory and `name` a name in it; for marks, see directory_mark.hpp.
+/// Replaces an old directory, the target, by a finished new one, and removes the old one. In these functions,
+/// `holder` is the parent directory and `name` a name in it. For marks, see directory_mark.hpp.
 ///
 /// If the file system can exchange two names atomically (Linux: ext4, xfs, btrfs, tmpfs, ...), the target is at every
 /// moment the complete old or the complete new directory. Otherwise there are two renames: target to
@@ -29,10 +29,11 @@ struct old_directory {
   std::vector<std::string> files;
 };
 
-/// Throws `error` unless a save may replace `name`: it must not exist, or be a directory of `owner` that is empty, has
-/// a valid mark or has a manifest. A manifest without a mark (in a copy, or from a version without marks) suffices,
-/// because the caller chose this directory as the target. `shown`: the directory's name in errors; `attempts`: how
-/// often to try again if another writer replaces the directory during the check.
+/// Returns the directory `name`, if it exists, and the files to remove with it. Throws `error` unless a save may
+/// replace `name`: it must not exist, or be a directory of `owner` that is empty, has a valid mark or has a manifest. A
+/// manifest without a mark (in a copy, or from a version without marks) suffices, because the caller chose this
+/// directory as the target. `shown`: the directory's name in errors; `attempts`: how often to try again if another
+/// writer replaces the directory during the check.
 [[gnu::cold]] old_directory check_replaceable(directory_handle const& holder, std::string const& name, uid_t owner,
                                               std::string const& shown, int attempts = 100);
 
@@ -42,7 +43,7 @@ struct old_directory {
 [[gnu::cold]] void mark_replaced(old_directory& old, directory_handle const& holder, std::string const& name);
 
 /// Removes `files`, and then the directory if `name` still refers to it. If the directory holds other files, renames it
-/// to `kept` instead. Does nothing more after a file that cannot be removed.
+/// to `kept` instead. Stops at a file that cannot be removed.
 [[gnu::cold]] void remove_directory(directory_handle const& directory, directory_handle const& holder,
                                     std::string const& name, std::vector<std::string> const& files,
                                     std::string const& kept);

@@ -79,8 +79,7 @@ public:
   char32_t character();
 
   /// Compares the decoded content of two strings that were read before; `a`, `b`: their positions after the opening
-  /// quote. Returns a negative number, 0 or a positive number. A string is greater than longer strings that begin with
-  /// it.
+  /// quote. Returns a negative number, 0 or a positive number. A prefix of a string is greater than the string.
   int difference(std::size_t a, std::size_t b) const;
 
   /// Throws `error`: the text is not valid JSON at the position, for `reason`.
