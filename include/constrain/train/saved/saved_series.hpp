@@ -27,9 +27,9 @@ public:
   /// The steps that have a directory, newest first.
   [[gnu::cold]] std::vector<std::int64_t> steps() const;
 
-  /// Removes all but the newest `count` saved runs with a step of at most `last`, which must be saved: otherwise nothing
-  /// is removed. A saved run whose manifest cannot be read, or that is a link, belongs to another user, or was copied or
-  /// moved here, is neither counted nor removed: see io/directory_mark.hpp. Failures to remove are ignored.
+  /// Removes all but the newest `count` saved runs with a step of at most `last`; removes none if step `last` is not
+  /// saved. A saved run whose manifest cannot be read, or that is a link, belongs to another user, or was copied or
+  /// moved here, is neither counted nor removed: see io/directory_mark.hpp. Ignores an `error` of the removal.
   [[gnu::cold]] void keep(std::int64_t count, std::int64_t last) const;
 
 private:

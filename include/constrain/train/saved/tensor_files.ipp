@@ -19,9 +19,9 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
       std::memcpy(to + (j * rows + i) * width, from + (i * columns + j) * width, static_cast<std::size_t>(width));
 }
 
-/// Adds the file tensors of one parameter or state, `name`. Its name in the file is the one that `names` lists, else
-/// `name`. If that has a '*', which stands for the iteration, each iteration becomes a tensor; else one tensor holds all
-/// iterations.
+/// Adds the file tensors of the parameter or state `name`. Its name in the file is the one that `names` lists, else
+/// `name`. If the name in the file has a '*', which stands for the iteration, each iteration becomes a tensor; else one
+/// tensor holds all iterations.
 [[gnu::cold]] CONSTRAIN_INLINE void add_file_tensors(std::vector<file_tensor>& tensors, parameter_info const& info,
                                                      std::string name, std::int64_t offset, stored_names names) {
   stored_name const* known = nullptr;
