@@ -84,8 +84,8 @@ struct vote {
 /// Shares this rank's outcome with all ranks. `where`: this call. `failure`: the exception of this rank, or null. If no
 /// rank failed, returns the sum of all `count`s. Otherwise every rank throws: its own exception if all ranks failed
 /// with the same sentence, else an `error` with the sentence of the first rank that failed. Also throws if ranks are in
-/// different calls or their `content` (such as a hash of the data read) differs. Collective: one all-gather; at most two
-/// if ranks failed.
+/// different calls or their `content` (such as a hash of the data read) differs. Collective: one all-gather, at most
+/// two if ranks failed.
 std::int64_t agree(communicator& world, joint_call where, std::int64_t count = 0,
                    std::exception_ptr const& failure = nullptr, std::uint64_t content = 0);
 
@@ -124,9 +124,9 @@ private:
   bool asked_ = false;
 };
 
-/// For a `catch (...)` around collective code. Unless all ranks have agreed to throw, waits a few seconds for the others
-/// to throw too. If all throw, rethrows this rank's exception. Otherwise the others would wait for this rank forever:
-/// prints the exception and aborts the job. `where`: this call, for the message.
+/// For a `catch (...)` around collective code. Unless all ranks have agreed to throw, waits a few seconds for the other
+/// ranks to throw too. If all throw, rethrows this rank's exception. Otherwise the others would wait for this rank
+/// forever: prints the exception and aborts the job. `where`: this call, for the message.
 [[noreturn, gnu::cold]] void rethrow_or_end_job(communicator& world, joint_call where);
 
 /// Calls `f`, which may communicate. An exception of `f` is rethrown if all ranks throw, else it aborts the job: see
