@@ -8,8 +8,8 @@
 #include <string>
 #include <string_view>
 
-// Collective error handling: an error on one rank is thrown on all ranks, with the same sentence, so that no rank waits
-// forever for the others.
+// Collective error handling: an error on one rank is thrown on all ranks or ends the job, so that no rank waits forever
+// for the others.
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
@@ -24,9 +24,9 @@ enum class joint_call : std::int64_t {
   save,
   load,
   resume,
-  pretrained,
+  pretrained, // load_pretrained
   fit,
-  question
+  question // in_any_rank
 };
 
 /// The call's name in error sentences.
@@ -66,7 +66,7 @@ std::uint64_t hash_of(std::string_view text);
 /// Throws `error` and records it as one that every rank throws: the caller guarantees that.
 [[noreturn, gnu::cold]] void throw_agreed(std::string sentence);
 
-/// The message of a rank in `agree`.
+/// The message of a rank in `agree`. `check_ranks_agree` sends the text of a fingerprint in place of the sentence.
 struct vote {
   std::int64_t call = 0, count = 0; // the `joint_call`; a number that `agree` adds up over the ranks
   std::uint64_t content = 0;        // hash that must be equal on all ranks, such as that of the data read
@@ -81,11 +81,11 @@ struct vote {
 
 } // namespace detail
 
-/// Shares this rank's outcome with all ranks. `where`: this call. `failure`: the exception of this rank, or null. If no
-/// rank failed, returns the sum of all `count`s. Otherwise every rank throws: its own exception if all ranks failed
-/// with the same sentence, else an `error` with the sentence of the first rank that failed. Also throws if ranks are in
-/// different calls or their `content` (such as a hash of the data read) differs. Collective: one all-gather, at most
-/// two if ranks failed.
+/// Shares this rank's outcome with all ranks. `where`: the library call that this rank is in. `failure`: this rank's
+/// exception, or null. If no rank failed, returns the sum of all `count`s. Otherwise every rank throws: its own
+/// exception if all ranks failed with the same sentence, else an `error` with the sentence of the first rank that
+/// failed. Also throws if ranks are in different calls or their `content` (such as a hash of the data read) differs.
+/// Collective: one all-gather, at most two if ranks failed.
 std::int64_t agree(communicator& world, joint_call where, std::int64_t count = 0,
                    std::exception_ptr const& failure = nullptr, std::uint64_t content = 0);
 
@@ -126,7 +126,7 @@ private:
 
 /// For a `catch (...)` around collective code. Unless all ranks have agreed to throw, waits a few seconds for the other
 /// ranks to throw too. If all throw, rethrows this rank's exception. Otherwise the others would wait for this rank
-/// forever: prints the exception and aborts the job. `where`: this call, for the message.
+/// forever: prints the exception and aborts the job. `where`: the library call, for the message.
 [[noreturn, gnu::cold]] void rethrow_or_end_job(communicator& world, joint_call where);
 
 /// Calls `f`, which may communicate. An exception of `f` is rethrown if all ranks throw, else it aborts the job: see

@@ -19,9 +19,9 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// The processes that mpirun or srun started. Initializes MPI, and finalizes it at exit, unless the program itself has
 /// initialized MPI. A process that waits for the others longer than `deadline` seconds ends with an error (see
-/// watchdog.hpp). If a process exits with a nonzero status (detected only with glibc) and the others do not exit within
-/// seconds, it ends the job. Throws `error` if an MPI call returns a failure; by MPI's default, such a call aborts the
-/// job instead.
+/// watchdog.hpp). A process that exits with a nonzero status (detected only with glibc) ends the job unless the others
+/// exit too within a few seconds. Throws `error` for an offset or length above 2^31 - 1 bytes, and if an MPI call
+/// returns a failure (by MPI's default, a failure aborts the job instead).
 class mpi final : public communicator {
 public:
   /// All processes of the job. `deadline`: seconds that a wait for others may take. Throws `error` if there are more
@@ -72,8 +72,8 @@ private:
 
   static inline MPI_Comm meeting_ = MPI_COMM_NULL; // all processes; used only by `meet`
   static inline bool own_start_ = false;           // whether this class has initialized MPI
-  static inline pid_t process_ = 0;           // this process; a forked child, which also runs `leave`, has another id
-  static inline double last_deadline_ = 1800; // of the last construction, for `leave`
+  static inline pid_t process_ = 0;                // the process that registered `leave`: a forked child has another id
+  static inline double last_deadline_ = 1800;      // of the last construction, for `leave`
 
   MPI_Comm processes_ = MPI_COMM_NULL;
   bool own_ = false; // whether the destructor must free `processes_`

@@ -15,7 +15,7 @@ public:
   /// The process's only instance; never destroyed, because its thread runs until the process ends.
   static watchdog& instance();
 
-  /// Marks a wait for other processes: the wait lasts as long as this object. Waits may be nested.
+  /// Marks a wait for other processes: the wait lasts as long as this object.
   class wait {
   public:
     /// `what`: the wait's name in the error, a string literal. `deadline`: seconds until the watchdog ends the process.

@@ -25,7 +25,7 @@ template <class hyper> void add_hyper(fingerprint& to, hyper const& h) {
 /// Adds the run's options, except `.measure_memory`, which may differ.
 void add_run(fingerprint& to, run_options const& run);
 
-/// Adds the settings of the compilation: policies, instruction set, compiler, and each parameter's name and shape.
+/// Adds properties of the compiled program: policies, instruction set, compiler, and each parameter's name and shape.
 void add_build(fingerprint& to, std::string const& policies, parameter_list const& parameters);
 
 /// Hash of a plan: the op name of each kernel call and the arena offsets of its operands.
@@ -71,8 +71,8 @@ void check_trainers_agree(communicator& world, typename trainer::hyper const& h,
       check_ranks_agree(world, joint_call::construction, fingerprint_of<trainer>(h, run, parameters));
 }
 
-/// The values that must be equal on all ranks when `fit` starts. `.log`, `.log_every`, `.records` and the callbacks may
-/// differ.
+/// The values that must be equal on all ranks when `fit` starts. `.log`, `.log_every`, `.records` and the callbacks of
+/// `fit` may differ.
 template <class options>
 fingerprint fingerprint_of_fit(options const& o, data::corpus const& corpus, training_state const& state) {
   fingerprint all;

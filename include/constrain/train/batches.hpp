@@ -38,11 +38,11 @@ public:
   batch_source(data::corpus const& corpus, std::uint64_t seed, data::position from, std::int64_t sequences,
                std::int64_t tokens, data::tail tail, int rank, int ranks);
 
-  /// Fills the next batch. Batches in which no rank has a label are skipped.
+  /// Fills `out` with the next batch. Skips batches in which no rank has a valid label.
   void operator()(batch_buffer& out);
 
   /// Skips the batches that begin before epoch number `epoch`, at most `limit` batches. Returns the number of batches
-  /// skipped, without those in which no rank has a label.
+  /// skipped, not counting those in which no rank has a valid label.
   std::int64_t count_before(std::int64_t epoch, std::int64_t limit);
 
 private:

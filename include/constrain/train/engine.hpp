@@ -42,9 +42,9 @@ public:
 
   /// Whether the gradients of the last step are still in the arena: evaluate, predict and generate overwrite them.
   bool gradients_kept() const { return gradients_kept_; }
-  /// Sets `gradients_kept`: after a step.
+  /// Sets `gradients_kept` to true. Call it after a step.
   void keep_gradients() { gradients_kept_ = true; }
-  /// Clears `gradients_kept`: after weights were loaded.
+  /// Sets `gradients_kept` to false. Call it after loading weights, which the gradients do not belong to.
   void drop_gradients() { gradients_kept_ = false; }
 
   /// Call it before each run of an entry: returns the `intake` that copies the inputs of the run into the arena.
@@ -56,6 +56,7 @@ public:
   }
 
   /// Runs an entry. `passes`: the passes that made the entry's program; checked mode needs the values of that program.
+  /// In checked mode, throws `error` if a check fails.
   template <class planned_entry, class passes> void run(step_parameters const& parameters) {
     // Instantiates the compile-time error for a missing kernel.
     static_assert(sizeof(plan_has_kernels<planned_entry, target>) > 0);
@@ -67,7 +68,7 @@ public:
     runner_->template run<planned_entry>(parameters, checks);
   }
 
-  /// Element i of the result `from`, of any floating-point dtype.
+  /// Element i of the result `from`, converted to double from any floating-point dtype.
   double read(host_view const& from, std::int64_t i = 0) const {
     return visit_real(from.type, [&]<class stored>(stored x) {
       arena().read(from.offset + i * size_of(from.type), &x, sizeof x);

@@ -21,11 +21,11 @@ template <int> using any_field_at = any_field;
 template <class type, int... i> constexpr bool has_fields(std::integer_sequence<int, i...>) {
   return requires { type{any_field_at<i>{}...}; };
 }
-/// Whether `type{{value}, ...}` compiles with one value, in braces of its own, for each i.
+/// Whether `type{{value}, ...}` compiles with one value, in inner braces, for each i.
 template <class type, int... i> constexpr bool has_braced_fields(std::integer_sequence<int, i...>) {
   return requires { type{{any_field_at<i>{}}...}; };
 }
-/// Whether `type{value, ..., {}}` compiles: one value for each i, and one more.
+/// Whether `type{value, ..., {}}` compiles with one value for each i, and one more.
 template <class type, int... i> constexpr bool has_one_more(std::integer_sequence<int, i...>) {
   return requires { type{any_field_at<i>{}..., {}}; };
 }

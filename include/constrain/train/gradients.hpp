@@ -11,7 +11,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
 /// the gradients of the last step are in the arena (`kept`).
 parameter_info const& find_gradient(parameter_list const& list, std::string const& name, bool kept);
 
-/// Name of the trainable parameter with index `gradient` among the trainable ones, from 0; empty if there are fewer.
+/// Name of trainable parameter number `gradient`, counted from 0 without frozen parameters; empty if there are fewer.
 std::string_view name_of_gradient(parameter_list const& list, int gradient);
 
 } // namespace constrain::detail

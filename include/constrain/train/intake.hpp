@@ -43,16 +43,16 @@ public:
   intake(char const* where, arena& memory, std::int64_t vocabulary, std::int64_t classes)
       : where_(where), memory_(memory), vocabulary_(vocabulary), classes_(classes) {}
 
-  /// Copies tokens to `to`. Throws `error` unless each is in [0, vocabulary).
+  /// Copies tokens into the arena, at `to`. Throws `error` unless each is in [0, vocabulary).
   void tokens(host_view const& to, std::span<std::int32_t const> from) const;
-  /// Copies labels to `to`; returns how many are not `ignored_label`. Throws `error` unless each of these labels is in
-  /// [0, classes).
+  /// Copies labels into the arena, at `to`; returns how many are not `ignored_label`. Throws `error` unless each of these
+  /// labels is in [0, classes).
   std::int64_t labels(host_view const& to, std::span<std::int32_t const> from) const {
     return count_labels(where_, copy(to, from), classes_);
   }
 
 private:
-  /// Copies `from` into the arena. Returns the copy if the host can address it, else `from`.
+  /// Copies `from` into the arena, at `to`. Returns the copy if the host can address it, else `from`.
   std::span<std::int32_t const> copy(host_view const& to, std::span<std::int32_t const> from) const;
 
   char const* where_;

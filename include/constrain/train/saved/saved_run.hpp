@@ -34,15 +34,16 @@ void check_field(std::string const& directory, std::string const& field, std::st
 } // namespace detail
 
 /// Saves weights, optimizer states and training state `s` to a directory, atomically: if saving fails at any point, an
-/// older saved run in the directory stays intact. `group`: the ranks that hold the shards. Throws the same `error` on
-/// every rank if a file cannot be written. Collective over `world`.
+/// older saved run in the directory stays intact. `list`: the trainer's parameters. `format`: how other programs store
+/// the weights. `c`: saved too, for `load_run` to check. `group`: the ranks that hold the shards. Throws the same
+/// `error` on every rank if a file cannot be written. Collective over `world`.
 void save_run(std::string const& directory, parameter_list const& list, weight_format const& format,
               saved_configuration const& c, training_state const& s, arena& memory, communicator& world,
               communicator& group);
 
 /// Copies the tensors of a saved run into the arena and returns the training state. Every rank checks everything before
-/// the first byte is copied: `ranks` lets them agree. Throws `error` if the directory is damaged or has another
-/// configuration; the error names the field that differs. Call it within `agreement::run`.
+/// the first byte is copied; `ranks` lets the ranks agree that all checks passed. Throws `error` if the directory is
+/// damaged or has another configuration; the error names the field that differs. Call it within `agreement::run`.
 [[gnu::cold]] training_state load_run(std::string const& directory, parameter_list const& list,
                                       weight_format const& format, saved_configuration const& c, arena& memory,
                                       communicator& group, agreement& ranks);

@@ -36,17 +36,18 @@ struct file_tensor {
   bool transposed = false;                // [in, out] in the file, [out, in] in the arena
   io::tensor tensor;                      // name, dtype and shape in the file; `bytes` is set by `gathered_tensors`
 
-  /// Bytes in the file.
+  /// Length in the file, in bytes.
   std::size_t bytes() const {
     return static_cast<std::size_t>(iterations * info->shape.elements() * size_of(info->type));
   }
 };
 
-/// The tensors of a file with all weights, without their bytes. `names`: names in the file that differ from `list`.
+/// The tensors of a file with all weights, without their bytes. `names`: parameters that have another name
+/// in the file than in `list`.
 [[gnu::cold]] std::vector<file_tensor> weight_tensors(parameter_list const& list, stored_names names);
 
-/// The tensors of a file with all optimizer states, without their bytes, named "<parameter>.<field>": for example
-/// "token.weight.exp_avg".
+/// The tensors of a file with all optimizer states, without their bytes. Their names are "<parameter>.<field>", for
+/// example "token.weight.exp_avg".
 [[gnu::cold]] std::vector<file_tensor> state_tensors(parameter_list const& list);
 
 /// Full tensors in host memory, ready to be written. Sharded tensors are all-gathered and device tensors are copied.
