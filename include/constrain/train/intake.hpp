@@ -45,8 +45,8 @@ public:
 
   /// Copies tokens into the arena, at `to`. Throws `error` unless each is in [0, vocabulary).
   void tokens(host_view const& to, std::span<std::int32_t const> from) const;
-  /// Copies labels into the arena, at `to`; returns how many are not `ignored_label`. Throws `error` unless each of these
-  /// labels is in [0, classes).
+  /// Copies labels into the arena, at `to`; returns how many are not `ignored_label`. Throws `error` unless each of
+  /// these labels is in [0, classes).
   std::int64_t labels(host_view const& to, std::span<std::int32_t const> from) const {
     return count_labels(where_, copy(to, from), classes_);
   }

@@ -42,7 +42,7 @@ public:
                             "a numerator and a denominator of at least 1, for example part_of_run{1, 10}");
   }
 
-  /// Calls f(name, value) for each number of the interval: ranks compare the numbers to find different intervals.
+  /// Calls f(name, value) for each number of the interval, so that ranks can compare their intervals.
   template <class function> constexpr void describe(function const& f) const {
     f("the number of steps", steps_), f("the numerator", part_.numerator), f("the denominator", part_.denominator);
   }

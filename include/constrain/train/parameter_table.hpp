@@ -16,10 +16,10 @@ struct parameter_info {
   constrain::shape shape;               // shape of one iteration's full (unsharded) tensor
   std::int64_t shards = 1;              // ranks over which an iteration's tensor is sharded
   dtype type = dtype::f32;              // dtype of the master weight
-  std::int64_t iterations = 1;          // product over all repeats (loops of the model) around the parameter
+  std::int64_t iterations = 1;          // of all repeats (loops of the model) around the parameter: a product
   bool stacked = false;                 // whether the parameter is inside a repeat
   initial_value initial;                // distribution of the initial values
-  std::int64_t offset = 0;              // arena offset of the weight, in bytes
+  std::int64_t offset = 0;              // arena offset of the parameter, in bytes
   std::int64_t gradient_offset = -1;    // arena offset of the gradient; -1: none (frozen)
   std::int64_t state_offset[op::maximum_state_fields]{-1, -1, -1, -1}; // of the optimizer states; -1: none
 

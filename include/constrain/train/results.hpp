@@ -16,7 +16,7 @@ struct step_result {
   double gradient_norm = 0;    // L2 norm of all gradients together, before clipping
   std::int64_t tokens = 0;     // number of valid labels in the batch
   bool skipped = false;        // a gradient was not finite, so weights and optimizer states are unchanged
-  std::string_view not_finite; // if skipped: the first parameter whose gradient was not finite
+  std::string_view not_finite; // if skipped: name of the first parameter whose gradient was not finite
 };
 
 /// Result of an evaluation. A valid label is one that is not `ignored_label`.

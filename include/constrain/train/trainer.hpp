@@ -29,7 +29,7 @@
 namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// Trains the model of a task under policies. The memory plan and the order of the kernels are compile-time constants;
-/// memory is allocated at construction, never in a step. With distributed policies, all ranks must make the same calls
+/// the memory of all tensors is allocated at construction. With distributed policies, all ranks must make the same calls
 /// in the same order; an error of the constructor, `step`, `save` or a load on one rank is thrown on all.
 template <class task_, class... list> class trainer {
 public:
@@ -119,7 +119,7 @@ public:
 
   /// This rank's batches of a corpus, without end, reshuffled every epoch. They begin at the position in the training
   /// state if the last batch of a corpus came from this corpus, else at epoch 0. A worker thread prepares the next
-  /// batch. Throws `error` if the vocabulary is larger than the model's or the corpus gives no batch.
+  /// batch. Throws `error` if the corpus exceeds the model's vocabulary or gives no batch.
   batch_range batches(data::corpus const& corpus, data::tail tail = data::tail::carry) const {
     static_assert(labels_per_token,
                   "batches(corpus): a corpus labels every token with the next one, but the task has other labels; "
@@ -132,7 +132,7 @@ public:
   }
 
   /// Loss and accuracy over all samples of a corpus, without dropout; every rank evaluates all samples. The training
-  /// state is unchanged. Throws `error` if the corpus is too short, has no label or has a larger vocabulary.
+  /// state is unchanged. Throws `error` if the corpus is too short, has no label or exceeds the model's vocabulary.
   evaluation evaluate(data::corpus const& corpus) {
     return *evaluate(corpus, [] { return false; });
   }
