@@ -53,7 +53,8 @@ public:
       });
     });
   }
-  /// Copies the bytes of all elements, row-major, in the dtype of the arena. Throws `error` unless `to` holds `size()` elements.
+  /// Copies the bytes of all elements, row-major, in the dtype of the arena. Throws `error` unless `to` holds `size()`
+  /// elements.
   void copy_bytes_to(std::span<std::byte> to) const;
   /// Sets all elements, row-major, converted from `real`; of a sharded tensor, each rank copies only its shard out of
   /// `from`. Throws `error` unless `from` has `size()` elements.
