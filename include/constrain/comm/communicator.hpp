@@ -37,7 +37,7 @@ public:
   /// multiple of `ranks`.
   virtual std::unique_ptr<communicator> groups_of(int ranks) = 0;
 
-  /// Ends all processes of the job, this one with exit code `status`.
+  /// Ends all processes of the job, this one with exit status `status`.
   [[noreturn]] virtual void abort(int status) = 0;
   /// Waits a few seconds; returns whether all ranks of the run have called `all_come` by then. After a result of false,
   /// collective calls are no longer possible.
