@@ -69,7 +69,7 @@ std::uint64_t hash_of(std::string_view text);
 /// The message of a rank in `agree`. `check_ranks_agree` sends the text of a fingerprint in place of the sentence.
 struct vote {
   std::int64_t call = 0, count = 0; // the `joint_call`; a number that `agree` adds up over the ranks
-  std::uint64_t content = 0;        // hash that must be equal on all ranks, such as that of the data read
+  std::uint64_t content = 0;        // must be equal on all ranks: a hash of the data read, or another number
   std::int64_t length = 0;          // length of this rank's error sentence; 0: no error
   std::uint64_t hash = 0;           // hash of the error sentence
 };
