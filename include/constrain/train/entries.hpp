@@ -8,9 +8,9 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// A trainer's four entry programs (step, evaluate, predict, generate) after all passes, and the constants derived from
-/// them. They share one arena: persistent values (weights, optimizer states) first; after these, each entry places its
-/// own values, in the same memory as the other entries.
+/// A trainer's four entry programs (step, evaluate, predict, generate) after all passes, and constants of their plans.
+/// The entries share one arena: values that persist between runs (weights, optimizer states) come first; behind them,
+/// each entry places its own values, in the same memory as the other entries.
 template <class task, class policy_set> struct entries {
   static constexpr dtype master = policy_set::precision::value.master;
   static constexpr dtype compute = policy_set::precision::value.compute;
@@ -18,7 +18,7 @@ template <class task, class policy_set> struct entries {
 
   /// The model's program of one entry, before any pass.
   template <entry e> struct source {
-    // An optimizer that declares no `state` was already refused; sgd replaces it, so that only that error is printed.
+    // An optimizer without `state` is refused elsewhere; sgd replaces it here, so that only that refusal is printed.
     static constexpr bool has_state = requires { typename policy_set::optimizer::template state<float>; };
     using optimizer = std::conditional_t<has_state, typename policy_set::optimizer, constrain::optimizer::sgd>;
     using policies = policy_set;
@@ -57,7 +57,8 @@ template <class task, class policy_set> struct entries {
   static constexpr auto parameters =
       make_parameter_table<count_parameters(step_program::final), count_name_characters(step_program::final)>(
           step_program::final, step::where);
-  static constexpr std::int64_t shards = policy_set::parallelism::value.shards;
+  static constexpr std::int64_t shards = policy_set::parallelism::value.shards; // per sharded tensor; 1: not sharded
+  // Elements of all parameters together.
   static constexpr std::int64_t parameter_count = [] {
     std::int64_t total = 0;
     for (int i = 0; i < parameters.size; ++i) total += parameters.parameters[i].elements();
@@ -65,7 +66,7 @@ template <class task, class policy_set> struct entries {
   }();
 
   // The host checks inputs against these limits.
-  static constexpr std::int64_t vocabulary = step_program::built.vocabulary;
+  static constexpr std::int64_t vocabulary = step_program::built.vocabulary; // of the embedding; 0: none, no limit
   static constexpr shape logits = step_program::built.values[step_program::built.logits.value].shape;
   static constexpr std::int64_t labels =
       step_program::built.values[step_program::built.labels.value].shape.elements(); // in a micro-batch

@@ -32,9 +32,9 @@ template <class real, class hyper, class function> void for_each_place(hyper con
   for (std::size_t i = 0; i < fields.size(); ++i) f("field " + std::to_string(i + 1) + " of hyper", fields[i]);
 }
 
-/// Calls f(name, value) for an optimizer's hyperparameters: first for fields with a well-known name, then for every
-/// field by its position. If the fields have different types, only those of arithmetic type are visited by position,
-/// and none if there are more than twelve fields.
+/// Calls f(name, value) for an optimizer's hyperparameters: first for fields with a well-known name (such as
+/// `.learning_rate`), then for every field by its position, so for some fields twice. Unless `hyper` consists only of
+/// float or only of double, the second part visits only arithmetic fields, and none if there are more than twelve.
 template <class hyper, class function> void for_each_hyperparameter(hyper const& h, function const& f) {
   if constexpr (requires { h.learning_rate; }) f(".learning_rate", h.learning_rate);
   if constexpr (requires { h.weight_decay; }) f(".weight_decay", h.weight_decay);

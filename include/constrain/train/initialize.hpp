@@ -12,8 +12,8 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 namespace detail {
 
 /// Writes the initial values of a parameter's elements [begin_element, end_element) to `data`: a constant plus normal
-/// draws (Philox, Box-Muller) times a standard deviation. A draw depends only on seed, parameter index and element. The
-/// elements of a parameter inside a repeat are numbered through all iterations.
+/// draws (Philox, Box-Muller; see device/random.hpp) times a standard deviation. A draw depends only on the seed, the
+/// parameter's `index` and the element's number. Numbering runs through all iterations of a repeat (loop of the model).
 template <class real>
 void initialize_as(parameter_info const& info, int index, std::uint64_t seed, std::int64_t begin_element,
                    std::int64_t end_element, real* data) {
@@ -38,7 +38,7 @@ void initialize_as(parameter_info const& info, int index, std::uint64_t seed, st
   });
 }
 
-/// Writes the initial values of one rank's shard of each iteration's tensor.
+/// Writes the initial values of shard number `shard` of each iteration's tensor to `data`, one shard after another.
 template <class real>
 void initialize_shards(parameter_info const& info, int index, std::uint64_t seed, int shard, real* data) {
   auto const map = info.map();
@@ -50,8 +50,8 @@ void initialize_shards(parameter_info const& info, int index, std::uint64_t seed
 
 } // namespace detail
 
-/// Writes the initial weights of parameter number `index` (shard number `shard` if it is sharded) and zeroes its
-/// optimizer states. An element's value does not depend on the sharding.
+/// Writes the initial weights of parameter number `index` into the arena (only shard number `shard` if the parameter is
+/// sharded) and zeroes its optimizer states. An element's value does not depend on the sharding.
 inline void initialize(parameter_info const& info, int index, std::uint64_t seed, arena& memory, int shard = 0) {
   auto const bytes = info.stored() * size_of(info.type);
   // A shard may be shorter than its storage: the padding must be zero.

@@ -9,17 +9,17 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// What a trainer knows of a parameter at run time: shape, dtype and where the parameter's tensors are in the arena.
+/// Run-time description of a parameter: shape, dtype, and arena offsets of its tensors.
 struct parameter_info {
   int name_offset = 0, name_length = 0; // position and length of the name in `parameter_table::names`
-  constrain::role role = role::weight;  // what the parameter is for; weight decay, for example, depends on it
+  constrain::role role = role::weight;  // decides, for example, whether the parameter is trained and decays
   constrain::shape shape;               // shape of one iteration's full (unsharded) tensor
   std::int64_t shards = 1;              // ranks over which an iteration's tensor is sharded
   dtype type = dtype::f32;              // dtype of the master weight
-  std::int64_t iterations = 1;          // of all repeats (loops of the model) around the parameter, multiplied
+  std::int64_t iterations = 1;          // of all repeats (loops of the model) around the parameter: a product
   bool stacked = false;                 // whether the parameter is inside a repeat
   initial_value initial;                // distribution of the initial values
-  std::int64_t offset = 0;              // arena offset of the weight, in bytes
+  std::int64_t offset = 0;              // arena offset of the parameter, in bytes
   std::int64_t gradient_offset = -1;    // arena offset of the gradient; -1: none (frozen)
   std::int64_t state_offset[op::maximum_state_fields]{-1, -1, -1, -1}; // of the optimizer states; -1: none
 
@@ -58,7 +58,7 @@ constexpr int count_name_characters(program const& p) {
   return count;
 }
 
-/// The parameter table of a planned program; empty if the program has a failure.
+/// The parameter table of a program whose memory layout is `where`; all entries are empty if the program has a failure.
 template <int count, int characters>
 constexpr parameter_table<count, characters> make_parameter_table(program const& p, memory_layout const& where) {
   parameter_table<count, characters> table;
