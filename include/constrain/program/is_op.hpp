@@ -9,7 +9,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 ///     static constexpr char const* name = "rms_norm";
 ///     static constexpr inferred infer(operand_types const& inputs, attributes const&); // the shape rule
 ///
-/// It may also have:
+/// It may also have (without `cost_of`, the cost rule is `cost_by_operands`):
 ///
 ///     static constexpr cost cost_of(operand_types const& inputs, operand_types const& outputs, attributes const&);
 ///     static constexpr void gradient(backward&);        // the gradient rule; without it the op is not differentiable

@@ -38,11 +38,13 @@ inline std::string shape_text(shape const& s) {
 
 } // namespace detail
 
-/// A program as text, one node per line, loop bodies indented. To see what a pass does, print the program before and
-/// after it.
+/// A program as text: one call or loop per line, loop bodies indented. To see what a pass does, print the program
+/// before and after the pass.
 ///
-///     loop block 6
-///       %9 f32 [8, 256, 384] = linear(%7, block.attention.out.weight, block.attention.out.bias)
+///     loop block 3
+///       %4 f64 [2, 4] = linear(%1@current, block.up.weight, block.up.bias)
+///
+/// %4 is the value with index 4, %1@current an instance of a loop-carried value (ref.hpp).
 inline std::string print(program const& p) {
   std::string text;
   std::string indent;
