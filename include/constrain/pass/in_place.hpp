@@ -26,7 +26,8 @@ constexpr bool dies_at(program const& p, nest const& where, ref from, int i) {
 
 } // namespace detail
 
-/// Lets an output share the bytes of an input that no later node reads, if the op allows it (`in_place`).
+/// Lets output 0 of a call share the bytes of an input that no later node reads, if the op allows it
+/// (`op_info::in_place`).
 constexpr program in_place(program const& p) {
   if (!p.failure.ok()) return p;
   program out = p;
