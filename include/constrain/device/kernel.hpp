@@ -10,18 +10,18 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 class communicator;
 class cuda_context;
 
-/// Run-time parameters of one run of an entry program (step, evaluate, ...): written by the host, read by kernels.
+/// Parameters of one run of an entry program (step, evaluate, ...): written by the host, read by kernels.
 struct step_parameters {
-  std::uint64_t seed = 0;          // of the run
+  std::uint64_t seed = 0;          // of the training run
   std::int64_t step = 0;           // optimizer steps done before, skipped ones included: part of the random key
   std::int64_t updates = 0;        // optimizer steps done before, without skipped ones: Adam's t is updates + 1
-  double inverse_label_count = 1;  // 1 / valid labels of the batch
+  double inverse_label_count = 1;  // 1 / number of valid labels of the batch
   double clip_norm = 0;            // maximum gradient norm; 0: no clipping
   double dropout = 0;              // probability of zeroing an element
   std::int64_t first_sample = 0;   // index of this rank's first sample in the global batch
-  std::int64_t samples = 0;        // in a micro-batch
+  std::int64_t samples = 0;        // in a micro-batch of one rank
   communicator* world = nullptr;   // all ranks
-  communicator* group = nullptr;   // the ranks that together hold all shards of a tensor
+  communicator* group = nullptr;   // the ranks that together hold one full set of shards
   cuda_context* context = nullptr; // on a CUDA device: stream, handles, scratch
 };
 
@@ -34,7 +34,7 @@ template <class T> struct tensor {
 
   /// The shape of one instance.
   constrain::shape const& shape() const { return *shape_of; }
-  /// The innermost extent of that shape, and the number of rows of this length in all instances.
+  /// The innermost extent of the shape, and the number of rows of this length in all instances.
   std::int64_t features() const { return shape_of->features(); }
   std::int64_t rows() const { return count / (features() == 0 ? 1 : features()); }
   /// Element i.
@@ -44,7 +44,7 @@ template <class T> struct tensor {
 /// A kernel's arguments besides its operands.
 struct call {
   attributes const& options;         // attributes of the node
-  step_parameters const& parameters; // run-time parameters of this run
+  step_parameters const& parameters; // of this run of the entry program
   unsigned adds = 0;                 // bit j: add to output j instead of overwriting it
   int random_key = 0;                // random key of the node: different nodes draw different random numbers
   std::uint64_t iteration = 0;       // number of the current iteration of the enclosing loops, except micro-batches
