@@ -13,8 +13,8 @@ class cuda_context;
 /// Parameters of one run of an entry program (step, evaluate, ...): written by the host, read by kernels.
 struct step_parameters {
   std::uint64_t seed = 0;          // of the training run
-  std::int64_t step = 0;           // optimizer steps done before, skipped ones included: part of the random key
-  std::int64_t updates = 0;        // optimizer steps done before, without skipped ones: Adam's t is updates + 1
+  std::int64_t step = 0;           // optimizer steps before this run, with skipped ones: part of the random key
+  std::int64_t updates = 0;        // optimizer steps before this run, without skipped ones: Adam's t is updates + 1
   double inverse_label_count = 1;  // 1 / number of valid labels of the batch
   double clip_norm = 0;            // maximum gradient norm; 0: no clipping
   double dropout = 0;              // probability of zeroing an element
@@ -22,11 +22,11 @@ struct step_parameters {
   std::int64_t samples = 0;        // in a micro-batch of one rank
   communicator* world = nullptr;   // all ranks
   communicator* group = nullptr;   // the ranks that together hold one full set of shards
-  cuda_context* context = nullptr; // on a CUDA device: stream, handles, scratch
+  cuda_context* context = nullptr; // on a CUDA device: stream, GEMMs, scratch memory
 };
 
 /// An operand of a kernel: one instance of a value, or all its instances together (a stack over iterations), in one
-/// row-major block of memory.
+/// contiguous block of memory.
 template <class T> struct tensor {
   T* data = nullptr;                          // the first element; row-major, contiguous
   constrain::shape const* shape_of = nullptr; // shape of one instance
@@ -43,7 +43,7 @@ template <class T> struct tensor {
 
 /// A kernel's arguments besides its operands.
 struct call {
-  attributes const& options;         // attributes of the node
+  attributes const& options;         // compile-time options of the node
   step_parameters const& parameters; // of this run of the entry program
   unsigned adds = 0;                 // bit j: add to output j instead of overwriting it
   int random_key = 0;                // random key of the node: different nodes draw different random numbers
@@ -64,12 +64,12 @@ struct cpu {
   static constexpr std::int64_t reserve = 0; // bytes that the device needs at the end of the arena
 };
 
-/// A CUDA compute capability: sm<80> is 8.0.
+/// A CUDA compute capability, times ten: sm<80> is 8.0.
 template <int number> struct sm { static constexpr int capability = number; };
 
 /// The kernel tag of a CUDA device with code for `architecture`.
 template <class architecture> struct cuda {
-  static constexpr std::int64_t workspace = 32 << 20; // bytes for cuBLASLt's workspace and kernels' scratch
+  static constexpr std::int64_t workspace = 32 << 20; // bytes of scratch memory for kernels and cuBLASLt
   static constexpr std::int64_t parameters = 256;     // bytes for the step parameters
   static constexpr std::int64_t reserve = workspace + parameters;
 };

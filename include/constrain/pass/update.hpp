@@ -31,7 +31,8 @@ constexpr void emit_clipping(builder& out, fixed_vector<int, program::maximum_va
   program.values[program.clip_coefficient.value].role = role::result;
 }
 
-/// Appends the update of the parameter that `gradient` belongs to, with its optimizer states as further outputs.
+/// Appends the update of the parameter that `gradient` belongs to, with the parameter's optimizer states as further
+/// outputs. `hyper`: the value that holds the hyperparameters.
 template <class optimizer> constexpr void emit_update(builder& out, int gradient, ref hyper) {
   auto& program = out.program;
   int const parameter = program.values[gradient].belongs_to;

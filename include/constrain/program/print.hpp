@@ -16,6 +16,7 @@ inline std::string state_text(char const* const* names, int field) {
   return names[field] != nullptr ? names[field] : concat({"state", field});
 }
 
+/// The name of an instance of a value, such as "%1@current" or "head.weight.gradient".
 inline std::string name_of_value(program const& p, ref r) {
   auto const& info = p.values[r.value];
   std::string text;
@@ -30,6 +31,7 @@ inline std::string name_of_value(program const& p, ref r) {
   return text;
 }
 
+/// The extents, such as "[2, 4]".
 inline std::string shape_text(shape const& s) {
   std::string text = "[";
   for (int i = 0; i < s.rank; ++i) text += concat({(i > 0 ? ", " : ""), s.extent[i]});

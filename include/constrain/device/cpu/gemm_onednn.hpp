@@ -23,7 +23,7 @@ inline bool onednn_multiplies_bf16() {
   return answer;
 }
 
-/// Throws `error` if oneDNN failed to do `what`.
+/// Throws `error` if oneDNN failed. `what`: what it could not do, such as "create a stream".
 inline void onednn_check(dnnl_status_t status, char const* what) {
   if (status != dnnl_success)
     throw error({"gemm: oneDNN failed to ", what, " with status ", static_cast<int>(status),

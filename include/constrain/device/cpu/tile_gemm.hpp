@@ -18,7 +18,7 @@ template <class real> struct register_tile : vector_of<real> {
   static constexpr int columns = vectors * vector_of<real>::lanes;
 };
 
-/// The part [begin, end) of the depth that is summed.
+/// The part [begin, end) of the depth (the inner dimension) that is summed.
 struct depth_range {
   std::int64_t begin, end;
 };

@@ -15,7 +15,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 class cuda_context {
 public:
   static constexpr std::size_t multi_tensor_bytes =
-      3584; // leaves room for a kernel's other arguments within CUDA's limit of 4 KiB
+      3584; // leaves room for a kernel's other arguments within 4 KiB, CUDA's limit before version 12.1
 
   /// `reserve` points to device memory of cuda<...>::reserve bytes: the step parameters, then the scratch memory.
   cuda_context(cudaStream_t stream, std::byte* reserve)
