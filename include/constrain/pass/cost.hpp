@@ -89,7 +89,7 @@ constexpr work_plan work_of(program const& p) {
   fixed_vector<double, axis_list::capacity> around; // for each open loop: `iterations` outside of it
   for (auto const& n : p.nodes) {
     if (n.kind == node_kind::loop) {
-      // The loop over the iterations of a segment (pass/recompute.hpp) is shorter in the last segment: count the mean.
+      // The loop over the iterations of a segment (recompute.hpp) can be shorter in the last segment: count the mean.
       auto const& a = p.axes[n.axis];
       double const count = a.whole >= 0 && a.factor == 1
                                ? static_cast<double>(p.axes[a.whole].extent) /

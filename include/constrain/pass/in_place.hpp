@@ -8,7 +8,8 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 namespace detail {
 
-/// Whether node `i` is the last reader of `from`, and `from` was written in the same iteration of the same loop.
+/// Whether node `i` is the last reader of `from`, and `from` is written in the same iteration of the same loop as node
+/// `i`.
 constexpr bool dies_at(program const& p, nest const& where, ref from, int i) {
   auto const& info = p.values[from.value];
   if (info.is_loop_carried() || info.accumulates || is_observed(info) || info.role == role::input) return false;

@@ -126,7 +126,7 @@ template <class source> struct forward_passes {
   }
 };
 
-/// The plan of a program after its passes: of `passes::final`. `reserved`: bytes at the start of the arena for the
+/// The plan of `passes::final`, a program after all its passes. `reserved`: bytes at the start of the arena for the
 /// persistent values of all entry programs.
 template <class passes, std::int64_t reserved = 0> struct planned {
   /// The first error of the program; `why::nothing` if there is none.

@@ -25,8 +25,8 @@ constexpr void rewrite_nodes(builder& out, program const& from, int begin, int e
   }
 }
 
-/// `p` with the nodes that f(out, node, i) appends for each node of `p` (see `rewrite_nodes`) in place of the nodes of
-/// `p`. A refused program is returned unchanged.
+/// The program `p` with each node replaced by the nodes that f(out, node, i) appends for it (see `rewrite_nodes`). A
+/// refused program is returned unchanged.
 template <class function> constexpr program rewrite(program const& p, function const& f) {
   if (!p.failure.ok()) return p;
   auto out = without_nodes(p);
