@@ -129,7 +129,7 @@ public:
     return out;
   }
 
-  /// The plan's step for the begin or end of a loop at node i.
+  /// The plan's step for the beginning or end of a loop at node i.
   constexpr step lower_loop(int i) const {
     step out;
     out.kind = p_.nodes[i].kind;

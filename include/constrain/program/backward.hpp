@@ -15,8 +15,8 @@ public:
     value gradient; // the addend, of the input's shape
   };
 
-  /// For the pass `differentiate`, which makes one `backward` per node that it differentiates, `forward`. The rule's
-  /// nodes are appended to `out`.
+  /// For the pass `differentiate`, which makes one `backward` for each node `forward` that it differentiates. The
+  /// rule's nodes are appended to `out`.
   constexpr backward(builder& out, node const& forward) : out_(out), forward_(forward) {}
 
   /// Input i of the node, the number of inputs, and output j.

@@ -93,7 +93,7 @@ struct op_info : op_label {
   unsigned workspace = 0;                      // bit j: output j is scratch
   bool has_bias_gradient = false;              // whether `with_bias_gradient` is set
   op_info const* with_bias_gradient = nullptr; // this op fused with linear_bias_gradient of output 0
-  bool only_in_training = false;               // in evaluation its readers read input 0 (dropout)
+  bool only_in_training = false;               // in evaluation, readers of output 0 read input 0 (dropout)
   bool draws_random = false;                   // each call gets its own random key
   bool reads_shards = false;                   // takes one rank's shard of a parameter, gradient or state
   bool reads_partial = false;                  // takes gradients that are not yet summed over the ranks

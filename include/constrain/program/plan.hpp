@@ -30,13 +30,13 @@ struct operand {
   std::int64_t ring = 0;            // number of buffers, used cyclically; 0: one per instance
   dtype type = dtype::f32;          // of an element
   constrain::shape shape;           // of one instance
-  // elements that the call works on: of one instance, times the extents of the stacked axes that no loop around the
-  // call traverses
+  // elements that the call works on: those of one instance, times the extents of the stacked axes that no loop around
+  // the call traverses
   std::int64_t count = 0;
   int value = -1; // index among the program's values
 };
 
-/// One entry of the table that the executor walks: a call, or the begin or end of a loop.
+/// One entry of the table that the executor walks: a call, or the beginning or end of a loop.
 struct step {
   node_kind kind = node_kind::call; // decides which of the fields below apply
   op_label const* op = nullptr;     // of a call
@@ -49,14 +49,14 @@ struct step {
   index_terms iteration;
   unsigned accumulates = 0; // bit j: output j accumulates: its first write in a run overwrites, later ones add
   unsigned adds = 0;        // bit j: an earlier step has written output j, so that this step always adds
-  // per output j: indices of the steps that begin certain loops around the call; a write is the first of a run if these
-  // loops are all in their first iteration
+  // per output j: the loops around the call over whose iterations output j accumulates, by the index of the step that
+  // begins the loop; at the first write in a run, all of them are in their first iteration
   fixed_vector<int, axis_list::capacity> first[node::maximum_outputs];
   int source = 0; // index of the node in the program, for messages
 
-  int axis = -1;         // of the begin and end of a loop: the axis that the loop traverses
-  bool reversed = false; // of the begin and end of a loop: from the last iteration to the first
-  int partner = 0;       // of the begin of a loop: index of its end; of the end: index of its begin
+  int axis = -1;         // of the beginning and end of a loop: the axis that the loop traverses
+  bool reversed = false; // of the beginning and end of a loop: from the last iteration to the first
+  int partner = 0;       // of the beginning of a loop: index of the end; of the end: index of the beginning
 };
 
 /// The part of an axis that the executor needs to count iterations. "Within a segment" means an axis that strip-mining

@@ -16,9 +16,9 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 /// defined inside loops has one instance per iteration; the instances together are its stack. Each instance is assigned
 /// once, except accumulators and values that persist (parameters, optimizer state).
 struct program {
-  static constexpr int maximum_nodes = 384;      // capacity
-  static constexpr int maximum_values = 512;     // capacity
-  static constexpr int maximum_state_fields = 4; // per optimizer
+  static constexpr int maximum_nodes = 384;      // most nodes
+  static constexpr int maximum_values = 512;     // most values
+  static constexpr int maximum_state_fields = 4; // most fields of an optimizer's state
 
   fixed_vector<node, maximum_nodes> nodes;         // in the order in which they run
   fixed_vector<value_info, maximum_values> values; // a `ref` holds an index into them
@@ -55,7 +55,7 @@ struct program {
   constexpr void add_node(node const& n) {
     if (!nodes.push_back(n)) fail({why::program_too_large, n.line, n.called_from, maximum_nodes, maximum_nodes + 1});
   }
-  /// Appends the begin of a loop.
+  /// Appends the beginning of a loop.
   constexpr void begin_loop(int axis, bool reversed) {
     node loop;
     loop.kind = node_kind::loop;

@@ -75,13 +75,13 @@ template <class op>
 constexpr value emit(std::initializer_list<value> inputs, attributes const& a = {}, int line = __builtin_LINE()) {
   auto& owner = inputs.begin()->owner();
   auto const n = detail::emit_node<op>(inputs, a, line);
-  // A refused call has no output; its first input stands in for it until the refusal is reported.
+  // A refused call has no output; the first input stands in for the output until the refusal is reported.
   return n.outputs.empty() ? *inputs.begin() : value{owner, n.outputs[0]};
 }
 
 /// Adds a parameter of shape `s` to the program that the value `like` belongs to. Its name is "scope.name", where the
 /// scope names the layers around it. Inside a repeat it has one instance per iteration. Refuses a role that is not for
-/// parameters, invalid extents, a name that is taken, and more names than the program holds.
+/// parameters, invalid extents, a name that is taken, and a name for which the program has no room.
 constexpr value parameter(value like, std::string_view name, shape s, role r, initial_value initial = {},
                           int line = __builtin_LINE()) {
   auto& owner = like.owner();
