@@ -6,8 +6,9 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// An index space: the micro-batches, the iterations of a ct::repeat, or the segments of a repeat under activation
-/// checkpointing. A loop traverses one axis, forward or reversed; a repeat's forward and backward loops share one axis.
+/// An index space: the micro-batches, the iterations of a ct::repeat, or, under activation checkpointing, the segments
+/// of a repeat or the iterations within a segment. A loop traverses one axis, forward or reversed; a repeat's forward
+/// and backward loops share one axis.
 ///
 /// Strip-mining splits an axis in two, segments and iterations within a segment: index = segment * factor +
 /// iteration_in_segment. Nested loops over these two axes traverse the original axis, `whole`.

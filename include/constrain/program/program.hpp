@@ -23,7 +23,7 @@ struct program {
   fixed_vector<node, maximum_nodes> nodes;         // in the order in which they run
   fixed_vector<value_info, maximum_values> values; // a `ref` holds an index into them
   fixed_vector<axis_info, maximum_axes> axes;      // a loop and a value's `axes` hold indices into them
-  name_pool names;                                 // of parameters and axes
+  name_pool names;                                 // of parameters, scopes and axes
   char const* state_names[maximum_state_fields]{}; // of the optimizer's state fields; null: unnamed
   diagnosis failure;                               // the first error; passes return a refused program unchanged
 
