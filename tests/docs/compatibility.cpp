@@ -127,8 +127,8 @@ void print_beginning() {
       defaults(ct::library_slots{}).c_str(), defaults<cuda>(ct::library_slots{}).c_str());
   std::puts(
       "`tests/docs/compatibility.cpp` generates this page from the slots in `include/constrain/policy/slots.hpp` and\n"
-      "the rules between them in `include/constrain/policy/rules.hpp`. The test `docs.compatibility` fails if the page\n"
-      "is out of date.\n\n"
+      "the rules between them in `include/constrain/policy/rules.hpp`. The test `docs.compatibility` fails if the\n"
+      "page is out of date.\n\n"
       "## Two policies in one trainer\n\n"
       "A cell is `yes` if a trainer can have both policies, with the defaults in the other slots. Otherwise it is the\n"
       "name of the first broken rule; [the rules](#the-rules) are at the end of the page. The default device is the\n"

@@ -45,8 +45,8 @@ std::string text_of(fs::path const& path) {
 int main() {
   std::printf(
       "# Reference\n\n"
-      "The public declarations of the headers, with their comments. `tests/docs/reference.cpp` generates this page. The\n"
-      "folder `run/` and the kernels of single devices are left out. A training program includes\n"
+      "The public declarations of the headers, with their comments. `tests/docs/reference.cpp` generates this page.\n"
+      "The folder `run/` and the kernels of single devices are left out. A training program includes\n"
       "`<constrain/constrain.hpp>`. To use other declarations of this page, include their headers too, for example\n"
       "`<constrain/io/event_file.hpp>`. All names are in namespace `constrain`.\n");
   fs::path const root = CONSTRAIN_INCLUDE "/constrain";
