@@ -41,6 +41,8 @@ template <class optimizer, class real> struct step_hyperparameters : base_hyperp
     }
   }
 
+  /// For a parameter that decays, or for one that does not.
+  CT_HOST_DEVICE prepared const& decays(bool yes) const { return yes ? decaying : other; }
   /// Those of `which`: this optimizer, or one that it is made from.
   template <class which> CT_HOST_DEVICE auto const& of() const {
     if constexpr (std::is_same_v<which, optimizer>) return *this;
@@ -66,7 +68,7 @@ private:
 };
 
 /// The `step_hyperparameters` of `optimizer` in an operand that holds those of `owner` as bytes.
-template <class optimizer, class owner, class real> auto const& hyperparameters_of(tensor<std::uint8_t const> bytes) {
+template <class optimizer, class real, class owner = optimizer> auto const& hyperparameters_of(tensor<std::uint8_t const> bytes) {
   return reinterpret_cast<step_hyperparameters<owner, real> const*>(bytes.data)->template of<optimizer>();
 }
 

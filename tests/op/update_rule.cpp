@@ -1,0 +1,169 @@
+#include "fixtures.hpp"
+#include "op/call_kernel.hpp"
+#include "temporary_directory.hpp"
+
+#include <cmath>
+#include <limits>
+
+namespace ct = constrain;
+using namespace constrain::test;
+using ct::shape;
+
+namespace {
+
+// What a user writes: momentum, and a step of the learning rate along the momentum of a tensor, divided by its root
+// mean square. It needs all elements of a tensor, keeps a count beside them, and checks nothing.
+struct normalized_momentum_op {
+  static constexpr char const* name = "normalized_momentum";
+
+  static constexpr ct::inferred infer(ct::operand_types const& in, ct::attributes const&) {
+    return ct::inferred::one(in[3].type, in[3].shape).and_also(in[4].type, in[4].shape).and_also(ct::dtype::f64,
+                                                                                               in[5].shape);
+  }
+};
+struct normalized_momentum {
+  struct hyper {
+    float learning_rate = 0.1f, momentum = 0.9f, weight_decay = 0;
+  };
+  static constexpr void update(ct::update_rule& u) {
+    auto const momentum = u.state("momentum_buffer");
+    auto const count = u.state("count", shape(1), ct::dtype::f64, 3);
+    auto const next = ct::emit_all<normalized_momentum_op>(
+        {u.gradient(), u.scale(), u.hyper(), u.parameter(), momentum, count}, {{u.decays() ? 1 : 0}, {}});
+    u.assign(u.parameter(), next[0]);
+    u.assign(momentum, next[1]);
+    u.assign(count, next[2]);
+  }
+};
+static_assert(ct::is_optimizer<normalized_momentum> && ct::has_update_rule<normalized_momentum>);
+static_assert(!ct::has_update_rule<ct::optimizer::adamw>);
+
+} // namespace
+
+template <> struct constrain::kernel<normalized_momentum_op, ct::cpu> {
+  template <class real>
+  static void run(ct::call const& c, ct::tensor<real const> gradient, ct::tensor<double const> clip,
+                  ct::tensor<std::uint8_t const> bytes, ct::tensor<real const> weight,
+                  ct::tensor<real const> momentum, ct::tensor<double const> count, ct::tensor<real> new_weight,
+                  ct::tensor<real> new_momentum, ct::tensor<double> new_count) {
+    auto const& h = ct::op::hyperparameters_of<normalized_momentum, real>(bytes).decays(c.options.integer[0] != 0);
+    double squares = 0;
+    for (std::int64_t i = 0; i < weight.count; ++i) {
+      new_momentum[i] = real(h.momentum) * momentum[i] + gradient[i] * static_cast<real>(clip[1]);
+      squares += static_cast<double>(new_momentum[i]) * static_cast<double>(new_momentum[i]);
+    }
+    auto const rms = static_cast<real>(std::sqrt(squares / static_cast<double>(weight.count)) + 1e-12);
+    for (std::int64_t i = 0; i < weight.count; ++i)
+      new_weight[i] = weight[i] * (1 - real(h.learning_rate) * real(h.weight_decay)) -
+                      real(h.learning_rate) * new_momentum[i] / rms;
+    new_count[0] = count[0] + 1;
+  }
+};
+
+namespace {
+
+using model = ct::task<ct::gpt2{.layers = 5, .heads = 2, .width = 16, .vocabulary = 32, .context = 8}, ct::causal_lm,
+                       ct::micro_batch{.sequences = 2}>;
+template <class... policies> using trainer = ct::trainer<model, normalized_momentum, policies...>;
+
+template <class trainer> void step(trainer& t, int number, int spoiled = 0) {
+  std::vector<std::int32_t> inputs(static_cast<std::size_t>(trainer::batch_tokens)), labels(inputs);
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    inputs[i] = static_cast<std::int32_t>((i * 7 + static_cast<std::size_t>(number)) % 32);
+    labels[i] = static_cast<std::int32_t>((i * 7 + 7 + static_cast<std::size_t>(number)) % 32);
+  }
+  if (spoiled != 0) {
+    auto bias = t.parameters().back();
+    std::vector<float> values(static_cast<std::size_t>(bias.size()));
+    bias.copy_to(std::span(values));
+    auto wrong = values;
+    wrong[0] = spoiled == 1 ? std::numeric_limits<float>::quiet_NaN() : std::numeric_limits<float>::infinity();
+    bias.copy_from(std::span<float const>(wrong));
+    CHECK(t.step(t.batch(inputs, labels)).skipped);
+    bias.copy_from(std::span<float const>(values));
+    return;
+  }
+  CHECK(!t.step(t.batch(inputs, labels)).skipped);
+}
+
+/// Weights and states, as the trainer saves them.
+template <class trainer> std::string bytes_of(trainer const& t) {
+  temporary_directory const directory;
+  t.save(directory / "run");
+  return read_file(directory / "run/model.safetensors") + read_file(directory / "run/optimizer.safetensors");
+}
+
+} // namespace
+
+TEST_CASE("a rule works on one tensor of the model at a time") {
+  trainer<> t{{.momentum = 0}};
+  std::vector<std::vector<float>> before, after;
+  auto const weights = [&](auto& all) {
+    for (auto const& p : t.parameters()) {
+      all.emplace_back(static_cast<std::size_t>(p.size()));
+      p.copy_to(std::span(all.back()));
+    }
+  };
+  weights(before);
+  step(t, 0);
+  weights(after);
+  // Each tensor of each layer moves by the learning rate, in its root mean square.
+  for (std::size_t p = 0; p < before.size(); ++p) {
+    auto const view = t.parameters()[p];
+    auto const elements = view.shape().elements();
+    for (std::int64_t tensor = 0; tensor < view.iterations(); ++tensor) {
+      double squares = 0;
+      for (std::int64_t i = tensor * elements; i < (tensor + 1) * elements; ++i)
+        squares += std::pow(after[p][static_cast<std::size_t>(i)] - before[p][static_cast<std::size_t>(i)], 2);
+      CHECK(std::sqrt(squares / static_cast<double>(elements)) == doctest::Approx(0.1).epsilon(1e-4));
+    }
+  }
+}
+
+TEST_CASE("a gradient that is not finite changes no weight and no state of a rule that checks nothing") {
+  for (int const spoiled : {1, 2}) {
+    trainer<> t;
+    for (int i = 0; i < 3; ++i) step(t, i);
+    auto const before = bytes_of(t);
+    step(t, 3, spoiled);
+    CHECK(bytes_of(t) == before);
+  }
+}
+
+TEST_CASE("checkpointing and accumulation leave a rule's bits alone; it resumes to the same bits at every step") {
+  trainer<> plain;
+  trainer<ct::checkpoint::every<1>> every;
+  trainer<ct::checkpoint::every<2>> segments;
+  temporary_directory const directory;
+  for (int i = 0; i < 4; ++i) {
+    plain.save(directory / "run" + std::to_string(i));
+    step(plain, i), step(every, i), step(segments, i);
+  }
+  auto const expected = bytes_of(plain);
+  CHECK(bytes_of(every) == expected);
+  CHECK(bytes_of(segments) == expected);
+  for (int i = 0; i < 4; ++i) {
+    trainer<> resumed;
+    resumed.load(directory / "run" + std::to_string(i));
+    for (int k = i; k < 4; ++k) step(resumed, k);
+    CHECK(bytes_of(resumed) == expected);
+  }
+  trainer<ct::accumulate<2>> twice;
+  step(twice, 0);
+}
+
+TEST_CASE("the states of a rule are planned, named and start at their initial value") {
+  using all = trainer<>::entries;
+  CHECK(all::parameters.states_size == 2 * all::parameters.size);
+  std::int64_t expected = 0;
+  for (auto const& p : all::parameters.parameters) expected += 4 * p.elements() + 8 * p.iterations;
+  CHECK(trainer<>::memory.optimizer_state.count() == expected);
+  trainer<> t;
+  temporary_directory const directory;
+  t.save(directory / "run");
+  auto const bytes = read_file(directory / "run/optimizer.safetensors");
+  CHECK(bytes.find("token.weight.momentum_buffer") != std::string::npos);
+  CHECK(bytes.find("token.weight.count") != std::string::npos);
+  double three = 3;
+  CHECK(bytes.find(std::string(reinterpret_cast<char const*>(&three), 8)) != std::string::npos);
+}
