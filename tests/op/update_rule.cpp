@@ -1,5 +1,5 @@
 #include "fixtures.hpp"
-#include "op/call_kernel.hpp"
+#include "op/own_rule.hpp"
 #include "temporary_directory.hpp"
 
 #include <cmath>
@@ -11,56 +11,8 @@ using ct::shape;
 
 namespace {
 
-// What a user writes: momentum, and a step of the learning rate along the momentum of a tensor, divided by its root
-// mean square. It needs all elements of a tensor, keeps a count beside them, and checks nothing.
-struct normalized_momentum_op {
-  static constexpr char const* name = "normalized_momentum";
-
-  static constexpr ct::inferred infer(ct::operand_types const& in, ct::attributes const&) {
-    return ct::inferred::one(in[3].type, in[3].shape).and_also(in[4].type, in[4].shape).and_also(ct::dtype::f64,
-                                                                                               in[5].shape);
-  }
-};
-struct normalized_momentum {
-  struct hyper {
-    float learning_rate = 0.1f, momentum = 0.9f, weight_decay = 0;
-  };
-  static constexpr void update(ct::update_rule& u) {
-    auto const momentum = u.state("momentum_buffer");
-    auto const count = u.state("count", shape(1), ct::dtype::f64, 3);
-    auto const next = ct::emit_all<normalized_momentum_op>(
-        {u.gradient(), u.scale(), u.hyper(), u.parameter(), momentum, count}, {{u.decays() ? 1 : 0}, {}});
-    u.assign(u.parameter(), next[0]);
-    u.assign(momentum, next[1]);
-    u.assign(count, next[2]);
-  }
-};
 static_assert(ct::is_optimizer<normalized_momentum> && ct::has_update_rule<normalized_momentum>);
 static_assert(!ct::has_update_rule<ct::optimizer::adamw>);
-
-} // namespace
-
-template <> struct constrain::kernel<normalized_momentum_op, ct::cpu> {
-  template <class real>
-  static void run(ct::call const& c, ct::tensor<real const> gradient, ct::tensor<double const> clip,
-                  ct::tensor<std::uint8_t const> bytes, ct::tensor<real const> weight,
-                  ct::tensor<real const> momentum, ct::tensor<double const> count, ct::tensor<real> new_weight,
-                  ct::tensor<real> new_momentum, ct::tensor<double> new_count) {
-    auto const& h = ct::op::hyperparameters_of<normalized_momentum, real>(bytes).decays(c.options.integer[0] != 0);
-    double squares = 0;
-    for (std::int64_t i = 0; i < weight.count; ++i) {
-      new_momentum[i] = real(h.momentum) * momentum[i] + gradient[i] * static_cast<real>(clip[1]);
-      squares += static_cast<double>(new_momentum[i]) * static_cast<double>(new_momentum[i]);
-    }
-    auto const rms = static_cast<real>(std::sqrt(squares / static_cast<double>(weight.count)) + 1e-12);
-    for (std::int64_t i = 0; i < weight.count; ++i)
-      new_weight[i] = weight[i] * (1 - real(h.learning_rate) * real(h.weight_decay)) -
-                      real(h.learning_rate) * new_momentum[i] / rms;
-    new_count[0] = count[0] + 1;
-  }
-};
-
-namespace {
 
 using model = ct::task<ct::gpt2{.layers = 5, .heads = 2, .width = 16, .vocabulary = 32, .context = 8}, ct::causal_lm,
                        ct::micro_batch{.sequences = 2}>;
