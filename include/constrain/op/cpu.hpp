@@ -1,6 +1,6 @@
 #pragma once
 
-// The kernels of all ops of the library for the CPU.
+// The CPU kernels of all the library's ops. gelu and silu use the kernels of op/elementwise.
 
 #include "constrain/op/accuracy/cpu.hpp"
 #include "constrain/op/add/kernel.hpp"

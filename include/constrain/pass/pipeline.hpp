@@ -89,7 +89,8 @@ template <class source> struct step_passes : passes_before_gradients<source> {
 
 namespace detail {
 
-/// Without gradients nothing is reduced over ranks; only sharded parameters must be gathered.
+/// The parallelism of an entry program without gradients: distributed only if sharded parameters must be gathered,
+/// since nothing is reduced over ranks.
 constexpr slot_of::parallelism without_gradients(slot_of::parallelism p) {
   p.distributed = p.shards > 1;
   return p;
@@ -97,7 +98,8 @@ constexpr slot_of::parallelism without_gradients(slot_of::parallelism p) {
 
 } // namespace detail
 
-/// All passes of an entry program without gradients (evaluate, predict, generate).
+/// All passes of an entry program without gradients (evaluate, predict, generate); each member is the program after one
+/// pass. `source` as in `passes_before_gradients`, without `optimizer`.
 template <class source> struct forward_passes {
   using set = typename source::policies;
   static constexpr program built = source::build();
@@ -124,8 +126,8 @@ template <class source> struct forward_passes {
   }
 };
 
-/// The plan of a program after its passes. `reserved`: bytes at the start of the arena for the persistent values of all
-/// entry programs.
+/// The plan of `passes::final`, a program after all its passes. `reserved`: bytes at the start of the arena for the
+/// persistent values of all entry programs.
 template <class passes, std::int64_t reserved = 0> struct planned {
   /// The first error of the program; `why::nothing` if there is none.
   static constexpr diagnosis failure = passes::final.failure.ok() ? verify(passes::final) : passes::final.failure;

@@ -8,7 +8,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 namespace detail {
 
-/// The values that hold the gradients of trained parameters.
+/// The indices of the values that hold the gradients of trained parameters.
 constexpr fixed_vector<int, program::maximum_values> gradients_of(program const& p) {
   fixed_vector<int, program::maximum_values> gradients;
   for (int v = 0; v < p.values.size(); ++v)
@@ -48,6 +48,7 @@ template <class optimizer> constexpr void emit_update(builder& out, int gradient
 
 /// Appends the optimizer step, which runs once per batch: the norm of all gradients, the clip coefficient (Pascanu et
 /// al. 2013) and the update of every trained parameter. A stacked parameter takes one call for all its iterations.
+/// Refused: a program without trained parameters.
 template <class optimizer> constexpr program update(program const& p) {
   if (!p.failure.ok()) return p;
   builder out;

@@ -6,10 +6,9 @@
 namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// Checks the invariants that every pass must keep: loops nest, a value is written before it is read, every output has
-/// the type and shape that its op infers, and an op reads shards, or sums that are not yet reduced over the ranks, only
-/// if it declares so (`reads_shards`, `reads_partial`), and only a guarded op writes a parameter or an optimizer state.
-/// Returns the first violation, with the source line of the
-/// model's call.
+/// the type and shape that its op infers, an op reads shards, or sums that are not yet reduced over the ranks, only if
+/// it declares so (`reads_shards`, `reads_partial`), and only a guarded op writes a parameter or an optimizer state.
+/// Returns the first violation, with the source line of the model's call; `why::nothing` if there is none.
 constexpr diagnosis verify(program const& p) {
   if (!p.failure.ok()) return p.failure;
   int depth = 0;

@@ -57,10 +57,10 @@ enum class why {
 /// fails: every compiler then prints the diagnosis's fields beside the error sentence.
 struct diagnosis {
   why reason = why::nothing; // `nothing`: no error
-  int line = 0;              // source line where the model calls the operation
+  int line = 0;              // source line where the model calls the operation; 0: none
   int called_from = 0;       // source line where the model calls the outermost layer or repeat around it; 0: none
-  std::int64_t expected = 0; // the first number that the sentence refers to
-  std::int64_t got = 0;      // the second number that the sentence refers to
+  std::int64_t expected = 0; // the number that the sentence calls `expected`
+  std::int64_t got = 0;      // the number that the sentence calls `got`
 
   /// Whether there is no error.
   constexpr bool ok() const { return reason == why::nothing; }

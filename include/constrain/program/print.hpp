@@ -10,6 +10,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 namespace detail {
 
+/// The name of an instance of a value, such as "%1@current" or "head.weight.gradient".
 inline std::string name_of_value(program const& p, ref r) {
   auto const& info = p.values[r.value];
   std::string text;
@@ -24,6 +25,7 @@ inline std::string name_of_value(program const& p, ref r) {
   return text;
 }
 
+/// The extents, such as "[2, 4]".
 inline std::string shape_text(shape const& s) {
   std::string text = "[";
   for (int i = 0; i < s.rank; ++i) text += concat({(i > 0 ? ", " : ""), s.extent[i]});
@@ -32,11 +34,13 @@ inline std::string shape_text(shape const& s) {
 
 } // namespace detail
 
-/// A program as text, one node per line, loop bodies indented. To see what a pass does, print the program before and
-/// after it.
+/// A program as text: one call or loop per line, loop bodies indented. To see what a pass does, print the program
+/// before and after the pass.
 ///
-///     loop block 6
-///       %9 f32 [8, 256, 384] = linear(%7, block.attention.out.weight, block.attention.out.bias)
+///     loop block 3
+///       %4 f64 [2, 4] = linear(%1@current, block.up.weight, block.up.bias)
+///
+/// %4 is the value with index 4, %1@current an instance of a loop-carried value (ref.hpp).
 inline std::string print(program const& p) {
   std::string text;
   std::string indent;

@@ -4,9 +4,10 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-// No macro writes these specializations: compilers would print each step of its expansion beside the error.
+// The specializations of `refusal` are written without a macro, because compilers would print each step of the macro's
+// expansion beside the error.
 
-/// The sentence of each reason: what is wrong, where, and what to write instead. A refused program instantiates
+/// The error sentence of each reason: what is wrong, and what to write instead. A refused program instantiates
 /// `refusal<d.reason, d>`: its static_assert is the only error, and the compiler prints the fields of `d` beside it.
 template <why reason, diagnosis d> struct refusal;
 template <diagnosis d> struct refusal<why::nothing, d> {};

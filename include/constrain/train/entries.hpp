@@ -8,9 +8,9 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// A trainer's four entry programs (step, evaluate, predict, generate) after all passes, and the constants derived from
-/// them. They share one arena: persistent values (weights, optimizer states) first; after these, each entry places its
-/// own values, in the same memory as the other entries.
+/// A trainer's four entry programs (step, evaluate, predict, generate) after all passes, and constants of their plans.
+/// The entries share one arena: values that persist between runs (weights, optimizer states) come first; behind them,
+/// each entry places its own values, in the same memory as the other entries.
 template <class task, class policy_set> struct entries {
   static constexpr dtype master = policy_set::precision::value.master;
   static constexpr dtype compute = policy_set::precision::value.compute;
@@ -65,7 +65,7 @@ template <class task, class policy_set> struct entries {
   }();
 
   // The host checks inputs against these limits.
-  static constexpr std::int64_t vocabulary = step_program::built.vocabulary;
+  static constexpr std::int64_t vocabulary = step_program::built.vocabulary; // of the embedding; 0: none, no limit
   static constexpr shape logits = step_program::built.values[step_program::built.logits.value].shape;
   static constexpr std::int64_t labels =
       step_program::built.values[step_program::built.labels.value].shape.elements(); // in a micro-batch

@@ -12,8 +12,8 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 namespace detail {
 
 /// Writes the initial values of a parameter's elements [begin_element, end_element) to `data`: a constant plus normal
-/// draws (Philox, Box-Muller) times a standard deviation. A draw depends only on seed, parameter index and element. The
-/// elements of a parameter inside a repeat are numbered through all iterations.
+/// draws (Philox, Box-Muller; see device/random.hpp) times a standard deviation. A draw depends only on the seed, the
+/// parameter's `index` and the element's number. Numbering runs through all iterations of a repeat (loop of the model).
 template <class real>
 void initialize_as(tensor_info const& info, int index, std::uint64_t seed, std::int64_t begin_element,
                    std::int64_t end_element, real* data) {
@@ -38,7 +38,7 @@ void initialize_as(tensor_info const& info, int index, std::uint64_t seed, std::
   });
 }
 
-/// Writes the initial values of one rank's shard of each iteration's tensor.
+/// Writes the initial values of shard number `shard` of each iteration's tensor to `data`, one shard after another.
 template <class real>
 void initialize_shards(tensor_info const& info, int index, std::uint64_t seed, int shard, real* data) {
   auto const map = info.map();

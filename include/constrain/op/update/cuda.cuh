@@ -13,13 +13,13 @@ template <class stored, int fields> struct update_entry {
   stored const* gradient;
   stored* weight;
   stored* state[fields == 0 ? 1 : fields]; // the fields of the optimizer state
-  std::int64_t count;                      // elements of all instances
+  std::int64_t count;                      // elements of the parameter, of all iterations that it is stacked over
   bool decays;                             // whether weight decay applies
 };
 
 } // namespace detail
 
-/// The update of several parameters in one launch; a row of blocks per parameter.
+/// The update of several parameters in one launch; blockIdx.y is the parameter.
 template <class optimizer, class owner, class stored, int... field>
 static __global__ void __launch_bounds__(cuda_threads)
     update_kernel(multi_tensor<detail::update_entry<stored, sizeof...(field)>> tensors, double const* clip,

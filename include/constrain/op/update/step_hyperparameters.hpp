@@ -14,8 +14,8 @@ template <class optimizer, class real> struct base_hyperparameters {
   template <class hyper> base_hyperparameters(hyper const&, optimizer_step) {}
 };
 
-/// The hyperparameters of one step, as kernels read them: the result of `prepare` for this step, once with and once
-/// without weight decay.
+/// The hyperparameters of one step, as kernels read them: the result of the optimizer's `prepare` for this step,
+/// once with and once without weight decay.
 template <class optimizer, class real> struct step_hyperparameters : base_hyperparameters<optimizer, real> {
   /// The result of the optimizer's `prepare`, or `hyper` itself if the optimizer has no `prepare`.
   static auto prepare(typename optimizer::hyper const& hyper, optimizer_step step) {
@@ -68,7 +68,8 @@ private:
 };
 
 /// The `step_hyperparameters` of `optimizer` in an operand that holds those of `owner` as bytes.
-template <class optimizer, class real, class owner = optimizer> auto const& hyperparameters_of(tensor<std::uint8_t const> bytes) {
+template <class optimizer, class real, class owner = optimizer>
+auto const& hyperparameters_of(tensor<std::uint8_t const> bytes) {
   return reinterpret_cast<step_hyperparameters<owner, real> const*>(bytes.data)->template of<optimizer>();
 }
 

@@ -12,7 +12,9 @@ namespace constrain::inline CONSTRAIN_VARIANT::op {
 /// Maximum number of fields in the state of an element-wise optimizer.
 inline constexpr int maximum_state_fields = 4;
 
-/// The number of values that an optimizer keeps per weight. Each field of the optimizer's state is stored as a tensor.
+/// Number of fields of an optimizer's state: how many numbers the optimizer keeps per weight. Each field is stored as a
+/// tensor. Compile-time error: a state that is not trivially copyable, whose size is no multiple of the size of `real`,
+/// or with more than four fields.
 template <class optimizer> constexpr int state_fields() {
   using state = typename optimizer::template state<float>;
   if constexpr (std::is_empty_v<state>) return 0;
@@ -26,7 +28,8 @@ template <class optimizer> constexpr int state_fields() {
   }
 }
 
-/// The name of field `i` of an optimizer's state: as in `state_names`, or "state0", "state1", ...
+/// The name of field `i` of an optimizer's state: as in `state_names`, or "state0", "state1", ... Compile-time error:
+/// `state_names` of another length than the state.
 template <class optimizer> constexpr std::string_view state_name(int i) {
   if constexpr (requires { optimizer::state_names; }) {
     static_assert(std::size(optimizer::state_names) == state_fields<optimizer>(),
@@ -38,7 +41,7 @@ template <class optimizer> constexpr std::string_view state_name(int i) {
   }
 }
 
-/// Updates one weight and the fields of its state.
+/// Updates one weight and the fields of its state; `gradient` is already multiplied by the clip coefficient.
 template <class optimizer, class real, class prepared, class... fields>
 CT_HOST_DEVICE inline void update_element(prepared const& hyper, optimizer_step step, real gradient, real& weight,
                                           fields&... field) {
@@ -58,13 +61,13 @@ CT_HOST_DEVICE inline void update_element(prepared const& hyper, optimizer_step 
   }
 }
 
-/// The update of an optimizer, element by element: weight, state = optimizer::update(weight, gradient * scale, state).
-/// Inputs: gradient, clip [norm, scale], the bytes of the `step_hyperparameters` of `owner`: of `optimizer` or of an
-/// optimizer made from it. Outputs, which are also read: the weight and the fields of the optimizer state. Attribute 0:
+/// The update of one parameter, element by element: `optimizer::update` sets weight and state from weight, gradient *
+/// scale and state. Inputs: gradient, clip [norm, scale] (op::clip_coefficient), the bytes of the `step_hyperparameters` of `owner`: of `optimizer` or of an
+/// optimizer made from it. Outputs, which are also read: the weight and the fields of the optimizer state. If scale is 0, nothing changes. Attribute 0:
 /// whether weight decay applies.
 template <class optimizer, class owner = optimizer> struct update {
   static constexpr char const* name = "update";
-  static constexpr unsigned accumulating = ~0u;
+  static constexpr unsigned accumulating = ~0u; // every output is also read
   static constexpr bool reads_shards = true;
   static constexpr bool guarded = true;
 

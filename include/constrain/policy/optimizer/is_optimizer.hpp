@@ -7,7 +7,7 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// Whether an optimizer has a state type (an empty one if it stores nothing).
+/// Whether an optimizer has a state type. The type is empty if the optimizer stores nothing.
 template <class type> concept has_state = requires { typename type::template state<float>; };
 
 /// Whether kernels can call the optimizer's `update`. The concept checks a call, since nvcc cannot take the address of
@@ -28,7 +28,8 @@ template <class type> concept has_update_rule = requires(update_rule& u) { type:
 ///     template <class real>                                      // the new weight; changes the state
 ///     static real update(real weight, real gradient, state<real>&, hyper const&, optimizer_step); // CT_HOST_DEVICE
 ///
-/// Optional members:
+/// If `hyper` has these fields: the schedule multiplies `learning_rate`, and `weight_decay` is 0 for parameters that do
+/// not decay (program/role.hpp). Optional members:
 ///
 ///     static constexpr char const* name = "lion";                // in saved runs and prints; default: the type's name
 ///     static constexpr char const* state_names[] = {"exp_avg"};  // of the state's fields, in saved runs and prints

@@ -11,7 +11,7 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
-/// Transposes a row-major [rows, columns] matrix of elements of `width` bytes.
+/// Transposes the row-major matrix `from` [rows, columns], of elements of `width` bytes, to `to` [columns, rows].
 [[gnu::cold]] CONSTRAIN_INLINE void transpose_elements(std::byte const* from, std::int64_t rows, std::int64_t columns,
                                                        std::int64_t width, std::byte* to) {
   for (std::int64_t i = 0; i < rows; ++i)
@@ -19,8 +19,9 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
       std::memcpy(to + (j * rows + i) * width, from + (i * columns + j) * width, static_cast<std::size_t>(width));
 }
 
-/// Adds the file tensors of one parameter or state, called `name` or as `names` says. If the stored name has a '*',
-/// which stands for the iteration, each iteration becomes a tensor; else one tensor holds all iterations.
+/// Adds the file tensors of the parameter or state `name`. Its name in the file is the one that `names` lists, else
+/// `name`. If the name in the file has a '*', which stands for the iteration, each iteration becomes a tensor; else one
+/// tensor holds all iterations.
 [[gnu::cold]] CONSTRAIN_INLINE void add_file_tensors(std::vector<file_tensor>& tensors, tensor_info const& info,
                                                      std::string name, stored_names names) {
   stored_name const* known = nullptr;
@@ -98,11 +99,12 @@ namespace constrain::inline CONSTRAIN_VARIANT {
   auto const map = t.info->map();
   auto const shard = t.info->shards > 1 ? group.rank() : 0;
   auto const width = size_of(t.info->type);
-  std::vector<std::byte> turned;
+  std::vector<std::byte> transposed;
   if (t.transposed) {
-    turned.resize(bytes.size());
-    detail::transpose_elements(bytes.data(), t.info->shape.extent[1], t.info->shape.extent[0], width, turned.data());
-    bytes = turned;
+    transposed.resize(bytes.size());
+    detail::transpose_elements(bytes.data(), t.info->shape.extent[1], t.info->shape.extent[0], width,
+                               transposed.data());
+    bytes = transposed;
   }
   for (std::int64_t iteration = 0; iteration < t.iterations; ++iteration)
     memory.write(t.info->offset + (t.first + iteration) * map.stored() * width,
