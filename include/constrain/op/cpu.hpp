@@ -5,6 +5,7 @@
 #include "constrain/op/accuracy/cpu.hpp"
 #include "constrain/op/add/kernel.hpp"
 #include "constrain/op/add_layer_norm/cpu.hpp"
+#include "constrain/op/assign/kernel.hpp"
 #include "constrain/op/attention/cpu.hpp"
 #include "constrain/op/cast/kernel.hpp"
 #include "constrain/op/collective/cpu.hpp"

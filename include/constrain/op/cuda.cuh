@@ -5,6 +5,7 @@
 
 #include "constrain/op/accuracy/cuda.cuh"
 #include "constrain/op/add/kernel.hpp"
+#include "constrain/op/assign/kernel.hpp"
 #include "constrain/op/attention/cuda.cuh"
 #include "constrain/op/cast/kernel.hpp"
 #include "constrain/op/constant/kernel.hpp"

@@ -17,7 +17,7 @@ public:
   constexpr recomputation(program const& p, int forward, int every)
       : in_(p), nest_(p), out_(without_nodes(p)), forward_(forward), every_(every), axis_(p.nodes[forward].axis) {
     for (int i = forward + 1; i < p.nodes.size(); ++i)
-      if (p.nodes[i].kind == node_kind::loop && p.nodes[i].axis == axis_) reversed_ = i;
+      if (p.nodes[i].kind == node_kind::loop && p.nodes[i].axis == axis_ && p.nodes[i].reversed) reversed_ = i;
   }
 
   /// Whether the loop has a reversed twin.
@@ -63,10 +63,14 @@ private:
                               .extent = every_ < whole.extent ? every_ : whole.extent,
                               .whole = axis_,
                               .factor = 1});
-    for (auto& info : p.values) {
+    bool of_the_update[program::maximum_values]{}; // written in loops behind both, which keep the axis
+    for (int i = nest_.end[reversed_]; i < in_.nodes.size(); ++i)
+      for (auto const& output : in_.nodes[i].outputs) of_the_update[output.value] = true;
+    for (int v = 0; v < p.values.size(); ++v) {
+      auto& info = p.values[v];
       bool const whole_stack =
           is_persistent(info.role) || info.role == role::gradient || info.role == role::compute_copy;
-      if (!info.axes.contains(axis_) || whole_stack) continue;
+      if (!info.axes.contains(axis_) || whole_stack || of_the_update[v]) continue;
       axis_list axes;
       for (int axis : info.axes) {
         if (axis != axis_) axes.push_back(axis);

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "constrain/op/assign/assign.hpp"
 #include "constrain/op/collective/collective.hpp"
 #include "constrain/op/gradient_norm/gradient_norm.hpp"
 #include "constrain/pass/nest.hpp"
@@ -47,7 +48,7 @@ private:
     if (!stored) return;
     info.full_shape = info.shape;
     info.shards = shards_;
-    info.shape = shape(shard_map{info.full_shape.elements(), shards_}.stored());
+    info.shape = shape(shard_map{info.full_shape.elements(), shards_, norm_chunk / info.block}.stored());
   }
 
   /// The innermost loop around node i with one instance of the value per iteration; for a value without axes, the loop
@@ -199,6 +200,7 @@ constexpr program sharding::run() {
     for (auto const& g : gathers_)
       if (g.before == i) gather(g);
     if (n.kind == node_kind::call) exchange_operands(n, i);
+    if (calls(n, info_of<op::assign>)) n.attributes.integer[1] = shards_;
     out_.program.add_node(n);
     for (auto& s : scatters_)
       if (s.after == i) scatter(s);

@@ -2,6 +2,7 @@
 
 #include "constrain/op/gradient_norm/gradient_norm.hpp"
 #include "constrain/op/update/update.hpp"
+#include "constrain/policy/optimizer/is_optimizer.hpp"
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
@@ -31,30 +32,16 @@ constexpr void emit_clipping(builder& out, fixed_vector<int, program::maximum_va
   program.values[program.clip_coefficient.value].role = role::result;
 }
 
-/// Appends the update of the parameter that `gradient` belongs to, with the parameter's optimizer states as further
-/// outputs. `hyper`: the value that holds the hyperparameters.
+/// Appends the update of the parameter that `gradient` belongs to. A rule's nodes stand in loops over the parameter's
+/// axes; an element-wise update works on the whole stack at once.
 template <class optimizer> constexpr void emit_update(builder& out, int gradient, ref hyper) {
-  auto& program = out.program;
-  int const parameter = program.values[gradient].belongs_to;
-  auto const info = program.values[parameter];
-  node n;
-  n.attributes = {{decays(info.role) ? 1 : 0}, {}};
-  n.inputs.push_back({gradient, at::current});
-  n.inputs.push_back(program.clip_coefficient);
-  n.inputs.push_back(hyper);
-  n.outputs.push_back({parameter, at::current});
-  for (int field = 0; field < op::state_fields<optimizer>(); ++field) {
-    value_info state;
-    state.type = info.type;
-    state.role = role::state;
-    state.shape = info.shape;
-    state.axes = info.axes;
-    state.belongs_to = parameter;
-    state.field = field;
-    program.state_names[field] = op::state_name<optimizer>(field);
-    n.outputs.push_back({program.add_value(state), at::current});
-  }
-  out.append(info_of<op::update<optimizer>>, n);
+  update_rule rule(out, gradient, out.program.clip_coefficient, hyper);
+  if constexpr (has_update_rule<optimizer>) {
+    auto const axes = out.program.values[gradient].axes;
+    for (int axis : axes) out.open(axis, false);
+    optimizer::update(rule);
+    for (int k = 0; k < axes.size(); ++k) out.close();
+  } else op::update_elements<optimizer>(rule);
 }
 
 } // namespace detail

@@ -50,6 +50,7 @@ enum class why {
   shape_is_not_what_the_rule_says,
   partial_sum_is_read,
   shard_is_read,
+  unguarded_write,
 };
 
 /// An error as data. The type is structural, so that a diagnosis can be an argument of the template whose static_assert

@@ -10,23 +10,17 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 namespace detail {
 
-/// The name of a field of the optimizer's state, printed after the parameter's name: "exp_avg", or "state0" if the
-/// optimizer does not name its fields.
-inline std::string state_text(char const* const* names, int field) {
-  return names[field] != nullptr ? names[field] : concat({"state", field});
-}
-
 /// The name of an instance of a value, such as "%1@current" or "head.weight.gradient".
 inline std::string name_of_value(program const& p, ref r) {
   auto const& info = p.values[r.value];
   std::string text;
-  if (info.name.length > 0) text = p.text(info.name);
-  else if (info.belongs_to >= 0) {
+  if (info.belongs_to >= 0) {
     text = std::string(p.text(p.values[info.belongs_to].name));
     text += info.role == role::gradient ? ".gradient"
-            : info.role == role::state  ? "." + state_text(p.state_names, info.field)
+            : info.role == role::state  ? "." + std::string(p.text(info.name))
                                         : ".compute_copy";
-  } else text = concat({"%", r.value});
+  } else if (info.name.length > 0) text = p.text(info.name);
+  else text = concat({"%", r.value});
   if (info.is_loop_carried()) text += concat({"@", name_of(r.where)});
   return text;
 }

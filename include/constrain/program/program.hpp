@@ -16,15 +16,13 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 /// defined inside loops has one instance per iteration; the instances together are its stack. Each instance is assigned
 /// once, except accumulators and values that persist (parameters, optimizer state).
 struct program {
-  static constexpr int maximum_nodes = 384;      // most nodes
-  static constexpr int maximum_values = 512;     // most values
-  static constexpr int maximum_state_fields = 4; // most fields of an optimizer's state
+  static constexpr int maximum_nodes = 384;  // most nodes
+  static constexpr int maximum_values = 512; // most values
 
   fixed_vector<node, maximum_nodes> nodes;         // in the order in which they run
   fixed_vector<value_info, maximum_values> values; // a `ref` holds an index into them
   fixed_vector<axis_info, maximum_axes> axes;      // a loop and a value's `axes` hold indices into them
-  name_pool names;                                 // of parameters, scopes and axes
-  char const* state_names[maximum_state_fields]{}; // of the optimizer's state fields; null: unnamed
+  name_pool names;                                 // of parameters, optimizer states, scopes and axes
   diagnosis failure;                               // the first error; passes return a refused program unchanged
 
   // values that the host writes (tokens, labels) or reads (the others)

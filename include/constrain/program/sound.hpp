@@ -178,5 +178,10 @@ template <diagnosis d> struct refusal<why::shard_is_read, d> {
                 "an operation reads one rank's shard of a parameter as if it were the full tensor; this is a bug in "
                 "a pass: report it with the model");
 };
+template <diagnosis d> struct refusal<why::unguarded_write, d> {
+  static_assert(d.ok(), "an operation writes a parameter or an optimizer state itself, so a gradient that is not "
+                        "finite would spoil it; let it compute a new value, and store the value with "
+                        "ct::update_rule::assign");
+};
 
 } // namespace constrain

@@ -79,9 +79,18 @@ constexpr value emit(std::initializer_list<value> inputs, attributes const& a = 
   return n.outputs.empty() ? *inputs.begin() : value{owner, n.outputs[0]};
 }
 
-/// Adds a parameter of shape `s` to the program that the value `like` belongs to. Its name is "scope.name", where the
-/// scope names the layers around it. Inside a repeat it has one instance per iteration. Refuses a role that is not for
-/// parameters, invalid extents, a name that is taken, and a name for which the program has no room.
+/// Appends a call of `op` and returns all its outputs, in the order of its shape rule; none if the call is refused.
+template <class op>
+constexpr fixed_vector<value, node::maximum_outputs> emit_all(std::initializer_list<value> inputs,
+                                                              attributes const& a = {}, int line = __builtin_LINE()) {
+  fixed_vector<value, node::maximum_outputs> outputs;
+  for (auto const& output : detail::emit_node<op>(inputs, a, line).outputs)
+    outputs.push_back({inputs.begin()->owner(), output});
+  return outputs;
+}
+
+/// Adds a parameter of shape `s` to the program of `like`, named "scope.name". Inside a repeat it has one instance per
+/// iteration. Refuses a role that is not for parameters, a name that is taken, and more names than the program holds.
 constexpr value parameter(value like, std::string_view name, shape s, role r, initial_value initial = {},
                           int line = __builtin_LINE()) {
   auto& owner = like.owner();

@@ -27,10 +27,10 @@ struct value_info {
   int loop_carried_axis = -1;  // axis this loop-carried value runs along (n + 1 instances for n iterations); -1: none
   bool accumulates = false;    // an accumulator: several nodes or iterations add to the value
   int belongs_to = -1;         // the parameter of a gradient, optimizer state or compute copy; -1: none
-  int field = 0;               // of an optimizer state: index of the state's field
-  int line = 0;                // source line in the model that makes the value; 0: none
-  name_ref name;               // of a parameter
-  initial_value initial;       // of a parameter
+  int line = 0;                // source line in the model
+  name_ref name;               // of a parameter; of an optimizer state: its name within the parameter ("exp_avg")
+  initial_value initial;       // of a parameter or an optimizer state
+  int block = 1;               // of an optimizer state: elements of the parameter that one element describes
   ref stored_in;               // the value that an op writes in place over this one, so that both share bytes
   std::int64_t shards = 1;     // ranks over which one instance is sharded; 1: not sharded
   constrain::shape full_shape; // of one instance of the full tensor, if `shards` > 1

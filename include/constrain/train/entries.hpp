@@ -18,9 +18,10 @@ template <class task, class policy_set> struct entries {
 
   /// The model's program of one entry, before any pass.
   template <entry e> struct source {
-    // An optimizer without `state` is refused elsewhere; sgd replaces it here, so that only that refusal is printed.
-    static constexpr bool has_state = requires { typename policy_set::optimizer::template state<float>; };
-    using optimizer = std::conditional_t<has_state, typename policy_set::optimizer, constrain::optimizer::sgd>;
+    // An optimizer without state and rule was already refused; sgd replaces it, so that only that error is printed.
+    static constexpr bool can_update =
+        has_state<typename policy_set::optimizer> || has_update_rule<typename policy_set::optimizer>;
+    using optimizer = std::conditional_t<can_update, typename policy_set::optimizer, constrain::optimizer::sgd>;
     using policies = policy_set;
     /// Builds the program, in the master weights' dtype.
     static constexpr program build() { return task::build(e, master); }
@@ -55,10 +56,8 @@ template <class task, class policy_set> struct entries {
                          : memory_plan{};
   static constexpr work_plan work = work_of(step_program::final);
   static constexpr auto parameters =
-      make_parameter_table<count_parameters(step_program::final), count_name_characters(step_program::final)>(
-          step_program::final, step::where);
-  static constexpr std::int64_t shards = policy_set::parallelism::value.shards; // per sharded tensor; 1: not sharded
-  // Elements of all parameters together.
+      make_parameter_table<count_parameters(step_program::final)>(step_program::final, step::where);
+  static constexpr std::int64_t shards = policy_set::parallelism::value.shards;
   static constexpr std::int64_t parameter_count = [] {
     std::int64_t total = 0;
     for (int i = 0; i < parameters.size; ++i) total += parameters.parameters[i].elements();

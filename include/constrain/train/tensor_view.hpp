@@ -6,6 +6,7 @@
 #include "constrain/program/role.hpp"
 #include "constrain/program/shape.hpp"
 #include "constrain/run/arena.hpp"
+#include "constrain/train/parameter_table.hpp"
 
 #include <algorithm>
 #include <span>
@@ -25,6 +26,12 @@ public:
               communicator* group = nullptr)
       : memory_(&memory), offset_(offset), type_(type), iterations_(iterations), stacked_(stacked), shape_(s),
         group_(group) {}
+  /// The tensor of an entry of the parameter table; `group` is used only if it is sharded.
+  tensor_view(arena& memory, tensor_info const& info, communicator* group)
+      : tensor_view(memory, info.offset, info.type, info.iterations, info.stacked, info.shape,
+                    info.shards > 1 ? group : nullptr) {
+    chunk_ = info.chunk;
+  }
 
   /// The shape of one iteration's full tensor.
   constrain::shape const& shape() const { return shape_; }
@@ -73,7 +80,7 @@ public:
   }
 
 private:
-  shard_map map() const { return {shape_.elements(), group_ == nullptr ? 1 : group_->size()}; }
+  shard_map map() const { return {shape_.elements(), group_ == nullptr ? 1 : group_->size(), chunk_}; }
 
   /// All-gathers the full tensors of all iterations into `full`.
   void gather(std::byte* full) const;
@@ -95,6 +102,7 @@ private:
   bool stacked_;
   constrain::shape shape_;
   communicator* group_;
+  std::int64_t chunk_ = norm_chunk; // of the shards
 };
 
 /// A parameter's tensor with its name and role.

@@ -61,8 +61,7 @@ public:
       detail::check_run(run);
       engine_.allocate(run.checked, run.measure_memory);
       state_.seed = run.seed;
-      for (int i = 0; i < entries::parameters.size; ++i)
-        initialize(entries::parameters.parameters[i], i, state_.seed, engine_.arena(), ranks_.group->rank());
+      initialize(table(), state_.seed, engine_.arena(), ranks_.group->rank());
     });
   }
 
@@ -77,8 +76,7 @@ public:
     auto step_parameters = step_parameters_now(valid_labels);
     step_parameters.dropout = run_.dropout;
     auto h = hyper_;
-    if constexpr (requires { h.learning_rate; })
-      h.learning_rate = static_cast<decltype(h.learning_rate)>(learning_rate());
+    detail::scale_learning_rates(h, schedule::factor(run_.schedule, state_.steps), state_.learning_rate_factor);
     op::step_hyperparameters<optimizer, storage<entries::master>> const prepared(h, {step_parameters.updates + 1});
     engine_.arena().write(entries::step::value.hyper.offset, &prepared, sizeof prepared);
     engine_.template run<typename entries::step, typename entries::step_program>(step_parameters);
@@ -328,8 +326,8 @@ private:
   }
 
   static parameter_list table() {
-    return {entries::parameters.parameters, entries::parameters.size, entries::parameters.names,
-            entries::parameters.state_names};
+    return {entries::parameters.parameters, entries::parameters.size, entries::parameters.states,
+            entries::parameters.states_size, entries::parameters.names};
   }
   static weight_format format() {
     return weight_format_of<std::remove_cvref_t<decltype(task::architecture)>>::make(task::architecture);

@@ -18,20 +18,22 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 struct parameter_list {
   parameter_info const* parameters = nullptr; // `size` entries
   int size = 0;                               // number of parameters
+  state_info const* states = nullptr;         // `states_size` entries
+  int states_size = 0;                        // number of optimizer states of all parameters
   char const* names = nullptr;                // all names, concatenated
-  char const* const* state_names = nullptr;   // names of the optimizer's state fields; null: unnamed
 
   /// Name of parameter i.
-  std::string name(int i) const {
-    return {names + parameters[i].name_offset, static_cast<std::size_t>(parameters[i].name_length)};
+  std::string name(int i) const { return name(parameters[i]); }
+  /// Name of a parameter, or of an optimizer state within its parameter.
+  std::string name(tensor_info const& t) const {
+    return {names + t.name_offset, static_cast<std::size_t>(t.name_length)};
   }
 };
 
 /// One tensor of a safetensors file: a parameter or one of its optimizer states. For a parameter inside a repeat, the
 /// tensor stacks all iterations or holds one iteration.
 struct file_tensor {
-  parameter_info const* info = nullptr;   // the parameter
-  std::int64_t offset = 0;                // arena offset of the first iteration, in bytes
+  tensor_info const* info = nullptr;      // the parameter or the state, in the arena
   std::int64_t first = 0, iterations = 1; // this tensor holds iterations [first, first + iterations)
   bool transposed = false;                // [in, out] in the file, [out, in] in the arena
   io::tensor tensor;                      // name, dtype and shape in the file; `bytes` is set by `gathered_tensors`
@@ -46,7 +48,7 @@ struct file_tensor {
 /// in the file than in `list`.
 [[gnu::cold]] std::vector<file_tensor> weight_tensors(parameter_list const& list, stored_names names);
 
-/// The tensors of a file with all optimizer states, without their bytes. Their names are "<parameter>.<field>", for
+/// The tensors of a file with all optimizer states, without their bytes. Their names are "<parameter>.<state>", for
 /// example "token.weight.exp_avg".
 [[gnu::cold]] std::vector<file_tensor> state_tensors(parameter_list const& list);
 
