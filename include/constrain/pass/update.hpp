@@ -26,7 +26,7 @@ constexpr void emit_clipping(builder& out, fixed_vector<int, program::maximum_va
   program.gradient_squares = {program.add_value(squares), at::current};
   for (int i = 0; i < gradients.size(); ++i)
     out.call<op::gradient_norm_squared>({{gradients[i], at::current}}, {program.gradient_squares},
-                                        {{i, gradients.size()}, {}});
+                                        {.index = i, .gradients = gradients.size()});
   program.clip_coefficient = out.call<op::clip_coefficient>({program.gradient_squares}).outputs[0];
   program.values[program.clip_coefficient.value].role = role::result;
 }
@@ -37,7 +37,7 @@ template <class optimizer> constexpr void emit_update(builder& out, int gradient
   int const parameter = program.values[gradient].belongs_to;
   auto const info = program.values[parameter];
   node n;
-  n.attributes = {{decays(info.role) ? 1 : 0}, {}};
+  n.attributes = pack(op::update_options{.decays = decays(info.role)});
   n.inputs.push_back({gradient, at::current});
   n.inputs.push_back(program.clip_coefficient);
   n.inputs.push_back(hyper);

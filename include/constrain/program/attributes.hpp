@@ -6,11 +6,12 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// The constant options of a node: what its op needs besides the operands (heads, epsilon, ...). Each op documents
-/// which entry holds what.
+/// The options of a node in the form in which programs and plans store them, the same type for every op. `pack` and
+/// `unpack` (options.hpp) convert an op's `options` to it and back.
 struct attributes {
-  std::int64_t integer[4]{}; // integer options, such as heads; 0 if unused
-  double real[2]{};          // floating-point options, such as epsilon; 0 if unused
+  static constexpr int capacity = 6; // numbers
+
+  std::int64_t number[capacity]{}; // the fields in order; a floating-point field as the bits of a double
 
   friend constexpr bool operator==(attributes const&, attributes const&) = default;
 };

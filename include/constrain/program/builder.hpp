@@ -87,9 +87,9 @@ struct builder {
   /// The same for the op type `op`. Outputs after those in `outputs` become new values.
   template <class op>
   constexpr node call(std::initializer_list<ref> inputs, std::initializer_list<ref> outputs = {},
-                      attributes const& a = {}, int line = 0) {
+                      options_of<op> const& options = {}, int line = 0) {
     node n;
-    n.attributes = a;
+    n.attributes = pack(options);
     n.line = line;
     for (auto const& input : inputs) n.inputs.push_back(input);
     for (auto const& output : outputs) n.outputs.push_back(output);

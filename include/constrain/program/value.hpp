@@ -48,10 +48,11 @@ namespace detail {
 
 /// Appends a call of `op` and returns the node with its outputs. Refused: inputs of two programs, too many inputs, and
 /// inputs of a loop that does not enclose the call.
-template <class op> constexpr node emit_node(std::initializer_list<value> inputs, attributes const& a, int line) {
+template <class op>
+constexpr node emit_node(std::initializer_list<value> inputs, options_of<op> const& options, int line) {
   auto& owner = inputs.begin()->owner();
   node n;
-  n.attributes = a;
+  n.attributes = pack(options);
   n.line = line;
   // Only calls that draw random numbers are counted, so that adding any other node does not change what they draw.
   if (info_of<op>.draws_random) n.random_key = ++owner.random_keys;
@@ -71,10 +72,13 @@ template <class op> constexpr node emit_node(std::initializer_list<value> inputs
 
 /// Appends a call of `op` and returns its first output. Operations such as ct::gelu are built from it. `line` is
 /// the source line where the model calls the operation.
+///
+///     emit<op::attention>({qkv}, {.heads = 12}, line)
 template <class op>
-constexpr value emit(std::initializer_list<value> inputs, attributes const& a = {}, int line = __builtin_LINE()) {
+constexpr value emit(std::initializer_list<value> inputs, options_of<op> const& options = {},
+                     int line = __builtin_LINE()) {
   auto& owner = inputs.begin()->owner();
-  auto const n = detail::emit_node<op>(inputs, a, line);
+  auto const n = detail::emit_node<op>(inputs, options, line);
   // A refused call has no output; its first input stands in for it until the refusal is reported.
   return n.outputs.empty() ? *inputs.begin() : value{owner, n.outputs[0]};
 }

@@ -83,15 +83,21 @@ CT_HOST_DEVICE inline void update_element(prepared const& hyper, optimizer_step 
   }
 }
 
+/// Options of `update`.
+struct update_options {
+  bool decays = false; // whether weight decay applies to the parameter
+};
+
 /// The update of an optimizer, element by element: weight, state = optimizer::update(weight, gradient * scale, state).
 /// Inputs: gradient, clip [norm, scale], `step_hyperparameters` as bytes. Outputs, which are also read: the weight and
-/// the fields of the optimizer state. Attribute 0: whether weight decay applies.
+/// the fields of the optimizer state.
 template <class optimizer> struct update {
+  using options = update_options;
   static constexpr char const* name = "update";
   static constexpr unsigned accumulating = ~0u;
   static constexpr bool reads_shards = true;
 
-  static constexpr inferred infer(operand_types const& in, attributes const&) {
+  static constexpr inferred infer(operand_types const& in) {
     auto result = inferred::one(in[0].type, in[0].shape);
     for (int i = 0; i < state_fields<optimizer>(); ++i) result = result.and_also(in[0].type, in[0].shape);
     return result;
