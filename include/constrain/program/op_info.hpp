@@ -100,7 +100,8 @@ struct op_info : op_label {
 };
 
 /// The default cost rule: every input is read once, every output written once, with one operation per output element.
-constexpr cost cost_by_operands(operand_types const& inputs, operand_types const& outputs) {
+/// The options do not matter.
+constexpr cost cost_by_operands(operand_types const& inputs, operand_types const& outputs, attributes const& = {}) {
   cost result;
   for (auto const& input : inputs)
     result.bytes_read += static_cast<double>(input.shape.elements() * size_of(input.type));
@@ -109,10 +110,6 @@ constexpr cost cost_by_operands(operand_types const& inputs, operand_types const
     result.bytes_written += static_cast<double>(output.shape.elements() * size_of(output.type));
   }
   return result;
-}
-/// The same, with the arguments of an op's cost rule.
-constexpr cost cost_by_operands(operand_types const& inputs, operand_types const& outputs, attributes const&) {
-  return cost_by_operands(inputs, outputs);
 }
 
 namespace detail {
