@@ -8,7 +8,6 @@ using ct::shape;
 
 namespace {
 
-constexpr auto rule = ct::info_of<ct::op::mean>;
 static_assert(ct::op::mean::infer(types({f32(shape(2, 5, 12))}), {.dimension = 1}).outputs[0] == f32(shape(2, 12)));
 static_assert(ct::op::mean::infer(types({f32(shape(2, 5, 12))}), {.dimension = 2}).outputs[0] == f32(shape(2, 5)));
 static_assert(refuses(ct::op::mean::infer(types({f32(shape(2, 12))}), {.dimension = 2}), ct::why::axis_is_not_there, 3,
