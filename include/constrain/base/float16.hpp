@@ -46,6 +46,28 @@ template <class floats, class integers> CT_HOST_DEVICE constexpr integers half_b
   return where_less(magnitude, 0x7F800001, number | (u >> 16 & 0x8000), zero + 0x7FFF);
 }
 
+/// The conversions of one element. A device has an instruction for each, those that cuda_fp16.h uses there.
+CT_HOST_DEVICE constexpr std::uint16_t half_of_float(float x) {
+#if defined(__CUDA_ARCH__)
+  if (!__builtin_is_constant_evaluated()) {
+    std::uint16_t half = 0;
+    asm("cvt.rn.f16.f32 %0, %1;" : "=h"(half) : "f"(x));
+    return half;
+  }
+#endif
+  return static_cast<std::uint16_t>(half_bits_of_float<float>(__builtin_bit_cast(std::int32_t, x)));
+}
+CT_HOST_DEVICE constexpr float float_of_half(std::uint16_t half) {
+#if defined(__CUDA_ARCH__)
+  if (!__builtin_is_constant_evaluated()) {
+    float x = 0;
+    asm("cvt.f32.f16 %0, %1;" : "=f"(x) : "h"(half));
+    return x;
+  }
+#endif
+  return __builtin_bit_cast(float, float_bits_of_half<float>(std::int32_t{half}));
+}
+
 } // namespace detail
 
 /// IEEE 754 binary16 ("half"): 1 sign bit, 5 bits of exponent, 10 of mantissa. The largest value is 65504, the smallest
@@ -56,12 +78,9 @@ struct float16 {
 
   float16() = default;
   /// Rounds to nearest, ties to even; magnitudes from 65520 on become infinity, every NaN becomes the NaN 0x7FFF.
-  CT_HOST_DEVICE constexpr float16(float x) noexcept
-      : bits(static_cast<std::uint16_t>(detail::half_bits_of_float<float>(__builtin_bit_cast(std::int32_t, x)))) {}
+  CT_HOST_DEVICE constexpr float16(float x) noexcept : bits(detail::half_of_float(x)) {}
   /// Exact: every float16 is a float. Every NaN becomes the NaN 0x7FFFFFFF.
-  CT_HOST_DEVICE constexpr operator float() const noexcept {
-    return __builtin_bit_cast(float, detail::float_bits_of_half<float>(std::int32_t{bits}));
-  }
+  CT_HOST_DEVICE constexpr operator float() const noexcept { return detail::float_of_half(bits); }
 };
 
 } // namespace constrain
