@@ -61,8 +61,28 @@ public:
   /// Stores `source` in the parameter or in a state, converted to its type, unless the gradient norm is not finite.
   /// Both have the same shape.
   constexpr void assign(value target, value source) {
-    out_.call<op::assign>({source.where(), scale_}, {target.where()},
-                          {{static_cast<std::int64_t>(target.type()), 1}, {}}, info().line);
+    out_.call<op::assign>({source.where(), scale_}, {target.where()}, {.to = target.type()}, info().line);
+  }
+
+  /// The average of the parameter: a state "average" in the parameter's shape and type, which begins as a copy of the
+  /// parameter. The entries without gradients read it instead of the parameter.
+  constexpr value average() {
+    auto const average = state("average");
+    out_.program.values[average.where().value].is_average = true;
+    return average;
+  }
+
+  /// Appends a call of a guarded op that updates parameters or states in place.
+  template <class op>
+  constexpr void update_in_place(std::initializer_list<value> inputs, std::initializer_list<value> outputs,
+                                 options_of<op> const& options = {}) {
+    static_assert(info_of<op>.guarded, "update_rule: an op that writes a parameter or a state must be `guarded`");
+    node n;
+    n.attributes = pack(options);
+    n.line = info().line;
+    for (auto const& input : inputs) n.inputs.push_back(input.where());
+    for (auto const& output : outputs) n.outputs.push_back(output.where());
+    out_.append(info_of<op>, n);
   }
 
   /// For the library's optimizers that update element by element: the builder of the program.
@@ -86,5 +106,8 @@ private:
   int gradient_, parameter_;
   ref scale_, hyper_;
 };
+
+/// Whether an optimizer has a rule that emits nodes for each parameter, instead of an update of each element.
+template <class optimizer> concept has_update_rule = requires(update_rule& u) { optimizer::update(u); };
 
 } // namespace constrain
