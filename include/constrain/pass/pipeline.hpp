@@ -45,11 +45,13 @@ template <class passes> constexpr decltype(auto) before_gradients() {
 
 /// Whether the gradient rules of the program's ops are constant expressions.
 template <class passes> concept constant_gradients = requires {
-  typename std::bool_constant<(static_cast<void>(differentiate(before_gradients<passes>())), true)>;
+  typename std::bool_constant<(
+      static_cast<void>(differentiate(before_gradients<passes>(), passes::set::precision::value.loss_scale)), true)>;
 };
 
 template <class passes> constexpr program differentiate_or_refuse() {
-  if constexpr (constant_gradients<passes>) return differentiate(before_gradients<passes>());
+  if constexpr (constant_gradients<passes>)
+    return differentiate(before_gradients<passes>(), passes::set::precision::value.loss_scale);
   program out = passes::cast;
   out.fail({why::gradient_is_not_constant});
   return out;

@@ -27,7 +27,10 @@ constexpr void emit_clipping(builder& out, fixed_vector<int, program::maximum_va
   for (int i = 0; i < gradients.size(); ++i)
     out.call<op::gradient_norm_squared>({{gradients[i], at::current}}, {program.gradient_squares},
                                         {.index = i, .gradients = gradients.size()});
-  program.clip_coefficient = out.call<op::clip_coefficient>({program.gradient_squares}).outputs[0];
+  program.clip_coefficient =
+      (program.loss_scale ? out.call<op::clip_coefficient>({program.gradient_squares, program.loss_scale})
+                          : out.call<op::clip_coefficient>({program.gradient_squares}))
+          .outputs[0];
   program.values[program.clip_coefficient.value].role = role::result;
 }
 

@@ -8,6 +8,7 @@
 #include "constrain/train/checks.hpp"
 #include "constrain/train/engine.hpp"
 #include "constrain/train/initialize.hpp"
+#include "constrain/train/loss_scale.hpp"
 #include "constrain/train/named_tensors.hpp"
 #include "constrain/train/ranks.hpp"
 #include "constrain/train/results.hpp"
@@ -62,6 +63,7 @@ public:
       engine_.allocate(run.checked, run.measure_memory);
       state_.seed = run.seed;
       initialize(table(), state_.seed, engine_.arena(), ranks_.group->rank());
+      if constexpr (scales_loss) detail::start_loss_scale(tensors(), run.loss_scale);
     });
   }
 
@@ -87,6 +89,7 @@ public:
     r.gradient_norm = engine_.read(entries::step::value.clip_coefficient);
     r.tokens = valid_labels;
     r.skipped = !math::finite(r.gradient_norm);
+    if constexpr (scales_loss) detail::adapt_loss_scale(tensors(), run_.loss_scale, r.skipped);
     if (r.skipped) {
       ++state_.skipped;
       int gradient = 0;
@@ -282,6 +285,7 @@ public:
   run_options const& options() const { return run_; }
 
 private:
+  static constexpr bool scales_loss = policy_set::precision::value.loss_scale;
   static constexpr detail::batch_lengths batch_lengths{batch_tokens, micro_batches* entries::labels, task::tokens};
   static constexpr bool labels_per_token = entries::labels == task::sequences * task::tokens;
 
