@@ -32,8 +32,8 @@ namespace constrain::inline CONSTRAIN_VARIANT {
   for (auto const& name : io::directory_names(directory_).value_or(std::vector<std::string>{})) {
     if (auto const step = step_of(name)) found.push_back(*step);
   }
-  std::sort(found.begin(), found.end());
-  std::reverse(found.begin(), found.end());
+  std::make_heap(found.begin(), found.end(), std::greater<>());
+  std::sort_heap(found.begin(), found.end(), std::greater<>()); // compiles to less code than std::sort
   return found;
 }
 
