@@ -20,7 +20,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::io {
 class event_file {
 public:
   /// Creates a file with a TensorBoard name in an existing directory.
-  explicit event_file(std::string const& directory)
+  [[gnu::cold]] explicit event_file(std::string const& directory)
       : event_file(directory + "/events.out.tfevents." + std::to_string(std::time(nullptr)) + ".constrain." +
                        unlikely_suffix(),
                    static_cast<double>(std::time(nullptr))) {}
