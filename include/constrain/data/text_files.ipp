@@ -22,7 +22,7 @@ CONSTRAIN_INLINE std::vector<std::string> file_tree::list(std::string const& roo
   for (std::size_t i = 0; i < tree.links_.size(); ++i) {
     auto const next = tree.links_.begin() + static_cast<std::ptrdiff_t>(i);
     std::swap(*next, *std::min_element(next, tree.links_.end()));
-    auto const link = *next; // `read` adds to the links.
+    auto const link = *next; // a copy: `read` adds to `links_`
     tree.read(link);
   }
   return sorted(std::move(tree.files_));
@@ -80,7 +80,7 @@ CONSTRAIN_INLINE void file_tree::read_one(std::string const& relative, std::vect
   for (auto const& name : *names) {
     if (name.starts_with('.')) continue;
     bool const link = ::lstat((path + name).c_str(), &status) == 0 && S_ISLNK(status.st_mode);
-    if (::stat((path + name).c_str(), &status) != 0) continue; // a dangling link
+    if (::stat((path + name).c_str(), &status) != 0) continue; // a broken link
     if (S_ISREG(status.st_mode) && wanted(name)) files_.push_back(relative + name);
     if (S_ISDIR(status.st_mode)) (link ? links_ : pending).push_back(relative + name + "/");
   }

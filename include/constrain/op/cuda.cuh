@@ -1,9 +1,11 @@
 #pragma once
 
-// The kernels of all ops of the library for CUDA devices.
+// The library's kernels for CUDA devices. Only the CPU has kernels for flash attention, the collectives, the gradient
+// norm of sharded gradients, and the ops that the pass `fuse` inserts.
 
 #include "constrain/op/accuracy/cuda.cuh"
 #include "constrain/op/add/kernel.hpp"
+#include "constrain/op/assign/kernel.hpp"
 #include "constrain/op/attention/cuda.cuh"
 #include "constrain/op/cast/kernel.hpp"
 #include "constrain/op/constant/kernel.hpp"

@@ -6,8 +6,8 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// The constant options of a node: what its op needs besides the operands (heads, epsilon, ...). Each op documents
-/// which entry holds what.
+/// The compile-time options of one call of an op, such as heads and epsilon. The op documents which entry holds what:
+/// "Attribute 0" is integer[0], "real attribute 0" is real[0].
 struct attributes {
   std::int64_t integer[4]{}; // integer options, such as heads; 0 if unused
   double real[2]{};          // floating-point options, such as epsilon; 0 if unused

@@ -33,6 +33,14 @@ template <class real, class hyper, class function>
   for (std::size_t i = 0; i < fields.size(); ++i) f("field " + std::to_string(i + 1) + " of hyper", fields[i]);
 }
 
+/// Multiplies the learning rate by both factors, one after the other, and those of the optimizers that this one is made
+/// from.
+template <class hyper> void scale_learning_rates(hyper& h, double schedule, double factor) {
+  if constexpr (requires { h.learning_rate; })
+    h.learning_rate = static_cast<decltype(h.learning_rate)>(static_cast<double>(h.learning_rate) * schedule * factor);
+  if constexpr (requires { h.base; }) scale_learning_rates(h.base, schedule, factor);
+}
+
 /// Calls f(name, value) for an optimizer's hyperparameters: first for fields with a well-known name, then for every
 /// field by its position. If the fields have different types, only those of arithmetic type are visited by position,
 /// and none if there are more than twelve fields.

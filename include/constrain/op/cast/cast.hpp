@@ -4,8 +4,9 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::op {
 
-/// y = x in another type. Attribute 0: the dtype. The pass `mixed_precision` inserts this op. It needs no gradient
-/// rule: the gradient of a compute copy goes to the parameter's buffer directly.
+/// y = x in another type. Attribute 0: the dtype of y. The pass `mixed_precision` inserts this op to make the compute
+/// copies of parameters, which GEMMs read. The op needs no gradient rule: the gradient of a compute copy accumulates
+/// directly in the gradient buffer of the parameter.
 struct cast {
   static constexpr char const* name = "cast";
   static constexpr bool reads_shards = true;

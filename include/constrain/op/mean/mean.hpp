@@ -4,12 +4,13 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// A dimension of an activation [sequences, tokens, features].
+/// A dimension of an activation [sequences, tokens, features], for `mean`.
 enum class axis { tokens = 1, features = 2 };
 
 namespace op {
 
-/// dx[b, t, c] = dy[b, c] / tokens (or dy[b, t] / features). Attribute 0: the dimension; 1: its extent.
+/// The gradient of op::mean: dx is dy, divided by the extent of the dimension and repeated along it. Attribute 0: the
+/// dimension; 1: its extent.
 struct mean_gradient {
   static constexpr char const* name = "mean_gradient";
 
@@ -22,7 +23,7 @@ struct mean_gradient {
   }
 };
 
-/// The mean over one dimension, which the result lacks. Attribute 0: the dimension.
+/// The mean over one dimension; the result does not have this dimension. Attribute 0: the dimension.
 struct mean {
   static constexpr char const* name = "mean";
 
@@ -41,7 +42,7 @@ struct mean {
 } // namespace op
 
 /// The mean over tokens or features: x [sequences, tokens, width] -> [sequences, width] for axis::tokens, [sequences,
-/// tokens] for axis::features.
+/// tokens] for axis::features. Refused: x without this dimension.
 constexpr value mean(value x, axis over, int line = __builtin_LINE()) {
   return emit<op::mean>({x}, {{static_cast<int>(over)}, {}}, line);
 }

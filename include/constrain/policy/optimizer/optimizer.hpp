@@ -18,6 +18,7 @@ struct optimizer {
 
   /// The value for an optimizer. Without a `state`, `has_update` is true, so that only one error is reported.
   template <class policy> static constexpr optimizer of() {
+    if (has_update_rule<policy>) return {};
     return {constrain::has_state<policy>, !constrain::has_state<policy> || constrain::has_update<policy>};
   }
   template <class...> using otherwise = constrain::optimizer::adamw;
