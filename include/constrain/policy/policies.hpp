@@ -73,7 +73,7 @@ template <class... list> struct policies : detail::chosen<typename composition<l
   }
   /// The names of the fields of the optimizer's state: "exp_avg, exp_avg_sq"; empty for an optimizer without
   /// `state_names`.
-  static std::string optimizer_state_names() {
+  [[gnu::cold]] static std::string optimizer_state_names() {
     std::string names;
     if constexpr (requires { optimizer::state_names; })
       for (auto const& name : optimizer::state_names) names += (names.empty() ? "" : ", ") + std::string(name);

@@ -27,7 +27,8 @@ template <class type, class real> constexpr bool is_made_of = []<std::size_t... 
 (std::make_index_sequence<sizeof(type) / sizeof(real)>{});
 
 /// Calls f("field i of hyper", value), i = 1, 2, ..., for each value of a struct that consists only of `real`.
-template <class real, class hyper, class function> void for_each_place(hyper const& h, function const& f) {
+template <class real, class hyper, class function>
+[[gnu::noinline, gnu::cold]] void for_each_place(hyper const& h, function const& f) {
   auto const fields = std::bit_cast<std::array<real, sizeof(hyper) / sizeof(real)>>(h);
   for (std::size_t i = 0; i < fields.size(); ++i) f("field " + std::to_string(i + 1) + " of hyper", fields[i]);
 }
@@ -50,7 +51,8 @@ template <class hyper> void scale_learning_rates(hyper& h, double schedule, doub
 /// Calls f(name, value) for an optimizer's hyperparameters: first for fields with a well-known name, then for every
 /// field by its position. If the fields have different types, only those of arithmetic type are visited by position,
 /// and none if there are more than twelve fields.
-template <class hyper, class function> void for_each_hyperparameter(hyper const& h, function const& f) {
+template <class hyper, class function>
+[[gnu::noinline, gnu::cold]] void for_each_hyperparameter(hyper const& h, function const& f) {
   if constexpr (requires { h.learning_rate; }) f(".learning_rate", h.learning_rate);
   if constexpr (requires { h.weight_decay; }) f(".weight_decay", h.weight_decay);
   if constexpr (requires { h.momentum; }) f(".momentum", h.momentum);
