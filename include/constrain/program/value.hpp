@@ -114,7 +114,7 @@ constexpr value parameter(value like, std::string_view name, shape s, role r, in
   return {owner, {owner.add_checked(info), at::current}};
 }
 
-/// The scope of a layer. While the object lives, names of new parameters begin with the outer scope and "name.", and
+/// The scope of a layer. While the object exists, names of new parameters begin with the outer scope and "name.", and
 /// errors report `line` as the line of the layer's call, unless the line of an outer layer is already set.
 class scope {
 public:

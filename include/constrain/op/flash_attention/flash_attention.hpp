@@ -59,7 +59,7 @@ struct flash_attention {
 /// Multi-head self-attention in memory linear in the number of tokens. For each token, qkv [sequences, tokens, 3 width]
 /// holds queries, then keys, then values, each [heads, head width]; the result is [sequences, tokens, width]. Only the
 /// CPU has kernels for it so far. Models call `self_attention` instead: there the policy `attention::...` chooses the
-/// algorithm. Refuses the same shapes as `self_attention`.
+/// algorithm. Refused: the same input as by `self_attention`.
 constexpr value flash_attention(value qkv, attention_options options, int line = __builtin_LINE()) {
   return emit<op::flash_attention>({qkv}, {{options.heads, options.causal ? 1 : 0}, {}}, line);
 }
