@@ -283,7 +283,7 @@ public:
   void scale_learning_rate(double factor) {
     state_.learning_rate_factor = detail::scaled_factor(state_.learning_rate_factor, factor);
   }
-  /// Bytes of the arena up to the last byte written, plus the device's reserve. Needs `.measure_memory`.
+  /// Bytes of the arena up to the last byte written, plus the workspace of a GPU. Needs `.measure_memory`.
   bytes used_bytes() const { return engine_.used(); }
   /// The options given at construction.
   run_options const& options() const { return run_; }
