@@ -49,7 +49,7 @@ template <class hyper> void scale_learning_rates(hyper& h, double schedule, doub
 
 /// Calls f(name, value) for an optimizer's hyperparameters: first for fields with a well-known name, then for every
 /// field by its position. If the fields have different types, only those of arithmetic type are visited by position,
-/// and none if there are more than twelve fields.
+/// and none if there are more than twelve fields, an array or a base class.
 template <class hyper, class function> void for_each_hyperparameter(hyper const& h, function const& f) {
   if constexpr (requires { h.learning_rate; }) f(".learning_rate", h.learning_rate);
   if constexpr (requires { h.weight_decay; }) f(".weight_decay", h.weight_decay);

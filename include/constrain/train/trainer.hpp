@@ -29,8 +29,9 @@
 namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// Trains the model of a task under policies. The memory plan and the order of the kernels are compile-time constants;
-/// the memory of all tensors is allocated at construction. With distributed policies, all ranks must make the same
-/// calls in the same order; an error of the constructor, `step`, `save` or a load on one rank is thrown on all.
+/// the memory of all tensors is allocated at construction. With distributed policies, all ranks must construct
+/// trainers, call `step`, `evaluate`, `predict`, `generate`, `save` and the loads, and copy from views of tensors in the
+/// same order; an error of the constructor, `step`, `save` or a load on one rank is thrown on all.
 template <class task_, class... list> class trainer {
 public:
   using task = typename detail::task_or_refusal<task_>::task;
