@@ -29,9 +29,9 @@
 namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// Trains the model of a task under policies. The memory plan and the order of the kernels are compile-time constants;
-/// the memory of all tensors is allocated at construction. With distributed policies, all ranks must construct
-/// trainers, call `step`, `evaluate`, `predict`, `generate`, `save` and the loads, and copy from views of tensors in the
-/// same order; an error of the constructor, `step`, `save` or a load on one rank is thrown on all.
+/// the memory of all tensors is allocated at construction. With distributed policies, all ranks must make these
+/// calls in the same order: construction, `step`, `evaluate`, `predict`, `generate`, `save`, loads, copies from views.
+/// An error of the constructor, `step`, `save` or a load on one rank is thrown on all.
 template <class task_, class... list> class trainer {
 public:
   using task = typename detail::task_or_refusal<task_>::task;
@@ -222,7 +222,7 @@ public:
     return engine_.view(info, info.gradient_offset, ranks_.group.get());
   }
 
-  /// A state of the optimizer for a parameter, such as "exp_avg" of adamw. Throws `error` if there is none of that name.
+  /// The state `name` of the optimizer for a parameter, such as "exp_avg" of adamw. Throws `error` if there is none.
   tensor_view state(std::string_view parameter, std::string_view name) const {
     return {engine_.arena(), detail::find_state(table(), parameter, name), ranks_.group.get()};
   }
