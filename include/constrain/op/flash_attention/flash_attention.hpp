@@ -8,7 +8,7 @@ namespace op {
 
 /// The gradient of op::flash_attention: dqkv from dy, qkv, y and the logsumexp of each query; the probabilities are
 /// recomputed a tile at a time (Dao 2023, algorithm 2). Output 1 is scratch: sum(dy * y) for each head and token, and
-/// the sums of dk and dv if their type is wider than the elements of dqkv. Attributes as in op::flash_attention.
+/// the sums of dk and dv if their type is wider than the elements of dqkv. Options as of op::flash_attention.
 struct flash_attention_gradient {
   using options = attention_options;
   static constexpr char const* name = "flash_attention_gradient";
