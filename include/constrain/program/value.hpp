@@ -118,9 +118,9 @@ constexpr value parameter(value like, std::string_view name, shape s, role r, in
 }
 
 /// A number that ops read at run time, fp64, a scalar: for example the strength of a noise. It begins as `initial`, is
-/// changed by `trainer::set(name, x)` between steps, and is saved and resumed. `like`: any value of the model. All calls
-/// with one name give the same setting; the first call gives the initial value. Scopes do not prefix the name. Refused:
-/// more names than the program holds.
+/// changed by `trainer::set(name, x)` between steps, and is saved and resumed. `like`: any value of the model. All
+/// calls with one name give the same setting; the first call gives the initial value. Scopes do not prefix the name.
+/// Refused: more names than the program holds.
 constexpr value setting(value like, std::string_view name, double initial, int line = __builtin_LINE()) {
   auto& owner = like.owner();
   auto& program = owner.program;

@@ -29,8 +29,8 @@
 namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// Trains the model of a task under policies. The memory plan and the order of the kernels are compile-time constants;
-/// the memory of all tensors is allocated at construction. With distributed policies, all ranks must make these
-/// calls in the same order: construction, `step`, `evaluate`, `predict`, `generate`, `save`, loads, copies from views.
+/// the memory of all tensors is allocated at construction. With distributed policies, all ranks must make these calls
+/// in the same order: construction, `step`, `evaluate`, `predict`, `generate`, `set`, `save`, loads, copies from views.
 /// An error of the constructor, `step`, `save` or a load on one rank is thrown on all.
 template <class task_, class... list> class trainer {
 public:
