@@ -1,5 +1,5 @@
-// Optimizers that work on whole tensors, and settings, in two processes: with all tensors on each rank, and with each tensor in two
-// shards. Started by mpirun; the exit code tells.
+// Optimizers that work on whole tensors, and settings, in two processes: with all tensors on each rank, and with each
+// tensor in two shards. Started by mpirun; the exit code tells.
 
 #include "op/own_rule.hpp"
 #include "op/own_setting.hpp"

@@ -30,8 +30,8 @@ public:
   /// change while the corpus or a copy exists. Throws `error` if there is no token or the last token is incomplete.
   static corpus from_storage(std::shared_ptr<void const> storage, std::span<std::byte const> view, token_width width);
 
-  /// 16-bit little-endian tokens from byte `begin` of a file on. This call scans the file once; later
-  /// the file is read as tokens are used. Throws `error` if there is no token or the last token is incomplete.
+  /// 16-bit little-endian tokens from byte `begin` of a file on. This call scans the file once; later the file is read
+  /// as tokens are used. Throws `error` if there is no token or the last token is incomplete.
   static corpus from_file(std::shared_ptr<token_file> file, std::int64_t begin);
 
   /// Number of tokens.

@@ -15,7 +15,7 @@ inline constexpr std::string_view loss_scale_name = "loss_scale";
 inline constexpr std::string_view loss_scale_steps_name = "loss_scale_steps";
 
 /// Reverse-mode differentiation of a program with loops: visits the nodes from last to first, lets each op's gradient
-/// rule append the backward nodes, and appends a reversed twin of each repeat's loop, over the same axis.
+/// rule append the backward nodes, and appends a reversed loop for each repeat's loop, over the same axis.
 class differentiation {
 public:
   constexpr differentiation(program const& p, bool scale_loss) : scale_loss_(scale_loss) {
@@ -191,7 +191,7 @@ private:
     out_.called_from = 0;
   }
 
-  /// Appends the reversed twin of a repeat's loop, which carries the gradient of the loop-carried value from `final` to
+  /// Appends the reversed loop for a repeat's loop; it carries the gradient of the loop-carried value from `final` to
   /// `initial`. Appends nothing if `final` has no gradient.
   constexpr void reverse_loop(int loop, int end) {
     int const axis = out_.program.nodes[loop].axis;

@@ -185,7 +185,7 @@ template <class passes, class step = void> struct planned {
   static constexpr memory_layout where = detail::plan_entry<passes, step>();
   // A refused program has no plan, so that its sentence is the only error.
   static constexpr int steps = failure.ok() ? final.nodes.count : 0;
-  /// The plan: the table that the executor walks.
+  /// The plan: the table that the executor runs.
   static constexpr auto value = lower < steps, steps == 0 ? 0 : count_operands(final) > (final, where);
 };
 

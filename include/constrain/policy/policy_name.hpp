@@ -27,7 +27,8 @@ namespace detail {
 
 } // namespace detail
 
-/// A policy's `name`, "averaged<adamw>" for a policy that is made from another, its `base`. If the policy has no name: the policy's type as a user writes it, "checkpoint::every<2>".
+/// A policy's `name`; "averaged<adamw>" for a policy that is made from another, its `base`. If the policy has no name:
+/// the policy's type as a user writes it, "checkpoint::every<2>".
 template <class policy> std::string policy_name() {
   std::string name;
   if constexpr (requires { policy::name; }) name = policy::name;

@@ -17,7 +17,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::slot_of {
 
 /// The slot of precision; is_slot.hpp explains its members.
 struct precision {
-  dtype master = dtype::f32;  // of parameters, gradients and optimizer states
+  dtype master = dtype::f32;  // of parameters, gradients and, unless an update rule says otherwise, optimizer states
   dtype compute = dtype::f32; // of activations and of the operands of GEMMs
   bool loss_scale = false;    // the loss is scaled, so that small gradients do not become zero
   friend constexpr bool operator==(precision const&, precision const&) = default;

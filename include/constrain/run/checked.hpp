@@ -37,7 +37,7 @@ template <int count> constexpr checked_table<count> make_checked_table(program c
 
 /// Checked mode, as executor hooks: every write tags the 64-byte blocks that it covers with the value and the loop
 /// iterations, and every read of a value must find the tag of this value. This finds values that are overwritten while
-/// still needed, which poisoning memory with NaN does not always show. The first output of each plan step (kernel call)
+/// still needed, which filling memory with NaN does not always show. The first output of each plan step (kernel call)
 /// must be finite. The hooks throw `error`, which names the plan step.
 class checked_hooks {
 public:

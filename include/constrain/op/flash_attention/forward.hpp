@@ -18,8 +18,8 @@ public:
 
   flash_forward(attention_head const& h, bool causal, stored const* qkv) : h_(h), causal_(causal), qkv_(qkv + h.qkv) {}
 
-  /// Computes y and the logsumexp of the block of queries that begins at `first`. `y` is the tensor of all heads,
-  /// `logsumexp` [tokens] that of this head.
+  /// Computes y and the logsumexp of the block of queries that begins at `first`. `y` is the tensor of all heads;
+  /// `logsumexp` [tokens] belongs to this head only.
   void run(std::int64_t first, stored* y, accumulate* logsumexp) {
     auto const rows = std::min(queries, h_.tokens - first);
     auto const limit = causal_ ? first + rows : h_.tokens;
