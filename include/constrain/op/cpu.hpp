@@ -22,5 +22,6 @@
 #include "constrain/op/linear_cross_entropy/cpu.hpp"
 #include "constrain/op/mean/kernel.hpp"
 #include "constrain/op/multiply/kernel.hpp"
+#include "constrain/op/muon/cpu.hpp"
 #include "constrain/op/position_embedding/kernel.hpp"
 #include "constrain/op/update/cpu.hpp"

@@ -39,7 +39,7 @@ template <class optimizer> constexpr void emit_update(builder& out, int gradient
   if constexpr (has_update_rule<optimizer>) {
     auto const axes = out.program.values[gradient].axes;
     for (int axis : axes) out.open(axis, false);
-    optimizer::update(rule);
+    op::update_by<optimizer>(rule);
     for (int k = 0; k < axes.size(); ++k) out.close();
   } else op::update_elements<optimizer>(rule);
 }

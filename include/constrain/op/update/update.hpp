@@ -92,4 +92,18 @@ template <class optimizer, class owner = optimizer> constexpr void update_elemen
   rule.owner().append(info_of<update<optimizer, owner>>, n);
 }
 
+/// Appends the update of a parameter by `optimizer`, element-wise or with its rule: for the rule of `owner`, an optimizer
+/// that is made from `optimizer`. A rule whose nodes read hyperparameters is a template of its owner, since they are
+/// part of the owner's.
+template <class optimizer, class owner = optimizer> constexpr void update_by(update_rule& rule) {
+  if constexpr (requires { optimizer::template update<owner>(rule); }) optimizer::template update<owner>(rule);
+  else if constexpr (requires { optimizer::update(rule); }) {
+    static_assert(std::is_same_v<optimizer, owner>,
+                  "optimizer: one that is made from another was given an optimizer whose rule is no template; write "
+                  "`template <class owner> static constexpr void update(ct::update_rule&)`, and read hyperparameters "
+                  "with `ct::op::hyperparameters_of<optimizer, real, owner>`");
+    optimizer::update(rule);
+  } else update_elements<optimizer, owner>(rule);
+}
+
 } // namespace constrain::op
