@@ -4,6 +4,7 @@
 #include "constrain/device/cpu/gemm.hpp"
 #include "constrain/op/gradient_norm/cpu.hpp"
 #include "constrain/op/muon/muon.hpp"
+#include "constrain/op/update/step_hyperparameters.hpp"
 
 #include <algorithm>
 #include <utility>
@@ -45,13 +46,13 @@ void newton_schulz_step(prepared const& h, tensor<real> x, tensor<real> gram, te
 
 } // namespace detail
 
-template <class optimizer, class owner> struct kernel<op::muon<optimizer, owner>, cpu> {
+template <class optimizer> struct kernel<op::muon<optimizer>, cpu> {
   template <class real>
   static void run(call const& c, tensor<real const> gradient, tensor<double const> clip,
                   tensor<std::uint8_t const> hyper, tensor<real const> weight, tensor<real const> momentum,
                   tensor<real> new_weight, tensor<real> new_momentum, tensor<real> scratch, tensor<real> gram,
                   tensor<real> polynomial) {
-    auto const h = op::hyperparameters_of<optimizer, real, owner>(hyper).decays(c.options.integer[0] != 0);
+    auto const h = op::hyperparameters_of<optimizer, real>(hyper).decays(c.options.integer[0] != 0);
     auto const scale = static_cast<real>(clip[1]);
     auto x = new_weight, next = scratch;
     for_elements(x.count, [=](std::int64_t i) {

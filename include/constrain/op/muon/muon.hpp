@@ -1,15 +1,14 @@
 #pragma once
 
-#include "constrain/op/update/step_hyperparameters.hpp"
 #include "constrain/program/op_info.hpp"
 
 namespace constrain::inline CONSTRAIN_VARIANT::op {
 
 /// Muon's step for one matrix [rows, columns], as `optimizer::muon` defines it. Inputs: gradient, clip [norm, scale],
-/// the bytes of the `step_hyperparameters` of `owner` (`optimizer`, or an optimizer made from it), the matrix and its
-/// momentum. Outputs: the new matrix, the new momentum and scratch: one matrix of the same shape and two squares, as
-/// wide as the smaller extent. Attribute 0: whether weight decay applies.
-template <class optimizer, class owner = optimizer> struct muon {
+/// `step_hyperparameters` as bytes, the matrix and its momentum. Outputs: the new matrix, the new momentum and scratch:
+/// one matrix of the same shape and two squares, as wide as the smaller extent. Attribute 0: whether weight decay
+/// applies.
+template <class optimizer> struct muon {
   static constexpr char const* name = "muon";
   static constexpr unsigned workspace = 0b11100;
 
