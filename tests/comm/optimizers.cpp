@@ -71,6 +71,7 @@ template <class optimizer> void compare(char const* name) {
 
 int main() {
   compare<normalized_momentum>("own_rule");
+  compare<ct::optimizer::averaged<ct::optimizer::adamw>>("averaged");
   compare<ct::optimizer::muon<ct::optimizer::adamw>>("muon");
   return failures == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
 }

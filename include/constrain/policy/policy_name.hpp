@@ -30,8 +30,10 @@ namespace detail {
 template <class policy> std::string policy_name() {
   std::string name;
   if constexpr (requires { policy::name; }) name = policy::name;
+  if constexpr (requires { typename policy::base; }) {
+    if (!name.empty()) name += "<" + policy_name<typename policy::base>() + ">";
+  }
   if (name.empty()) name = type_name<policy>();
-  else if constexpr (requires { typename policy::base; }) name += "<" + policy_name<typename policy::base>() + ">";
   // Saved runs contain the optimizer's name: it keeps its namespace, so that older saved runs still match.
   if constexpr (!optimizer_like<policy>) detail::remove_all(name, "constrain::");
   return detail::plain_policy_name(std::move(name));
