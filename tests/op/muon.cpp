@@ -44,7 +44,7 @@ template <class real> struct trained {
     auto const s = weight.in().shape();
     auto const side = std::min(s.extent[0], s.extent[1]);
     array<real> new_weight(s), new_momentum(s), scratch(s), gram(shape(side, side)), polynomial(shape(side, side));
-    ct::attributes const options{{decays ? 1 : 0}, {}};
+    auto const options = ct::pack(op_of_muon::options{.decays = decays});
     call_kernel<op_of_muon>(ct::call{options, no_parameters}, gradient.in(), clip.in(), numbers.in(), weight.in(),
                             momentum.in(), new_weight.out(), new_momentum.out(), scratch.out(), gram.out(),
                             polynomial.out());

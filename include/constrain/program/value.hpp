@@ -48,10 +48,11 @@ namespace detail {
 
 /// Appends a call of `op` and returns the node with its outputs. Refused: inputs of two programs, too many inputs, and
 /// inputs computed in a loop that does not enclose the call. Appends nothing to a program that is already refused.
-template <class op> constexpr node emit_node(std::initializer_list<value> inputs, attributes const& a, int line) {
+template <class op>
+constexpr node emit_node(std::initializer_list<value> inputs, options_of<op> const& options, int line) {
   auto& owner = inputs.begin()->owner();
   node n;
-  n.attributes = a;
+  n.attributes = pack(options);
   n.line = line;
   // Only calls that draw random numbers are counted, so that adding any other node does not change what they draw.
   if (info_of<op>.draws_random) n.random_key = ++owner.random_keys;
@@ -69,12 +70,13 @@ template <class op> constexpr node emit_node(std::initializer_list<value> inputs
 
 } // namespace detail
 
-/// Appends a call of `op` with the options `a` and returns the call's first output. Operations such as ct::gelu are
+/// Appends a call of `op` with the op's options and returns the call's first output. Operations such as ct::gelu are
 /// built from `emit`. `line` is the source line where the model calls the operation.
 template <class op>
-constexpr value emit(std::initializer_list<value> inputs, attributes const& a = {}, int line = __builtin_LINE()) {
+constexpr value emit(std::initializer_list<value> inputs, options_of<op> const& options = {},
+                     int line = __builtin_LINE()) {
   auto& owner = inputs.begin()->owner();
-  auto const n = detail::emit_node<op>(inputs, a, line);
+  auto const n = detail::emit_node<op>(inputs, options, line);
   // A refused call has no output; the first input stands in for the output until the refusal is reported.
   return n.outputs.empty() ? *inputs.begin() : value{owner, n.outputs[0]};
 }
@@ -82,9 +84,10 @@ constexpr value emit(std::initializer_list<value> inputs, attributes const& a = 
 /// Appends a call of `op` and returns all its outputs, in the order of its shape rule; none if the call is refused.
 template <class op>
 constexpr fixed_vector<value, node::maximum_outputs> emit_all(std::initializer_list<value> inputs,
-                                                              attributes const& a = {}, int line = __builtin_LINE()) {
+                                                              options_of<op> const& options = {},
+                                                              int line = __builtin_LINE()) {
   fixed_vector<value, node::maximum_outputs> outputs;
-  for (auto const& output : detail::emit_node<op>(inputs, a, line).outputs)
+  for (auto const& output : detail::emit_node<op>(inputs, options, line).outputs)
     outputs.push_back({inputs.begin()->owner(), output});
   return outputs;
 }
@@ -112,6 +115,28 @@ constexpr value parameter(value like, std::string_view name, shape s, role r, in
         program.text(other.name) == program.text(info.name))
       program.fail({why::parameter_named_twice, line, owner.called_from, other.line, line});
   return {owner, {owner.add_checked(info), at::current}};
+}
+
+/// A number that ops read at run time, fp64, a scalar: for example the strength of a noise. It begins as `initial`, is
+/// changed by `trainer::set(name, x)` between steps, and is saved and resumed. All settings of one name in a model are
+/// one; the first gives the initial value. The name is not prefixed by scopes. Refused: more names than the program
+/// holds.
+constexpr value setting(value like, std::string_view name, double initial, int line = __builtin_LINE()) {
+  auto& owner = like.owner();
+  auto& program = owner.program;
+  if (!program.failure.ok()) return like;
+  for (int v = 0; v < program.values.size(); ++v)
+    if (program.values[v].role == role::setting && program.text(program.values[v].name) == name)
+      return {owner, {v, at::current}};
+  value_info info;
+  info.type = dtype::f64;
+  info.role = role::setting;
+  info.initial.constant = initial;
+  info.line = line;
+  info.name = program.names.add("", name);
+  if (info.name.length == 0)
+    program.fail({why::program_too_large, line, owner.called_from, name_pool::capacity, name_pool::capacity + 1});
+  return {owner, {program.add_value(info), at::current}};
 }
 
 /// The scope of a layer. While the object lives, names of new parameters begin with the outer scope and "name.", and

@@ -6,21 +6,23 @@ namespace constrain::inline CONSTRAIN_VARIANT::op {
 
 /// Muon's step for one matrix [rows, columns], as `optimizer::muon` defines it. Inputs: gradient, clip [norm, scale],
 /// `step_hyperparameters` as bytes, the matrix and its momentum. Outputs: the new matrix, the new momentum and scratch:
-/// one matrix of the same shape and two squares, as wide as the smaller extent. Attribute 0: whether weight decay
-/// applies.
+/// one matrix of the same shape and two squares, as wide as the smaller extent.
 template <class optimizer> struct muon {
+  struct options {
+    bool decays = false; // whether weight decay applies to the matrix
+  };
   static constexpr char const* name = "muon";
   static constexpr unsigned workspace = 0b11100;
 
-  static constexpr inferred infer(operand_types const& in, attributes const&) {
+  static constexpr inferred infer(operand_types const& in) {
     auto const matrix = in[3].shape;
     auto const side = smaller_extent(matrix);
     auto result = inferred::one(in[3].type, matrix).and_also(in[4].type, matrix).and_also(in[3].type, matrix);
     return result.and_also(in[3].type, shape(side, side)).and_also(in[3].type, shape(side, side));
   }
   /// With the default number of Newton-Schulz steps.
-  static constexpr cost cost_of(operand_types const& in, operand_types const& out, attributes const& a) {
-    auto result = cost_by_operands(in, out, a);
+  static constexpr cost cost_of(operand_types const& in, operand_types const& out) {
+    auto result = cost_by_operands(in, out);
     auto const side = static_cast<double>(smaller_extent(in[3].shape));
     auto const elements = static_cast<double>(in[3].shape.elements());
     result.flops = typename optimizer::hyper().newton_schulz_steps * 2.0 * side * (2 * elements + side * side);

@@ -97,8 +97,8 @@ template <class O = adamw> struct muon {
   static constexpr void update(update_rule& u) {
     if (u.role() != role::weight || u.shape().rank != 2) return op::update_by<O>(u);
     auto const momentum = u.state("momentum_buffer");
-    auto const next = emit_all<op::muon<muon>>({u.gradient(), u.scale(), u.hyper(), u.parameter(), momentum},
-                                               {{u.decays() ? 1 : 0}, {}});
+    auto const next =
+        emit_all<op::muon<muon>>({u.gradient(), u.scale(), u.hyper(), u.parameter(), momentum}, {.decays = u.decays()});
     u.assign(u.parameter(), next[0]);
     u.assign(momentum, next[1]);
   }
