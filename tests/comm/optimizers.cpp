@@ -97,5 +97,6 @@ int main() {
   settings();
   compare<normalized_momentum>("own_rule");
   compare<ct::optimizer::averaged<ct::optimizer::adamw>>("averaged");
+  compare<ct::optimizer::muon<ct::optimizer::adamw>>("muon");
   return failures == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
 }

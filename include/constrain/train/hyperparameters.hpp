@@ -49,8 +49,9 @@ template <class hyper> void scale_learning_rates(hyper& h, double schedule, doub
 }
 
 /// Calls f(name, value) for an optimizer's hyperparameters: first for fields with a well-known name, then for every
-/// field by its position. If the fields have different types, only those of arithmetic type are visited by position,
-/// and none if there are more than twelve fields, an array or a base class.
+/// field by its position. If the fields have different types, only those of arithmetic or enumeration type are visited
+/// by position, and none if there are more than twelve fields, an array or a base class. The fields of the optimizer
+/// that this one is made from follow in the same way, with " of the base" behind their names.
 template <class hyper, class function>
 [[gnu::noinline, gnu::cold]] void for_each_hyperparameter(hyper const& h, function const& f) {
   if constexpr (requires { h.learning_rate; }) f(".learning_rate", h.learning_rate);
@@ -65,9 +66,13 @@ template <class hyper, class function>
     int place = 0;
     for_each_field(h, [&]<class field>(field const& value) {
       ++place;
-      if constexpr (std::is_arithmetic_v<field>) f("field " + std::to_string(place) + " of hyper", value);
+      auto const name = "field " + std::to_string(place) + " of hyper";
+      if constexpr (std::is_enum_v<field>) f(name, static_cast<int>(value));
+      else if constexpr (std::is_arithmetic_v<field>) f(name, value);
     });
   }
+  if constexpr (requires { h.base; })
+    for_each_hyperparameter(h.base, [&](std::string const& field, auto value) { f(field + " of the base", value); });
 }
 
 } // namespace constrain::detail
