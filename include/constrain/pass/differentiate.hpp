@@ -15,7 +15,7 @@ class differentiation {
 public:
   constexpr explicit differentiation(program const& p) {
     out_.program = p;
-    out_.real = p.values[p.logits.value].type;
+    out_.real = p.values[p.result("logits").value].type;
     find_what_is_trained();
     find_captured();
     for (int v = 0; v < p.values.size(); ++v)
@@ -112,7 +112,7 @@ private:
 
   /// Starts with the gradient of the loss with respect to itself: 1.
   constexpr void seed() {
-    auto const loss = out_.program.loss;
+    auto const loss = out_.program.result("loss");
     auto const one = emit<op::constant_like>({value{out_, loss}}, {{}, {1}}, 0);
     gradient_[key(loss)] = one.where();
   }

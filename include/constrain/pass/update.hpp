@@ -23,12 +23,13 @@ constexpr void emit_clipping(builder& out, fixed_vector<int, program::maximum_va
   squares.role = role::result;
   squares.shape = shape(gradients.size());
   squares.accumulates = true; // each call writes one element
-  program.gradient_squares = {program.add_value(squares), at::current};
+  ref const gradient_squares{program.add_value(squares), at::current};
+  program.set_result("gradient_squares", gradient_squares);
   for (int i = 0; i < gradients.size(); ++i)
-    out.call<op::gradient_norm_squared>({{gradients[i], at::current}}, {program.gradient_squares},
-                                        {{i, gradients.size()}, {}});
-  program.clip_coefficient = out.call<op::clip_coefficient>({program.gradient_squares}).outputs[0];
-  program.values[program.clip_coefficient.value].role = role::result;
+    out.call<op::gradient_norm_squared>({{gradients[i], at::current}}, {gradient_squares}, {{i, gradients.size()}, {}});
+  ref const clip_coefficient = out.call<op::clip_coefficient>({gradient_squares}).outputs[0];
+  program.set_result("clip_coefficient", clip_coefficient);
+  program.values[clip_coefficient.value].role = role::result;
 }
 
 /// Appends the update of the parameter that `gradient` belongs to, with its optimizer states as further outputs.
@@ -39,7 +40,7 @@ template <class optimizer> constexpr void emit_update(builder& out, int gradient
   node n;
   n.attributes = {{decays(info.role) ? 1 : 0}, {}};
   n.inputs.push_back({gradient, at::current});
-  n.inputs.push_back(program.clip_coefficient);
+  n.inputs.push_back(program.result("clip_coefficient"));
   n.inputs.push_back(hyper);
   n.outputs.push_back({parameter, at::current});
   for (int field = 0; field < op::state_fields<optimizer>(); ++field) {

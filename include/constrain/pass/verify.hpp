@@ -12,6 +12,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 constexpr diagnosis verify(program const& p) {
   if (!p.failure.ok()) return p.failure;
   int depth = 0;
+  ref const loss = p.result("loss");
   bool partial[program::maximum_values]{}; // not yet reduced over the ranks
   bool written[program::maximum_values]{};
   for (int v = 0; v < p.values.size(); ++v)
@@ -35,7 +36,7 @@ constexpr diagnosis verify(program const& p) {
     for (int j = 0; j < n.outputs.size(); ++j) {
       auto const& info = p.values[n.outputs[j].value];
       written[n.outputs[j].value] = true;
-      bool const of_ranks = info.role == role::gradient || n.outputs[j] == p.loss;
+      bool const of_ranks = info.role == role::gradient || n.outputs[j] == loss;
       partial[n.outputs[j].value] = p.distributed && of_ranks && !n.op->reads_partial;
       bool const fits = j < rule.outputs.size() && rule.outputs[j] == operand_type{info.type, info.shape};
       if (!fits) return {why::shape_is_not_what_the_rule_says, n.line, n.called_from, info.shape.elements(), j};

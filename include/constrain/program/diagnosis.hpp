@@ -11,6 +11,8 @@ enum class why {
   nothing,
   task_is_none,
   model_is_no_function,
+  inputs_do_not_fit_the_model,
+  port_is_not_sound,
   objective_is_no_function,
   model_is_not_constant,
   micro_batch_is_empty,

@@ -19,6 +19,17 @@ template <diagnosis d> struct refusal<why::model_is_no_function, d> {
   static_assert(d.ok(), "task: the model is not a function from ct::value to ct::value; give its type `constexpr "
                         "ct::value operator()(ct::value tokens) const` that returns the logits");
 };
+template <diagnosis d> struct refusal<why::inputs_do_not_fit_the_model, d> {
+  static_assert(d.ok(), "task: the model lists `got` inputs, but its call operator does not take that many values; "
+                        "write one ct::port_spec for each parameter, as in `static constexpr ct::port_spec inputs[] = "
+                        "{{.name = \"tokens\"}, {.name = \"lengths\", .each = ct::per::sequence}};`. Without a list "
+                        "the only input is tokens");
+};
+template <diagnosis d> struct refusal<why::port_is_not_sound, d> {
+  static_assert(d.ok(), "task: the model's `inputs` or the objective's `labels` hold a ct::port_spec without a name, "
+                        "two of one name, negative `.features`, or an input that has one entry per row or logit; "
+                        "give each its own .name, and inputs .each = ct::per::token or ct::per::sequence");
+};
 template <diagnosis d> struct refusal<why::objective_is_no_function, d> {
   static_assert(d.ok(), "task: the objective is not a function from two ct::values to a ct::value; give its type "
                         "`constexpr ct::value operator()(ct::value logits, ct::value labels) const`, or write "

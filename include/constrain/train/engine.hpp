@@ -49,7 +49,7 @@ public:
   intake begin(char const* where) {
     gradients_kept_ = false; // inputs may share memory with gradients
     poison();
-    return {where, arena(), entries::vocabulary, entries::logits.features()};
+    return {where, arena()};
   }
 
   /// Runs an entry. `passes` holds the program that the entry was planned from; checked mode needs the values of that
@@ -61,7 +61,9 @@ public:
     static constexpr auto values = make_checked_table<passes::final.values.count>(passes::final);
     constexpr auto const& plan = planned_entry::value;
     checked_hooks checks(arena(), plan.operands, values.values);
-    checks.wrote(plan.tokens), checks.wrote(plan.labels), checks.wrote(plan.hyper);
+    for (auto const& port : plan.ports)
+      if (port.kind != port_kind::result) checks.wrote(port.view);
+    checks.wrote(plan.hyper);
     runner_->template run<planned_entry>(parameters, checks);
   }
 
@@ -75,7 +77,7 @@ public:
 
   /// Elements [first, first + count) of the logits of an entry's last run; the logits are row-major.
   template <class planned_entry> std::vector<real> logits(std::int64_t first, std::int64_t count) const {
-    constexpr auto const& view = planned_entry::value.logits;
+    constexpr auto view = planned_entry::value.result("logits");
     std::vector<storage<entries::compute>> logits(static_cast<std::size_t>(count));
     arena().read(view.offset + first * size_of(view.type), logits.data(), count * size_of(view.type));
     return {logits.begin(), logits.end()};

@@ -5,6 +5,7 @@
 
 #include <cmath>
 #include <cstdint>
+#include <limits>
 #include <string_view>
 #include <vector>
 
@@ -12,7 +13,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// Result of one optimizer step, over all ranks.
 struct step_result {
-  double loss = 0;             // mean cross-entropy over the batch's valid labels, before the update
+  double loss = 0;             // the objective's mean over the batch's valid labels, before the update
   double gradient_norm = 0;    // L2 norm of all gradients together, before clipping
   std::int64_t tokens = 0;     // valid labels in the batch
   bool skipped = false;        // a gradient was not finite, so weights and optimizer states are unchanged
@@ -21,21 +22,23 @@ struct step_result {
 
 /// Result of an evaluation; means are over labels, not over batches.
 struct evaluation {
-  double loss = 0;         // mean cross-entropy over all valid labels, in nats
-  double perplexity = 0;   // exp(loss)
-  double accuracy = 0;     // share of valid labels that have the largest logit
+  double loss = 0;         // the objective's mean over all valid labels; cross-entropy: in nats
+  double perplexity = 0;   // exp(loss); NaN if the labels are not classes
+  double accuracy = 0;     // share of valid labels that have the largest logit; NaN if the labels are not classes
   std::int64_t tokens = 0; // valid labels
 };
 
 namespace detail {
 
-/// Turns sums over labels into means. Throws `error` if there was no valid label.
-[[gnu::noinline]] inline evaluation mean_of(evaluation sum) {
+/// Turns sums over labels into means. `classifies`: the labels are classes; else accuracy and perplexity are NaN. Throws
+/// `error` if there was no valid label.
+[[gnu::noinline]] inline evaluation mean_of(evaluation sum, bool classifies = true) {
   if (sum.tokens == 0)
     throw error("evaluate: every label is ignored, so there is no loss; pass at least one valid label");
   sum.loss /= static_cast<double>(sum.tokens);
   sum.accuracy /= static_cast<double>(sum.tokens);
   sum.perplexity = std::exp(sum.loss);
+  if (!classifies) sum.accuracy = sum.perplexity = std::numeric_limits<double>::quiet_NaN();
   return sum;
 }
 

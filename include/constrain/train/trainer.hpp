@@ -85,14 +85,14 @@ public:
     engine_.keep_gradients();
 
     step_result r;
-    r.loss = engine_.read(entries::step::value.loss);
-    r.gradient_norm = engine_.read(entries::step::value.clip_coefficient);
+    r.loss = engine_.read(entries::step::value.result("loss"));
+    r.gradient_norm = engine_.read(entries::step::value.result("clip_coefficient"));
     r.tokens = valid_labels;
     r.skipped = !math::finite(r.gradient_norm);
     if (r.skipped) {
       ++state_.skipped;
       int gradient = 0;
-      while (math::finite(engine_.read(entries::step::value.gradient_squares, gradient))) ++gradient;
+      while (math::finite(engine_.read(entries::step::value.result("gradient_squares"), gradient))) ++gradient;
       r.not_finite = detail::name_of_gradient(table(), gradient);
     }
     state_.steps = state_.steps.count() + 1;
@@ -108,9 +108,12 @@ public:
 
   /// A batch over your own arrays, which must live until `step` returns: inputs [micro-batches, sequences, tokens];
   /// labels of the same shape, or [micro-batches, sequences] for classification, `ignored_label` (-100) where an input
-  /// has none. For causal_lm, shift the labels yourself. Throws `error` for a wrong length or an invalid value.
-  constrain::batch batch(std::span<std::int32_t const> inputs, std::span<std::int32_t const> labels) const {
-    auto const b = detail::own_batch(inputs, labels, batch_lengths, entries::vocabulary, entries::logits.features());
+  /// has none. A model with several inputs takes a list: `batch({tokens, lengths}, labels)`. For causal_lm, shift the
+  /// labels yourself, or pass the inputs as labels and labels::shift. Throws `error` for a wrong number, type or length
+  /// of arrays, for an invalid value, and for causal_lm if the labels equal the inputs.
+  constrain::batch batch(array_list const& inputs, array_list const& labels,
+                         constrain::labels which = constrain::labels::shifted) const {
+    auto const b = detail::own_batch(inputs, labels, which, needs());
     if (b.valid_labels == 0 && ranks() == 1)
       throw error("batch: every label is ignored, so there is no loss; pass at least one valid label");
     return b;
@@ -120,7 +123,9 @@ public:
   /// last step read this corpus, else at its start. A worker thread prepares the next batch. Throws `error` if the
   /// vocabulary is larger than the model's or the corpus gives no batch.
   batch_range batches(data::corpus const& corpus, data::tail tail = data::tail::carry) const {
-    static_assert(labels_per_token,
+    static_assert(entries::takes_tokens, "batches(corpus): a corpus is one sequence of tokens, but the model takes "
+                                         "other inputs; write batch({first, second}, labels)");
+    static_assert(entries::labels_tokens,
                   "batches(corpus): a corpus labels every token with the next one, but the task has other labels; "
                   "write batch(inputs, labels)");
     detail::check_vocabulary(corpus.vocabulary(), entries::vocabulary);
@@ -137,6 +142,9 @@ public:
   }
   /// As above, but calls `stop()` before every micro-batch and returns nullopt if `stop` returns true.
   template <class predicate> std::optional<evaluation> evaluate(data::corpus const& corpus, predicate const& stop) {
+    static_assert(entries::takes_tokens && entries::labels_tokens,
+                  "evaluate(corpus): a corpus is one sequence of tokens that labels every token with the next one, but "
+                  "the task has other inputs or labels; write evaluate(inputs, labels)");
     detail::check_vocabulary(corpus.vocabulary(), entries::vocabulary);
     auto const samples = data::samples(corpus.size(), task::tokens);
     ranks_.come_to(joint_call::evaluate, samples);
@@ -148,31 +156,32 @@ public:
       copy_samples(corpus, sample, samples, task::tokens, inputs, labels);
       evaluate_one(inputs, labels, sum);
     }
-    return detail::mean_of(sum);
+    return detail::mean_of(sum, counts_correct);
   }
 
-  /// Loss and accuracy over your own arrays: inputs [n, sequences, tokens] for any n >= 1, labels as in `batch`.
-  evaluation evaluate(std::span<std::int32_t const> inputs, std::span<std::int32_t const> labels) {
-    auto const per_batch = static_cast<std::size_t>(task::sequences * task::tokens);
-    auto const labels_per_batch = static_cast<std::size_t>(entries::labels);
-    auto const batches = detail::count_batches(inputs.size(), labels.size(), per_batch, labels_per_batch);
-    if (entries::vocabulary > 0) detail::check_tokens("evaluate", inputs, entries::vocabulary);
-    detail::count_labels("evaluate", labels, entries::logits.features());
+  /// Loss and accuracy over your own arrays: inputs [n, sequences, tokens] for any n >= 1, or a list; labels as in
+  /// `batch`. For real labels accuracy and perplexity are NaN.
+  evaluation evaluate(array_list const& inputs, array_list const& labels,
+                      constrain::labels which = constrain::labels::shifted) {
+    auto const ports = ports_of<typename entries::evaluate>();
+    auto const batches = detail::count_batches(ports, inputs, labels);
+    auto const b = detail::own_arrays("evaluate", inputs, labels, which, {ports, task::tokens, next_tokens});
     ranks_.come_to(joint_call::evaluate, static_cast<std::int64_t>(batches));
     evaluation sum;
-    for (std::size_t b = 0; b < batches; ++b)
-      evaluate_one(inputs.subspan(b * per_batch, per_batch), labels.subspan(b * labels_per_batch, labels_per_batch),
-                   sum);
-    return detail::mean_of(sum);
+    for (std::size_t i = 0; i < batches; ++i)
+      evaluate_one(detail::part_of(ports, port_kind::input, b.every_input(), i),
+                   detail::part_of(ports, port_kind::label, b.every_label(), i), sum);
+    return detail::mean_of(sum, counts_correct);
   }
 
-  /// The logits of one micro-batch, inputs [sequences, tokens]. Throws `error` for a wrong length or an invalid token.
-  prediction<real> predict(std::span<std::int32_t const> inputs) {
-    detail::check_length("predict", "the array of inputs", inputs, task::sequences * task::tokens,
-                         "[sequences, tokens]");
-    if (entries::vocabulary > 0) detail::check_tokens("predict", inputs, entries::vocabulary);
+  /// The logits of one micro-batch, inputs [sequences, tokens], or a list. Throws `error` for a wrong number, type or
+  /// length of arrays, or an invalid value.
+  prediction<real> predict(array_list const& inputs) {
+    auto const ports = ports_of<typename entries::predict>();
+    detail::check_lengths("predict", ports, port_kind::input, inputs, "");
+    detail::check_all_values("predict", ports, port_kind::input, inputs);
     ranks_.come_to(joint_call::predict, 1);
-    engine_.begin("predict").tokens(entries::predict::value.tokens, inputs);
+    engine_.begin("predict")(ports, port_kind::input, inputs);
     engine_.template run<typename entries::predict, typename entries::predict_program>(step_parameters_now(1));
     return {engine_.template logits<typename entries::predict>(0, entries::logits.elements()), entries::logits};
   }
@@ -182,6 +191,8 @@ public:
   /// finite.
   std::vector<std::int32_t> generate(std::span<std::int32_t const> prompt, std::int64_t count,
                                      generate_options const& options = {}) {
+    static_assert(entries::takes_tokens, "generate: the model takes other inputs than one array of tokens; use "
+                                         "predict(inputs)");
     static_assert(entries::logits.rank == 3, "generate: the model gives no logits per token; use predict(inputs)");
     check_count("generate", "the number of tokens", count, 0);
     if (prompt.empty()) throw error("generate: the prompt is empty; give at least one token");
@@ -192,7 +203,7 @@ public:
     ranks_.come_to(joint_call::generate, count);
     for (std::int64_t i = 0; i < count; ++i) {
       auto const length = detail::fill_context(context, tokens);
-      engine_.begin("generate").tokens(entries::generate::value.tokens, context);
+      engine_.begin("generate")(ports_of<typename entries::generate>(), port_kind::input, array_list(context));
       engine_.template run<typename entries::generate, typename entries::generate_program>(step_parameters_now(1));
       auto const classes = entries::logits.features();
       auto const row = engine_.template logits<typename entries::generate>((length - 1) * classes, classes);
@@ -289,8 +300,20 @@ public:
   run_options const& options() const { return run_; }
 
 private:
-  static constexpr detail::batch_lengths batch_lengths{batch_tokens, micro_batches* entries::labels, task::tokens};
-  static constexpr bool labels_per_token = entries::labels == task::sequences * task::tokens;
+  static constexpr bool counts_correct = entries::evaluate::value.result("correct").elements > 0;
+  static constexpr bool next_tokens = [] {
+    if constexpr (requires { task::objective::labels_are_next_tokens; })
+      return task::objective::labels_are_next_tokens && entries::takes_tokens && entries::labels_tokens;
+    else return false;
+  }();
+
+  template <class planned_entry> static constexpr detail::plan_ports ports_of() {
+    auto const& ports = planned_entry::value.ports;
+    return {ports.elements, static_cast<std::size_t>(ports.size())};
+  }
+  static constexpr detail::batch_needs needs() {
+    return {ports_of<typename entries::step>(), task::tokens, next_tokens};
+  }
 
   constrain::step_parameters step_parameters_now(std::int64_t valid_labels) const {
     constrain::step_parameters n;
@@ -306,24 +329,25 @@ private:
     return n;
   }
 
-  void evaluate_one(std::span<std::int32_t const> inputs, std::span<std::int32_t const> labels, evaluation& sum) {
+  void evaluate_one(array_list const& inputs, array_list const& labels, evaluation& sum) {
     auto const into_arena = engine_.begin("evaluate");
-    into_arena.tokens(entries::evaluate::value.tokens, inputs);
-    auto const valid = into_arena.labels(entries::evaluate::value.labels, labels);
+    auto const ports = ports_of<typename entries::evaluate>();
+    into_arena(ports, port_kind::input, inputs);
+    auto const valid = into_arena(ports, port_kind::label, labels);
     if (valid == 0) return;
     engine_.template run<typename entries::evaluate, typename entries::evaluate_program>(step_parameters_now(valid));
-    sum.loss += engine_.read(entries::evaluate::value.loss) * static_cast<double>(valid);
-    sum.accuracy += engine_.read(entries::evaluate::value.correct);
+    sum.loss += engine_.read(entries::evaluate::value.result("loss")) * static_cast<double>(valid);
+    if (counts_correct) sum.accuracy += engine_.read(entries::evaluate::value.result("correct"));
     sum.tokens += valid;
   }
 
   /// Copies a batch into the arena; returns this rank's number of valid labels. Throws `error` for a batch that `step`
   /// must refuse; weights and states are unchanged then.
   std::int64_t take(constrain::batch const& b) {
-    detail::check_batch(b, batch_lengths);
+    detail::check_batch(b, needs());
     auto const into_arena = engine_.begin("step");
-    into_arena.tokens(entries::step::value.tokens, b.inputs);
-    return into_arena.labels(entries::step::value.labels, b.labels);
+    into_arena(needs().ports, port_kind::input, b.every_input());
+    return into_arena(needs().ports, port_kind::label, b.every_label());
   }
 
   static parameter_list table() {

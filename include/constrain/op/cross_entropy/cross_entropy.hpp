@@ -46,6 +46,7 @@ struct cross_entropy {
 /// [..., classes], labels [...] (i32, in [0, classes) or `ignored_label`). Every micro-batch divides by the batch's
 /// number of valid labels, so that the micro-batches' losses add up to the mean.
 constexpr value cross_entropy(value logits, value labels, int line = __builtin_LINE()) {
+  labels.owner().program.limit(labels.where(), logits.features());
   return emit<op::cross_entropy>({logits, labels}, {}, line);
 }
 

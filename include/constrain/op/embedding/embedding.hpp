@@ -46,10 +46,7 @@ struct embedding_options {
 /// Looks tokens up in an existing table: table [vocabulary, width], tokens [...] (i32, below the vocabulary) -> [...,
 /// width]. A tied head passes the same table to `linear`.
 constexpr value embedding(value table, value tokens, int line = __builtin_LINE()) {
-  auto& program = tokens.owner().program;
-  auto const vocabulary = table.shape().rank == 2 ? table.shape().extent[0] : 0;
-  if (tokens.where() == program.tokens && (program.vocabulary == 0 || vocabulary < program.vocabulary))
-    program.vocabulary = vocabulary;
+  if (table.shape().rank == 2) tokens.owner().program.limit(tokens.where(), table.shape().extent[0]);
   return emit<op::embedding>({table, tokens}, {}, line);
 }
 
