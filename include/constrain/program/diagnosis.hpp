@@ -31,6 +31,8 @@ enum class why {
   labels_do_not_fit_the_logits,
   logits_have_no_tokens,
   axis_is_not_there,
+  token_is_not_there,
+  lengths_do_not_fit,
   repeat_changes_the_shape,
   repeat_of_nothing,
   repeat_ignores_its_input,

@@ -104,6 +104,14 @@ template <diagnosis d> struct refusal<why::axis_is_not_there, d> {
   static_assert(d.ok(), "the value has `got` dimensions where `expected` are needed; pass [sequences, tokens, "
                         "features]");
 };
+template <diagnosis d> struct refusal<why::token_is_not_there, d> {
+  static_assert(d.ok(), "ct::select_token: there is no token `got` in sequences of `expected` tokens; pass an index "
+                        "from 0 to `expected` - 1");
+};
+template <diagnosis d> struct refusal<why::lengths_do_not_fit, d> {
+  static_assert(d.ok(), "ct::self_attention: lengths must be integers [sequences]; declare the model's input as "
+                        "{.name = \"lengths\", .each = ct::per::sequence} and pass it");
+};
 template <diagnosis d> struct refusal<why::repeat_changes_the_shape, d> {
   static_assert(d.ok(), "the body of ct::repeat returns another shape than its argument's; move the layers that "
                         "change the shape before or after the repeat");

@@ -26,6 +26,14 @@ public:
   using target = typename policy_set::target;
   using real = typename entries::real;
 
+  /// The ports of an entry.
+  template <class planned_entry>
+  static constexpr plan_ports ports{planned_entry::value.ports.elements,
+                                    static_cast<std::size_t>(planned_entry::value.ports.size())};
+  /// What the caller's arrays must fit.
+  template <class planned_entry>
+  static constexpr batch_needs needs{ports<planned_entry>, task::tokens, entries::next_tokens};
+
   /// Allocates the arena. `checked`: each run checks its reads and writes (see run/checked.hpp); `measure`: fills the
   /// arena with a pattern, so that `used` can find the bytes written. Throws `error` if the memory cannot be allocated.
   void allocate(bool checked, bool measure) {
@@ -44,12 +52,15 @@ public:
   void keep_gradients() { gradients_kept_ = true; }
   void drop_gradients() { gradients_kept_ = false; }
 
-  /// Begins the run of an entry: returns the `intake` that copies the inputs of the run into the arena. `where`: the
-  /// first words of the intake's errors.
-  intake begin(char const* where) {
+  /// Begins the run of an entry: copies its inputs and labels into the arena. Returns the number of valid labels.
+  /// `where`: the first words of errors.
+  template <class planned_entry>
+  std::int64_t begin(char const* where, array_list const& inputs, array_list const& labels = {}) {
     gradients_kept_ = false; // inputs may share memory with gradients
     poison();
-    return {where, arena()};
+    intake const into_arena(where, arena());
+    into_arena(ports<planned_entry>, port_kind::input, inputs);
+    return into_arena(ports<planned_entry>, port_kind::label, labels);
   }
 
   /// Runs an entry. `passes` holds the program that the entry was planned from; checked mode needs the values of that

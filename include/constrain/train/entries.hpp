@@ -78,6 +78,14 @@ template <class task, class policy_set> struct entries {
   static constexpr bool labels_tokens = step_program::built.count(port_kind::label) == 1 &&
                                         first_label.spec.type == port_type::ids &&
                                         labels == step_program::built.values[first_input.where.value].shape.elements();
+  /// Whether the labels are the next tokens of the inputs.
+  static constexpr bool next_tokens = [] {
+    if constexpr (requires { task::objective::labels_are_next_tokens; })
+      return task::objective::labels_are_next_tokens && takes_tokens && labels_tokens;
+    else return false;
+  }();
+  /// Whether evaluation counts correct predictions: the labels are classes.
+  static constexpr bool counts_correct = evaluate::value.result("correct").elements > 0;
 };
 
 } // namespace constrain

@@ -113,7 +113,7 @@ public:
   /// of arrays, for an invalid value, and for causal_lm if the labels equal the inputs.
   constrain::batch batch(array_list const& inputs, array_list const& labels,
                          constrain::labels which = constrain::labels::shifted) const {
-    auto const b = detail::own_batch(inputs, labels, which, needs());
+    auto const b = detail::own_batch(inputs, labels, which, engine::template needs<typename entries::step>);
     if (b.valid_labels == 0 && ranks() == 1)
       throw error("batch: every label is ignored, so there is no loss; pass at least one valid label");
     return b;
@@ -123,11 +123,7 @@ public:
   /// last step read this corpus, else at its start. A worker thread prepares the next batch. Throws `error` if the
   /// vocabulary is larger than the model's or the corpus gives no batch.
   batch_range batches(data::corpus const& corpus, data::tail tail = data::tail::carry) const {
-    static_assert(entries::takes_tokens, "batches(corpus): a corpus is one sequence of tokens, but the model takes "
-                                         "other inputs; write batch({first, second}, labels)");
-    static_assert(entries::labels_tokens,
-                  "batches(corpus): a corpus labels every token with the next one, but the task has other labels; "
-                  "write batch(inputs, labels)");
+    [[maybe_unused]] detail::corpus_has_batches<entries::takes_tokens, entries::labels_tokens> const checked;
     detail::check_vocabulary(corpus.vocabulary(), entries::vocabulary);
     auto const from = state_.corpus == corpus.fingerprint() ? state_.position : data::position{};
     return {batch_source(corpus, state_.seed, from, micro_batches * task::sequences, task::tokens, tail,
@@ -142,9 +138,7 @@ public:
   }
   /// As above, but calls `stop()` before every micro-batch and returns nullopt if `stop` returns true.
   template <class predicate> std::optional<evaluation> evaluate(data::corpus const& corpus, predicate const& stop) {
-    static_assert(entries::takes_tokens && entries::labels_tokens,
-                  "evaluate(corpus): a corpus is one sequence of tokens that labels every token with the next one, but "
-                  "the task has other inputs or labels; write evaluate(inputs, labels)");
+    [[maybe_unused]] detail::corpus_is_evaluated<entries::takes_tokens && entries::labels_tokens> const checked;
     detail::check_vocabulary(corpus.vocabulary(), entries::vocabulary);
     auto const samples = data::samples(corpus.size(), task::tokens);
     ranks_.come_to(joint_call::evaluate, samples);
@@ -156,32 +150,33 @@ public:
       copy_samples(corpus, sample, samples, task::tokens, inputs, labels);
       evaluate_one(inputs, labels, sum);
     }
-    return detail::mean_of(sum, counts_correct);
+    return detail::mean_of(sum, entries::counts_correct);
   }
 
   /// Loss and accuracy over your own arrays: inputs [n, sequences, tokens] for any n >= 1, or a list; labels as in
   /// `batch`. For real labels accuracy and perplexity are NaN.
   evaluation evaluate(array_list const& inputs, array_list const& labels,
                       constrain::labels which = constrain::labels::shifted) {
-    auto const ports = ports_of<typename entries::evaluate>();
+    constexpr auto ports = engine::template ports<typename entries::evaluate>;
     auto const batches = detail::count_batches(ports, inputs, labels);
-    auto const b = detail::own_arrays("evaluate", inputs, labels, which, {ports, task::tokens, next_tokens});
+    auto const b =
+        detail::own_arrays("evaluate", inputs, labels, which, engine::template needs<typename entries::evaluate>);
     ranks_.come_to(joint_call::evaluate, static_cast<std::int64_t>(batches));
     evaluation sum;
     for (std::size_t i = 0; i < batches; ++i)
       evaluate_one(detail::part_of(ports, port_kind::input, b.every_input(), i),
                    detail::part_of(ports, port_kind::label, b.every_label(), i), sum);
-    return detail::mean_of(sum, counts_correct);
+    return detail::mean_of(sum, entries::counts_correct);
   }
 
   /// The logits of one micro-batch, inputs [sequences, tokens], or a list. Throws `error` for a wrong number, type or
   /// length of arrays, or an invalid value.
   prediction<real> predict(array_list const& inputs) {
-    auto const ports = ports_of<typename entries::predict>();
+    constexpr auto ports = engine::template ports<typename entries::predict>;
     detail::check_lengths("predict", ports, port_kind::input, inputs, "");
     detail::check_all_values("predict", ports, port_kind::input, inputs);
     ranks_.come_to(joint_call::predict, 1);
-    engine_.begin("predict")(ports, port_kind::input, inputs);
+    engine_.template begin<typename entries::predict>("predict", inputs);
     engine_.template run<typename entries::predict, typename entries::predict_program>(step_parameters_now(1));
     return {engine_.template logits<typename entries::predict>(0, entries::logits.elements()), entries::logits};
   }
@@ -191,9 +186,7 @@ public:
   /// finite.
   std::vector<std::int32_t> generate(std::span<std::int32_t const> prompt, std::int64_t count,
                                      generate_options const& options = {}) {
-    static_assert(entries::takes_tokens, "generate: the model takes other inputs than one array of tokens; use "
-                                         "predict(inputs)");
-    static_assert(entries::logits.rank == 3, "generate: the model gives no logits per token; use predict(inputs)");
+    [[maybe_unused]] generates_tokens<entries::takes_tokens, entries::logits.rank == 3> const checked;
     check_count("generate", "the number of tokens", count, 0);
     if (prompt.empty()) throw error("generate: the prompt is empty; give at least one token");
     if (entries::vocabulary > 0) detail::check_tokens("generate", prompt, entries::vocabulary);
@@ -203,7 +196,7 @@ public:
     ranks_.come_to(joint_call::generate, count);
     for (std::int64_t i = 0; i < count; ++i) {
       auto const length = detail::fill_context(context, tokens);
-      engine_.begin("generate")(ports_of<typename entries::generate>(), port_kind::input, array_list(context));
+      engine_.template begin<typename entries::generate>("generate", context);
       engine_.template run<typename entries::generate, typename entries::generate_program>(step_parameters_now(1));
       auto const classes = entries::logits.features();
       auto const row = engine_.template logits<typename entries::generate>((length - 1) * classes, classes);
@@ -300,20 +293,7 @@ public:
   run_options const& options() const { return run_; }
 
 private:
-  static constexpr bool counts_correct = entries::evaluate::value.result("correct").elements > 0;
-  static constexpr bool next_tokens = [] {
-    if constexpr (requires { task::objective::labels_are_next_tokens; })
-      return task::objective::labels_are_next_tokens && entries::takes_tokens && entries::labels_tokens;
-    else return false;
-  }();
-
-  template <class planned_entry> static constexpr detail::plan_ports ports_of() {
-    auto const& ports = planned_entry::value.ports;
-    return {ports.elements, static_cast<std::size_t>(ports.size())};
-  }
-  static constexpr detail::batch_needs needs() {
-    return {ports_of<typename entries::step>(), task::tokens, next_tokens};
-  }
+  using engine = detail::engine<task, policy_set>;
 
   constrain::step_parameters step_parameters_now(std::int64_t valid_labels) const {
     constrain::step_parameters n;
@@ -330,24 +310,19 @@ private:
   }
 
   void evaluate_one(array_list const& inputs, array_list const& labels, evaluation& sum) {
-    auto const into_arena = engine_.begin("evaluate");
-    auto const ports = ports_of<typename entries::evaluate>();
-    into_arena(ports, port_kind::input, inputs);
-    auto const valid = into_arena(ports, port_kind::label, labels);
+    auto const valid = engine_.template begin<typename entries::evaluate>("evaluate", inputs, labels);
     if (valid == 0) return;
     engine_.template run<typename entries::evaluate, typename entries::evaluate_program>(step_parameters_now(valid));
     sum.loss += engine_.read(entries::evaluate::value.result("loss")) * static_cast<double>(valid);
-    if (counts_correct) sum.accuracy += engine_.read(entries::evaluate::value.result("correct"));
+    if (entries::counts_correct) sum.accuracy += engine_.read(entries::evaluate::value.result("correct"));
     sum.tokens += valid;
   }
 
   /// Copies a batch into the arena; returns this rank's number of valid labels. Throws `error` for a batch that `step`
   /// must refuse; weights and states are unchanged then.
   std::int64_t take(constrain::batch const& b) {
-    detail::check_batch(b, needs());
-    auto const into_arena = engine_.begin("step");
-    into_arena(needs().ports, port_kind::input, b.every_input());
-    return into_arena(needs().ports, port_kind::label, b.every_label());
+    detail::check_batch(b, engine::template needs<typename entries::step>);
+    return engine_.template begin<typename entries::step>("step", b.every_input(), b.every_label());
   }
 
   static parameter_list table() {
@@ -366,7 +341,7 @@ private:
   run_options run_;
   training_state state_;
   constrain::ranks ranks_;
-  detail::engine<task, policy_set> engine_;
+  engine engine_;
 };
 
 } // namespace constrain

@@ -8,11 +8,18 @@
 #include "constrain/op/attention/attention.hpp"
 #include "constrain/op/attention/head.hpp"
 
+#include <algorithm>
+
 namespace constrain::inline CONSTRAIN_VARIANT {
 
 template <> struct kernel<op::attention, cpu> {
   template <class stored, class accumulate>
   static void run(call const& c, tensor<stored const> qkv, tensor<stored> y, tensor<accumulate> probabilities) {
+    run(c, qkv, tensor<std::int32_t const>(), y, probabilities);
+  }
+  template <class stored, class accumulate>
+  static void run(call const& c, tensor<stored const> qkv, tensor<std::int32_t const> lengths, tensor<stored> y,
+                  tensor<accumulate> probabilities) {
     auto const heads = c.options.integer[0];
     bool const causal = c.options.integer[1] != 0;
     parallel_for(qkv.shape().extent[0] * heads, [=](std::int64_t index) {
@@ -22,9 +29,10 @@ template <> struct kernel<op::attention, cpu> {
       auto const scale = 1 / math::sqrt(static_cast<accumulate>(h.head_width));
       gemm(transpose::no, transpose::yes, h.tokens, h.tokens, h.head_width, scale, q, h.stride, q + h.width, h.stride,
            0, p, h.tokens);
+      auto const keys = lengths.data == nullptr ? h.tokens : std::int64_t{lengths[index / heads]};
       for (std::int64_t t = 0; t < h.tokens; ++t) {
-        auto const seen = causal ? t + 1 : h.tokens;
-        softmax_row(p + t * h.tokens, seen);
+        auto const seen = std::min(causal ? t + 1 : h.tokens, keys);
+        if (seen > 0) softmax_row(p + t * h.tokens, seen);
         for (std::int64_t s = seen; s < h.tokens; ++s) p[t * h.tokens + s] = 0;
       }
       gemm(transpose::no, transpose::no, h.tokens, h.head_width, h.tokens, 1, p, h.tokens, q + 2 * h.width, h.stride, 0,
