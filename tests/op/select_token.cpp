@@ -7,12 +7,15 @@ using ct::shape;
 
 namespace {
 
-constexpr auto rule = ct::info_of<ct::op::select_token>;
-static_assert(rule.infer(types({f32(shape(2, 5, 12))}), {{4}, {}}).outputs[0] == f32(shape(2, 12)));
-static_assert(refuses(rule.infer(types({f32(shape(2, 5, 12))}), {{5}, {}}), ct::why::token_is_not_there, 5, 5));
-static_assert(refuses(rule.infer(types({f32(shape(2, 5, 12))}), {{-1}, {}}), ct::why::token_is_not_there, 5, -1));
-static_assert(refuses(rule.infer(types({f32(shape(2, 12))}), {{0}, {}}), ct::why::axis_is_not_there, 3, 2));
-static_assert(refuses(rule.infer(types({i32(shape(2, 5, 12))}), {{0}, {}}), ct::why::ids_are_no_numbers, 0, 0));
+static_assert(ct::op::select_token::infer(types({f32(shape(2, 5, 12))}), {.index = 4}).outputs[0] == f32(shape(2, 12)));
+static_assert(refuses(ct::op::select_token::infer(types({f32(shape(2, 5, 12))}), {.index = 5}),
+                      ct::why::token_is_not_there, 5, 5));
+static_assert(refuses(ct::op::select_token::infer(types({f32(shape(2, 5, 12))}), {.index = -1}),
+                      ct::why::token_is_not_there, 5, -1));
+static_assert(refuses(ct::op::select_token::infer(types({f32(shape(2, 12))}), {.index = 0}), ct::why::axis_is_not_there,
+                      3, 2));
+static_assert(refuses(ct::op::select_token::infer(types({i32(shape(2, 5, 12))}), {.index = 0}),
+                      ct::why::ids_are_no_numbers, 0, 0));
 
 template <int index> struct model {
   constexpr ct::value operator()(ct::value tokens) const {
@@ -31,7 +34,7 @@ TEST_CASE("select_token: gradients") {
 }
 
 TEST_CASE_TEMPLATE("select_token: the token of each sequence, and where its gradient goes", real, float, double) {
-  ct::attributes const options{{1, 3}, {}};
+  auto const options = ct::pack(ct::op::select_token_gradient::options{.index = 1, .tokens = 3});
   array<real> const x(shape(2, 3, 2), {1, 2, 3, 4, 5, 6, /**/ 7, 8, 9, 10, 11, 12}), dy(shape(2, 2), {1, 2, 3, 4});
   array<real> y(shape(2, 2)), dx(shape(2, 3, 2));
   call_kernel<ct::op::select_token>(ct::call{options, no_parameters}, x.in(), y.out());

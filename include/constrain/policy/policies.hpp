@@ -63,10 +63,13 @@ template <class... list> struct policies : detail::chosen<typename composition<l
   /// optimizer of the same name. Control characters become '?', since the name is printed to terminals.
   static std::string optimizer_name() { return policy_name<optimizer>(); }
 
-  /// What the optimizer stores per weight: "2 x fp32".
+  /// What an element-wise optimizer stores per weight: "2 x fp32"; empty for another one.
   static std::string optimizer_state() {
-    bool const wide = in<slot_of::precision>::value.master == dtype::f64;
-    return concat({op::state_fields<optimizer>(), " x ", wide ? "fp64" : "fp32"});
+    if constexpr (has_update_rule<optimizer>) return {};
+    else {
+      bool const wide = in<slot_of::precision>::value.master == dtype::f64;
+      return concat({op::state_fields<optimizer>(), " x ", wide ? "fp64" : "fp32"});
+    }
   }
   /// The names of the fields of the optimizer's state: "exp_avg, exp_avg_sq"; empty for an optimizer without
   /// `state_names`.

@@ -5,71 +5,75 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::op {
 
-/// Elements of the buffer through which gradients are exchanged, one slice after the other.
+/// Number of elements of the exchange buffer, through which ranks exchange a gradient slice by slice.
 inline constexpr std::int64_t exchange_elements = 1 << 18;
 
-/// The full tensor from the shards of a group (the ranks that together hold one full set of shards): shard [elements
-/// per rank] -> the shape in the attributes.
+/// The full tensor from its shards on the ranks of a group (the ranks that together hold all shards of a tensor): shard
+/// [elements per rank] -> the shape `full`.
 struct all_gather {
+  struct options {
+    shape full; // of the full tensor
+  };
   static constexpr char const* name = "all_gather";
   static constexpr bool reads_shards = true;
 
-  static constexpr inferred infer(operand_types const& in, attributes const& a) {
-    return inferred::one(in[0].type, full_shape(a));
-  }
-  /// The shape in the attributes; an extent of 0 is no dimension.
-  static constexpr shape full_shape(attributes const& a) {
-    shape s;
-    for (auto extent : a.integer)
-      if (extent != 0) s.extent[s.rank++] = extent;
-    return s;
+  static constexpr inferred infer(operand_types const& in, options const& o) {
+    return inferred::one(in[0].type, o.full);
   }
 };
 
-/// shard (+)= this rank's shard of the sum of the gradient over all ranks, added in rank order. (+)= sets the output on
-/// its first write in a run and adds to it afterwards. Attribute 0: shards of a group. Output 1 is the exchange buffer.
+/// shard (+)= this rank's shard of the sum of the gradient over all ranks, added in rank order. (+)=: the first write
+/// in a run of the program overwrites the output, later writes add to it. Output 1 is the exchange buffer.
 struct reduce_scatter {
+  struct options {
+    std::int64_t shards = 1; // of a group
+  };
   static constexpr char const* name = "reduce_scatter";
   static constexpr unsigned accumulating = 0b1;
   static constexpr unsigned workspace = 0b10;
   static constexpr bool reads_partial = true;
 
-  static constexpr inferred infer(operand_types const& in, attributes const& a) {
-    return inferred::one(in[0].type, shape(shard_map{in[0].shape.elements(), a.integer[0]}.stored()))
+  static constexpr inferred infer(operand_types const& in, options const& o) {
+    return inferred::one(in[0].type, shape(shard_map{in[0].shape.elements(), o.shards}.stored()))
         .and_also(in[0].type, shape(exchange_elements));
   }
 };
 
-/// y = the sum of y over all ranks, added in rank order; y is input and output. Output 1 is the exchange buffer.
+/// y = the sum of y over all ranks, added in rank order, in place: y is input 0 and output 0. Output 1 is the exchange
+/// buffer.
 struct all_reduce {
   static constexpr char const* name = "all_reduce";
   static constexpr unsigned workspace = 0b10;
   static constexpr bool reads_partial = true;
 
-  static constexpr inferred infer(operand_types const& in, attributes const&) {
+  static constexpr inferred infer(operand_types const& in) {
     return inferred::one(in[0].type, in[0].shape).and_also(in[0].type, shape(exchange_elements));
   }
 };
 
-/// The tensors of all ranks of a group, in rank order: x -> [ranks, extents of x]. Attribute 0: ranks of a group.
+/// The tensors of all ranks of a group, in rank order: x -> [ranks, extents of x].
 struct gather_ranks {
+  struct options {
+    std::int64_t ranks = 1; // of a group
+  };
   static constexpr char const* name = "gather_ranks";
 
-  static constexpr inferred infer(operand_types const& in, attributes const& a) {
-    shape all(a.integer[0]);
+  static constexpr inferred infer(operand_types const& in, options const& o) {
+    shape all(o.ranks);
     for (int k = 0; k < in[0].shape.rank; ++k) all.extent[all.rank++] = in[0].shape.extent[k];
     return inferred::one(in[0].type, all);
   }
 };
 
 /// all_reduce for a tensor of a few elements: every rank gathers the tensors of all ranks and adds them in rank order.
+/// Output 1 is scratch for the gathered tensors.
 struct all_reduce_small {
   static constexpr char const* name = "all_reduce_small";
   static constexpr unsigned workspace = 0b10;
   static constexpr bool reads_partial = true;
-  static constexpr std::int64_t maximum_ranks = 1024; // the scratch has room for this many
+  static constexpr std::int64_t maximum_ranks = 1024; // the scratch has room for the tensors of this many ranks
 
-  static constexpr inferred infer(operand_types const& in, attributes const&) {
+  static constexpr inferred infer(operand_types const& in) {
     return inferred::one(in[0].type, in[0].shape).and_also(in[0].type, shape(maximum_ranks, in[0].shape.elements()));
   }
 };

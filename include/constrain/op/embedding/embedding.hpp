@@ -6,14 +6,17 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 namespace op {
 
-/// dtable[token] (+)= the sum of dy over all positions with that token, added in order. (+)= sets the output on its
-/// first write in a run and adds to it afterwards. Attribute 0: vocabulary.
+/// dtable[token] (+)= the sum of dy [..., width] over all positions with that token, added in the order of the
+/// positions. (+)=: the first write in a run of the program overwrites the output, later writes add to it.
 struct embedding_gradient {
+  struct options {
+    std::int64_t vocabulary = 1; // rows of the table
+  };
   static constexpr char const* name = "embedding_gradient";
   static constexpr unsigned accumulating = 0b1;
 
-  static constexpr inferred infer(operand_types const& in, attributes const& a) {
-    return inferred::one(accumulator_of(in[0].type), shape(a.integer[0], in[0].shape.features()));
+  static constexpr inferred infer(operand_types const& in, options const& o) {
+    return inferred::one(accumulator_of(in[0].type), shape(o.vocabulary, in[0].shape.features()));
   }
 };
 
@@ -21,7 +24,7 @@ struct embedding_gradient {
 struct embedding {
   static constexpr char const* name = "embedding";
 
-  static constexpr inferred infer(operand_types const& in, attributes const&) {
+  static constexpr inferred infer(operand_types const& in) {
     if (auto const wrong = needs_reals(in); wrong.reason != why::nothing) return wrong;
     if (in[0].shape.rank != 2) return inferred::failure(why::weight_is_no_matrix, 2, in[0].shape.rank);
     if (in[1].type != dtype::i32) return inferred::failure(why::tokens_are_not_integers, 0, 0);
@@ -30,7 +33,7 @@ struct embedding {
     return inferred::one(in[0].type, s);
   }
   static constexpr void gradient(backward& b) {
-    b.emit<embedding_gradient>({b.gradient(), b.input(1)}, {0}, {{b.input(0).shape().extent[0]}, {}});
+    b.emit<embedding_gradient>({b.gradient(), b.input(1)}, {0}, {.vocabulary = b.input(0).shape().extent[0]});
   }
 };
 
@@ -38,14 +41,16 @@ struct embedding {
 
 /// Options of `embedding`.
 struct embedding_options {
-  int vocabulary = 0;   // rows of the table: token ids are below it
-  int width = 0;        // features of a token
+  int vocabulary = 0;   // rows of the table; token ids are below this number
+  int width = 0;        // features of a token: columns of the table
   double stddev = 0.02; // of the initial table, normal around 0
 };
 
-/// Looks tokens up in an existing table: table [vocabulary, width], tokens [...] (i32, below the vocabulary) -> [...,
-/// width]. A tied head passes the same table to `linear`.
+/// Looks tokens up in an existing table: table [vocabulary, width], tokens [...] (i32, in [0, vocabulary)) -> [...,
+/// width]. For a head with tied weights, pass the same table to `linear`. Refused: a table of another rank than 2, and
+/// tokens that are not i32.
 constexpr value embedding(value table, value tokens, int line = __builtin_LINE()) {
+  // The trainer checks the ids of an input against the smallest table that looks them up.
   if (table.shape().rank == 2) tokens.owner().program.limit(tokens.where(), table.shape().extent[0]);
   return emit<op::embedding>({table, tokens}, {}, line);
 }

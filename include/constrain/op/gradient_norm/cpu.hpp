@@ -12,7 +12,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 namespace detail {
 
 /// Sum of the squares of up to `norm_chunk` elements: 32 interleaved sums, added pairwise. Zeros at the end change no
-/// bit of the result, so a padded shard gives the bits of the full tensor.
+/// bit of the result, so padding of a shard does not change it either.
 template <class stored> double sum_of_squares(stored const* gradient, std::int64_t count) {
   constexpr std::int64_t lanes = 32;
   double partial[lanes]{};
@@ -21,7 +21,7 @@ template <class stored> double sum_of_squares(stored const* gradient, std::int64
     CONSTRAIN_SIMD
     for (std::int64_t lane = 0; lane < lanes; ++lane) {
       double const g = static_cast<double>(gradient[i + lane]);
-      partial[lane] = math::multiply_add(g, g, partial[lane]); // explicit: otherwise each compiler decides about FMA
+      partial[lane] = math::multiply_add(g, g, partial[lane]); // explicit, since compilers differ in where they use FMA
     }
   }
   for (std::int64_t lane = 0; i < count; ++i, ++lane) {
@@ -33,7 +33,8 @@ template <class stored> double sum_of_squares(stored const* gradient, std::int64
   return partial[0];
 }
 
-/// sums[k] = the sum of the squares of chunk `first + k`, in a stack of tensors of `elements` elements each.
+/// sums[k] = the sum of the squares of chunk `first + k`, for k < `count`, in a stack of tensors of `elements` elements
+/// each; the chunks are numbered through the stack.
 template <class stored>
 void sum_chunks(stored const* stack, std::int64_t elements, std::int64_t first, std::int64_t count, double* sums) {
   auto const chunks = norm_chunks(elements);
@@ -45,16 +46,17 @@ void sum_chunks(stored const* stack, std::int64_t elements, std::int64_t first, 
 
 /// The element of `squares` that a call writes. The first call of a run zeroes all elements, since the first write of
 /// an accumulator must define all of them.
-inline double& squares_of(call const& c, tensor<double> squares) {
+inline double& squares_of(call_with_options<op::squared_norm_options> const& c, tensor<double> squares) {
   if (!c.add_to(0)) std::fill_n(squares.data, squares.count, 0.0);
-  return squares[c.options.integer[0]];
+  return squares[c.options.index];
 }
 
 } // namespace detail
 
 template <> struct kernel<op::gradient_norm_squared, cpu> {
-  template <class stored> static void run(call const& c, tensor<stored const> gradient, tensor<double> squares) {
-    constexpr std::int64_t at_once = 2048; // chunk sums on the stack, since kernels allocate nothing
+  template <class stored>
+  static void run(call_of<op::gradient_norm_squared> const& c, tensor<stored const> gradient, tensor<double> squares) {
+    constexpr std::int64_t at_once = 2048; // chunk sums in automatic storage, since kernels allocate nothing
     double sums[at_once];
     auto const elements = gradient.shape().elements(), chunks = norm_chunks(elements);
     auto const all = gradient.count / elements * chunks;
@@ -80,7 +82,7 @@ template <> struct kernel<op::chunk_squares, cpu> {
 };
 
 template <> struct kernel<op::chunk_sum, cpu> {
-  static void run(call const& c, tensor<double const> sums, tensor<double> squares) {
+  static void run(call_of<op::chunk_sum> const& c, tensor<double const> sums, tensor<double> squares) {
     auto const shards = sums.shape().extent[0], tensors = sums.shape().extent[1], chunks = sums.shape().extent[2];
     double total = 0;
     for (std::int64_t t = 0; t < tensors; ++t) {

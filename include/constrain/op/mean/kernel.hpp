@@ -7,15 +7,15 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// The extents of a tensor around one dimension: [outer, extent, inner].
 struct around_dimension {
-  std::int64_t outer = 1, extent = 1, inner = 1; // product of extents before; the extent; product after
+  std::int64_t outer = 1, extent = 1, inner = 1; // product of the extents before it; its extent; product after it
 
-  /// Of shape `s` around `dimension`.
+  /// The extents of shape `s` around dimension number `dimension`.
   around_dimension(shape const& s, std::int64_t dimension) {
     for (int i = 0; i < s.rank; ++i) (i < dimension ? outer : i == dimension ? extent : inner) *= s.extent[i];
   }
 };
 
-/// Loop body of the kernel: element i of the mean.
+/// Loop body of the kernel: y[i], the mean over the dimension.
 template <class stored> struct mean_elements {
   stored const* x;
   stored* y;
@@ -30,12 +30,12 @@ template <class stored> struct mean_elements {
 };
 
 template <class device> struct kernel<op::mean, device> {
-  template <class stored> static void run(call const& c, tensor<stored const> x, tensor<stored> y) {
-    for_elements(device{}, c, y.count, mean_elements<stored>{x.data, y.data, {x.shape(), c.options.integer[0]}});
+  template <class stored> static void run(call_of<op::mean> const& c, tensor<stored const> x, tensor<stored> y) {
+    for_elements(device{}, c, y.count, mean_elements<stored>{x.data, y.data, {x.shape(), c.options.dimension}});
   }
 };
 
-/// Loop body of the kernel: element i of the gradient of the mean.
+/// Loop body of the kernel: dx[i], the gradient of the mean with respect to x[i].
 template <class stored> struct mean_gradient_elements {
   stored const* dy;
   stored* dx;
@@ -47,9 +47,10 @@ template <class stored> struct mean_gradient_elements {
 };
 
 template <class device> struct kernel<op::mean_gradient, device> {
-  template <class stored> static void run(call const& c, tensor<stored const> dy, tensor<stored> dx) {
+  template <class stored>
+  static void run(call_of<op::mean_gradient> const& c, tensor<stored const> dy, tensor<stored> dx) {
     for_elements(device{}, c, dx.count,
-                 mean_gradient_elements<stored>{dy.data, dx.data, {dx.shape(), c.options.integer[0]}});
+                 mean_gradient_elements<stored>{dy.data, dx.data, {dx.shape(), c.options.dimension}});
   }
 };
 

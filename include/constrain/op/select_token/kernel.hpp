@@ -15,10 +15,10 @@ template <class stored> struct select_token_elements {
 };
 
 template <class device> struct kernel<op::select_token, device> {
-  template <class stored> static void run(call const& c, tensor<stored const> x, tensor<stored> y) {
-    for_elements(
-        device{}, c, y.count,
-        select_token_elements<stored>{x.data, y.data, x.shape().extent[1], x.features(), c.options.integer[0]});
+  template <class stored>
+  static void run(call_of<op::select_token> const& c, tensor<stored const> x, tensor<stored> y) {
+    for_elements(device{}, c, y.count,
+                 select_token_elements<stored>{x.data, y.data, x.shape().extent[1], x.features(), c.options.index});
   }
 };
 
@@ -35,10 +35,11 @@ template <class stored> struct select_token_gradient_elements {
 };
 
 template <class device> struct kernel<op::select_token_gradient, device> {
-  template <class stored> static void run(call const& c, tensor<stored const> dy, tensor<stored> dx) {
-    for_elements(device{}, c, dx.count,
-                 select_token_gradient_elements<stored>{dy.data, dx.data, dx.shape().extent[1], dx.features(),
-                                                        c.options.integer[0]});
+  template <class stored>
+  static void run(call_of<op::select_token_gradient> const& c, tensor<stored const> dy, tensor<stored> dx) {
+    for_elements(
+        device{}, c, dx.count,
+        select_token_gradient_elements<stored>{dy.data, dx.data, dx.shape().extent[1], dx.features(), c.options.index});
   }
 };
 

@@ -11,9 +11,7 @@ struct squared_error_gradient {
   static constexpr char const* name = "squared_error_gradient";
   static constexpr unsigned in_place = 0b10;
 
-  static constexpr inferred infer(operand_types const& in, attributes const&) {
-    return inferred::one(in[1].type, in[1].shape);
-  }
+  static constexpr inferred infer(operand_types const& in) { return inferred::one(in[1].type, in[1].shape); }
 };
 
 /// loss (+)= the sum of (prediction - target)^2, divided by the number of targets in the batch. (+)= sets the output on
@@ -25,7 +23,7 @@ struct squared_error {
   static constexpr unsigned workspace = 0b10;
   static constexpr std::int64_t parts = 64; // partial sums
 
-  static constexpr inferred infer(operand_types const& in, attributes const&) {
+  static constexpr inferred infer(operand_types const& in) {
     if (auto const wrong = needs_reals(in, 2); wrong.reason != why::nothing) return wrong;
     if (auto const wrong = needs_one_shape(in[0], in[1]); wrong.reason != why::nothing) return wrong;
     return inferred::one(dtype::f64, {}).and_also(dtype::f64, shape(parts));

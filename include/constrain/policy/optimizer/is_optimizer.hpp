@@ -1,6 +1,7 @@
 #pragma once
 
 #include "constrain/base/units.hpp"
+#include "constrain/op/update/update_rule.hpp"
 
 #include <type_traits>
 
@@ -15,7 +16,7 @@ template <class type> concept has_update = requires(float weight, typename type:
   type::template update<float>(weight, weight, s, {}, optimizer_step{});
 };
 
-/// An element-wise optimizer: a type with these members:
+/// What a type must have to be an element-wise optimizer:
 ///
 ///     struct hyper { float learning_rate = 1e-3f, ...; };        // hyperparameters: trivially copyable, with defaults
 ///     template <class real> struct state { real ...; };          // per weight: at most four fields, all of type real
@@ -30,7 +31,12 @@ template <class type> concept has_update = requires(float weight, typename type:
 ///     static void check(hyper const&);                           // throws `error` if a value is outside its range
 ///     template <class real> static prepared<real> prepare(hyper const&, optimizer_step); // on the host, once a step;
 ///                                                                // `update` then takes the result instead of `hyper`
-template <class type> concept is_optimizer = has_state<type> && has_update<type> && requires {
+///
+/// An optimizer that needs more than one element at a time has `hyper` and a rule instead of `state` and `update`:
+///
+///     static constexpr void update(ct::update_rule&); // emits the update of one parameter (op/update/update_rule.hpp)
+template <class type>
+concept is_optimizer = (has_update_rule<type> || (has_state<type> && has_update<type>)) && requires {
   typename type::hyper;
   requires std::is_trivially_copyable_v<typename type::hyper> && std::is_default_constructible_v<typename type::hyper>;
 };

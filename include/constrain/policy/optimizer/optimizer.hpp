@@ -1,6 +1,7 @@
 #pragma once
 
 #include "constrain/policy/optimizer/adamw.hpp"
+#include "constrain/policy/optimizer/averaged.hpp"
 #include "constrain/policy/optimizer/is_optimizer.hpp"
 #include "constrain/policy/optimizer/sgd.hpp"
 #include "constrain/policy/rule.hpp"
@@ -18,6 +19,7 @@ struct optimizer {
 
   /// The value for an optimizer. Without a `state`, `has_update` is true, so that only one error is reported.
   template <class policy> static constexpr optimizer of() {
+    if (has_update_rule<policy>) return {};
     return {constrain::has_state<policy>, !constrain::has_state<policy> || constrain::has_update<policy>};
   }
   template <class...> using otherwise = constrain::optimizer::adamw;
