@@ -35,7 +35,7 @@ TEST_CASE("squared_error: gradients") {
 TEST_CASE_TEMPLATE("squared_error: the mean of the squares and its derivative", real, float, double) {
   ct::step_parameters parameters;
   parameters.inverse_label_count = 1.0 / 4; // of two micro-batches
-  ct::call c{no_options, parameters};
+  ct::call c{no_attributes, parameters};
   array<real> const prediction(shape(2, 1), {1, 2});
   array<real> const target(shape(2, 1), {0.5, 5});
   array<double> loss(shape(1), {7});
