@@ -48,6 +48,17 @@ struct mlp {
 };
 using regression = ct::task<mlp{.features = 3, .hidden = 16}, ct::mean_squared_error, ct::micro_batch{.sequences = 8}>;
 
+// A weight for each target beside it: the labels of this objective are two arrays.
+struct weighted_error {
+  static constexpr ct::port_spec labels[] = {
+      {.name = "targets", .type = ct::port_type::real, .each = ct::per::logit},
+      {.name = "weights", .type = ct::port_type::real, .each = ct::per::sequence, .features = 1}};
+  constexpr ct::value operator()(ct::value prediction, ct::value targets, ct::value weights) const {
+    return ct::squared_error(prediction * weights, targets * weights);
+  }
+};
+using weighted = ct::task<mlp{.features = 3, .hidden = 16}, weighted_error, ct::micro_batch{.sequences = 8}>;
+
 struct points {
   std::vector<float> x, y;
   points() {
@@ -177,6 +188,21 @@ TEST_CASE_TEMPLATE("ports: a model with real inputs and labels learns a function
   for (std::size_t i = 0; i < 8; ++i)
     sum += std::pow(static_cast<double>(y.logits[i]) - static_cast<double>(p.y[i]), 2);
   CHECK(std::abs(sum / 8 - e.loss) < 1e-6);
+}
+
+TEST_CASE("ports: an objective of several labels") {
+  points const p;
+  std::vector<double> ones(8, 1), first_only(8);
+  first_only[0] = 1;
+  ct::trainer<weighted, ct::precision::fp64> t, only;
+  ct::trainer<regression, ct::precision::fp64> plain;
+  CHECK(t.step(t.batch(p.x, {p.y, ones})).loss == plain.step(plain.batch(p.x, p.y)).loss);
+  auto const y = only.predict(p.x).logits;
+  double const error = y[0] - static_cast<double>(p.y[0]);
+  CHECK(std::abs(only.evaluate(p.x, {p.y, first_only}).loss - error * error / 8) < 1e-12);
+  CHECK(sentence([&] { t.batch(p.x, p.y); }) ==
+        "batch: 1 labels were given, but the objective takes 2 (targets, weights); pass a list of one array for each, "
+        "{targets, weights}");
 }
 
 TEST_CASE("ports: float and double arrays of the same numbers are the same data") {
