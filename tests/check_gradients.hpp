@@ -4,6 +4,7 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
+#include <list>
 #include <random>
 #include <string>
 #include <vector>
@@ -29,12 +30,50 @@ struct random_batch {
   }
 };
 
+/// Arrays for every port of a trainer's step: integers below the port's limit, normal reals.
+class random_arrays {
+public:
+  template <class trainer> static random_arrays draw(unsigned seed) {
+    std::mt19937 random(seed);
+    random_arrays w;
+    for (auto const& port : trainer::entries::step::value.ports)
+      if (port.kind == port_kind::input) w.add(w.inputs_, port, random);
+    for (auto const& port : trainer::entries::step::value.ports)
+      if (port.kind == port_kind::label) w.add(w.labels_, port, random);
+    return w;
+  }
+  array_list inputs() const { return std::span<array_view const>(inputs_); }
+  array_list labels() const { return std::span<array_view const>(labels_); }
+
+private:
+  void add(std::vector<array_view>& views, plan_port const& port, std::mt19937& random) {
+    auto const count = static_cast<std::size_t>(port.elements);
+    if (port.spec.type == port_type::real) {
+      std::normal_distribution<double> normal(0.0, 1.0);
+      auto& values = reals_.emplace_back(count);
+      for (auto& x : values) x = normal(random);
+      views.emplace_back(values);
+      return;
+    }
+    auto& values = integers_.emplace_back(count);
+    for (std::size_t i = 0; i < count; ++i)
+      values[i] = port.kind == port_kind::label && i % 5 == 3
+                      ? ignored_label
+                      : static_cast<std::int32_t>(random() % static_cast<unsigned>(port.limit));
+    views.emplace_back(values);
+  }
+
+  std::list<std::vector<std::int32_t>> integers_; // lists: views of their elements stay valid
+  std::list<std::vector<double>> reals_;
+  std::vector<array_view> inputs_, labels_;
+};
+
 /// Holds every gradient of a task against central differences in double (eps 1e-6, atol 1e-5, rtol 1e-3, as PyTorch's
 /// gradcheck), with dropout on and in checked mode. Values that an op takes from another op are checked through the
 /// parameters in front of it.
 template <class task, class... list> void check_gradients() {
   using trainer = constrain::trainer<task, precision::fp64, optimizer::sgd, list...>;
-  auto const w = random_batch::draw<trainer>(7);
+  auto const w = random_arrays::draw<trainer>(7);
   std::vector<std::vector<double>> weights;
   // Larger weights than the usual start, and none at a special place.
   {
@@ -51,7 +90,7 @@ template <class task, class... list> void check_gradients() {
   auto const loss_of = [&](trainer& t) {
     auto const parameters = t.parameters();
     for (std::size_t i = 0; i < parameters.size(); ++i) parameters[i].copy_from(std::span<double const>(weights[i]));
-    return t.step(t.batch(w.inputs, w.labels)).loss;
+    return t.step(t.batch(w.inputs(), w.labels())).loss;
   };
   typename trainer::hyper const still{.learning_rate = 0};
   run_options const run{.seed = 5, .dropout = 0.3};

@@ -1,10 +1,13 @@
-// Programs of every form under zero<3, 2>: the bits of ddp, nothing stale in checked mode. Started with 2 processes.
+// Programs of every form under zero<3, 2>: the bits of ddp, nothing stale in checked mode; ranks with several inputs.
+// Started with 2 processes.
 
 #include <constrain/constrain.hpp>
 
+#include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <random>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -66,6 +69,19 @@ struct two_repeats {
   }
 };
 
+// Integers of each token and of each sequence, and reals; real labels.
+struct several_inputs {
+  static constexpr ct::port_spec inputs[] = {
+      {.name = "tokens"},
+      {.name = "lengths", .each = ct::per::sequence},
+      {.name = "features", .type = ct::port_type::real, .each = ct::per::sequence, .features = 5}};
+  constexpr value operator()(value tokens, value lengths, value features) const {
+    auto const qkv = ct::linear("qkv", embed(tokens), 24);
+    auto const pooled = ct::mean(ct::self_attention(qkv, lengths, {.heads = 2}), ct::axis::tokens);
+    return ct::linear("head", pooled + ct::linear("features", features, 8), 2);
+  }
+};
+
 template <class trainer> std::vector<double> three_steps(bool checked) {
   trainer t{{.learning_rate = 1e-2f}, {.seed = 5, .clip_norm = 0.5, .dropout = 0.3, .checked = checked}};
   std::mt19937 random(static_cast<unsigned>(t.rank()));
@@ -103,9 +119,49 @@ template <auto model> void compare(char const* name) {
         "zero with every iteration recomputed");
 }
 
+/// Two ranks with one micro-batch each, and one process with both, take the same steps. A wrong array on one rank is an
+/// error on both.
+void compare_several_inputs() {
+  using task = ct::task<several_inputs{}, ct::mean_squared_error, ct::micro_batch{.sequences = 3, .tokens = 4}>;
+  ct::trainer<task, ct::precision::fp64, ct::parallel::ddp> ranks{{.learning_rate = 1e-2f}, {.checked = true}};
+  ct::trainer<task, ct::precision::fp64, ct::accumulate<2>> one{{.learning_rate = 1e-2f}};
+  std::mt19937 random(3);
+  std::vector<std::int32_t> tokens(24), lengths(6);
+  std::vector<double> features(30), targets(12);
+  auto const mine = [&](auto const& of) {
+    return std::span(of).subspan(static_cast<std::size_t>(ranks.rank()) * of.size() / 2, of.size() / 2);
+  };
+  for (int i = 0; i < 3; ++i) {
+    for (auto& token : tokens) token = static_cast<std::int32_t>(random() % 7);
+    for (auto& length : lengths) length = static_cast<std::int32_t>(random() % 5);
+    for (auto& x : features) x = static_cast<double>(random() % 100) / 50 - 1;
+    for (auto& x : targets) x = static_cast<double>(random() % 100) / 50 - 1;
+    auto const expected = one.step(one.batch({tokens, lengths, features}, targets));
+    auto const r = ranks.step(ranks.batch({mine(tokens), mine(lengths), mine(features)}, mine(targets)));
+    if (std::abs(r.loss - expected.loss) < 1e-12 && std::abs(r.gradient_norm - expected.gradient_norm) < 1e-12 &&
+        r.tokens == 12)
+      continue;
+    ++failures;
+    std::fprintf(stderr, "FAILED: several inputs: step %d differs from one process\n", i);
+  }
+  auto const wrong = ranks.batch({mine(tokens), mine(lengths), mine(features)}, mine(targets));
+  if (ranks.rank() == 1) lengths.back() = 5;
+  try {
+    ranks.step(wrong);
+    ++failures;
+    std::fprintf(stderr, "FAILED: several inputs: rank %d did not hear of a wrong length\n", ranks.rank());
+  } catch (ct::error const& e) {
+    if (std::string(e.what()).find("the input \"lengths\" is 5 at index 2, outside [0, 5)") != std::string::npos)
+      return;
+    ++failures;
+    std::fprintf(stderr, "FAILED: several inputs: %s\n", e.what());
+  }
+}
+
 } // namespace
 
 int main() {
+  compare_several_inputs();
   compare<two_layers_in_a_block{}>("two layers in a block");
   compare<nested{}>("nested repeats");
   compare<tied{}>("a tied weight");

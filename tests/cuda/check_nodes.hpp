@@ -94,6 +94,7 @@ template <class task, class... policies> void check_nodes(std::map<std::string, 
   auto& arena = runner.arena();
   arena.fill(0, trainer::memory.peak.count() - target::reserve, 0xFF);
   for (int i = 0; i < entries::parameters.size; ++i) initialize(entries::parameters.parameters[i], i, 3, arena);
+  for (int i = 0; i < entries::parameters.states_size; ++i) initialize(entries::parameters.states[i], i, 3, arena);
   auto const w = tokens_for<trainer>(5);
   std::vector<std::byte> mirror(static_cast<std::size_t>(trainer::memory.peak.count() - target::reserve));
   step_parameters parameters;
@@ -105,16 +106,20 @@ template <class task, class... policies> void check_nodes(std::map<std::string, 
   for (int step = 0; step < 2; ++step) {
     auto const& plan = entries::step::value;
     parameters.step = parameters.updates = step;
-    arena.write(plan.tokens.offset, w.inputs.data(), static_cast<std::int64_t>(w.inputs.size() * 4));
-    arena.write(plan.labels.offset, w.labels.data(), static_cast<std::int64_t>(w.labels.size() * 4));
+    arena.write(plan.nth(ct::port_kind::input, 0).view.offset, w.inputs.data(),
+                static_cast<std::int64_t>(w.inputs.size() * 4));
+    arena.write(plan.nth(ct::port_kind::label, 0).view.offset, w.labels.data(),
+                static_cast<std::int64_t>(w.labels.size() * 4));
     op::step_hyperparameters<typename trainer::optimizer, storage<entries::master>> const hyper({}, {step + 1});
     arena.write(plan.hyper.offset, &hyper, sizeof hyper);
     runner.template run<typename entries::step>(parameters,
                                                 repeat_on_cpu<typename entries::step>{arena, parameters, mirror, seen});
   }
   auto const& plan = entries::evaluate::value;
-  arena.write(plan.tokens.offset, w.inputs.data(), plan.tokens.elements * 4);
-  arena.write(plan.labels.offset, w.labels.data(), plan.labels.elements * 4);
+  arena.write(plan.nth(ct::port_kind::input, 0).view.offset, w.inputs.data(),
+              plan.nth(ct::port_kind::input, 0).view.elements * 4);
+  arena.write(plan.nth(ct::port_kind::label, 0).view.offset, w.labels.data(),
+              plan.nth(ct::port_kind::label, 0).view.elements * 4);
   runner.template run<typename entries::evaluate>(
       parameters, repeat_on_cpu<typename entries::evaluate>{arena, parameters, mirror, seen});
 }

@@ -22,8 +22,9 @@ std::string run_with(std::vector<ct::operand> const& operands) {
   ct::host_arena arena(entries::memory.peak);
   arena.fill(0, arena.size().count(), 0xFF);
   for (int i = 0; i < entries::parameters.size; ++i) ct::initialize(entries::parameters.parameters[i], i, 1, arena);
-  arena.fill(plan.tokens.offset, plan.tokens.elements * 4, 0);
-  arena.fill(plan.labels.offset, plan.labels.elements * 4, 0);
+  for (int i = 0; i < entries::parameters.states_size; ++i) ct::initialize(entries::parameters.states[i], i, 1, arena);
+  arena.fill(plan.nth(ct::port_kind::input, 0).view.offset, plan.nth(ct::port_kind::input, 0).view.elements * 4, 0);
+  arena.fill(plan.nth(ct::port_kind::label, 0).view.offset, plan.nth(ct::port_kind::label, 0).view.elements * 4, 0);
   ct::op::step_hyperparameters<ct::optimizer::adamw, float> const hyper({}, {1});
   arena.write(plan.hyper.offset, &hyper, sizeof hyper);
   auto view = ct::view_of<entries::step, ct::cpu>();
@@ -33,7 +34,9 @@ std::string run_with(std::vector<ct::operand> const& operands) {
   parameters.samples = 2;
   return ct::test::sentence([&] {
     ct::checked_hooks checks(arena, view.operands, values.values);
-    for (auto const& host : {plan.tokens, plan.labels, plan.hyper}) checks.wrote(host);
+    for (auto const& host :
+         {plan.nth(ct::port_kind::input, 0).view, plan.nth(ct::port_kind::label, 0).view, plan.hyper})
+      checks.wrote(host);
     ct::execute(view, arena.data(), parameters, checks);
   });
 }

@@ -68,8 +68,10 @@ public:
     ct::host_arena arena(entries::memory.peak);
     arena.fill(0, arena.size().count(), 0);
     for (int i = 0; i < entries::parameters.size; ++i) ct::initialize(entries::parameters.parameters[i], i, 1, arena);
+    for (int i = 0; i < entries::parameters.states_size; ++i)
+      ct::initialize(entries::parameters.states[i], i, 1, arena);
     ct::step_parameters parameters;
-    parameters.inverse_label_count = 1.0 / static_cast<double>(plan.labels.elements);
+    parameters.inverse_label_count = 1.0 / static_cast<double>(plan.nth(ct::port_kind::label, 0).view.elements);
     parameters.samples = 2;
     auto const view = ct::view_of<typename entries::step, ct::cpu>();
     outcome o;
@@ -77,10 +79,12 @@ public:
     std::vector<std::byte> before;
     for (int step = 0; step < 2; ++step) {
       parameters.step = parameters.updates = step;
-      std::vector<std::int32_t> tokens(static_cast<std::size_t>(plan.tokens.elements));
+      std::vector<std::int32_t> tokens(static_cast<std::size_t>(plan.nth(ct::port_kind::input, 0).view.elements));
       for (std::size_t i = 0; i < tokens.size(); ++i) tokens[i] = static_cast<std::int32_t>((i * 7 + 3) % 11);
-      arena.write(plan.tokens.offset, tokens.data(), plan.tokens.elements * 4);
-      arena.write(plan.labels.offset, tokens.data(), plan.labels.elements * 4);
+      arena.write(plan.nth(ct::port_kind::input, 0).view.offset, tokens.data(),
+                  plan.nth(ct::port_kind::input, 0).view.elements * 4);
+      arena.write(plan.nth(ct::port_kind::label, 0).view.offset, tokens.data(),
+                  plan.nth(ct::port_kind::label, 0).view.elements * 4);
       ct::op::step_hyperparameters<typename policies::optimizer, ct::storage<entries::master>> const hyper({},
                                                                                                            {step + 1});
       arena.write(plan.hyper.offset, &hyper, sizeof hyper);
@@ -90,7 +94,9 @@ public:
         before.assign(arena.data(), arena.data() + entries::step::where.persistent_end);
       }
       ct::checked_hooks checks(arena, view.operands, values.values);
-      for (auto const& host : {plan.tokens, plan.labels, plan.hyper}) checks.wrote(host);
+      for (auto const& host :
+           {plan.nth(ct::port_kind::input, 0).view, plan.nth(ct::port_kind::label, 0).view, plan.hyper})
+        checks.wrote(host);
       if (checked && step == 1) hooks.checks = &checks;
       o.said = ct::test::sentence([&] { ct::execute(view, arena.data(), parameters, hooks); });
     }
@@ -98,8 +104,9 @@ public:
     o.unchanged = std::memcmp(before.data(), arena.data(), before.size()) == 0;
     double norm = 0;
     float narrow = 0;
-    if (plan.clip_coefficient.type == ct::dtype::f64) arena.read(plan.clip_coefficient.offset, &norm, 8);
-    else arena.read(plan.clip_coefficient.offset, &narrow, 4), norm = static_cast<double>(narrow);
+    if (plan.result("clip_coefficient").type == ct::dtype::f64)
+      arena.read(plan.result("clip_coefficient").offset, &norm, 8);
+    else arena.read(plan.result("clip_coefficient").offset, &narrow, 4), norm = static_cast<double>(narrow);
     o.skipped = !ct::math::finite(norm);
     auto const look = [&](ct::tensor_info const& info) {
       for (std::int64_t k = 0; k < info.elements(); ++k) {

@@ -22,6 +22,11 @@ static_assert(refuses(rule.infer(types({f32(shape(2, 5, 35))}), three_heads), ct
                       3, 35));
 static_assert(refuses(rule.infer(types({qkv_type}), packed(5, false)), ct::why::heads_do_not_divide_the_width, 12, 5));
 static_assert(refuses(rule.infer(types({qkv_type}), packed(0, false)), ct::why::heads_do_not_divide_the_width, 12, 0));
+constexpr auto lengths_type = i32(shape(2));
+static_assert(rule.infer(types({qkv_type, lengths_type}), three_heads).outputs == outputs);
+static_assert(refuses(rule.infer(types({qkv_type, i32(shape(2, 5))}), three_heads), ct::why::lengths_do_not_fit, 2,
+                      10));
+static_assert(refuses(rule.infer(types({qkv_type, f32(shape(2))}), three_heads), ct::why::lengths_do_not_fit, 2, 2));
 constexpr auto gradients = gradient_rule.infer(types({y_type, qkv_type, scores_type}), three_heads).outputs;
 static_assert(gradients.size() == 2 && gradients[0] == qkv_type && gradients[1] == scores_type);
 static_assert(gradient_rule.workspace == 0b10);
@@ -139,4 +144,30 @@ TEST_CASE_TEMPLATE("attention: the same bits on every number of threads", real, 
   };
   check(shape(3, 37, 3 * 34), 2);  // six heads to share out
   check(shape(1, 130, 3 * 40), 1); // one, which only the products can share out
+}
+
+TEST_CASE_TEMPLATE("attention: with lengths, each sequence as if it ended there", real, float, double) {
+  shape const s(3, 5, 12);
+  auto const qkv = array<real>::random(s, 1), dy = array<real>::random(shape(3, 5, 4), 2);
+  array<std::int32_t> const lengths(shape(3), {5, 2, 0});
+  for (bool causal : {false, true}) {
+    CAPTURE(causal);
+    attended<real> a(s, 2, causal), full(s, 2, causal);
+    call_kernel<ct::op::attention>(ct::call{a.options, no_parameters}, qkv.in(), lengths.in(), a.y.out(),
+                                   a.probabilities.out());
+    a.backward(dy, qkv);
+    full.forward(qkv), full.backward(dy, qkv);
+    for (std::size_t i = 0; i < 5 * 4; ++i) CHECK(a.y[i] == full.y[i]); // not masked
+    for (std::size_t i = 0; i < 5 * 12; ++i) CHECK(a.dqkv[i] == full.dqkv[i]);
+    // Of two tokens: queries at or beyond the length attend to the same keys.
+    attended<real> two(shape(1, 2, 12), 2, causal);
+    std::vector<real> const start(qkv.values().begin() + 5 * 12, qkv.values().begin() + 7 * 12);
+    two.forward(array<real>(shape(1, 2, 12), start));
+    for (std::size_t i = 0; i < 2 * 4; ++i)
+      CHECK(std::abs(static_cast<double>(a.y[5 * 4 + i] - two.y[i])) < tolerance<real>);
+    for (std::size_t key = 2; key < 5; ++key) // no gradient reaches masked keys and values
+      for (std::size_t i = 4; i < 12; ++i) CHECK(a.dqkv[(5 + key) * 12 + i] == 0);
+    for (std::size_t i = 2 * 5 * 4; i < 3 * 5 * 4; ++i) CHECK(a.y[i] == 0); // nothing to attend to
+    for (std::size_t i = 2 * 5 * 12; i < 3 * 5 * 12; ++i) CHECK(a.dqkv[i] == 0);
+  }
 }

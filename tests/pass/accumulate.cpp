@@ -18,9 +18,10 @@ static_assert(!same(four, before));
 static_assert(four.nodes.size() == before.nodes.size() + 2);
 static_assert(four.nodes[0].kind == node_kind::loop && four.nodes[0].axis == four.micro_batches);
 static_assert(four.axes[four.micro_batches].extent == 4);
-static_assert(four.values[four.tokens.value].axes[0] == four.micro_batches); // every micro-batch its tokens
-static_assert(four.values[four.loss.value].axes.empty());                    // one loss, which adds up
-static_assert(four.values[named(four, "head.weight")].axes.empty());         // one weight for all of them
+static_assert(four.values[four.nth(port_kind::input, 0).where.value].axes[0] ==
+              four.micro_batches);                                   // every micro-batch its tokens
+static_assert(four.values[four.result("loss").value].axes.empty());  // one loss, which adds up
+static_assert(four.values[named(four, "head.weight")].axes.empty()); // one weight for all of them
 static_assert(four.values[named(four, "block.up.weight")].axes.size() == 1);
 static_assert(verify(four).ok());
 

@@ -60,7 +60,8 @@ constexpr auto evaluated = dead_code_elimination(
     remove_training_ops(task<small_gpt2, causal_lm, micro_batch{.sequences = 2}>::build(entry::evaluate, dtype::f32)));
 constexpr auto evaluated_fused = fuse(evaluated, true);
 static_assert(calls(evaluated_fused, evaluation_op) == 1 && calls(evaluated_fused) == calls(evaluated) - 3);
-static_assert(only(evaluated_fused, evaluation_op).outputs[1] == evaluated.correct && verify(evaluated_fused).ok());
+static_assert(only(evaluated_fused, evaluation_op).outputs[1] == evaluated.result("correct") &&
+              verify(evaluated_fused).ok());
 static_assert(untouched(dead_code_elimination(tied_task::build(entry::predict, dtype::f32))));
 
 // What does not match stays: a bias, another reader of the logits, a loss that is not the whole, ...

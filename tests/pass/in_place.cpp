@@ -34,7 +34,8 @@ constexpr auto step = in_place(coalesce(updated(built<chain_task<3>>())));
 static_assert(!step.values[output(step, &info_of<op::linear>).value].stored_in);
 // The gradient of the logits replaces them, who are read for the last time.
 constexpr auto logits = in_place(coalesce(updated(built<tied_task>())));
-static_assert(stored(logits, logits.logits).value == output(logits, &info_of<op::cross_entropy_gradient>).value);
+static_assert(stored(logits, logits.result("logits")).value ==
+              output(logits, &info_of<op::cross_entropy_gradient>).value);
 
 } // namespace
 

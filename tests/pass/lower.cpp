@@ -38,7 +38,8 @@ static_assert(table.axes[segments].extent == 3 && table.axes[segments].segments 
 // Tokens move with the micro-batch.
 constexpr auto tokens = table.operands[table.steps[find(&info_of<op::embedding>)].first_operand + 1];
 static_assert(stride(tokens, program_of_7.micro_batches) == 2 * 3 * 4);
-static_assert(table.tokens.elements == 2 * 2 * 3 && table.tokens.type == dtype::i32);
+static_assert(table.nth(port_kind::input, 0).view.elements == 2 * 2 * 3 &&
+              table.nth(port_kind::input, 0).view.type == dtype::i32);
 
 // An update outside of the loops takes the whole stack at once.
 constexpr auto update = table.steps[find(&info_of<op::update<optimizer::adamw>>, 1)];

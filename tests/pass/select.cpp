@@ -27,8 +27,8 @@ struct dropped {
 using dropped_task = task<dropped{}, causal_lm, micro_batch{.sequences = 2, .tokens = 3}>;
 constexpr auto last = built<dropped_task>();
 constexpr auto moved = remove_training_ops(last);
-static_assert(moved.logits.value != last.logits.value);
-static_assert(moved.values[moved.logits.value].shape == shape(2, 3, 5));
+static_assert(moved.result("logits").value != last.result("logits").value);
+static_assert(moved.values[moved.result("logits").value].shape == shape(2, 3, 5));
 
 } // namespace
 

@@ -282,25 +282,26 @@ public:
     builder b;
     b.real = real;
     ref const tokens{b.new_value({dtype::i32, shape(2, 3)}, role::input, 0), at::current};
-    b.program.tokens = tokens;
+    b.program.set_port({port_kind::input, {.name = "tokens"}, tokens});
     table_ = parameter(value{b, tokens}, "table", shape(7, 4), role::embedding);
     auto x = embedding(table_, {b, tokens});
     outside_.push_back(x);
     x = layers(x, 0, 2 + pick(4));
     x = pick(2) == 0 ? linear(x, table_) : linear(name("head"), x, 7);
-    b.program.logits = x.where();
+    b.program.set_result("logits", x.where());
     ref const labels{b.new_value({dtype::i32, shape(2, 3)}, role::input, 0), at::current};
-    b.program.labels = labels;
+    b.program.set_port({port_kind::label, {.name = "labels"}, labels});
     auto const loss = cross_entropy(x, {b, labels});
     // As the task does it: the loss is copied to where the host reads it.
     value_info result;
     result.type = dtype::f64;
     result.role = role::result;
     result.accumulates = true;
-    b.program.loss = {b.program.add_value(result), at::current};
+    ref const observed{b.program.add_value(result), at::current};
+    b.program.set_result("loss", observed);
     node n;
     n.inputs.push_back(loss.where());
-    n.outputs.push_back(b.program.loss);
+    n.outputs.push_back(observed);
     b.append(info_of<op::copy>, n);
     return b.program;
   }

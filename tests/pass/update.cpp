@@ -28,8 +28,8 @@ static_assert(calls(adamw, &info_of<op::gradient_norm_squared>) == 3 &&
 static_assert(count(adamw, role::state) == 6 && count(sgd, role::state) == 0);
 static_assert(bytes_of(adamw, role::state) == 2 * bytes_of(adamw, role::gradient) && bytes_of(sgd, role::state) == 0);
 static_assert(count(adamw, role::hyperparameters) == 1);
-static_assert(adamw.values[adamw.gradient_squares.value].shape == shape(3));
-static_assert(adamw.values[adamw.clip_coefficient.value].role == role::result);
+static_assert(adamw.values[adamw.result("gradient_squares").value].shape == shape(3));
+static_assert(adamw.values[adamw.result("clip_coefficient").value].role == role::result);
 
 // Weight decay follows the role: embeddings and weights, no norms and biases.
 constexpr auto gpt = update<optimizer::adamw>(differentiated(built<gpt2_task>()));

@@ -59,7 +59,8 @@ TEST_CASE(
   biases some({.learning_rate = 0.1f}, {.seed = 3});
   auto const start = weights_of(some);
   CHECK(start == weights_of(all));
-  CHECK(all.step(all.batch(tokens, tokens)).loss == some.step(some.batch(tokens, tokens)).loss);
+  CHECK(all.step(all.batch(tokens, tokens, ct::labels::shift)).loss ==
+        some.step(some.batch(tokens, tokens, ct::labels::shift)).loss);
   auto const after_all = weights_of(all), after_some = weights_of(some);
   int moved = 0;
   for (auto const& [name, values] : after_some) {
@@ -75,11 +76,12 @@ TEST_CASE("a saved run goes on with what it trained, and with nothing else") {
   ct::test::temporary_directory const directory;
   auto const path = directory / "run";
   biases some({.learning_rate = 0.1f}, {.seed = 3});
-  some.step(some.batch(tokens, tokens));
+  some.step(some.batch(tokens, tokens, ct::labels::shift));
   some.save(path);
   biases again({.learning_rate = 0.1f}, {.seed = 4});
   again.load(path);
-  CHECK(again.step(again.batch(tokens, tokens)).loss == some.step(some.batch(tokens, tokens)).loss);
+  CHECK(again.step(again.batch(tokens, tokens, ct::labels::shift)).loss ==
+        some.step(some.batch(tokens, tokens, ct::labels::shift)).loss);
   CHECK(weights_of(again) == weights_of(some));
   everything all;
   auto const sentence = ct::test::sentence([&] { all.load(path); });

@@ -188,18 +188,20 @@ TEST_CASE("where the host cannot look into the arena, what it is given is checke
     void copy_in(std::int64_t, void const*, std::int64_t) override {}
     void set(std::int64_t, std::int64_t, unsigned char) override {}
   } arena;
-  ct::detail::intake const into_arena("x", arena, 5, 7);
+  ct::detail::intake const into_arena("x", arena);
+  ct::plan_port const to_tokens{ct::port_kind::input, {.name = "tokens"}, 5, 100, {.elements = 100}};
+  ct::plan_port const to_labels{ct::port_kind::label, {.name = "labels"}, 7, 100, {.elements = 100}};
   std::vector<std::int32_t> tokens(100, 4);
-  into_arena.tokens({}, tokens);
+  into_arena(to_tokens, tokens);
   tokens[99] = ct::ignored_label;
-  CHECK(into_arena.labels({}, tokens) == 99);
+  CHECK(into_arena(to_labels, tokens) == 99);
   tokens[99] = 6;
   CHECK(sentence([&] {
-          into_arena.tokens({}, tokens);
+          into_arena(to_tokens, tokens);
         }).starts_with("x: token 6 at index 99 is outside the vocabulary of 5"));
-  CHECK(into_arena.labels({}, tokens) == 100);
+  CHECK(into_arena(to_labels, tokens) == 100);
   tokens[0] = 7;
-  CHECK(sentence([&] { into_arena.labels({}, tokens); }).starts_with("x: label 7 at index 0 is outside the 7 classes"));
+  CHECK(sentence([&] { into_arena(to_labels, tokens); }).starts_with("x: label 7 at index 0 is outside the 7 classes"));
 }
 
 TEST_CASE("a file of tokens that is cut short under a run ends it with a sentence") {

@@ -1,10 +1,37 @@
 #pragma once
 
+#include "constrain/model/port_list.hpp"
 #include "constrain/program/value.hpp"
 
+#include <cstddef>
 #include <type_traits>
+#include <utility>
 
 namespace constrain::inline CONSTRAIN_VARIANT {
+
+namespace detail {
+
+template <std::size_t> using nth_value = value;
+
+template <class type, class indices> inline constexpr bool makes_a_value = false;
+template <class type, std::size_t... i>
+inline constexpr bool makes_a_value<type, std::index_sequence<i...>> =
+    std::is_invocable_r_v<value, type const&, nth_value<i>...>;
+
+/// Whether `type` is a function from `count` values to a value.
+template <class type, int count>
+concept takes_values = makes_a_value < type,
+        std::make_index_sequence < static_cast<std::size_t>(count)
+>> ;
+
+template <class type, class counts> inline constexpr bool takes_some = false;
+template <class type, int... i>
+inline constexpr bool takes_some<type, std::integer_sequence<int, i...>> = (takes_values<type, i + 1> || ...);
+
+/// Whether `type` is a function from 1 to `maximum_ports` values to a value.
+template <class type> concept takes_several = takes_some<type, std::make_integer_sequence<int, maximum_ports>>;
+
+} // namespace detail
 
 /// A model: a constexpr function on values (ct::value, a tensor of the program that is being built), from tokens
 /// [sequences, tokens] to logits [sequences, tokens, classes] or [sequences, classes]. Layers are functions on values
@@ -15,6 +42,13 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 /// The model's fields are its configuration. They are public, so that a model can be a template argument. Optional:
 ///
 ///     int context; // maximum tokens of a sequence, and the default of `micro_batch::tokens`
-template <class type> concept is_model = std::is_invocable_r_v<value, type const&, value>;
+///
+/// A model with other inputs than one array of tokens lists them, at most `maximum_ports`, in the order of its
+/// parameters. The list may depend on the fields: then `inputs` is a function.
+///
+///     static constexpr ct::port_spec inputs[] = {{.name = "tokens"}, {.name = "lengths", .each = ct::per::sequence}};
+///     constexpr ct::value operator()(ct::value tokens, ct::value lengths) const;
+template <class type>
+concept is_model = detail::takes_values<type, 1> ||(detail::lists_inputs<type>&& detail::takes_several<type>);
 
 } // namespace constrain

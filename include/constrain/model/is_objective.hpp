@@ -1,6 +1,6 @@
 #pragma once
 
-#include "constrain/program/value.hpp"
+#include "constrain/model/is_model.hpp"
 
 #include <type_traits>
 
@@ -10,7 +10,20 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 /// (i32) to the loss, a scalar:
 ///
 ///     constexpr ct::value operator()(ct::value logits, ct::value labels) const;
+///
+/// An objective with other labels lists them, in the order of its parameters:
+///
+///     static constexpr ct::port_spec labels[] = {
+///         {.name = "targets", .type = ct::port_type::real, .each = ct::per::logit}};
+///
+/// The loss is divided by the number of valid labels in the first of them: for integers those that are not
+/// `ignored_label`, for reals all. An objective whose labels are the next tokens says so, and the trainer then refuses
+/// labels that equal the inputs:
+///
+///     static constexpr bool labels_are_next_tokens = true;
 template <class type>
-concept is_objective = std::is_default_constructible_v<type> && std::is_invocable_r_v<value, type const&, value, value>;
+concept is_objective = std::is_default_constructible_v<type> && detail::takes_values < type,
+        1 + labels_of<type>()
+.size() > ;
 
 } // namespace constrain

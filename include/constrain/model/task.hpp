@@ -6,7 +6,9 @@
 #include "constrain/op/copy/copy.hpp"
 #include "constrain/program/value.hpp"
 
+#include <cstddef>
 #include <type_traits>
+#include <utility>
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
@@ -32,22 +34,46 @@ constexpr program refused_program(diagnosis const& reason) {
   builder b;
   b.program.fail(reason);
   ref const stand_in{b.new_value({dtype::f32, shape(1, 1, 1)}, role::result, 0), at::current};
-  b.program.tokens = b.program.labels = b.program.logits = b.program.loss = b.program.correct = stand_in;
+  b.program.set_port({port_kind::input, {.name = "tokens"}, stand_in});
+  b.program.set_port({port_kind::label, {.name = "labels"}, stand_in});
+  b.program.set_result("logits", stand_in), b.program.set_result("loss", stand_in);
   return b.program;
+}
+
+/// f(values[i]...) for the indices i.
+template <class function, std::size_t... i>
+constexpr value call_with(function const& f, value const* values, std::index_sequence<i...>) {
+  return f(values[i]...);
+}
+
+/// The shape of a port's tensor in one micro-batch.
+constexpr shape shape_of(port_spec const& spec, std::int64_t sequences, std::int64_t tokens, shape const& logits) {
+  shape s = logits;
+  if (spec.each == per::sequence) s = shape(sequences);
+  if (spec.each == per::token) s = shape(sequences, tokens);
+  if (spec.each == per::row) s = logits.rank < 1 ? shape{} : logits.without(logits.rank - 1);
+  if (spec.features > 0) s.extent[s.rank++] = spec.features;
+  return s;
 }
 
 } // namespace detail
 
-/// What a trainer trains: a model (a function on values: tokens [sequences, tokens] -> logits [..., classes]), an
-/// objective (a type: logits and labels -> loss) and the size of a micro-batch.
+/// What a trainer trains: a model (a function on values: tokens [sequences, tokens], or the inputs that it lists ->
+/// logits [..., classes]), an objective (a type: logits and labels -> loss) and the size of a micro-batch.
 template <auto model, class objective_, micro_batch batch> struct task {
   using objective = objective_;               // the type of the loss function
   static constexpr auto architecture = model; // the model
 
-  /// Tokens per sequence: from the micro-batch, or else the model's context; 0: neither is given.
+  static constexpr port_specs inputs = inputs_of(model);       // what the model takes
+  static constexpr port_specs labels = labels_of<objective>(); // what the objective takes besides the logits
+
+  /// Tokens per sequence: from the micro-batch, or else the model's context, or else 1 if no input has tokens; 0: none
+  /// is given.
   static constexpr std::int64_t said_tokens = [] {
     if constexpr (requires { model.context; }) return batch.tokens == 0 ? model.context : batch.tokens;
-    else return batch.tokens;
+    bool per_token = false;
+    for (auto const& input : inputs) per_token = per_token || input.each == per::token;
+    return batch.tokens == 0 && !per_token ? 1 : batch.tokens;
   }();
   /// The micro-batch's sequences, and tokens per sequence. At least 1, so that an empty micro-batch causes only one
   /// error.
@@ -59,7 +85,12 @@ template <auto model, class objective_, micro_batch batch> struct task {
   static constexpr program build(entry e, dtype real) {
     if constexpr (batch.sequences < 1 || said_tokens < 1)
       return detail::refused_program({why::micro_batch_is_empty, 0, 0, batch.sequences, said_tokens});
-    else if constexpr (!is_model<decltype(model)>) return detail::refused_program({why::model_is_no_function});
+    else if constexpr (!is_model<decltype(model)> && !detail::takes_several<decltype(model)>)
+      return detail::refused_program({why::model_is_no_function});
+    else if constexpr (!detail::takes_values<decltype(model), inputs.size()>)
+      return detail::refused_program({why::inputs_do_not_fit_the_model, 0, 0, 0, inputs.size()});
+    else if constexpr (!detail::are_sound(inputs, true) || !detail::are_sound(labels, false))
+      return detail::refused_program({why::port_is_not_sound});
     else if constexpr (!is_objective<objective>) return detail::refused_program({why::objective_is_no_function});
     else if constexpr (!detail::constant_program<task>) return detail::refused_program({why::model_is_not_constant});
     else return write(e, real);
@@ -70,32 +101,44 @@ template <auto model, class objective_, micro_batch batch> struct task {
     builder b;
     b.real = real;
     auto const rows = e == entry::generate ? 1 : sequences;
-    ref const tokens_in{b.new_value({dtype::i32, shape(rows, tokens)}, role::input, 0), at::current};
-    b.program.tokens = tokens_in;
-    value const logits = model(value{b, tokens_in});
-    b.program.logits = logits.where();
+    value in[maximum_ports], target[maximum_ports];
+    for (int i = 0; i < inputs.size(); ++i) in[i] = add_port(b, port_kind::input, inputs[i], rows, {});
+    value const logits = detail::call_with(model, in, std::make_index_sequence<inputs.size()>{});
+    b.program.set_result("logits", logits.where());
     b.check_reach(logits.where(), logits.info().line);
     if (logits.type() == dtype::i32) b.program.fail({why::ids_are_no_numbers, logits.info().line});
     if (e == entry::predict || e == entry::generate) {
-      b.program.logits = observe(logits, b.new_value({logits.type(), logits.shape()}, role::result, 0));
+      b.program.set_result("logits", observe(logits, b.new_value({logits.type(), logits.shape()}, role::result, 0)));
       return b.program;
     }
-    auto const label_shape = logits.shape().rank < 1 ? shape{} : logits.shape().without(logits.shape().rank - 1);
-    value const labels{b, {b.new_value({dtype::i32, label_shape}, role::input, 0), at::current}};
-    b.program.labels = labels.where();
-    value const loss = objective{}(logits, labels);
+    for (int i = 0; i < labels.size(); ++i) target[i] = add_port(b, port_kind::label, labels[i], rows, logits.shape());
+    value const loss = detail::call_with([&](auto... of_labels) { return objective{}(logits, of_labels...); }, target,
+                                         std::make_index_sequence<labels.size()>{});
     if (loss.shape().elements() != 1) b.program.fail({why::loss_is_not_a_scalar, 0, 0, 1, loss.shape().elements()});
-    b.program.loss = observe(loss, b.new_value({loss.type(), loss.shape()}, role::result, 0));
-    b.program.values[b.program.loss.value].accumulates = true;
-    b.program.values[b.program.loss.value].axes = {};
-    if (e == entry::evaluate) {
-      b.program.correct = emit<op::correct_predictions>({logits, labels}, {}, 0).where();
-      b.program.values[b.program.correct.value].role = role::result;
+    ref const observed = observe(loss, b.new_value({loss.type(), loss.shape()}, role::result, 0));
+    b.program.set_result("loss", observed);
+    b.program.values[observed.value].accumulates = true;
+    b.program.values[observed.value].axes = {};
+    if (e == entry::evaluate && labels[0].type == port_type::ids && labels[0].each == per::row) {
+      ref const correct = emit<op::correct_predictions>({logits, target[0]}, {}, 0).where();
+      b.program.set_result("correct", correct);
+      b.program.values[correct.value].role = role::result;
     }
     return b.program;
   }
 
 private:
+  /// Adds the value of an input or label, and its port. `rows`: sequences of the entry; `logits`: their shape, for
+  /// labels.
+  static constexpr value add_port(builder& b, port_kind kind, port_spec const& spec, std::int64_t rows, shape logits) {
+    auto const type = spec.type == port_type::ids ? dtype::i32 : b.real;
+    auto const s = detail::shape_of(spec, rows, tokens, logits);
+    value const added{b, {b.new_value({type, s}, role::input, 0), at::current}};
+    b.program.set_port({kind, spec, added.where()});
+    if (spec.each == per::row) b.program.limit(added.where(), logits.features());
+    return added;
+  }
+
   /// Copies `v` to the value with the index `result`, which the host reads.
   static constexpr ref observe(value v, int result) {
     ref const out{result, at::current};

@@ -21,4 +21,6 @@
 #include "constrain/op/moving_average/kernel.hpp"
 #include "constrain/op/multiply/kernel.hpp"
 #include "constrain/op/position_embedding/kernel.hpp"
+#include "constrain/op/select_token/kernel.hpp"
+#include "constrain/op/squared_error/kernel.hpp"
 #include "constrain/op/update/cuda.cuh"

@@ -20,7 +20,7 @@ class differentiation {
 public:
   constexpr differentiation(program const& p, bool scale_loss) : scale_loss_(scale_loss) {
     out_.program = p;
-    out_.real = p.values[p.logits.value].type;
+    out_.real = p.values[p.result("logits").value].type;
     find_what_is_trained();
     find_captured();
     for (int v = 0; v < p.values.size(); ++v)
@@ -118,7 +118,7 @@ private:
 
   /// Starts with the gradient of the scaled loss with respect to the loss: 1, or the loss scale.
   constexpr void seed() {
-    auto const loss = out_.program.loss;
+    auto const loss = out_.program.result("loss");
     if (scale_loss_) {
       gradient_[key(loss)] = out_.program.loss_scale = setting(value{out_, loss}, loss_scale_name, 1).where();
       setting(value{out_, loss}, loss_scale_steps_name, 0);

@@ -15,8 +15,8 @@ constexpr program remove_training_ops(program const& p) {
     if (n.kind == node_kind::call && n.op->only_in_training) instead[n.outputs[0].value] = n.inputs[0];
     else out.program.add_node(n);
   });
-  for (ref* r : {&result.logits, &result.loss})
-    if (*r) *r = resolve(*r);
+  for (auto& port : result.ports)
+    if (port.where) port.where = resolve(port.where);
   return result;
 }
 

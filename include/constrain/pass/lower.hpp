@@ -150,6 +150,12 @@ public:
     return out;
   }
 
+  /// Elements of all instances of a value.
+  constexpr std::int64_t elements(ref r) const {
+    auto const& info = p_.values[r.value];
+    return info.shape.elements() * p_.iterations(info);
+  }
+
   /// Where the host finds a value in the arena; a view of no elements if the program does not have the value.
   constexpr host_view view(ref r) const {
     if (!r) return {};
@@ -160,7 +166,7 @@ public:
     auto offset = s.offset;
     if (home.where == at::final)
       offset += s.carried_stride * (p_.axes[p_.values[home.value].loop_carried_axis].extent % s.carried_instances);
-    return {offset, info.shape.elements() * p_.iterations(info), info.type};
+    return {offset, elements(r), info.type};
   }
 
 private:
@@ -195,13 +201,8 @@ template <int steps, int operands> constexpr plan<steps, operands> lower(program
       if (b != a && p.axes[b].whole == p.axes[a].whole) out.axes[a].segments = b;
   }
   out.micro_batches = p.micro_batches;
-  out.tokens = lowering.view(p.tokens);
-  out.labels = lowering.view(p.labels);
-  out.logits = lowering.view(p.logits);
-  out.loss = lowering.view(p.loss);
-  out.correct = lowering.view(p.correct);
-  out.gradient_squares = lowering.view(p.gradient_squares);
-  out.clip_coefficient = lowering.view(p.clip_coefficient);
+  for (auto const& port : p.ports)
+    out.ports.push_back({port.kind, port.spec, port.limit, lowering.elements(port.where), lowering.view(port.where)});
   for (int v = 0; v < p.values.size(); ++v)
     if (p.values[v].role == role::hyperparameters) out.hyper = lowering.view({v, at::current});
   return out;

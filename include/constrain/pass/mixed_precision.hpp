@@ -15,9 +15,13 @@ constexpr bool has_compute_copy(value_info const& info) { return is_parameter(in
 /// activations follow from the ops' shape rules. The parameters keep their type: they are the master weights.
 constexpr program mixed_precision(program const& p, slot_of::precision const& precision) {
   auto const compute = precision.compute;
-  if (!p.failure.ok() || p.values[p.logits.value].type == compute) return p;
+  if (!p.failure.ok() || p.values[p.result("logits").value].type == compute) return p;
   auto out = without_nodes(p);
   auto& program = out.program;
+  // The host converts real inputs, so that matmuls read both operands in one type.
+  for (auto const& port : program.ports)
+    if (auto& type = program.values[port.where.value].type; port.kind == port_kind::input && is_real(type))
+      type = compute;
   ref copy_of[program::maximum_values]{};
   for (int v = 0; v < p.values.size(); ++v) {
     if (!has_compute_copy(p.values[v])) continue;

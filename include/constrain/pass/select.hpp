@@ -13,7 +13,7 @@ constexpr program select_attention(program const& p, slot_of::attention const& a
   if (!attention.tiled || !p.failure.ok()) return p;
   program out = p;
   for (auto& n : out.nodes) {
-    if (!calls(n, info_of<op::attention>)) continue;
+    if (!calls(n, info_of<op::attention>) || n.inputs.size() > 1) continue; // flash takes no lengths
     n.op = &info_of<op::flash_attention>;
     auto const& qkv = p.values[n.inputs[0].value];
     operand_types inputs;

@@ -194,7 +194,8 @@ constexpr program sharding::run() {
       sum_squares_of_shards(n);
       return;
     }
-    if (calls(n, info_of<op::clip_coefficient>)) reduce<op::all_reduce_small>(in_.loss, in_.loss);
+    if (ref const loss = in_.result("loss"); calls(n, info_of<op::clip_coefficient>))
+      reduce<op::all_reduce_small>(loss, loss);
     for (auto const& g : gathers_)
       if (g.before == i) gather(g);
     if (n.kind == node_kind::call) exchange_operands(n, i);

@@ -12,6 +12,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 constexpr diagnosis verify(program const& p) {
   if (!p.failure.ok()) return p.failure;
   int depth = 0;
+  ref const loss = p.result("loss");
   bool partial[program::maximum_values]{}; // not yet reduced over the ranks
   bool written[program::maximum_values]{};
   for (int v = 0; v < p.values.size(); ++v)
@@ -37,7 +38,7 @@ constexpr diagnosis verify(program const& p) {
       written[n.outputs[j].value] = true;
       if (is_persistent(info.role) && !n.op->guarded)
         return {why::unguarded_write, n.line, n.called_from, 0, n.outputs[j].value};
-      bool const of_ranks = info.role == role::gradient || n.outputs[j] == p.loss;
+      bool const of_ranks = info.role == role::gradient || n.outputs[j] == loss;
       partial[n.outputs[j].value] = p.distributed && of_ranks && !n.op->reads_partial;
       bool const fits = j < rule.outputs.size() && rule.outputs[j] == operand_type{info.type, info.shape};
       if (!fits) return {why::shape_is_not_what_the_rule_says, n.line, n.called_from, info.shape.elements(), j};

@@ -43,7 +43,7 @@ struct reference {
 };
 
 /// Flash attention (Dao et al. 2022; Dao 2023): computes the scores a tile at a time, so memory is linear in the number
-/// of tokens. CPU only so far.
+/// of tokens. CPU only so far. Attention with lengths stays `reference`.
 struct flash {
   using slot = slot_of::attention;
   static constexpr slot value{.tiled = true};

@@ -3,11 +3,13 @@
 #include "constrain/program/axis.hpp"
 #include "constrain/program/node.hpp"
 #include "constrain/program/op_label.hpp"
+#include "constrain/program/port.hpp"
 #include "constrain/program/ref.hpp"
 #include "constrain/program/shape.hpp"
 #include "constrain/program/value_info.hpp"
 
 #include <cstdint>
+#include <string_view>
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
@@ -74,16 +76,38 @@ struct host_view {
   dtype type = dtype::f32;   // of an element
 };
 
+/// A port with its tensor in the arena.
+struct plan_port {
+  port_kind kind = port_kind::result; // who writes it and who reads it
+  port_spec spec;                     // its name, unique among the ports of its kind; of an input or label, all else
+  std::int64_t limit = 0;             // integers from the host are in [0, limit); 0: not checked
+  std::int64_t elements = 0;          // of all micro-batches
+  host_view view;                     // the tensor; one of no elements if no node reads or writes it
+};
+
 /// A program with addresses: constant tables that the executor runs.
 template <int step_count, int operand_count> struct plan {
   step steps[step_count == 0 ? 1 : step_count]{};             // in the order of execution
   operand operands[operand_count == 0 ? 1 : operand_count]{}; // of all calls, one call after the other
   plan_axis axes[maximum_axes]{};                             // by index
   int micro_batches = -1;                                     // the axis of gradient accumulation; -1: one micro-batch
-  // tensors that the host writes (tokens, labels, `hyper`: the hyperparameters) or reads (the others)
-  host_view tokens, labels, logits, loss, correct, gradient_squares, clip_coefficient, hyper;
+  fixed_vector<plan_port, maximum_program_ports> ports;       // tensors that the host writes or reads
+  host_view hyper;                                            // the hyperparameters, which the host writes
 
   static constexpr int steps_size = step_count; // entries of `steps` in use
+
+  /// The tensor of a result: "logits", "loss", ...; one of no elements if the program has no such result.
+  constexpr host_view result(std::string_view name) const {
+    for (auto const& p : ports)
+      if (p.kind == port_kind::result && p.spec.name == name) return p.view;
+    return {};
+  }
+  /// Input or label `index`, in the order of declaration; a port of no elements if there are fewer.
+  constexpr plan_port nth(port_kind kind, int index) const {
+    for (auto const& p : ports)
+      if (p.kind == kind && index-- == 0) return p;
+    return {};
+  }
 };
 
 } // namespace constrain

@@ -5,6 +5,7 @@
 #include "constrain/program/diagnosis.hpp"
 #include "constrain/program/name.hpp"
 #include "constrain/program/node.hpp"
+#include "constrain/program/port.hpp"
 #include "constrain/program/value_info.hpp"
 
 #include <string_view>
@@ -25,15 +26,51 @@ struct program {
   name_pool names;                                 // of parameters, optimizer states, scopes and axes
   diagnosis failure;                               // the first error; passes return a refused program unchanged
 
-  // values that the host writes (tokens, labels) or reads (the others)
-  ref tokens, labels, logits, loss, correct, gradient_squares, clip_coefficient;
-  ref loss_scale;              // the setting that multiplies the loss before the backward pass; empty: none
-  int micro_batches = -1;      // the axis of gradient accumulation; -1: one micro-batch
-  bool distributed = false;    // each rank (process) runs the program on its own part of the batch
-  std::int64_t vocabulary = 0; // token ids are below this; 0: the model has no token embedding
+  fixed_vector<port, maximum_program_ports> ports; // values that the host writes or reads
+  ref loss_scale;           // the setting that the backward pass begins with; empty: it begins with 1
+  int micro_batches = -1;   // the axis of gradient accumulation; -1: one micro-batch
+  bool distributed = false; // each rank (process) runs the program on its own part of the batch
 
   /// The characters of a name.
   constexpr std::string_view text(name_ref name) const { return names.text(name); }
+
+  /// The value of the port of a kind with this name; an empty `ref` if there is no such port.
+  constexpr ref find(port_kind kind, std::string_view port_name) const {
+    for (auto const& p : ports)
+      if (p.kind == kind && p.spec.name == port_name) return p.where;
+    return {};
+  }
+  /// The value of a result: "logits", "loss", ...
+  constexpr ref result(std::string_view port_name) const { return find(port_kind::result, port_name); }
+  /// Port `index` of a kind, in the order of declaration; a port without a value if there are fewer.
+  constexpr port nth(port_kind kind, int index) const {
+    for (auto const& p : ports)
+      if (p.kind == kind && index-- == 0) return p;
+    return {};
+  }
+  /// Number of ports of a kind.
+  constexpr int count(port_kind kind) const {
+    int n = 0;
+    for (auto const& p : ports) n += p.kind == kind ? 1 : 0;
+    return n;
+  }
+  /// Adds a port, or gives the port of that kind and name another value.
+  constexpr void set_port(port const& added) {
+    for (auto& p : ports)
+      if (p.kind == added.kind && std::string_view(p.spec.name) == added.spec.name) {
+        p = added;
+        return;
+      }
+    if (!ports.push_back(added)) fail({why::program_too_large, 0, 0, ports.capacity, ports.capacity + 1});
+  }
+  /// Makes `r` a result that the host reads under this name.
+  constexpr void set_result(char const* port_name, ref r) { set_port({port_kind::result, {.name = port_name}, r}); }
+  /// For ops that index by integers: requires the integers of `r` to be in [0, limit) if the host writes `r`. The
+  /// trainer checks them. The smallest limit counts.
+  constexpr void limit(ref r, std::int64_t limit) {
+    for (auto& p : ports)
+      if (p.kind != port_kind::result && p.where == r && (p.limit == 0 || limit < p.limit)) p.limit = limit;
+  }
 
   /// Refuses the program. The first error is kept.
   constexpr void fail(diagnosis d) {

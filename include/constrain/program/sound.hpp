@@ -20,6 +20,17 @@ template <diagnosis d> struct refusal<why::model_is_no_function, d> {
   static_assert(d.ok(), "task: the model is not a function from ct::value to ct::value; give its type `constexpr "
                         "ct::value operator()(ct::value tokens) const` that returns the logits");
 };
+template <diagnosis d> struct refusal<why::inputs_do_not_fit_the_model, d> {
+  static_assert(d.ok(), "task: the model lists `got` inputs, but its call operator does not take that many values; "
+                        "write one ct::port_spec for each parameter, as in `static constexpr ct::port_spec inputs[] = "
+                        "{{.name = \"tokens\"}, {.name = \"lengths\", .each = ct::per::sequence}};`. Without a list "
+                        "the only input is tokens");
+};
+template <diagnosis d> struct refusal<why::port_is_not_sound, d> {
+  static_assert(d.ok(), "task: the model's `inputs` or the objective's `labels` hold a ct::port_spec without a name, "
+                        "two of one name, negative `.features`, or an input that has one entry per row or logit; "
+                        "give each its own .name, and inputs .each = ct::per::token or ct::per::sequence");
+};
 template <diagnosis d> struct refusal<why::objective_is_no_function, d> {
   static_assert(d.ok(), "task: the objective is not a function from two ct::values to a ct::value; give its type "
                         "`constexpr ct::value operator()(ct::value logits, ct::value labels) const`, or write "
@@ -93,6 +104,14 @@ template <diagnosis d> struct refusal<why::logits_have_no_tokens, d> {
 template <diagnosis d> struct refusal<why::axis_is_not_there, d> {
   static_assert(d.ok(), "the value has `got` dimensions where `expected` are needed; pass [sequences, tokens, "
                         "features]");
+};
+template <diagnosis d> struct refusal<why::token_is_not_there, d> {
+  static_assert(d.ok(), "ct::select_token: there is no token `got` in sequences of `expected` tokens; pass an index "
+                        "from 0 to `expected` - 1");
+};
+template <diagnosis d> struct refusal<why::lengths_do_not_fit, d> {
+  static_assert(d.ok(), "ct::self_attention: lengths must be integers [sequences]; declare the model's input as "
+                        "{.name = \"lengths\", .each = ct::per::sequence} and pass it");
 };
 template <diagnosis d> struct refusal<why::repeat_changes_the_shape, d> {
   static_assert(d.ok(), "the body of ct::repeat returns another shape than its argument's; move the layers that "

@@ -1,13 +1,14 @@
 #pragma once
 
 #include "constrain/data/order.hpp"
+#include "constrain/train/array_view.hpp"
 
 #include <atomic>
 #include <cstdint>
 #include <memory>
 #include <span>
-#include <string>
 #include <utility>
+#include <vector>
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
@@ -48,13 +49,20 @@ private:
 /// One optimizer step's data for this rank, as views of arrays that must live until `step` returns. `trainer::batches`
 /// and `trainer::batch` make it.
 struct batch {
-  std::span<std::int32_t const> inputs; // token ids [micro-batches, sequences, tokens]
+  std::span<std::int32_t const> inputs; // token ids [micro-batches, sequences, tokens]: the first input, if integers
   std::span<std::int32_t const> labels; // the shape of `inputs`, or [micro-batches, sequences] for classification
-  std::int64_t valid_labels = 0;        // number of `labels` that are not `ignored_label`
+  std::int64_t valid_labels = 0;        // number of `labels` that are not `ignored_label`; of reals: all
   std::uint64_t corpus = 0;             // hash of the corpus that the batch is from; 0: the caller's own arrays
   data::position next{};                // where the next batch begins in that corpus
   std::int64_t sequence = 0;            // tokens in a sequence; 0: unknown, not checked by `step`
   batch_ticket ticket{};                // valid until a `batch_range` refills the arrays
+  array_list all_inputs{};              // one array for each input of the model; empty: `inputs` is the only one
+  array_list all_labels{};              // one array for each label of the objective; empty: `labels` is the only one
+  std::shared_ptr<std::vector<std::int32_t> const> own_labels{}; // what `labels` views, if the batch shifted them
+
+  /// The arrays for all inputs of the model, and for all labels of the objective.
+  array_list every_input() const { return all_inputs.size() == 0 ? array_list(inputs) : all_inputs; }
+  array_list every_label() const { return all_labels.size() == 0 ? array_list(labels) : all_labels; }
 };
 
 namespace detail {
@@ -64,23 +72,6 @@ template <class array> struct step_takes_a_batch {
   static_assert(sizeof(array) == 0, "step: it takes a batch; write t.step(t.batch(inputs, labels))");
 };
 
-/// Throws `error` unless `values` has `length` elements. The error begins with `where` and contains the array's name
-/// (`what`) and expected `shape`.
-void check_length(char const* where, char const* what, std::span<std::int32_t const> values, std::int64_t length,
-                  char const* shape);
-
-/// The number of inputs and of labels in one step on one rank, and of tokens in a sequence.
-struct batch_lengths {
-  std::int64_t inputs, labels, sequence;
-};
-
-/// Throws `error`, for `step`, unless batch `b` has the lengths `needed` and a valid ticket.
-void check_batch(batch const& b, batch_lengths const& needed);
-
 } // namespace detail
 
 } // namespace constrain
-
-#if CONSTRAIN_DEFINITIONS
-#include "constrain/train/batch.ipp"
-#endif

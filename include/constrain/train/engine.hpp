@@ -25,6 +25,14 @@ public:
   using target = typename policy_set::target;
   using real = typename entries::real;
 
+  /// The ports of an entry.
+  template <class planned_entry>
+  static constexpr plan_ports ports{planned_entry::value.ports.elements,
+                                    static_cast<std::size_t>(planned_entry::value.ports.size())};
+  /// What the caller's arrays must fit.
+  template <class planned_entry>
+  static constexpr batch_needs needs{ports<planned_entry>, task::tokens, entries::next_tokens};
+
   /// Allocates the arena. `checked`: each run checks its reads and writes (see run/checked.hpp). `measure`: fills the
   /// arena with a pattern, so that `used` can find the bytes written. Throws `error` if the memory cannot be allocated.
   void allocate(bool checked, bool measure) {
@@ -46,12 +54,15 @@ public:
   /// Sets `gradients_kept` to false. Call it after loading weights, which the gradients do not belong to.
   void drop_gradients() { gradients_kept_ = false; }
 
-  /// Call it before each run of an entry: returns the `intake` that copies the inputs of the run into the arena.
-  /// `where`: the first words of the intake's errors.
-  intake begin(char const* where) {
+  /// Begins the run of an entry: copies its inputs and labels into the arena. Returns the number of valid labels.
+  /// `where`: the first words of errors.
+  template <class planned_entry>
+  std::int64_t begin(char const* where, array_list const& inputs, array_list const& labels = {}) {
     gradients_kept_ = false; // inputs may share memory with gradients
     poison();
-    return {where, arena(), entries::vocabulary, entries::logits.features()};
+    intake const into_arena(where, arena());
+    into_arena(ports<planned_entry>, port_kind::input, inputs);
+    return into_arena(ports<planned_entry>, port_kind::label, labels);
   }
 
   /// Runs an entry. `passes`: the passes that made the entry's program; checked mode needs the values of that program.
@@ -68,7 +79,9 @@ public:
     static constexpr auto values = make_checked_table<passes::final.values.count>(passes::final);
     constexpr auto const& plan = planned_entry::value;
     checked_hooks checks(arena(), plan.operands, values.values);
-    checks.wrote(plan.tokens), checks.wrote(plan.labels), checks.wrote(plan.hyper);
+    for (auto const& port : plan.ports)
+      if (port.kind != port_kind::result) checks.wrote(port.view);
+    checks.wrote(plan.hyper);
     runner_->template run<planned_entry>(parameters, checks);
   }
 
@@ -82,7 +95,7 @@ public:
 
   /// Elements [first, first + count), in row-major order, of the logits of an entry's last run.
   template <class planned_entry> std::vector<real> logits(std::int64_t first, std::int64_t count) const {
-    constexpr auto const& view = planned_entry::value.logits;
+    constexpr auto view = planned_entry::value.result("logits");
     std::vector<storage<entries::compute>> logits(static_cast<std::size_t>(count));
     arena().read(view.offset + first * size_of(view.type), logits.data(), count * size_of(view.type));
     return {logits.begin(), logits.end()};

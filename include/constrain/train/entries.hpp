@@ -64,11 +64,28 @@ template <class task, class policy_set> struct entries {
     return total;
   }();
 
-  // The host checks inputs against these limits.
-  static constexpr std::int64_t vocabulary = step_program::built.vocabulary; // of the embedding; 0: none, no limit
-  static constexpr shape logits = step_program::built.values[step_program::built.logits.value].shape;
+  // The first input and the first label, against which the host checks a corpus.
+  static constexpr port first_input = step_program::built.nth(port_kind::input, 0);
+  static constexpr port first_label = step_program::built.nth(port_kind::label, 0);
+  static constexpr std::int64_t vocabulary = first_input.limit; // tokens are below it; 0: not checked
+  static constexpr shape logits = step_program::built.values[step_program::built.result("logits").value].shape;
   static constexpr std::int64_t labels =
-      step_program::built.values[step_program::built.labels.value].shape.elements(); // in a micro-batch
+      step_program::built.values[first_label.where.value].shape.elements(); // in a micro-batch
+  /// Whether the only input is one array of tokens, as a corpus and `generate` give it.
+  static constexpr bool takes_tokens =
+      step_program::built.count(port_kind::input) == 1 && first_input.spec == port_spec{.name = first_input.spec.name};
+  /// Whether the only labels are one class per token, as a corpus gives them.
+  static constexpr bool labels_tokens = step_program::built.count(port_kind::label) == 1 &&
+                                        first_label.spec.type == port_type::ids &&
+                                        labels == step_program::built.values[first_input.where.value].shape.elements();
+  /// Whether the labels are the next tokens of the inputs.
+  static constexpr bool next_tokens = [] {
+    if constexpr (requires { task::objective::labels_are_next_tokens; })
+      return task::objective::labels_are_next_tokens && takes_tokens && labels_tokens;
+    else return false;
+  }();
+  /// Whether evaluation counts correct predictions: the labels are classes.
+  static constexpr bool counts_correct = evaluate::value.result("correct").elements > 0;
 };
 
 } // namespace constrain

@@ -4,89 +4,116 @@
 
 #include "constrain/base/error.hpp"
 
+#include <algorithm>
+#include <memory>
+#include <utility>
+
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
-/// Elements checked without a branch, so that the compiler can vectorize the check.
-inline constexpr std::size_t check_block = 64;
-
-/// An int32 is in [0, limit) exactly if, cast to unsigned, it is below the result.
-constexpr std::uint32_t unsigned_limit(std::int64_t limit) {
-  return static_cast<std::uint32_t>(std::clamp<std::int64_t>(limit, 0, std::int64_t{1} << 31));
+CONSTRAIN_INLINE batch own_batch(array_list const& inputs, array_list const& labels, constrain::labels which,
+                                 batch_needs const& needed) {
+  check_lengths("batch", needed.ports, port_kind::input, inputs, "micro-batches, ");
+  check_lengths("batch", needed.ports, port_kind::label, labels, "micro-batches, ");
+  return own_arrays("batch", inputs, labels, which, needed);
 }
 
-CONSTRAIN_INLINE void check_tokens(char const* where, std::span<std::int32_t const> tokens, std::int64_t limit) {
-  auto const below = unsigned_limit(limit);
+CONSTRAIN_INLINE array_list part_of(plan_ports ports, port_kind kind, array_list const& all, std::size_t index) {
+  array_view parts[array_list::capacity];
   std::size_t i = 0;
-  for (; i + check_block <= tokens.size(); i += check_block) {
-    std::uint32_t outside = 0;
-    for (std::size_t k = 0; k < check_block; ++k)
-      outside |= static_cast<std::uint32_t>(tokens[i + k]) >= below ? 1u : 0u;
-    if (outside != 0) break;
+  for (auto const& port : ports) {
+    if (port.kind != kind) continue;
+    auto const each = static_cast<std::size_t>(port.elements);
+    parts[i] = all[i].part(index * each, each);
+    ++i;
   }
-  for (; i < tokens.size(); ++i)
-    if (static_cast<std::uint32_t>(tokens[i]) >= below)
-      throw error({where, ": token ", tokens[i], " at index ", i, " is outside the vocabulary of ", limit,
-                   "; pass tokens from 0 to ", limit - 1});
+  return std::span<array_view const>(parts, i);
 }
 
-CONSTRAIN_INLINE std::int64_t count_labels(char const* where, std::span<std::int32_t const> labels,
-                                           std::int64_t limit) {
-  auto const below = unsigned_limit(limit);
-  std::int64_t valid = 0;
-  std::size_t i = 0;
-  for (; i + check_block <= labels.size(); i += check_block) {
-    std::uint32_t outside = 0, in_block = 0;
-    for (std::size_t k = 0; k < check_block; ++k) {
-      auto const label = labels[i + k];
-      std::uint32_t const counts = label != ignored_label ? 1u : 0u;
-      outside |= counts & (static_cast<std::uint32_t>(label) >= below ? 1u : 0u);
-      in_block += counts;
+CONSTRAIN_INLINE batch own_arrays(char const* where, array_list const& inputs, array_list const& labels,
+                                  constrain::labels which, batch_needs const& needed) {
+  check_all_values(where, needed.ports, port_kind::input, inputs);
+  batch b{inputs[0].integers(), labels[0].integers(), 0, 0, {}, needed.tokens, {}, inputs, labels, {}};
+  if (which == constrain::labels::shift) {
+    if (!needed.next_tokens)
+      throw error({where, ": ct::labels::shift is for labels that are the next tokens, as for ct::causal_lm; leave it "
+                          "out for another objective"});
+    b.own_labels = std::make_shared<std::vector<std::int32_t> const>(shifted(b.labels, needed.tokens));
+    b.labels = *b.own_labels;
+    b.all_labels = b.labels;
+  } else if (needed.next_tokens) {
+    check_shifted(where, b.inputs, b.labels, needed.tokens);
+  }
+  b.valid_labels = check_all_values(where, needed.ports, port_kind::label, b.all_labels);
+  return b;
+}
+
+CONSTRAIN_INLINE void check_batch(batch const& b, batch_needs const& needed) {
+  if (!b.ticket.valid())
+    throw error(
+        "step: the batch's arrays were reused, because batches(corpus) has advanced or ended since; step each batch "
+        "before advancing, or copy its arrays and pass the copies to batch(inputs, labels)");
+  auto const inputs = b.every_input(), labels = b.every_label();
+  bool fits = true;
+  std::size_t next[2]{};
+  std::int64_t elements[2]{};
+  for (auto const& port : needed.ports) {
+    if (port.kind == port_kind::result) continue;
+    bool const input = port.kind == port_kind::input;
+    auto& i = next[input ? 0 : 1];
+    if (i == 0) elements[input ? 0 : 1] = port.elements;
+    auto const array = input ? inputs[i] : labels[i];
+    ++i;
+    fits = fits && array.size() == static_cast<std::size_t>(port.elements) &&
+           (port.spec.type == port_type::ids) == (array.type() == dtype::i32);
+  }
+  if (!fits || inputs.size() != next[0] || labels.size() != next[1])
+    throw error({"step: the batch has ", inputs[0].size(), " inputs and ", labels[0].size(),
+                 " labels, but this trainer takes ", elements[0], " and ", elements[1],
+                 "; take it from this trainer's batches(corpus) or batch(inputs, labels)"});
+  if (b.sequence != 0 && b.sequence != needed.tokens)
+    throw error({"step: the batch has sequences of ", b.sequence, " tokens, but this trainer takes ", needed.tokens,
+                 "; take it from this trainer's batches(corpus) or batch(inputs, labels)"});
+}
+
+/// Writes reals in the type of the tensor.
+template <class real> void write_reals(arena& memory, host_view const& to, std::span<real const> from) {
+  if (dtype_of<real> == to.type)
+    return memory.write(to.offset, from.data(), static_cast<std::int64_t>(from.size_bytes()));
+  visit_real(to.type, [&]<class stored>(stored) {
+    stored converted[1024];
+    for (std::size_t i = 0; i < from.size(); i += std::size(converted)) {
+      auto const n = std::min(std::size(converted), from.size() - i);
+      for (std::size_t k = 0; k < n; ++k) converted[k] = stored(static_cast<arithmetic<stored>>(from[i + k]));
+      memory.write(to.offset + static_cast<std::int64_t>(i * sizeof(stored)), converted,
+                   static_cast<std::int64_t>(n * sizeof(stored)));
     }
-    if (outside != 0) break;
-    valid += in_block;
+  });
+}
+
+CONSTRAIN_INLINE std::int64_t intake::operator()(plan_port const& to, array_view from) const {
+  auto const count = static_cast<std::int64_t>(from.size());
+  bool const stored = to.view.elements > 0; // else no node reads it
+  if (from.type() == dtype::f32 && stored) return write_reals(memory_, to.view, from.as<float>()), count;
+  if (from.type() == dtype::f64 && stored) return write_reals(memory_, to.view, from.as<double>()), count;
+  if (from.type() != dtype::i32) return count;
+  auto taken = from;
+  if (stored) {
+    memory_.write(to.view.offset, from.integers().data(), count * size_of(dtype::i32));
+    if (auto const* const host = memory_.host())
+      taken = std::span(reinterpret_cast<std::int32_t const*>(host + to.view.offset), from.size());
   }
-  for (; i < labels.size(); ++i) {
-    if (labels[i] == ignored_label) continue;
-    if (static_cast<std::uint32_t>(labels[i]) >= below)
-      throw error({where, ": label ", labels[i], " at index ", i, " is outside the ", limit,
-                   " classes; pass labels from 0 to ", limit - 1, ", or ", ignored_label, " to ignore one"});
-    ++valid;
+  return check_values(where_, to, taken);
+}
+
+CONSTRAIN_INLINE std::int64_t intake::operator()(plan_ports to, port_kind kind, array_list const& from) const {
+  std::int64_t first = 0;
+  std::size_t i = 0;
+  for (auto const& port : to) {
+    if (port.kind != kind) continue;
+    auto const count = (*this)(port, from[i]);
+    if (i++ == 0) first = count;
   }
-  return valid;
-}
-
-CONSTRAIN_INLINE batch own_batch(std::span<std::int32_t const> inputs, std::span<std::int32_t const> labels,
-                                 batch_lengths const& needed, std::int64_t vocabulary, std::int64_t classes) {
-  constexpr auto const* shape = "[micro-batches, sequences, tokens]";
-  check_length("batch", "the array of inputs", inputs, needed.inputs, shape);
-  check_length("batch", "the array of labels", labels, needed.labels,
-               needed.labels == needed.inputs ? shape : "[micro-batches, sequences]");
-  if (vocabulary > 0) check_tokens("batch", inputs, vocabulary);
-  return {inputs, labels, count_labels("batch", labels, classes), 0, {}, needed.sequence};
-}
-
-CONSTRAIN_INLINE std::size_t count_batches(std::size_t inputs, std::size_t labels, std::size_t inputs_each,
-                                           std::size_t labels_each) {
-  auto const batches = inputs / inputs_each;
-  if (batches == 0 || inputs % inputs_each != 0)
-    throw error({"evaluate: ", inputs, " inputs are not a positive multiple of the micro-batch's ", inputs_each,
-                 "; pad the last micro-batch with any token and ignored labels"});
-  if (labels != batches * labels_each)
-    throw error({"evaluate: ", inputs, " inputs need ", batches * labels_each, " labels, but there are ", labels,
-                 "; pass that many, ", ignored_label, " where an input has none"});
-  return batches;
-}
-
-CONSTRAIN_INLINE void intake::tokens(host_view const& to, std::span<std::int32_t const> from) const {
-  auto const taken = copy(to, from);
-  if (vocabulary_ > 0) check_tokens(where_, taken, vocabulary_);
-}
-
-CONSTRAIN_INLINE std::span<std::int32_t const> intake::copy(host_view const& to,
-                                                            std::span<std::int32_t const> from) const {
-  memory_.write(to.offset, from.data(), static_cast<std::int64_t>(from.size_bytes()));
-  auto const* const host = memory_.host();
-  return host == nullptr ? from : std::span(reinterpret_cast<std::int32_t const*>(host + to.offset), from.size());
+  return first;
 }
 
 } // namespace constrain::detail

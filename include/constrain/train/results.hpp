@@ -5,6 +5,7 @@
 
 #include <cmath>
 #include <cstdint>
+#include <limits>
 #include <string_view>
 #include <vector>
 
@@ -22,20 +23,22 @@ struct step_result {
 /// Result of an evaluation. A valid label is one that is not `ignored_label`.
 struct evaluation {
   double loss = 0;         // mean over all valid labels (causal_lm, classification: cross-entropy in nats)
-  double perplexity = 0;   // exp(loss)
-  double accuracy = 0;     // share of valid labels whose class has the largest logit
+  double perplexity = 0;   // exp(loss); NaN if the labels are not classes
+  double accuracy = 0;     // share of valid labels whose class has the largest logit; NaN if the labels are not classes
   std::int64_t tokens = 0; // number of valid labels
 };
 
 namespace detail {
 
-/// Turns sums over valid labels into means, and sets the perplexity. Throws `error` if there was no valid label.
-[[gnu::noinline]] inline evaluation mean_of(evaluation sum) {
+/// Turns sums over valid labels into means, and sets the perplexity. `classifies`: the labels are classes; else accuracy
+/// and perplexity are NaN. Throws `error` if there was no valid label.
+[[gnu::noinline]] inline evaluation mean_of(evaluation sum, bool classifies = true) {
   if (sum.tokens == 0)
     throw error("evaluate: every label is ignored, so there is no loss; pass at least one valid label");
   sum.loss /= static_cast<double>(sum.tokens);
   sum.accuracy /= static_cast<double>(sum.tokens);
   sum.perplexity = std::exp(sum.loss);
+  if (!classifies) sum.accuracy = sum.perplexity = std::numeric_limits<double>::quiet_NaN();
   return sum;
 }
 

@@ -24,6 +24,13 @@ struct generate_options {
   std::uint64_t seed = 0; // of the random draws
 };
 
+/// The compile-time error for generating with a model that cannot.
+template <bool takes_tokens, bool per_token> struct generates_tokens {
+  static_assert(takes_tokens,
+                "generate: the model takes other inputs than one array of tokens; use predict({first, second})");
+  static_assert(per_token, "generate: the model gives no logits per token; use predict(inputs)");
+};
+
 /// The compile-time error for generating text with a model whose vocabulary is not 256.
 template <std::int64_t vocabulary> struct tokens_are_bytes {
   static_assert(

@@ -86,15 +86,15 @@ public:
     engine_.keep_gradients();
 
     step_result r;
-    r.loss = engine_.read(entries::step::value.loss);
-    r.gradient_norm = engine_.read(entries::step::value.clip_coefficient);
+    r.loss = engine_.read(entries::step::value.result("loss"));
+    r.gradient_norm = engine_.read(entries::step::value.result("clip_coefficient"));
     r.tokens = valid_labels;
     r.skipped = !math::finite(r.gradient_norm);
     if constexpr (scales_loss) detail::adapt_loss_scale(tensors(), run_.loss_scale, r.skipped);
     if (r.skipped) {
       ++state_.skipped;
       int gradient = 0;
-      while (math::finite(engine_.read(entries::step::value.gradient_squares, gradient))) ++gradient;
+      while (math::finite(engine_.read(entries::step::value.result("gradient_squares"), gradient))) ++gradient;
       r.not_finite = detail::name_of_gradient(table(), gradient);
     }
     state_.steps = state_.steps.count() + 1;
@@ -107,10 +107,13 @@ public:
 
   /// A batch over your own arrays, which must live until `step` returns: inputs [micro-batches, sequences, tokens];
   /// labels of the same shape, or [micro-batches, sequences] for classification, `ignored_label` (-100) where an input
-  /// has none. For causal_lm, shift the labels: each is the token after its input. Throws `error` for a wrong length, a
-  /// value out of range or, with a single rank, no valid label.
-  constrain::batch batch(std::span<std::int32_t const> inputs, std::span<std::int32_t const> labels) const {
-    auto const b = detail::own_batch(inputs, labels, batch_lengths, entries::vocabulary, entries::logits.features());
+  /// has none. A model with several inputs takes a list: `batch({tokens, lengths}, labels)`. For causal_lm, shift the
+  /// labels: each is the token after its input; or pass the inputs as labels, and labels::shift. Throws `error` for a
+  /// wrong number, type or length of arrays, a value out of range, labels that equal the inputs although they should be
+  /// the next tokens, or, with a single rank, no valid label.
+  constrain::batch batch(array_list const& inputs, array_list const& labels,
+                         constrain::labels which = constrain::labels::shifted) const {
+    auto const b = detail::own_batch(inputs, labels, which, engine::template needs<typename entries::step>);
     if (b.valid_labels == 0 && ranks() == 1)
       throw error("batch: every label is ignored, so there is no loss; pass at least one valid label");
     return b;
@@ -120,9 +123,7 @@ public:
   /// state if the last batch of a corpus came from this corpus, else at epoch 0. A worker thread prepares the next
   /// batch. Throws `error` if the corpus exceeds the model's vocabulary or gives no batch.
   batch_range batches(data::corpus const& corpus, data::tail tail = data::tail::carry) const {
-    static_assert(labels_per_token,
-                  "batches(corpus): a corpus labels every token with the next one, but the task has other labels; "
-                  "write batch(inputs, labels)");
+    [[maybe_unused]] detail::corpus_has_batches<entries::takes_tokens, entries::labels_tokens> const checked;
     detail::check_vocabulary(corpus.vocabulary(), entries::vocabulary);
     auto const from = state_.corpus == corpus.fingerprint() ? state_.position : data::position{};
     return {batch_source(corpus, state_.seed, from, micro_batches * task::sequences, task::tokens, tail,
@@ -137,6 +138,7 @@ public:
   }
   /// As `evaluate(corpus)`, but calls `stop()` before every micro-batch and returns nullopt if `stop` returns true.
   template <class predicate> std::optional<evaluation> evaluate(data::corpus const& corpus, predicate const& stop) {
+    [[maybe_unused]] detail::corpus_is_evaluated<entries::takes_tokens && entries::labels_tokens> const checked;
     detail::check_vocabulary(corpus.vocabulary(), entries::vocabulary);
     auto const samples = data::samples(corpus.size(), task::tokens);
     ranks_.come_to(joint_call::evaluate, samples);
@@ -148,32 +150,33 @@ public:
       copy_samples(corpus, sample, samples, task::tokens, inputs, labels);
       evaluate_one(inputs, labels, sum);
     }
-    return detail::mean_of(sum);
+    return detail::mean_of(sum, entries::counts_correct);
   }
 
-  /// Loss and accuracy over your own arrays: inputs [n, sequences, tokens] for any n >= 1; labels of the same shape, or
-  /// [n, sequences] for classification. Throws `error` for a wrong length, an invalid value, or without a valid label.
-  evaluation evaluate(std::span<std::int32_t const> inputs, std::span<std::int32_t const> labels) {
-    auto const per_batch = static_cast<std::size_t>(task::sequences * task::tokens);
-    auto const labels_per_batch = static_cast<std::size_t>(entries::labels);
-    auto const batches = detail::count_batches(inputs.size(), labels.size(), per_batch, labels_per_batch);
-    if (entries::vocabulary > 0) detail::check_tokens("evaluate", inputs, entries::vocabulary);
-    detail::count_labels("evaluate", labels, entries::logits.features());
+  /// Loss and accuracy over your own arrays: inputs [n, sequences, tokens] for any n >= 1, or a list; labels of the same
+  /// shape, or [n, sequences] for classification. Throws `error` as `batch` does.
+  evaluation evaluate(array_list const& inputs, array_list const& labels,
+                      constrain::labels which = constrain::labels::shifted) {
+    constexpr auto ports = engine::template ports<typename entries::evaluate>;
+    auto const batches = detail::count_batches(ports, inputs, labels);
+    auto const b =
+        detail::own_arrays("evaluate", inputs, labels, which, engine::template needs<typename entries::evaluate>);
     ranks_.come_to(joint_call::evaluate, static_cast<std::int64_t>(batches));
     evaluation sum;
-    for (std::size_t b = 0; b < batches; ++b)
-      evaluate_one(inputs.subspan(b * per_batch, per_batch), labels.subspan(b * labels_per_batch, labels_per_batch),
-                   sum);
-    return detail::mean_of(sum);
+    for (std::size_t i = 0; i < batches; ++i)
+      evaluate_one(detail::part_of(ports, port_kind::input, b.every_input(), i),
+                   detail::part_of(ports, port_kind::label, b.every_label(), i), sum);
+    return detail::mean_of(sum, entries::counts_correct);
   }
 
-  /// The logits of one micro-batch, inputs [sequences, tokens]. Throws `error` for a wrong length or an invalid token.
-  prediction<real> predict(std::span<std::int32_t const> inputs) {
-    detail::check_length("predict", "the array of inputs", inputs, task::sequences * task::tokens,
-                         "[sequences, tokens]");
-    if (entries::vocabulary > 0) detail::check_tokens("predict", inputs, entries::vocabulary);
+  /// The logits of one micro-batch, inputs [sequences, tokens], or a list. Throws `error` for a wrong number, type or
+  /// length of arrays, or an invalid value.
+  prediction<real> predict(array_list const& inputs) {
+    constexpr auto ports = engine::template ports<typename entries::predict>;
+    detail::check_lengths("predict", ports, port_kind::input, inputs, "");
+    detail::check_all_values("predict", ports, port_kind::input, inputs);
     ranks_.come_to(joint_call::predict, 1);
-    engine_.begin("predict").tokens(entries::predict::value.tokens, inputs);
+    engine_.template begin<typename entries::predict>("predict", inputs);
     engine_.template run<typename entries::predict, typename entries::predict_program>(step_parameters_now(1));
     return {engine_.template logits<typename entries::predict>(0, entries::logits.elements()), entries::logits};
   }
@@ -182,7 +185,7 @@ public:
   /// tokens (no key-value cache). Throws `error` for an empty prompt, invalid values or logits that `sampler` refuses.
   std::vector<std::int32_t> generate(std::span<std::int32_t const> prompt, std::int64_t count,
                                      generate_options const& options = {}) {
-    static_assert(entries::logits.rank == 3, "generate: the model gives no logits per token; use predict(inputs)");
+    [[maybe_unused]] generates_tokens<entries::takes_tokens, entries::logits.rank == 3> const checked;
     check_count("generate", "the number of tokens", count, 0);
     if (prompt.empty()) throw error("generate: the prompt is empty; give at least one token");
     if (entries::vocabulary > 0) detail::check_tokens("generate", prompt, entries::vocabulary);
@@ -192,7 +195,7 @@ public:
     ranks_.come_to(joint_call::generate, count);
     for (std::int64_t i = 0; i < count; ++i) {
       auto const length = detail::fill_context(context, tokens);
-      engine_.begin("generate").tokens(entries::generate::value.tokens, context);
+      engine_.template begin<typename entries::generate>("generate", context);
       engine_.template run<typename entries::generate, typename entries::generate_program>(step_parameters_now(1));
       auto const classes = entries::logits.features();
       auto const row = engine_.template logits<typename entries::generate>((length - 1) * classes, classes);
@@ -286,9 +289,8 @@ public:
   run_options const& options() const { return run_; }
 
 private:
+  using engine = detail::engine<task, policy_set>;
   static constexpr bool scales_loss = policy_set::precision::value.loss_scale;
-  static constexpr detail::batch_lengths batch_lengths{batch_tokens, micro_batches* entries::labels, task::tokens};
-  static constexpr bool labels_per_token = entries::labels == task::sequences * task::tokens;
 
   constrain::step_parameters step_parameters_now(std::int64_t valid_labels) const {
     constrain::step_parameters n;
@@ -304,24 +306,20 @@ private:
     return n;
   }
 
-  void evaluate_one(std::span<std::int32_t const> inputs, std::span<std::int32_t const> labels, evaluation& sum) {
-    auto const into_arena = engine_.begin("evaluate");
-    into_arena.tokens(entries::evaluate::value.tokens, inputs);
-    auto const valid = into_arena.labels(entries::evaluate::value.labels, labels);
+  void evaluate_one(array_list const& inputs, array_list const& labels, evaluation& sum) {
+    auto const valid = engine_.template begin<typename entries::evaluate>("evaluate", inputs, labels);
     if (valid == 0) return;
     engine_.template run<typename entries::evaluate, typename entries::evaluate_program>(step_parameters_now(valid));
-    sum.loss += engine_.read(entries::evaluate::value.loss) * static_cast<double>(valid);
-    sum.accuracy += engine_.read(entries::evaluate::value.correct);
+    sum.loss += engine_.read(entries::evaluate::value.result("loss")) * static_cast<double>(valid);
+    if (entries::counts_correct) sum.accuracy += engine_.read(entries::evaluate::value.result("correct"));
     sum.tokens += valid;
   }
 
   /// Copies a batch into the arena; returns this rank's number of valid labels. Throws `error` for a wrong shape, for
   /// arrays that were overwritten, or for a token or label out of range.
   std::int64_t take(constrain::batch const& b) {
-    detail::check_batch(b, batch_lengths);
-    auto const into_arena = engine_.begin("step");
-    into_arena.tokens(entries::step::value.tokens, b.inputs);
-    return into_arena.labels(entries::step::value.labels, b.labels);
+    detail::check_batch(b, engine::template needs<typename entries::step>);
+    return engine_.template begin<typename entries::step>("step", b.every_input(), b.every_label());
   }
 
   static parameter_list table() {
@@ -342,7 +340,7 @@ private:
   run_options run_;
   training_state state_;
   constrain::ranks ranks_;
-  detail::engine<task, policy_set> engine_;
+  engine engine_;
 };
 
 } // namespace constrain

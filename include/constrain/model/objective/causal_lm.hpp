@@ -8,11 +8,18 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 /// [sequences, tokens] (i32: the next token at each position, or `ignored_label`). Refused: token ids as logits,
 /// and logits without one row per token.
 struct causal_lm {
+  static constexpr bool labels_are_next_tokens = true; // the trainer refuses labels that equal the inputs
+
   /// The loss, a scalar in nats per valid label.
   constexpr value operator()(value logits, value labels) const {
     auto& program = logits.owner().program;
-    if (labels.shape() != program.values[program.tokens.value].shape)
-      program.fail({why::logits_have_no_tokens, 0, 0, 3, logits.shape().rank});
+    shape tokens; // [sequences, tokens]
+    for (auto const& port : program.ports)
+      if (port.kind == port_kind::input && port.spec.each == per::token) {
+        auto const& input = program.values[port.where.value].shape;
+        tokens = shape(input.extent[0], input.extent[1]);
+      }
+    if (labels.shape() != tokens) program.fail({why::logits_have_no_tokens, 0, 0, 3, logits.shape().rank});
     return cross_entropy(logits, labels);
   }
 };

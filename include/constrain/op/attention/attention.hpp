@@ -31,8 +31,9 @@ struct attention_gradient {
 };
 
 /// softmax(q k^T / sqrt(head width)) v per head (Vaswani et al. 2017, eq. 1): qkv [sequences, tokens, 3 width] ->
-/// [sequences, tokens, width]. Output 1 keeps the probabilities, [sequences, heads, tokens, tokens], for the backward
-/// pass: memory is quadratic in the number of tokens.
+/// [sequences, tokens, width]. Input 1, if given, is the length of each sequence: keys at or beyond it have probability
+/// 0; without any key a query's result is 0. Output 1 keeps the probabilities, [sequences, heads, tokens, tokens], for
+/// the backward pass: memory is quadratic in the number of tokens.
 struct attention {
   using options = attention_options;
   static constexpr char const* name = "attention";
@@ -45,6 +46,8 @@ struct attention {
     auto const width = s.features() / 3;
     if (o.heads < 1 || width % o.heads != 0)
       return inferred::failure(why::heads_do_not_divide_the_width, width, o.heads);
+    if (in.size() > 1 && (in[1].type != dtype::i32 || in[1].shape != shape(s.extent[0])))
+      return inferred::failure(why::lengths_do_not_fit, s.extent[0], in[1].shape.elements());
     return inferred::one(in[0].type, s.with_features(width))
         .and_also(accumulator_of(in[0].type), shape(s.extent[0], o.heads, s.extent[1], s.extent[1]));
   }
@@ -55,6 +58,7 @@ struct attention {
     return result;
   }
   static constexpr void gradient(backward& b) {
+    // Masked keys have probability 0, and so a gradient of 0: the lengths are not needed again.
     b.emit<attention_gradient>({b.gradient(), b.input(0), b.output(1)}, {0, -1}, b.options<attention>());
   }
 };
@@ -67,6 +71,14 @@ struct attention {
 /// no multiple of 3, and a number of heads that is below 1 or does not divide the width.
 constexpr value self_attention(value qkv, attention_options options, int line = __builtin_LINE()) {
   return emit<op::attention>({qkv}, options, line);
+}
+
+/// `self_attention` for padded sequences: lengths [sequences] (i32, from 0 to tokens) has the number of tokens of each;
+/// no token attends to those behind. The algorithm is always attention::reference, and there is no CUDA kernel. Also
+/// refused: lengths of another type or shape.
+constexpr value self_attention(value qkv, value lengths, attention_options options, int line = __builtin_LINE()) {
+  if (qkv.shape().rank == 3) lengths.owner().program.limit(lengths.where(), qkv.shape().extent[1] + 1);
+  return emit<op::attention>({qkv, lengths}, options, line);
 }
 
 } // namespace constrain

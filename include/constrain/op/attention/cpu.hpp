@@ -8,12 +8,19 @@
 #include "constrain/op/attention/attention.hpp"
 #include "constrain/op/attention/head.hpp"
 
+#include <algorithm>
+
 namespace constrain::inline CONSTRAIN_VARIANT {
 
 template <> struct kernel<op::attention, cpu> {
   template <class stored, class accumulate>
   static void run(call_of<op::attention> const& c, tensor<stored const> qkv, tensor<stored> y,
                   tensor<accumulate> probabilities) {
+    run(c, qkv, tensor<std::int32_t const>(), y, probabilities);
+  }
+  template <class stored, class accumulate>
+  static void run(call_of<op::attention> const& c, tensor<stored const> qkv, tensor<std::int32_t const> lengths,
+                  tensor<stored> y, tensor<accumulate> probabilities) {
     std::int64_t const heads = c.options.heads;
     bool const causal = c.options.causal;
     parallel_for(qkv.shape().extent[0] * heads, [=](std::int64_t index) {
@@ -24,9 +31,10 @@ template <> struct kernel<op::attention, cpu> {
       // scores = q k^T / sqrt(head width); the softmax turns them into probabilities in place.
       gemm(transpose::no, transpose::yes, h.tokens, h.tokens, h.head_width, scale, q, h.stride, q + h.width, h.stride,
            0, p, h.tokens);
+      auto const keys = lengths.data == nullptr ? h.tokens : std::int64_t{lengths[index / heads]};
       for (std::int64_t t = 0; t < h.tokens; ++t) {
-        auto const seen = causal ? t + 1 : h.tokens;
-        softmax_row(p + t * h.tokens, seen);
+        auto const seen = std::min(causal ? t + 1 : h.tokens, keys);
+        if (seen > 0) softmax_row(p + t * h.tokens, seen);
         for (std::int64_t s = seen; s < h.tokens; ++s) p[t * h.tokens + s] = 0;
       }
       // y = probabilities v

@@ -50,11 +50,8 @@ struct embedding_options {
 /// width]. For a head with tied weights, pass the same table to `linear`. Refused: a table of token ids or of another
 /// rank than 2, and tokens that are not i32.
 constexpr value embedding(value table, value tokens, int line = __builtin_LINE()) {
-  auto& program = tokens.owner().program;
-  auto const vocabulary = table.shape().rank == 2 ? table.shape().extent[0] : 0;
-  // The trainer checks token ids against the smallest table that looks up the model's input.
-  if (tokens.where() == program.tokens && (program.vocabulary == 0 || vocabulary < program.vocabulary))
-    program.vocabulary = vocabulary;
+  // The trainer checks the ids of an input against the smallest table that looks them up.
+  if (table.shape().rank == 2) tokens.owner().program.limit(tokens.where(), table.shape().extent[0]);
   return emit<op::embedding>({table, tokens}, {}, line);
 }
 

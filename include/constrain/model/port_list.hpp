@@ -1,0 +1,66 @@
+#pragma once
+
+#include "constrain/program/port.hpp"
+
+#include <iterator>
+#include <type_traits>
+
+namespace constrain::inline CONSTRAIN_VARIANT {
+
+namespace detail {
+
+template <class list> concept lists_ports = requires(list const& l) {
+  requires std::is_convertible_v<decltype(*std::begin(l)), port_spec const&>;
+};
+
+template <class list> constexpr port_specs copy_ports(list const& from) {
+  port_specs out;
+  for (port_spec const& each : from) out.push_back(each);
+  return out;
+}
+
+/// Whether the names are neither empty nor equal, and no port has a dimension that the task cannot give it.
+constexpr bool are_sound(port_specs const& ports, bool of_model) {
+  for (int i = 0; i < ports.size(); ++i) {
+    bool const of_logits = ports[i].each == per::row || ports[i].each == per::logit;
+    if (std::string_view(ports[i].name).empty() || ports[i].features < 0 || (of_model && of_logits)) return false;
+    for (int j = 0; j < i; ++j)
+      if (std::string_view(ports[i].name) == ports[j].name) return false;
+  }
+  return !ports.empty();
+}
+
+} // namespace detail
+
+namespace detail {
+
+template <class model> concept computes_inputs = requires(model const& m) {
+  requires lists_ports<decltype(m.inputs())>;
+};
+template <class model> concept has_inputs = requires(model const& m) { requires lists_ports<decltype(m.inputs)>; };
+
+/// Whether a model says what its inputs are.
+template <class model> concept lists_inputs = computes_inputs<model> || has_inputs<model>;
+
+} // namespace detail
+
+/// The inputs of a model: its member `inputs`, a list of `port_spec` or a function that returns one; else one port of
+/// token ids named "tokens".
+template <class model> constexpr port_specs inputs_of(model const& m) {
+  if constexpr (detail::computes_inputs<model>) return detail::copy_ports(m.inputs());
+  else if constexpr (detail::has_inputs<model>) return detail::copy_ports(m.inputs);
+  port_specs one;
+  one.push_back({.name = "tokens"});
+  return one;
+}
+
+/// The labels of an objective: its static member `labels`, a list of `port_spec`; else one class per row of logits.
+template <class objective> constexpr port_specs labels_of() {
+  if constexpr (requires { requires detail::lists_ports<decltype(objective::labels)>; })
+    return detail::copy_ports(objective::labels);
+  port_specs one;
+  one.push_back({.name = "labels", .each = per::row});
+  return one;
+}
+
+} // namespace constrain

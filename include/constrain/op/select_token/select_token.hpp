@@ -1,0 +1,50 @@
+#pragma once
+
+#include "constrain/program/backward.hpp"
+
+namespace constrain::inline CONSTRAIN_VARIANT {
+
+namespace op {
+
+/// dx[b, index, :] = dy[b, :]; 0 for the other tokens.
+struct select_token_gradient {
+  struct options {
+    int index = 0;           // which token
+    std::int64_t tokens = 0; // of a sequence
+  };
+  static constexpr char const* name = "select_token_gradient";
+
+  static constexpr inferred infer(operand_types const& in, options const& o) {
+    return inferred::one(in[0].type, shape(in[0].shape.extent[0], o.tokens, in[0].shape.extent[1]));
+  }
+};
+
+/// y[b, :] = x[b, index, :].
+struct select_token {
+  struct options {
+    int index = 0; // which token
+  };
+  static constexpr char const* name = "select_token";
+
+  static constexpr inferred infer(operand_types const& in, options const& o) {
+    if (auto const wrong = needs_reals(in); wrong.reason != why::nothing) return wrong;
+    auto const& s = in[0].shape;
+    if (s.rank != 3) return inferred::failure(why::axis_is_not_there, 3, s.rank);
+    if (o.index < 0 || o.index >= s.extent[1]) return inferred::failure(why::token_is_not_there, s.extent[1], o.index);
+    return inferred::one(in[0].type, shape(s.extent[0], s.extent[2]));
+  }
+  static constexpr void gradient(backward& b) {
+    b.emit<select_token_gradient>({b.gradient()}, {0},
+                                  {.index = b.options<select_token>().index, .tokens = b.input(0).shape().extent[1]});
+  }
+};
+
+} // namespace op
+
+/// Token `index` of each sequence: x [sequences, tokens, width] -> [sequences, width]. Refused: an index that is not in
+/// [0, tokens).
+constexpr value select_token(value x, int index, int line = __builtin_LINE()) {
+  return emit<op::select_token>({x}, {.index = index}, line);
+}
+
+} // namespace constrain

@@ -1,0 +1,77 @@
+#pragma once
+
+#include "constrain/device/elements.hpp"
+#include "constrain/op/squared_error/squared_error.hpp"
+
+namespace constrain::inline CONSTRAIN_VARIANT {
+
+/// Loop body: partial[part] = the sum of the squared differences of one part of the elements.
+template <class stored, class label> struct squared_error_parts {
+  stored const* prediction;
+  label const* target;
+  double* partial;
+  std::int64_t count;
+
+  CT_HOST_DEVICE void operator()(std::int64_t part) const {
+    constexpr auto parts = op::squared_error::parts;
+    double sum = 0;
+    for (std::int64_t i = count * part / parts; i < count * (part + 1) / parts; ++i) {
+      double const difference =
+          static_cast<double>(arithmetic<stored>(prediction[i])) - static_cast<double>(arithmetic<label>(target[i]));
+      sum += difference * difference;
+    }
+    partial[part] = sum;
+  }
+};
+
+/// Loop body, of one iteration: loss (+)= the sum of the parts / the number of labels.
+struct squared_error_sum {
+  double const* partial;
+  double* loss;
+  bool adds;
+  step_parameters const* parameters;
+
+  CT_HOST_DEVICE void operator()(std::int64_t) const {
+    double sum = 0;
+    for (std::int64_t part = 0; part < op::squared_error::parts; ++part) sum += partial[part];
+    double const share = sum * parameters->inverse_label_count;
+    loss[0] = adds ? loss[0] + share : share;
+  }
+};
+
+template <class device> struct kernel<op::squared_error, device> {
+  template <class stored, class label>
+  static void run(call const& c, tensor<stored const> prediction, tensor<label const> target, tensor<double> loss,
+                  tensor<double> partial) {
+    for_elements(device{}, c, op::squared_error::parts,
+                 squared_error_parts<stored, label>{prediction.data, target.data, partial.data, prediction.count});
+    for_elements(device{}, c, 1, squared_error_sum{partial.data, loss.data, c.add_to(0), parameters_on(device{}, c)});
+  }
+};
+
+/// Loop body: element i of the gradient; dprediction may share the memory of prediction.
+template <class stored, class label> struct squared_error_gradient_elements {
+  double const* dloss;
+  stored const* prediction;
+  label const* target;
+  stored* dprediction;
+  step_parameters const* parameters;
+
+  CT_HOST_DEVICE void operator()(std::int64_t i) const {
+    using accumulate = arithmetic<stored>;
+    auto const scale = static_cast<accumulate>(2 * dloss[0] * parameters->inverse_label_count);
+    dprediction[i] = (accumulate(prediction[i]) - static_cast<accumulate>(arithmetic<label>(target[i]))) * scale;
+  }
+};
+
+template <class device> struct kernel<op::squared_error_gradient, device> {
+  template <class stored, class label>
+  static void run(call const& c, tensor<double const> dloss, tensor<stored const> prediction,
+                  tensor<label const> target, tensor<stored> dprediction) {
+    for_elements(device{}, c, dprediction.count,
+                 squared_error_gradient_elements<stored, label>{dloss.data, prediction.data, target.data,
+                                                                dprediction.data, parameters_on(device{}, c)});
+  }
+};
+
+} // namespace constrain

@@ -1,0 +1,45 @@
+#pragma once
+
+#include "constrain/program/backward.hpp"
+
+namespace constrain::inline CONSTRAIN_VARIANT {
+
+namespace op {
+
+/// dprediction = 2 (prediction - target) * dloss / number of targets in the batch.
+struct squared_error_gradient {
+  static constexpr char const* name = "squared_error_gradient";
+  static constexpr unsigned in_place = 0b10;
+
+  static constexpr inferred infer(operand_types const& in) { return inferred::one(in[1].type, in[1].shape); }
+};
+
+/// loss (+)= the sum of (prediction - target)^2, divided by the number of targets in the batch. (+)= sets the output on
+/// its first write in a run and adds to it afterwards. Output 1 is scratch: partial sums of fixed parts of the elements,
+/// which are added in order.
+struct squared_error {
+  static constexpr char const* name = "squared_error";
+  static constexpr unsigned accumulating = 0b1;
+  static constexpr unsigned workspace = 0b10;
+  static constexpr std::int64_t parts = 64; // partial sums
+
+  static constexpr inferred infer(operand_types const& in) {
+    if (auto const wrong = needs_reals(in, 2); wrong.reason != why::nothing) return wrong;
+    if (auto const wrong = needs_one_shape(in[0], in[1]); wrong.reason != why::nothing) return wrong;
+    return inferred::one(dtype::f64, {}).and_also(dtype::f64, shape(parts));
+  }
+  static constexpr void gradient(backward& b) {
+    b.emit<squared_error_gradient>({b.gradient(), b.input(0), b.input(1)}, {0});
+  }
+};
+
+} // namespace op
+
+/// The squared error, a scalar: the mean of (prediction - target)^2 over all elements of the batch. Both have the same
+/// shape; target is an array of real labels. Every micro-batch divides by the batch's number of elements, so that the
+/// micro-batches' losses add up to the mean.
+constexpr value squared_error(value prediction, value target, int line = __builtin_LINE()) {
+  return emit<op::squared_error>({prediction, target}, {}, line);
+}
+
+} // namespace constrain

@@ -1,0 +1,100 @@
+#pragma once
+
+#include "constrain/base/dtype.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <initializer_list>
+#include <span>
+#include <type_traits>
+
+namespace constrain::inline CONSTRAIN_VARIANT {
+
+namespace detail {
+
+template <class array, class T> concept is_array_of = std::is_convertible_v<array const&, std::span<T const>>;
+
+/// An array that the trainer can read.
+template <class array>
+concept is_array = is_array_of<array, std::int32_t> || is_array_of<array, float> || is_array_of<array, double>;
+
+} // namespace detail
+
+/// A view of one of the caller's arrays of std::int32_t, float or double: a std::vector, std::span, std::array, ...
+class array_view {
+public:
+  array_view() = default;
+  /// A view of `array`, which must outlive it.
+  template <detail::is_array array> constexpr array_view(array const& a) {
+    if constexpr (detail::is_array_of<array, std::int32_t>) set(std::span<std::int32_t const>(a));
+    else if constexpr (detail::is_array_of<array, float>) set(std::span<float const>(a));
+    else set(std::span<double const>(a));
+  }
+
+  /// Number of elements.
+  constexpr std::size_t size() const { return size_; }
+  /// i32, f32 or f64.
+  constexpr dtype type() const { return type_; }
+  /// The elements, which must have the C++ type T.
+  template <class T> std::span<T const> as() const { return {static_cast<T const*>(data_), size_}; }
+  /// The elements if they are std::int32_t; else an empty span.
+  std::span<std::int32_t const> integers() const {
+    return type_ == dtype::i32 ? as<std::int32_t>() : std::span<std::int32_t const>();
+  }
+  /// A view of the elements [first, first + count).
+  array_view part(std::size_t first, std::size_t count) const {
+    auto copy = *this;
+    copy.data_ = static_cast<std::byte const*>(data_) + first * static_cast<std::size_t>(size_of(type_));
+    copy.size_ = count;
+    return copy;
+  }
+
+private:
+  template <class T> constexpr void set(std::span<T const> from) {
+    data_ = from.data(), size_ = from.size(), type_ = dtype_of<T>;
+  }
+
+  void const* data_ = nullptr;
+  std::size_t size_ = 0;
+  dtype type_ = dtype::i32;
+};
+
+/// The arrays for the inputs of a model, or for the labels of an objective, in their order: one array, or a list
+/// `{tokens, segments, lengths}`.
+class array_list {
+public:
+  static constexpr std::size_t capacity = 8; // of views that are kept; as many ports can be declared
+
+  array_list() = default;
+  /// One array.
+  template <class array>
+    requires detail::is_array<array>
+  constexpr array_list(array const& one) : size_(1) { views_[0] = one; }
+  /// One array of `count` integers.
+  constexpr array_list(std::int32_t const* first, std::size_t count) : array_list(std::span(first, count)) {}
+  /// Several arrays.
+  constexpr array_list(std::initializer_list<array_view> several) : array_list(several.begin(), several.size()) {}
+  /// Several arrays, whose number is known at run time.
+  constexpr array_list(std::span<array_view const> several) : array_list(several.data(), several.size()) {}
+
+  /// Number of arrays given; those beyond `capacity` are not kept.
+  constexpr std::size_t size() const { return size_; }
+  /// Array i; an empty array if there are fewer.
+  constexpr array_view operator[](std::size_t i) const { return i < size_ && i < capacity ? views_[i] : array_view(); }
+
+private:
+  constexpr array_list(array_view const* first, std::size_t count) : size_(count) {
+    for (std::size_t i = 0; i < count && i < capacity; ++i) views_[i] = first[i];
+  }
+
+  array_view views_[capacity];
+  std::size_t size_ = 0;
+};
+
+/// Which labels the arrays for `ct::causal_lm` hold.
+enum class labels : std::uint8_t {
+  shifted, // label i is the token after input i
+  shift,   // label i is input i (as for Hugging Face Transformers): the trainer shifts them by one token
+};
+
+} // namespace constrain

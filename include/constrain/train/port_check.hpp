@@ -1,0 +1,57 @@
+#pragma once
+
+#include "constrain/op/cross_entropy/cross_entropy.hpp"
+#include "constrain/program/plan.hpp"
+#include "constrain/train/array_view.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+// The checks of the caller's arrays: each array against its port.
+
+namespace constrain::inline CONSTRAIN_VARIANT::detail {
+
+/// The ports of an entry's plan, which the checks filter by kind.
+using plan_ports = std::span<plan_port const>;
+
+/// Throws `error`, which gives the bad token and its index, unless every token is in [0, limit).
+void check_tokens(char const* where, std::span<std::int32_t const> tokens, std::int64_t limit);
+
+/// Returns the number of labels that are not `ignored_label`. Throws `error` unless each of these labels is in
+/// [0, limit).
+std::int64_t count_labels(char const* where, std::span<std::int32_t const> labels, std::int64_t limit);
+
+/// Throws `error` unless `given` holds one array of the right type for each port of `kind`.
+void check_types(char const* where, plan_ports ports, port_kind kind, array_list const& given);
+
+/// `check_types`; also throws `error` unless each array has the length of its port. `outer`: the dimension in front of
+/// the port's own, "micro-batches, " or "".
+void check_lengths(char const* where, plan_ports ports, port_kind kind, array_list const& given, char const* outer);
+
+/// Throws `error` unless the integers are in the port's range and the reals are finite. Returns the number of integers
+/// that are not `ignored_label` for labels; else the number of elements.
+std::int64_t check_values(char const* where, plan_port const& port, array_view values);
+
+/// `check_values` for every port of `kind`. Returns the number of the first port.
+std::int64_t check_all_values(char const* where, plan_ports ports, port_kind kind, array_list const& given);
+
+/// The number of micro-batches in arrays for `evaluate`. `ports`: of one micro-batch. Throws `error` unless all arrays
+/// hold the same number of complete micro-batches, at least 1.
+[[gnu::cold]] std::size_t count_batches(plan_ports ports, array_list const& inputs, array_list const& labels);
+
+/// Throws `error` if the labels equal the inputs although they should be the next tokens: the inputs are then the
+/// labels by mistake, unless each of the sequences of `tokens` tokens repeats one token.
+void check_shifted(char const* where, std::span<std::int32_t const> inputs, std::span<std::int32_t const> labels,
+                   std::int64_t tokens);
+
+/// Labels shifted by one token in each sequence of `tokens` tokens; the last one of a sequence is `ignored_label`.
+std::vector<std::int32_t> shifted(std::span<std::int32_t const> labels, std::int64_t tokens);
+
+} // namespace constrain::detail
+
+#if CONSTRAIN_DEFINITIONS
+#include "constrain/train/port_check.ipp"
+#endif

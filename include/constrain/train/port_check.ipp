@@ -1,0 +1,239 @@
+#pragma once
+
+#include "constrain/train/port_check.hpp"
+
+#include "constrain/base/error.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <string_view>
+
+namespace constrain::inline CONSTRAIN_VARIANT::detail {
+
+/// Elements checked between two branches, so that the compiler can vectorize the check.
+inline constexpr std::size_t check_block = 64;
+
+/// An int32 is in [0, limit) exactly if, cast to unsigned, it is below the result.
+constexpr std::uint32_t unsigned_limit(std::int64_t limit) {
+  return static_cast<std::uint32_t>(std::clamp<std::int64_t>(limit, 0, std::int64_t{1} << 31));
+}
+
+/// Index of the first element outside [0, limit); the number of elements if there is none.
+CONSTRAIN_INLINE std::size_t first_outside(std::span<std::int32_t const> values, std::int64_t limit) {
+  auto const below = unsigned_limit(limit);
+  std::size_t i = 0;
+  for (; i + check_block <= values.size(); i += check_block) {
+    std::uint32_t outside = 0;
+    for (std::size_t k = 0; k < check_block; ++k)
+      outside |= static_cast<std::uint32_t>(values[i + k]) >= below ? 1u : 0u;
+    if (outside != 0) break;
+  }
+  while (i < values.size() && static_cast<std::uint32_t>(values[i]) < below) ++i;
+  return i;
+}
+
+/// The first label that is neither in [0, limit) nor `ignored_label`, or their number; and how many before it are not
+/// ignored.
+struct label_scan {
+  std::size_t first_outside = 0;
+  std::int64_t valid = 0;
+};
+CONSTRAIN_INLINE label_scan scan_labels(std::span<std::int32_t const> labels, std::int64_t limit) {
+  auto const below = unsigned_limit(limit);
+  label_scan scan;
+  auto& i = scan.first_outside;
+  for (; i + check_block <= labels.size(); i += check_block) {
+    std::uint32_t outside = 0, in_block = 0;
+    for (std::size_t k = 0; k < check_block; ++k) {
+      auto const label = labels[i + k];
+      std::uint32_t const counts = label != ignored_label ? 1u : 0u;
+      outside |= counts & (static_cast<std::uint32_t>(label) >= below ? 1u : 0u);
+      in_block += counts;
+    }
+    if (outside != 0) break;
+    scan.valid += in_block;
+  }
+  for (; i < labels.size(); ++i) {
+    if (labels[i] == ignored_label) continue;
+    if (static_cast<std::uint32_t>(labels[i]) >= below) break;
+    ++scan.valid;
+  }
+  return scan;
+}
+
+CONSTRAIN_INLINE void check_tokens(char const* where, std::span<std::int32_t const> tokens, std::int64_t limit) {
+  auto const i = first_outside(tokens, limit);
+  if (i < tokens.size())
+    throw error({where, ": token ", tokens[i], " at index ", i, " is outside the vocabulary of ", limit,
+                 "; pass tokens from 0 to ", limit - 1});
+}
+
+CONSTRAIN_INLINE std::int64_t count_labels(char const* where, std::span<std::int32_t const> labels,
+                                           std::int64_t limit) {
+  auto const scan = scan_labels(labels, limit);
+  if (auto const i = scan.first_outside; i < labels.size())
+    throw error({where, ": label ", labels[i], " at index ", i, " is outside the ", limit,
+                 " classes; pass labels from 0 to ", limit - 1, ", or ", ignored_label, " to ignore one"});
+  return scan.valid;
+}
+
+/// How errors call a port.
+[[gnu::cold]] CONSTRAIN_INLINE std::string called(plan_port const& port) {
+  return std::string(port.kind == port_kind::input ? "the input \"" : "the label \"") + port.spec.name + '"';
+}
+
+/// Whether a port is the only kind there was before models could list their inputs: its sentences are shorter.
+CONSTRAIN_INLINE bool is_plain(plan_port const& port) {
+  return port.spec.type == port_type::ids &&
+         port.spec.name == std::string_view(port.kind == port_kind::input ? "tokens" : "labels");
+}
+
+[[gnu::cold]] CONSTRAIN_INLINE void check_types(char const* where, plan_ports ports, port_kind kind,
+                                                array_list const& given) {
+  std::string names;
+  std::size_t count = 0;
+  for (auto const& port : ports)
+    if (port.kind == kind) names += (count++ == 0 ? "" : ", ") + std::string(port.spec.name);
+  // No array at all for one port is an array without elements.
+  if (given.size() != count && !(given.size() == 0 && count == 1))
+    throw error({where, ": ", given.size(), kind == port_kind::input ? " inputs" : " labels", " were given, but the ",
+                 kind == port_kind::input ? "model" : "objective", " takes ", count, " (", names,
+                 "); pass a list of one array for each, {", names, "}"});
+  std::size_t i = 0;
+  for (auto const& port : ports) {
+    if (port.kind != kind) continue;
+    auto const array = given[i++];
+    bool const wants_ids = port.spec.type == port_type::ids;
+    if (array.size() != 0 && wants_ids != (array.type() == dtype::i32))
+      throw error({where, ": ", called(port), wants_ids ? " holds integers" : " holds real numbers",
+                   ", but the array given for it has elements of type ",
+                   array.type() == dtype::i32   ? "std::int32_t"
+                   : array.type() == dtype::f32 ? "float"
+                                                : "double",
+                   wants_ids ? "; pass an array of std::int32_t" : "; pass an array of float or double"});
+  }
+}
+
+/// The dimensions of a port's array, for messages.
+[[gnu::cold]] CONSTRAIN_INLINE std::string shape_text(plan_ports ports, plan_port const& port, char const* outer) {
+  bool per_token = port.spec.each == per::token;
+  if (port.spec.each == per::row)
+    for (auto const& other : ports)
+      per_token = per_token || (other.spec.each == per::token && other.elements == port.elements);
+  if (port.spec.each == per::logit) return std::string("[") + outer + "the dimensions of the logits]";
+  std::string text = std::string("[") + outer + (per_token ? "sequences, tokens" : "sequences");
+  return text + (port.spec.features > 0 ? ", " + std::to_string(port.spec.features) + "]" : "]");
+}
+
+CONSTRAIN_INLINE void check_lengths(char const* where, plan_ports ports, port_kind kind, array_list const& given,
+                                    char const* outer) {
+  check_types(where, ports, kind, given);
+  std::size_t i = 0;
+  for (auto const& port : ports) {
+    if (port.kind != kind) continue;
+    auto const size = given[i++].size();
+    if (size == static_cast<std::size_t>(port.elements)) continue;
+    auto const name = !is_plain(port)            ? called(port)
+                      : kind == port_kind::input ? "the array of inputs"
+                                                 : "the array of labels";
+    throw error({where, ": ", name, " has ", size, " elements, but ", port.elements, " are needed (",
+                 shape_text(ports, port, outer), "); pass an array of that length"});
+  }
+}
+
+/// Throws `error` unless all reals are finite.
+template <class real> void check_finite(char const* where, plan_port const& port, std::span<real const> values) {
+  for (std::size_t i = 0; i < values.size(); ++i)
+    if (!std::isfinite(values[i]))
+      throw error({where, ": ", called(port), " is not finite at index ", i,
+                   "; pass finite numbers, for example 0 where a value is missing"});
+}
+
+CONSTRAIN_INLINE std::int64_t check_values(char const* where, plan_port const& port, array_view values) {
+  auto const count = static_cast<std::int64_t>(values.size());
+  if (values.type() == dtype::f32) return check_finite(where, port, values.as<float>()), count;
+  if (values.type() == dtype::f64) return check_finite(where, port, values.as<double>()), count;
+  auto const integers = values.integers();
+  // Without a limit any integer is valid.
+  auto const limit = port.limit > 0 ? port.limit : std::int64_t{1} << 32;
+  if (port.kind == port_kind::label) {
+    if (is_plain(port)) return count_labels(where, integers, limit);
+    auto const scan = scan_labels(integers, limit);
+    if (scan.first_outside == integers.size()) return scan.valid;
+    throw error({where, ": ", called(port), " is ", integers[scan.first_outside], " at index ", scan.first_outside,
+                 ", outside the ", limit, " classes; pass integers from 0 to ", limit - 1, ", or ", ignored_label,
+                 " to ignore one"});
+  }
+  if (port.limit == 0) return count;
+  if (is_plain(port)) return check_tokens(where, integers, limit), count;
+  if (auto const i = first_outside(integers, limit); i < integers.size())
+    throw error({where, ": ", called(port), " is ", integers[i], " at index ", i, ", outside [0, ", limit,
+                 "); pass integers from 0 to ", limit - 1});
+  return count;
+}
+
+CONSTRAIN_INLINE std::int64_t check_all_values(char const* where, plan_ports ports, port_kind kind,
+                                               array_list const& given) {
+  std::int64_t first = 0;
+  std::size_t i = 0;
+  for (auto const& port : ports) {
+    if (port.kind != kind) continue;
+    auto const count = check_values(where, port, given[i]);
+    if (i++ == 0) first = count;
+  }
+  return first;
+}
+
+/// The error for arrays that hold another number of micro-batches than the first.
+[[noreturn, gnu::cold]] CONSTRAIN_INLINE void refuse_count(plan_port const& port, std::size_t size, std::size_t batches,
+                                                           std::size_t inputs) {
+  auto const needed = batches * static_cast<std::size_t>(port.elements);
+  if (is_plain(port) && port.kind == port_kind::label)
+    throw error({"evaluate: ", inputs, " inputs need ", needed, " labels, but there are ", size, "; pass that many, ",
+                 ignored_label, " where an input has none"});
+  throw error({"evaluate: ", called(port), " has ", size, " elements, but ", batches, " micro-batches need ", needed,
+               "; pass that many"});
+}
+
+[[gnu::cold]] CONSTRAIN_INLINE std::size_t count_batches(plan_ports ports, array_list const& inputs,
+                                                         array_list const& labels) {
+  check_types("evaluate", ports, port_kind::input, inputs);
+  check_types("evaluate", ports, port_kind::label, labels);
+  std::size_t batches = 0, next_input = 0, next_label = 0;
+  for (auto const& port : ports) {
+    if (port.kind == port_kind::result) continue;
+    auto const size = port.kind == port_kind::input ? inputs[next_input++].size() : labels[next_label++].size();
+    auto const each = static_cast<std::size_t>(port.elements);
+    if (batches == 0) {
+      batches = size / each;
+      if (batches != 0 && size % each == 0) continue;
+      if (is_plain(port))
+        throw error({"evaluate: ", size, " inputs are not a positive multiple of the micro-batch's ", each,
+                     "; pad the last micro-batch with any token and ignored labels"});
+      throw error({"evaluate: the ", size, " elements of ", called(port),
+                   " are not a positive multiple of the micro-batch's ", each, "; pass complete micro-batches"});
+    }
+    if (size != batches * each) refuse_count(port, size, batches, inputs[0].size());
+  }
+  return batches;
+}
+
+CONSTRAIN_INLINE void check_shifted(char const* where, std::span<std::int32_t const> inputs,
+                                    std::span<std::int32_t const> labels, std::int64_t tokens) {
+  if (inputs.empty() || !std::equal(inputs.begin(), inputs.end(), labels.begin(), labels.end())) return;
+  auto const each = static_cast<std::size_t>(tokens);
+  for (std::size_t i = 0; i + 1 < inputs.size(); ++i)
+    if ((i + 1) % each != 0 && inputs[i] != inputs[i + 1])
+      throw error({where, ": the labels are the inputs, so that the model would learn to repeat each token; pass the "
+                          "next token of each as its label, or write ct::labels::shift as the third argument"});
+}
+
+CONSTRAIN_INLINE std::vector<std::int32_t> shifted(std::span<std::int32_t const> labels, std::int64_t tokens) {
+  auto const each = static_cast<std::size_t>(tokens);
+  std::vector<std::int32_t> out(labels.size());
+  for (std::size_t i = 0; i < labels.size(); ++i)
+    out[i] = (i + 1) % each == 0 || i + 1 == labels.size() ? ignored_label : labels[i + 1];
+  return out;
+}
+
+} // namespace constrain::detail

@@ -1,0 +1,260 @@
+#include "sentence.hpp"
+
+#include <constrain/constrain.hpp>
+#include <doctest/doctest.h>
+
+#include <array>
+#include <cmath>
+#include <limits>
+#include <vector>
+
+// Models with several inputs, real inputs and real labels.
+
+namespace ct = constrain;
+using ct::test::sentence;
+
+namespace {
+
+// Tokens and their types, and one number of another table for each sequence.
+struct three_inputs {
+  static constexpr ct::port_spec inputs[] = {
+      {.name = "tokens"}, {.name = "segments"}, {.name = "topic", .each = ct::per::sequence}};
+  constexpr ct::value operator()(ct::value tokens, ct::value segments, ct::value topic) const {
+    auto x = ct::embedding("token", tokens, {.vocabulary = 11, .width = 6}) +
+             ct::embedding("segment", segments, {.vocabulary = 2, .width = 6});
+    auto const pooled = ct::mean(ct::gelu(x), ct::axis::tokens);
+    return ct::linear("head", pooled + ct::embedding("topic", topic, {.vocabulary = 3, .width = 6}), 4);
+  }
+};
+using task = ct::task<three_inputs{}, ct::classification, ct::micro_batch{.sequences = 2, .tokens = 3}>;
+using trainer = ct::trainer<task, ct::accumulate<2>>;
+using integers = std::vector<std::int32_t>;
+
+struct arrays {
+  integers tokens{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 0}, segments{0, 1, 0, 0, 1, 1, 1, 0, 0, 1, 0, 1}, topic{0, 1, 2, 1},
+      labels{3, 1, 0, 2};
+};
+
+// The inputs are a function of the configuration.
+struct mlp {
+  int features, hidden;
+  constexpr auto inputs() const {
+    return std::array{ct::port_spec{
+        .name = "features", .type = ct::port_type::real, .each = ct::per::sequence, .features = features}};
+  }
+  constexpr ct::value operator()(ct::value x) const {
+    return ct::linear("out", ct::gelu(ct::linear("hidden", x, hidden)), 1);
+  }
+};
+using regression = ct::task<mlp{.features = 3, .hidden = 16}, ct::mean_squared_error, ct::micro_batch{.sequences = 8}>;
+
+// A weight for each target beside it: the labels of this objective are two arrays.
+struct weighted_error {
+  static constexpr ct::port_spec labels[] = {
+      {.name = "targets", .type = ct::port_type::real, .each = ct::per::logit},
+      {.name = "weights", .type = ct::port_type::real, .each = ct::per::sequence, .features = 1}};
+  constexpr ct::value operator()(ct::value prediction, ct::value targets, ct::value weights) const {
+    return ct::squared_error(prediction * weights, targets * weights);
+  }
+};
+using weighted = ct::task<mlp{.features = 3, .hidden = 16}, weighted_error, ct::micro_batch{.sequences = 8}>;
+
+struct points {
+  std::vector<float> x, y;
+  points() {
+    for (int i = 0; i < 8; ++i) {
+      for (int k = 0; k < 3; ++k) x.push_back(static_cast<float>(std::sin(1 + i * 3 + k)));
+      y.push_back(x[x.size() - 3] * x[x.size() - 2] + 0.5f * x.back());
+    }
+  }
+};
+
+struct bigram {
+  constexpr ct::value operator()(ct::value tokens) const {
+    return ct::linear("head", ct::embedding("token", tokens, {.vocabulary = 16, .width = 16}), 16);
+  }
+};
+using next_token = ct::task<bigram{}, ct::causal_lm, ct::micro_batch{.sequences = 2, .tokens = 4}>;
+
+} // namespace
+
+TEST_CASE("ports: the plan has every input and label, with its limit") {
+  auto const& plan = trainer::entries::step::value;
+  auto const input = [&](int i) { return plan.nth(ct::port_kind::input, i); };
+  CHECK(std::string(input(1).spec.name) == "segments");
+  CHECK(input(0).limit == 11);
+  CHECK(input(1).limit == 2);
+  CHECK(input(2).limit == 3);
+  CHECK(input(0).view.elements == 12); // of both micro-batches
+  CHECK(input(2).view.elements == 4);
+  CHECK(plan.nth(ct::port_kind::label, 0).limit == 4);
+  CHECK(plan.nth(ct::port_kind::input, 3).elements == 0);
+  CHECK(plan.result("loss").type == ct::dtype::f64);
+  CHECK(trainer::entries::evaluate::value.result("correct").elements == 1);
+}
+
+TEST_CASE("ports: every input counts, in training, evaluation and prediction") {
+  arrays a;
+  trainer t{{.learning_rate = 3e-2f}, {.seed = 1, .checked = true}};
+  double const first = t.step(t.batch({a.tokens, a.segments, a.topic}, a.labels)).loss;
+  for (int i = 0; i < 60; ++i) t.step(t.batch({a.tokens, a.segments, a.topic}, a.labels));
+  auto const e = t.evaluate({a.tokens, a.segments, a.topic}, a.labels);
+  CHECK(e.loss < first / 4);
+  CHECK(e.accuracy == 1);
+  CHECK(e.tokens == 4);
+  auto const predict = [&](arrays const& of) {
+    return t.predict({std::span(of.tokens).first(6), std::span(of.segments).first(6), std::span(of.topic).first(2)})
+        .logits;
+  };
+  auto const before = predict(a);
+  CHECK(before.size() == 8);
+  for (auto member : {&arrays::tokens, &arrays::segments, &arrays::topic}) {
+    arrays other;
+    (other.*member)[1] = (other.*member)[1] == 0 ? 1 : 0;
+    CHECK(predict(other) != before);
+  }
+}
+
+TEST_CASE("ports: micro-batches are cut along each port's own length") {
+  arrays a;
+  ct::trainer<task, ct::precision::fp64> one;
+  ct::trainer<task, ct::precision::fp64, ct::accumulate<2>> two;
+  CHECK(std::abs(two.step(two.batch({a.tokens, a.segments, a.topic}, a.labels)).loss -
+                 one.evaluate({a.tokens, a.segments, a.topic}, a.labels).loss) < 1e-12);
+}
+
+TEST_CASE("ports: arrays that do not fit are named") {
+  arrays a;
+  trainer t;
+  CHECK(sentence([&] { t.batch(a.tokens, a.labels); }) ==
+        "batch: 1 inputs were given, but the model takes 3 (tokens, segments, topic); pass a list of one array for "
+        "each, {tokens, segments, topic}");
+  CHECK(sentence([&] {
+          t.batch({a.tokens, a.segments, a.topic}, {a.labels, a.labels});
+        }) ==
+        "batch: 2 labels were given, but the objective takes 1 (labels); pass a list of one array for each, {labels}");
+  CHECK(sentence([&] {
+          t.batch({a.tokens, a.segments, a.labels, a.topic, a.topic}, a.labels);
+        }).starts_with("batch: 5 inputs were given"));
+  CHECK(sentence([&] {
+          t.batch({a.tokens, a.segments, std::span(a.topic).first(2)}, a.labels);
+        }) ==
+        "batch: the input \"topic\" has 2 elements, but 4 are needed ([micro-batches, sequences]); pass an array of "
+        "that length");
+  CHECK(sentence([&] {
+          t.predict({a.tokens, a.segments, a.topic});
+        }) ==
+        "predict: the array of inputs has 12 elements, but 6 are needed ([sequences, tokens]); pass an array of that "
+        "length");
+  CHECK(sentence([&] {
+          t.batch({a.tokens, std::vector<float>(12), a.topic}, a.labels);
+        }) ==
+        "batch: the input \"segments\" holds integers, but the array given for it has elements of type float; pass an "
+        "array of std::int32_t");
+  a.segments[5] = 2;
+  CHECK(sentence([&] {
+          t.batch({a.tokens, a.segments, a.topic}, a.labels);
+        }) == "batch: the input \"segments\" is 2 at index 5, outside [0, 2); pass integers from 0 to 1");
+  CHECK(sentence([&] {
+          t.evaluate({a.tokens, a.segments, a.topic}, a.labels);
+        }).starts_with("evaluate: the input \"segments\" is 2 at index 5"));
+  CHECK(sentence([&] {
+          t.evaluate({a.tokens, std::span(a.segments).first(6), a.topic}, a.labels);
+        }) == "evaluate: the input \"segments\" has 6 elements, but 2 micro-batches need 12; pass that many");
+  arrays later; // changed between batch and step
+  auto const b = t.batch({later.tokens, later.segments, later.topic}, later.labels);
+  later.topic[3] = -1;
+  CHECK(sentence([&] { t.step(b); }) ==
+        "step: the input \"topic\" is -1 at index 3, outside [0, 3); pass integers from 0 to 2");
+  ct::trainer<next_token> other;
+  CHECK(sentence([&] { other.step(b); }).starts_with("step: the batch has 12 inputs and 4 labels, but this trainer"));
+  CHECK(t.steps() == 0);
+}
+
+TEST_CASE_TEMPLATE("ports: a model with real inputs and labels learns a function", precision, ct::precision::fp32,
+                   ct::precision::fp64, ct::precision::bf16) {
+  points const p;
+  ct::trainer<regression, precision> t{{.learning_rate = 2e-2f}, {.seed = 3, .checked = true}};
+  double const first = t.step(t.batch(p.x, p.y)).loss;
+  for (int i = 0; i < 300; ++i) t.step(t.batch(p.x, p.y));
+  auto const e = t.evaluate(p.x, p.y);
+  CHECK(e.loss < first / 50);
+  CHECK(e.tokens == 8);
+  CHECK(std::isnan(e.accuracy));
+  CHECK(std::isnan(e.perplexity));
+  auto const y = t.predict(p.x);
+  CHECK(y.shape == ct::shape(8, 1));
+  double sum = 0;
+  for (std::size_t i = 0; i < 8; ++i)
+    sum += std::pow(static_cast<double>(y.logits[i]) - static_cast<double>(p.y[i]), 2);
+  CHECK(std::abs(sum / 8 - e.loss) < 1e-6);
+}
+
+TEST_CASE("ports: an objective of several labels") {
+  points const p;
+  std::vector<double> ones(8, 1), first_only(8);
+  first_only[0] = 1;
+  ct::trainer<weighted, ct::precision::fp64> t, only;
+  ct::trainer<regression, ct::precision::fp64> plain;
+  CHECK(t.step(t.batch(p.x, {p.y, ones})).loss == plain.step(plain.batch(p.x, p.y)).loss);
+  auto const y = only.predict(p.x).logits;
+  double const error = y[0] - static_cast<double>(p.y[0]);
+  CHECK(std::abs(only.evaluate(p.x, {p.y, first_only}).loss - error * error / 8) < 1e-12);
+  CHECK(sentence([&] { t.batch(p.x, p.y); }) ==
+        "batch: 1 labels were given, but the objective takes 2 (targets, weights); pass a list of one array for each, "
+        "{targets, weights}");
+}
+
+TEST_CASE("ports: float and double arrays of the same numbers are the same data") {
+  points const p;
+  std::vector<double> const x(p.x.begin(), p.x.end()), y(p.y.begin(), p.y.end());
+  ct::trainer<regression> a, b;
+  CHECK(a.step(a.batch(p.x, p.y)).loss == b.step(b.batch(x, y)).loss);
+  ct::trainer<regression, ct::precision::fp64> c, d;
+  CHECK(c.step(c.batch(p.x, y)).loss == d.step(d.batch(x, p.y)).loss);
+}
+
+TEST_CASE("ports: wrong reals are named") {
+  points p;
+  ct::trainer<regression> t;
+  CHECK(sentence([&] { t.batch(integers(24), p.y); }) ==
+        "batch: the input \"features\" holds real numbers, but the array given for it has elements of type "
+        "std::int32_t; pass an array of float or double");
+  CHECK(sentence([&] { t.batch(p.y, p.y); }) ==
+        "batch: the input \"features\" has 8 elements, but 24 are needed ([micro-batches, sequences, 3]); pass an "
+        "array of that length");
+  CHECK(sentence([&] { t.batch(p.x, p.x); }) ==
+        "batch: the label \"targets\" has 24 elements, but 8 are needed ([micro-batches, the dimensions of the "
+        "logits]); pass an array of that length");
+  CHECK(sentence([&] { t.evaluate(std::span(p.x).first(5), p.y); }) ==
+        "evaluate: the 5 elements of the input \"features\" are not a positive multiple of the micro-batch's 24; pass "
+        "complete micro-batches");
+  CHECK(sentence([&] { t.batch(p.x, p.y, ct::labels::shift); }).starts_with("batch: ct::labels::shift is for labels"));
+  p.y[6] = std::numeric_limits<float>::quiet_NaN();
+  CHECK(sentence([&] { t.batch(p.x, p.y); }) == "batch: the label \"targets\" is not finite at index 6; pass finite "
+                                                "numbers, for example 0 where a value is missing");
+}
+
+TEST_CASE("ports: labels that are the inputs are caught, or shifted on demand") {
+  ct::trainer<next_token> t;
+  integers const text{0, 1, 2, 3, 5, 6, 7, 8};
+  for (auto const& said : {sentence([&] { t.batch(text, text); }), sentence([&] { t.evaluate(text, text); })})
+    CHECK(said.substr(said.find(':')) ==
+          ": the labels are the inputs, so that the model would learn to repeat each token; pass the next token of "
+          "each as its label, or write ct::labels::shift as the third argument");
+  integers const next{1, 2, 3, ct::ignored_label, 6, 7, 8, ct::ignored_label};
+  ct::trainer<next_token> shifted, by_hand;
+  auto const a = shifted.step(shifted.batch(text, text, ct::labels::shift)),
+             b = by_hand.step(by_hand.batch(text, next));
+  CHECK(a.loss == b.loss);
+  CHECK(a.tokens == 6);
+  CHECK(shifted.evaluate(text, text, ct::labels::shift).loss == by_hand.evaluate(text, next).loss);
+  auto copy = shifted.batch(text, text, ct::labels::shift); // keeps its labels
+  CHECK(integers(copy.labels.begin(), copy.labels.end()) == next);
+  // One token repeated: its next token is itself.
+  integers const same(8, 4);
+  t.step(t.batch(same, same));
+  integers const rows{4, 4, 4, 4, 9, 9, 9, 9};
+  t.step(t.batch(rows, rows));
+  CHECK(t.steps() == 2);
+}
