@@ -283,21 +283,21 @@ TEST_CASE("adafactor: states in saved runs have Transformers' names") {
 }
 
 TEST_CASE("adafactor: hyperparameters out of range are refused") {
-  auto const sentence = [](auto optimizer, auto hyper) {
-    return sentence_of([&] { decltype(optimizer)::check(hyper); });
+  auto const refused = [](auto optimizer, auto const& hyper) {
+    return sentence([&] { decltype(optimizer)::check(hyper); });
   };
-  CHECK(sentence(adafactor(), adafactor::hyper{.epsilon1 = 0}) ==
+  CHECK(refused(adafactor(), adafactor::hyper{.epsilon1 = 0}) ==
         "adafactor: .epsilon1 is 0; give a finite number above 0");
-  CHECK(sentence(adafactor(), adafactor::hyper{.learning_rate = -1}) ==
+  CHECK(refused(adafactor(), adafactor::hyper{.learning_rate = -1}) ==
         "adafactor: .learning_rate is -1; give a finite number of at least 0");
-  CHECK(sentence(adafactor(), adafactor::hyper{.clip_threshold = 0}) ==
+  CHECK(refused(adafactor(), adafactor::hyper{.clip_threshold = 0}) ==
         "adafactor: .clip_threshold is 0; give a finite number above 0");
-  CHECK(sentence(adafactor(), adafactor::hyper{.decay_rate = 0.5f}) ==
+  CHECK(refused(adafactor(), adafactor::hyper{.decay_rate = 0.5f}) ==
         "adafactor: .decay_rate is 0.5; give a finite number of at most 0");
-  CHECK(sentence(adafactor(), adafactor::hyper{.weight_decay = -1}) ==
+  CHECK(refused(adafactor(), adafactor::hyper{.weight_decay = -1}) ==
         "adafactor: .weight_decay is -1; give a finite number of at least 0");
-  CHECK(sentence(adafactor_relative_step(), adafactor_relative_step::hyper{.epsilon2 = -1}) ==
+  CHECK(refused(adafactor_relative_step(), adafactor_relative_step::hyper{.epsilon2 = -1}) ==
         "adafactor_relative_step: .epsilon2 is -1; give a finite number of at least 0");
-  CHECK(sentence(adafactor_with_momentum(), adafactor_with_momentum::hyper{.beta1 = 1}) ==
+  CHECK(refused(adafactor_with_momentum(), adafactor_with_momentum::hyper{.beta1 = 1}) ==
         "adafactor_with_momentum: .beta1 is 1; give a number of at least 0 and below 1");
 }
