@@ -71,5 +71,8 @@ template <class optimizer> void compare(char const* name) {
 
 int main() {
   compare<normalized_momentum>("own_rule");
+  compare<ct::optimizer::adafactor>("adafactor");
+  compare<ct::optimizer::adafactor_relative_step>("adafactor_relative_step");
+  compare<ct::optimizer::adafactor_with_momentum>("adafactor_with_momentum");
   return failures == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
 }
