@@ -17,12 +17,12 @@ struct adafactor_step {
 };
 
 /// Adafactor (Shazeer & Stern 2018, algorithm 4) of a parameter [..., rows, columns], each matrix of which has its
-/// factored second moment. Inputs: gradient, clip [norm, scale], the bytes of the `step_hyperparameters` of `owner`: of
-/// `optimizer` or of an optimizer made from it; then the parameter, the moving averages of the squared gradient's means
+/// factored second moment. Inputs: gradient, clip [norm, scale], the bytes of the `step_hyperparameters` of
+/// `optimizer`; then the parameter, the moving averages of the squared gradient's means
 /// over each row [..., rows] and over each column [..., columns], and the first moment, if there is one. Outputs: the
 /// new parameter, the new row and column averages, scratch, and the new first moment. Attribute 0: whether weight decay
 /// applies.
-template <class optimizer, class owner = optimizer> struct adafactor_factored {
+template <class optimizer> struct adafactor_factored {
   static constexpr char const* name = "adafactor_factored";
   static constexpr unsigned workspace = 0b1000;
 
@@ -38,7 +38,7 @@ template <class optimizer, class owner = optimizer> struct adafactor_factored {
 
 /// The same for a parameter that is no matrix, with one second moment per element. Inputs: gradient, clip, bytes,
 /// parameter, second moment, and the first moment, if there is one. Outputs: their new values. Attribute 0 as there.
-template <class optimizer, class owner = optimizer> struct adafactor_unfactored {
+template <class optimizer> struct adafactor_unfactored {
   static constexpr char const* name = "adafactor_unfactored";
 
   static constexpr inferred infer(operand_types const& in, attributes const&) {
@@ -51,12 +51,12 @@ template <class optimizer, class owner = optimizer> struct adafactor_unfactored 
 namespace detail {
 
 /// Appends the update of a parameter with at least two dimensions.
-template <class optimizer, bool first_moment, class owner> constexpr void update_factored(update_rule& u) {
+template <class optimizer, bool first_moment> constexpr void update_factored(update_rule& u) {
   auto const whole = u.shape();
   auto const rows = u.state("exp_avg_sq_row", whole.without(whole.rank - 1));
   auto const columns = u.state("exp_avg_sq_col", whole.without(whole.rank - 2));
   attributes const options{{u.decays() ? 1 : 0}, {}};
-  using op = adafactor_factored<optimizer, owner>;
+  using op = adafactor_factored<optimizer>;
   auto const store = [&](auto const& next) {
     u.assign(u.parameter(), next[0]);
     u.assign(rows, next[1]);
@@ -72,10 +72,10 @@ template <class optimizer, bool first_moment, class owner> constexpr void update
 }
 
 /// Appends the update of a parameter with at most one dimension.
-template <class optimizer, bool first_moment, class owner> constexpr void update_unfactored(update_rule& u) {
+template <class optimizer, bool first_moment> constexpr void update_unfactored(update_rule& u) {
   auto const squares = u.state("exp_avg_sq");
   attributes const options{{u.decays() ? 1 : 0}, {}};
-  using op = adafactor_unfactored<optimizer, owner>;
+  using op = adafactor_unfactored<optimizer>;
   auto const store = [&](auto const& next) {
     u.assign(u.parameter(), next[0]);
     u.assign(squares, next[1]);
@@ -91,10 +91,9 @@ template <class optimizer, bool first_moment, class owner> constexpr void update
 } // namespace detail
 
 /// Appends Adafactor's update of one parameter, for a rule. `first_moment`: whether updates are averaged over steps.
-/// `owner`: the optimizer of the trainer, which is `optimizer` or is made from it.
-template <class optimizer, bool first_moment, class owner = optimizer> constexpr void update_adafactor(update_rule& u) {
-  if (u.shape().rank >= 2) detail::update_factored<optimizer, first_moment, owner>(u);
-  else detail::update_unfactored<optimizer, first_moment, owner>(u);
+template <class optimizer, bool first_moment> constexpr void update_adafactor(update_rule& u) {
+  if (u.shape().rank >= 2) detail::update_factored<optimizer, first_moment>(u);
+  else detail::update_unfactored<optimizer, first_moment>(u);
 }
 
 } // namespace constrain::op

@@ -175,7 +175,7 @@ adafactor_store<real, first_moment> adafactor_store_of(op::adafactor_step const&
 
 } // namespace detail
 
-template <class optimizer, class owner> struct kernel<op::adafactor_factored<optimizer, owner>, cpu> {
+template <class optimizer> struct kernel<op::adafactor_factored<optimizer>, cpu> {
   template <class real>
   static void run(call const& c, tensor<real const> gradient, tensor<double const> clip,
                   tensor<std::uint8_t const> bytes, tensor<real const> weight, tensor<real const> row,
@@ -199,7 +199,7 @@ private:
                    tensor<std::uint8_t const> bytes, tensor<real const> weight, tensor<real const> row,
                    tensor<real const> column, tensor<real const> average, tensor<real> new_weight, tensor<real> new_row,
                    tensor<real> new_column, tensor<real> factor, tensor<real> new_average) {
-    auto const& h = op::hyperparameters_of<optimizer, real, owner>(bytes).decays(c.options.integer[0] != 0);
+    auto const& h = op::hyperparameters_of<optimizer, real>(bytes).decays(c.options.integer[0] != 0);
     auto const columns = weight.features(), matrices = column.count / columns, rows = row.count / matrices;
     auto const matrix = [=](std::int64_t k) -> detail::adafactor_matrix<real> {
       return {gradient.data + k * rows * columns,
@@ -225,7 +225,7 @@ private:
   }
 };
 
-template <class optimizer, class owner> struct kernel<op::adafactor_unfactored<optimizer, owner>, cpu> {
+template <class optimizer> struct kernel<op::adafactor_unfactored<optimizer>, cpu> {
   template <class real>
   static void run(call const& c, tensor<real const> gradient, tensor<double const> clip,
                   tensor<std::uint8_t const> bytes, tensor<real const> weight, tensor<real const> squares,
@@ -247,7 +247,7 @@ private:
                    tensor<std::uint8_t const> bytes, tensor<real const> weight, tensor<real const> squares,
                    tensor<real const> average, tensor<real> new_weight, tensor<real> new_squares,
                    tensor<real> new_average) {
-    auto const& h = op::hyperparameters_of<optimizer, real, owner>(bytes).decays(c.options.integer[0] != 0);
+    auto const& h = op::hyperparameters_of<optimizer, real>(bytes).decays(c.options.integer[0] != 0);
     auto const scale = static_cast<real>(clip[1]), epsilon = static_cast<real>(h.epsilon1);
     auto const beta2 = static_cast<real>(h.beta2);
     for_elements(weight.count, [=](std::int64_t i) {

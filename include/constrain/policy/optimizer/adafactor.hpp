@@ -74,10 +74,8 @@ struct adafactor {
   static op::adafactor_step prepare(hyper const& h, optimizer_step t) {
     return detail::adafactor_step_of(h, h.learning_rate, 0, t);
   }
-  /// Emits the update of one parameter. `owner`: the optimizer of the trainer, which is this one or is made from it.
-  template <class owner = adafactor> static constexpr void update(update_rule& u) {
-    op::update_adafactor<adafactor, false, owner>(u);
-  }
+  /// Emits the update of one parameter.
+  static constexpr void update(update_rule& u) { op::update_adafactor<adafactor, false>(u); }
 };
 
 /// Adafactor as in `adafactor`, with a relative step size that depends on the step t only, in place of the learning
@@ -104,9 +102,7 @@ struct adafactor_relative_step {
     return detail::adafactor_step_of(h, std::min(h.warmup_init ? 1e-6 * steps : 1e-2, 1 / std::sqrt(steps)), 0, t);
   }
   /// Emits the update of one parameter, as in `adafactor`.
-  template <class owner = adafactor_relative_step> static constexpr void update(update_rule& u) {
-    op::update_adafactor<adafactor_relative_step, false, owner>(u);
-  }
+  static constexpr void update(update_rule& u) { op::update_adafactor<adafactor_relative_step, false>(u); }
 };
 
 /// Adafactor as in `adafactor`, with a first moment, as Hugging Face's transformers.Adafactor(relative_step=False,
@@ -141,9 +137,7 @@ struct adafactor_with_momentum {
     return detail::adafactor_step_of(h, h.learning_rate, h.beta1, t);
   }
   /// Emits the update of one parameter, as in `adafactor`.
-  template <class owner = adafactor_with_momentum> static constexpr void update(update_rule& u) {
-    op::update_adafactor<adafactor_with_momentum, true, owner>(u);
-  }
+  static constexpr void update(update_rule& u) { op::update_adafactor<adafactor_with_momentum, true>(u); }
 };
 
 } // namespace optimizer
