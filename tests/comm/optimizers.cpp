@@ -74,5 +74,6 @@ int main() {
   compare<ct::optimizer::adafactor>("adafactor");
   compare<ct::optimizer::adafactor_relative_step>("adafactor_relative_step");
   compare<ct::optimizer::adafactor_with_momentum>("adafactor_with_momentum");
+  compare<ct::optimizer::averaged<ct::optimizer::adamw>>("averaged");
   return failures == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
 }

@@ -25,10 +25,13 @@ namespace detail {
 
 } // namespace detail
 
-/// A policy's `name`. If the policy has no name: the policy's type as a user writes it, "checkpoint::every<2>".
+/// A policy's `name`, "averaged<adamw>" for a policy that is made from another, its `base`. If the policy has no name: the policy's type as a user writes it, "checkpoint::every<2>".
 template <class policy> std::string policy_name() {
   std::string name;
   if constexpr (requires { policy::name; }) name = policy::name;
+  if constexpr (requires { typename policy::base; }) {
+    if (!name.empty()) name += "<" + policy_name<typename policy::base>() + ">";
+  }
   if (name.empty()) name = type_name<policy>();
   // Saved runs contain the optimizer's name: it keeps its namespace, so that older saved runs still match.
   if constexpr (!optimizer_like<policy>) detail::remove_all(name, "constrain::");
