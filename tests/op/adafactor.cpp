@@ -38,7 +38,7 @@ template <class optimizer, class real> struct trained {
     array<std::uint8_t> bytes(shape(static_cast<std::int64_t>(sizeof prepared)));
     std::memcpy(bytes.out().data, &prepared, sizeof prepared);
     array<double> const clip(shape(2), {1.0, scale});
-    ct::attributes const options{{decays ? 1 : 0}, {}};
+    auto const options = ct::pack(ct::op::update_options{.decays = decays});
     ct::call const c{options, no_parameters};
     array<real> new_weight(weight.in().shape()), new_average(weight.in().shape());
     if (weight.in().shape().rank < 2) {
@@ -270,6 +270,14 @@ TEST_CASE_TEMPLATE("adafactor: resumes to the same bits at every step; a gradien
   trainer<optimizer, ct::checkpoint::every<2>> recomputes;
   for (int i = 0; i < steps; ++i) step(recomputes, i);
   CHECK(bytes_of(recomputes) == expected);
+}
+
+TEST_CASE("adafactor: an average of the weights leaves its bits alone") {
+  trainer<adafactor_with_momentum> plain;
+  trainer<ct::optimizer::averaged<adafactor_with_momentum>> averaged;
+  for (int i = 0; i < 3; ++i) step(plain, i), step(averaged, i);
+  for (std::size_t i = 0; i < plain.parameters().size(); ++i)
+    CHECK(values_of(plain.parameters()[i]) == values_of(averaged.parameters()[i]));
 }
 
 TEST_CASE("adafactor: states in saved runs have Transformers' names") {

@@ -1,7 +1,6 @@
 #pragma once
 
-#include "constrain/op/update/step_hyperparameters.hpp"
-#include "constrain/op/update/update_rule.hpp"
+#include "constrain/op/update/update.hpp"
 
 namespace constrain::inline CONSTRAIN_VARIANT::op {
 
@@ -18,15 +17,15 @@ struct adafactor_step {
 
 /// Adafactor (Shazeer & Stern 2018, algorithm 4) of a parameter [..., rows, columns], each matrix of which has its
 /// factored second moment. Inputs: gradient, clip [norm, scale], the bytes of the `step_hyperparameters` of
-/// `optimizer`; then the parameter, the moving averages of the squared gradient's means
-/// over each row [..., rows] and over each column [..., columns], and the first moment, if there is one. Outputs: the
-/// new parameter, the new row and column averages, scratch, and the new first moment. Attribute 0: whether weight decay
-/// applies.
+/// `optimizer`; then the parameter, the moving averages of the squared gradient's means over each row [..., rows] and
+/// over each column [..., columns], and the first moment, if there is one. Outputs: the new parameter, the new row and
+/// column averages, scratch, and the new first moment.
 template <class optimizer> struct adafactor_factored {
+  using options = update_options;
   static constexpr char const* name = "adafactor_factored";
   static constexpr unsigned workspace = 0b1000;
 
-  static constexpr inferred infer(operand_types const& in, attributes const&) {
+  static constexpr inferred infer(operand_types const& in) {
     auto result = inferred::one(in[3].type, in[3].shape)
                       .and_also(in[4].type, in[4].shape)
                       .and_also(in[5].type, in[5].shape)
@@ -37,11 +36,12 @@ template <class optimizer> struct adafactor_factored {
 };
 
 /// The same for a parameter that is no matrix, with one second moment per element. Inputs: gradient, clip, bytes,
-/// parameter, second moment, and the first moment, if there is one. Outputs: their new values. Attribute 0 as there.
+/// parameter, second moment, and the first moment, if there is one. Outputs: their new values.
 template <class optimizer> struct adafactor_unfactored {
+  using options = update_options;
   static constexpr char const* name = "adafactor_unfactored";
 
-  static constexpr inferred infer(operand_types const& in, attributes const&) {
+  static constexpr inferred infer(operand_types const& in) {
     auto result = inferred::one(in[3].type, in[3].shape).and_also(in[4].type, in[4].shape);
     if (in.size() > 5) result = result.and_also(in[5].type, in[5].shape);
     return result;
@@ -52,10 +52,9 @@ namespace detail {
 
 /// Appends the update of a parameter with at least two dimensions.
 template <class optimizer, bool first_moment> constexpr void update_factored(update_rule& u) {
-  auto const whole = u.shape();
-  auto const rows = u.state("exp_avg_sq_row", whole.without(whole.rank - 1));
-  auto const columns = u.state("exp_avg_sq_col", whole.without(whole.rank - 2));
-  attributes const options{{u.decays() ? 1 : 0}, {}};
+  auto const full = u.shape();
+  auto const rows = u.state("exp_avg_sq_row", full.without(full.rank - 1));
+  auto const columns = u.state("exp_avg_sq_col", full.without(full.rank - 2));
   using op = adafactor_factored<optimizer>;
   auto const store = [&](auto const& next) {
     u.assign(u.parameter(), next[0]);
@@ -64,17 +63,17 @@ template <class optimizer, bool first_moment> constexpr void update_factored(upd
   };
   if constexpr (first_moment) {
     auto const average = u.state("exp_avg");
-    auto const next =
-        emit_all<op>({u.gradient(), u.scale(), u.hyper(), u.parameter(), rows, columns, average}, options);
+    auto const next = emit_all<op>({u.gradient(), u.scale(), u.hyper(), u.parameter(), rows, columns, average},
+                                   {.decays = u.decays()});
     store(next);
     u.assign(average, next[4]);
-  } else store(emit_all<op>({u.gradient(), u.scale(), u.hyper(), u.parameter(), rows, columns}, options));
+  } else
+    store(emit_all<op>({u.gradient(), u.scale(), u.hyper(), u.parameter(), rows, columns}, {.decays = u.decays()}));
 }
 
 /// Appends the update of a parameter with at most one dimension.
 template <class optimizer, bool first_moment> constexpr void update_unfactored(update_rule& u) {
   auto const squares = u.state("exp_avg_sq");
-  attributes const options{{u.decays() ? 1 : 0}, {}};
   using op = adafactor_unfactored<optimizer>;
   auto const store = [&](auto const& next) {
     u.assign(u.parameter(), next[0]);
@@ -82,10 +81,11 @@ template <class optimizer, bool first_moment> constexpr void update_unfactored(u
   };
   if constexpr (first_moment) {
     auto const average = u.state("exp_avg");
-    auto const next = emit_all<op>({u.gradient(), u.scale(), u.hyper(), u.parameter(), squares, average}, options);
+    auto const next =
+        emit_all<op>({u.gradient(), u.scale(), u.hyper(), u.parameter(), squares, average}, {.decays = u.decays()});
     store(next);
     u.assign(average, next[2]);
-  } else store(emit_all<op>({u.gradient(), u.scale(), u.hyper(), u.parameter(), squares}, options));
+  } else store(emit_all<op>({u.gradient(), u.scale(), u.hyper(), u.parameter(), squares}, {.decays = u.decays()}));
 }
 
 } // namespace detail

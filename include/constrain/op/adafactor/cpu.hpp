@@ -177,29 +177,31 @@ adafactor_store<real, first_moment> adafactor_store_of(op::adafactor_step const&
 
 template <class optimizer> struct kernel<op::adafactor_factored<optimizer>, cpu> {
   template <class real>
-  static void run(call const& c, tensor<real const> gradient, tensor<double const> clip,
-                  tensor<std::uint8_t const> bytes, tensor<real const> weight, tensor<real const> row,
-                  tensor<real const> column, tensor<real> new_weight, tensor<real> new_row, tensor<real> new_column,
-                  tensor<real> factor) {
+  static void run(call_of<op::adafactor_factored<optimizer>> const& c, tensor<real const> gradient,
+                  tensor<double const> clip, tensor<std::uint8_t const> bytes, tensor<real const> weight,
+                  tensor<real const> row, tensor<real const> column, tensor<real> new_weight, tensor<real> new_row,
+                  tensor<real> new_column, tensor<real> factor) {
     step<false>(c, gradient, clip, bytes, weight, row, column, tensor<real const>(), new_weight, new_row, new_column,
                 factor, tensor<real>());
   }
   template <class real>
-  static void run(call const& c, tensor<real const> gradient, tensor<double const> clip,
-                  tensor<std::uint8_t const> bytes, tensor<real const> weight, tensor<real const> row,
-                  tensor<real const> column, tensor<real const> average, tensor<real> new_weight, tensor<real> new_row,
-                  tensor<real> new_column, tensor<real> factor, tensor<real> new_average) {
+  static void run(call_of<op::adafactor_factored<optimizer>> const& c, tensor<real const> gradient,
+                  tensor<double const> clip, tensor<std::uint8_t const> bytes, tensor<real const> weight,
+                  tensor<real const> row, tensor<real const> column, tensor<real const> average,
+                  tensor<real> new_weight, tensor<real> new_row, tensor<real> new_column, tensor<real> factor,
+                  tensor<real> new_average) {
     step<true>(c, gradient, clip, bytes, weight, row, column, average, new_weight, new_row, new_column, factor,
                new_average);
   }
 
 private:
   template <bool first_moment, class real>
-  static void step(call const& c, tensor<real const> gradient, tensor<double const> clip,
-                   tensor<std::uint8_t const> bytes, tensor<real const> weight, tensor<real const> row,
-                   tensor<real const> column, tensor<real const> average, tensor<real> new_weight, tensor<real> new_row,
-                   tensor<real> new_column, tensor<real> factor, tensor<real> new_average) {
-    auto const& h = op::hyperparameters_of<optimizer, real>(bytes).decays(c.options.integer[0] != 0);
+  static void step(call_of<op::adafactor_factored<optimizer>> const& c, tensor<real const> gradient,
+                   tensor<double const> clip, tensor<std::uint8_t const> bytes, tensor<real const> weight,
+                   tensor<real const> row, tensor<real const> column, tensor<real const> average,
+                   tensor<real> new_weight, tensor<real> new_row, tensor<real> new_column, tensor<real> factor,
+                   tensor<real> new_average) {
+    auto const& h = op::hyperparameters_of<optimizer, real>(bytes).decays(c.options.decays);
     auto const columns = weight.features(), matrices = column.count / columns, rows = row.count / matrices;
     auto const matrix = [=](std::int64_t k) -> detail::adafactor_matrix<real> {
       return {gradient.data + k * rows * columns,
@@ -227,27 +229,27 @@ private:
 
 template <class optimizer> struct kernel<op::adafactor_unfactored<optimizer>, cpu> {
   template <class real>
-  static void run(call const& c, tensor<real const> gradient, tensor<double const> clip,
-                  tensor<std::uint8_t const> bytes, tensor<real const> weight, tensor<real const> squares,
-                  tensor<real> new_weight, tensor<real> new_squares) {
+  static void run(call_of<op::adafactor_unfactored<optimizer>> const& c, tensor<real const> gradient,
+                  tensor<double const> clip, tensor<std::uint8_t const> bytes, tensor<real const> weight,
+                  tensor<real const> squares, tensor<real> new_weight, tensor<real> new_squares) {
     step<false>(c, gradient, clip, bytes, weight, squares, tensor<real const>(), new_weight, new_squares,
                 tensor<real>());
   }
   template <class real>
-  static void run(call const& c, tensor<real const> gradient, tensor<double const> clip,
-                  tensor<std::uint8_t const> bytes, tensor<real const> weight, tensor<real const> squares,
-                  tensor<real const> average, tensor<real> new_weight, tensor<real> new_squares,
-                  tensor<real> new_average) {
+  static void run(call_of<op::adafactor_unfactored<optimizer>> const& c, tensor<real const> gradient,
+                  tensor<double const> clip, tensor<std::uint8_t const> bytes, tensor<real const> weight,
+                  tensor<real const> squares, tensor<real const> average, tensor<real> new_weight,
+                  tensor<real> new_squares, tensor<real> new_average) {
     step<true>(c, gradient, clip, bytes, weight, squares, average, new_weight, new_squares, new_average);
   }
 
 private:
   template <bool first_moment, class real>
-  static void step(call const& c, tensor<real const> gradient, tensor<double const> clip,
-                   tensor<std::uint8_t const> bytes, tensor<real const> weight, tensor<real const> squares,
-                   tensor<real const> average, tensor<real> new_weight, tensor<real> new_squares,
-                   tensor<real> new_average) {
-    auto const& h = op::hyperparameters_of<optimizer, real>(bytes).decays(c.options.integer[0] != 0);
+  static void step(call_of<op::adafactor_unfactored<optimizer>> const& c, tensor<real const> gradient,
+                   tensor<double const> clip, tensor<std::uint8_t const> bytes, tensor<real const> weight,
+                   tensor<real const> squares, tensor<real const> average, tensor<real> new_weight,
+                   tensor<real> new_squares, tensor<real> new_average) {
+    auto const& h = op::hyperparameters_of<optimizer, real>(bytes).decays(c.options.decays);
     auto const scale = static_cast<real>(clip[1]), epsilon = static_cast<real>(h.epsilon1);
     auto const beta2 = static_cast<real>(h.beta2);
     for_elements(weight.count, [=](std::int64_t i) {
