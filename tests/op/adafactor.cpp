@@ -144,7 +144,7 @@ template <class view> std::vector<double> values_of(view const& v) {
 template <class optimizer> void check_trainer() {
   using double_trainer = trainer<optimizer, ct::precision::fp64>;
   typename optimizer::hyper const hyper{.epsilon2 = 0.25f, .weight_decay = 0.5f};
-  double_trainer t{hyper};
+  double_trainer t{hyper, {.checked = true}};
   std::vector<trained<optimizer, double>> all;
   for (auto const& p : t.parameters()) {
     auto const values = values_of(p);
@@ -295,6 +295,8 @@ TEST_CASE("adafactor: hyperparameters out of range are refused") {
     return sentence([&] { decltype(optimizer)::check(hyper); });
   };
   CHECK(refused(adafactor(), adafactor::hyper{.epsilon1 = 0}) ==
+        "adafactor: .epsilon1 is 0; give a finite number above 0");
+  CHECK(sentence([] { trainer<adafactor>({.epsilon1 = 0}); }) ==
         "adafactor: .epsilon1 is 0; give a finite number above 0");
   CHECK(refused(adafactor(), adafactor::hyper{.learning_rate = -1}) ==
         "adafactor: .learning_rate is -1; give a finite number of at least 0");
