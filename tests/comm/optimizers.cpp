@@ -96,6 +96,9 @@ void settings() {
 int main() {
   settings();
   compare<normalized_momentum>("own_rule");
+  compare<ct::optimizer::adafactor>("adafactor");
+  compare<ct::optimizer::adafactor_relative_step>("adafactor_relative_step");
+  compare<ct::optimizer::adafactor_with_momentum>("adafactor_with_momentum");
   compare<ct::optimizer::averaged<ct::optimizer::adamw>>("averaged");
   compare<ct::optimizer::muon<ct::optimizer::adamw>>("muon");
   return failures == 0 ? EXIT_SUCCESS : EXIT_FAILURE;

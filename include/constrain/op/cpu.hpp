@@ -3,6 +3,7 @@
 // The CPU kernels of all the library's ops. gelu and silu use the kernels of op/elementwise.
 
 #include "constrain/op/accuracy/cpu.hpp"
+#include "constrain/op/adafactor/cpu.hpp"
 #include "constrain/op/add/kernel.hpp"
 #include "constrain/op/add_layer_norm/cpu.hpp"
 #include "constrain/op/assign/kernel.hpp"
