@@ -23,4 +23,5 @@
 #include "constrain/op/mean/kernel.hpp"
 #include "constrain/op/multiply/kernel.hpp"
 #include "constrain/op/position_embedding/kernel.hpp"
+#include "constrain/op/quantized_update/cpu.hpp"
 #include "constrain/op/update/cpu.hpp"

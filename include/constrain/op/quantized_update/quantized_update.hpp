@@ -1,0 +1,91 @@
+#pragma once
+
+#include "constrain/op/quantized_update/dynamic_map.hpp"
+#include "constrain/op/update/update.hpp"
+
+#include <cstddef>
+#include <iterator>
+#include <string_view>
+
+namespace constrain::inline CONSTRAIN_VARIANT::op {
+
+/// Whether field `i` of an optimizer's state may be negative: as in `state_signed`; all fields may be if the optimizer
+/// does not have it. Compile-time error: `state_signed` of another length than the state.
+template <class optimizer> constexpr bool state_is_signed(int i) {
+  if constexpr (requires { optimizer::state_signed; }) {
+    static_assert(std::size(optimizer::state_signed) == state_fields<optimizer>(),
+                  "an optimizer's `state_signed` and its `state` have different lengths; give each field one value");
+    return optimizer::state_signed[i];
+  } else return true;
+}
+
+namespace detail {
+
+/// "<field>_scale": the name of the scales of a field.
+class scale_name {
+public:
+  constexpr explicit scale_name(std::string_view field) {
+    for (char c : field) characters_[length_++] = c;
+    for (char c : std::string_view("_scale")) characters_[length_++] = c;
+  }
+  constexpr operator std::string_view() const { return {characters_, length_}; }
+
+private:
+  char characters_[256]{};
+  std::size_t length_ = 0;
+};
+
+} // namespace detail
+
+/// The update of one parameter, element by element, with states in 8 bits (Dettmers et al. 2022, "8-bit Optimizers via
+/// Block-wise Quantization"). Each block of 256 elements of a tensor has one scale per field of the state: the field's
+/// largest magnitude in the block. An element of the field is scale * map[code], with the `dynamic_map` of the field's
+/// sign. `optimizer::update` computes with these numbers, in the type of the master weights; the new weight comes from
+/// the exact new state, which is then quantized to the nearest code.
+///
+/// Inputs: gradient, clip [norm, scale] (op::clip_coefficient), the bytes of the `step_hyperparameters` of `owner`: of
+/// `optimizer` or of an optimizer made from it. Outputs, which are also read: the weight, the codes of each field, the
+/// scales of each field. If scale is 0, nothing changes. Attribute 0: whether weight decay applies; 1: elements of the
+/// full tensor.
+template <class optimizer, class owner = optimizer> struct quantized_update {
+  static constexpr char const* name = "quantized_update";
+  static constexpr unsigned accumulating = ~0u; // every output is also read
+  static constexpr bool reads_shards = true;
+  static constexpr bool guarded = true;
+  static constexpr int block = 256;                        // elements that share a scale
+  static constexpr int fields = state_fields<optimizer>(); // of the optimizer's state
+
+  /// Blocks of a tensor of `elements` elements; the last one may be shorter.
+  static constexpr std::int64_t blocks(std::int64_t elements) { return (elements + block - 1) / block; }
+
+  static constexpr inferred infer(operand_types const& in, attributes const&) {
+    auto result = inferred::one(in[0].type, in[0].shape);
+    for (int i = 0; i < fields; ++i) result = result.and_also(dtype::u8, in[0].shape);
+    for (int i = 0; i < fields; ++i) result = result.and_also(dtype::f32, shape(blocks(in[0].shape.elements())));
+    return result;
+  }
+};
+
+/// Appends the update of a parameter with states in 8 bits: for each field of the state of `optimizer` a state of codes
+/// with the field's name, and one of scales, "<field>_scale". `owner`: the optimizer of the trainer, which is made from
+/// `optimizer`.
+template <class optimizer, class owner> constexpr void update_quantized(update_rule& rule) {
+  using op = quantized_update<optimizer, owner>;
+  node n;
+  n.attributes = {{rule.decays() ? 1 : 0, rule.shape().elements()}, {}};
+  n.inputs.push_back(rule.gradient().where());
+  n.inputs.push_back(rule.scale().where());
+  n.inputs.push_back(rule.hyper().where());
+  n.outputs.push_back(rule.parameter().where());
+  for (int i = 0; i < op::fields; ++i)
+    n.outputs.push_back(
+        rule.state(state_name<optimizer>(i), rule.shape(), dtype::u8, dynamic_map::zero(state_is_signed<optimizer>(i)))
+            .where());
+  for (int i = 0; i < op::fields; ++i)
+    n.outputs.push_back(rule.state(detail::scale_name(state_name<optimizer>(i)),
+                                   shape(op::blocks(rule.shape().elements())), dtype::f32, 0, op::block)
+                            .where());
+  rule.owner().append(info_of<op>, n);
+}
+
+} // namespace constrain::op
