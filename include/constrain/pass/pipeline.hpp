@@ -55,6 +55,18 @@ template <class passes> constexpr program differentiate_or_refuse() {
   return out;
 }
 
+/// Whether the optimizer's rule is a constant expression for every trained parameter; true for an element-wise one.
+template <class passes, class optimizer> concept constant_update = !has_update_rule<optimizer> || requires {
+  typename std::bool_constant<(static_cast<void>(update<optimizer>(passes::before_update())), true)>;
+};
+
+template <class passes, class optimizer> constexpr program update_or_refuse() {
+  if constexpr (constant_update<passes, optimizer>) return update<optimizer>(passes::before_update());
+  program out = passes::before_update();
+  out.fail({why::update_is_not_constant});
+  return out;
+}
+
 } // namespace detail
 
 /// All passes of the step program; each member is the program after one pass.
@@ -62,8 +74,9 @@ template <class source> struct step_passes : passes_before_gradients<source> {
   using before = passes_before_gradients<source>;
   using typename before::set;
   static constexpr program differentiated = detail::differentiate_or_refuse<before>();
-  static constexpr program updated =
-      update<typename source::optimizer>(with_own<set, pass_name::differentiated, differentiated>());
+  /// The program to which the optimizer step is appended.
+  static constexpr decltype(auto) before_update() { return with_own<set, pass_name::differentiated, differentiated>(); }
+  static constexpr program updated = detail::update_or_refuse<step_passes, typename source::optimizer>();
   static constexpr program recomputed =
       recompute(with_own<set, pass_name::updated, updated>(), set::checkpointing::value);
   static constexpr program fused = fuse(with_own<set, pass_name::recomputed, recomputed>(), set::fusion::value);

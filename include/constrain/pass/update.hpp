@@ -2,7 +2,6 @@
 
 #include "constrain/op/gradient_norm/gradient_norm.hpp"
 #include "constrain/op/update/update.hpp"
-#include "constrain/policy/optimizer/is_optimizer.hpp"
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
@@ -36,12 +35,10 @@ constexpr void emit_clipping(builder& out, fixed_vector<int, program::maximum_va
 /// axes; an element-wise update works on the whole stack at once.
 template <class optimizer> constexpr void emit_update(builder& out, int gradient, ref hyper) {
   update_rule rule(out, gradient, out.program.clip_coefficient, hyper);
-  if constexpr (has_update_rule<optimizer>) {
-    auto const axes = out.program.values[gradient].axes;
-    for (int axis : axes) out.open(axis, false);
-    optimizer::update(rule);
-    for (int k = 0; k < axes.size(); ++k) out.close();
-  } else op::update_elements<optimizer>(rule);
+  auto const axes = has_update_rule<optimizer> ? out.program.values[gradient].axes : axis_list();
+  for (int axis : axes) out.open(axis, false);
+  op::update_by<optimizer>(rule);
+  for (int k = 0; k < axes.size(); ++k) out.close();
 }
 
 } // namespace detail

@@ -51,6 +51,7 @@ enum class why {
   partial_sum_is_read,
   shard_is_read,
   unguarded_write,
+  update_is_not_constant,
 };
 
 /// An error as data. The type is structural, so that a diagnosis can be an argument of the template whose static_assert

@@ -178,6 +178,10 @@ template <diagnosis d> struct refusal<why::shard_is_read, d> {
                 "an operation reads one rank's shard of a parameter as if it were the full tensor; this is a bug in "
                 "a pass: report it with the model");
 };
+template <diagnosis d> struct refusal<why::update_is_not_constant, d> {
+  static_assert(d.ok(), "optimizer: its `update(ct::update_rule&)` is not a constant expression; make it and the "
+                        "functions it calls `constexpr`, and let none throw, overflow or index beyond an array");
+};
 template <diagnosis d> struct refusal<why::unguarded_write, d> {
   static_assert(d.ok(), "an operation writes a parameter or an optimizer state itself, so a gradient that is not "
                         "finite would spoil it; let it compute a new value, and store the value with "

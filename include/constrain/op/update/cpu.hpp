@@ -5,12 +5,12 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-template <class optimizer, class owner> struct kernel<op::update<optimizer, owner>, cpu> {
+template <class optimizer> struct kernel<op::update<optimizer>, cpu> {
   template <class stored, class... states>
   static void run(call const& c, tensor<stored const> gradient, tensor<double const> clip,
                   tensor<std::uint8_t const> hyper, tensor<stored> weight, states... state) {
     if (clip[1] == 0) return; // the gradient norm is not finite: skip the update
-    auto const& all = op::hyperparameters_of<optimizer, stored, owner>(hyper);
+    auto const& all = op::hyperparameters_of<optimizer, stored>(hyper);
     auto const prepared = c.options.integer[0] != 0 ? all.decaying : all.other;
     auto const step = all.step;
     auto const scale = static_cast<stored>(clip[1]);

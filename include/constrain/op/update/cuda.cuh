@@ -13,30 +13,28 @@ template <class stored, int fields> struct update_entry {
   stored const* gradient;
   stored* weight;
   stored* state[fields == 0 ? 1 : fields]; // the fields of the optimizer state
-  std::int64_t count;                      // elements of the parameter, of all iterations that it is stacked over
+  std::int64_t count;                      // elements of all instances
   bool decays;                             // whether weight decay applies
 };
 
 } // namespace detail
 
 /// The update of several parameters in one launch; blockIdx.y is the parameter.
-template <class optimizer, class owner, class stored, int... field>
+template <class optimizer, class stored, int... field>
 static __global__ void __launch_bounds__(cuda_threads)
     update_kernel(multi_tensor<detail::update_entry<stored, sizeof...(field)>> tensors, double const* clip,
-                  op::step_hyperparameters<owner, stored> const* hyper) {
+                  op::step_hyperparameters<optimizer, stored> const* hyper) {
   if (clip[1] == 0) return; // the gradient norm is not finite: skip the update
   auto const& entry = tensors.entries[blockIdx.y];
-  auto const& own = hyper->template of<optimizer>();
-  auto const prepared = entry.decays ? own.decaying : own.other;
+  auto const prepared = entry.decays ? hyper->decaying : hyper->other;
   auto const scale = static_cast<stored>(clip[1]);
   auto const stride = static_cast<std::int64_t>(gridDim.x) * cuda_threads;
   for (auto i = static_cast<std::int64_t>(blockIdx.x) * cuda_threads + threadIdx.x; i < entry.count; i += stride)
-    op::update_element<optimizer, stored>(prepared, own.step, entry.gradient[i] * scale, entry.weight[i],
+    op::update_element<optimizer, stored>(prepared, hyper->step, entry.gradient[i] * scale, entry.weight[i],
                                           entry.state[field][i]...);
 }
 
-template <class optimizer, class owner, class architecture>
-struct kernel<op::update<optimizer, owner>, cuda<architecture>> {
+template <class optimizer, class architecture> struct kernel<op::update<optimizer>, cuda<architecture>> {
   template <class stored, class... states>
   static void run(call const& c, tensor<stored const> gradient, tensor<double const> clip,
                   tensor<std::uint8_t const> hyper, tensor<stored> weight, states... state) {
@@ -45,7 +43,7 @@ struct kernel<op::update<optimizer, owner>, cuda<architecture>> {
     auto& tensors = context.template pending<multi_tensor<detail::update_entry<stored, fields>>>();
     tensors.add({gradient.data, weight.data, {state.data...}, weight.count, c.options.integer[0] != 0});
     if (c.more_tensors_follow && !tensors.full()) return;
-    auto const* const prepared = reinterpret_cast<op::step_hyperparameters<owner, stored> const*>(hyper.data);
+    auto const* const prepared = reinterpret_cast<op::step_hyperparameters<optimizer, stored> const*>(hyper.data);
     start(context, tensors, clip.data, prepared, std::make_integer_sequence<int, fields>{});
     tensors.count = 0;
   }
@@ -53,13 +51,13 @@ struct kernel<op::update<optimizer, owner>, cuda<architecture>> {
 private:
   template <class stored, int... field>
   static void start(cuda_context& context, multi_tensor<detail::update_entry<stored, sizeof...(field)>> const& tensors,
-                    double const* clip, op::step_hyperparameters<owner, stored> const* hyper,
+                    double const* clip, op::step_hyperparameters<optimizer, stored> const* hyper,
                     std::integer_sequence<int, field...>) {
     std::int64_t max_count = 0;
     for (int i = 0; i < tensors.count; ++i)
       max_count = tensors.entries[i].count > max_count ? tensors.entries[i].count : max_count;
     cuda_launch(context, dim3(blocks_for(max_count, cuda_threads), static_cast<unsigned>(tensors.count)), cuda_threads,
-                update_kernel<optimizer, owner, stored, field...>, tensors, clip, hyper);
+                update_kernel<optimizer, stored, field...>, tensors, clip, hyper);
   }
 };
 

@@ -8,14 +8,15 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::op {
 
-/// The hyperparameters of the optimizer that another one is made from, as part of `step_hyperparameters`; empty if there
-/// is none.
+/// The hyperparameters of the optimizer that `optimizer` is made from; empty if there is none.
 template <class optimizer, class real> struct base_hyperparameters {
+  /// From the hyperparameters of `optimizer`.
   template <class hyper> base_hyperparameters(hyper const&, optimizer_step) {}
 };
 
 /// The hyperparameters of one step, as kernels read them: the result of the optimizer's `prepare` for this step,
-/// once with and once without weight decay.
+/// once with and once without weight decay. Those of the optimizer that it is made from stand at the beginning, so that
+/// the kernels of the other optimizer find them in the same bytes.
 template <class optimizer, class real> struct step_hyperparameters : base_hyperparameters<optimizer, real> {
   /// The result of the optimizer's `prepare`, or `hyper` itself if the optimizer has no `prepare`.
   static auto prepare(typename optimizer::hyper const& hyper, optimizer_step step) {
@@ -43,11 +44,6 @@ template <class optimizer, class real> struct step_hyperparameters : base_hyperp
 
   /// For a parameter that decays, or for one that does not.
   CT_HOST_DEVICE prepared const& decays(bool yes) const { return yes ? decaying : other; }
-  /// Those of `which`: this optimizer, or one that it is made from.
-  template <class which> CT_HOST_DEVICE auto const& of() const {
-    if constexpr (std::is_same_v<which, optimizer>) return *this;
-    else return static_cast<base_hyperparameters<optimizer, real> const&>(*this).base.template of<which>();
-  }
 };
 
 /// An optimizer that is made from another: its member type `base`. The hyperparameters of the other one are the member
@@ -67,10 +63,11 @@ private:
   }
 };
 
-/// The `step_hyperparameters` of `optimizer` in an operand that holds those of `owner` as bytes.
-template <class optimizer, class real, class owner = optimizer>
-auto const& hyperparameters_of(tensor<std::uint8_t const> bytes) {
-  return reinterpret_cast<step_hyperparameters<owner, real> const*>(bytes.data)->template of<optimizer>();
+/// The `step_hyperparameters` of `optimizer` in an operand that holds them as bytes, or those of an optimizer that is
+/// made from it. `real`: the type of the master weights.
+template <class optimizer, class real>
+step_hyperparameters<optimizer, real> const& hyperparameters_of(tensor<std::uint8_t const> bytes) {
+  return *reinterpret_cast<step_hyperparameters<optimizer, real> const*>(bytes.data);
 }
 
 } // namespace constrain::op

@@ -62,10 +62,10 @@ CT_HOST_DEVICE inline void update_element(prepared const& hyper, optimizer_step 
 }
 
 /// The update of one parameter, element by element: `optimizer::update` sets weight and state from weight, gradient *
-/// scale and state. Inputs: gradient, clip [norm, scale] (op::clip_coefficient), the bytes of the `step_hyperparameters` of `owner`: of `optimizer` or of an
-/// optimizer made from it. Outputs, which are also read: the weight and the fields of the optimizer state. If scale is 0, nothing changes. Attribute 0:
-/// whether weight decay applies.
-template <class optimizer, class owner = optimizer> struct update {
+/// scale and state. Inputs: gradient, clip [norm, scale] (op::clip_coefficient), `step_hyperparameters` as bytes.
+/// Outputs, which are also read: the weight and the fields of the optimizer state. If scale is 0, nothing changes.
+/// Attribute 0: whether weight decay applies.
+template <class optimizer> struct update {
   static constexpr char const* name = "update";
   static constexpr unsigned accumulating = ~0u; // every output is also read
   static constexpr bool reads_shards = true;
@@ -78,18 +78,21 @@ template <class optimizer, class owner = optimizer> struct update {
   }
 };
 
-/// Appends the element-wise update of a parameter, with its optimizer states as further outputs. `owner`: the optimizer
-/// of the trainer, which is `optimizer` or is made from it.
-template <class optimizer, class owner = optimizer> constexpr void update_elements(update_rule& rule) {
-  node n;
-  n.attributes = {{rule.decays() ? 1 : 0}, {}};
-  n.inputs.push_back(rule.gradient().where());
-  n.inputs.push_back(rule.scale().where());
-  n.inputs.push_back(rule.hyper().where());
-  n.outputs.push_back(rule.parameter().where());
-  for (int field = 0; field < state_fields<optimizer>(); ++field)
-    n.outputs.push_back(rule.state(state_name<optimizer>(field)).where());
-  rule.owner().append(info_of<update<optimizer, owner>>, n);
+/// Appends the update of a parameter by an optimizer: the nodes of its rule, or one element-wise update, with the
+/// optimizer states as further outputs. Rules of optimizers that are made from others call it.
+template <class optimizer> constexpr void update_by(update_rule& rule) {
+  if constexpr (has_update_rule<optimizer>) optimizer::update(rule);
+  else {
+    node n;
+    n.attributes = {{rule.decays() ? 1 : 0}, {}};
+    n.inputs.push_back(rule.gradient().where());
+    n.inputs.push_back(rule.scale().where());
+    n.inputs.push_back(rule.hyper().where());
+    n.outputs.push_back(rule.parameter().where());
+    for (int field = 0; field < state_fields<optimizer>(); ++field)
+      n.outputs.push_back(rule.state(state_name<optimizer>(field)).where());
+    rule.owner().append(info_of<update<optimizer>>, n);
+  }
 }
 
 } // namespace constrain::op

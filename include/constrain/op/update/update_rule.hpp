@@ -90,4 +90,7 @@ private:
   ref scale_, hyper_;
 };
 
+/// Whether an optimizer has a rule that emits nodes for each parameter, instead of an update of each element.
+template <class optimizer> concept has_update_rule = requires(update_rule& u) { optimizer::update(u); };
+
 } // namespace constrain

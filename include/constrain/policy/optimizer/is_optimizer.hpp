@@ -1,7 +1,7 @@
 #pragma once
 
 #include "constrain/base/units.hpp"
-#include "constrain/base/variant.hpp"
+#include "constrain/op/update/update_rule.hpp"
 
 #include <type_traits>
 
@@ -15,11 +15,6 @@ template <class type> concept has_state = requires { typename type::template sta
 template <class type> concept has_update = requires(float weight, typename type::template state<float>& s) {
   type::template update<float>(weight, weight, s, {}, optimizer_step{});
 };
-
-class update_rule;
-
-/// Whether the optimizer is a rule that emits nodes for each parameter, instead of an update of each element.
-template <class type> concept has_update_rule = requires(update_rule& u) { type::update(u); };
 
 /// What a type must have to be an element-wise optimizer:
 ///
