@@ -15,7 +15,7 @@ namespace {
 using ct::optimizer::adamw;
 using ct::optimizer::momentum;
 using ct::optimizer::quantized;
-template <class optimizer> using op = ct::op::quantized_update<optimizer, quantized<optimizer>>;
+template <class optimizer> using op = ct::op::quantized_update<optimizer>;
 
 static_assert(ct::info_of<op<adamw>>.gradient == nullptr);
 static_assert(ct::op::state_is_signed<adamw>(0) && !ct::op::state_is_signed<adamw>(1));

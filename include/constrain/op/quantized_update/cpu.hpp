@@ -54,8 +54,8 @@ struct quantized_block {
 
 } // namespace detail
 
-template <class optimizer, class owner> struct kernel<op::quantized_update<optimizer, owner>, cpu> {
-  using op = constrain::op::quantized_update<optimizer, owner>;
+template <class optimizer> struct kernel<op::quantized_update<optimizer>, cpu> {
+  using op = constrain::op::quantized_update<optimizer>;
   static_assert(op::block == detail::quantized_block::capacity);
   static constexpr int fields = op::fields;
 
@@ -64,7 +64,7 @@ template <class optimizer, class owner> struct kernel<op::quantized_update<optim
                   tensor<std::uint8_t const> hyper, tensor<stored> weight, states... state) {
     if (clip[1] == 0) return; // the gradient norm is not finite: skip the update
     void* const data[] = {state.data...};
-    auto const& all = constrain::op::hyperparameters_of<optimizer, stored, owner>(hyper);
+    auto const& all = constrain::op::hyperparameters_of<optimizer, stored>(hyper);
     updated<stored> const u{all.decays(c.options.integer[0] != 0), all.step, static_cast<stored>(clip[1])};
 
     auto const elements = weight.shape().elements();

@@ -43,11 +43,10 @@ private:
 /// sign. `optimizer::update` computes with these numbers, in the type of the master weights; the new weight comes from
 /// the exact new state, which is then quantized to the nearest code.
 ///
-/// Inputs: gradient, clip [norm, scale] (op::clip_coefficient), the bytes of the `step_hyperparameters` of `owner`: of
-/// `optimizer` or of an optimizer made from it. Outputs, which are also read: the weight, the codes of each field, the
-/// scales of each field. If scale is 0, nothing changes. Attribute 0: whether weight decay applies; 1: elements of the
-/// full tensor.
-template <class optimizer, class owner = optimizer> struct quantized_update {
+/// Inputs: gradient, clip [norm, scale] (op::clip_coefficient), `step_hyperparameters` as bytes. Outputs, which are also
+/// read: the weight, the codes of each field, the scales of each field. If scale is 0, nothing changes. Attribute 0:
+/// whether weight decay applies; 1: elements of the full tensor.
+template <class optimizer> struct quantized_update {
   static constexpr char const* name = "quantized_update";
   static constexpr unsigned accumulating = ~0u; // every output is also read
   static constexpr bool reads_shards = true;
@@ -67,10 +66,9 @@ template <class optimizer, class owner = optimizer> struct quantized_update {
 };
 
 /// Appends the update of a parameter with states in 8 bits: for each field of the state of `optimizer` a state of codes
-/// with the field's name, and one of scales, "<field>_scale". `owner`: the optimizer of the trainer, which is made from
-/// `optimizer`.
-template <class optimizer, class owner> constexpr void update_quantized(update_rule& rule) {
-  using op = quantized_update<optimizer, owner>;
+/// with the field's name, and one of scales, "<field>_scale".
+template <class optimizer> constexpr void update_quantized(update_rule& rule) {
+  using op = quantized_update<optimizer>;
   node n;
   n.attributes = {{rule.decays() ? 1 : 0, rule.shape().elements()}, {}};
   n.inputs.push_back(rule.gradient().where());

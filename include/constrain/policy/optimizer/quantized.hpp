@@ -24,11 +24,11 @@ template <class O> struct quantized {
     if constexpr (requires { O::check(h); }) O::check(h);
   }
 
-  /// Emits the update of one parameter. `owner`: the optimizer of the trainer, which is this one or is made from it.
-  template <class owner = quantized> static constexpr void update(update_rule& u) {
+  /// Emits the update of one parameter.
+  static constexpr void update(update_rule& u) {
     bool const small = u.role() == role::embedding || u.shape().elements() < fewest_elements;
-    if (small || op::state_fields<O>() == 0) op::update_elements<O, owner>(u);
-    else op::update_quantized<O, owner>(u);
+    if (small || op::state_fields<O>() == 0) op::update_by<O>(u);
+    else op::update_quantized<O>(u);
   }
 };
 
