@@ -106,9 +106,9 @@ private:
                 std::integer_sequence<int, i...>) const {
       stored numbers[fields][op::block];
       (field[i].read(map(i), numbers[i]), ...);
-      simd_loop(field[0].count, [=, this, state = &numbers[0]](std::int64_t k) {
-        constrain::op::update_element<optimizer, stored>(prepared, step, gradient[k] * scale, weight[k],
-                                                         state[i][k]...);
+      // Copies, so that the loop keeps them in registers.
+      simd_loop(field[0].count, [=, hyper = prepared, now = step, by = scale, state = &numbers[0]](std::int64_t k) {
+        constrain::op::update_element<optimizer, stored>(hyper, now, gradient[k] * by, weight[k], state[i][k]...);
       });
       (field[i].write(map(i), numbers[i]), ...);
     }
