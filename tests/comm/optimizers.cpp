@@ -72,5 +72,6 @@ template <class optimizer> void compare(char const* name) {
 int main() {
   compare<normalized_momentum>("own_rule");
   compare<ct::optimizer::adamw_8bit>("adamw_8bit");
+  compare<ct::optimizer::averaged<ct::optimizer::adamw>>("averaged");
   return failures == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
 }

@@ -21,6 +21,7 @@
 #include "constrain/op/linear/cpu.hpp"
 #include "constrain/op/linear_cross_entropy/cpu.hpp"
 #include "constrain/op/mean/kernel.hpp"
+#include "constrain/op/moving_average/kernel.hpp"
 #include "constrain/op/multiply/kernel.hpp"
 #include "constrain/op/position_embedding/kernel.hpp"
 #include "constrain/op/quantized_update/cpu.hpp"

@@ -18,6 +18,7 @@
 #include "constrain/op/layer_norm/cuda.cuh"
 #include "constrain/op/linear/cuda.cuh"
 #include "constrain/op/mean/kernel.hpp"
+#include "constrain/op/moving_average/kernel.hpp"
 #include "constrain/op/multiply/kernel.hpp"
 #include "constrain/op/position_embedding/kernel.hpp"
 #include "constrain/op/update/cuda.cuh"

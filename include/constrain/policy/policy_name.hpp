@@ -25,13 +25,14 @@ namespace detail {
 
 } // namespace detail
 
-/// A policy's `name`, with the name of its member type `base`, if it has one: "muon<adamw>". If the policy has no name:
-/// the policy's type as a user writes it, "checkpoint::every<2>".
+/// A policy's `name`, "averaged<adamw>" for a policy that is made from another, its `base`. If the policy has no name: the policy's type as a user writes it, "checkpoint::every<2>".
 template <class policy> std::string policy_name() {
   std::string name;
   if constexpr (requires { policy::name; }) name = policy::name;
+  if constexpr (requires { typename policy::base; }) {
+    if (!name.empty()) name += "<" + policy_name<typename policy::base>() + ">";
+  }
   if (name.empty()) name = type_name<policy>();
-  else if constexpr (requires { typename policy::base; }) name += "<" + policy_name<typename policy::base>() + ">";
   // Saved runs contain the optimizer's name: it keeps its namespace, so that older saved runs still match.
   if constexpr (!optimizer_like<policy>) detail::remove_all(name, "constrain::");
   return detail::plain_policy_name(std::move(name));

@@ -35,9 +35,9 @@ template <class task, class policy_set> struct entries {
   using step = planned<step_program>;
   // Asserted at class scope, so that naming the trainer type reports the error; only the first failure is reported.
   static_assert(sizeof(refusal<step::failure.reason, step::failure>) > 0);
-  using evaluate = planned<evaluate_program, step::where.persistent_end>;
-  using predict = planned<predict_program, step::where.persistent_end>;
-  using generate = planned<generate_program, step::where.persistent_end>;
+  using evaluate = planned<evaluate_program, step>;
+  using predict = planned<predict_program, step>;
+  using generate = planned<generate_program, step>;
   static constexpr diagnosis failure_without_gradients = !step::failure.ok()       ? diagnosis{}
                                                          : !evaluate::failure.ok() ? evaluate::failure
                                                          : !predict::failure.ok()  ? predict::failure

@@ -11,6 +11,9 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
 /// the gradients of the last step are in the arena (`kept`).
 parameter_info const& find_gradient(parameter_list const& list, std::string const& name, bool kept);
 
+/// The optimizer state `name` of a parameter, for `trainer::state`. Throws `error` if there is none.
+state_info const& find_state(parameter_list const& list, std::string_view parameter, std::string_view name);
+
 /// Name of trainable parameter number `gradient`, counted from 0 without frozen parameters; empty if there are fewer.
 std::string_view name_of_gradient(parameter_list const& list, int gradient);
 

@@ -6,6 +6,7 @@
 #include "constrain/train/saved/tensor_files.hpp"
 
 #include <cstddef>
+#include <vector>
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
@@ -66,10 +67,24 @@ inline void initialize(tensor_info const& info, int index, std::uint64_t seed, a
   });
 }
 
+/// Copies each parameter that has an average to its average.
+inline void start_averages(parameter_list const& all, arena& memory) {
+  std::vector<std::byte> copy;
+  for (int i = 0; i < all.states_size; ++i) {
+    auto const& state = all.states[i];
+    if (!state.is_average) continue;
+    auto const bytes = state.stored() * size_of(state.type);
+    copy.resize(static_cast<std::size_t>(bytes));
+    memory.read(all.parameters[state.parameter].offset, copy.data(), bytes);
+    memory.write(state.offset, copy.data(), bytes);
+  }
+}
+
 /// Writes the initial values of all parameters and optimizer states.
 inline void initialize(parameter_list const& all, std::uint64_t seed, arena& memory, int shard) {
   for (int i = 0; i < all.size; ++i) initialize(all.parameters[i], i, seed, memory, shard);
   for (int i = 0; i < all.states_size; ++i) initialize(all.states[i], all.states[i].parameter, seed, memory, shard);
+  start_averages(all, memory);
 }
 
 } // namespace constrain

@@ -36,7 +36,8 @@ struct parameter_info : tensor_info {
 
 /// An optimizer state. Its name is unique within the parameter, for example "exp_avg".
 struct state_info : tensor_info {
-  int parameter = 0; // index of the parameter that it belongs to
+  int parameter = 0;       // index of the parameter that it belongs to
+  bool is_average = false; // the average of the parameter: it begins as a copy of it
 };
 
 /// How many entries a program's parameter table has.
@@ -110,6 +111,7 @@ constexpr parameter_table<counts> make_parameter_table(program const& p, memory_
       auto& state = table.states[next_state++];
       detail::fill_tensor_info(state, p, where, other, table.names, used);
       state.parameter = next;
+      state.is_average = p.values[other].is_average;
     }
     ++next;
   }

@@ -94,10 +94,7 @@ public:
       r.not_finite = detail::name_of_gradient(table(), gradient);
     }
     state_.steps = state_.steps.count() + 1;
-    if (b.corpus != 0) {
-      state_.corpus = b.corpus;
-      state_.position = b.next;
-    }
+    if (b.corpus != 0) state_.corpus = b.corpus, state_.position = b.next;
     return r;
   } catch (...) { rethrow_or_end_job(world(), joint_call::step); }
 
@@ -224,6 +221,11 @@ public:
     return engine_.view(info, info.gradient_offset, ranks_.group.get());
   }
 
+  /// A state of the optimizer for a parameter, such as "exp_avg" of adamw. Throws `error` if there is none of that name.
+  tensor_view state(std::string_view parameter, std::string_view name) const {
+    return {engine_.arena(), detail::find_state(table(), parameter, name), ranks_.group.get()};
+  }
+
   /// This process's rank.
   int rank() const { return ranks_.world->rank(); }
   /// The world size: number of processes that train together.
@@ -260,6 +262,7 @@ public:
   /// saved run of the same model. Throws `error`, with nothing changed, if names, shapes or configuration do not match.
   void load_pretrained(std::string const& path) {
     constrain::load_pretrained(path, table(), format(), engine_.arena(), *ranks_.world, *ranks_.group);
+    start_averages(table(), engine_.arena());
     engine_.drop_gradients();
   }
 
@@ -273,10 +276,8 @@ public:
 
   /// The learning rate of the next step, by schedule and `scale_learning_rate`; 0 for an optimizer without one.
   double learning_rate() const {
-    if constexpr (requires { hyper_.learning_rate; })
-      return static_cast<double>(hyper_.learning_rate) * schedule::factor(run_.schedule, state_.steps) *
-             state_.learning_rate_factor;
-    else return 0;
+    return detail::learning_rate_of(hyper_) * schedule::factor(run_.schedule, state_.steps) *
+           state_.learning_rate_factor;
   }
   /// Multiplies all later learning rates, in resumed runs too. Throws `error` for a factor <= 0 or a product above 1e9.
   void scale_learning_rate(double factor) {

@@ -68,6 +68,27 @@ public:
                           {{static_cast<std::int64_t>(target.type()), 1}, {}}, info().line);
   }
 
+  /// The average of the parameter: a state "average" in the parameter's shape and type, which begins as a copy of the
+  /// parameter. The entries without gradients read it instead of the parameter.
+  constexpr value average() {
+    auto const average = state("average");
+    out_.program.values[average.where().value].is_average = true;
+    return average;
+  }
+
+  /// Appends a call of a guarded op that updates parameters or states in place.
+  template <class op>
+  constexpr void update_in_place(std::initializer_list<value> inputs, std::initializer_list<value> outputs,
+                                 attributes const& a = {}) {
+    static_assert(info_of<op>.guarded, "update_rule: an op that writes a parameter or a state must be `guarded`");
+    node n;
+    n.attributes = a;
+    n.line = info().line;
+    for (auto const& input : inputs) n.inputs.push_back(input.where());
+    for (auto const& output : outputs) n.outputs.push_back(output.where());
+    out_.append(info_of<op>, n);
+  }
+
   /// For the library's optimizers that update element by element: the builder of the program.
   constexpr builder& owner() const { return out_; }
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "constrain/policy/optimizer/adamw.hpp"
+#include "constrain/policy/optimizer/averaged.hpp"
 #include "constrain/policy/optimizer/is_optimizer.hpp"
 #include "constrain/policy/optimizer/quantized.hpp"
 #include "constrain/policy/optimizer/sgd.hpp"
