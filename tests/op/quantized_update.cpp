@@ -25,6 +25,21 @@ constexpr auto results = ct::info_of<op<adamw>>.infer(operands, {}).outputs;
 static_assert(results.size() == 5 && results[0] == f32(shape(19, 27)) && results[4] == f32(shape(3)));
 static_assert(results[1] == ct::operand_type{ct::dtype::u8, shape(19, 27)} && results[2] == results[1]);
 
+// The most fields that a state has. Their names and signs are the default.
+struct four_averages {
+  template <class real> struct state { real a, b, c, d; };
+  struct hyper {
+    float learning_rate = 0.1f;
+  };
+  template <class real>
+  static real update(real weight, real gradient, state<real>& s, hyper const& h, ct::optimizer_step) {
+    s.a += (gradient - s.a) / 2, s.b += (gradient - s.b) / 4, s.c += (gradient - s.c) / 8, s.d += (gradient - s.d) / 16;
+    return weight - real(h.learning_rate) * (s.a + s.b + s.c + s.d);
+  }
+};
+constexpr auto nine = ct::info_of<op<four_averages>>.infer(operands, {}).outputs;
+static_assert(nine.size() == 9 && nine[4].type == ct::dtype::u8 && nine[8] == f32(shape(3)));
+
 /// A stack of tensors and their optimizer's state in 8 bits, updated by the kernel.
 template <class optimizer, class real> struct trained {
   static constexpr int fields = ct::op::state_fields<optimizer>();
@@ -197,6 +212,21 @@ TEST_CASE("quantized_update: a state beyond the largest float poisons no other e
   for (int i = 0; i < 3; ++i) t.step(gradient);
   for (float x : t.weight) CHECK(std::isfinite(x));
   CHECK(t.scales[1][0] == std::numeric_limits<float>::max());
+}
+
+TEST_CASE("quantized_update: a state of four fields") {
+  auto const start = array<double>::random(shape(700), 1).values();
+  auto const gradient = array<float>::random(shape(700), 2).values();
+  trained<four_averages, float> t(start);
+  t.step(gradient);
+  for (std::size_t field = 0; field < 4; ++field) {
+    double const share = std::pow(0.5, static_cast<double>(field + 1));
+    for (std::size_t k = 0; k < 700; ++k) {
+      auto const scale = static_cast<double>(t.scales[field][k / 256]);
+      double const now = scale * static_cast<double>(ct::dynamic_map::of(true).values()[t.codes[field][k]]);
+      CHECK(std::abs(now - share * static_cast<double>(gradient[k])) <= 0.00704 * scale); // half an interval
+    }
+  }
 }
 
 TEST_CASE("quantized_update: the same bits on every number of threads") {

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <iterator>
 #include <string_view>
+#include <utility>
 
 namespace constrain::inline CONSTRAIN_VARIANT::op {
 
@@ -65,25 +66,27 @@ template <class optimizer> struct quantized_update {
   }
 };
 
+namespace detail {
+
+template <class optimizer, int... i>
+constexpr void update_quantized(update_rule& rule, std::integer_sequence<int, i...>) {
+  using op = quantized_update<optimizer>;
+  auto const shape = rule.shape();
+  constrain::shape const blocks(op::blocks(shape.elements()));
+  rule.update_in_place<op>(
+      {rule.gradient(), rule.scale(), rule.hyper()},
+      {rule.parameter(),
+       rule.state(state_name<optimizer>(i), shape, dtype::u8, dynamic_map::zero(state_is_signed<optimizer>(i)))...,
+       rule.state(scale_name(state_name<optimizer>(i)), blocks, dtype::f32, 0, op::block)...},
+      {{rule.decays() ? 1 : 0, shape.elements()}, {}});
+}
+
+} // namespace detail
+
 /// Appends the update of a parameter with states in 8 bits: for each field of the state of `optimizer` a state of codes
 /// with the field's name, and one of scales, "<field>_scale".
 template <class optimizer> constexpr void update_quantized(update_rule& rule) {
-  using op = quantized_update<optimizer>;
-  node n;
-  n.attributes = {{rule.decays() ? 1 : 0, rule.shape().elements()}, {}};
-  n.inputs.push_back(rule.gradient().where());
-  n.inputs.push_back(rule.scale().where());
-  n.inputs.push_back(rule.hyper().where());
-  n.outputs.push_back(rule.parameter().where());
-  for (int i = 0; i < op::fields; ++i)
-    n.outputs.push_back(
-        rule.state(state_name<optimizer>(i), rule.shape(), dtype::u8, dynamic_map::zero(state_is_signed<optimizer>(i)))
-            .where());
-  for (int i = 0; i < op::fields; ++i)
-    n.outputs.push_back(rule.state(detail::scale_name(state_name<optimizer>(i)),
-                                   shape(op::blocks(rule.shape().elements())), dtype::f32, 0, op::block)
-                            .where());
-  rule.owner().append(info_of<op>, n);
+  detail::update_quantized<optimizer>(rule, std::make_integer_sequence<int, state_fields<optimizer>()>{});
 }
 
 } // namespace constrain::op
