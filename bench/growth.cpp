@@ -20,7 +20,7 @@ namespace own {
 /// Does nothing, so that all measured time is the executor's.
 struct nothing {
   static constexpr char const* name = "nothing";
-  static constexpr ct::inferred infer(ct::operand_types const& in, ct::attributes const&) {
+  static constexpr ct::inferred infer(ct::operand_types const& in) {
     return ct::inferred::one(in[0].type, in[0].shape);
   }
   static constexpr void gradient(ct::backward& b) { b.add(0, b.gradient()); }

@@ -64,7 +64,7 @@ template <class real> struct problem {
   shape x_shape, width, rows, partial_shape;
   array<real> a, b, dy, residual;
   array<sum> weight, bias;
-  ct::attributes epsilon{{}, {1e-5}};
+  ct::attributes epsilon = ct::pack(ct::layer_norm_options{.epsilon = 1e-5});
 
   explicit problem(shape s)
       : x_shape(s), width(s.features()), rows(s.rows()),

@@ -12,15 +12,16 @@ namespace {
 
 constexpr auto rule = ct::info_of<ct::op::attention>;
 constexpr auto gradient_rule = ct::info_of<ct::op::attention_gradient>;
-constexpr ct::attributes three_heads{{3, 0}, {}}, three_heads_causal{{3, 1}, {}};
+constexpr ct::attributes packed(int heads, bool causal) { return ct::pack(ct::attention_options{heads, causal}); }
+constexpr auto three_heads = packed(3, false), three_heads_causal = packed(3, true);
 constexpr auto qkv_type = f32(shape(2, 5, 36)), y_type = f32(shape(2, 5, 12)), scores_type = f32(shape(2, 3, 5, 5));
 constexpr auto outputs = rule.infer(types({qkv_type}), three_heads).outputs;
 static_assert(outputs.size() == 2 && outputs[0] == y_type && outputs[1] == scores_type);
 static_assert(refuses(rule.infer(types({f32(shape(5, 36))}), three_heads), ct::why::axis_is_not_there, 3, 2));
 static_assert(refuses(rule.infer(types({f32(shape(2, 5, 35))}), three_heads), ct::why::qkv_is_not_three_times_the_width,
                       3, 35));
-static_assert(refuses(rule.infer(types({qkv_type}), {{5, 0}, {}}), ct::why::heads_do_not_divide_the_width, 12, 5));
-static_assert(refuses(rule.infer(types({qkv_type}), {{0, 0}, {}}), ct::why::heads_do_not_divide_the_width, 12, 0));
+static_assert(refuses(rule.infer(types({qkv_type}), packed(5, false)), ct::why::heads_do_not_divide_the_width, 12, 5));
+static_assert(refuses(rule.infer(types({qkv_type}), packed(0, false)), ct::why::heads_do_not_divide_the_width, 12, 0));
 constexpr auto gradients = gradient_rule.infer(types({y_type, qkv_type, scores_type}), three_heads).outputs;
 static_assert(gradients.size() == 2 && gradients[0] == qkv_type && gradients[1] == scores_type);
 static_assert(gradient_rule.workspace == 0b10);
@@ -58,7 +59,7 @@ template <class real> struct attended {
   array<real> y, probabilities, dqkv, dscores;
 
   attended(shape of, int heads, bool causal)
-      : options{{heads, causal ? 1 : 0}, {}}, y(of.with_features(of.features() / 3)),
+      : options(packed(heads, causal)), y(of.with_features(of.features() / 3)),
         probabilities(shape(of.extent[0], heads, of.extent[1], of.extent[1])), dqkv(of),
         dscores(probabilities.in().shape()) {}
 

@@ -54,15 +54,18 @@ private:
 };
 
 /// Calls the kernel of `op` on this processor.
-template <class op, class... operands> void call_kernel(call const& c, operands... o) { kernel<op, cpu>::run(c, o...); }
+template <class op, class... operands> void call_kernel(call const& c, operands... o) {
+  call_of<op> const& with_options = c;
+  kernel<op, cpu>::run(with_options, o...);
+}
 
-inline attributes const no_options{};
+inline attributes const no_attributes{};
 inline step_parameters const no_parameters{};
-inline call const plain{no_options, no_parameters};
+inline call const plain{no_attributes, no_parameters};
 
 /// A call whose output `j` adds, for each bit j of `adds`.
 inline call adding(unsigned adds) {
-  call c{no_options, no_parameters};
+  call c{no_attributes, no_parameters};
   c.adds = adds;
   return c;
 }

@@ -57,7 +57,7 @@ TEST_CASE("alone, a rank's shard is the full tensor") {
   ct::step_parameters parameters;
   parameters.world = &world;
   parameters.group = &group;
-  ct::attributes const options{{1}, {}};
+  auto const options = ct::pack(ct::op::reduce_scatter::options{.shards = 1});
   ct::call const c{options, parameters};
   std::vector<float> gradient(300'000), shard(gradient.size(), -1), buffer(ct::op::exchange_elements);
   std::iota(gradient.begin(), gradient.end(), 0.0f);

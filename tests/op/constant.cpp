@@ -9,7 +9,7 @@ static_assert(ct::info_of<ct::op::constant_like>.gradient == nullptr);
 static_assert(ct::info_of<ct::op::constant_like>.infer(types({f64(shape{})}), {}).outputs[0] == f64(shape{}));
 
 TEST_CASE_TEMPLATE("constant: fills its output and does not read its input", real, float, double) {
-  ct::attributes const options{{}, {2.5}};
+  auto const options = ct::pack(ct::op::constant_like::options{.value = 2.5});
   array<real> y(shape(3, 5));
   call_kernel<ct::op::constant_like>(ct::call{options, no_parameters}, ct::tensor<real const>{}, y.out());
   for (auto x : y.values()) CHECK(x == real(2.5));

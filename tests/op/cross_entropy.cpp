@@ -52,14 +52,14 @@ template <class real> struct computed {
     add(logits, labels, 0);
   }
   void add(array<real> const& logits, array<std::int32_t> const& labels, unsigned adds) {
-    ct::call c{no_options, parameters};
+    ct::call c{no_attributes, parameters};
     c.adds = adds;
     call_kernel<ct::op::cross_entropy>(c, logits.in(), labels.in(), loss.out(), log_sum_exp.out(), row_loss.out());
   }
   void gradient(array<double> const& dloss, array<real> const& logits, array<std::int32_t> const& labels,
                 ct::tensor<real> dlogits) const {
-    call_kernel<ct::op::cross_entropy_gradient>(ct::call{no_options, parameters}, dloss.in(), logits.in(), labels.in(),
-                                                log_sum_exp.in(), dlogits);
+    call_kernel<ct::op::cross_entropy_gradient>(ct::call{no_attributes, parameters}, dloss.in(), logits.in(),
+                                                labels.in(), log_sum_exp.in(), dlogits);
   }
 };
 

@@ -63,7 +63,7 @@ struct place {
     parameters.seed = seed;
     parameters.step = step;
     parameters.dropout = rate;
-    ct::call c{no_options, parameters};
+    ct::call c{no_attributes, parameters};
     c.random_key = node;
     c.iteration = iteration;
     c.first_sample = first_sample;
@@ -142,7 +142,7 @@ TEST_CASE("dropout: over its own input, and the same bits on every number of thr
     ct::step_parameters parameters;
     parameters.seed = 1;
     parameters.dropout = rate;
-    ct::call c{no_options, parameters};
+    ct::call c{no_attributes, parameters};
     c.random_key = 1;
     auto over = x;
     call_kernel<ct::op::dropout>(c, over.in(), over.out());

@@ -10,15 +10,16 @@ namespace {
 
 constexpr auto rule = ct::info_of<ct::op::flash_attention>;
 constexpr auto gradient_rule = ct::info_of<ct::op::flash_attention_gradient>;
-constexpr ct::attributes three_heads{{3, 0}, {}}, three_heads_causal{{3, 1}, {}};
+constexpr ct::attributes packed(int heads, bool causal) { return ct::pack(ct::attention_options{heads, causal}); }
+constexpr auto three_heads = packed(3, false), three_heads_causal = packed(3, true);
 constexpr auto qkv_type = f32(shape(2, 5, 36)), y_type = f32(shape(2, 5, 12)), rows_type = f32(shape(2, 3, 5));
 constexpr auto outputs = rule.infer(types({qkv_type}), three_heads).outputs;
 static_assert(outputs.size() == 2 && outputs[0] == y_type && outputs[1] == rows_type);
 static_assert(refuses(rule.infer(types({f32(shape(5, 36))}), three_heads), ct::why::axis_is_not_there, 3, 2));
 static_assert(refuses(rule.infer(types({f32(shape(2, 5, 35))}), three_heads), ct::why::qkv_is_not_three_times_the_width,
                       3, 35));
-static_assert(refuses(rule.infer(types({qkv_type}), {{5, 0}, {}}), ct::why::heads_do_not_divide_the_width, 12, 5));
-static_assert(refuses(rule.infer(types({qkv_type}), {{0, 0}, {}}), ct::why::heads_do_not_divide_the_width, 12, 0));
+static_assert(refuses(rule.infer(types({qkv_type}), packed(5, false)), ct::why::heads_do_not_divide_the_width, 12, 5));
+static_assert(refuses(rule.infer(types({qkv_type}), packed(0, false)), ct::why::heads_do_not_divide_the_width, 12, 0));
 constexpr auto gradients = gradient_rule.infer(types({y_type, qkv_type, y_type, rows_type}), three_heads).outputs;
 static_assert(gradients.size() == 2 && gradients[0] == qkv_type && gradients[1] == f32(shape(2, 5, 3)));
 static_assert(gradient_rule.workspace == 0b10);
@@ -33,8 +34,8 @@ static_assert(rule.infer(types({narrow_type}), three_heads).outputs[1] == rows_t
 // Bytes that forward and backward write beside y and dqkv, scratch and what is kept alike.
 constexpr std::int64_t bytes_beside(std::int64_t tokens) {
   auto const qkv = f32(shape(1, tokens, 3 * 64));
-  auto const kept = rule.infer(types({qkv}), {{4, 1}, {}}).outputs;
-  auto const scratch = gradient_rule.infer(types({kept[0], qkv, kept[0], kept[1]}), {{4, 1}, {}}).outputs;
+  auto const kept = rule.infer(types({qkv}), packed(4, true)).outputs;
+  auto const scratch = gradient_rule.infer(types({kept[0], qkv, kept[0], kept[1]}), packed(4, true)).outputs;
   return 4 * (kept[1].shape.elements() + scratch[1].shape.elements());
 }
 static_assert(bytes_beside(256) == 2 * 4 * 4 * 256);
@@ -76,14 +77,14 @@ template <class T> struct flash {
   array<real_of<T>> logsumexp, scratch;
 
   flash(shape of, int heads, bool causal)
-      : options{{heads, causal ? 1 : 0}, {}}, y(of.with_features(of.features() / 3)), dqkv(of),
+      : options(packed(heads, causal)), y(of.with_features(of.features() / 3)), dqkv(of),
         logsumexp(shape(of.extent[0], heads, of.extent[1])), scratch(scratch_shape(of, heads)) {}
 
   static shape scratch_shape(shape of, int heads) {
     auto const element = ct::dtype_of<T>, sum = ct::dtype_of<real_of<T>>;
     auto const dy = of.with_features(of.features() / 3);
     auto const rows = ct::operand_type{sum, shape(of.extent[0], heads, of.extent[1])};
-    return gradient_rule.infer(types({{element, dy}, {element, of}, {element, dy}, rows}), {{heads, 0}, {}})
+    return gradient_rule.infer(types({{element, dy}, {element, of}, {element, dy}, rows}), packed(heads, false))
         .outputs[1]
         .shape;
   }
@@ -105,7 +106,7 @@ template <class real> struct quadratic {
 
   template <class T> quadratic(array<T> const& qkv, array<T> const& dy, int heads, bool causal) {
     auto const s = qkv.in().shape();
-    ct::attributes const options{{heads, causal ? 1 : 0}, {}};
+    auto const options = packed(heads, causal);
     ct::call const c{options, no_parameters};
     array<real> const x(s, qkv.values()), g(dy.in().shape(), dy.values());
     array<real> result(g.in().shape()), dx(s), p(shape(s.extent[0], heads, s.extent[1], s.extent[1]));

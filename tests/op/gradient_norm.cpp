@@ -13,11 +13,10 @@ static_assert(ct::info_of<ct::op::gradient_norm_squared>.gradient == nullptr);
 static_assert(ct::info_of<ct::op::chunk_squares>.gradient == nullptr);
 static_assert(ct::info_of<ct::op::chunk_sum>.gradient == nullptr);
 static_assert(ct::info_of<ct::op::clip_coefficient>.gradient == nullptr);
-static_assert(ct::info_of<ct::op::gradient_norm_squared>.infer(types({f32(shape(7, 3))}), {{2, 5}, {}}).outputs[0] ==
-              f64(shape(5)));
-static_assert(ct::info_of<ct::op::chunk_squares>.infer(types({f32(shape(1025))}), {{7}, {}}).outputs[0] ==
-              f64(shape(7, 2)));
-static_assert(ct::info_of<ct::op::chunk_sum>.infer(types({f64(shape(2, 7, 2))}), {{2, 5}, {}}).outputs[0] ==
+static_assert(ct::op::gradient_norm_squared::infer(types({f32(shape(7, 3))}), {.index = 2, .gradients = 5})
+                  .outputs[0] == f64(shape(5)));
+static_assert(ct::op::chunk_squares::infer(types({f32(shape(1025))}), {.tensors = 7}).outputs[0] == f64(shape(7, 2)));
+static_assert(ct::op::chunk_sum::infer(types({f64(shape(2, 7, 2))}), {.index = 2, .gradients = 5}).outputs[0] ==
               f64(shape(5)));
 static_assert(ct::info_of<ct::op::clip_coefficient>.infer(types({f64(shape(5))}), {}).outputs[0] == f64(shape(2)));
 
@@ -28,7 +27,7 @@ std::vector<double> clipped(std::vector<double> const& squares, double limit) {
   parameters.clip_norm = limit;
   array<double> const in(shape(static_cast<std::int64_t>(squares.size())), squares);
   array<double> out(shape(2));
-  call_kernel<ct::op::clip_coefficient>(ct::call{no_options, parameters}, in.in(), out.out());
+  call_kernel<ct::op::clip_coefficient>(ct::call{no_attributes, parameters}, in.in(), out.out());
   return out.values();
 }
 
@@ -37,7 +36,8 @@ std::vector<double> clipped(std::vector<double> const& squares, double limit) {
 TEST_CASE_TEMPLATE("gradient_norm: each gradient's squares have their place", real, float, double) {
   array<real> const first(shape(2, 2), {1, 2, 3, 4}), second(shape(3), {-1, 0, 2});
   array<double> squares(shape(3));
-  ct::attributes const zero{{0, 3}, {}}, one{{1, 3}, {}};
+  auto const zero = ct::pack(ct::op::squared_norm_options{.index = 0, .gradients = 3});
+  auto const one = ct::pack(ct::op::squared_norm_options{.index = 1, .gradients = 3});
   call_kernel<ct::op::gradient_norm_squared>(ct::call{zero, no_parameters}, first.in(), squares.out());
   CHECK(squares.values() == std::vector<double>{30, 0, 0}); // nothing of the last run stays
   ct::call add{one, no_parameters};

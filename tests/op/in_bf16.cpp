@@ -92,7 +92,7 @@ TEST_CASE("bf16: embedding, positions, mean and their gradients") {
     call_kernel<ct::op::position_embedding>(plain, y.in(), position_embedding.in(), z.out());
     call_kernel<ct::op::embedding_gradient>(plain, dy.in(), tokens.in(), dtable.out());
     call_kernel<ct::op::position_embedding_gradient>(plain, dy.in(), dpositions.out());
-    ct::attributes const over_tokens{{1, 7}, {}};
+    auto const over_tokens = ct::pack(ct::op::mean_gradient::options{.dimension = 1, .extent = 7});
     ct::call const c{over_tokens, no_parameters};
     call_kernel<ct::op::mean>(c, z.in(), m.out());
     call_kernel<ct::op::mean_gradient>(c, values<T>(mean_shape, 12).in(), dm.out());
@@ -107,7 +107,7 @@ TEST_CASE("bf16: layer_norm and its gradients") {
     auto const weight = values<float>(width, 15), bias = values<float>(width, 16);
     array<T> y(x_shape), dx(x_shape);
     array<float> mean(rows), stddev(rows), dweight(width), dbias(width), partial(partial_shape);
-    ct::attributes const epsilon{{}, {1e-5}};
+    auto const epsilon = ct::pack(ct::layer_norm_options{.epsilon = 1e-5});
     ct::call const c{epsilon, no_parameters};
     call_kernel<ct::op::layer_norm>(c, x.in(), weight.in(), bias.in(), y.out(), mean.out(), stddev.out());
     call_kernel<ct::op::layer_norm_gradient>(plain, dy.in(), x.in(), weight.in(), mean.in(), stddev.in(), dx.out(),
@@ -117,13 +117,13 @@ TEST_CASE("bf16: layer_norm and its gradients") {
 }
 
 TEST_CASE("bf16: attention and its gradient") {
-  for (std::int64_t causal : {0, 1})
+  for (bool causal : {false, true})
     compare([=]<class T>(T) {
       shape const y_shape(3, 7, 8), scores(3, 2, 7, 7);
       auto const qkv = values<T>(x_shape, 17), dy = values<T>(y_shape, 18);
       array<T> y(y_shape), dqkv(x_shape);
       array<float> p(scores), dp(scores);
-      ct::attributes const options{{2, causal}, {}};
+      auto const options = ct::pack(ct::attention_options{.heads = 2, .causal = causal});
       ct::call const c{options, no_parameters};
       call_kernel<ct::op::attention>(c, qkv.in(), y.out(), p.out());
       call_kernel<ct::op::attention_gradient>(c, dy.in(), qkv.in(), p.in(), dqkv.out(), dp.out());
@@ -143,7 +143,7 @@ TEST_CASE("bf16: cross_entropy, its gradient, accuracy and dropout") {
     ct::step_parameters parameters;
     parameters.inverse_label_count = 1.0 / 20;
     parameters.dropout = 0.25;
-    ct::call const c{no_options, parameters};
+    ct::call const c{no_attributes, parameters};
     call_kernel<ct::op::cross_entropy>(c, logits.in(), labels.in(), loss.out(), sums.out(), row_loss.out());
     call_kernel<ct::op::cross_entropy_gradient>(c, one.in(), logits.in(), labels.in(), sums.in(), dlogits.out());
     call_kernel<ct::op::correct_predictions>(c, logits.in(), labels.in(), correct.out());

@@ -39,7 +39,7 @@ template <class real> struct normalised {
         dbias(shape(s.features())), partial(shape(ct::op::layer_norm_gradient::chunks, 2, s.features())) {}
 
   void forward(array<real> const& x, array<real> const& weight, array<real> const& bias, double epsilon = 1e-5) {
-    ct::attributes const options{{}, {epsilon}};
+    auto const options = ct::pack(ct::layer_norm_options{.epsilon = epsilon});
     call_kernel<ct::op::layer_norm>(ct::call{options, no_parameters}, x.in(), weight.in(), bias.in(), y.out(),
                                     mean.out(), rstd.out());
   }
@@ -84,7 +84,7 @@ TEST_CASE_TEMPLATE("layer_norm: as PyTorch", real, float, double) {
 
   // y may lie over x.
   auto over_x = x;
-  ct::attributes const options{{}, {1e-5}};
+  auto const options = ct::pack(ct::layer_norm_options{.epsilon = 1e-5});
   call_kernel<ct::op::layer_norm>(ct::call{options, no_parameters}, over_x.in(), weight.in(), bias.in(), over_x.out(),
                                   n.mean.out(), n.rstd.out());
   CHECK(same_bits(over_x.values(), n.y.values()));

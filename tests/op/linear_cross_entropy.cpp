@@ -97,7 +97,7 @@ template <class real> struct problem {
   array<real> x, weight;
   array<std::int32_t> labels;
   ct::step_parameters parameters;
-  ct::attributes twice{{}, {2}}; // the gradient of the loss
+  ct::attributes twice = ct::pack(ct::op::linear_cross_entropy_forward_backward::options{.loss_gradient = 2});
 
   problem(shape rows, int width, int classes)
       : rows(rows), x_shape(with(rows, width)), weight_shape(classes, width), logits_shape(with(rows, classes)),
@@ -126,9 +126,9 @@ template <class real> struct problem {
     array<sum> log_sum_exp{shape(n)};
     array<double> row_loss{shape(n)}, dloss(shape{}, {2.0});
     call_kernel<ct::op::linear>(plain, x.in(), weight.in(), logits.out());
-    call_kernel<ct::op::cross_entropy>(call_of(no_options, adds ? 1 : 0), logits.in(), labels.in(), r.loss.out(),
+    call_kernel<ct::op::cross_entropy>(call_of(no_attributes, adds ? 1 : 0), logits.in(), labels.in(), r.loss.out(),
                                        log_sum_exp.out(), row_loss.out());
-    call_kernel<ct::op::cross_entropy_gradient>(call_of(no_options, 0), dloss.in(), logits.in(), labels.in(),
+    call_kernel<ct::op::cross_entropy_gradient>(call_of(no_attributes, 0), dloss.in(), logits.in(), labels.in(),
                                                 log_sum_exp.in(), dlogits.out());
     call_kernel<ct::op::linear_input_gradient>(plain, dlogits.in(), weight.in(), r.dx.out());
     call_kernel<ct::op::linear_weight_gradient>(adding(adds ? 1 : 0), dlogits.in(), x.in(), r.dweight.out());
@@ -146,7 +146,7 @@ template <class real> struct problem {
     auto const n = rows.elements();
     array<real> logits(shape(ct::op::logit_rows(n), weight_shape.extent[0]));
     array<double> row_loss{shape(n)};
-    call_kernel<ct::op::linear_cross_entropy>(call_of(no_options, adds ? 1 : 0), x.in(), weight.in(), labels.in(),
+    call_kernel<ct::op::linear_cross_entropy>(call_of(no_attributes, adds ? 1 : 0), x.in(), weight.in(), labels.in(),
                                               r.loss.out(), r.correct.out(), logits.out(), row_loss.out());
   }
   result<real> fresh() const { return {x_shape, weight_shape}; }

@@ -8,13 +8,14 @@ using ct::shape;
 
 namespace {
 
-constexpr auto rule = ct::info_of<ct::op::mean>;
-constexpr auto gradient_rule = ct::info_of<ct::op::mean_gradient>;
-static_assert(rule.infer(types({f32(shape(2, 5, 12))}), {{1}, {}}).outputs[0] == f32(shape(2, 12)));
-static_assert(rule.infer(types({f32(shape(2, 5, 12))}), {{2}, {}}).outputs[0] == f32(shape(2, 5)));
-static_assert(refuses(rule.infer(types({f32(shape(2, 12))}), {{2}, {}}), ct::why::axis_is_not_there, 3, 2));
-static_assert(gradient_rule.infer(types({f32(shape(2, 12))}), {{1, 5}, {}}).outputs[0] == f32(shape(2, 5, 12)));
-static_assert(gradient_rule.infer(types({f32(shape(2, 5))}), {{2, 12}, {}}).outputs[0] == f32(shape(2, 5, 12)));
+static_assert(ct::op::mean::infer(types({f32(shape(2, 5, 12))}), {.dimension = 1}).outputs[0] == f32(shape(2, 12)));
+static_assert(ct::op::mean::infer(types({f32(shape(2, 5, 12))}), {.dimension = 2}).outputs[0] == f32(shape(2, 5)));
+static_assert(refuses(ct::op::mean::infer(types({f32(shape(2, 12))}), {.dimension = 2}), ct::why::axis_is_not_there, 3,
+                      2));
+static_assert(ct::op::mean_gradient::infer(types({f32(shape(2, 12))}), {.dimension = 1, .extent = 5}).outputs[0] ==
+              f32(shape(2, 5, 12)));
+static_assert(ct::op::mean_gradient::infer(types({f32(shape(2, 5))}), {.dimension = 2, .extent = 12}).outputs[0] ==
+              f32(shape(2, 5, 12)));
 
 // One class a sequence from the mean over its tokens; one from each token's mean over its features.
 struct over_tokens {
@@ -42,7 +43,7 @@ TEST_CASE("mean: gradients over tokens and over features") {
 
 TEST_CASE_TEMPLATE("mean: over tokens as PyTorch", real, float, double) {
   fixture const f("ops.safetensors");
-  ct::attributes const options{{1, 5}, {}};
+  auto const options = ct::pack(ct::op::mean_gradient::options{.dimension = 1, .extent = 5});
   array<real> const x(shape(2, 5, 12), f.reals("mean.x")), dy(shape(2, 12), f.reals("mean.dy"));
   array<real> y(shape(2, 12)), dx(shape(2, 5, 12));
   call_kernel<ct::op::mean>(ct::call{options, no_parameters}, x.in(), y.out());
@@ -52,7 +53,7 @@ TEST_CASE_TEMPLATE("mean: over tokens as PyTorch", real, float, double) {
 }
 
 TEST_CASE_TEMPLATE("mean: over features", real, float, double) {
-  ct::attributes const options{{2, 4}, {}};
+  auto const options = ct::pack(ct::op::mean_gradient::options{.dimension = 2, .extent = 4});
   array<real> const x(shape(1, 2, 4), {1, 2, 3, 6, /**/ -1, 1, -1, 1}), dy(shape(1, 2), {4, 8});
   array<real> y(shape(1, 2)), dx(shape(1, 2, 4));
   call_kernel<ct::op::mean>(ct::call{options, no_parameters}, x.in(), y.out());
@@ -62,7 +63,7 @@ TEST_CASE_TEMPLATE("mean: over features", real, float, double) {
 }
 
 TEST_CASE("mean: the same bits on every number of threads") {
-  ct::attributes const options{{1, 70}, {}};
+  auto const options = ct::pack(ct::op::mean_gradient::options{.dimension = 1, .extent = 70});
   auto const x = array<float>::random(shape(6, 70, 64), 1);
   check_same_on_all_threads([&] {
     array<float> y(shape(6, 64));

@@ -18,12 +18,11 @@ struct rms_norm_gradient {
   static constexpr char const* name = "rms_norm_gradient";
   static constexpr unsigned accumulating = 0b10;
 
-  static constexpr ct::inferred infer(ct::operand_types const& in, ct::attributes const&) {
+  static constexpr ct::inferred infer(ct::operand_types const& in) {
     return ct::inferred::one(in[1].type, in[1].shape).and_also(ct::accumulator_of(in[1].type), in[2].shape);
   }
-  static constexpr ct::cost cost_of(ct::operand_types const& in, ct::operand_types const& out,
-                                    ct::attributes const& a) {
-    auto result = ct::cost_by_operands(in, out, a);
+  static constexpr ct::cost cost_of(ct::operand_types const& in, ct::operand_types const& out) {
+    auto result = ct::cost_by_operands(in, out);
     result.flops = 9.0 * static_cast<double>(in[1].shape.elements());
     return result;
   }
@@ -32,18 +31,20 @@ struct rms_norm_gradient {
 /// y = x / sqrt(mean(x^2) + epsilon) * weight over the innermost dimension (Zhang & Sennrich 2019, eq. 4); each row's
 /// factor is kept for the backward pass.
 struct rms_norm {
+  struct options {
+    double epsilon = 1e-6; // added to the mean square
+  };
   static constexpr char const* name = "rms_norm";
   static constexpr unsigned in_place = 0b1;
 
-  static constexpr ct::inferred infer(ct::operand_types const& in, ct::attributes const&) {
+  static constexpr ct::inferred infer(ct::operand_types const& in) {
     if (in[0].shape.features() != in[1].shape.features())
       return ct::inferred::failure(ct::why::widths_differ, in[1].shape.features(), in[0].shape.features());
     return ct::inferred::one(in[0].type, in[0].shape)
         .and_also(ct::accumulator_of(in[0].type), shape(in[0].shape.rows()));
   }
-  static constexpr ct::cost cost_of(ct::operand_types const& in, ct::operand_types const& out,
-                                    ct::attributes const& a) {
-    auto result = ct::cost_by_operands(in, out, a);
+  static constexpr ct::cost cost_of(ct::operand_types const& in, ct::operand_types const& out) {
+    auto result = ct::cost_by_operands(in, out);
     result.flops = 4.0 * static_cast<double>(in[0].shape.elements());
     return result;
   }
@@ -53,18 +54,18 @@ struct rms_norm {
 };
 
 /// x [..., width] with root mean square 1, scaled by the parameter "name.weight" [width], which starts at 1.
-constexpr ct::value rms_normalised(std::string_view name, ct::value x, double epsilon = 1e-6,
+constexpr ct::value rms_normalised(std::string_view name, ct::value x, rms_norm::options options = {},
                                    int line = __builtin_LINE()) {
   ct::scope const inside(x.owner(), name, line);
   auto const weight = ct::parameter(x, "weight", shape(x.features()), ct::role::norm, {.constant = 1}, line);
-  return ct::emit<rms_norm>({x, weight}, {{}, {epsilon}}, line);
+  return ct::emit<rms_norm>({x, weight}, options, line);
 }
 
 struct squared_error_gradient {
   static constexpr char const* name = "squared_error_gradient";
   static constexpr unsigned in_place = 0b10;
 
-  static constexpr ct::inferred infer(ct::operand_types const& in, ct::attributes const&) {
+  static constexpr ct::inferred infer(ct::operand_types const& in) {
     return ct::inferred::one(in[1].type, in[1].shape);
   }
 };
@@ -74,7 +75,7 @@ struct squared_error {
   static constexpr char const* name = "squared_error";
   static constexpr unsigned accumulating = 0b1;
 
-  static constexpr ct::inferred infer(ct::operand_types const& in, ct::attributes const&) {
+  static constexpr ct::inferred infer(ct::operand_types const& in) {
     auto const labels = in[0].shape.without(in[0].shape.rank - 1);
     if (in[1].type != ct::dtype::i32 || in[1].shape != labels)
       return ct::inferred::failure(ct::why::labels_do_not_fit_the_logits, labels.elements(), in[1].shape.elements());
@@ -97,10 +98,10 @@ struct brier_score {
 
 template <> struct constrain::kernel<own::rms_norm, constrain::cpu> {
   template <class stored, class accumulate>
-  static void run(call const& c, tensor<stored const> x, tensor<accumulate const> weight, tensor<stored> y,
-                  tensor<accumulate> factor) {
+  static void run(call_of<own::rms_norm> const& c, tensor<stored const> x, tensor<accumulate const> weight,
+                  tensor<stored> y, tensor<accumulate> factor) {
     auto const width = x.features();
-    auto const epsilon = static_cast<accumulate>(c.options.real[0]);
+    auto const epsilon = static_cast<accumulate>(c.options.epsilon);
     parallel_for(x.rows(), [=](std::int64_t row) {
       stored const* from = x.data + row * width;
       auto const square = [=](std::int64_t i) { return accumulate(from[i]) * accumulate(from[i]); };
@@ -170,7 +171,7 @@ struct model {
     auto x = ct::embedding("token", tokens, {.vocabulary = 7, .width = 6});
     x = ct::repeat("block", 3, own::rms_normalised("start", x),
                    [](ct::value x) { return x + ct::dropout(ct::linear("inner", own::rms_normalised("norm", x), 6)); });
-    return ct::linear("head", own::rms_normalised("norm", x, 0.1), 5);
+    return ct::linear("head", own::rms_normalised("norm", x, {.epsilon = 0.1}), 5);
   }
 };
 template <class objective> using task = ct::task<model{}, objective, ct::micro_batch{.sequences = 2, .tokens = 4}>;
@@ -218,7 +219,7 @@ template <class T> std::vector<double> outputs_of_the_kernels() {
   auto const weight = rounded_to_bf16<sum>(width, 3);
   array<T> y(all), dx(all);
   array<sum> factor(rows), dweight(width);
-  ct::attributes const epsilon{{}, {1e-6}};
+  auto const epsilon = ct::pack(own::rms_norm::options{.epsilon = 1e-6});
   call_kernel<own::rms_norm>(ct::call{epsilon, no_parameters}, x.in(), weight.in(), y.out(), factor.out());
   call_kernel<own::rms_norm_gradient>(plain, dy.in(), x.in(), weight.in(), factor.in(), dx.out(), dweight.out());
   std::vector<double> written;

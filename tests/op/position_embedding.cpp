@@ -14,7 +14,7 @@ static_assert(rule.infer(types({x_type, f32(shape(8, 12))}), {}).outputs[0] == x
 static_assert(refuses(rule.infer(types({x_type, f32(shape(4, 12))}), {}), ct::why::sequence_longer_than_context, 4, 5));
 static_assert(refuses(rule.infer(types({x_type, f32(shape(8, 11))}), {}), ct::why::widths_differ, 11, 12));
 static_assert(refuses(rule.infer(types({f32(shape(5, 12)), f32(shape(8, 12))}), {}), ct::why::axis_is_not_there, 3, 2));
-static_assert(gradient_rule.infer(types({x_type}), {{8}, {}}).outputs[0] == f32(shape(8, 12)));
+static_assert(ct::op::position_embedding_gradient::infer(types({x_type}), {.rows = 8}).outputs[0] == f32(shape(8, 12)));
 static_assert(gradient_rule.accumulating == 1);
 
 // The context is longer than the sequences: the last rows have no gradient, also in the first micro-batch.

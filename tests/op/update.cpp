@@ -93,7 +93,7 @@ template <class optimizer, class real> struct trained {
     array<std::uint8_t> numbers(shape(static_cast<std::int64_t>(sizeof prepared)));
     std::memcpy(numbers.out().data, &prepared, sizeof prepared);
     array<double> const clip(shape(2), {1.0, scale});
-    ct::attributes const options{{decays ? 1 : 0}, {}};
+    auto const options = ct::pack(ct::op::update_options{.decays = decays});
     [&]<std::size_t... i>(std::index_sequence<i...>) {
       call_kernel<ct::op::update<optimizer>>(ct::call{options, no_parameters}, gradient.in(), clip.in(), numbers.in(),
                                              weight.out(), state[i].out()...);

@@ -32,7 +32,7 @@ constexpr unsigned adds(program const& p, op_info const* op) { return adds_of(p,
 constexpr auto step = only(fused, step_op);
 static_assert(step.outputs[2] == ref{gradient_of(fused, "table"), at::current} && adds(fused, step_op) == 0);
 static_assert(adds(fused, &info_of<op::embedding_gradient>) == 1);
-static_assert(step.attributes.real[0] == 1);
+static_assert(unpack<op::linear_cross_entropy_forward_backward::options>(step.attributes).loss_gradient == 1);
 static_assert(fused.values[step.outputs[3].value].role == role::workspace &&
               fused.values[step.outputs[4].value].role == role::workspace);
 

@@ -120,7 +120,7 @@ public:
       check_read(i, n.inputs[k], bound[k], state);
     }
     // The inputs may be overwritten: what they hold is taken now.
-    read = mix(reinterpret_cast<std::uintptr_t>(n.op), static_cast<std::uint64_t>(n.attributes.integer[0]));
+    read = mix(reinterpret_cast<std::uintptr_t>(n.op), static_cast<std::uint64_t>(n.attributes.number[0]));
     if (n.op->draws_random) read = mix(read, static_cast<std::uint64_t>(n.random_key));
     copied.clear();
     for (int k = 0; k < s.inputs; ++k) {

@@ -36,7 +36,7 @@ constexpr auto gpt = update<optimizer::adamw>(differentiated(built<gpt2_task>())
 constexpr bool decay_follows_role = [] {
   for (auto const& n : gpt.nodes)
     if (n.op == &info_of<op::update<optimizer::adamw>>)
-      if ((n.attributes.integer[0] != 0) != decays(gpt.values[n.outputs[0].value].role)) return false;
+      if (unpack<op::update_options>(n.attributes).decays != decays(gpt.values[n.outputs[0].value].role)) return false;
   return true;
 }();
 static_assert(decay_follows_role);

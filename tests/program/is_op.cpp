@@ -31,15 +31,31 @@ struct rule_of_a_shape {
   static constexpr char const* name = "rule_of_a_shape";
   static constexpr shape infer(operand_types const& in, attributes const&) { return in[0].shape; }
 };
-struct rule_without_attributes {
-  static constexpr char const* name = "rule_without_attributes";
+struct rule_of_operands {
+  static constexpr char const* name = "rule_of_operands";
   static constexpr inferred infer(operand_types const& in) { return inferred::one(in[0].type, in[0].shape); }
 };
+struct rule_of_options {
+  struct options {
+    int columns = 1;
+  };
+  static constexpr char const* name = "rule_of_options";
+  static constexpr inferred infer(operand_types const& in, options const& o) {
+    return inferred::one(in[0].type, shape(o.columns));
+  }
+};
+struct rule_of_other_options {
+  static constexpr char const* name = "rule_of_other_options";
+  static constexpr inferred infer(operand_types const& in, rule_of_options::options const& o) {
+    return inferred::one(in[0].type, shape(o.columns));
+  }
+};
+static_assert(is_op<rule_of_operands> && is_op<rule_of_options>);
 struct gradient_of_nothing : whole {
   static constexpr void gradient() {}
 };
 static_assert(!is_op<int> && !is_op<without_name> && !is_op<without_rule> && !is_op<rule_of_a_shape> &&
-              !is_op<rule_without_attributes>);
+              !is_op<rule_of_other_options>);
 static_assert(is_op<gradient_of_nothing> && !has_gradient_rule<gradient_of_nothing>);
 
 } // namespace

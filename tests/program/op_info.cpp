@@ -25,9 +25,7 @@ static_assert(info_of<op::dropout>.draws_random && !info_of<op::add>.draws_rando
 
 struct own {
   static constexpr char const* name = "own";
-  static constexpr inferred infer(operand_types const& in, attributes const&) {
-    return inferred::one(in[0].type, in[0].shape);
-  }
+  static constexpr inferred infer(operand_types const& in) { return inferred::one(in[0].type, in[0].shape); }
 };
 static_assert(info_of<own>.gradient == nullptr && info_of<own>.in_place == 0 &&
               info_of<own>.cost_of == &cost_by_operands);

@@ -5,7 +5,7 @@ namespace ct = constrain;
 
 struct gate {
   static constexpr char const* name = "gate";
-  static constexpr ct::inferred infer(ct::operand_types const& in, ct::attributes const&) {
+  static constexpr ct::inferred infer(ct::operand_types const& in) {
     return ct::inferred::one(in[0].type, in[0].shape);
   }
 #ifdef CORRECT

@@ -5,7 +5,7 @@ namespace ct = constrain;
 
 struct gate_gradient {
   static constexpr char const* name = "gate_gradient";
-  static constexpr ct::inferred infer(ct::operand_types const& in, ct::attributes const&) {
+  static constexpr ct::inferred infer(ct::operand_types const& in) {
 #ifdef CORRECT
     return ct::inferred::one(in[0].type, in[0].shape);
 #else
@@ -15,7 +15,7 @@ struct gate_gradient {
 };
 struct gate {
   static constexpr char const* name = "gate";
-  static constexpr ct::inferred infer(ct::operand_types const& in, ct::attributes const&) {
+  static constexpr ct::inferred infer(ct::operand_types const& in) {
     return ct::inferred::one(in[0].type, in[0].shape);
   }
   static constexpr void gradient(ct::backward& b) { b.emit<gate_gradient>({b.gradient()}, {0}); }

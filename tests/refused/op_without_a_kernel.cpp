@@ -6,13 +6,13 @@ namespace ct = constrain;
 
 struct twice_gradient {
   static constexpr char const* name = "twice_gradient";
-  static constexpr ct::inferred infer(ct::operand_types const& in, ct::attributes const&) {
+  static constexpr ct::inferred infer(ct::operand_types const& in) {
     return ct::inferred::one(in[0].type, in[0].shape);
   }
 };
 struct twice {
   static constexpr char const* name = "twice";
-  static constexpr ct::inferred infer(ct::operand_types const& in, ct::attributes const&) {
+  static constexpr ct::inferred infer(ct::operand_types const& in) {
     return ct::inferred::one(in[0].type, in[0].shape);
   }
   static constexpr void gradient(ct::backward& b) { b.emit<twice_gradient>({b.gradient()}, {0}); }

@@ -7,7 +7,7 @@ using task = ct::task<ct::gpt2{.layers = 2, .heads = 2, .width = 64, .vocabulary
 
 struct sign_op {
   static constexpr char const* name = "sign";
-  static constexpr ct::inferred infer(ct::operand_types const& in, ct::attributes const&) {
+  static constexpr ct::inferred infer(ct::operand_types const& in) {
     return ct::inferred::one(in[0].type, in[0].shape);
   }
 };

@@ -1,7 +1,6 @@
 #pragma once
 
-#include "constrain/program/attributes.hpp"
-#include "constrain/program/shape.hpp"
+#include "constrain/program/options.hpp"
 
 #include <cstdint>
 
@@ -43,20 +42,37 @@ template <class T> struct tensor {
 
 /// A kernel's arguments besides its operands.
 struct call {
-  attributes const& options;         // compile-time options of the node
-  step_parameters const& parameters; // of this run of the entry program
-  unsigned adds = 0;                 // bit j: add to output j instead of overwriting it
-  int random_key = 0;                // random key of the node: different nodes draw different random numbers
-  std::uint64_t iteration = 0;       // number of the current iteration of the enclosing loops, except micro-batches
-  std::int64_t first_sample = 0;     // index of this micro-batch's first sample in the global batch
-  bool more_tensors_follow = false;  // the next call has the same kernel: both may be merged into one launch
+  constrain::attributes const& attributes; // options of the node; a kernel reads them from `call_of<op>`
+  step_parameters const& parameters;       // of this run of the entry program
+  unsigned adds = 0;                       // bit j: add to output j instead of overwriting it
+  int random_key = 0;                      // random key of the node: different nodes draw different random numbers
+  std::uint64_t iteration = 0;      // number of the current iteration of the enclosing loops, except micro-batches
+  std::int64_t first_sample = 0;    // index of this micro-batch's first sample in the global batch
+  bool more_tensors_follow = false; // the next call has the same kernel: both may be merged into one launch
 
   /// Whether the kernel adds to an output instead of overwriting it.
   bool add_to(int output) const { return (adds >> output & 1u) != 0; }
 };
 
+/// A call with the options of its op, for kernels: `c.options.heads`.
+template <class options_type> struct call_with_options : call {
+  options_type options; // of the node
+
+  /// From a call of an op with these options. Implicit: the executor passes a `call`.
+  call_with_options(call const& c) : call(c), options(unpack<options_type>(c.attributes)) {}
+};
+
+namespace detail {
+template <class options> struct call_type { using type = call_with_options<options>; };
+template <> struct call_type<no_options> { using type = call; };
+} // namespace detail
+
+/// A call of `op`, the first argument of its kernel: `call_with_options`, or `call` if the op has no options.
+template <class op> using call_of = typename detail::call_type<options_of<op>>::type;
+
 /// The kernel of `op` on `device`. Each op specializes it with a static member function
-/// `run(call const&, tensor<in const>..., tensor<out>...)`; operands are in the node's order.
+/// `run(call_of<op> const&, tensor<in const>..., tensor<out>...)`, or with a `call const&`; operands are in the node's
+/// order.
 template <class op, class device> struct kernel;
 
 /// The kernel tag of the host's processor.

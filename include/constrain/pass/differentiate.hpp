@@ -114,7 +114,7 @@ private:
   /// Starts with the gradient of the loss with respect to itself: 1.
   constexpr void seed() {
     auto const loss = out_.program.loss;
-    auto const one = emit<op::constant_like>({value{out_, loss}}, {{}, {1}}, 0);
+    auto const one = emit<op::constant_like>({value{out_, loss}}, {.value = 1}, 0);
     gradient_[key(loss)] = one.where();
   }
 

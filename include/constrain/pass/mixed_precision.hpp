@@ -27,7 +27,7 @@ constexpr program mixed_precision(program const& p, slot_of::precision const& pr
     info.belongs_to = v;
     info.name = {};
     copy_of[v] = {program.add_value(info), at::current};
-    out.call<op::cast>({{v, at::current}}, {copy_of[v]}, {{static_cast<std::int64_t>(compute)}, {}}, info.line);
+    out.call<op::cast>({{v, at::current}}, {copy_of[v]}, {.to = compute}, info.line);
   }
   rewrite_nodes(out, p, 0, p.nodes.size(), [&](builder&, node n, int) {
     for (auto& input : n.inputs)

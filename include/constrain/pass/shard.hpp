@@ -143,18 +143,16 @@ private:
 
   constexpr void gather(gathered const& g) {
     auto const& info = in_.values[g.value];
-    attributes a;
-    for (int k = 0; k < info.shape.rank; ++k) a.integer[k] = info.shape.extent[k];
-    out_.call<op::all_gather>({{g.value, at::current}}, {{g.full, at::current}}, a, info.line);
+    out_.call<op::all_gather>({{g.value, at::current}}, {{g.full, at::current}}, {.full = info.shape}, info.line);
   }
 
   /// Appends a sum over ranks; the second output of the op is scratch.
-  template <class op> constexpr void reduce(ref from, ref to, attributes const& a = {}) {
-    to_communication(out_.call<op>({from}, {to}, a, in_.values[to.value].line).outputs[1]);
+  template <class op> constexpr void reduce(ref from, ref to, options_of<op> const& options = {}) {
+    to_communication(out_.call<op>({from}, {to}, options, in_.values[to.value].line).outputs[1]);
   }
 
   constexpr void scatter(scattered const& s) {
-    reduce<op::reduce_scatter>({s.full, at::current}, {s.gradient, at::current}, {{shards_}, {}});
+    reduce<op::reduce_scatter>({s.full, at::current}, {s.gradient, at::current}, {.shards = shards_});
   }
 
   constexpr void all_reduce_gradients() {
@@ -166,8 +164,8 @@ private:
   /// sums the chunks of its shard, the chunk sums are gathered, and every rank adds all of them in order.
   constexpr void sum_squares_of_shards(node full) {
     auto const tensors = in_.iterations(in_.values[full.inputs[0].value]);
-    ref const mine = out_.call<op::chunk_squares>({full.inputs[0]}, {}, {{tensors}, {}}, full.line).outputs[0];
-    ref const all = out_.call<op::gather_ranks>({mine}, {}, {{shards_}, {}}, full.line).outputs[0];
+    ref const mine = out_.call<op::chunk_squares>({full.inputs[0]}, {}, {.tensors = tensors}, full.line).outputs[0];
+    ref const all = out_.call<op::gather_ranks>({mine}, {}, {.ranks = shards_}, full.line).outputs[0];
     to_communication(mine);
     to_communication(all);
     full.inputs[0] = all;
@@ -200,7 +198,11 @@ constexpr program sharding::run() {
     for (auto const& g : gathers_)
       if (g.before == i) gather(g);
     if (n.kind == node_kind::call) exchange_operands(n, i);
-    if (calls(n, info_of<op::assign>)) n.attributes.integer[1] = shards_;
+    if (calls(n, info_of<op::assign>)) {
+      auto options = unpack<op::assign::options>(n.attributes);
+      options.shards = shards_;
+      n.attributes = pack(options);
+    }
     out_.program.add_node(n);
     for (auto& s : scatters_)
       if (s.after == i) scatter(s);

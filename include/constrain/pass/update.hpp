@@ -26,7 +26,7 @@ constexpr void emit_clipping(builder& out, fixed_vector<int, program::maximum_va
   program.gradient_squares = {program.add_value(squares), at::current};
   for (int i = 0; i < gradients.size(); ++i)
     out.call<op::gradient_norm_squared>({{gradients[i], at::current}}, {program.gradient_squares},
-                                        {{i, gradients.size()}, {}});
+                                        {.index = i, .gradients = gradients.size()});
   program.clip_coefficient = out.call<op::clip_coefficient>({program.gradient_squares}).outputs[0];
   program.values[program.clip_coefficient.value].role = role::result;
 }

@@ -23,8 +23,8 @@ public:
   constexpr value input(int i) const { return {out_, forward_.inputs[i]}; }
   constexpr int inputs() const { return forward_.inputs.size(); }
   constexpr value output(int j = 0) const { return {out_, forward_.outputs[j]}; }
-  /// The options of the node, and the source line where the model calls its op.
-  constexpr constrain::attributes const& options() const { return forward_.attributes; }
+  /// The options of the node, which calls `op`, and the source line where the model calls the op.
+  template <class op> constexpr options_of<op> options() const { return unpack<options_of<op>>(forward_.attributes); }
   constexpr int line() const { return forward_.line; }
 
   /// The gradient of output 0. Other outputs (saved statistics, scratch) have none.
@@ -42,9 +42,9 @@ public:
   /// value from outside a loop) and the op can accumulate into output j, the kernel adds directly into the buffer.
   template <class op>
   constexpr void emit(std::initializer_list<value> inputs, std::initializer_list<int> targets,
-                      constrain::attributes const& a = {}) {
+                      options_of<op> const& options = {}) {
     node n;
-    n.attributes = a;
+    n.attributes = pack(options);
     n.line = forward_.line;
     n.random_key = forward_.random_key;
     for (auto const& input : inputs) n.inputs.push_back(input.where());

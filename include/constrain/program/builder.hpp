@@ -90,9 +90,9 @@ struct builder {
   /// line where the model calls the operation; 0: none.
   template <class op>
   constexpr node call(std::initializer_list<ref> inputs, std::initializer_list<ref> outputs = {},
-                      attributes const& a = {}, int line = 0) {
+                      options_of<op> const& options = {}, int line = 0) {
     node n;
-    n.attributes = a;
+    n.attributes = pack(options);
     n.line = line;
     for (auto const& input : inputs) n.inputs.push_back(input);
     for (auto const& output : outputs) n.outputs.push_back(output);

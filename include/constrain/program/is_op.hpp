@@ -4,14 +4,22 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
+namespace detail {
+/// Whether `type::infer` takes these arguments.
+template <class type, class... arguments> concept has_rule = requires(arguments const&... a) {
+  requires std::is_same_v<decltype(type::infer(a...)), inferred>;
+};
+} // namespace detail
+
 /// What a type must have to be an op that nodes of a program can call:
 ///
 ///     static constexpr char const* name = "rms_norm";
-///     static constexpr inferred infer(operand_types const& inputs, attributes const&); // the shape rule
+///     static constexpr inferred infer(operand_types const& inputs, options const&); // the shape rule
 ///
 /// It may also have (without `cost_of`, the cost rule is `cost_by_operands`):
 ///
-///     static constexpr cost cost_of(operand_types const& inputs, operand_types const& outputs, attributes const&);
+///     struct options { double epsilon = 1e-5; };        // constant options of a call (options.hpp); without: none
+///     static constexpr cost cost_of(operand_types const& inputs, operand_types const& outputs, options const&);
 ///     static constexpr void gradient(backward&);        // the gradient rule; without it the op is not differentiable
 ///     static constexpr unsigned in_place = 1u << 0;     // bit i: output 0 may be written over input i
 ///     static constexpr unsigned accumulating = 1u << 0; // bit j: the kernel can add to output j, "(+)=" in op/
@@ -20,12 +28,16 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 ///     static constexpr bool draws_random = true;        // each call gets its own random key
 ///     static constexpr bool reads_shards = true;        // takes one rank's shard of a parameter, gradient or state
 ///     static constexpr bool reads_partial = true;       // takes gradients that are not yet summed over the ranks
+///     static constexpr bool guarded = true;             // writes nothing if the scale of op::clip_coefficient is 0
 ///     using with_bias_gradient = other_op;              // this op fused with linear_bias_gradient of output 0
 ///
+/// `infer` and `cost_of` need not take the options, or take them as stored: `attributes const&`.
+///
 /// Its kernels are specializations of `kernel<op, device>` (device/kernel.hpp).
-template <class type> concept is_op = requires(operand_types const& types, attributes const& options) {
+template <class type> concept is_op = requires {
   requires std::is_convertible_v<decltype(type::name), char const*>;
-  requires std::is_same_v<decltype(type::infer(types, options)), inferred>;
+  requires detail::has_rule<type, operand_types> || detail::has_rule<type, operand_types, attributes> ||
+      detail::has_rule<type, operand_types, options_of<type>>;
 };
 
 /// An op with a gradient rule.

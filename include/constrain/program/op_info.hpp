@@ -2,10 +2,10 @@
 
 #include "constrain/base/dtype.hpp"
 #include "constrain/base/fixed_vector.hpp"
-#include "constrain/program/attributes.hpp"
 #include "constrain/program/diagnosis.hpp"
 #include "constrain/program/node.hpp"
 #include "constrain/program/op_label.hpp"
+#include "constrain/program/options.hpp"
 #include "constrain/program/role.hpp"
 #include "constrain/program/shape.hpp"
 
@@ -102,7 +102,8 @@ struct op_info : op_label {
 };
 
 /// The default cost rule: every input is read once, every output written once, with one operation per output element.
-constexpr cost cost_by_operands(operand_types const& inputs, operand_types const& outputs, attributes const&) {
+/// The options do not matter.
+constexpr cost cost_by_operands(operand_types const& inputs, operand_types const& outputs, attributes const& = {}) {
   cost result;
   for (auto const& input : inputs)
     result.bytes_read += static_cast<double>(input.shape.elements() * size_of(input.type));
@@ -115,6 +116,20 @@ constexpr cost cost_by_operands(operand_types const& inputs, operand_types const
 
 namespace detail {
 
+/// The shape rule of an op. It may take the op's `options`, stored `attributes`, or only the operands.
+template <class op> constexpr inferred infer_of(operand_types const& in, attributes const& a) {
+  if constexpr (requires { op::infer(in); }) return op::infer(in);
+  else if constexpr (requires { op::infer(in, a); }) return op::infer(in, a);
+  else return op::infer(in, unpack<options_of<op>>(a));
+}
+
+/// The cost rule of an op, with the same choice of arguments.
+template <class op> constexpr cost cost_of_op(operand_types const& in, operand_types const& out, attributes const& a) {
+  if constexpr (requires { op::cost_of(in, out); }) return op::cost_of(in, out);
+  else if constexpr (requires { op::cost_of(in, out, a); }) return op::cost_of(in, out, a);
+  else return op::cost_of(in, out, unpack<options_of<op>>(a));
+}
+
 template <class op> constexpr op_info const* address_of_info();
 
 template <class op> constexpr op_info make_op_info() {
@@ -122,9 +137,9 @@ template <class op> constexpr op_info make_op_info() {
   op_info info;
   static_cast<op_label&>(info) = label_of<op>;
   info.label = &label_of<op>;
-  info.infer = &op::infer;
+  info.infer = &infer_of<op>;
   info.cost_of = &cost_by_operands;
-  if constexpr (requires { &op::cost_of; }) info.cost_of = &op::cost_of;
+  if constexpr (requires { &op::cost_of; }) info.cost_of = &cost_of_op<op>;
   if constexpr (requires { &op::gradient; }) {
     info.gradient = &op::gradient;
     info.has_gradient = true;

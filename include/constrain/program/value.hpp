@@ -48,10 +48,11 @@ namespace detail {
 
 /// Appends a call of `op` and returns the node with its outputs. Refused: inputs of two programs, too many inputs, and
 /// inputs computed in a loop that does not enclose the call. Appends nothing to a program that is already refused.
-template <class op> constexpr node emit_node(std::initializer_list<value> inputs, attributes const& a, int line) {
+template <class op>
+constexpr node emit_node(std::initializer_list<value> inputs, options_of<op> const& options, int line) {
   auto& owner = inputs.begin()->owner();
   node n;
-  n.attributes = a;
+  n.attributes = pack(options);
   n.line = line;
   // Only calls that draw random numbers are counted, so that adding any other node does not change what they draw.
   if (info_of<op>.draws_random) n.random_key = ++owner.random_keys;
@@ -69,12 +70,13 @@ template <class op> constexpr node emit_node(std::initializer_list<value> inputs
 
 } // namespace detail
 
-/// Appends a call of `op` with the options `a` and returns the call's first output. Operations such as ct::gelu are
+/// Appends a call of `op` with the op's options and returns the call's first output. Operations such as ct::gelu are
 /// built from `emit`. `line` is the source line where the model calls the operation.
 template <class op>
-constexpr value emit(std::initializer_list<value> inputs, attributes const& a = {}, int line = __builtin_LINE()) {
+constexpr value emit(std::initializer_list<value> inputs, options_of<op> const& options = {},
+                     int line = __builtin_LINE()) {
   auto& owner = inputs.begin()->owner();
-  auto const n = detail::emit_node<op>(inputs, a, line);
+  auto const n = detail::emit_node<op>(inputs, options, line);
   // A refused call has no output; the first input stands in for the output until the refusal is reported.
   return n.outputs.empty() ? *inputs.begin() : value{owner, n.outputs[0]};
 }
@@ -82,9 +84,10 @@ constexpr value emit(std::initializer_list<value> inputs, attributes const& a = 
 /// Appends a call of `op` and returns all its outputs, in the order of its shape rule; none if the call is refused.
 template <class op>
 constexpr fixed_vector<value, node::maximum_outputs> emit_all(std::initializer_list<value> inputs,
-                                                              attributes const& a = {}, int line = __builtin_LINE()) {
+                                                              options_of<op> const& options = {},
+                                                              int line = __builtin_LINE()) {
   fixed_vector<value, node::maximum_outputs> outputs;
-  for (auto const& output : detail::emit_node<op>(inputs, a, line).outputs)
+  for (auto const& output : detail::emit_node<op>(inputs, options, line).outputs)
     outputs.push_back({inputs.begin()->owner(), output});
   return outputs;
 }

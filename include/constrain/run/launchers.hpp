@@ -28,7 +28,8 @@ template <dtype type, bool is_input>
 using operand_of = tensor<std::conditional_t<is_input, storage<type> const, storage<type>>>;
 
 /// Whether kernel<op, device>::run accepts these operands.
-template <class op, class device, class... operands> concept has_kernel = requires(call const& c, operands... o) {
+template <class op, class device, class... operands>
+concept has_kernel = requires(call_of<op> const& c, operands... o) {
   kernel<op, device>::run(c, o...);
 };
 
@@ -49,9 +50,10 @@ struct typed_call<op, device, inputs, std::index_sequence<i...>, types...> {
   using required = kernel_is_there<op_type<op>, device, operand_of<types, (static_cast<int>(i) < inputs)>...>;
 
   static void launch(call const& c, bound_operand const* operands) {
-    kernel<op_type<op>, device>::run(
-        c, operand_of<types, (static_cast<int>(i) < inputs)>{reinterpret_cast<storage<types>*>(operands[i].data),
-                                                             operands[i].shape_of, operands[i].count}...);
+    call_of<op_type<op>> const& with_options = c;
+    kernel<op_type<op>, device>::run(with_options, operand_of<types, (static_cast<int>(i) < inputs)>{
+                                                       reinterpret_cast<storage<types>*>(operands[i].data),
+                                                       operands[i].shape_of, operands[i].count}...);
   }
 };
 
@@ -65,7 +67,7 @@ struct call_of_step<holder, device, step_index, std::index_sequence<i...>> {
                  holder::value.operands[holder::value.steps[step_index].first_operand + static_cast<int>(i)].type...>;
 };
 template <class holder, class device, int step_index>
-using call_of =
+using typed_call_of =
     typename call_of_step<holder, device, step_index,
                           std::make_index_sequence<static_cast<std::size_t>(
                               holder::value.steps[step_index].inputs + holder::value.steps[step_index].outputs)>>::type;
@@ -73,13 +75,14 @@ using call_of =
 /// Whether a step has a kernel or needs none (the begin or end of a loop).
 template <class holder, class device, int step_index> constexpr bool has_launcher() {
   if constexpr (holder::value.steps[step_index].kind != node_kind::call) return true;
-  else return call_of<holder, device, step_index>::has;
+  else return typed_call_of<holder, device, step_index>::has;
 }
 
 /// The launcher of a step; null if the step needs no kernel or its kernel is missing.
 template <class holder, class device, int step_index> constexpr launcher launcher_of() {
   if constexpr (holder::value.steps[step_index].kind != node_kind::call) return nullptr;
-  else if constexpr (call_of<holder, device, step_index>::has) return &call_of<holder, device, step_index>::launch;
+  else if constexpr (typed_call_of<holder, device, step_index>::has)
+    return &typed_call_of<holder, device, step_index>::launch;
   else return nullptr;
 }
 
@@ -109,7 +112,7 @@ template <class holder, class device,
           int missing = detail::first_missing<holder, device>(
               std::make_index_sequence<static_cast<std::size_t>(holder::value.steps_size)>{})>
 struct plan_has_kernels {
-  static_assert(sizeof(typename detail::call_of<holder, device, missing>::required) > 0);
+  static_assert(sizeof(typename detail::typed_call_of<holder, device, missing>::required) > 0);
 };
 template <class holder, class device> struct plan_has_kernels<holder, device, -1> {};
 

@@ -21,7 +21,7 @@ namespace detail {
   for (auto const& n : step.nodes)
     if (n.kind == node_kind::call && std::string_view(n.op->name) == "update" &&
         step.text(step.values[n.outputs[0].value].name) == parameter)
-      return n.attributes.integer[0] != 0;
+      return unpack<op::update_options>(n.attributes).decays;
   return false;
 }
 

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "constrain/train/fields.hpp"
+#include "constrain/base/fields.hpp"
 
 #include <array>
 #include <bit>

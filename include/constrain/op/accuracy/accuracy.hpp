@@ -10,7 +10,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::op {
 struct correct_predictions {
   static constexpr char const* name = "correct_predictions";
 
-  static constexpr inferred infer(operand_types const&, attributes const&) { return inferred::one(dtype::f64, {}); }
+  static constexpr inferred infer(operand_types const&) { return inferred::one(dtype::f64, {}); }
 };
 
 } // namespace constrain::op

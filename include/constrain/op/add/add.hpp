@@ -11,7 +11,7 @@ struct add {
   static constexpr char const* name = "add";
   static constexpr unsigned in_place = 0b11;
 
-  static constexpr inferred infer(operand_types const& in, attributes const&) {
+  static constexpr inferred infer(operand_types const& in) {
     if (auto const wrong = needs_reals(in, 2); wrong.reason != why::nothing) return wrong;
     if (auto const wrong = needs_one_shape(in[0], in[1]); wrong.reason != why::nothing) return wrong;
     return inferred::one(in[0].type, in[0].shape);

@@ -9,16 +9,17 @@ namespace constrain::inline CONSTRAIN_VARIANT::op {
 /// layer_norm(sum, weight, bias), and the mean and rstd (1 / standard deviation) of each row of `sum`. Attribute as in
 /// layer_norm. The pass `fuse` inserts this op.
 struct add_layer_norm {
+  using options = layer_norm_options;
   static constexpr char const* name = "add_layer_norm";
   static constexpr unsigned in_place = 0b11;
 
-  static constexpr inferred infer(operand_types const& in, attributes const& a) {
-    auto const sum = add::infer(in, a);
+  static constexpr inferred infer(operand_types const& in) {
+    auto const sum = add::infer(in);
     if (sum.reason != why::nothing) return sum;
     operand_types norm_in;
     norm_in.push_back(sum.outputs[0]);
     norm_in.push_back(in[2]);
-    auto const norm = layer_norm::infer(norm_in, a);
+    auto const norm = layer_norm::infer(norm_in);
     if (norm.reason != why::nothing) return norm;
     auto result = sum;
     for (auto const& output : norm.outputs) result.outputs.push_back(output);
@@ -35,11 +36,11 @@ struct layer_norm_gradient_add {
   static constexpr unsigned workspace = layer_norm_gradient::workspace;
   static constexpr unsigned in_place = 0b11;
 
-  static constexpr inferred infer(operand_types const& in, attributes const& a) {
+  static constexpr inferred infer(operand_types const& in) {
     operand_types norm_in;
     for (int i = 1; i < in.size(); ++i) norm_in.push_back(in[i]);
-    auto const sum = add::infer(in, a);
-    return sum.reason != why::nothing ? sum : layer_norm_gradient::infer(norm_in, a);
+    auto const sum = add::infer(in);
+    return sum.reason != why::nothing ? sum : layer_norm_gradient::infer(norm_in);
   }
 };
 

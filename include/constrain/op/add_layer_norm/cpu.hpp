@@ -7,11 +7,11 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 template <> struct kernel<op::add_layer_norm, cpu> {
   template <class stored, class accumulate>
-  static void run(call const& c, tensor<stored const> a, tensor<stored const> b, tensor<accumulate const> weight,
-                  tensor<accumulate const> bias, tensor<stored> sum, tensor<stored> y, tensor<accumulate> mean,
-                  tensor<accumulate> rstd) {
+  static void run(call_of<op::add_layer_norm> const& c, tensor<stored const> a, tensor<stored const> b,
+                  tensor<accumulate const> weight, tensor<accumulate const> bias, tensor<stored> sum, tensor<stored> y,
+                  tensor<accumulate> mean, tensor<accumulate> rstd) {
     auto const width = sum.features();
-    auto const epsilon = static_cast<accumulate>(c.options.real[0]);
+    auto const epsilon = static_cast<accumulate>(c.options.epsilon);
     parallel_chunks(sum.rows(), 8, [=](std::int64_t begin, std::int64_t end) {
       for (std::int64_t row = begin; row < end; ++row) {
         auto const first = row * width;

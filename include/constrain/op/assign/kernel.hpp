@@ -19,8 +19,8 @@ template <class from, class to> struct assign_elements {
 
 template <class device> struct kernel<op::assign, device> {
   template <class from, class to>
-  static void run(call const& c, tensor<from const> x, tensor<double const> clip, tensor<to> y) {
-    shard_map const map{x.shape().elements(), c.options.integer[1]};
+  static void run(call_of<op::assign> const& c, tensor<from const> x, tensor<double const> clip, tensor<to> y) {
+    shard_map const map{x.shape().elements(), c.options.shards};
     auto const shard = map.shards > 1 ? c.parameters.group->rank() : 0;
     for_elements(device{}, c, map.shards > 1 ? map.length(shard) : y.count,
                  assign_elements<from, to>{x.data + map.begin(shard), clip.data, y.data});

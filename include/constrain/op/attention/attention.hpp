@@ -13,47 +13,49 @@ struct attention_options {
 namespace op {
 
 /// The gradient of op::attention: dqkv from dy, qkv and the probabilities. Output 1 is scratch for the gradient of the
-/// scores. Attributes as in op::attention.
+/// scores.
 struct attention_gradient {
+  using options = attention_options;
   static constexpr char const* name = "attention_gradient";
   static constexpr unsigned workspace = 0b10;
 
-  static constexpr inferred infer(operand_types const& in, attributes const&) {
+  static constexpr inferred infer(operand_types const& in) {
     return inferred::one(in[1].type, in[1].shape).and_also(in[2].type, in[2].shape);
   }
-  static constexpr cost cost_of(operand_types const& in, operand_types const& out, attributes const& a) {
-    auto result = cost_by_operands(in, out, a);
-    auto const scores = static_cast<double>(in[2].shape.elements()) * (a.integer[1] != 0 ? 0.5 : 1);
-    result.flops = 8.0 * scores * static_cast<double>(in[0].shape.features() / a.integer[0]);
+  static constexpr cost cost_of(operand_types const& in, operand_types const& out, options const& o) {
+    auto result = cost_by_operands(in, out);
+    auto const scores = static_cast<double>(in[2].shape.elements()) * (o.causal ? 0.5 : 1);
+    result.flops = 8.0 * scores * static_cast<double>(in[0].shape.features() / o.heads);
     return result;
   }
 };
 
 /// softmax(q k^T / sqrt(head width)) v per head (Vaswani et al. 2017, eq. 1): qkv [sequences, tokens, 3 width] ->
 /// [sequences, tokens, width]. Output 1 keeps the probabilities, [sequences, heads, tokens, tokens], for the backward
-/// pass: memory is quadratic in the number of tokens. Attribute 0: heads; 1: whether attention is causal.
+/// pass: memory is quadratic in the number of tokens.
 struct attention {
+  using options = attention_options;
   static constexpr char const* name = "attention";
 
-  static constexpr inferred infer(operand_types const& in, attributes const& a) {
+  static constexpr inferred infer(operand_types const& in, options const& o) {
     if (auto const wrong = needs_reals(in); wrong.reason != why::nothing) return wrong;
     auto const& s = in[0].shape;
     if (s.rank != 3) return inferred::failure(why::axis_is_not_there, 3, s.rank);
     if (s.features() % 3 != 0) return inferred::failure(why::qkv_is_not_three_times_the_width, 3, s.features());
     auto const width = s.features() / 3;
-    if (a.integer[0] < 1 || width % a.integer[0] != 0)
-      return inferred::failure(why::heads_do_not_divide_the_width, width, a.integer[0]);
+    if (o.heads < 1 || width % o.heads != 0)
+      return inferred::failure(why::heads_do_not_divide_the_width, width, o.heads);
     return inferred::one(in[0].type, s.with_features(width))
-        .and_also(accumulator_of(in[0].type), shape(s.extent[0], a.integer[0], s.extent[1], s.extent[1]));
+        .and_also(accumulator_of(in[0].type), shape(s.extent[0], o.heads, s.extent[1], s.extent[1]));
   }
-  static constexpr cost cost_of(operand_types const& in, operand_types const& out, attributes const& a) {
-    auto result = cost_by_operands(in, out, a);
-    auto const scores = static_cast<double>(out[1].shape.elements()) * (a.integer[1] != 0 ? 0.5 : 1);
-    result.flops = 4.0 * scores * static_cast<double>(out[0].shape.features() / a.integer[0]);
+  static constexpr cost cost_of(operand_types const& in, operand_types const& out, options const& o) {
+    auto result = cost_by_operands(in, out);
+    auto const scores = static_cast<double>(out[1].shape.elements()) * (o.causal ? 0.5 : 1);
+    result.flops = 4.0 * scores * static_cast<double>(out[0].shape.features() / o.heads);
     return result;
   }
   static constexpr void gradient(backward& b) {
-    b.emit<attention_gradient>({b.gradient(), b.input(0), b.output(1)}, {0, -1}, b.options());
+    b.emit<attention_gradient>({b.gradient(), b.input(0), b.output(1)}, {0, -1}, b.options<attention>());
   }
 };
 
@@ -64,7 +66,7 @@ struct attention {
 /// `attention::...` chooses the algorithm. Refused: qkv of another rank than 3, an innermost extent that is no multiple
 /// of 3, and heads that do not divide the width.
 constexpr value self_attention(value qkv, attention_options options, int line = __builtin_LINE()) {
-  return emit<op::attention>({qkv}, {{options.heads, options.causal ? 1 : 0}, {}}, line);
+  return emit<op::attention>({qkv}, options, line);
 }
 
 } // namespace constrain

@@ -12,9 +12,10 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 template <> struct kernel<op::attention, cpu> {
   template <class stored, class accumulate>
-  static void run(call const& c, tensor<stored const> qkv, tensor<stored> y, tensor<accumulate> probabilities) {
-    auto const heads = c.options.integer[0];
-    bool const causal = c.options.integer[1] != 0;
+  static void run(call_of<op::attention> const& c, tensor<stored const> qkv, tensor<stored> y,
+                  tensor<accumulate> probabilities) {
+    std::int64_t const heads = c.options.heads;
+    bool const causal = c.options.causal;
     parallel_for(qkv.shape().extent[0] * heads, [=](std::int64_t index) {
       detail::attention_head const h(qkv.shape(), heads, index);
       stored const* q = qkv.data + h.qkv;
@@ -37,10 +38,10 @@ template <> struct kernel<op::attention, cpu> {
 
 template <> struct kernel<op::attention_gradient, cpu> {
   template <class stored, class accumulate>
-  static void run(call const& c, tensor<stored const> dy, tensor<stored const> qkv,
+  static void run(call_of<op::attention_gradient> const& c, tensor<stored const> dy, tensor<stored const> qkv,
                   tensor<accumulate const> probabilities, tensor<stored> dqkv, tensor<accumulate> dscores) {
-    auto const heads = c.options.integer[0];
-    bool const causal = c.options.integer[1] != 0;
+    std::int64_t const heads = c.options.heads;
+    bool const causal = c.options.causal;
     parallel_for(qkv.shape().extent[0] * heads, [=](std::int64_t index) {
       detail::attention_head const h(qkv.shape(), heads, index);
       stored const* q = qkv.data + h.qkv;

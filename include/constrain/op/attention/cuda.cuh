@@ -61,16 +61,17 @@ static __global__ void __launch_bounds__(cuda_threads)
 
 template <class architecture> struct kernel<op::attention, cuda<architecture>> {
   template <class stored, class accumulate>
-  static void run(call const& c, tensor<stored const> qkv, tensor<stored> y, tensor<accumulate> probabilities) {
+  static void run(call_of<op::attention> const& c, tensor<stored const> qkv, tensor<stored> y,
+                  tensor<accumulate> probabilities) {
     auto& context = *c.parameters.context;
-    detail::attention_heads const h(qkv.shape(), c.options.integer[0]);
+    detail::attention_heads const h(qkv.shape(), c.options.heads);
     stored const* q = qkv.data;
     auto const scale = 1 / math::sqrt(static_cast<accumulate>(h.head_width));
     // scores = q k^T / sqrt(head width); the softmax turns them into probabilities in place.
     gemm_batched(context, h.batches, h.tokens, h.tokens, h.head_width, scale, q, h.in_qkv(), q + h.width,
                  h.in_qkv(true), probabilities.data, h.in_scores());
     cuda_launch(context, dim3(static_cast<unsigned>(h.batches * h.tokens)), cuda_threads, softmax_kernel<accumulate>,
-                probabilities.data, h.tokens, c.options.integer[1] != 0);
+                probabilities.data, h.tokens, c.options.causal);
     // y = probabilities v
     gemm_batched(context, h.batches, h.tokens, h.head_width, h.tokens, 1, probabilities.data, h.in_scores(),
                  q + 2 * h.width, h.in_qkv(), y.data, h.in_y());
@@ -79,10 +80,10 @@ template <class architecture> struct kernel<op::attention, cuda<architecture>> {
 
 template <class architecture> struct kernel<op::attention_gradient, cuda<architecture>> {
   template <class stored, class accumulate>
-  static void run(call const& c, tensor<stored const> dy, tensor<stored const> qkv,
+  static void run(call_of<op::attention_gradient> const& c, tensor<stored const> dy, tensor<stored const> qkv,
                   tensor<accumulate const> probabilities, tensor<stored> dqkv, tensor<accumulate> dscores) {
     auto& context = *c.parameters.context;
-    detail::attention_heads const h(qkv.shape(), c.options.integer[0]);
+    detail::attention_heads const h(qkv.shape(), c.options.heads);
     stored const* q = qkv.data;
     stored* dq = dqkv.data;
     auto const scale = 1 / math::sqrt(static_cast<accumulate>(h.head_width));
@@ -93,8 +94,7 @@ template <class architecture> struct kernel<op::attention_gradient, cuda<archite
     gemm_batched(context, h.batches, h.tokens, h.tokens, h.head_width, 1, dy.data, h.in_y(), q + 2 * h.width,
                  h.in_qkv(true), dscores.data, h.in_scores());
     cuda_launch(context, dim3(static_cast<unsigned>(h.batches * h.tokens)), cuda_threads,
-                softmax_gradient_kernel<accumulate>, probabilities.data, dscores.data, h.tokens,
-                c.options.integer[1] != 0);
+                softmax_gradient_kernel<accumulate>, probabilities.data, dscores.data, h.tokens, c.options.causal);
     // dq = dscores k / sqrt(head width), dk = dscores^T q / sqrt(head width)
     gemm_batched(context, h.batches, h.tokens, h.head_width, h.tokens, scale, dscores.data, h.in_scores(), q + h.width,
                  h.in_qkv(), dq, h.in_qkv());

@@ -4,15 +4,18 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::op {
 
-/// y = x in another type. Attribute 0: the dtype of y. The pass `mixed_precision` inserts this op to make the compute
-/// copies of parameters, which GEMMs read. The op needs no gradient rule: the gradient of a compute copy accumulates
-/// directly in the gradient buffer of the parameter.
+/// y = x in another type. The pass `mixed_precision` inserts this op to make the compute copies of parameters, which
+/// GEMMs read. The op needs no gradient rule: the gradient of a compute copy accumulates directly in the gradient
+/// buffer of the parameter.
 struct cast {
+  struct options {
+    dtype to = dtype::f32; // of an element of y
+  };
   static constexpr char const* name = "cast";
   static constexpr bool reads_shards = true;
 
-  static constexpr inferred infer(operand_types const& in, attributes const& a) {
-    return inferred::one(static_cast<dtype>(a.integer[0]), in[0].shape);
+  static constexpr inferred infer(operand_types const& in, options const& o) {
+    return inferred::one(o.to, in[0].shape);
   }
 };
 

@@ -9,34 +9,32 @@ namespace constrain::inline CONSTRAIN_VARIANT::op {
 inline constexpr std::int64_t exchange_elements = 1 << 18;
 
 /// The full tensor from its shards on the ranks of a group (the ranks that together hold all shards of a tensor): shard
-/// [elements per rank] -> the shape in the attributes.
+/// [elements per rank] -> the shape `full`.
 struct all_gather {
+  struct options {
+    shape full; // of the full tensor
+  };
   static constexpr char const* name = "all_gather";
   static constexpr bool reads_shards = true;
 
-  static constexpr inferred infer(operand_types const& in, attributes const& a) {
-    return inferred::one(in[0].type, full_shape(a));
-  }
-  /// The shape in the attributes: the extents that are not 0.
-  static constexpr shape full_shape(attributes const& a) {
-    shape s;
-    for (auto extent : a.integer)
-      if (extent != 0) s.extent[s.rank++] = extent;
-    return s;
+  static constexpr inferred infer(operand_types const& in, options const& o) {
+    return inferred::one(in[0].type, o.full);
   }
 };
 
 /// shard (+)= this rank's shard of the sum of the gradient over all ranks, added in rank order. (+)=: the first write
-/// in a run of the program overwrites the output, later writes add to it. Attribute 0: number of shards, one per rank
-/// of a group. Output 1 is the exchange buffer.
+/// in a run of the program overwrites the output, later writes add to it. Output 1 is the exchange buffer.
 struct reduce_scatter {
+  struct options {
+    std::int64_t shards = 1; // of a group
+  };
   static constexpr char const* name = "reduce_scatter";
   static constexpr unsigned accumulating = 0b1;
   static constexpr unsigned workspace = 0b10;
   static constexpr bool reads_partial = true;
 
-  static constexpr inferred infer(operand_types const& in, attributes const& a) {
-    return inferred::one(in[0].type, shape(shard_map{in[0].shape.elements(), a.integer[0]}.stored()))
+  static constexpr inferred infer(operand_types const& in, options const& o) {
+    return inferred::one(in[0].type, shape(shard_map{in[0].shape.elements(), o.shards}.stored()))
         .and_also(in[0].type, shape(exchange_elements));
   }
 };
@@ -48,17 +46,20 @@ struct all_reduce {
   static constexpr unsigned workspace = 0b10;
   static constexpr bool reads_partial = true;
 
-  static constexpr inferred infer(operand_types const& in, attributes const&) {
+  static constexpr inferred infer(operand_types const& in) {
     return inferred::one(in[0].type, in[0].shape).and_also(in[0].type, shape(exchange_elements));
   }
 };
 
-/// The tensors of all ranks of a group, in rank order: x -> [ranks, extents of x]. Attribute 0: number of ranks.
+/// The tensors of all ranks of a group, in rank order: x -> [ranks, extents of x].
 struct gather_ranks {
+  struct options {
+    std::int64_t ranks = 1; // of a group
+  };
   static constexpr char const* name = "gather_ranks";
 
-  static constexpr inferred infer(operand_types const& in, attributes const& a) {
-    shape all(a.integer[0]);
+  static constexpr inferred infer(operand_types const& in, options const& o) {
+    shape all(o.ranks);
     for (int k = 0; k < in[0].shape.rank; ++k) all.extent[all.rank++] = in[0].shape.extent[k];
     return inferred::one(in[0].type, all);
   }
@@ -72,7 +73,7 @@ struct all_reduce_small {
   static constexpr bool reads_partial = true;
   static constexpr std::int64_t maximum_ranks = 1024; // the scratch has room for the tensors of this many ranks
 
-  static constexpr inferred infer(operand_types const& in, attributes const&) {
+  static constexpr inferred infer(operand_types const& in) {
     return inferred::one(in[0].type, in[0].shape).and_also(in[0].type, shape(maximum_ranks, in[0].shape.elements()));
   }
 };

@@ -46,9 +46,10 @@ template <> struct kernel<op::all_gather, cpu> {
 
 template <> struct kernel<op::reduce_scatter, cpu> {
   template <class stored>
-  static void run(call const& c, tensor<stored const> gradient, tensor<stored> shard, tensor<stored> buffer) {
+  static void run(call_of<op::reduce_scatter> const& c, tensor<stored const> gradient, tensor<stored> shard,
+                  tensor<stored> buffer) {
     auto& world = *c.parameters.world;
-    shard_map const map{gradient.count, c.options.integer[0]};
+    shard_map const map{gradient.count, c.options.shards};
     auto const ranks = world.size();
     auto const mine = map.length(world.rank() % map.shards);
     auto const slice = buffer.count / ranks;

@@ -14,8 +14,8 @@ template <class stored> struct constant_elements {
 };
 
 template <class device> struct kernel<op::constant_like, device> {
-  template <class stored> static void run(call const& c, tensor<stored const>, tensor<stored> y) {
-    for_elements(device{}, c, y.count, constant_elements<stored>{static_cast<stored>(c.options.real[0]), y.data});
+  template <class stored> static void run(call_of<op::constant_like> const& c, tensor<stored const>, tensor<stored> y) {
+    for_elements(device{}, c, y.count, constant_elements<stored>{static_cast<stored>(c.options.value), y.data});
   }
 };
 

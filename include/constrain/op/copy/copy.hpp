@@ -11,9 +11,7 @@ struct copy {
   static constexpr char const* name = "copy";
   static constexpr unsigned accumulating = 0b1;
 
-  static constexpr inferred infer(operand_types const& in, attributes const&) {
-    return inferred::one(in[0].type, in[0].shape);
-  }
+  static constexpr inferred infer(operand_types const& in) { return inferred::one(in[0].type, in[0].shape); }
   static constexpr void gradient(backward& b) { b.add(0, b.gradient()); }
 };
 

@@ -14,9 +14,7 @@ struct cross_entropy_gradient {
   static constexpr char const* name = "cross_entropy_gradient";
   static constexpr unsigned in_place = 0b10;
 
-  static constexpr inferred infer(operand_types const& in, attributes const&) {
-    return inferred::one(in[1].type, in[1].shape);
-  }
+  static constexpr inferred infer(operand_types const& in) { return inferred::one(in[1].type, in[1].shape); }
 };
 
 /// loss (+)= the sum over rows with a valid label of logsumexp(logits) - logits[label], divided by the number of valid
@@ -28,7 +26,7 @@ struct cross_entropy {
   static constexpr unsigned accumulating = 0b1;
   static constexpr unsigned workspace = 0b100;
 
-  static constexpr inferred infer(operand_types const& in, attributes const&) {
+  static constexpr inferred infer(operand_types const& in) {
     if (auto const wrong = needs_reals(in); wrong.reason != why::nothing) return wrong;
     auto const labels = in[0].shape.rank < 1 ? shape{} : in[0].shape.without(in[0].shape.rank - 1);
     if (in[1].type != dtype::i32 || in[1].shape != labels)

@@ -16,7 +16,7 @@ struct dropout {
   static constexpr bool only_in_training = true;
   static constexpr bool draws_random = true;
 
-  static constexpr inferred infer(operand_types const& in, attributes const&) {
+  static constexpr inferred infer(operand_types const& in) {
     if (auto const wrong = needs_reals(in); wrong.reason != why::nothing) return wrong;
     return inferred::one(in[0].type, in[0].shape);
   }

@@ -29,7 +29,7 @@ template <class functor> struct elementwise_gradient_bias {
   static constexpr unsigned workspace = 0b100;
   static constexpr std::int64_t chunks = 16; // number of chunks of rows, whatever the number of threads
 
-  static constexpr inferred infer(operand_types const& in, attributes const&) {
+  static constexpr inferred infer(operand_types const& in) {
     auto const sum = accumulator_of(in[0].type);
     auto const width = in[0].shape.features();
     return inferred::one(in[0].type, in[0].shape).and_also(sum, shape(width)).and_also(sum, shape(chunks, width));
@@ -45,9 +45,7 @@ template <class functor> struct elementwise_gradient {
   static constexpr unsigned in_place = 0b111;
   using with_bias_gradient = elementwise_gradient_bias<functor>;
 
-  static constexpr inferred infer(operand_types const& in, attributes const&) {
-    return inferred::one(in[0].type, in[0].shape);
-  }
+  static constexpr inferred infer(operand_types const& in) { return inferred::one(in[0].type, in[0].shape); }
 };
 
 /// y = functor::forward(x), element by element.
@@ -55,7 +53,7 @@ template <class functor> struct elementwise {
   static constexpr char const* name = "elementwise";
   static constexpr unsigned in_place = 0b1;
 
-  static constexpr inferred infer(operand_types const& in, attributes const&) {
+  static constexpr inferred infer(operand_types const& in) {
     if (auto const wrong = needs_reals(in); wrong.reason != why::nothing) return wrong;
     return inferred::one(in[0].type, in[0].shape);
   }

@@ -7,14 +7,16 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 namespace op {
 
 /// dtable[token] (+)= the sum of dy [..., width] over all positions with that token, added in the order of the
-/// positions. (+)=: the first write in a run of the program overwrites the output, later writes add to it. Attribute 0:
-/// rows of the table.
+/// positions. (+)=: the first write in a run of the program overwrites the output, later writes add to it.
 struct embedding_gradient {
+  struct options {
+    std::int64_t vocabulary = 1; // rows of the table
+  };
   static constexpr char const* name = "embedding_gradient";
   static constexpr unsigned accumulating = 0b1;
 
-  static constexpr inferred infer(operand_types const& in, attributes const& a) {
-    return inferred::one(accumulator_of(in[0].type), shape(a.integer[0], in[0].shape.features()));
+  static constexpr inferred infer(operand_types const& in, options const& o) {
+    return inferred::one(accumulator_of(in[0].type), shape(o.vocabulary, in[0].shape.features()));
   }
 };
 
@@ -22,7 +24,7 @@ struct embedding_gradient {
 struct embedding {
   static constexpr char const* name = "embedding";
 
-  static constexpr inferred infer(operand_types const& in, attributes const&) {
+  static constexpr inferred infer(operand_types const& in) {
     if (auto const wrong = needs_reals(in); wrong.reason != why::nothing) return wrong;
     if (in[0].shape.rank != 2) return inferred::failure(why::weight_is_no_matrix, 2, in[0].shape.rank);
     if (in[1].type != dtype::i32) return inferred::failure(why::tokens_are_not_integers, 0, 0);
@@ -31,7 +33,7 @@ struct embedding {
     return inferred::one(in[0].type, s);
   }
   static constexpr void gradient(backward& b) {
-    b.emit<embedding_gradient>({b.gradient(), b.input(1)}, {0}, {{b.input(0).shape().extent[0]}, {}});
+    b.emit<embedding_gradient>({b.gradient(), b.input(1)}, {0}, {.vocabulary = b.input(0).shape().extent[0]});
   }
 };
 

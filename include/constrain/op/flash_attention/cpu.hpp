@@ -11,12 +11,13 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 template <> struct kernel<op::flash_attention, cpu> {
   template <class stored, class accumulate>
-  static void run(call const& c, tensor<stored const> qkv, tensor<stored> y, tensor<accumulate> logsumexp) {
+  static void run(call_of<op::flash_attention> const& c, tensor<stored const> qkv, tensor<stored> y,
+                  tensor<accumulate> logsumexp) {
     using block = detail::flash_forward<stored, accumulate>;
     static_assert(sizeof(block) <= 512 * 1024, "attention::flash: a thread's tiles need more than 512 KiB of its "
                                                "stack; use smaller tiles");
-    auto const heads = c.options.integer[0];
-    bool const causal = c.options.integer[1] != 0;
+    std::int64_t const heads = c.options.heads;
+    bool const causal = c.options.causal;
     auto const tokens = qkv.shape().extent[1];
     auto const blocks = (tokens - 1) / block::queries + 1;
     parallel_for(qkv.shape().extent[0] * heads * blocks, [=](std::int64_t index) {
@@ -32,13 +33,14 @@ template <> struct kernel<op::flash_attention, cpu> {
 
 template <> struct kernel<op::flash_attention_gradient, cpu> {
   template <class stored, class accumulate>
-  static void run(call const& c, tensor<stored const> dy, tensor<stored const> qkv, tensor<stored const> y,
-                  tensor<accumulate const> logsumexp, tensor<stored> dqkv, tensor<accumulate> scratch) {
+  static void run(call_of<op::flash_attention_gradient> const& c, tensor<stored const> dy, tensor<stored const> qkv,
+                  tensor<stored const> y, tensor<accumulate const> logsumexp, tensor<stored> dqkv,
+                  tensor<accumulate> scratch) {
     using block = detail::flash_backward<stored, accumulate>;
     static_assert(sizeof(block) <= 512 * 1024, "attention::flash: a thread's tiles need more than 512 KiB of its "
                                                "stack; use smaller tiles");
-    auto const heads = c.options.integer[0];
-    bool const causal = c.options.integer[1] != 0;
+    std::int64_t const heads = c.options.heads;
+    bool const causal = c.options.causal;
     auto const tokens = qkv.shape().extent[1];
     auto const head_width = y.features() / heads;
     // scratch begins with sum(dy * y) of each query, [sequences, heads, tokens]; the sums of dk and dv follow.

@@ -10,20 +10,20 @@ namespace op {
 /// recomputed a tile at a time (Dao 2023, algorithm 2). Output 1 is scratch: sum(dy * y) for each head and token, and
 /// the sums of dk and dv if their type is wider than the elements of dqkv. Attributes as in op::flash_attention.
 struct flash_attention_gradient {
+  using options = attention_options;
   static constexpr char const* name = "flash_attention_gradient";
   static constexpr unsigned workspace = 0b10;
 
-  static constexpr inferred infer(operand_types const& in, attributes const& a) {
+  static constexpr inferred infer(operand_types const& in, options const& o) {
     auto const& s = in[0].shape;
     auto const sums = in[0].type == in[3].type ? 0 : 2 * s.features();
-    return inferred::one(in[1].type, in[1].shape)
-        .and_also(in[3].type, shape(s.extent[0], s.extent[1], a.integer[0] + sums));
+    return inferred::one(in[1].type, in[1].shape).and_also(in[3].type, shape(s.extent[0], s.extent[1], o.heads + sums));
   }
-  static constexpr cost cost_of(operand_types const& in, operand_types const& out, attributes const& a) {
-    auto result = cost_by_operands(in, out, a);
+  static constexpr cost cost_of(operand_types const& in, operand_types const& out, options const& o) {
+    auto result = cost_by_operands(in, out);
     auto const rows = static_cast<double>(in[3].shape.elements());
-    auto const scores = rows * static_cast<double>(in[0].shape.extent[1]) * (a.integer[1] != 0 ? 0.5 : 1);
-    result.flops = 10.0 * scores * static_cast<double>(in[0].shape.features() / a.integer[0]);
+    auto const scores = rows * static_cast<double>(in[0].shape.extent[1]) * (o.causal ? 0.5 : 1);
+    result.flops = 10.0 * scores * static_cast<double>(in[0].shape.features() / o.heads);
     return result;
   }
 };
@@ -31,26 +31,28 @@ struct flash_attention_gradient {
 /// The same function as op::attention, softmax(q k^T / sqrt(head width)) v per head, in memory linear in the number of
 /// tokens: the kernel stores only a tile of the scores at a time (Dao et al. 2022, algorithm 1). qkv [sequences,
 /// tokens, 3 width] -> [sequences, tokens, width]. Output 1 keeps the logsumexp of the scaled scores of each query,
-/// [sequences, heads, tokens], for the backward pass. Attribute 0: heads; 1: whether attention is causal.
+/// [sequences, heads, tokens], for the backward pass.
 struct flash_attention {
+  using options = attention_options;
   static constexpr char const* name = "flash_attention";
 
-  static constexpr inferred infer(operand_types const& in, attributes const& a) {
-    auto const quadratic = attention::infer(in, a);
+  static constexpr inferred infer(operand_types const& in, options const& o) {
+    auto const quadratic = attention::infer(in, o);
     if (quadratic.outputs.empty()) return quadratic;
     auto const& s = in[0].shape;
     return inferred::one(in[0].type, quadratic.outputs[0].shape)
-        .and_also(accumulator_of(in[0].type), shape(s.extent[0], a.integer[0], s.extent[1]));
+        .and_also(accumulator_of(in[0].type), shape(s.extent[0], o.heads, s.extent[1]));
   }
-  static constexpr cost cost_of(operand_types const& in, operand_types const& out, attributes const& a) {
-    auto result = cost_by_operands(in, out, a);
+  static constexpr cost cost_of(operand_types const& in, operand_types const& out, options const& o) {
+    auto result = cost_by_operands(in, out);
     auto const rows = static_cast<double>(out[1].shape.elements());
-    auto const scores = rows * static_cast<double>(in[0].shape.extent[1]) * (a.integer[1] != 0 ? 0.5 : 1);
-    result.flops = 4.0 * scores * static_cast<double>(out[0].shape.features() / a.integer[0]);
+    auto const scores = rows * static_cast<double>(in[0].shape.extent[1]) * (o.causal ? 0.5 : 1);
+    result.flops = 4.0 * scores * static_cast<double>(out[0].shape.features() / o.heads);
     return result;
   }
   static constexpr void gradient(backward& b) {
-    b.emit<flash_attention_gradient>({b.gradient(), b.input(0), b.output(0), b.output(1)}, {0, -1}, b.options());
+    b.emit<flash_attention_gradient>({b.gradient(), b.input(0), b.output(0), b.output(1)}, {0, -1},
+                                     b.options<flash_attention>());
   }
 };
 
@@ -61,7 +63,7 @@ struct flash_attention {
 /// CPU has kernels for it so far. Models call `self_attention` instead: there the policy `attention::...` chooses the
 /// algorithm. Refuses the same shapes as `self_attention`.
 constexpr value flash_attention(value qkv, attention_options options, int line = __builtin_LINE()) {
-  return emit<op::flash_attention>({qkv}, {{options.heads, options.causal ? 1 : 0}, {}}, line);
+  return emit<op::flash_attention>({qkv}, options, line);
 }
 
 } // namespace constrain

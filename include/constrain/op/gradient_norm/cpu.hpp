@@ -46,15 +46,16 @@ void sum_chunks(stored const* stack, std::int64_t elements, std::int64_t first, 
 
 /// The element of `squares` that a call writes. The first call of a run zeroes all elements, since the first write of
 /// an accumulator must define all of them.
-inline double& squares_of(call const& c, tensor<double> squares) {
+inline double& squares_of(call_with_options<op::squared_norm_options> const& c, tensor<double> squares) {
   if (!c.add_to(0)) std::fill_n(squares.data, squares.count, 0.0);
-  return squares[c.options.integer[0]];
+  return squares[c.options.index];
 }
 
 } // namespace detail
 
 template <> struct kernel<op::gradient_norm_squared, cpu> {
-  template <class stored> static void run(call const& c, tensor<stored const> gradient, tensor<double> squares) {
+  template <class stored>
+  static void run(call_of<op::gradient_norm_squared> const& c, tensor<stored const> gradient, tensor<double> squares) {
     constexpr std::int64_t at_once = 2048; // chunk sums in automatic storage, since kernels allocate nothing
     double sums[at_once];
     auto const elements = gradient.shape().elements(), chunks = norm_chunks(elements);
@@ -81,7 +82,7 @@ template <> struct kernel<op::chunk_squares, cpu> {
 };
 
 template <> struct kernel<op::chunk_sum, cpu> {
-  static void run(call const& c, tensor<double const> sums, tensor<double> squares) {
+  static void run(call_of<op::chunk_sum> const& c, tensor<double const> sums, tensor<double> squares) {
     auto const shards = sums.shape().extent[0], tensors = sums.shape().extent[1], chunks = sums.shape().extent[2];
     double total = 0;
     for (std::int64_t t = 0; t < tensors; ++t) {

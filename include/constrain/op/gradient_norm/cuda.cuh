@@ -63,7 +63,8 @@ static __global__ void __launch_bounds__(cuda_threads)
 }
 
 template <class architecture> struct kernel<op::gradient_norm_squared, cuda<architecture>> {
-  template <class stored> static void run(call const& c, tensor<stored const> gradient, tensor<double> squares) {
+  template <class stored>
+  static void run(call_of<op::gradient_norm_squared> const& c, tensor<stored const> gradient, tensor<double> squares) {
     auto& context = *c.parameters.context;
     // The first call of a run zeroes all elements, since the first write of an accumulator must define all of them.
     if (!c.add_to(0)) for_elements(cuda<architecture>{}, c, squares.count, constant_elements<double>{0, squares.data});
@@ -71,7 +72,7 @@ template <class architecture> struct kernel<op::gradient_norm_squared, cuda<arch
     auto const elements = gradient.shape().elements(), tensors = gradient.count / elements;
     auto const room = context.scratch_bytes() / static_cast<std::int64_t>(sizeof(double));
     if (pending.count > 0 && end_of(pending) + tensors * norm_chunks(elements) > room) start(context, pending);
-    pending.add({gradient.data, elements, tensors, end_of(pending), squares.data + c.options.integer[0]});
+    pending.add({gradient.data, elements, tensors, end_of(pending), squares.data + c.options.index});
     if (!c.more_tensors_follow || pending.full()) start(context, pending);
   }
 

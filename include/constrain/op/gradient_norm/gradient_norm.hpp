@@ -5,39 +5,49 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::op {
 
+/// Options of the ops that write one of the squared norms.
+struct squared_norm_options {
+  std::int64_t index = 0;     // of the gradient
+  std::int64_t gradients = 1; // number of gradients, which is the extent of the output
+};
+
 /// squares[index] = the squared norm of one gradient: squares [number of gradients], fp64. A gradient is a stack of
 /// tensors, one per iteration of the loops that its parameter is stacked over. The sums of chunks of `norm_chunk`
-/// elements are added to one sum per tensor, and these to the squared norm, in a fixed order. Attribute 0: index; 1:
-/// number of gradients.
+/// elements are added to one sum per tensor, and these to the squared norm, in a fixed order.
 struct gradient_norm_squared {
+  using options = squared_norm_options;
   static constexpr char const* name = "gradient_norm_squared";
   static constexpr unsigned accumulating = 0b1;
   static constexpr bool reads_shards = true; // the pass `shard` replaces this op by chunk_squares and chunk_sum
 
-  static constexpr inferred infer(operand_types const&, attributes const& a) {
-    return inferred::one(dtype::f64, shape(a.integer[1]));
+  static constexpr inferred infer(operand_types const&, options const& o) {
+    return inferred::one(dtype::f64, shape(o.gradients));
   }
 };
 
 /// First half of gradient_norm_squared for a sharded gradient: the sum of the squares of each chunk of this rank's
-/// shard, [tensors, chunks of a shard], fp64. Attribute 0: number of tensors of the stack.
+/// shard, [tensors, chunks of a shard], fp64.
 struct chunk_squares {
+  struct options {
+    std::int64_t tensors = 1; // of the stack
+  };
   static constexpr char const* name = "chunk_squares";
   static constexpr bool reads_shards = true;
 
-  static constexpr inferred infer(operand_types const& in, attributes const& a) {
-    return inferred::one(dtype::f64, shape(a.integer[0], norm_chunks(in[0].shape.elements())));
+  static constexpr inferred infer(operand_types const& in, options const& o) {
+    return inferred::one(dtype::f64, shape(o.tensors, norm_chunks(in[0].shape.elements())));
   }
 };
 
 /// Second half of gradient_norm_squared for a sharded gradient: squares[index] from the chunk sums of all shards,
-/// [shards, tensors, chunks of a shard], added in the order of gradient_norm_squared. Attributes as there.
+/// [shards, tensors, chunks of a shard], added in the order of gradient_norm_squared.
 struct chunk_sum {
+  using options = squared_norm_options;
   static constexpr char const* name = "chunk_sum";
   static constexpr unsigned accumulating = 0b1;
 
-  static constexpr inferred infer(operand_types const&, attributes const& a) {
-    return inferred::one(dtype::f64, shape(a.integer[1]));
+  static constexpr inferred infer(operand_types const&, options const& o) {
+    return inferred::one(dtype::f64, shape(o.gradients));
   }
 };
 
@@ -48,9 +58,7 @@ struct chunk_sum {
 struct clip_coefficient {
   static constexpr char const* name = "clip_coefficient";
 
-  static constexpr inferred infer(operand_types const&, attributes const&) {
-    return inferred::one(dtype::f64, shape(2));
-  }
+  static constexpr inferred infer(operand_types const&) { return inferred::one(dtype::f64, shape(2)); }
 };
 
 } // namespace constrain::op

@@ -62,10 +62,10 @@ void layer_norm_rows_gradient(call const& c, tensor<stored const> dy, tensor<sto
 
 template <> struct kernel<op::layer_norm, cpu> {
   template <class stored, class accumulate>
-  static void run(call const& c, tensor<stored const> x, tensor<accumulate const> weight, tensor<accumulate const> bias,
-                  tensor<stored> y, tensor<accumulate> mean, tensor<accumulate> rstd) {
+  static void run(call_of<op::layer_norm> const& c, tensor<stored const> x, tensor<accumulate const> weight,
+                  tensor<accumulate const> bias, tensor<stored> y, tensor<accumulate> mean, tensor<accumulate> rstd) {
     auto const width = x.features();
-    auto const epsilon = static_cast<accumulate>(c.options.real[0]);
+    auto const epsilon = static_cast<accumulate>(c.options.epsilon);
     parallel_chunks(x.rows(), 8, [=](std::int64_t begin, std::int64_t end) {
       for (std::int64_t row = begin; row < end; ++row)
         layer_norm_row(x.data + row * width, width, weight.data, bias.data, epsilon, y.data + row * width, mean[row],

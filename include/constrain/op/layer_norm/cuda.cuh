@@ -30,11 +30,11 @@ static __global__ void __launch_bounds__(cuda_threads)
 
 template <class architecture> struct kernel<op::layer_norm, cuda<architecture>> {
   template <class stored, class accumulate>
-  static void run(call const& c, tensor<stored const> x, tensor<accumulate const> weight, tensor<accumulate const> bias,
-                  tensor<stored> y, tensor<accumulate> mean, tensor<accumulate> rstd) {
+  static void run(call_of<op::layer_norm> const& c, tensor<stored const> x, tensor<accumulate const> weight,
+                  tensor<accumulate const> bias, tensor<stored> y, tensor<accumulate> mean, tensor<accumulate> rstd) {
     cuda_launch(*c.parameters.context, dim3(static_cast<unsigned>(x.rows())), cuda_threads,
                 layer_norm_kernel<stored, accumulate>, x.data, weight.data, bias.data, y.data, mean.data, rstd.data,
-                x.features(), static_cast<accumulate>(c.options.real[0]));
+                x.features(), static_cast<accumulate>(c.options.epsilon));
   }
 };
 

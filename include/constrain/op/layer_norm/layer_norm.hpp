@@ -4,6 +4,11 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
+/// Options of `layer_norm`.
+struct layer_norm_options {
+  double epsilon = 1e-5; // added to the variance
+};
+
 namespace op {
 
 /// The gradient of op::layer_norm: dx, and dweight and dbias [width], from dy, x, weight and the mean and rstd of each
@@ -16,7 +21,7 @@ struct layer_norm_gradient {
   static constexpr unsigned in_place = 0b1;
   static constexpr std::int64_t chunks = 16; // number of chunks of rows, whatever the number of threads
 
-  static constexpr inferred infer(operand_types const& in, attributes const&) {
+  static constexpr inferred infer(operand_types const& in) {
     auto const width = in[1].shape.features();
     auto const sum = accumulator_of(in[0].type);
     return inferred::one(in[0].type, in[0].shape)
@@ -28,12 +33,13 @@ struct layer_norm_gradient {
 
 /// y = (x - mean) * rstd * weight + bias over the innermost dimension, rstd = 1 / sqrt(variance + epsilon) (Ba et al.
 /// 2016): x [..., width], weight and bias [width]. Outputs 1 and 2, the mean and rstd of each row, are for the backward
-/// pass. Real attribute 0: epsilon.
+/// pass.
 struct layer_norm {
+  using options = layer_norm_options;
   static constexpr char const* name = "layer_norm";
   static constexpr unsigned in_place = 0b1;
 
-  static constexpr inferred infer(operand_types const& in, attributes const&) {
+  static constexpr inferred infer(operand_types const& in) {
     if (auto const wrong = needs_reals(in); wrong.reason != why::nothing) return wrong;
     if (in[0].shape.features() != in[1].shape.features())
       return inferred::failure(why::widths_differ, in[1].shape.features(), in[0].shape.features());
@@ -48,11 +54,6 @@ struct layer_norm {
 
 } // namespace op
 
-/// Options of `layer_norm`.
-struct layer_norm_options {
-  double epsilon = 1e-5; // added to the variance
-};
-
 /// Layer normalization (Ba et al. 2016): normalizes each row of x [..., width] to mean 0 and variance 1, then
 /// multiplies it by the weight and adds the bias, element by element. Parameters "name.weight" (initially 1) and
 /// "name.bias" (initially 0), both [width].
@@ -61,7 +62,7 @@ constexpr value layer_norm(std::string_view name, value x, layer_norm_options op
   scope const inside(x.owner(), name, line);
   auto const weight = parameter(x, "weight", shape(x.features()), role::norm, {.constant = 1}, line);
   auto const bias = parameter(x, "bias", shape(x.features()), role::norm, {}, line);
-  return emit<op::layer_norm>({x, weight, bias}, {{}, {options.epsilon}}, line);
+  return emit<op::layer_norm>({x, weight, bias}, options, line);
 }
 
 } // namespace constrain

@@ -10,11 +10,11 @@ namespace op {
 struct linear_input_gradient {
   static constexpr char const* name = "linear_input_gradient";
 
-  static constexpr inferred infer(operand_types const& in, attributes const&) {
+  static constexpr inferred infer(operand_types const& in) {
     return inferred::one(in[0].type, in[0].shape.with_features(in[1].shape.features()));
   }
-  static constexpr cost cost_of(operand_types const& in, operand_types const& out, attributes const& a) {
-    auto result = cost_by_operands(in, out, a);
+  static constexpr cost cost_of(operand_types const& in, operand_types const& out) {
+    auto result = cost_by_operands(in, out);
     result.flops = 2.0 * static_cast<double>(in[0].shape.rows()) * static_cast<double>(in[1].shape.elements());
     return result;
   }
@@ -26,11 +26,11 @@ struct linear_weight_gradient {
   static constexpr char const* name = "linear_weight_gradient";
   static constexpr unsigned accumulating = 0b1;
 
-  static constexpr inferred infer(operand_types const& in, attributes const&) {
+  static constexpr inferred infer(operand_types const& in) {
     return inferred::one(accumulator_of(in[0].type), shape(in[0].shape.features(), in[1].shape.features()));
   }
-  static constexpr cost cost_of(operand_types const& in, operand_types const& out, attributes const& a) {
-    auto result = cost_by_operands(in, out, a);
+  static constexpr cost cost_of(operand_types const& in, operand_types const& out) {
+    auto result = cost_by_operands(in, out);
     result.flops = 2.0 * static_cast<double>(in[0].shape.rows()) * static_cast<double>(out[0].shape.elements());
     return result;
   }
@@ -41,7 +41,7 @@ struct linear_bias_gradient {
   static constexpr char const* name = "linear_bias_gradient";
   static constexpr unsigned accumulating = 0b1;
 
-  static constexpr inferred infer(operand_types const& in, attributes const&) {
+  static constexpr inferred infer(operand_types const& in) {
     return inferred::one(accumulator_of(in[0].type), shape(in[0].shape.features()));
   }
 };
@@ -50,7 +50,7 @@ struct linear_bias_gradient {
 struct linear {
   static constexpr char const* name = "linear";
 
-  static constexpr inferred infer(operand_types const& in, attributes const&) {
+  static constexpr inferred infer(operand_types const& in) {
     if (auto const wrong = needs_reals(in, 2); wrong.reason != why::nothing) return wrong;
     if (in[0].shape.rank < 1) return inferred::failure(why::not_a_matrix_of_features, 1, in[0].shape.rank);
     if (in[1].shape.rank != 2) return inferred::failure(why::weight_is_no_matrix, 2, in[1].shape.rank);
@@ -58,8 +58,8 @@ struct linear {
       return inferred::failure(why::widths_differ, in[1].shape.features(), in[0].shape.features());
     return inferred::one(in[0].type, in[0].shape.with_features(in[1].shape.extent[0]));
   }
-  static constexpr cost cost_of(operand_types const& in, operand_types const& out, attributes const& a) {
-    auto result = cost_by_operands(in, out, a);
+  static constexpr cost cost_of(operand_types const& in, operand_types const& out) {
+    auto result = cost_by_operands(in, out);
     result.flops = 2.0 * static_cast<double>(in[0].shape.rows()) * static_cast<double>(in[1].shape.elements());
     return result;
   }

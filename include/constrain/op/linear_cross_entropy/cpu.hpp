@@ -49,11 +49,11 @@ template <> struct kernel<op::linear_cross_entropy, cpu> {
 
 template <> struct kernel<op::linear_cross_entropy_forward_backward, cpu> {
   template <class stored, class accumulate>
-  static void run(call const& c, tensor<stored const> x, tensor<stored const> weight, tensor<std::int32_t const> labels,
-                  tensor<double> loss, tensor<stored> dx, tensor<accumulate> dweight, tensor<stored> logits,
-                  tensor<double> row_loss) {
+  static void run(call_of<op::linear_cross_entropy_forward_backward> const& c, tensor<stored const> x,
+                  tensor<stored const> weight, tensor<std::int32_t const> labels, tensor<double> loss,
+                  tensor<stored> dx, tensor<accumulate> dweight, tensor<stored> logits, tensor<double> row_loss) {
     auto const width = x.features(), classes = logits.features();
-    auto const scale = static_cast<arithmetic<stored>>(c.options.real[0] * c.parameters.inverse_label_count);
+    auto const scale = static_cast<arithmetic<stored>>(c.options.loss_gradient * c.parameters.inverse_label_count);
     detail::for_chunks_of_logits(x, weight, logits, [&](std::int64_t first, std::int64_t rows) {
       parallel_chunks(rows, 8, [=](std::int64_t begin, std::int64_t end) {
         for (std::int64_t row = begin; row < end; ++row) {

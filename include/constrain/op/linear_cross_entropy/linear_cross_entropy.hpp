@@ -19,11 +19,11 @@ constexpr inferred infer_linear_cross_entropy(operand_types const& in) {
   operand_types linear_in, loss_in;
   linear_in.push_back(in[0]);
   linear_in.push_back(in[1]);
-  auto const logits = linear::infer(linear_in, {});
+  auto const logits = linear::infer(linear_in);
   if (logits.reason != why::nothing) return logits;
   loss_in.push_back(logits.outputs[0]);
   loss_in.push_back(in[2]);
-  auto const loss = cross_entropy::infer(loss_in, {});
+  auto const loss = cross_entropy::infer(loss_in);
   return loss.reason != why::nothing ? loss : inferred::one(dtype::f64, {});
 }
 
@@ -43,12 +43,12 @@ struct linear_cross_entropy {
   static constexpr unsigned accumulating = 0b1;
   static constexpr unsigned workspace = 0b1100;
 
-  static constexpr inferred infer(operand_types const& in, attributes const&) {
+  static constexpr inferred infer(operand_types const& in) {
     auto const loss = infer_linear_cross_entropy(in);
     return loss.reason != why::nothing ? loss : with_logit_workspace(loss.and_also(dtype::f64, {}), in);
   }
-  static constexpr cost cost_of(operand_types const& in, operand_types const& out, attributes const& a) {
-    auto result = cost_by_operands(in, out, a);
+  static constexpr cost cost_of(operand_types const& in, operand_types const& out) {
+    auto result = cost_by_operands(in, out);
     auto const weight = static_cast<double>(in[1].shape.elements());
     auto const rows = in[0].shape.rows(), chunk = logit_rows(rows);
     result.flops = 2.0 * static_cast<double>(rows) * weight;
@@ -59,23 +59,26 @@ struct linear_cross_entropy {
 
 /// Fused forward and backward pass of the head (the linear layer that computes the logits) and of the loss: linear
 /// without bias, cross_entropy and their gradients in one op. loss (+)= cross_entropy(x W^T, labels); dx = the gradient
-/// of this loss with respect to x, and dW (+)= its gradient with respect to W, both times real attribute 0, the
-/// gradient that reaches the loss. Each chunk of rows computes its logits, their gradient in place, dx of these rows
-/// and its part of dW; the chunks add to dW in order (Hsu et al. 2024, Liger Kernel). Chunks depend only on the number
-/// of rows, not on threads. The pass `fuse` inserts this op.
+/// of this loss with respect to x, and dW (+)= its gradient with respect to W, both times `loss_gradient`. Each chunk
+/// of rows computes its logits, their gradient in place, dx of these rows and its part of dW; the chunks add to dW in
+/// order (Hsu et al. 2024, Liger Kernel). Chunks depend only on the number of rows, not on threads. The pass `fuse`
+/// inserts this op.
 struct linear_cross_entropy_forward_backward {
+  struct options {
+    double loss_gradient = 1; // the gradient that reaches the loss
+  };
   static constexpr char const* name = "linear_cross_entropy_forward_backward";
   static constexpr unsigned accumulating = 0b101;
   static constexpr unsigned workspace = 0b11000;
 
-  static constexpr inferred infer(operand_types const& in, attributes const&) {
+  static constexpr inferred infer(operand_types const& in) {
     auto const loss = infer_linear_cross_entropy(in);
     if (loss.reason != why::nothing) return loss;
     return with_logit_workspace(
         loss.and_also(in[0].type, in[0].shape).and_also(accumulator_of(in[0].type), in[1].shape), in);
   }
-  static constexpr cost cost_of(operand_types const& in, operand_types const& out, attributes const& a) {
-    auto result = cost_by_operands(in, out, a);
+  static constexpr cost cost_of(operand_types const& in, operand_types const& out) {
+    auto result = cost_by_operands(in, out);
     auto const weight = static_cast<double>(in[1].shape.elements());
     auto const rows = in[0].shape.rows(), chunk = logit_rows(rows);
     auto const further_chunks = static_cast<double>((rows - 1) / chunk);

@@ -30,8 +30,8 @@ template <class stored> struct mean_elements {
 };
 
 template <class device> struct kernel<op::mean, device> {
-  template <class stored> static void run(call const& c, tensor<stored const> x, tensor<stored> y) {
-    for_elements(device{}, c, y.count, mean_elements<stored>{x.data, y.data, {x.shape(), c.options.integer[0]}});
+  template <class stored> static void run(call_of<op::mean> const& c, tensor<stored const> x, tensor<stored> y) {
+    for_elements(device{}, c, y.count, mean_elements<stored>{x.data, y.data, {x.shape(), c.options.dimension}});
   }
 };
 
@@ -47,9 +47,10 @@ template <class stored> struct mean_gradient_elements {
 };
 
 template <class device> struct kernel<op::mean_gradient, device> {
-  template <class stored> static void run(call const& c, tensor<stored const> dy, tensor<stored> dx) {
+  template <class stored>
+  static void run(call_of<op::mean_gradient> const& c, tensor<stored const> dy, tensor<stored> dx) {
     for_elements(device{}, c, dx.count,
-                 mean_gradient_elements<stored>{dy.data, dx.data, {dx.shape(), c.options.integer[0]}});
+                 mean_gradient_elements<stored>{dy.data, dx.data, {dx.shape(), c.options.dimension}});
   }
 };
 

@@ -13,9 +13,7 @@ template <class optimizer> struct moving_average {
   static constexpr bool reads_shards = true;
   static constexpr bool guarded = true;
 
-  static constexpr inferred infer(operand_types const& in, attributes const&) {
-    return inferred::one(in[0].type, in[0].shape);
-  }
+  static constexpr inferred infer(operand_types const& in) { return inferred::one(in[0].type, in[0].shape); }
 };
 
 } // namespace constrain::op

@@ -7,14 +7,16 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 namespace op {
 
 /// dtable[t, :] (+)= the sum over sequences of dy[:, t, :]; for positions that dy does not have, the sum is 0. (+)=:
-/// the first write in a run of the program overwrites the output, later writes add to it. Attribute 0: rows of the
-/// table.
+/// the first write in a run of the program overwrites the output, later writes add to it.
 struct position_embedding_gradient {
+  struct options {
+    std::int64_t rows = 1; // of the table
+  };
   static constexpr char const* name = "position_embedding_gradient";
   static constexpr unsigned accumulating = 0b1;
 
-  static constexpr inferred infer(operand_types const& in, attributes const& a) {
-    return inferred::one(accumulator_of(in[0].type), shape(a.integer[0], in[0].shape.features()));
+  static constexpr inferred infer(operand_types const& in, options const& o) {
+    return inferred::one(accumulator_of(in[0].type), shape(o.rows, in[0].shape.features()));
   }
 };
 
@@ -23,7 +25,7 @@ struct position_embedding {
   static constexpr char const* name = "position_embedding";
   static constexpr unsigned in_place = 0b1;
 
-  static constexpr inferred infer(operand_types const& in, attributes const&) {
+  static constexpr inferred infer(operand_types const& in) {
     if (auto const wrong = needs_reals(in); wrong.reason != why::nothing) return wrong;
     if (in[0].shape.rank != 3) return inferred::failure(why::axis_is_not_there, 3, in[0].shape.rank);
     if (in[0].shape.extent[1] > in[1].shape.extent[0])
@@ -34,7 +36,7 @@ struct position_embedding {
   }
   static constexpr void gradient(backward& b) {
     b.add(0, b.gradient());
-    if (b.needs(1)) b.emit<position_embedding_gradient>({b.gradient()}, {1}, {{b.input(1).shape().extent[0]}, {}});
+    if (b.needs(1)) b.emit<position_embedding_gradient>({b.gradient()}, {1}, {.rows = b.input(1).shape().extent[0]});
   }
 };
 

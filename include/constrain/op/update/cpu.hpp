@@ -7,11 +7,11 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 template <class optimizer> struct kernel<op::update<optimizer>, cpu> {
   template <class stored, class... states>
-  static void run(call const& c, tensor<stored const> gradient, tensor<double const> clip,
+  static void run(call_of<op::update<optimizer>> const& c, tensor<stored const> gradient, tensor<double const> clip,
                   tensor<std::uint8_t const> hyper, tensor<stored> weight, states... state) {
     if (clip[1] == 0) return; // the gradient norm is not finite: skip the update
     auto const& all = op::hyperparameters_of<optimizer, stored>(hyper);
-    auto const prepared = c.options.integer[0] != 0 ? all.decaying : all.other;
+    auto const prepared = all.decays(c.options.decays);
     auto const step = all.step;
     auto const scale = static_cast<stored>(clip[1]);
     for_elements(weight.count, [=](std::int64_t i) {

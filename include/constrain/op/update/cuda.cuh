@@ -36,12 +36,12 @@ static __global__ void __launch_bounds__(cuda_threads)
 
 template <class optimizer, class architecture> struct kernel<op::update<optimizer>, cuda<architecture>> {
   template <class stored, class... states>
-  static void run(call const& c, tensor<stored const> gradient, tensor<double const> clip,
+  static void run(call_of<op::update<optimizer>> const& c, tensor<stored const> gradient, tensor<double const> clip,
                   tensor<std::uint8_t const> hyper, tensor<stored> weight, states... state) {
     constexpr int fields = sizeof...(states);
     auto& context = *c.parameters.context;
     auto& tensors = context.template pending<multi_tensor<detail::update_entry<stored, fields>>>();
-    tensors.add({gradient.data, weight.data, {state.data...}, weight.count, c.options.integer[0] != 0});
+    tensors.add({gradient.data, weight.data, {state.data...}, weight.count, c.options.decays});
     if (c.more_tensors_follow && !tensors.full()) return;
     auto const* const prepared = reinterpret_cast<op::step_hyperparameters<optimizer, stored> const*>(hyper.data);
     start(context, tensors, clip.data, prepared, std::make_integer_sequence<int, fields>{});

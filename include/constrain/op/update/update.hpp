@@ -61,17 +61,22 @@ CT_HOST_DEVICE inline void update_element(prepared const& hyper, optimizer_step 
   }
 }
 
+/// Options of `update`.
+struct update_options {
+  bool decays = false; // whether weight decay applies to the parameter
+};
+
 /// The update of one parameter, element by element: `optimizer::update` sets weight and state from weight, gradient *
 /// scale and state. Inputs: gradient, clip [norm, scale] (op::clip_coefficient), `step_hyperparameters` as bytes.
 /// Outputs, which are also read: the weight and the fields of the optimizer state. If scale is 0, nothing changes.
-/// Attribute 0: whether weight decay applies.
 template <class optimizer> struct update {
+  using options = update_options;
   static constexpr char const* name = "update";
   static constexpr unsigned accumulating = ~0u; // every output is also read
   static constexpr bool reads_shards = true;
   static constexpr bool guarded = true;
 
-  static constexpr inferred infer(operand_types const& in, attributes const&) {
+  static constexpr inferred infer(operand_types const& in) {
     auto result = inferred::one(in[0].type, in[0].shape);
     for (int i = 0; i < state_fields<optimizer>(); ++i) result = result.and_also(in[0].type, in[0].shape);
     return result;
@@ -84,7 +89,7 @@ template <class optimizer> constexpr void update_by(update_rule& rule) {
   if constexpr (has_update_rule<optimizer>) optimizer::update(rule);
   else {
     node n;
-    n.attributes = {{rule.decays() ? 1 : 0}, {}};
+    n.attributes = pack(update_options{.decays = rule.decays()});
     n.inputs.push_back(rule.gradient().where());
     n.inputs.push_back(rule.scale().where());
     n.inputs.push_back(rule.hyper().where());

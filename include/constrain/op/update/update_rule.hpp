@@ -64,8 +64,7 @@ public:
   /// Stores `source` in the parameter or in a state, converted to its type, unless the gradient norm is not finite.
   /// Both have the same shape.
   constexpr void assign(value target, value source) {
-    out_.call<op::assign>({source.where(), scale_}, {target.where()},
-                          {{static_cast<std::int64_t>(target.type()), 1}, {}}, info().line);
+    out_.call<op::assign>({source.where(), scale_}, {target.where()}, {.to = target.type()}, info().line);
   }
 
   /// The average of the parameter: a state "average" in the parameter's shape and type, which begins as a copy of the
@@ -79,10 +78,10 @@ public:
   /// Appends a call of a guarded op that updates parameters or states in place.
   template <class op>
   constexpr void update_in_place(std::initializer_list<value> inputs, std::initializer_list<value> outputs,
-                                 attributes const& a = {}) {
+                                 options_of<op> const& options = {}) {
     static_assert(info_of<op>.guarded, "update_rule: an op that writes a parameter or a state must be `guarded`");
     node n;
-    n.attributes = a;
+    n.attributes = pack(options);
     n.line = info().line;
     for (auto const& input : inputs) n.inputs.push_back(input.where());
     for (auto const& output : outputs) n.outputs.push_back(output.where());

@@ -77,7 +77,9 @@ constexpr bool fuse_linear_cross_entropy(program& p, int i, std::int64_t smalles
   fused.inputs.push_back(loss.inputs[1]);
   fused.outputs.push_back(loss.outputs[0]);
   if (training) {
-    fused.attributes = p.nodes[writer_of(p, p.nodes[m.loss_gradient].inputs[0])].attributes;
+    auto const& constant = p.nodes[writer_of(p, p.nodes[m.loss_gradient].inputs[0])];
+    auto const loss_gradient = unpack<op::constant_like::options>(constant.attributes).value;
+    fused.attributes = pack(op::linear_cross_entropy_forward_backward::options{.loss_gradient = loss_gradient});
     fused.outputs.push_back(p.nodes[m.input_gradient].outputs[0]);
     fused.outputs.push_back(p.nodes[m.weight_gradient].outputs[0]);
   } else if (m.correct >= 0) {

@@ -53,47 +53,51 @@ template <class type, int n = 12> constexpr int field_count() {
   else return field_count<type, n - 1>();
 }
 
-/// Calls f(field) for every field of an aggregate, in order; never if `field_count` is 0.
-template <class type, class function> void for_each_field(type const& a, function const& f) {
-  auto const all = [&](auto const&... field) { (f(field), ...); };
-  constexpr int count = field_count<type>();
+/// Calls f(field) for every field of an aggregate with `count` fields, in order; never if `count` is 0.
+template <int count, class type, class function> constexpr void for_each_of_fields(type& a, function const& f) {
+  auto const all = [&](auto&... field) { (f(field), ...); };
   if constexpr (count == 1) {
-    auto const& [b] = a;
+    auto& [b] = a;
     all(b);
   } else if constexpr (count == 2) {
-    auto const& [b, c] = a;
+    auto& [b, c] = a;
     all(b, c);
   } else if constexpr (count == 3) {
-    auto const& [b, c, d] = a;
+    auto& [b, c, d] = a;
     all(b, c, d);
   } else if constexpr (count == 4) {
-    auto const& [b, c, d, e] = a;
+    auto& [b, c, d, e] = a;
     all(b, c, d, e);
   } else if constexpr (count == 5) {
-    auto const& [b, c, d, e, g] = a;
+    auto& [b, c, d, e, g] = a;
     all(b, c, d, e, g);
   } else if constexpr (count == 6) {
-    auto const& [b, c, d, e, g, h] = a;
+    auto& [b, c, d, e, g, h] = a;
     all(b, c, d, e, g, h);
   } else if constexpr (count == 7) {
-    auto const& [b, c, d, e, g, h, i] = a;
+    auto& [b, c, d, e, g, h, i] = a;
     all(b, c, d, e, g, h, i);
   } else if constexpr (count == 8) {
-    auto const& [b, c, d, e, g, h, i, j] = a;
+    auto& [b, c, d, e, g, h, i, j] = a;
     all(b, c, d, e, g, h, i, j);
   } else if constexpr (count == 9) {
-    auto const& [b, c, d, e, g, h, i, j, k] = a;
+    auto& [b, c, d, e, g, h, i, j, k] = a;
     all(b, c, d, e, g, h, i, j, k);
   } else if constexpr (count == 10) {
-    auto const& [b, c, d, e, g, h, i, j, k, l] = a;
+    auto& [b, c, d, e, g, h, i, j, k, l] = a;
     all(b, c, d, e, g, h, i, j, k, l);
   } else if constexpr (count == 11) {
-    auto const& [b, c, d, e, g, h, i, j, k, l, m] = a;
+    auto& [b, c, d, e, g, h, i, j, k, l, m] = a;
     all(b, c, d, e, g, h, i, j, k, l, m);
   } else if constexpr (count == 12) {
-    auto const& [b, c, d, e, g, h, i, j, k, l, m, n] = a;
+    auto& [b, c, d, e, g, h, i, j, k, l, m, n] = a;
     all(b, c, d, e, g, h, i, j, k, l, m, n);
   }
+}
+
+/// Calls f(field) for every field of an aggregate; for none if `field_count` is 0.
+template <class type, class function> void for_each_field(type const& a, function const& f) {
+  for_each_of_fields<field_count<type>()>(a, f);
 }
 
 } // namespace constrain::detail

@@ -1,0 +1,110 @@
+#pragma once
+
+#include "constrain/base/fields.hpp"
+#include "constrain/program/attributes.hpp"
+#include "constrain/program/shape.hpp"
+
+#include <type_traits>
+
+namespace constrain::inline CONSTRAIN_VARIANT {
+
+/// The options of an op that has none.
+struct no_options {};
+
+namespace detail {
+
+template <class op> struct options_in { using type = no_options; };
+template <class op>
+  requires requires { typename op::options; }
+struct options_in<op> {
+  using type = typename op::options;
+};
+
+/// Number of fields of an op's `options`, at most six; 0: unknown.
+template <class options, int n = attributes::capacity> constexpr int option_count() {
+  if constexpr (!std::is_aggregate_v<options> || has_base<options> || n == 0) return 0;
+  else if constexpr (has_fields<options>(std::make_integer_sequence<int, n + 1>{})) return 0;
+  else if constexpr (has_fields<options>(std::make_integer_sequence<int, n>{})) return n;
+  else return option_count<options, n - 1>();
+}
+
+template <class field>
+concept is_option = std::is_arithmetic_v<field> || std::is_enum_v<field> || std::is_same_v<field, shape>;
+
+/// Converts fields to numbers, one after the other. Fields beyond the capacity are counted, but not stored.
+struct option_packer {
+  attributes packed;
+  int next = 0;
+
+  constexpr void put(std::int64_t number) {
+    if (next < attributes::capacity) packed.number[next] = number;
+    ++next;
+  }
+  template <class field> constexpr void operator()(field const& f) {
+    if constexpr (std::is_same_v<field, shape>)
+      for (int k = 0; k < shape::maximum_rank; ++k) put(k < f.rank ? f.extent[k] : 0);
+    else if constexpr (std::is_floating_point_v<field>) put(__builtin_bit_cast(std::int64_t, static_cast<double>(f)));
+    else put(static_cast<std::int64_t>(f));
+  }
+};
+
+/// Converts numbers back to fields.
+struct option_unpacker {
+  attributes const& packed;
+  int next = 0;
+
+  template <class field> constexpr void operator()(field& f) {
+    if constexpr (std::is_same_v<field, shape>) {
+      f = {};
+      for (int k = 0; k < shape::maximum_rank; ++k, ++next)
+        if (packed.number[next] != 0) f.extent[f.rank++] = packed.number[next];
+    } else if constexpr (std::is_floating_point_v<field>)
+      f = static_cast<field>(__builtin_bit_cast(double, packed.number[next++]));
+    else f = static_cast<field>(packed.number[next++]);
+  }
+};
+
+/// Whether an op's `options` can be packed.
+template <class options> constexpr bool are_options() {
+  if constexpr (std::is_empty_v<options>) return true;
+  else if constexpr (option_count<options>() == 0) return false;
+  else {
+    bool all = true;
+    int numbers = 0;
+    options o{};
+    for_each_of_fields<option_count<options>()>(o, [&]<class field>(field&) {
+      all = all && is_option<field>;
+      numbers += std::is_same_v<field, shape> ? shape::maximum_rank : 1;
+    });
+    return all && numbers <= attributes::capacity;
+  }
+}
+
+} // namespace detail
+
+/// The options of an op: its member type `options`, or `no_options` if it has none. `options` is a struct of at most
+/// six fields, each an integer, a bool, an enum, a float, a double or a `shape` (which takes the room of four fields).
+template <class op> using options_of = typename detail::options_in<op>::type;
+
+/// Options as a node stores them.
+template <class options> constexpr attributes pack([[maybe_unused]] options const& o) {
+  static_assert(detail::are_options<options>(),
+                "an op's `options` must be a struct of at most six fields, each an integer, a bool, an enum, a float, "
+                "a double or a ct::shape (which counts as four); leave out other fields");
+  detail::option_packer packer;
+  if constexpr (!std::is_empty_v<options> && detail::are_options<options>())
+    detail::for_each_of_fields<detail::option_count<options>()>(o, [&](auto const& field) { packer(field); });
+  return packer.packed;
+}
+
+/// The options that `pack` stored.
+template <class options> constexpr options unpack([[maybe_unused]] attributes const& packed) {
+  options o{};
+  if constexpr (!std::is_empty_v<options> && detail::are_options<options>()) {
+    detail::option_unpacker unpacker{packed};
+    detail::for_each_of_fields<detail::option_count<options>()>(o, [&](auto& field) { unpacker(field); });
+  }
+  return o;
+}
+
+} // namespace constrain
