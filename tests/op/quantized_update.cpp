@@ -69,7 +69,7 @@ template <class optimizer, class real> struct trained {
     array<std::uint8_t> numbers(shape(static_cast<std::int64_t>(sizeof prepared)));
     std::memcpy(numbers.out().data, &prepared, sizeof prepared);
     array<double> const clip(shape(2), {1.0, scale});
-    ct::attributes const options{{1, tensor.elements()}, {}};
+    auto const options = ct::pack(ct::op::quantized_update_options{.decays = true, .elements = tensor.elements()});
     ct::tensor<real const> const in{gradient.data(), &tensor, static_cast<std::int64_t>(gradient.size())};
     [&]<std::size_t... i>(std::index_sequence<i...>) {
       call_kernel<op<optimizer>>(ct::call{options, no_parameters}, in, clip.in(), numbers.in(), view(weight, tensor),

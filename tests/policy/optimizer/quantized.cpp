@@ -156,6 +156,18 @@ TEST_CASE("quantized: hyperparameters are the ones of its optimizer, and checked
   CHECK(!sentence([] { trainer<> const t{{.beta1 = 1}}; }).empty());
 }
 
+TEST_CASE("quantized: other optimizers are made from it") {
+  ct::trainer<model, ct::optimizer::averaged<adamw_8bit>> averaged;
+  trainer<> plain;
+  for (int i = 0; i < 3; ++i) step(averaged, i), step(plain, i);
+  for (std::size_t p = 0; p < plain.parameters().size(); ++p) {
+    std::vector<float> got(static_cast<std::size_t>(plain.parameters()[p].size())), expected(got);
+    averaged.parameters()[p].copy_to(std::span(got));
+    plain.parameters()[p].copy_to(std::span(expected));
+    CHECK(got == expected);
+  }
+}
+
 TEST_CASE("quantized: trains nearly as its optimizer, and without states as it to the bit") {
   trainer<> quantized_trainer{{.learning_rate = 3e-3f, .weight_decay = 0.01f}};
   ct::trainer<model, adamw> exact{{.learning_rate = 3e-3f, .weight_decay = 0.01f}};

@@ -60,12 +60,12 @@ template <class optimizer> struct kernel<op::quantized_update<optimizer>, cpu> {
   static constexpr int fields = op::fields;
 
   template <class stored, class... states>
-  static void run(call const& c, tensor<stored const> gradient, tensor<double const> clip,
+  static void run(call_of<op> const& c, tensor<stored const> gradient, tensor<double const> clip,
                   tensor<std::uint8_t const> hyper, tensor<stored> weight, states... state) {
     if (clip[1] == 0) return; // the gradient norm is not finite: skip the update
     void* const data[] = {state.data...};
     auto const& all = constrain::op::hyperparameters_of<optimizer, stored>(hyper);
-    updated<stored> const u{all.decays(c.options.integer[0] != 0), all.step, static_cast<stored>(clip[1])};
+    updated<stored> const u{all.decays(c.options.decays), all.step, static_cast<stored>(clip[1])};
 
     auto const elements = weight.shape().elements();
     auto const blocks = op::blocks(elements), used = op::blocks(used_elements(c, elements));
@@ -89,8 +89,8 @@ template <class optimizer> struct kernel<op::quantized_update<optimizer>, cpu> {
 
 private:
   /// Elements of a tensor that this rank updates: without the padding of a shard.
-  static std::int64_t used_elements(call const& c, std::int64_t stored) {
-    auto const full = c.options.integer[1];
+  static std::int64_t used_elements(call_of<op> const& c, std::int64_t stored) {
+    auto const full = c.options.elements;
     if (stored == full) return stored;
     return std::clamp<std::int64_t>(full - c.parameters.group->rank() * stored, 0, stored);
   }

@@ -10,14 +10,19 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::op {
 
+/// Whether an optimizer's `state_signed`, if it has one, has one value per field of its state.
+template <class optimizer> constexpr bool has_sign_per_field() {
+  if constexpr (requires { optimizer::state_signed; })
+    return static_cast<int>(std::size(optimizer::state_signed)) == state_fields<optimizer>();
+  else return true;
+}
+
 /// Whether field `i` of an optimizer's state may be negative: as in `state_signed`; all fields may be if the optimizer
-/// does not have it. Compile-time error: `state_signed` of another length than the state.
+/// does not have it.
 template <class optimizer> constexpr bool state_is_signed(int i) {
-  if constexpr (requires { optimizer::state_signed; }) {
-    static_assert(std::size(optimizer::state_signed) == state_fields<optimizer>(),
-                  "an optimizer's `state_signed` and its `state` have different lengths; give each field one value");
+  if constexpr (requires { optimizer::state_signed; } && has_sign_per_field<optimizer>())
     return optimizer::state_signed[i];
-  } else return true;
+  else return true;
 }
 
 namespace detail {
@@ -38,6 +43,12 @@ private:
 
 } // namespace detail
 
+/// Options of `quantized_update`.
+struct quantized_update_options {
+  bool decays = false;       // whether weight decay applies to the parameter
+  std::int64_t elements = 0; // of the full tensor; of one layer of a stack
+};
+
 /// The update of one parameter, element by element, with states in 8 bits (Dettmers et al. 2022, "8-bit Optimizers via
 /// Block-wise Quantization"). Each block of 256 elements of a tensor has one scale per field of the state: the field's
 /// largest magnitude in the block. An element of the field is scale * map[code], with the `dynamic_map` of the field's
@@ -45,9 +56,9 @@ private:
 /// the exact new state, which is then quantized to the nearest code.
 ///
 /// Inputs: gradient, clip [norm, scale] (op::clip_coefficient), `step_hyperparameters` as bytes. Outputs, which are also
-/// read: the weight, the codes of each field, the scales of each field. If scale is 0, nothing changes. Attribute 0:
-/// whether weight decay applies; 1: elements of the full tensor.
+/// read: the weight, the codes of each field, the scales of each field. If scale is 0, nothing changes.
 template <class optimizer> struct quantized_update {
+  using options = quantized_update_options;
   static constexpr char const* name = "quantized_update";
   static constexpr unsigned accumulating = ~0u; // every output is also read
   static constexpr bool reads_shards = true;
@@ -58,7 +69,7 @@ template <class optimizer> struct quantized_update {
   /// Blocks of a tensor of `elements` elements; the last one may be shorter.
   static constexpr std::int64_t blocks(std::int64_t elements) { return (elements + block - 1) / block; }
 
-  static constexpr inferred infer(operand_types const& in, attributes const&) {
+  static constexpr inferred infer(operand_types const& in) {
     auto result = inferred::one(in[0].type, in[0].shape);
     for (int i = 0; i < fields; ++i) result = result.and_also(dtype::u8, in[0].shape);
     for (int i = 0; i < fields; ++i) result = result.and_also(dtype::f32, shape(blocks(in[0].shape.elements())));
@@ -78,7 +89,7 @@ constexpr void update_quantized(update_rule& rule, std::integer_sequence<int, i.
       {rule.parameter(),
        rule.state(state_name<optimizer>(i), shape, dtype::u8, dynamic_map::zero(state_is_signed<optimizer>(i)))...,
        rule.state(scale_name(state_name<optimizer>(i)), blocks, dtype::f32, 0, op::block)...},
-      {{rule.decays() ? 1 : 0, shape.elements()}, {}});
+      {.decays = rule.decays(), .elements = shape.elements()});
 }
 
 } // namespace detail

@@ -11,9 +11,10 @@ namespace constrain::inline CONSTRAIN_VARIANT::optimizer {
 /// (op/quantized_update/quantized_update.hpp). Embeddings and tensors of fewer than 4096 elements keep the states of
 /// `O`. Each layer of a stack is a tensor of its own. `quantized<adamw>` stores 2 (1 + 4 / 256) bytes per weight.
 template <class O> struct quantized {
-  static_assert(has_state<O> && has_update<O>,
-                "optimizer::quantized: the optimizer in it is not element-wise; give it one with `state` and a static "
-                "`update` of one weight, for example optimizer::adamw");
+  static_assert(op::has_sign_per_field<O>(),
+                "optimizer::quantized<O>: `state_signed` and `state` of O have different lengths; give each field of "
+                "the state one value");
+  static constexpr bool base_fits = has_state<O> && has_update<O> && !has_update_rule<O>; // else a rule refuses it
   using base = O; // in prints and saved runs, the name is "quantized<...>" with the name of the base
   static constexpr char const* name = "quantized";
   static constexpr std::int64_t fewest_elements = 4096; // of a tensor with states in 8 bits
@@ -26,9 +27,11 @@ template <class O> struct quantized {
 
   /// Emits the update of one parameter.
   static constexpr void update(update_rule& u) {
-    bool const small = u.role() == role::embedding || u.shape().elements() < fewest_elements;
-    if (small || op::state_fields<O>() == 0) op::update_by<O>(u);
-    else op::update_quantized<O>(u);
+    if constexpr (base_fits) {
+      bool const small = u.role() == role::embedding || u.shape().elements() < fewest_elements;
+      if (small || op::state_fields<O>() == 0) op::update_by<O>(u);
+      else op::update_quantized<O>(u);
+    }
   }
 };
 
