@@ -1,4 +1,4 @@
-// refused: optimizer::quantized<O>: O is not element-wise, so its states cannot be stored in 8 bits; write an element-wise one, as in averaged<quantized<adamw>>
+// refused: optimizer::quantized<O>: O is not element-wise, so its states cannot be stored in 8 bits; write an
 #include <constrain/constrain.hpp>
 namespace ct = constrain;
 

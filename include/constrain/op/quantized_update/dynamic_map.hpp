@@ -27,8 +27,8 @@ public:
   /// Finds the code of the number nearest to x. A copy of its own lets a loop keep the constants in registers.
   class search {
   public:
-    /// The code of the number nearest to x; of one of its two neighbours if x is between both, within 1e-4 of their
-    /// distance.
+    /// The code of the number nearest to x. If x is nearly halfway between two numbers, within 1e-4 of their distance,
+    /// the code of either.
     int operator()(float x) const { return find(x, std::make_integer_sequence<int, zones>{}); }
 
   private:

@@ -52,11 +52,11 @@ struct quantized_update_options {
 /// The update of one parameter, element by element, with states in 8 bits (Dettmers et al. 2022, "8-bit Optimizers via
 /// Block-wise Quantization"). Each block of 256 elements of a tensor has one scale per field of the state: the field's
 /// largest magnitude in the block. An element of the field is scale * map[code], with the `dynamic_map` of the field's
-/// sign. `optimizer::update` computes with these numbers, in the type of the master weights; the new weight comes from
-/// the exact new state, which is then quantized to the nearest code.
+/// sign. `optimizer::update` computes with these numbers, in the type of the master weights. The new weight comes from
+/// the new state before it is quantized, to the nearest codes.
 ///
-/// Inputs: gradient, clip [norm, scale] (op::clip_coefficient), `step_hyperparameters` as bytes. Outputs, which are also
-/// read: the weight, the codes of each field, the scales of each field. If scale is 0, nothing changes.
+/// Inputs: gradient, clip [norm, scale] (op::clip_coefficient), `step_hyperparameters` as bytes. Outputs, which are
+/// also read: the weight, the codes of each field, the scales of each field. If scale is 0, nothing changes.
 template <class optimizer> struct quantized_update {
   using options = quantized_update_options;
   static constexpr char const* name = "quantized_update";
