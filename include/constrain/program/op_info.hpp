@@ -9,6 +9,7 @@
 #include "constrain/program/role.hpp"
 #include "constrain/program/shape.hpp"
 
+#include <algorithm>
 #include <cstdint>
 
 namespace constrain::inline CONSTRAIN_VARIANT {
@@ -21,7 +22,7 @@ struct operand_type {
 };
 
 /// Types and shapes of the inputs, or of the outputs, of one call.
-using operand_types = fixed_vector<operand_type, node::maximum_inputs>;
+using operand_types = fixed_vector<operand_type, std::max(node::maximum_inputs, node::maximum_outputs)>;
 
 /// The result of a shape rule: types and shapes of the outputs, or why the inputs are refused.
 struct inferred {
