@@ -8,11 +8,17 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 /// [sequences, tokens] (i32: the next token at each position, or `ignored_label`). Refused: logits without one row per
 /// token.
 struct causal_lm {
+  template <diagnosis d> struct logits_have_no_tokens {
+    static_assert(d.ok(), "ct::causal_lm needs logits of shape [sequences, tokens, vocabulary], but the model's logits "
+                          "have `got` dimensions or another number of tokens; return one row of logits per token, or "
+                          "use ct::classification for one label per sequence");
+  };
+
   /// The loss.
   constexpr value operator()(value logits, value labels) const {
     auto& program = logits.owner().program;
     if (labels.shape() != program.values[program.tokens.value].shape)
-      program.fail({why::logits_have_no_tokens, 0, 0, 3, logits.shape().rank});
+      program.fail({why::refused, 0, 0, 3, logits.shape().rank, refusal_with<logits_have_no_tokens>()});
     return cross_entropy(logits, labels);
   }
 };
