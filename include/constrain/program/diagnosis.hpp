@@ -50,16 +50,18 @@ enum class why {
   shape_is_not_what_the_rule_says,
   partial_sum_is_read,
   shard_is_read,
+  unguarded_write,
+  update_is_not_constant,
 };
 
 /// An error as data. The type is structural, so that a diagnosis can be an argument of the template whose static_assert
 /// fails: every compiler then prints the diagnosis's fields beside the error sentence.
 struct diagnosis {
   why reason = why::nothing; // `nothing`: no error
-  int line = 0;              // source line where the model calls the operation
+  int line = 0;              // source line where the model calls the operation; 0: none
   int called_from = 0;       // source line where the model calls the outermost layer or repeat around it; 0: none
-  std::int64_t expected = 0; // the first number that the sentence refers to
-  std::int64_t got = 0;      // the second number that the sentence refers to
+  std::int64_t expected = 0; // the number that the sentence calls `expected`
+  std::int64_t got = 0;      // the number that the sentence calls `got`
 
   /// Whether there is no error.
   constexpr bool ok() const { return reason == why::nothing; }
