@@ -11,7 +11,7 @@ template <class optimizer> struct kernel<op::update<optimizer>, cpu> {
                   tensor<std::uint8_t const> hyper, tensor<stored> weight, states... state) {
     if (clip[1] == 0) return; // the gradient norm is not finite: skip the update
     auto const& all = op::hyperparameters_of<optimizer, stored>(hyper);
-    auto const prepared = c.options.decays ? all.decaying : all.other;
+    auto const prepared = all.decays(c.options.decays);
     auto const step = all.step;
     auto const scale = static_cast<stored>(clip[1]);
     for_elements(weight.count, [=](std::int64_t i) {
