@@ -1,4 +1,4 @@
-// Trains a byte-level GPT on text, generates a sample, and compares strategies on the same task.
+// Trains a byte-level GPT on text, generates a sample, and compares sets of policies on the same task.
 
 #include "main_job.hpp"
 
@@ -12,15 +12,15 @@ using main_job::task;
 using main_job::trainer;
 
 struct arguments {
-  std::string text = CONSTRAIN_STANDARD_LIBRARY;
-  std::int64_t tokens = 1'000'000;
-  std::int64_t row_tokens = 50'000;
-  std::string checkpoint;
-  std::string rows;
-  bool smoke = false;
+  std::string text = CONSTRAIN_STANDARD_LIBRARY; // file or directory
+  std::int64_t tokens = 1'000'000;               // to train on
+  std::int64_t row_tokens = 50'000;              // to train on in each row of the comparison
+  std::string checkpoint;                        // directory to save the trained model in; empty: not saved
+  std::string rows;                              // file for the comparison as JSON; empty: not written
+  bool smoke = false;                            // few tokens
 };
 
-// Fewer tokens for a smoke run, and with the built-in GEMM, which is slower.
+// Reduces the number of tokens in a smoke run, and in a full run with the built-in GEMM, which is slower than oneDNN.
 void scale_down(arguments& a) {
   if (a.smoke) {
     a.tokens = 20'480;

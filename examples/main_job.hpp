@@ -2,7 +2,8 @@
 
 #include <constrain/constrain.hpp>
 
-// The main job: a byte-level GPT of about 5 M parameters on about 1 M tokens of text.
+// The main job of the example and of the comparison with PyTorch (bench/peers/): a byte-level GPT of about 5 million
+// parameters. The example trains it on 1 million tokens by default.
 
 namespace main_job {
 
@@ -23,7 +24,8 @@ inline ct::run_options run(std::int64_t steps) {
           .schedule = ct::schedule::cosine{.warmup = steps / 20, .steps = steps, .minimum = 0.1}};
 }
 
-/// Takes the end of the text for validation: at most `tokens`, and at most a fiftieth of the text.
+/// Splits off the end of the text for validation: at most `tokens` + 1 tokens, so at most `tokens` labels, and at most
+/// a fiftieth of the text.
 inline auto split(ct::data::corpus const& corpus, std::int64_t tokens) {
   return corpus.split(std::min(0.02, static_cast<double>(tokens + 1) / static_cast<double>(corpus.size())));
 }

@@ -4,8 +4,8 @@
 
 #include "constrain/forward.hpp"
 
-// Headers with static_asserts come first: compilers print the chain of includes that leads to a failed one, and this
-// order keeps the chain short.
+// The headers whose static_asserts check a trainer's policies, model and kernels come first: compilers print the chain
+// of includes that leads to a failed static_assert, and this order keeps the chain short.
 #include "constrain/policy/composition.hpp"
 #include "constrain/program/sound.hpp"
 #include "constrain/run/launchers.hpp"

@@ -1,6 +1,7 @@
 #pragma once
 
-// Forward declarations, for headers that name these types but use no members of them.
+// Forward declarations. Headers of a program that only name these types can include this file instead of constrain.hpp,
+// which is slower to compile.
 
 #include "constrain/base/variant.hpp"
 

@@ -1,6 +1,6 @@
-// Prints docs/compatibility.md: which policies may stand together, asked of the table of rules itself.
+// Prints docs/compatibility.md: which policies go together, according to the table of rules.
 
-// The page is the same whether or not MPI and nvcc are found here.
+// The page is the same whether or not this machine has MPI and nvcc.
 #if !defined(CONSTRAIN_WITH_MPI)
 #define CONSTRAIN_WITH_MPI
 #endif
@@ -34,7 +34,7 @@ template <class... policies> constexpr auto tuple_of(ct::policy_list<policies...
   return std::tuple(type<policies>{}...);
 }
 
-/// The examples of a slot: one of each kind stands for all of its numbers.
+/// The examples of a slot: one policy of each kind, whatever its template arguments.
 template <class slot> constexpr auto examples_of() {
   if constexpr (requires { typename slot::examples; }) return tuple_of(typename slot::examples{});
   else return std::tuple();
@@ -53,7 +53,7 @@ template <class... slots> constexpr auto all_refused(ct::slot_list<slots...>) {
 constexpr auto representatives = all_examples(ct::library_slots{});
 constexpr auto refused_alone = all_refused(ct::library_slots{});
 
-/// "optimizer::adamw", also of a policy that is called shorter elsewhere.
+/// The type of a policy as Markdown code, such as `optimizer::adamw`, even if the policy has a shorter `name`.
 template <class policy> std::string code_of() {
   auto name = ct::type_name<policy>();
   ct::detail::remove_all(name, "constrain::");
@@ -65,10 +65,11 @@ template <class tuple, class function> void for_each(tuple const& all, function 
 }
 template <class type> using policy_of = typename std::remove_cvref_t<type>::policy_type;
 
-std::vector<std::string_view> broken; // rules that some row of the page breaks
+std::vector<std::string_view> broken; // names of the rules that the cells of the page show
 
 using composed = decltype(ct::composition_of<>());
 
+/// A cell of a table: "yes", or the name of the first broken rule.
 std::string judged(composed const& c) {
   auto const* rule = ct::broken_rule(c);
   if (rule == nullptr) return "yes";
@@ -76,7 +77,7 @@ std::string judged(composed const& c) {
   return std::string("`") + rule->name + "`";
 }
 
-/// As Markdown: outside of code `<` would begin a tag.
+/// A sentence as Markdown: `<` outside of code would begin an HTML tag.
 std::string escaped(std::string_view sentence) {
   std::string text;
   bool code = false;
@@ -88,7 +89,7 @@ std::string escaped(std::string_view sentence) {
   return text;
 }
 
-/// Tries each choice of one example for every slot.
+/// Tries every composition of one example per slot, and counts all of them and the legal ones.
 template <class first, class... rest>
 void count_compositions(composed c, ct::slot_list<first, rest...>, int& legal, int& all) {
   auto const with = [&] {
@@ -102,7 +103,7 @@ void count_compositions(composed c, ct::slot_list<first, rest...>, int& legal, i
   });
 }
 
-/// "`precision::fp32`, `optimizer::adamw`, ...": what a list of policies, all but empty, makes of the slots.
+/// The policy of each slot for a trainer with the policies in `list`: "`precision::fp32`, `optimizer::adamw`, ...".
 template <class... list, class... slots> std::string defaults(ct::slot_list<slots...>) {
   std::string text;
   auto const append = [&]<class slot>(ct::slot_list<slot>) {
@@ -117,18 +118,21 @@ using cuda = ct::device::cuda<ct::sm<90>>;
 
 void print_beginning() {
   std::puts(
-      "# Which policies may stand together\n\n"
-      "A policy's slot is a property of its type. A trainer takes at most one policy of each slot, in any order, and\n"
-      "the defaults fill the others:\n");
-  std::printf("%s.\n\nBeside a CUDA device they are\n\n%s.\n\n", defaults(ct::library_slots{}).c_str(),
-              defaults<cuda>(ct::library_slots{}).c_str());
+      "# Which policies go together\n\n"
+      "A policy is a type that chooses how a model is trained. Each policy has a slot, which stands for one decision,\n"
+      "such as the precision. A trainer takes at most one policy of each slot, in any order. For the other slots, it\n"
+      "uses these defaults:\n");
+  std::printf(
+      "%s.\n\nOn a CUDA device, for example with `device::cuda<sm<90>>`, the policies are by default:\n\n%s.\n\n",
+      defaults(ct::library_slots{}).c_str(), defaults<cuda>(ct::library_slots{}).c_str());
   std::puts(
-      "This page is printed by `tests/docs/compatibility.cpp` from the slots in `include/constrain/policy/slots.hpp` "
-      "and\n"
-      "the rules between them in `include/constrain/policy/rules.hpp`. The test `docs.compatibility` fails where the\n"
+      "`tests/docs/compatibility.cpp` generates this page from the slots in `include/constrain/policy/slots.hpp` and\n"
+      "the rules between them in `include/constrain/policy/rules.hpp`. The test `docs.compatibility` fails if the\n"
       "page is out of date.\n\n"
       "## Two policies in one trainer\n\n"
-      "`yes`, or the rule that refuses the pair.\n");
+      "A cell is `yes` if a trainer can have both policies, with the defaults in the other slots. Otherwise it is the\n"
+      "name of the first broken rule; [the rules](#the-rules) are at the end of the page. The default device is the\n"
+      "CPU, so `launch::graph` is refused beside every policy but a CUDA device.\n");
 }
 
 void print_pairs() {
@@ -153,7 +157,7 @@ void print_pairs() {
 }
 
 void print_refused_alone() {
-  std::puts("\n## Refused on its own\n\n| policy | rule |\n|---|---|");
+  std::puts("\n## What else is refused\n\n| template argument of the trainer | broken rule |\n|---|---|");
   auto const refused = [&]<class policy>(type<policy>, std::string const& name) {
     std::printf("| %s | %s |\n", name.c_str(), judged(ct::composition_of<policy>()).c_str());
   };
@@ -176,7 +180,7 @@ int main() {
   print_beginning();
   print_pairs();
   print_refused_alone();
-  std::puts("\n## The rules\n\n| rule | what the compiler says where it is broken |\n|---|---|");
+  std::puts("\n## The rules\n\n| rule | the compiler's sentence if the rule is broken |\n|---|---|");
   for (auto const& rule : ct::policy_rules) std::printf("| `%s` | %s |\n", rule.name, escaped(rule.sentence).c_str());
 
   for (auto const& rule : ct::policy_rules) {

@@ -8,9 +8,8 @@
 #include <string>
 #include <vector>
 
-// Prints docs/reference.md, what the headers say of themselves: of a type its fields with type, default and the comment
-// beside them, of everything else the declaration and `///` above it. Fails where a field that users fill in or read
-// has no comment.
+// Prints docs/reference.md from the headers: for a type, its fields with type, default and the comment beside them; for
+// everything else, the declaration and the `///` above it. Fails if a field that users set or read has no comment.
 
 namespace fs = std::filesystem;
 using namespace constrain::docs;
@@ -26,14 +25,14 @@ constexpr folder folders[] = {{"fit", "`fit`, `compare`, progress, records, the 
                               {"data", "corpora"},
                               {"model", "models, objectives and the task"},
                               {"policy", "policies and optimizers"},
-                              {"layer", "control flow and composition: `repeat`, `apply`"},
-                              {"op", "functions for layers, and the ops behind them"},
-                              {"base", "what everybody stands on: dtypes, errors, units"},
-                              {"program", "values, shapes, types, rules: for layers, ops and passes"},
-                              {"pass", "from the forward program to a plan"},
-                              {"device", "operands of a kernel, loops, sums, mathematics"},
-                              {"comm", "processes"},
-                              {"io", "files"}};
+                              {"layer", "`repeat` and `apply`, which compose layers"},
+                              {"op", "the functions that layers call, and their ops"},
+                              {"base", "dtypes, errors, units"},
+                              {"program", "the intermediate representation: values, shapes, nodes, programs, plans"},
+                              {"pass", "the passes, which turn a model's program into a plan"},
+                              {"device", "building blocks of kernels: operands, parallel loops, sums, math functions"},
+                              {"comm", "communication between processes"},
+                              {"io", "safetensors, JSON, directories that are replaced atomically"}};
 
 std::string text_of(fs::path const& path) {
   std::stringstream text;
@@ -44,9 +43,12 @@ std::string text_of(fs::path const& path) {
 } // namespace
 
 int main() {
-  std::printf("# Reference\n\nWhat the headers say, folder by folder; written by tests/docs/reference.cpp. `#include "
-              "<constrain/constrain.hpp>` is enough for all but `io/`, `comm/` and devices. Everything is in namespace "
-              "`constrain`.\n");
+  std::printf(
+      "# Reference\n\n"
+      "The public declarations of the headers, with their comments. `tests/docs/reference.cpp` generates this page.\n"
+      "The folder `run/` and the kernels of single devices are left out. A training program includes\n"
+      "`<constrain/constrain.hpp>`. To use other declarations of this page, include their headers too, for example\n"
+      "`<constrain/io/event_file.hpp>`. All names are in namespace `constrain`.\n");
   fs::path const root = CONSTRAIN_INCLUDE "/constrain";
   reference_page reference;
   for (auto const& each : folders) {

@@ -100,18 +100,15 @@ public:
     if (plan.clip_coefficient.type == ct::dtype::f64) arena.read(plan.clip_coefficient.offset, &norm, 8);
     else arena.read(plan.clip_coefficient.offset, &narrow, 4), norm = static_cast<double>(narrow);
     o.skipped = !ct::math::finite(norm);
-    for (int i = 0; i < entries::parameters.size; ++i) {
-      auto const& info = entries::parameters.parameters[i];
-      auto const look = [&](std::int64_t offset) {
-        for (std::int64_t k = 0; k < info.elements() && offset >= 0; ++k) {
-          float x = 0;
-          arena.read(offset + 4 * k, &x, 4);
-          o.finite = o.finite && ct::math::finite(x);
-        }
-      };
-      look(info.offset);
-      for (auto offset : info.state_offset) look(offset);
-    }
+    auto const look = [&](ct::tensor_info const& info) {
+      for (std::int64_t k = 0; k < info.elements(); ++k) {
+        float x = 0;
+        arena.read(info.offset + 4 * k, &x, 4);
+        o.finite = o.finite && ct::math::finite(x);
+      }
+    };
+    for (int i = 0; i < entries::parameters.size; ++i) look(entries::parameters.parameters[i]);
+    for (int i = 0; i < entries::parameters.states_size; ++i) look(entries::parameters.states[i]);
     return o;
   }
 

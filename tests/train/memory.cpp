@@ -80,7 +80,9 @@ template <class trainer> constexpr bool exact_by_role() {
   for (int i = 0; i < trainer::entries::parameters.size; ++i) {
     auto const& p = trainer::entries::parameters.parameters[i];
     total += 16 * p.elements();
-    if (p.gradient_offset < 0 || p.state_offset[0] < 0 || p.state_offset[1] < 0 || p.state_offset[2] >= 0) return false;
+    int states = 0;
+    for (auto const& state : trainer::entries::parameters.states) states += state.parameter == i ? 1 : 0;
+    if (p.gradient_offset < 0 || states != 2) return false;
   }
   auto const& m = trainer::memory;
   return total == (m.weights + m.gradients + m.optimizer_state).count();

@@ -7,8 +7,8 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// bfloat16, the upper half of a float: 8 bits of exponent, 7 of mantissa. Only for storage: arithmetic converts to
-/// float. The conversions use builtins, since std::bit_cast cannot be called in device code.
+/// bfloat16, the upper half of a float: 1 sign bit, 8 bits of exponent, 7 of mantissa. Only for storage: arithmetic
+/// converts to float. The conversions use builtins, since std::bit_cast cannot be called in device code.
 struct bfloat16 {
   std::uint16_t bits = 0; // sign, exponent, mantissa
 

@@ -13,8 +13,8 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// A part of a sentence: borrowed text, or an integer. Making one only stores two fields, so that a call with a list of
-/// parts stays small; `concat` makes the text.
+/// A part of a sentence: borrowed text, or an integer. The constructors only store two fields, so that a call with a
+/// list of parts compiles to little code; `concat` makes the text.
 class text_part {
 public:
   /// Text, which must outlive the part.
@@ -27,7 +27,7 @@ public:
   text_part(integer number)
       : text_(std::is_signed_v<integer> ? signed_number : unsigned_number), size_(static_cast<std::uint64_t>(number)) {}
 
-  /// Appends the part to `text`.
+  /// Appends the part's text to `text`.
   void append_to(std::string& text) const {
     if (text_ == signed_number) append(static_cast<std::int64_t>(size_), text);
     else if (text_ == unsigned_number) append(size_, text);
@@ -47,7 +47,8 @@ private:
   std::uint64_t size_;
 };
 
-/// The parts, joined. A chain of `+` would instead add code for temporary strings to every caller.
+/// The texts of the parts, joined without separators. A chain of `+` would add code for temporary strings to every
+/// caller.
 [[gnu::noinline, gnu::cold]] inline std::string concat(std::initializer_list<text_part> parts) {
   std::string text;
   for (auto const& part : parts) part.append_to(text);

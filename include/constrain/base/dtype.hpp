@@ -23,7 +23,7 @@ constexpr std::int64_t size_of(dtype type) {
   return 0;
 }
 
-/// The name in printed programs and plans.
+/// The name that printed programs and plans show.
 constexpr char const* name_of(dtype type) {
   switch (type) {
   case dtype::u8: return "u8";
@@ -38,7 +38,8 @@ constexpr char const* name_of(dtype type) {
 /// Whether `type` is a floating-point type.
 constexpr bool is_real(dtype type) { return type == dtype::bf16 || type == dtype::f32 || type == dtype::f64; }
 
-/// The type in which elements are summed and statistics kept: 16-bit types are only for storage.
+/// The type in which elements of `type` are summed and their statistics kept: f32 for bf16, which is only for storage,
+/// else `type`.
 constexpr dtype accumulator_of(dtype type) { return type == dtype::bf16 ? dtype::f32 : type; }
 
 namespace detail {
@@ -63,7 +64,7 @@ template <class function> constexpr decltype(auto) visit_real(dtype type, functi
   }
 }
 
-/// The dtype of a C++ type: `dtype_of<float>` is `dtype::f32`. u8 for every type not listed here.
+/// The dtype of a C++ type: `dtype_of<float>` is `dtype::f32`. Every type without a specialization here is u8.
 template <class T> inline constexpr dtype dtype_of = dtype::u8;
 template <> inline constexpr dtype dtype_of<std::int32_t> = dtype::i32;
 template <> inline constexpr dtype dtype_of<bfloat16> = dtype::bf16;

@@ -15,8 +15,8 @@
 namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// The exception that the library throws for run-time failures. `what()` is one sentence: what went wrong, where, and
-/// what to do instead. The sentence may quote names from files. So control characters in it become '?': they could end
-/// the line or control a terminal.
+/// what to do instead. Since the sentence may quote names from files, the constructors replace control characters by
+/// '?' (`printable`).
 struct error : std::runtime_error {
   /// From the complete sentence.
   explicit error(std::string sentence) : std::runtime_error(printable(std::move(sentence))) {}

@@ -5,23 +5,27 @@
 #include <type_traits>
 #include <utility>
 
-// Reflection on the fields of an aggregate (at most twelve), by position. C++20 has no reflection: the number of fields
-// is found by trying brace initialization, and structured bindings give the fields.
+// Reflection on the fields of an aggregate (at most twelve), by position. C++20 has no reflection: trying brace
+// initialization finds the number of fields, and structured bindings give access to them.
 
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
-/// Converts to anything: T{any_field, any_field} compiles if T has at least two fields.
+/// Converts to any type: T{any_field{}, any_field{}} compiles if T has at least two fields.
 struct any_field {
   template <class type> constexpr operator type() const noexcept;
 };
+/// `any_field`, repeated by expanding a pack of indices.
 template <int> using any_field_at = any_field;
 
+/// Whether `type{value, ...}` compiles with one value for each i.
 template <class type, int... i> constexpr bool has_fields(std::integer_sequence<int, i...>) {
   return requires { type{any_field_at<i>{}...}; };
 }
+/// Whether `type{{value}, ...}` compiles with one value, in inner braces, for each i.
 template <class type, int... i> constexpr bool has_braced_fields(std::integer_sequence<int, i...>) {
   return requires { type{{any_field_at<i>{}}...}; };
 }
+/// Whether `type{value, ..., {}}` compiles with one value for each i, and one more.
 template <class type, int... i> constexpr bool has_one_more(std::integer_sequence<int, i...>) {
   return requires { type{any_field_at<i>{}..., {}}; };
 }
@@ -32,6 +36,7 @@ template <class type> struct any_base {
     requires(std::is_base_of_v<base, type> && !std::is_same_v<base, type>)
   operator base() const;
 };
+/// Whether `type` has a base class.
 template <class type> constexpr bool has_base = requires { type{any_base<type>{}}; };
 
 /// Number of fields of an aggregate, up to twelve; 0: unknown. Brace elision counts an array as its elements, and inner
@@ -48,7 +53,7 @@ template <class type, int n = 12> constexpr int field_count() {
   else return field_count<type, n - 1>();
 }
 
-/// Calls f(field) for every field of an aggregate with `count` fields; for none if `count` is 0.
+/// Calls f(field) for every field of an aggregate with `count` fields, in order; never if `count` is 0.
 template <int count, class type, class function> constexpr void for_each_of_fields(type& a, function const& f) {
   auto const all = [&](auto&... field) { (f(field), ...); };
   if constexpr (count == 1) {
@@ -90,7 +95,7 @@ template <int count, class type, class function> constexpr void for_each_of_fiel
   }
 }
 
-/// Calls f(field) for every field of an aggregate; for none if `field_count` is 0.
+/// Calls f(field) for every field of an aggregate, in order; never if `field_count` is 0.
 template <class type, class function> void for_each_field(type const& a, function const& f) {
   for_each_of_fields<field_count<type>()>(a, f);
 }

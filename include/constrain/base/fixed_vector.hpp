@@ -4,13 +4,13 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// A vector of at most `capacity` elements that are stored inside the object, so that it can be part of a constexpr
-/// value. A `program` that exceeds a capacity is refused with a diagnosis.
+/// A vector of at most `capacity` elements, stored inside the object, so that a constexpr constant can contain the
+/// vector. A model whose `program` exceeds a capacity is refused with a diagnosis at compile time.
 template <class T, int capacity_> struct fixed_vector {
   T elements[capacity_]{}; // the first `count` are in use
   int count = 0;           // elements in use
 
-  static constexpr int capacity = capacity_; // the most elements
+  static constexpr int capacity = capacity_; // maximum number of elements
 
   /// As in std::vector.
   constexpr int size() const { return count; }

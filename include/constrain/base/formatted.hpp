@@ -7,10 +7,11 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
-/// vprintf into a string. Not a template: an instance for each list of argument types would slow compilation.
+/// As std::vprintf, but returns the text. Not a template: an instance for each list of argument types would slow
+/// compilation.
 [[gnu::cold, gnu::format(printf, 1, 0)]] std::string formatted_list(char const* format, std::va_list values);
 
-/// printf into a string.
+/// As std::printf, but returns the text.
 [[gnu::cold, gnu::format(printf, 1, 2)]] std::string formatted(char const* format, ...);
 
 } // namespace constrain::detail

@@ -10,8 +10,8 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 template <class signature> class function_ref;
 
-/// A reference to a callable object, like C++26's std::function_ref. A function with such a parameter need not be a
-/// template, so it is compiled once. The reference must not outlive the object.
+/// A reference to a callable object, like C++26's std::function_ref. A function that takes a function_ref need not be a
+/// template and is compiled once. The reference must not outlive the object.
 template <class result, class... arguments> class function_ref<result(arguments...)> {
 public:
   /// Refers to `f`.
@@ -24,7 +24,7 @@ public:
               (*static_cast<std::remove_reference_t<function>*>(borrowed))(std::forward<arguments>(given)...));
         }) {}
 
-  /// Calls the object.
+  /// Calls the object with the arguments and returns its result.
   result operator()(arguments... given) const { return call_(borrowed_, std::forward<arguments>(given)...); }
 
 private:

@@ -7,7 +7,7 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// A std::unique_ptr to a part of a trainer. Access to the part of a trainer that was moved from throws `error`.
+/// A std::unique_ptr to a part of a trainer. Access throws `error` if the trainer was moved from.
 template <class type> class held : public std::unique_ptr<type> {
 public:
   using std::unique_ptr<type>::unique_ptr;

@@ -1,11 +1,11 @@
 #pragma once
 
 #if defined(__CUDACC__) && !defined(CONSTRAIN_WITH_CUDA)
-/// Defined if this translation unit can contain CUDA kernels.
+/// Defined if the compiler of this translation unit compiles CUDA code.
 #define CONSTRAIN_WITH_CUDA
 #endif
 
-/// Marks a function that CPU and CUDA kernels can call.
+/// Marks a function that both CPU code and CUDA kernels can call.
 #if defined(__CUDACC__)
 #define CT_HOST_DEVICE __host__ __device__
 #else

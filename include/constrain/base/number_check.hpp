@@ -18,7 +18,8 @@ enum class number_range : std::uint8_t {
 
 namespace detail {
 
-/// Tests the bits: under -ffast-math compilers assume that all numbers are finite.
+/// Like std::isfinite and std::isnan, but tests the bits: with -ffast-math, compilers assume that all numbers are
+/// finite.
 constexpr bool is_finite(double x) {
   return (__builtin_bit_cast(std::uint64_t, x) & 0x7ff0000000000000u) != 0x7ff0000000000000u;
 }
@@ -38,10 +39,10 @@ constexpr bool is_within(double x, number_range range) {
   }
 }
 
-/// A number as text, "nan", "inf" or "-inf".
+/// A number as text, with at most nine significant digits; "nan", "inf" or "-inf" if it is not finite.
 std::string number_text(double x);
 
-/// Throws the `error` of `check_number` and `check_count`. `instead` names the values that are accepted.
+/// Throws the `error` of `check_number` and `check_count`. `instead` says which values are accepted.
 [[noreturn, gnu::noinline, gnu::cold]] inline void refuse_number(char const* owner, char const* field,
                                                                  std::string const& value, std::string const& instead) {
   throw error({owner, ": ", field, " is ", value, "; give ", instead});
@@ -49,10 +50,11 @@ std::string number_text(double x);
 
 } // namespace detail
 
-/// Throws `error` unless `value`, the field `field` of `owner`, is within `range`.
+/// Throws `error` unless `value` is within `range`. `owner` and `field`, such as "fit_options" and ".steps", name the
+/// option in the sentence.
 void check_number(char const* owner, char const* field, double value, number_range range);
 
-/// Throws `error` unless `value`, the field `field` of `owner`, is at least `least`.
+/// Throws `error` unless `value` is at least `least`. `owner` and `field` name the option in the sentence.
 void check_count(char const* owner, char const* field, std::int64_t value, std::int64_t least);
 
 } // namespace constrain

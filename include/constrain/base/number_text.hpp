@@ -7,10 +7,10 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
-/// "1.5 MiB", or KiB below one MiB.
+/// A number of bytes as text: "1.5 MiB", or in KiB below 1 MiB, "1.5 KiB".
 [[gnu::cold]] std::string bytes_text(bytes b);
 
-/// A number with thousands separators: "4,870,144".
+/// An integer as text with thousands separators: "4,870,144".
 [[gnu::cold]] std::string grouped(std::int64_t n);
 
 } // namespace constrain::detail

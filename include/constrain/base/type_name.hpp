@@ -9,15 +9,16 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 namespace detail {
 
+/// The signature of this function, which contains the compiler's name of `type`.
 template <class type> constexpr char const* pretty_function() { return __PRETTY_FUNCTION__; }
 
-/// Removes every occurrence of `part`.
+/// Removes every occurrence of `part` from `text`.
 inline void remove_all(std::string& text, std::string_view part) {
   for (auto at = text.find(part); at != std::string::npos; at = text.find(part, at)) text.erase(at, part.size());
 }
 
-/// A compiler's name of a type, without the parts that differ between compilers or hide the name: unnamed namespaces,
-/// the library's inline namespace, the function around a local type, blanks before '>'.
+/// `text`, a compiler's name of a type, without the parts that differ between compilers or that the user does not
+/// write: unnamed namespaces, the library's inline namespace, the function around a local type, blanks before '>'.
 [[gnu::cold]] std::string plain_type_name(std::string text);
 
 } // namespace detail

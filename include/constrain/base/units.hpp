@@ -8,8 +8,8 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// A number of bytes. Integers convert to it only explicitly. Bytes times or divided by an integer are bytes; bytes
-/// divided by bytes are a ratio.
+/// A number of bytes. An integer converts to `bytes` only explicitly. Bytes times or divided by an integer are bytes;
+/// bytes divided by bytes are a ratio.
 struct bytes {
   std::int64_t value = 0; // public, so that bytes can be a template argument
 
@@ -17,7 +17,7 @@ struct bytes {
   constexpr bytes() = default;
   /// `count` bytes.
   constexpr explicit bytes(std::int64_t count) : value(count) {}
-  /// The number, in bytes and in MiB.
+  /// The number of bytes, and the number of MiB.
   constexpr std::int64_t count() const { return value; }
   constexpr double mebibytes() const { return static_cast<double>(value) / (1 << 20); }
 
@@ -30,15 +30,15 @@ struct bytes {
     return bytes(static_cast<std::int64_t>(n) * b.value);
   }
   template <std::integral integer> friend constexpr bytes operator*(bytes b, integer n) { return n * b; }
-  /// Rounded towards 0.
+  /// Bytes divided by an integer, rounded towards 0.
   template <std::integral integer> friend constexpr bytes operator/(bytes b, integer n) {
     return bytes(b.value / static_cast<std::int64_t>(n));
   }
-  /// The ratio, such as 2.5.
+  /// The ratio of two numbers of bytes, such as 2.5.
   friend constexpr double operator/(bytes a, bytes b) {
     return static_cast<double>(a.value) / static_cast<double>(b.value);
   }
-  /// As the operators above.
+  /// The compound assignments of the operators +, -, * and /.
   constexpr bytes& operator+=(bytes b) { return *this = *this + b; }
   constexpr bytes& operator-=(bytes b) { return *this = *this - b; }
   template <std::integral integer> constexpr bytes& operator*=(integer n) { return *this = *this * n; }
@@ -50,15 +50,15 @@ constexpr bytes kibibytes(std::int64_t n) { return bytes(n << 10); }
 constexpr bytes mebibytes(std::int64_t n) { return bytes(n << 20); }
 constexpr bytes gibibytes(std::int64_t n) { return bytes(n << 30); }
 
-/// A count with a unit. Integers convert to it, so that options are simple to write (`{.steps = 500}`). It does not
-/// convert to or from another unit: micro-steps cannot be compared with optimizer steps.
+/// A count with a unit. Integers convert to a quantity, so that options are simple to write (`{.steps = 500}`).
+/// Quantities of different units do not convert to each other: micro-steps cannot be compared with optimizer steps.
 template <class unit> class quantity {
 public:
   /// 0.
   constexpr quantity() = default;
-  /// `count`; implicit, so that a literal can be a quantity: `.warmup = 100`.
+  /// `count` units; implicit, so that a literal can be a quantity: `.warmup = 100`.
   constexpr quantity(std::int64_t count) : count_(count) {}
-  /// The number.
+  /// The number of units.
   constexpr std::int64_t count() const { return count_; }
   friend constexpr auto operator<=>(quantity, quantity) = default;
   /// Sum and difference.
@@ -69,15 +69,16 @@ private:
   std::int64_t count_ = 0;
 };
 
-/// A number of optimizer steps: each updates the weights once.
+/// A number of optimizer steps: each takes one batch and updates the weights once, or skips the update if a gradient is
+/// not finite.
 using optimizer_steps = quantity<struct optimizer_step_unit>;
 /// A number of micro-steps: each is the forward and backward pass of one micro-batch.
 using micro_steps = quantity<struct micro_step_unit>;
 /// A number of tokens.
 using token_count = quantity<struct token_unit>;
 
-/// One optimizer step, by its number since the start of training. The first is 1, as in Adam's bias correction (Kingma
-/// & Ba 2015).
+/// One update of the weights, by its number since the start of training; skipped steps do not count. The first is 1, as
+/// in Adam's bias correction (Kingma & Ba 2015).
 struct optimizer_step {
   std::int64_t number = 1; // counted from 1
 };

@@ -1,9 +1,10 @@
 #pragma once
 
-// Compiler flags that change the library's code are part of the name of everything in it, as an inline namespace: the
-// instruction set, OpenMP, the GEMM library, MPI, the standard library's debug mode, and the assumptions about
-// arithmetic that the compiler may make. So translation units with different flags share no function. (clang defines a
-// macro only for -ffast-math and -ffinite-math-only, so the other parts of -ffast-math are not told apart there.)
+// The library's inline namespace, CONSTRAIN_VARIANT, names the compiler flags and macros that change the library's
+// code: the instruction set, OpenMP, the GEMM library, MPI, the debug mode of libstdc++, and the assumptions about
+// arithmetic that the compiler may make. So translation units with different flags share no function of the library.
+// (clang 14 defines a macro only for -ffast-math, -ffinite-math-only and -fno-math-errno, so there the other parts of
+// -ffast-math are not told apart.)
 
 #if defined(__AVX512BF16__)
 #define CONSTRAIN_INSTRUCTION_SET avx512_bf16
@@ -55,7 +56,7 @@
 #if defined(__FAST_MATH__)
 #define CONSTRAIN_VARIANT_MATH _fast
 #else
-// Each part of -ffast-math has a flag.
+// Without -ffast-math, separate flags can turn on each of its parts.
 #if defined(__FINITE_MATH_ONLY__) && __FINITE_MATH_ONLY__
 #define CONSTRAIN_VARIANT_FINITE _finite
 #else
@@ -96,8 +97,8 @@
 
 // Definitions of functions that are not templates (files, JSON, saved runs, logs) are in .ipp files. In header-only use
 // each header includes its .ipp file. With the companion library (cmake/constrain-compiled.cmake), which holds these
-// functions compiled, users see only declarations. The library fits one set of flags, CONSTRAIN_COMPILED_FOR_<flags>; a
-// translation unit with other flags stays header-only.
+// functions compiled, users see only declarations. The companion library is compiled for one set of flags, and the file
+// CONSTRAIN_COMPILED defines CONSTRAIN_COMPILED_FOR_<flags>; a translation unit with other flags stays header-only.
 #if defined(CONSTRAIN_COMPILED)
 #include CONSTRAIN_COMPILED
 #endif
@@ -114,7 +115,7 @@
 #else
 #define CONSTRAIN_VARIANT CONSTRAIN_FLAGS
 #define CONSTRAIN_DEFINITIONS 1
-#define CONSTRAIN_INLINE [[gnu::noinline]] inline // not inlined: none is time-critical
+#define CONSTRAIN_INLINE [[gnu::noinline]] inline // not inlined: no such function is time-critical
 #endif
 
 #define CONSTRAIN_TEXT_OF(x) #x

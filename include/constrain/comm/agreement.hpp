@@ -8,13 +8,13 @@
 #include <string>
 #include <string_view>
 
-// Collective error handling: an error on one rank is thrown on all ranks, with the same sentence, so that no rank waits
-// forever for the others.
+// Collective error handling: an error on one rank is thrown on all ranks or ends the job, so that no rank waits forever
+// for the others.
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// The collective calls of the library. Ranks that agree on an outcome also exchange their call, so that ranks in
-/// different calls are detected.
+/// The library's collective calls. Ranks that agree on an outcome also exchange the call that they are in: this detects
+/// ranks in different calls.
 enum class joint_call : std::int64_t {
   construction,
   step,
@@ -24,9 +24,9 @@ enum class joint_call : std::int64_t {
   save,
   load,
   resume,
-  pretrained,
+  pretrained, // load_pretrained
   fit,
-  question
+  question // in_any_rank
 };
 
 /// The call's name in error sentences.
@@ -47,7 +47,7 @@ constexpr char const* name_of(joint_call c) {
 
 namespace detail {
 
-/// All-gather of one value per rank: all[r] becomes rank r's value; the caller sets all[rank()].
+/// All-gather of one value per rank: all[r] becomes rank r's value. The caller has set its own value, all[rank()].
 template <class type> void gather(communicator& world, type* all) {
   std::int64_t offsets[communicator::maximum_size], lengths[communicator::maximum_size];
   for (int rank = 0; rank < world.size(); ++rank) {
@@ -57,44 +57,46 @@ template <class type> void gather(communicator& world, type* all) {
   world.all_gather(reinterpret_cast<std::byte*>(all), offsets, lengths);
 }
 
-/// All-gather of texts, concatenated in rank order; `lengths`: the length of each rank's text.
+/// All-gather of texts: returns them concatenated in rank order. `lengths`: the length of each rank's text, in bytes.
 std::string gather_texts(communicator& world, std::string_view mine, std::int64_t const* lengths);
 
 /// FNV-1a hash, 64 bits.
 std::uint64_t hash_of(std::string_view text);
 
-/// Throws `error` and records that every rank throws it, which the caller guarantees.
+/// Throws `error` and records it as one that every rank throws: the caller guarantees that.
 [[noreturn, gnu::cold]] void throw_agreed(std::string sentence);
 
-/// The message of a rank in `agree`.
+/// The message of a rank in `agree`. `check_ranks_agree` sends the text of a fingerprint in place of the sentence.
 struct vote {
-  std::int64_t call = 0, count = 0; // the `joint_call`, and a number to be added up
-  std::uint64_t content = 0;        // fingerprint of the data that this rank reads (corpus, files)
+  std::int64_t call = 0, count = 0; // the `joint_call`; a number that `agree` adds up over the ranks
+  std::uint64_t content = 0;        // must be equal on all ranks: a hash of the data read, or another number
   std::int64_t length = 0;          // length of this rank's error sentence; 0: no error
   std::uint64_t hash = 0;           // hash of the error sentence
 };
 
-/// Throws on every rank, because ranks are in different calls, have different content, or have an error. `failure` and
-/// `said`: this rank's exception and its sentence.
+/// Throws on every rank: ranks are in different calls, have different `content`, or have an error. `failure`: this
+/// rank's exception, or null. `said`: the sentence of that exception.
 [[noreturn, gnu::cold]] void throw_for(communicator& world, vote const* votes, std::exception_ptr const& failure,
                                        std::string const& said);
 
 } // namespace detail
 
-/// Shares this rank's outcome with all ranks: `failure` is the exception of this rank, or null. If no rank failed,
-/// returns the sum of all `count`s. Otherwise every rank throws: its own exception if all sentences are the same, else
-/// an `error` with the sentence of the first failing rank. Also throws if ranks are in different calls or their
-/// `content` fingerprints differ. Collective: one all-gather.
+/// Shares this rank's outcome with all ranks. `where`: the library call that this rank is in. `failure`: this rank's
+/// exception, or null. If no rank failed, returns the sum of all `count`s. Otherwise every rank throws: its own
+/// exception if all ranks failed with the same sentence, else an `error` with the sentence of the first rank that
+/// failed. Also throws if ranks are in different calls or their `content` (such as a hash of the data read) differs.
+/// Collective: one all-gather, at most two if ranks failed.
 std::int64_t agree(communicator& world, joint_call where, std::int64_t count = 0,
                    std::exception_ptr const& failure = nullptr, std::uint64_t content = 0);
 
-/// Throws `error` on every rank unless all ranks are about to make the same number of forward passes. Collective.
+/// Throws `error` on every rank unless all ranks are about to make the same number of forward passes (`passes`).
+/// Collective.
 inline void check_passes(communicator& world, joint_call where, std::int64_t passes) {
   agree(world, where, 0, nullptr, static_cast<std::uint64_t>(passes));
 }
 
 /// Calls `local` on each rank and returns the sum of the results over all ranks. If `local` throws on any rank, all
-/// ranks throw, as in `agree`. `local` must not communicate. Collective.
+/// ranks throw, as in `agree`. `local` must not communicate. `where`, `content`: as in `agree`. Collective.
 std::int64_t agreed_sum(communicator& world, joint_call where, function_ref<std::int64_t()> local,
                         std::uint64_t content = 0);
 /// `agreed_sum` for a function without a result.
@@ -102,17 +104,18 @@ inline void agreed(communicator& world, joint_call where, function_ref<void()> l
   agreed_sum(world, where, [&]() -> std::int64_t { return local(), 0; });
 }
 
-/// Two-phase changes on all ranks: first every rank checks, then `all_can()`, then every rank changes its state. If a
-/// check fails on one rank, all ranks throw and none has changed anything.
+/// A change of state on all ranks in two phases: every rank checks, calls `all_can()`, then changes its state. If a
+/// check fails on one rank, all ranks throw and no rank has changed its state.
 class agreement {
 public:
   /// `where`: the call that all ranks must be in; errors name it.
   agreement(communicator& world, joint_call where) : world_(world), where_(where) {}
 
-  /// Returns once all ranks have passed their checks; throws on all ranks if one has failed. `content`: fingerprint of
-  /// the data read, which must be equal on all ranks. Collective.
+  /// Returns once all ranks have passed their checks; throws on all ranks if a check has failed on one. `content`: hash
+  /// of the data read, which must be equal on all ranks. Collective.
   void all_can(std::uint64_t content = 0);
-  /// Runs a function that calls `all_can()` once. An exception before that call is thrown on all ranks.
+  /// Runs a function that calls `all_can()` once. An exception before that call is thrown on all ranks; a later one,
+  /// only on the rank where it occurs.
   void run(function_ref<void(agreement&)> checks_and_changes);
 
 private:
@@ -121,11 +124,13 @@ private:
   bool asked_ = false;
 };
 
-/// For a `catch (...)` around collective code. Rethrows the exception if all ranks throw; this rank waits a few seconds
-/// for the others. Otherwise they would wait for this rank forever: prints the exception and aborts the job.
+/// For a `catch (...)` around collective code. Unless all ranks have agreed to throw, waits a few seconds for the other
+/// ranks to throw too. If all throw, rethrows this rank's exception. Otherwise the others would wait for this rank
+/// forever: prints the exception and aborts the job. `where`: the library call, for the message.
 [[noreturn, gnu::cold]] void rethrow_or_end_job(communicator& world, joint_call where);
 
-/// Calls `f`, which may communicate. Rethrows an exception that all ranks throw; another one aborts the job.
+/// Calls `f`, which may communicate. An exception of `f` is rethrown if all ranks throw, else it aborts the job: see
+/// `rethrow_or_end_job`.
 void together(communicator& world, joint_call where, function_ref<void()> f);
 
 } // namespace constrain

@@ -10,7 +10,7 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
-/// The last exception that all ranks agreed to throw, per thread.
+/// The last exception of this thread that all ranks agreed to throw; null: none.
 CONSTRAIN_INLINE std::exception_ptr& agreed_failure() {
   static thread_local std::exception_ptr agreed;
   return agreed;
@@ -35,7 +35,7 @@ CONSTRAIN_INLINE std::uint64_t hash_of(std::string_view text) {
   return hash;
 }
 
-/// An exception's `what()`.
+/// An exception's `what()`, or a sentence in its place.
 CONSTRAIN_INLINE std::string sentence_of(std::exception_ptr const& failure) {
   try {
     std::rethrow_exception(failure);

@@ -9,8 +9,8 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// A group of processes that train together; each has a rank. All members must make the same calls in the same order.
-/// There is no all-reduce: reductions gather all terms and add them in rank order, so that every rank gets the same
+/// A group of processes that train together; each has a rank. All of them must make the same calls in the same order.
+/// There is no all-reduce: reductions exchange all terms and add them in rank order, so that every rank gets the same
 /// bits.
 class communicator {
 public:
@@ -25,31 +25,31 @@ public:
   virtual int size() const = 0;
 
   /// All-gather: rank r's shard arrives at bytes [offsets[r], offsets[r] + lengths[r]) of `all` on every rank. This
-  /// rank's own shard must already be there.
+  /// rank's shard must be there before the call.
   virtual void all_gather(std::byte* all, std::int64_t const* offsets, std::int64_t const* lengths) = 0;
   /// All-to-all: sends bytes [send_offsets[r], send_offsets[r] + send_lengths[r]) of `send` to rank r. Data from rank
-  /// r, at most `length` bytes, arrives at byte r * length of `receive`.
+  /// r, at most `length` bytes, arrives at byte r * length of `receive`. `send_lengths` must be equal on all ranks.
   virtual void all_to_all(std::byte const* send, std::int64_t const* send_offsets, std::int64_t const* send_lengths,
                           std::byte* receive, std::int64_t length) = 0;
-  /// Waits until all ranks have called `barrier`.
+  /// Waits until all ranks of this communicator have called `barrier`.
   virtual void barrier() = 0;
   /// Splits the communicator into groups of `ranks` consecutive ranks and returns this rank's group. `size()` must be a
   /// multiple of `ranks`.
   virtual std::unique_ptr<communicator> groups_of(int ranks) = 0;
 
-  /// Ends all processes of the job, this one with exit code `status`.
+  /// Ends all processes of the job, this one with exit status `status`.
   [[noreturn]] virtual void abort(int status) = 0;
-  /// Whether all ranks of the run call `all_come` within a few seconds. Once it has returned false, no collective call
-  /// is possible any more.
+  /// Waits a few seconds; returns whether all ranks of the run have called `all_come` by then. After a result of false,
+  /// collective calls are no longer possible.
   virtual bool all_come() = 0;
-  /// Names the current library call, for the error if the other ranks do not arrive. The name must be a string literal.
+  /// Sets the name of the current library call, a string literal, for the error if other ranks do not arrive.
   virtual void entered(char const*) {}
 
-  /// The most ranks that a communicator may have.
+  /// The maximum number of ranks of a communicator.
   static constexpr int maximum_size = 1024;
 };
 
-/// A single process: no collective waits, and only `all_to_all` copies data.
+/// The communicator of a single process: no collective waits, and only `all_to_all` copies data.
 class self final : public communicator {
 public:
   int rank() const override { return 0; }

@@ -10,14 +10,14 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// Named values that must be equal on all ranks.
+/// A list of named values that must be equal on all ranks.
 class fingerprint {
 public:
-  /// Adds a text.
+  /// Adds a text. Neither `name` nor `value` may contain '\0'.
   void add(std::string_view name, std::string_view value) {
     text_.append(name).append(1, '\0').append(value).append(1, '\0');
   }
-  /// Adds a bool, or a number in the shortest digits that read back exactly.
+  /// Adds a bool, or a number in the fewest digits that read back as the same number.
   template <class number>
     requires std::is_arithmetic_v<number>
   void add(std::string_view name, number value) {
@@ -25,7 +25,7 @@ public:
     if constexpr (std::is_same_v<number, bool>) add(name, std::string_view(value ? "true" : "false"));
     else add(name, std::string_view(digits, std::to_chars(digits, digits + sizeof digits, value).ptr));
   }
-  /// Adds a hash in place of a long value.
+  /// Adds the hash of a value, in hexadecimal, where the value itself would be too long.
   void add_hash(std::string_view name, std::uint64_t hash);
 
   /// All names and values, each ended by '\0'.
@@ -35,8 +35,9 @@ private:
   std::string text_;
 };
 
-/// Throws the same `error` on every rank unless all ranks have the same fingerprint. The error names the first field
-/// that differs and both values. Collective: one all-gather if they agree.
+/// Throws the same `error` on every rank unless all ranks have the same fingerprint and are in the same call (`where`).
+/// The error gives the name of the first value that differs between rank 0 and another rank, and both values.
+/// Collective: one all-gather, or two if fingerprints differ.
 void check_ranks_agree(communicator& world, joint_call where, fingerprint const& mine);
 
 } // namespace constrain

@@ -17,12 +17,15 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// The processes that mpirun or srun started. Initializes MPI, and finalizes it at exit, unless the program has
-/// initialized it. A process that waits for the others longer than `deadline` seconds ends with an error (see
-/// watchdog.hpp). A process that exits with a nonzero status ends the job. Throws `error` if an MPI call fails.
+/// The processes that mpirun or srun started. Initializes MPI, and finalizes it at exit, unless the program itself has
+/// initialized MPI. A process that waits for the others longer than `deadline` seconds ends with an error (see
+/// watchdog.hpp). A process that exits with a nonzero status (detected only with glibc) ends the job unless the others
+/// exit too within a few seconds. Throws `error` for an offset or length above 2^31 - 1 bytes, and if an MPI call
+/// returns a failure (by MPI's default, a failure aborts the job instead).
 class mpi final : public communicator {
 public:
-  /// All processes of the job. `deadline`: seconds that a wait for others may take.
+  /// All processes of the job. `deadline`: seconds that a wait for others may take. Throws `error` if there are more
+  /// than `maximum_size` processes.
   explicit mpi(double deadline = 1800) : mpi(all_processes(deadline), deadline) {}
   ~mpi() override;
 
@@ -41,8 +44,8 @@ public:
 private:
   mpi(MPI_Comm processes, double deadline);
 
-  // Seconds that a failing rank waits for the others to fail or end too: less than the deadline of the others, so that
-  // the failing rank's error is printed before theirs.
+  // Seconds that a failing rank waits for the others to fail or end too: less than the others' deadline, so that the
+  // failing rank prints its error before the others' watchdogs print theirs.
   static double patience(double deadline) { return std::min(deadline / 2, 3.0); }
 
   /// All processes of the job; initializes MPI if needed.
@@ -51,27 +54,29 @@ private:
   /// Registers `leave` to run at exit.
   static void prepare_end(double deadline);
 
-  /// Runs at exit. Ends the job if this process failed and the others do not exit too within a few seconds.
+  /// Runs at exit. After a success, waits for the others to exit. After a failure, ends the job if the others do not
+  /// exit too within a few seconds. Finalizes MPI if this class has initialized it.
   static void leave(int status);
 
-  /// Whether all processes call `meet` within `seconds`; 0: the deadline is the only limit.
+  /// Waits up to `seconds` for all processes to call `meet`; returns whether they have. 0: only the deadline limits the
+  /// wait.
   static bool meet(double seconds);
 
   /// Ends all processes of the job.
   [[noreturn]] static void end_job(int status);
 
-  /// Throws `error` unless an MPI call returned success; `what`: the purpose of the call.
+  /// Throws `error` unless `status`, the result of an MPI call, is success. `what`: the purpose of the call.
   void check(int status, char const* what) const;
   /// Converts lengths and offsets to MPI's 32-bit integers. Throws `error` if one is too large.
   void fill(int* counts, int* starts, std::int64_t const* lengths, std::int64_t const* offsets) const;
 
   static inline MPI_Comm meeting_ = MPI_COMM_NULL; // all processes; used only by `meet`
-  static inline bool own_start_ = false;
-  static inline pid_t process_ = 0;
-  static inline double last_deadline_ = 1800;
+  static inline bool own_start_ = false;           // whether this class has initialized MPI
+  static inline pid_t process_ = 0;                // the process that registered `leave`: a forked child has another id
+  static inline double last_deadline_ = 1800;      // of the last construction, for `leave`
 
   MPI_Comm processes_ = MPI_COMM_NULL;
-  bool own_ = false;
+  bool own_ = false; // whether the destructor must free `processes_`
   double deadline_ = 1800;
   int rank_ = 0, size_ = 1;
   int send_counts_[maximum_size], send_offsets_[maximum_size], receive_counts_[maximum_size],

@@ -7,18 +7,18 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// A thread that ends this process with an error once it has waited for other processes longer than a deadline. The
-/// thread makes no MPI calls: an MPI call may never return if another process has ended or is stopped. Time during
-/// which this process itself was stopped does not count.
+/// A thread that ends this process with an error once the process has waited for other processes longer than a
+/// deadline. The thread makes no MPI calls: an MPI call may never return if another process has ended or is stopped.
+/// Time during which this process itself was stopped does not count.
 class watchdog {
 public:
   /// The process's only instance; never destroyed, because its thread runs until the process ends.
   static watchdog& instance();
 
-  /// While an object of this class exists, the process waits for other processes.
+  /// Marks a wait for other processes: the wait lasts as long as this object.
   class wait {
   public:
-    /// `what`: names the wait in the error, a string literal; `deadline`: seconds until the watchdog ends the process.
+    /// `what`: the wait's name in the error, a string literal. `deadline`: seconds until the watchdog ends the process.
     wait(char const* what, double deadline);
     wait(wait const&) = delete;
     wait& operator=(wait const&) = delete;
@@ -28,14 +28,14 @@ public:
     char const* before_;
   };
 
-  /// Starts the thread, unless it runs already.
+  /// Starts the thread unless it runs already. If no thread can be created, waits have no deadline.
   void start();
-  /// Ends the thread: a single process waits for nobody.
+  /// Ends the thread, for a run of a single process, which waits for nobody.
   void stop() { running_ = false; }
 
-  /// Sets the rank for the error.
+  /// Sets this process's rank, for the error.
   void rank(int r) { rank_ = r; }
-  /// Sets the current library call (a string literal) for the error.
+  /// Sets the name of the current library call, a string literal, for the error.
   void call(char const* name) { call_.store(name, std::memory_order_relaxed); }
 
 private:
@@ -44,10 +44,10 @@ private:
   /// Seconds on the monotonic clock.
   static double now();
 
-  /// Runs in the thread.
+  /// The thread's function: measures the current wait until `stop`.
   void watch();
 
-  /// Prints the error and ends the process.
+  /// Prints the error of the wait `what` after `waited` seconds and ends the process with status 1.
   [[noreturn, gnu::cold]] void end(char const* what, double waited) const;
 
   std::atomic<char const*> what_{nullptr}; // name of the current wait; null: not waiting

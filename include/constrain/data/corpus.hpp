@@ -17,54 +17,57 @@ namespace constrain::inline CONSTRAIN_VARIANT::data {
 /// Bytes per stored token.
 enum class token_width : std::uint8_t { byte = 1, uint16 = 2 };
 
-/// A read-only sequence of tokens, with an optional mask of prompt tokens (used as input, but not as labels). Copies
-/// and parts share the storage.
+/// A read-only sequence of tokens, with an optional mask of prompt tokens (used as input, but not as labels). Copies,
+/// and the parts that `split` returns, share the storage.
 class corpus {
 public:
-  /// One token per byte, vocabulary 256. If `prompt[i]` is true, token i is part of a prompt and has no loss; an empty
-  /// `prompt`: all tokens are labels. Throws `error` if `bytes` is empty or `prompt` has another length.
+  /// One token per byte, vocabulary size 256. If `prompt[i]` is true, token i is part of a prompt and has no loss; if
+  /// `prompt` is empty, all tokens are labels. Throws `error` if `bytes` is empty or `prompt` has another length.
   static corpus from_bytes(std::string bytes, std::vector<bool> prompt = {});
 
-  /// Tokens in memory that `storage` keeps alive: bytes, or 16-bit little-endian numbers. Throws `error` if there is no
-  /// token or the last token is incomplete.
+  /// Tokens in memory (`view`) that `storage` keeps alive: bytes, or 16-bit little-endian numbers. The memory must not
+  /// change while the corpus or a copy exists. Throws `error` if there is no token or the last token is incomplete.
   static corpus from_storage(std::shared_ptr<void const> storage, std::span<std::byte const> view, token_width width);
 
-  /// 16-bit little-endian tokens from byte `begin` of a file on. The file is scanned once here, then read as tokens are
-  /// used. Throws `error` if there is no token or the last token is incomplete.
+  /// 16-bit little-endian tokens from byte `begin` of a file on. This call scans the file once; later
+  /// the file is read as tokens are used. Throws `error` if there is no token or the last token is incomplete.
   static corpus from_file(std::shared_ptr<token_file> file, std::int64_t begin);
 
   /// Number of tokens.
   std::int64_t size() const { return length_; }
-  /// Every token is below the vocabulary: 256 for byte tokens, else the largest token + 1.
+  /// The vocabulary size: 256 for byte tokens, else the largest token + 1. A part has the vocabulary of the whole
+  /// corpus.
   std::int32_t vocabulary() const { return below_; }
-  /// The vocabulary of byte tokens.
+  /// The vocabulary size of byte tokens.
   static constexpr std::int32_t byte_vocabulary = 256;
 
   /// Token `index`. Throws `error` unless 0 <= `index` < `size()`.
   std::int32_t token(std::int64_t index) const;
 
   /// Fills `tokens` with the tokens from `first` on. Throws `error` if the corpus has fewer tokens (then nothing is
-  /// written), or if its file has changed since it was opened.
+  /// written), or if its file or memory is found to have changed since the corpus was made.
   void copy(std::int64_t first, std::span<std::int32_t> tokens) const;
 
   /// Fills `labels` with the tokens from `first` on, but `ignored_label` for prompt tokens. Throws as `copy` does.
   void copy_labels(std::int64_t first, std::span<std::int32_t> labels) const;
 
-  /// Number of labels (tokens outside of prompts) among `count` tokens from `first` on.
+  /// Number of labels (tokens outside of prompts) among `count` tokens from `first` on. Throws `error` if the corpus
+  /// has fewer tokens.
   std::int64_t labels(std::int64_t first, std::int64_t count) const;
 
-  /// Hash of the content: length in bytes (upper 32 bits); CRC-32C of the tokens, XORed with the CRC-32C of the prompt
-  /// mask if the corpus has one (lower 32 bits).
+  /// Hash of the content. Upper 32 bits: length in bytes, modulo 2^32. Lower 32 bits: CRC-32C of the tokens, XORed with
+  /// the CRC-32C of the prompt mask (a byte per token) if the corpus has one.
   std::uint64_t fingerprint() const { return sum_; }
 
   struct parts;
-  /// Splits off the end: `validation` has the last floor(fraction x size) tokens. Either part may be empty. Throws
-  /// `error` unless 0 <= `validation_fraction` <= 1.
+  /// Splits off the end: `validation` has the last floor(validation_fraction x size) tokens. Either part may be empty.
+  /// Throws `error` unless 0 <= `validation_fraction` <= 1.
   parts split(double validation_fraction) const;
-  /// Splits at random: `validation` has floor(fraction x blocks) randomly drawn blocks of `block` tokens; both parts
-  /// keep the order of the corpus. The same seed gives the same parts on every machine. If all texts have the same
-  /// length, make `block` a multiple of that length, so that no text is cut. Throws `error` unless 0 <=
-  /// `validation_fraction` <= 1 and `block` >= 1.
+  /// Splits at random. The corpus is cut into blocks of `block` tokens (the last may be shorter); `validation` has
+  /// floor(validation_fraction x number of blocks) randomly drawn blocks. Both parts keep the order of the corpus;
+  /// either may be empty. The same seed gives the same parts on every machine. If all texts have the same length, make
+  /// `block` a multiple of that length, so that no text is cut. Throws `error` unless 0 <= `validation_fraction` <= 1
+  /// and `block` >= 1.
   parts split(double validation_fraction, std::uint64_t seed, std::int64_t block = 1024) const;
 
 private:
@@ -80,7 +83,7 @@ private:
   std::int64_t length_;
   std::shared_ptr<std::vector<run> const> runs_ = std::make_shared<std::vector<run> const>(1, run{0, 0});
   std::shared_ptr<std::vector<bool> const> prompt_{}; ///< Mask over the storage; null: no prompt tokens.
-  std::uint64_t sum_ = 0;
+  std::uint64_t sum_ = 0;                             ///< The fingerprint.
 
   corpus(token_source from, token_width width, std::int32_t below)
       : source_(std::move(from)), width_(width), below_(below), length_(source_.size() / width_bytes()) {}
@@ -91,11 +94,11 @@ private:
     return std::to_integer<std::int32_t>(at[0]) | std::to_integer<std::int32_t>(at[1]) << 8;
   }
 
-  /// The largest of the given 16-bit tokens.
+  /// The largest of the 16-bit tokens.
   static std::int32_t largest(std::span<std::byte const> tokens);
 
   /// Splits the `count` tokens from `first` on into ranges that are contiguous in the storage, and calls
-  /// `visit(begin in the storage, length)` for each range.
+  /// `visit(begin in the storage, length)` for each range, in tokens. Throws `error` if the corpus has fewer tokens.
   template <class visitor> void for_runs(std::int64_t first, std::int64_t count, visitor const& visit) const {
     if (first < 0 || first > size() || count > size() - first)
       throw error({"a corpus of ", size(), " tokens was read out of bounds: ", count, " from token ", first,
@@ -122,6 +125,7 @@ private:
   static std::uint64_t fingerprint_of(std::int64_t bytes, std::uint32_t check) {
     return static_cast<std::uint64_t>(bytes) << 32 | check;
   }
+  /// Computes `sum_` from the tokens and the prompt mask.
   void find_fingerprint();
 
   /// Builds a part of a corpus from ranges of its tokens.

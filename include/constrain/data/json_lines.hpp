@@ -17,7 +17,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::data {
 /// Options of `json_lines`.
 struct json_lines_options {
   std::string end = "\n";  ///< Appended to every text; its tokens are labels.
-  std::int64_t length = 0; ///< Tokens per text, cut or padded; 0: texts are packed.
+  std::int64_t length = 0; ///< Cut or pad every text, with its end, to this many tokens; 0: neither.
 };
 
 namespace detail {
@@ -30,13 +30,13 @@ struct joined_texts {
   void append(std::string_view text, bool is_prompt);
 };
 
-/// Collects the texts of JSON lines into a corpus.
+/// Collects the texts of JSON lines into a corpus. The options must outlive this object.
 class json_line_texts {
 public:
   /// `path`: for errors. Throws `error` for a negative length.
   json_line_texts(std::string path, json_lines_options const& options);
 
-  /// Adds one line; blank lines are skipped. Throws `error`, with path and line number, for a malformed line.
+  /// Adds the text of one line; skips a blank line. Throws `error`, with path and line number, for a malformed line.
   void add(std::string_view line);
 
   /// The corpus. Throws `error` if there was no text.
@@ -49,11 +49,11 @@ private:
   std::int64_t number_ = 0;
 };
 
-/// `json_lines` for text in memory; `path`: for errors.
+/// `json_lines` for lines in memory; `path`: their name in errors.
 corpus parse_json_lines(std::string_view lines, std::string const& path, json_lines_options const& options);
 
-/// Calls `visit(line)` for each line of a file. The file is read, not mapped: if another process truncated a mapped
-/// file, this process would crash.
+/// Calls `visit(line)` for each line of a file. Throws `error` if the file cannot be read. The file is read, not
+/// mapped: if another process truncated a mapped file, this process would crash.
 template <class visitor> void for_lines(std::string const& path, visitor const& visit) {
   auto const file = io::open_file(path, "the texts");
   std::string unfinished, block(std::size_t{1} << 18, '\0');
@@ -78,9 +78,9 @@ template <class visitor> void for_lines(std::string const& path, visitor const& 
 } // namespace detail
 
 /// A corpus from a JSON Lines file: an object per line, with the text in "text", or a prompt in "input" and its answer
-/// in "output". Each byte is a token. Prompt tokens have no loss; with `.length`, neither have padding and the first
-/// token of a text. Blank lines are skipped. Throws `error` for a malformed line, which it names, if there is no text,
-/// or if the file cannot be read.
+/// in "output". Each byte is a token. Prompt tokens have no loss. With `.length`, padding (byte 0) and the first token
+/// of each text have no loss either. Blank lines are skipped. Throws `error` for a malformed line, with the line's
+/// number, if there is no text, or if the file cannot be read.
 corpus json_lines(std::string const& path, json_lines_options const& options = {});
 
 } // namespace constrain::data

@@ -10,7 +10,8 @@
 namespace constrain::inline CONSTRAIN_VARIANT::data {
 
 /// Number of samples in a corpus of `tokens` tokens. With T = `context`, sample s has the inputs [s T, s T + T) and the
-/// labels [s T + 1, s T + T + 1). Throws `error` if the corpus is too short for one sample.
+/// labels [s T + 1, s T + T + 1), as indices of tokens; tokens after the last label are not used. Throws `error`
+/// if `context` is below 1 or the corpus is too short for one sample.
 constexpr std::int64_t samples(std::int64_t tokens, std::int64_t context) {
   if (context < 1) throw error({"a context of ", context, " tokens is empty; give at least 1"});
   if (tokens <= context)
@@ -20,8 +21,9 @@ constexpr std::int64_t samples(std::int64_t tokens, std::int64_t context) {
 }
 
 /// A random permutation of [0, count) in constant memory: a Feistel network over the next power of four, with Philox as
-/// its round function, applied until the result is below `count` (cycle walking: Black and Rogaway, "Ciphers with
-/// Arbitrary Finite Domains", 2002). Equal (seed, epoch, count) give the same permutation on every machine.
+/// its round function. The network is applied until the result is below `count` (cycle walking: Black and Rogaway,
+/// "Ciphers with Arbitrary Finite Domains", 2002). Equal (seed, epoch, count) give the same permutation on every
+/// machine.
 class permutation {
 public:
   /// Throws `error` if `count` is below 1.
@@ -44,15 +46,15 @@ public:
 
 private:
   std::uint64_t seed_, epoch_, count_;
-  int half_; ///< Bits of each half of an index in the network.
+  int half_; ///< Bits of each half of an index in the Feistel network.
 
   constexpr std::uint64_t shuffled(std::uint64_t x) const {
     constexpr std::uint32_t purpose = 0x6f726465; // "orde": keeps these draws distinct from others with the same seed
     auto const mask = (std::uint64_t{1} << half_) - 1;
     auto left = x >> half_, right = x & mask;
     philox_key const key{{static_cast<std::uint32_t>(seed_), static_cast<std::uint32_t>(seed_ >> 32)}};
-    // Twelve rounds: six suffice for large halves, but for counts below about 16 they leave a visible bias between
-    // neighbours.
+    // Twelve rounds: after six, for counts up to about 16, some pairs of samples follow each other measurably more
+    // often than others. For larger counts, six suffice.
     for (std::uint32_t round = 0; round < 12; ++round) {
       auto const draw = philox({{static_cast<std::uint32_t>(right), static_cast<std::uint32_t>(epoch_),
                                  static_cast<std::uint32_t>(epoch_ >> 32), purpose + round}},
@@ -65,10 +67,11 @@ private:
   }
 };
 
-/// A position in the endless, reshuffled sequence of a corpus's samples: all that is needed to resume reading.
+/// A position in the endless sequence of a corpus's samples, which is shuffled anew in each epoch. With the same
+/// corpus, context and seed, a position suffices to resume reading.
 struct position {
   std::int64_t epoch = 0;  ///< Number of complete epochs before this position.
-  std::int64_t sample = 0; ///< Index in the epoch's order, not in the corpus.
+  std::int64_t sample = 0; ///< Index in the epoch's shuffled order, not in the corpus.
 
   /// Moves to the next sample in a corpus of `count` samples.
   constexpr void advance(std::int64_t count) {
@@ -77,7 +80,7 @@ struct position {
     ++epoch;
   }
 
-  /// The index in the corpus of the sample at this position.
+  /// The index of the position's sample in a corpus of `count` samples. Throws `error` unless `sample` < `count`.
   constexpr std::int64_t in_corpus(std::uint64_t seed, std::int64_t count) const {
     return permutation(seed, epoch, count)(sample);
   }

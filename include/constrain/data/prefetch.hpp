@@ -11,11 +11,12 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::data {
 
-/// Double buffering: a worker thread calls `make(item&)` to fill one of two items while the other is in use. An
-/// exception of `make` is rethrown by `next`. If no thread can be created, `next` itself calls `make`.
+/// Double buffering: a worker thread calls `make(item&)` to fill one of two items while the other is in use. If `make`
+/// throws, `next` rethrows the exception, and so does every later call. If no thread can be created, `next` itself
+/// calls `make`.
 template <class item, class maker> class prefetch {
 public:
-  /// `empty`: the initial value of both items.
+  /// Starts the worker thread, which makes the first item. `empty`: the initial value of both items.
   prefetch(item const& empty, maker make) : items_{empty, empty}, make_(std::move(make)) { start(); }
   prefetch(prefetch const&) = delete;
   ~prefetch() {
@@ -24,7 +25,7 @@ public:
     ::pthread_join(worker_, nullptr);
   }
 
-  /// The next item; valid until `next` is called again.
+  /// Waits for the next item and returns it; valid until `next` is called again.
   item const& next() {
     if (!works_) {
       if (!failure_) try_to_make();

@@ -6,7 +6,7 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::data {
 
-/// What happens to samples at an epoch's end that do not fill a batch.
+/// What happens to the last samples of an epoch if they do not fill a batch.
 enum class tail : std::uint8_t {
   carry, ///< The batch is filled with samples of the next epoch: every sample is used once per epoch.
   drop,  ///< The samples are skipped in this epoch.

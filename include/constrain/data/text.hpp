@@ -13,12 +13,13 @@ namespace constrain::inline CONSTRAIN_VARIANT::data {
 
 /// Options of `text`.
 struct text_options {
-  std::vector<std::string> extensions{}; ///< Of a directory, read files with these endings (".txt"); empty: all.
-  std::int64_t maximum_bytes = std::numeric_limits<std::int64_t>::max(); ///< Read at most this many bytes.
+  std::vector<std::string> extensions{}; ///< In a directory, read only files with these endings (".txt"); empty: all.
+  std::int64_t maximum_bytes = std::numeric_limits<std::int64_t>::max(); ///< Read at most this many bytes in total.
 };
 
 /// A corpus of byte tokens from a text file, or from all files in a directory tree, concatenated in the order of their
-/// relative paths (hidden files are skipped). Throws `error` if there is no text or a file cannot be read.
+/// relative paths (hidden files and directories are skipped). Throws `error` if there is no text, a file cannot be read
+/// or the text exceeds this machine's memory.
 [[gnu::cold]] corpus text(std::string const& path, text_options const& options = {});
 
 /// A corpus of byte tokens from text in memory. Throws `error` if the text is empty.

@@ -15,14 +15,14 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::data::detail {
 
-/// Appends a file's content to `bytes`, until `bytes` has `maximum` bytes. Throws `error` if the file cannot be read or
-/// memory is too small.
+/// Appends a file's content to `bytes`, but stops when `bytes` has `maximum` bytes. Throws `error` if the file cannot
+/// be read or the result would exceed this machine's memory.
 [[gnu::cold]] CONSTRAIN_INLINE void append_file(std::string const& path, std::size_t maximum, std::string& bytes) {
   struct stat status {};
   auto const file = io::open_file(path, "the text", &status);
   auto const more = std::min(static_cast<std::size_t>(status.st_size), maximum - std::min(maximum, bytes.size()));
   check_room("the text '" + path + "', with the texts before it,", static_cast<std::int64_t>(bytes.size() + more));
-  // The size is only a hint: files in /proc report 0, and others are still being written.
+  // The file's status gives its size only as a hint: files in /proc report 0, and a file may still be growing.
   std::size_t room = status.st_size > 0 ? static_cast<std::size_t>(status.st_size) + 1 : std::size_t{1} << 16;
   while (bytes.size() < maximum) {
     auto const begin = bytes.size();

@@ -9,8 +9,8 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::data::detail {
 
-/// Lists the files under a directory. Hidden names and special files are skipped. Symbolic links are followed, but each
-/// directory is read only once, and no directory above the root, so that cycles of links end.
+/// Lists the files under a directory, the root. Hidden names and special files are skipped. Symbolic links are
+/// followed. Each directory is read only once, and no directory above the root, so that cycles of links end.
 class file_tree {
 public:
   /// Paths relative to `root`, sorted by bytes. Empty `extensions`: all files. Throws `error` if a directory cannot be
@@ -19,7 +19,7 @@ public:
                                                      std::vector<std::string> const& extensions);
 
 private:
-  /// Identifies a directory.
+  /// The identity of a directory.
   struct place {
     dev_t device;
     ino_t inode;
@@ -42,7 +42,8 @@ private:
   /// Whether a file has one of the extensions.
   bool wanted(std::string_view name) const;
 
-  /// Lists the files in a directory and all directories below it. `relative` is empty or ends with '/'.
+  /// Lists the files in a directory and all directories below it. `relative`, its path from the root, is empty or ends
+  /// with '/'.
   void read(std::string const& relative);
 
   /// Lists the files in one directory; appends its subdirectories to `pending`.

@@ -20,7 +20,7 @@ CONSTRAIN_INLINE std::vector<std::string> file_tree::list(std::string const& roo
   // Linked directories are read last, so that a file whose real path is in the tree is listed under that path.
   for (std::size_t i = 0; i < tree.links_.size(); ++i) {
     std::sort(tree.links_.begin() + static_cast<std::ptrdiff_t>(i), tree.links_.end());
-    auto const link = tree.links_[i]; // `read` adds to the links.
+    auto const link = tree.links_[i]; // a copy: `read` adds to `links_`
     tree.read(link);
   }
   std::sort(tree.files_.begin(), tree.files_.end());
@@ -69,7 +69,7 @@ CONSTRAIN_INLINE void file_tree::read_one(std::string const& relative, std::vect
   for (auto const& name : *names) {
     if (name.starts_with('.')) continue;
     bool const link = ::lstat((path + name).c_str(), &status) == 0 && S_ISLNK(status.st_mode);
-    if (::stat((path + name).c_str(), &status) != 0) continue; // a dangling link
+    if (::stat((path + name).c_str(), &status) != 0) continue; // a broken link
     if (S_ISREG(status.st_mode) && wanted(name)) files_.push_back(relative + name);
     if (S_ISDIR(status.st_mode)) (link ? links_ : pending).push_back(relative + name + "/");
   }

@@ -27,21 +27,21 @@ public:
   std::string const& path() const { return path_; }
   /// Size of the file in bytes when it was opened.
   std::int64_t size() const { return seen_.st_size; }
-  /// Offset of the first token in bytes.
+  /// Offset of the first token in bytes; 0 before `remember`.
   std::int64_t begin() const { return begin_; }
 
   /// Fills `bytes` with the file's content at offset `first`. Throws `error` if the file has become shorter or cannot
   /// be read.
   void read(std::int64_t first, std::span<std::byte> bytes) const;
 
-  /// Calls `visit(bytes)` for consecutive parts of the content from byte `begin` on; remembers and returns the CRC-32C
-  /// of that content, for `verify`.
+  /// Makes `begin` the offset of the first token. Calls `visit(bytes)` for consecutive parts of the content, which is
+  /// the bytes from there to `size()`; returns the content's CRC-32C, and keeps it for `verify`.
   template <class visitor> std::uint32_t remember(std::int64_t begin, visitor const& visit) {
     begin_ = begin;
     return sum_ = scan(visit);
   }
-  /// Throws `error` if the content has changed. Reads the content again only if the modification time has changed. A
-  /// file that has grown is not checked, since appending is allowed.
+  /// Throws `error` if the content has changed since `remember`. Reads the content again only if the modification time
+  /// has changed. A file that has grown is not checked, since appending is allowed.
   void verify() const;
   /// The error for changed content.
   error changed() const { return error({"the tokens '", path_, "' were changed during their use; ", advice}); }
@@ -77,14 +77,14 @@ public:
   /// Bytes in memory; `storage` keeps them alive.
   token_source(std::shared_ptr<void const> storage, std::span<std::byte const> view)
       : storage_(std::move(storage)), view_(view) {}
-  /// The bytes of a file after its header.
+  /// The bytes of a file from `file->begin()` on.
   explicit token_source(std::shared_ptr<token_file const> file) : file_(std::move(file)) {}
 
-  /// Bytes of all tokens.
+  /// Size of all tokens in bytes.
   std::int64_t size() const { return file_ ? file_->size() - file_->begin() : static_cast<std::int64_t>(view_.size()); }
 
   /// Calls `visit(bytes)` for consecutive parts of `count` bytes from `first` on. All parts but the last have an even
-  /// size. Throws `error` if the file has changed.
+  /// size. Throws `error`, after the calls, if the file has changed.
   template <class visitor> void visit(std::int64_t first, std::int64_t count, visitor const& visit) const {
     if (!file_) return visit(view_.subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(count)));
     std::byte buffer[1 << 14];

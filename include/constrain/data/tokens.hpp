@@ -11,16 +11,16 @@ namespace constrain::inline CONSTRAIN_VARIANT::data {
 
 namespace detail {
 
-/// Offset of the first token in a file of `size` bytes that begins with `head`. Throws `error` for an unknown or wrong
-/// header, no tokens or an odd number of bytes.
+/// Offset of the first token in a file of `size` bytes that begins with `head`. Throws `error` for an llm.c header of
+/// a version other than 1 or with a wrong number of tokens, for a file without tokens and for an odd number of bytes.
 std::int64_t find_tokens(std::span<std::byte const> head, std::int64_t size, std::string const& path);
 
 } // namespace detail
 
 /// A corpus from a file of 16-bit little-endian tokens: without a header, as nanoGPT writes them, or with the header of
-/// llm.c (version 1). Throws `error` if the file cannot be read, has no tokens or a wrong header. The file is scanned
-/// once, for its largest token and its checksum, and stays open; tokens are read as they are used; reading throws
-/// `error` if the file has changed since then.
+/// llm.c (version 1). Throws `error` if the file cannot be read or has no tokens, an odd number of bytes or a wrong
+/// header. The file is scanned once, for its largest token and its checksum, and stays open. Tokens are read as they
+/// are used; reading throws `error` if the file has changed since the scan.
 corpus tokens(std::string const& path);
 
 } // namespace constrain::data

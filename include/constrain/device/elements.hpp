@@ -8,15 +8,15 @@
 ///   for_elements(device, call, count, f)   calls f(i) for i in [0, count), in any order
 ///   parameters_on(device, call)            address of the step parameters that f can read on the device
 ///
-/// `f` is a named type with a CT_HOST_DEVICE call operator: without --extended-lambda, nvcc does not accept a lambda as
-/// a kernel's argument.
+/// `f` is an object of a named type with a CT_HOST_DEVICE call operator: without --extended-lambda, nvcc does not
+/// accept a lambda as a kernel's argument.
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// f(i) for each i < count, on the CPU's threads.
+/// Calls f(i) for i in [0, count), vectorized and on the CPU's threads. The calls must be independent.
 template <class function> void for_elements(cpu, call const&, std::int64_t count, function const& f) {
   for_elements(count, f);
 }
-/// The step parameters where the device's kernels can read them.
+/// The address of the step parameters, in host memory.
 inline step_parameters const* parameters_on(cpu, call const& c) { return &c.parameters; }
 
 } // namespace constrain

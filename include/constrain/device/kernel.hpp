@@ -9,23 +9,23 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 class communicator;
 class cuda_context;
 
-/// Run-time parameters of one run of an entry program (step, evaluate, ...): written by the host, read by kernels.
+/// Parameters of one run of an entry program (step, evaluate, ...): written by the host, read by kernels.
 struct step_parameters {
-  std::uint64_t seed = 0;          // of the run
-  std::int64_t step = 0;           // optimizer steps done before, skipped ones included: part of the random key
-  std::int64_t updates = 0;        // optimizer steps done before, without skipped ones: Adam's t is updates + 1
-  double inverse_label_count = 1;  // 1 / valid labels of the batch
+  std::uint64_t seed = 0;          // of the training run
+  std::int64_t step = 0;           // optimizer steps before this run, with skipped ones: part of the random key
+  std::int64_t updates = 0;        // optimizer steps before this run, without skipped ones: Adam's t is updates + 1
+  double inverse_label_count = 1;  // 1 / number of valid labels of the batch
   double clip_norm = 0;            // maximum gradient norm; 0: no clipping
   double dropout = 0;              // probability of zeroing an element
   std::int64_t first_sample = 0;   // index of this rank's first sample in the global batch
-  std::int64_t samples = 0;        // in a micro-batch
+  std::int64_t samples = 0;        // in a micro-batch of one rank
   communicator* world = nullptr;   // all ranks
-  communicator* group = nullptr;   // the ranks that together hold all shards of a tensor
-  cuda_context* context = nullptr; // on a CUDA device: stream, handles, scratch
+  communicator* group = nullptr;   // the ranks that together hold one full set of shards
+  cuda_context* context = nullptr; // on a CUDA device: stream, GEMMs, scratch memory
 };
 
 /// An operand of a kernel: one instance of a value, or all its instances together (a stack over iterations), in one
-/// row-major block of memory.
+/// contiguous block of memory.
 template <class T> struct tensor {
   T* data = nullptr;                          // the first element; row-major, contiguous
   constrain::shape const* shape_of = nullptr; // shape of one instance
@@ -33,7 +33,7 @@ template <class T> struct tensor {
 
   /// The shape of one instance.
   constrain::shape const& shape() const { return *shape_of; }
-  /// The innermost extent of that shape, and the number of rows of this length in all instances.
+  /// The innermost extent of the shape, and the number of rows of this length in all instances.
   std::int64_t features() const { return shape_of->features(); }
   std::int64_t rows() const { return count / (features() == 0 ? 1 : features()); }
   /// Element i.
@@ -42,8 +42,8 @@ template <class T> struct tensor {
 
 /// A kernel's arguments besides its operands.
 struct call {
-  constrain::attributes const& attributes; // options of the node; a kernel reads them from `call_of<op>`
-  step_parameters const& parameters;       // run-time parameters of this run
+  constrain::attributes const& attributes; // of the node, as stored; a kernel reads its options from `call_of<op>`
+  step_parameters const& parameters;       // of this run of the entry program
   unsigned adds = 0;                       // bit j: add to output j instead of overwriting it
   int random_key = 0;                      // random key of the node: different nodes draw different random numbers
   std::uint64_t iteration = 0;      // number of the current iteration of the enclosing loops, except micro-batches
@@ -80,12 +80,12 @@ struct cpu {
   static constexpr std::int64_t reserve = 0; // bytes that the device needs at the end of the arena
 };
 
-/// A CUDA compute capability: sm<80> is 8.0.
+/// A CUDA compute capability, times ten: sm<80> is 8.0.
 template <int number> struct sm { static constexpr int capability = number; };
 
 /// The kernel tag of a CUDA device with code for `architecture`.
 template <class architecture> struct cuda {
-  static constexpr std::int64_t workspace = 32 << 20; // bytes for cuBLASLt's workspace and kernels' scratch
+  static constexpr std::int64_t workspace = 32 << 20; // bytes of scratch memory for kernels and cuBLASLt
   static constexpr std::int64_t parameters = 256;     // bytes for the step parameters
   static constexpr std::int64_t reserve = workspace + parameters;
 };

@@ -15,9 +15,9 @@
 
 /// Element-wise mathematical functions for every device. On the host, the float versions have no branches and no calls,
 /// so that loops over them vectorize even without -ffast-math; double uses the standard library. On CUDA, both use the
-/// CUDA math library. The stated errors are the largest measured, with and without fused multiply-add: exp and sqrt
-/// over all floats, the others over all floats of magnitude 2^-8 to 2^7 and a sample of the rest. The polynomials are
-/// minimax fits (Remez) made for this file.
+/// CUDA math library. The stated errors are the largest measured of the host's float versions, with and without fused
+/// multiply-add: exp and sqrt over all floats, the others over all floats of magnitude 2^-8 to 2^7 and a sample of the
+/// rest. The polynomials are minimax fits (Remez) made for this file.
 namespace constrain::inline CONSTRAIN_VARIANT::math {
 
 /// float or double.
@@ -48,12 +48,13 @@ CT_VECTORISED float select(bool condition, float a, float b) noexcept {
   return std::bit_cast<float>((std::bit_cast<std::uint32_t>(a) & mask) | (std::bit_cast<std::uint32_t>(b) & ~mask));
 }
 
-/// copysign and fabs, on bits.
+/// std::copysign, on bits.
 CT_VECTORISED float with_sign_of(float magnitude, float sign) noexcept {
   return std::bit_cast<float>((std::bit_cast<std::uint32_t>(magnitude) & 0x7fffffffu) |
                               (std::bit_cast<std::uint32_t>(sign) & 0x80000000u));
 }
 
+/// std::fabs, on bits.
 CT_VECTORISED float magnitude(float x) noexcept {
   return std::bit_cast<float>(std::bit_cast<std::uint32_t>(x) & 0x7fffffffu);
 }
@@ -63,7 +64,7 @@ CT_VECTORISED float power_of_two(std::int32_t exponent) noexcept {
   return std::bit_cast<float>((static_cast<std::uint32_t>(exponent) + 127u) << 23);
 }
 
-/// e^x = significand * 2^exponent for x in [-104, 89], NaN for NaN.
+/// e^x = significand * 2^exponent for x in [-104, 89]; the significand of a NaN is NaN.
 struct exp_parts {
   float significand;
   std::int32_t exponent;
@@ -175,8 +176,8 @@ CT_VECTORISED float gate_host(float x) noexcept {
 
 } // namespace detail
 
-/// True unless x is an infinity or NaN. Tests bits, since -ffast-math lets compilers assume that all values are finite.
-/// (The builtin is used because std::bit_cast is not a device function.)
+/// Whether x is neither infinite nor NaN. Tests bits, since -ffast-math lets compilers assume that all values are
+/// finite. (Uses __builtin_bit_cast, because std::bit_cast is not a device function.)
 template <real_number real> CT_HOST_DEVICE constexpr bool finite(real x) noexcept {
   if constexpr (std::is_same_v<real, float>) return (__builtin_bit_cast(std::uint32_t, x) & 0x7f800000u) != 0x7f800000u;
   else return (__builtin_bit_cast(std::uint64_t, x) & 0x7ff0000000000000u) != 0x7ff0000000000000u;
@@ -192,8 +193,8 @@ template <real_number real> CT_VECTORISED CT_HOST_DEVICE real exp(real x) noexce
 #endif
 }
 
-/// e^x for x up to 88. On the host, float is faster than `exp`: the result is 0 below -87 (e^x is below 1.7e-38 there)
-/// and has an error of 1.01 ulp above.
+/// e^x for x up to 88. The host's float version is faster than `exp`: its result is 0 below -87, where e^x is below
+/// 1.7e-38, and has an error of 1.01 ulp above.
 template <real_number real> CT_VECTORISED CT_HOST_DEVICE real exp_or_zero(real x) noexcept {
 #if !defined(__CUDA_ARCH__)
   if constexpr (std::is_same_v<real, float>) return detail::exp_or_zero_host(x);
@@ -252,8 +253,8 @@ template <real_number real> CT_VECTORISED CT_HOST_DEVICE real sigmoid(real x) no
 #endif
 }
 
-/// Fast sigmoid for x * sigmoid(x): returns 0 below -88.4 and does not propagate NaN (the product does); float: 2.47
-/// ulp for magnitudes up to 87.
+/// Fast sigmoid for x * sigmoid(x). The host's float version returns 0 below -88.4 and does not propagate NaN (the
+/// product does); 2.47 ulp for magnitudes up to 87. The other versions are `sigmoid`.
 template <real_number real> CT_VECTORISED CT_HOST_DEVICE real gate(real x) noexcept {
 #if !defined(__CUDA_ARCH__)
   if constexpr (std::is_same_v<real, float>) return detail::gate_host(x);

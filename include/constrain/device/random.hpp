@@ -8,7 +8,7 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// Selects a block of a random stream: any 128 bits. (The words are a C array, because device code indexes them.)
+/// Selects a block of a random stream: any 128 bits. (The words are a C array because device code indexes them.)
 struct philox_counter {
   std::uint32_t word[4] = {}; // 128 bits, least significant word first
   friend constexpr bool operator==(philox_counter const&, philox_counter const&) = default;
@@ -20,7 +20,7 @@ struct philox_key {
   friend constexpr bool operator==(philox_key const&, philox_key const&) = default;
 };
 
-/// Four independent, uniformly distributed 32-bit words.
+/// The output of `philox`: four independent, uniformly distributed 32-bit words.
 struct philox_block {
   std::uint32_t word[4] = {}; // each uniform over [0, 2^32)
   friend constexpr bool operator==(philox_block const&, philox_block const&) = default;
@@ -35,8 +35,8 @@ CT_HOST_DEVICE constexpr philox_block philox(philox_counter counter, philox_key 
     std::uint64_t const odd = std::uint64_t{0xCD9E8D57u} * x.word[2];
     x = {{static_cast<std::uint32_t>(odd >> 32) ^ x.word[1] ^ key.word[0], static_cast<std::uint32_t>(odd),
           static_cast<std::uint32_t>(even >> 32) ^ x.word[3] ^ key.word[1], static_cast<std::uint32_t>(even)}};
-    key.word[0] += 0x9E3779B9u; // the golden ratio
-    key.word[1] += 0xBB67AE85u; // the square root of 3, less 1
+    key.word[0] += 0x9E3779B9u; // 2^32 (golden ratio - 1)
+    key.word[1] += 0xBB67AE85u; // 2^32 (square root of 3 - 1)
   }
   return x;
 }
@@ -49,9 +49,9 @@ struct normal_pair {
   double first, second; // mean 0, variance 1
 };
 
-/// Two standard normal samples from two random words (Box-Muller), for initialization on the host. Double precision
-/// reaches 6.7 standard deviations. Source: G. Box, M. Muller, "A Note on the Generation of Random Normal Deviates",
-/// 1958.
+/// Two standard normal samples from two random words (Box-Muller), for initialization on the host. No sample is more
+/// than 6.77 standard deviations from the mean, because `first` has only 32 bits. Source: G. Box, M. Muller, "A Note on
+/// the Generation of Random Normal Deviates", 1958.
 inline normal_pair normal(std::uint32_t first, std::uint32_t second) noexcept {
   double const open = (first + 0.5) * 0x1p-32; // in (0, 1): never 0, so its logarithm is finite
   double const radius = std::sqrt(-2 * std::log(open));

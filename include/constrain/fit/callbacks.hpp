@@ -62,9 +62,10 @@ template <class function, class argument> constexpr bool is_after_step() {
   } else return false;
 }
 
-/// The argument of the callback function after a step. `context` is tried only if `result` does not compile: trying
-/// both would instantiate a generic lambda with both.
+/// What a callback function takes after a step; `nothing`: it cannot be called.
 enum class after_step { nothing, result, context };
+/// The argument of a callback function. `context` is tried only if `result` does not compile: trying both would
+/// instantiate a generic lambda with both.
 template <class function> constexpr after_step argument_after_step() {
   if constexpr (is_after_step<function, step_result const&>()) return after_step::result;
   else if constexpr (is_after_step<function, fit_context&>()) return after_step::context;
@@ -78,8 +79,8 @@ template <class function, class argument> constexpr decltype(auto) call_with(fun
   else return f(a);
 }
 
-/// Calls the callback after a step: as a function, if it is callable (a result of false stops the run), and its
-/// `on_step`, if it has that member.
+/// Calls a callback after a step: as a function, if it is callable (a result of false stops the run), then its
+/// `on_step`, if it has one.
 template <class function> void call_after_step(void* object, fit_context& c) {
   auto& f = *static_cast<function*>(object);
   auto const call = [&](auto& argument) {
@@ -118,7 +119,7 @@ template <class object> struct callback_is_usable {
       "on_end, each like `void on_step(ct::fit_context& c)`");
 };
 
-/// The callbacks of an object or function. The result points to `given`, which must outlive it.
+/// The callbacks of an object or function pointer. The result points to `given`, which must outlive the result.
 template <class type> fit_callbacks callbacks_of(type& given) {
   [[maybe_unused]] callback_is_usable<type> const checked;
   using plain = std::remove_const_t<type>;

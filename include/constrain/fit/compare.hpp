@@ -13,19 +13,19 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// Options that all rows of a comparison share.
+/// Options of `compare`, shared by all rows. A row is one training, with one set of policies.
 struct compare_options {
   token_count tokens = 100'000;            // training tokens per row, over all ranks, rounded up to whole steps
   double learning_rate = 0;                // for rows without a `strategy`; 0: the optimizer's default
   double clip_norm = 0;                    // maximum L2 norm of all gradients together; 0: no clipping
   double dropout = 0;                      // probability with which ct::dropout zeroes an element, in [0, 1)
   std::uint64_t seed = 0;                  // determines the initial weights, the order of samples and dropout
-  double validation_fraction = 0.02;       // share of the corpus, at its end, on which `loss` is measured
-  std::int64_t validation_tokens = 16'384; // maximum length of the validation part
+  double validation_fraction = 0.02;       // share of the corpus, at its end, on which a row's `loss` is measured
+  std::int64_t validation_tokens = 16'384; // maximum tokens of the validation part
 };
 
-/// A row of a comparison with its own hyperparameters: `strategy<policies<optimizer::sgd>>{.hyper = {.learning_rate =
-/// 0.1f}}`.
+/// A row with hyperparameters and a name:
+/// `strategy<policies<optimizer::sgd>>{.hyper = {.learning_rate = 0.1f}, .name = "sgd"}`.
 template <class set> struct strategy {
   typename set::optimizer::hyper hyper{}; // hyperparameters of the set's optimizer
   std::string name{};                     // name of the row; empty: the name of the policies
@@ -34,14 +34,16 @@ template <class set> struct strategy {
 /// Result of one row.
 struct comparison {
   std::string name;             // name of the strategy, or of its policies
-  double tokens_per_second = 0; // of the median step, over all ranks; tokens with ignored labels count
-  bytes planned_peak;           // the size of the arena, as planned at compile time
-  bytes used_peak;              // bytes up to the last byte of the arena that was written
-  double loss = 0;              // on the validation part, after training
+  double tokens_per_second = 0; // of the median step, over all ranks, without the wait for data; tokens with ignored
+                                // labels count
+  bytes planned_peak;           // size of the arena (the trainer's only memory block), planned at compile time
+  bytes used_peak;              // bytes of the arena up to the last one written, plus the device's reserve
+  double loss = 0;              // on the validation part, after training, in nats per label
 };
 
 namespace detail {
 
+/// The trainer of a task with the policies of `set`.
 template <class task, class set> struct trainer_with;
 template <class task, class... list> struct trainer_with<task, policies<list...>> {
   using type = trainer<task, list...>;
@@ -50,8 +52,8 @@ template <class task, class... list> struct trainer_with<task, policies<list...>
 /// Throws `error`, which names the field, for an option out of range.
 void check_comparison(compare_options const& o);
 
-/// The corpus's training and validation part. Throws `error` if a part is too short for one sequence of `tokens`
-/// tokens.
+/// The corpus's training and validation part. Throws `error` for an option out of range, or if a part is too short for
+/// one sequence of `tokens` tokens.
 data::corpus::parts parts_to_compare(data::corpus const& corpus, compare_options const& options, std::int64_t tokens);
 
 /// Trains one row and measures its speed, memory and loss. Empty `name`: the row gets the name of its policies.
@@ -80,7 +82,7 @@ comparison measure(data::corpus::parts const& parts, compare_options const& opti
   return row;
 }
 
-/// The optimizer's default hyperparameters; `options.learning_rate`, if above 0, replaces the learning rate.
+/// The optimizer's default hyperparameters, with `options.learning_rate` as the learning rate if it is above 0.
 template <class trainer> typename trainer::hyper common_hyper(compare_options const& options) {
   typename trainer::hyper hyper;
   if constexpr (requires { hyper.learning_rate; })
@@ -92,8 +94,11 @@ template <class trainer> typename trainer::hyper common_hyper(compare_options co
 } // namespace detail
 
 /// Trains a task with each set of policies on the same tokens, one after another, and returns speed, memory and
-/// validation loss of each: `compare<task, policies<precision::fp32>, policies<checkpoint::every<1>>>(corpus, {.tokens
-/// = 100'000})`. Throws `error` for an option out of range or a corpus that is too short.
+/// validation loss of each:
+///
+///     compare<task, policies<precision::fp32>, policies<checkpoint::every<1>>>(corpus, {.tokens = 100'000})
+///
+/// Throws `error` for an option out of range or a corpus that is too short.
 template <class task, class... sets>
 std::vector<comparison> compare(data::corpus const& corpus, compare_options const& options = {}) {
   auto const parts = detail::parts_to_compare(corpus, options, task::tokens);
@@ -101,9 +106,12 @@ std::vector<comparison> compare(data::corpus const& corpus, compare_options cons
       parts, options, detail::common_hyper<typename detail::trainer_with<task, sets>::type>(options), {})...};
 }
 
-/// `compare` with hyperparameters and a name for each row: `compare<task>(corpus, {.tokens = 100'000},
-/// strategy<policies<>>{.hyper = {.learning_rate = 3e-3f}}, strategy<policies<optimizer::sgd>>{.hyper = {.learning_rate
-/// = 0.3f}})`. Also throws `error` if `options.learning_rate` is set.
+/// `compare` with hyperparameters and a name for each row:
+///
+///     compare<task>(corpus, {.tokens = 100'000}, strategy<policies<>>{.hyper = {.learning_rate = 3e-3f}},
+///                   strategy<policies<optimizer::sgd>>{.hyper = {.learning_rate = 0.3f}})
+///
+/// Also throws `error` if `options.learning_rate` is set.
 template <class task, class first, class... rest>
 std::vector<comparison> compare(data::corpus const& corpus, compare_options const& options, strategy<first> const& one,
                                 strategy<rest> const&... others) {
@@ -115,10 +123,10 @@ std::vector<comparison> compare(data::corpus const& corpus, compare_options cons
       detail::measure<typename detail::trainer_with<task, rest>::type>(parts, options, others.hyper, others.name)...};
 }
 
-/// The rows as a text table.
+/// The rows as a text table, under a line of column names.
 [[gnu::cold]] std::string table(std::vector<comparison> const& rows);
 
-/// The rows as a JSON array of objects with the fields of `comparison`; memory in bytes.
+/// The rows as a JSON array of objects with the fields of `comparison`; planned_peak and used_peak are in bytes.
 std::string json(std::vector<comparison> const& rows);
 
 } // namespace constrain

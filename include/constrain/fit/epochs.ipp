@@ -13,7 +13,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
   auto const samples = data::samples(corpus.size(), tokens);
   batch_source source(corpus, seed, from, sequences, tokens, tail, 0, 1);
   if (from.epoch >= epochs) return 0;
-  // Batches without any label are skipped: if a sample has no label, batches must be counted one by one.
+  // A batch_source skips batches without any label: if a sample has no label, batches must be counted one by one.
   bool every_batch_counts = true;
   bool const all_are_labels = corpus.labels(1, samples * tokens) == samples * tokens;
   for (std::int64_t s = all_are_labels ? samples : 0; s < samples && every_batch_counts; ++s)

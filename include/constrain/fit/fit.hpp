@@ -9,18 +9,18 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// Trains on a corpus: `fit(t, data::text("corpus.txt"), {.steps = 500})`. Prints a progress line per step; evaluates,
-/// saves the run and writes records as `options` say. Equivalent to your own loop over `t.batches` and `t.step`, with
-/// the same memory. SIGINT and SIGTERM end the run after the current step or during an evaluation; the run is saved
-/// first, if `.directory` is set.
+/// Trains on a corpus: `fit(t, data::text("corpus.txt"), {.steps = 500})`. Prints progress lines, evaluates, saves the
+/// run and writes records as `options` say. Equivalent to your own loop over `t.batches` and `t.step`, with the same
+/// arena. SIGINT and SIGTERM end the run after the current step or during an evaluation; the run is saved first, if
+/// `.directory` is set.
 ///
-/// The callback runs on every rank. A callback is a function called after every step with a `step_result const&` or a
+/// `called`, the callback, runs on every rank: a function, called after every step with a `step_result const&` or a
 /// `fit_context&` (returning false stops the run), or an object with any of on_start, on_step, on_evaluation, on_save
-/// and on_end, each taking a `fit_context&`. on_save is called after every save, also of `.best`; on_end is called
-/// last, but not after an exception.
+/// and on_end, each taking a `fit_context&`. on_save is called after every save, including saves to `.best`; on_end is
+/// called last, but not after an exception.
 ///
-/// Throws `error` for options out of range or in conflict, for a corpus that does not fit the trainer, for files that
-/// cannot be written, and when `trainer::step` or `trainer::evaluate` throws.
+/// Throws `error` for options that are out of range or contradict one another, for a corpus that does not fit the
+/// trainer, for files that cannot be written, and when `trainer::step` or `trainer::evaluate` throws.
 template <class trainer, class callback = no_callback>
 fit_result fit(trainer& t, data::corpus const& corpus, fit_options options = {}, callback&& called = {}) {
   using given = std::remove_reference_t<callback>;

@@ -22,13 +22,13 @@ public:
   /// Restores the program's handler, unless the program has installed another one since.
   void restore(handler ours);
 
-  // The next three are called from the signal handler and concern the program's own handler.
+  // The next three functions are called from the library's handler and concern the program's own handler.
   bool has_handler() const { return (before_.sa_flags & SA_SIGINFO) != 0 || before_.sa_handler != SIG_DFL; }
   void call_handler(siginfo_t* info, void* context) const;
   void end_process() const;
 
 private:
-  // Reads the current handler. Into a member, because g++ 12 warns of a dangling pointer for a local variable.
+  // Reads the current handler into `now_`: for a local variable g++ 12 warns of a dangling pointer.
   void look() { ::sigaction(number_, nullptr, &now_); }
 
   int number_;
@@ -40,8 +40,9 @@ private:
 } // namespace detail
 
 /// While an object of this class exists, the first SIGINT or SIGTERM only sets a flag; the second signal ends the
-/// process as usual. Several objects may exist, in any threads: a signal sets the flag of all of them. A handler that
-/// the program installed earlier is called too, a handler installed later is kept, and an ignored signal stays ignored.
+/// process as usual. Several objects may exist, in any threads: a signal sets the flag of all of them. If the program
+/// has installed a handler earlier, every signal also calls this handler, and the second does not end the process. A
+/// handler installed later is kept, and an ignored signal stays ignored.
 class interruption {
 public:
   /// Starts to watch SIGINT and SIGTERM.
@@ -57,12 +58,12 @@ private:
   static void handle(int number, siginfo_t* info, void* context);
 
   static inline std::mutex changes_;
-  static inline std::atomic<int> living_{0};
-  static inline std::atomic<int> noted_{0}; // signals that set the flag, since the program's start
-  static inline std::atomic<int> noted_before_newest_{0};
+  static inline std::atomic<int> living_{0};              // objects of this class that exist
+  static inline std::atomic<int> noted_{0};               // signals that set the flag, since the program's start
+  static inline std::atomic<int> noted_before_newest_{0}; // noted_ when the newest object was created
   static inline detail::signal_disposition interrupt_{SIGINT}, terminate_{SIGTERM};
 
-  int noted_before_ = 0;
+  int noted_before_ = 0; // noted_ when this object was created
 };
 
 } // namespace constrain

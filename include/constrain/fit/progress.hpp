@@ -37,8 +37,8 @@ template <class trainer> std::string parameters_by_role() {
 /// Prints a warning if OpenMP's waiting threads spin and other programs compete for the processors.
 void print_waiting_threads(std::FILE* out);
 
-/// Prints the run's header: policies, parameters, batch, device, seed and memory. `peak`: the processor's measured
-/// FLOP/s; 0: not measured.
+/// Prints the run's header: policies, parameters, batch, device, seed, memory plan and, for a resumed run, the position
+/// in the corpus. `peak`: the processor's measured FLOP/s; 0: not measured.
 template <class trainer> [[gnu::noinline, gnu::cold]] void print_start(std::FILE* out, trainer const& t, double peak) {
   auto const number = [](auto n) { return static_cast<long long>(n); };
   std::fprintf(out, "%s | %s parameters: %s\n", printable(trainer::policy_set::name()).c_str(),
@@ -68,12 +68,14 @@ template <class trainer> [[gnu::noinline, gnu::cold]] void print_start(std::FILE
   std::fflush(out);
 }
 
-/// The progress lines: on a terminal each overwrites the last, in a file each is a line of its own.
+/// Prints progress lines: on a terminal, each step's line overwrites the line of the step before; in a file, every line
+/// stays.
 class step_lines {
 public:
   explicit step_lines(std::FILE* out) : out_(out), terminal_(out != nullptr && ::isatty(::fileno(out)) == 1) {}
 
-  /// Prints a step. `steps`: of the whole run; `seconds_left`: estimate until its end; `share_of_peak`: 0 if unknown.
+  /// Prints a step. `steps`: of the whole run; `seconds_left`: estimated time to the end of the run; `share_of_peak`:
+  /// FLOP/s of the step as a share of the processor's peak, 0 if unknown.
   void step(step_record const& r, std::int64_t steps, double seconds_left, double share_of_peak);
   /// Prints a line that is not overwritten, printf-style.
   [[gnu::cold, gnu::format(printf, 2, 3)]] void line(char const* format, ...);

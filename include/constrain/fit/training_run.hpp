@@ -49,7 +49,8 @@ public:
   } catch (...) { rethrow_or_end_job(t_.world(), joint_call::fit); }
 
 private:
-  /// Checks options and corpora before the first step, so that an error does not appear hours later. Sets `steps_`.
+  /// Checks options and corpora before the first step, so that an error does not appear hours later. Sets `steps_` and
+  /// `done_`.
   void check() {
     check_fit_options(options_);
     if (options_.validation != nullptr) check_validation(*options_.validation);
@@ -139,7 +140,7 @@ private:
   void evaluate(step_record& record) {
     auto found = t_.evaluate(*options_.validation, [&] { return t_.in_any_rank(signal_->noted()); });
     if (!found) return end_because(stop_reason::interrupted);
-    found->loss = of_rank_0(t_.world(), found->loss); // all ranks must make the same decisions below
+    found->loss = of_rank_0(t_.world(), found->loss); // so that all ranks decide alike about the rest of the run
     context_.validation = context_.result.validation = found;
     record.validation_loss = found->loss, record.accuracy = found->accuracy;
     lines_.line("step %lld | validation loss %.4f | perplexity %.2f | accuracy %.3f",
@@ -221,18 +222,18 @@ private:
   data::corpus const& corpus_;
   fit_options const& options_;
   fit_callbacks const& callbacks_;
-  bool const speaks_; // rank 0: logs, writes records, removes old saved runs
-  std::int64_t const first_step_;
-  std::int64_t steps_ = 0; // of the whole run, steps before a resume included
+  bool const speaks_;             // whether this is rank 0, which logs, writes records and removes old saved runs
+  std::int64_t const first_step_; // steps done before this call
+  std::int64_t steps_ = 0;        // of the whole run, steps before a resume included
   bool done_ = false;
   fit_context context_{};
   step_lines lines_;
   saved_series const series_;
   std::optional<constrain::records> records_{};
-  interruption const* signal_ = nullptr;
+  interruption const* signal_ = nullptr; // points to a local object of `run`
   stopwatch const since_start_{};
-  double peak_ = 0, training_seconds_ = 0;
-  std::int64_t tokens_ = 0, labels_ = 0;
+  double peak_ = 0, training_seconds_ = 0; // measured FLOP/s of the processor (0: unknown); time of this call's steps
+  std::int64_t tokens_ = 0, labels_ = 0;   // of this call's steps, over all ranks
 };
 
 } // namespace constrain::detail

@@ -11,15 +11,16 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::io {
 
-/// A file that is replaced atomically: written to a temporary file in the same directory, which `commit()` renames to
-/// `path`. Without a commit, the temporary file is removed and an older file at `path` stays. An older file must be a
-/// regular file; its other hard links keep the old content.
+/// Writes a file atomically: the content goes to a temporary file in the same directory, which `commit()` renames to
+/// `path`. Without a commit, the destructor removes the temporary file, and an older file at `path` stays. An older
+/// file must be a regular file; its other hard links keep the old content.
 class atomic_file {
 public:
   /// What to do if `path` is a symbolic link: replace its target, or throw.
   enum class links { followed, refused };
 
-  /// Throws `error` if `path` exists and is not a regular file, or if the temporary file cannot be created.
+  /// Throws `error` if `path` exists and is not a regular file, if it is a broken link or, with `links::refused`, any
+  /// symbolic link, or if the temporary file cannot be created.
   [[gnu::noinline, gnu::cold]] explicit atomic_file(std::string const& path, links at_path = links::followed)
       : target_(checked(path, at_path)), holder_(open_holder()),
         temporary_(target_.sibling_name("partial-" + unlikely_suffix())), file_(temporary_, path, holder_.get()),
@@ -33,16 +34,16 @@ public:
   /// The temporary file to write to.
   output_file& out() { return file_; }
 
-  /// Syncs the temporary file to disk and renames it to `path`. Throws `error` if that fails; the older file is then
-  /// unchanged, unless only syncing the directory failed.
+  /// Syncs the temporary file to disk, renames it to `path` and syncs the directory. Throws `error` if a step fails
+  /// (the older file is then unchanged, unless only syncing the directory failed) and for a second commit.
   [[gnu::cold]] void commit();
 
 private:
   split_path target_;
-  detail::directory_handle holder_;
-  std::string temporary_; // name of the temporary file; empty: committed or discarded
+  detail::directory_handle holder_; // the target's directory
+  std::string temporary_;           // name of the temporary file; empty: committed or discarded
   output_file file_;
-  std::optional<struct stat> made_;
+  std::optional<struct stat> made_; // the temporary file's status: `discard` removes no other file of that name
 
   std::string path() const { return target_.directory + target_.name; }
 
@@ -50,9 +51,10 @@ private:
 
   detail::directory_handle open_holder() const;
 
-  /// Throws `error` if the target exists and is not a regular file.
+  /// Throws `error`, and discards the temporary file, if the target exists and is not a regular file.
   [[gnu::cold]] void check();
 
+  /// Removes the temporary file unless it was committed.
   [[gnu::cold]] void discard() noexcept;
 };
 

@@ -15,7 +15,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::io {
 /// The operating system's text for an error number, by default `errno`.
 inline std::string reason(int number = errno) { return std::generic_category().message(number); }
 
-/// Owns a POSIX file descriptor. Negative: none.
+/// Owns a POSIX file descriptor, or none.
 class descriptor {
 public:
   descriptor() = default;
@@ -27,8 +27,9 @@ public:
     if (number_ >= 0) ::close(number_);
   }
 
-  /// The number, for system calls, and whether there is one.
+  /// The descriptor's number, for system calls; negative: none.
   int get() const { return number_; }
+  /// Whether there is a descriptor.
   explicit operator bool() const { return number_ >= 0; }
   /// Returns the number and gives up ownership: the caller closes the descriptor.
   int release() { return std::exchange(number_, -1); }
@@ -37,14 +38,14 @@ private:
   int number_ = -1;
 };
 
-/// The path as a C string. Throws `error` if the path contains a NUL byte, at which the system would truncate it.
+/// `path.c_str()`. Throws `error` if the path contains a NUL byte, at which the system would truncate it.
 [[gnu::cold]] char const* system_path(std::string const& path);
 
-/// Writes all of `bytes`; false, with `errno` set, if that fails.
+/// Writes all of `bytes`; false, with `errno` set, if that fails, perhaps after a part of `bytes`.
 bool write_all(descriptor const& file, std::string_view bytes);
 
-/// Opens a regular file for reading, and stores its status in `status`, if given. Throws `error` if the file cannot be
-/// opened or is not a regular file; the sentence begins with `what`, such as "the text".
+/// Opens a regular file for reading, and stores the file's status (fstat) in `status` unless null. Throws `error` if
+/// the file cannot be opened or is not a regular file; the message begins with `what`, such as "the text".
 [[gnu::cold]] descriptor open_file(std::string const& path, std::string const& what, struct stat* status = nullptr);
 
 } // namespace constrain::io

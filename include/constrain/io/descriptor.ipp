@@ -14,8 +14,8 @@ namespace constrain::inline CONSTRAIN_VARIANT::io {
 
 namespace detail {
 
-/// Holds SIGXFSZ back from this thread during its life. A write beyond the limit on a file's size (`ulimit -f`) raises
-/// it, and by default it ends the process. Held back, the write only fails with EFBIG, as on a full disk.
+/// Blocks SIGXFSZ in this thread while the object exists. A write beyond the limit on a file's size (`ulimit -f`)
+/// raises this signal, which by default ends the process. While it is blocked, the write only fails (EFBIG).
 class held_size_signal {
 public:
   held_size_signal() {
@@ -27,7 +27,7 @@ public:
   held_size_signal& operator=(held_size_signal const&) = delete;
   ~held_size_signal() {
     auto const number = errno;
-    // A raised signal still waits, and would end the process when it is let through.
+    // Takes the signal that the failed write left pending: once unblocked, the signal would end the process.
     timespec const no_time{};
     if (number == EFBIG && ::sigismember(&before_, SIGXFSZ) == 0) ::sigtimedwait(&only_, nullptr, &no_time);
     ::pthread_sigmask(SIG_SETMASK, &before_, nullptr);

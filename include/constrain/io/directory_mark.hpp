@@ -11,15 +11,16 @@
 #include <unistd.h>
 #include <vector>
 
-/// The mark: a hidden file ".constrain" in each directory that this library creates. It tells which files the library
-/// may remove later.
+/// The mark: a hidden file ".constrain" in each directory that `directory_writer` saves. It lists the files that a
+/// later save may remove.
 ///
-/// A mark records the identity (inode, file handle) of its directory and of the parent directory, and the name of the
-/// save, and lists each file before that file is created. So it is valid only for this directory in this place. In a
-/// copy, in a moved directory or as a hard link, a mark is not valid, and no listed file is removed. Another user
-/// cannot forge a mark: mark and directory must have the owner that new files of this process get.
+/// A mark begins with the identity (inode, file handle) of its directory and of the parent directory, and with the
+/// final name of the saved directory. Then it lists each file, before that file is created. So a mark is valid only for
+/// its directory in its place: a mark in a copy, in a moved directory or with another hard link permits no removal.
+/// Another user cannot forge a mark: mark and directory must have the owner that new files of this process get.
 namespace constrain::inline CONSTRAIN_VARIANT::io::detail {
 
+/// The name of the mark, and its first line.
 inline constexpr char const* mark_name = ".constrain";
 inline constexpr std::string_view mark_begin = "constrain made this directory and may remove the files listed here\n";
 
@@ -35,13 +36,15 @@ public:
   /// Creates the mark with a list of `files`. On failure the object is empty and `errno` is set.
   directory_mark(directory_handle const& directory, directory_handle const& holder, std::string_view name,
                  std::vector<std::string> const& files = {});
+  /// Whether a mark is open.
   explicit operator bool() const { return static_cast<bool>(file_); }
-  /// Whether mark and directory have the same owner: if not, another user has replaced the directory just created.
+  /// Whether mark and directory have the same owner: if not, another user has replaced the new directory.
   bool owns(directory_handle const& directory) const;
 
   /// Lists files that are about to be created, and syncs the mark to disk unless all are listed already. False, with
   /// `errno`, on failure.
   [[gnu::cold]] bool add(std::vector<std::string> const& names);
+  /// Syncs the mark to disk. False, with `errno`, on failure; EINVAL (sync not supported) counts as success.
   bool sync() { return ::fsync(file_.get()) == 0 || errno == EINVAL; }
 
 private:
@@ -49,8 +52,8 @@ private:
   std::vector<std::string> listed_;
 };
 
-/// The files that the library may remove from a directory in `holder`, the mark last; nullopt if the directory has no
-/// valid mark or another owner than `owner`. `name`: see `mark_head`.
+/// The files that the library may remove from a directory in `holder`, the mark last; no files if the directory is
+/// empty; nullopt if it has no valid mark or an owner other than `owner`. `name`: see `mark_head`.
 [[gnu::cold]] std::optional<std::vector<std::string>> marked_files(directory_handle const& directory,
                                                                    directory_handle const& holder,
                                                                    std::string_view name, uid_t owner);

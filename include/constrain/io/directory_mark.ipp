@@ -11,9 +11,9 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::io::detail {
 
-/// Identifies a directory within its file system, even if a later directory reuses the inode number: the inode number
-/// and, if available, the file handle, which includes the inode's generation. The device number is left out, because it
-/// can change when the file system is mounted again.
+/// Text that identifies a directory within its file system: the inode number and, if available, the file handle of
+/// name_to_handle_at(2). The handle includes the inode's generation, so a later directory with the same inode
+/// number has another text. The device number is left out, because it can change when the file system is mounted again.
 [[gnu::cold]] CONSTRAIN_INLINE std::string lasting_identity(directory_handle const& directory) {
   auto text = std::to_string(directory.status().st_ino);
 #if defined(MAX_HANDLE_SZ) && defined(AT_EMPTY_PATH)
@@ -69,7 +69,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::io::detail {
   if (!directory || directory.owner() != owner) return std::nullopt;
   auto const text = directory.text(mark_name, true);
   auto const there = text ? std::vector<std::string>{} : directory.names();
-  // An empty directory is left by a save that ended before it created the mark, or after it removed the mark.
+  // A save that ended before it created the mark, or after it removed the mark, leaves an empty directory.
   if (!text) return there.empty() ? std::optional(there) : std::nullopt;
   auto const head = mark_head(directory, holder, name);
   if (!text->starts_with(head)) {

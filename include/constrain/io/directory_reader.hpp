@@ -15,16 +15,17 @@ namespace constrain::inline CONSTRAIN_VARIANT::io {
 /// of each file. The files stay readable through this object when a later save replaces the directory.
 class directory_reader {
 public:
-  /// Whether there is a saved directory at `path` (leftovers of an interrupted save do not count). The directory may be
-  /// damaged: only the constructor checks its files.
+  /// Whether there is something to read: `path` is a directory with an entry that is not hidden or, if `path` does not
+  /// exist, an interrupted save left the directory '.<name>.previous' beside it. The content is not checked.
   static bool finds(std::string const& path);
 
-  /// Throws `error` for the first file that is missing, truncated or changed.
+  /// Throws `error` if the directory or its manifest is missing or invalid, and for the first file that is missing,
+  /// truncated or changed.
   [[gnu::cold]] explicit directory_reader(std::string const& path);
 
-  /// The files of the manifest.
+  /// The files that the manifest lists.
   std::vector<manifest::entry> const& entries() const { return contents_.files; }
-  /// Whether the manifest lists a file of that name.
+  /// Whether the manifest lists the file `name`.
   bool contains(std::string_view name) const { return contents_.find(name) != nullptr; }
 
   /// The bytes of one file, valid as long as the reader. Throws `error` if there is no such file.
@@ -43,11 +44,13 @@ private:
   manifest contents_;
   std::vector<mapped_file> files_; // in the order of `contents_.files`
 
-  /// The path '.<name>.previous' if it is a directory (a save was interrupted), else empty.
+  /// The path of '.<name>.previous' beside `path` if it is a directory (see io/directory_replace.hpp), else empty.
   [[gnu::cold]] static std::string previous_of(std::string const& path);
 
+  /// Throws `error` unless `directory_` is a directory.
   void check_directory() const;
 
+  /// Maps a file of the manifest. Throws `error` if its length or checksum differs.
   [[gnu::cold]] mapped_file checked(manifest::entry const& entry) const;
 };
 

@@ -7,19 +7,19 @@
 #include <string_view>
 #include <vector>
 
-/// Replaces an old directory by a finished new one, and removes the old one. `holder`: the parent directory; `name`: a
-/// name in it; mark: see directory_mark.hpp.
+/// Replaces an old directory, the target, by a finished new one, and removes the old one. In these functions,
+/// `holder` is the parent directory and `name` a name in it. For marks, see directory_mark.hpp.
 ///
 /// If the file system can exchange two names atomically (Linux: ext4, xfs, btrfs, tmpfs, ...), the target is at every
 /// moment the complete old or the complete new directory. Otherwise there are two renames: target to
 /// '.<name>.previous', then new directory to target. Both directories are complete and on disk before the first rename:
 /// if the machine stops in between, readers use '.<name>.previous', and the next save restores it. Concurrent writers
-/// of the same target are safe only in the first case.
+/// of the same target are safe only with the atomic exchange.
 namespace constrain::inline CONSTRAIN_VARIANT::io::detail {
 
 /// The files that a directory's manifest lists, and the manifest itself, last; nullopt if there is no manifest. Unless
-/// the directory is `marked`, a file must have the length and the checksum that the manifest lists: one that a user has
-/// changed is the user's. Throws `error` if the manifest cannot be read. `shown`: the directory's name in errors.
+/// the directory is `marked`, leaves out files whose length or checksum is not as listed: the user has changed them and
+/// may need them. Throws `error` if the manifest cannot be read or is invalid. `shown`: the directory's name in errors.
 [[gnu::cold]] std::optional<std::vector<std::string>> listed_files(directory_handle const& directory,
                                                                    std::string const& shown, bool marked);
 
@@ -29,18 +29,21 @@ struct old_directory {
   std::vector<std::string> files;
 };
 
-/// Throws `error` unless a save may replace `name`: it must not exist, or be a directory of `owner` that is empty, has
-/// a valid mark or has a manifest. A manifest without a mark (in a copy, or from a version without marks) suffices,
-/// because the caller named this directory. `attempts`: tries left if another writer replaces it meanwhile.
+/// Returns the directory `name`, if it exists, and the files to remove with it. Throws `error` unless a save may
+/// replace `name`: it must not exist, or be a directory of `owner` that is empty, has a valid mark or has a manifest. A
+/// manifest without a mark (in a copy, or from a version without marks) suffices, because the caller chose this
+/// directory as the target. `shown`: the directory's name in errors; `attempts`: how often to try again if another
+/// writer replaces the directory during the check.
 [[gnu::cold]] old_directory check_replaceable(directory_handle const& holder, std::string const& name, uid_t owner,
                                               std::string const& shown, int attempts = 100);
 
-/// Writes a mark into the old directory if it has no valid one. If this save is then interrupted while it removes the
-/// directory, a later save can finish. Failure is ignored: then the remains of an interrupted removal stay.
+/// Writes a mark into the old directory if it has no valid one, and adds the mark to `old.files`. If this save is
+/// interrupted while it removes the directory, a later save can then finish the removal. Failure is ignored: without a
+/// mark, the remains of an interrupted removal stay.
 [[gnu::cold]] void mark_replaced(old_directory& old, directory_handle const& holder, std::string const& name);
 
-/// Removes `files` and then the directory, if `name` still refers to it. If the directory holds other files, renames it
-/// to `kept` instead.
+/// Removes `files`, and then the directory if `name` still refers to it. If the directory holds other files, renames it
+/// to `kept` instead. Stops at a file that cannot be removed.
 [[gnu::cold]] void remove_directory(directory_handle const& directory, directory_handle const& holder,
                                     std::string const& name, std::vector<std::string> const& files,
                                     std::string const& kept);

@@ -21,7 +21,7 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::io::detail {
 
-/// Whether a file has the length and the checksum that its manifest lists.
+/// Whether a regular file has the length and the checksum of its manifest entry; false for anything else.
 [[gnu::cold]] CONSTRAIN_INLINE bool is_as_listed(directory_handle const& directory, manifest::entry const& entry) {
   descriptor const file(::openat(directory.get(), entry.name.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
   struct stat status;
@@ -67,7 +67,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::io::detail {
   if (old.directory.owner() != owner) throw refuse("belongs to another user");
   auto const marked = marked_files(old.directory, holder, name, owner);
   std::optional<std::vector<std::string>> listed;
-  // Another writer may have replaced the directory since it was opened, and may be removing it now: then try again.
+  // Another writer may have replaced the directory since it was opened here, and may be removing its files.
   auto const gone = [&] { return attempts > 0 && !old.directory.is_at(holder, name); };
   try {
     listed = listed_files(old.directory, shown, marked.has_value());
@@ -81,7 +81,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::io::detail {
   }
   if (listed) old.files = *listed;
   if (marked) old.files.insert(old.files.end(), marked->begin(), marked->end());
-  // A mark that was copied with the directory, or left incomplete by an interrupted save, may be removed too.
+  // A mark that was copied with the directory, or that an interrupted save left incomplete, may be removed too.
   auto const mark = marked ? std::nullopt : old.directory.text(mark_name);
   if (mark && (mark->starts_with(mark_begin) || mark_begin.starts_with(*mark))) old.files.emplace_back(mark_name);
   return old;
@@ -95,7 +95,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::io::detail {
     old.files.pop_back();
   }
   directory_mark mark(old.directory, holder, name, old.files);
-  if (!mark && errno == EEXIST) return; // a file with the mark's name that is not a valid mark
+  if (!mark && errno == EEXIST) return; // a file of the user has the mark's name
   if (mark) mark.sync();
   old.files.push_back(mark_name);
 }
@@ -106,7 +106,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::io::detail {
   // The mark is removed last: if an earlier removal fails, a later save still knows what to remove.
   for (auto const& file : files)
     if (!directory.remove(file)) return;
-  // If the name is reused after this check, the worst case is the loss of an empty directory.
+  // If another program reuses the name after this check, it can lose only an empty directory.
   if (!directory.is_at(holder, name)) return;
   if (::unlinkat(holder.get(), name.c_str(), AT_REMOVEDIR) != 0 && (errno == ENOTEMPTY || errno == EEXIST))
     static_cast<void>(::renameat(holder.get(), name.c_str(), holder.get(), kept.c_str()));

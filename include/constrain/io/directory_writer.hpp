@@ -25,61 +25,67 @@ namespace constrain::inline CONSTRAIN_VARIANT::io {
 ///     writer.write("weights.safetensors", [&](output_file& out) { write_safetensors(out, tensors); });
 ///     writer.commit();
 ///
-/// The files are written to a hidden directory beside the target, the manifest (lengths, checksums) last, and synced to
-/// disk; then the hidden directory replaces the target (see io/directory_replace.hpp). If anything fails before that,
-/// the target is unchanged and the hidden directory is removed.
+/// The files are written to a hidden temporary directory beside the target, the manifest (lengths, checksums) last, and
+/// synced to disk; then the temporary directory replaces the target (see io/directory_replace.hpp). If anything fails
+/// before the replacement, the target is unchanged and the temporary directory is removed.
 class directory_writer {
 public:
-  /// Whether to try the atomic exchange of two names; `no` is for tests of the fallback.
+  /// Whether to try the atomic exchange of two names; `no` is for tests of the fallback, two renames.
   enum class exchange { yes, no };
 
-  /// Creates missing parent directories; if `path` is a symbolic link, its target is replaced. Throws `error` if `path`
-  /// exists and is neither an empty nor a saved directory of this user, or if the hidden directory cannot be created.
+  /// Begins a save to `path`, or to the directory that the symbolic link `path` refers to. Creates missing parent
+  /// directories. Throws `error` if `path` exists and is neither an empty nor a saved directory of this user, if it is
+  /// the working directory or contains it, or if the temporary directory cannot be created.
   explicit directory_writer(std::string const& path, exchange way = exchange::yes);
   directory_writer(directory_writer const&) = delete;
   directory_writer& operator=(directory_writer const&) = delete;
   ~directory_writer() { discard(); }
 
   /// Optional: lists the names of later files in the mark (io/directory_mark.hpp) with a single sync to disk, instead
-  /// of one sync per file.
+  /// of one sync per file. Throws `error` if that fails.
   [[gnu::cold]] void announce(std::initializer_list<std::string_view> names);
 
   /// Writes one file; `fill` is called with the file's `output_file`. Throws `error` if the name is not a
-  /// `valid_file_name` or is used twice, or if writing fails.
+  /// `valid_file_name` or is used twice, or if writing fails. A failed write or an exception from `fill` ends the save:
+  /// the temporary directory is removed.
   template <std::invocable<output_file&> function> void write(std::string_view name, function const& fill) {
     check_name(name);
     put(std::string(name), filling(fill));
   }
+  /// Writes one file with the given content, with the same errors.
   void write(std::string_view name, std::span<std::byte const> bytes) {
     write(name, [bytes](output_file& out) { out.write(bytes); });
   }
   void write(std::string_view name, std::string_view text) { write(name, text_bytes(text)); }
 
-  /// Replaces the target by the new directory and removes the old one. Throws `error` if that fails.
+  /// Writes the manifest, replaces the target by the new directory and removes the saved files of the old one. If other
+  /// files are left in the old directory, it is renamed to '<name>.kept-<suffix>'. Throws `error` if the replacement
+  /// fails (the target is then unchanged) or if the parent directory cannot be synced afterwards.
   [[gnu::cold]] void commit();
 
 private:
   split_path place_;
-  std::string target_;               // for error messages
+  std::string target_;               // the target's path, for errors
   std::string previous_, temporary_; // names in `holder_`; empty `temporary_`: no save in progress
   exchange way_;
-  detail::directory_handle holder_, made_; // `made_` is locked: an unlocked one was left by an interrupted save
+  detail::directory_handle holder_, made_; // parent and temporary directory; `made_` is locked while in use
   detail::directory_mark mark_;
-  std::vector<std::string> written_; // names in `made_`, the mark last
+  std::vector<std::string> written_; // names of the files in `made_`; `discard` removes these
   manifest contents_;
 
   /// The owner of new files in `made_`: on a network file system not always this process's user.
   uid_t owner() const { return made_.owner(); }
+  /// The new name of a directory in which files are left after the removal.
   std::string kept() const { return concat({place_.name, ".kept-", unlikely_suffix()}); }
 
-  /// Restores or removes '.<name>.previous' if a save was interrupted between its two renames. Keeps a directory of
-  /// that name that has no valid mark.
+  /// Restores '.<name>.previous' if a save was interrupted between its two renames; removes it if a save was
+  /// interrupted after them. Keeps a directory of that name without a valid mark.
   [[gnu::cold]] void recover();
 
-  /// Removes temporary directories of interrupted saves: those with a valid mark and no lock.
+  /// Removes temporary directories of interrupted saves: these have a valid mark and are not locked.
   [[gnu::cold]] void remove_abandoned();
 
-  /// Creates, locks and marks the temporary directory.
+  /// Creates, locks and marks the temporary directory. Throws `error` if that fails.
   [[gnu::cold]] void begin();
 
   // A type-erased `fill` function, so that `put` need not be a template.
@@ -97,14 +103,16 @@ private:
 
   void replace(detail::old_directory const& old);
 
-  /// Removes the replaced directory: the old directory that was checked, or one that another writer has saved since.
+  /// Removes the replaced directory, now called `name`: the old directory that was checked, or one that another writer
+  /// has saved since. Renames any other directory to `kept()`.
   [[gnu::cold]] void remove_old(detail::old_directory const& old, std::string const& name);
 
-  /// Puts the new directory in place. Returns the old directory's new name; empty if there was none.
+  /// Renames the temporary directory to the target. Returns the old directory's new name; empty if there was none.
   [[gnu::cold]] std::string move();
 
   [[noreturn]] void fail() const;
 
+  /// Removes the temporary directory, if any, and ends the save.
   [[gnu::noinline, gnu::cold]] void discard() noexcept try {
     mark_ = {}; // closes the mark first: NFS renames an open file instead of removing it
     if (!temporary_.empty()) {

@@ -131,13 +131,14 @@ namespace constrain::inline CONSTRAIN_VARIANT::io {
 [[gnu::cold]] CONSTRAIN_INLINE void directory_writer::remove_old(detail::old_directory const& old,
                                                                  std::string const& name) {
   detail::directory_handle const left(holder_, name);
-  // The lock keeps other writers from removing the directory at the same time. Failing to get the lock does no harm.
+  // The lock keeps other writers from removing the directory at the same time. Without the lock, both may remove the
+  // same files, which does no harm.
   if (left) left.lock();
   if (left && old.directory && detail::same_file(left.status(), old.directory.status()))
     return detail::remove_directory(left, holder_, name, old.files, kept());
   if (auto const files = detail::marked_files(left, holder_, place_.name, owner()))
     return detail::remove_directory(left, holder_, name, *files, kept());
-  // Another program has put this directory there since: keep it under another name.
+  // Another program has created this directory since the check: keep it under another name.
   static_cast<void>(::renameat(holder_.get(), name.c_str(), holder_.get(), kept().c_str()));
 }
 

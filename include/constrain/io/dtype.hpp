@@ -51,7 +51,8 @@ public:
     if (!too_many_) count_ *= factor;
   }
 
-  /// Bytes for elements of `of_one` bytes; nullopt if an extent was negative or the result exceeds 2^63 - 1.
+  /// The product times `of_one`, the bytes of an element; nullopt if an extent was negative or the result exceeds
+  /// 2^63 - 1.
   constexpr std::optional<std::uint64_t> bytes(std::size_t of_one) const {
     if (negative_ || (!empty_ && (too_many_ || count_ > most / of_one))) return std::nullopt;
     return empty_ ? 0 : count_ * of_one;

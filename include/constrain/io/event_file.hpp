@@ -19,26 +19,27 @@ namespace constrain::inline CONSTRAIN_VARIANT::io {
 /// (tensorflow/core/util/event.proto, tensorflow/core/framework/summary.proto). Throws `error` if writing fails.
 class event_file {
 public:
-  /// Creates a file with a TensorBoard name in an existing directory.
+  /// Creates a file in an existing directory, with a name that TensorBoard recognizes: 'events.out.tfevents.<...>'.
   explicit event_file(std::string const& directory)
       : event_file(directory + "/events.out.tfevents." + std::to_string(std::time(nullptr)) + ".constrain." +
                        unlikely_suffix(),
                    static_cast<double>(std::time(nullptr))) {}
-  /// Creates the file, which must not exist, with start time `time` in seconds since 1970.
+  /// Creates the file `path`, which must not exist, with the start time `time` in seconds since 1970.
   event_file(std::string const& path, double time);
 
-  /// Writes a value, with the current time.
+  /// Writes a value of step `step`, rounded to float, with the current time.
   void scalar(std::string_view name, std::int64_t step, double value) {
     scalar(name, step, value, static_cast<double>(std::time(nullptr)));
   }
-  /// Writes a value with the time `time`, in seconds since 1970.
+  /// The same with the time `time`, in seconds since 1970.
   [[gnu::cold]] void scalar(std::string_view name, std::int64_t step, double value, double time);
 
 private:
   std::string path_;
   descriptor file_;
 
-  // Protocol-buffer encoding. A field is a key (its number and wire type, as one varint), then its value.
+  // Protocol-buffer encoding. A field is a key (its number and wire type, as one varint), then its value: a varint
+  // (`variable`), little-endian bytes (`fixed`), or a length and text.
   static std::string variable(std::uint64_t x);
   static std::string fixed(std::uint64_t bits, int size);
   static std::string key(std::uint64_t field, std::uint64_t kind) { return variable(field << 3 | kind); }
@@ -53,8 +54,10 @@ private:
     return (key(field, 2) + variable(x.size())).append(x);
   }
 
+  /// The 4 bytes of TFRecord's masked CRC-32C.
   static std::string checksum(std::string_view bytes);
 
+  /// Writes a TFRecord: the event's length (8 bytes), the length's checksum, the event and its checksum.
   [[gnu::cold]] void record(std::string const& event);
 
   [[noreturn]] void fail() const {

@@ -10,6 +10,8 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::io {
 
+// Field numbers. Event: wall_time 1, step 2, file_version 3, summary 5. Summary: value 1. Value: tag 1, simple_value 2.
+
 [[gnu::cold]] CONSTRAIN_INLINE event_file::event_file(std::string const& path, double time)
     : path_(path), file_(open_plain_file(path, "the events", O_WRONLY | O_EXCL)) {
   std::string event = real64(1, time);

@@ -25,7 +25,8 @@ struct json_member;
 /// text, if the value is of another kind. Returned views are valid as long as any `json` of this text lives.
 class json {
 public:
-  /// Parses a text strictly (see `json_parser`). `where`, a path or a name, is part of every error. Throws `error`.
+  /// Parses a text strictly (see `json_parser`). `where`: path or name of the text in errors. Throws `error` for
+  /// invalid JSON.
   static json parse(std::string_view text, std::string_view where = "the text") {
     return json(std::make_shared<json_tree const>(json_parser::parse(text, where)), 0);
   }
@@ -41,12 +42,13 @@ public:
   /// The number as written in the text. Throws `error` if the value is not a number.
   std::string_view number() const { return tree_->text_of(need(json_kind::number, "a number")); }
 
-  /// The number as an integer. Throws `error` if the value is not an integer in the range of the type.
+  /// The number as an integer. Throws `error` unless the number is written without point and exponent and is in the
+  /// range of the type.
   std::int64_t int64() const { return whole<std::int64_t>(); }
   std::uint64_t uint64() const { return whole<std::uint64_t>(); }
 
-  /// The number rounded to float or double. Also accepts the strings "nan", "inf" and "-inf", which `json_writer`
-  /// writes.
+  /// The number rounded to float or double; also accepts the strings "nan", "inf" and "-inf", which `json_writer`
+  /// writes. Throws `error` for another value or a number outside the type's range.
   template <class real_type = double> real_type real() const {
     if (kind() == json_kind::string) {
       if (string() == "nan") return std::numeric_limits<real_type>::quiet_NaN();
@@ -70,7 +72,7 @@ public:
   /// An object's member `name`. Throws `error` if the object has none.
   json operator[](std::string_view name) const;
 
-  /// Throws `error`: '<where>' has <kind of this value> at byte n where <needed> is needed.
+  /// Throws `error`: '<where>' has <this number, or the kind of this value> at byte n where <needed> is needed.
   [[noreturn]] void fail(std::string_view needed) const;
 
 private:
@@ -100,11 +102,11 @@ private:
 
 /// A member of an object.
 struct json_member {
-  std::string_view name; // decoded
+  std::string_view name; // escapes decoded
   json value;            // a handle to the member's value
 };
 
-/// The range of an array's elements or an object's members.
+/// The range of an array's elements or an object's members. Iterators are valid as long as the range.
 template <class item> class json_range {
 public:
   /// An input iterator.

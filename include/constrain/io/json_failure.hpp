@@ -13,12 +13,12 @@ enum class json_kind : std::uint8_t { null, boolean, number, string, array, obje
 
 namespace detail {
 
-/// The error for invalid JSON.
+/// The error for invalid JSON. `where`: path or name of the text.
 inline error not_json(std::string_view where, std::size_t byte, std::string_view reason) {
   return error({"'", where, "' is not valid JSON at byte ", byte, ": ", reason, "; correct it or write it again"});
 }
 
-/// The error for a value of another kind than `needed`. `digits`: the number as written, if the value is a number.
+/// The error for a value that is not `needed`, such as "an array". `digits`: the number as written, if there is one.
 inline error unsuitable_json(std::string_view where, std::size_t byte, json_kind kind, std::string_view digits,
                              std::string_view needed) {
   constexpr std::string_view kinds[] = {"null", "true or false", "a number", "a string", "an array", "an object"};
@@ -27,7 +27,7 @@ inline error unsuitable_json(std::string_view where, std::size_t byte, json_kind
                 " is needed; correct it or write the file again"});
 }
 
-/// The error for a missing member of the object at byte `object`.
+/// The error for a missing member `name` of the object at byte `object`.
 inline error missing_json(std::string_view where, std::size_t object, std::string_view name) {
   return error(
       {"'", where, "' has no '", name, "' in the object at byte ", object, "; add it or write the file again"});

@@ -10,10 +10,11 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::io {
 
-/// A position in a JSON text and functions that read the token there (RFC 8259). They throw `error`, with the byte and
-/// the reason, if the text there is not such a token. Larger functions are not inlined, to save compile time.
+/// A position in a JSON text, and functions that read the token at the position (RFC 8259) and move past it. They throw
+/// `error`, with the byte and the reason, if the text there is not the expected token.
 class json_tokens {
 public:
+  /// What `character` returns at a string's end: greater than every code point.
   static constexpr char32_t end_of_string = 0x110000;
 
   /// Starts at the first token of `text`. `where` names the text in errors. Both must outlive this object. Throws
@@ -22,7 +23,7 @@ public:
 
   /// Byte offset of this position in the text.
   std::uint32_t position() const { return static_cast<std::uint32_t>(at_); }
-  /// Byte offset of a token that was read.
+  /// Byte offset in the text of a token that a function of this class returned.
   std::uint32_t position_of(std::string_view token) const {
     return static_cast<std::uint32_t>(token.data() - text_.data());
   }
@@ -44,13 +45,14 @@ public:
     return true;
   }
 
-  /// Reads `true`, `false` or `null`.
+  /// Reads `true`, `false` or `null`, and returns the word.
   std::string_view word_token();
 
-  /// Reads a number.
+  /// Reads a number, and returns it as written.
   std::string_view number_token();
 
-  /// Reads a string. Returns the text between its quotes as written, and passes the decoded string to `put` in parts.
+  /// Reads a string, at its opening quote. Returns the text between the quotes as written, and calls `put(part)` for
+  /// consecutive parts of the decoded string.
   template <class function> std::string_view string_token(function const& put) {
     auto const begin = ++at_;
     for (;;) {
@@ -65,22 +67,22 @@ public:
     }
   }
 
-  /// Reads a string without decoding it.
+  /// Reads a string, at its opening quote, without decoding it. Not inlined, to save compile time.
   [[gnu::noinline]] std::string_view skipped_string_token() {
     return string_token([](std::string_view) {});
   }
 
-  /// Decodes the escapes of a string token that was read before.
+  /// A string token that was read before, with its escapes decoded.
   std::string decoded(std::string_view string) const;
 
-  /// Reads the next code point of a string that was read before; `end_of_string` at its end.
+  /// Reads the next code point inside a string that was read before; `end_of_string` at the closing quote.
   char32_t character();
 
-  /// Compares two strings that were read before, given by their positions after the opening quote: negative, 0 or
-  /// positive.
+  /// Compares the decoded content of two strings that were read before; `a`, `b`: their positions after the opening
+  /// quote. Returns a negative number, 0 or a positive number. A prefix of a string is greater than the string.
   int difference(std::size_t a, std::size_t b) const;
 
-  /// Throws the `error` for invalid JSON at the position.
+  /// Throws `error`: the text is not valid JSON at the position, for `reason`.
   [[noreturn]] void fail(std::string_view reason) const { throw detail::not_json(where_, at_, reason); }
 
 protected:
@@ -96,11 +98,13 @@ private:
     return at_ - begin;
   }
 
+  /// Reads four hexadecimal digits.
   unsigned hexadecimal();
 
-  /// Reads an escape sequence, at its backslash.
+  /// Reads the escape of one code point, at its backslash. Returns the code point.
   char32_t escape();
 
+  /// Reads an escape sequence after its 'u', or two that form a surrogate pair. Returns the code point.
   char32_t escaped_code();
 };
 

@@ -11,34 +11,36 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::io {
 
-/// A value of a parsed text. An object's node is followed by two nodes for each member: the name (a string), then the
-/// value, with its descendants.
+/// A value of a parsed text. An array's node is followed by its elements, each with its descendants; an object's node
+/// by two nodes for each member: the name (a string), then the value, with its descendants.
 struct json_node {
   std::uint32_t first;  ///< Offset in the text where the value begins (a string: after its quote).
-  std::uint32_t length; ///< Bytes of a scalar; elements of an array; members of an object.
+  std::uint32_t length; ///< Bytes of a scalar (a string: decoded); elements of an array; members of an object.
   std::uint32_t next;   ///< Index of the node after this one and its descendants.
   json_kind kind;       ///< Kind of this value.
 };
 
 /// A parsed text: its nodes in pre-order and a copy of the text in which strings are decoded in place. A value takes at
-/// least two bytes of text and a node 16 bytes, so a tree needs at most 9 times the memory of the text.
+/// least two bytes of a long text and a node 16 bytes, so the tree needs at most about 9 times the memory of the text.
 struct json_tree {
   std::string where;            ///< Name of the text in errors.
   std::string text;             ///< The text, its strings decoded in place.
   std::vector<json_node> nodes; ///< In pre-order; the first is the root.
 
-  /// A scalar's text; a string's is decoded.
+  /// The text of a scalar; a string is without quotes and decoded.
   std::string_view text_of(json_node const& node) const {
     return std::string_view(text).substr(node.first, node.length);
   }
 };
 
-/// Parses a JSON text (see `json_cursor`) into a `json_tree`. Names must be unique within an object; at most 64 levels.
+/// Parses a JSON text (see `json_cursor`) into a `json_tree`. Names must be unique within an object; at most
+/// `maximum_depth` arrays and objects may be nested.
 class json_parser {
 public:
+  /// The maximum number of nested arrays and objects.
   static constexpr int maximum_depth = 64;
 
-  /// `where` names the text in errors. Throws `error` with the byte and the reason.
+  /// `where` names the text in errors. Throws `error`, with the byte and the reason, for invalid JSON.
   static json_tree parse(std::string_view text, std::string_view where);
 
 private:
@@ -51,6 +53,7 @@ private:
     tree_.nodes.reserve(text.size() / 2 + 1);
   }
 
+  // Each of these reads a part of the text and appends its nodes.
   void value(int depth);
 
   void add(json_kind kind, std::string_view token);

@@ -13,7 +13,8 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::io {
 
-/// How a container is formatted: one member per line, or all on one line. Containers inside a `row` are rows too.
+/// How an object or array is formatted: one member or element per line, or all on one line. Objects and arrays inside a
+/// `row` are rows too.
 enum class json_layout { lines, row };
 
 /// Writes one JSON value, formatted for reading, with members in the order of the calls:
@@ -23,10 +24,11 @@ enum class json_layout { lines, row };
 ///     w.text();
 ///
 /// Numbers read back exactly; NaN and infinities become the strings "nan", "inf" and "-inf", which `json::real` reads.
-/// Throws `error` for text that is not UTF-8 and for calls that would not result in valid JSON.
+/// Throws `error` for text that is not UTF-8 and for calls that would not result in valid JSON. The caller must give
+/// the members of an object different names.
 class json_writer {
 public:
-  /// Begins an object or array: the outermost value, or an element of an array.
+  /// Begins an object or array that is the outermost value or an element of an array.
   json_writer& object(json_layout layout = json_layout::lines) { return element_begins(), open('{', '}', layout); }
   json_writer& array(json_layout layout = json_layout::lines) { return element_begins(), open('[', ']', layout); }
   /// Begins an object that is a member of an object.
@@ -38,18 +40,19 @@ public:
     return member_begins(name), open('[', ']', layout);
   }
 
-  /// Writes a member: nullptr, a bool, a number or text.
+  /// Writes a member of an object. `value`: nullptr (written as null), a bool, a number or text.
   template <class type> json_writer& member(std::string_view name, type const& value) {
     return member_begins(name), scalar(value);
   }
 
-  /// Writes an array element: nullptr, a bool, a number or text.
+  /// Writes an element of an array, or the outermost value; `value` as in `member`.
   template <class type> json_writer& element(type const& value) { return element_begins(), scalar(value); }
 
   /// Ends the innermost object or array.
   json_writer& end();
 
-  /// The finished text, without a newline at its end. Throws `error` if a container was not ended.
+  /// The finished text, without a newline at its end. Throws `error` if an object or array was not ended, or nothing
+  /// was written.
   std::string const& text() const;
 
 private:
@@ -63,12 +66,16 @@ private:
 
   json_writer& open(char begin, char close, json_layout layout);
 
+  /// Begins a new line.
   void line();
 
+  /// Writes what comes before a member or element: a comma except before the first, and a new line except in a row.
   void separate();
 
+  /// Writes what comes before a value without a name. Throws `error` if no such value may be written now.
   void element_begins();
 
+  /// Writes what comes before a member's value. Throws `error` if no member may be written now.
   void member_begins(std::string_view name);
 
   template <class type> json_writer& scalar(type const& value) {
@@ -87,6 +94,7 @@ private:
     return *this;
   }
 
+  /// Writes a string, with quotes and escapes. Throws `error` if it is not UTF-8.
   void quoted(std::string_view text);
 };
 

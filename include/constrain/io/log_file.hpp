@@ -9,16 +9,17 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::io {
 
-/// A text file to which lines are appended, each beginning with `prefix` and its step. When a run is resumed after step
-/// `last_step`, the file is cut before the first line of a later step, and an incomplete last line is removed. Throws
-/// `error` if writing fails.
+/// A text file to which a run appends lines. Each line that the caller writes begins with `prefix`, then the step
+/// number. When a run is resumed after step `last_step`, the file is cut before the first line of a later step, and an
+/// incomplete last line is removed. Throws `error` if writing fails.
 class log_file {
 public:
-  /// `header`: first line of a new file; may be empty. A file that begins with another header is emptied first, as is
-  /// every file if `last_step` is 0. Throws `error` for symbolic links and for files with other hard links.
+  /// Opens or creates the file. `header`: the first line, written into an empty file; may be empty. An older file is
+  /// emptied if `last_step` is 0 or if it begins with another header. Throws `error` for anything but a regular file
+  /// without other hard links; a symbolic link is refused too.
   log_file(std::string const& path, std::string prefix, std::string_view header, std::int64_t last_step);
 
-  /// Appends a line, given without its newline.
+  /// Appends a line, given with prefix and step but without the newline.
   void write(std::string line);
 
 private:

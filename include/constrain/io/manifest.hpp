@@ -15,8 +15,8 @@ namespace constrain::inline CONSTRAIN_VARIANT::io {
 /// The name of the manifest's own file.
 inline constexpr std::string_view manifest_name = "manifest.json";
 
-/// Whether a file in a saved directory may have this name: letters, digits, '.', '_' and '-', not hidden, not the
-/// manifest's, at most 128 bytes. A name cannot be a path, so a forged manifest cannot refer to files elsewhere.
+/// Whether a file in a saved directory may have this name: ASCII letters, digits, '.', '_' and '-', not hidden, not the
+/// manifest's name, at most 128 bytes. A name cannot be a path, so a forged manifest cannot refer to files elsewhere.
 constexpr bool valid_file_name(std::string_view name) {
   if (name.empty() || name.size() > 128 || name.front() == '.' || name == manifest_name) return false;
   return std::all_of(name.begin(), name.end(), [](char c) {
@@ -25,9 +25,10 @@ constexpr bool valid_file_name(std::string_view name) {
   });
 }
 
-/// The list of files in a saved directory, with sizes and checksums. The manifest's text ends with its own checksum, so
-/// that checksums cover every byte of the saved files and of the manifest.
+/// The list of files in a saved directory, with sizes and checksums. The manifest's text ends with a checksum of the
+/// text before it, so that checksums cover every byte of the saved files and of the manifest.
 struct manifest {
+  /// The members "format" and "version" of the text.
   static constexpr std::string_view format = "constrain directory";
   static constexpr int version = 1;
 
@@ -39,18 +40,21 @@ struct manifest {
   };
   std::vector<entry> files; // in the order in which they were written
 
-  /// The entry of a file; null: none.
+  /// The entry of the file `name`; null: none.
   entry const* find(std::string_view name) const;
 
   /// The text of manifest.json.
   [[gnu::cold]] std::string text() const;
 
-  /// Parses a manifest. Throws `error`, naming `where`, if the format, version, checksum or a file's entry is wrong.
+  /// Parses a manifest. Throws `error`, naming `where`, if the text is not valid JSON or its format, version, checksum
+  /// or a file's entry is wrong.
   [[gnu::cold]] static manifest parse(std::string_view text, std::string const& where);
 
 private:
+  /// The value in eight digits.
   static std::string hexadecimal(std::uint32_t value);
 
+  /// The end of the text: the checksum of `body`, the text before it.
   static std::string trailer(std::string_view body);
 };
 

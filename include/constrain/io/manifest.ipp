@@ -22,7 +22,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::io {
   for (auto const& file : files)
     w.object(file.name, json_layout::row).member("bytes", file.bytes).member("crc32c", hexadecimal(file.crc32c)).end();
   auto body = w.end().end().text();
-  body.resize(body.size() - 2); // the trailer restores the "\n}" after the checksum
+  body.resize(body.size() - 2); // "\n}", which the trailer writes after the checksum
   return body + trailer(body);
 }
 

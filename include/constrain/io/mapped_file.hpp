@@ -20,10 +20,10 @@ class mapped_file {
 public:
   mapped_file() = default;
 
-  /// Maps a file. Throws `error`, its sentence beginning with `what`, for anything but a readable regular file.
+  /// Maps a file. Throws `error`, with a message that begins with `what`, for anything but a readable regular file.
   explicit mapped_file(std::string const& path, std::string const& what = "the file")
       : mapped_file(open_file(path, what), path, what) {}
-  /// Maps a regular file that is open for reading; errors call the file "`what` '`path`'".
+  /// Maps a regular file that is open for reading. `what`, `path`: the file's name in errors, as in "the log 'a.txt'".
   mapped_file(descriptor const& file, std::string const& path, std::string const& what) {
     struct stat status {};
     if (::fstat(file.get(), &status) == 0 && status.st_size == 0) return;

@@ -18,8 +18,8 @@ namespace constrain::inline CONSTRAIN_VARIANT::io {
 /// The error for the file `shown`, which cannot be written, with the reason from `errno`.
 error unwritable(std::string const& shown);
 
-/// A new file, written sequentially through a 64 KiB buffer, with its size and CRC-32C. Throws `error` for every
-/// failure, a full disk included.
+/// A new file, written sequentially through a 64 KiB buffer; its size and CRC-32C are computed on the way. Throws
+/// `error` for every failure, a full disk included.
 class output_file {
 public:
   /// Creates `path`, which must not exist; a relative path starts at `from`, an open directory. `shown`: the file's
@@ -30,7 +30,7 @@ public:
   void write(std::span<std::byte const> bytes);
   void write(std::string_view text) { write(text_bytes(text)); }
 
-  /// Writes the buffered bytes, syncs the file to disk and closes it.
+  /// Writes the buffered bytes, syncs the file to disk and closes it. Without this call, buffered bytes are lost.
   void close();
 
   /// Size and CRC-32C of all bytes passed to `write`.
@@ -46,8 +46,10 @@ private:
   std::uint64_t length_ = 0;
   crc32c checksum_;
 
+  /// Writes the buffered bytes.
   void flush();
 
+  /// Writes bytes to the file directly.
   void put(std::span<std::byte const> bytes) {
     if (!write_all(file_, {reinterpret_cast<char const*>(bytes.data()), bytes.size()})) fail();
   }

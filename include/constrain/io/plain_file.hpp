@@ -6,9 +6,9 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::io {
 
-/// Opens or creates a file to be changed in place. Throws `error`, its sentence beginning with `what` ("the log"), for
-/// a symbolic link, a pipe, a device, or a file with other hard links: writing would change something that the path
-/// does not name.
+/// Opens or creates a file to be changed in place. `flags`: access mode and other flags of open(2). Throws `error`,
+/// with a message that begins with `what` ("the log"), for anything but a regular file, and for a symbolic link or
+/// a file with other hard links: the change would reach a file under another path.
 [[gnu::cold]] descriptor open_plain_file(std::string const& path, std::string const& what, int flags);
 
 } // namespace constrain::io

@@ -10,7 +10,8 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::io {
 
-/// The absolute path without symbolic links, '.' and '..'. Like realpath(3), but trailing parts need not exist.
+/// The absolute path without symbolic links, '.' and '..'. Like realpath(3), but trailing parts need not exist. Throws
+/// `error` for a NUL byte.
 [[gnu::cold]] std::string real_path(std::string path);
 
 namespace detail {

@@ -26,7 +26,8 @@ constexpr bool is_real(std::string_view dtype) {
   return dtype == "F64" || dtype == "F32" || dtype == "BF16" || dtype == "F16";
 }
 
-/// Converts elements of a safetensors dtype (see `is_real`) to `real`. `bytes` may be unaligned.
+/// Fills `to` with the elements of a safetensors tensor, converted to `real`. `dtype`: see `is_real`; `bytes`: at least
+/// `to.size()` elements, may be unaligned.
 template <class real> void read_reals(std::string_view dtype, std::span<std::byte const> bytes, std::span<real> to) {
   auto const read = [&]<class stored>(stored, auto const& convert) {
     for (std::size_t i = 0; i < to.size(); ++i) {

@@ -14,7 +14,7 @@
 namespace constrain::inline CONSTRAIN_VARIANT::io {
 
 /// A named tensor in the safetensors format. `bytes` is a view: row-major, little-endian, of the size that dtype and
-/// shape give ([] is one element). In files of other programs the bytes may be unaligned: copy, do not cast.
+/// shape give (an empty shape: one element). In files of other programs the bytes may be unaligned: copy, do not cast.
 struct tensor {
   std::string name;                 ///< Unique in its file.
   std::string dtype;                ///< "F64", "F32", "BF16", "F16", "I64", "I32", "U8", ...: see `dtype_bytes`.
@@ -22,20 +22,20 @@ struct tensor {
   std::span<std::byte const> bytes; ///< The elements; a view.
 };
 
-/// The content of a safetensors file, in the order of its header.
+/// The content of a safetensors file.
 struct safetensors {
   std::vector<tensor> tensors;                 ///< In the order of the header.
-  std::map<std::string, std::string> metadata; ///< The header's "__metadata__".
+  std::map<std::string, std::string> metadata; ///< Keys and values of the header's "__metadata__".
 
-  /// The tensor of that name; null: none.
+  /// The tensor `name`; null: none.
   tensor const* find(std::string_view name) const;
 };
 
 /// Parses the safetensors format strictly (huggingface.co/docs/safetensors: 8 bytes of header length, JSON header,
-/// data). The tensors are views of `file`. Throws `error`, naming `where`, for any deviation from the format, and for
-/// more than `safetensors_most_names` tensors or metadata entries. All of the header is checked before the result is
-/// built: the check takes less than 1 MiB of memory and about as long as sorting the names, whatever a malicious header
-/// contains.
+/// data). The tensors are views of `file`. Throws `error`, naming `where`, for any deviation from the format, for a
+/// dtype that `dtype_bytes` does not know, and for more than `safetensors_most_names` (2^17) tensors or metadata
+/// entries. The whole header is checked before the result is built: whatever a malicious header contains, the check
+/// takes less than 1 MiB of memory and about as long as sorting the names.
 [[gnu::cold]] safetensors parse_safetensors(std::span<std::byte const> file, std::string const& where);
 
 /// An open safetensors file, mapped into memory; its tensors are valid as long as this object.
@@ -44,12 +44,12 @@ public:
   /// Opens and parses a file. Throws `error` if the file cannot be read or is not valid.
   static safetensors_file open(std::string const& path);
 
-  // Deleted for temporaries: `for (auto& t : safetensors_file::open(path).tensors())` would read a closed file.
+  /// The parsed content, its parts, and the tensor `name` (null: none).
   safetensors const& contents() const& { return contents_; }
-  /// The parts of `contents`, and the tensor of that name or null.
   std::vector<tensor> const& tensors() const& { return contents_.tensors; }
   std::map<std::string, std::string> const& metadata() const& { return contents_.metadata; }
   tensor const* find(std::string_view name) const& { return contents_.find(name); }
+  // Deleted for temporaries: `for (auto& t : safetensors_file::open(path).tensors())` would read a closed file.
   void contents() && = delete;
   void tensors() && = delete;
   void metadata() && = delete;

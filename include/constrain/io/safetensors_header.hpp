@@ -14,8 +14,8 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::io {
 
-/// Maximum number of tensors, and of metadata entries, in a safetensors file: checking a header needs 4 bytes of memory
-/// for each.
+/// Maximum number of tensors, and of metadata entries, in a safetensors file that this library reads or writes:
+/// checking a header needs 4 bytes of memory for each.
 inline constexpr std::size_t safetensors_most_names = std::size_t{1} << 17;
 
 namespace detail {
@@ -35,7 +35,8 @@ public:
   using tensor_function = function_ref<void(safetensors_entry const&)>;
   using metadata_function = function_ref<void(std::string_view name, std::string_view value)>;
 
-  /// `data`: size of the data section in bytes.
+  /// `text` and `where`, the name of the file in errors, must outlive this object. `data`: size of the data section in
+  /// bytes.
   safetensors_header(std::string_view text, std::string const& where, std::uint64_t data)
       : start_(text, where), where_(where), data_(data) {}
 
@@ -47,7 +48,7 @@ public:
   /// the data without overlap or gap.
   [[gnu::cold]] void check() const;
 
-  /// An entry's shape.
+  /// The shape of an entry that `read` passed to `on_tensor`.
   std::vector<std::int64_t> shape(safetensors_entry const& entry) const;
 
   /// A string of the header with its escapes decoded.
@@ -68,7 +69,7 @@ private:
     if (++names > safetensors_most_names) throw error({"'", where_, "' has more than ", safetensors_most_names, what});
   }
 
-  // Not inlined, to save compile time in each caller.
+  /// Reads the entry of the tensor `name`. Throws `error` if the entry is invalid by itself.
   safetensors_entry read_entry(json_cursor& cursor, std::string_view name) const;
 
   void read_dtype(json_cursor& cursor, safetensors_entry& entry) const;
@@ -81,8 +82,10 @@ private:
   /// comparison reads only first offsets: to reach a second one, it could have to skip white space as long as the file.
   [[gnu::cold]] void check_layout(std::vector<std::uint32_t>& tensors) const;
 
+  /// The two data offsets of a tensor; `offsets`: the position of the first.
   std::pair<std::uint64_t, std::uint64_t> read_pair(std::uint32_t offsets) const;
 
+  /// Throws `error` for the tensor with its first data offset at the position `offsets`.
   void refuse_tensor_at(std::uint32_t offsets, std::string_view reason) const;
 };
 

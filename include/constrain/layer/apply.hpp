@@ -7,7 +7,8 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// Calls the layer `l`, a function on values, on x. The names of the layer's parameters begin with "name.".
+/// Applies the layer `l`, a function on values, to x and returns its output. The names of the layer's parameters begin
+/// with the text of `name` and a dot.
 template <std::invocable<value> layer>
 constexpr value apply(std::string_view name, layer const& l, value x, int line = __builtin_LINE()) {
   scope const inside(x.owner(), name, line);

@@ -6,10 +6,11 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// x = body(x), `iterations` times. Each iteration has separate parameters: a parameter that the body makes is stored
-/// stacked, [iterations, ...], under a name that begins with "name.". The program holds the body once, so the program
-/// does not grow with depth. The body must use x and return a value of x's shape. It may read values from outside the
-/// repeat and may contain repeats. Refused: fewer than 1 iteration, an x of integers.
+/// x = body(x), `iterations` times; returns the last x. Each iteration has separate parameters: a parameter that the
+/// body makes is stored stacked, [iterations, ...], under a name that begins with the text of `name` and a dot. The
+/// program holds the body once, so the program does not grow with the number of iterations. The body must use x and
+/// return a value of x's shape. The body may read values from outside the repeat and may contain repeats. Refused at
+/// compile time: fewer than one iteration, an x of integers, a result of another shape.
 template <std::invocable<value> body>
 constexpr value repeat(std::string_view name, int iterations, value x, body const& b, int line = __builtin_LINE()) {
   auto& owner = x.owner();

@@ -6,7 +6,8 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// An objective: a constexpr function from logits and labels to the loss, a scalar:
+/// An objective: a default-constructible type with a constexpr function from logits [..., classes] and labels [...]
+/// (i32) to the loss, a scalar:
 ///
 ///     constexpr ct::value operator()(ct::value logits, ct::value labels) const;
 template <class type>

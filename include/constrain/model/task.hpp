@@ -12,8 +12,8 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// The size of one forward and backward pass.
 struct micro_batch {
-  int sequences = 1; // rows of the input
-  int tokens = 0;    // per sequence; 0: the model's context
+  int sequences = 1; // sequences in the micro-batch
+  int tokens = 0;    // tokens of each sequence; 0: the model's context
 };
 
 /// The entry programs of a trainer: `step` (forward, backward, update), `evaluate` (loss and correct predictions),
@@ -27,7 +27,7 @@ template <class task> concept constant_program = requires {
   typename std::bool_constant<(static_cast<void>(task::write(entry::step, dtype::f32)), true)>;
 };
 
-/// The program of a refused task: it holds the error, and a stand-in for every value that a plan asks for.
+/// The program of a refused task: it holds the error, and a stand-in for every value that later passes look up.
 constexpr program refused_program(diagnosis const& reason) {
   builder b;
   b.program.fail(reason);
@@ -44,18 +44,18 @@ template <auto model, class objective_, micro_batch batch> struct task {
   using objective = objective_;               // the type of the loss function
   static constexpr auto architecture = model; // the model
 
-  /// Tokens per sequence as given by the micro-batch, or else by the model's context; 0: by neither.
+  /// Tokens per sequence: from the micro-batch, or else the model's context; 0: neither is given.
   static constexpr std::int64_t said_tokens = [] {
     if constexpr (requires { model.context; }) return batch.tokens == 0 ? model.context : batch.tokens;
     else return batch.tokens;
   }();
-  /// The micro-batch's sequences, and tokens per sequence. At least 1: an empty micro-batch then is one error, not
-  /// many.
+  /// The micro-batch's sequences, and tokens per sequence. At least 1, so that an empty micro-batch causes only one
+  /// error.
   static constexpr std::int64_t sequences = batch.sequences < 1 ? 1 : batch.sequences;
   static constexpr std::int64_t tokens = said_tokens < 1 ? 1 : said_tokens;
 
-  /// The forward program of an entry, with parameters and activations of type `real`. If it cannot be built, the
-  /// program that is returned holds the error.
+  /// The forward program of an entry, with parameters and activations of type `real`. If a program cannot be built, the
+  /// result holds the error.
   static constexpr program build(entry e, dtype real) {
     if constexpr (batch.sequences < 1 || said_tokens < 1)
       return detail::refused_program({why::micro_batch_is_empty, 0, 0, batch.sequences, said_tokens});
@@ -65,7 +65,7 @@ template <auto model, class objective_, micro_batch batch> struct task {
     else return write(e, real);
   }
 
-  /// As `build`, but without its checks: the model and the objective must be functions on values.
+  /// The same as `build`, without the checks: the model and the objective must be functions on values.
   static constexpr program write(entry e, dtype real) {
     builder b;
     b.real = real;
@@ -96,7 +96,7 @@ template <auto model, class objective_, micro_batch batch> struct task {
   }
 
 private:
-  /// Copies `v` to the value number `result`, which the host reads.
+  /// Copies `v` to the value with the index `result`, which the host reads.
   static constexpr ref observe(value v, int result) {
     ref const out{result, at::current};
     v.owner().check_reach(v.where(), v.info().line);
@@ -105,7 +105,8 @@ private:
   }
 };
 
-/// What ct::trainer takes as its task: ct::task, or a type of your own with these members.
+/// What ct::trainer takes as its task: ct::task, or a type of your own with the members below and `architecture` (the
+/// model, whose weight format saved runs use).
 template <class type> concept is_task = requires(entry e, dtype real) {
   typename type::objective;
   type::sequences + type::tokens;
@@ -114,7 +115,7 @@ template <class type> concept is_task = requires(entry e, dtype real) {
 
 namespace detail {
 
-/// Stands in for a type that is no task, so that only one error is reported.
+/// Stands in for a type that is not a task, so that only one error is reported.
 struct no_task {
   using objective = void;
   static constexpr int architecture = 0;
@@ -122,6 +123,7 @@ struct no_task {
   static constexpr program build(entry, dtype) { return refused_program({why::task_is_none}); }
 };
 
+/// `type`, or `no_task` if `type` is not a task.
 template <class type> struct task_or_refusal { using task = no_task; };
 template <is_task type> struct task_or_refusal<type> { using task = type; };
 

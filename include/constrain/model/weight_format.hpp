@@ -12,28 +12,28 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 struct stored_name {
   std::string_view name;   // in this library, such as "block.mlp.up.weight"
   std::string_view stored; // in files; a '*' stands for the iteration of a repeat: one tensor per iteration
-  bool transposed = false; // whether the matrix is [in, out] in files, not [out, in]
+  bool transposed = false; // whether the matrix is [in, out] in files; in this library it is [out, in]
 };
 
-/// Names of parameters in files. A parameter that is not listed has the same name in files, where one tensor holds all
-/// its iterations.
+/// Names of parameters in files. A parameter that is not listed has the same name in files, and one tensor holds the
+/// parameter of all iterations of a repeat.
 using stored_names = std::span<stored_name const>;
 
-/// Names of a model's files in its folder.
+/// Names of a model's files in the model's directory: the weights, and the configuration.
 inline constexpr char const* weights_file = "model.safetensors";
 inline constexpr char const* configuration_file = "config.json";
 
-/// How the weights of a model are stored, so that other programs can read them, and this library can read theirs.
+/// How the weights of a model are stored in files that this library shares with other programs.
 struct weight_format {
-  stored_names names{};                     // of parameters whose names differ
+  stored_names names{};                     // of the parameters that files name differently
   std::string configuration{};              // the text of config.json; empty: none is written
-  std::string_view prefix{};                // of the stored names; files may leave it out
+  std::string_view prefix{};                // of the stored names; files may leave this prefix out
   std::span<std::string_view const> also{}; // suffixes of tensor names that files may have and the model does not need
   std::span<std::string_view const> required{}; // keys that a config.json must have; others may be missing
 };
 
 /// The weight format of a model; specialize it for a model of your own. By default every parameter is one tensor under
-/// its name in this library, with all its iterations.
+/// its name in this library, and there is no config.json.
 template <class model> struct weight_format_of {
   /// The format for one model.
   static weight_format make(model const&) { return {}; }

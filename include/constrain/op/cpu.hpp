@@ -1,10 +1,11 @@
 #pragma once
 
-// The kernels of all ops of the library for the CPU.
+// The CPU kernels of all the library's ops. gelu and silu use the kernels of op/elementwise.
 
 #include "constrain/op/accuracy/cpu.hpp"
 #include "constrain/op/add/kernel.hpp"
 #include "constrain/op/add_layer_norm/cpu.hpp"
+#include "constrain/op/assign/kernel.hpp"
 #include "constrain/op/attention/cpu.hpp"
 #include "constrain/op/cast/kernel.hpp"
 #include "constrain/op/collective/cpu.hpp"
@@ -20,6 +21,7 @@
 #include "constrain/op/linear/cpu.hpp"
 #include "constrain/op/linear_cross_entropy/cpu.hpp"
 #include "constrain/op/mean/kernel.hpp"
+#include "constrain/op/moving_average/kernel.hpp"
 #include "constrain/op/multiply/kernel.hpp"
 #include "constrain/op/position_embedding/kernel.hpp"
 #include "constrain/op/update/cpu.hpp"

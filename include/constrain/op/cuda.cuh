@@ -1,9 +1,11 @@
 #pragma once
 
-// The kernels of all ops of the library for CUDA devices.
+// The library's kernels for CUDA devices. Only the CPU has kernels for flash attention, the collectives, the gradient
+// norm of sharded gradients, and the ops that the pass `fuse` inserts.
 
 #include "constrain/op/accuracy/cuda.cuh"
 #include "constrain/op/add/kernel.hpp"
+#include "constrain/op/assign/kernel.hpp"
 #include "constrain/op/attention/cuda.cuh"
 #include "constrain/op/cast/kernel.hpp"
 #include "constrain/op/constant/kernel.hpp"
@@ -16,6 +18,7 @@
 #include "constrain/op/layer_norm/cuda.cuh"
 #include "constrain/op/linear/cuda.cuh"
 #include "constrain/op/mean/kernel.hpp"
+#include "constrain/op/moving_average/kernel.hpp"
 #include "constrain/op/multiply/kernel.hpp"
 #include "constrain/op/position_embedding/kernel.hpp"
 #include "constrain/op/update/cuda.cuh"

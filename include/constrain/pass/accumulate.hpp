@@ -9,8 +9,9 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 /// Whether a value has a separate instance in every micro-batch: it neither persists nor accumulates.
 constexpr bool is_transient(value_info const& info) { return !is_persistent(info.role) && !info.accumulates; }
 
-/// Gradient accumulation: puts the program into a loop over the slot's `.micro_batches` micro-batches. Accumulators
-/// (the loss, later the gradients) sum over its iterations. With one micro-batch the program does not change.
+/// Gradient accumulation: puts the program into a loop over `accumulation.micro_batches` micro-batches. Accumulators
+/// (the loss, and the gradients that a later pass adds) sum over the loop's iterations. With one micro-batch the
+/// program does not change.
 constexpr program accumulate_over(program const& p, slot_of::accumulation const& accumulation) {
   auto const micro_batches = accumulation.micro_batches;
   if (micro_batches == 1 || !p.failure.ok()) return p;

@@ -8,7 +8,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 namespace detail {
 
-/// Whether the copy at node `i` can be removed, by writing the source of the copy into the buffer of the target.
+/// Whether node `i` is a copy that can be removed, so that the node that computes its source writes its target instead.
 constexpr bool can_coalesce(program const& p, nest const& where, int i) {
   auto const& n = p.nodes[i];
   if (!calls(n, info_of<op::copy>)) return false;
@@ -21,7 +21,7 @@ constexpr bool can_coalesce(program const& p, nest const& where, int i) {
   if (source.type != target.type) return false;
 
   // The next loop after the copy, at the same depth. If the copy initializes a value that this loop carries, the loop
-  // overwrites the target: readers of the source behind the loop would read a new value.
+  // overwrites the target: readers of the source after the loop would read a new value.
   int const loop = where.parent[i];
   int next_loop = p.nodes.size();
   for (int j = i + 1; j < p.nodes.size(); ++j)
@@ -50,7 +50,7 @@ constexpr bool can_coalesce(program const& p, nest const& where, int i) {
   return defined_here;
 }
 
-/// Replaces `from` by `to` in all operands.
+/// Replaces the reference `from` by `to` in the operands of all nodes.
 constexpr void rename(program& p, ref from, ref to) {
   for (auto& n : p.nodes) {
     for (auto& r : n.inputs)
@@ -62,7 +62,7 @@ constexpr void rename(program& p, ref from, ref to) {
 
 } // namespace detail
 
-/// Copy elision: removes a copy if the node that computes its source can write into its target instead.
+/// Copy elision: removes a copy if the node that computes the copy's source can write the copy's target instead.
 constexpr program coalesce(program const& p) {
   if (!p.failure.ok()) return p;
   program renamed = p;

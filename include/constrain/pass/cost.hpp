@@ -7,35 +7,36 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// How the memory of a trainer is used. The parts describe the step program; `peak` covers every entry program.
+/// How the memory of a trainer is used. `peak` covers every entry program (step, evaluate, predict, generate), the
+/// other parts describe only the step program.
 struct memory_plan {
-  bytes weights;         // of parameters as GEMMs read them: the compute copies, if there are any
-  bytes master_weights;  // of parameters that have compute copies: what the optimizer updates
+  bytes weights;         // of parameters as kernels read them: the compute copy where there is one
+  bytes master_weights;  // of parameters that have a compute copy; the optimizer updates these, not the copy
   bytes gradients;       // of all trained parameters
   bytes optimizer_state; // of all trained parameters
-  bytes activations;     // the rest: values kept for the backward pass, temporaries, results
-  bytes workspace;       // scratch of kernels, the maximum at any time
-  bytes communication;   // full parameters and gradients beside their shards, the maximum at any time
-  bytes offloaded;       // always 0: everything lies in the arena, one allocation on the device
-  bytes peak;            // size of the arena
+  bytes activations;     // the rest: values kept for the backward pass, temporaries, inputs, results
+  bytes workspace;       // scratch of kernels, the maximum at any time, and what the device reserves
+  bytes communication;   // full tensors of sharded parameters and gradients, and buffers: the maximum at any time
+  bytes offloaded;       // always 0: everything lies in the arena, on the device
+  bytes peak;            // size of the arena, the single memory block of a trainer
 };
 
 /// Work of one run of a program, all loop iterations counted.
 struct work_plan {
   double flops = 0;                 // floating-point additions and multiplications: a multiply-add counts 2
-  double bytes_moved = 0;           // bytes that kernels read and write
+  double bytes_moved = 0;           // bytes that kernels read and write, by the cost rules
   std::int64_t kernel_launches = 0; // calls of kernels
   std::int64_t collectives = 0;     // those launches that exchange data between ranks
 };
 
-/// Whether GEMMs read a copy of this parameter in another type.
+/// Whether kernels read a copy of this parameter in another type. `parameter`: index of the value.
 constexpr bool is_copied(program const& p, int parameter) {
   for (auto const& info : p.values)
     if (info.role == role::compute_copy && info.belongs_to == parameter) return true;
   return false;
 }
 
-/// Bytes of all values that satisfy `wanted(index)`.
+/// Bytes of the buffers of all values for which `wanted(index)` is true.
 template <class predicate>
 constexpr bytes bytes_where(program const& p, memory_layout const& where, predicate const& wanted) {
   std::int64_t total = 0;
@@ -44,7 +45,7 @@ constexpr bytes bytes_where(program const& p, memory_layout const& where, predic
   return bytes(total);
 }
 
-/// The maximum bytes of one role that are alive at the same time.
+/// The most bytes that values of one role need at the same time.
 constexpr bytes most_at_once(program const& p, memory_layout const& where, role wanted) {
   std::int64_t change[program::maximum_nodes + 2]{}; // bytes born at a node, less those that died before it
   for (int v = 0; v < p.values.size(); ++v) {
@@ -61,8 +62,8 @@ constexpr bytes most_at_once(program const& p, memory_layout const& where, role 
   return bytes(most);
 }
 
-/// The memory of a step program. `other_peak`: the end, in bytes, of the largest of the other entry programs, which use
-/// the same arena; `reserve`: bytes behind the buffers of all programs that the device needs.
+/// The memory of a step program. `other_peak`: bytes of the arena that the largest of the other entry programs needs;
+/// `reserve`: bytes that the device needs after the buffers of all programs.
 constexpr memory_plan memory_of(program const& p, memory_layout const& where, std::int64_t other_peak,
                                 std::int64_t reserve = 0) {
   memory_plan m;
@@ -81,14 +82,14 @@ constexpr memory_plan memory_of(program const& p, memory_layout const& where, st
   return m;
 }
 
-/// Work of one run of a program, by its ops' cost rules.
+/// Work of one run of a program, by the cost rules of its ops.
 constexpr work_plan work_of(program const& p) {
   work_plan total;
   double iterations = 1;
-  fixed_vector<double, axis_list::capacity> around; // iterations outside of each open loop
+  fixed_vector<double, axis_list::capacity> around; // for each open loop: `iterations` outside of it
   for (auto const& n : p.nodes) {
     if (n.kind == node_kind::loop) {
-      // The loop over the iterations of a segment (pass/recompute.hpp) is shorter in the last segment: count the mean.
+      // The loop over the iterations of a segment (recompute.hpp) can be shorter in the last segment: count the mean.
       auto const& a = p.axes[n.axis];
       double const count = a.whole >= 0 && a.factor == 1
                                ? static_cast<double>(p.axes[a.whole].extent) /

@@ -4,7 +4,7 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// Whether the host or a later run reads this value.
+/// Whether this value is read after the run, by the host or by a later run.
 constexpr bool is_observed(value_info const& info) { return info.role == role::result || is_persistent(info.role); }
 
 /// Dead-code elimination: removes calls whose results cannot reach an observed value, and loops left empty.

@@ -9,8 +9,8 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 namespace detail {
 
-/// Reverse-mode differentiation of a program with loops: visits the nodes from last to first, lets each op's rule
-/// append its backward nodes, and gives every loop a reversed twin over the same axis.
+/// Reverse-mode differentiation of a program with loops: visits the nodes from last to first, lets each op's gradient
+/// rule append the backward nodes, and appends a reversed twin of each repeat's loop, over the same axis.
 class differentiation {
 public:
   constexpr explicit differentiation(program const& p) {
@@ -45,8 +45,8 @@ public:
 private:
   constexpr bool is_copy(ref r) const { return out_.program.values[r.value].role == role::compute_copy; }
 
-  /// Index of a reference in the tables below. A compute copy shares the entry of its parameter, since both have one
-  /// gradient.
+  /// Index of a reference in `gradient_`, `buffer_` and `written_`. A compute copy has the index of its parameter,
+  /// since both have one gradient.
   constexpr int key(ref r) const {
     return (is_copy(r) ? out_.program.values[r.value].belongs_to : r.value) * 4 + static_cast<int>(r.where);
   }
@@ -69,8 +69,8 @@ private:
     }
   }
 
-  /// Finds captured values. A value that is read in a deeper loop than the loop of its definition gets a gradient from
-  /// every iteration of the deeper loop: it needs an accumulating buffer.
+  /// Adds an accumulating buffer for the gradient of each captured value: a value that is read in a deeper loop than
+  /// the loop of its definition gets a gradient from every iteration of the deeper loop.
   constexpr void find_captured() {
     auto& p = out_.program;
     int depth = 0;
@@ -97,6 +97,7 @@ private:
     }
   }
 
+  /// Adds the gradient of a parameter, an accumulating buffer.
   constexpr ref parameter_gradient(int parameter) {
     auto const& info = out_.program.values[parameter];
     value_info g;
@@ -123,9 +124,10 @@ private:
     return gradient_[key(r)];
   }
 
+  /// Appends a copy of the gradient `from` to `to`.
   constexpr void hand(ref from, ref to, int line) { out_.call<op::copy>({from}, {to}, {}, line); }
 
-  /// Adds `g` to the gradient of `to`.
+  /// Adds `g` to the gradient of `to`. Refused: a `g` of another shape than `to`.
   constexpr void contribute(ref to, ref g, int line) {
     auto const& values = out_.program.values;
     if (values[to.value].shape != values[g.value].shape)
@@ -141,6 +143,7 @@ private:
     }
   }
 
+  /// Appends the backward nodes of the nodes in [begin, end).
   constexpr void reverse(int begin, int end) {
     for (int i = end - 1; i >= begin; --i) {
       if (out_.program.nodes[i].kind == node_kind::call) {
@@ -154,6 +157,7 @@ private:
     }
   }
 
+  /// Appends the backward nodes of a call, if its output 0 has a gradient.
   constexpr void reverse_call(node const n) {
     ref const g = gradient_of(n.outputs[0]);
     if (!g) return;
@@ -177,7 +181,8 @@ private:
     out_.called_from = 0;
   }
 
-  /// Appends the reversed twin of a loop. It carries the gradient of the loop-carried value from `final` to `initial`.
+  /// Appends the reversed twin of a repeat's loop, which carries the gradient of the loop-carried value from `final` to
+  /// `initial`. Appends nothing if `final` has no gradient.
   constexpr void reverse_loop(int loop, int end) {
     int const axis = out_.program.nodes[loop].axis;
     int carried = -1;
@@ -203,7 +208,7 @@ private:
   bool trained_[program::maximum_values]{}; // is a trained parameter, or depends on one
   ref gradient_[keys]{};                    // sum of the gradients so far, for references without a buffer
   ref buffer_[keys]{};                      // accumulating buffers, for parameters and captured values
-  bool written_[keys]{};                    // whether anything was added to the buffer
+  bool written_[keys]{};                    // whether a node adds to the buffer
 };
 
 } // namespace detail
@@ -211,7 +216,8 @@ private:
 /// Appends the backward pass (reverse-mode automatic differentiation). A parameter's gradient is an accumulating buffer
 /// with the parameter's axes: the first write of a step overwrites it, so nothing needs zeroing, and all later writes
 /// add. Tied weights, weights shared over iterations and gradient accumulation need no other rule. Refused: an op
-/// without a gradient rule, a repeat that ignores its input, a trained parameter that does not reach the loss.
+/// without a gradient rule, a gradient of another shape than its value, a repeat that ignores its input, a trained
+/// parameter that does not reach the loss.
 constexpr program differentiate(program const& p) {
   if (!p.failure.ok()) return p;
   return detail::differentiation(p).run();

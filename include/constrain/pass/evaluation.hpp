@@ -4,8 +4,8 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// Removes training-only ops (dropout) from entry programs without gradients: nodes that read the output of such an op
-/// read its input instead.
+/// Removes training-only ops (dropout) from a program without gradients: nodes that read the output of such an op read
+/// the op's input instead.
 constexpr program remove_training_ops(program const& p) {
   if (!p.failure.ok()) return p;
   ref instead[program::maximum_values]{};

@@ -8,8 +8,9 @@
 namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// Peephole fusion: replaces a group of nodes by one node that moves or stores fewer bytes, if no other node reads the
-/// values that the new node does not write. Each pattern is a function in a file of pass/fuse/. Logits of fewer than
-/// `.smallest_logits` bytes are not fused with their loss.
+/// values that the new node does not write. Each pattern is a function in a file of pass/fuse/. The head (the linear
+/// layer that computes the logits) is fused with the loss only if the logits take `fusion.smallest_logits` bytes or
+/// more. Unless `fusion.fuses`, the program does not change.
 constexpr program fuse(program const& p, slot_of::fusion const& fusion) {
   if (!fusion.fuses || !p.failure.ok()) return p;
   program out = p;

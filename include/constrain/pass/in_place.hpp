@@ -8,7 +8,8 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 namespace detail {
 
-/// Whether node `i` is the last reader of `from`, and `from` was written in the same iteration of the same loop.
+/// Whether node `i` is the last reader of `from`, and `from` is written in the same iteration of the same loop as node
+/// `i`.
 constexpr bool dies_at(program const& p, nest const& where, ref from, int i) {
   auto const& info = p.values[from.value];
   if (info.is_loop_carried() || info.accumulates || is_observed(info) || info.role == role::input) return false;
@@ -26,7 +27,8 @@ constexpr bool dies_at(program const& p, nest const& where, ref from, int i) {
 
 } // namespace detail
 
-/// Lets an output share the bytes of an input that no later node reads, if the op allows it (`in_place`).
+/// Lets output 0 of a call share the bytes of an input that no later node reads, if the op allows it
+/// (`op_info::in_place`).
 constexpr program in_place(program const& p) {
   if (!p.failure.ok()) return p;
   program out = p;

@@ -5,7 +5,7 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// Inputs and outputs of all calls of a program.
+/// The number of inputs and outputs of all calls of a program.
 constexpr int count_operands(program const& p) {
   int count = 0;
   for (auto const& n : p.nodes) count += n.inputs.size() + n.outputs.size();
@@ -103,6 +103,7 @@ public:
     return out;
   }
 
+  /// The plan's step for the call at node i.
   constexpr step lower_call(int i, int first_operand) const {
     auto const& n = p_.nodes[i];
     step out;
@@ -128,6 +129,7 @@ public:
     return out;
   }
 
+  /// The plan's step for the beginning or end of a loop at node i.
   constexpr step lower_loop(int i) const {
     step out;
     out.kind = p_.nodes[i].kind;
@@ -148,7 +150,7 @@ public:
     return out;
   }
 
-  /// Where the host finds a value; a view of no elements if the program does not have the value.
+  /// Where the host finds a value in the arena; a view of no elements if the program does not have the value.
   constexpr host_view view(ref r) const {
     if (!r) return {};
     auto const& info = p_.values[r.value];
@@ -170,7 +172,7 @@ private:
 } // namespace detail
 
 /// Lowering: replaces every reference by an address (offset + sum of index * stride). The result is the table that the
-/// executor walks. `steps`, `operands`: how many nodes and operands the program has; with 0 steps the plan is empty.
+/// executor walks. `steps`: number of nodes; `operands`: result of `count_operands`; with 0 steps the plan is empty.
 template <int steps, int operands> constexpr plan<steps, operands> lower(program const& p, memory_layout const& where) {
   plan<steps, operands> out;
   if (steps == 0) return out;

@@ -8,7 +8,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// The memory of a value in the arena, the one allocation that holds all values.
 struct buffer {
-  /// Distance between the instances along one axis.
+  /// Distance between the instances of a value along one axis.
   struct stride {
     int axis = -1;          // the axis
     std::int64_t bytes = 0; // from one iteration to the next
@@ -16,11 +16,11 @@ struct buffer {
   };
 
   std::int64_t offset = -1; // bytes from the start of the arena; -1: the program does not have the value
-  std::int64_t size = 0;    // bytes of all instances
+  std::int64_t size = 0;    // bytes of all instances that do not share bytes
   fixed_vector<stride, axis_list::capacity> strides; // of the axes along which instances do not share bytes
   std::int64_t carried_stride = 0;                   // bytes from one instance of a loop-carried value to the next
   std::int64_t carried_instances = 0;                // of a loop-carried value: instances that do not share bytes
-  int born = 0, dies = 0;                            // first and last node of its lifetime
+  int born = 0, dies = 0; // first and last node of its lifetime; -1: before the run; number of nodes: after it
 };
 
 /// The buffers of a program's values.
@@ -30,8 +30,8 @@ struct memory_layout {
   std::int64_t end = 0;            // bytes that the program needs
 };
 
-/// The value whose bytes hold `r`, and which of its instances: `r`, unless the pass `in_place` let it share the bytes
-/// of another value.
+/// The reference whose bytes hold `r`: `r` itself, unless the pass `in_place` lets `r` share the bytes of another
+/// value.
 constexpr ref stored(program const& p, ref r) {
   while (p.values[r.value].stored_in) r = p.values[r.value].stored_in;
   return r;
@@ -48,7 +48,7 @@ constexpr bool is_dense(value_info const& info) {
          info.role == role::compute_copy;
 }
 
-/// Computes lifetimes and offsets.
+/// Computes the lifetimes and offsets of all values.
 class memory_planner {
 public:
   constexpr memory_planner(program const& p, std::int64_t reserved) : p_(p), nest_(p), reserved_(reserved) {}
@@ -64,12 +64,13 @@ public:
   }
 
 private:
+  /// What is known of the references to one value.
   struct reference {
     bool any = false;             // whether any node reads or writes the value
     int home = 0;                 // the innermost loop around all references
     int first = 0, last = 0;      // first and last node that refers to the value
     int traversal = -1;           // the loop that carries a loop-carried value; -1: none, -2: several
-    bool ends_break_ring = false; // the instance the loop starts from is used again after the loop
+    bool ends_break_ring = false; // the instance from which the loop starts is used again after the loop
   };
 
   constexpr std::int64_t instance_bytes(value_info const& info) const {
@@ -93,8 +94,8 @@ private:
     out_.end = out_.persistent_end;
   }
 
-  /// The innermost loop around node i of which one iteration needs only one instance of the value: outside of every
-  /// loop that accumulates into the value or carries it.
+  /// The innermost loop around node i that is outside of every loop that accumulates into the value or carries it; the
+  /// root for inputs and results.
   constexpr int home_of(ref r, int i) const {
     auto const& info = p_.values[r.value];
     // The host writes inputs before the run and reads results after it.
@@ -110,6 +111,7 @@ private:
     return home;
   }
 
+  /// Adds the reference `r` of node i to what is known of its value.
   constexpr void refer(ref r, int i) {
     auto& known = references_[r.value];
     int const home = home_of(r, i);
@@ -130,7 +132,7 @@ private:
       else if (known.traversal != outermost) known.traversal = -2;
     } else {
       // A loop starts from one end (initial, or final if the loop is reversed) and leaves its result at the other. A
-      // ring (two instances, used in turn) overwrites the first end: if that end is used again behind the loop, all
+      // ring (two instances, used in turn) overwrites the first end: if that end is used again after the loop, all
       // instances are needed.
       bool const entering = known.traversal == -1;
       if (entering) entered_from_[r.value] = r.where;
@@ -169,6 +171,7 @@ private:
     s.size = size;
   }
 
+  /// Sets size, strides and lifetime of a value that does not persist.
   constexpr void lay_out(int v) {
     auto const& known = references_[v];
     stack(v, known.home);
@@ -177,7 +180,7 @@ private:
     int const last = nest_.child(known.home, known.last);
     s.dies = nest_.end[last];
     auto const& info = p_.values[v];
-    // Gradients stay readable after the step; inputs are written before it; results are read after it.
+    // The host may read gradients and results after the run, and writes inputs before it.
     if (info.role == role::result || info.role == role::gradient) s.dies = p_.nodes.size();
     if (info.role == role::input) s.born = -1;
   }
@@ -228,10 +231,10 @@ private:
 } // namespace detail
 
 /// Memory planning: gives every value its bytes in the arena. If C is the innermost loop that contains all references
-/// of a value, the value needs one instance per iteration of the loops between C and its definition, and lives from the
+/// to a value, the value needs one instance per iteration of the loops between C and its definition, and lives from the
 /// first to the last child of C that refers to it. This rule decides what is kept for the backward pass, what for a
 /// segment of a recomputed loop, and what for one iteration only. Offsets are first-fit, largest first. Values that do
-/// not persist lie behind the first `reserved` bytes, which hold the persistent values of all entry programs.
+/// not persist lie after the first `reserved` bytes, which hold the persistent values of all entry programs.
 constexpr memory_layout plan_memory(program const& p, std::int64_t reserved = 0) {
   if (!p.failure.ok()) return {};
   return detail::memory_planner(p, reserved).run();

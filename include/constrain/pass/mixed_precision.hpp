@@ -6,13 +6,13 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// Whether GEMMs read a copy of this parameter in the compute type. Vectors (biases, norms) are read in the type in
-/// which they are stored.
+/// Whether kernels read a copy of this value in the compute type: true for parameters of two or more dimensions.
+/// Vectors (biases, norms) are read in the type in which they are stored.
 constexpr bool has_compute_copy(value_info const& info) { return is_parameter(info.role) && info.shape.rank >= 2; }
 
-/// Mixed precision (Micikevicius et al. 2018): casts every matrix to `.compute` once a step, before the micro-batches,
-/// and lets every reader of the matrix read that copy. The types of all activations follow from the ops' rules. The
-/// parameters keep their type: they are the master weights.
+/// Mixed precision (Micikevicius et al. 2018): casts every parameter of two or more dimensions to `precision.compute`
+/// once a run, before the micro-batches, and lets every reader of the parameter read the copy. The types of all
+/// activations follow from the ops' shape rules. The parameters keep their type: they are the master weights.
 constexpr program mixed_precision(program const& p, slot_of::precision const& precision) {
   auto const compute = precision.compute;
   if (!p.failure.ok() || p.values[p.logits.value].type == compute) return p;

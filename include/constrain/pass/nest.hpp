@@ -8,7 +8,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 struct nest {
   static constexpr int root = -1; // the parent of nodes outside all loops
 
-  int parent[program::maximum_nodes]{}; // of a node: the loop node around it; of an `end`: the one around its loop
+  int parent[program::maximum_nodes]{}; // of a node: the loop node around it; of an `end`: the parent of its loop
   int end[program::maximum_nodes]{};    // of a loop: its `end` node; of a call: itself
 
   /// The loop nest of `p`; later changes of `p` do not update it.
@@ -33,7 +33,7 @@ struct nest {
     return outer < i && i < end[outer];
   }
 
-  /// The innermost loop around both nodes.
+  /// The innermost loop around both nodes; `a` itself if `a` is a loop around `b`.
   constexpr int common(int a, int b) const {
     while (!contains(a, b)) a = parent[a];
     return a;

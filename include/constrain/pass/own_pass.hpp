@@ -8,8 +8,8 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// A policy that brings a pass: `after` names the library's pass that it follows, and `static constexpr program
-/// pass(program const&, slot const&)` is the pass.
+/// A policy that brings a pass: the constant `after` names the library's pass that this pass follows, and `static
+/// constexpr program pass(program const&, slot const&)` is the pass.
 template <class policy> concept has_own_pass = requires(program const& p) {
   requires std::is_same_v<std::remove_cv_t<decltype(policy::after)>, pass_name>;
   requires std::is_same_v<decltype(policy::pass(p, policy::value)), program>;
@@ -47,7 +47,7 @@ template <class... policies> struct own_passes<policy_list<policies...>> {
   /// Whether the pass of any of these policies follows the library's pass `at`.
   template <pass_name at> static constexpr bool follow = (detail::follows<policies, at>() || ...);
 
-  /// Runs the policies' passes that follow `at` on a program, in the order of the slots.
+  /// The program `p` after the policies' passes that follow `at`, in the order of the slots.
   template <pass_name at> static constexpr program run(program p) {
     for_each<at>([&]<class policy>(std::type_identity<policy>) { p = detail::run_own_pass<policy>(p); });
     return p;
@@ -87,7 +87,7 @@ private:
 };
 
 /// The program `before`, which is the result of the library's pass `at`, changed by the policies' passes that follow
-/// `at`. If there are none, `before` itself. `before` has static storage.
+/// `at`. If there are none, a reference to `before` itself. `before` has static storage.
 template <class policies, pass_name at, program const& before> constexpr decltype(auto) with_own() {
   return own_passes<typename policies::in_order>::template after<at, before>();
 }

@@ -55,6 +55,18 @@ template <class passes> constexpr program differentiate_or_refuse() {
   return out;
 }
 
+/// Whether the optimizer's rule is a constant expression for every trained parameter; true for an element-wise one.
+template <class passes, class optimizer> concept constant_update = !has_update_rule<optimizer> || requires {
+  typename std::bool_constant<(static_cast<void>(update<optimizer>(passes::before_update())), true)>;
+};
+
+template <class passes, class optimizer> constexpr program update_or_refuse() {
+  if constexpr (constant_update<passes, optimizer>) return update<optimizer>(passes::before_update());
+  program out = passes::before_update();
+  out.fail({why::update_is_not_constant});
+  return out;
+}
+
 } // namespace detail
 
 /// All passes of the step program; each member is the program after one pass.
@@ -62,8 +74,9 @@ template <class source> struct step_passes : passes_before_gradients<source> {
   using before = passes_before_gradients<source>;
   using typename before::set;
   static constexpr program differentiated = detail::differentiate_or_refuse<before>();
-  static constexpr program updated =
-      update<typename source::optimizer>(with_own<set, pass_name::differentiated, differentiated>());
+  /// The program to which the optimizer step is appended.
+  static constexpr decltype(auto) before_update() { return with_own<set, pass_name::differentiated, differentiated>(); }
+  static constexpr program updated = detail::update_or_refuse<step_passes, typename source::optimizer>();
   static constexpr program recomputed =
       recompute(with_own<set, pass_name::updated, updated>(), set::checkpointing::value);
   static constexpr program fused = fuse(with_own<set, pass_name::recomputed, recomputed>(), set::fusion::value);
@@ -89,7 +102,8 @@ template <class source> struct step_passes : passes_before_gradients<source> {
 
 namespace detail {
 
-/// Without gradients nothing is reduced over ranks; only sharded parameters must be gathered.
+/// The parallelism of an entry program without gradients: distributed only if sharded parameters must be gathered,
+/// since nothing is reduced over ranks.
 constexpr slot_of::parallelism without_gradients(slot_of::parallelism p) {
   p.distributed = p.shards > 1;
   return p;
@@ -97,7 +111,8 @@ constexpr slot_of::parallelism without_gradients(slot_of::parallelism p) {
 
 } // namespace detail
 
-/// All passes of an entry program without gradients (evaluate, predict, generate).
+/// All passes of an entry program without gradients (evaluate, predict, generate); each member is the program after one
+/// pass. `source` as in `passes_before_gradients`, without `optimizer`.
 template <class source> struct forward_passes {
   using set = typename source::policies;
   static constexpr program built = source::build();
@@ -124,17 +139,52 @@ template <class source> struct forward_passes {
   }
 };
 
-/// The plan of a program after its passes. `reserved`: bytes at the start of the arena for the persistent values of all
-/// entry programs.
-template <class passes, std::int64_t reserved = 0> struct planned {
+namespace detail {
+
+/// Lets the parameters of a program without gradients lie where the step's program keeps their averages, so that its
+/// ops read these. Both programs have the same parameters in the same order.
+constexpr void read_averages(memory_layout& where, program const& p, program const& step, memory_layout const& kept) {
+  int parameter = -1; // of `step`
+  for (int v = 0; v < p.values.size(); ++v) {
+    if (!is_parameter(p.values[v].role)) continue;
+    do ++parameter;
+    while (!is_parameter(step.values[parameter].role));
+    for (int average = 0; average < step.values.size(); ++average)
+      if (step.values[average].is_average && step.values[average].belongs_to == parameter)
+        where.buffers[v].offset = kept.buffers[average].offset;
+  }
+}
+
+/// The memory layout of a program. `step`: the plan of the step, if the program is another entry; else void.
+template <class passes, class step> constexpr memory_layout plan_entry() {
+  if constexpr (std::is_void_v<step>) return plan_memory(passes::final);
+  else {
+    auto where = plan_memory(passes::final, step::where.persistent_end);
+    if (step::keeps_averages && where.buffers.size() > 0) read_averages(where, passes::final, step::final, step::where);
+    return where;
+  }
+}
+
+} // namespace detail
+
+/// The plan of `passes::final`, a program after all its passes. `step`: the plan of the step if the program is another
+/// entry, which leaves the persistent values of the step where they are; else void.
+template <class passes, class step = void> struct planned {
+  static constexpr auto const& final = passes::final; // the program
   /// The first error of the program; `why::nothing` if there is none.
-  static constexpr diagnosis failure = passes::final.failure.ok() ? verify(passes::final) : passes::final.failure;
+  static constexpr diagnosis failure = final.failure.ok() ? verify(final) : final.failure;
+  /// Whether the optimizer keeps an average of any parameter.
+  static constexpr bool keeps_averages = [] {
+    for (auto const& info : final.values)
+      if (info.is_average) return true;
+    return false;
+  }();
   /// The buffers of the program's values.
-  static constexpr memory_layout where = plan_memory(passes::final, reserved);
+  static constexpr memory_layout where = detail::plan_entry<passes, step>();
   // A refused program has no plan, so that its sentence is the only error.
-  static constexpr int steps = failure.ok() ? passes::final.nodes.count : 0;
+  static constexpr int steps = failure.ok() ? final.nodes.count : 0;
   /// The plan: the table that the executor walks.
-  static constexpr auto value = lower < steps, steps == 0 ? 0 : count_operands(passes::final) > (passes::final, where);
+  static constexpr auto value = lower < steps, steps == 0 ? 0 : count_operands(final) > (final, where);
 };
 
 } // namespace constrain

@@ -11,15 +11,16 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 namespace detail {
 
 /// Rewrites one forward loop and its reversed twin so that the backward pass computes the body of the loop again. Of
-/// the forward pass only the loop-carried value is kept, from one iteration in every `every`.
+/// the forward pass only the loop-carried value is kept, once every `every` iterations.
 class recomputation {
 public:
   constexpr recomputation(program const& p, int forward, int every)
       : in_(p), nest_(p), out_(without_nodes(p)), forward_(forward), every_(every), axis_(p.nodes[forward].axis) {
     for (int i = forward + 1; i < p.nodes.size(); ++i)
-      if (p.nodes[i].kind == node_kind::loop && p.nodes[i].axis == axis_) reversed_ = i;
+      if (p.nodes[i].kind == node_kind::loop && p.nodes[i].axis == axis_ && p.nodes[i].reversed) reversed_ = i;
   }
 
+  /// Whether the loop has a reversed twin.
   constexpr bool applies() const { return reversed_ >= 0; }
 
   constexpr program run() {
@@ -62,10 +63,14 @@ private:
                               .extent = every_ < whole.extent ? every_ : whole.extent,
                               .whole = axis_,
                               .factor = 1});
-    for (auto& info : p.values) {
+    bool of_the_update[program::maximum_values]{}; // written in loops behind both, which keep the axis
+    for (int i = nest_.end[reversed_]; i < in_.nodes.size(); ++i)
+      for (auto const& output : in_.nodes[i].outputs) of_the_update[output.value] = true;
+    for (int v = 0; v < p.values.size(); ++v) {
+      auto& info = p.values[v];
       bool const whole_stack =
           is_persistent(info.role) || info.role == role::gradient || info.role == role::compute_copy;
-      if (!info.axes.contains(axis_) || whole_stack) continue;
+      if (!info.axes.contains(axis_) || whole_stack || of_the_update[v]) continue;
       axis_list axes;
       for (int axis : info.axes) {
         if (axis != axis_) axes.push_back(axis);
@@ -78,6 +83,7 @@ private:
 
   constexpr void copy(ref from, ref to) { out_.call<op::copy>({from}, {to}, {}, in_.values[carried_].line); }
 
+  /// Adds a value like the loop-carried value, carried by a loop over axis `along`.
   constexpr int new_carried(int along) {
     auto const info = in_.values[carried_];
     int const v = out_.new_value({info.type, info.shape}, role::activation, info.line);
@@ -112,7 +118,7 @@ private:
   }
 
   /// Appends a second copy of the forward body, on new values. `current` and `next` replace the loop-carried value's
-  /// `current` and `next`; an empty `next`: no node reads the copy of `next`, so it is not computed.
+  /// `current` and `next`; if `next` is empty, the copy does not compute the next value, since no node would read it.
   constexpr void clone_body(ref current, ref next) {
     clone_of_carried_current_ = current;
     clone_of_carried_next_ = next;
@@ -132,7 +138,7 @@ private:
     });
   }
 
-  /// Whether a call must not be repeated: it writes an accumulator, or a loop-carried value that no node reads.
+  /// Whether a call must not be repeated: it writes an accumulator, or the next loop-carried value that no node reads.
   constexpr bool leaves(node const& n) const {
     for (auto const& output : n.outputs) {
       if (in_.values[output.value].accumulates) return true;
@@ -141,6 +147,7 @@ private:
     return false;
   }
 
+  /// The clone of `r`, or `r` if it has none.
   constexpr ref clone(ref r) const {
     if (r.value == carried_) {
       if (r.where == at::current && clone_of_carried_current_) return clone_of_carried_current_;
@@ -151,9 +158,11 @@ private:
     return r;
   }
 
+  /// Appends the nodes in [begin, end) unchanged.
   constexpr void keep(int begin, int end) {
     rewrite_nodes(out_, in_, begin, end, [](builder& out, node const& n, int) { out.program.add_node(n); });
   }
+  /// Appends the nodes in [begin, end), with the inputs' clones in place of the inputs that have one.
   constexpr void keep_with_clones(int begin, int end) {
     rewrite_nodes(out_, in_, begin, end, [&](builder&, node n, int) {
       for (auto& input : n.inputs) input = clone(input);
@@ -178,9 +187,10 @@ private:
 
 } // namespace detail
 
-/// Activation checkpointing (Chen et al. 2016): keeps the input of every `.iterations`-th iteration of each outermost
-/// repeat and computes the other activations again in the backward pass; 0 keeps all activations. The number of
-/// iterations need not be a multiple of `.iterations`. Weights after training are the same bit for bit with any value.
+/// Activation checkpointing (Chen et al. 2016): each outermost repeat keeps the input of one iteration in every k =
+/// `checkpointing.iterations`, and the backward pass computes the other activations again; with k = 0 all activations
+/// are kept. The number of iterations need not be a multiple of k. Weights after training are the same bit for bit with
+/// any k.
 constexpr program recompute(program const& p, slot_of::checkpointing const& checkpointing) {
   int const every = checkpointing.iterations;
   if (every == 0 || !p.failure.ok()) return p;

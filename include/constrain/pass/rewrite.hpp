@@ -4,7 +4,7 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// A builder with the values, axes and names of a program, but none of its nodes.
+/// A builder with everything of a program (values, axes, names, ...) except its nodes.
 constexpr builder without_nodes(program const& p) {
   builder out;
   out.program = p;
@@ -13,8 +13,9 @@ constexpr builder without_nodes(program const& p) {
 }
 
 /// Calls f(out, node, i) for the nodes of `from` in [begin, end), in their order. f appends to `out` what replaces the
-/// node: the node itself to keep it, nothing to remove it. `out.enclosing` then holds the loops around the node, so
-/// that new values get their axes; the begin and end node of a loop count as outside of it.
+/// node: the node itself to keep it, nothing to remove it. During each call of f, `out.enclosing` holds the axes of the
+/// loops around the node, so that new values get these axes; the nodes at the beginning and end of a loop count as
+/// outside of it.
 template <class function>
 constexpr void rewrite_nodes(builder& out, program const& from, int begin, int end, function const& f) {
   for (int i = begin; i < end; ++i) {
@@ -25,8 +26,8 @@ constexpr void rewrite_nodes(builder& out, program const& from, int begin, int e
   }
 }
 
-/// A program with the nodes that f(out, node, i) appends for each node of `p` (see `rewrite_nodes`), and with the
-/// values, axes and names of `p`. A refused program is returned unchanged.
+/// The program `p` with each node replaced by the nodes that f(out, node, i) appends for it (see `rewrite_nodes`). A
+/// refused program is returned unchanged.
 template <class function> constexpr program rewrite(program const& p, function const& f) {
   if (!p.failure.ok()) return p;
   auto out = without_nodes(p);

@@ -7,8 +7,8 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// Chooses the attention algorithm. With `.tiled` it is flash attention (Dao et al. 2022), which keeps one value per
-/// query and head for the backward pass instead of the probabilities.
+/// Chooses the attention algorithm: with `attention.tiled` flash attention (Dao et al. 2022), which keeps one value per
+/// query and head for the backward pass instead of the probabilities. Otherwise the program does not change.
 constexpr program select_attention(program const& p, slot_of::attention const& attention) {
   if (!attention.tiled || !p.failure.ok()) return p;
   program out = p;

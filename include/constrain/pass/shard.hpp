@@ -1,5 +1,6 @@
 #pragma once
 
+#include "constrain/op/assign/assign.hpp"
 #include "constrain/op/collective/collective.hpp"
 #include "constrain/op/gradient_norm/gradient_norm.hpp"
 #include "constrain/pass/nest.hpp"
@@ -47,11 +48,11 @@ private:
     if (!stored) return;
     info.full_shape = info.shape;
     info.shards = shards_;
-    info.shape = shape(shard_map{info.full_shape.elements(), shards_}.stored());
+    info.shape = shape(shard_map{info.full_shape.elements(), shards_, norm_chunk / info.block}.stored());
   }
 
-  /// The loop around node i with one instance of the value per iteration; for a value without axes, the loop over
-  /// micro-batches.
+  /// The innermost loop around node i with one instance of the value per iteration; for a value without axes, the loop
+  /// over micro-batches; the root if there is none.
   constexpr int level_of(value_info const& info, int i) const {
     for (int loop = nest_.parent[i]; loop != nest::root; loop = nest_.parent[loop]) {
       int const axis = in_.nodes[loop].axis;
@@ -60,6 +61,7 @@ private:
     return nest::root;
   }
 
+  /// The axes of loop `level` and the loops around it, outermost first.
   constexpr axis_list axes_at(int level) const {
     fixed_vector<int, axis_list::capacity> inside_out;
     for (int loop = level; loop != nest::root; loop = nest_.parent[loop]) inside_out.push_back(in_.nodes[loop].axis);
@@ -68,6 +70,7 @@ private:
     return axes;
   }
 
+  /// Adds the full tensor of a sharded value, with one instance per iteration of loop `level`.
   constexpr int new_full(int value, int level, bool accumulates) {
     value_info info;
     info.type = in_.values[value].type;
@@ -79,6 +82,7 @@ private:
     return out_.program.add_value(info);
   }
 
+  /// Index in `gathers_` of the full tensor that node i reads as `value`; -1: none yet.
   constexpr int find_gathered(int value, int i) const {
     auto const& info = in_.values[value];
     int const level = level_of(info, i);
@@ -92,12 +96,14 @@ private:
     return -1;
   }
 
+  /// Index in `scatters_` of the gradient that the body of loop `level` writes; -1: none yet.
   constexpr int find_scattered(int gradient, int level) const {
     for (int k = 0; k < scatters_.size(); ++k)
       if (scatters_[k].gradient == gradient && scatters_[k].level == level) return k;
     return -1;
   }
 
+  /// Notes which parameters are gathered before node i, and which gradients are reduced after it.
   constexpr void plan_for(int i) {
     auto const& n = in_.nodes[i];
     if (n.kind != node_kind::call || shards_ == 1) return;
@@ -122,6 +128,7 @@ private:
     out_.program.fail({why::program_too_large, n.line, n.called_from, gathers_.capacity, gathers_.capacity + 1});
   }
 
+  /// Replaces the sharded operands of node i by full tensors.
   constexpr void exchange_operands(node& n, int i) {
     if (shards_ == 1) return;
     for (auto& input : n.inputs)
@@ -176,7 +183,7 @@ private:
   fixed_vector<scattered, maximum_exchanges> scatters_;
 };
 
-// Defined behind the class: clang 14 evaluates member templates only after their definition.
+// Defined after the class: clang 14 evaluates member templates only after their definition.
 constexpr program sharding::run() {
   bool reduced = false;
   rewrite_nodes(out_, in_, 0, in_.nodes.size(), [&](builder&, node n, int i) {
@@ -191,6 +198,11 @@ constexpr program sharding::run() {
     for (auto const& g : gathers_)
       if (g.before == i) gather(g);
     if (n.kind == node_kind::call) exchange_operands(n, i);
+    if (calls(n, info_of<op::assign>)) {
+      auto options = unpack<op::assign::options>(n.attributes);
+      options.shards = shards_;
+      n.attributes = pack(options);
+    }
     out_.program.add_node(n);
     for (auto& s : scatters_)
       if (s.after == i) scatter(s);

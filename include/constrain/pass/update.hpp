@@ -7,7 +7,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 namespace detail {
 
-/// The values that hold the gradients of trained parameters.
+/// The indices of the values that hold the gradients of trained parameters.
 constexpr fixed_vector<int, program::maximum_values> gradients_of(program const& p) {
   fixed_vector<int, program::maximum_values> gradients;
   for (int v = 0; v < p.values.size(); ++v)
@@ -31,35 +31,21 @@ constexpr void emit_clipping(builder& out, fixed_vector<int, program::maximum_va
   program.values[program.clip_coefficient.value].role = role::result;
 }
 
-/// Appends the update of the parameter that `gradient` belongs to, with its optimizer states as further outputs.
+/// Appends the update of the parameter that `gradient` belongs to. A rule's nodes stand in loops over the parameter's
+/// axes; an element-wise update works on the whole stack at once.
 template <class optimizer> constexpr void emit_update(builder& out, int gradient, ref hyper) {
-  auto& program = out.program;
-  int const parameter = program.values[gradient].belongs_to;
-  auto const info = program.values[parameter];
-  node n;
-  n.attributes = pack(op::update_options{.decays = decays(info.role)});
-  n.inputs.push_back({gradient, at::current});
-  n.inputs.push_back(program.clip_coefficient);
-  n.inputs.push_back(hyper);
-  n.outputs.push_back({parameter, at::current});
-  for (int field = 0; field < op::state_fields<optimizer>(); ++field) {
-    value_info state;
-    state.type = info.type;
-    state.role = role::state;
-    state.shape = info.shape;
-    state.axes = info.axes;
-    state.belongs_to = parameter;
-    state.field = field;
-    program.state_names[field] = op::state_name<optimizer>(field);
-    n.outputs.push_back({program.add_value(state), at::current});
-  }
-  out.append(info_of<op::update<optimizer>>, n);
+  update_rule rule(out, gradient, out.program.clip_coefficient, hyper);
+  auto const axes = has_update_rule<optimizer> ? out.program.values[gradient].axes : axis_list();
+  for (int axis : axes) out.open(axis, false);
+  op::update_by<optimizer>(rule);
+  for (int k = 0; k < axes.size(); ++k) out.close();
 }
 
 } // namespace detail
 
 /// Appends the optimizer step, which runs once per batch: the norm of all gradients, the clip coefficient (Pascanu et
 /// al. 2013) and the update of every trained parameter. A stacked parameter takes one call for all its iterations.
+/// Refused: a program without trained parameters.
 template <class optimizer> constexpr program update(program const& p) {
   if (!p.failure.ok()) return p;
   builder out;

@@ -6,9 +6,9 @@
 namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// Checks the invariants that every pass must keep: loops nest, a value is written before it is read, every output has
-/// the type and shape that its op infers, and an op reads shards, or sums that are not yet reduced over the ranks, only
-/// if it declares so (`reads_shards`, `reads_partial`). Returns the first violation, with the source line of the
-/// model's call.
+/// the type and shape that its op infers, an op reads shards, or sums that are not yet reduced over the ranks, only if
+/// it declares so (`reads_shards`, `reads_partial`), and only a guarded op writes a parameter or an optimizer state.
+/// Returns the first violation, with the source line of the model's call; `why::nothing` if there is none.
 constexpr diagnosis verify(program const& p) {
   if (!p.failure.ok()) return p.failure;
   int depth = 0;
@@ -35,6 +35,8 @@ constexpr diagnosis verify(program const& p) {
     for (int j = 0; j < n.outputs.size(); ++j) {
       auto const& info = p.values[n.outputs[j].value];
       written[n.outputs[j].value] = true;
+      if (is_persistent(info.role) && !n.op->guarded)
+        return {why::unguarded_write, n.line, n.called_from, 0, n.outputs[j].value};
       bool const of_ranks = info.role == role::gradient || n.outputs[j] == p.loss;
       partial[n.outputs[j].value] = p.distributed && of_ranks && !n.op->reads_partial;
       bool const fits = j < rule.outputs.size() && rule.outputs[j] == operand_type{info.type, info.shape};

@@ -30,8 +30,8 @@ struct accumulation {
 } // namespace slot_of
 
 /// Gradient accumulation: one optimizer step uses the summed gradients of `micro_batches` micro-batches. The result
-/// equals a step on one large micro-batch with the same sequences, up to the order of floating-point sums. The default,
-/// `accumulate<1>`, adds nothing to the program.
+/// equals a step on one large micro-batch with the same sequences, up to the rounding of floating-point sums. The
+/// default, `accumulate<1>`, adds no loop to the program.
 template <int micro_batches> struct accumulate {
   using slot = slot_of::accumulation;
   static constexpr slot value{.micro_batches = micro_batches};

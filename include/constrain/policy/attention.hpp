@@ -2,8 +2,8 @@
 
 #include "constrain/policy/device.hpp"
 
-/// Algorithms for `self_attention`. A model does not name one: this policy chooses, and the pass `select_attention`
-/// puts the algorithm into the program.
+/// Algorithms for `self_attention`. The model calls only `self_attention`: an attention policy chooses the algorithm,
+/// and the pass `select_attention` (pass/select.hpp) puts it into the program.
 namespace constrain::inline CONSTRAIN_VARIANT::attention {
 
 struct reference;
@@ -35,8 +35,8 @@ struct attention {
 
 namespace constrain::inline CONSTRAIN_VARIANT::attention {
 
-/// Stores the attention probabilities, [sequences, heads, tokens, tokens], for the backward pass: memory is quadratic
-/// in the number of tokens. Tests compare `flash` with this algorithm.
+/// Attention by the formula: stores the probabilities, [sequences, heads, tokens, tokens], for the backward pass, so
+/// memory is quadratic in the number of tokens. Tests compare `flash` with this algorithm.
 struct reference {
   using slot = slot_of::attention;
   static constexpr slot value{.tiled = false};

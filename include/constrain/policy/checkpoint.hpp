@@ -15,8 +15,8 @@ namespace constrain::inline CONSTRAIN_VARIANT::slot_of {
 
 /// The slot of activation checkpointing; is_slot.hpp explains its members.
 struct checkpointing {
-  bool recomputes = false; // whether the backward pass computes activations again
-  int iterations = 0;      // a repeat keeps the input of one iteration in this many
+  bool recomputes = false; // whether the backward pass computes the activations of repeats again
+  int iterations = 0;      // k of checkpoint::every<k>; 0 for checkpoint::none
   friend constexpr bool operator==(checkpointing const&, checkpointing const&) = default;
 
   template <class...> using otherwise = checkpoint::none;
@@ -43,7 +43,7 @@ struct none {
 };
 
 /// Keeps the input of every `iterations`-th iteration of a `repeat` (layer/repeat.hpp); the backward pass computes the
-/// other activations again. The weights after training are the same as with `none`, bit for bit.
+/// other activations of the repeat again. The weights after training are the same as with `none`, bit for bit.
 template <int iterations> struct every {
   using slot = slot_of::checkpointing;
   static constexpr slot value{.recomputes = true, .iterations = iterations};

@@ -6,14 +6,14 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// Policies as a user lists them, legal or not. When a rule refuses them, compilers print this type, and with it the
-/// names of the policies.
+/// A list of policies as a user gives it, legal or not. When a rule refuses the list, compilers print this type, and so
+/// the names of the policies.
 template <class... list> struct composition {
   /// The slots of the library, then those of the user's policies.
   using slots = typename detail::slots_with<library_slots, list...>::type;
   using choices = detail::choices_of<slots, rules_between_slots, list...>; // holds the value of every slot
 
-  /// Whether a rule holds.
+  /// Whether a rule holds for this list.
   template <class rule> static constexpr bool holds = detail::holds(&rule::holds, choices::value);
   /// Index of the first rule that does not hold; -1: none.
   static constexpr int broken = detail::first_broken(typename choices::rules{}, choices::value);
@@ -24,9 +24,11 @@ template <class... list> constexpr auto composition_of() { return composition<li
 
 namespace detail {
 
+/// Stands for the refusal of a legal composition.
 struct nothing_refused {};
 
-// A function, not a class: compilers print the template arguments of every class on the way to an error.
+// The refusal of rule `index`. A function, not a class: compilers print the template arguments of every class on the
+// way to an error.
 template <int index, class composition, class first, class... rest>
 constexpr auto find_refusal(rule_list<first, rest...>) {
   if constexpr (index < 0) return std::type_identity<nothing_refused>{};
@@ -65,13 +67,14 @@ using rules_of_slots = typename join_rules<typename slots::rules..., rules_betwe
 
 } // namespace detail
 
-/// The rules of a composition, in the order in which they are checked: each slot's, then the rules between slots.
+/// The rules of a composition, in the order in which they are checked: the rules of each slot, then the rules between
+/// slots.
 template <class... slots> constexpr std::span<policy_rule<choices<slots...>> const> rules_of(choices<slots...> const&) {
   using table = detail::rule_table<choices<slots...>, detail::rules_of_slots<slots...>>;
   return {table::rows, table::size};
 }
 
-/// The first rule that does not hold; null: all hold.
+/// The first rule that does not hold for the values `c`; null: all hold.
 template <class... slots> constexpr policy_rule<choices<slots...>> const* broken_rule(choices<slots...> const& c) {
   for (auto const& rule : rules_of(c))
     if (!rule.holds(c)) return &rule;

@@ -16,8 +16,8 @@ namespace constrain::inline CONSTRAIN_VARIANT::slot_of {
 
 /// The slot of the device; is_slot.hpp explains its members.
 struct device {
-  bool is_cuda = false; // a CUDA device
-  int capability = 0;   // compute capability that kernels are compiled for: 90 is 9.0
+  bool is_cuda = false; // whether the device is a CUDA device
+  int capability = 0;   // CUDA compute capability that kernels are compiled for: 90 is 9.0; 0 on the CPU
 #if defined(CONSTRAIN_WITH_CUDA)
   bool compiled = true; // whether this translation unit can have CUDA kernels
 #else
@@ -56,8 +56,8 @@ struct cpu {
   static constexpr slot value{};
 };
 
-/// The CUDA device that is current in the host thread. `architecture`: the architecture that kernels are compiled for,
-/// for example `sm<90>`.
+/// The CUDA device that is current in the host thread. `architecture`: compute capability that kernels are compiled
+/// for; `sm<90>` is 9.0.
 template <class architecture> struct cuda {
   using slot = slot_of::device;
   using target = constrain::cuda<architecture>;

@@ -11,14 +11,15 @@ template <role... roles> struct train_only;
 
 namespace slot_of {
 
-/// The slot of freezing: the roles whose parameters are not trained. is_slot.hpp explains its members.
+/// The slot of freezing: the roles (program/role.hpp) whose parameters are not trained. is_slot.hpp explains its
+/// members.
 struct freezing {
   bool weight = false;    // role::weight is frozen
   bool bias = false;      // role::bias is frozen
   bool norm = false;      // role::norm is frozen
   bool embedding = false; // role::embedding is frozen
   bool head = false;      // role::head is frozen
-  bool other = false;     // a role was given that parameters do not have; a rule refuses it
+  bool other = false;     // a role was given that parameters do not have; a rule refuses the policy
   friend constexpr bool operator==(freezing const&, freezing const&) = default;
 
   /// The value that freezes `roles`.
@@ -27,11 +28,11 @@ struct freezing {
     ((f.of_role(roles) = true), ...);
     return f;
   }
-  /// The value that freezes the roles that this value trains, and trains the others.
+  /// The value with the five roles of parameters inverted: what is frozen here is trained there.
   constexpr freezing opposite() const { return {!weight, !bias, !norm, !embedding, !head, other}; }
   /// Whether parameters of role `r` are frozen.
   constexpr bool freezes(role r) const { return freezing(*this).of_role(r); }
-  /// The field for role `r`.
+  /// The field for role `r`; `other` for a role that parameters do not have.
   constexpr bool& of_role(role r) {
     switch (r) {
     case role::weight: return weight;
@@ -62,7 +63,7 @@ struct freezing {
 
 namespace detail {
 
-/// The pass of both policies: parameters of frozen roles get role::frozen, which no later pass trains.
+/// The pass of `freeze` and `train_only`: parameters of frozen roles get role::frozen, which no later pass trains.
 struct freezes_by_role {
   static constexpr auto after = pass_name::built;
   static constexpr program pass(program const& p, slot_of::freezing const& freezing) {

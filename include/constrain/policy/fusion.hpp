@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <limits>
 
-/// Kernel fusion: several operations in one kernel, which need not store all values between them.
+/// Kernel fusion: one kernel for several operations, without storing all values between these operations.
 namespace constrain::inline CONSTRAIN_VARIANT::fusion {
 
 struct automatic;
@@ -22,7 +22,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::slot_of {
 /// The slot of fusion; is_slot.hpp explains its members.
 struct fusion {
   bool fuses = true;                // whether the pass `fuse` runs
-  std::int64_t smallest_logits = 0; // bytes: logits smaller than this are stored, and not fused with the loss
+  std::int64_t smallest_logits = 0; // bytes; the head is fused with the loss only if the logits are at least as large
   friend constexpr bool operator==(fusion const&, fusion const&) = default;
 
   template <class... list> using otherwise = constrain::fusion::standard<policy_in<device, list...>>;
@@ -40,15 +40,15 @@ struct fusion {
 namespace constrain::inline CONSTRAIN_VARIANT::fusion {
 
 /// Fuses where that saves time. The head (the linear layer that computes the logits) is also fused with the loss if the
-/// logits of a micro-batch take 256 MiB or more: the fused kernel stores a tenth of them at a time, but is a tenth
-/// slower or more.
+/// logits of a micro-batch take 256 MiB or more: the fused kernel stores about a tenth of the logits at a time, but
+/// takes at least a tenth more time than separate kernels.
 struct automatic {
   using slot = slot_of::fusion;
   static constexpr slot value{.fuses = true, .smallest_logits = 256 << 20};
 };
 
-/// Fuses everything that the library has a fused kernel for: training and evaluation store about a tenth of the logits
-/// of a micro-batch at a time (op::logit_rows).
+/// Fuses everything that the library has a fused kernel for, whatever the size of the logits: training and evaluation
+/// store about a tenth of the logits of a micro-batch at a time (op::logit_rows).
 struct all {
   using slot = slot_of::fusion;
   static constexpr slot value{.fuses = true, .smallest_logits = 0};

@@ -6,16 +6,16 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// A policy names a slot (is_slot.hpp) and gives the slot a value.
+/// A policy: a type that names a slot (is_slot.hpp) and gives the slot a value. For example:
 ///
 ///     template <int n> struct accumulate {
 ///       using slot = slot_of::accumulation;
 ///       static constexpr slot value{.micro_batches = n};
 ///     };
 ///
-/// Optional members:
+/// Optional members (`pass` and `after` only together; `pass` changes the program, see program/program.hpp):
 ///
-///     static constexpr char const* name = "accumulate";         // in tables; the default is the type's name
+///     static constexpr char const* name = "accumulate";         // in prints and saved runs; default: the type's name
 ///     static constexpr auto after = pass_name::selected;        // the library's pass after which `pass` runs
 ///     static constexpr program pass(program const& p, slot const& value);
 template <class type> concept slotted_policy = requires {
@@ -24,11 +24,11 @@ template <class type> concept slotted_policy = requires {
   requires std::is_convertible_v<decltype(type::value), typename type::slot>;
 };
 
-/// An optimizer: any type with a member type `hyper` (hyperparameters). It needs no `slot` member; is_optimizer.hpp
-/// lists its other members.
+/// An optimizer: any type with a member type `hyper` (hyperparameters). An optimizer needs no `slot` member;
+/// is_optimizer.hpp lists the other members.
 template <class type> concept optimizer_like = requires { typename type::hyper; };
 
-/// What may follow the task in ct::trainer<task, ...>: in any order, at most one per slot.
+/// A type that may follow the task in ct::trainer<task, ...>. Policies may stand in any order, at most one per slot.
 template <class type> concept is_policy = slotted_policy<type> || optimizer_like<type>;
 
 } // namespace constrain

@@ -2,7 +2,7 @@
 
 #include "constrain/policy/rule.hpp"
 
-/// How the kernels of a step are launched.
+/// How kernels are launched.
 namespace constrain::inline CONSTRAIN_VARIANT::launch {
 
 struct eager;
@@ -14,7 +14,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::slot_of {
 
 /// The slot of launching; is_slot.hpp explains its members.
 struct launching {
-  bool captures = false; // the step is captured as a CUDA graph
+  bool captures = false; // whether kernel launches are captured in a CUDA graph
   friend constexpr bool operator==(launching const&, launching const&) = default;
 
   template <class...> using otherwise = launch::eager;
@@ -31,14 +31,15 @@ struct launching {
 
 namespace constrain::inline CONSTRAIN_VARIANT::launch {
 
-/// The host launches one kernel after the other.
+/// The host launches the kernels one after another, in every run of an entry program (step, evaluate, ...).
 struct eager {
   using slot = slot_of::launching;
   static constexpr char const* name = "launch::eager";
   static constexpr slot value{.captures = false};
 };
 
-/// The whole step as one CUDA graph: the same kernels on the same memory, without the gaps between launches.
+/// Every entry program runs as one CUDA graph, captured after the first run of the entry program: the same kernels on
+/// the same memory, without the gaps between launches.
 struct graph {
   using slot = slot_of::launching;
   static constexpr char const* name = "launch::graph";

@@ -16,12 +16,12 @@ namespace constrain::inline CONSTRAIN_VARIANT::slot_of {
 /// The slot of parallelism; is_slot.hpp explains its members.
 struct parallelism {
   bool distributed = false; // whether several processes train together
-  int stage = 3;            // the stage of ZeRO
-  int shards = 1;           // processes over which parameters, gradients and optimizer states are sharded
+  int stage = 3;            // the stage of ZeRO; only 3 is implemented
+  int shards = 1;           // processes over which parameters, gradients and states are sharded; 1: not sharded
 #if defined(CONSTRAIN_WITH_MPI)
-  bool has_mpi = true; // whether MPI is linked
+  bool has_mpi = true; // whether the program is compiled with MPI
 #else
-  bool has_mpi = false; // whether MPI is linked
+  bool has_mpi = false; // whether the program is compiled with MPI
 #endif
   friend constexpr bool operator==(parallelism const&, parallelism const&) = default;
 
@@ -49,7 +49,7 @@ struct parallelism {
 
 namespace constrain::inline CONSTRAIN_VARIANT::parallel {
 
-/// One process.
+/// Training in one process.
 struct none {
   using slot = slot_of::parallelism;
   static constexpr slot value{};
@@ -63,8 +63,9 @@ struct ddp {
 };
 
 /// ZeRO stage 3 (Rajbhandari et al. 2020), as PyTorch's fully sharded data parallelism: parameters, gradients and
-/// optimizer states are sharded over groups of `ranks` processes; a parameter is gathered just before its use and freed
-/// after it. The number of processes is any multiple of `ranks`; every group holds one full set of shards.
+/// optimizer states are sharded over groups of `ranks` processes; a parameter is gathered just before its use, and its
+/// memory is free for other values afterwards. The number of processes is any multiple of `ranks`; every group holds
+/// one full set of shards.
 template <int stage, int ranks> struct zero {
   using slot = slot_of::parallelism;
   static constexpr slot value{.distributed = true, .stage = stage, .shards = ranks};

@@ -4,8 +4,8 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// The library's passes that a policy's own pass may follow, in the order in which they run. Entry programs without
-/// gradients (evaluate, predict, generate) run only those marked "forward".
+/// The library's passes that the pass of a policy may follow, in the order in which they run. Entry programs without
+/// gradients (evaluate, predict, generate) run only the passes marked "forward".
 enum class pass_name {
   built,             // forward: the model and the objective, before any pass
   selected,          // forward: the attention algorithm is chosen

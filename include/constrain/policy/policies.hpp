@@ -11,6 +11,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 namespace detail {
 
+/// Stands for `named<policy>` of a slot without this member.
 template <class slot, class policy> struct nameless_in_slot {};
 template <class slot, class policy> constexpr auto find_named() {
   if constexpr (requires { typename slot::template named<policy>; })
@@ -28,7 +29,7 @@ struct chosen<slot_list<slots...>, list...> : decltype(find_named<slots, policy_
     (append_name<slots, list...>(text), ...);
     return text;
   }
-  /// As `name`, but only for slots whose policy must not change when a saved run resumes.
+  /// The same as `name`, but only for slots whose policy must not change when a saved run resumes.
   static std::string kept_on_resume() {
     std::string text;
     (append_kept<slots, list...>(text), ...);
@@ -43,8 +44,8 @@ template <class... slots, class... list> struct legal_in_order<true, slot_list<s
 
 } // namespace detail
 
-/// A list of policies in any order, at most one per slot; the other slots have their default. An illegal composition
-/// does not compile and reports one sentence.
+/// A list of policies in any order, at most one per slot; the other slots have their default. A list that breaks a rule
+/// does not compile: the compiler reports the sentence of the first broken rule.
 template <class... list> struct policies : detail::chosen<typename composition<list...>::slots, list...> {
   using composition = constrain::composition<list...>;
   static_assert(composition_is_legal<composition>::value);
@@ -54,20 +55,24 @@ template <class... list> struct policies : detail::chosen<typename composition<l
 
   /// The optimizer.
   using optimizer = policy_in<slot_of::optimizer, list...>;
-  /// The policies in the order of their slots. Empty if a rule refuses them, so that no pass adds a second error.
+  /// The policies in the order of their slots. Empty if a rule refuses the list, so that only one error is reported.
   using in_order =
       typename detail::legal_in_order<(composition::broken < 0), typename composition::slots, list...>::type;
 
-  /// The optimizer's `name`, or the name of its type if it has none. A saved run resumes only with an optimizer of the
-  /// same name. Control characters become '?', since the name is printed to terminals.
+  /// The optimizer's `name`, or the name of the optimizer's type if it has none. A saved run resumes only with an
+  /// optimizer of the same name. Control characters become '?', since the name is printed to terminals.
   static std::string optimizer_name() { return policy_name<optimizer>(); }
 
-  /// What the optimizer stores per weight: "2 x fp32".
+  /// What an element-wise optimizer stores per weight: "2 x fp32"; empty for another one.
   static std::string optimizer_state() {
-    bool const wide = in<slot_of::precision>::value.master == dtype::f64;
-    return concat({op::state_fields<optimizer>(), " x ", wide ? "fp64" : "fp32"});
+    if constexpr (has_update_rule<optimizer>) return {};
+    else {
+      bool const wide = in<slot_of::precision>::value.master == dtype::f64;
+      return concat({op::state_fields<optimizer>(), " x ", wide ? "fp64" : "fp32"});
+    }
   }
-  /// The names of the fields of the optimizer's state: "exp_avg, exp_avg_sq"; empty if it has no `state_names`.
+  /// The names of the fields of the optimizer's state: "exp_avg, exp_avg_sq"; empty for an optimizer without
+  /// `state_names`.
   static std::string optimizer_state_names() {
     std::string names;
     if constexpr (requires { optimizer::state_names; })

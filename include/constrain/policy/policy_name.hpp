@@ -10,13 +10,14 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 namespace detail {
 
-/// Replaces control characters by '?', since the name is printed to terminals.
+/// The name with every control character replaced by '?', since the name is printed to terminals.
 [[gnu::noinline, gnu::cold]] inline std::string plain_policy_name(std::string name) {
   for (char& c : name)
     if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = '?';
   return name;
 }
 
+/// Appends an item to a list of items separated by ", ".
 [[gnu::noinline, gnu::cold]] inline void append_to_list(std::string& text, std::string const& item) {
   if (!text.empty()) text += ", ";
   text += item;
@@ -24,12 +25,15 @@ namespace detail {
 
 } // namespace detail
 
-/// A policy's `name`, or, if it has none, its type as a user writes it: "checkpoint::every<2>".
+/// A policy's `name`, "averaged<adamw>" for a policy that is made from another, its `base`. If the policy has no name: the policy's type as a user writes it, "checkpoint::every<2>".
 template <class policy> std::string policy_name() {
   std::string name;
   if constexpr (requires { policy::name; }) name = policy::name;
+  if constexpr (requires { typename policy::base; }) {
+    if (!name.empty()) name += "<" + policy_name<typename policy::base>() + ">";
+  }
   if (name.empty()) name = type_name<policy>();
-  // Saved runs contain the optimizer's name: the namespace stays, so that older runs still match.
+  // Saved runs contain the optimizer's name: it keeps its namespace, so that older saved runs still match.
   if constexpr (!optimizer_like<policy>) detail::remove_all(name, "constrain::");
   return detail::plain_policy_name(std::move(name));
 }
@@ -43,7 +47,7 @@ template <class slot, class... list> void append_name(std::string& text) {
     append_to_list(text, policy_name<policy>());
 }
 
-/// As append_name, but only for slots whose policy must not change when a saved run resumes.
+/// The same as append_name, but only for slots whose policy must not change when a saved run resumes.
 template <class slot, class... list> void append_kept(std::string& text) {
   if constexpr (!requires { slot::free_on_resume; }) append_name<slot, list...>(text);
 }

@@ -24,7 +24,7 @@ struct precision {
   template <class policy> struct named { using precision = policy; };
   using examples = policy_list<constrain::precision::fp32, constrain::precision::bf16, constrain::precision::fp64>;
   static constexpr bool always_named = true;
-  static constexpr bool free_on_resume = true; // a resume compares it in a separate field
+  static constexpr bool free_on_resume = true; // a resume compares the precision in a separate field
 
   CONSTRAIN_RULE(one_precision, (said<precision> const& p), p.given <= 1,
                  "trainer: two precisions are given; keep one of them, for example precision::fp32");
@@ -43,9 +43,9 @@ struct fp32 {
   static constexpr slot value{.master = dtype::f32, .compute = dtype::f32};
 };
 
-/// Mixed precision: GEMMs and activations in bf16; fp32 for master weights, gradients, optimizer states,
-/// normalizations, softmax and sums (Kalamkar et al. 2019). bf16 has the exponent range of fp32, so there is no loss
-/// scale.
+/// Mixed precision: GEMMs and activations in bf16; fp32 for master weights, their gradients, optimizer states, and the
+/// arithmetic of normalizations, softmax and sums (Kalamkar et al. 2019). bf16 has the exponent range of fp32, so no
+/// loss scaling is needed.
 struct bf16 {
   using slot = slot_of::precision;
   static constexpr char const* name = "bf16";

@@ -8,8 +8,9 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 template <class...> struct rule_list {};
 
 // clang-format off
-/// A condition on the values of one or more slots, and the sentence if it does not hold: what is wrong, where, and what
-/// to write instead. `parameters`: the slots that the condition reads, as `said<slot> const&` if it counts policies:
+/// Defines `rule`: a condition on the values of one or more slots, and the sentence that compilers print if the
+/// condition does not hold: what is wrong, where, and what to write instead. `parameters`: the slots that the condition
+/// reads, as `said<slot> const&` if the condition counts policies:
 ///
 ///     CONSTRAIN_RULE(graph_on_cuda, (slot_of::launching const& l, slot_of::device const& d), !l.captures || d.is_cuda,
 ///                    "launch::graph: only a CUDA device captures graphs; add ...")
@@ -26,7 +27,7 @@ template <class...> struct rule_list {};
   }
 // clang-format on
 
-/// The values of all slots. Converts to each slot and to its `said<slot>`, so that it can be passed to rules.
+/// The values of all slots. Converts to each slot and each `said<slot>`, the parameters of rules.
 template <class... slots> struct choices : said<slots>... {
   friend constexpr bool operator==(choices const&, choices const&) = default;
 };

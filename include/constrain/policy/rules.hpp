@@ -4,7 +4,8 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-// Rules between slots: which values exclude one another. A rule about only one slot is a member of the slot.
+// Rules between slots: which values of different slots exclude one another. A rule about one slot is a member of the
+// slot.
 
 CONSTRAIN_RULE(flash_on_the_cpu, (slot_of::attention const& a, slot_of::device const& d), !a.tiled || !d.is_cuda,
                "attention::flash: it has no CUDA kernels yet; write attention::reference on a CUDA device");

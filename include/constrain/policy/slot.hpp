@@ -16,7 +16,7 @@ struct unknown;
 
 namespace detail {
 
-// Any type with `hyper` is an optimizer; it needs no member that names the slot.
+// Any type with `hyper` is an optimizer, and needs no member that names the slot.
 template <class type> constexpr auto find_slot() {
   if constexpr (slotted_policy<type>) return std::type_identity<typename type::slot>{};
   else if constexpr (optimizer_like<type>) return std::type_identity<slot_of::optimizer>{};
@@ -25,7 +25,7 @@ template <class type> constexpr auto find_slot() {
 
 } // namespace detail
 
-/// The slot of a policy; `slot_of::unknown` for a type that is no policy.
+/// The slot of a policy; `slot_of::unknown` for a type that is not a policy.
 template <class policy> using policy_slot = typename decltype(detail::find_slot<policy>())::type;
 
 /// How many policies of a list belong to a slot.
@@ -43,7 +43,7 @@ struct find_policy<wanted, otherwise, first, rest...> {
 
 } // namespace detail
 
-/// The first policy of a list that belongs to `slot`; if there is none, the default of `slot`.
+/// The first policy of a list that belongs to `slot`; if the list has none, the default of `slot`.
 template <class slot, class... list>
 using policy_in = typename detail::find_policy<slot, typename slot::template otherwise<list...>, list...>::type;
 
@@ -53,7 +53,7 @@ template <class policy> constexpr policy_slot<policy> value_of() {
   else return policy_slot<policy>::template of<policy>();
 }
 
-/// The value of a slot, and how many policies of the list belong to it.
+/// The value of a slot, and how many policies of the list belong to the slot.
 template <class slot> struct said : slot {
   int given = 0; // policies of this slot in the list; the value comes from the first, or from the default
   friend constexpr bool operator==(said const&, said const&) = default;

@@ -9,7 +9,7 @@ template <class... slots> struct slot_list {};
 
 namespace slot_of {
 
-/// The slot of types that are no policies; the rule of this slot refuses them.
+/// The slot of types that are not policies; the rule of this slot refuses them.
 struct unknown {
   friend constexpr bool operator==(unknown const&, unknown const&) = default;
 
@@ -30,7 +30,7 @@ struct unknown {
 
 namespace detail {
 
-/// The slots in `slots`, then those slots of `policies` that `slots` lacks.
+/// The slots in `slots`, followed by the slots of `policies` that are not in `slots`.
 template <class slots, class... policies> struct slots_with { using type = slots; };
 template <class... slots, class first, class... rest>
 struct slots_with<slot_list<slots...>, first, rest...>

@@ -14,8 +14,8 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// The slots of the library, in the order in which policies are named. Everything about slots is generated from this
-/// list: values, rules, names, docs/compatibility.md and the tests that enumerate compositions.
+/// The slots of the library, in the order in which names of compositions list the policies. Values, rules, names,
+/// docs/compatibility.md and the tests that enumerate compositions are generated from this list.
 using library_slots = slot_list<slot_of::unknown, slot_of::precision, slot_of::optimizer, slot_of::accumulation,
                                 slot_of::checkpointing, slot_of::parallelism, slot_of::device, slot_of::attention,
                                 slot_of::fusion, slot_of::launching, slot_of::freezing>;

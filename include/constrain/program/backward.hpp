@@ -5,20 +5,21 @@
 namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// What an op's gradient rule works with: the node to differentiate, the gradient of the node's output 0, and functions
-/// that append nodes for the gradients of its inputs (the vector-Jacobian product). The appended nodes call ops, as the
-/// nodes of the forward pass do.
+/// that append nodes, which compute the gradients of the node's inputs (the vector-Jacobian product). The appended
+/// nodes call ops, as the nodes of the forward pass do.
 class backward {
 public:
   /// One addend of the gradient of an input.
   struct contribution {
     int input = 0;  // index of the input
-    value gradient; // of the input's shape
+    value gradient; // the addend, of the input's shape
   };
 
-  /// For the pass `differentiate`, which makes one `backward` per node. The rule's nodes are appended to `out`.
+  /// For the pass `differentiate`, which makes one `backward` for each node `forward` that it differentiates. The
+  /// rule's nodes are appended to `out`.
   constexpr backward(builder& out, node const& forward) : out_(out), forward_(forward) {}
 
-  /// Operand i of the node, the number of its inputs, and output j.
+  /// Input i of the node, the number of inputs, and output j.
   constexpr value input(int i) const { return {out_, forward_.inputs[i]}; }
   constexpr int inputs() const { return forward_.inputs.size(); }
   constexpr value output(int j = 0) const { return {out_, forward_.outputs[j]}; }
@@ -36,9 +37,9 @@ public:
     if (needs_[i]) contributions_.push_back({i, g});
   }
 
-  /// Appends a call of `op` and adds the call's output j to the gradient of input `targets[j]`; -1: output j is not a
-  /// gradient. If that gradient is an accumulating buffer (of a parameter, or of a value from outside a loop) and the
-  /// op can accumulate into output j, the kernel adds directly into the buffer.
+  /// Appends a call of `op` with the options `a`, and adds the call's output j to the gradient of input `targets[j]`;
+  /// -1: output j is not a gradient. If the gradient of that input is an accumulating buffer (of a parameter, or of a
+  /// value from outside a loop) and the op can accumulate into output j, the kernel adds directly into the buffer.
   template <class op>
   constexpr void emit(std::initializer_list<value> inputs, std::initializer_list<int> targets,
                       options_of<op> const& options = {}) {

@@ -9,7 +9,8 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// A program under construction: the loops and the layer around the next node, and functions that append.
+/// A program under construction: the program so far, the loops and the layer around the next node, and functions that
+/// append values, loops and calls.
 struct builder {
   constrain::program program; // the program so far
   axis_list enclosing;        // axes of the loops around the next node, outermost first
@@ -31,8 +32,8 @@ struct builder {
     enclosing.pop_back();
   }
 
-  /// Adds a value and returns its index. If its extents are invalid, refuses the program and sets them to 1, so that
-  /// later shape rules can still compute with them.
+  /// Adds a value and returns its index. If the value's extents are invalid, refuses the program and sets them to 1, so
+  /// that later shape rules can still compute with them.
   constexpr int add_checked(value_info info) {
     auto failure = check_extents(program, info);
     if (!failure.ok()) {
@@ -65,8 +66,9 @@ struct builder {
   /// Type and shape of one instance of `r`.
   constexpr operand_type type_of(ref r) const { return {program.values[r.value].type, program.values[r.value].shape}; }
 
-  /// Appends a call of the op `info` and returns it with its outputs. The op's shape rule checks the inputs and gives
-  /// the outputs' types; outputs that `n.outputs` leaves empty become new values.
+  /// Appends the node `n` as a call of the op `info` and returns it with its outputs. The op's shape rule gives types
+  /// and shapes of the outputs; outputs that `n.outputs` lacks or leaves empty become new values. If the rule refuses
+  /// the inputs, the program is refused.
   constexpr node append(op_info const& info, node n) {
     n.op = &info;
     n.called_from = called_from;
@@ -84,7 +86,8 @@ struct builder {
     return n;
   }
 
-  /// The same for the op type `op`. Outputs after those in `outputs` become new values.
+  /// As `append`, for the op type `op`: outputs that `outputs` lacks or leaves empty become new values. `line`: source
+  /// line where the model calls the operation; 0: none.
   template <class op>
   constexpr node call(std::initializer_list<ref> inputs, std::initializer_list<ref> outputs = {},
                       options_of<op> const& options = {}, int line = 0) {

@@ -43,6 +43,8 @@ enum class why {
   shape_is_not_what_the_rule_says,
   partial_sum_is_read,
   shard_is_read,
+  unguarded_write,
+  update_is_not_constant,
 };
 
 /// Names a refusal of an op by its address.
@@ -52,10 +54,10 @@ struct refusal_label {};
 /// fails: every compiler then prints the diagnosis's fields beside the error sentence.
 struct diagnosis {
   why reason = why::nothing; // `nothing`: no error
-  int line = 0;              // source line where the model calls the operation
+  int line = 0;              // source line where the model calls the operation; 0: none
   int called_from = 0;       // source line where the model calls the outermost layer or repeat around it; 0: none
-  std::int64_t expected = 0; // the first number that the sentence refers to
-  std::int64_t got = 0;      // the second number that the sentence refers to
+  std::int64_t expected = 0; // the number that the sentence calls `expected`
+  std::int64_t got = 0;      // the number that the sentence calls `got`
   refusal_label const* refusal = nullptr; // if the reason is `refused`: the refusal with its sentence
 
   /// Whether there is no error.

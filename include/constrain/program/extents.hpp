@@ -4,12 +4,12 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// The most elements of one value over all its iterations and micro-batches: more than any machine can store, yet small
-/// enough that sums of bytes over a program fit into 64 bits.
+/// The most elements of one value over all its iterations and micro-batches: 2^46 (256 TiB in fp32), so that sums of
+/// bytes over a program fit into 64 bits.
 inline constexpr std::int64_t maximum_elements = std::int64_t{1} << 46;
 
-/// Refuses a value with an extent below 1 or with more than `maximum_elements` elements. New shapes are checked here
-/// before any other code multiplies their extents, so that no product overflows.
+/// Why the value is refused: an extent below 1, or more than `maximum_elements` elements; else `why::nothing`. Values
+/// of a model are checked before any other code multiplies their extents, so that no product overflows.
 constexpr diagnosis check_extents(program const& p, value_info const& info) {
   std::int64_t total = 1;
   auto const fits = [&](std::int64_t extent) {

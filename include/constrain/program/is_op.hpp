@@ -16,7 +16,7 @@ template <class type, class... arguments> concept has_rule = requires(arguments 
 ///     static constexpr char const* name = "rms_norm";
 ///     static constexpr inferred infer(operand_types const& inputs, options const&); // the shape rule
 ///
-/// It may also have:
+/// It may also have (without `cost_of`, the cost rule is `cost_by_operands`):
 ///
 ///     struct options { double epsilon = 1e-5; };        // constant options of a call (options.hpp); without: none
 ///     static constexpr cost cost_of(operand_types const& inputs, operand_types const& outputs, options const&);
@@ -24,15 +24,18 @@ template <class type, class... arguments> concept has_rule = requires(arguments 
 ///     static constexpr unsigned in_place = 1u << 0;     // bit i: output 0 may be written over input i
 ///     static constexpr unsigned accumulating = 1u << 0; // bit j: the kernel can add to output j, "(+)=" in op/
 ///     static constexpr unsigned workspace = 1u << 1;    // bit j: output j is scratch
-///     static constexpr bool only_in_training = true;    // in evaluation its readers read input 0 (dropout)
+///     static constexpr bool only_in_training = true;    // in evaluation, readers of output 0 read input 0 (dropout)
 ///     static constexpr bool draws_random = true;        // each call gets its own random key
 ///     static constexpr bool reads_shards = true;        // takes one rank's shard of a parameter, gradient or state
 ///     static constexpr bool reads_partial = true;       // takes gradients that are not yet summed over the ranks
+///     static constexpr bool guarded = true;             // writes nothing if the scale of op::clip_coefficient is 0
 ///     using with_bias_gradient = other_op;              // this op fused with linear_bias_gradient of output 0
 ///
 /// `infer` and `cost_of` need not take the options, or take them as stored: `attributes const&`.
 ///
-/// Its kernels are specialisations of `kernel<op, device>` (device/kernel.hpp).
+/// `infer` refuses calls with sentences of the op's own: see refusal.hpp.
+///
+/// Its kernels are specializations of `kernel<op, device>` (device/kernel.hpp).
 template <class type> concept is_op = requires {
   requires std::is_convertible_v<decltype(type::name), char const*>;
   requires detail::has_rule<type, operand_types> || detail::has_rule<type, operand_types, attributes> ||

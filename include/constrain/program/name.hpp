@@ -8,14 +8,14 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// A name: a range of characters in a program's `name_pool`.
 struct name_ref {
-  int offset = 0;    // index of its first character
-  int length = 0;    // characters; 0: no name
+  int offset = 0;    // index of the name's first character in the pool
+  int length = 0;    // number of characters; 0: no name
   unsigned hash = 0; // FNV-1a of the characters, compared first: comparing text costs too much compile time
 };
 
 /// The characters of all names of a program.
 struct name_pool {
-  static constexpr int capacity = 4096; // most characters of all names
+  static constexpr int capacity = 4096; // most characters of all names together
   char characters[capacity]{};          // name after name, without separators
   int used = 0;                         // characters in use
 
@@ -24,7 +24,7 @@ struct name_pool {
     return {characters + name.offset, static_cast<std::size_t>(name.length)};
   }
 
-  /// Appends "scope.name" ("name" if the scope is empty) and returns it; the empty name if the pool is full.
+  /// Appends "scope.name" ("name" if the scope is empty) and returns its range; the empty name if the pool is full.
   constexpr name_ref add(std::string_view scope, std::string_view name) {
     int const length = static_cast<int>(scope.size() + (scope.empty() ? 0 : 1) + name.size());
     if (used + length > capacity) return {};

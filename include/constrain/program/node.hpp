@@ -10,26 +10,26 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 struct op_info;
 
-/// A call of an op, or the begin or end of a loop.
+/// What a node is: a call of an op, or the beginning or end of a loop.
 enum class node_kind : std::uint8_t { call, loop, end };
 
-/// One entry of a program: a call of an op, or the begin or end of a loop.
+/// One entry of a program: a call of an op, or the beginning or end of a loop.
 struct node {
-  static constexpr int maximum_inputs = 8;  // capacity
-  static constexpr int maximum_outputs = 6; // capacity
+  static constexpr int maximum_inputs = 8;  // of one call
+  static constexpr int maximum_outputs = 6; // of one call
 
   node_kind kind = node_kind::call; // decides which of the fields below apply
 
   op_info const* op = nullptr;                // of a call
   fixed_vector<ref, maximum_inputs> inputs;   // of a call: the values it reads, in the kernel's order
-  fixed_vector<ref, maximum_outputs> outputs; // of a call: what it writes, in the kernel's order
+  fixed_vector<ref, maximum_outputs> outputs; // of a call: the values it writes, in the kernel's order
   constrain::attributes attributes;           // of a call: constant options of the op
   int random_key = 0;                         // of a call that draws random numbers; clones (recomputation) keep it
   int line = 0;                               // source line where the model calls the operation
   int called_from = 0;                        // source line of the outermost layer or repeat around the call; 0: none
 
-  int axis = -1;         // of a loop: the axis that it traverses
-  bool reversed = false; // of a loop: from the last iteration to the first
+  int axis = -1;         // of the beginning of a loop: the axis that the loop traverses
+  bool reversed = false; // of the beginning of a loop: from the last iteration to the first
 };
 
 } // namespace constrain

@@ -13,22 +13,22 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// Type and shape of one operand, the argument of an op's shape rule and cost rule.
+/// Type and shape of one operand, for shape rules and cost rules.
 struct operand_type {
   dtype type = dtype::f32; // of an element in memory
   constrain::shape shape;  // of one instance
   friend constexpr bool operator==(operand_type const&, operand_type const&) = default;
 };
 
-/// The inputs, or the outputs, of one call.
+/// Types and shapes of the inputs, or of the outputs, of one call.
 using operand_types = fixed_vector<operand_type, node::maximum_inputs>;
 
 /// The result of a shape rule: types and shapes of the outputs, or why the inputs are refused.
 struct inferred {
   fixed_vector<operand_type, node::maximum_outputs> outputs; // in the kernel's order
   why reason = why::nothing;                                 // why the inputs are refused; `nothing`: accepted
-  std::int64_t expected = 0;                                 // the first number of the refusal's sentence
-  std::int64_t got = 0;                                      // the second number of the refusal's sentence
+  std::int64_t expected = 0;                                 // the number that the refusal's sentence calls `expected`
+  std::int64_t got = 0;                                      // the number that the refusal's sentence calls `got`
   refusal_label const* refusal = nullptr;                    // the op's own refusal, if the reason is `refused`
 
   /// Accepts, with one output.
@@ -37,7 +37,7 @@ struct inferred {
     result.outputs.push_back({type, s});
     return result;
   }
-  /// Refuses, with the two numbers of the reason's sentence.
+  /// Refuses, with the two numbers in the sentence of `reason` (sound.hpp).
   static constexpr inferred failure(why reason, std::int64_t expected, std::int64_t got) {
     inferred result;
     result.reason = reason;
@@ -64,16 +64,16 @@ struct inferred {
   }
 };
 
-/// For ops on floating-point operands: refuses token ids among the first `count` operands. Otherwise the reason is
-/// `nothing`.
+/// For ops on floating-point operands: refuses integers (token ids) among the first `count` operands. Otherwise the
+/// reason is `nothing`.
 constexpr inferred needs_reals(operand_types const& in, int count = 1) {
   for (int i = 0; i < count; ++i)
     if (in[i].type == dtype::i32) return inferred::failure(why::ids_are_no_numbers, 0, i);
   return inferred();
 }
 
-/// For ops whose two operands have the same shape: refuses operands that differ, with both ranks, or with the innermost
-/// extents that differ. Otherwise the reason is `nothing`.
+/// For ops whose two operands have the same shape: refuses different shapes, and reports both numbers of dimensions, or
+/// the innermost extents that differ. Otherwise the reason is `nothing`.
 constexpr inferred needs_one_shape(operand_type const& a, operand_type const& b) {
   if (a.shape.rank != b.shape.rank) return inferred::failure(why::ranks_differ, a.shape.rank, b.shape.rank);
   for (int i = a.shape.rank - 1; i >= 0; --i)
@@ -91,24 +91,25 @@ struct cost {
 
 class backward;
 
-/// The rules and properties of an op, made from the op's type (is_op.hpp). Nodes of a program point to one. Compare ops
-/// by `identity`: g++ -fsanitize=undefined rejects a comparison of two addresses in a constant expression.
+/// The rules and properties of an op, made from the op's type (is_op.hpp). Each call in a program points to one.
+/// Compare ops by `identity`: g++ -fsanitize=undefined rejects a comparison of two addresses in a constant expression.
 struct op_info : op_label {
-  op_label const* label = nullptr; // plans point to this part only, so that a binary need not hold the rules
+  op_label const* label = nullptr; // name and identity; plans point only to these, so that a binary holds no rules
   inferred (*infer)(operand_types const& inputs, attributes const&) = nullptr; // the shape rule
   // the cost rule
   cost (*cost_of)(operand_types const& inputs, operand_types const& outputs, attributes const&) = nullptr;
   void (*gradient)(backward&) = nullptr;       // the gradient rule
-  bool has_gradient = false;                   // false: the op is not differentiable
+  bool has_gradient = false;                   // whether `gradient` is set; false: the op is not differentiable
   unsigned in_place = 0;                       // bit i: output 0 may be written over input i
   unsigned accumulating = 0;                   // bit j: the kernel can add to output j
   unsigned workspace = 0;                      // bit j: output j is scratch
   bool has_bias_gradient = false;              // whether `with_bias_gradient` is set
   op_info const* with_bias_gradient = nullptr; // this op fused with linear_bias_gradient of output 0
-  bool only_in_training = false;               // in evaluation its readers read input 0 (dropout)
+  bool only_in_training = false;               // in evaluation, readers of output 0 read input 0 (dropout)
   bool draws_random = false;                   // each call gets its own random key
   bool reads_shards = false;                   // takes one rank's shard of a parameter, gradient or state
   bool reads_partial = false;                  // takes gradients that are not yet summed over the ranks
+  bool guarded = false;                        // writes nothing if the gradient norm is not finite
 };
 
 /// The default cost rule: every input is read once, every output written once, with one operation per output element.
@@ -165,6 +166,7 @@ template <class op> constexpr op_info make_op_info() {
   if constexpr (requires { op::draws_random; }) info.draws_random = op::draws_random;
   if constexpr (requires { op::reads_shards; }) info.reads_shards = op::reads_shards;
   if constexpr (requires { op::reads_partial; }) info.reads_partial = op::reads_partial;
+  if constexpr (requires { op::guarded; }) info.guarded = op::guarded;
   return info;
 }
 

@@ -10,12 +10,12 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 /// The part of an op's `op_info` that a plan keeps at run time.
 struct op_label {
   char const* name = "";      // of the op, for messages and printed programs
-  std::uint64_t identity = 0; // FNV-1a hash of the op's type name
+  std::uint64_t identity = 0; // a hash of the op's type
 };
 
 namespace detail {
 
-/// 64-bit FNV-1a hash of the type's name.
+/// 64-bit FNV-1a hash of the signature of this function, which contains the type's name.
 template <class op> constexpr std::uint64_t identity_of() {
   std::uint64_t hash = 14695981039346656037u;
   for (char const* c = __PRETTY_FUNCTION__; *c != 0; ++c)

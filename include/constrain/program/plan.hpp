@@ -11,12 +11,12 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// One term of an address: index(axis) * stride.
+/// One term of an address: the current index of `axis` times `stride`.
 struct index_term {
   int axis = -1;           // of a loop around the call
-  std::int64_t stride = 0; // per iteration of that loop: bytes of an address, instances of a position
+  std::int64_t stride = 0; // per iteration of that loop: bytes in an address, instances in a position
 };
-/// A sum of such terms.
+/// A sum of index terms.
 using index_terms = fixed_vector<index_term, axis_list::capacity>;
 
 /// The memory of one operand of a call: offset + sum of index * stride, in the arena (run/arena.hpp). A loop-carried
@@ -30,11 +30,13 @@ struct operand {
   std::int64_t ring = 0;            // number of buffers, used cyclically; 0: one per instance
   dtype type = dtype::f32;          // of an element
   constrain::shape shape;           // of one instance
-  std::int64_t count = 0; // elements that the call works on: of all instances outside of the value's loops, else of one
-  int value = -1;         // index among the program's values
+  // elements that the call works on: those of one instance, times the extents of the stacked axes that no loop around
+  // the call traverses
+  std::int64_t count = 0;
+  int value = -1; // index among the program's values
 };
 
-/// One entry of the table that the executor walks: a call, or the begin or end of a loop.
+/// One entry of the table that the executor walks: a call, or the beginning or end of a loop.
 struct step {
   node_kind kind = node_kind::call; // decides which of the fields below apply
   op_label const* op = nullptr;     // of a call
@@ -42,17 +44,19 @@ struct step {
   int inputs = 0;                   // number of inputs
   int outputs = 0;                  // number of outputs
   constrain::attributes attributes; // the constant options of the op
-  int random_key = 0;               // of the node
-  index_terms iteration;    // iteration number over the loops around the call, except micro-batches; for random keys
-  unsigned accumulates = 0; // bit j: output j accumulates: its first write of a run overwrites, later ones add
+  int random_key = 0;               // of a call that draws random numbers
+  // terms whose sum numbers the iterations of the loops around the call, except micro-batches
+  index_terms iteration;
+  unsigned accumulates = 0; // bit j: output j accumulates: its first write in a run overwrites, later ones add
   unsigned adds = 0;        // bit j: an earlier step has written output j, so that this step always adds
-  // indices of the loops that are all in their first iteration at the first write of output j
+  // per output j: the loops around the call over whose iterations output j accumulates, by the index of the step that
+  // begins the loop; at the first write in a run, all of them are in their first iteration
   fixed_vector<int, axis_list::capacity> first[node::maximum_outputs];
   int source = 0; // index of the node in the program, for messages
 
-  int axis = -1;         // of the begin and end of a loop
-  bool reversed = false; // of the begin and end of a loop: from the last iteration to the first
-  int partner = 0;       // of the begin of a loop: index of its end; of the end: index of its begin
+  int axis = -1;         // of the beginning and end of a loop: the axis that the loop traverses
+  bool reversed = false; // of the beginning and end of a loop: from the last iteration to the first
+  int partner = 0;       // of the beginning of a loop: index of the end; of the end: index of the beginning
 };
 
 /// The part of an axis that the executor needs to count iterations. "Within a segment" means an axis that strip-mining
@@ -60,7 +64,7 @@ struct step {
 struct plan_axis {
   std::int64_t extent = 0;       // iterations; within a segment: of a full segment
   std::int64_t whole_extent = 0; // within a segment: extent of the split axis, to shorten the last segment
-  int segments = -1;             // within a segment: the axis of the segments; -1: another axis
+  int segments = -1;             // within a segment: the axis of the segments; -1 for every other axis
 };
 
 /// A tensor in the arena that the host writes or reads. `elements` is 0 if the program has no such tensor.

@@ -10,26 +10,22 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 namespace detail {
 
-/// The name of a field of the optimizer's state, printed after the parameter's name: "exp_avg", or "state0" if the
-/// optimizer does not name its fields.
-inline std::string state_text(char const* const* names, int field) {
-  return names[field] != nullptr ? names[field] : concat({"state", field});
-}
-
+/// The name of an instance of a value, such as "%1@current" or "head.weight.gradient".
 inline std::string name_of_value(program const& p, ref r) {
   auto const& info = p.values[r.value];
   std::string text;
-  if (info.name.length > 0) text = p.text(info.name);
-  else if (info.belongs_to >= 0) {
+  if (info.belongs_to >= 0) {
     text = std::string(p.text(p.values[info.belongs_to].name));
     text += info.role == role::gradient ? ".gradient"
-            : info.role == role::state  ? "." + state_text(p.state_names, info.field)
+            : info.role == role::state  ? "." + std::string(p.text(info.name))
                                         : ".compute_copy";
-  } else text = concat({"%", r.value});
+  } else if (info.name.length > 0) text = p.text(info.name);
+  else text = concat({"%", r.value});
   if (info.is_loop_carried()) text += concat({"@", name_of(r.where)});
   return text;
 }
 
+/// The extents, such as "[2, 4]".
 inline std::string shape_text(shape const& s) {
   std::string text = "[";
   for (int i = 0; i < s.rank; ++i) text += concat({(i > 0 ? ", " : ""), s.extent[i]});
@@ -38,11 +34,13 @@ inline std::string shape_text(shape const& s) {
 
 } // namespace detail
 
-/// A program as text, one node per line, loop bodies indented. To see what a pass does, print the program before and
-/// after it.
+/// A program as text: one call or loop per line, loop bodies indented. To see what a pass does, print the program
+/// before and after the pass.
 ///
-///     loop block 6
-///       %9 f32 [8, 256, 384] = linear(%7, block.attention.out.weight, block.attention.out.bias)
+///     loop block 3
+///       %4 f64 [2, 4] = linear(%1@current, block.up.weight, block.up.bias)
+///
+/// %4 is the value with index 4, %1@current an instance of a loop-carried value (ref.hpp).
 inline std::string print(program const& p) {
   std::string text;
   std::string indent;

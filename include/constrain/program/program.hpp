@@ -11,26 +11,24 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// The intermediate representation of a model, written by its layers, transformed by passes and lowered to a plan: the
-/// nodes in the order in which they run, with `loop ... end` around those that repeat. A value that is defined inside
-/// loops has one instance per iteration; the instances together are its stack. Each instance is assigned once, except
-/// accumulators and values that persist (parameters, optimizer state).
+/// The intermediate representation of a model, written by the model's layers, transformed by passes and lowered to a
+/// plan: the nodes in the order in which they run, with `loop ... end` around those that repeat. A value that is
+/// defined inside loops has one instance per iteration; the instances together are its stack. Each instance is assigned
+/// once, except accumulators and values that persist (parameters, optimizer state).
 struct program {
-  static constexpr int maximum_nodes = 384;      // capacity
-  static constexpr int maximum_values = 512;     // capacity
-  static constexpr int maximum_state_fields = 4; // per optimizer
+  static constexpr int maximum_nodes = 384;  // most nodes
+  static constexpr int maximum_values = 512; // most values
 
   fixed_vector<node, maximum_nodes> nodes;         // in the order in which they run
   fixed_vector<value_info, maximum_values> values; // a `ref` holds an index into them
   fixed_vector<axis_info, maximum_axes> axes;      // a loop and a value's `axes` hold indices into them
-  name_pool names;                                 // of parameters and axes
-  char const* state_names[maximum_state_fields]{}; // of the optimizer's state fields; null: unnamed
+  name_pool names;                                 // of parameters, optimizer states, scopes and axes
   diagnosis failure;                               // the first error; passes return a refused program unchanged
 
   // values that the host writes (tokens, labels) or reads (the others)
   ref tokens, labels, logits, loss, correct, gradient_squares, clip_coefficient;
   int micro_batches = -1;      // the axis of gradient accumulation; -1: one micro-batch
-  bool distributed = false;    // each rank runs the program on its own part of the batch
+  bool distributed = false;    // each rank (process) runs the program on its own part of the batch
   std::int64_t vocabulary = 0; // token ids are below this; 0: the model has no token embedding
 
   /// The characters of a name.
@@ -41,7 +39,7 @@ struct program {
     if (failure.ok()) failure = d;
   }
 
-  /// Appends a value and returns its index. Refuses the program if it is full, as the next two functions do.
+  /// Appends a value and returns its index. Refuses the program if there is no room, as the next two functions do.
   constexpr int add_value(value_info const& info) {
     if (!values.push_back(info)) fail({why::program_too_large, info.line, 0, maximum_values, maximum_values + 1});
     return values.count - 1;
@@ -55,7 +53,7 @@ struct program {
   constexpr void add_node(node const& n) {
     if (!nodes.push_back(n)) fail({why::program_too_large, n.line, n.called_from, maximum_nodes, maximum_nodes + 1});
   }
-  /// Appends the begin of a loop.
+  /// Appends the beginning of a loop.
   constexpr void begin_loop(int axis, bool reversed) {
     node loop;
     loop.kind = node_kind::loop;
@@ -70,7 +68,7 @@ struct program {
     add_node(end);
   }
 
-  /// Index of the node that ends the loop begun by node `begin`.
+  /// Index of the node that ends the loop begun by node `begin`; the number of nodes if the loop has no end.
   constexpr int end_of(int begin) const {
     int depth = 0;
     for (int i = begin; i < nodes.count; ++i) {
@@ -87,7 +85,7 @@ struct program {
     return false;
   }
 
-  /// The number of instances of a value over its axes, without those of a loop-carried value along its own loop.
+  /// The number of instances of a value over its axes; the axis that a loop-carried value runs along does not count.
   constexpr std::int64_t iterations(value_info const& info) const {
     std::int64_t product = 1;
     for (int axis : info.axes) product *= axes[axis].extent;

@@ -8,7 +8,8 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// An instance of a loop-carried value. The value x that ct::repeat passes through n iterations has n + 1 instances:
 /// `initial` before the loop and `final` after it. An iteration reads `current` and writes `next`, which the next
-/// iteration reads as its `current`. Other values are always `current`.
+/// iteration reads as its `current`; in a reversed loop, it reads `next` and writes `current`. References to all other
+/// values say `current`.
 enum class at : std::uint8_t { current, next, initial, final };
 
 /// The name that printed programs show.
@@ -17,12 +18,12 @@ constexpr char const* name_of(at where) {
   return names[static_cast<int>(where)];
 }
 
-/// A value of a program, and which of its instances.
+/// A reference to one instance of a value of a program.
 struct ref {
   int value = -1;         // index into `program::values`; -1: none
   at where = at::current; // which instance of a loop-carried value
 
-  /// Whether it refers to a value.
+  /// Whether this refers to a value.
   constexpr explicit operator bool() const { return value >= 0; }
   friend constexpr bool operator==(ref const& a, ref const& b) { return a.value == b.value && a.where == b.where; }
 };

@@ -23,7 +23,7 @@ enum class role : std::uint8_t {
   state,           // of the optimizer
   result,          // read by the host after the run
   workspace,       // scratch of one kernel
-  communication,   // full parameters and gradients beside their shards, and buffers of collectives
+  communication,   // temporary full tensors of sharded parameters and gradients, and buffers of collectives
 };
 
 /// The name that printed plans show.
@@ -43,8 +43,8 @@ constexpr bool is_parameter(role r) {
 /// Whether `r` is the role of a parameter that training changes.
 constexpr bool is_trainable(role r) { return is_parameter(r) && r != role::frozen; }
 
-/// Whether weight decay applies to role `r`: to matrices and embeddings, not to biases and norms (common with AdamW,
-/// Loshchilov & Hutter 2019).
+/// Whether weight decay applies to role `r`: to matrices and embeddings, not to biases and norms, as is common with
+/// AdamW (Loshchilov & Hutter 2019).
 constexpr bool decays(role r) { return r == role::weight || r == role::embedding || r == role::head; }
 
 /// Whether a value of role `r` keeps its bytes from one run of an entry program (step, evaluate, ...) to the next.

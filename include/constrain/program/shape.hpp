@@ -16,7 +16,7 @@ struct shape {
 
   /// A scalar.
   constexpr shape() = default;
-  /// A tensor with these extents, outermost first.
+  /// A tensor with these extents, outermost first; at most `maximum_rank`.
   template <class... extents>
   constexpr explicit shape(std::int64_t first, extents... rest)
       : extent{first, static_cast<std::int64_t>(rest)...}, rank(1 + static_cast<int>(sizeof...(rest))) {
@@ -36,7 +36,7 @@ struct shape {
   /// The number of vectors of `features()` elements: the product of the other extents.
   constexpr std::int64_t rows() const { return elements() / (features() == 0 ? 1 : features()); }
 
-  /// The same shape with another innermost extent.
+  /// The same shape with another innermost extent; not for a scalar.
   constexpr shape with_features(std::int64_t features) const {
     auto copy = *this;
     copy.extent[rank - 1] = features;

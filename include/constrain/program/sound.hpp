@@ -4,9 +4,10 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-// No macro writes these specializations: compilers would print each step of its expansion beside the error.
+// The specializations of `refusal` are written without a macro, because compilers would print each step of the macro's
+// expansion beside the error.
 
-/// The sentence of each reason: what is wrong, where, and what to write instead. A refused program instantiates
+/// The error sentence of each reason: what is wrong, and what to write instead. A refused program instantiates
 /// `refusal<d.reason, d>`: its static_assert is the only error, and the compiler prints the fields of `d` beside it.
 template <why reason, diagnosis d> struct refusal;
 template <diagnosis d> struct refusal<why::nothing, d> {};
@@ -142,6 +143,15 @@ template <diagnosis d> struct refusal<why::shard_is_read, d> {
   static_assert(d.ok(),
                 "an operation reads one rank's shard of a parameter as if it were the full tensor; this is a bug in "
                 "a pass: report it with the model");
+};
+template <diagnosis d> struct refusal<why::update_is_not_constant, d> {
+  static_assert(d.ok(), "optimizer: its `update(ct::update_rule&)` is not a constant expression; make it and the "
+                        "functions it calls `constexpr`, and let none throw, overflow or index beyond an array");
+};
+template <diagnosis d> struct refusal<why::unguarded_write, d> {
+  static_assert(d.ok(), "an operation writes a parameter or an optimizer state itself, so a gradient that is not "
+                        "finite would spoil it; let it compute a new value, and store the value with "
+                        "ct::update_rule::assign");
 };
 
 } // namespace constrain

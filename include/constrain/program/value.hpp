@@ -6,8 +6,8 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// A tensor in a model under construction: a symbolic reference into its program, without data. Operations are free
-/// functions on values.
+/// A tensor in a model under construction: a symbolic reference into the model's program, without data. Operations are
+/// free functions on values.
 class value {
 public:
   /// An empty value.
@@ -35,8 +35,8 @@ private:
   ref where_;
 };
 
-/// An operand of an overloaded operator. The default argument is evaluated at the call, so it is the source line of the
-/// expression, for error messages.
+/// An operand of an overloaded operator, with the line of the expression, for error messages. The constructor's default
+/// argument is that line, since it is evaluated at the call.
 struct value_at_line {
   constrain::value value; // the operand
   int line;               // source line of the expression
@@ -47,7 +47,7 @@ struct value_at_line {
 namespace detail {
 
 /// Appends a call of `op` and returns the node with its outputs. Refused: inputs of two programs, too many inputs, and
-/// inputs of a loop that does not enclose the call.
+/// inputs computed in a loop that does not enclose the call. Appends nothing to a program that is already refused.
 template <class op>
 constexpr node emit_node(std::initializer_list<value> inputs, options_of<op> const& options, int line) {
   auto& owner = inputs.begin()->owner();
@@ -56,7 +56,7 @@ constexpr node emit_node(std::initializer_list<value> inputs, options_of<op> con
   n.line = line;
   // Only calls that draw random numbers are counted, so that adding any other node does not change what they draw.
   if (info_of<op>.draws_random) n.random_key = ++owner.random_keys;
-  // A refused program is not extended: its first error is the one reported, and this bounds the compilers' work.
+  // Only the first error is reported; appending nothing after it saves compile time.
   if (!owner.program.failure.ok()) return n;
   for (auto const& input : inputs) {
     if (&input.owner() != &owner) owner.program.fail({why::values_of_two_programs, line, owner.called_from, 0, 0});
@@ -70,8 +70,8 @@ constexpr node emit_node(std::initializer_list<value> inputs, options_of<op> con
 
 } // namespace detail
 
-/// Appends a call of `op` and returns its first output. Operations such as ct::gelu are built from it. `line` is
-/// the source line where the model calls the operation.
+/// Appends a call of `op` with these options and returns the call's first output. Operations such as ct::gelu are built
+/// from `emit`. `line` is the source line where the model calls the operation.
 ///
 ///     emit<op::attention>({qkv}, {.heads = 12}, line)
 template <class op>
@@ -79,8 +79,19 @@ constexpr value emit(std::initializer_list<value> inputs, options_of<op> const& 
                      int line = __builtin_LINE()) {
   auto& owner = inputs.begin()->owner();
   auto const n = detail::emit_node<op>(inputs, options, line);
-  // A refused call has no output; its first input stands in for it until the refusal is reported.
+  // A refused call has no output; the first input stands in for the output until the refusal is reported.
   return n.outputs.empty() ? *inputs.begin() : value{owner, n.outputs[0]};
+}
+
+/// Appends a call of `op` and returns all its outputs, in the order of its shape rule; none if the call is refused.
+template <class op>
+constexpr fixed_vector<value, node::maximum_outputs> emit_all(std::initializer_list<value> inputs,
+                                                              options_of<op> const& options = {},
+                                                              int line = __builtin_LINE()) {
+  fixed_vector<value, node::maximum_outputs> outputs;
+  for (auto const& output : detail::emit_node<op>(inputs, options, line).outputs)
+    outputs.push_back({inputs.begin()->owner(), output});
+  return outputs;
 }
 
 /// Adds a parameter of shape `s` to the program of `like`, named "scope.name". Inside a repeat it has one instance per
@@ -108,8 +119,8 @@ constexpr value parameter(value like, std::string_view name, shape s, role r, in
   return {owner, {owner.add_checked(info), at::current}};
 }
 
-/// The scope of a layer. While the object lives, names of new parameters begin with "name.", and errors report `line`
-/// as the line of the layer's call, unless the line of an outer layer is already set.
+/// The scope of a layer. While the object lives, names of new parameters begin with the outer scope and "name.", and
+/// errors report `line` as the line of the layer's call, unless the line of an outer layer is already set.
 class scope {
 public:
   /// `line` is where the layer is called.

@@ -21,21 +21,22 @@ struct initial_value {
 /// The properties of a value in a program.
 struct value_info {
   dtype type = dtype::f32;                 // of an element
-  constrain::role role = role::activation; // what it is for
-  constrain::shape shape;                  // of one instance; of one rank's shard of it if `shards` > 1
+  constrain::role role = role::activation; // what the value is for
+  constrain::shape shape;                  // of one instance; of one rank's shard of the instance if `shards` > 1
   axis_list axes;                          // the value has one instance per iteration of these axes; outermost first
   int loop_carried_axis = -1;  // axis this loop-carried value runs along (n + 1 instances for n iterations); -1: none
-  bool accumulates = false;    // an accumulator: several nodes or iterations add to it
+  bool accumulates = false;    // an accumulator: several nodes or iterations add to the value
   int belongs_to = -1;         // the parameter of a gradient, optimizer state or compute copy; -1: none
-  int field = 0;               // of an optimizer state: which field
   int line = 0;                // source line in the model
-  name_ref name;               // of a parameter
-  initial_value initial;       // of a parameter
+  name_ref name;               // of a parameter; of an optimizer state: its name within the parameter ("exp_avg")
+  initial_value initial;       // of a parameter or an optimizer state
+  bool is_average = false;     // of an optimizer state: the average of the parameter, read instead of it in evaluation
+  int block = 1;               // of an optimizer state: elements of the parameter that one element describes
   ref stored_in;               // the value that an op writes in place over this one, so that both share bytes
   std::int64_t shards = 1;     // ranks over which one instance is sharded; 1: not sharded
-  constrain::shape full_shape; // of one instance of the full tensor, if it is sharded
+  constrain::shape full_shape; // of one instance of the full tensor, if `shards` > 1
 
-  /// Whether this is a loop-carried value, the x of a repeat.
+  /// Whether this is a loop-carried value, such as the x of a repeat.
   constexpr bool is_loop_carried() const { return loop_carried_axis >= 0; }
 };
 

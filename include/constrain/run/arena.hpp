@@ -10,8 +10,8 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// A trainer's single memory block, on its device; it is never resized. The host reads and writes it by byte offset; an
-/// access out of bounds throws `error` and changes nothing.
+/// The only memory block of a trainer, on the trainer's device; never resized. The host reads and writes the block by
+/// byte offset; an access out of bounds throws `error` and changes nothing.
 class arena {
 public:
   /// `size`: bytes of the memory block.
@@ -24,15 +24,15 @@ public:
   virtual std::byte* data() const = 0;
   /// The address that the host can use; null for device memory.
   virtual std::byte* host() const = 0;
-  /// Copies `count` bytes from the arena to the host.
+  /// Copies `count` bytes at `offset` to the host memory `to`.
   void read(std::int64_t offset, void* to, std::int64_t count) const {
     check(offset, count), copy_out(offset, to, count);
   }
-  /// Copies `count` bytes from the host to the arena.
+  /// Copies `count` bytes from the host memory `from` to `offset`.
   void write(std::int64_t offset, void const* from, std::int64_t count) {
     check(offset, count), copy_in(offset, from, count);
   }
-  /// Sets `count` bytes to `value`.
+  /// Sets `count` bytes at `offset` to `value`.
   void fill(std::int64_t offset, std::int64_t count, unsigned char value) {
     check(offset, count), set(offset, count, value);
   }
@@ -51,10 +51,11 @@ public:
     write(offset, copy.data(), count);
   }
 
-  /// Fills the first `count` bytes with a pattern, for `used`.
+  /// Fills the first `count` bytes with a pattern, so that `used` can later tell how many were overwritten.
   void fill_pattern(bytes count) { fill(0, count.count(), pattern); }
 
-  /// Among the first `count` bytes: the number of bytes up to the last one that no longer holds the pattern.
+  /// The number of bytes from the arena's start to the last one that no longer holds the pattern of `fill_pattern`,
+  /// among the first `count` bytes.
   bytes used(bytes count) const {
     std::byte block[4096];
     for (auto end = count.count(); end > 0;) {
@@ -68,7 +69,7 @@ public:
   }
 
 protected:
-  // The accesses of `read`, `write` and `fill`, within bounds.
+  // The accesses of `read`, `write` and `fill`, which have checked the bounds.
   virtual void copy_out(std::int64_t offset, void* to, std::int64_t count) const = 0;
   virtual void copy_in(std::int64_t offset, void const* from, std::int64_t count) = 0;
   virtual void set(std::int64_t offset, std::int64_t count, unsigned char value) = 0;

@@ -13,12 +13,12 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// The properties of a value that checked mode needs.
+/// The properties of a value that checked mode (`checked_hooks`) needs.
 struct checked_value {
   axis_list axes;                     // loops over which the value is stacked (one instance per iteration)
-  int loop_carried_axis = -1;         // axis along which a loop-carried value runs; -1: not loop-carried
+  int loop_carried_axis = -1;         // axis of the loop that carries the value along; -1: not loop-carried
   bool persistent = false;            // the value keeps its bytes between runs: not checked
-  bool covers_all_iterations = false; // one call writes all iterations, or their sum is stored: no iteration in the tag
+  bool covers_all_iterations = false; // one call writes all iterations, or they are summed: the tag leaves them out
 };
 
 /// The `checked_value` of every value of a program.
@@ -35,27 +35,28 @@ template <int count> constexpr checked_table<count> make_checked_table(program c
   return out;
 }
 
-/// Checked mode, as executor hooks: every write tags its 64-byte blocks with the value and the loop iterations, and
-/// every read must find the tag it expects. This finds values that are overwritten while still needed, which poisoning
-/// memory with NaN does not always show. The first output of each plan step (kernel call) must be finite. Throws
-/// `error`, which names the step.
+/// Checked mode, as executor hooks: every write tags the 64-byte blocks that it covers with the value and the loop
+/// iterations, and every read of a value must find the tag of this value. This finds values that are overwritten while
+/// still needed, which poisoning memory with NaN does not always show. The first output of each plan step (kernel call)
+/// must be finite. The hooks throw `error`, which names the plan step.
 class checked_hooks {
 public:
-  static constexpr std::int64_t block = 64;
+  static constexpr std::int64_t block = 64; // bytes that share one tag
 
-  /// `operands`: of the plan; `values`: by value index. The arena and both arrays must outlive this object.
+  /// `operands`: of the plan; `values`: by the value's index in the program. The arena and both arrays must outlive
+  /// this object.
   checked_hooks(arena const& memory, operand const* operands, checked_value const* values)
       : memory_(memory), operands_(operands), values_(values),
         tags_(static_cast<std::size_t>(memory.size().count() / block + 1)) {}
 
-  /// Tags memory that the host has written: any step may read it.
+  /// Tags memory that the host has written, so that any plan step may read it.
   void wrote(host_view const& view) {
     if (view.elements == 0) return;
     auto const end = view.offset + view.elements * size_of(view.type);
     for (auto b = view.offset / block; b * block < end; ++b) tags_[static_cast<std::size_t>(b)] = from_host;
   }
 
-  /// Checks a step's inputs.
+  /// Checks the inputs of a plan step: bounds and tags.
   void before(int index, step const& s, bound_operand const* bound, loop_state const& loops) {
     for (int k = 0; k < s.inputs; ++k) {
       auto const& o = operands_[s.first_operand + k];
@@ -76,7 +77,7 @@ public:
     }
   }
 
-  /// Tags a step's outputs and checks that the first output is finite.
+  /// Tags the outputs of a plan step, and checks their bounds and that the first output is finite.
   void after(int index, step const& s, bound_operand const* bound, loop_state const& loops) {
     for (int k = s.inputs; k < s.inputs + s.outputs; ++k) {
       auto const& o = operands_[s.first_operand + k];

@@ -7,11 +7,11 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// An arena in a CUDA device's memory. Reads and writes are ordered after earlier work on the stream; reads wait for
-/// that work. The constructor throws `error` if the memory cannot be allocated.
+/// An arena in a CUDA device's memory. Reads and writes run after all earlier work on the stream; a read returns when
+/// its copy is complete. The constructor throws `error` if the memory cannot be allocated.
 class cuda_arena final : public arena {
 public:
-  /// Allocates on the current device.
+  /// Allocates on the CUDA device that is current in the host thread.
   cuda_arena(bytes size, cudaStream_t stream) : arena(size), stream_(stream) {
     if (cudaMalloc(reinterpret_cast<void**>(&memory_), static_cast<std::size_t>(size.count())) == cudaSuccess) return;
     std::size_t free = 0, all = 0;

@@ -15,7 +15,7 @@ public:
     if (executable_ != nullptr) cudaGraphExecDestroy(executable_);
   }
 
-  /// Whether `capture` was called.
+  /// Whether a graph is captured.
   bool captured() const { return executable_ != nullptr; }
 
   /// Captures the kernels that `f` launches on `stream`, without running them. Throws `error` if CUDA refuses.
@@ -34,7 +34,7 @@ public:
     cudaGraphDestroy(graph);
     cuda_check(status, "instantiate a graph");
   }
-  /// Launches the captured graph.
+  /// Launches the captured graph on `stream`. Throws `error` if CUDA refuses.
   void replay(cudaStream_t stream) const { cuda_check(cudaGraphLaunch(executable_, stream), "launch a graph"); }
 
 private:

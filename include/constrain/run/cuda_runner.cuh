@@ -12,7 +12,8 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// The runner for a CUDA device: a stream, an arena, and the context that kernels find in `step_parameters`.
+/// The runner for a CUDA device: a stream, an arena, and the context (device/cuda/context.cuh) that kernels find
+/// in `step_parameters`.
 template <class architecture, bool graph> class runner<cuda<architecture>, graph> {
 public:
   using device = cuda<architecture>;
@@ -21,6 +22,7 @@ public:
       : stream_(architecture::capability), arena_(size, stream_),
         context_(stream_, arena_.data() + size.count() - device::reserve) {}
 
+  /// The memory that the plans work on.
   constrain::arena& arena() { return arena_; }
   constrain::arena const& arena() const { return arena_; }
 

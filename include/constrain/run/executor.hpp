@@ -7,43 +7,43 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// A `plan` whose size is not part of its type, and the kernels of its steps.
+/// A view of a `plan` and of the kernels of its steps. Unlike a plan, its type does not depend on the plan's size.
 struct plan_view {
   step const* steps = nullptr;         // in order of execution; a loop has a begin and an end step
   int step_count = 0;                  // number of steps
   operand const* operands = nullptr;   // operands of all steps
   plan_axis const* axes = nullptr;     // by axis index
   int micro_batches = -1;              // axis of the micro-batch loop; -1: none
-  launcher const* launchers = nullptr; // the kernel of each step; null: loop
+  launcher const* launchers = nullptr; // the kernel of each step; null: begin or end of a loop
 };
 
-/// The view of `holder::value`. A step without a kernel on `device` is a compile-time error.
+/// The view of the plan `holder::value`. A call without a kernel on `device` is a compile-time error.
 template <class holder, class device> plan_view view_of() {
   auto const& plan = holder::value;
   static_assert(sizeof(plan_has_kernels<holder, device>) > 0);
   return {plan.steps, plan.steps_size, plan.operands, plan.axes, plan.micro_batches, launchers<holder, device>.data()};
 }
 
-/// The executor's loop state: the current index and number of iterations of every axis.
+/// The executor's loop state: the current index and number of iterations of every axis (program/axis.hpp).
 struct loop_state {
   std::int64_t index[maximum_axes]{};  // current index of each axis
   std::int64_t extent[maximum_axes]{}; // iterations of each axis's current loop
 
-  /// Sum of index x stride over the terms.
+  /// Sum of index x stride over the terms of an address or position.
   std::int64_t sum(index_terms const& terms) const {
     std::int64_t total = 0;
     for (auto const& term : terms) total += index[term.axis] * term.stride;
     return total;
   }
-  /// Whether a loop is in the iteration that runs first: index 0, or the last index for a reversed loop.
+  /// Whether a loop is in the iteration that runs first: index 0; in a reversed loop, the last index.
   bool in_first_iteration(step const& loop) const {
     return loop.reversed ? index[loop.axis] == extent[loop.axis] - 1 : index[loop.axis] == 0;
   }
 };
 
-/// Executor hooks that do nothing. Hooks are called before and after every kernel; `checked_hooks` is an example.
+/// Executor hooks that do nothing. `execute` calls hooks before and after every kernel; `checked_hooks` is an example.
 struct no_hooks {
-  /// Both are called with the step's index in the plan, the step, its bound operands and the loop state.
+  /// `before` and `after` get the step's index in the plan, the step, its bound operands and the loop state.
   void before(int, step const&, bound_operand const*, loop_state const&) {}
   void after(int, step const&, bound_operand const*, loop_state const&) {}
 };
@@ -70,8 +70,8 @@ inline std::int64_t iterations_now(plan_view const& plan, int axis, loop_state c
   return left < a.extent ? left : a.extent;
 }
 
-/// Bit mask of the outputs that add to their memory now: all that accumulate, except on their first write of a run.
-/// (Bits in `step::adds` mark outputs that an earlier step has written: they always add.)
+/// Bit mask of the outputs that add to their memory in the current iteration: all that accumulate, except on their
+/// first write of a run. (Outputs with a bit in `step::adds` always add: an earlier step has written them.)
 inline unsigned adds_now(plan_view const& plan, step const& s, loop_state const& loops) {
   unsigned adds = s.accumulates;
   for (int j = 0; j < s.outputs; ++j) {
@@ -85,7 +85,8 @@ inline unsigned adds_now(plan_view const& plan, step const& s, loop_state const&
 
 } // namespace detail
 
-/// Runs a plan once: walks its steps, loops included, and calls each kernel on its operands in `arena`.
+/// Runs a plan once: walks its steps, repeats its loops, and calls each kernel on its operands in `arena`.
+/// `h`: the hooks.
 template <class hooks>
 void execute(plan_view const& plan, std::byte* arena, step_parameters const& parameters, hooks&& h) {
   loop_state loops;

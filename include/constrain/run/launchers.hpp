@@ -10,19 +10,20 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// An operand with its address in the current iteration. A call outside of the loops over which a value is stacked
-/// works on all instances of the value together.
+/// An operand with its address in the current iteration. A value that is stacked over loops has one instance per
+/// iteration; a call outside of these loops works on all instances together.
 struct bound_operand {
   std::byte* data = nullptr;       // address of the first element
   shape const* shape_of = nullptr; // shape of one instance
-  std::int64_t count = 0;          // elements of all instances
+  std::int64_t count = 0;          // elements that the call works on: of one instance, or of all
 };
 
-/// A kernel call with type-erased operands, inputs first.
+/// A function that calls a kernel with type-erased operands: the inputs, then the outputs.
 using launcher = void (*)(call const&, bound_operand const*);
 
 namespace detail {
 
+/// The tensor type of an operand; inputs are const.
 template <dtype type, bool is_input>
 using operand_of = tensor<std::conditional_t<is_input, storage<type> const, storage<type>>>;
 
@@ -71,13 +72,13 @@ using typed_call_of =
                           std::make_index_sequence<static_cast<std::size_t>(
                               holder::value.steps[step_index].inputs + holder::value.steps[step_index].outputs)>>::type;
 
-/// Whether a step needs no kernel or has one.
+/// Whether a step has a kernel or needs none (the begin or end of a loop).
 template <class holder, class device, int step_index> constexpr bool has_launcher() {
   if constexpr (holder::value.steps[step_index].kind != node_kind::call) return true;
   else return typed_call_of<holder, device, step_index>::has;
 }
 
-/// A step's kernel; null if the step needs none or has none.
+/// The launcher of a step; null if the step needs no kernel or its kernel is missing.
 template <class holder, class device, int step_index> constexpr launcher launcher_of() {
   if constexpr (holder::value.steps[step_index].kind != node_kind::call) return nullptr;
   else if constexpr (typed_call_of<holder, device, step_index>::has)
@@ -93,19 +94,20 @@ template <class holder, class device, std::size_t... i> constexpr int first_miss
   return -1;
 }
 
-/// The kernels of all steps.
+/// The launchers of all steps.
 template <class holder, class device, std::size_t... i> constexpr auto make_launchers(std::index_sequence<i...>) {
   return std::array<launcher, sizeof...(i)>{launcher_of<holder, device, static_cast<int>(i)>()...};
 }
 
 } // namespace detail
 
-/// The kernel of every step of the plan `holder::value`; null for the begin or end of a loop and for a missing kernel.
+/// The launcher of every step of the plan `holder::value`; null for the begin or end of a loop, and for a missing
+/// kernel.
 template <class holder, class device>
 inline constexpr auto launchers = detail::make_launchers<holder, device>(
     std::make_index_sequence<static_cast<std::size_t>(holder::value.steps_size)>{});
 
-/// The compile-time error for a plan with missing kernels; it names the first of these steps.
+/// The compile-time error for a plan with missing kernels; it names the first op that lacks one.
 template <class holder, class device,
           int missing = detail::first_missing<holder, device>(
               std::make_index_sequence<static_cast<std::size_t>(holder::value.steps_size)>{})>

@@ -6,7 +6,7 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// A device's arena and all else that is needed to run plans on the device. `graph`: each plan's kernel launches are
+/// Runs plans on a device: owns the arena and what else the kernels need. `graph`: the kernel launches of each plan are
 /// captured in a CUDA graph once, then replayed.
 template <class device, bool graph> class runner;
 
@@ -15,6 +15,7 @@ template <> class runner<cpu, false> {
 public:
   explicit runner(bytes size) : arena_(size) {}
 
+  /// The memory that the plans work on.
   constrain::arena& arena() { return arena_; }
   constrain::arena const& arena() const { return arena_; }
 

@@ -11,7 +11,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 namespace detail {
 
-/// The `op_info` of step i.
+/// The `op_info` of step i; null for the begin or end of a loop.
 template <class holder, std::size_t i> constexpr op_info const* rules_of_step() {
   if constexpr (holder::value.steps[i].kind != node_kind::call) return nullptr;
   else return &info_of<op_type<holder::value.steps[i].op>>;
@@ -23,9 +23,9 @@ template <class holder, std::size_t... i> constexpr auto make_step_rules(std::in
 
 } // namespace detail
 
-/// The `op_info` of every step of the plan `holder::value`, null for the begin or end of a loop. Hooks that need cost
-/// or shape rules find them here: a plan holds only op labels, so that programs without such hooks do not contain the
-/// rules.
+/// The `op_info` of every step of the plan `holder::value`; null for the begin or end of a loop. Hooks that need cost
+/// or shape rules find them here: a plan holds only op labels, so that an executable without such hooks does not
+/// contain the rules.
 template <class holder>
 inline constexpr auto step_rules =
     detail::make_step_rules<holder>(std::make_index_sequence<static_cast<std::size_t>(holder::value.steps_size)>{});

@@ -12,8 +12,8 @@
 #include <string>
 #include <type_traits>
 
-// Checks that all ranks were started with the same settings: each rank builds a fingerprint of (name, value) fields,
-// and the error names the first field that differs.
+// Checks that all ranks were started with the same settings: each rank builds a fingerprint (a list of names and
+// values), and the error names the first value that differs.
 
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
@@ -22,13 +22,13 @@ template <class hyper> void add_hyper(fingerprint& to, hyper const& h) {
   for_each_hyperparameter(h, [&](std::string const& field, auto value) { to.add(field + " of the optimizer", value); });
 }
 
-/// Adds the run's options.
+/// Adds the run's options, except `.measure_memory`, which may differ.
 void add_run(fingerprint& to, run_options const& run);
 
-/// Adds what the program was compiled with: policies, instruction set, compiler, and each parameter's name and shape.
+/// Adds properties of the compiled program: policies, instruction set, compiler, and each parameter's name and shape.
 void add_build(fingerprint& to, std::string const& policies, parameter_list const& parameters);
 
-/// Hash of a plan's table of steps: the op name of each kernel call and the arena offsets of its operands.
+/// Hash of a plan: the op name of each kernel call and the arena offsets of its operands.
 template <class plan> std::uint64_t hash_of_plan(plan const& p) {
   std::string text;
   for (auto const& step : p.steps) {
@@ -39,13 +39,14 @@ template <class plan> std::uint64_t hash_of_plan(plan const& p) {
   return hash_of(text);
 }
 
-/// Adds the training state: counters, position in the corpus, best validation loss.
+/// Adds all fields of the training state.
 void add_state(fingerprint& to, training_state const& s);
 
-/// Adds a corpus: its size and the hash of its content. `which` names it in the error; null `corpus`: size -1, hash 0.
+/// Adds the size of a corpus and the hash of its content: -1 and 0 if `corpus` is null. `which`: the corpus's name in
+/// the error.
 void add_corpus(fingerprint& to, std::string const& which, data::corpus const* corpus);
 
-/// The fields that must be equal on all ranks when a trainer is constructed.
+/// The values that must be equal on all ranks when a trainer is constructed.
 template <class trainer>
 fingerprint fingerprint_of(typename trainer::hyper const& h, run_options const& run, parameter_list const& parameters) {
   fingerprint all;
@@ -60,8 +61,8 @@ fingerprint fingerprint_of(typename trainer::hyper const& h, run_options const& 
   return all;
 }
 
-/// Throws `error` on every rank if any field of `fingerprint_of` differs between ranks. Collective for distributed
-/// policies.
+/// Throws `error` on every rank if a value of `fingerprint_of` differs between ranks. Collective if the policies are
+/// distributed, else without effect.
 template <class trainer>
 void check_trainers_agree(communicator& world, typename trainer::hyper const& h, run_options const& run,
                           parameter_list const& parameters) {
@@ -70,7 +71,8 @@ void check_trainers_agree(communicator& world, typename trainer::hyper const& h,
       check_ranks_agree(world, joint_call::construction, fingerprint_of<trainer>(h, run, parameters));
 }
 
-/// The fields that must be equal on all ranks when `fit` starts. The log, `.records` and the callbacks may differ.
+/// The values that must be equal on all ranks when `fit` starts. `.log`, `.log_every`, `.records` and the callbacks of
+/// `fit` may differ.
 template <class options>
 fingerprint fingerprint_of_fit(options const& o, data::corpus const& corpus, training_state const& state) {
   fingerprint all;
@@ -89,7 +91,8 @@ fingerprint fingerprint_of_fit(options const& o, data::corpus const& corpus, tra
   return all;
 }
 
-/// Throws `error` on every rank if options, corpora or training states differ between ranks. Collective.
+/// Throws `error` on every rank if a value of `fingerprint_of_fit` differs between ranks. Collective if the policies
+/// are distributed, else without effect.
 template <class trainer, class options>
 void check_fits_agree(trainer const& t, options const& o, data::corpus const& corpus) {
   if constexpr (trainer::policy_set::parallelism::value.distributed)

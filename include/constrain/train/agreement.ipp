@@ -8,7 +8,7 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
-/// Adds the schedule's kind and its fields.
+/// Adds the schedule's kind (constant, linear or cosine) and its fields.
 [[gnu::cold]] CONSTRAIN_INLINE void add_schedule(fingerprint& to, schedule::any const& s) {
   to.add("the kind of .schedule", s.index() == 0 ? "constant" : s.index() == 1 ? "linear" : "cosine");
   std::visit(

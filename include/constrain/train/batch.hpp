@@ -11,8 +11,9 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// Tells whether the arrays of a batch still hold it. A `batch_range` refills its arrays, which invalidates the tickets
-/// of earlier batches; a default-constructed ticket (the caller's own arrays) is always valid.
+/// Tells whether the arrays of a batch still hold the batch's data. A `batch_range` refills its arrays, which
+/// invalidates the tickets of earlier batches. A default-constructed ticket, for the caller's own arrays, is always
+/// valid.
 class batch_ticket {
 public:
   batch_ticket() = default;
@@ -28,8 +29,7 @@ private:
   std::int64_t number_ = 0;
 };
 
-/// Issues tickets for arrays that are refilled: only the latest ticket is valid, and none after this object's
-/// destruction.
+/// Issues the tickets of a `batch_range`. `withdraw` and the destructor invalidate all tickets issued before.
 class batch_tickets {
 public:
   batch_tickets() = default;
@@ -45,16 +45,16 @@ private:
   std::shared_ptr<std::atomic<std::int64_t>> latest_ = std::make_shared<std::atomic<std::int64_t>>(0);
 };
 
-/// One optimizer step's data for this rank, as views of arrays that must live until `step` returns. Made by
-/// `trainer::batches` or `trainer::batch`.
+/// One optimizer step's data for this rank, as views of arrays that must live until `step` returns. `trainer::batches`
+/// and `trainer::batch` make it.
 struct batch {
   std::span<std::int32_t const> inputs; // token ids [micro-batches, sequences, tokens]
   std::span<std::int32_t const> labels; // the shape of `inputs`, or [micro-batches, sequences] for classification
-  std::int64_t valid_labels = 0;        // labels on this rank that are not `ignored_label`
-  std::uint64_t corpus = 0;             // fingerprint of the corpus of the batch; 0: the caller's own arrays
-  data::position next{};                // position in the corpus of the batch after this one
-  std::int64_t sequence = 0;            // tokens in a sequence; 0: not checked
-  batch_ticket ticket{};                // tells whether a `batch_range` has refilled the arrays
+  std::int64_t valid_labels = 0;        // number of `labels` that are not `ignored_label`
+  std::uint64_t corpus = 0;             // hash of the corpus that the batch is from; 0: the caller's own arrays
+  data::position next{};                // where the next batch begins in that corpus
+  std::int64_t sequence = 0;            // tokens in a sequence; 0: unknown, not checked by `step`
+  batch_ticket ticket{};                // valid until a `batch_range` refills the arrays
 };
 
 namespace detail {
@@ -64,17 +64,17 @@ template <class array> struct step_takes_a_batch {
   static_assert(sizeof(array) == 0, "step: it takes a batch; write t.step(t.batch(inputs, labels))");
 };
 
-/// Throws `error` unless `values` has `length` elements. The error begins with `where` and gives the name of the array
-/// (`what`) and its expected `shape`.
+/// Throws `error` unless `values` has `length` elements. The error begins with `where` and contains the array's name
+/// (`what`) and expected `shape`.
 void check_length(char const* where, char const* what, std::span<std::int32_t const> values, std::int64_t length,
                   char const* shape);
 
-/// Elements of one step's inputs and labels on one rank, and the tokens in a sequence.
+/// The number of inputs and of labels in one step on one rank, and of tokens in a sequence.
 struct batch_lengths {
   std::int64_t inputs, labels, sequence;
 };
 
-/// Throws `error` unless batch `b` has the lengths `needed` and a valid ticket.
+/// Throws `error`, for `step`, unless batch `b` has the lengths `needed` and a valid ticket.
 void check_batch(batch const& b, batch_lengths const& needed);
 
 } // namespace detail

@@ -12,8 +12,8 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// Copies sample `sample` of a corpus: inputs [tokens], and labels [tokens], which are the inputs shifted by one token.
-/// Prompt tokens become `ignored_label`.
+/// Copies sample number `sample` of a corpus (see data/order.hpp): inputs [tokens] and labels [tokens]. Label i is the
+/// token after input i, or `ignored_label` if that token belongs to a prompt.
 void copy_sample(data::corpus const& corpus, std::int64_t sample, std::int64_t tokens, std::int32_t* inputs,
                  std::int32_t* labels);
 
@@ -25,30 +25,33 @@ void copy_samples(data::corpus const& corpus, std::int64_t first, std::int64_t s
 /// A batch and the arrays it views.
 struct batch_buffer {
   std::vector<std::int32_t> inputs, labels; // [micro-batches, sequences, tokens]
-  constrain::batch batch{};                 // views of both
+  constrain::batch batch{};                 // views of `inputs` and `labels`
 };
 
-/// Fills consecutive batches of a corpus, in each epoch's random order. The ranks together take ranks x `sequences`
-/// samples a step; rank r fills samples [r x sequences, (r + 1) x sequences) of these.
+/// Fills consecutive batches with the samples of a corpus, in each epoch's random order. Each step takes the next
+/// ranks x `sequences` samples; rank r gets samples [r x sequences, (r + 1) x sequences) of these.
 class batch_source {
 public:
-  /// `sequences`: sequences in one step on one rank. `tokens`: tokens in a sequence. `from`: position of the first
-  /// batch. Throws `error` if the corpus has no sample or no label, if `from` lies outside an epoch, or if `tail::drop`
-  /// would drop every sample.
+  /// `seed`: of the random order. `from`: position of the first batch. `sequences`: sequences in one step on one rank.
+  /// `tokens`: tokens in a sequence. `tail`: see data/tail.hpp. `rank`: this rank, of `ranks`. Throws `error` if the
+  /// corpus has no sample or no label, if `from` lies outside an epoch, or if `tail::drop` would drop every sample.
   batch_source(data::corpus const& corpus, std::uint64_t seed, data::position from, std::int64_t sequences,
                std::int64_t tokens, data::tail tail, int rank, int ranks);
 
-  /// Fills the next batch. Batches in which no rank has a label are skipped.
+  /// Fills `out` with the next batch. Skips batches in which no rank has a valid label.
   void operator()(batch_buffer& out);
 
-  /// Skips the batches that begin before `epoch`, at most `limit` of them. Returns how many it skipped.
+  /// Skips the batches that begin before epoch number `epoch`, at most `limit` batches. Returns the number of batches
+  /// skipped, not counting those in which no rank has a valid label.
   std::int64_t count_before(std::int64_t epoch, std::int64_t limit);
 
 private:
-  /// Sets the batch's first sample (`position_`), its number of samples (`taken_`) and the next batch's first sample
-  /// (`next_`). Returns the number of labels in the batch, over all ranks.
+  /// Sets the position of the batch's first sample (`position_`), the number of samples in the batch (`taken_`) and the
+  /// position of the next batch's first sample (`next_`). Returns the number of valid labels in the batch, over all
+  /// ranks.
   std::int64_t begin_batch();
 
+  /// Number of valid labels in a sample, given by its index in the corpus.
   std::int64_t labels_of(std::int64_t sample) const { return corpus_.labels(sample * tokens_ + 1, tokens_); }
 
   data::corpus corpus_;
@@ -56,7 +59,7 @@ private:
   data::position position_;
   std::int64_t sequences_, tokens_;
   data::tail tail_;
-  std::int64_t rank_, needed_, samples_;
+  std::int64_t rank_, needed_, samples_; // `needed_`: samples in a batch, over all ranks; `samples_`: in an epoch
   data::position next_{};
   std::int64_t taken_ = 0;
 };
@@ -65,13 +68,13 @@ private:
 /// is in use; incrementing the iterator overwrites the current batch.
 class batch_range {
 public:
-  /// `elements`: tokens in the inputs of one step on one rank.
+  /// `elements`: number of inputs, and of labels, of one step on one rank.
   batch_range(batch_source source, std::int64_t elements)
       : batches_({std::vector<std::int32_t>(static_cast<std::size_t>(elements)),
                   std::vector<std::int32_t>(static_cast<std::size_t>(elements))},
                  std::move(source)) {}
 
-  /// An input iterator: all iterators of a range are at the same batch.
+  /// An input iterator. All iterators of a range are at the same batch: incrementing one advances all.
   class iterator {
   public:
     using value_type = batch;
@@ -98,7 +101,7 @@ private:
 
 namespace detail {
 
-/// Throws `error` if the corpus has a larger vocabulary than the model.
+/// Throws `error` if the vocabulary of the corpus (`corpus`) is larger than the model's (`model`).
 void check_vocabulary(std::int64_t corpus, std::int64_t model);
 
 } // namespace detail

@@ -8,16 +8,16 @@
 #include <string>
 #include <type_traits>
 
-// Range checks of a run's options and hyperparameters, made at construction: a NaN learning rate would otherwise
-// destroy the weights without an error.
+// Range checks of a run's options and hyperparameters when a trainer is constructed: a NaN learning rate would
+// otherwise destroy the weights without an error.
 
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
-/// Throws `error`, which names the field, for an option out of range. (`find_ranks` checks `.deadline`.)
+/// Throws `error`, which names the option, for an option out of range. (`find_ranks` checks `.deadline`.)
 void check_run(run_options const& o);
 
-/// Throws `error` if a hyperparameter is not finite, or if the optimizer's own static `check(hyper)` throws. Only
-/// fields that `for_each_hyperparameter` visits are checked for finiteness.
+/// Throws `error` if the optimizer's static `check(hyper)`, where it has one, throws, or if a hyperparameter that
+/// `for_each_hyperparameter` visits is not finite. `name`: the optimizer's name in the error.
 template <class optimizer> void check_hyper(typename optimizer::hyper const& h, std::string const& name) {
   if constexpr (requires { optimizer::check(h); }) optimizer::check(h);
   for_each_hyperparameter(h, [&]<class number>(std::string const& field, number value) {

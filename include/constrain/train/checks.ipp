@@ -6,7 +6,7 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
-/// Throws `error` for a negative warm-up, `.steps` below 1 or a negative `.minimum`.
+/// Throws `error` for a negative `.warmup`, `.steps` below 1, or a `.minimum` that is negative or not finite.
 [[gnu::cold]] CONSTRAIN_INLINE void check_schedule(schedule::any const& s) {
   constexpr char const* owners[] = {"schedule::constant", "schedule::linear", "schedule::cosine"};
   auto const* const owner = owners[s.index()];

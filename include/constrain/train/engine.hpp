@@ -18,15 +18,15 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
-/// A trainer's arena and the executor that runs planned entries in it: copies inputs in, runs an entry, reads results
-/// out.
+/// A trainer's arena and the executor that runs entry programs (step, evaluate, predict, generate) in it: copies inputs
+/// in, runs an entry, reads results out.
 template <class task, class policy_set> class engine {
 public:
   using entries = constrain::entries<task, policy_set>;
   using target = typename policy_set::target;
   using real = typename entries::real;
 
-  /// Allocates the arena. `checked`: each run checks its reads and writes (see run/checked.hpp); `measure`: fills the
+  /// Allocates the arena. `checked`: each run checks its reads and writes (see run/checked.hpp). `measure`: fills the
   /// arena with a pattern, so that `used` can find the bytes written. Throws `error` if the memory cannot be allocated.
   void allocate(bool checked, bool measure) {
     checked_ = checked;
@@ -34,26 +34,29 @@ public:
     if (measure) arena().fill_pattern(bytes_of_plan);
   }
 
+  /// The trainer's arena.
   constrain::arena& arena() const { return runner_->arena(); }
-  /// Bytes of the arena up to the last byte written so far, plus the bytes that the device reserves (workspace). Only
-  /// after `allocate` with `measure`.
+  /// Bytes of the arena up to the last byte written so far, plus the bytes at its end that the device reserves (step
+  /// parameters, workspace). Only after `allocate` with `measure`.
   bytes used() const { return arena().used(bytes_of_plan) + bytes(target::reserve); }
 
   /// Whether the gradients of the last step are still in the arena: evaluate, predict and generate overwrite them.
   bool gradients_kept() const { return gradients_kept_; }
+  /// Sets `gradients_kept` to true. Call it after a step.
   void keep_gradients() { gradients_kept_ = true; }
+  /// Sets `gradients_kept` to false. Call it after loading weights, which the gradients do not belong to.
   void drop_gradients() { gradients_kept_ = false; }
 
-  /// Begins the run of an entry: returns the `intake` that copies the inputs of the run into the arena. `where`: the
-  /// first words of the intake's errors.
+  /// Call it before each run of an entry: returns the `intake` that copies the inputs of the run into the arena.
+  /// `where`: the first words of the intake's errors.
   intake begin(char const* where) {
     gradients_kept_ = false; // inputs may share memory with gradients
     poison();
     return {where, arena(), entries::vocabulary, entries::logits.features()};
   }
 
-  /// Runs an entry. `passes` holds the program that the entry was planned from; checked mode needs the values of that
-  /// program.
+  /// Runs an entry. `passes`: the passes that made the entry's program; checked mode needs the values of that program.
+  /// In checked mode, throws `error` if a check fails.
   template <class planned_entry, class passes> void run(step_parameters const& parameters) {
     // Instantiates the compile-time error for a missing kernel.
     static_assert(sizeof(plan_has_kernels<planned_entry, target>) > 0);
@@ -65,7 +68,7 @@ public:
     runner_->template run<planned_entry>(parameters, checks);
   }
 
-  /// Element i of an f32 or f64 result.
+  /// Element i of the result `from`, converted to double from any floating-point dtype.
   double read(host_view const& from, std::int64_t i = 0) const {
     return visit_real(from.type, [&]<class stored>(stored x) {
       arena().read(from.offset + i * size_of(from.type), &x, sizeof x);
@@ -73,7 +76,7 @@ public:
     });
   }
 
-  /// Elements [first, first + count) of the logits of an entry's last run; the logits are row-major.
+  /// Elements [first, first + count), in row-major order, of the logits of an entry's last run.
   template <class planned_entry> std::vector<real> logits(std::int64_t first, std::int64_t count) const {
     constexpr auto const& view = planned_entry::value.logits;
     std::vector<storage<entries::compute>> logits(static_cast<std::size_t>(count));
@@ -81,7 +84,8 @@ public:
     return {logits.begin(), logits.end()};
   }
 
-  /// A view of the tensor at `offset` with a parameter's shape; `group`: the ranks that hold its shards, if sharded.
+  /// A view of the tensor at `offset` (in bytes), which has the shape and dtype of a parameter. `group`: the ranks that
+  /// hold its shards if it is sharded.
   tensor_view view(parameter_info const& info, std::int64_t offset, communicator* group) const {
     return {arena(), offset, info.type, info.iterations, info.stacked, info.shape, info.shards > 1 ? group : nullptr};
   }

@@ -8,9 +8,9 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// A trainer's four entry programs (step, evaluate, predict, generate) after all passes, and the constants derived from
-/// them. They share one arena: persistent values (weights, optimizer states) first; after these, each entry places its
-/// own values, in the same memory as the other entries.
+/// A trainer's four entry programs (step, evaluate, predict, generate) after all passes, and constants of their plans.
+/// The entries share one arena: values that persist between runs (weights, optimizer states) come first; behind them,
+/// each entry places its own values, in the same memory as the other entries.
 template <class task, class policy_set> struct entries {
   static constexpr dtype master = policy_set::precision::value.master;
   static constexpr dtype compute = policy_set::precision::value.compute;
@@ -18,9 +18,10 @@ template <class task, class policy_set> struct entries {
 
   /// The model's program of one entry, before any pass.
   template <entry e> struct source {
-    // An optimizer that declares no `state` was already refused; sgd replaces it, so that only that error is printed.
-    static constexpr bool has_state = requires { typename policy_set::optimizer::template state<float>; };
-    using optimizer = std::conditional_t<has_state, typename policy_set::optimizer, constrain::optimizer::sgd>;
+    // An optimizer without state and rule was already refused; sgd replaces it, so that only that error is printed.
+    static constexpr bool can_update =
+        has_state<typename policy_set::optimizer> || has_update_rule<typename policy_set::optimizer>;
+    using optimizer = std::conditional_t<can_update, typename policy_set::optimizer, constrain::optimizer::sgd>;
     using policies = policy_set;
     /// Builds the program, in the master weights' dtype.
     static constexpr program build() { return task::build(e, master); }
@@ -34,9 +35,9 @@ template <class task, class policy_set> struct entries {
   using step = planned<step_program>;
   // Asserted at class scope, so that naming the trainer type reports the error; only the first failure is reported.
   static_assert(sizeof(refusal<step::failure.reason, step::failure>) > 0);
-  using evaluate = planned<evaluate_program, step::where.persistent_end>;
-  using predict = planned<predict_program, step::where.persistent_end>;
-  using generate = planned<generate_program, step::where.persistent_end>;
+  using evaluate = planned<evaluate_program, step>;
+  using predict = planned<predict_program, step>;
+  using generate = planned<generate_program, step>;
   static constexpr diagnosis failure_without_gradients = !step::failure.ok()       ? diagnosis{}
                                                          : !evaluate::failure.ok() ? evaluate::failure
                                                          : !predict::failure.ok()  ? predict::failure
@@ -55,8 +56,7 @@ template <class task, class policy_set> struct entries {
                          : memory_plan{};
   static constexpr work_plan work = work_of(step_program::final);
   static constexpr auto parameters =
-      make_parameter_table<count_parameters(step_program::final), count_name_characters(step_program::final)>(
-          step_program::final, step::where);
+      make_parameter_table<count_parameters(step_program::final)>(step_program::final, step::where);
   static constexpr std::int64_t shards = policy_set::parallelism::value.shards;
   static constexpr std::int64_t parameter_count = [] {
     std::int64_t total = 0;
@@ -65,7 +65,7 @@ template <class task, class policy_set> struct entries {
   }();
 
   // The host checks inputs against these limits.
-  static constexpr std::int64_t vocabulary = step_program::built.vocabulary;
+  static constexpr std::int64_t vocabulary = step_program::built.vocabulary; // of the embedding; 0: none, no limit
   static constexpr shape logits = step_program::built.values[step_program::built.logits.value].shape;
   static constexpr std::int64_t labels =
       step_program::built.values[step_program::built.labels.value].shape.elements(); // in a micro-batch

@@ -16,7 +16,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 namespace detail {
 
-/// Whether weight decay applies to a parameter.
+/// Whether the step program applies the optimizer's weight decay to the parameter called `parameter`.
 [[gnu::noinline, gnu::cold]] inline bool is_decayed(program const& step, std::string_view parameter) {
   for (auto const& n : step.nodes)
     if (n.kind == node_kind::call && std::string_view(n.op->name) == "update" &&
@@ -27,8 +27,9 @@ namespace detail {
 
 } // namespace detail
 
-/// A trainer's plan as text tables: policies, batch, dtypes, parameters with role and shape, memory by part, work of a
-/// step, and the number of nodes after each pass. With `programs`, also the step's program after every pass.
+/// A trainer's plan as text tables: policies, batch, dtypes, parameters with role and shape, memory by part, arena
+/// bytes of each entry program, work of a step, and the number of nodes of the step program after each pass. With
+/// `programs`, also the step program itself after each pass.
 template <class trainer> std::string explanation(bool programs = false) {
   using entries = typename trainer::entries;
   using detail::formatted;
@@ -71,7 +72,7 @@ template <class trainer> std::string explanation(bool programs = false) {
   return text;
 }
 
-/// Prints `explanation<trainer>()`.
+/// Prints `explanation<trainer>()` to `out`.
 template <class trainer> void explain(std::FILE* out = stdout) { std::fputs(explanation<trainer>().c_str(), out); }
 
 } // namespace constrain

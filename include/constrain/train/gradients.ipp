@@ -22,6 +22,19 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
   throw error({"gradient: there is no parameter ", name, "; the parameters are ", known});
 }
 
+[[gnu::cold]] CONSTRAIN_INLINE state_info const& find_state(parameter_list const& list, std::string_view parameter,
+                                                            std::string_view name) {
+  std::string known;
+  for (int i = 0; i < list.states_size; ++i) {
+    auto const& state = list.states[i];
+    if (list.name(state.parameter) != parameter) continue;
+    if (list.name(state) == name) return state;
+    known += (known.empty() ? "" : ", ") + list.name(state);
+  }
+  throw error({"state: ", parameter, " has no optimizer state ", name, "; its states are ",
+               known.empty() ? std::string("none") : known});
+}
+
 [[gnu::cold]] CONSTRAIN_INLINE std::string_view name_of_gradient(parameter_list const& list, int gradient) {
   for (int i = 0; i < list.size; ++i) {
     auto const& info = list.parameters[i];

@@ -32,6 +32,21 @@ template <class real, class hyper, class function> void for_each_place(hyper con
   for (std::size_t i = 0; i < fields.size(); ++i) f("field " + std::to_string(i + 1) + " of hyper", fields[i]);
 }
 
+/// The learning rate, or that of the optimizer that this one is made from; 0 if there is none.
+template <class hyper> double learning_rate_of(hyper const& h) {
+  if constexpr (requires { h.learning_rate; }) return static_cast<double>(h.learning_rate);
+  else if constexpr (requires { h.base; }) return learning_rate_of(h.base);
+  else return 0;
+}
+
+/// Multiplies the learning rate by both factors, one after the other, and those of the optimizers that this one is made
+/// from.
+template <class hyper> void scale_learning_rates(hyper& h, double schedule, double factor) {
+  if constexpr (requires { h.learning_rate; })
+    h.learning_rate = static_cast<decltype(h.learning_rate)>(static_cast<double>(h.learning_rate) * schedule * factor);
+  if constexpr (requires { h.base; }) scale_learning_rates(h.base, schedule, factor);
+}
+
 /// Calls f(name, value) for an optimizer's hyperparameters: first for fields with a well-known name, then for every
 /// field by its position. If the fields have different types, only those of arithmetic type are visited by position,
 /// and none if there are more than twelve fields.

@@ -3,19 +3,20 @@
 #include "constrain/device/cpu/parallel.hpp"
 #include "constrain/device/random.hpp"
 #include "constrain/run/arena.hpp"
-#include "constrain/train/parameter_table.hpp"
+#include "constrain/train/saved/tensor_files.hpp"
 
 #include <cstddef>
+#include <vector>
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
 namespace detail {
 
 /// Writes the initial values of a parameter's elements [begin_element, end_element) to `data`: a constant plus normal
-/// draws (Philox, Box-Muller) times a standard deviation. A draw depends only on seed, parameter index and element. The
-/// elements of a parameter inside a repeat are numbered through all iterations.
+/// draws (Philox, Box-Muller; see device/random.hpp) times a standard deviation. A draw depends only on the seed, the
+/// parameter's `index` and the element's number. Numbering runs through all iterations of a repeat (loop of the model).
 template <class real>
-void initialize_as(parameter_info const& info, int index, std::uint64_t seed, std::int64_t begin_element,
+void initialize_as(tensor_info const& info, int index, std::uint64_t seed, std::int64_t begin_element,
                    std::int64_t end_element, real* data) {
   constexpr std::uint32_t purpose = 0x696e6974; // "init": keeps these draws distinct from others with the same seed
   philox_key const key{{static_cast<std::uint32_t>(seed), static_cast<std::uint32_t>(seed >> 32)}};
@@ -38,9 +39,9 @@ void initialize_as(parameter_info const& info, int index, std::uint64_t seed, st
   });
 }
 
-/// Writes the initial values of one rank's shard of each iteration's tensor.
+/// Writes the initial values of shard number `shard` of each iteration's tensor to `data`, one shard after another.
 template <class real>
-void initialize_shards(parameter_info const& info, int index, std::uint64_t seed, int shard, real* data) {
+void initialize_shards(tensor_info const& info, int index, std::uint64_t seed, int shard, real* data) {
   auto const map = info.map();
   for (std::int64_t iteration = 0; iteration < info.iterations; ++iteration) {
     auto const begin = iteration * map.elements + map.begin(shard);
@@ -50,19 +51,40 @@ void initialize_shards(parameter_info const& info, int index, std::uint64_t seed
 
 } // namespace detail
 
-/// Writes the initial weights of parameter number `index` (shard number `shard` if it is sharded) and zeroes its
-/// optimizer states. An element's value does not depend on the sharding.
-inline void initialize(parameter_info const& info, int index, std::uint64_t seed, arena& memory, int shard = 0) {
+/// Writes the initial values of a parameter or an optimizer state, shard number `shard` if it is sharded. `index`: of
+/// the parameter. An element's value does not depend on the sharding.
+inline void initialize(tensor_info const& info, int index, std::uint64_t seed, arena& memory, int shard = 0) {
   auto const bytes = info.stored() * size_of(info.type);
   // A shard may be shorter than its storage: the padding must be zero.
-  if (info.shards > 1) memory.fill(info.offset, bytes, 0);
+  bool const zero = info.initial.constant == 0 && info.initial.stddev == 0;
+  if (info.shards > 1 || zero) memory.fill(info.offset, bytes, 0);
+  if (zero) return;
+  if (info.type == dtype::u8) return memory.fill(info.offset, bytes, static_cast<unsigned char>(info.initial.constant));
   memory.edit(info.offset, bytes, [&](std::byte* data) {
     visit_real(info.type, [&]<class stored>(stored) {
       detail::initialize_shards(info, index, seed, shard, reinterpret_cast<stored*>(data));
     });
   });
-  for (auto state : info.state_offset)
-    if (state >= 0) memory.fill(state, bytes, 0);
+}
+
+/// Copies each parameter that has an average to its average.
+inline void start_averages(parameter_list const& all, arena& memory) {
+  std::vector<std::byte> copy;
+  for (int i = 0; i < all.states_size; ++i) {
+    auto const& state = all.states[i];
+    if (!state.is_average) continue;
+    auto const bytes = state.stored() * size_of(state.type);
+    copy.resize(static_cast<std::size_t>(bytes));
+    memory.read(all.parameters[state.parameter].offset, copy.data(), bytes);
+    memory.write(state.offset, copy.data(), bytes);
+  }
+}
+
+/// Writes the initial values of all parameters and optimizer states.
+inline void initialize(parameter_list const& all, std::uint64_t seed, arena& memory, int shard) {
+  for (int i = 0; i < all.size; ++i) initialize(all.parameters[i], i, seed, memory, shard);
+  for (int i = 0; i < all.states_size; ++i) initialize(all.states[i], all.states[i].parameter, seed, memory, shard);
+  start_averages(all, memory);
 }
 
 } // namespace constrain

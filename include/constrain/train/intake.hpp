@@ -13,20 +13,23 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
-/// Throws `error`, which gives the bad token and its index, unless every token is in [0, limit).
+/// Throws `error`, which gives the bad token and its index, unless every token is in [0, limit). `where`: the first
+/// words of the error.
 void check_tokens(char const* where, std::span<std::int32_t const> tokens, std::int64_t limit);
 
 /// Returns the number of labels that are not `ignored_label`. Throws `error` unless each of these labels is in
-/// [0, limit).
+/// [0, limit). `where`: the first words of the error.
 std::int64_t count_labels(char const* where, std::span<std::int32_t const> labels, std::int64_t limit);
 
-/// A batch that views the caller's arrays. Throws `error` for a wrong length or a token or label out of range.
-/// `vocabulary` 0: tokens are not checked.
+/// A batch that views the caller's arrays, for `trainer::batch`. Throws `error` unless the arrays have the lengths
+/// `needed`, tokens are in [0, vocabulary) and labels in [0, classes) or `ignored_label`. `vocabulary` 0: tokens are
+/// not checked.
 batch own_batch(std::span<std::int32_t const> inputs, std::span<std::int32_t const> labels, batch_lengths const& needed,
                 std::int64_t vocabulary, std::int64_t classes);
 
-/// The number of micro-batches in arrays for `evaluate`. Throws `error` unless both arrays hold the same number of
-/// complete micro-batches, at least 1.
+/// The number of micro-batches in arrays for `evaluate`, of `inputs` inputs and `labels` labels. A micro-batch has
+/// `inputs_each` inputs and `labels_each` labels. Throws `error` unless both arrays hold the same number of complete
+/// micro-batches, at least 1.
 [[gnu::cold]] std::size_t count_batches(std::size_t inputs, std::size_t labels, std::size_t inputs_each,
                                         std::size_t labels_each);
 
@@ -35,20 +38,21 @@ batch own_batch(std::span<std::int32_t const> inputs, std::span<std::int32_t con
 /// check.
 class intake {
 public:
-  /// `where`: the first words of every error. `vocabulary` 0: tokens are not checked (the model has no embedding).
+  /// `where`: the first words of every error. `memory`: the arena to copy into. `vocabulary`, `classes`: limits of
+  /// tokens and labels; `vocabulary` 0: tokens are not checked (the model has no embedding).
   intake(char const* where, arena& memory, std::int64_t vocabulary, std::int64_t classes)
       : where_(where), memory_(memory), vocabulary_(vocabulary), classes_(classes) {}
 
-  /// Copies tokens. Throws `error` unless each is in [0, vocabulary).
+  /// Copies tokens into the arena, at `to`. Throws `error` unless each is in [0, vocabulary).
   void tokens(host_view const& to, std::span<std::int32_t const> from) const;
-  /// Copies labels; returns how many are not `ignored_label`. Throws `error` unless each of these labels is in
-  /// [0, classes).
+  /// Copies labels into the arena, at `to`; returns how many are not `ignored_label`. Throws `error` unless each of
+  /// these labels is in [0, classes).
   std::int64_t labels(host_view const& to, std::span<std::int32_t const> from) const {
     return count_labels(where_, copy(to, from), classes_);
   }
 
 private:
-  /// Returns the copy in the arena if the host can address it, else `from`.
+  /// Copies `from` into the arena, at `to`. Returns the copy if the host can address it, else `from`.
   std::span<std::int32_t const> copy(host_view const& to, std::span<std::int32_t const> from) const;
 
   char const* where_;

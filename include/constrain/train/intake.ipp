@@ -6,7 +6,7 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
-/// Elements checked between two branches, so that the compiler can vectorize the check.
+/// Elements checked without a branch, so that the compiler can vectorize the check.
 inline constexpr std::size_t check_block = 64;
 
 /// An int32 is in [0, limit) exactly if, cast to unsigned, it is below the result.

@@ -9,11 +9,11 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// A fraction of a run's steps: an `interval` of `part_of_run{1, 10}` is due after every tenth of the run.
 struct part_of_run {
-  std::int64_t numerator = 1, denominator = 1; // fraction of the run's steps
+  std::int64_t numerator = 1, denominator = 1; // both at least 1
 };
 
-/// How often something happens: every n steps, every given fraction of the run, or never (0). Converts from an integer,
-/// `optimizer_steps` and `part_of_run`.
+/// How often an event (such as an evaluation) happens: every n steps, every given fraction of the run, or never.
+/// Converts from an integer, `optimizer_steps` and `part_of_run`.
 class interval {
 public:
   /// Every `steps` steps, or every `part` of the run; 0 steps: never.
@@ -21,17 +21,18 @@ public:
   constexpr interval(optimizer_steps steps) : steps_(steps.count()) {}
   constexpr interval(part_of_run part) : part_(part), of_run_(true) {}
 
-  /// Whether the event is due after step `step` of a run of `of` steps. The k-th fraction is due at the first step that
-  /// reaches it: thirds of 10 steps are steps 4, 7 and 10.
+  /// Whether the event is due after step `step`, counted from 1, of a run of `of` steps. A fraction is due at the first
+  /// step that reaches it: thirds of 10 steps are due at steps 4, 7 and 10.
   constexpr bool due(std::int64_t step, std::int64_t of) const {
     if (!of_run_) return steps_ > 0 && step % steps_ == 0;
     if (part_.numerator < 1 || part_.denominator < 1 || of < 1) return false;
-    __extension__ using wide = __int128; // the products below can exceed 64 bits
+    __extension__ using wide = __int128; // products of steps and fractions can exceed 64 bits
     auto const parts = [&](std::int64_t s) { return wide(s) * part_.denominator / (wide(of) * part_.numerator); };
     return parts(step) > parts(step - 1);
   }
 
-  /// Throws `error` for a negative number of steps, or a fraction whose numerator or denominator is below 1.
+  /// Throws `error` for a negative number of steps, or a fraction whose numerator or denominator is below 1. `owner`,
+  /// `field`: the struct and its field, for the error.
   void check(char const* owner, char const* field) const {
     if (!of_run_) return check_count(owner, field, steps_, 0);
     if (part_.numerator < 1 || part_.denominator < 1)
@@ -41,7 +42,7 @@ public:
                             "a numerator and a denominator of at least 1, for example part_of_run{1, 10}");
   }
 
-  /// Calls f(name, value) for each number of the interval. Ranks compare them to check that they agree.
+  /// Calls f(name, value) for each number of the interval, so that ranks can compare their intervals.
   template <class function> constexpr void describe(function const& f) const {
     f("the number of steps", steps_), f("the numerator", part_.numerator), f("the denominator", part_.denominator);
   }

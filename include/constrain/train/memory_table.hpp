@@ -15,7 +15,7 @@ template <class function> void for_each_part(memory_plan const& m, function cons
   f("communication", m.communication), f("offloaded", m.offloaded), f("peak", m.peak);
 }
 
-/// The non-empty parts of a memory plan, one per line.
+/// The non-empty parts of a memory plan and their bytes as text, one part per line.
 [[gnu::noinline, gnu::cold]] inline std::string memory_table(memory_plan const& m) {
   std::string text;
   for_each_part(m, [&](char const* name, bytes b) {

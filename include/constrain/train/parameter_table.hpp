@@ -4,39 +4,56 @@
 #include "constrain/op/update/update.hpp"
 #include "constrain/pass/memory_planning.hpp"
 
-#include <algorithm>
 #include <string_view>
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// What a trainer knows of a parameter at run time: shape, dtype and where the parameter's tensors are in the arena.
-struct parameter_info {
+/// A tensor that persists between steps, at run time: name, shape, dtype and where it is in the arena.
+struct tensor_info {
   int name_offset = 0, name_length = 0; // position and length of the name in `parameter_table::names`
-  constrain::role role = role::weight;  // what the parameter is for; weight decay, for example, depends on it
   constrain::shape shape;               // shape of one iteration's full (unsharded) tensor
   std::int64_t shards = 1;              // ranks over which an iteration's tensor is sharded
-  dtype type = dtype::f32;              // dtype of the master weight
+  std::int64_t chunk = norm_chunk;      // in elements; each shard begins at a multiple of `chunk`
+  dtype type = dtype::f32;              // of an element
   std::int64_t iterations = 1;          // of all repeats (loops of the model) around the parameter, multiplied
   bool stacked = false;                 // whether the parameter is inside a repeat
   initial_value initial;                // distribution of the initial values
-  std::int64_t offset = 0;              // arena offset of the weight, in bytes
-  std::int64_t gradient_offset = -1;    // arena offset of the gradient; -1: none (frozen)
-  std::int64_t state_offset[op::maximum_state_fields]{-1, -1, -1, -1}; // of the optimizer states; -1: none
+  std::int64_t offset = 0;              // in the arena, in bytes
 
   /// Elements of the full tensors of all iterations.
   constexpr std::int64_t elements() const { return iterations * shape.elements(); }
   /// How one iteration's tensor is sharded.
-  constexpr shard_map map() const { return {shape.elements(), shards}; }
+  constexpr shard_map map() const { return {shape.elements(), shards, chunk}; }
   /// Elements stored on each rank for all iterations together, padding included.
   constexpr std::int64_t stored() const { return iterations * map().stored(); }
 };
 
-/// The `parameter_info` and name of every parameter of a program, in the order in which the model creates them.
-template <int count, int characters> struct parameter_table {
-  parameter_info parameters[count == 0 ? 1 : count]{}; // `size` entries
-  char names[characters == 0 ? 1 : characters]{};      // all names, concatenated
-  char const* state_names[op::maximum_state_fields]{}; // names of the optimizer's state fields; null: unnamed
-  static constexpr int size = count;
+/// What a trainer knows of a parameter: its master weight, and where its gradient is.
+struct parameter_info : tensor_info {
+  constrain::role role = role::weight; // what the parameter is for; weight decay, for example, depends on it
+  std::int64_t gradient_offset = -1;   // arena offset of the gradient; -1: none (frozen)
+};
+
+/// An optimizer state. Its name is unique within the parameter, for example "exp_avg".
+struct state_info : tensor_info {
+  int parameter = 0;       // index of the parameter that it belongs to
+  bool is_average = false; // the average of the parameter: it begins as a copy of it
+};
+
+/// How many entries a program's parameter table has.
+struct parameter_counts {
+  int parameters = 0; // of the program
+  int states = 0;     // of the optimizer
+  int characters = 0; // of all names together
+};
+
+/// The parameters of a program, in the order in which the model creates them, and the optimizer states, ordered by
+/// their parameters.
+template <parameter_counts counts> struct parameter_table {
+  parameter_info parameters[counts.parameters == 0 ? 1 : counts.parameters]{}; // `size` entries
+  state_info states[counts.states == 0 ? 1 : counts.states]{};                 // `states_size` entries
+  char names[counts.characters == 0 ? 1 : counts.characters]{};                // all names, concatenated
+  static constexpr int size = counts.parameters, states_size = counts.states;
 
   /// Name of parameter i.
   constexpr std::string_view name(int i) const {
@@ -44,48 +61,59 @@ template <int count, int characters> struct parameter_table {
   }
 };
 
-/// Number of parameters of a program.
-constexpr int count_parameters(program const& p) {
-  int count = 0;
-  for (auto const& info : p.values) count += is_parameter(info.role) ? 1 : 0;
-  return count;
+/// The sizes of a program's parameter table.
+constexpr parameter_counts count_parameters(program const& p) {
+  parameter_counts counts;
+  for (auto const& info : p.values) {
+    if (!is_parameter(info.role) && info.role != role::state) continue;
+    (info.role == role::state ? counts.states : counts.parameters) += 1;
+    counts.characters += info.name.length;
+  }
+  return counts;
 }
 
-/// Length of all parameter names together.
-constexpr int count_name_characters(program const& p) {
-  int count = 0;
-  for (auto const& info : p.values) count += is_parameter(info.role) ? info.name.length : 0;
-  return count;
+namespace detail {
+
+/// The entry of value `v`; appends its name to `names`, of which `used` characters are in use.
+constexpr void fill_tensor_info(tensor_info& out, program const& p, memory_layout const& where, int v, char* names,
+                                int& used) {
+  auto const& info = p.values[v];
+  out.name_offset = used;
+  out.name_length = info.name.length;
+  for (char c : p.text(info.name)) names[used++] = c;
+  out.shape = info.shards > 1 ? info.full_shape : info.shape;
+  out.shards = info.shards;
+  out.chunk = norm_chunk / info.block;
+  out.type = info.type;
+  out.iterations = p.iterations(info);
+  out.stacked = !info.axes.empty();
+  out.initial = info.initial;
+  out.offset = where.buffers[v].offset;
 }
+
+} // namespace detail
 
 /// The parameter table of a planned program; empty if the program has a failure.
-template <int count, int characters>
-constexpr parameter_table<count, characters> make_parameter_table(program const& p, memory_layout const& where) {
-  parameter_table<count, characters> table;
+template <parameter_counts counts>
+constexpr parameter_table<counts> make_parameter_table(program const& p, memory_layout const& where) {
+  parameter_table<counts> table;
   if (!p.failure.ok()) return table;
-  std::copy_n(p.state_names, op::maximum_state_fields, table.state_names);
-  int next = 0;
-  int used = 0;
+  int next = 0, next_state = 0, used = 0;
   for (int v = 0; v < p.values.size(); ++v) {
-    auto const& info = p.values[v];
-    if (!is_parameter(info.role)) continue;
-    auto& out = table.parameters[next++];
-    out.name_offset = used;
-    out.name_length = info.name.length;
-    for (char c : p.text(info.name)) table.names[used++] = c;
-    out.role = info.role;
-    out.shape = info.shards > 1 ? info.full_shape : info.shape;
-    out.shards = info.shards;
-    out.type = info.type;
-    out.iterations = p.iterations(info);
-    out.stacked = !info.axes.empty();
-    out.initial = info.initial;
-    out.offset = where.buffers[v].offset;
+    if (!is_parameter(p.values[v].role)) continue;
+    auto& out = table.parameters[next];
+    detail::fill_tensor_info(out, p, where, v, table.names, used);
+    out.role = p.values[v].role;
     for (int other = 0; other < p.values.size(); ++other) {
       if (p.values[other].belongs_to != v) continue;
       if (p.values[other].role == role::gradient) out.gradient_offset = where.buffers[other].offset;
-      if (p.values[other].role == role::state) out.state_offset[p.values[other].field] = where.buffers[other].offset;
+      if (p.values[other].role != role::state) continue;
+      auto& state = table.states[next_state++];
+      detail::fill_tensor_info(state, p, where, other, table.names, used);
+      state.parameter = next;
+      state.is_average = p.values[other].is_average;
     }
+    ++next;
   }
   return table;
 }

@@ -17,18 +17,18 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 /// A run's communicators.
 struct ranks {
   held<communicator> world = std::make_unique<self>(); // all ranks
-  held<communicator> group = std::make_unique<self>(); // this rank and those that hold the other shards of a tensor
+  held<communicator> group = std::make_unique<self>(); // the ranks that hold the shards of a tensor, this rank included
 
-  /// With sharded parameters every forward pass is collective: throws `error` on all ranks unless every rank is about
-  /// to make `passes` forward passes. `call`: for the error.
+  /// With sharded parameters every forward pass is collective: throws `error` on all ranks unless all ranks are about
+  /// to make the same number of forward passes (`passes`). `call`: the caller, for the error.
   void come_to(joint_call call, std::int64_t passes) const {
     if (group->size() > 1) check_passes(*world, call, passes);
   }
 };
 
-/// The communicators of this process: one rank unless `distributed` and built with MPI. `shards`: ranks in a group;
-/// `deadline`: seconds to wait for other ranks. Throws `error` if the world size is not a multiple of `shards` or the
-/// deadline is out of range.
+/// The communicators of this process: a single rank unless `distributed` and built with MPI. `shards`: ranks in a
+/// group. `deadline`: seconds to wait for other ranks. Throws `error` if the world size is not a multiple of `shards`
+/// or the deadline is not in (0, 1e9].
 template <bool distributed> ranks find_ranks([[maybe_unused]] std::int64_t shards, [[maybe_unused]] double deadline) {
   ranks r;
 #if defined(CONSTRAIN_WITH_MPI)
@@ -48,15 +48,15 @@ template <bool distributed> ranks find_ranks([[maybe_unused]] std::int64_t shard
   return r;
 }
 
-/// Broadcast: rank 0's `mine`. Collective.
+/// Broadcast: returns rank 0's `mine` on every rank. Collective.
 double of_rank_0(communicator& world, double mine);
 
-/// The minimum of a number over all ranks, and the number of ranks that have the minimum.
+/// The result of `find_lowest`.
 struct lowest_of_ranks {
-  std::int64_t value = 0; // the minimum
+  std::int64_t value = 0; // the minimum over all ranks
   int ranks = 0;          // number of ranks that have the minimum
 };
-/// All-reduce with minimum. Collective.
+/// The minimum of `mine` over all ranks, and the number of ranks that have it. Collective.
 lowest_of_ranks find_lowest(communicator& world, std::int64_t mine);
 
 } // namespace constrain

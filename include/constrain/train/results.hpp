@@ -10,26 +10,26 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// Result of one optimizer step, over all ranks.
+/// Result of one optimizer step, over all ranks. A valid label is one that is not `ignored_label`.
 struct step_result {
-  double loss = 0;             // mean cross-entropy over the batch's valid labels, before the update
+  double loss = 0;             // mean over the batch's valid labels, before the update
   double gradient_norm = 0;    // L2 norm of all gradients together, before clipping
-  std::int64_t tokens = 0;     // valid labels in the batch
+  std::int64_t tokens = 0;     // number of valid labels in the batch
   bool skipped = false;        // a gradient was not finite, so weights and optimizer states are unchanged
-  std::string_view not_finite; // if skipped: the first parameter whose gradient was not finite
+  std::string_view not_finite; // if skipped: name of the first parameter whose gradient was not finite
 };
 
-/// Result of an evaluation; means are over labels, not over batches.
+/// Result of an evaluation. A valid label is one that is not `ignored_label`.
 struct evaluation {
-  double loss = 0;         // mean cross-entropy over all valid labels, in nats
+  double loss = 0;         // mean over all valid labels (causal_lm, classification: cross-entropy in nats)
   double perplexity = 0;   // exp(loss)
-  double accuracy = 0;     // share of valid labels that have the largest logit
-  std::int64_t tokens = 0; // valid labels
+  double accuracy = 0;     // share of valid labels whose class has the largest logit
+  std::int64_t tokens = 0; // number of valid labels
 };
 
 namespace detail {
 
-/// Turns sums over labels into means. Throws `error` if there was no valid label.
+/// Turns sums over valid labels into means, and sets the perplexity. Throws `error` if there was no valid label.
 [[gnu::noinline]] inline evaluation mean_of(evaluation sum) {
   if (sum.tokens == 0)
     throw error("evaluate: every label is ignored, so there is no loss; pass at least one valid label");
@@ -41,7 +41,7 @@ namespace detail {
 
 } // namespace detail
 
-/// The logits of one micro-batch, copied out of the arena. `real`: float, or double for precision::fp64.
+/// The logits of one micro-batch, copied out of the arena. `real`: float, or double if the precision is fp64.
 template <class real> struct prediction {
   std::vector<real> logits; // row-major
   constrain::shape shape;   // [sequences, tokens, vocabulary], or [sequences, classes]

@@ -20,11 +20,11 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 /// How `generate` samples tokens.
 struct generate_options {
   double temperature = 1; // divides the logits; 0: always the most likely token
-  int top_k = 0;          // sample among the k most likely tokens; 0: among all
+  int top_k = 0;          // sample among this many most likely tokens; 0: among all
   std::uint64_t seed = 0; // of the random draws
 };
 
-/// The compile-time error for generating text with a model whose tokens are not bytes.
+/// The compile-time error for generating text with a model whose vocabulary is not 256.
 template <std::int64_t vocabulary> struct tokens_are_bytes {
   static_assert(
       vocabulary == data::corpus::byte_vocabulary,
@@ -39,20 +39,20 @@ std::vector<std::int32_t> tokens_of(std::string_view text);
 /// Tokens to text, one byte per token.
 std::string text_of(std::vector<std::int32_t> const& tokens);
 
-/// Fills a context with the last tokens that fit, and the rest of the context with token 0. Returns the number of
+/// Copies the last tokens that fit to the beginning of `context` and fills the rest with token 0. Returns the number of
 /// tokens copied.
 std::int64_t fill_context(std::vector<std::int32_t>& context, std::vector<std::int32_t> const& tokens);
 
 } // namespace detail
 
-/// Samples tokens from logits; the n-th draw depends only on the seed, n and the logits.
+/// Samples tokens from logits. The n-th draw depends only on the options, n and the logits.
 class sampler {
 public:
-  /// Throws `error` for a negative temperature or `top_k`.
+  /// Throws `error` for a temperature that is negative or not finite, or a negative `top_k`.
   explicit sampler(generate_options const& options);
 
-  /// The `n`-th draw: samples one of `classes` tokens. Of equal logits, the lower token id ranks first. Throws `error`
-  /// if a logit is NaN or +infinity, or if all are -infinity.
+  /// Draw number `n`, counted from 0: samples one of `classes` tokens. Of equal logits, the lower token id ranks first.
+  /// Throws `error` if a logit is NaN or +infinity, or if all are -infinity.
   template <class stored> std::int32_t operator()(stored const* logits, std::size_t classes, std::int64_t n) {
     check(logits, classes, n);
     order_.resize(classes);
@@ -84,7 +84,7 @@ public:
   }
 
 private:
-  /// Throws `error` unless some logit is finite and all others are finite or -infinity (tokens never to be sampled).
+  /// Throws `error` unless every logit is finite or -infinity (never sampled) and at least one is finite.
   template <class stored> static void check(stored const* logits, std::size_t classes, std::int64_t n) {
     bool some = false, all = true; // some logit is finite; all are finite or -infinity
     for (std::size_t i = 0; i < classes; ++i) {

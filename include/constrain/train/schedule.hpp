@@ -15,7 +15,7 @@ constexpr double warm_up(optimizer_steps step, optimizer_steps warmup) {
   return static_cast<double>(step.count() + 1) / static_cast<double>(warmup.count());
 }
 
-/// Share of the way from the end of warm-up to step `steps`, in [0, 1].
+/// Share of the way from the end of warm-up to step `steps`, in [0, 1]; 1 if `steps` is not after the warm-up.
 constexpr double progress(optimizer_steps step, optimizer_steps warmup, optimizer_steps steps) {
   if (steps <= warmup) return 1;
   return std::clamp(static_cast<double>(step.count() - warmup.count()) /

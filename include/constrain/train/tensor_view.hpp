@@ -6,6 +6,7 @@
 #include "constrain/program/role.hpp"
 #include "constrain/program/shape.hpp"
 #include "constrain/run/arena.hpp"
+#include "constrain/train/parameter_table.hpp"
 
 #include <algorithm>
 #include <span>
@@ -15,15 +16,22 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// A view of a tensor in a trainer's arena, in host or device memory; valid as long as the trainer. For a sharded
-/// tensor, `copy_to` and `copy_bytes_to` are collective over the ranks that hold its shards.
+/// A view of a tensor in a trainer's arena, in host or device memory; valid as long as the trainer exists. For a
+/// sharded tensor, `copy_to` and `copy_bytes_to` are collective over the ranks that hold its shards.
 class tensor_view {
 public:
-  /// `offset`: first byte of the tensor in `memory`; `group`: the ranks that hold its shards, null if not sharded.
+  /// `offset`: first byte of the tensor in `memory`. `s`: shape of one iteration's full tensor. `group`: the ranks that
+  /// hold the tensor's shards; null: not sharded.
   tensor_view(arena& memory, std::int64_t offset, dtype type, std::int64_t iterations, bool stacked, constrain::shape s,
               communicator* group = nullptr)
       : memory_(&memory), offset_(offset), type_(type), iterations_(iterations), stacked_(stacked), shape_(s),
         group_(group) {}
+  /// The tensor of an entry of the parameter table; `group` is used only if it is sharded.
+  tensor_view(arena& memory, tensor_info const& info, communicator* group)
+      : tensor_view(memory, info.offset, info.type, info.iterations, info.stacked, info.shape,
+                    info.shards > 1 ? group : nullptr) {
+    chunk_ = info.chunk;
+  }
 
   /// The shape of one iteration's full tensor.
   constrain::shape const& shape() const { return shape_; }
@@ -33,10 +41,10 @@ public:
   bool stacked() const { return stacked_; }
   /// The dtype in the arena.
   dtype type() const { return type_; }
-  /// Elements of all iterations.
+  /// Elements of the full tensors of all iterations.
   std::int64_t size() const { return iterations_ * shape_.elements(); }
 
-  /// Copies all elements, row-major, converted to `real`. Throws `error` unless `to` has `size()` elements.
+  /// Copies all elements to `to`, row-major, converted to `real`. Throws `error` unless `to` has `size()` elements.
   template <class real> void copy_to(std::span<real> to) const {
     check(to.size());
     visit_real(type_, [&]<class stored>(stored) {
@@ -52,11 +60,11 @@ public:
       });
     });
   }
-  /// Copies the bytes of all elements, row-major, in the dtype of the arena. Throws `error` unless `to` has as many
-  /// bytes.
+  /// Copies the bytes of all elements, row-major, in the dtype of the arena. Throws `error` unless `to` holds `size()`
+  /// elements.
   void copy_bytes_to(std::span<std::byte> to) const;
-  /// Sets all elements, converted from `real`; of a sharded tensor, each rank copies its shard out of `from`. Throws
-  /// `error` unless `from` has `size()` elements.
+  /// Sets all elements, row-major, converted from `real`; of a sharded tensor, each rank copies only its shard out of
+  /// `from`. Throws `error` unless `from` has `size()` elements.
   template <class real> void copy_from(std::span<real const> from) const {
     check(from.size());
     auto const m = map();
@@ -72,9 +80,9 @@ public:
   }
 
 private:
-  shard_map map() const { return {shape_.elements(), group_ == nullptr ? 1 : group_->size()}; }
+  shard_map map() const { return {shape_.elements(), group_ == nullptr ? 1 : group_->size(), chunk_}; }
 
-  /// All-gathers the full tensor.
+  /// All-gathers the full tensors of all iterations into `full`.
   void gather(std::byte* full) const;
 
   /// Calls f(buffer, slice_begin, n) for [begin, end) in slices of n <= 1024 elements; `buffer` has room for a slice.
@@ -84,7 +92,7 @@ private:
     for (; begin < end; begin += 1024) f(buffer, begin, std::min<std::int64_t>(1024, end - begin));
   }
 
-  /// Throws `error` unless an array of `length` elements holds the full tensor.
+  /// Throws `error` unless `length` is `size()`.
   void check(std::size_t length) const;
 
   arena* memory_;
@@ -94,6 +102,7 @@ private:
   bool stacked_;
   constrain::shape shape_;
   communicator* group_;
+  std::int64_t chunk_ = norm_chunk; // of the shards
 };
 
 /// A parameter's tensor with its name and role.

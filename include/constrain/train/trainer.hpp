@@ -28,9 +28,9 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// A training pipeline composed at compile time from a task and policies: its memory plan and the order of its kernels
-/// are constants. Memory is allocated at construction, never in a step. With distributed policies, all ranks must make
-/// the same calls in the same order, and an error on one rank is thrown on all.
+/// Trains the model of a task under policies. The memory plan and the order of the kernels are compile-time constants;
+/// the memory of all tensors is allocated at construction. With distributed policies, all ranks must make the same
+/// calls in the same order; an error of the constructor, `step`, `save` or a load on one rank is thrown on all.
 template <class task_, class... list> class trainer {
 public:
   using task = typename detail::task_or_refusal<task_>::task;
@@ -40,18 +40,18 @@ public:
   using entries = constrain::entries<task, policy_set>;
   using real = typename entries::real; // type of the logits that predict returns
 
-  static constexpr memory_plan memory = entries::memory;                         // planned bytes of the arena, by part
+  static constexpr memory_plan memory = entries::memory;                         // planned bytes, by part
   static constexpr std::int64_t parameter_count = entries::parameter_count;      // elements of all parameters
   static constexpr double flops = entries::work.flops;                           // of one step on one rank
   static constexpr double bytes_moved = entries::work.bytes_moved;               // by the kernels of one step
-  static constexpr std::int64_t kernel_launches = entries::work.kernel_launches; // in one step
-  static constexpr std::int64_t collectives = entries::work.collectives;         // in one step
+  static constexpr std::int64_t kernel_launches = entries::work.kernel_launches; // of one step
+  static constexpr std::int64_t collectives = entries::work.collectives;         // of one step
   static constexpr std::int64_t micro_batches = policy_set::accumulation::value.micro_batches; // in one step
   static constexpr std::int64_t batch_tokens =
       entries::step::failure.ok() ? micro_batches * task::sequences * task::tokens : 0; // of one step on one rank
 
   /// `h`: the optimizer's hyperparameters. Throws `error` for a value out of range, if the arena cannot be allocated,
-  /// if the world size does not fit the policies, or if the ranks' settings differ.
+  /// if the world size is not a multiple of the number of shards, or if the ranks' settings differ.
   explicit trainer(hyper const& h = {}, run_options const& run = {})
       : hyper_(h), run_(run),
         ranks_(find_ranks<policy_set::parallelism::value.distributed>(entries::shards, run.deadline)) {
@@ -61,14 +61,13 @@ public:
       detail::check_run(run);
       engine_.allocate(run.checked, run.measure_memory);
       state_.seed = run.seed;
-      for (int i = 0; i < entries::parameters.size; ++i)
-        initialize(entries::parameters.parameters[i], i, state_.seed, engine_.arena(), ranks_.group->rank());
+      initialize(table(), state_.seed, engine_.arena(), ranks_.group->rank());
     });
   }
 
-  /// One optimizer step. The loss is the mean over the valid labels of all ranks. A non-finite gradient is no error:
-  /// see `step_result::skipped`. Throws `error`, with weights and states unchanged, for a batch of another shape, for a
-  /// batch that its `batch_range` has overwritten, for a token or label out of range, or if no rank has a valid label.
+  /// One optimizer step. A non-finite gradient is no error: see `step_result::skipped`. Throws `error`, with weights
+  /// and states unchanged, for a batch of another shape or one that its `batch_range` has overwritten, for a token or
+  /// label out of range, for different corpora on different ranks, or if no rank has a valid label.
   step_result step(constrain::batch const& b) try {
     auto const valid_labels = agreed_sum(
         world(), joint_call::step, [&] { return take(b); }, b.corpus);
@@ -77,8 +76,7 @@ public:
     auto step_parameters = step_parameters_now(valid_labels);
     step_parameters.dropout = run_.dropout;
     auto h = hyper_;
-    if constexpr (requires { h.learning_rate; })
-      h.learning_rate = static_cast<decltype(h.learning_rate)>(learning_rate());
+    detail::scale_learning_rates(h, schedule::factor(run_.schedule, state_.steps), state_.learning_rate_factor);
     op::step_hyperparameters<optimizer, storage<entries::master>> const prepared(h, {step_parameters.updates + 1});
     engine_.arena().write(entries::step::value.hyper.offset, &prepared, sizeof prepared);
     engine_.template run<typename entries::step, typename entries::step_program>(step_parameters);
@@ -96,10 +94,7 @@ public:
       r.not_finite = detail::name_of_gradient(table(), gradient);
     }
     state_.steps = state_.steps.count() + 1;
-    if (b.corpus != 0) {
-      state_.corpus = b.corpus;
-      state_.position = b.next;
-    }
+    if (b.corpus != 0) state_.corpus = b.corpus, state_.position = b.next;
     return r;
   } catch (...) { rethrow_or_end_job(world(), joint_call::step); }
 
@@ -108,7 +103,8 @@ public:
 
   /// A batch over your own arrays, which must live until `step` returns: inputs [micro-batches, sequences, tokens];
   /// labels of the same shape, or [micro-batches, sequences] for classification, `ignored_label` (-100) where an input
-  /// has none. For causal_lm, shift the labels yourself. Throws `error` for a wrong length or an invalid value.
+  /// has none. For causal_lm, shift the labels: each is the token after its input. Throws `error` for a wrong length, a
+  /// value out of range or, with a single rank, no valid label.
   constrain::batch batch(std::span<std::int32_t const> inputs, std::span<std::int32_t const> labels) const {
     auto const b = detail::own_batch(inputs, labels, batch_lengths, entries::vocabulary, entries::logits.features());
     if (b.valid_labels == 0 && ranks() == 1)
@@ -116,9 +112,9 @@ public:
     return b;
   }
 
-  /// The batches of a corpus, without end, reshuffled every epoch; starts at the position in the training state if the
-  /// last step read this corpus, else at its start. A worker thread prepares the next batch. Throws `error` if the
-  /// vocabulary is larger than the model's or the corpus gives no batch.
+  /// This rank's batches of a corpus, without end, reshuffled every epoch. They begin at the position in the training
+  /// state if the last batch of a corpus came from this corpus, else at epoch 0. A worker thread prepares the next
+  /// batch. Throws `error` if the corpus exceeds the model's vocabulary or gives no batch.
   batch_range batches(data::corpus const& corpus, data::tail tail = data::tail::carry) const {
     static_assert(labels_per_token,
                   "batches(corpus): a corpus labels every token with the next one, but the task has other labels; "
@@ -131,11 +127,11 @@ public:
   }
 
   /// Loss and accuracy over all samples of a corpus, without dropout; every rank evaluates all samples. The training
-  /// state is unchanged. Throws `error` if the corpus is too short or has no label.
+  /// state is unchanged. Throws `error` if the corpus is too short, has no label or exceeds the model's vocabulary.
   evaluation evaluate(data::corpus const& corpus) {
     return *evaluate(corpus, [] { return false; });
   }
-  /// As above, but calls `stop()` before every micro-batch and returns nullopt if `stop` returns true.
+  /// As `evaluate(corpus)`, but calls `stop()` before every micro-batch and returns nullopt if `stop` returns true.
   template <class predicate> std::optional<evaluation> evaluate(data::corpus const& corpus, predicate const& stop) {
     detail::check_vocabulary(corpus.vocabulary(), entries::vocabulary);
     auto const samples = data::samples(corpus.size(), task::tokens);
@@ -151,7 +147,8 @@ public:
     return detail::mean_of(sum);
   }
 
-  /// Loss and accuracy over your own arrays: inputs [n, sequences, tokens] for any n >= 1, labels as in `batch`.
+  /// Loss and accuracy over your own arrays: inputs [n, sequences, tokens] for any n >= 1; labels of the same shape, or
+  /// [n, sequences] for classification. Throws `error` for a wrong length, an invalid value, or without a valid label.
   evaluation evaluate(std::span<std::int32_t const> inputs, std::span<std::int32_t const> labels) {
     auto const per_batch = static_cast<std::size_t>(task::sequences * task::tokens);
     auto const labels_per_batch = static_cast<std::size_t>(entries::labels);
@@ -177,9 +174,8 @@ public:
     return {engine_.template logits<typename entries::predict>(0, entries::logits.elements()), entries::logits};
   }
 
-  /// Returns the prompt and `count` sampled tokens. Each token is a full forward pass over the last `task::tokens`
-  /// tokens (no key-value cache). Throws `error` for an empty prompt, a token out of range or logits that are not
-  /// finite.
+  /// Returns the prompt and `count` sampled tokens. Each token costs a full forward pass over the last `task::tokens`
+  /// tokens (no key-value cache). Throws `error` for an empty prompt, invalid values or logits that `sampler` refuses.
   std::vector<std::int32_t> generate(std::span<std::int32_t const> prompt, std::int64_t count,
                                      generate_options const& options = {}) {
     static_assert(entries::logits.rank == 3, "generate: the model gives no logits per token; use predict(inputs)");
@@ -219,10 +215,15 @@ public:
   }
 
   /// The gradient of a parameter in the last step, before clipping. Throws `error` for an unknown or frozen parameter,
-  /// and if evaluate, predict or generate has run since: they reuse the gradients' memory.
+  /// before the first step, and after evaluate, predict, generate (which reuse the gradients' memory) or a load.
   tensor_view gradient(std::string_view name) const {
     auto const& info = detail::find_gradient(table(), std::string(name), engine_.gradients_kept());
     return engine_.view(info, info.gradient_offset, ranks_.group.get());
+  }
+
+  /// A state of the optimizer for a parameter, such as "exp_avg" of adamw. Throws `error` if there is none of that name.
+  tensor_view state(std::string_view parameter, std::string_view name) const {
+    return {engine_.arena(), detail::find_state(table(), parameter, name), ranks_.group.get()};
   }
 
   /// This process's rank.
@@ -242,17 +243,17 @@ public:
   }
   /// Optimizer steps done, skipped ones included.
   optimizer_steps steps() const { return state_.steps; }
-  /// Counters, position in the corpus and all else that a saved run holds besides tensors.
+  /// The part of a saved run that is not tensors: counters, position in the corpus, and so on.
   training_state const& state() const { return state_; }
 
-  /// Saves weights, optimizer states, data position and counters to a directory, atomically: a saved run already there
-  /// is replaced only by a complete one. Hugging Face Transformers opens the saved run of a gpt2. Throws `error` on all
-  /// ranks if a file cannot be written.
+  /// Saves weights, optimizer states and training state to a directory, atomically: a saved run already there is
+  /// replaced only by a complete one. Hugging Face Transformers can load the directory if the model is gpt2. Throws
+  /// `error` on all ranks if a file cannot be written.
   void save(std::string const& directory) const {
     save_run(directory, table(), format(), configuration(), state_, engine_.arena(), *ranks_.world, *ranks_.group);
   }
   /// Loads a run that `save` wrote, to continue it. Throws `error`, with nothing changed, if the directory is damaged
-  /// or was saved by another configuration; the error names the field that differs.
+  /// or was saved with another configuration; the error names the field that differs.
   void load(std::string const& directory) {
     state_ = load_run(directory, table(), format(), configuration(), engine_.arena(), *ranks_.world, *ranks_.group);
     engine_.drop_gradients();
@@ -261,29 +262,28 @@ public:
   /// saved run of the same model. Throws `error`, with nothing changed, if names, shapes or configuration do not match.
   void load_pretrained(std::string const& path) {
     constrain::load_pretrained(path, table(), format(), engine_.arena(), *ranks_.world, *ranks_.group);
+    start_averages(table(), engine_.arena());
     engine_.drop_gradients();
   }
 
   /// Loads the newest of the runs saved in directory/step-<n>, else the run saved in the directory itself; all ranks
-  /// load the same. Returns false if there is no saved run. A damaged saved run is skipped with a line to `log` (rank
-  /// 0). Throws as `load` does if all are damaged.
+  /// load the same. Returns false if there is no saved run. If one of several cannot be loaded, rank 0 prints the error
+  /// to `log` (null: silent) and the next older is loaded. Throws the error of `load` if none can be loaded.
   bool resume(std::string const& directory, std::FILE* log = stderr) {
     return resume_from(
         directory, *ranks_.world, [&](std::string const& path) { load(path); }, rank() == 0 ? log : nullptr);
   }
 
-  /// The learning rate of the next step, the schedule included; 0 for an optimizer without a learning rate.
+  /// The learning rate of the next step, by schedule and `scale_learning_rate`; 0 for an optimizer without one.
   double learning_rate() const {
-    if constexpr (requires { hyper_.learning_rate; })
-      return static_cast<double>(hyper_.learning_rate) * schedule::factor(run_.schedule, state_.steps) *
-             state_.learning_rate_factor;
-    else return 0;
+    return detail::learning_rate_of(hyper_) * schedule::factor(run_.schedule, state_.steps) *
+           state_.learning_rate_factor;
   }
-  /// Multiplies the learning rate of all later steps, in resumed runs too. Throws `error` unless `factor` is above 0.
+  /// Multiplies all later learning rates, in resumed runs too. Throws `error` for a factor <= 0 or a product above 1e9.
   void scale_learning_rate(double factor) {
     state_.learning_rate_factor = detail::scaled_factor(state_.learning_rate_factor, factor);
   }
-  /// With `.measure_memory`: bytes of the arena up to the last byte written, plus the device's own reserve.
+  /// Bytes of the arena up to the last byte written, plus the device's reserve. Needs `.measure_memory`.
   bytes used_bytes() const { return engine_.used(); }
   /// The options given at construction.
   run_options const& options() const { return run_; }
@@ -317,8 +317,8 @@ private:
     sum.tokens += valid;
   }
 
-  /// Copies a batch into the arena; returns this rank's number of valid labels. Throws `error` for a batch that `step`
-  /// must refuse; weights and states are unchanged then.
+  /// Copies a batch into the arena; returns this rank's number of valid labels. Throws `error` for a wrong shape, for
+  /// arrays that were overwritten, or for a token or label out of range.
   std::int64_t take(constrain::batch const& b) {
     detail::check_batch(b, batch_lengths);
     auto const into_arena = engine_.begin("step");
@@ -327,8 +327,8 @@ private:
   }
 
   static parameter_list table() {
-    return {entries::parameters.parameters, entries::parameters.size, entries::parameters.names,
-            entries::parameters.state_names};
+    return {entries::parameters.parameters, entries::parameters.size, entries::parameters.states,
+            entries::parameters.states_size, entries::parameters.names};
   }
   static weight_format format() {
     return weight_format_of<std::remove_cvref_t<decltype(task::architecture)>>::make(task::architecture);

@@ -16,8 +16,8 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 namespace detail {
 
-/// Runs twelve independent chains of multiply-adds in vector registers, enough to hide the instruction's latency.
-/// Returns the number of operations, two per multiply-add.
+/// Runs twelve independent chains of `rounds` multiply-adds each in vector registers: enough chains to hide the
+/// instruction's latency. Returns the number of operations, two per multiply-add and vector lane.
 template <class real> double multiply_add_chains(std::int64_t rounds) {
   constexpr int chains = 12;
 #if defined(__x86_64__) && defined(__GNUC__)
@@ -86,10 +86,10 @@ template <class real> double chain_rate() {
 
 } // namespace detail
 
-/// Peak FLOP/s of this machine in `real`, measured with multiply-adds in registers (two operations each), whatever
-/// instruction set the code was compiled for: the best thread's rate times the number of threads or processors,
-/// whichever is smaller. Measures processor time, so that other programs do not affect the result. 0 if the
-/// measurements do not agree. Takes a few hundredths of a second.
+/// Peak FLOP/s of this machine in the type `real`, measured with multiply-adds in registers (two operations each): the
+/// best thread's rate times the number of threads or processors, whichever is smaller. On x86-64, uses AVX-512 or AVX2
+/// if the processor has it, whatever instruction set the code was compiled for. Measures processor time, so that the
+/// time of other programs does not count. 0 if the measurements do not agree. Takes a few hundredths of a second.
 template <class real = float> double arithmetic_peak() {
   std::vector<double> rates(static_cast<std::size_t>(thread_count()));
   parallel_for(thread_count(),

@@ -17,8 +17,9 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// The provider of fp32 GEMMs: "oneDNN" (except for shapes where `onednn_stands_aside`), "CBLAS" or "built-in". With
-/// oneDNN, bf16 GEMMs use oneDNN too if `onednn_multiplies_bf16`. All other GEMMs are built-in.
+/// The provider of fp32 GEMMs: "oneDNN" (except for shapes where `onednn_stands_aside`), "CBLAS" (except for sizes
+/// above the limit of `int`) or "built-in". With oneDNN, bf16 GEMMs with alpha = 1 use oneDNN too if
+/// `onednn_multiplies_bf16`. All other GEMMs are built-in.
 constexpr char const* gemm_provider() noexcept {
 #if defined(CONSTRAIN_WITH_ONEDNN)
   return "oneDNN";
@@ -31,7 +32,7 @@ constexpr char const* gemm_provider() noexcept {
 
 namespace detail {
 
-/// Throws `error` if a leading dimension is smaller than the row length.
+/// Throws `error` if the leading dimension of matrix `name` is smaller than the length of a stored row.
 inline void check_leading_dimension(char const* name, std::int64_t leading, std::int64_t columns) {
   if (leading < columns)
     throw error({"gemm: the rows of ", name, " are ", leading, " apart but hold ", columns,
@@ -40,10 +41,10 @@ inline void check_leading_dimension(char const* name, std::int64_t leading, std:
 
 } // namespace detail
 
-/// C = alpha op(A) op(B) + beta C, row-major: op(A) [m, k], op(B) [k, n], C [m, n]; op transposes if its flag is set.
-/// lda, ldb, ldc: leading dimensions, elements from one stored row to the next. C is not read if beta is 0. Sums are
-/// accumulated in float for 16-bit elements, else in the elements' type. Throws `error` if a leading dimension is
-/// smaller than its row, or if the provider fails.
+/// C = alpha op(A) op(B) + beta C, row-major: op(A) [m, k], op(B) [k, n], C [m, n]; op transposes where the flag of its
+/// matrix is `transpose::yes`. lda, ldb, ldc: leading dimensions, elements from one stored row to the next. C is not
+/// read if beta is 0. Sums are accumulated in float for 16-bit elements, else in the elements' type. Throws `error` if
+/// a leading dimension is smaller than the length of a stored row, or if the provider fails.
 template <class a_type, class b_type, class c_type>
 void gemm(transpose a_transposed, transpose b_transposed, std::int64_t m, std::int64_t n, std::int64_t k,
           std::type_identity_t<arithmetic<c_type>> alpha, a_type const* a, std::int64_t lda, b_type const* b,

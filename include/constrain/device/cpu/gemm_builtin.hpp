@@ -43,7 +43,7 @@ constexpr std::int64_t gemm_share(std::int64_t extent, std::int64_t most, std::i
   return ((extent - 1) / parts / multiple + 1) * multiple;
 }
 
-/// The scales in c = alpha a b + beta c.
+/// The factors in c = alpha a b + beta c.
 template <class real> struct gemm_scales { real alpha, beta; };
 
 /// The micro-kernel: c = alpha a b + beta c for one micro-tile of sizeof...(row) rows. a: [k, blocking::rows], packed;
@@ -96,7 +96,7 @@ void gemm_edge(std::int64_t rows, std::int64_t columns, std::int64_t k, real con
 /// Prefetches into the L2 cache the rows of B that are packed next, while the current rows are multiplied.
 struct gemm_ahead {
   char const* row = nullptr;
-  std::int64_t rows = 0, stride = 0, row_bytes = 0; // `stride`: bytes between rows
+  std::int64_t rows = 0, stride = 0, row_bytes = 0; // `stride`: bytes from one row to the next
   std::int64_t lines_at_once = 0, at = 0;
 
   static constexpr std::int64_t line = 64;
@@ -185,7 +185,7 @@ void gemm_tile(transpose a_transposed, transpose b_transposed, std::int64_t rows
   }
 }
 
-/// Each thread's buffer for the float sums of a tile of a 16-bit C.
+/// Each thread's buffer for the float sums of one tile of a 16-bit C, and the most rows and columns of such a tile.
 inline constexpr std::int64_t gemm_narrow_rows = gemm_blocking<float>::tile_rows, gemm_narrow_columns = 256;
 alignas(64) inline constinit thread_local float gemm_narrow_buffer[gemm_narrow_rows * gemm_narrow_columns];
 
@@ -216,9 +216,9 @@ void gemm_narrow_tile(transpose a_transposed, transpose b_transposed, std::int64
 
 } // namespace detail
 
-/// C = alpha op(A) op(B) + beta C; arguments as in `gemm`. Packing and blocking follow K. Goto, R. van de Geijn,
-/// "Anatomy of High-Performance Matrix Multiplication", 2008. Every element of C is summed in the order of k, wherever
-/// the element is in C, so its bits depend neither on the number of threads nor on m and n. Does not allocate.
+/// C = alpha op(A) op(B) + beta C; arguments as in `gemm` (gemm.hpp). Packing and blocking follow K. Goto, R. van de
+/// Geijn, "Anatomy of High-Performance Matrix Multiplication", 2008. Every element of C is summed in the order of k,
+/// wherever the element is in C, so its bits depend neither on the number of threads nor on m and n. Does not allocate.
 template <class a_type, class b_type, class c_type, class real = arithmetic<c_type>>
 void gemm_builtin(transpose a_transposed, transpose b_transposed, std::int64_t m, std::int64_t n, std::int64_t k,
                   std::type_identity_t<real> alpha, a_type const* a, std::int64_t lda, b_type const* b,

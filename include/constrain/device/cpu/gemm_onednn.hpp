@@ -23,7 +23,7 @@ inline bool onednn_multiplies_bf16() {
   return answer;
 }
 
-/// Throws `error` if oneDNN failed to do `what`.
+/// Throws `error` if oneDNN failed. `what`: what it could not do, such as "create a stream".
 inline void onednn_check(dnnl_status_t status, char const* what) {
   if (status != dnnl_success)
     throw error({"gemm: oneDNN failed to ", what, " with status ", static_cast<int>(status),
@@ -38,7 +38,7 @@ inline bool onednn_stands_aside(std::int64_t m, std::int64_t ldb) {
   return avx2 && m >= 128 && m <= 256 && ldb % 1024 == 0;
 }
 
-/// Owns an object of oneDNN's C interface.
+/// Owns an object of oneDNN's C interface, and destroys it.
 template <class handle, dnnl_status_t (*destroy)(handle)> struct onednn_handle {
   handle value{};
   onednn_handle() = default;
@@ -86,8 +86,8 @@ struct onednn_machine {
   }
 };
 
-/// C = op(A) op(B) + beta C with oneDNN's matmul: bf16 inputs, bf16 or float output; other arguments as in `gemm`.
-/// oneDNN caches the compiled primitives by shape. Throws `error` if oneDNN fails.
+/// C = op(A) op(B) + beta C with oneDNN's matmul: A and B in bf16, C in bf16 or float; other arguments as in `gemm`
+/// (gemm.hpp). oneDNN caches the compiled primitives by shape. Throws `error` if oneDNN fails.
 template <class c_type>
 void onednn_bf16(bool ta, bool tb, std::int64_t m, std::int64_t n, std::int64_t k, bfloat16 const* a, std::int64_t lda,
                  bfloat16 const* b, std::int64_t ldb, float beta, c_type* c, std::int64_t ldc) {

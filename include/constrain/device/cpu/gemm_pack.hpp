@@ -38,8 +38,8 @@ inline void transpose_registers(vector* row, std::integer_sequence<int, lane...>
   if constexpr (half > 1) transpose_registers<half / 2>(row, lanes);
 }
 
-/// Transposes the square matrix at `from`, with rows `stride` apart, to `to`, with rows `width` apart. Row indices at
-/// or beyond `rows` are clamped to the last row.
+/// Transposes the square matrix at `from`, with rows `stride` elements apart, to `to`, with rows `width` elements
+/// apart. Row indices at or beyond `rows` are clamped to the last row.
 template <class real, int rows, int width, class stored, int... lane>
 inline void copy_transposed(stored const* from, std::int64_t stride, real* to,
                             std::integer_sequence<int, lane...> lanes) {
@@ -48,9 +48,9 @@ inline void copy_transposed(stored const* from, std::int64_t stride, real* to,
   ((*reinterpret_cast<typename vector_of<real>::unaligned*>(to + lane * width) = square[lane]), ...);
 }
 
-/// Packs an [extent, k] operand into panels of `width` rows, each stored k-major and the last padded with zeros.
-/// Element (i, p) is at source[i * stride + p] or, if `along_extent`, at source[p * stride + i]. bf16 is converted to
-/// float. Up to one vector may be written past the end of `out`.
+/// Packs an [extent, k] operand into panels of `width` rows, the last padded with zeros. A panel is stored as [k,
+/// width]. Element (i, p) is at source[i * stride + p] or, if `along_extent`, at source[p * stride + i]. bf16 is
+/// converted to float. Up to one vector may be written past the end of `out`.
 template <int width, bool along_extent, class real, class stored>
 void gemm_pack(stored const* source, std::int64_t stride, std::int64_t extent, std::int64_t k, real* out) {
   using unaligned = typename vector_of<real>::unaligned;

@@ -6,8 +6,8 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// y[i] = sum over rows of x[row, i], x [rows, columns] row-major; with `add`, y[i] +=. Threads divide the columns, so
-/// every sum is taken in row order for any number of threads.
+/// y[i] = sum over rows of x[row, i], x [rows, columns] row-major; with `add`, y[i] += the sum. The threads divide the
+/// columns, so every sum is taken in row order for any number of threads.
 template <class stored, class real>
 void sum_rows(stored const* x, std::int64_t rows, std::int64_t columns, real* y, bool add) {
   constexpr std::int64_t width = 64; // columns per chunk: their sums stay in registers
@@ -23,7 +23,7 @@ void sum_rows(stored const* x, std::int64_t rows, std::int64_t columns, real* y,
   });
 }
 
-/// y[i] = sum over chunks, in order, of partial[chunk * stride + i], for i < width; with `add`, y[i] +=.
+/// y[i] = sum over chunks, in order, of partial[chunk * stride + i], for i < width; with `add`, y[i] += the sum.
 template <class real>
 void add_up_chunks(real const* partial, std::int64_t chunks, std::int64_t stride, std::int64_t width, real* y,
                    bool add) {

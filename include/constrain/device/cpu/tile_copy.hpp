@@ -9,8 +9,8 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
-/// to[row, column] = scale * from[row, column] for `rows` x `columns` elements, the rest of `to` is 0. `stride`:
-/// elements between rows of `from`. bf16 is converted to float.
+/// to[row, column] = scale * from[row, column] for `rows` x `columns` elements; the rest of `to` [to_rows, to_columns]
+/// is 0. `stride`: elements from one row of `from` to the next. bf16 is converted to float.
 template <class stored, class real>
 void load_tile(stored const* from, std::int64_t stride, std::int64_t rows, std::int64_t columns, real scale, real* to,
                std::int64_t to_rows, std::int64_t to_columns) {
@@ -33,7 +33,8 @@ inline vector interleave(vector const& a, vector const& b, std::index_sequence<l
       std::integer_sequence<int, (offset + static_cast<int>(lane) / 2 + static_cast<int>(lane) % 2 * lanes)...>{});
 }
 
-/// Transposes a square matrix with as many rows as a vector has lanes.
+/// Transposes a square matrix with as many rows as a vector has lanes. `from_step`, `to_step`: elements from one row to
+/// the next.
 template <class real>
 inline void transpose_square(real const* from, std::int64_t from_step, real* to, std::int64_t to_step) {
   using vector = typename vector_of<real>::vector;
@@ -53,7 +54,8 @@ inline void transpose_square(real const* from, std::int64_t from_step, real* to,
   (all{});
 }
 
-/// to[column, row] = from[row, column]; `rows` and `columns` are multiples of a vector's lanes.
+/// to[column, row] = from[row, column]; `rows` and `columns` are multiples of a vector's lanes. `from_step`, `to_step`:
+/// elements from one row to the next.
 template <class real>
 void transpose_tile(real const* from, std::int64_t from_step, std::int64_t rows, std::int64_t columns, real* to,
                     std::int64_t to_step) {

@@ -18,12 +18,12 @@ template <class real> struct register_tile : vector_of<real> {
   static constexpr int columns = vectors * vector_of<real>::lanes;
 };
 
-/// The part [begin, end) of the depth that is summed.
+/// The part [begin, end) of the depth (the inner dimension) that is summed.
 struct depth_range {
   std::int64_t begin, end;
 };
 
-/// One register tile of `tile_gemm`, `vectors` vectors wide.
+/// One register tile of `tile_gemm`, `vectors` vectors wide; `column`: its first column in C, for `store`.
 template <int vectors, transpose a_transposed, class real, class function>
 inline void tile_micro(depth_range depth, real const* a, std::int64_t a_step, real const* b, std::int64_t b_step,
                        real* c, std::int64_t c_step, std::int64_t column, function const& store) {
@@ -59,10 +59,10 @@ inline void tile_micro(depth_range depth, real const* a, std::int64_t a_step, re
 }
 
 /// A small GEMM for tiles in the cache, row-major, without packing: op(A) [rows, depth], B [depth, columns], C [rows,
-/// columns]; a_step, b_step, c_step: elements between stored rows. `rows` must be a multiple of register_tile::rows,
-/// `columns` of a vector's lanes. `depth_of(row)` returns the part of the depth to sum for the register tile that
-/// begins at `row`. `store(c, sum, column)` combines a vector of sums with C at c: see `overwrite`, `add_to`. Every sum
-/// is taken in the order of the depth.
+/// columns]; a_step, b_step, c_step: elements from one stored row to the next. `rows` must be a multiple of
+/// register_tile::rows, `columns` of a vector's lanes. `depth_of(row)` returns the part of the depth to sum for the
+/// register tile that begins at `row`. `store(c, sum, column)` combines a vector of sums with the elements at c, the
+/// first of which is in column `column` of C: see `overwrite`, `add_to`. Every sum is taken in the order of the depth.
 template <transpose a_transposed, class real, class range_function, class store_function>
 void tile_gemm(std::int64_t rows, std::int64_t columns, range_function const& depth_of, real const* a,
                std::int64_t a_step, real const* b, std::int64_t b_step, real* c, std::int64_t c_step,
@@ -102,7 +102,7 @@ struct add_to {
     *reinterpret_cast<typename vector_of<real>::unaligned*>(c) += sum;
   }
 };
-/// For `tile_gemm`: C = factor C + sum, with a factor for each column.
+/// For `tile_gemm`: C = factor C + sum, with one factor per column.
 template <class real> struct scale_and_add_to {
   real const* factor;
   template <class vector> void operator()(real* c, vector const& sum, std::int64_t column) const {

@@ -7,7 +7,8 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// Whether OpenMP's threads spin while they wait: the default, unless environment variables change it.
+/// Whether OpenMP's threads spin while they wait: the default if there are several threads, unless the environment sets
+/// OMP_WAIT_POLICY to passive, GOMP_SPINCOUNT or KMP_BLOCKTIME.
 inline bool waiting_threads_spin() {
   if (thread_count() == 1) return false;
   char const* const policy = std::getenv("OMP_WAIT_POLICY");
@@ -16,7 +17,7 @@ inline bool waiting_threads_spin() {
 }
 
 /// Mean time in seconds to start and end an empty parallel loop: microseconds if every thread has a processor,
-/// milliseconds if other programs compete, since a thread then spins until another one is scheduled. The measurement
+/// milliseconds if other programs compete, since threads then spin until the others are scheduled. The measurement
 /// takes a few milliseconds, or 0.1 s if other programs compete.
 inline double parallel_loop_seconds() {
   constexpr int loops = 1000;
@@ -29,10 +30,10 @@ inline double parallel_loop_seconds() {
   return since.seconds() / done;
 }
 
-/// Whether spinning costs more than sleeping. Measured on two Zen 5 cores with a small GPT-2, in tokens per second with
-/// one thread, two spinning threads and two sleeping threads: 59,000, 83,000 and 36,000 on an idle machine; 7,000, 300
-/// and 13,000 beside two busy programs. An empty parallel loop takes 0.5 us (spinning) and 7 us (sleeping) on the idle
-/// machine, 30,000 us and 30 us beside two busy programs.
+/// Whether spinning costs more than sleeping, given the result of `parallel_loop_seconds`. Measured on two Zen 5 cores
+/// with a small GPT-2, in tokens per second with one thread, two spinning threads and two sleeping threads: 59,000,
+/// 83,000 and 36,000 on an idle machine; 7,000, 300 and 13,000 beside two busy programs. An empty parallel loop takes
+/// 0.5 us (spinning) and 7 us (sleeping) on the idle machine, 30,000 us and 30 us beside two busy programs.
 constexpr bool spinning_hurts(double loop_seconds) { return loop_seconds > 100e-6; }
 
 } // namespace constrain

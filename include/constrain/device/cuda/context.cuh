@@ -10,14 +10,14 @@
 namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// The context of kernels on a CUDA device: stream, cuBLASLt GEMMs, the step parameters in device memory, and scratch
-/// memory that is valid during one call. The step parameters and the scratch are in the bytes that the device reserves
-/// at the end of the arena.
+/// memory that is valid during one call. The step parameters and the scratch memory are in the bytes that the device
+/// reserves at the end of the arena (run/arena.hpp).
 class cuda_context {
 public:
   static constexpr std::size_t multi_tensor_bytes =
-      3584; // leaves room for a kernel's other arguments within CUDA's limit of 4 KiB
+      3584; // leaves room for a kernel's other arguments within 4 KiB, CUDA's limit before version 12.1
 
-  /// `reserve` points to device memory for the step parameters, followed by the scratch.
+  /// `reserve` points to device memory of cuda<...>::reserve bytes: the step parameters, then the scratch memory.
   cuda_context(cudaStream_t stream, std::byte* reserve)
       : stream_(stream), parameters_(reinterpret_cast<step_parameters*>(reserve)),
         scratch_(reserve + cuda<void>::parameters) {
@@ -29,7 +29,7 @@ public:
   gemm_cache& gemms() { return gemms_; }
   /// The step parameters in device memory, from which kernels of a captured CUDA graph read the current values.
   step_parameters const* parameters() const { return parameters_; }
-  /// Copies the step parameters to device memory, in stream order.
+  /// Copies the step parameters to device memory, in stream order. Throws `error` if CUDA fails.
   void write_parameters(step_parameters const& n) {
     cuda_check(cudaMemcpyAsync(parameters_, &n, sizeof n, cudaMemcpyHostToDevice, stream_), "copy the step parameters");
   }
@@ -44,7 +44,7 @@ public:
     return reinterpret_cast<T*>(scratch_);
   }
 
-  /// Operands collected for one multi-tensor launch (see multi_tensor.cuh).
+  /// The operands collected for one multi-tensor launch, as a `multi_tensor` (multi_tensor.cuh).
   template <class group> group& pending() {
     static_assert(sizeof(group) <= multi_tensor_bytes);
     return *reinterpret_cast<group*>(group_);

@@ -6,8 +6,8 @@
 namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// C = op(A) op(B), or C += op(A) op(B) with `adds`, row-major, by cuBLASLt: op(A) [m, k], op(B) [k, n], C [m, n], all
-/// contiguous; op transposes if its flag is set. Sums are accumulated in float for 16-bit elements, else in the
-/// elements' type. Throws `error` if cuBLASLt fails.
+/// contiguous; op transposes where the flag of its matrix is `transpose::yes`. Sums are accumulated in float for 16-bit
+/// elements, else in the elements' type. Throws `error` if cuBLASLt fails.
 template <class input, class output>
 void gemm(cuda_context& context, transpose a_transposed, transpose b_transposed, std::int64_t m, std::int64_t n,
           std::int64_t k, input const* a, input const* b, bool adds, output* c) {

@@ -52,7 +52,8 @@ static __global__ void __launch_bounds__(cuda_threads)
 } // namespace detail
 
 /// C = alpha A B for `batches` matrices inside larger tensors: A [m, k], B [k, n], C [m, n], of any floating-point
-/// types. For cases that cuBLASLt does not support: A and B of different types, and batches with two strides.
+/// types; `a_at`, `b_at`, `c_at`: where the matrices lie in the tensors (tiles.hpp). For cases that cuBLASLt does not
+/// support: A and B of different types, and batches with two strides. Throws `error` if the launch fails.
 template <class a_type, class b_type, class c_type>
 void gemm_batched(cuda_context& context, std::int64_t batches, std::int64_t m, std::int64_t n, std::int64_t k,
                   arithmetic<c_type> alpha, a_type const* a, matrix_batch a_at, b_type const* b, matrix_batch b_at,

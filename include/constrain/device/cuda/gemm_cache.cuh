@@ -11,7 +11,8 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// Describes a GEMM C = op(A) op(B) + beta C, row-major, op(A) [m, k], op(B) [k, n]; lda, ldb, ldc: leading dimensions.
+/// Describes a GEMM C = op(A) op(B) + beta C, row-major, op(A) [m, k], op(B) [k, n]; lda, ldb, ldc: leading dimensions,
+/// elements from one stored row to the next.
 struct gemm_shape {
   bool a_transposed = false, b_transposed = false;
   std::int64_t m = 0, n = 0, k = 0, lda = 0, ldb = 0, ldc = 0;

@@ -4,8 +4,8 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// Multi-tensor launch: the operands of several calls of one kernel, passed by value as the argument of a single
-/// launch.
+/// The operands of several calls of one kernel, passed by value as the argument of a single launch (a multi-tensor
+/// launch). `entry`: the operands of one call.
 template <class entry> struct multi_tensor {
   /// The most calls per launch.
   static constexpr int capacity = static_cast<int>((cuda_context::multi_tensor_bytes - 16) / sizeof(entry));
@@ -13,7 +13,7 @@ template <class entry> struct multi_tensor {
   entry entries[capacity];
   int count;
 
-  /// Adds the operands of one call; must not be called when full.
+  /// Adds the operands of one call; not if `full()`.
   void add(entry const& e) { entries[count++] = e; }
   bool full() const { return count == capacity; }
 };

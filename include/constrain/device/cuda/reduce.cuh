@@ -22,7 +22,7 @@ template <class real> struct block_reduction {
   };
   memory& shared;
 
-  /// The sum, and the maximum, of the x of all threads in the block.
+  /// The sum, and the maximum, of the values `x` of all threads in the block.
   __device__ real sum(real x) { return broadcast(reduce(shared.temporary).Sum(x)); }
   __device__ real max(real x) { return broadcast(reduce(shared.temporary).Reduce(x, larger_of{})); }
 
@@ -36,7 +36,8 @@ private:
   }
 };
 
-/// Splits the rows into `parts` parts and sums each column over each part: partial [parts, columns].
+/// Splits the rows of x [rows, columns] into `parts` parts and sums each column over each part: partial [parts,
+/// columns].
 template <class stored, class real>
 static __global__ void __launch_bounds__(cuda_threads)
     column_sums_kernel(stored const* x, std::int64_t rows, std::int64_t columns, std::int64_t parts, real* partial) {
@@ -49,7 +50,7 @@ static __global__ void __launch_bounds__(cuda_threads)
   partial[part * columns + column] = sum;
 }
 
-/// to[i] = sum over parts, in order, of partial[part * stride + i]; with `add`, to[i] +=.
+/// to[i] = sum over parts, in order, of partial[part * stride + i]; with `add`, to[i] += the sum.
 template <class real> struct sum_of_parts {
   real const* partial;
   std::int64_t parts, stride;
@@ -63,8 +64,9 @@ template <class real> struct sum_of_parts {
   }
 };
 
-/// y[i] = sum over rows of x[row, i], x [rows, columns]; with `add`, y[i] +=. The rows are summed in parts that depend
-/// only on the shape, so the result is reproducible. Throws `error` if the scratch memory is too small for a row.
+/// y[i] = sum over rows of x[row, i], x [rows, columns] row-major; with `add`, y[i] += the sum. The rows are summed in
+/// parts that depend only on the shape, so the result is reproducible. Throws `error` if the scratch memory is too
+/// small for a row.
 template <class architecture, class stored, class real>
 void sum_rows(cuda<architecture> device, call const& c, stored const* x, std::int64_t rows, std::int64_t columns,
               real* y, bool add) {

@@ -21,13 +21,13 @@ CT_HOST_DEVICE constexpr std::int64_t part_begin(std::int64_t count, std::int64_
   return count * index / parts;
 }
 
-/// Number of parts in which a sum over rows is computed: depends only on the shape, so that the result is reproducible.
+/// Number of parts into which a sum over rows is split: depends only on the shape, so that the result is reproducible.
 constexpr std::int64_t row_parts(std::int64_t rows) { return rows < 64 ? 1 : rows < 64 * 32 ? rows / 64 : 32; }
 
-/// The layout of many row-major matrices in one tensor, with two strides: matrix `index` is head index % inner of
-/// sequence index / inner.
+/// The layout of many row-major matrices in one tensor, with two strides. In attention, matrix `index` is head index %
+/// inner of sequence index / inner.
 struct matrix_batch {
-  std::int64_t leading = 0;      // leading dimension: elements between stored rows
+  std::int64_t leading = 0;      // leading dimension: elements from one stored row to the next
   bool transposed = false;       // the matrix is stored transposed
   std::int64_t inner = 1;        // number of matrices that are `inner_stride` apart
   std::int64_t inner_stride = 0; // elements between these matrices
@@ -43,7 +43,7 @@ struct matrix_batch {
   }
 };
 
-/// Number of tokens that token `row` attends to: with `causal`, itself and the tokens before it.
+/// Number of tokens that token `row` attends to: with `causal`, itself and the tokens before it; otherwise all.
 CT_HOST_DEVICE constexpr std::int64_t tokens_seen(std::int64_t row, std::int64_t tokens, bool causal) {
   return causal ? row + 1 : tokens;
 }

@@ -12,7 +12,7 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// Title, facts and memory plan of a report.
+/// Title, facts and memory plan of a report, as plain text: `report` escapes them for HTML.
 struct report_head {
   std::string title;                                      // heading of the page
   std::vector<std::pair<std::string, std::string>> facts; // (name, value), in the order of display

@@ -35,7 +35,7 @@ td.bar { width: 40%; } td.bar i { display: block; height: .7rem; background: var
 .note { color: var(--faint); font-size: .9rem; }
 )";
 
-/// Text escaped for HTML.
+/// Text escaped for an HTML element; control characters become '?'.
 [[gnu::cold]] CONSTRAIN_INLINE std::string html_text(std::string_view text) {
   std::string out;
   for (char c : printable(std::string(text))) {
@@ -60,7 +60,7 @@ td.bar { width: 40%; } td.bar i { display: block; height: .7rem; background: var
   return rows;
 }
 
-/// A chart for each user-defined metric, in the order in which they first appear.
+/// A chart for each user-defined metric, in the order in which the metrics first appear in `steps`.
 [[gnu::cold]] CONSTRAIN_INLINE std::string metric_charts(std::span<step_record const> steps,
                                                          std::span<chart_mark const> marks) {
   std::vector<std::pair<std::string, series>> metrics;

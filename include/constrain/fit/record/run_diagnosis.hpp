@@ -9,7 +9,7 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// The verdict of `diagnose_run`.
+/// The verdict of `diagnose_run`, which defines each value.
 enum class run_condition : std::uint8_t {
   too_early,
   not_finite,
@@ -29,14 +29,14 @@ struct run_diagnosis {
 
 namespace detail {
 
-/// A run's losses: training losses as means over a tenth of all steps, since single losses are noisy, and validation
-/// losses. Non-finite training losses are left out.
+/// A run's losses: validation losses, and training losses as means over a tenth of all steps (half, if fewer than ten),
+/// since single losses are noisy. Non-finite training losses are left out.
 class losses {
 public:
   [[gnu::cold]] explicit losses(std::span<step_record const> steps);
 
-  /// The step of the first non-finite validation loss, or, if the training losses of the last tenth of all steps (or of
-  /// more steps) are not finite, the first of these steps; null: none.
+  /// The first step with a non-finite validation loss. If there is none, but the last tenth of the training losses or
+  /// more are not finite: the first of these steps. Null: neither.
   step_record const* not_finite() const { return not_finite_; }
   /// Which loss is not finite: "training" or "validation".
   char const* which() const { return which_; }
@@ -66,15 +66,16 @@ private:
 
 } // namespace detail
 
-/// Diagnoses a run from the losses of its steps. A change of a loss counts only if it exceeds the percentage given
-/// below and 1/1000 of the total fall of the training loss; smaller changes are noise.
+/// Diagnoses a run from the losses of its steps: returns the first verdict below that applies. A change of the
+/// validation loss counts only if it exceeds both the given percentage and 1/1000 of the total fall of the training
+/// loss; smaller changes are noise.
 /// - not finite: a validation loss, or the training losses of the last tenth of the steps, are NaN or infinite;
 /// - too early: fewer than four evaluations;
-/// - overfitting: the validation loss ended more than 2 % above its lowest, while the training loss fell further;
-/// - getting worse: the validation loss ended so, but the training loss did not fall further;
+/// - overfitting: the validation loss ended more than 2 % above its lowest, and the training loss fell further;
+/// - getting worse: the validation loss ended as far above its lowest, and the training loss did not fall further;
 /// - still improving: in the last quarter of the evaluations the validation loss reached its lowest and fell by more
-/// than 1 %;
-/// - underfit: the validation loss is flat; the training loss fell by less than a tenth and is still above 0.01;
+///   than 1 %;
+/// - underfit: the training loss fell by less than a tenth and is still above 0.01 nats per label;
 /// - well fit: otherwise.
 [[gnu::cold]] run_diagnosis diagnose_run(std::span<step_record const> steps);
 

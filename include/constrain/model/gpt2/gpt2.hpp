@@ -25,11 +25,11 @@ constexpr double inverse_square_root(double n) {
 
 } // namespace detail
 
-/// Causal self-attention as in GPT-2, with one matmul for queries, keys and values, and dropout of the result: x
-/// [sequences, tokens, width] -> the same shape.
+/// Causal self-attention as in GPT-2, with one matmul for queries, keys and values, and dropout on the output:
+/// x [sequences, tokens, width] -> the same shape.
 struct gpt2_attention {
-  int heads;                // must divide the width
-  double projection_stddev; // of the initial weights of the projection
+  int heads;                // attention heads; their number must divide the width
+  double projection_stddev; // standard deviation of the initial weights of "projection"
 
   /// The layer's output.
   constexpr value operator()(value x) const {
@@ -39,10 +39,10 @@ struct gpt2_attention {
   }
 };
 
-/// The feed-forward layer of GPT-2: hidden width 4 times the width, GELU in its tanh form, dropout of the result. x
-/// [sequences, tokens, width] -> the same shape.
+/// The feed-forward layer of GPT-2: hidden width 4 times the width, tanh approximation of GELU, dropout on the output:
+/// x [sequences, tokens, width] -> the same shape.
 struct gpt2_mlp {
-  double projection_stddev; // of the initial weights of the projection
+  double projection_stddev; // standard deviation of the initial weights of "down"
 
   /// The layer's output.
   constexpr value operator()(value x) const {
@@ -53,16 +53,16 @@ struct gpt2_mlp {
 
 /// GPT-2 (Radford et al. 2019): tokens [sequences, tokens] -> logits [sequences, tokens, vocabulary]. Pre-norm blocks,
 /// learned position embedding, and a head tied to the token embedding. Dropout, with the run's `.dropout` as
-/// probability, follows the embeddings and both layers of a block; attention probabilities have none. The default sizes
-/// are the 124M model's.
+/// probability, follows the embeddings and both layers of a block; attention probabilities have no dropout. The default
+/// sizes are the 124M model's.
 struct gpt2 {
   int layers = 12;        // transformer blocks
-  int heads = 12;         // of attention; must divide the width
+  int heads = 12;         // attention heads; their number must divide the width
   int width = 768;        // features of a token
   int vocabulary = 50257; // number of token ids, counted from 0
   int context = 1024;     // maximum tokens of a sequence
 
-  /// The logits.
+  /// The logits of every token.
   constexpr value operator()(value tokens) const {
     // The deeper the model, the smaller the initial weights of residual projections (Radford et al. 2019, section 2.3).
     double const projection_stddev = 0.02 * detail::inverse_square_root(2.0 * layers);

@@ -8,8 +8,8 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// The weights of Hugging Face Transformers' GPT2LMHeadModel: every parameter of a block is one tensor per block,
-/// matrices are [in, out], and the head is tied to the token embedding.
+/// The weights of Hugging Face Transformers' GPT2LMHeadModel: every parameter of a block is one tensor per block, the
+/// matrices of linear layers are [in, out], and the head is tied to the token embedding.
 template <> struct weight_format_of<gpt2> {
   /// The names of parameters: in this library, in files, and whether the matrix in files is transposed.
   static constexpr stored_name names[] = {
@@ -30,8 +30,8 @@ template <> struct weight_format_of<gpt2> {
       {"norm.weight", "transformer.ln_f.weight"},
       {"norm.bias", "transformer.ln_f.bias"},
   };
-  /// Suffixes of tensors in files that the model does not need: the head, which is the token embedding, and the masks
-  /// that old versions stored.
+  /// Suffixes of the names of tensors that the model does not need: the head, which is the token embedding, and the
+  /// causal masks that old versions of Transformers stored.
   static constexpr std::string_view also[] = {"lm_head.weight", ".attn.bias", ".attn.masked_bias"};
 
   /// Keys that a config.json must have. For a missing key Transformers has a default, which may describe another model.

@@ -5,16 +5,17 @@
 namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// Causal language modeling: the mean cross-entropy of the next token. logits [sequences, tokens, vocabulary], labels
-/// [sequences, tokens] (i32: the next token at each position, or `ignored_label`). Refused: logits without one row per
-/// token.
+/// [sequences, tokens] (i32: the next token at each position, or `ignored_label`). Refused at compile time: logits
+/// without one row per token.
 struct causal_lm {
+  /// Refused: labels of another shape than the tokens.
   template <diagnosis d> struct logits_have_no_tokens {
     static_assert(d.ok(), "ct::causal_lm needs logits of shape [sequences, tokens, vocabulary], but the model's logits "
                           "have `got` dimensions or another number of tokens; return one row of logits per token, or "
                           "use ct::classification for one label per sequence");
   };
 
-  /// The loss.
+  /// The loss, a scalar in nats per valid label.
   constexpr value operator()(value logits, value labels) const {
     auto& program = logits.owner().program;
     if (labels.shape() != program.values[program.tokens.value].shape)

@@ -5,9 +5,9 @@
 namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// Classification of sequences: the mean cross-entropy of one class per sequence. logits [sequences, classes], labels
-/// [sequences] (i32, or `ignored_label`).
+/// [sequences] (i32: the class, or `ignored_label`).
 struct classification {
-  /// The loss.
+  /// The loss, a scalar in nats per valid label.
   constexpr value operator()(value logits, value labels) const { return cross_entropy(logits, labels); }
 };
 

@@ -4,8 +4,9 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::op {
 
-/// The number of labels that are the argmax of their row (the first of equal logits); `ignored_label` is not counted.
-/// logits [..., classes], labels [...] -> scalar, fp64. Only the evaluation program contains this op.
+/// The number of rows in which the label is the argmax of the logits; of equal logits, the first is the argmax. Rows
+/// with the label `ignored_label` do not count. logits [..., classes], labels [...] -> scalar, fp64. Only the program
+/// of `evaluate` contains this op.
 struct correct_predictions {
   static constexpr char const* name = "correct_predictions";
 

@@ -7,8 +7,8 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// The number of labels that are the argmax of their row; `ignored_label` is not counted. logits [rows, classes],
-/// labels [rows].
+/// The number of rows in which the label is the argmax of the logits; rows with the label `ignored_label` do not count.
+/// logits [rows, classes], labels [rows].
 template <class stored>
 std::int64_t count_correct(stored const* logits, std::int32_t const* labels, std::int64_t rows, std::int64_t classes) {
   std::int64_t count = 0;

@@ -6,7 +6,7 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-// correct[row] = 1 if the row's label is the argmax of its logits, else 0; a block per row.
+// correct[row] = 1 if the row's label is the argmax of the row's logits, else 0; one block per row.
 template <class stored>
 static __global__ void __launch_bounds__(cuda_threads)
     correct_kernel(stored const* logits, std::int32_t const* labels, std::int64_t classes, std::int32_t* correct) {
@@ -26,7 +26,7 @@ static __global__ void __launch_bounds__(cuda_threads)
   if (threadIdx.x == 0) correct[row] = labels[row] != ignored_label && argmax == labels[row] ? 1 : 0;
 }
 
-// count = the sum of `correct`; one block.
+// count[0] = the sum of `correct`; one block.
 template <class stored>
 static __global__ void __launch_bounds__(cuda_threads)
     count_kernel(std::int32_t const* correct, std::int64_t rows, stored* count) {

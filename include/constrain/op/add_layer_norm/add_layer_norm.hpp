@@ -5,8 +5,9 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::op {
 
-/// add and layer_norm in one op, a row at a time: sum = a + b, y = layer_norm(sum, weight, bias), and the mean and rstd
-/// of each row. a, b [..., width]. The pass `fuse` inserts this op.
+/// add and layer_norm in one op, a row at a time: a, b [..., width], weight and bias [width] -> sum = a + b, y =
+/// layer_norm(sum, weight, bias), and the mean and rstd (1 / standard deviation) of each row of `sum`. Attribute as in
+/// layer_norm. The pass `fuse` inserts this op.
 struct add_layer_norm {
   using options = layer_norm_options;
   static constexpr char const* name = "add_layer_norm";
@@ -26,8 +27,9 @@ struct add_layer_norm {
   }
 };
 
-/// layer_norm_gradient and the add of the residual stream's gradient in one op: dx = residual + layer_norm_gradient(dy,
-/// x, weight, mean, rstd), residual [..., width]; also dweight and dbias. The pass `fuse` inserts this op.
+/// layer_norm_gradient and the add of the residual stream's gradient in one op: dx = residual + the dx of
+/// layer_norm_gradient(dy, x, weight, mean, rstd), residual [..., width]. The other outputs are those of
+/// layer_norm_gradient. The pass `fuse` inserts this op.
 struct layer_norm_gradient_add {
   static constexpr char const* name = "layer_norm_gradient_add";
   static constexpr unsigned accumulating = layer_norm_gradient::accumulating;

@@ -16,7 +16,7 @@ template <> struct kernel<op::add_layer_norm, cpu> {
       for (std::int64_t row = begin; row < end; ++row) {
         auto const first = row * width;
         simd_loop(width, [=](std::int64_t i) { sum[first + i] = a[first + i] + b[first + i]; });
-        // Reads the sum as it was stored (rounded), as the separate layer_norm does: the same bits.
+        // Reads the stored, rounded sum, as the unfused layer_norm does, so that both give the same bits.
         layer_norm_row<stored>(sum.data + first, width, weight.data, bias.data, epsilon, y.data + first, mean[row],
                                rstd[row]);
       }

@@ -8,12 +8,13 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 /// Options of `self_attention`.
 struct attention_options {
   int heads = 1;      // must divide the width
-  bool causal = true; // each token attends only to itself and to earlier tokens
+  bool causal = true; // whether each token attends only to itself and to earlier tokens
 };
 
 namespace op {
 
-/// dqkv from dy, qkv and the probabilities; output 1 is scratch for the gradient of the scores.
+/// The gradient of op::attention: dqkv from dy, qkv and the probabilities. Output 1 is scratch for the gradient of the
+/// scores.
 struct attention_gradient {
   using options = attention_options;
   static constexpr char const* name = "attention_gradient";
@@ -30,16 +31,19 @@ struct attention_gradient {
   }
 };
 
-/// softmax(q k^T / sqrt(head width)) v per head (Vaswani et al. 2017, eq. 1). Keeps the probabilities, [sequences,
-/// heads, tokens, tokens], for the backward pass: memory is quadratic in the number of tokens.
+/// softmax(q k^T / sqrt(head width)) v per head (Vaswani et al. 2017, eq. 1): qkv [sequences, tokens, 3 width] ->
+/// [sequences, tokens, width]. Output 1 keeps the probabilities, [sequences, heads, tokens, tokens], for the backward
+/// pass: memory is quadratic in the number of tokens.
 struct attention {
   using options = attention_options;
   static constexpr char const* name = "attention";
 
+  /// Refused: a width of qkv that is no multiple of 3. `got`: the width.
   template <diagnosis d> struct qkv_is_not_three_times_the_width {
     static_assert(d.ok(), "ct::self_attention needs queries, keys and values side by side, so its input's width must "
                           "be a multiple of 3; pass for example ct::linear(..., 3 * x.features())");
   };
+  /// Refused: heads that do not divide the width.
   template <diagnosis d> struct heads_do_not_divide_the_width {
     static_assert(d.ok(), "ct::self_attention: the width `expected` is not a multiple of `got` heads; choose a number "
                           "of heads that divides the width");
@@ -70,8 +74,8 @@ struct attention {
 
 /// Multi-head self-attention (Vaswani et al. 2017). For each token, qkv [sequences, tokens, 3 width] holds queries,
 /// then keys, then values, each [heads, head width]; the result is [sequences, tokens, width]. The policy
-/// `attention::...` chooses the algorithm. Refused: a width that is no multiple of 3, heads that do not divide the
-/// width.
+/// `attention::...` chooses the algorithm. Refused: qkv of another rank than 3, an innermost extent that is no multiple
+/// of 3, and heads that do not divide the width.
 constexpr value self_attention(value qkv, attention_options options, int line = __builtin_LINE()) {
   return emit<op::attention>({qkv}, options, line);
 }

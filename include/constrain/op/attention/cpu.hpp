@@ -21,6 +21,7 @@ template <> struct kernel<op::attention, cpu> {
       stored const* q = qkv.data + h.qkv;
       accumulate* p = probabilities.data + h.scores;
       auto const scale = 1 / math::sqrt(static_cast<accumulate>(h.head_width));
+      // scores = q k^T / sqrt(head width); the softmax turns them into probabilities in place.
       gemm(transpose::no, transpose::yes, h.tokens, h.tokens, h.head_width, scale, q, h.stride, q + h.width, h.stride,
            0, p, h.tokens);
       for (std::int64_t t = 0; t < h.tokens; ++t) {
@@ -28,6 +29,7 @@ template <> struct kernel<op::attention, cpu> {
         softmax_row(p + t * h.tokens, seen);
         for (std::int64_t s = seen; s < h.tokens; ++s) p[t * h.tokens + s] = 0;
       }
+      // y = probabilities v
       gemm(transpose::no, transpose::no, h.tokens, h.head_width, h.tokens, 1, p, h.tokens, q + 2 * h.width, h.stride, 0,
            y.data + h.y, h.width);
     });
@@ -48,8 +50,10 @@ template <> struct kernel<op::attention_gradient, cpu> {
       stored* dq = dqkv.data + h.qkv;
       accumulate* ds = dscores.data + h.scores;
       auto const scale = 1 / math::sqrt(static_cast<accumulate>(h.head_width));
+      // dv = probabilities^T dy
       gemm(transpose::yes, transpose::no, h.tokens, h.head_width, h.tokens, 1, p, h.tokens, g, h.width, 0,
            dq + 2 * h.width, h.stride);
+      // dprobabilities = dy v^T; the loop turns them into the gradient of the scores in place.
       gemm(transpose::no, transpose::yes, h.tokens, h.tokens, h.head_width, 1, g, h.width, q + 2 * h.width, h.stride, 0,
            ds, h.tokens);
       for (std::int64_t t = 0; t < h.tokens; ++t) {
@@ -61,6 +65,7 @@ template <> struct kernel<op::attention_gradient, cpu> {
         for (std::int64_t s = 0; s < seen; ++s) drow[s] = row[s] * (drow[s] - sum);
         for (std::int64_t s = seen; s < h.tokens; ++s) drow[s] = 0;
       }
+      // dq = dscores k / sqrt(head width), dk = dscores^T q / sqrt(head width)
       gemm(transpose::no, transpose::no, h.tokens, h.head_width, h.tokens, scale, ds, h.tokens, q + h.width, h.stride,
            0, dq, h.stride);
       gemm(transpose::yes, transpose::no, h.tokens, h.head_width, h.tokens, scale, ds, h.tokens, q, h.stride, 0,

@@ -9,8 +9,8 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 namespace detail {
 
-/// Layout of the heads of all sequences in qkv, in the result and in the scores, for batched GEMMs. `batches`: matrices
-/// in one batched GEMM, one per head of each sequence.
+/// Layout of the matrices of all heads in qkv, in the result and in the scores, for batched GEMMs. `batches`: number of
+/// matrices in one batched GEMM, one per head of each sequence.
 struct attention_heads {
   std::int64_t heads, tokens, width, head_width, batches;
 
@@ -27,7 +27,7 @@ struct attention_heads {
 
 } // namespace detail
 
-// p = softmax(p) over the tokens that the row may see, 0 elsewhere; a block per row.
+// p = softmax(p) over the keys that the row's query attends to, 0 elsewhere; one block per row.
 template <class accumulate>
 static __global__ void __launch_bounds__(cuda_threads) softmax_kernel(accumulate* p, std::int64_t tokens, bool causal) {
   __shared__ typename block_reduction<accumulate>::memory shared;
@@ -43,7 +43,8 @@ static __global__ void __launch_bounds__(cuda_threads) softmax_kernel(accumulate
     x[i] = i < seen ? math::exp(x[i] - row_max) * scale : accumulate(0);
 }
 
-// ds = p (ds - sum(p ds)) over the tokens that the row may see, 0 elsewhere; a block per row.
+// The gradient of softmax_kernel, in place: ds = p (ds - sum(p ds)) over the keys that the row's query attends to, 0
+// elsewhere; one block per row.
 template <class accumulate>
 static __global__ void __launch_bounds__(cuda_threads)
     softmax_gradient_kernel(accumulate const* p, accumulate* ds, std::int64_t tokens, bool causal) {
@@ -66,10 +67,12 @@ template <class architecture> struct kernel<op::attention, cuda<architecture>> {
     detail::attention_heads const h(qkv.shape(), c.options.heads);
     stored const* q = qkv.data;
     auto const scale = 1 / math::sqrt(static_cast<accumulate>(h.head_width));
+    // scores = q k^T / sqrt(head width); the softmax turns them into probabilities in place.
     gemm_batched(context, h.batches, h.tokens, h.tokens, h.head_width, scale, q, h.in_qkv(), q + h.width,
                  h.in_qkv(true), probabilities.data, h.in_scores());
     cuda_launch(context, dim3(static_cast<unsigned>(h.batches * h.tokens)), cuda_threads, softmax_kernel<accumulate>,
                 probabilities.data, h.tokens, c.options.causal);
+    // y = probabilities v
     gemm_batched(context, h.batches, h.tokens, h.head_width, h.tokens, 1, probabilities.data, h.in_scores(),
                  q + 2 * h.width, h.in_qkv(), y.data, h.in_y());
   }
@@ -84,12 +87,15 @@ template <class architecture> struct kernel<op::attention_gradient, cuda<archite
     stored const* q = qkv.data;
     stored* dq = dqkv.data;
     auto const scale = 1 / math::sqrt(static_cast<accumulate>(h.head_width));
+    // dv = probabilities^T dy
     gemm_batched(context, h.batches, h.tokens, h.head_width, h.tokens, 1, probabilities.data, h.in_scores(true),
                  dy.data, h.in_y(), dq + 2 * h.width, h.in_qkv());
+    // dprobabilities = dy v^T; softmax_gradient_kernel turns them into the gradient of the scores in place.
     gemm_batched(context, h.batches, h.tokens, h.tokens, h.head_width, 1, dy.data, h.in_y(), q + 2 * h.width,
                  h.in_qkv(true), dscores.data, h.in_scores());
     cuda_launch(context, dim3(static_cast<unsigned>(h.batches * h.tokens)), cuda_threads,
                 softmax_gradient_kernel<accumulate>, probabilities.data, dscores.data, h.tokens, c.options.causal);
+    // dq = dscores k / sqrt(head width), dk = dscores^T q / sqrt(head width)
     gemm_batched(context, h.batches, h.tokens, h.head_width, h.tokens, scale, dscores.data, h.in_scores(), q + h.width,
                  h.in_qkv(), dq, h.in_qkv());
     gemm_batched(context, h.batches, h.tokens, h.head_width, h.tokens, scale, dscores.data, h.in_scores(true), q,

@@ -6,9 +6,10 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
-/// Where one head of one sequence lies, in elements. `qkv`: offset of the queries of the head; keys and values follow
-/// `width` and 2 `width` later, the next token `stride` later. `y`: offset of the result of the head. `scores`: offset
-/// of its scores.
+/// The layout of head `index` % heads of sequence `index` / heads, in elements. `qkv`: offset of the head's queries in
+/// qkv [sequences, tokens, 3 width]; the keys are `width` later, the values 2 `width`, the next token `stride`. `y`:
+/// offset of the head's result in y [sequences, tokens, width]; the next token is `width` later. `scores`: offset of
+/// the head's scores in [sequences, heads, tokens, tokens].
 struct attention_head {
   std::int64_t tokens, width, stride, head_width, qkv, y, scores;
 

@@ -4,8 +4,9 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::op {
 
-/// y = x in another type. The pass `mixed_precision` inserts this op. It needs no gradient
-/// rule: the gradient of a compute copy goes to the parameter's buffer directly.
+/// y = x in another type. The pass `mixed_precision` inserts this op to make the compute copies of parameters, which
+/// GEMMs read. The op needs no gradient rule: the gradient of a compute copy accumulates directly in the gradient
+/// buffer of the parameter.
 struct cast {
   struct options {
     dtype to = dtype::f32; // of an element of y

@@ -5,7 +5,7 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// Loop body of the kernel: y[i] = x[i] in another type.
+/// Loop body of the kernel: y[i] = x[i], converted to the type of y.
 template <class from, class to> struct cast_elements {
   from const* x;
   to* y;

@@ -5,11 +5,11 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::op {
 
-/// Elements of the buffer through which gradients are exchanged, one slice after the other.
+/// Number of elements of the exchange buffer, through which ranks exchange a gradient slice by slice.
 inline constexpr std::int64_t exchange_elements = 1 << 18;
 
-/// The full tensor from the shards of a group (the ranks that together hold one full set of shards): shard [elements
-/// per rank] -> the shape `full`.
+/// The full tensor from its shards on the ranks of a group (the ranks that together hold all shards of a tensor): shard
+/// [elements per rank] -> the shape `full`.
 struct all_gather {
   struct options {
     shape full; // of the full tensor
@@ -22,8 +22,8 @@ struct all_gather {
   }
 };
 
-/// shard (+)= this rank's shard of the sum of the gradient over all ranks, added in rank order. (+)= sets the output on
-/// its first write in a run and adds to it afterwards. Output 1 is the exchange buffer.
+/// shard (+)= this rank's shard of the sum of the gradient over all ranks, added in rank order. (+)=: the first write
+/// in a run of the program overwrites the output, later writes add to it. Output 1 is the exchange buffer.
 struct reduce_scatter {
   struct options {
     std::int64_t shards = 1; // of a group
@@ -39,7 +39,8 @@ struct reduce_scatter {
   }
 };
 
-/// y = the sum of y over all ranks, added in rank order; y is input and output. Output 1 is the exchange buffer.
+/// y = the sum of y over all ranks, added in rank order, in place: y is input 0 and output 0. Output 1 is the exchange
+/// buffer.
 struct all_reduce {
   static constexpr char const* name = "all_reduce";
   static constexpr unsigned workspace = 0b10;
@@ -65,11 +66,12 @@ struct gather_ranks {
 };
 
 /// all_reduce for a tensor of a few elements: every rank gathers the tensors of all ranks and adds them in rank order.
+/// Output 1 is scratch for the gathered tensors.
 struct all_reduce_small {
   static constexpr char const* name = "all_reduce_small";
   static constexpr unsigned workspace = 0b10;
   static constexpr bool reads_partial = true;
-  static constexpr std::int64_t maximum_ranks = 1024; // the scratch has room for this many
+  static constexpr std::int64_t maximum_ranks = 1024; // the scratch has room for the tensors of this many ranks
 
   static constexpr inferred infer(operand_types const& in) {
     return inferred::one(in[0].type, in[0].shape).and_also(in[0].type, shape(maximum_ranks, in[0].shape.elements()));

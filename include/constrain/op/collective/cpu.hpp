@@ -11,13 +11,14 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 namespace detail {
 
-/// Offset and length of a range of bytes for each rank.
+/// A range of bytes for each rank: its offset and length.
 struct byte_ranges {
   std::int64_t offset[communicator::maximum_size];
   std::int64_t length[communicator::maximum_size];
 };
 
-/// to[i] (+)= the sum over ranks of parts[rank * stride + i], in rank order: the same bits on every rank.
+/// to[i] = the sum over ranks of parts[rank * stride + i], for i < `count`; with `add`, to[i] +=. The ranks are added
+/// in rank order, so that every rank gets the same bits.
 template <class stored>
 void add_in_order(stored const* parts, std::int64_t stride, int ranks, std::int64_t count, stored* to, bool add) {
   for_elements(count, [=](std::int64_t i) {
@@ -55,17 +56,17 @@ template <> struct kernel<op::reduce_scatter, cpu> {
     detail::byte_ranges p;
     for (std::int64_t from = 0; from < map.stored(); from += slice) {
       for (int rank = 0; rank < ranks; ++rank) {
-        auto const its = rank % map.shards;
-        p.offset[rank] = (map.begin(its) + from) * static_cast<std::int64_t>(sizeof(stored));
-        p.length[rank] =
-            std::clamp<std::int64_t>(map.length(its) - from, 0, slice) * static_cast<std::int64_t>(sizeof(stored));
+        auto const shard_index = rank % map.shards;
+        p.offset[rank] = (map.begin(shard_index) + from) * static_cast<std::int64_t>(sizeof(stored));
+        p.length[rank] = std::clamp<std::int64_t>(map.length(shard_index) - from, 0, slice) *
+                         static_cast<std::int64_t>(sizeof(stored));
       }
       world.all_to_all(reinterpret_cast<std::byte const*>(gradient.data), p.offset, p.length,
                        reinterpret_cast<std::byte*>(buffer.data), slice * static_cast<std::int64_t>(sizeof(stored)));
       detail::add_in_order(buffer.data, slice, ranks, std::clamp<std::int64_t>(mine - from, 0, slice),
                            shard.data + from, c.add_to(0));
     }
-    // The last ranks may store more elements than their shards have: the rest is zero.
+    // Every rank stores equally many elements: a shorter shard is padded with zeros.
     std::fill(shard.data + mine, shard.data + shard.count, stored(0));
   }
 };
@@ -76,7 +77,7 @@ template <> struct kernel<op::all_reduce, cpu> {
     auto& world = *c.parameters.world;
     auto const ranks = world.size();
     if (ranks == 1) return;
-    auto const block = buffer.count / ranks * ranks; // elements per exchange, the same number for each rank
+    auto const block = buffer.count / ranks * ranks; // maximum elements per exchange, a multiple of `ranks`
     detail::byte_ranges p;
     for (std::int64_t from = 0; from < gradient.count; from += block) {
       shard_map const map{std::min(block, gradient.count - from), ranks, 1};
@@ -97,7 +98,7 @@ template <> struct kernel<op::all_reduce, cpu> {
 
 namespace detail {
 
-/// all[rank * count + i] = element i of `mine` on that rank; `count` is the same on every rank.
+/// all[rank * count + i] = mine[i] of that rank; `count` is the same on every rank.
 template <class stored> void gather_alike(communicator& ranks, stored const* mine, std::int64_t count, stored* all) {
   byte_ranges p;
   auto const bytes = count * static_cast<std::int64_t>(sizeof(stored));

@@ -7,19 +7,19 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// How a tensor of `elements` elements is cut into `shards` shards: in multiples of `chunk` elements, as equal as
-/// possible; the last shards may be shorter or empty.
+/// How a tensor of `elements` elements is cut into `shards` shards: each has `stored()` elements, a multiple of `chunk`
+/// unless one shard holds the full tensor; the last shards may be shorter or empty.
 struct shard_map {
   std::int64_t elements = 0;       // of the full tensor
   std::int64_t shards = 1;         // number of shards
-  std::int64_t chunk = norm_chunk; // in elements; each shard begins at a multiple of `chunk`
+  std::int64_t chunk = norm_chunk; // in elements; each shard that is not empty begins at a multiple of `chunk`
 
   /// Elements that each rank stores, padding of short shards included.
   constexpr std::int64_t stored() const {
     auto const chunks = (elements + chunk - 1) / chunk;
     return std::min(elements, (chunks + shards - 1) / shards * chunk);
   }
-  /// First element and number of elements of shard number `shard`, counted from 0.
+  /// First element of shard number `shard`, and its number of elements without padding; shards count from 0.
   constexpr std::int64_t begin(std::int64_t shard) const { return std::min(elements, shard * stored()); }
   constexpr std::int64_t length(std::int64_t shard) const { return begin(shard + 1) - begin(shard); }
 };

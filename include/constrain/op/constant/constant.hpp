@@ -4,13 +4,13 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::op {
 
-/// Every element of y is `value`. x gives only shape and type.
+/// y of the type and shape of x, with every element equal to `value`. The elements of x are not read.
 struct constant_like {
   struct options {
     double value = 0; // of every element
   };
   static constexpr char const* name = "constant";
-  static constexpr bool reads_partial = true; // true, since x is not read
+  static constexpr bool reads_partial = true; // allowed, since no element of x is read
 
   static constexpr inferred infer(operand_types const& in) { return inferred::one(in[0].type, in[0].shape); }
 };

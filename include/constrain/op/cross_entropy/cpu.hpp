@@ -10,7 +10,7 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// The loss of one row, -log softmax(logits)[label]; 0 for an ignored label.
+/// The loss of one row, log_sum_exp - logits[label] = -log softmax(logits)[label]; 0 for an ignored label.
 template <class stored>
 double cross_entropy_of(stored const* logits, std::int32_t label, arithmetic<stored> log_sum_exp) {
   using accumulate = arithmetic<stored>;
@@ -18,8 +18,8 @@ double cross_entropy_of(stored const* logits, std::int32_t label, arithmetic<sto
                                 : static_cast<double>(log_sum_exp) - static_cast<double>(accumulate(logits[label]));
 }
 
-/// The gradient of the loss of one row, times `scale`, with respect to its logits; dlogits may share the memory of
-/// logits.
+/// dlogits = `scale` times the gradient of the loss of one row with respect to the row's logits; 0 for an ignored
+/// label. dlogits may share the memory of logits.
 template <class stored, class accumulate = arithmetic<stored>>
 void cross_entropy_gradient_of(stored const* logits, std::int64_t classes, std::int32_t label, accumulate log_sum_exp,
                                std::type_identity_t<accumulate> scale, stored* dlogits) {
@@ -30,7 +30,8 @@ void cross_entropy_gradient_of(stored const* logits, std::int64_t classes, std::
   });
 }
 
-/// loss (+)= the sum of the rows' losses, in row order, divided by the number of valid labels of the batch.
+/// Writes to loss[0], or adds if `c` adds to output 0: the sum of the rows' losses, in a fixed order, divided by the
+/// number of valid labels of the batch.
 inline void add_up_loss(call const& c, tensor<double> row_loss, tensor<double> loss) {
   double const sum = ordered_sum<double>(0, row_loss.count, [=](std::int64_t row) { return row_loss[row]; });
   double const share = sum * c.parameters.inverse_label_count;

@@ -7,8 +7,9 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 namespace op {
 
-/// dlogits = (softmax(logits) - one_hot(label)) * dloss / number of valid labels of the batch; 0 for rows with an
-/// ignored label.
+/// The gradient of op::cross_entropy from dloss, logits, labels and the logsumexp of each row: dlogits =
+/// (softmax(logits) - one_hot(label)) * dloss / number of valid labels (not `ignored_label`) of the batch; 0 in rows
+/// with an ignored label.
 struct cross_entropy_gradient {
   static constexpr char const* name = "cross_entropy_gradient";
   static constexpr unsigned in_place = 0b10;
@@ -16,15 +17,16 @@ struct cross_entropy_gradient {
   static constexpr inferred infer(operand_types const& in) { return inferred::one(in[1].type, in[1].shape); }
 };
 
-/// loss (+)= the sum over rows of logsumexp(logits) - logits[label], divided by the number of valid labels (not
-/// `ignored_label`) of the batch. (+)= sets the output on its first write in a run and adds to it afterwards. Output 1
-/// is the logsumexp of each row, for the backward pass. Output 2 is scratch: the loss of each row, so that losses are
-/// added in order.
+/// loss (+)= the sum over rows with a valid label of logsumexp(logits) - logits[label], divided by the number of valid
+/// labels of the batch. (+)=: the first write in a run of the program overwrites the output, later writes add to it.
+/// Output 1 is the logsumexp of each row, for the backward pass. Output 2 is scratch: the loss of each row, so that the
+/// losses are added in a fixed order.
 struct cross_entropy {
   static constexpr char const* name = "cross_entropy";
   static constexpr unsigned accumulating = 0b1;
   static constexpr unsigned workspace = 0b100;
 
+  /// Refused: labels that are not i32, or another number of labels than rows of logits.
   template <diagnosis d> struct labels_do_not_fit_the_logits {
     static_assert(d.ok(), "ct::cross_entropy needs one integer label per row of logits: logits [..., classes], labels "
                           "[...]");
@@ -45,9 +47,10 @@ struct cross_entropy {
 
 } // namespace op
 
-/// Softmax cross-entropy, a scalar: the mean of -log softmax(logits)[label] over the valid labels of the batch. logits
-/// [..., classes], labels [...] (i32, in [0, classes) or `ignored_label`). Every micro-batch divides by the batch's
-/// number of valid labels, so that the micro-batches' losses add up to the mean.
+/// Softmax cross-entropy, a scalar: the mean of -log softmax(logits)[label] over the valid labels (not `ignored_label`)
+/// of the batch. logits [..., classes], labels [...] (i32, in [0, classes) or `ignored_label`). Every micro-batch on
+/// every rank divides by the number of valid labels of the batch over all ranks, so that the losses of the
+/// micro-batches add up to the mean.
 constexpr value cross_entropy(value logits, value labels, int line = __builtin_LINE()) {
   return emit<op::cross_entropy>({logits, labels}, {}, line);
 }

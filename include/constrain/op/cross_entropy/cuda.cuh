@@ -6,7 +6,7 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-// The logsumexp and the loss of each row; a block per row.
+// The logsumexp of each row, and its loss: 0 for an ignored label. One block per row.
 template <class stored, class accumulate>
 static __global__ void __launch_bounds__(cuda_threads)
     cross_entropy_kernel(stored const* logits, std::int32_t const* labels, std::int64_t classes,
@@ -27,7 +27,8 @@ static __global__ void __launch_bounds__(cuda_threads)
       labels[row] == ignored_label ? 0.0 : static_cast<double>(sum) - static_cast<double>(accumulate(x[labels[row]]));
 }
 
-// loss (+)= the sum of the rows' losses, divided by the number of valid labels of the batch; one block.
+// loss[0] = the sum of the rows' losses, divided by the number of valid labels of the batch; with `add`, loss[0] +=.
+// One block.
 template <class accumulate>
 static __global__ void __launch_bounds__(cuda_threads)
     mean_loss_kernel(accumulate const* row_loss, std::int64_t rows, step_parameters const* parameters, accumulate* loss,
@@ -52,7 +53,7 @@ template <class architecture> struct kernel<op::cross_entropy, cuda<architecture
   }
 };
 
-/// Loop body of the kernel: the gradient of the loss with respect to logit i.
+/// Loop body of the kernel: dlogits[i], the gradient of the loss with respect to logits[i].
 template <class stored, class accumulate> struct cross_entropy_gradient_elements {
   double const* dloss;
   stored const* logits;

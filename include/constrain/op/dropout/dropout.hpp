@@ -6,10 +6,10 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 namespace op {
 
-/// Zeroes elements with probability p, the run's `.dropout`, and scales the others by 1 / (1 - p) (Srivastava et al.
-/// 2014). The mask comes from a counter-based generator (Philox: Salmon et al. 2011), keyed by seed, step, node,
-/// iteration and the element's position in the batch. The mask is therefore not stored: the gradient applies the same
-/// op to dy and computes the mask again.
+/// Zeroes each element with probability p, `.dropout` of the run options, and multiplies the others by 1 / (1 - p)
+/// (Srivastava et al. 2014). The mask comes from a counter-based generator (Philox: Salmon et al. 2011), whose input is
+/// the seed, the optimizer step, the node, the iteration of the loops around it, and the position of the element in the
+/// batch. So the mask is not stored: the gradient applies the same op to dy, which computes the same mask again.
 struct dropout {
   static constexpr char const* name = "dropout";
   static constexpr unsigned in_place = 0b1;
@@ -25,8 +25,8 @@ struct dropout {
 
 } // namespace op
 
-/// Dropout on x [sequences, ...] with the run's `.dropout` (0 by default) as probability. Only training applies it:
-/// evaluate, predict and generate return x.
+/// Dropout on x [sequences, ...]; the probability is `.dropout` of the run options (0 by default). Only `step` applies
+/// dropout: in `evaluate`, `predict` and `generate` the result is x.
 constexpr value dropout(value x, int line = __builtin_LINE()) { return emit<op::dropout>({x}, {}, line); }
 
 } // namespace constrain

@@ -7,14 +7,14 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// Loop body of the kernel: the elements of draw i, whose four random words are for four neighboring elements of one
-/// sample. The last draw of a sample may be for fewer.
+/// Loop body of the kernel: the elements of draw i. The four random words of a draw are for four consecutive elements
+/// of one sample; the last draw of a sample may have fewer elements.
 template <class stored> struct dropout_quads {
   stored const* x;
   stored* y;
-  std::int64_t per_sample, first_sample; // elements of a sample; index of the first sample in the global batch
-  int node;                              // random key of the call
-  std::uint64_t iteration;               // of the loops around the call
+  std::int64_t per_sample, first_sample; // elements of a sample; index of x's first sample in the global batch
+  int node;                              // random key of the node
+  std::uint64_t iteration;               // number of the iteration of the loops around the call, without micro-batches
   step_parameters const* parameters;
 
   CT_HOST_DEVICE void operator()(std::int64_t i) const {

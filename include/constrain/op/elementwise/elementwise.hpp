@@ -6,28 +6,28 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 namespace op {
 
-/// Whether the backward pass must keep the functor's argument. A functor whose derivative does not use the argument has
-/// a member of this name that is false.
+/// Whether the backward pass must keep the functor's argument x: `functor::derivative_uses_input`, or true if the
+/// functor has no such member.
 template <class functor> constexpr bool derivative_uses_input() {
   if constexpr (requires { functor::derivative_uses_input; }) return functor::derivative_uses_input;
   else return true;
 }
-/// Whether the backward pass must keep the functor's result. A functor whose derivative does not use the result has a
-/// member of this name that is false.
+/// Whether the backward pass must keep the functor's result y: `functor::derivative_uses_output`, or true if the
+/// functor has no such member.
 template <class functor> constexpr bool derivative_uses_output() {
   if constexpr (requires { functor::derivative_uses_output; }) return functor::derivative_uses_output;
   else return true;
 }
 
 /// elementwise_gradient and linear_bias_gradient in one op: dx, and db (+)= the sum of the rows of dx, [..., out] ->
-/// [out], added in fixed chunks of rows. (+)= sets the output on its first write in a run and adds to it afterwards.
-/// The pass `fuse` inserts this op.
+/// [out], added in fixed chunks of rows. (+)=: the first write in a run of the program overwrites the output, later
+/// writes add to it. Output 2 is scratch for the sums of the chunks. The pass `fuse` inserts this op.
 template <class functor> struct elementwise_gradient_bias {
   static constexpr char const* name = "elementwise_gradient_bias";
   static constexpr unsigned in_place = 0b111;
   static constexpr unsigned accumulating = 0b10;
   static constexpr unsigned workspace = 0b100;
-  static constexpr std::int64_t chunks = 16; // of rows, whatever the number of threads
+  static constexpr std::int64_t chunks = 16; // number of chunks of rows, whatever the number of threads
 
   static constexpr inferred infer(operand_types const& in) {
     auto const sum = accumulator_of(in[0].type);
@@ -36,7 +36,8 @@ template <class functor> struct elementwise_gradient_bias {
   }
 };
 
-/// dx = functor::gradient(x, y, dy), element by element. Operands: dy, and x and y if the derivative uses them.
+/// dx = functor::gradient(x, y, dy), element by element. Inputs: dy, then x, y, both or neither: those that the
+/// derivative uses.
 template <class functor> struct elementwise_gradient {
   static constexpr char const* name = "elementwise_gradient";
   static constexpr bool uses_input = derivative_uses_input<functor>();
@@ -68,16 +69,16 @@ template <class functor> struct elementwise {
 
 } // namespace op
 
-/// y = functor::forward(x), element by element, any shape. `functor` has the function and its derivative; gradient
-/// returns dy times the derivative at x, where y = forward(x):
+/// y = functor::forward(x), element by element, any shape. `functor` has the function `forward`, and `gradient`, which
+/// returns dx = dy times the derivative of `forward` at x, where y = forward(x):
 ///
 ///   struct softcap {
 ///     template <class real> CT_HOST_DEVICE static real forward(real x);
 ///     template <class real> CT_HOST_DEVICE static real gradient(real x, real y, real dy);
 ///   };
 ///
-/// With `static constexpr bool derivative_uses_input = false` (or `derivative_uses_output`) x (or y) is not kept for
-/// the backward pass.
+/// If `gradient` does not use x, the member `static constexpr bool derivative_uses_input = false` avoids keeping x for
+/// the backward pass; for y, `derivative_uses_output`.
 template <class functor> constexpr value elementwise(value x, int line = __builtin_LINE()) {
   return emit<op::elementwise<functor>>({x}, {}, line);
 }

@@ -19,8 +19,8 @@ template <class functor, class device> struct kernel<op::elementwise<functor>, d
   }
 };
 
-/// Loop body of the kernel: dx[i] = functor::gradient(x[i], y[i], dy[i]). `x` and `y` are null if the derivative does
-/// not use them.
+/// Loop body of the kernel: dx[i] = functor::gradient(x[i], y[i], dy[i]). `x`, or `y`, is null if the derivative does
+/// not use it; the functor then gets 0.
 template <class functor, class stored> struct gradient_elements {
   using op = op::elementwise_gradient<functor>;
   using accumulate = arithmetic<stored>;
@@ -40,7 +40,7 @@ template <class functor, class stored> struct gradient_elements {
 template <class functor, class device> struct kernel<op::elementwise_gradient<functor>, device> {
   using op = op::elementwise_gradient<functor>;
 
-  // Operands are dy, then x, y, both or neither, as the derivative uses them.
+  // The inputs are dy, then x, y, both or neither: those that the derivative uses.
   template <class stored>
   static void run(call const& c, tensor<stored const> dy, tensor<stored const> x, tensor<stored const> y,
                   tensor<stored> dx) {

@@ -6,7 +6,7 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// Loop body of the kernel: element i of y, from the row of the table for its token.
+/// Loop body of the kernel: y[i], read from the row of the table for the token at that position.
 template <class stored> struct embedding_elements {
   stored const* table;
   std::int32_t const* tokens;
@@ -27,7 +27,8 @@ template <class architecture> struct kernel<op::embedding, cuda<architecture>> {
   }
 };
 
-// A block per row of the table adds dy of all positions with its token, in order: no atomics, the same bits every time.
+// dtable[row] = the sum of dy over the positions whose token is `row`; with `add`, dtable[row] +=. One block per row
+// adds in the order of the positions, without atomics, so that every run gives the same bits.
 template <class stored, class accumulate>
 static __global__ void __launch_bounds__(cuda_threads)
     embedding_gradient_kernel(stored const* dy, std::int32_t const* tokens, std::int64_t positions, std::int64_t width,

@@ -7,8 +7,8 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 namespace op {
 
-/// dtable[token] (+)= the sum of dy over all positions with that token, added in order. (+)= sets the output on its
-/// first write in a run and adds to it afterwards.
+/// dtable[token] (+)= the sum of dy [..., width] over all positions with that token, added in the order of the
+/// positions. (+)=: the first write in a run of the program overwrites the output, later writes add to it.
 struct embedding_gradient {
   struct options {
     std::int64_t vocabulary = 1; // rows of the table
@@ -25,6 +25,7 @@ struct embedding_gradient {
 struct embedding {
   static constexpr char const* name = "embedding";
 
+  /// Refused: tokens that are not i32.
   template <diagnosis d> struct tokens_are_not_integers {
     static_assert(d.ok(), "the input of ct::embedding must be integers; pass the model's tokens");
   };
@@ -46,16 +47,18 @@ struct embedding {
 
 /// Options of `embedding`.
 struct embedding_options {
-  int vocabulary = 0;   // rows of the table: token ids are below it
-  int width = 0;        // features of a token
+  int vocabulary = 0;   // rows of the table; token ids are below this number
+  int width = 0;        // features of a token: columns of the table
   double stddev = 0.02; // of the initial table, normal around 0
 };
 
-/// Looks tokens up in an existing table: table [vocabulary, width], tokens [...] (i32, below the vocabulary) -> [...,
-/// width]. A tied head passes the same table to `linear`.
+/// Looks tokens up in an existing table: table [vocabulary, width], tokens [...] (i32, in [0, vocabulary)) -> [...,
+/// width]. For a head with tied weights, pass the same table to `linear`. Refused: a table of another rank than 2, and
+/// tokens that are not i32.
 constexpr value embedding(value table, value tokens, int line = __builtin_LINE()) {
   auto& program = tokens.owner().program;
   auto const vocabulary = table.shape().rank == 2 ? table.shape().extent[0] : 0;
+  // The trainer checks token ids against the smallest table that looks up the model's input.
   if (tokens.where() == program.tokens && (program.vocabulary == 0 || vocabulary < program.vocabulary))
     program.vocabulary = vocabulary;
   return emit<op::embedding>({table, tokens}, {}, line);

@@ -7,25 +7,26 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
-/// One thread's work on the gradients of one head (Dao 2023, algorithm 2). For each tile of queries and each tile of
-/// keys it recomputes the probabilities, computes the gradient of the scores, and adds the contributions of both to dq,
-/// dk and dv. Heads wider than `columns` are split into chunks of columns.
+/// One thread's work on the gradients of one head (Dao 2023, algorithm 2). For each pair of a tile of queries and a
+/// tile of keys, it recomputes the probabilities, computes the gradient of the scores, and adds the pair's
+/// contributions to dq, dk and dv. Heads wider than `columns` are split into chunks of columns.
 template <class stored, class accumulate> class flash_backward : flash_tile<accumulate> {
   using tile = flash_tile<accumulate>;
   using tile::columns, tile::panel;
 
 public:
   using tile::keys;
-  static constexpr std::int64_t queries = 96; // in a tile
+  static constexpr std::int64_t queries = 96; // of a tile
   static_assert(queries % panel == 0 && keys <= queries);
 
-  /// `logsumexp` (of the scores) and `row_sums` (of dy * y) have one element per query of the head.
+  /// For head `h`. `logsumexp` (of the scores of a query) and `row_sums` (of dy * y of a query) have one element per
+  /// query of the head.
   flash_backward(attention_head const& h, bool causal, stored const* dy, stored const* qkv, accumulate const* logsumexp,
                  accumulate const* row_sums, stored* dqkv)
       : h_(h), causal_(causal), dy_(dy + h.y), qkv_(qkv + h.qkv), logsumexp_(logsumexp), row_sums_(row_sums),
         dqkv_(dqkv + h.qkv), scale_(1 / math::sqrt(static_cast<accumulate>(h.head_width))) {}
 
-  /// dq, dk and dv of the whole head. dk and dv are sums over tiles of queries. They are added up in dqkv, or in
+  /// Computes dq, dk and dv of the head. dk and dv are sums over tiles of queries: they are summed in dqkv, or in
   /// `scratch` [tokens, 2 head width] if the elements of dqkv are narrower than `accumulate`.
   void all_gradients(accumulate* scratch) {
     auto const sums = key_sums(scratch);
@@ -52,7 +53,7 @@ public:
     });
   }
 
-  /// dq, dk and dv of a head of at most `keys` tokens, which takes only one tile of queries and one of keys.
+  /// Computes dq, dk and dv of a head of at most `keys` tokens, which takes only one tile of queries and one of keys.
   void all_gradients_of_one_tile() {
     for_chunks([&] {
       clear(dq_tile_, queries);
@@ -68,8 +69,9 @@ public:
 private:
   std::int64_t query_count() const { return std::min(queries, h_.tokens - query_); }
   std::int64_t key_count() const { return std::min(keys, h_.tokens - key_); }
-  // The end of the keys that are seen by the tile of queries that begins at `query`.
+  // Number of keys that the last query of the tile beginning at `query` attends to.
   std::int64_t limit(std::int64_t query) const { return causal_ ? std::min(h_.tokens, query + queries) : h_.tokens; }
+  // Number of keys of the current tile that any query of the panel beginning at row i of the tile attends to.
   std::int64_t seen(std::int64_t i) const { return tile::seen(causal_, query_ + i, panel, key_, key_count()); }
 
   /// Calls `body` for each chunk of the gradients' columns.
@@ -80,8 +82,8 @@ private:
     }
   }
 
-  /// Computes the probabilities of a pair of tiles and the gradient of their scores, and loads the tiles from which dq,
-  /// dk and dv are computed.
+  /// Computes the probabilities of the tile of queries at `query` and the tile of keys at `key`, and the gradient of
+  /// their scores. Then loads the columns from which dq, dk and dv are computed.
   void meet(std::int64_t query, std::int64_t key) {
     query_ = query, key_ = key;
     for (std::int64_t chunk = 0; chunk < h_.head_width; chunk += columns) {
@@ -126,7 +128,7 @@ private:
     load_keys(column_, depth);
   }
 
-  /// dq += dscores^T k.
+  /// dq += dscores^T k; `store` multiplies dq by 1 / sqrt(head width) later.
   void add_query_gradients() {
     tile_gemm<transpose::yes>(
         tile::padded_rows(query_count()), padded_,
@@ -136,13 +138,13 @@ private:
         dscores_, queries, k_tile_, padded_, dq_tile_, padded_, add_to{});
   }
 
-  /// dv = probabilities dy, dk = dscores q.
+  /// dv = probabilities dy, dk = dscores q, of the current pair of tiles.
   void add_key_gradients() {
     auto const multiply = [&](accumulate const* a, accumulate const* b, accumulate* c) {
       tile_gemm<transpose::no>(
           tile::padded_rows(key_count()), padded_,
           [this](std::int64_t row) {
-            // The first query that sees the key.
+            // The first query of the tile that attends to key `row` of the tile.
             auto const first = causal_ ? std::max<std::int64_t>(0, key_ + row - query_) : 0;
             return depth_range{first, query_count()};
           },
@@ -152,12 +154,13 @@ private:
     multiply(dscores_, q_tile_, dk_tile_);
   }
 
-  /// What a tile holds: the first row, and the first column of the chunk.
+  /// What a loaded tile holds: its first query or key, and the first column of the chunk; -1: nothing yet.
   struct place {
     std::int64_t first = -1, chunk = -1;
     friend bool operator==(place const&, place const&) = default;
   };
 
+  /// Loads the current tile of queries, the same rows of dy, and both transposed, unless they are loaded already.
   void load_queries(std::int64_t chunk, std::int64_t depth) {
     if (query_at_ == place{query_, chunk}) return;
     query_at_ = {query_, chunk};
@@ -172,6 +175,7 @@ private:
     }
   }
 
+  /// Loads the current tile of keys and the tile of their values, unless they are loaded already.
   void load_keys(std::int64_t chunk, std::int64_t depth) {
     if (key_at_ == place{key_, chunk}) return;
     key_at_ = {key_, chunk};
@@ -183,20 +187,20 @@ private:
 
   void clear(accumulate* gradient, std::int64_t rows) { std::fill_n(gradient, rows * padded_, accumulate{}); }
 
-  // Whether dqkv is wide enough to sum dk and dv in it.
+  // Whether the elements of dqkv are precise enough to sum dk and dv in dqkv.
   static constexpr bool in_place = std::is_same_v<stored, accumulate>;
 
   struct sums_of_keys {
     accumulate *dk, *dv;
     std::int64_t step; // elements from one key to the next
   };
-  /// Where dk and dv are summed.
+  /// The memory in which dk and dv are summed.
   sums_of_keys key_sums(accumulate* scratch) const {
     if constexpr (in_place) return {dqkv_ + h_.width, dqkv_ + 2 * h_.width, h_.stride};
     else return {scratch, scratch + h_.head_width, 2 * h_.head_width};
   }
 
-  /// Adds a tile to the sums of dk or dv.
+  /// Adds the current columns of a tile to the sums of dk or dv.
   void add(accumulate const* from, std::int64_t rows, accumulate* to, std::int64_t step) {
     auto const width = std::min(columns, h_.head_width - column_);
     for (std::int64_t row = 0; row < rows; ++row, from += padded_, to += step) {
@@ -205,8 +209,8 @@ private:
     }
   }
 
-  /// Writes rows of a gradient to dqkv, from token `first` on. `part`: offset of the queries, keys or values within a
-  /// token.
+  /// Writes the current columns of a gradient, times `scale`, to `rows` tokens of dqkv from token `first` on. `part`:
+  /// offset of the queries, keys or values within a token. `step`: elements between rows of `from`.
   void store(accumulate const* from, std::int64_t step, std::int64_t rows, accumulate scale, std::int64_t part,
              std::int64_t first) {
     auto const width = std::min(columns, h_.head_width - column_);
@@ -225,7 +229,7 @@ private:
   accumulate scale_;
   // Of the current tiles: first query, first key, first column, padded number of columns.
   std::int64_t query_ = 0, key_ = 0, column_ = 0, padded_ = 0;
-  place query_at_, key_at_; // what the tiles hold
+  place query_at_, key_at_; // what the tiles of queries and of keys hold
   // q_tile_ and q_transposed_ are scaled by 1 / sqrt(head width).
   alignas(64) accumulate q_tile_[queries * columns], dy_tile_[queries * columns], dq_tile_[queries * columns];
   alignas(64) accumulate q_transposed_[columns * queries], dy_transposed_[columns * queries];

@@ -22,7 +22,8 @@ template <> struct kernel<op::flash_attention, cpu> {
     auto const blocks = (tokens - 1) / block::queries + 1;
     parallel_for(qkv.shape().extent[0] * heads * blocks, [=](std::int64_t index) {
       detail::attention_head const h(qkv.shape(), heads, index / blocks);
-      // The last queries see the most keys under a causal mask: alternate them with the first, to balance the threads.
+      // With a causal mask, later queries attend to more keys. Blocks from the begin and the end take turns, to balance
+      // the threads.
       auto const position = index % blocks;
       auto const first = (position % 2 == 0 ? position / 2 : blocks - 1 - position / 2) * block::queries;
       block(h, causal, qkv.data).run(first, y.data, logsumexp.data + index / blocks * tokens);
@@ -42,6 +43,7 @@ template <> struct kernel<op::flash_attention_gradient, cpu> {
     bool const causal = c.options.causal;
     auto const tokens = qkv.shape().extent[1];
     auto const head_width = y.features() / heads;
+    // scratch begins with sum(dy * y) of each query, [sequences, heads, tokens]; the sums of dk and dv follow.
     parallel_chunks(y.rows(), 8, [=](std::int64_t begin, std::int64_t end) {
       for (std::int64_t row = begin; row < end; ++row)
         for (std::int64_t head = 0; head < heads; ++head) {

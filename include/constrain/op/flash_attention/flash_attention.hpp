@@ -6,9 +6,9 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 namespace op {
 
-/// dqkv from dy, qkv, y and the logsumexp of each row; the probabilities are recomputed a tile at a time (Dao 2023,
-/// algorithm 2). Output 1 is scratch: sum(dy * y) for each head and token, and the sums of dk and dv if the elements of
-/// dqkv are narrower than these sums.
+/// The gradient of op::flash_attention: dqkv from dy, qkv, y and the logsumexp of each query; the probabilities are
+/// recomputed a tile at a time (Dao 2023, algorithm 2). Output 1 is scratch: sum(dy * y) for each head and token, and
+/// the sums of dk and dv if their type is wider than the elements of dqkv. Attributes as in op::flash_attention.
 struct flash_attention_gradient {
   using options = attention_options;
   static constexpr char const* name = "flash_attention_gradient";
@@ -29,7 +29,8 @@ struct flash_attention_gradient {
 };
 
 /// The same function as op::attention, softmax(q k^T / sqrt(head width)) v per head, in memory linear in the number of
-/// tokens: scores exist only a tile at a time (Dao et al. 2022, algorithm 1). Keeps the logsumexp of the scaled scores,
+/// tokens: the kernel stores only a tile of the scores at a time (Dao et al. 2022, algorithm 1). qkv [sequences,
+/// tokens, 3 width] -> [sequences, tokens, width]. Output 1 keeps the logsumexp of the scaled scores of each query,
 /// [sequences, heads, tokens], for the backward pass.
 struct flash_attention {
   using options = attention_options;
@@ -58,8 +59,9 @@ struct flash_attention {
 } // namespace op
 
 /// Multi-head self-attention in memory linear in the number of tokens. For each token, qkv [sequences, tokens, 3 width]
-/// holds queries, then keys, then values, each [heads, head width]; the result is [sequences, tokens, width]. Models
-/// call `self_attention` and leave the choice to the policy `attention::...`.
+/// holds queries, then keys, then values, each [heads, head width]; the result is [sequences, tokens, width]. Only the
+/// CPU has kernels for it so far. Models call `self_attention` instead: there the policy `attention::...` chooses the
+/// algorithm. Refuses the same shapes as `self_attention`.
 constexpr value flash_attention(value qkv, attention_options options, int line = __builtin_LINE()) {
   return emit<op::flash_attention>({qkv}, options, line);
 }

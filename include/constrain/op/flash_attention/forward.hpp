@@ -5,20 +5,21 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
-/// One thread's work on a block of queries of one head (Dao et al. 2022, algorithm 1): each panel of queries visits the
-/// tiles of keys and values in turn, with a running maximum and sum of the softmax. Heads wider than `columns` are
-/// split into chunks of columns.
+/// One thread's work on a block of queries of one head (Dao et al. 2022, algorithm 1). The block is split into panels
+/// of queries; each panel visits the tiles of keys and values in turn, with a running maximum and sum of the softmax.
+/// Heads wider than `columns` are split into chunks of columns.
 template <class stored, class accumulate> class flash_forward : flash_tile<accumulate> {
   using tile = flash_tile<accumulate>;
   using tile::columns, tile::panel;
 
 public:
-  static constexpr std::int64_t queries = 192; // in a block
+  static constexpr std::int64_t queries = 192; // of a block
   static_assert(queries % panel == 0);
 
   flash_forward(attention_head const& h, bool causal, stored const* qkv) : h_(h), causal_(causal), qkv_(qkv + h.qkv) {}
 
-  /// y and logsumexp of the queries from `first` on.
+  /// Computes y and the logsumexp of the block of queries that begins at `first`. `y` is the tensor of all heads,
+  /// `logsumexp` [tokens] that of this head.
   void run(std::int64_t first, stored* y, accumulate* logsumexp) {
     auto const rows = std::min(queries, h_.tokens - first);
     auto const limit = causal_ ? first + rows : h_.tokens;
@@ -39,7 +40,7 @@ public:
 
 private:
   /// Adds the contribution of the tile of keys and values that begins at `key` to the results of the panel of queries
-  /// that begins at `query`, which is row `i` of the block.
+  /// that begins at `query`, which is row `i` of the block. The results are `width` columns of y from `column` on.
   void attend(std::int64_t query, std::int64_t i, std::int64_t key, std::int64_t column, std::int64_t width) {
     auto const count = std::min(tile::keys, h_.tokens - key);
     auto const seen = tile::seen(causal_, query, panel, key, count);
@@ -71,8 +72,8 @@ private:
         values_, padded, scores_, panel, y_ + i * padded, panel, scale_and_add_to<accumulate>{correction});
   }
 
-  /// Updates `row_max` and `sum` by the new scores and replaces the scores by exp(score - row_max). `correction` is the
-  /// factor for everything summed under the old maximum.
+  /// Updates `row_max` and `sum` by the scores of `seen` keys and replaces these scores by exp(score - row_max).
+  /// `correction` becomes the factor for the sums that were taken with the old maximum.
   void softmax(std::int64_t seen, accumulate* row_max, accumulate* sum, accumulate* correction) {
     constexpr int lanes = register_tile<accumulate>::lanes;
     alignas(64) accumulate rest[panel];
@@ -102,6 +103,7 @@ private:
     }
   }
 
+  /// Loads a chunk of columns of a panel of queries, transposed, unless it is loaded already.
   void load_queries(std::int64_t query, std::int64_t i, std::int64_t chunk, std::int64_t depth) {
     if (query_chunk_[i / panel] == chunk) return;
     query_chunk_[i / panel] = chunk;
@@ -111,12 +113,14 @@ private:
     transpose_tile(rows_, padded, across_, padded, queries_ + i * columns, panel);
   }
 
-  /// What a tile holds: the first key, and the first column of the chunk.
+  /// What a loaded tile holds: its first key, and the first column of the chunk; -1: nothing yet.
   struct place {
     std::int64_t key = -1, chunk = -1;
     friend bool operator==(place const&, place const&) = default;
   };
 
+  /// Loads a chunk of columns of a tile of keys or values into `to`, unless `at`, what `to` holds, says that it is
+  /// loaded already. `part`: offset of the keys or values within a token.
   void load(std::int64_t part, std::int64_t key, std::int64_t count, std::int64_t chunk, std::int64_t depth,
             accumulate* to, place& at) {
     if (at == place{key, chunk}) return;
@@ -125,6 +129,7 @@ private:
               tile::padded_rows(count), tile::padded_columns(depth));
   }
 
+  /// Writes the columns of y, divided by the sums of the softmax, and the logsumexp of the block's queries.
   void store(std::int64_t first, std::int64_t rows, std::int64_t column, std::int64_t width, stored* y,
              accumulate* logsumexp) {
     auto const padded = tile::padded_columns(width);
@@ -148,12 +153,12 @@ private:
   std::int64_t query_chunk_[queries / panel]; // first column of the chunk that each panel holds; -1: none
   place key_at_, value_at_;
   alignas(64) accumulate queries_[queries * columns]; // [panels, columns, panel], scaled by 1 / sqrt(head width)
-  alignas(64) accumulate y_[queries * columns];       // the same layout, not yet divided by sum_
+  alignas(64) accumulate y_[queries * columns];       // [panels, padded columns, panel], not yet divided by sum_
   alignas(64) accumulate keys_[tile::keys * columns];
   alignas(64) accumulate values_[tile::keys * columns];
-  alignas(64) accumulate rows_[panel * columns]; // a panel while it is transposed, [panel, columns]
+  alignas(64) accumulate rows_[panel * columns]; // a panel before or after its transposition, [panel, columns]
   alignas(64) accumulate scores_[tile::keys * panel];
-  alignas(64) accumulate row_max_[queries], sum_[queries]; // of each query, over the keys visited so far
+  alignas(64) accumulate row_max_[queries], sum_[queries]; // of each query's softmax, over the keys visited so far
 };
 
 } // namespace constrain::detail

@@ -10,7 +10,8 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
-/// As std::lcm. <numeric> would also include the parallel algorithms, which slow down every compilation.
+/// As std::lcm, for positive numbers. <numeric>, which has std::lcm, also includes the parallel algorithms and so slows
+/// down every compilation.
 constexpr std::int64_t least_common_multiple(std::int64_t a, std::int64_t b) {
   auto multiple = a;
   while (multiple % b != 0) multiple += a;
@@ -20,17 +21,18 @@ constexpr std::int64_t least_common_multiple(std::int64_t a, std::int64_t b) {
 /// Sizes of flash attention's tiles. Scores are stored transposed, [keys, queries], so that operations on queries
 /// vectorize.
 template <class accumulate> struct flash_tile {
-  // Queries that go through the softmax together: columns of the scores, rows of dq.
+  // Number of queries of a panel, which go through the softmax together: columns of the scores, rows of dq.
   static constexpr std::int64_t panel =
       least_common_multiple(register_tile<accumulate>::columns, register_tile<accumulate>::rows);
-  static constexpr std::int64_t keys = 64;                          // in a tile
+  static constexpr std::int64_t keys = 64;                          // of a tile
   static constexpr std::int64_t columns = 512 / sizeof(accumulate); // of a head; wider heads take several chunks
 
   /// `count` rounded up to a multiple of `multiple`.
   static constexpr std::int64_t whole(std::int64_t count, std::int64_t multiple) {
     return (count + multiple - 1) / multiple * multiple;
   }
-  /// Number of columns and rows of a tile, padded with zeros to full register tiles.
+  /// Number of columns of a tile, padded with zeros to a multiple of the lanes of a vector, and number of rows, padded
+  /// with zeros to full register tiles.
   static constexpr std::int64_t padded_columns(std::int64_t count) { return whole(count, 16); }
   static constexpr std::int64_t padded_rows(std::int64_t count) {
     return whole(count, register_tile<accumulate>::rows);
@@ -43,13 +45,15 @@ template <class accumulate> struct flash_tile {
   static constexpr std::int64_t panel_columns(std::int64_t count) { return std::min(panel, padded_queries(count)); }
   static_assert(keys % register_tile<accumulate>::rows == 0 && columns % 16 == 0);
 
-  /// How many of the `count` keys from `first_key` on are seen by any of the `queries` queries from `first_query` on.
+  /// Number of keys, of the `count` keys from `first_key` on, to which at least one of the `queries` queries from
+  /// `first_query` on attends.
   static std::int64_t seen(bool causal, std::int64_t first_query, std::int64_t queries, std::int64_t first_key,
                            std::int64_t count) {
     return causal ? std::clamp<std::int64_t>(first_query + queries - first_key, 0, count) : count;
   }
 
-  /// Causal mask: scores [rows, panel] of keys that come after the query become the lowest finite value.
+  /// Causal mask: in scores [rows, panel], with a row per key and a column per query, the scores of keys that come
+  /// after the query become the lowest finite value. `step`: elements from one row to the next.
   static void mask(std::int64_t first_query, std::int64_t first_key, std::int64_t rows, accumulate* scores,
                    std::int64_t step) {
     for (std::int64_t row = std::max<std::int64_t>(0, first_query - first_key + 1); row < rows; ++row) {

@@ -7,7 +7,8 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 namespace op {
 
-/// x Phi(x), where Phi is the standard normal distribution function (Hendrycks & Gimpel 2016).
+/// x Phi(x), where Phi is the cumulative distribution function of the standard normal distribution (Hendrycks & Gimpel
+/// 2016).
 struct gelu {
   static constexpr bool derivative_uses_output = false;
 
@@ -23,8 +24,8 @@ struct gelu {
   }
 };
 
-/// The tanh approximation, x/2 (1 + tanh(u)) with u = sqrt(2/pi) (x + 0.044715 x^3) (Hendrycks & Gimpel 2016). Computed
-/// as x sigmoid(2u), which is equal and does not lose digits near tanh(u) = -1.
+/// The tanh approximation of gelu: x/2 (1 + tanh(u)) with u = sqrt(2/pi) (x + 0.044715 x^3) (Hendrycks & Gimpel 2016).
+/// Computed as the equal x sigmoid(2u), which does not lose digits near tanh(u) = -1.
 struct gelu_tanh {
   static constexpr bool derivative_uses_output = false;
 

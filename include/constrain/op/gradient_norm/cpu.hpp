@@ -12,7 +12,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 namespace detail {
 
 /// Sum of the squares of up to `norm_chunk` elements: 32 interleaved sums, added pairwise. Zeros at the end change no
-/// bit of the result, so a padded shard gives the bits of the full tensor.
+/// bit of the result, so padding of a shard does not change it either.
 template <class stored> double sum_of_squares(stored const* gradient, std::int64_t count) {
   constexpr std::int64_t lanes = 32;
   double partial[lanes]{};
@@ -21,7 +21,7 @@ template <class stored> double sum_of_squares(stored const* gradient, std::int64
     CONSTRAIN_SIMD
     for (std::int64_t lane = 0; lane < lanes; ++lane) {
       double const g = static_cast<double>(gradient[i + lane]);
-      partial[lane] = math::multiply_add(g, g, partial[lane]); // explicit: otherwise each compiler decides about FMA
+      partial[lane] = math::multiply_add(g, g, partial[lane]); // explicit, since compilers differ in where they use FMA
     }
   }
   for (std::int64_t lane = 0; i < count; ++i, ++lane) {
@@ -33,7 +33,8 @@ template <class stored> double sum_of_squares(stored const* gradient, std::int64
   return partial[0];
 }
 
-/// sums[k] = the sum of the squares of chunk `first + k`, in a stack of tensors of `elements` elements each.
+/// sums[k] = the sum of the squares of chunk `first + k`, for k < `count`, in a stack of tensors of `elements` elements
+/// each; the chunks are numbered through the stack.
 template <class stored>
 void sum_chunks(stored const* stack, std::int64_t elements, std::int64_t first, std::int64_t count, double* sums) {
   auto const chunks = norm_chunks(elements);
@@ -55,7 +56,7 @@ inline double& squares_of(call_with_options<op::squared_norm_options> const& c, 
 template <> struct kernel<op::gradient_norm_squared, cpu> {
   template <class stored>
   static void run(call_of<op::gradient_norm_squared> const& c, tensor<stored const> gradient, tensor<double> squares) {
-    constexpr std::int64_t at_once = 2048; // chunk sums on the stack, since kernels allocate nothing
+    constexpr std::int64_t at_once = 2048; // chunk sums in automatic storage, since kernels allocate nothing
     double sums[at_once];
     auto const elements = gradient.shape().elements(), chunks = norm_chunks(elements);
     auto const all = gradient.count / elements * chunks;

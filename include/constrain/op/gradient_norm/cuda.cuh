@@ -10,19 +10,20 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 namespace detail {
 
-inline constexpr std::int64_t square_blocks = 1024; // maximum per gradient
+inline constexpr std::int64_t square_blocks = 1024; // maximum number of blocks per gradient
 
 /// One gradient of a multi-tensor launch.
 template <class stored> struct squares_entry {
   stored const* gradient;
   std::int64_t elements, tensors; // elements of one tensor; tensors of the stack
-  std::int64_t first;             // index of the gradient's first chunk sum
+  std::int64_t first;             // index of the gradient's first chunk in `sums`
   double* total;                  // where the squared norm of the gradient is written
 };
 
 } // namespace detail
 
-// The sum of the squares of every chunk. Each gradient has a row of blocks, which share its chunks.
+// sums[k] = the sum of the squares of chunk k of all gradients. Blocks with the same blockIdx.y divide the chunks of
+// one gradient.
 template <class stored>
 static __global__ void __launch_bounds__(cuda_threads)
     square_chunks_kernel(multi_tensor<detail::squares_entry<stored>> tensors, double* sums) {
@@ -43,8 +44,8 @@ static __global__ void __launch_bounds__(cuda_threads)
   }
 }
 
-/// Adds the chunk sums of each tensor, then the sums of the tensors, in an order that depends only on how many there
-/// are; a block per gradient.
+/// Adds the chunk sums of each tensor, then the sums of the tensors, in an order that depends only on the numbers of
+/// chunks and tensors; one block per gradient.
 template <class stored>
 static __global__ void __launch_bounds__(cuda_threads)
     gradient_norm_squared_kernel(multi_tensor<detail::squares_entry<stored>> tensors, double const* sums) {
@@ -99,7 +100,7 @@ private:
   }
 };
 
-// One thread: [norm, scale] from the squared norms.
+// clip = [norm, scale] from the squared norms; one thread.
 template <class stored>
 static __global__ void clip_coefficient_kernel(stored const* squares, std::int64_t count,
                                                step_parameters const* parameters, stored* clip) {

@@ -11,13 +11,14 @@ struct squared_norm_options {
   std::int64_t gradients = 1; // number of gradients, which is the extent of the output
 };
 
-/// squares[index] = the squared norm of one gradient in fp64. The sums of chunks of `norm_chunk` elements are added to
-/// one sum per tensor of the stack, and the sums of the tensors to the squared norm, in a fixed order.
+/// squares[index] = the squared norm of one gradient: squares [number of gradients], fp64. A gradient is a stack of
+/// tensors, one per iteration of the loops that its parameter is stacked over. The sums of chunks of `norm_chunk`
+/// elements are added to one sum per tensor, and these to the squared norm, in a fixed order.
 struct gradient_norm_squared {
   using options = squared_norm_options;
   static constexpr char const* name = "gradient_norm_squared";
   static constexpr unsigned accumulating = 0b1;
-  static constexpr bool reads_shards = true; // the pass `shard` replaces this op by the two below
+  static constexpr bool reads_shards = true; // the pass `shard` replaces this op by chunk_squares and chunk_sum
 
   static constexpr inferred infer(operand_types const&, options const& o) {
     return inferred::one(dtype::f64, shape(o.gradients));
@@ -25,7 +26,7 @@ struct gradient_norm_squared {
 };
 
 /// First half of gradient_norm_squared for a sharded gradient: the sum of the squares of each chunk of this rank's
-/// shard, [tensors, chunks of a shard].
+/// shard, [tensors, chunks of a shard], fp64.
 struct chunk_squares {
   struct options {
     std::int64_t tensors = 1; // of the stack
@@ -38,8 +39,8 @@ struct chunk_squares {
   }
 };
 
-/// Second half: squares[index] from the chunk sums of all shards, [shards, tensors, chunks of a shard], added in the
-/// order of gradient_norm_squared.
+/// Second half of gradient_norm_squared for a sharded gradient: squares[index] from the chunk sums of all shards,
+/// [shards, tensors, chunks of a shard], added in the order of gradient_norm_squared.
 struct chunk_sum {
   using options = squared_norm_options;
   static constexpr char const* name = "chunk_sum";
@@ -51,8 +52,9 @@ struct chunk_sum {
 };
 
 /// Clipping by the global norm (Pascanu et al. 2013), as torch.nn.utils.clip_grad_norm_: the squared norms of all
-/// gradients -> [norm, scale]. Every gradient is multiplied by scale = min(1, clip_norm / (norm + 1e-6)). If
-/// `clip_norm` is 0, scale is 1. If the norm is not finite, scale is 0, which skips the update.
+/// gradients -> [norm, scale], fp64; norm is the square root of the sum. The update multiplies every gradient by scale
+/// = min(1, clip_norm / (norm + 1e-6)). If `clip_norm` is 0, scale is 1. If the norm is not finite, scale is 0, and the
+/// update is skipped.
 struct clip_coefficient {
   static constexpr char const* name = "clip_coefficient";
 

@@ -7,7 +7,7 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// layer_norm of one row, and its mean and rstd.
+/// to = layer_norm of one row, `from` [width]; also the row's mean and rstd.
 template <class stored, class accumulate>
 void layer_norm_row(stored const* from, std::int64_t width, accumulate const* weight, accumulate const* bias,
                     accumulate epsilon, stored* to, accumulate& mean, accumulate& rstd) {
@@ -22,7 +22,8 @@ void layer_norm_row(stored const* from, std::int64_t width, accumulate const* we
   rstd = r;
 }
 
-/// layer_norm_gradient of all rows; `finish(i, dx)` returns the number that is stored as element i of dx.
+/// layer_norm_gradient of all rows. `finish(i, g)` returns the number that is stored as dx[i], from the gradient g of
+/// layer_norm for x[i].
 template <class stored, class accumulate, class function>
 void layer_norm_rows_gradient(call const& c, tensor<stored const> dy, tensor<stored const> x,
                               tensor<accumulate const> weight, tensor<accumulate const> mean,

@@ -6,7 +6,7 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-// y, and the mean and rstd of each row; a block per row.
+// y = layer_norm(x), and the mean and rstd of each row; one block per row.
 template <class stored, class accumulate>
 static __global__ void __launch_bounds__(cuda_threads)
     layer_norm_kernel(stored const* x, accumulate const* weight, accumulate const* bias, stored* y, accumulate* mean,
@@ -38,8 +38,8 @@ template <class architecture> struct kernel<op::layer_norm, cuda<architecture>> 
   }
 };
 
-// Partial sums of dweight and dbias, a chunk of rows per block. This kernel runs before the one for dx, which may
-// overwrite dy.
+// Partial sums of dweight and dbias, [chunks, 2, width]: one thread per column and chunk of rows. This kernel runs
+// before layer_norm_gradient_kernel, which may overwrite dy with dx.
 template <class stored, class accumulate>
 static __global__ void __launch_bounds__(cuda_threads)
     layer_norm_sums_kernel(stored const* dy, stored const* x, accumulate const* mean, accumulate const* rstd,
@@ -58,7 +58,7 @@ static __global__ void __launch_bounds__(cuda_threads)
   partial[chunk * 2 * width + width + i] = dbias;
 }
 
-// dx, a block per row.
+// dx = layer_norm_gradient(dy, x, weight, mean, rstd), without dweight and dbias; one block per row.
 template <class stored, class accumulate>
 static __global__ void __launch_bounds__(cuda_threads)
     layer_norm_gradient_kernel(stored const* dy, stored const* x, accumulate const* weight, accumulate const* mean,

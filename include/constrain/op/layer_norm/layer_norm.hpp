@@ -11,14 +11,15 @@ struct layer_norm_options {
 
 namespace op {
 
-/// dx, dweight and dbias from dy, x, weight and the mean and rstd of each row. dweight and dbias are added in fixed
-/// chunks of rows; output 3 is scratch for the partial sums.
+/// The gradient of op::layer_norm: dx, and dweight and dbias [width], from dy, x, weight and the mean and rstd of each
+/// row. dweight and dbias are summed in fixed chunks of rows; their first write in a run of the program overwrites the
+/// output, later writes add to it. Output 3 is scratch for the sums of the chunks.
 struct layer_norm_gradient {
   static constexpr char const* name = "layer_norm_gradient";
   static constexpr unsigned accumulating = 0b110;
   static constexpr unsigned workspace = 0b1000;
   static constexpr unsigned in_place = 0b1;
-  static constexpr std::int64_t chunks = 16; // of rows, whatever the number of threads
+  static constexpr std::int64_t chunks = 16; // number of chunks of rows, whatever the number of threads
 
   static constexpr inferred infer(operand_types const& in) {
     auto const width = in[1].shape.features();
@@ -31,7 +32,8 @@ struct layer_norm_gradient {
 };
 
 /// y = (x - mean) * rstd * weight + bias over the innermost dimension, rstd = 1 / sqrt(variance + epsilon) (Ba et al.
-/// 2016). Keeps the mean and rstd of each row for the backward pass.
+/// 2016): x [..., width], weight and bias [width]. Outputs 1 and 2, the mean and rstd of each row, are for the backward
+/// pass.
 struct layer_norm {
   using options = layer_norm_options;
   static constexpr char const* name = "layer_norm";
@@ -52,9 +54,9 @@ struct layer_norm {
 
 } // namespace op
 
-/// Layer normalization (Ba et al. 2016): normalizes each vector of x [..., width] to mean 0 and variance 1, then
-/// multiplies it by the weight and adds the bias. Parameters "name.weight" (initially 1) and "name.bias" (initially 0),
-/// both [width].
+/// Layer normalization (Ba et al. 2016): normalizes each row of x [..., width] to mean 0 and variance 1, then
+/// multiplies it by the weight and adds the bias, element by element. Parameters "name.weight" (initially 1) and
+/// "name.bias" (initially 0), both [width].
 constexpr value layer_norm(std::string_view name, value x, layer_norm_options options = {},
                            int line = __builtin_LINE()) {
   scope const inside(x.owner(), name, line);

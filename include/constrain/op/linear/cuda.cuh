@@ -6,7 +6,7 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// Loop body of the kernel: y[i] += the bias of the column of element i.
+/// Loop body of the kernel: y[i] += the bias of the column of y[i].
 template <class stored, class accumulate> struct add_bias_elements {
   stored* y;
   accumulate const* bias;

@@ -7,7 +7,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 namespace op {
 
-/// dx = dy W: [rows, out] x [out, in] -> [rows, in].
+/// dx = dy W: dy [..., out], W [out, in] -> [..., in].
 struct linear_input_gradient {
   static constexpr char const* name = "linear_input_gradient";
 
@@ -21,8 +21,8 @@ struct linear_input_gradient {
   }
 };
 
-/// dW (+)= dy^T x: [rows, out], [rows, in] -> [out, in]. (+)= sets the output on its first write in a run and adds to
-/// it afterwards.
+/// dW (+)= dy^T x: dy [..., out], x [..., in] -> [out, in]. (+)=: the first write in a run of the program overwrites
+/// the output, later writes add to it.
 struct linear_weight_gradient {
   static constexpr char const* name = "linear_weight_gradient";
   static constexpr unsigned accumulating = 0b1;
@@ -37,7 +37,7 @@ struct linear_weight_gradient {
   }
 };
 
-/// db (+)= the sum of the rows of dy, [rows, out] -> [out], added in fixed chunks, whatever the number of threads.
+/// db (+)= the sum of the rows of dy, [..., out] -> [out], in an order that does not depend on the number of threads.
 struct linear_bias_gradient {
   static constexpr char const* name = "linear_bias_gradient";
   static constexpr unsigned accumulating = 0b1;
@@ -51,6 +51,7 @@ struct linear_bias_gradient {
 struct linear {
   static constexpr char const* name = "linear";
 
+  /// Refused: a scalar x.
   template <diagnosis d> struct not_a_matrix_of_features {
     static_assert(d.ok(), "the input of ct::linear has no feature dimension; pass a value of shape [..., features]");
   };
@@ -80,22 +81,24 @@ struct linear {
 /// Options of `linear`.
 struct linear_options {
   bool bias = true;                               // adds a bias, initially 0
-  double stddev = 0;                              // of the initial weight, normal around 0; 0: 1/sqrt(in)
+  double stddev = 0;                              // of the initial weight, normal around 0; 0 means 1/sqrt(in)
   constrain::role role = constrain::role::weight; // of the weight; the bias has role::bias
 };
 
-/// y = x W^T with an existing weight [out, in]: x [..., in] -> [..., out]. A tied head passes the embedding's table.
+/// y = x W^T with an existing weight W [out, in]: x [..., in] -> [..., out]. For a head with tied weights, pass the
+/// table of the embedding. Refused: W of another rank than 2, and x of another innermost extent than W.
 constexpr value linear(value x, value weight, int line = __builtin_LINE()) {
   return emit<op::linear>({x, weight}, {}, line);
 }
 
-/// y = x W^T + b: x [..., in] -> [..., features]. Parameters "name.weight" [features, in] and "name.bias" [features].
+/// y = x W^T + b: x [..., in] -> [..., features]. Parameters W, "name.weight" [features, in], and b, "name.bias"
+/// [features], which `.bias = false` leaves out.
 constexpr value linear(std::string_view name, value x, std::int64_t features, linear_options options = {},
                        int line = __builtin_LINE()) {
   scope const inside(x.owner(), name, line);
   double stddev = options.stddev;
   if (stddev == 0) {
-    // Newton's method, since std::sqrt is not constexpr.
+    // root = sqrt(in) by Newton's method, since std::sqrt is not constexpr.
     double root = 1;
     for (int i = 0; i < 40; ++i) root = 0.5 * (root + x.features() / root);
     stddev = 1 / root;

@@ -11,7 +11,8 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 namespace detail {
 
-/// Computes the logits of one chunk of rows after the other, and calls `f(first row, rows)` for each.
+/// Computes the logits chunk by chunk of rows, each into `logits` [rows of a chunk, classes], and calls `f(first row,
+/// number of rows)` after each chunk.
 template <class stored, class function>
 void for_chunks_of_logits(tensor<stored const> x, tensor<stored const> weight, tensor<stored> logits,
                           function const& f) {

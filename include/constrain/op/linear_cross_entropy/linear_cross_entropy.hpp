@@ -5,15 +5,16 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::op {
 
-/// How many rows of logits are stored at a time: a tenth of all rows, rounded down to a multiple of 16, which saves
-/// nine tenths of the memory and keeps GEMMs large; at least 16, at most all rows.
+/// How many rows of logits are stored at a time, of `rows` rows: a tenth, rounded down to a multiple of 16, which saves
+/// about nine tenths of the logits' memory and keeps GEMMs large; at least 16, at most all rows.
 constexpr std::int64_t logit_rows(std::int64_t rows) {
   std::int64_t const tenth = rows / 10 / 16 * 16;
   std::int64_t const wanted = tenth < 16 ? 16 : tenth;
   return wanted < rows ? wanted : rows;
 }
 
-/// The shape rule of linear without bias -> cross_entropy: x [..., in], W [classes, in], labels [...].
+/// The shape rule of linear without bias followed by cross_entropy: x [..., in], W [classes, in], labels [...] -> the
+/// loss, a scalar.
 constexpr inferred infer_linear_cross_entropy(operand_types const& in) {
   operand_types linear_in, loss_in;
   linear_in.push_back(in[0]);
@@ -26,16 +27,17 @@ constexpr inferred infer_linear_cross_entropy(operand_types const& in) {
   return loss.reason != why::nothing ? loss : inferred::one(dtype::f64, {});
 }
 
-/// Adds the scratch outputs: the logits of one chunk of rows, and the loss of each row, so that losses are added in
-/// order.
+/// `result` with two more outputs, both scratch: the logits of one chunk of rows, and the loss of each row, so that the
+/// losses are added in a fixed order.
 constexpr inferred with_logit_workspace(inferred const& result, operand_types const& in) {
   auto const rows = in[0].shape.rows();
   return result.and_also(in[0].type, shape(logit_rows(rows), in[1].shape.extent[0])).and_also(dtype::f64, shape(rows));
 }
 
 /// linear without bias, cross_entropy and correct_predictions in one op, a chunk of rows at a time: loss (+)=
-/// cross_entropy(x W^T, labels), and the number of correct predictions. (+)= sets the output on its first write in a
-/// run and adds to it afterwards. x [..., in], W [classes, in], labels [...]. The pass `fuse` inserts this op.
+/// cross_entropy(x W^T, labels), and the number of correct predictions. (+)=: the first write in a run of the program
+/// overwrites the output, later writes add to it. x [..., in], W [classes, in], labels [...]. The pass `fuse` inserts
+/// this op.
 struct linear_cross_entropy {
   static constexpr char const* name = "linear_cross_entropy";
   static constexpr unsigned accumulating = 0b1;
@@ -55,11 +57,12 @@ struct linear_cross_entropy {
   }
 };
 
-/// Fused forward and backward pass of the head and its loss: linear without bias, cross_entropy and their gradients in
-/// one op. loss (+)= cross_entropy(x W^T, labels); dx = and dW (+)= the gradients of this loss for x and W, times
-/// `loss_gradient`. Each chunk of rows computes its logits, their gradient in place, dx
-/// of these rows and its part of dW; the chunks add to dW in order (Hsu et al. 2024, Liger Kernel). Chunks depend only
-/// on the number of rows, not on threads. The pass `fuse` inserts this op.
+/// Fused forward and backward pass of the head (the linear layer that computes the logits) and of the loss: linear
+/// without bias, cross_entropy and their gradients in one op. loss (+)= cross_entropy(x W^T, labels); dx = the gradient
+/// of this loss with respect to x, and dW (+)= its gradient with respect to W, both times `loss_gradient`. Each chunk
+/// of rows computes its logits, their gradient in place, dx of these rows and its part of dW; the chunks add to dW in
+/// order (Hsu et al. 2024, Liger Kernel). Chunks depend only on the number of rows, not on threads. The pass `fuse`
+/// inserts this op.
 struct linear_cross_entropy_forward_backward {
   struct options {
     double loss_gradient = 1; // the gradient that reaches the loss

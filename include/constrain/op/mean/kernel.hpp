@@ -7,15 +7,15 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// The extents of a tensor around one dimension: [outer, extent, inner].
 struct around_dimension {
-  std::int64_t outer = 1, extent = 1, inner = 1; // product of extents before; the extent; product after
+  std::int64_t outer = 1, extent = 1, inner = 1; // product of the extents before it; its extent; product after it
 
-  /// Of shape `s` around `dimension`.
+  /// The extents of shape `s` around dimension number `dimension`.
   around_dimension(shape const& s, std::int64_t dimension) {
     for (int i = 0; i < s.rank; ++i) (i < dimension ? outer : i == dimension ? extent : inner) *= s.extent[i];
   }
 };
 
-/// Loop body of the kernel: element i of the mean.
+/// Loop body of the kernel: y[i], the mean over the dimension.
 template <class stored> struct mean_elements {
   stored const* x;
   stored* y;
@@ -35,7 +35,7 @@ template <class device> struct kernel<op::mean, device> {
   }
 };
 
-/// Loop body of the kernel: element i of the gradient of the mean.
+/// Loop body of the kernel: dx[i], the gradient of the mean with respect to x[i].
 template <class stored> struct mean_gradient_elements {
   stored const* dy;
   stored* dx;

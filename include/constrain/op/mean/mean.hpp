@@ -5,12 +5,12 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// A dimension of an activation [sequences, tokens, features].
+/// A dimension of an activation [sequences, tokens, features], for `mean`.
 enum class axis { tokens = 1, features = 2 };
 
 namespace op {
 
-/// dx[b, t, c] = dy[b, c] / tokens (or dy[b, t] / features).
+/// The gradient of op::mean: dx is dy, divided by the extent of the dimension and repeated along it.
 struct mean_gradient {
   struct options {
     int dimension = 0;       // that the mean was taken over
@@ -26,7 +26,7 @@ struct mean_gradient {
   }
 };
 
-/// The mean over one dimension, which the result lacks.
+/// The mean over one dimension; the result does not have this dimension.
 struct mean {
   struct options {
     int dimension = 0; // to take the mean over
@@ -49,7 +49,7 @@ struct mean {
 } // namespace op
 
 /// The mean over tokens or features: x [sequences, tokens, width] -> [sequences, width] for axis::tokens, [sequences,
-/// tokens] for axis::features.
+/// tokens] for axis::features. Refused: x without this dimension.
 constexpr value mean(value x, axis over, int line = __builtin_LINE()) {
   return emit<op::mean>({x}, {.dimension = static_cast<int>(over)}, line);
 }

@@ -6,7 +6,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 namespace op {
 
-/// y = a * b, element by element; both have the same shape.
+/// y = a * b, element by element; a and b have the same shape.
 struct multiply {
   static constexpr char const* name = "multiply";
   static constexpr unsigned in_place = 0b11;
@@ -24,7 +24,7 @@ struct multiply {
 
 } // namespace op
 
-/// The product of a and b, element by element; both have the same shape. Also written `a * b`.
+/// The product of a and b, element by element. Also written `a * b`. Refused: different shapes, and token ids.
 constexpr value multiply(value a, value b, int line = __builtin_LINE()) { return emit<op::multiply>({a, b}, {}, line); }
 constexpr value operator*(value a, value_at_line b) { return multiply(a, b.value, b.line); }
 

@@ -5,7 +5,7 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// Loop body of the kernel: y[i] = x[i] + the element of the table at the same position.
+/// Loop body of the kernel: y[i] = x[i] + the table's element for the same position and feature.
 template <class stored> struct position_embedding_elements {
   stored const* x;
   stored const* table;
@@ -23,11 +23,12 @@ template <class device> struct kernel<op::position_embedding, device> {
   }
 };
 
-/// Loop body of the kernel: dtable[i] (+)= the sum of dy over sequences.
+/// Loop body of the kernel: dtable[i] = the sum of dy over sequences, for the same position and feature; with `add`,
+/// dtable[i] +=.
 template <class stored, class accumulate> struct position_embedding_gradient_elements {
   stored const* dy;
   accumulate* dtable;
-  std::int64_t sequences, plane;
+  std::int64_t sequences, plane; // number of sequences; elements of one sequence: tokens * width
   bool add;
 
   CT_HOST_DEVICE void operator()(std::int64_t i) const {

@@ -7,8 +7,8 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 namespace op {
 
-/// dtable[t, :] (+)= the sum over sequences of dy[:, t, :]; for positions beyond the tokens the sum is 0. (+)= sets the
-/// output on its first write in a run and adds to it afterwards.
+/// dtable[t, :] (+)= the sum over sequences of dy[:, t, :]; for positions that dy does not have, the sum is 0. (+)=:
+/// the first write in a run of the program overwrites the output, later writes add to it.
 struct position_embedding_gradient {
   struct options {
     std::int64_t rows = 1; // of the table
@@ -21,11 +21,12 @@ struct position_embedding_gradient {
   }
 };
 
-/// y[b, t, :] = x[b, t, :] + table[t, :]: x [sequences, tokens, width], table [context, width].
+/// y[b, t, :] = x[b, t, :] + table[t, :]: x [sequences, tokens, width], table [context, width] -> the shape of x.
 struct position_embedding {
   static constexpr char const* name = "position_embedding";
   static constexpr unsigned in_place = 0b1;
 
+  /// Refused: more tokens than the table has rows.
   template <diagnosis d> struct sequence_longer_than_context {
     static_assert(d.ok(), "the sequence of `got` tokens is longer than the context of `expected`; lower "
                           "micro_batch::tokens or raise the model's context");
@@ -50,12 +51,12 @@ struct position_embedding {
 
 /// Options of `position_embedding`.
 struct position_embedding_options {
-  int context = 0;      // maximum tokens of a sequence: rows of the table
+  int context = 0;      // maximum number of tokens of a sequence: rows of the table
   double stddev = 0.02; // of the initial table, normal around 0
 };
 
-/// Adds a learned vector per position, as GPT-2 does: x [sequences, tokens, width]. Parameter "name.weight" [context,
-/// width]. Refused: more tokens than `context`.
+/// Adds a learned vector per position, as GPT-2 does: x [sequences, tokens, width] -> the same shape. Parameter
+/// "name.weight" [context, width]. Refused: x of another rank than 3, and more tokens than `context`.
 constexpr value position_embedding(std::string_view name, value x, position_embedding_options options,
                                    int line = __builtin_LINE()) {
   scope const inside(x.owner(), name, line);

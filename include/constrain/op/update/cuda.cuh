@@ -19,7 +19,7 @@ template <class stored, int fields> struct update_entry {
 
 } // namespace detail
 
-/// The update of several parameters in one launch; a row of blocks per parameter.
+/// The update of several parameters in one launch; blockIdx.y is the parameter.
 template <class optimizer, class stored, int... field>
 static __global__ void __launch_bounds__(cuda_threads)
     update_kernel(multi_tensor<detail::update_entry<stored, sizeof...(field)>> tensors, double const* clip,

@@ -1,18 +1,20 @@
 #pragma once
 
-#include "constrain/base/host_device.hpp"
-#include "constrain/base/units.hpp"
-#include "constrain/program/backward.hpp"
+#include "constrain/op/update/step_hyperparameters.hpp"
+#include "constrain/op/update/update_rule.hpp"
 
 #include <iterator>
+#include <string_view>
 #include <type_traits>
 
 namespace constrain::inline CONSTRAIN_VARIANT::op {
 
-/// Maximum number of fields in the state of an optimizer.
-inline constexpr int maximum_state_fields = program::maximum_state_fields;
+/// Maximum number of fields in the state of an element-wise optimizer.
+inline constexpr int maximum_state_fields = 4;
 
-/// The number of values that an optimizer keeps per weight. Each field of the optimizer's state is stored as a tensor.
+/// Number of fields of an optimizer's state: how many numbers the optimizer keeps per weight. Each field is stored as a
+/// tensor. Compile-time error: a state that is not trivially copyable, whose size is no multiple of the size of `real`,
+/// or with more than four fields.
 template <class optimizer> constexpr int state_fields() {
   using state = typename optimizer::template state<float>;
   if constexpr (std::is_empty_v<state>) return 0;
@@ -26,44 +28,20 @@ template <class optimizer> constexpr int state_fields() {
   }
 }
 
-/// The name that an optimizer gives to field `i` of its state; null if the optimizer has no `state_names`.
-template <class optimizer> constexpr char const* state_name(int i) {
+/// The name of field `i` of an optimizer's state: as in `state_names`, or "state0", "state1", ... Compile-time error:
+/// `state_names` of another length than the state.
+template <class optimizer> constexpr std::string_view state_name(int i) {
   if constexpr (requires { optimizer::state_names; }) {
     static_assert(std::size(optimizer::state_names) == state_fields<optimizer>(),
                   "an optimizer's `state_names` and its `state` have different lengths; give each field one name");
     return optimizer::state_names[i];
-  } else return nullptr;
+  } else {
+    constexpr std::string_view names[maximum_state_fields] = {"state0", "state1", "state2", "state3"};
+    return names[i];
+  }
 }
 
-/// The hyperparameters of one step, as kernels read them: the result of `prepare` for this step, once with and once
-/// without weight decay.
-template <class optimizer, class real> struct step_hyperparameters {
-  /// The result of the optimizer's `prepare`, or `hyper` itself if the optimizer has no `prepare`.
-  static auto prepare(typename optimizer::hyper const& hyper, optimizer_step step) {
-    if constexpr (requires { optimizer::template prepare<real>(hyper, step); })
-      return optimizer::template prepare<real>(hyper, step);
-    else if constexpr (requires { optimizer::prepare(hyper, step); }) return optimizer::prepare(hyper, step);
-    else return hyper;
-  }
-  using prepared = decltype(prepare(typename optimizer::hyper{}, optimizer_step{}));
-  static_assert(std::is_trivially_copyable_v<prepared>,
-                "an optimizer's hyperparameters are copied to the device as bytes; keep "
-                "`hyper`, and what `prepare` returns, trivially copyable");
-
-  prepared decaying, other; // for parameters that decay, and for the others
-  optimizer_step step;      // of this update: the first is 1
-
-  /// From `hyper` of an optimizer, for the step `now`.
-  step_hyperparameters(typename optimizer::hyper hyper, optimizer_step now)
-      : decaying(prepare(hyper, now)), other(decaying), step(now) {
-    if constexpr (requires { hyper.weight_decay; }) {
-      hyper.weight_decay = 0;
-      other = prepare(hyper, now);
-    }
-  }
-};
-
-/// Updates one weight and the fields of its state.
+/// Updates one weight and the fields of its state; `gradient` is already multiplied by the clip coefficient.
 template <class optimizer, class real, class prepared, class... fields>
 CT_HOST_DEVICE inline void update_element(prepared const& hyper, optimizer_step step, real gradient, real& weight,
                                           fields&... field) {
@@ -88,14 +66,15 @@ struct update_options {
   bool decays = false; // whether weight decay applies to the parameter
 };
 
-/// The update of an optimizer, element by element: weight, state = optimizer::update(weight, gradient * scale, state).
-/// Inputs: gradient, clip [norm, scale], `step_hyperparameters` as bytes. Outputs, which are also read: the weight and
-/// the fields of the optimizer state.
+/// The update of one parameter, element by element: `optimizer::update` sets weight and state from weight, gradient *
+/// scale and state. Inputs: gradient, clip [norm, scale] (op::clip_coefficient), `step_hyperparameters` as bytes.
+/// Outputs, which are also read: the weight and the fields of the optimizer state. If scale is 0, nothing changes.
 template <class optimizer> struct update {
   using options = update_options;
   static constexpr char const* name = "update";
-  static constexpr unsigned accumulating = ~0u;
+  static constexpr unsigned accumulating = ~0u; // every output is also read
   static constexpr bool reads_shards = true;
+  static constexpr bool guarded = true;
 
   static constexpr inferred infer(operand_types const& in) {
     auto result = inferred::one(in[0].type, in[0].shape);
@@ -103,5 +82,22 @@ template <class optimizer> struct update {
     return result;
   }
 };
+
+/// Appends the update of a parameter by an optimizer: the nodes of its rule, or one element-wise update, with the
+/// optimizer states as further outputs. Rules of optimizers that are made from others call it.
+template <class optimizer> constexpr void update_by(update_rule& rule) {
+  if constexpr (has_update_rule<optimizer>) optimizer::update(rule);
+  else {
+    node n;
+    n.attributes = pack(update_options{.decays = rule.decays()});
+    n.inputs.push_back(rule.gradient().where());
+    n.inputs.push_back(rule.scale().where());
+    n.inputs.push_back(rule.hyper().where());
+    n.outputs.push_back(rule.parameter().where());
+    for (int field = 0; field < state_fields<optimizer>(); ++field)
+      n.outputs.push_back(rule.state(state_name<optimizer>(field)).where());
+    rule.owner().append(info_of<update<optimizer>>, n);
+  }
+}
 
 } // namespace constrain::op

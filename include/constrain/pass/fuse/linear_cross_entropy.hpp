@@ -18,7 +18,8 @@ struct logits_of_loss {
   int weight_gradient = -1; // linear_weight_gradient
 };
 
-/// Matches linear without bias -> cross_entropy [-> correct_predictions] in a program without gradients.
+/// Whether the nodes are linear without bias -> cross_entropy [-> correct_predictions] in a program without gradients,
+/// and no other node reads the logits.
 constexpr bool matches_evaluation(program const& p, logits_of_loss const& m) {
   auto const& loss = p.nodes[m.loss];
   if (m.loss_gradient >= 0 || !read_by_only(p, loss.inputs[0], {m.loss, m.correct})) return false;
@@ -26,8 +27,8 @@ constexpr bool matches_evaluation(program const& p, logits_of_loss const& m) {
   return m.correct < 0 || (in_same_iteration(p, m.loss, m.correct) && p.nodes[m.correct].inputs[1] == loss.inputs[1]);
 }
 
-/// Matches linear without bias -> cross_entropy -> its gradient -> the gradients of x and of the weight, with a
-/// constant as the gradient of the loss.
+/// Whether the nodes are linear without bias -> cross_entropy -> its gradient -> the gradients of the linear layer's
+/// input and weight, with a constant as the gradient of the loss, and no other node reads the logits or their gradient.
 constexpr bool matches_training(program const& p, logits_of_loss const& m) {
   if (m.correct >= 0 || m.loss_gradient < 0 || m.input_gradient < 0 || m.weight_gradient < 0) return false;
   auto const &matmul = p.nodes[m.matmul], &loss = p.nodes[m.loss], &loss_gradient = p.nodes[m.loss_gradient];

@@ -9,7 +9,8 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::optimizer {
 
-/// Adam (Kingma & Ba 2015) with decoupled weight decay (Loshchilov & Hutter 2019, algorithm 2), as torch.optim.AdamW:
+/// Adam (Kingma & Ba 2015) with decoupled weight decay (Loshchilov & Hutter 2019, algorithm 2), as torch.optim.AdamW
+/// but with other defaults:
 ///
 ///     m = beta1 m + (1 - beta1) g
 ///     v = beta2 v + (1 - beta2) g^2
@@ -19,16 +20,16 @@ namespace constrain::inline CONSTRAIN_VARIANT::optimizer {
 struct adamw {
   static constexpr char const* name = "adamw";
 
-  /// m and v above: exponential averages of the gradient and of its square.
+  /// m and v of the equations: exponential moving averages of the gradient and of the squared gradient.
   template <class real> struct state { real exp_avg, exp_avg_sq; };
   static constexpr char const* state_names[] = {"exp_avg", "exp_avg_sq"};
   /// Hyperparameters.
   struct hyper {
     float learning_rate = 5e-5f; // before the schedule
-    float beta1 = 0.9f;          // decay of m per step, in [0, 1)
-    float beta2 = 0.999f;        // decay of v per step, in [0, 1)
-    float epsilon = 1e-8f;       // added to the root of v, at least 0
-    float weight_decay = 0;      // decoupled: times the learning rate; only matrices and embeddings decay
+    float beta1 = 0.9f;          // factor of m per step, in [0, 1)
+    float beta2 = 0.999f;        // factor of v per step, in [0, 1)
+    float epsilon = 1e-8f;       // added to the root, at least 0
+    float weight_decay = 0;      // decoupled, so multiplied by the learning rate; only matrices and embeddings decay
   };
   /// Throws `error` if a hyperparameter is outside its range.
   static void check(hyper const& h) {
@@ -41,11 +42,11 @@ struct adamw {
   /// Hyperparameters of one step: keep = 1 - lr weight_decay, and the bias corrections (Kingma & Ba 2015, section 3)
   /// as two factors, step_size = lr / (1 - beta1^t) and inverse_root_correction2 = 1 / sqrt(1 - beta2^t).
   template <class real> struct prepared {
-    real beta1, beta2, epsilon;                     // as in `hyper`
-    real keep, step_size, inverse_root_correction2; // what may change from step to step
+    real beta1, beta2, epsilon;                     // the same as in `hyper`
+    real keep, step_size, inverse_root_correction2; // may differ from step to step
   };
 
-  /// Computed in double once a step, on the host. t counts from 1.
+  /// The hyperparameters of step t, computed in double on the host. t counts from 1.
   template <class real> static prepared<real> prepare(hyper const& h, optimizer_step t) {
     auto const steps = static_cast<double>(t.number);
     double const correction1 = 1 - std::pow(static_cast<double>(h.beta1), steps);
@@ -59,7 +60,7 @@ struct adamw {
             static_cast<real>(1 / std::sqrt(correction2))};
   }
 
-  /// The new weight; changes the state.
+  /// Returns the new weight, and changes the state.
   template <class real>
   CT_HOST_DEVICE static real update(real weight, real gradient, state<real>& s, prepared<real> const& h,
                                     optimizer_step) {

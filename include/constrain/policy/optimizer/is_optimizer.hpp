@@ -1,12 +1,13 @@
 #pragma once
 
 #include "constrain/base/units.hpp"
+#include "constrain/op/update/update_rule.hpp"
 
 #include <type_traits>
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// Whether an optimizer has a state type (an empty one if it stores nothing).
+/// Whether an optimizer has a state type. The type is empty if the optimizer stores nothing.
 template <class type> concept has_state = requires { typename type::template state<float>; };
 
 /// Whether kernels can call the optimizer's `update`. The concept checks a call, since nvcc cannot take the address of
@@ -22,14 +23,20 @@ template <class type> concept has_update = requires(float weight, typename type:
 ///     template <class real>                                      // the new weight; changes the state
 ///     static real update(real weight, real gradient, state<real>&, hyper const&, optimizer_step); // CT_HOST_DEVICE
 ///
-/// Optional members:
+/// If `hyper` has these fields: the schedule multiplies `learning_rate`, and `weight_decay` is 0 for parameters that do
+/// not decay (program/role.hpp). Optional members:
 ///
 ///     static constexpr char const* name = "lion";                // in saved runs and prints; default: the type's name
 ///     static constexpr char const* state_names[] = {"exp_avg"};  // of the state's fields, in saved runs and prints
 ///     static void check(hyper const&);                           // throws `error` if a value is outside its range
 ///     template <class real> static prepared<real> prepare(hyper const&, optimizer_step); // on the host, once a step;
 ///                                                                // `update` then takes the result instead of `hyper`
-template <class type> concept is_optimizer = has_state<type> && has_update<type> && requires {
+///
+/// An optimizer that needs more than one element at a time has `hyper` and a rule instead of `state` and `update`:
+///
+///     static constexpr void update(ct::update_rule&); // emits the update of one parameter (op/update/update_rule.hpp)
+template <class type>
+concept is_optimizer = (has_update_rule<type> || (has_state<type> && has_update<type>)) && requires {
   typename type::hyper;
   requires std::is_trivially_copyable_v<typename type::hyper> && std::is_default_constructible_v<typename type::hyper>;
 };

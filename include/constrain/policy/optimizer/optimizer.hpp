@@ -1,6 +1,7 @@
 #pragma once
 
 #include "constrain/policy/optimizer/adamw.hpp"
+#include "constrain/policy/optimizer/averaged.hpp"
 #include "constrain/policy/optimizer/is_optimizer.hpp"
 #include "constrain/policy/optimizer/sgd.hpp"
 #include "constrain/policy/rule.hpp"
@@ -16,8 +17,9 @@ struct optimizer {
   bool has_update = true; // whether the optimizer has an `update` that can be called
   friend constexpr bool operator==(optimizer const&, optimizer const&) = default;
 
-  /// The value for an optimizer. Without a `state`, `has_update` is true, so that one error is reported, not two.
+  /// The value for an optimizer. Without a `state`, `has_update` is true, so that only one error is reported.
   template <class policy> static constexpr optimizer of() {
+    if (has_update_rule<policy>) return {};
     return {constrain::has_state<policy>, !constrain::has_state<policy> || constrain::has_update<policy>};
   }
   template <class...> using otherwise = constrain::optimizer::adamw;
@@ -25,7 +27,7 @@ struct optimizer {
   using examples = policy_list<constrain::optimizer::adamw, constrain::optimizer::sgd, constrain::optimizer::momentum,
                                constrain::optimizer::nesterov>;
   static constexpr bool always_named = true;
-  static constexpr bool free_on_resume = true; // a resume compares its name in a separate field
+  static constexpr bool free_on_resume = true; // a resume compares the optimizer's name in a separate field
 
   CONSTRAIN_RULE(one_optimizer, (said<optimizer> const& o), o.given <= 1,
                  "trainer: two optimizers are given; keep one of them, for example optimizer::adamw");

@@ -6,7 +6,8 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::optimizer {
 
-/// Stochastic gradient descent (Robbins & Monro 1951): w -= learning_rate * (g + weight_decay * w). It has no state.
+/// Stochastic gradient descent (Robbins & Monro 1951): w = w - learning_rate (g + weight_decay w).
+/// Nothing is stored per weight.
 struct sgd {
   static constexpr char const* name = "sgd";
 
@@ -23,7 +24,7 @@ struct sgd {
     check_number(name, ".weight_decay", h.weight_decay, number_range::from_zero);
   }
 
-  /// The new weight.
+  /// Returns the new weight.
   template <class real>
   CT_HOST_DEVICE static real update(real weight, real gradient, state<real>&, hyper const& h, optimizer_step) {
     return weight - real(h.learning_rate) * (gradient + real(h.weight_decay) * weight);
@@ -39,7 +40,7 @@ struct sgd {
 struct momentum {
   static constexpr char const* name = "momentum";
 
-  /// v above.
+  /// v of the equations.
   template <class real> struct state { real momentum_buffer; };
   static constexpr char const* state_names[] = {"momentum_buffer"};
   /// Hyperparameters.
@@ -55,7 +56,7 @@ struct momentum {
     check_number(name, ".momentum", h.momentum, number_range::from_zero);
   }
 
-  /// The new weight; changes the state.
+  /// Returns the new weight, and changes the state.
   template <class real>
   CT_HOST_DEVICE static real update(real weight, real gradient, state<real>& s, hyper const& h, optimizer_step) {
     s.momentum_buffer = real(h.momentum) * s.momentum_buffer + gradient + real(h.weight_decay) * weight;
@@ -67,10 +68,12 @@ struct momentum {
 ///
 ///     v = momentum v + g + weight_decay w
 ///     w = w - learning_rate (g + weight_decay w + momentum v)
+///
+/// The state is one value per weight: 4 bytes in fp32.
 struct nesterov {
   static constexpr char const* name = "nesterov";
 
-  /// v above, as in `momentum`.
+  /// v of the equations, as in `momentum`.
   template <class real> using state = momentum::state<real>;
   static constexpr char const* state_names[] = {"momentum_buffer"};
   using hyper = momentum::hyper;
@@ -81,7 +84,7 @@ struct nesterov {
     check_number(name, ".momentum", h.momentum, number_range::from_zero);
   }
 
-  /// The new weight; changes the state.
+  /// Returns the new weight, and changes the state.
   template <class real>
   CT_HOST_DEVICE static real update(real weight, real gradient, state<real>& s, hyper const& h, optimizer_step) {
     real const g = gradient + real(h.weight_decay) * weight;

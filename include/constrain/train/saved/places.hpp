@@ -7,9 +7,9 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
-/// Throws `error` if one of the directories that `fit` writes to lies inside a directory that a save replaces or that
-/// `.keep_last` removes: the files of the inner directory would be deleted. Symbolic links and relative paths are
-/// resolved first.
+/// Checks the options `.directory`, `.keep_last`, `.best` and `.records` of `fit`. Throws `error` if one of the
+/// directories is, or lies inside, another one that a save replaces or `.keep_last` removes: the inner directory would
+/// be moved or removed with the outer one. Symbolic links and relative paths are resolved first.
 void check_places(std::string const& directory, std::int64_t keep_last, std::string const& best,
                   std::string const& records);
 

@@ -12,8 +12,8 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
-/// Throws `error` if a config.json lacks a required field, or if a field that both configurations have differs. Arrays
-/// and nulls are not compared.
+/// Throws `error` if a saved config.json lacks a `required` field, or if a field that it shares with the model's
+/// configuration (`here`) differs. Arrays and nulls are not compared. `directory`: for the error.
 [[gnu::cold]] CONSTRAIN_INLINE void check_model(std::string const& directory, io::json const& saved,
                                                 io::json const& here, std::span<std::string_view const> required) {
   auto const is_null = [](std::optional<io::json> const& j) { return !j || j->is_null(); };
@@ -40,7 +40,8 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
   }
 }
 
-/// The tensor called `name`, with or without `prefix` (GPT-2 files exist with and without "transformer."); null: none.
+/// The tensor called `name`, or `name` without `prefix` (GPT-2 files exist with and without "transformer."); null if
+/// there is none.
 [[gnu::cold]] CONSTRAIN_INLINE io::tensor const* find_stored(io::safetensors const& file, std::string_view name,
                                                              std::string_view prefix) {
   auto const* const found = file.find(name);

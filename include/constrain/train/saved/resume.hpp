@@ -10,20 +10,21 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 namespace detail {
 
-/// Whether there is a saved run in a directory. Throws `error` on every rank if ranks differ. Collective.
+/// Whether there is a saved run in a directory. Throws `error` on every rank if only some ranks find one. Collective.
 bool found_by_all(communicator& world, std::string const& directory);
 
 } // namespace detail
 
-/// Calls `load(path)` with the newest saved run that all ranks have; if `load` throws, prints the error to `log` (null:
-/// silent) and tries the next older saved run. `load` must throw on every rank or on none. Returns false if no rank has
-/// a saved run. Throws the last error if no saved run could be loaded, and an `error` if some ranks have saved runs but
-/// no saved run is on all ranks. Collective.
+/// Calls `load(path)` with the newest saved run of the series that all ranks have. If `load` throws an `error`, prints
+/// the error to `log` (null: silent) and tries the next older saved run. `load` must throw on every rank or on none.
+/// Returns false if no rank has a saved run. Throws the last error if no saved run could be loaded, and an `error` if
+/// some ranks have saved runs but no saved run is on all ranks. Collective.
 [[gnu::cold]] bool take_newest(saved_series const& series, communicator& world,
                                function_ref<void(std::string const&)> load, std::FILE* log);
 
-/// Loads the newest saved run of the series in a directory, or else the saved run in the directory itself; all ranks
-/// load the same one. Returns false if there is no saved run. Collective.
+/// Loads the newest saved run of the series in a directory, as `take_newest` does. If the series is empty, loads the
+/// saved run in the directory itself; returns false if there is none. Throws as `take_newest` and `load` do.
+/// Collective.
 [[gnu::cold]] bool resume_from(std::string const& directory, communicator& world,
                                function_ref<void(std::string const&)> load, std::FILE* log);
 

@@ -11,7 +11,8 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
-/// Throws `error` on every rank: some ranks find a saved run and others do not. The error names one rank of each kind.
+/// Throws the `error` that some ranks find a saved run and others do not. The error names one rank that does and one
+/// that does not. `here`: whether this rank finds one. Collective.
 [[noreturn, gnu::cold]] CONSTRAIN_INLINE void throw_found_by_some(communicator& world, std::string const& directory,
                                                                   bool here) {
   auto const found_on = find_lowest(world, here ? world.rank() : world.size()).value;
@@ -47,7 +48,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
     while (here != steps.end() && *here > step) ++here;
     if (here != before && log != nullptr)
       std::fprintf(log, "not every rank has '%s'; an older saved run is loaded\n", series.path(*before).c_str());
-    // Ranks may have different saved runs: skip this one unless all ranks have it.
+    // Ranks may have different saved runs: skip `step` unless all ranks have it.
     if (common().ranks < world.size()) continue;
     ++here;
     bool const last = common().value < 0;

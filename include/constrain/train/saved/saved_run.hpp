@@ -11,14 +11,14 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// Settings that must match, besides the parameters, to resume a run.
+/// Settings that, besides the parameters, must match to resume a run.
 struct saved_configuration {
   std::string precision;             // name of the precision policy
   std::string optimizer;             // name of the optimizer policy
-  std::int64_t tokens = 0;           // in a sequence: the data position counts samples of this length
-  std::string optimizer_state;       // number of fields per weight and their dtype, as "2 x fp32"
+  std::int64_t tokens = 0;           // in a sequence; the data position counts samples of this length
+  std::string optimizer_state;       // number of fields per weight and their dtype, such as "2 x fp32"
   std::string optimizer_state_names; // names of the state fields; empty if the optimizer gives no names
-  std::string policies;              // other policies that must match, as "train::biases"; empty: none
+  std::string policies;              // other policies that must match, such as "train::biases"; empty: none
 };
 
 namespace detail {
@@ -26,23 +26,24 @@ namespace detail {
 /// A shape as text, for example "[3, 4]".
 [[gnu::cold]] std::string shape_text(std::vector<std::int64_t> const& shape);
 
-/// Throws `error`, which names the field and both values, if a saved run has another value (`saved`) than this trainer
-/// (`here`).
+/// Throws `error`, which names the field and both values, if a field of a saved run (`saved`) differs from the field of
+/// this trainer (`here`). `directory`: the saved run, for the error.
 void check_field(std::string const& directory, std::string const& field, std::string const& saved,
                  std::string const& here);
 
 } // namespace detail
 
-/// Saves weights, optimizer states, data position and counters to a directory, atomically: if saving fails at any
-/// point, an older saved run in the directory stays intact. Collective; throws the same `error` on every rank if a file
-/// cannot be written.
+/// Saves weights, optimizer states and training state `s` to a directory, atomically: if saving fails at any point, an
+/// older saved run in the directory stays intact. `list`: the trainer's parameters. `format`: how other programs store
+/// the weights. `c`: saved too, for `load_run` to check. `group`: the ranks that hold the shards. Throws the same
+/// `error` on every rank if a file cannot be written. Collective over `world`.
 void save_run(std::string const& directory, parameter_list const& list, weight_format const& format,
               saved_configuration const& c, training_state const& s, arena& memory, communicator& world,
               communicator& group);
 
-/// Reads tensors that `save_run` wrote into the arena and returns the training state. Everything is checked on every
-/// rank before the first byte is written. Throws `error` if the directory is damaged or has another configuration; the
-/// error names the field that differs. Call it within `agreement::run`.
+/// Copies the tensors of a saved run into the arena and returns the training state. Every rank checks everything before
+/// the first byte is copied; `ranks` lets the ranks agree that all checks passed. Throws `error` if the directory is
+/// damaged or has another configuration; the error names the field that differs. Call it within `agreement::run`.
 [[gnu::cold]] training_state load_run(std::string const& directory, parameter_list const& list,
                                       weight_format const& format, saved_configuration const& c, arena& memory,
                                       communicator& group, agreement& ranks);

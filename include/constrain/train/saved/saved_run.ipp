@@ -11,7 +11,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
 inline constexpr char const* saved_optimizer = "optimizer.safetensors";
 inline constexpr char const* saved_state = "state.json";
-inline constexpr int saved_version = 2; // of the format; in version 1, numbers named the optimizer's state fields
+inline constexpr int saved_version = 2; // of the format; version 1 named the optimizer's state fields by number
 
 [[gnu::cold]] CONSTRAIN_INLINE std::string shape_text(std::vector<std::int64_t> const& shape) {
   std::string text = "[";
@@ -26,7 +26,7 @@ inline constexpr int saved_version = 2; // of the format; in version 1, numbers 
                  here, "; load it into a trainer with the same ", field});
 }
 
-/// Throws `error` unless a file has exactly the wanted tensors, by name, shape and dtype.
+/// Throws `error` unless a file has exactly the `wanted` tensors, by name, shape and dtype. `directory`: for the error.
 [[gnu::cold]] CONSTRAIN_INLINE void check_tensors(std::string const& directory, io::safetensors const& file,
                                                   std::vector<file_tensor> const& wanted) {
   for (auto const& w : wanted) {

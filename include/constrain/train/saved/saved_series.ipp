@@ -48,7 +48,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
     auto const files = io::detail::marked_files(old, holder, name(step), newest.owner());
     if (!files) continue;
     try {
-      // A saved run without a manifest is the rest of an interrupted removal.
+      // A saved run without a manifest is what an interrupted removal has left: remove it without counting it.
       if (io::detail::listed_files(old, path(step), true) && count-- > 0) continue;
       io::detail::remove_directory(old, holder, name(step), *files, name(step) + ".kept-" + io::unlikely_suffix());
     } catch (error const&) {}

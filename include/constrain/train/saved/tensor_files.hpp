@@ -14,60 +14,64 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// A trainer's parameter table, independent of the trainer's type.
+/// A view of a trainer's `parameter_table`; its type does not depend on the trainer's.
 struct parameter_list {
   parameter_info const* parameters = nullptr; // `size` entries
   int size = 0;                               // number of parameters
+  state_info const* states = nullptr;         // `states_size` entries
+  int states_size = 0;                        // number of optimizer states of all parameters
   char const* names = nullptr;                // all names, concatenated
-  char const* const* state_names = nullptr;   // names of the optimizer's state fields; null: unnamed
 
   /// Name of parameter i.
-  std::string name(int i) const {
-    return {names + parameters[i].name_offset, static_cast<std::size_t>(parameters[i].name_length)};
+  std::string name(int i) const { return name(parameters[i]); }
+  /// Name of a parameter, or of an optimizer state within its parameter.
+  std::string name(tensor_info const& t) const {
+    return {names + t.name_offset, static_cast<std::size_t>(t.name_length)};
   }
 };
 
 /// One tensor of a safetensors file: a parameter or one of its optimizer states. For a parameter inside a repeat, the
 /// tensor stacks all iterations or holds one iteration.
 struct file_tensor {
-  parameter_info const* info = nullptr;   // the parameter
-  std::int64_t offset = 0;                // of the parameter's first iteration, in the arena
-  std::int64_t first = 0, iterations = 1; // range of iterations in this tensor
+  tensor_info const* info = nullptr;      // the parameter or the state, in the arena
+  std::int64_t first = 0, iterations = 1; // this tensor holds iterations [first, first + iterations)
   bool transposed = false;                // [in, out] in the file, [out, in] in the arena
   io::tensor tensor;                      // name, dtype and shape in the file; `bytes` is set by `gathered_tensors`
 
-  /// Bytes in the file.
+  /// Length in the file, in bytes.
   std::size_t bytes() const {
     return static_cast<std::size_t>(iterations * info->shape.elements() * size_of(info->type));
   }
 };
 
-/// The tensors of a file with all weights.
+/// The tensors of a file with all weights, without their bytes. `names`: parameters that have another name
+/// in the file than in `list`.
 [[gnu::cold]] std::vector<file_tensor> weight_tensors(parameter_list const& list, stored_names names);
 
-/// The tensors of a file with all optimizer states, named "<parameter>.<field>", for example "token.weight.exp_avg".
+/// The tensors of a file with all optimizer states, without their bytes. Their names are "<parameter>.<state>", for
+/// example "token.weight.exp_avg".
 [[gnu::cold]] std::vector<file_tensor> state_tensors(parameter_list const& list);
 
-/// Full tensors in host memory, ready to be written. Sharded tensors are all-gathered and device tensors are copied;
-/// full tensors that the host can address are only viewed.
+/// Full tensors in host memory, ready to be written. Sharded tensors are all-gathered and device tensors are copied.
+/// Full tensors that the host can address are only viewed: the arena must not change before they are written.
 class gathered_tensors {
 public:
-  /// Collective over `group` if any tensor is sharded.
+  /// Gathers the tensors `what` of the arena `memory`. Collective over `group` if any tensor is sharded.
   gathered_tensors(std::vector<file_tensor> what, arena& memory, communicator& group);
 
   /// Writes the tensors as a safetensors file. Throws `error` if `out` cannot be written.
   [[gnu::cold]] void write(io::output_file& out) const;
 
 private:
-  /// The full tensor, all iterations; copied into `full_tensors_` unless it can be viewed.
+  /// The bytes of the full tensor, all iterations; copied into `full_tensors_` unless the arena can be viewed.
   std::byte const* full_tensor(file_tensor const& t, arena& memory, communicator& group);
 
   std::vector<file_tensor> tensors_;
   std::vector<std::vector<std::byte>> full_tensors_;
 };
 
-/// Copies a tensor from the layout of the file into the arena; of a sharded tensor, this rank's shard. `bytes` must
-/// already have the parameter's dtype.
+/// Copies the `bytes` of a tensor from the layout of the file into the arena `memory`; of a sharded tensor, only the
+/// shard of this rank of `group`. `bytes` must already have the parameter's dtype.
 [[gnu::cold]] void take_tensor(file_tensor const& t, std::span<std::byte const> bytes, arena& memory,
                                communicator& group);
 

@@ -11,7 +11,7 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
-/// Transposes a row-major [rows, columns] matrix of elements of `width` bytes.
+/// Transposes the row-major matrix `from` [rows, columns], of elements of `width` bytes, to `to` [columns, rows].
 [[gnu::cold]] CONSTRAIN_INLINE void transpose_elements(std::byte const* from, std::int64_t rows, std::int64_t columns,
                                                        std::int64_t width, std::byte* to) {
   for (std::int64_t i = 0; i < rows; ++i)
@@ -19,10 +19,11 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
       std::memcpy(to + (j * rows + i) * width, from + (i * columns + j) * width, static_cast<std::size_t>(width));
 }
 
-/// Adds the file tensors of one parameter or state, called `name` or as `names` says. If the stored name has a '*',
-/// which stands for the iteration, each iteration becomes a tensor; else one tensor holds all iterations.
-[[gnu::cold]] CONSTRAIN_INLINE void add_file_tensors(std::vector<file_tensor>& tensors, parameter_info const& info,
-                                                     std::string name, std::int64_t offset, stored_names names) {
+/// Adds the file tensors of the parameter or state `name`. Its name in the file is the one that `names` lists, else
+/// `name`. If the name in the file has a '*', which stands for the iteration, each iteration becomes a tensor; else one
+/// tensor holds all iterations.
+[[gnu::cold]] CONSTRAIN_INLINE void add_file_tensors(std::vector<file_tensor>& tensors, tensor_info const& info,
+                                                     std::string name, stored_names names) {
   stored_name const* known = nullptr;
   for (auto const& n : names)
     if (n.name == name) known = &n;
@@ -30,7 +31,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
   auto const star = name.find('*');
   bool const apart = star != std::string::npos;
   for (std::int64_t iteration = 0; iteration < (apart ? info.iterations : 1); ++iteration) {
-    file_tensor t{&info, offset, iteration, apart ? 1 : info.iterations, known != nullptr && known->transposed, {}};
+    file_tensor t{&info, iteration, apart ? 1 : info.iterations, known != nullptr && known->transposed, {}};
     t.tensor.name = apart ? name.substr(0, star) + std::to_string(iteration) + name.substr(star + 1) : name;
     t.tensor.dtype = io::name_in_files(info.type);
     if (info.stacked && !apart) t.tensor.shape.push_back(info.iterations);
@@ -46,18 +47,15 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 [[gnu::cold]] CONSTRAIN_INLINE std::vector<file_tensor> weight_tensors(parameter_list const& list, stored_names names) {
   std::vector<file_tensor> tensors;
-  for (int i = 0; i < list.size; ++i)
-    detail::add_file_tensors(tensors, list.parameters[i], list.name(i), list.parameters[i].offset, names);
+  for (int i = 0; i < list.size; ++i) detail::add_file_tensors(tensors, list.parameters[i], list.name(i), names);
   return tensors;
 }
 
 [[gnu::cold]] CONSTRAIN_INLINE std::vector<file_tensor> state_tensors(parameter_list const& list) {
   std::vector<file_tensor> tensors;
-  for (int i = 0; i < list.size; ++i)
-    for (int field = 0; field < op::maximum_state_fields; ++field)
-      if (auto const& info = list.parameters[i]; info.state_offset[field] >= 0)
-        detail::add_file_tensors(tensors, info, list.name(i) + "." + detail::state_text(list.state_names, field),
-                                 info.state_offset[field], {});
+  for (int i = 0; i < list.states_size; ++i)
+    detail::add_file_tensors(tensors, list.states[i],
+                             list.name(list.states[i].parameter) + "." + list.name(list.states[i]), {});
   return tensors;
 }
 
@@ -67,7 +65,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
   std::byte const* data = nullptr;
   for (std::size_t i = 0; i < tensors_.size(); ++i) {
     auto& t = tensors_[i];
-    if (i == 0 || t.offset != tensors_[i - 1].offset) data = full_tensor(t, memory, group);
+    if (i == 0 || t.info != tensors_[i - 1].info) data = full_tensor(t, memory, group);
     auto const iteration_bytes = t.info->shape.elements() * size_of(t.info->type);
     t.tensor.bytes = {data + t.first * iteration_bytes, t.bytes()};
   }
@@ -90,11 +88,9 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 [[gnu::cold]] CONSTRAIN_INLINE std::byte const* gathered_tensors::full_tensor(file_tensor const& t, arena& memory,
                                                                               communicator& group) {
   auto const& info = *t.info;
-  if (info.shards == 1 && memory.host() != nullptr) return memory.host() + t.offset;
+  if (info.shards == 1 && memory.host() != nullptr) return memory.host() + info.offset;
   auto& bytes = full_tensors_.emplace_back(static_cast<std::size_t>(info.elements() * size_of(info.type)));
-  tensor_view const view(memory, t.offset, info.type, info.iterations, info.stacked, info.shape,
-                         info.shards > 1 ? &group : nullptr);
-  view.copy_bytes_to(bytes);
+  tensor_view(memory, info, &group).copy_bytes_to(bytes);
   return bytes.data();
 }
 
@@ -103,14 +99,15 @@ namespace constrain::inline CONSTRAIN_VARIANT {
   auto const map = t.info->map();
   auto const shard = t.info->shards > 1 ? group.rank() : 0;
   auto const width = size_of(t.info->type);
-  std::vector<std::byte> turned;
+  std::vector<std::byte> transposed;
   if (t.transposed) {
-    turned.resize(bytes.size());
-    detail::transpose_elements(bytes.data(), t.info->shape.extent[1], t.info->shape.extent[0], width, turned.data());
-    bytes = turned;
+    transposed.resize(bytes.size());
+    detail::transpose_elements(bytes.data(), t.info->shape.extent[1], t.info->shape.extent[0], width,
+                               transposed.data());
+    bytes = transposed;
   }
   for (std::int64_t iteration = 0; iteration < t.iterations; ++iteration)
-    memory.write(t.offset + (t.first + iteration) * map.stored() * width,
+    memory.write(t.info->offset + (t.first + iteration) * map.stored() * width,
                  bytes.data() + (iteration * map.elements + map.begin(shard)) * width, map.length(shard) * width);
 }
 

@@ -1,0 +1,30 @@
+#pragma once
+
+#include "constrain/comm/communicator.hpp"
+#include "constrain/device/elements.hpp"
+#include "constrain/op/assign/assign.hpp"
+
+namespace constrain::inline CONSTRAIN_VARIANT {
+
+/// Loop body of the kernel: y[i] = x[i] unless scale is 0.
+template <class from, class to> struct assign_elements {
+  from const* x;
+  double const* clip; // [norm, scale]
+  to* y;
+
+  CT_HOST_DEVICE void operator()(std::int64_t i) const {
+    if (clip[1] != 0) y[i] = static_cast<to>(x[i]);
+  }
+};
+
+template <class device> struct kernel<op::assign, device> {
+  template <class from, class to>
+  static void run(call_of<op::assign> const& c, tensor<from const> x, tensor<double const> clip, tensor<to> y) {
+    shard_map const map{x.shape().elements(), c.options.shards};
+    auto const shard = map.shards > 1 ? c.parameters.group->rank() : 0;
+    for_elements(device{}, c, map.shards > 1 ? map.length(shard) : y.count,
+                 assign_elements<from, to>{x.data + map.begin(shard), clip.data, y.data});
+  }
+};
+
+} // namespace constrain

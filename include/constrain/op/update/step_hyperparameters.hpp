@@ -1,0 +1,73 @@
+#pragma once
+
+#include "constrain/base/host_device.hpp"
+#include "constrain/base/units.hpp"
+#include "constrain/device/kernel.hpp"
+
+#include <type_traits>
+
+namespace constrain::inline CONSTRAIN_VARIANT::op {
+
+/// The hyperparameters of the optimizer that `optimizer` is made from; empty if there is none.
+template <class optimizer, class real> struct base_hyperparameters {
+  /// From the hyperparameters of `optimizer`.
+  template <class hyper> base_hyperparameters(hyper const&, optimizer_step) {}
+};
+
+/// The hyperparameters of one step, as kernels read them: the result of the optimizer's `prepare` for this step,
+/// once with and once without weight decay. Those of the optimizer that it is made from stand at the beginning, so that
+/// the kernels of the other optimizer find them in the same bytes.
+template <class optimizer, class real> struct step_hyperparameters : base_hyperparameters<optimizer, real> {
+  /// The result of the optimizer's `prepare`, or `hyper` itself if the optimizer has no `prepare`.
+  static auto prepare(typename optimizer::hyper const& hyper, optimizer_step step) {
+    if constexpr (requires { optimizer::template prepare<real>(hyper, step); })
+      return optimizer::template prepare<real>(hyper, step);
+    else if constexpr (requires { optimizer::prepare(hyper, step); }) return optimizer::prepare(hyper, step);
+    else return hyper;
+  }
+  using prepared = decltype(prepare(typename optimizer::hyper{}, optimizer_step{}));
+  static_assert(std::is_trivially_copyable_v<prepared>,
+                "an optimizer's hyperparameters are copied to the device as bytes; keep "
+                "`hyper`, and what `prepare` returns, trivially copyable");
+
+  prepared decaying, other; // for parameters that decay, and for the others
+  optimizer_step step;      // of this update: the first is 1
+
+  /// From `hyper` of an optimizer, for the step `now`.
+  step_hyperparameters(typename optimizer::hyper hyper, optimizer_step now)
+      : base_hyperparameters<optimizer, real>(hyper, now), decaying(prepare(hyper, now)), other(decaying), step(now) {
+    if constexpr (requires { hyper.weight_decay; }) {
+      hyper.weight_decay = 0;
+      other = prepare(hyper, now);
+    }
+  }
+
+  /// For a parameter that decays, or for one that does not.
+  CT_HOST_DEVICE prepared const& decays(bool yes) const { return yes ? decaying : other; }
+};
+
+/// An optimizer that is made from another: its member type `base`. The hyperparameters of the other one are the member
+/// `base` of its own, or are its own.
+template <class optimizer, class real>
+  requires requires { typename optimizer::base; }
+struct base_hyperparameters<optimizer, real> {
+  step_hyperparameters<typename optimizer::base, real> base; // of this step
+
+  /// From the hyperparameters of `optimizer`.
+  base_hyperparameters(typename optimizer::hyper const& hyper, optimizer_step now) : base(part(hyper), now) {}
+
+private:
+  static auto const& part(typename optimizer::hyper const& hyper) {
+    if constexpr (requires { hyper.base; }) return hyper.base;
+    else return hyper;
+  }
+};
+
+/// The `step_hyperparameters` of `optimizer` in an operand that holds them as bytes, or those of an optimizer that is
+/// made from it. `real`: the type of the master weights.
+template <class optimizer, class real>
+step_hyperparameters<optimizer, real> const& hyperparameters_of(tensor<std::uint8_t const> bytes) {
+  return *reinterpret_cast<step_hyperparameters<optimizer, real> const*>(bytes.data);
+}
+
+} // namespace constrain::op

@@ -1,0 +1,37 @@
+#pragma once
+
+#include "constrain/base/number_check.hpp"
+#include "constrain/op/moving_average/moving_average.hpp"
+
+namespace constrain::inline CONSTRAIN_VARIANT::optimizer {
+
+/// Any optimizer, with an exponential moving average of the weights (Polyak & Juditsky 1992; Tarvainen & Valpola 2017),
+/// as torch.optim.swa_utils.AveragedModel with get_ema_multi_avg_fn:
+///
+///     average = decay average + (1 - decay) w    after each update; average = w after the first
+///
+/// `evaluate`, `predict` and `generate` read the average instead of the weights. A saved run has both; `state(name,
+/// "average")` reads it. It takes one value per weight: 4 bytes in fp32.
+template <class optimizer> struct averaged {
+  using base = optimizer;
+  static constexpr char const* name = "averaged";
+
+  /// Hyperparameters.
+  struct hyper {
+    typename optimizer::hyper base; // of the optimizer
+    float decay = 0.999f;           // of the average per step, in [0, 1)
+  };
+  /// Throws `error` if a hyperparameter is outside its range.
+  static void check(hyper const& h) {
+    if constexpr (requires { optimizer::check(h.base); }) optimizer::check(h.base);
+    check_number("averaged", ".decay", h.decay, number_range::below_one);
+  }
+
+  /// Emits the update of one parameter, then that of its average.
+  static constexpr void update(update_rule& u) {
+    op::update_by<optimizer>(u);
+    u.update_in_place<op::moving_average<averaged>>({u.parameter(), u.scale(), u.hyper()}, {u.average()});
+  }
+};
+
+} // namespace constrain::optimizer
