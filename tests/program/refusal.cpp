@@ -20,7 +20,7 @@ struct split {
 };
 template <diagnosis d> struct outside_of_an_op {};
 
-constexpr auto refused = split::infer({}).at(7, 3);
+constexpr auto refused = split::infer(operand_types()).at(7, 3);
 static_assert(refused.reason == why::refused && !refused.ok() && refused.line == 7 && refused.called_from == 3);
 static_assert(refused.expected == 2 && refused.got == 0);
 static_assert(std::is_same_v<detail::own_refusal<refused>, split::odd<refused>>);
