@@ -26,6 +26,7 @@ enum class joint_call : std::int64_t {
   resume,
   pretrained, // load_pretrained
   fit,
+  set,
   question // in_any_rank
 };
 
@@ -41,6 +42,7 @@ constexpr char const* name_of(joint_call c) {
                                    "resume",
                                    "load_pretrained",
                                    "fit",
+                                   "set",
                                    "in_any_rank"};
   return names[static_cast<int>(c)];
 }

@@ -10,7 +10,6 @@
 #endif
 #include "constrain/train/entries.hpp"
 #include "constrain/train/intake.hpp"
-#include "constrain/train/tensor_view.hpp"
 
 #include <cstdint>
 #include <memory>
@@ -82,12 +81,6 @@ public:
     std::vector<storage<entries::compute>> logits(static_cast<std::size_t>(count));
     arena().read(view.offset + first * size_of(view.type), logits.data(), count * size_of(view.type));
     return {logits.begin(), logits.end()};
-  }
-
-  /// A view of the tensor at `offset` (in bytes), which has the shape and dtype of a parameter. `group`: the ranks that
-  /// hold its shards if it is sharded.
-  tensor_view view(parameter_info const& info, std::int64_t offset, communicator* group) const {
-    return {arena(), offset, info.type, info.iterations, info.stacked, info.shape, info.shards > 1 ? group : nullptr};
   }
 
 private:

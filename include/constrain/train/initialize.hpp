@@ -80,10 +80,11 @@ inline void start_averages(parameter_list const& all, arena& memory) {
   }
 }
 
-/// Writes the initial values of all parameters and optimizer states.
+/// Writes the initial values of all parameters, optimizer states and settings.
 inline void initialize(parameter_list const& all, std::uint64_t seed, arena& memory, int shard) {
   for (int i = 0; i < all.size; ++i) initialize(all.parameters[i], i, seed, memory, shard);
   for (int i = 0; i < all.states_size; ++i) initialize(all.states[i], all.states[i].parameter, seed, memory, shard);
+  for (int i = 0; i < all.settings_size; ++i) initialize(all.settings[i], i, seed, memory);
   start_averages(all, memory);
 }
 

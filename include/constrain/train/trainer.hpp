@@ -7,8 +7,8 @@
 #include "constrain/train/batches.hpp"
 #include "constrain/train/checks.hpp"
 #include "constrain/train/engine.hpp"
-#include "constrain/train/gradients.hpp"
 #include "constrain/train/initialize.hpp"
+#include "constrain/train/named_tensors.hpp"
 #include "constrain/train/ranks.hpp"
 #include "constrain/train/results.hpp"
 #include "constrain/train/run_options.hpp"
@@ -205,26 +205,19 @@ public:
   }
 
   /// Views of all parameters, in the order in which the model creates them.
-  std::vector<parameter_view> parameters() const {
-    std::vector<parameter_view> all;
-    for (int i = 0; i < entries::parameters.size; ++i) {
-      auto const& info = entries::parameters.parameters[i];
-      all.emplace_back(engine_.view(info, info.offset, ranks_.group.get()), entries::parameters.name(i), info.role);
-    }
-    return all;
-  }
-
+  std::vector<parameter_view> parameters() const { return tensors().parameters(); }
   /// The gradient of a parameter in the last step, before clipping. Throws `error` for an unknown or frozen parameter,
   /// before the first step, and after evaluate, predict, generate (which reuse the gradients' memory) or a load.
-  tensor_view gradient(std::string_view name) const {
-    auto const& info = detail::find_gradient(table(), std::string(name), engine_.gradients_kept());
-    return engine_.view(info, info.gradient_offset, ranks_.group.get());
-  }
-
+  tensor_view gradient(std::string_view name) const { return tensors().gradient(name, engine_.gradients_kept()); }
   /// A state of the optimizer for a parameter, such as "exp_avg" of adamw. Throws `error` if there is none of that name.
   tensor_view state(std::string_view parameter, std::string_view name) const {
-    return {engine_.arena(), detail::find_state(table(), parameter, name), ranks_.group.get()};
+    return tensors().state(parameter, name);
   }
+  /// The value of a setting of the model (see ct::setting). Throws `error` if there is none of that name.
+  double setting(std::string_view name) const { return tensors().setting(name); }
+  /// Changes a setting of the model for all later runs. Throws `error` if there is none of that name, if `x` is not
+  /// finite, or if the ranks give different values. Collective.
+  void set(std::string_view name, double x) { tensors().set(name, x, world()); }
 
   /// This process's rank.
   int rank() const { return ranks_.world->rank(); }
@@ -327,9 +320,11 @@ private:
   }
 
   static parameter_list table() {
-    return {entries::parameters.parameters, entries::parameters.size, entries::parameters.states,
-            entries::parameters.states_size, entries::parameters.names};
+    return {entries::parameters.parameters,  entries::parameters.size,     entries::parameters.states,
+            entries::parameters.states_size, entries::parameters.settings, entries::parameters.settings_size,
+            entries::parameters.names};
   }
+  detail::named_tensors tensors() const { return {table(), engine_.arena(), *ranks_.group}; }
   static weight_format format() {
     return weight_format_of<std::remove_cvref_t<decltype(task::architecture)>>::make(task::architecture);
   }
