@@ -67,7 +67,7 @@ public:
   static outcome run(int call, int output, double value, bool checked) {
     ct::host_arena arena(entries::memory.peak);
     arena.fill(0, arena.size().count(), 0);
-    ct::initialize(entries::parameters.list(), 1, arena, 0);
+    ct::initialize(entries::parameters.view(), 1, arena, 0);
     ct::step_parameters parameters;
     parameters.inverse_label_count = 1.0 / static_cast<double>(plan.nth(ct::port_kind::label, 0).view.elements);
     parameters.samples = 2;

@@ -81,7 +81,7 @@ template <parameter_counts counts> struct parameter_table {
     return {names + parameters[i].name_offset, static_cast<std::size_t>(parameters[i].name_length)};
   }
   /// The table without its sizes in the type; it refers to this table.
-  constexpr parameter_list list() const {
+  constexpr parameter_list view() const {
     return {parameters, size, states, states_size, settings, settings_size, names};
   }
 };

@@ -322,7 +322,7 @@ private:
     return engine_.template begin<typename entries::step>("step", b.every_input(), b.every_label());
   }
 
-  static parameter_list table() { return entries::parameters.list(); }
+  static parameter_list table() { return entries::parameters.view(); }
   detail::named_tensors tensors() const { return {table(), engine_.arena(), *ranks_.group}; }
   static weight_format format() {
     return weight_format_of<std::remove_cvref_t<decltype(task::architecture)>>::make(task::architecture);
