@@ -1,7 +1,9 @@
-// Optimizers that work on whole tensors, in two processes: with all tensors on each rank, and with each tensor in two
-// shards. Started by mpirun; the exit code tells.
+// Optimizers that work on whole tensors, and settings, in two processes: with all tensors on each rank, and with each
+// tensor in two shards. Started by mpirun; the exit code tells.
 
 #include "op/own_rule.hpp"
+#include "op/own_setting.hpp"
+#include "sentence.hpp"
 #include "temporary_directory.hpp"
 
 #include <constrain/constrain.hpp>
@@ -67,10 +69,34 @@ template <class optimizer> void compare(char const* name) {
         std::string(name) + ": full tensors do not resume shards");
 }
 
+struct model_with_a_setting {
+  constexpr ct::value operator()(ct::value tokens) const {
+    return scaled(ct::linear("head", ct::embedding("token", tokens, {.vocabulary = 61, .width = 8}), 61), "factor", 1);
+  }
+};
+
+/// All ranks must give a setting the same value.
+void settings() {
+  ct::trainer<ct::task<model_with_a_setting{}, ct::causal_lm, ct::micro_batch{.sequences = 2, .tokens = 16}>,
+              ct::parallel::ddp>
+      t;
+  t.set("factor", 3);
+  check(t.setting("factor") == 3, "all ranks set the same value");
+  auto const said = sentence([&] { t.set("factor", t.rank()); });
+  check(said ==
+            "the ranks do not agree: the setting factor is 0 on rank 0 and 1 on rank 1; start all ranks with the same "
+            "program, options and data",
+        said);
+  check(t.setting("factor") == 3, "a refused value is not set");
+  step(t, 0);
+}
+
 } // namespace
 
 int main() {
+  settings();
   compare<normalized_momentum>("own_rule");
   compare<ct::optimizer::averaged<ct::optimizer::adamw>>("averaged");
+  compare<ct::optimizer::muon<ct::optimizer::adamw>>("muon");
   return failures == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
 }

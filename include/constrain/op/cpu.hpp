@@ -23,5 +23,6 @@
 #include "constrain/op/mean/kernel.hpp"
 #include "constrain/op/moving_average/kernel.hpp"
 #include "constrain/op/multiply/kernel.hpp"
+#include "constrain/op/muon/cpu.hpp"
 #include "constrain/op/position_embedding/kernel.hpp"
 #include "constrain/op/update/cpu.hpp"

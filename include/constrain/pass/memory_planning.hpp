@@ -79,11 +79,15 @@ private:
   }
 
   constexpr void lay_out_persistent() {
-    // Parameters, then optimizer states, then hyperparameters: the same order in every entry program.
-    for (int pass = 0; pass < 3; ++pass)
+    // Parameters, settings, optimizer states, hyperparameters: programs without states have the others at the same
+    // offsets.
+    for (int pass = 0; pass < 4; ++pass)
       for (int v = 0; v < p_.values.size(); ++v) {
         auto const& info = p_.values[v];
-        int const group = is_parameter(info.role) ? 0 : info.role == role::state ? 1 : 2;
+        int const group = is_parameter(info.role)      ? 0
+                          : info.role == role::setting ? 1
+                          : info.role == role::state   ? 2
+                                                       : 3;
         if (!is_persistent(info.role) || group != pass) continue;
         stack(v, nest::root);
         out_.buffers[v].offset = out_.persistent_end;

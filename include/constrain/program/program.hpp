@@ -27,6 +27,7 @@ struct program {
 
   // values that the host writes (tokens, labels) or reads (the others)
   ref tokens, labels, logits, loss, correct, gradient_squares, clip_coefficient;
+  ref loss_scale;              // the setting that multiplies the loss before the backward pass; empty: none
   int micro_batches = -1;      // the axis of gradient accumulation; -1: one micro-batch
   bool distributed = false;    // each rank (process) runs the program on its own part of the batch
   std::int64_t vocabulary = 0; // token ids are below this; 0: the model has no token embedding

@@ -21,6 +21,7 @@ enum class role : std::uint8_t {
   compute_copy,    // a parameter cast to the type that GEMMs read
   gradient,        // of a parameter
   state,           // of the optimizer
+  setting,         // a number that the trainer can change between steps
   result,          // read by the host after the run
   workspace,       // scratch of one kernel
   communication,   // temporary full tensors of sharded parameters and gradients, and buffers of collectives
@@ -28,9 +29,9 @@ enum class role : std::uint8_t {
 
 /// The name that printed plans show.
 constexpr char const* name_of(role r) {
-  constexpr char const* names[] = {"activation", "input",     "hyperparameters", "weight",       "bias",     "norm",
-                                   "embedding",  "head",      "frozen",          "compute copy", "gradient", "state",
-                                   "result",     "workspace", "communication"};
+  constexpr char const* names[] = {"activation", "input",  "hyperparameters", "weight",       "bias",     "norm",
+                                   "embedding",  "head",   "frozen",          "compute copy", "gradient", "state",
+                                   "setting",    "result", "workspace",       "communication"};
   return names[static_cast<int>(r)];
 }
 
@@ -48,6 +49,8 @@ constexpr bool is_trainable(role r) { return is_parameter(r) && r != role::froze
 constexpr bool decays(role r) { return r == role::weight || r == role::embedding || r == role::head; }
 
 /// Whether a value of role `r` keeps its bytes from one run of an entry program (step, evaluate, ...) to the next.
-constexpr bool is_persistent(role r) { return is_parameter(r) || r == role::state || r == role::hyperparameters; }
+constexpr bool is_persistent(role r) {
+  return is_parameter(r) || r == role::state || r == role::setting || r == role::hyperparameters;
+}
 
 } // namespace constrain

@@ -10,7 +10,6 @@
 #endif
 #include "constrain/train/entries.hpp"
 #include "constrain/train/intake.hpp"
-#include "constrain/train/tensor_view.hpp"
 
 #include <cstdint>
 #include <memory>
@@ -60,7 +59,12 @@ public:
   template <class planned_entry, class passes> void run(step_parameters const& parameters) {
     // Instantiates the compile-time error for a missing kernel.
     static_assert(sizeof(plan_has_kernels<planned_entry, target>) > 0);
-    if (!checked_) return runner_->template run<planned_entry>(parameters);
+    if (checked_) return run_checked<planned_entry, passes>(parameters);
+    runner_->template run<planned_entry>(parameters);
+  }
+  /// `run` in checked mode.
+  template <class planned_entry, class passes>
+  [[gnu::noinline, gnu::cold]] void run_checked(step_parameters const& parameters) {
     static constexpr auto values = make_checked_table<passes::final.values.count>(passes::final);
     constexpr auto const& plan = planned_entry::value;
     checked_hooks checks(arena(), plan.operands, values.values);
@@ -82,12 +86,6 @@ public:
     std::vector<storage<entries::compute>> logits(static_cast<std::size_t>(count));
     arena().read(view.offset + first * size_of(view.type), logits.data(), count * size_of(view.type));
     return {logits.begin(), logits.end()};
-  }
-
-  /// A view of the tensor at `offset` (in bytes), which has the shape and dtype of a parameter. `group`: the ranks that
-  /// hold its shards if it is sharded.
-  tensor_view view(parameter_info const& info, std::int64_t offset, communicator* group) const {
-    return {arena(), offset, info.type, info.iterations, info.stacked, info.shape, info.shards > 1 ? group : nullptr};
   }
 
 private:

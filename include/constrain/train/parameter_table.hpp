@@ -44,6 +44,7 @@ struct state_info : tensor_info {
 struct parameter_counts {
   int parameters = 0; // of the program
   int states = 0;     // of the optimizer
+  int settings = 0;   // of the model
   int characters = 0; // of all names together
 };
 
@@ -52,8 +53,9 @@ struct parameter_counts {
 template <parameter_counts counts> struct parameter_table {
   parameter_info parameters[counts.parameters == 0 ? 1 : counts.parameters]{}; // `size` entries
   state_info states[counts.states == 0 ? 1 : counts.states]{};                 // `states_size` entries
+  tensor_info settings[counts.settings == 0 ? 1 : counts.settings]{};          // `settings_size` entries
   char names[counts.characters == 0 ? 1 : counts.characters]{};                // all names, concatenated
-  static constexpr int size = counts.parameters, states_size = counts.states;
+  static constexpr int size = counts.parameters, states_size = counts.states, settings_size = counts.settings;
 
   /// Name of parameter i.
   constexpr std::string_view name(int i) const {
@@ -65,8 +67,8 @@ template <parameter_counts counts> struct parameter_table {
 constexpr parameter_counts count_parameters(program const& p) {
   parameter_counts counts;
   for (auto const& info : p.values) {
-    if (!is_parameter(info.role) && info.role != role::state) continue;
-    (info.role == role::state ? counts.states : counts.parameters) += 1;
+    if (!is_parameter(info.role) && info.role != role::state && info.role != role::setting) continue;
+    (info.role == role::state ? counts.states : info.role == role::setting ? counts.settings : counts.parameters) += 1;
     counts.characters += info.name.length;
   }
   return counts;
@@ -98,8 +100,10 @@ template <parameter_counts counts>
 constexpr parameter_table<counts> make_parameter_table(program const& p, memory_layout const& where) {
   parameter_table<counts> table;
   if (!p.failure.ok()) return table;
-  int next = 0, next_state = 0, used = 0;
+  int next = 0, next_state = 0, next_setting = 0, used = 0;
   for (int v = 0; v < p.values.size(); ++v) {
+    if (p.values[v].role == role::setting)
+      detail::fill_tensor_info(table.settings[next_setting++], p, where, v, table.names, used);
     if (!is_parameter(p.values[v].role)) continue;
     auto& out = table.parameters[next];
     detail::fill_tensor_info(out, p, where, v, table.names, used);

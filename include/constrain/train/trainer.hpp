@@ -7,8 +7,9 @@
 #include "constrain/train/batches.hpp"
 #include "constrain/train/checks.hpp"
 #include "constrain/train/engine.hpp"
-#include "constrain/train/gradients.hpp"
 #include "constrain/train/initialize.hpp"
+#include "constrain/train/loss_scale.hpp"
+#include "constrain/train/named_tensors.hpp"
 #include "constrain/train/ranks.hpp"
 #include "constrain/train/results.hpp"
 #include "constrain/train/run_options.hpp"
@@ -29,8 +30,9 @@
 namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// Trains the model of a task under policies. The memory plan and the order of the kernels are compile-time constants;
-/// the memory of all tensors is allocated at construction. With distributed policies, all ranks must make the same
-/// calls in the same order; an error of the constructor, `step`, `save` or a load on one rank is thrown on all.
+/// the memory of all tensors is allocated at construction. With distributed policies, all ranks must make these calls
+/// in the same order: construction, `step`, `evaluate`, `predict`, `generate`, `set`, `save`, loads, copies from views.
+/// An error of the constructor, `step`, `save` or a load on one rank is thrown on all.
 template <class task_, class... list> class trainer {
 public:
   using task = typename detail::task_or_refusal<task_>::task;
@@ -62,6 +64,7 @@ public:
       engine_.allocate(run.checked, run.measure_memory);
       state_.seed = run.seed;
       initialize(table(), state_.seed, engine_.arena(), ranks_.group->rank());
+      if constexpr (scales_loss) detail::start_loss_scale(tensors(), run.loss_scale);
     });
   }
 
@@ -87,6 +90,7 @@ public:
     r.gradient_norm = engine_.read(entries::step::value.clip_coefficient);
     r.tokens = valid_labels;
     r.skipped = !math::finite(r.gradient_norm);
+    if constexpr (scales_loss) detail::adapt_loss_scale(tensors(), run_.loss_scale, r.skipped);
     if (r.skipped) {
       ++state_.skipped;
       int gradient = 0;
@@ -205,26 +209,19 @@ public:
   }
 
   /// Views of all parameters, in the order in which the model creates them.
-  std::vector<parameter_view> parameters() const {
-    std::vector<parameter_view> all;
-    for (int i = 0; i < entries::parameters.size; ++i) {
-      auto const& info = entries::parameters.parameters[i];
-      all.emplace_back(engine_.view(info, info.offset, ranks_.group.get()), entries::parameters.name(i), info.role);
-    }
-    return all;
-  }
-
+  std::vector<parameter_view> parameters() const { return tensors().parameters(); }
   /// The gradient of a parameter in the last step, before clipping. Throws `error` for an unknown or frozen parameter,
   /// before the first step, and after evaluate, predict, generate (which reuse the gradients' memory) or a load.
-  tensor_view gradient(std::string_view name) const {
-    auto const& info = detail::find_gradient(table(), std::string(name), engine_.gradients_kept());
-    return engine_.view(info, info.gradient_offset, ranks_.group.get());
-  }
-
-  /// A state of the optimizer for a parameter, such as "exp_avg" of adamw. Throws `error` if there is none of that name.
+  tensor_view gradient(std::string_view name) const { return tensors().gradient(name, engine_.gradients_kept()); }
+  /// The state `name` of the optimizer for a parameter, such as "exp_avg" of adamw. Throws `error` if there is none.
   tensor_view state(std::string_view parameter, std::string_view name) const {
-    return {engine_.arena(), detail::find_state(table(), parameter, name), ranks_.group.get()};
+    return tensors().state(parameter, name);
   }
+  /// The value of a setting of the model (see ct::setting). Throws `error` if there is none of that name.
+  double setting(std::string_view name) const { return tensors().setting(name); }
+  /// Changes a setting of the model for all later runs. Throws `error` if there is none of that name, if `x` is not
+  /// finite, or if the ranks give different values. Collective.
+  void set(std::string_view name, double x) { tensors().set(name, x, world()); }
 
   /// This process's rank.
   int rank() const { return ranks_.world->rank(); }
@@ -283,12 +280,13 @@ public:
   void scale_learning_rate(double factor) {
     state_.learning_rate_factor = detail::scaled_factor(state_.learning_rate_factor, factor);
   }
-  /// Bytes of the arena up to the last byte written, plus the device's reserve. Needs `.measure_memory`.
+  /// Bytes of the arena up to the last byte written, plus the workspace of a GPU. Needs `.measure_memory`.
   bytes used_bytes() const { return engine_.used(); }
   /// The options given at construction.
   run_options const& options() const { return run_; }
 
 private:
+  static constexpr bool scales_loss = policy_set::precision::value.loss_scale;
   static constexpr detail::batch_lengths batch_lengths{batch_tokens, micro_batches* entries::labels, task::tokens};
   static constexpr bool labels_per_token = entries::labels == task::sequences * task::tokens;
 
@@ -327,9 +325,11 @@ private:
   }
 
   static parameter_list table() {
-    return {entries::parameters.parameters, entries::parameters.size, entries::parameters.states,
-            entries::parameters.states_size, entries::parameters.names};
+    return {entries::parameters.parameters,  entries::parameters.size,     entries::parameters.states,
+            entries::parameters.states_size, entries::parameters.settings, entries::parameters.settings_size,
+            entries::parameters.names};
   }
+  detail::named_tensors tensors() const { return {table(), engine_.arena(), *ranks_.group}; }
   static weight_format format() {
     return weight_format_of<std::remove_cvref_t<decltype(task::architecture)>>::make(task::architecture);
   }

@@ -20,6 +20,8 @@ struct parameter_list {
   int size = 0;                               // number of parameters
   state_info const* states = nullptr;         // `states_size` entries
   int states_size = 0;                        // number of optimizer states of all parameters
+  tensor_info const* settings = nullptr;      // `settings_size` entries
+  int settings_size = 0;                      // number of settings of the model
   char const* names = nullptr;                // all names, concatenated
 
   /// Name of parameter i.
@@ -49,7 +51,7 @@ struct file_tensor {
 [[gnu::cold]] std::vector<file_tensor> weight_tensors(parameter_list const& list, stored_names names);
 
 /// The tensors of a file with all optimizer states, without their bytes. Their names are "<parameter>.<state>", for
-/// example "token.weight.exp_avg".
+/// example "token.weight.exp_avg". The settings of the model follow, named "setting.<name>".
 [[gnu::cold]] std::vector<file_tensor> state_tensors(parameter_list const& list);
 
 /// Full tensors in host memory, ready to be written. Sharded tensors are all-gathered and device tensors are copied.

@@ -56,6 +56,8 @@ namespace constrain::inline CONSTRAIN_VARIANT {
   for (int i = 0; i < list.states_size; ++i)
     detail::add_file_tensors(tensors, list.states[i],
                              list.name(list.states[i].parameter) + "." + list.name(list.states[i]), {});
+  for (int i = 0; i < list.settings_size; ++i)
+    detail::add_file_tensors(tensors, list.settings[i], "setting." + list.name(list.settings[i]), {});
   return tensors;
 }
 

@@ -1,0 +1,51 @@
+#pragma once
+
+#include "constrain/comm/communicator.hpp"
+#include "constrain/train/saved/tensor_files.hpp"
+#include "constrain/train/tensor_view.hpp"
+
+#include <string_view>
+#include <vector>
+
+namespace constrain::inline CONSTRAIN_VARIANT::detail {
+
+/// The tensors of a trainer by name, independent of the trainer's type.
+class named_tensors {
+public:
+  /// `memory` holds the tensors; `group`: the ranks that hold the shards of sharded tensors.
+  named_tensors(parameter_list const& all, arena& memory, communicator& group)
+      : all_(all), memory_(&memory), group_(&group) {}
+
+  /// Views of all parameters, in the order in which the model creates them.
+  std::vector<parameter_view> parameters() const;
+  /// The gradient of a parameter. Throws `error` for an unknown or frozen parameter, and unless the gradients of the
+  /// last step are in the arena (`kept`).
+  tensor_view gradient(std::string_view name, bool kept) const;
+  /// The optimizer state `name` of a parameter. Throws `error` if there is none.
+  tensor_view state(std::string_view parameter, std::string_view name) const;
+  /// The value of a setting of the model. Throws `error` if there is none of this name.
+  double setting(std::string_view name) const;
+  /// Changes a setting of the model. Throws `error` if there is none of this name, or if `x` is not finite. Collective
+  /// over `world`: throws on all ranks if they give different values.
+  void set(std::string_view name, double x, communicator& world) const;
+
+  /// Changes a setting that the trainer itself computes alike on all ranks.
+  void put(std::string_view name, double x) const;
+
+private:
+  /// The arena offset of a setting; `call`: the first word of the error.
+  std::int64_t offset_of_setting(std::string_view name, char const* call) const;
+
+  parameter_list all_;
+  arena* memory_;
+  communicator* group_;
+};
+
+/// Name of trainable parameter number `gradient`, counted from 0 without frozen parameters; empty if there are fewer.
+std::string_view name_of_gradient(parameter_list const& list, int gradient);
+
+} // namespace constrain::detail
+
+#if CONSTRAIN_DEFINITIONS
+#include "constrain/train/named_tensors.ipp"
+#endif

@@ -1,0 +1,101 @@
+#pragma once
+
+#include "constrain/train/named_tensors.hpp"
+
+#include "constrain/base/error.hpp"
+#include "constrain/base/number_check.hpp"
+#include "constrain/comm/agreement.hpp"
+#include "constrain/comm/fingerprint.hpp"
+
+#include <cstddef>
+#include <string>
+
+namespace constrain::inline CONSTRAIN_VARIANT::detail {
+
+/// Appends a name to the list of names in an error.
+[[gnu::cold]] CONSTRAIN_INLINE void append_name(std::string& list, std::string const& name) {
+  if (!list.empty()) list += ", ";
+  list += name;
+}
+
+[[gnu::cold]] CONSTRAIN_INLINE std::vector<parameter_view> named_tensors::parameters() const {
+  std::vector<parameter_view> views;
+  for (int i = 0; i < all_.size; ++i) {
+    auto const& info = all_.parameters[i];
+    std::string_view const name(all_.names + info.name_offset, static_cast<std::size_t>(info.name_length));
+    views.emplace_back(tensor_view(*memory_, info, group_), name, info.role);
+  }
+  return views;
+}
+
+[[gnu::cold]] CONSTRAIN_INLINE tensor_view named_tensors::gradient(std::string_view name, bool kept) const {
+  std::string known;
+  for (int i = 0; i < all_.size; ++i) {
+    auto info = all_.parameters[i];
+    append_name(known, all_.name(i));
+    if (all_.name(i) != name) continue;
+    if (info.gradient_offset < 0) throw error({"gradient: ", name, " is frozen and has no gradient; unfreeze it"});
+    if (!kept) throw error({"gradient: the gradient of ", name, " is not available now; read it right after a step"});
+    info.offset = info.gradient_offset;
+    return tensor_view(*memory_, info, group_);
+  }
+  throw error({"gradient: there is no parameter ", name, "; the parameters are ", known});
+}
+
+[[gnu::cold]] CONSTRAIN_INLINE tensor_view named_tensors::state(std::string_view parameter,
+                                                                std::string_view name) const {
+  std::string known;
+  for (int i = 0; i < all_.states_size; ++i) {
+    auto const& state = all_.states[i];
+    if (all_.name(state.parameter) != parameter) continue;
+    if (all_.name(state) == name) return tensor_view(*memory_, state, group_);
+    append_name(known, all_.name(state));
+  }
+  throw error({"state: ", parameter, " has no optimizer state ", name, "; its states are ",
+               known.empty() ? std::string("none") : known});
+}
+
+[[gnu::cold]] CONSTRAIN_INLINE std::int64_t named_tensors::offset_of_setting(std::string_view name,
+                                                                             char const* call) const {
+  std::string known;
+  for (int i = 0; i < all_.settings_size; ++i) {
+    if (all_.name(all_.settings[i]) == name) return all_.settings[i].offset;
+    append_name(known, all_.name(all_.settings[i]));
+  }
+  throw error({call, ": the model has no setting ", name, "; its settings are ",
+               known.empty() ? std::string("none (ct::setting makes one)") : known});
+}
+
+[[gnu::cold]] CONSTRAIN_INLINE double named_tensors::setting(std::string_view name) const {
+  double x = 0;
+  memory_->read(offset_of_setting(name, "setting"), &x, sizeof x);
+  return x;
+}
+
+[[gnu::cold]] CONSTRAIN_INLINE void named_tensors::set(std::string_view name, double x, communicator& world) const {
+  agreed(world, joint_call::set, [&] {
+    offset_of_setting(name, "set");
+    check_number("set", concat({"the setting ", name}).c_str(), x, number_range::finite);
+  });
+  if (world.size() > 1) {
+    fingerprint value;
+    value.add(concat({"the setting ", name}), x);
+    check_ranks_agree(world, joint_call::set, value);
+  }
+  put(name, x);
+}
+
+CONSTRAIN_INLINE void named_tensors::put(std::string_view name, double x) const {
+  memory_->write(offset_of_setting(name, "set"), &x, sizeof x);
+}
+
+[[gnu::cold]] CONSTRAIN_INLINE std::string_view name_of_gradient(parameter_list const& list, int gradient) {
+  for (int i = 0; i < list.size; ++i) {
+    auto const& info = list.parameters[i];
+    if (is_trainable(info.role) && gradient-- == 0)
+      return {list.names + info.name_offset, static_cast<std::size_t>(info.name_length)};
+  }
+  return {};
+}
+
+} // namespace constrain::detail
