@@ -30,8 +30,8 @@ struct evaluation {
 
 namespace detail {
 
-/// Turns sums over valid labels into means, and sets the perplexity. `classifies`: the labels are classes; else accuracy
-/// and perplexity are NaN. Throws `error` if there was no valid label.
+/// Turns sums over valid labels into means, and sets the perplexity. `classifies`: the labels are classes; else
+/// accuracy and perplexity are NaN. Throws `error` if there was no valid label.
 [[gnu::noinline]] inline evaluation mean_of(evaluation sum, bool classifies = true) {
   if (sum.tokens == 0)
     throw error("evaluate: every label is ignored, so there is no loss; pass at least one valid label");

@@ -149,8 +149,8 @@ public:
     return detail::mean_of(sum, entries::counts_correct);
   }
 
-  /// Loss and accuracy over your own arrays: inputs [n, sequences, tokens] for any n >= 1, or a list; labels of the same
-  /// shape, or [n, sequences] for classification. Throws `error` as `batch` does.
+  /// Loss and accuracy over your own arrays: inputs [n, sequences, tokens] for any n >= 1, or a list; labels of the
+  /// same shape, or [n, sequences] for classification. Throws `error` as `batch` does.
   evaluation evaluate(array_list const& inputs, array_list const& labels,
                       constrain::labels which = constrain::labels::shifted) {
     constexpr auto ports = engine::template ports<typename entries::evaluate>;
