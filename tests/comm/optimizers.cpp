@@ -1,5 +1,5 @@
-// Optimizers that work on whole tensors, and settings, in two processes: with all tensors on each rank, and with each tensor in two
-// shards. Started by mpirun; the exit code tells.
+// Optimizers that work on whole tensors, and settings, in two processes: with all tensors on each rank, and with each
+// tensor in two shards. Started by mpirun; the exit code tells.
 
 #include "op/own_rule.hpp"
 #include "op/own_setting.hpp"
@@ -97,5 +97,6 @@ int main() {
   settings();
   compare<normalized_momentum>("own_rule");
   compare<ct::optimizer::averaged<ct::optimizer::adamw>>("averaged");
+  compare<ct::optimizer::muon<ct::optimizer::adamw>>("muon");
   return failures == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
 }

@@ -16,7 +16,11 @@ namespace constrain::test {
 
 /// How far a device's result may be from the CPU's on the same inputs, relative to the norm of the tensor.
 inline double tolerance(dtype type) {
-  return type == dtype::bf16 ? 4e-3 : type == dtype::f32 ? 1e-5 : type == dtype::f64 ? 1e-10 : 0;
+  return type == dtype::bf16  ? 4e-3
+         : type == dtype::f16 ? 1e-3
+         : type == dtype::f32 ? 1e-5
+         : type == dtype::f64 ? 1e-10
+                              : 0;
 }
 
 template <class real> double distance(std::byte const* a, std::byte const* b, std::int64_t count) {
@@ -65,6 +69,7 @@ template <class entry> struct repeat_on_cpu {
       std::vector<std::byte> theirs(static_cast<std::size_t>(bound[k].count * size_of(type)));
       device.read(bound[k].data - device.data(), theirs.data(), static_cast<std::int64_t>(theirs.size()));
       double off = -1;
+      if (type == dtype::f16) off = distance<float16>(theirs.data(), mine[k].data, bound[k].count);
       if (type == dtype::bf16) off = distance<bfloat16>(theirs.data(), mine[k].data, bound[k].count);
       if (type == dtype::f32) off = distance<float>(theirs.data(), mine[k].data, bound[k].count);
       if (type == dtype::f64) off = distance<double>(theirs.data(), mine[k].data, bound[k].count);

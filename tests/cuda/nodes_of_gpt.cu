@@ -10,6 +10,7 @@ TEST_CASE("every node of a GPT, as on the CPU") {
   check_nodes<gpt<2, 2, 24, 67, 17, 3>>(seen);
   check_nodes<gpt<2, 3, 9, 300, 33, 2>, ct::precision::fp64, ct::accumulate<2>>(seen);
   check_nodes<gpt<3, 1, 16, 31, 70, 1>, ct::precision::bf16, ct::accumulate<3>, ct::checkpoint::every<2>>(seen);
+  check_nodes<gpt<2, 2, 24, 31, 17, 2>, ct::precision::fp16>(seen);
   check_nodes<gpt<1, 2, 270, 11, 5, 2>, ct::optimizer::nesterov>(seen);
   for (auto const* name : {"linear",
                            "linear_input_gradient",

@@ -41,6 +41,7 @@ struct spoiling_hooks {
       auto const put = [&](auto x) { std::memcpy(at, &x, sizeof x), spoiled = true; };
       if (o.type == ct::dtype::f32) put(static_cast<float>(value));
       if (o.type == ct::dtype::f64) put(value);
+      if (o.type == ct::dtype::f16) put(ct::float16(static_cast<float>(value)));
       if (o.type == ct::dtype::bf16) put(ct::bfloat16(static_cast<float>(value)));
     }
     if (checks != nullptr) checks->after(index, s, bound, loops);
@@ -156,6 +157,7 @@ TEST_CASE("not finite: at every call, fp32") { job<>::check(); }
 TEST_CASE("not finite: at every call, bf16 with activation checkpointing") {
   job<ct::precision::bf16, ct::checkpoint::every<1>>::check();
 }
+TEST_CASE("not finite: at every call, fp16") { job<ct::precision::fp16>::check(); }
 TEST_CASE("not finite: at every call, reference attention, nothing fused, two micro-batches") {
   job<ct::attention::reference, ct::fusion::none, ct::accumulate<2>>::check();
 }

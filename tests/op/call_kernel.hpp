@@ -72,6 +72,8 @@ inline call adding(unsigned adds) {
 
 /// How far a kernel may be from the exact result, relative to the norm of the tensor.
 template <class real> inline constexpr double tolerance = std::is_same_v<real, double> ? 1e-10 : 1e-5;
+template <> inline constexpr double tolerance<float16> = 2e-3;
+template <> inline constexpr double tolerance<bfloat16> = 1.6e-2;
 
 /// The operands of a rule.
 constexpr operand_types types(std::initializer_list<operand_type> list) {

@@ -1,4 +1,4 @@
-// refused: an op's `options` must be a struct of at most six fields, each an integer, a bool, an enum, a float, a double
+// refused: an op's `options` must be a struct of at most six fields, each an integer, a bool, an enum, a float
 // shows: options
 #include <constrain/constrain.hpp>
 

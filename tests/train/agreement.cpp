@@ -10,6 +10,15 @@ namespace detail = constrain::detail;
 
 namespace {
 
+enum class kind : unsigned char { first, second };
+struct one {
+  float a = 1;
+};
+struct made_from_another {
+  float learning_rate = 2;
+  kind which = kind::second;
+  one base{};
+};
 struct with_array {
   float a = 1;
   float b[2]{};
@@ -37,6 +46,10 @@ TEST_CASE("an optimizer's hyperparameters stand in a fingerprint by name or plac
   detail::add_hyper(g, with_array{});
   CHECK(shown(g) ==
         "field 1 of hyper of the optimizer|1|field 2 of hyper of the optimizer|0|field 3 of hyper of the optimizer|0|");
+  ct::fingerprint h;
+  detail::add_hyper(h, made_from_another{});
+  CHECK(shown(h) == ".learning_rate of the optimizer|2|field 1 of hyper of the optimizer|2|"
+                    "field 2 of hyper of the optimizer|1|field 1 of hyper of the base of the optimizer|1|");
 }
 
 TEST_CASE("one process agrees with itself and throws its own exception") {

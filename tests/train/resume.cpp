@@ -96,6 +96,7 @@ TEST_CASE("resume is the uninterrupted run, stopped at every step, for every opt
   stop_everywhere<ct::optimizer::nesterov, ct::checkpoint::every<1>>();
   stop_everywhere<lion, ct::accumulate<2>, ct::precision::fp64>();
   stop_everywhere<ct::optimizer::adamw, ct::precision::bf16>();
+  stop_everywhere<ct::optimizer::sgd, ct::precision::fp16, ct::accumulate<2>>();
 }
 
 TEST_CASE("fit goes on after a load and saves on the way") {

@@ -38,10 +38,7 @@ private:
   // `text_` points to one of these if the part is an integer; `size_` then holds its value.
   static constexpr char signed_number[] = "a signed number", unsigned_number[] = "an unsigned number";
 
-  [[gnu::noinline, gnu::cold]] static void append(auto number, std::string& text) {
-    char digits[24];
-    text.append(digits, std::to_chars(digits, digits + sizeof digits, number).ptr);
-  }
+  [[gnu::noinline, gnu::cold]] static void append(auto number, std::string& text) { text += std::to_string(number); }
 
   char const* text_;
   std::uint64_t size_;

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "constrain/base/bfloat16.hpp"
+#include "constrain/base/float16.hpp"
 #include "constrain/base/variant.hpp"
 
 #include <cstdint>
@@ -9,12 +10,13 @@
 namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// The type of a tensor's elements in memory.
-enum class dtype : std::uint8_t { u8, i32, bf16, f32, f64 };
+enum class dtype : std::uint8_t { u8, i32, f16, bf16, f32, f64 };
 
 /// Bytes of one element.
 constexpr std::int64_t size_of(dtype type) {
   switch (type) {
   case dtype::u8: return 1;
+  case dtype::f16:
   case dtype::bf16: return 2;
   case dtype::i32:
   case dtype::f32: return 4;
@@ -28,6 +30,7 @@ constexpr char const* name_of(dtype type) {
   switch (type) {
   case dtype::u8: return "u8";
   case dtype::i32: return "i32";
+  case dtype::f16: return "f16";
   case dtype::bf16: return "bf16";
   case dtype::f32: return "f32";
   case dtype::f64: return "f64";
@@ -35,17 +38,21 @@ constexpr char const* name_of(dtype type) {
   return "?";
 }
 
-/// Whether `type` is a floating-point type.
-constexpr bool is_real(dtype type) { return type == dtype::bf16 || type == dtype::f32 || type == dtype::f64; }
+/// Whether `type` is only for storage: 16 bits an element, arithmetic in f32.
+constexpr bool is_narrow(dtype type) { return type == dtype::f16 || type == dtype::bf16; }
 
-/// The type in which elements of `type` are summed and their statistics kept: f32 for bf16, which is only for storage,
-/// else `type`.
-constexpr dtype accumulator_of(dtype type) { return type == dtype::bf16 ? dtype::f32 : type; }
+/// Whether `type` is a floating-point type.
+constexpr bool is_real(dtype type) { return is_narrow(type) || type == dtype::f32 || type == dtype::f64; }
+
+/// The type in which elements of `type` are summed and their statistics kept: f32 for f16 and bf16, which are only for
+/// storage, else `type`.
+constexpr dtype accumulator_of(dtype type) { return is_narrow(type) ? dtype::f32 : type; }
 
 namespace detail {
 template <dtype> struct storage_of;
 template <> struct storage_of<dtype::u8> { using type = std::uint8_t; };
 template <> struct storage_of<dtype::i32> { using type = std::int32_t; };
+template <> struct storage_of<dtype::f16> { using type = float16; };
 template <> struct storage_of<dtype::bf16> { using type = bfloat16; };
 template <> struct storage_of<dtype::f32> { using type = float; };
 template <> struct storage_of<dtype::f64> { using type = double; };
@@ -58,6 +65,7 @@ template <dtype type> using storage = typename detail::storage_of<type>::type;
 /// floating-point type: `visit_real(type, [&]<class stored>(stored) { ... })`.
 template <class function> constexpr decltype(auto) visit_real(dtype type, function const& f) {
   switch (type) {
+  case dtype::f16: return f(float16{});
   case dtype::bf16: return f(bfloat16{});
   case dtype::f64: return f(double{});
   default: return f(float{});
@@ -67,12 +75,15 @@ template <class function> constexpr decltype(auto) visit_real(dtype type, functi
 /// The dtype of a C++ type: `dtype_of<float>` is `dtype::f32`. Every type without a specialization here is u8.
 template <class T> inline constexpr dtype dtype_of = dtype::u8;
 template <> inline constexpr dtype dtype_of<std::int32_t> = dtype::i32;
+template <> inline constexpr dtype dtype_of<float16> = dtype::f16;
 template <> inline constexpr dtype dtype_of<bfloat16> = dtype::bf16;
 template <> inline constexpr dtype dtype_of<float> = dtype::f32;
 template <> inline constexpr dtype dtype_of<double> = dtype::f64;
 
-/// The C++ type that computes with elements of type T: float for bfloat16, else T itself.
-template <class T>
-using arithmetic = std::conditional_t<std::is_same_v<std::remove_const_t<T>, bfloat16>, float, std::remove_const_t<T>>;
+/// Whether T is a 16-bit type that is only for storage: float16 or bfloat16.
+template <class T> inline constexpr bool is_narrow_type = is_narrow(dtype_of<std::remove_const_t<T>>);
+
+/// The C++ type that computes with elements of type T: float for float16 and bfloat16, else T itself.
+template <class T> using arithmetic = std::conditional_t<is_narrow_type<T>, float, std::remove_const_t<T>>;
 
 } // namespace constrain

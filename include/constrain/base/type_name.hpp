@@ -13,7 +13,7 @@ namespace detail {
 template <class type> constexpr char const* pretty_function() { return __PRETTY_FUNCTION__; }
 
 /// Removes every occurrence of `part` from `text`.
-inline void remove_all(std::string& text, std::string_view part) {
+[[gnu::noinline, gnu::cold]] inline void remove_all(std::string& text, std::string_view part) {
   for (auto at = text.find(part); at != std::string::npos; at = text.find(part, at)) text.erase(at, part.size());
 }
 

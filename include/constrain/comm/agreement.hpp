@@ -49,7 +49,8 @@ constexpr char const* name_of(joint_call c) {
 
 namespace detail {
 
-/// All-gather of one value per rank: all[r] becomes rank r's value. The caller has set its own value, all[rank()].
+/// All-gather of one value per rank: all[r] becomes rank r's value. `all` has `world.size()` elements; the caller has
+/// set all[world.rank()].
 template <class type> void gather(communicator& world, type* all) {
   std::int64_t offsets[communicator::maximum_size], lengths[communicator::maximum_size];
   for (int rank = 0; rank < world.size(); ++rank) {
@@ -59,7 +60,8 @@ template <class type> void gather(communicator& world, type* all) {
   world.all_gather(reinterpret_cast<std::byte*>(all), offsets, lengths);
 }
 
-/// All-gather of texts: returns them concatenated in rank order. `lengths`: the length of each rank's text, in bytes.
+/// All-gather of texts: returns them concatenated in rank order. `lengths`: the length of each rank's text, in
+/// bytes; `world.size()` elements.
 std::string gather_texts(communicator& world, std::string_view mine, std::int64_t const* lengths);
 
 /// FNV-1a hash, 64 bits.
@@ -76,8 +78,8 @@ struct vote {
   std::uint64_t hash = 0;           // hash of the error sentence
 };
 
-/// Throws on every rank: ranks are in different calls, have different `content`, or have an error. `failure`: this
-/// rank's exception, or null. `said`: the sentence of that exception.
+/// Throws on every rank: ranks are in different calls, have different `content`, or have an error. `votes`: of all
+/// ranks, `world.size()` elements. `failure`: this rank's exception, or null. `said`: the sentence of that exception.
 [[noreturn, gnu::cold]] void throw_for(communicator& world, vote const* votes, std::exception_ptr const& failure,
                                        std::string const& said);
 

@@ -16,7 +16,8 @@ CONSTRAIN_INLINE std::exception_ptr& agreed_failure() {
   return agreed;
 }
 
-CONSTRAIN_INLINE std::string gather_texts(communicator& world, std::string_view mine, std::int64_t const* lengths) {
+[[gnu::cold]] CONSTRAIN_INLINE std::string gather_texts(communicator& world, std::string_view mine,
+                                                        std::int64_t const* lengths) {
   std::int64_t offsets[communicator::maximum_size];
   std::int64_t end = 0;
   for (int rank = 0; rank < world.size(); ++rank) {
@@ -29,14 +30,14 @@ CONSTRAIN_INLINE std::string gather_texts(communicator& world, std::string_view 
   return all;
 }
 
-CONSTRAIN_INLINE std::uint64_t hash_of(std::string_view text) {
+[[gnu::cold]] CONSTRAIN_INLINE std::uint64_t hash_of(std::string_view text) {
   std::uint64_t hash = 0xcbf29ce484222325u;
   for (char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3u;
   return hash;
 }
 
 /// An exception's `what()`, or a sentence in its place.
-CONSTRAIN_INLINE std::string sentence_of(std::exception_ptr const& failure) {
+[[gnu::cold]] CONSTRAIN_INLINE std::string sentence_of(std::exception_ptr const& failure) {
   try {
     std::rethrow_exception(failure);
   } catch (std::exception const& e) { return e.what(); } catch (...) {
@@ -44,13 +45,13 @@ CONSTRAIN_INLINE std::string sentence_of(std::exception_ptr const& failure) {
   }
 }
 
-CONSTRAIN_INLINE void throw_agreed(std::string sentence) {
+[[gnu::cold]] CONSTRAIN_INLINE void throw_agreed(std::string sentence) {
   agreed_failure() = std::make_exception_ptr(error(std::move(sentence)));
   std::rethrow_exception(agreed_failure());
 }
 
-CONSTRAIN_INLINE void throw_for(communicator& world, vote const* votes, std::exception_ptr const& failure,
-                                std::string const& said) {
+[[gnu::cold]] CONSTRAIN_INLINE void throw_for(communicator& world, vote const* votes, std::exception_ptr const& failure,
+                                              std::string const& said) {
   int const ranks = world.size();
   auto const call = [&](int rank) { return std::string(name_of(joint_call(votes[rank].call))); };
   for (int rank = 1; rank < ranks; ++rank)

@@ -9,9 +9,10 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// A group of processes that train together; each has a rank. All of them must make the same calls in the same order.
-/// There is no all-reduce: reductions exchange all terms and add them in rank order, so that every rank gets the same
-/// bits.
+/// A group of processes that train together; each has a rank. `all_gather`, `all_to_all`, `barrier` and `groups_of` are
+/// collective: all ranks must call them in the same order. They throw `error` if the communication fails or a transfer
+/// is too large. This class has no all-reduce: the op `all_reduce` exchanges all terms and adds them in rank order, so
+/// that every rank gets the same bits.
 class communicator {
 public:
   communicator() = default;
@@ -25,10 +26,12 @@ public:
   virtual int size() const = 0;
 
   /// All-gather: rank r's shard arrives at bytes [offsets[r], offsets[r] + lengths[r]) of `all` on every rank. This
-  /// rank's shard must be there before the call.
+  /// rank's shard must be there before the call. `offsets` and `lengths` have `size()` elements, which are the same on
+  /// all ranks.
   virtual void all_gather(std::byte* all, std::int64_t const* offsets, std::int64_t const* lengths) = 0;
-  /// All-to-all: sends bytes [send_offsets[r], send_offsets[r] + send_lengths[r]) of `send` to rank r. Data from rank
-  /// r, at most `length` bytes, arrives at byte r * length of `receive`. `send_lengths` must be equal on all ranks.
+  /// All-to-all: sends bytes [send_offsets[r], send_offsets[r] + send_lengths[r]) of `send` to rank r. Data from rank r
+  /// arrives at byte r * length of `receive`. `send_offsets` and `send_lengths` have `size()` elements. All ranks must
+  /// pass the same `send_lengths`: every rank sends `send_lengths[q]` bytes, at most `length`, to rank q.
   virtual void all_to_all(std::byte const* send, std::int64_t const* send_offsets, std::int64_t const* send_lengths,
                           std::byte* receive, std::int64_t length) = 0;
   /// Waits until all ranks of this communicator have called `barrier`.
@@ -37,19 +40,20 @@ public:
   /// multiple of `ranks`.
   virtual std::unique_ptr<communicator> groups_of(int ranks) = 0;
 
-  /// Ends all processes of the job, this one with exit status `status`.
+  /// Ends all processes of the job (all that were started together), this one with exit status `status`.
   [[noreturn]] virtual void abort(int status) = 0;
-  /// Waits a few seconds; returns whether all ranks of the run have called `all_come` by then. After a result of false,
-  /// collective calls are no longer possible.
+  /// For a rank that has failed: returns true once all processes of the job have called `all_come`, or false if some
+  /// have not after a few seconds. After a result of false, collective calls are no longer possible.
   virtual bool all_come() = 0;
-  /// Sets the name of the current library call, a string literal, for the error if other ranks do not arrive.
+  /// Sets the name of the current library call, a string literal, for the error of a rank that waits too long for the
+  /// others.
   virtual void entered(char const*) {}
 
   /// The maximum number of ranks of a communicator.
   static constexpr int maximum_size = 1024;
 };
 
-/// The communicator of a single process: no collective waits, and only `all_to_all` copies data.
+/// The communicator of a single process: collective calls do not wait, and only `all_to_all` copies data.
 class self final : public communicator {
 public:
   int rank() const override { return 0; }

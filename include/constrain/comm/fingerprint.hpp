@@ -1,5 +1,6 @@
 #pragma once
 
+#include "constrain/base/concat.hpp"
 #include "constrain/comm/agreement.hpp"
 
 #include <charconv>
@@ -23,6 +24,7 @@ public:
   void add(std::string_view name, number value) {
     char digits[32];
     if constexpr (std::is_same_v<number, bool>) add(name, std::string_view(value ? "true" : "false"));
+    else if constexpr (std::is_integral_v<number>) add(name, concat({value}));
     else add(name, std::string_view(digits, std::to_chars(digits, digits + sizeof digits, value).ptr));
   }
   /// Adds the hash of a value, in hexadecimal, where the value itself would be too long.

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "constrain/base/error.hpp"
+#include "constrain/base/function_ref.hpp"
 #include "constrain/data/token_source.hpp"
 
 #include <algorithm>
@@ -29,8 +30,8 @@ public:
   /// change while the corpus or a copy exists. Throws `error` if there is no token or the last token is incomplete.
   static corpus from_storage(std::shared_ptr<void const> storage, std::span<std::byte const> view, token_width width);
 
-  /// 16-bit little-endian tokens from byte `begin` of a file on. This call scans the file once; later
-  /// the file is read as tokens are used. Throws `error` if there is no token or the last token is incomplete.
+  /// 16-bit little-endian tokens from byte `begin` of a file on. This call scans the file once; later the file is read
+  /// as tokens are used. Throws `error` if there is no token or the last token is incomplete.
   static corpus from_file(std::shared_ptr<token_file> file, std::int64_t begin);
 
   /// Number of tokens.
@@ -99,28 +100,10 @@ private:
 
   /// Splits the `count` tokens from `first` on into ranges that are contiguous in the storage, and calls
   /// `visit(begin in the storage, length)` for each range, in tokens. Throws `error` if the corpus has fewer tokens.
-  template <class visitor> void for_runs(std::int64_t first, std::int64_t count, visitor const& visit) const {
-    if (first < 0 || first > size() || count > size() - first)
-      throw error({"a corpus of ", size(), " tokens was read out of bounds: ", count, " from token ", first,
-                   "; read only tokens that it has"});
-    auto const after = [](std::int64_t place, run const& r) { return place < r.begin; };
-    auto next = std::upper_bound(runs_->begin(), runs_->end(), first, after);
-    while (count > 0) {
-      auto const& here = *(next - 1);
-      auto const end = next == runs_->end() ? size() : next->begin;
-      auto const n = std::min(count, end - first);
-      visit(here.first + (first - here.begin), n);
-      first += n, count -= n;
-      if (count > 0) ++next;
-    }
-  }
+  void for_runs(std::int64_t first, std::int64_t count, function_ref<void(std::int64_t, std::int64_t)> visit) const;
 
   /// Calls `visit(bytes)` for consecutive parts of the bytes of `count` tokens from `first` on.
-  template <class visitor> void for_bytes(std::int64_t first, std::int64_t count, visitor const& visit) const {
-    for_runs(first, count, [&](std::int64_t in_storage, std::int64_t n) {
-      source_.visit(in_storage * width_bytes(), n * width_bytes(), visit);
-    });
-  }
+  void for_bytes(std::int64_t first, std::int64_t count, function_ref<void(std::span<std::byte const>)> visit) const;
 
   static std::uint64_t fingerprint_of(std::int64_t bytes, std::uint32_t check) {
     return static_cast<std::uint64_t>(bytes) << 32 | check;

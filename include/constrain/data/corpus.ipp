@@ -49,6 +49,30 @@ CONSTRAIN_INLINE corpus corpus::from_file(std::shared_ptr<token_file> file, std:
   return result;
 }
 
+CONSTRAIN_INLINE void corpus::for_runs(std::int64_t first, std::int64_t count,
+                                       function_ref<void(std::int64_t, std::int64_t)> visit) const {
+  if (first < 0 || first > size() || count > size() - first)
+    throw error({"a corpus of ", size(), " tokens was read out of bounds: ", count, " from token ", first,
+                 "; read only tokens that it has"});
+  auto const after = [](std::int64_t place, run const& r) { return place < r.begin; };
+  auto next = std::upper_bound(runs_->begin(), runs_->end(), first, after);
+  while (count > 0) {
+    auto const& here = *(next - 1);
+    auto const end = next == runs_->end() ? size() : next->begin;
+    auto const n = std::min(count, end - first);
+    visit(here.first + (first - here.begin), n);
+    first += n, count -= n;
+    if (count > 0) ++next;
+  }
+}
+
+CONSTRAIN_INLINE void corpus::for_bytes(std::int64_t first, std::int64_t count,
+                                        function_ref<void(std::span<std::byte const>)> visit) const {
+  for_runs(first, count, [&](std::int64_t in_storage, std::int64_t n) {
+    source_.visit(in_storage * width_bytes(), n * width_bytes(), visit);
+  });
+}
+
 CONSTRAIN_INLINE std::int32_t corpus::token(std::int64_t index) const {
   std::int32_t value = 0;
   copy(index, {&value, 1});

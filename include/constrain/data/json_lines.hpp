@@ -80,7 +80,7 @@ template <class visitor> void for_lines(std::string const& path, visitor const& 
 /// A corpus from a JSON Lines file: an object per line, with the text in "text", or a prompt in "input" and its answer
 /// in "output". Each byte is a token. Prompt tokens have no loss. With `.length`, padding (byte 0) and the first token
 /// of each text have no loss either. Blank lines are skipped. Throws `error` for a malformed line, with the line's
-/// number, if there is no text, or if the file cannot be read.
+/// number, if there is no text, if the file cannot be read, or if `.length` is negative.
 corpus json_lines(std::string const& path, json_lines_options const& options = {});
 
 } // namespace constrain::data

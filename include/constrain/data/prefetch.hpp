@@ -17,9 +17,11 @@ namespace constrain::inline CONSTRAIN_VARIANT::data {
 template <class item, class maker> class prefetch {
 public:
   /// Starts the worker thread, which makes the first item. `empty`: the initial value of both items.
-  prefetch(item const& empty, maker make) : items_{empty, empty}, make_(std::move(make)) { start(); }
+  [[gnu::noinline, gnu::cold]] prefetch(item const& empty, maker make) : items_{empty, empty}, make_(std::move(make)) {
+    start();
+  }
   prefetch(prefetch const&) = delete;
-  ~prefetch() {
+  [[gnu::noinline]] ~prefetch() {
     if (!works_) return;
     enter(stage::ended);
     ::pthread_join(worker_, nullptr);

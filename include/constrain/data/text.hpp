@@ -18,8 +18,8 @@ struct text_options {
 };
 
 /// A corpus of byte tokens from a text file, or from all files in a directory tree, concatenated in the order of their
-/// relative paths (hidden files and directories are skipped). Throws `error` if there is no text, a file cannot be read
-/// or the text exceeds this machine's memory.
+/// relative paths (hidden files and directories are skipped). Throws `error` if there is no text, a file cannot be
+/// read, the text exceeds this machine's memory or `.maximum_bytes` is below 1.
 [[gnu::cold]] corpus text(std::string const& path, text_options const& options = {});
 
 /// A corpus of byte tokens from text in memory. Throws `error` if the text is empty.

@@ -3,6 +3,7 @@
 #include "constrain/data/text_files.hpp"
 
 #include "constrain/base/error.hpp"
+#include "constrain/io/json_names.hpp"
 #include "constrain/io/path.hpp"
 
 #include <algorithm>
@@ -19,12 +20,22 @@ CONSTRAIN_INLINE std::vector<std::string> file_tree::list(std::string const& roo
   tree.read("");
   // Linked directories are read last, so that a file whose real path is in the tree is listed under that path.
   for (std::size_t i = 0; i < tree.links_.size(); ++i) {
-    std::sort(tree.links_.begin() + static_cast<std::ptrdiff_t>(i), tree.links_.end());
-    auto const link = tree.links_[i]; // a copy: `read` adds to `links_`
+    auto const next = tree.links_.begin() + static_cast<std::ptrdiff_t>(i);
+    std::swap(*next, *std::min_element(next, tree.links_.end()));
+    auto const link = *next; // a copy: `read` adds to `links_`
     tree.read(link);
   }
-  std::sort(tree.files_.begin(), tree.files_.end());
-  return std::move(tree.files_);
+  return sorted(std::move(tree.files_));
+}
+
+CONSTRAIN_INLINE std::vector<std::string> file_tree::sorted(std::vector<std::string> paths) {
+  std::vector<std::uint32_t> order;
+  for (std::size_t i = 0; i < paths.size(); ++i) order.push_back(static_cast<std::uint32_t>(i));
+  // std::sort of strings would compile to four times as much code.
+  io::detail::sort_places(order, [&](std::uint32_t a, std::uint32_t b) { return paths[a] < paths[b]; });
+  std::vector<std::string> result;
+  for (auto const i : order) result.push_back(std::move(paths[i]));
+  return result;
 }
 
 CONSTRAIN_INLINE bool file_tree::is_new(struct stat const& status) {

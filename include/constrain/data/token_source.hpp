@@ -1,6 +1,7 @@
 #pragma once
 
 #include "constrain/base/error.hpp"
+#include "constrain/base/function_ref.hpp"
 #include "constrain/io/crc32c.hpp"
 #include "constrain/io/descriptor.hpp"
 
@@ -85,16 +86,7 @@ public:
 
   /// Calls `visit(bytes)` for consecutive parts of `count` bytes from `first` on. All parts but the last have an even
   /// size. Throws `error`, after the calls, if the file has changed.
-  template <class visitor> void visit(std::int64_t first, std::int64_t count, visitor const& visit) const {
-    if (!file_) return visit(view_.subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(count)));
-    std::byte buffer[1 << 14];
-    for (std::int64_t done = 0; done < count; done += sizeof buffer) {
-      std::span const piece(buffer, static_cast<std::size_t>(std::min<std::int64_t>(sizeof buffer, count - done)));
-      file_->read(file_->begin() + first + done, piece);
-      visit(std::span<std::byte const>(piece));
-    }
-    file_->verify();
-  }
+  void visit(std::int64_t first, std::int64_t count, function_ref<void(std::span<std::byte const>)> visit) const;
 
   /// The error for content that has changed since the corpus was made.
   error changed() const;

@@ -34,6 +34,18 @@ CONSTRAIN_INLINE void token_file::verify() const {
   seen_.st_mtim = now.st_mtim;
 }
 
+CONSTRAIN_INLINE void token_source::visit(std::int64_t first, std::int64_t count,
+                                          function_ref<void(std::span<std::byte const>)> visit) const {
+  if (!file_) return visit(view_.subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(count)));
+  std::byte buffer[1 << 14];
+  for (std::int64_t done = 0; done < count; done += sizeof buffer) {
+    std::span const piece(buffer, static_cast<std::size_t>(std::min<std::int64_t>(sizeof buffer, count - done)));
+    file_->read(file_->begin() + first + done, piece);
+    visit(std::span<std::byte const>(piece));
+  }
+  file_->verify();
+}
+
 CONSTRAIN_INLINE error token_source::changed() const {
   return file_ ? file_->changed()
                : error({"the storage of a corpus was changed during its use: a token is larger than all were before; "

@@ -37,7 +37,7 @@ struct comparison {
   double tokens_per_second = 0; // of the median step, over all ranks, without the wait for data; tokens with ignored
                                 // labels count
   bytes planned_peak;           // size of the arena (the trainer's only memory block), planned at compile time
-  bytes used_peak;              // bytes of the arena up to the last one written, plus the device's reserve
+  bytes used_peak;              // bytes of the arena up to the last one written, plus the workspace of a GPU
   double loss = 0;              // on the validation part, after training, in nats per label
 };
 

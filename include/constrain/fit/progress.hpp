@@ -7,9 +7,11 @@
 #include "constrain/device/cpu/processor.hpp"
 #include "constrain/fit/record/records.hpp"
 #include "constrain/train/memory_table.hpp"
+#include "constrain/train/parameter_table.hpp"
 
 #include <cstdint>
 #include <cstdio>
+#include <span>
 #include <string>
 #include <string_view>
 #include <unistd.h>
@@ -17,22 +19,7 @@
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
 /// The number of parameter elements of each role, for example "embedding 9,216 | weight 24,576".
-template <class trainer> std::string parameters_by_role() {
-  constexpr auto const& all = trainer::entries::parameters;
-  std::string text;
-  for (int i = 0; i < all.size; ++i) {
-    auto const role = all.parameters[i].role;
-    std::int64_t elements = 0;
-    bool first = true;
-    for (int k = 0; k < all.size; ++k) {
-      if (all.parameters[k].role != role) continue;
-      first = first && k >= i;
-      elements += all.parameters[k].elements();
-    }
-    if (first) text += (text.empty() ? "" : " | ") + std::string(name_of(role)) + " " + grouped(elements);
-  }
-  return text;
-}
+[[gnu::cold]] std::string parameters_by_role(std::span<parameter_info const> all);
 
 /// Prints a warning if OpenMP's waiting threads spin and other programs compete for the processors.
 void print_waiting_threads(std::FILE* out);
@@ -41,8 +28,10 @@ void print_waiting_threads(std::FILE* out);
 /// in the corpus. `peak`: the processor's measured FLOP/s; 0: not measured.
 template <class trainer> [[gnu::noinline, gnu::cold]] void print_start(std::FILE* out, trainer const& t, double peak) {
   auto const number = [](auto n) { return static_cast<long long>(n); };
+  constexpr auto const& parameters = trainer::entries::parameters;
   std::fprintf(out, "%s | %s parameters: %s\n", printable(trainer::policy_set::name()).c_str(),
-               grouped(trainer::parameter_count).c_str(), parameters_by_role<trainer>().c_str());
+               grouped(trainer::parameter_count).c_str(),
+               parameters_by_role({parameters.parameters, static_cast<std::size_t>(parameters.size)}).c_str());
   std::fprintf(
       out, "%d process%s x %lld micro-batches x %lld sequences = %lld sequences a step, of %lld tokens: %s tokens\n",
       t.ranks(), t.ranks() == 1 ? "" : "es", number(trainer::micro_batches), number(trainer::task::sequences),

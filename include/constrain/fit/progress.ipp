@@ -2,12 +2,28 @@
 
 #include "constrain/fit/progress.hpp"
 
+#include "constrain/base/concat.hpp"
 #include "constrain/device/cpu/waiting_threads.hpp"
 
 #include <algorithm>
 #include <cstdarg>
 
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
+
+[[gnu::cold]] CONSTRAIN_INLINE std::string parameters_by_role(std::span<parameter_info const> all) {
+  std::string text;
+  for (auto const& one : all) {
+    std::int64_t elements = 0;
+    bool first = true;
+    for (auto const& other : all) {
+      if (other.role != one.role) continue;
+      first = first && &other >= &one;
+      elements += other.elements();
+    }
+    if (first) text += concat({text.empty() ? "" : " | ", name_of(one.role), " ", grouped(elements)});
+  }
+  return text;
+}
 
 [[gnu::cold]] CONSTRAIN_INLINE void print_waiting_threads(std::FILE* out) {
   if (!waiting_threads_spin()) return;

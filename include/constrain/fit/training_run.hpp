@@ -34,7 +34,7 @@ public:
       : t_(t), corpus_(corpus), options_(options), callbacks_(callbacks), speaks_(t.rank() == 0),
         first_step_(t.steps().count()), lines_(speaks_ ? options.log : nullptr), series_(options.directory) {}
 
-  fit_result run() try {
+  [[gnu::noinline]] fit_result run() try {
     check_fits_agree(t_, options_, corpus_);
     agreed(t_.world(), joint_call::fit, [&] {
       check();
@@ -51,7 +51,7 @@ public:
 private:
   /// Checks options and corpora before the first step, so that an error does not appear hours later. Sets `steps_` and
   /// `done_`.
-  void check() {
+  [[gnu::noinline, gnu::cold]] void check() {
     check_fit_options(options_);
     if (options_.validation != nullptr) check_validation(*options_.validation);
     check_vocabulary(corpus_.vocabulary(), trainer::entries::vocabulary);
@@ -62,7 +62,7 @@ private:
     done_ = first_step_ >= steps_;
   }
 
-  static void check_validation(data::corpus const& validation) {
+  [[gnu::noinline, gnu::cold]] static void check_validation(data::corpus const& validation) {
     check_vocabulary(validation.vocabulary(), trainer::entries::vocabulary);
     auto const tokens = trainer::task::tokens;
     if (validation.labels(1, data::samples(validation.size(), tokens) * tokens) == 0)
@@ -72,7 +72,7 @@ private:
   }
 
   /// Checks that all outputs can be written, and opens the records. Only on rank 0.
-  void prepare_outputs() {
+  [[gnu::noinline, gnu::cold]] void prepare_outputs() {
     check_places(options_.directory, options_.keep_last, options_.best, options_.records);
     if (!options_.directory.empty()) io::directory_writer{place_of(steps_)};
     // An existing directory of a later step that cannot be replaced (for example, another user's) would end the run at
@@ -83,7 +83,7 @@ private:
     if (!options_.records.empty()) records_.emplace(options_.records, first_step_);
   }
 
-  void start() {
+  [[gnu::noinline, gnu::cold]] void start() {
     using device = typename trainer::policy_set::device;
     if constexpr (!device::value.is_cuda) peak_ = arithmetic_peak<typename trainer::real>();
     if (speaks_ && options_.log != nullptr) print_start(options_.log, t_, peak_);
@@ -137,7 +137,7 @@ private:
 
   double share_of_peak(double seconds) const { return peak_ > 0 ? trainer::flops / (seconds * peak_) : 0; }
 
-  void evaluate(step_record& record) {
+  [[gnu::noinline, gnu::cold]] void evaluate(step_record& record) {
     auto found = t_.evaluate(*options_.validation, [&] { return t_.in_any_rank(signal_->noted()); });
     if (!found) return end_because(stop_reason::interrupted);
     found->loss = of_rank_0(t_.world(), found->loss); // so that all ranks decide alike about the rest of the run
@@ -168,18 +168,18 @@ private:
     if (options_.keep_last > 0 && speaks_) series_.keep(options_.keep_last, record.step);
   }
 
-  std::string place_of(std::int64_t step) const {
+  [[gnu::noinline, gnu::cold]] std::string place_of(std::int64_t step) const {
     return options_.keep_last > 0 ? series_.path_to_save(step) : options_.directory;
   }
 
-  void save(std::string const& directory) {
+  [[gnu::noinline, gnu::cold]] void save(std::string const& directory) {
     t_.save(directory);
     context_.saved = directory;
     call(callbacks_.save);
     end_if_asked();
   }
 
-  void end() {
+  [[gnu::noinline, gnu::cold]] void end() {
     if (options_.load_best && found_by_all(t_.world(), options_.best)) t_.load_pretrained(options_.best);
     context_.result.steps = t_.steps();
     context_.result.seconds = since_start_.seconds();
@@ -188,7 +188,7 @@ private:
     lines_.line("%s", ending(t_, context_.result, options_.directory).c_str());
   }
 
-  void write_summary() {
+  [[gnu::noinline, gnu::cold]] void write_summary() {
     records_->write_file("summary.json", summary_of(t_, context_.result, context_.take_metrics()).text() + "\n");
     records_->write_file("report.html", report(head_of(t_, context_.result), records_->steps()));
   }

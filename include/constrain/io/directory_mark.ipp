@@ -43,7 +43,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::io::detail {
                                                               std::vector<std::string> const& files)
     : file_(::openat(directory.get(), mark_name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644)) {
   auto text = mark_head(directory, holder, name);
-  for (auto const& file : files) text += file + '\n';
+  for (auto const& file : files) text += concat({file, "\n"});
   if (file_ && !write_all(file_, text)) file_ = {};
 }
 
@@ -55,10 +55,10 @@ namespace constrain::inline CONSTRAIN_VARIANT::io::detail {
 [[gnu::cold]] CONSTRAIN_INLINE bool directory_mark::add(std::vector<std::string> const& names) {
   std::string text;
   for (auto const& name : names)
-    if (std::find(listed_.begin(), listed_.end(), name) == listed_.end()) text += name + '\n';
+    if (std::find(listed_.begin(), listed_.end(), name) == listed_.end()) text += concat({name, "\n"});
   if (text.empty()) return true;
   if (!write_all(file_, text) || !sync()) return false;
-  listed_.insert(listed_.end(), names.begin(), names.end());
+  for (auto const& name : names) listed_.push_back(std::string(name));
   return true;
 }
 
@@ -81,10 +81,10 @@ namespace constrain::inline CONSTRAIN_VARIANT::io::detail {
   for (auto end = rest.find('\n'); end != rest.npos; end = rest.find('\n')) {
     auto const file = rest.substr(0, end);
     if (file != manifest_name && !valid_file_name(file)) return std::nullopt;
-    files.emplace_back(file);
+    files.push_back(std::string(file));
     rest.remove_prefix(end + 1);
   }
-  files.emplace_back(mark_name);
+  files.push_back(std::string(mark_name));
   return files;
 }
 

@@ -48,7 +48,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::io::detail {
   std::vector<std::string> files;
   for (auto& entry : manifest::parse(*text, shown + "/" + name).files)
     if (marked || is_as_listed(directory, entry)) files.push_back(std::move(entry.name));
-  files.push_back(name);
+  files.push_back(std::string(name));
   return files;
 }
 
@@ -80,10 +80,12 @@ namespace constrain::inline CONSTRAIN_VARIANT::io::detail {
     throw refuse("holds files that this library did not save");
   }
   if (listed) old.files = *listed;
-  if (marked) old.files.insert(old.files.end(), marked->begin(), marked->end());
+  if (marked)
+    for (auto const& file : *marked) old.files.push_back(std::string(file));
   // A mark that was copied with the directory, or that an interrupted save left incomplete, may be removed too.
   auto const mark = marked ? std::nullopt : old.directory.text(mark_name);
-  if (mark && (mark->starts_with(mark_begin) || mark_begin.starts_with(*mark))) old.files.emplace_back(mark_name);
+  if (mark && (mark->starts_with(mark_begin) || mark_begin.starts_with(*mark)))
+    old.files.push_back(std::string(mark_name));
   return old;
 }
 
@@ -97,7 +99,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::io::detail {
   directory_mark mark(old.directory, holder, name, old.files);
   if (!mark && errno == EEXIST) return; // a file of the user has the mark's name
   if (mark) mark.sync();
-  old.files.push_back(mark_name);
+  old.files.push_back(std::string(mark_name));
 }
 
 [[gnu::cold]] CONSTRAIN_INLINE void remove_directory(directory_handle const& directory, directory_handle const& holder,

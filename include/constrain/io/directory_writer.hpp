@@ -116,7 +116,7 @@ private:
   [[gnu::noinline, gnu::cold]] void discard() noexcept try {
     mark_ = {}; // closes the mark first: NFS renames an open file instead of removing it
     if (!temporary_.empty()) {
-      written_.emplace_back(detail::mark_name);
+      written_.push_back(std::string(detail::mark_name));
       detail::remove_directory(made_, holder_, temporary_, written_, kept());
     }
     temporary_.clear();

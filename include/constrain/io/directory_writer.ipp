@@ -29,7 +29,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::io {
 [[gnu::cold]] CONSTRAIN_INLINE void directory_writer::announce(std::initializer_list<std::string_view> names) {
   std::vector<std::string> all{std::string(manifest_name)};
   for (auto const name : names)
-    if (valid_file_name(name)) all.emplace_back(name);
+    if (valid_file_name(name)) all.push_back(std::string(name));
   if (!temporary_.empty() && !mark_.add(all)) throw unwritable(target_ + "/" + detail::mark_name);
 }
 
@@ -107,7 +107,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::io {
   auto const shown = concat({target_, "/", name});
   try {
     if (!mark_.add({name, std::string(manifest_name)})) throw unwritable(shown);
-    written_.push_back(name);
+    written_.push_back(std::string(name));
     output_file out(name, shown, made_.get());
     fill.call(fill.object, out);
     out.close();

@@ -16,6 +16,7 @@ constexpr char const* name_in_files(dtype type) {
   switch (type) {
   case dtype::u8: return "U8";
   case dtype::i32: return "I32";
+  case dtype::f16: return "F16";
   case dtype::bf16: return "BF16";
   case dtype::f32: return "F32";
   case dtype::f64: return "F64";

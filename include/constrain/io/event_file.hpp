@@ -20,7 +20,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::io {
 class event_file {
 public:
   /// Creates a file in an existing directory, with a name that TensorBoard recognizes: 'events.out.tfevents.<...>'.
-  explicit event_file(std::string const& directory)
+  [[gnu::cold]] explicit event_file(std::string const& directory)
       : event_file(directory + "/events.out.tfevents." + std::to_string(std::time(nullptr)) + ".constrain." +
                        unlikely_suffix(),
                    static_cast<double>(std::time(nullptr))) {}

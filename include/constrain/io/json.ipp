@@ -35,8 +35,9 @@ CONSTRAIN_INLINE json_range<json_member> json::members() const {
 }
 
 CONSTRAIN_INLINE std::optional<json> json::find(std::string_view name) const {
-  for (auto const& member : members())
-    if (member.name == name) return member.value;
+  need(json_kind::object, "an object");
+  for (auto i = index_ + 1; i != node().next; i = tree_->nodes[i + 1].next)
+    if (tree_->text_of(tree_->nodes[i]) == name) return json(tree_, i + 1);
   return std::nullopt;
 }
 

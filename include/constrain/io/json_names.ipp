@@ -9,7 +9,7 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::io::detail {
 
-CONSTRAIN_INLINE std::string shown(json_cursor const& text, std::string_view string) {
+[[gnu::cold]] CONSTRAIN_INLINE std::string shown(json_cursor const& text, std::string_view string) {
   constexpr std::size_t most = 80;
   std::string result;
   auto rest = text.from(text.position_of(string));
@@ -21,12 +21,12 @@ CONSTRAIN_INLINE std::string shown(json_cursor const& text, std::string_view str
   return result;
 }
 
-CONSTRAIN_INLINE void refuse_second(json_cursor const& text, std::uint32_t name) {
+[[gnu::cold]] CONSTRAIN_INLINE void refuse_second(json_cursor const& text, std::uint32_t name) {
   auto const written = text.from(name - 1).string();
   text.from(name).fail("the name '" + shown(text, written) + "' occurs twice in one object");
 }
 
-CONSTRAIN_INLINE void refuse_duplicates(json_cursor const& text, std::vector<std::uint32_t>& names) {
+[[gnu::cold]] CONSTRAIN_INLINE void refuse_duplicates(json_cursor const& text, std::vector<std::uint32_t>& names) {
   sort_places(names, [&](std::uint32_t a, std::uint32_t b) { return text.difference(a, b) < 0; });
   for (std::size_t i = 1; i < names.size(); ++i)
     if (text.difference(names[i - 1], names[i]) == 0) refuse_second(text, std::max(names[i - 1], names[i]));

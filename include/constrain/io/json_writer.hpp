@@ -87,6 +87,7 @@ private:
                     "a JSON value is null, a bool, a number or text; convert it to one of these");
       if constexpr (std::floating_point<type>)
         if (!std::isfinite(value)) return quoted(std::isnan(value) ? "nan" : value > 0 ? "inf" : "-inf"), *this;
+      if constexpr (std::integral<type>) return out_ += std::to_string(value), *this;
       char digits[64];
       out_ += std::string_view(
           digits, static_cast<std::size_t>(std::to_chars(digits, digits + sizeof digits, value).ptr - digits));

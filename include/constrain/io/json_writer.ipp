@@ -5,6 +5,18 @@
 #include "constrain/base/error.hpp"
 #include "constrain/io/utf8.hpp"
 
+namespace constrain::inline CONSTRAIN_VARIANT::io::detail {
+
+/// The escape for a quotation mark, a backslash or a control character.
+[[gnu::cold]] CONSTRAIN_INLINE std::string escape(char c) {
+  if (c == '\n') return "\\n";
+  if (c == '\t') return "\\t";
+  if (c == '"' || c == '\\') return {'\\', c};
+  return {'\\', 'u', '0', '0', c < 16 ? '0' : '1', "0123456789abcdef"[c & 15]};
+}
+
+} // namespace constrain::io::detail
+
 namespace constrain::inline CONSTRAIN_VARIANT::io {
 
 CONSTRAIN_INLINE json_writer& json_writer::end() {
@@ -62,10 +74,7 @@ CONSTRAIN_INLINE void json_writer::quoted(std::string_view text) {
   out_ += '"';
   for (char const c : text) {
     auto const code = static_cast<unsigned char>(c);
-    if (c == '"' || c == '\\') (out_ += '\\') += c;
-    else if (c == '\n') out_ += "\\n";
-    else if (c == '\t') out_ += "\\t";
-    else if (code < 0x20) ((out_ += "\\u00") += code < 16 ? '0' : '1') += "0123456789abcdef"[code & 15];
+    if (c == '"' || c == '\\' || code < 0x20) out_ += detail::escape(c);
     else out_ += c;
   }
   out_ += '"';

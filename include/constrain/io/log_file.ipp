@@ -28,7 +28,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::io {
   mapped_file const before(file_, path_, "the log");
   auto rest = before.text();
   if (!header.empty()) {
-    if (!rest.starts_with(std::string(header) + '\n')) return 0;
+    if (!rest.starts_with(concat({header, "\n"}))) return 0;
     rest.remove_prefix(header.size() + 1);
   }
   while (!rest.empty()) {

@@ -73,7 +73,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::io {
   } const at_end{stream};
   std::vector<std::string> names;
   while (auto const* entry = ::readdir(stream))
-    if (std::string_view const name = entry->d_name; name != "." && name != "..") names.emplace_back(name);
+    if (std::string_view const name = entry->d_name; name != "." && name != "..") names.push_back(std::string(name));
   return names;
 }
 

@@ -1,8 +1,9 @@
 #pragma once
 
+#include "constrain/base/bfloat16.hpp"
+#include "constrain/base/float16.hpp"
 #include "constrain/base/variant.hpp"
 
-#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -11,14 +12,11 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::io {
 
-/// The value of an IEEE 754 half-precision number (5 bits of exponent, 10 of mantissa), exact.
+/// The value of the IEEE 754 half-precision number with these bits, exact.
 constexpr float half_value(std::uint16_t bits) noexcept {
-  std::uint32_t const sign = (bits & 0x8000u) << 16;
-  std::uint32_t const magnitude = bits & 0x7fffu;
-  if (magnitude >= 0x7c00u) return std::bit_cast<float>(sign | 0x7f800000u | (magnitude & 0x3ffu) << 13);
-  if (magnitude >= 0x400u) return std::bit_cast<float>(sign | ((magnitude << 13) + (112u << 23)));
-  auto const value = static_cast<float>(magnitude) * 0x1p-24f; // subnormal
-  return sign != 0 ? -value : value;
+  float16 half;
+  half.bits = bits;
+  return half;
 }
 
 /// Whether `read_reals` supports a safetensors dtype: F64, F32, BF16, F16.
@@ -29,17 +27,16 @@ constexpr bool is_real(std::string_view dtype) {
 /// Fills `to` with the elements of a safetensors tensor, converted to `real`. `dtype`: see `is_real`; `bytes`: at least
 /// `to.size()` elements, may be unaligned.
 template <class real> void read_reals(std::string_view dtype, std::span<std::byte const> bytes, std::span<real> to) {
-  auto const read = [&]<class stored>(stored, auto const& convert) {
+  auto const read = [&]<class stored>(stored element) {
     for (std::size_t i = 0; i < to.size(); ++i) {
-      stored element;
       std::memcpy(&element, bytes.data() + i * sizeof element, sizeof element);
-      to[i] = static_cast<real>(convert(element));
+      to[i] = static_cast<real>(element);
     }
   };
-  if (dtype == "F64") read(double{}, [](double x) { return x; });
-  else if (dtype == "F32") read(float{}, [](float x) { return x; });
-  else if (dtype == "F16") read(std::uint16_t{}, [](std::uint16_t x) { return half_value(x); });
-  else read(std::uint16_t{}, [](std::uint16_t x) { return std::bit_cast<float>(static_cast<std::uint32_t>(x) << 16); });
+  if (dtype == "F64") read(double{});
+  else if (dtype == "F32") read(float{});
+  else if (dtype == "F16") read(float16{});
+  else read(bfloat16{});
 }
 
 } // namespace constrain::io

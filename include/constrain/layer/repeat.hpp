@@ -7,10 +7,11 @@
 namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// x = body(x), `iterations` times; returns the last x. Each iteration has separate parameters: a parameter that the
-/// body makes is stored stacked, [iterations, ...], under a name that begins with the text of `name` and a dot. The
-/// program holds the body once, so the program does not grow with the number of iterations. The body must use x and
-/// return a value of x's shape. The body may read values from outside the repeat and may contain repeats. Refused at
-/// compile time: fewer than one iteration, an x of integers, a result of another shape.
+/// body makes is stored stacked, [iterations, ...]. Adds `name` and a dot to the prefix of the names of the body's
+/// parameters, as `apply` does. The program holds the body once, so the program does not grow with the number of
+/// iterations. The body must use x and return a value of x's shape. The body may read values from outside the repeat
+/// and may contain repeats. Refused: fewer than one iteration, token ids, a result that does not depend on x or has
+/// another shape.
 template <std::invocable<value> body>
 constexpr value repeat(std::string_view name, int iterations, value x, body const& b, int line = __builtin_LINE()) {
   auto& owner = x.owner();

@@ -23,6 +23,7 @@
 #include "constrain/op/mean/kernel.hpp"
 #include "constrain/op/moving_average/kernel.hpp"
 #include "constrain/op/multiply/kernel.hpp"
+#include "constrain/op/muon/cpu.hpp"
 #include "constrain/op/position_embedding/kernel.hpp"
 #include "constrain/op/select_token/kernel.hpp"
 #include "constrain/op/squared_error/kernel.hpp"

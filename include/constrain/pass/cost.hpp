@@ -47,7 +47,8 @@ constexpr bytes bytes_where(program const& p, memory_layout const& where, predic
 
 /// The most bytes that values of one role need at the same time.
 constexpr bytes most_at_once(program const& p, memory_layout const& where, role wanted) {
-  std::int64_t change[program::maximum_nodes + 2]{}; // bytes born at a node, less those that died before it
+  std::int64_t
+      change[program::maximum_nodes + 2]{}; // bytes first needed at a node, less the bytes last needed before it
   for (int v = 0; v < p.values.size(); ++v) {
     auto const& s = where.buffers[v];
     if (p.values[v].role != wanted || s.offset < 0) continue;

@@ -9,11 +9,16 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 namespace detail {
 
+/// The name of the setting that multiplies the loss before the backward pass.
+inline constexpr std::string_view loss_scale_name = "loss_scale";
+/// The name of the setting that counts the steps since the scale has changed.
+inline constexpr std::string_view loss_scale_steps_name = "loss_scale_steps";
+
 /// Reverse-mode differentiation of a program with loops: visits the nodes from last to first, lets each op's gradient
-/// rule append the backward nodes, and appends a reversed twin of each repeat's loop, over the same axis.
+/// rule append the backward nodes, and appends a reversed loop for each repeat's loop, over the same axis.
 class differentiation {
 public:
-  constexpr explicit differentiation(program const& p) {
+  constexpr differentiation(program const& p, bool scale_loss) : scale_loss_(scale_loss) {
     out_.program = p;
     out_.real = p.values[p.result("logits").value].type;
     find_what_is_trained();
@@ -111,9 +116,14 @@ private:
     return {out_.program.add_value(g), at::current};
   }
 
-  /// Starts with the gradient of the loss with respect to itself: 1.
+  /// Starts with the gradient of the scaled loss with respect to the loss: 1, or the loss scale.
   constexpr void seed() {
     auto const loss = out_.program.result("loss");
+    if (scale_loss_) {
+      gradient_[key(loss)] = out_.program.loss_scale = setting(value{out_, loss}, loss_scale_name, 1).where();
+      setting(value{out_, loss}, loss_scale_steps_name, 0);
+      return;
+    }
     auto const one = emit<op::constant_like>({value{out_, loss}}, {.value = 1}, 0);
     gradient_[key(loss)] = one.where();
   }
@@ -181,7 +191,7 @@ private:
     out_.called_from = 0;
   }
 
-  /// Appends the reversed twin of a repeat's loop, which carries the gradient of the loop-carried value from `final` to
+  /// Appends the reversed loop for a repeat's loop; it carries the gradient of the loop-carried value from `final` to
   /// `initial`. Appends nothing if `final` has no gradient.
   constexpr void reverse_loop(int loop, int end) {
     int const axis = out_.program.nodes[loop].axis;
@@ -205,6 +215,7 @@ private:
   }
 
   builder out_;
+  bool scale_loss_;                         // the backward pass starts with the loss scale instead of 1
   bool trained_[program::maximum_values]{}; // is a trained parameter, or depends on one
   ref gradient_[keys]{};                    // sum of the gradients so far, for references without a buffer
   ref buffer_[keys]{};                      // accumulating buffers, for parameters and captured values
@@ -217,10 +228,11 @@ private:
 /// with the parameter's axes: the first write of a step overwrites it, so nothing needs zeroing, and all later writes
 /// add. Tied weights, weights shared over iterations and gradient accumulation need no other rule. Refused: an op
 /// without a gradient rule, a gradient of another shape than its value, a repeat that ignores its input, a trained
-/// parameter that does not reach the loss.
-constexpr program differentiate(program const& p) {
+/// parameter that does not reach the loss. `scale_loss`: the backward pass starts with the setting "loss_scale" instead of
+/// 1, so that all gradients are multiplied by it (Micikevicius et al. 2018, section 3.2).
+constexpr program differentiate(program const& p, bool scale_loss = false) {
   if (!p.failure.ok()) return p;
-  return detail::differentiation(p).run();
+  return detail::differentiation(p, scale_loss).run();
 }
 
 } // namespace constrain

@@ -178,7 +178,7 @@ private:
 } // namespace detail
 
 /// Lowering: replaces every reference by an address (offset + sum of index * stride). The result is the table that the
-/// executor walks. `steps`: number of nodes; `operands`: result of `count_operands`; with 0 steps the plan is empty.
+/// executor runs. `steps`: number of nodes; `operands`: result of `count_operands`; with 0 steps the plan is empty.
 template <int steps, int operands> constexpr plan<steps, operands> lower(program const& p, memory_layout const& where) {
   plan<steps, operands> out;
   if (steps == 0) return out;

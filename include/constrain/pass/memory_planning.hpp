@@ -79,7 +79,8 @@ private:
   }
 
   constexpr void lay_out_persistent() {
-    // Parameters, settings, optimizer states, hyperparameters: programs without states have the others at the same offsets.
+    // Parameters, settings, optimizer states, hyperparameters: programs without states have the others at the same
+    // offsets.
     for (int pass = 0; pass < 4; ++pass)
       for (int v = 0; v < p_.values.size(); ++v) {
         auto const& info = p_.values[v];

@@ -45,11 +45,13 @@ template <class passes> constexpr decltype(auto) before_gradients() {
 
 /// Whether the gradient rules of the program's ops are constant expressions.
 template <class passes> concept constant_gradients = requires {
-  typename std::bool_constant<(static_cast<void>(differentiate(before_gradients<passes>())), true)>;
+  typename std::bool_constant<(
+      static_cast<void>(differentiate(before_gradients<passes>(), passes::set::precision::value.loss_scale)), true)>;
 };
 
 template <class passes> constexpr program differentiate_or_refuse() {
-  if constexpr (constant_gradients<passes>) return differentiate(before_gradients<passes>());
+  if constexpr (constant_gradients<passes>)
+    return differentiate(before_gradients<passes>(), passes::set::precision::value.loss_scale);
   program out = passes::cast;
   out.fail({why::gradient_is_not_constant});
   return out;
@@ -183,7 +185,7 @@ template <class passes, class step = void> struct planned {
   static constexpr memory_layout where = detail::plan_entry<passes, step>();
   // A refused program has no plan, so that its sentence is the only error.
   static constexpr int steps = failure.ok() ? final.nodes.count : 0;
-  /// The plan: the table that the executor walks.
+  /// The plan: the table that the executor runs.
   static constexpr auto value = lower < steps, steps == 0 ? 0 : count_operands(final) > (final, where);
 };
 

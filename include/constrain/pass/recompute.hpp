@@ -10,7 +10,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 namespace detail {
 
-/// Rewrites one forward loop and its reversed twin so that the backward pass computes the body of the loop again. Of
+/// Rewrites one forward loop and its reversed loop so that the backward pass computes the body of the loop again. Of
 /// the forward pass only the loop-carried value is kept, once every `every` iterations.
 class recomputation {
 public:
@@ -20,7 +20,7 @@ public:
       if (p.nodes[i].kind == node_kind::loop && p.nodes[i].axis == axis_ && p.nodes[i].reversed) reversed_ = i;
   }
 
-  /// Whether the loop has a reversed twin.
+  /// Whether the forward loop has a reversed loop.
   constexpr bool applies() const { return reversed_ >= 0; }
 
   constexpr program run() {
@@ -174,7 +174,7 @@ private:
   nest nest_;
   builder out_;
   int forward_ = -1;    // the forward loop's node
-  int reversed_ = -1;   // the node of its reversed twin
+  int reversed_ = -1;   // the node of its reversed loop
   int every_ = 1;       // iterations in a segment
   int axis_ = -1;       // axis of both loops
   int carried_ = -1;    // the loop-carried value

@@ -28,13 +28,16 @@ constexpr void emit_clipping(builder& out, fixed_vector<int, program::maximum_va
   for (int i = 0; i < gradients.size(); ++i)
     out.call<op::gradient_norm_squared>({{gradients[i], at::current}}, {gradient_squares},
                                         {.index = i, .gradients = gradients.size()});
-  ref const clip_coefficient = out.call<op::clip_coefficient>({gradient_squares}).outputs[0];
+  ref const clip_coefficient =
+      (program.loss_scale ? out.call<op::clip_coefficient>({gradient_squares, program.loss_scale})
+                          : out.call<op::clip_coefficient>({gradient_squares}))
+          .outputs[0];
   program.set_result("clip_coefficient", clip_coefficient);
   program.values[clip_coefficient.value].role = role::result;
 }
 
-/// Appends the update of the parameter that `gradient` belongs to. A rule's nodes stand in loops over the parameter's
-/// axes; an element-wise update works on the whole stack at once.
+/// Appends the update of the parameter that `gradient` belongs to. A rule's nodes are in loops over the parameter's
+/// axes; one call of an element-wise update works on all iterations of a repeat.
 template <class optimizer> constexpr void emit_update(builder& out, int gradient, ref hyper) {
   update_rule rule(out, gradient, out.program.result("clip_coefficient"), hyper);
   auto const axes = has_update_rule<optimizer> ? out.program.values[gradient].axes : axis_list();

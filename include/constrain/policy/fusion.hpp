@@ -41,7 +41,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::fusion {
 
 /// Fuses where that saves time. The head (the linear layer that computes the logits) is also fused with the loss if the
 /// logits of a micro-batch take 256 MiB or more: the fused kernel stores about a tenth of the logits at a time, but
-/// takes at least a tenth more time than separate kernels.
+/// takes more time than separate kernels.
 struct automatic {
   using slot = slot_of::fusion;
   static constexpr slot value{.fuses = true, .smallest_logits = 256 << 20};

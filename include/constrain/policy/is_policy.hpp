@@ -28,7 +28,7 @@ template <class type> concept slotted_policy = requires {
 /// is_optimizer.hpp lists the other members.
 template <class type> concept optimizer_like = requires { typename type::hyper; };
 
-/// A type that may follow the task in ct::trainer<task, ...>. Policies may stand in any order, at most one per slot.
+/// A type that may follow the task in ct::trainer<task, ...>. Policies may be in any order, at most one per slot.
 template <class type> concept is_policy = slotted_policy<type> || optimizer_like<type>;
 
 } // namespace constrain

@@ -63,7 +63,7 @@ template <class... list> struct policies : detail::chosen<typename composition<l
   /// optimizer of the same name. Control characters become '?', since the name is printed to terminals.
   static std::string optimizer_name() { return policy_name<optimizer>(); }
 
-  /// What an element-wise optimizer stores per weight: "2 x fp32"; empty for another one.
+  /// What an element-wise optimizer stores per weight: "2 x fp32"; empty for an optimizer with a rule.
   static std::string optimizer_state() {
     if constexpr (has_update_rule<optimizer>) return {};
     else {
@@ -73,7 +73,7 @@ template <class... list> struct policies : detail::chosen<typename composition<l
   }
   /// The names of the fields of the optimizer's state: "exp_avg, exp_avg_sq"; empty for an optimizer without
   /// `state_names`.
-  static std::string optimizer_state_names() {
+  [[gnu::cold]] static std::string optimizer_state_names() {
     std::string names;
     if constexpr (requires { optimizer::state_names; })
       for (auto const& name : optimizer::state_names) names += (names.empty() ? "" : ", ") + std::string(name);

@@ -10,8 +10,10 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 namespace detail {
 
-/// The name with every control character replaced by '?', since the name is printed to terminals.
-[[gnu::noinline, gnu::cold]] inline std::string plain_policy_name(std::string name) {
+/// The name, without "constrain::" unless it keeps its namespace, and with every control character replaced by '?',
+/// since the name is printed to terminals.
+[[gnu::noinline, gnu::cold]] inline std::string plain_policy_name(std::string name, bool keeps_namespace) {
+  if (!keeps_namespace) remove_all(name, "constrain::");
   for (char& c : name)
     if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = '?';
   return name;
@@ -25,7 +27,8 @@ namespace detail {
 
 } // namespace detail
 
-/// A policy's `name`, "averaged<adamw>" for a policy that is made from another, its `base`. If the policy has no name: the policy's type as a user writes it, "checkpoint::every<2>".
+/// A policy's `name`; "averaged<adamw>" for a policy that is made from another, its `base`. If the policy has no name:
+/// the policy's type as a user writes it, "checkpoint::every<2>".
 template <class policy> std::string policy_name() {
   std::string name;
   if constexpr (requires { policy::name; }) name = policy::name;
@@ -34,8 +37,7 @@ template <class policy> std::string policy_name() {
   }
   if (name.empty()) name = type_name<policy>();
   // Saved runs contain the optimizer's name: it keeps its namespace, so that older saved runs still match.
-  if constexpr (!optimizer_like<policy>) detail::remove_all(name, "constrain::");
-  return detail::plain_policy_name(std::move(name));
+  return detail::plain_policy_name(std::move(name), optimizer_like<policy>);
 }
 
 namespace detail {

@@ -8,6 +8,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::precision {
 
 struct fp32;
 struct bf16;
+struct fp16;
 struct fp64;
 
 } // namespace constrain::precision
@@ -16,13 +17,15 @@ namespace constrain::inline CONSTRAIN_VARIANT::slot_of {
 
 /// The slot of precision; is_slot.hpp explains its members.
 struct precision {
-  dtype master = dtype::f32;  // of parameters, gradients and optimizer states
+  dtype master = dtype::f32;  // of parameters, gradients and, unless an update rule says otherwise, optimizer states
   dtype compute = dtype::f32; // of activations and of the operands of GEMMs
+  bool loss_scale = false;    // the loss is scaled, so that small gradients do not become zero
   friend constexpr bool operator==(precision const&, precision const&) = default;
 
   template <class...> using otherwise = constrain::precision::fp32;
   template <class policy> struct named { using precision = policy; };
-  using examples = policy_list<constrain::precision::fp32, constrain::precision::bf16, constrain::precision::fp64>;
+  using examples = policy_list<constrain::precision::fp32, constrain::precision::bf16, constrain::precision::fp16,
+                               constrain::precision::fp64>;
   static constexpr bool always_named = true;
   static constexpr bool free_on_resume = true; // a resume compares the precision in a separate field
 
@@ -50,6 +53,15 @@ struct bf16 {
   using slot = slot_of::precision;
   static constexpr char const* name = "bf16";
   static constexpr slot value{.master = dtype::f32, .compute = dtype::bf16};
+};
+
+/// Mixed precision with fp16 in place of bf16 (Micikevicius et al. 2018): 11 bits of precision instead of 8, but values
+/// end at 65504, and lose precision below 6e-5. Gradients smaller than 6e-8 would become zero, so the loss is multiplied
+/// by a dynamic scale before the backward pass: see `run_options::loss_scale`.
+struct fp16 {
+  using slot = slot_of::precision;
+  static constexpr char const* name = "fp16";
+  static constexpr slot value{.master = dtype::f32, .compute = dtype::f16, .loss_scale = true};
 };
 
 /// Everything in 64-bit floating point, to verify gradients numerically.

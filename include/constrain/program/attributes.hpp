@@ -6,7 +6,7 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// The compile-time options of one call of an op, such as heads and epsilon. The op documents which entry holds what: "
+/// The compile-time options of one call of an op, such as heads and epsilon, as `pack` stores them (options.hpp).
 struct attributes {
   static constexpr int capacity = 6; // numbers
 

@@ -31,9 +31,9 @@ template <class type, class... arguments> concept has_rule = requires(arguments 
 ///     static constexpr bool guarded = true;             // writes nothing if the scale of op::clip_coefficient is 0
 ///     using with_bias_gradient = other_op;              // this op fused with linear_bias_gradient of output 0
 ///
-/// `infer` and `cost_of` need not take the options, or take them as stored: `attributes const&`.
+/// `infer` and `cost_of` may leave out the options, or take them as stored: `attributes const&`.
 ///
-/// Its kernels are specializations of `kernel<op, device>` (device/kernel.hpp).
+/// The op's kernels are specializations of `kernel<op, device>` (device/kernel.hpp).
 template <class type> concept is_op = requires {
   requires std::is_convertible_v<decltype(type::name), char const*>;
   requires detail::has_rule<type, operand_types> || detail::has_rule<type, operand_types, attributes> ||

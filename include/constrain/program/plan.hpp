@@ -38,7 +38,7 @@ struct operand {
   int value = -1; // index among the program's values
 };
 
-/// One entry of the table that the executor walks: a call, or the beginning or end of a loop.
+/// One entry of the table that the executor runs: a call, or the beginning or end of a loop.
 struct step {
   node_kind kind = node_kind::call; // decides which of the fields below apply
   op_label const* op = nullptr;     // of a call
@@ -85,7 +85,7 @@ struct plan_port {
   host_view view;                     // the tensor; one of no elements if no node reads or writes it
 };
 
-/// A program with addresses: constant tables that the executor walks.
+/// A program with addresses: constant tables that the executor runs.
 template <int step_count, int operand_count> struct plan {
   step steps[step_count == 0 ? 1 : step_count]{};             // in the order of execution
   operand operands[operand_count == 0 ? 1 : operand_count]{}; // of all calls, one call after the other

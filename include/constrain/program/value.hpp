@@ -118,9 +118,9 @@ constexpr value parameter(value like, std::string_view name, shape s, role r, in
 }
 
 /// A number that ops read at run time, fp64, a scalar: for example the strength of a noise. It begins as `initial`, is
-/// changed by `trainer::set(name, x)` between steps, and is saved and resumed. All settings of one name in a model are
-/// one; the first gives the initial value. The name is not prefixed by scopes. Refused: more names than the program
-/// holds.
+/// changed by `trainer::set(name, x)` between steps, and is saved and resumed. `like`: any value of the model. All
+/// calls with one name give the same setting; the first call gives the initial value. Scopes do not prefix the name.
+/// Refused: more names than the program holds.
 constexpr value setting(value like, std::string_view name, double initial, int line = __builtin_LINE()) {
   auto& owner = like.owner();
   auto& program = owner.program;
@@ -139,7 +139,7 @@ constexpr value setting(value like, std::string_view name, double initial, int l
   return {owner, {program.add_value(info), at::current}};
 }
 
-/// The scope of a layer. While the object lives, names of new parameters begin with the outer scope and "name.", and
+/// The scope of a layer. While the object exists, names of new parameters begin with the outer scope and "name.", and
 /// errors report `line` as the line of the layer's call, unless the line of an outer layer is already set.
 class scope {
 public:

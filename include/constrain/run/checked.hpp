@@ -37,7 +37,7 @@ template <int count> constexpr checked_table<count> make_checked_table(program c
 
 /// Checked mode, as executor hooks: every write tags the 64-byte blocks that it covers with the value and the loop
 /// iterations, and every read of a value must find the tag of this value. This finds values that are overwritten while
-/// still needed, which poisoning memory with NaN does not always show. The first output of each plan step (kernel call)
+/// still needed, which filling memory with NaN does not always show. The first output of each plan step (kernel call)
 /// must be finite. The hooks throw `error`, which names the plan step.
 class checked_hooks {
 public:
@@ -45,19 +45,20 @@ public:
 
   /// `operands`: of the plan; `values`: by the value's index in the program. The arena and both arrays must outlive
   /// this object.
-  checked_hooks(arena const& memory, operand const* operands, checked_value const* values)
+  [[gnu::noinline, gnu::cold]] checked_hooks(arena const& memory, operand const* operands, checked_value const* values)
       : memory_(memory), operands_(operands), values_(values),
         tags_(static_cast<std::size_t>(memory.size().count() / block + 1)) {}
 
   /// Tags memory that the host has written, so that any plan step may read it.
-  void wrote(host_view const& view) {
+  [[gnu::noinline, gnu::cold]] void wrote(host_view const& view) {
     if (view.elements == 0) return;
     auto const end = view.offset + view.elements * size_of(view.type);
     for (auto b = view.offset / block; b * block < end; ++b) tags_[static_cast<std::size_t>(b)] = from_host;
   }
 
   /// Checks the inputs of a plan step: bounds and tags.
-  void before(int index, step const& s, bound_operand const* bound, loop_state const& loops) {
+  [[gnu::noinline, gnu::cold]] void before(int index, step const& s, bound_operand const* bound,
+                                           loop_state const& loops) {
     for (int k = 0; k < s.inputs; ++k) {
       auto const& o = operands_[s.first_operand + k];
       auto const& value = values_[o.value];
@@ -78,7 +79,8 @@ public:
   }
 
   /// Tags the outputs of a plan step, and checks their bounds and that the first output is finite.
-  void after(int index, step const& s, bound_operand const* bound, loop_state const& loops) {
+  [[gnu::noinline, gnu::cold]] void after(int index, step const& s, bound_operand const* bound,
+                                          loop_state const& loops) {
     for (int k = s.inputs; k < s.inputs + s.outputs; ++k) {
       auto const& o = operands_[s.first_operand + k];
       check_bounds(index, s, o, bound[k]);
@@ -112,7 +114,7 @@ private:
                    memory_.size().count(), " bytes; this is a bug in a pass: report it with the model"});
   }
 
-  void check_finite(int index, step const& s, operand const& o, bound_operand const& b) const {
+  [[gnu::cold]] void check_finite(int index, step const& s, operand const& o, bound_operand const& b) const {
     if (!is_real(o.type)) return;
     visit_real(o.type, [&]<class real>(real) {
       real elements[512];
@@ -120,12 +122,16 @@ private:
         auto const n = std::min<std::int64_t>(std::ssize(elements), b.count - from);
         memory_.read(b.data - memory_.data() + from * size_of(o.type), elements, n * size_of(o.type));
         for (std::int64_t i = 0; i < n; ++i)
-          if (!math::finite(arithmetic<real>(elements[i])))
-            throw error({"checked mode: step ", index, " (", s.op->name,
-                         ") computes a number that is not finite, element ", from + i, " of value %", o.value,
-                         "; look at its inputs, lower the learning rate or clip the gradient"});
+          if (!math::finite(arithmetic<real>(elements[i]))) refuse_element(index, s, o, from + i);
       }
     });
+  }
+
+  [[noreturn, gnu::noinline, gnu::cold]] static void refuse_element(int index, step const& s, operand const& o,
+                                                                    std::int64_t element) {
+    throw error({"checked mode: step ", index, " (", s.op->name, ") computes a number that is not finite, element ",
+                 element, " of value %", o.value,
+                 "; look at its inputs, lower the learning rate or clip the gradient"});
   }
 
   arena const& memory_;

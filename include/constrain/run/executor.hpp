@@ -85,7 +85,7 @@ inline unsigned adds_now(plan_view const& plan, step const& s, loop_state const&
 
 } // namespace detail
 
-/// Runs a plan once: walks its steps, repeats its loops, and calls each kernel on its operands in `arena`.
+/// Runs a plan once: visits its steps in order, repeats its loops, and calls each kernel on its operands in `arena`.
 /// `h`: the hooks.
 template <class hooks>
 void execute(plan_view const& plan, std::byte* arena, step_parameters const& parameters, hooks&& h) {

@@ -25,6 +25,9 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
 [[gnu::cold]] CONSTRAIN_INLINE void add_run(fingerprint& to, run_options const& run) {
   to.add(".seed", run.seed), to.add(".clip_norm", run.clip_norm), to.add(".dropout", run.dropout);
   add_schedule(to, run.schedule);
+  auto const& scale = run.loss_scale;
+  to.add(".loss_scale.initial", scale.initial), to.add(".loss_scale.growth", scale.growth);
+  to.add(".loss_scale.backoff", scale.backoff), to.add(".loss_scale.interval", scale.interval);
   to.add(".checked", run.checked), to.add(".deadline", run.deadline);
 }
 

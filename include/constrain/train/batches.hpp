@@ -69,7 +69,7 @@ private:
 class batch_range {
 public:
   /// `elements`: number of inputs, and of labels, of one step on one rank.
-  batch_range(batch_source source, std::int64_t elements)
+  [[gnu::noinline]] batch_range(batch_source source, std::int64_t elements)
       : batches_({std::vector<std::int32_t>(static_cast<std::size_t>(elements)),
                   std::vector<std::int32_t>(static_cast<std::size_t>(elements))},
                  std::move(source)) {}

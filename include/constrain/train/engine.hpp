@@ -70,7 +70,12 @@ public:
   template <class planned_entry, class passes> void run(step_parameters const& parameters) {
     // Instantiates the compile-time error for a missing kernel.
     static_assert(sizeof(plan_has_kernels<planned_entry, target>) > 0);
-    if (!checked_) return runner_->template run<planned_entry>(parameters);
+    if (checked_) return run_checked<planned_entry, passes>(parameters);
+    runner_->template run<planned_entry>(parameters);
+  }
+  /// `run` in checked mode.
+  template <class planned_entry, class passes>
+  [[gnu::noinline, gnu::cold]] void run_checked(step_parameters const& parameters) {
     static constexpr auto values = make_checked_table<passes::final.values.count>(passes::final);
     constexpr auto const& plan = planned_entry::value;
     checked_hooks checks(arena(), plan.operands, values.values);

@@ -9,7 +9,7 @@
 namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// A trainer's four entry programs (step, evaluate, predict, generate) after all passes, and constants of their plans.
-/// The entries share one arena: values that persist between runs (weights, optimizer states) come first; behind them,
+/// The entries share one arena: values that persist between runs (weights, optimizer states) come first; after them,
 /// each entry places its own values, in the same memory as the other entries.
 template <class task, class policy_set> struct entries {
   static constexpr dtype master = policy_set::precision::value.master;

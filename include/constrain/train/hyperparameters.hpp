@@ -27,20 +27,21 @@ template <class type, class real> constexpr bool is_made_of = []<std::size_t... 
 (std::make_index_sequence<sizeof(type) / sizeof(real)>{});
 
 /// Calls f("field i of hyper", value), i = 1, 2, ..., for each value of a struct that consists only of `real`.
-template <class real, class hyper, class function> void for_each_place(hyper const& h, function const& f) {
+template <class real, class hyper, class function>
+[[gnu::noinline, gnu::cold]] void for_each_place(hyper const& h, function const& f) {
   auto const fields = std::bit_cast<std::array<real, sizeof(hyper) / sizeof(real)>>(h);
   for (std::size_t i = 0; i < fields.size(); ++i) f("field " + std::to_string(i + 1) + " of hyper", fields[i]);
 }
 
-/// The learning rate, or that of the optimizer that this one is made from; 0 if there is none.
+/// The learning rate, or the learning rate of the optimizer that this one is made from; 0 if there is none.
 template <class hyper> double learning_rate_of(hyper const& h) {
   if constexpr (requires { h.learning_rate; }) return static_cast<double>(h.learning_rate);
   else if constexpr (requires { h.base; }) return learning_rate_of(h.base);
   else return 0;
 }
 
-/// Multiplies the learning rate by both factors, one after the other, and those of the optimizers that this one is made
-/// from.
+/// Multiplies the learning rate by both factors, one after the other, and the learning rates of the optimizers that
+/// this one is made from.
 template <class hyper> void scale_learning_rates(hyper& h, double schedule, double factor) {
   if constexpr (requires { h.learning_rate; })
     h.learning_rate = static_cast<decltype(h.learning_rate)>(static_cast<double>(h.learning_rate) * schedule * factor);
@@ -48,9 +49,11 @@ template <class hyper> void scale_learning_rates(hyper& h, double schedule, doub
 }
 
 /// Calls f(name, value) for an optimizer's hyperparameters: first for fields with a well-known name, then for every
-/// field by its position. If the fields have different types, only those of arithmetic type are visited by position,
-/// and none if there are more than twelve fields.
-template <class hyper, class function> void for_each_hyperparameter(hyper const& h, function const& f) {
+/// field by its position. If the fields have different types, only those of arithmetic or enumeration type are visited
+/// by position, and none if there are more than twelve fields, an array or a base class. The fields of the optimizer
+/// that this one is made from follow in the same way, with " of the base" behind their names.
+template <class hyper, class function>
+[[gnu::noinline, gnu::cold]] void for_each_hyperparameter(hyper const& h, function const& f) {
   if constexpr (requires { h.learning_rate; }) f(".learning_rate", h.learning_rate);
   if constexpr (requires { h.weight_decay; }) f(".weight_decay", h.weight_decay);
   if constexpr (requires { h.momentum; }) f(".momentum", h.momentum);
@@ -63,9 +66,13 @@ template <class hyper, class function> void for_each_hyperparameter(hyper const&
     int place = 0;
     for_each_field(h, [&]<class field>(field const& value) {
       ++place;
-      if constexpr (std::is_arithmetic_v<field>) f("field " + std::to_string(place) + " of hyper", value);
+      auto const name = "field " + std::to_string(place) + " of hyper";
+      if constexpr (std::is_enum_v<field>) f(name, static_cast<int>(value));
+      else if constexpr (std::is_arithmetic_v<field>) f(name, value);
     });
   }
+  if constexpr (requires { h.base; })
+    for_each_hyperparameter(h.base, [&](std::string const& field, auto value) { f(field + " of the base", value); });
 }
 
 } // namespace constrain::detail

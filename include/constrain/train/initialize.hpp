@@ -12,12 +12,13 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 namespace detail {
 
-/// Writes the initial values of a parameter's elements [begin_element, end_element) to `data`: a constant plus normal
-/// draws (Philox, Box-Muller; see device/random.hpp) times a standard deviation. A draw depends only on the seed, the
-/// parameter's `index` and the element's number. Numbering runs through all iterations of a repeat (loop of the model).
-template <class real>
-void initialize_as(tensor_info const& info, int index, std::uint64_t seed, std::int64_t begin_element,
-                   std::int64_t end_element, real* data) {
+/// Writes the initial values of a parameter's elements [begin_element, end_element) to `data`, which has elements of
+/// type `info.type`: a constant plus normal draws (Philox, Box-Muller; see device/random.hpp) times a standard
+/// deviation. A draw depends only on the seed, the parameter's `index` and the element's number. Numbering runs through
+/// all iterations of a repeat (loop of the model).
+[[gnu::noinline]] inline void initialize_elements(tensor_info const& info, int index, std::uint64_t seed,
+                                                  std::int64_t begin_element, std::int64_t end_element,
+                                                  std::byte* data) {
   constexpr std::uint32_t purpose = 0x696e6974; // "init": keeps these draws distinct from others with the same seed
   philox_key const key{{static_cast<std::uint32_t>(seed), static_cast<std::uint32_t>(seed >> 32)}};
   auto const first_quad = begin_element / 4;
@@ -32,20 +33,23 @@ void initialize_as(tensor_info const& info, int index, std::uint64_t seed, std::
         auto const two = normal(bits.word[2], bits.word[3]);
         drawn[0] = one.first, drawn[1] = one.second, drawn[2] = two.first, drawn[3] = two.second;
       }
-      for (std::int64_t k = 0; k < 4; ++k)
-        if (auto const i = quad * 4 + k; begin_element <= i && i < end_element)
-          data[i - begin_element] = static_cast<real>(info.initial.constant + info.initial.stddev * drawn[k]);
+      visit_real(info.type, [&]<class stored>(stored) {
+        auto* const to = reinterpret_cast<stored*>(data);
+        for (std::int64_t i = quad * 4; i < quad * 4 + 4; ++i)
+          if (begin_element <= i && i < end_element)
+            to[i - begin_element] = static_cast<stored>(info.initial.constant + info.initial.stddev * drawn[i % 4]);
+      });
     }
   });
 }
 
 /// Writes the initial values of shard number `shard` of each iteration's tensor to `data`, one shard after another.
-template <class real>
-void initialize_shards(tensor_info const& info, int index, std::uint64_t seed, int shard, real* data) {
+inline void initialize_shards(tensor_info const& info, int index, std::uint64_t seed, int shard, std::byte* data) {
   auto const map = info.map();
   for (std::int64_t iteration = 0; iteration < info.iterations; ++iteration) {
     auto const begin = iteration * map.elements + map.begin(shard);
-    initialize_as(info, index, seed, begin, begin + map.length(shard), data + iteration * map.stored());
+    initialize_elements(info, index, seed, begin, begin + map.length(shard),
+                        data + iteration * map.stored() * size_of(info.type));
   }
 }
 
@@ -53,18 +57,15 @@ void initialize_shards(tensor_info const& info, int index, std::uint64_t seed, i
 
 /// Writes the initial values of a parameter or an optimizer state, shard number `shard` if it is sharded. `index`: of
 /// the parameter. An element's value does not depend on the sharding.
-inline void initialize(tensor_info const& info, int index, std::uint64_t seed, arena& memory, int shard = 0) {
+[[gnu::noinline]] inline void initialize(tensor_info const& info, int index, std::uint64_t seed, arena& memory,
+                                         int shard = 0) {
   auto const bytes = info.stored() * size_of(info.type);
   // A shard may be shorter than its storage: the padding must be zero.
   bool const zero = info.initial.constant == 0 && info.initial.stddev == 0;
   if (info.shards > 1 || zero) memory.fill(info.offset, bytes, 0);
   if (zero) return;
   if (info.type == dtype::u8) return memory.fill(info.offset, bytes, static_cast<unsigned char>(info.initial.constant));
-  memory.edit(info.offset, bytes, [&](std::byte* data) {
-    visit_real(info.type, [&]<class stored>(stored) {
-      detail::initialize_shards(info, index, seed, shard, reinterpret_cast<stored*>(data));
-    });
-  });
+  memory.edit(info.offset, bytes, [&](std::byte* data) { detail::initialize_shards(info, index, seed, shard, data); });
 }
 
 /// Copies each parameter that has an average to its average.

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "constrain/base/concat.hpp"
 #include "constrain/base/number_check.hpp"
 #include "constrain/base/units.hpp"
 
@@ -36,9 +37,7 @@ public:
   void check(char const* owner, char const* field) const {
     if (!of_run_) return check_count(owner, field, steps_, 0);
     if (part_.numerator < 1 || part_.denominator < 1)
-      detail::refuse_number(owner, field,
-                            "the part " + std::to_string(part_.numerator) + "/" + std::to_string(part_.denominator) +
-                                " of a run",
+      detail::refuse_number(owner, field, concat({"the part ", part_.numerator, "/", part_.denominator, " of a run"}),
                             "a numerator and a denominator of at least 1, for example part_of_run{1, 10}");
   }
 

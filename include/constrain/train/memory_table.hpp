@@ -1,6 +1,7 @@
 #pragma once
 
 #include "constrain/base/formatted.hpp"
+#include "constrain/base/function_ref.hpp"
 #include "constrain/base/number_text.hpp"
 #include "constrain/pass/cost.hpp"
 
@@ -9,7 +10,7 @@
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
 /// Calls f(name, bytes) for every part of a memory plan, and last for the peak.
-template <class function> void for_each_part(memory_plan const& m, function const& f) {
+[[gnu::noinline, gnu::cold]] inline void for_each_part(memory_plan const& m, function_ref<void(char const*, bytes)> f) {
   f("weights", m.weights), f("master weights", m.master_weights), f("gradients", m.gradients);
   f("optimizer state", m.optimizer_state), f("activations", m.activations), f("workspace", m.workspace);
   f("communication", m.communication), f("offloaded", m.offloaded), f("peak", m.peak);

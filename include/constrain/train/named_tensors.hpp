@@ -29,6 +29,9 @@ public:
   /// over `world`: throws on all ranks if they give different values.
   void set(std::string_view name, double x, communicator& world) const;
 
+  /// Changes a setting that the trainer itself computes alike on all ranks.
+  void put(std::string_view name, double x) const;
+
 private:
   /// The arena offset of a setting; `call`: the first word of the error.
   std::int64_t offset_of_setting(std::string_view name, char const* call) const;

@@ -73,9 +73,8 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
 }
 
 [[gnu::cold]] CONSTRAIN_INLINE void named_tensors::set(std::string_view name, double x, communicator& world) const {
-  std::int64_t offset = 0;
   agreed(world, joint_call::set, [&] {
-    offset = offset_of_setting(name, "set");
+    offset_of_setting(name, "set");
     check_number("set", concat({"the setting ", name}).c_str(), x, number_range::finite);
   });
   if (world.size() > 1) {
@@ -83,7 +82,11 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
     value.add(concat({"the setting ", name}), x);
     check_ranks_agree(world, joint_call::set, value);
   }
-  memory_->write(offset, &x, sizeof x);
+  put(name, x);
+}
+
+CONSTRAIN_INLINE void named_tensors::put(std::string_view name, double x) const {
+  memory_->write(offset_of_setting(name, "set"), &x, sizeof x);
 }
 
 [[gnu::cold]] CONSTRAIN_INLINE std::string_view name_of_gradient(parameter_list const& list, int gradient) {

@@ -6,15 +6,26 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
+/// The dynamic loss scale of `precision::fp16` (Micikevicius et al. 2018), as torch.amp.GradScaler: after a step with a
+/// gradient that is not finite, which is skipped, the scale is multiplied by `backoff`; after `interval` steps in a row
+/// that were not skipped, by `growth`. The trainer's setting "loss_scale" is the scale of the next step.
+struct loss_scale_options {
+  double initial = 65536;       // scale of the first step, above 0
+  double growth = 2;            // above 0
+  double backoff = 0.5;         // above 0
+  std::int64_t interval = 2000; // steps between two increases, at least 1
+};
+
 /// A run's options besides the optimizer's hyperparameters.
 struct run_options {
-  std::uint64_t seed = 0;      // of the initial weights, the order of samples and dropout
-  double clip_norm = 0;        // maximum L2 norm of all gradients together; 0: no clipping
-  schedule::any schedule{};    // learning-rate schedule; constant by default
-  double dropout = 0;          // probability with which ct::dropout zeroes an element, in [0, 1)
-  bool checked = false;        // checks the reads and the result of every kernel call: slow, for debugging
-  bool measure_memory = false; // fills the arena with a pattern, so that `used_bytes()` can measure its use
-  double deadline = 1800;      // seconds that a rank waits for the others before it ends with an error
+  std::uint64_t seed = 0;          // of the initial weights, the order of samples and dropout
+  double clip_norm = 0;            // maximum L2 norm of all gradients together; 0: no clipping
+  schedule::any schedule{};        // learning-rate schedule; constant by default
+  double dropout = 0;              // probability with which ct::dropout zeroes an element, in [0, 1)
+  loss_scale_options loss_scale{}; // only with precision::fp16
+  bool checked = false;            // checks the reads and the result of every kernel call: slow, for debugging
+  bool measure_memory = false;     // fills the arena with a pattern, so that `used_bytes()` can measure its use
+  double deadline = 1800;          // seconds that a rank waits for the others before it ends with an error
 };
 
 } // namespace constrain

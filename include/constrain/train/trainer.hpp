@@ -8,6 +8,7 @@
 #include "constrain/train/checks.hpp"
 #include "constrain/train/engine.hpp"
 #include "constrain/train/initialize.hpp"
+#include "constrain/train/loss_scale.hpp"
 #include "constrain/train/named_tensors.hpp"
 #include "constrain/train/ranks.hpp"
 #include "constrain/train/results.hpp"
@@ -29,8 +30,9 @@
 namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// Trains the model of a task under policies. The memory plan and the order of the kernels are compile-time constants;
-/// the memory of all tensors is allocated at construction. With distributed policies, all ranks must make the same
-/// calls in the same order; an error of the constructor, `step`, `save` or a load on one rank is thrown on all.
+/// the memory of all tensors is allocated at construction. With distributed policies, all ranks must make these calls
+/// in the same order: construction, `step`, `evaluate`, `predict`, `generate`, `set`, `save`, loads, copies from views.
+/// An error of the constructor, `step`, `save` or a load on one rank is thrown on all.
 template <class task_, class... list> class trainer {
 public:
   using task = typename detail::task_or_refusal<task_>::task;
@@ -62,6 +64,7 @@ public:
       engine_.allocate(run.checked, run.measure_memory);
       state_.seed = run.seed;
       initialize(table(), state_.seed, engine_.arena(), ranks_.group->rank());
+      if constexpr (scales_loss) detail::start_loss_scale(tensors(), run.loss_scale);
     });
   }
 
@@ -87,6 +90,7 @@ public:
     r.gradient_norm = engine_.read(entries::step::value.result("clip_coefficient"));
     r.tokens = valid_labels;
     r.skipped = !math::finite(r.gradient_norm);
+    if constexpr (scales_loss) detail::adapt_loss_scale(tensors(), run_.loss_scale, r.skipped);
     if (r.skipped) {
       ++state_.skipped;
       int gradient = 0;
@@ -212,7 +216,7 @@ public:
   /// The gradient of a parameter in the last step, before clipping. Throws `error` for an unknown or frozen parameter,
   /// before the first step, and after evaluate, predict, generate (which reuse the gradients' memory) or a load.
   tensor_view gradient(std::string_view name) const { return tensors().gradient(name, engine_.gradients_kept()); }
-  /// A state of the optimizer for a parameter, such as "exp_avg" of adamw. Throws `error` if there is none of that name.
+  /// The state `name` of the optimizer for a parameter, such as "exp_avg" of adamw. Throws `error` if there is none.
   tensor_view state(std::string_view parameter, std::string_view name) const {
     return tensors().state(parameter, name);
   }
@@ -279,13 +283,14 @@ public:
   void scale_learning_rate(double factor) {
     state_.learning_rate_factor = detail::scaled_factor(state_.learning_rate_factor, factor);
   }
-  /// Bytes of the arena up to the last byte written, plus the device's reserve. Needs `.measure_memory`.
+  /// Bytes of the arena up to the last byte written, plus the workspace of a GPU. Needs `.measure_memory`.
   bytes used_bytes() const { return engine_.used(); }
   /// The options given at construction.
   run_options const& options() const { return run_; }
 
 private:
   using engine = detail::engine<task, policy_set>;
+  static constexpr bool scales_loss = policy_set::precision::value.loss_scale;
 
   constrain::step_parameters step_parameters_now(std::int64_t valid_labels) const {
     constrain::step_parameters n;

@@ -4,10 +4,12 @@
 
 #include "cuda_runtime.h"
 
+#include <constrain/base/dtype.hpp>
+
 enum cublasStatus_t { CUBLAS_STATUS_SUCCESS = 0, CUBLAS_STATUS_NOT_SUPPORTED = 15 };
 enum cublasOperation_t { CUBLAS_OP_N, CUBLAS_OP_T };
 enum cublasComputeType_t { CUBLAS_COMPUTE_32F, CUBLAS_COMPUTE_64F };
-enum cudaDataType_t { CUDA_R_32F, CUDA_R_64F, CUDA_R_16BF };
+enum cudaDataType_t { CUDA_R_32F, CUDA_R_64F, CUDA_R_16F, CUDA_R_16BF };
 enum cublasLtMatmulDescAttributes_t { CUBLASLT_MATMUL_DESC_TRANSA, CUBLASLT_MATMUL_DESC_TRANSB };
 enum cublasLtMatmulPreferenceAttributes_t { CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES };
 
@@ -23,21 +25,15 @@ struct on_host_layout {
     auto const i = column * leading + row;
     if (type == CUDA_R_64F) return static_cast<double const*>(data)[i];
     if (type == CUDA_R_32F) return static_cast<float const*>(data)[i];
-    float wide;
-    std::uint32_t const bits = std::uint32_t{static_cast<std::uint16_t const*>(data)[i]} << 16;
-    std::memcpy(&wide, &bits, 4);
-    return wide;
+    if (type == CUDA_R_16F) return static_cast<constrain::float16 const*>(data)[i];
+    return static_cast<constrain::bfloat16 const*>(data)[i];
   }
   void set(void* data, std::int64_t row, std::int64_t column, double value) const {
     auto const i = column * leading + row;
     if (type == CUDA_R_64F) static_cast<double*>(data)[i] = value;
     else if (type == CUDA_R_32F) static_cast<float*>(data)[i] = static_cast<float>(value);
-    else {
-      auto const narrow = static_cast<float>(value);
-      std::uint32_t bits;
-      std::memcpy(&bits, &narrow, 4);
-      static_cast<std::uint16_t*>(data)[i] = static_cast<std::uint16_t>((bits + 0x7FFFu + (bits >> 16 & 1u)) >> 16);
-    }
+    else if (type == CUDA_R_16F) static_cast<constrain::float16*>(data)[i] = static_cast<float>(value);
+    else static_cast<constrain::bfloat16*>(data)[i] = static_cast<float>(value);
   }
 };
 struct on_host_handle {};

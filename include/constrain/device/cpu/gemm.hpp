@@ -17,7 +17,7 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// The provider of fp32 GEMMs: "oneDNN" (except for shapes where `onednn_stands_aside`), "CBLAS" (except for sizes
+/// The provider of fp32 GEMMs: "oneDNN" (except for shapes where `builtin_gemm_is_faster`), "CBLAS" (except for sizes
 /// above the limit of `int`) or "built-in". With oneDNN, bf16 GEMMs with alpha = 1 use oneDNN too if
 /// `onednn_multiplies_bf16`. All other GEMMs are built-in.
 constexpr char const* gemm_provider() noexcept {
@@ -59,7 +59,7 @@ void gemm(transpose a_transposed, transpose b_transposed, std::int64_t m, std::i
   detail::check_leading_dimension("C", ldc, n);
 #if defined(CONSTRAIN_WITH_ONEDNN)
   if constexpr (all_float) {
-    if (k > 0 && !(!ta && !tb && detail::onednn_stands_aside(m, ldb))) {
+    if (k > 0 && !(!ta && !tb && detail::builtin_gemm_is_faster(m, ldb))) {
       auto const status = dnnl_sgemm(ta ? 'T' : 'N', tb ? 'T' : 'N', m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
       if (status == dnnl_success) return;
       throw error({"gemm: oneDNN refused a GEMM of [", m, ", ", k, "] and [", k, ", ", n, "] with status ",

@@ -206,10 +206,8 @@ void gemm_narrow_tile(transpose a_transposed, transpose b_transposed, std::int64
       for (std::int64_t row = 0; row < height; ++row) {
         c_type* const to = c + (i + row) * ldc + j;
         float const* const from = sums + row * width;
-        if (beta == 0)
-          for (std::int64_t x = 0; x < width; ++x) to[x] = from[x];
-        else
-          for (std::int64_t x = 0; x < width; ++x) to[x] = from[x] + beta * to[x];
+        if (beta == 0) simd_loop(width, [=](std::int64_t x) { to[x] = from[x]; });
+        else simd_loop(width, [=](std::int64_t x) { to[x] = from[x] + beta * to[x]; });
       }
     }
 }
@@ -225,8 +223,8 @@ void gemm_builtin(transpose a_transposed, transpose b_transposed, std::int64_t m
                   std::int64_t ldb, std::type_identity_t<real> beta, c_type* c, std::int64_t ldc) {
   static_assert(std::is_same_v<arithmetic<a_type>, real> && std::is_same_v<arithmetic<b_type>, real> &&
                     (std::is_same_v<real, float> || std::is_same_v<real, double>),
-                "gemm: the built-in GEMM multiplies bf16 and float, also mixed, or double with double; cast other "
-                "types first.");
+                "gemm: the built-in GEMM multiplies f16, bf16 and float, also mixed, or double with double; cast "
+                "other types first.");
   using blocking = detail::gemm_blocking<real>;
   static_assert((blocking::a_size + blocking::b_size) * sizeof(real) <= detail::gemm_buffer_bytes);
   if (m <= 0 || n <= 0) return;

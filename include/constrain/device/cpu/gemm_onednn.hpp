@@ -11,9 +11,9 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
-/// Whether oneDNN's bf16 GEMM is faster on this machine than converting to fp32: with AMX, or with AVX512_BF16 on AMD
-/// processors. Intel processors with AVX512_BF16 but without AMX reach only half the fp32 rate: 205 against 400 GFLOP/s
-/// on two cores.
+/// Whether oneDNN's bf16 GEMM is faster on this machine than the built-in GEMM, which converts the operands to fp32:
+/// with AMX, or with AVX512_BF16 on AMD processors. Intel processors with AVX512_BF16 but without AMX reach only half
+/// the fp32 rate: 205 against 400 GFLOP/s on two cores of an Intel Xeon (family 6, model 207).
 inline bool onednn_multiplies_bf16() {
   static bool const answer = [] {
     auto const there = static_cast<unsigned>(dnnl_get_effective_cpu_isa());
@@ -23,17 +23,18 @@ inline bool onednn_multiplies_bf16() {
   return answer;
 }
 
-/// Throws `error` if oneDNN failed. `what`: what it could not do, such as "create a stream".
+/// Throws `error` if oneDNN failed. `what`: what it was to do, such as "create a stream".
 inline void onednn_check(dnnl_status_t status, char const* what) {
   if (status != dnnl_success)
-    throw error({"gemm: oneDNN failed to ", what, " with status ", static_cast<int>(status),
+    throw error({"gemm: oneDNN could not ", what, ": status ", static_cast<int>(status),
                  "; build without CONSTRAIN_WITH_ONEDNN for another provider"});
 }
 
-/// Whether to use the built-in GEMM instead of oneDNN for a float GEMM without transposes: with AVX2, oneDNN 2.6
-/// reaches only one thread's speed if ldb is a multiple of 4096 bytes and A has few rows. Measured on two Zen 3 cores
-/// with 128 and 256 rows: oneDNN 87 GFLOP/s, built-in 170. With 32 rows or another ldb, oneDNN is faster.
-inline bool onednn_stands_aside(std::int64_t m, std::int64_t ldb) {
+/// Whether to use the built-in GEMM instead of oneDNN for a float GEMM without transposes. m: rows of A; ldb: in
+/// elements. On CPUs with AVX2 but without AVX-512, oneDNN 2.6 reaches only one thread's speed if the rows of B are a
+/// multiple of 4096 bytes apart and A has 128 to 256 rows: 87 GFLOP/s on two Zen 3 cores, where the built-in GEMM
+/// reaches 170. With 32 rows of A or another ldb, oneDNN is faster.
+inline bool builtin_gemm_is_faster(std::int64_t m, std::int64_t ldb) {
   static bool const avx2 = vector_bytes == 32 && !__builtin_cpu_supports("avx512f");
   return avx2 && m >= 128 && m <= 256 && ldb % 1024 == 0;
 }

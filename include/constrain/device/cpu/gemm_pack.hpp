@@ -1,6 +1,6 @@
 #pragma once
 
-#include "constrain/base/bfloat16.hpp"
+#include "constrain/base/dtype.hpp"
 #include "constrain/device/cpu/vector.hpp"
 
 #include <algorithm>
@@ -11,17 +11,19 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
-/// Loads a vector of elements from `from` (unaligned), bf16 converted to float.
+/// Loads a vector of elements from `from` (unaligned), 16-bit elements converted to float.
 template <class real, class stored> inline typename vector_of<real>::vector load_wide(stored const* from) {
   if constexpr (std::is_same_v<stored, real>) {
     return *reinterpret_cast<typename vector_of<real>::unaligned const*>(from);
   } else {
-    static_assert(std::is_same_v<stored, bfloat16> && std::is_same_v<real, float>);
+    static_assert(is_narrow_type<stored> && std::is_same_v<real, float>);
+    using vector = typename vector_of<float>::vector;
     constexpr int lanes = vector_of<float>::lanes;
     typedef std::uint16_t narrow __attribute__((vector_size(2 * lanes), aligned(2), may_alias));
-    typedef std::uint32_t wide __attribute__((vector_size(4 * lanes)));
-    auto const bits = __builtin_convertvector(*reinterpret_cast<narrow const*>(from), wide) << 16;
-    return __builtin_bit_cast(typename vector_of<float>::vector, bits);
+    typedef std::int32_t wide __attribute__((vector_size(4 * lanes)));
+    auto const bits = __builtin_convertvector(*reinterpret_cast<narrow const*>(from), wide);
+    if constexpr (std::is_same_v<stored, float16>) return __builtin_bit_cast(vector, float_bits_of_half<vector>(bits));
+    else return __builtin_bit_cast(vector, bits << 16);
   }
 }
 

@@ -39,8 +39,8 @@ inline int thread_count() noexcept {
 }
 
 /// Calls `f(i)` for i in [0, count), vectorized. The calls must be independent. Loop bodies that create objects such as
-/// bfloat16 should use this function: g++ keeps such objects of an inline loop in memory, one per lane, which is six
-/// times slower.
+/// bfloat16 should use this function: g++ keeps such objects of an inline loop in memory, one per lane, which is
+/// slower.
 template <class function> void simd_loop(std::int64_t count, function const& f) {
   CONSTRAIN_SIMD
   for (std::int64_t i = 0; i < count; ++i) f(i);

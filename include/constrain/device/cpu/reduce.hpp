@@ -35,7 +35,7 @@ void add_up_chunks(real const* partial, std::int64_t chunks, std::int64_t stride
 }
 
 /// The sum of `term(i)` over [begin, end), as 32 interleaved partial sums that are then added pairwise: vectorized, in
-/// the same order on every machine. 32, because with 16 the loop would wait for the additions' latency of four cycles.
+/// the same order on every machine. 32, because with fewer the loop would wait for the latency of the additions.
 template <class real, class function> real ordered_sum(std::int64_t begin, std::int64_t end, function const& term) {
   constexpr std::int64_t lanes = 32;
   real partial[lanes]{};

@@ -6,8 +6,8 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// Measures the time of a POSIX clock since its construction. Uses clock_gettime because including <chrono> costs a
-/// tenth of the library's include time.
+/// Measures the time of a POSIX clock since its construction. Uses clock_gettime because including <chrono> costs
+/// compile time in every translation unit.
 template <clockid_t clock> class stopwatch_of {
 public:
   /// Seconds since construction.

@@ -23,6 +23,12 @@ struct depth_range {
   std::int64_t begin, end;
 };
 
+/// The same range for every row. It is a named type, so that all calls that use it share one `tile_gemm`.
+struct same_depth {
+  depth_range range; ///< Of every row.
+  depth_range operator()(std::int64_t) const { return range; }
+};
+
 /// One register tile of `tile_gemm`, `vectors` vectors wide; `column`: its first column in C, for `store`.
 template <int vectors, transpose a_transposed, class real, class function>
 inline void tile_micro(depth_range depth, real const* a, std::int64_t a_step, real const* b, std::int64_t b_step,

@@ -25,7 +25,12 @@ struct gemm_shape {
 namespace detail {
 
 inline cudaDataType_t cuda_type(dtype type) {
-  return type == dtype::f64 ? CUDA_R_64F : type == dtype::bf16 ? CUDA_R_16BF : CUDA_R_32F;
+  switch (type) {
+  case dtype::f16: return CUDA_R_16F;
+  case dtype::bf16: return CUDA_R_16BF;
+  case dtype::f64: return CUDA_R_64F;
+  default: return CUDA_R_32F;
+  }
 }
 
 /// A prepared cuBLASLt GEMM. cuBLASLt is column-major, so the operands are swapped: C^T = op(B)^T op(A)^T.

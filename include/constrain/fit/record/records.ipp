@@ -24,7 +24,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
   if (r.validation_loss) scalar("validation/loss", *r.validation_loss);
   scalar("train/labels_per_second", r.labels_per_second);
   if (r.accuracy) scalar("validation/accuracy", *r.accuracy);
-  for (auto const& m : r.metrics) scalar(("metrics/" + m.name).c_str(), m.value);
+  for (auto const& m : r.metrics) scalar(concat({"metrics/", m.name}).c_str(), m.value);
 }
 
 [[gnu::cold]] CONSTRAIN_INLINE std::vector<step_record> records::steps() const {

@@ -5,8 +5,8 @@
 namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// Causal language modeling: the mean cross-entropy of the next token. logits [sequences, tokens, vocabulary], labels
-/// [sequences, tokens] (i32: the next token at each position, or `ignored_label`). Refused at compile time: logits
-/// without one row per token.
+/// [sequences, tokens] (i32: the next token at each position, or `ignored_label`). Refused: token ids as logits,
+/// and logits without one row per token.
 struct causal_lm {
   static constexpr bool labels_are_next_tokens = true; // the trainer refuses labels that equal the inputs
 

@@ -67,8 +67,8 @@ struct attention {
 
 /// Multi-head self-attention (Vaswani et al. 2017). For each token, qkv [sequences, tokens, 3 width] holds queries,
 /// then keys, then values, each [heads, head width]; the result is [sequences, tokens, width]. The policy
-/// `attention::...` chooses the algorithm. Refused: qkv of another rank than 3, an innermost extent that is no multiple
-/// of 3, and heads that do not divide the width.
+/// `attention::...` chooses the algorithm. Refused: token ids, qkv of another rank than 3, an innermost extent that is
+/// no multiple of 3, and a number of heads that is below 1 or does not divide the width.
 constexpr value self_attention(value qkv, attention_options options, int line = __builtin_LINE()) {
   return emit<op::attention>({qkv}, options, line);
 }

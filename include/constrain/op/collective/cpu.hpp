@@ -98,7 +98,8 @@ template <> struct kernel<op::all_reduce, cpu> {
 
 namespace detail {
 
-/// all[rank * count + i] = mine[i] of that rank; `count` is the same on every rank.
+/// all[rank * count + i] = mine[i] of that rank, for i < `count`, which is the same on every rank. `all` has
+/// `ranks.size()` * `count` elements.
 template <class stored> void gather_alike(communicator& ranks, stored const* mine, std::int64_t count, stored* all) {
   byte_ranges p;
   auto const bytes = count * static_cast<std::int64_t>(sizeof(stored));

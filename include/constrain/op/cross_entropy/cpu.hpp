@@ -10,7 +10,8 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// The loss of one row, log_sum_exp - logits[label] = -log softmax(logits)[label]; 0 for an ignored label.
+/// The loss of one row of logits, [classes]: log_sum_exp - logits[label] = -log softmax(logits)[label]; 0 for an
+/// ignored label.
 template <class stored>
 double cross_entropy_of(stored const* logits, std::int32_t label, arithmetic<stored> log_sum_exp) {
   using accumulate = arithmetic<stored>;
@@ -19,7 +20,7 @@ double cross_entropy_of(stored const* logits, std::int32_t label, arithmetic<sto
 }
 
 /// dlogits = `scale` times the gradient of the loss of one row with respect to the row's logits; 0 for an ignored
-/// label. dlogits may share the memory of logits.
+/// label. logits and dlogits [classes] may share memory.
 template <class stored, class accumulate = arithmetic<stored>>
 void cross_entropy_gradient_of(stored const* logits, std::int64_t classes, std::int32_t label, accumulate log_sum_exp,
                                std::type_identity_t<accumulate> scale, stored* dlogits) {

@@ -26,7 +26,7 @@ struct dropout {
 } // namespace op
 
 /// Dropout on x [sequences, ...]; the probability is `.dropout` of the run options (0 by default). Only `step` applies
-/// dropout: in `evaluate`, `predict` and `generate` the result is x.
+/// dropout: in `evaluate`, `predict` and `generate` the result is x. Refused: token ids.
 constexpr value dropout(value x, int line = __builtin_LINE()) { return emit<op::dropout>({x}, {}, line); }
 
 } // namespace constrain

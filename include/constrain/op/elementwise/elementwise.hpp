@@ -78,7 +78,7 @@ template <class functor> struct elementwise {
 ///   };
 ///
 /// If `gradient` does not use x, the member `static constexpr bool derivative_uses_input = false` avoids keeping x for
-/// the backward pass; for y, `derivative_uses_output`.
+/// the backward pass; for y, `derivative_uses_output`. Refused: token ids.
 template <class functor> constexpr value elementwise(value x, int line = __builtin_LINE()) {
   return emit<op::elementwise<functor>>({x}, {}, line);
 }

@@ -47,8 +47,8 @@ struct embedding_options {
 };
 
 /// Looks tokens up in an existing table: table [vocabulary, width], tokens [...] (i32, in [0, vocabulary)) -> [...,
-/// width]. For a head with tied weights, pass the same table to `linear`. Refused: a table of another rank than 2, and
-/// tokens that are not i32.
+/// width]. For a head with tied weights, pass the same table to `linear`. Refused: a table of token ids or of another
+/// rank than 2, and tokens that are not i32.
 constexpr value embedding(value table, value tokens, int line = __builtin_LINE()) {
   // The trainer checks the ids of an input against the smallest table that looks them up.
   if (table.shape().rank == 2) tokens.owner().program.limit(tokens.where(), table.shape().extent[0]);
@@ -56,7 +56,7 @@ constexpr value embedding(value table, value tokens, int line = __builtin_LINE()
 }
 
 /// Looks tokens up in a new table: tokens [sequences, tokens] -> [sequences, tokens, width]. Parameter "name.weight"
-/// [vocabulary, width].
+/// [vocabulary, width]. Refused: tokens that are not i32, and a `.vocabulary` or `.width` below 1.
 constexpr value embedding(std::string_view name, value tokens, embedding_options options, int line = __builtin_LINE()) {
   scope const inside(tokens.owner(), name, line);
   auto const table = parameter(tokens, "weight", shape(options.vocabulary, options.width), role::embedding,

@@ -94,12 +94,8 @@ private:
       for (std::int64_t i = 0; i < query_count(); i += panel) {
         auto const across = tile::panel_columns(query_count() - i);
         auto const multiply = [&](accumulate const* a, accumulate const* b, accumulate* c, auto const& store) {
-          tile_gemm<transpose::no>(
-              tile::padded_rows(seen(i)), across,
-              [=](std::int64_t) {
-                return depth_range{0, depth};
-              },
-              a, padded, b + i, queries, c + i, queries, store);
+          tile_gemm<transpose::no>(tile::padded_rows(seen(i)), across, same_depth{{0, depth}}, a, padded, b + i,
+                                   queries, c + i, queries, store);
         };
         if (chunk == 0) {
           multiply(k_tile_, q_transposed_, probabilities_, overwrite{});

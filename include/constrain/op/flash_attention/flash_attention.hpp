@@ -8,7 +8,7 @@ namespace op {
 
 /// The gradient of op::flash_attention: dqkv from dy, qkv, y and the logsumexp of each query; the probabilities are
 /// recomputed a tile at a time (Dao 2023, algorithm 2). Output 1 is scratch: sum(dy * y) for each head and token, and
-/// the sums of dk and dv if their type is wider than the elements of dqkv. Attributes as in op::flash_attention.
+/// the sums of dk and dv if their type is wider than the elements of dqkv. Options as of op::flash_attention.
 struct flash_attention_gradient {
   using options = attention_options;
   static constexpr char const* name = "flash_attention_gradient";
@@ -61,7 +61,7 @@ struct flash_attention {
 /// Multi-head self-attention in memory linear in the number of tokens. For each token, qkv [sequences, tokens, 3 width]
 /// holds queries, then keys, then values, each [heads, head width]; the result is [sequences, tokens, width]. Only the
 /// CPU has kernels for it so far. Models call `self_attention` instead: there the policy `attention::...` chooses the
-/// algorithm. Refuses the same shapes as `self_attention`.
+/// algorithm. Refused: the same input as by `self_attention`.
 constexpr value flash_attention(value qkv, attention_options options, int line = __builtin_LINE()) {
   return emit<op::flash_attention>({qkv}, options, line);
 }

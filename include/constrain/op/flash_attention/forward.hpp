@@ -18,8 +18,8 @@ public:
 
   flash_forward(attention_head const& h, bool causal, stored const* qkv) : h_(h), causal_(causal), qkv_(qkv + h.qkv) {}
 
-  /// Computes y and the logsumexp of the block of queries that begins at `first`. `y` is the tensor of all heads,
-  /// `logsumexp` [tokens] that of this head.
+  /// Computes y and the logsumexp of the block of queries that begins at `first`. `y` is the tensor of all heads;
+  /// `logsumexp` [tokens] belongs to this head only.
   void run(std::int64_t first, stored* y, accumulate* logsumexp) {
     auto const rows = std::min(queries, h_.tokens - first);
     auto const limit = causal_ ? first + rows : h_.tokens;
@@ -50,12 +50,8 @@ private:
       load_queries(query, i, chunk, depth);
       load(h_.width, key, count, chunk, depth, keys_, key_at_);
       auto const multiply = [&](auto const& store) {
-        tile_gemm<transpose::no>(
-            tile::padded_rows(seen), across_,
-            [=](std::int64_t) {
-              return depth_range{0, depth};
-            },
-            keys_, tile::padded_columns(depth), queries_ + i * columns, panel, scores_, panel, store);
+        tile_gemm<transpose::no>(tile::padded_rows(seen), across_, same_depth{{0, depth}}, keys_,
+                                 tile::padded_columns(depth), queries_ + i * columns, panel, scores_, panel, store);
       };
       chunk == 0 ? multiply(overwrite{}) : multiply(add_to{});
     }
@@ -64,12 +60,8 @@ private:
     softmax(seen, row_max_ + i, sum_ + i, correction);
     load(2 * h_.width, key, count, column, width, values_, value_at_);
     auto const padded = tile::padded_columns(width);
-    tile_gemm<transpose::yes>(
-        padded, across_,
-        [=](std::int64_t) {
-          return depth_range{0, seen};
-        },
-        values_, padded, scores_, panel, y_ + i * padded, panel, scale_and_add_to<accumulate>{correction});
+    tile_gemm<transpose::yes>(padded, across_, same_depth{{0, seen}}, values_, padded, scores_, panel, y_ + i * padded,
+                              panel, scale_and_add_to<accumulate>{correction});
   }
 
   /// Updates `row_max` and `sum` by the scores of `seen` keys and replaces these scores by exp(score - row_max).

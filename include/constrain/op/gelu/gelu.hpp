@@ -48,9 +48,9 @@ private:
 
 } // namespace op
 
-/// GELU in its exact form with erf, PyTorch's default; element by element, any shape.
+/// GELU in its exact form with erf, PyTorch's default; element by element, any shape. Refused: token ids.
 constexpr value gelu(value x, int line = __builtin_LINE()) { return elementwise<op::gelu>(x, line); }
-/// GELU in its tanh approximation, as in GPT-2; element by element, any shape.
+/// GELU in its tanh approximation, as in GPT-2; element by element, any shape. Refused: token ids.
 constexpr value gelu_tanh(value x, int line = __builtin_LINE()) { return elementwise<op::gelu_tanh>(x, line); }
 
 } // namespace constrain

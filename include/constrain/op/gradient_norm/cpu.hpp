@@ -96,13 +96,19 @@ template <> struct kernel<op::chunk_sum, cpu> {
 };
 
 template <> struct kernel<op::clip_coefficient, cpu> {
-  static void run(call const& c, tensor<double const> squares, tensor<double> clip) {
+  static void run(call const& c, tensor<double const> squares, tensor<double> clip) { run(c, squares, 1, clip); }
+  static void run(call const& c, tensor<double const> squares, tensor<double const> loss_scale, tensor<double> clip) {
+    run(c, squares, loss_scale[0], clip);
+  }
+
+private:
+  static void run(call const& c, tensor<double const> squares, double loss_scale, tensor<double> clip) {
     double sum = 0;
     for (std::int64_t i = 0; i < squares.count; ++i) sum += squares[i];
-    double const norm = math::sqrt(sum);
+    double const norm = math::sqrt(sum) / loss_scale;
     double const limit = c.parameters.clip_norm;
     clip[0] = norm;
-    clip[1] = limit > 0 ? std::min(1.0, limit / (norm + 1e-6)) : 1.0;
+    clip[1] = (limit > 0 ? std::min(1.0, limit / (norm + 1e-6)) : 1.0) / loss_scale;
     if (!math::finite(norm)) clip[1] = 0;
   }
 };

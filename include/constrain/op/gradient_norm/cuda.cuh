@@ -100,22 +100,26 @@ private:
   }
 };
 
-// clip = [norm, scale] from the squared norms; one thread.
+// clip = [norm, scale] from the squared norms; one thread. `loss_scale`: null if the loss is not scaled.
 template <class stored>
-static __global__ void clip_coefficient_kernel(stored const* squares, std::int64_t count,
+static __global__ void clip_coefficient_kernel(stored const* squares, std::int64_t count, stored const* loss_scale,
                                                step_parameters const* parameters, stored* clip) {
   stored sum = 0;
   for (std::int64_t i = 0; i < count; ++i) sum += squares[i];
-  stored const norm = math::sqrt(sum), limit = parameters->clip_norm, share = limit / (norm + 1e-6);
+  stored const loss = loss_scale == nullptr ? stored(1) : *loss_scale;
+  stored const norm = math::sqrt(sum) / loss, limit = parameters->clip_norm, share = limit / (norm + 1e-6);
   clip[0] = norm;
-  clip[1] = !math::finite(norm) ? stored(0) : limit > 0 && share < 1 ? share : stored(1);
+  clip[1] = !math::finite(norm) ? stored(0) : (limit > 0 && share < 1 ? share : stored(1)) / loss;
 }
 
 template <class architecture> struct kernel<op::clip_coefficient, cuda<architecture>> {
   static void run(call const& c, tensor<double const> squares, tensor<double> clip) {
+    run(c, squares, tensor<double const>{}, clip);
+  }
+  static void run(call const& c, tensor<double const> squares, tensor<double const> loss_scale, tensor<double> clip) {
     auto& context = *c.parameters.context;
-    cuda_launch(context, dim3(1), 1, clip_coefficient_kernel<double>, squares.data, squares.count, context.parameters(),
-                clip.data);
+    cuda_launch(context, dim3(1), 1, clip_coefficient_kernel<double>, squares.data, squares.count, loss_scale.data,
+                context.parameters(), clip.data);
   }
 };
 

@@ -7,7 +7,7 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// to = layer_norm of one row, `from` [width]; also the row's mean and rstd.
+/// to = layer_norm of one row; also the row's mean and rstd. `from`, `weight`, `bias` and `to`: [width].
 template <class stored, class accumulate>
 void layer_norm_row(stored const* from, std::int64_t width, accumulate const* weight, accumulate const* bias,
                     accumulate epsilon, stored* to, accumulate& mean, accumulate& rstd) {

@@ -80,13 +80,14 @@ struct linear_options {
 };
 
 /// y = x W^T with an existing weight W [out, in]: x [..., in] -> [..., out]. For a head with tied weights, pass the
-/// table of the embedding. Refused: W of another rank than 2, and x of another innermost extent than W.
+/// table of the embedding. Refused: token ids, a scalar x, W of another rank than 2, and x of another innermost extent
+/// than W.
 constexpr value linear(value x, value weight, int line = __builtin_LINE()) {
   return emit<op::linear>({x, weight}, {}, line);
 }
 
 /// y = x W^T + b: x [..., in] -> [..., features]. Parameters W, "name.weight" [features, in], and b, "name.bias"
-/// [features], which `.bias = false` leaves out.
+/// [features], which `.bias = false` leaves out. Refused: token ids, a scalar x, and fewer than one feature.
 constexpr value linear(std::string_view name, value x, std::int64_t features, linear_options options = {},
                        int line = __builtin_LINE()) {
   scope const inside(x.owner(), name, line);

@@ -48,12 +48,28 @@ template <> struct kernel<op::linear_cross_entropy, cpu> {
 };
 
 template <> struct kernel<op::linear_cross_entropy_forward_backward, cpu> {
+  using call_type = call_of<op::linear_cross_entropy_forward_backward>;
+
   template <class stored, class accumulate>
-  static void run(call_of<op::linear_cross_entropy_forward_backward> const& c, tensor<stored const> x,
-                  tensor<stored const> weight, tensor<std::int32_t const> labels, tensor<double> loss,
+  static void run(call_type const& c, tensor<stored const> x, tensor<stored const> weight,
+                  tensor<std::int32_t const> labels, tensor<double> loss, tensor<stored> dx, tensor<accumulate> dweight,
+                  tensor<stored> logits, tensor<double> row_loss) {
+    run(c, x, weight, labels, c.options.loss_gradient, loss, dx, dweight, logits, row_loss);
+  }
+  template <class stored, class accumulate>
+  static void run(call_type const& c, tensor<stored const> x, tensor<stored const> weight,
+                  tensor<std::int32_t const> labels, tensor<double const> loss_scale, tensor<double> loss,
                   tensor<stored> dx, tensor<accumulate> dweight, tensor<stored> logits, tensor<double> row_loss) {
+    run(c, x, weight, labels, loss_scale[0], loss, dx, dweight, logits, row_loss);
+  }
+
+private:
+  template <class stored, class accumulate>
+  static void run(call_type const& c, tensor<stored const> x, tensor<stored const> weight,
+                  tensor<std::int32_t const> labels, double loss_gradient, tensor<double> loss, tensor<stored> dx,
+                  tensor<accumulate> dweight, tensor<stored> logits, tensor<double> row_loss) {
     auto const width = x.features(), classes = logits.features();
-    auto const scale = static_cast<arithmetic<stored>>(c.options.loss_gradient * c.parameters.inverse_label_count);
+    auto const scale = static_cast<arithmetic<stored>>(loss_gradient * c.parameters.inverse_label_count);
     detail::for_chunks_of_logits(x, weight, logits, [&](std::int64_t first, std::int64_t rows) {
       parallel_chunks(rows, 8, [=](std::int64_t begin, std::int64_t end) {
         for (std::int64_t row = begin; row < end; ++row) {

@@ -59,10 +59,10 @@ struct linear_cross_entropy {
 
 /// Fused forward and backward pass of the head (the linear layer that computes the logits) and of the loss: linear
 /// without bias, cross_entropy and their gradients in one op. loss (+)= cross_entropy(x W^T, labels); dx = the gradient
-/// of this loss with respect to x, and dW (+)= its gradient with respect to W, both times `loss_gradient`. Each chunk
-/// of rows computes its logits, their gradient in place, dx of these rows and its part of dW; the chunks add to dW in
-/// order (Hsu et al. 2024, Liger Kernel). Chunks depend only on the number of rows, not on threads. The pass `fuse`
-/// inserts this op.
+/// of this loss with respect to x, and dW (+)= its gradient with respect to W, both times `loss_gradient`, or times the
+/// loss scale (fp64, a scalar) if it is a fourth input. Each chunk of rows computes its logits, their gradient in
+/// place, dx of these rows and its part of dW; the chunks add to dW in order (Hsu et al. 2024, Liger Kernel). Chunks
+/// depend only on the number of rows, not on threads. The pass `fuse` inserts this op.
 struct linear_cross_entropy_forward_backward {
   struct options {
     double loss_gradient = 1; // the gradient that reaches the loss

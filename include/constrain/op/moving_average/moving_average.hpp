@@ -6,7 +6,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::op {
 
 /// The exponential moving average of a parameter, after its update: average = decay average + (1 - decay) weight; after
 /// the first update, average = weight. Inputs: weight, clip [norm, scale], the `step_hyperparameters` of `optimizer` as
-/// bytes; `prepare` gives `.decay`. Output, which is also read: the average. If scale is 0, nothing changes.
+/// bytes, with the field `decay`. Output, which is also read: the average. If scale is 0, nothing changes.
 template <class optimizer> struct moving_average {
   static constexpr char const* name = "moving_average";
   static constexpr unsigned accumulating = 0b1; // the output is also read

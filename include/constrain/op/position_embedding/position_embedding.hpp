@@ -49,7 +49,7 @@ struct position_embedding_options {
 };
 
 /// Adds a learned vector per position, as GPT-2 does: x [sequences, tokens, width] -> the same shape. Parameter
-/// "name.weight" [context, width]. Refused: x of another rank than 3, and more tokens than `context`.
+/// "name.weight" [context, width]. Refused: token ids, x of another rank than 3, and more tokens than `context`.
 constexpr value position_embedding(std::string_view name, value x, position_embedding_options options,
                                    int line = __builtin_LINE()) {
   scope const inside(x.owner(), name, line);

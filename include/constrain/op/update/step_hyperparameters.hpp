@@ -15,8 +15,8 @@ template <class optimizer, class real> struct base_hyperparameters {
 };
 
 /// The hyperparameters of one step, as kernels read them: the result of the optimizer's `prepare` for this step,
-/// once with and once without weight decay. Those of the optimizer that it is made from stand at the beginning, so that
-/// the kernels of the other optimizer find them in the same bytes.
+/// once with and once without weight decay. The hyperparameters of the optimizer that `optimizer` is made from
+/// come first, so that the kernels of the other optimizer find them in the same bytes.
 template <class optimizer, class real> struct step_hyperparameters : base_hyperparameters<optimizer, real> {
   /// The result of the optimizer's `prepare`, or `hyper` itself if the optimizer has no `prepare`.
   static auto prepare(typename optimizer::hyper const& hyper, optimizer_step step) {

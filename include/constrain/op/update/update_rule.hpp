@@ -8,11 +8,12 @@
 namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// What an optimizer's update rule works with: the parameter to update, its gradient, its states, and functions that
-/// append nodes. A rule is called once for each trained parameter. For a parameter inside a repeat, the nodes that it
-/// appends stand in a loop over the iterations of the repeat, so that they work on one tensor of the model.
+/// append nodes. A rule is called once for each trained parameter. For a parameter inside a repeat, the nodes
+/// that the rule appends are in a loop over the iterations of the repeat, so that they work on one tensor of the model.
 ///
 /// A rule computes new values with ops, as a model does, and stores them with `assign`, which changes nothing if the
-/// gradient norm is not finite. No other node may write a parameter or a state, so no rule can forget that check.
+/// gradient norm is not finite. No other node may write a parameter or a state, except calls of `guarded` ops, which
+/// make the same check.
 class update_rule {
 public:
   /// For the pass `update`, which makes one `update_rule` per parameter. `scale` and `hyper` as below.
@@ -33,8 +34,8 @@ public:
   constexpr value parameter() const { return {out_, {parameter_, at::current}}; }
   /// Its gradient, the mean over the batch's labels, before clipping.
   constexpr value gradient() const { return {out_, {gradient_, at::current}}; }
-  /// [norm of all gradients, scale], fp64 [2]: rules multiply the gradient by the scale, which clips it; 0: the norm is
-  /// not finite.
+  /// [norm of all gradients, scale], fp64 [2]: rules multiply the gradient by the scale, which clips the gradient; a
+  /// scale of 0: the norm is not finite.
   constexpr value scale() const { return {out_, scale_}; }
   /// The hyperparameters of this step, bytes that hold an `op::step_hyperparameters` of the optimizer.
   constexpr value hyper() const { return {out_, hyper_}; }
@@ -91,7 +92,7 @@ public:
 private:
   constexpr value_info const& info() const { return out_.program.values[parameter_]; }
 
-  /// The name in the program's pool, where it stands once for all parameters.
+  /// The name in the program's pool, which holds it once for all parameters.
   constexpr name_ref name_of_state(std::string_view name) {
     auto& program = out_.program;
     for (int v = program.values.size() - 1; v >= 0; --v)

@@ -28,7 +28,7 @@ constexpr bool matches_evaluation(program const& p, logits_of_loss const& m) {
 }
 
 /// Whether the nodes are linear without bias -> cross_entropy -> its gradient -> the gradients of the linear layer's
-/// input and weight, with a constant as the gradient of the loss, and no other node reads the logits or their gradient.
+/// input and weight, with a constant or the loss scale as the gradient of the loss, and no other node reads the logits or their gradient.
 constexpr bool matches_training(program const& p, logits_of_loss const& m) {
   if (m.correct >= 0 || m.loss_gradient < 0 || m.input_gradient < 0 || m.weight_gradient < 0) return false;
   auto const &matmul = p.nodes[m.matmul], &loss = p.nodes[m.loss], &loss_gradient = p.nodes[m.loss_gradient];
@@ -45,7 +45,8 @@ constexpr bool matches_training(program const& p, logits_of_loss const& m) {
   // write this gradient.
   return same_operands && no_other_reader &&
          !touched_between(p, weight_gradient.outputs[0], m.loss, m.weight_gradient) &&
-         is_call(p, writer_of(p, loss_gradient.inputs[0]), info_of<op::constant_like>);
+         (loss_gradient.inputs[0] == p.loss_scale ||
+          is_call(p, writer_of(p, loss_gradient.inputs[0]), info_of<op::constant_like>));
 }
 
 /// Fuses the head's matmul, the loss at node i and the nodes that read the logits or their gradient into one node,
@@ -77,9 +78,12 @@ constexpr bool fuse_linear_cross_entropy(program& p, int i, std::int64_t smalles
   fused.inputs.push_back(loss.inputs[1]);
   fused.outputs.push_back(loss.outputs[0]);
   if (training) {
-    auto const& constant = p.nodes[writer_of(p, p.nodes[m.loss_gradient].inputs[0])];
-    auto const loss_gradient = unpack<op::constant_like::options>(constant.attributes).value;
-    fused.attributes = pack(op::linear_cross_entropy_forward_backward::options{.loss_gradient = loss_gradient});
+    if (p.loss_scale) fused.inputs.push_back(p.loss_scale);
+    else {
+      auto const& constant = p.nodes[writer_of(p, p.nodes[m.loss_gradient].inputs[0])];
+      auto const loss_gradient = unpack<op::constant_like::options>(constant.attributes).value;
+      fused.attributes = pack(op::linear_cross_entropy_forward_backward::options{.loss_gradient = loss_gradient});
+    }
     fused.outputs.push_back(p.nodes[m.input_gradient].outputs[0]);
     fused.outputs.push_back(p.nodes[m.weight_gradient].outputs[0]);
   } else if (m.correct >= 0) {

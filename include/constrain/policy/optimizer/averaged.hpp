@@ -10,8 +10,8 @@ namespace constrain::inline CONSTRAIN_VARIANT::optimizer {
 ///
 ///     average = decay average + (1 - decay) w    after each update; average = w after the first
 ///
-/// `evaluate`, `predict` and `generate` read the average instead of the weights. A saved run has both; `state(name,
-/// "average")` reads it. It takes one value per weight: 4 bytes in fp32.
+/// `evaluate`, `predict` and `generate` read the average instead of the weights. A saved run has both. The trainer's
+/// `state(parameter, "average")` returns a view of the average, which takes one value per weight: 4 bytes in fp32.
 template <class optimizer> struct averaged {
   using base = optimizer;
   static constexpr char const* name = "averaged";
@@ -27,7 +27,7 @@ template <class optimizer> struct averaged {
     check_number("averaged", ".decay", h.decay, number_range::below_one);
   }
 
-  /// Emits the update of one parameter, then that of its average.
+  /// Emits the update of one parameter, then the update of its average.
   static constexpr void update(update_rule& u) {
     op::update_by<optimizer>(u);
     u.update_in_place<op::moving_average<averaged>>({u.parameter(), u.scale(), u.hyper()}, {u.average()});

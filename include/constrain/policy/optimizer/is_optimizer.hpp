@@ -23,8 +23,9 @@ template <class type> concept has_update = requires(float weight, typename type:
 ///     template <class real>                                      // the new weight; changes the state
 ///     static real update(real weight, real gradient, state<real>&, hyper const&, optimizer_step); // CT_HOST_DEVICE
 ///
-/// If `hyper` has these fields: the schedule multiplies `learning_rate`, and `weight_decay` is 0 for parameters that do
-/// not decay (program/role.hpp). Optional members:
+/// If `hyper` has these fields: `learning_rate` is multiplied by the factors of the schedule and of
+/// `scale_learning_rate`, `weight_decay` is 0 for parameters that do not decay (program/role.hpp), and both hold too
+/// for the field `base`, the `hyper` of another optimizer (the member type `base`). Optional members:
 ///
 ///     static constexpr char const* name = "lion";                // in saved runs and prints; default: the type's name
 ///     static constexpr char const* state_names[] = {"exp_avg"};  // of the state's fields, in saved runs and prints

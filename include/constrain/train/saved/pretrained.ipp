@@ -12,6 +12,16 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
+/// A value of a configuration, as text for an error. `same_kind`: the other configuration's value has the same kind.
+[[gnu::cold]] CONSTRAIN_INLINE std::string shown_value(io::json const& j, bool same_kind) {
+  switch (j.kind()) {
+  case io::json_kind::number: return concat({j.number()});
+  case io::json_kind::string: return same_kind ? concat({j.string()}) : concat({"the text \"", j.string(), "\""});
+  case io::json_kind::boolean: return j.boolean() ? "true" : "false";
+  default: return "another kind of value";
+  }
+}
+
 /// Throws `error` if a saved config.json lacks a `required` field, or if a field that it shares with the model's
 /// configuration (`here`) differs. Arrays and nulls are not compared. `directory`: for the error.
 [[gnu::cold]] CONSTRAIN_INLINE void check_model(std::string const& directory, io::json const& saved,
@@ -25,15 +35,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
     auto const other = saved.find(name);
     if (is_null(other) || value.kind() == io::json_kind::array || value.is_null()) continue;
     bool const same_kind = other->kind() == value.kind();
-    auto const text = [&](io::json const& j) {
-      switch (j.kind()) {
-      case io::json_kind::number: return std::string(j.number());
-      case io::json_kind::string:
-        return same_kind ? std::string(j.string()) : "the text \"" + std::string(j.string()) + '"';
-      case io::json_kind::boolean: return std::string(j.boolean() ? "true" : "false");
-      default: return std::string("another kind of value");
-      }
-    };
+    auto const text = [&](io::json const& j) { return shown_value(j, same_kind); };
     // Numbers are compared by value: 1e-05 equals 0.00001.
     bool const numbers = same_kind && value.kind() == io::json_kind::number;
     if (!numbers || other->real() != value.real()) check_field(directory, std::string(name), text(*other), text(value));
@@ -77,7 +79,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
     if (t == nullptr)
       throw error(
           {"the weights '", path, "' have no tensor '", w.tensor.name, "'; load the weights of the same model"});
-    detail::check_field(path, "shape of '" + t->name + "'", detail::shape_text(t->shape),
+    detail::check_field(path, concat({"shape of '", t->name, "'"}), detail::shape_text(t->shape),
                         detail::shape_text(w.tensor.shape));
     if (!io::is_real(t->dtype))
       throw error(

@@ -16,7 +16,7 @@ struct saved_configuration {
   std::string precision;             // name of the precision policy
   std::string optimizer;             // name of the optimizer policy
   std::int64_t tokens = 0;           // in a sequence; the data position counts samples of this length
-  std::string optimizer_state;       // number of fields per weight and their dtype, such as "2 x fp32"
+  std::string optimizer_state;       // number of fields per weight and their dtype: "2 x fp32"; empty for a rule
   std::string optimizer_state_names; // names of the state fields; empty if the optimizer gives no names
   std::string policies;              // other policies that must match, such as "train::biases"; empty: none
 };

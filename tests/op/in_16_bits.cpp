@@ -2,12 +2,13 @@
 
 #include <cmath>
 
-// Every op's kernels on bf16 elements against the same kernels in fp32, on the same (bf16) inputs: within 1.6e-2 of the
-// tensor's norm.
+// Every op's kernels on 16-bit elements against the same kernels in fp32, on the same inputs (both 16-bit types have
+// them): within `tolerance` of the tensor's norm.
 
 namespace ct = constrain;
 using namespace constrain::test;
 using ct::bfloat16;
+using ct::float16;
 using ct::shape;
 
 namespace {
@@ -15,32 +16,36 @@ namespace {
 template <class T> array<T> values(shape s, unsigned seed, double stddev = 1) {
   auto const wide = array<float>::random(s, seed, stddev);
   std::vector<T> all;
-  for (float x : wide.values()) all.push_back(static_cast<T>(float(bfloat16(x))));
+  for (float x : wide.values()) all.push_back(static_cast<T>(float(float16(float(bfloat16(x))))));
   return array<T>(s, all);
 }
 
-template <class one, class other> void close(array<one> const& narrow, array<other> const& wide) {
+template <class one, class other> void close(array<one> const& narrow, array<other> const& wide, double bound) {
   double apart = 0, size = 0;
   for (std::size_t i = 0; i < wide.values().size(); ++i) {
     double const x = float(narrow[i]), y = float(wide[i]);
     apart += (x - y) * (x - y);
     size += y * y;
   }
-  CHECK(std::sqrt(apart / size) <= 1.6e-2);
+  CHECK(std::sqrt(apart / size) <= bound);
 }
 
-// Runs `make<T>` (which returns the arrays that the kernels wrote) for both types and compares all of them.
+// Runs `make<T>` (which returns the arrays that the kernels wrote) for all types and compares all arrays.
 template <class function> void compare(function const& make) {
-  auto const narrow = make(bfloat16{});
   auto const wide = make(float{});
-  std::apply([&](auto const&... n) { std::apply([&](auto const&... w) { (close(n, w), ...); }, wide); }, narrow);
+  auto const compare_to = [&]<class T>(T) {
+    auto const narrow = make(T{});
+    std::apply([&](auto const&... n) { std::apply([&](auto const&... w) { (close(n, w, tolerance<T>), ...); }, wide); },
+               narrow);
+  };
+  compare_to(float16{}), compare_to(bfloat16{});
 }
 
 constexpr shape x_shape(3, 7, 24);
 
 } // namespace
 
-TEST_CASE("bf16: add, multiply, copy") {
+TEST_CASE("16 bits: add, multiply, copy") {
   compare([]<class T>(T) {
     array<T> sum(x_shape), product(x_shape);
     auto const a = values<T>(x_shape, 1), b = values<T>(x_shape, 2);
@@ -52,7 +57,7 @@ TEST_CASE("bf16: add, multiply, copy") {
   });
 }
 
-TEST_CASE("bf16: gelu, gelu_tanh, silu and their derivatives") {
+TEST_CASE("16 bits: gelu, gelu_tanh, silu and their derivatives") {
   auto const check = []<class functor>(functor) {
     compare([]<class T>(T) {
       array<T> y(x_shape), dx(x_shape);
@@ -65,7 +70,7 @@ TEST_CASE("bf16: gelu, gelu_tanh, silu and their derivatives") {
   check(ct::op::gelu{}), check(ct::op::gelu_tanh{}), check(ct::op::silu{});
 }
 
-TEST_CASE("bf16: linear and its gradients") {
+TEST_CASE("16 bits: linear and its gradients") {
   compare([]<class T>(T) {
     shape const y_shape(3, 7, 10), w_shape(10, 24), b_shape(10);
     array<T> y(y_shape), dx(x_shape);
@@ -80,7 +85,7 @@ TEST_CASE("bf16: linear and its gradients") {
   });
 }
 
-TEST_CASE("bf16: embedding, positions, mean and their gradients") {
+TEST_CASE("16 bits: embedding, positions, mean and their gradients") {
   compare([]<class T>(T) {
     shape const tokens_shape(3, 7), table_shape(11, 24), positions_shape(9, 24), mean_shape(3, 24);
     auto const tokens = array<std::int32_t>::integers(tokens_shape, 1, 11);
@@ -100,7 +105,7 @@ TEST_CASE("bf16: embedding, positions, mean and their gradients") {
   });
 }
 
-TEST_CASE("bf16: layer_norm and its gradients") {
+TEST_CASE("16 bits: layer_norm and its gradients") {
   compare([]<class T>(T) {
     shape const width(24), rows(21), partial_shape(ct::op::layer_norm_gradient::chunks, 2, 24);
     auto const x = values<T>(x_shape, 13), dy = values<T>(x_shape, 14);
@@ -116,7 +121,7 @@ TEST_CASE("bf16: layer_norm and its gradients") {
   });
 }
 
-TEST_CASE("bf16: attention and its gradient") {
+TEST_CASE("16 bits: attention and its gradient") {
   for (bool causal : {false, true})
     compare([=]<class T>(T) {
       shape const y_shape(3, 7, 8), scores(3, 2, 7, 7);
@@ -131,7 +136,7 @@ TEST_CASE("bf16: attention and its gradient") {
     });
 }
 
-TEST_CASE("bf16: cross_entropy, its gradient, accuracy and dropout") {
+TEST_CASE("16 bits: cross_entropy, its gradient, accuracy and dropout") {
   compare([]<class T>(T) {
     shape const rows(3, 7), scalar;
     auto const logits = values<T>(x_shape, 19, 3);

@@ -3,24 +3,26 @@
 
 #include <cmath>
 #include <cstdio>
+#include <cstring>
 #include <random>
+#include <type_traits>
 #include <vector>
 
-// Products of bf16 matrices: sums in float, rounded once. The provider's and the built-in one give the same answer.
+// GEMMs of 16-bit matrices: sums in float, rounded once. The provider's and the built-in one give the same answer.
 
 namespace ct = constrain;
 
 namespace {
 
-struct matrices {
-  std::vector<ct::bfloat16> a, b;
+template <class narrow> struct matrices {
+  std::vector<narrow> a, b;
   std::vector<float> wide_a, wide_b;
 
   matrices(std::size_t a_size, std::size_t b_size) : a(a_size), b(b_size), wide_a(a_size), wide_b(b_size) {
     std::mt19937 random(9);
     std::normal_distribution<float> normal;
-    for (std::size_t i = 0; i < a_size; ++i) wide_a[i] = a[i] = ct::bfloat16(normal(random));
-    for (std::size_t i = 0; i < b_size; ++i) wide_b[i] = b[i] = ct::bfloat16(normal(random));
+    for (std::size_t i = 0; i < a_size; ++i) wide_a[i] = a[i] = narrow(normal(random));
+    for (std::size_t i = 0; i < b_size; ++i) wide_b[i] = b[i] = narrow(normal(random));
   }
 };
 
@@ -34,16 +36,19 @@ template <class real> double distance(std::vector<real> const& got, std::vector<
   return std::sqrt(apart / size);
 }
 
-void compare(ct::transpose ta, ct::transpose tb, std::int64_t m, std::int64_t n, std::int64_t k) {
+// One rounding an element, of half a unit in the last place at most.
+template <class T> inline constexpr double rounding = std::is_same_v<T, ct::float16> ? 0x1p-11 : 4e-3;
+
+template <class T> void compare(ct::transpose ta, ct::transpose tb, std::int64_t m, std::int64_t n, std::int64_t k) {
   CAPTURE(m);
   CAPTURE(n);
   CAPTURE(k);
-  matrices const x(static_cast<std::size_t>(m * k), static_cast<std::size_t>(k * n));
+  matrices<T> const x(static_cast<std::size_t>(m * k), static_cast<std::size_t>(k * n));
   auto const lda = ta == ct::transpose::yes ? m : k, ldb = tb == ct::transpose::yes ? k : n;
   auto const size = static_cast<std::size_t>(m * n);
   for (float beta : {0.0f, 1.0f}) {
     std::vector<float> expected(size, 0.5f), wide(size, 0.5f), wide_builtin(size, 0.5f);
-    std::vector<ct::bfloat16> narrow(size, ct::bfloat16(0.5f)), narrow_builtin(narrow);
+    std::vector<T> narrow(size, T(0.5f)), narrow_builtin(narrow);
     ct::gemm_builtin(ta, tb, m, n, k, 1, x.wide_a.data(), lda, x.wide_b.data(), ldb, beta, expected.data(), n);
     ct::gemm(ta, tb, m, n, k, 1, x.a.data(), lda, x.b.data(), ldb, beta, wide.data(), n);
     ct::gemm(ta, tb, m, n, k, 1, x.a.data(), lda, x.b.data(), ldb, beta, narrow.data(), n);
@@ -51,36 +56,52 @@ void compare(ct::transpose ta, ct::transpose tb, std::int64_t m, std::int64_t n,
     ct::gemm_builtin(ta, tb, m, n, k, 1, x.a.data(), lda, x.b.data(), ldb, beta, narrow_builtin.data(), n);
     CHECK(distance(wide, expected) <= 1e-5);
     CHECK(distance(wide_builtin, expected) <= 1e-6);
-    CHECK(distance(narrow, expected) <= 4e-3); // one rounding: 2^-9 at most an element
-    CHECK(distance(narrow_builtin, expected) <= 4e-3);
+    CHECK(distance(narrow, expected) <= rounding<T>);
+    CHECK(distance(narrow_builtin, expected) <= rounding<T>);
   }
 }
 
 } // namespace
 
-TEST_CASE("bf16 products: every transposition, odd sizes, float and bf16 results") {
-  std::printf("bf16 products by %s\n", ct::gemm_provider());
+TEST_CASE_TEMPLATE("16-bit GEMMs: every transposition, odd sizes, float and 16-bit results", T, ct::bfloat16,
+                   ct::float16) {
+  std::printf("16-bit GEMMs with %s\n", ct::gemm_provider());
   for (auto ta : {ct::transpose::no, ct::transpose::yes})
     for (auto tb : {ct::transpose::no, ct::transpose::yes}) {
-      compare(ta, tb, 1, 1, 1);
-      compare(ta, tb, 17, 33, 65);
-      compare(ta, tb, 64, 48, 300);
-      compare(ta, tb, 150, 270, 520); // several tiles and depths
-      compare(ta, tb, 600, 40, 30);   // more rows than are packed at a time
+      compare<T>(ta, tb, 1, 1, 1);
+      compare<T>(ta, tb, 17, 33, 65);
+      compare<T>(ta, tb, 64, 48, 300);
+      compare<T>(ta, tb, 150, 270, 520); // several tiles and depths
+      compare<T>(ta, tb, 600, 40, 30);   // more rows than are packed at a time
     }
 }
 
-TEST_CASE("bf16 products: mixed operands and strides") {
-  // P (float) times V (bf16, every third row of a wider matrix), as attention needs it.
+TEST_CASE_TEMPLATE("16-bit GEMMs: mixed operands and strides", T, ct::bfloat16, ct::float16) {
+  // P (float) times V (16-bit, every third row of a wider matrix), as attention needs it.
   constexpr std::int64_t m = 9, n = 7, k = 11, stride = 30;
-  matrices const x(1, k * stride);
+  matrices<T> const x(1, k * stride);
   std::vector<float> p(m * k), expected(m * n), wide(m * n);
-  std::vector<ct::bfloat16> narrow(m * n);
+  std::vector<T> narrow(m * n);
   for (std::size_t i = 0; i < p.size(); ++i) p[i] = std::sin(static_cast<float>(i));
   ct::gemm_builtin(ct::transpose::no, ct::transpose::no, m, n, k, 0.5f, p.data(), k, x.wide_b.data(), stride, 0,
                    expected.data(), n);
   ct::gemm(ct::transpose::no, ct::transpose::no, m, n, k, 0.5f, p.data(), k, x.b.data(), stride, 0, wide.data(), n);
   ct::gemm(ct::transpose::no, ct::transpose::no, m, n, k, 0.5f, p.data(), k, x.b.data(), stride, 0, narrow.data(), n);
   CHECK(distance(wide, expected) <= 1e-6);
-  CHECK(distance(narrow, expected) <= 4e-3);
+  CHECK(distance(narrow, expected) <= rounding<T>);
+}
+
+TEST_CASE_TEMPLATE("16-bit GEMMs: every element is widened as by its own conversion", T, ct::bfloat16, ct::float16) {
+  std::vector<T> all(0x10000);
+  for (std::size_t i = 0; i < all.size(); ++i) all[i].bits = static_cast<std::uint16_t>(i);
+  constexpr auto lanes = static_cast<std::size_t>(ct::detail::vector_of<float>::lanes);
+  int different = 0;
+  for (std::size_t i = 0; i < all.size(); i += lanes) {
+    auto const wide = ct::detail::load_wide<float>(all.data() + i);
+    for (std::size_t lane = 0; lane < lanes; ++lane) {
+      float const expected = all[i + lane], got = wide[lane];
+      different += std::memcmp(&expected, &got, sizeof got) == 0 ? 0 : 1;
+    }
+  }
+  CHECK(different == 0);
 }

@@ -1,6 +1,6 @@
 #include "check_gradients.hpp"
 
-// Mixed precision: bf16 copies made once a step, fp32 masters, gradients, states and sums.
+// Mixed precision: 16-bit copies made once a step, fp32 masters, gradients, states and sums.
 
 namespace ct = constrain;
 
@@ -9,7 +9,11 @@ namespace {
 constexpr ct::gpt2 model{.layers = 5, .heads = 2, .width = 32, .vocabulary = 61, .context = 24};
 using task = ct::task<model, ct::causal_lm, ct::micro_batch{.sequences = 4}>;
 using half_task = ct::task<model, ct::causal_lm, ct::micro_batch{.sequences = 2}>;
-template <class... list> using mixed = ct::trainer<task, ct::precision::bf16, list...>;
+using ct::precision::bf16, ct::precision::fp16;
+template <class precision, class... list> using mixed = ct::trainer<task, precision, list...>;
+
+// How far a result may be from fp32's: half a step of the type, and what many roundings add up to.
+template <class precision> inline constexpr double bound = std::is_same_v<precision, fp16> ? 2e-3 : 1.6e-2;
 
 // 18 bytes a parameter that has a 16-bit copy, 16 for one that has none: exact, by role.
 template <class trainer> constexpr bool exact_by_role() {
@@ -25,12 +29,13 @@ template <class trainer> constexpr bool exact_by_role() {
          m.gradients.count() == 4 * (copied + kept) && m.optimizer_state.count() == 8 * (copied + kept) &&
          (m.weights + m.master_weights + m.gradients + m.optimizer_state).count() == 18 * copied + 16 * kept;
 }
-static_assert(exact_by_role<mixed<>>());
-static_assert(exact_by_role<mixed<ct::accumulate<3>, ct::checkpoint::every<2>>>());
+static_assert(exact_by_role<mixed<bf16>>() && exact_by_role<mixed<fp16>>());
+static_assert(exact_by_role<mixed<bf16, ct::accumulate<3>, ct::checkpoint::every<2>>>());
+static_assert(exact_by_role<mixed<fp16, ct::accumulate<3>, ct::checkpoint::every<2>>>());
 
 // Each matrix is cast once, in front of the micro-batches, and every use reads the copy.
-constexpr bool cast_once() {
-  auto const& p = mixed<ct::accumulate<2>>::entries::step_program::final;
+template <class precision> constexpr bool cast_once() {
+  auto const& p = mixed<precision, ct::accumulate<2>>::entries::step_program::final;
   int casts = 0;
   bool in_front = true;
   for (auto const& n : p.nodes) {
@@ -46,7 +51,7 @@ constexpr bool cast_once() {
   }
   return casts == 6; // token, position, qkv, projection, up, down
 }
-static_assert(cast_once());
+static_assert(cast_once<bf16>() && cast_once<fp16>());
 
 std::vector<double> values_of(ct::tensor_view const& t) {
   std::vector<double> values(static_cast<std::size_t>(t.size()));
@@ -70,27 +75,29 @@ ct::run_options const run{.seed = 3, .clip_norm = 1, .dropout = 0.2};
 
 } // namespace
 
-TEST_CASE("bf16: planned bytes are the bytes that are touched, checked mode finds nothing") {
-  auto const w = ct::test::random_batch::draw<mixed<ct::checkpoint::every<2>>>(1);
-  mixed<ct::checkpoint::every<2>> t{{}, {.dropout = 0.1, .measure_memory = true}};
+TEST_CASE_TEMPLATE("mixed precision: planned bytes are the bytes that are touched, checked mode finds nothing",
+                   precision, bf16, fp16) {
+  auto const w = ct::test::random_batch::draw<mixed<precision, ct::checkpoint::every<2>>>(1);
+  mixed<precision, ct::checkpoint::every<2>> t{{}, {.dropout = 0.1, .measure_memory = true}};
   t.step(t.batch(w.inputs, w.labels));
   t.predict(w.inputs);
   CHECK(t.used_bytes() == decltype(t)::memory.peak);
   auto checked = run;
   checked.checked = true;
-  CHECK(train<mixed<ct::checkpoint::every<2>>>(3, checked) == train<mixed<>>(3, run));
+  CHECK(train<mixed<precision, ct::checkpoint::every<2>>>(3, checked) == train<mixed<precision>>(3, run));
 }
 
-TEST_CASE("bf16: checkpointing does not change a bit") {
-  auto const none = train<mixed<>>(20, run);
-  CHECK(train<mixed<ct::checkpoint::every<1>>>(20, run) == none);
-  CHECK(train<mixed<ct::checkpoint::every<2>>>(20, run) == none);
-  CHECK(train<mixed<ct::checkpoint::every<3>>>(20, run) == none);
+TEST_CASE_TEMPLATE("mixed precision: checkpointing does not change a bit", precision, bf16, fp16) {
+  auto const none = train<mixed<precision>>(20, run);
+  CHECK(train<mixed<precision, ct::checkpoint::every<1>>>(20, run) == none);
+  CHECK(train<mixed<precision, ct::checkpoint::every<2>>>(20, run) == none);
+  CHECK(train<mixed<precision, ct::checkpoint::every<3>>>(20, run) == none);
 }
 
-TEST_CASE("bf16: gradients and logits are fp32's within the type's precision") {
-  auto const w = ct::test::random_batch::draw<mixed<>>(1);
-  mixed<> narrow{{.learning_rate = 0}, {.seed = 3}};
+TEST_CASE_TEMPLATE("mixed precision: gradients and logits are fp32's within the type's precision", precision, bf16,
+                   fp16) {
+  auto const w = ct::test::random_batch::draw<mixed<precision>>(1);
+  mixed<precision> narrow{{.learning_rate = 0}, {.seed = 3}};
   ct::trainer<task> wide{{.learning_rate = 0}, {.seed = 3}};
   auto const distance = [](std::vector<double> const& a, std::vector<double> const& b) {
     double apart = 0, size = 0;
@@ -98,30 +105,31 @@ TEST_CASE("bf16: gradients and logits are fp32's within the type's precision") {
     return std::sqrt(apart / size);
   };
   auto const x = narrow.predict(w.inputs).logits, y = wide.predict(w.inputs).logits;
-  CHECK(distance({x.begin(), x.end()}, {y.begin(), y.end()}) <= 1.6e-2);
+  CHECK(distance({x.begin(), x.end()}, {y.begin(), y.end()}) <= bound<precision>);
   auto const a = narrow.step(narrow.batch(w.inputs, w.labels)), b = wide.step(wide.batch(w.inputs, w.labels));
-  CHECK(std::abs(a.loss - b.loss) <= 1.6e-2 * b.loss);
+  CHECK(std::abs(a.loss - b.loss) <= bound<precision> * b.loss);
   for (auto const& p : wide.parameters()) {
     CAPTURE(std::string(p.name));
     auto narrow_gradient = values_of(narrow.gradient(p.name)), wide_gradient = values_of(wide.gradient(p.name));
     // Queries and keys of a model that has learnt nothing hardly matter: what is left of them is rounding.
     if (p.name.find("qkv") != std::string_view::npos) continue;
-    CHECK(distance(narrow_gradient, wide_gradient) <= 3.2e-2); // through 5 layers, forward and back
+    CHECK(distance(narrow_gradient, wide_gradient) <= 2 * bound<precision>); // through 5 layers, forward and back
   }
 }
 
-TEST_CASE("bf16: accumulation equals one large batch within the type's precision") {
-  auto const w = ct::test::random_batch::draw<mixed<>>(1);
-  mixed<> whole{{.learning_rate = 0}, run};
-  ct::trainer<half_task, ct::precision::bf16, ct::accumulate<2>> parts{{.learning_rate = 0}, run};
+TEST_CASE_TEMPLATE("mixed precision: accumulation equals one large batch within the type's precision", precision, bf16,
+                   fp16) {
+  auto const w = ct::test::random_batch::draw<mixed<precision>>(1);
+  mixed<precision> whole{{.learning_rate = 0}, run};
+  ct::trainer<half_task, precision, ct::accumulate<2>> parts{{.learning_rate = 0}, run};
   auto const a = whole.step(whole.batch(w.inputs, w.labels)), b = parts.step(parts.batch(w.inputs, w.labels));
   CHECK(std::abs(a.loss - b.loss) <= 1e-6 * a.loss);
-  CHECK(std::abs(a.gradient_norm - b.gradient_norm) <= 1.6e-2 * a.gradient_norm);
+  CHECK(std::abs(a.gradient_norm - b.gradient_norm) <= bound<precision> * a.gradient_norm);
 }
 
-TEST_CASE("bf16: the plan prints every type of a tensor's life") {
-  auto const text = ct::explanation<mixed<>>();
-  CHECK(text.find(
-            "master f32, compute and activations bf16, sums and statistics f32, gradients f32, optimizer state f32") !=
+TEST_CASE_TEMPLATE("mixed precision: the plan prints every type of a tensor's life", precision, bf16, fp16) {
+  std::string const type = ct::name_of(precision::value.compute);
+  CHECK(ct::explanation<mixed<precision>>().find("master f32, compute and activations " + type +
+                                                 ", sums and statistics f32, gradients f32, optimizer state f32") !=
         std::string::npos);
 }

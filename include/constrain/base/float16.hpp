@@ -1,0 +1,86 @@
+#pragma once
+
+#include "constrain/base/host_device.hpp"
+#include "constrain/base/variant.hpp"
+
+#include <cstdint>
+
+namespace constrain::inline CONSTRAIN_VARIANT {
+
+namespace detail {
+
+inline constexpr std::int32_t smallest_normal_half = 113 << 23; // bits of the float 2^-14
+inline constexpr std::int32_t infinite_half = 0x477FF000;       // bits of the float 65520, which rounds to infinity
+
+// The conversions of float16, for `integers` = std::int32_t or a GCC vector of it, and `floats` = float or a vector.
+// They are bit operations without a branch: compilers vectorize a loop of them, but neither one with a branch around
+// floating-point arithmetic nor the processor's own instructions (F16C; these also treat NaNs differently).
+
+/// a < limit ? x : y, for each element; a and limit are not negative.
+template <class integers>
+CT_HOST_DEVICE constexpr integers where_less(integers a, std::int32_t limit, integers x, integers y) {
+  return y ^ ((x ^ y) & ((a - limit) >> 31));
+}
+
+/// The bits of the floats with the bits `half`.
+template <class floats, class integers> CT_HOST_DEVICE constexpr integers float_bits_of_half(integers half) {
+  integers const zero = half & 0, magnitude = half & 0x7FFF, shifted = magnitude << 13;
+  // Taken as 2^-14 (1 + m), then without the 1.
+  auto const subnormal =
+      __builtin_bit_cast(integers, __builtin_bit_cast(floats, shifted + smallest_normal_half) - 0x1p-14f);
+  auto const finite = where_less(magnitude, 0x400, subnormal, shifted + (112 << 23));
+  auto const number = where_less(magnitude, 0x7C00, finite, zero + 0x7F800000);
+  // Shifts the sign to the top, without an overflow.
+  auto const sign = (half & 0x8000) * -0x10000;
+  return where_less(magnitude, 0x7C01, number | sign, zero + 0x7FFFFFFF);
+}
+
+/// The bits of the halves nearest to the floats with the bits `u`.
+template <class floats, class integers> CT_HOST_DEVICE constexpr integers half_bits_of_float(integers u) {
+  integers const zero = u & 0, magnitude = u & 0x7FFFFFFF;
+  auto const normal = (magnitude + 0xFFF + (magnitude >> 13 & 1) - (112 << 23)) >> 13;
+  // A float in [0.5, 1) has steps of 2^-24, those of a subnormal half: the addition rounds.
+  auto const subnormal = __builtin_bit_cast(integers, __builtin_bit_cast(floats, magnitude) + 0.5f) - 0x3F000000;
+  auto const finite = where_less(magnitude, smallest_normal_half, subnormal, normal);
+  auto const number = where_less(magnitude, infinite_half, finite, zero + 0x7C00);
+  return where_less(magnitude, 0x7F800001, number | (u >> 16 & 0x8000), zero + 0x7FFF);
+}
+
+/// The conversions of one element. A device has an instruction for each, those that cuda_fp16.h uses there.
+CT_HOST_DEVICE constexpr std::uint16_t half_of_float(float x) {
+#if defined(__CUDA_ARCH__)
+  if (!__builtin_is_constant_evaluated()) {
+    std::uint16_t half = 0;
+    asm("cvt.rn.f16.f32 %0, %1;" : "=h"(half) : "f"(x));
+    return half;
+  }
+#endif
+  return static_cast<std::uint16_t>(half_bits_of_float<float>(__builtin_bit_cast(std::int32_t, x)));
+}
+CT_HOST_DEVICE constexpr float float_of_half(std::uint16_t half) {
+#if defined(__CUDA_ARCH__)
+  if (!__builtin_is_constant_evaluated()) {
+    float x = 0;
+    asm("cvt.f32.f16 %0, %1;" : "=f"(x) : "h"(half));
+    return x;
+  }
+#endif
+  return __builtin_bit_cast(float, float_bits_of_half<float>(std::int32_t{half}));
+}
+
+} // namespace detail
+
+/// IEEE 754 binary16 ("half"): 1 sign bit, 5 bits of exponent, 10 of mantissa. The largest value is 65504, the smallest
+/// normal one 2^-14, the smallest subnormal one 2^-24. Only for storage: arithmetic converts to float. Both conversions
+/// give the bits of `__half` in the CUDA Toolkit's cuda_fp16.h.
+struct float16 {
+  std::uint16_t bits = 0; // sign, exponent, mantissa
+
+  float16() = default;
+  /// Rounds to nearest, ties to even; magnitudes from 65520 on become infinity, every NaN becomes the NaN 0x7FFF.
+  CT_HOST_DEVICE constexpr float16(float x) noexcept : bits(detail::half_of_float(x)) {}
+  /// Exact: every float16 is a float. Every NaN becomes the NaN 0x7FFFFFFF.
+  CT_HOST_DEVICE constexpr operator float() const noexcept { return detail::float_of_half(bits); }
+};
+
+} // namespace constrain

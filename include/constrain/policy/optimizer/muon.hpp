@@ -1,0 +1,107 @@
+#pragma once
+
+#include "constrain/base/number_check.hpp"
+#include "constrain/base/units.hpp"
+#include "constrain/device/math.hpp"
+#include "constrain/op/muon/muon.hpp"
+#include "constrain/op/update/update.hpp"
+#include "constrain/policy/optimizer/adamw.hpp"
+
+#include <cstdint>
+#include <string>
+
+namespace constrain::inline CONSTRAIN_VARIANT::optimizer {
+
+/// The factor of Muon's learning rate for a matrix [rows, columns].
+enum class muon_rate : std::uint8_t {
+  original,           // sqrt(max(1, rows / columns)) (Jordan et al. 2024)
+  match_rms_adamw,    // 0.2 sqrt(max(rows, columns)), for learning rates that suit AdamW (Liu et al. 2025)
+  spectral_unclamped, // sqrt(rows / columns) (Bernstein 2025)
+};
+
+/// Muon (Jordan et al. 2024), as torch.optim.Muon, but computed in the type of the master weights instead of bfloat16,
+/// and with another default of the weight decay:
+///
+///     m = m + (1 - momentum) (g - m)
+///     X = g + momentum (m - g), or m if nesterov is false
+///     X = X / max(|X|, epsilon)                               |X|: Frobenius norm
+///     X = a X + b A X + c A A X with A = X X^T                newton_schulz_steps times
+///     w = (1 - lr weight_decay) w - lr rate(rows, columns) X
+///
+/// It updates the matrices of role weight; `O` updates the other parameters: embeddings, the head, biases and norms.
+/// Each layer of a stack is a matrix of its own. The state is one value per weight: 4 bytes in fp32.
+template <class O = adamw> struct muon {
+  using base = O; // in prints and saved runs, the name is "muon<...>" with the name of the base
+  static constexpr char const* name = "muon";
+
+  /// Hyperparameters.
+  struct hyper {
+    float learning_rate = 1e-3f;                 // before the schedule and before the factor of `rate`
+    float momentum = 0.95f;                      // factor of m per step, in [0, 1)
+    float weight_decay = 0;                      // decoupled, so multiplied by the learning rate
+    float epsilon = 1e-7f;                       // lower limit of the norm, above 0
+    float a = 3.4445f, b = -4.775f, c = 2.0315f; // coefficients of the Newton-Schulz iteration
+    int newton_schulz_steps = 5;                 // from 1 to 99
+    bool nesterov = true;                        // whether X begins as an average of g and m
+    muon_rate rate = muon_rate::original;        // the learning rate's factor for a matrix
+    typename O::hyper base{};                    // of the optimizer of the other parameters
+  };
+  /// Throws `error` if a hyperparameter is outside its range.
+  static void check(hyper const& h) {
+    check_number(name, ".learning_rate", h.learning_rate, number_range::from_zero);
+    check_number(name, ".momentum", h.momentum, number_range::below_one);
+    check_number(name, ".weight_decay", h.weight_decay, number_range::from_zero);
+    check_number(name, ".epsilon", h.epsilon, number_range::above_zero);
+    check_number(name, ".a", h.a, number_range::finite);
+    check_number(name, ".b", h.b, number_range::finite);
+    check_number(name, ".c", h.c, number_range::finite);
+    if (h.newton_schulz_steps < 1 || h.newton_schulz_steps > 99)
+      detail::refuse_number(name, ".newton_schulz_steps", std::to_string(h.newton_schulz_steps),
+                            "an integer from 1 to 99");
+    if constexpr (requires { O::check(h.base); }) O::check(h.base);
+  }
+
+  /// Hyperparameters of one step.
+  template <class real> struct prepared {
+    real a, b, c, share, keep; // share = 1 - momentum, keep = 1 - lr weight_decay
+    double epsilon, rate;      // rate: the learning rate
+    int newton_schulz_steps;   // the same as in `hyper`
+    bool nesterov;             // the same as in `hyper`
+    muon_rate factor;          // `rate` of `hyper`
+
+    /// The learning rate of a matrix.
+    double learning_rate(shape matrix) const {
+      auto const rows = static_cast<double>(matrix.extent[0]), columns = static_cast<double>(matrix.extent[1]);
+      double const larger = rows > columns ? rows : columns;
+      if (factor == muon_rate::match_rms_adamw) return rate * 0.2 * math::sqrt(larger);
+      return rate * math::sqrt((factor == muon_rate::original ? larger : rows) / columns);
+    }
+  };
+
+  /// The hyperparameters of a step, computed in double on the host.
+  template <class real> static prepared<real> prepare(hyper const& h, optimizer_step) {
+    double const rate = h.learning_rate;
+    return {real(h.a),
+            real(h.b),
+            real(h.c),
+            static_cast<real>(1 - static_cast<double>(h.momentum)),
+            static_cast<real>(1 - rate * static_cast<double>(h.weight_decay)),
+            h.epsilon,
+            rate,
+            h.newton_schulz_steps,
+            h.nesterov,
+            h.rate};
+  }
+
+  /// Emits the update of one parameter.
+  static constexpr void update(update_rule& u) {
+    if (u.role() != role::weight || u.shape().rank != 2) return op::update_by<O>(u);
+    auto const momentum = u.state("momentum_buffer");
+    auto const next =
+        emit_all<op::muon<muon>>({u.gradient(), u.scale(), u.hyper(), u.parameter(), momentum}, {.decays = u.decays()});
+    u.assign(u.parameter(), next[0]);
+    u.assign(momentum, next[1]);
+  }
+};
+
+} // namespace constrain::optimizer

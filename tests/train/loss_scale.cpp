@@ -1,0 +1,125 @@
+#include "sentence.hpp"
+#include "temporary_directory.hpp"
+
+#include <constrain/constrain.hpp>
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <limits>
+
+namespace ct = constrain;
+using namespace constrain::test;
+
+namespace {
+
+using task = ct::task<ct::gpt2{.layers = 2, .heads = 2, .width = 32, .vocabulary = 64, .context = 16}, ct::causal_lm,
+                      ct::micro_batch{.sequences = 4}>;
+template <class... policies> using fp16 = ct::trainer<task, ct::precision::fp16, policies...>;
+
+struct data {
+  std::vector<std::int32_t> inputs, labels;
+
+  explicit data(int number, std::int64_t count = 64) {
+    for (std::int64_t i = 0; i < count; ++i) {
+      inputs.push_back(static_cast<std::int32_t>((i * 7 + number * 3) % 64));
+      labels.push_back(static_cast<std::int32_t>((i * 7 + 7 + number * 3) % 64));
+    }
+  }
+};
+template <class trainer> ct::step_result step(trainer& t, int number = 0) {
+  data const d(number, trainer::batch_tokens);
+  return t.step(t.batch(d.inputs, d.labels));
+}
+
+template <class trainer> std::string bytes_of(trainer const& t) {
+  temporary_directory const directory;
+  t.save(directory / "run");
+  return read_file(directory / "run/model.safetensors");
+}
+
+// 18 bytes a parameter for matrices with a compute copy (2 of them the copy), 16 for the others, as in bf16.
+static_assert(fp16<>::memory.optimizer_state.count() == 8 * fp16<>::parameter_count);
+static_assert(fp16<>::memory.peak == ct::trainer<task, ct::precision::bf16>::memory.peak + ct::bytes(128));
+static_assert(fp16<>::memory.weights == ct::trainer<task, ct::precision::bf16>::memory.weights);
+
+} // namespace
+
+TEST_CASE("the scale begins at 65536, doubles after enough good steps and halves after a skipped one") {
+  fp16<> t({.learning_rate = 1e-3f}, {.loss_scale = {.interval = 3}});
+  CHECK(t.setting("loss_scale") == 65536);
+  for (int i = 0; i < 3; ++i) CHECK(!step(t, i).skipped);
+  CHECK(t.setting("loss_scale") == 131072);
+  t.set("loss_scale", std::ldexp(1.0, 100)); // overflows at once
+  auto const before = bytes_of(t);
+  auto const skipped = step(t, 3);
+  CHECK(skipped.skipped);
+  CHECK(!skipped.not_finite.empty());
+  CHECK(t.setting("loss_scale") == std::ldexp(1.0, 99));
+  CHECK(bytes_of(t) == before);
+  t.set("loss_scale", 1024);
+  CHECK(!step(t, 4).skipped);
+  CHECK(!step(t, 5).skipped);
+  CHECK(t.setting("loss_scale") == 1024);
+  CHECK(!step(t, 6).skipped);
+  CHECK(t.setting("loss_scale") == 2048);
+}
+
+TEST_CASE("scaling changes nothing but what would underflow: a power of two gives the same bits in fp32's range") {
+  // The norm and the clipping are those of the true gradients, whatever the scale.
+  fp16<> small({}, {.clip_norm = 0.1, .loss_scale = {.initial = 256}}), large({}, {.clip_norm = 0.1});
+  ct::trainer<task> wide({}, {.clip_norm = 0.1});
+  auto const a = step(small), b = step(large), c = step(wide);
+  CHECK(a.loss == b.loss);
+  CHECK(a.gradient_norm == doctest::Approx(c.gradient_norm).epsilon(5e-3));
+  CHECK(b.gradient_norm == doctest::Approx(c.gradient_norm).epsilon(5e-3));
+}
+
+TEST_CASE("the scale is saved; a resumed run goes on to the same bytes") {
+  temporary_directory const directory;
+  fp16<> whole({.learning_rate = 1e-3f}, {.loss_scale = {.interval = 2}});
+  step(whole, 0);
+  whole.save(directory / "run");
+  fp16<> resumed({.learning_rate = 1e-3f}, {.loss_scale = {.interval = 2}});
+  resumed.load(directory / "run");
+  for (int i = 1; i < 6; ++i) step(whole, i), step(resumed, i);
+  CHECK(resumed.setting("loss_scale") == whole.setting("loss_scale"));
+  CHECK(bytes_of(resumed) == bytes_of(whole));
+}
+
+TEST_CASE("fusion of head and loss, checkpointing and accumulation work with a loss scale") {
+  fp16<> plain;
+  fp16<ct::checkpoint::every<1>> again;
+  fp16<ct::fusion::all> fused;
+  fp16<ct::accumulate<2>> twice;
+  ct::trainer<task> wide;
+  for (int i = 0; i < 5; ++i) {
+    auto const loss = step(wide, i).loss;
+    CHECK(step(plain, i).loss == doctest::Approx(loss).epsilon(2e-3));
+    CHECK(step(fused, i).loss == doctest::Approx(loss).epsilon(2e-3));
+    step(again, i), step(twice, i);
+  }
+  CHECK(bytes_of(plain) == bytes_of(again));
+  fused.set("loss_scale", std::ldexp(1.0, 100));
+  auto const before = bytes_of(fused);
+  CHECK(step(fused, 5).skipped);
+  CHECK(bytes_of(fused) == before);
+  // A sum over micro-batches that is not finite stays so.
+  twice.set("loss_scale", std::ldexp(1.0, 100));
+  CHECK(step(twice, 5).skipped);
+}
+
+TEST_CASE("training in fp16 follows fp32") {
+  fp16<> narrow({.learning_rate = 3e-3f});
+  ct::trainer<task> wide({.learning_rate = 3e-3f});
+  for (int i = 0; i < 60; ++i) step(narrow, i % 4), step(wide, i % 4);
+  data const d(1);
+  auto const a = narrow.evaluate(d.inputs, d.labels).loss, b = wide.evaluate(d.inputs, d.labels).loss;
+  CHECK(a == doctest::Approx(b).epsilon(0.01));
+}
+
+TEST_CASE("wrong numbers of the loss scale are refused") {
+  CHECK(sentence([] { fp16<>({}, {.loss_scale = {.initial = 0}}); }) ==
+        "run_options: .loss_scale.initial is 0; give a finite number above 0");
+  CHECK(sentence([] { fp16<>({}, {.loss_scale = {.interval = 0}}); }) ==
+        "run_options: .loss_scale.interval is 0; give an integer of at least 1");
+}
