@@ -32,7 +32,8 @@ public:
         arena.fill(entry::where.buffers[v].offset, entry::where.buffers[v].size, 0);
     parameters_.seed = 1;
     parameters_.dropout = dropout;
-    parameters_.inverse_label_count = 1.0 / static_cast<double>(entry::value.labels.elements);
+    parameters_.inverse_label_count =
+        1.0 / static_cast<double>(entry::value.nth(constrain::port_kind::label, 0).view.elements);
     parameters_.samples = task::sequences;
   }
 
@@ -43,8 +44,10 @@ public:
     auto const& plan = entry::value;
     arena.write(plan.hyper.offset, &hyper, sizeof hyper);
     // Written again before every step, because a step may reuse their bytes.
-    arena.write(plan.tokens.offset, tokens_.data(), plan.tokens.elements * 4);
-    arena.write(plan.labels.offset, labels_.data(), plan.labels.elements * 4);
+    arena.write(plan.nth(constrain::port_kind::input, 0).view.offset, tokens_.data(),
+                plan.nth(constrain::port_kind::input, 0).view.elements * 4);
+    arena.write(plan.nth(constrain::port_kind::label, 0).view.offset, labels_.data(),
+                plan.nth(constrain::port_kind::label, 0).view.elements * 4);
     runner_.template run<entry>(parameters_, h);
     ++parameters_.step, ++parameters_.updates;
   }
@@ -53,8 +56,10 @@ public:
 
 private:
   runner<cpu, false> runner_;
-  std::vector<std::int32_t> tokens_ = random_integers(entry::value.tokens.elements, entries::vocabulary, 2);
-  std::vector<std::int32_t> labels_ = random_integers(entry::value.labels.elements, entries::logits.features(), 3);
+  std::vector<std::int32_t> tokens_ =
+      random_integers(entry::value.nth(constrain::port_kind::input, 0).view.elements, entries::vocabulary, 2);
+  std::vector<std::int32_t> labels_ =
+      random_integers(entry::value.nth(constrain::port_kind::label, 0).view.elements, entries::logits.features(), 3);
   step_parameters parameters_;
 };
 

@@ -18,6 +18,9 @@ using ct::optimizer::adafactor, ct::optimizer::adafactor_relative_step, ct::opti
 static_assert(ct::is_optimizer<adafactor> && ct::has_update_rule<adafactor> && !ct::has_update<adafactor>);
 static_assert(ct::is_optimizer<adafactor_relative_step> && ct::is_optimizer<adafactor_with_momentum>);
 
+static_assert(ct::info_of<ct::op::adafactor_factored<adafactor>>.gradient == nullptr);
+static_assert(ct::info_of<ct::op::adafactor_unfactored<adafactor>>.gradient == nullptr);
+
 template <class optimizer> constexpr bool has_momentum = std::is_same_v<optimizer, adafactor_with_momentum>;
 
 /// One parameter and its states, updated by the kernels.

@@ -27,7 +27,7 @@ struct program {
   diagnosis failure;                               // the first error; passes return a refused program unchanged
 
   fixed_vector<port, maximum_program_ports> ports; // values that the host writes or reads
-  ref loss_scale;           // the setting that the backward pass begins with; empty: it begins with 1
+  ref loss_scale;           // the setting that multiplies the loss before the backward pass; empty: none
   int micro_batches = -1;   // the axis of gradient accumulation; -1: one micro-batch
   bool distributed = false; // each rank (process) runs the program on its own part of the batch
 

@@ -5,8 +5,8 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// Regression: the mean of (prediction - target)^2 over all elements of the model's result; the labels, named
-/// "targets", are real and have the shape of that result. There is no ignored label.
+/// Regression: the mean of (prediction - target)^2 over all elements of the model's result. The labels, named
+/// "targets", are real and have the shape of the result. No label can be ignored.
 struct mean_squared_error {
   static constexpr port_spec labels[] = {{.name = "targets", .type = port_type::real, .each = per::logit}};
 

@@ -15,8 +15,8 @@ struct squared_error_gradient {
 };
 
 /// loss (+)= the sum of (prediction - target)^2, divided by the number of targets in the batch. (+)= sets the output on
-/// its first write in a run and adds to it afterwards. Output 1 is scratch: partial sums of fixed parts of the
-/// elements, which are added in order.
+/// its first write in a run and adds to it afterwards. Output 1 is scratch: the sums of fixed parts of the elements, so
+/// that the squares are added in one order on any number of threads.
 struct squared_error {
   static constexpr char const* name = "squared_error";
   static constexpr unsigned accumulating = 0b1;
