@@ -172,7 +172,7 @@ TEST_CASE("ports: arrays that do not fit are named") {
 }
 
 TEST_CASE_TEMPLATE("ports: a model with real inputs and labels learns a function", precision, ct::precision::fp32,
-                   ct::precision::fp64, ct::precision::bf16) {
+                   ct::precision::fp64, ct::precision::bf16, ct::precision::fp16) {
   points const p;
   ct::trainer<regression, precision> t{{.learning_rate = 2e-2f}, {.seed = 3, .checked = true}};
   double const first = t.step(t.batch(p.x, p.y)).loss;

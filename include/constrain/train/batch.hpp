@@ -46,6 +46,12 @@ private:
   std::shared_ptr<std::atomic<std::int64_t>> latest_ = std::make_shared<std::atomic<std::int64_t>>(0);
 };
 
+/// The arrays of a batch that is more than one array of tokens and one of labels.
+struct batch_arrays {
+  array_list inputs, labels;         // one array for each input of the model, and for each label of the objective
+  std::vector<std::int32_t> shifted; // the labels that the batch itself has shifted
+};
+
 /// One optimizer step's data for this rank, as views of arrays that must live until `step` returns. `trainer::batches`
 /// and `trainer::batch` make it.
 struct batch {
@@ -56,13 +62,11 @@ struct batch {
   data::position next{};                // where the next batch begins in that corpus
   std::int64_t sequence = 0;            // tokens in a sequence; 0: unknown, not checked by `step`
   batch_ticket ticket{};                // valid until a `batch_range` refills the arrays
-  array_list all_inputs{};              // one array for each input of the model; empty: `inputs` is the only one
-  array_list all_labels{};              // one array for each label of the objective; empty: `labels` is the only one
-  std::shared_ptr<std::vector<std::int32_t> const> own_labels{}; // what `labels` views, if the batch shifted them
+  std::shared_ptr<batch_arrays const> arrays{}; // of another batch than of `inputs` and `labels`; else null
 
   /// The arrays for all inputs of the model, and for all labels of the objective.
-  array_list every_input() const { return all_inputs.size() == 0 ? array_list(inputs) : all_inputs; }
-  array_list every_label() const { return all_labels.size() == 0 ? array_list(labels) : all_labels; }
+  array_list every_input() const { return arrays == nullptr ? array_list(inputs) : arrays->inputs; }
+  array_list every_label() const { return arrays == nullptr ? array_list(labels) : arrays->labels; }
 };
 
 namespace detail {

@@ -10,8 +10,8 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
-CONSTRAIN_INLINE batch own_batch(array_list const& inputs, array_list const& labels, constrain::labels which,
-                                 batch_needs const& needed) {
+[[gnu::cold]] CONSTRAIN_INLINE batch own_batch(array_list const& inputs, array_list const& labels,
+                                               constrain::labels which, batch_needs const& needed) {
   check_lengths("batch", needed.ports, port_kind::input, inputs, "micro-batches, ");
   check_lengths("batch", needed.ports, port_kind::label, labels, "micro-batches, ");
   return own_arrays("batch", inputs, labels, which, needed);
@@ -29,25 +29,31 @@ CONSTRAIN_INLINE array_list part_of(plan_ports ports, port_kind kind, array_list
   return std::span<array_view const>(parts, i);
 }
 
-CONSTRAIN_INLINE batch own_arrays(char const* where, array_list const& inputs, array_list const& labels,
-                                  constrain::labels which, batch_needs const& needed) {
+CONSTRAIN_INLINE bool is_integers(array_view const& a) { return a.type() == dtype::i32; }
+
+[[gnu::cold]] CONSTRAIN_INLINE batch own_arrays(char const* where, array_list const& inputs, array_list const& labels,
+                                                constrain::labels which, batch_needs const& needed) {
   check_all_values(where, needed.ports, port_kind::input, inputs);
-  batch b{inputs[0].integers(), labels[0].integers(), 0, 0, {}, needed.tokens, {}, inputs, labels, {}};
+  batch b{inputs[0].integers(), labels[0].integers(), 0, 0, {}, needed.tokens, {}, {}};
   if (which == constrain::labels::shift) {
     if (!needed.next_tokens)
       throw error({where, ": ct::labels::shift is for labels that are the next tokens, as for ct::causal_lm; leave it "
                           "out for another objective"});
-    b.own_labels = std::make_shared<std::vector<std::int32_t> const>(shifted(b.labels, needed.tokens));
-    b.labels = *b.own_labels;
-    b.all_labels = b.labels;
+    auto const own = std::make_shared<batch_arrays>();
+    own->shifted = shifted(b.labels, needed.tokens);
+    b.labels = own->shifted;
+    own->inputs = inputs, own->labels = b.labels;
+    b.arrays = own;
   } else if (needed.next_tokens) {
     check_shifted(where, b.inputs, b.labels, needed.tokens);
+  } else if (inputs.size() > 1 || labels.size() > 1 || !is_integers(inputs[0]) || !is_integers(labels[0])) {
+    b.arrays = std::make_shared<batch_arrays const>(batch_arrays{inputs, labels, {}});
   }
-  b.valid_labels = check_all_values(where, needed.ports, port_kind::label, b.all_labels);
+  b.valid_labels = check_all_values(where, needed.ports, port_kind::label, b.every_label());
   return b;
 }
 
-CONSTRAIN_INLINE void check_batch(batch const& b, batch_needs const& needed) {
+[[gnu::cold]] CONSTRAIN_INLINE void check_batch(batch const& b, batch_needs const& needed) {
   if (!b.ticket.valid())
     throw error(
         "step: the batch's arrays were reused, because batches(corpus) has advanced or ended since; step each batch "
@@ -76,7 +82,7 @@ CONSTRAIN_INLINE void check_batch(batch const& b, batch_needs const& needed) {
 }
 
 /// Writes reals in the type of the tensor.
-template <class real> void write_reals(arena& memory, host_view const& to, std::span<real const> from) {
+template <class real> [[gnu::cold]] void write_reals(arena& memory, host_view const& to, std::span<real const> from) {
   if (dtype_of<real> == to.type)
     return memory.write(to.offset, from.data(), static_cast<std::int64_t>(from.size_bytes()));
   visit_real(to.type, [&]<class stored>(stored) {

@@ -142,7 +142,8 @@ CONSTRAIN_INLINE void check_lengths(char const* where, plan_ports ports, port_ki
 }
 
 /// Throws `error` unless all reals are finite.
-template <class real> void check_finite(char const* where, plan_port const& port, std::span<real const> values) {
+template <class real>
+[[gnu::cold]] void check_finite(char const* where, plan_port const& port, std::span<real const> values) {
   for (std::size_t i = 0; i < values.size(); ++i)
     if (!std::isfinite(values[i]))
       throw error({where, ": ", called(port), " is not finite at index ", i,
