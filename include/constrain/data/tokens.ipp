@@ -21,13 +21,13 @@ struct llm_c_header {
 
 CONSTRAIN_INLINE std::int64_t find_tokens(std::span<std::byte const> head, std::int64_t size, std::string const& path) {
   llm_c_header header;
-  if (head.size() >= sizeof header.numbers) std::memcpy(header.numbers, head.data(), sizeof header.numbers);
+  std::memcpy(header.numbers, head.data(), std::min(sizeof header.numbers, head.size()));
   std::int64_t begin = 0;
   auto const refuse = [&](std::initializer_list<text_part> rest) {
     return error({"the tokens '", path, "' ", concat(rest)});
   };
   if (header.numbers[0] == llm_c_header::magic) {
-    if (header.numbers[1] != 1)
+    if (head.size() >= sizeof header.numbers && header.numbers[1] != 1)
       throw refuse({"have an llm.c header of version ", header.numbers[1],
                     "; give a file of version 1 (16-bit tokens) or without a header"});
     begin = header.bytes;

@@ -42,7 +42,7 @@ private:
 error not_on_disk(std::string const& path, int code = errno);
 
 /// Names in a directory, in no particular order, without '.' and '..'; nullopt, with `errno`, if the directory cannot
-/// be opened. A relative path starts at `from`, an open directory (AT_FDCWD: the working directory).
+/// be opened or read. A relative path starts at `from`, an open directory (AT_FDCWD: the working directory).
 [[gnu::cold]] std::optional<std::vector<std::string>> directory_names(std::string const& path, int from = AT_FDCWD);
 
 /// Creates a directory and its missing parents. Throws `error` if that fails.

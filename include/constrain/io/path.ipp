@@ -19,13 +19,16 @@ namespace constrain::inline CONSTRAIN_VARIANT::io {
   struct stat replaced {
   }, above{};
   if (::stat(system_path(path), &replaced) != 0) return;
-  ino_t below = 0;
-  for (std::string up = "."; ::stat(up.c_str(), &above) == 0 && above.st_ino != below; up += "/..") {
-    if (above.st_ino == replaced.st_ino && above.st_dev == replaced.st_dev)
+  auto const same = [](struct stat const& a, struct stat const& b) {
+    return a.st_ino == b.st_ino && a.st_dev == b.st_dev;
+  };
+  struct stat below {};
+  for (std::string up = "."; ::stat(up.c_str(), &above) == 0 && !same(above, below); up += "/..") {
+    if (same(above, replaced))
       throw error({"'", path,
                    "' is the working directory or contains it, and a save would replace it; choose a directory "
                    "inside it"});
-    below = above.st_ino;
+    below = above;
   }
 }
 
@@ -72,8 +75,12 @@ namespace constrain::inline CONSTRAIN_VARIANT::io {
     ~closer() { ::closedir(stream); }
   } const at_end{stream};
   std::vector<std::string> names;
-  while (auto const* entry = ::readdir(stream))
+  errno = 0; // readdir reports an error as the end of the directory and a code in errno
+  while (auto const* entry = ::readdir(stream)) {
     if (std::string_view const name = entry->d_name; name != "." && name != "..") names.push_back(std::string(name));
+    errno = 0;
+  }
+  if (errno != 0) return std::nullopt;
   return names;
 }
 

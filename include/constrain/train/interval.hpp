@@ -43,7 +43,8 @@ public:
 
   /// Calls f(name, value) for each number of the interval, so that ranks can compare their intervals.
   template <class function> constexpr void describe(function const& f) const {
-    f("the number of steps", steps_), f("the numerator", part_.numerator), f("the denominator", part_.denominator);
+    f("the kind", of_run_ ? 1 : 0), f("the number of steps", steps_), f("the numerator", part_.numerator),
+        f("the denominator", part_.denominator);
   }
 
 private:

@@ -7,7 +7,8 @@
 namespace constrain::inline CONSTRAIN_VARIANT {
 
 CONSTRAIN_INLINE void tensor_view::copy_bytes_to(std::span<std::byte> to) const {
-  check(to.size() / static_cast<std::size_t>(size_of(type_)));
+  auto const width = static_cast<std::size_t>(size_of(type_));
+  check((to.size() + width - 1) / width);
   if (map().shards > 1) gather(to.data());
   else memory_->read(offset_, to.data(), size() * size_of(type_));
 }
