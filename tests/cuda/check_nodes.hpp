@@ -105,9 +105,9 @@ template <class task, class... policies> void check_nodes(std::map<std::string, 
   for (int step = 0; step < 2; ++step) {
     auto const& plan = entries::step::value;
     parameters.step = parameters.updates = step;
-    arena.write(plan.nth(ct::port_kind::input, 0).view.offset, w.inputs.data(),
+    arena.write(plan.nth(constrain::port_kind::input, 0).view.offset, w.inputs.data(),
                 static_cast<std::int64_t>(w.inputs.size() * 4));
-    arena.write(plan.nth(ct::port_kind::label, 0).view.offset, w.labels.data(),
+    arena.write(plan.nth(constrain::port_kind::label, 0).view.offset, w.labels.data(),
                 static_cast<std::int64_t>(w.labels.size() * 4));
     op::step_hyperparameters<typename trainer::optimizer, storage<entries::master>> const hyper({}, {step + 1});
     arena.write(plan.hyper.offset, &hyper, sizeof hyper);
@@ -115,10 +115,10 @@ template <class task, class... policies> void check_nodes(std::map<std::string, 
                                                 repeat_on_cpu<typename entries::step>{arena, parameters, mirror, seen});
   }
   auto const& plan = entries::evaluate::value;
-  arena.write(plan.nth(ct::port_kind::input, 0).view.offset, w.inputs.data(),
-              plan.nth(ct::port_kind::input, 0).view.elements * 4);
-  arena.write(plan.nth(ct::port_kind::label, 0).view.offset, w.labels.data(),
-              plan.nth(ct::port_kind::label, 0).view.elements * 4);
+  arena.write(plan.nth(constrain::port_kind::input, 0).view.offset, w.inputs.data(),
+              plan.nth(constrain::port_kind::input, 0).view.elements * 4);
+  arena.write(plan.nth(constrain::port_kind::label, 0).view.offset, w.labels.data(),
+              plan.nth(constrain::port_kind::label, 0).view.elements * 4);
   runner.template run<typename entries::evaluate>(
       parameters, repeat_on_cpu<typename entries::evaluate>{arena, parameters, mirror, seen});
 }
