@@ -26,7 +26,7 @@ public:
 
   explicit step_of_plan(double dropout = 0) : runner_(bytes(entry::where.end)) {
     auto& arena = runner_.arena();
-    for (int i = 0; i < entries::parameters.size; ++i) initialize(entries::parameters.parameters[i], i, 1, arena);
+    initialize(entries::parameters.view(), 1, arena, 0);
     for (int v = 0; v < entries::step_program::final.values.size(); ++v)
       if (entries::step_program::final.values[v].role == role::state)
         arena.fill(entry::where.buffers[v].offset, entry::where.buffers[v].size, 0);

@@ -29,6 +29,20 @@ void check(bool holds, std::string const& what) {
 using task = ct::task<ct::gpt2{.layers = 3, .heads = 2, .width = 46, .vocabulary = 61, .context = 16}, ct::causal_lm,
                       ct::micro_batch{.sequences = 2}>;
 
+/// Its state is largest where there is no gradient, as in the padding of a shard, which must stay out of the blocks.
+struct rarity {
+  template <class real> struct state { real rare; };
+  static constexpr bool state_signed[] = {false};
+  struct hyper {
+    float learning_rate = 0.1f;
+  };
+  template <class real>
+  static real update(real weight, real gradient, state<real>& s, hyper const& h, ct::optimizer_step) {
+    s.rare = real(0.5) * s.rare + 1 / (1 + real(1e5) * gradient * gradient);
+    return weight - real(h.learning_rate) * (1 + s.rare) * gradient;
+  }
+};
+
 template <class trainer> void step(trainer& t, int number) {
   std::vector<std::int32_t> inputs(static_cast<std::size_t>(trainer::batch_tokens)), labels(inputs);
   for (std::size_t i = 0; i < inputs.size(); ++i) {
@@ -96,6 +110,11 @@ void settings() {
 int main() {
   settings();
   compare<normalized_momentum>("own_rule");
+  compare<ct::optimizer::adafactor>("adafactor");
+  compare<ct::optimizer::adafactor_relative_step>("adafactor_relative_step");
+  compare<ct::optimizer::adafactor_with_momentum>("adafactor_with_momentum");
+  compare<ct::optimizer::adamw_8bit>("adamw_8bit");
+  compare<ct::optimizer::quantized<rarity>>("rarity");
   compare<ct::optimizer::averaged<ct::optimizer::adamw>>("averaged");
   compare<ct::optimizer::muon<ct::optimizer::adamw>>("muon");
   return failures == 0 ? EXIT_SUCCESS : EXIT_FAILURE;

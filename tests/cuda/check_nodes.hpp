@@ -93,8 +93,7 @@ template <class task, class... policies> void check_nodes(std::map<std::string, 
   runner<target, false> runner(trainer::memory.peak);
   auto& arena = runner.arena();
   arena.fill(0, trainer::memory.peak.count() - target::reserve, 0xFF);
-  for (int i = 0; i < entries::parameters.size; ++i) initialize(entries::parameters.parameters[i], i, 3, arena);
-  for (int i = 0; i < entries::parameters.states_size; ++i) initialize(entries::parameters.states[i], i, 3, arena);
+  initialize(entries::parameters.view(), 3, arena, 0);
   auto const w = tokens_for<trainer>(5);
   std::vector<std::byte> mirror(static_cast<std::size_t>(trainer::memory.peak.count() - target::reserve));
   step_parameters parameters;

@@ -165,6 +165,8 @@ void print_refused_alone() {
   refused(type<ct::launch::graph>{}, "`launch::graph` without `device::cuda`");
   refused(type<no_state>{}, "an optimizer without `state`");
   refused(type<no_update>{}, "an optimizer without `update`");
+  refused(type<ct::optimizer::quantized<ct::optimizer::adafactor>>{},
+          "`optimizer::quantized<O>` of an optimizer `O` with a rule");
   refused(type<no_policy>{}, "a type that is no policy");
   auto without_mpi = ct::composition_of<ct::parallel::ddp>();
   without_mpi.has_mpi = false;

@@ -21,8 +21,7 @@ constexpr auto values = ct::make_checked_table<program.values.count>(program);
 std::string run_with(std::vector<ct::operand> const& operands) {
   ct::host_arena arena(entries::memory.peak);
   arena.fill(0, arena.size().count(), 0xFF);
-  for (int i = 0; i < entries::parameters.size; ++i) ct::initialize(entries::parameters.parameters[i], i, 1, arena);
-  for (int i = 0; i < entries::parameters.states_size; ++i) ct::initialize(entries::parameters.states[i], i, 1, arena);
+  ct::initialize(entries::parameters.view(), 1, arena, 0);
   arena.fill(plan.nth(ct::port_kind::input, 0).view.offset, plan.nth(ct::port_kind::input, 0).view.elements * 4, 0);
   arena.fill(plan.nth(ct::port_kind::label, 0).view.offset, plan.nth(ct::port_kind::label, 0).view.elements * 4, 0);
   ct::op::step_hyperparameters<ct::optimizer::adamw, float> const hyper({}, {1});

@@ -67,9 +67,7 @@ public:
   static outcome run(int call, int output, double value, bool checked) {
     ct::host_arena arena(entries::memory.peak);
     arena.fill(0, arena.size().count(), 0);
-    for (int i = 0; i < entries::parameters.size; ++i) ct::initialize(entries::parameters.parameters[i], i, 1, arena);
-    for (int i = 0; i < entries::parameters.states_size; ++i)
-      ct::initialize(entries::parameters.states[i], i, 1, arena);
+    ct::initialize(entries::parameters.view(), 1, arena, 0);
     ct::step_parameters parameters;
     parameters.inverse_label_count = 1.0 / static_cast<double>(plan.nth(ct::port_kind::label, 0).view.elements);
     parameters.samples = 2;

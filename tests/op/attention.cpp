@@ -17,16 +17,21 @@ constexpr auto three_heads = packed(3, false), three_heads_causal = packed(3, tr
 constexpr auto qkv_type = f32(shape(2, 5, 36)), y_type = f32(shape(2, 5, 12)), scores_type = f32(shape(2, 3, 5, 5));
 constexpr auto outputs = rule.infer(types({qkv_type}), three_heads).outputs;
 static_assert(outputs.size() == 2 && outputs[0] == y_type && outputs[1] == scores_type);
-static_assert(refuses(rule.infer(types({f32(shape(5, 36))}), three_heads), ct::why::axis_is_not_there, 3, 2));
-static_assert(refuses(rule.infer(types({f32(shape(2, 5, 35))}), three_heads), ct::why::qkv_is_not_three_times_the_width,
-                      3, 35));
-static_assert(refuses(rule.infer(types({qkv_type}), packed(5, false)), ct::why::heads_do_not_divide_the_width, 12, 5));
-static_assert(refuses(rule.infer(types({qkv_type}), packed(0, false)), ct::why::heads_do_not_divide_the_width, 12, 0));
+static_assert(refuses<ct::op::axis_is_not_there>(rule.infer(types({f32(shape(5, 36))}), three_heads), 3, 2));
+static_assert(refuses<ct::op::attention::qkv_is_not_three_times_the_width>(rule.infer(types({f32(shape(2, 5, 35))}),
+                                                                                      three_heads),
+                                                                           3, 35));
+static_assert(refuses<ct::op::attention::heads_do_not_divide_the_width>(rule.infer(types({qkv_type}), packed(5, false)),
+                                                                        12, 5));
+static_assert(refuses<ct::op::attention::heads_do_not_divide_the_width>(rule.infer(types({qkv_type}), packed(0, false)),
+                                                                        12, 0));
 constexpr auto lengths_type = i32(shape(2));
 static_assert(rule.infer(types({qkv_type, lengths_type}), three_heads).outputs == outputs);
-static_assert(refuses(rule.infer(types({qkv_type, i32(shape(2, 5))}), three_heads), ct::why::lengths_do_not_fit, 2,
-                      10));
-static_assert(refuses(rule.infer(types({qkv_type, f32(shape(2))}), three_heads), ct::why::lengths_do_not_fit, 2, 2));
+static_assert(refuses<ct::op::attention::lengths_do_not_fit>(rule.infer(types({qkv_type, i32(shape(2, 5))}),
+                                                                        three_heads),
+                                                             2, 10));
+static_assert(refuses<ct::op::attention::lengths_do_not_fit>(rule.infer(types({qkv_type, f32(shape(2))}), three_heads),
+                                                             2, 2));
 constexpr auto gradients = gradient_rule.infer(types({y_type, qkv_type, scores_type}), three_heads).outputs;
 static_assert(gradients.size() == 2 && gradients[0] == qkv_type && gradients[1] == scores_type);
 static_assert(gradient_rule.workspace == 0b10);

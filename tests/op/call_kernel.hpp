@@ -90,6 +90,12 @@ constexpr bool refuses(inferred const& result, why reason, std::int64_t expected
   return result.outputs.empty() && result.reason == reason && result.expected == expected && result.got == got;
 }
 
+/// The same for a refusal of an op's own.
+template <template <diagnosis> class sentence>
+constexpr bool refuses(inferred const& result, std::int64_t expected, std::int64_t got) {
+  return refuses(result, why::refused, expected, got) && result.refusal == refusal_with<sentence>();
+}
+
 template <class T> bool same_bits(std::vector<T> const& a, std::vector<T> const& b) {
   return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(T)) == 0;
 }

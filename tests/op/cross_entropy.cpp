@@ -15,10 +15,10 @@ constexpr auto outputs = rule.infer(types({f32(shape(2, 5, 11)), i32(shape(2, 5)
 static_assert(outputs.size() == 3 && outputs[0] == f64(shape{}) && outputs[1] == f32(shape(10)));
 static_assert(outputs[2] == f64(shape(10)));
 static_assert(rule.infer(types({f32(shape(4, 3)), i32(shape(4))}), {}).outputs[0] == f64(shape{}));
-static_assert(refuses(rule.infer(types({f32(shape(2, 5, 11)), i32(shape(2))}), {}),
-                      ct::why::labels_do_not_fit_the_logits, 10, 2));
-static_assert(refuses(rule.infer(types({f32(shape(4, 3)), f32(shape(4))}), {}), ct::why::labels_do_not_fit_the_logits,
-                      4, 4));
+static_assert(refuses<ct::op::cross_entropy::labels_do_not_fit_the_logits>(
+    rule.infer(types({f32(shape(2, 5, 11)), i32(shape(2))}), {}), 10, 2));
+static_assert(refuses<ct::op::cross_entropy::labels_do_not_fit_the_logits>(
+    rule.infer(types({f32(shape(4, 3)), f32(shape(4))}), {}), 4, 4));
 static_assert(rule.accumulating == 1 && rule.workspace == 0b100);
 
 struct model {

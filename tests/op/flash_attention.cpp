@@ -15,11 +15,14 @@ constexpr auto three_heads = packed(3, false), three_heads_causal = packed(3, tr
 constexpr auto qkv_type = f32(shape(2, 5, 36)), y_type = f32(shape(2, 5, 12)), rows_type = f32(shape(2, 3, 5));
 constexpr auto outputs = rule.infer(types({qkv_type}), three_heads).outputs;
 static_assert(outputs.size() == 2 && outputs[0] == y_type && outputs[1] == rows_type);
-static_assert(refuses(rule.infer(types({f32(shape(5, 36))}), three_heads), ct::why::axis_is_not_there, 3, 2));
-static_assert(refuses(rule.infer(types({f32(shape(2, 5, 35))}), three_heads), ct::why::qkv_is_not_three_times_the_width,
-                      3, 35));
-static_assert(refuses(rule.infer(types({qkv_type}), packed(5, false)), ct::why::heads_do_not_divide_the_width, 12, 5));
-static_assert(refuses(rule.infer(types({qkv_type}), packed(0, false)), ct::why::heads_do_not_divide_the_width, 12, 0));
+static_assert(refuses<ct::op::axis_is_not_there>(rule.infer(types({f32(shape(5, 36))}), three_heads), 3, 2));
+static_assert(refuses<ct::op::attention::qkv_is_not_three_times_the_width>(rule.infer(types({f32(shape(2, 5, 35))}),
+                                                                                      three_heads),
+                                                                           3, 35));
+static_assert(refuses<ct::op::attention::heads_do_not_divide_the_width>(rule.infer(types({qkv_type}), packed(5, false)),
+                                                                        12, 5));
+static_assert(refuses<ct::op::attention::heads_do_not_divide_the_width>(rule.infer(types({qkv_type}), packed(0, false)),
+                                                                        12, 0));
 constexpr auto gradients = gradient_rule.infer(types({y_type, qkv_type, y_type, rows_type}), three_heads).outputs;
 static_assert(gradients.size() == 2 && gradients[0] == qkv_type && gradients[1] == f32(shape(2, 5, 3)));
 static_assert(gradient_rule.workspace == 0b10);

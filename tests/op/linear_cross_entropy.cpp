@@ -50,10 +50,10 @@ static_assert(narrow[1].type == ct::dtype::bf16 && narrow[2].type == ct::dtype::
               narrow[3].type == ct::dtype::bf16);
 static_assert(refuses(step.infer(types({f32(shape(5, 12)), f32(shape(7, 11)), i32(shape(5))}), {}),
                       ct::why::widths_differ, 11, 12));
-static_assert(refuses(step.infer(types({f32(shape(5, 12)), f32(shape(7, 12)), i32(shape(4))}), {}),
-                      ct::why::labels_do_not_fit_the_logits, 5, 4));
-static_assert(refuses(evaluation.infer(types({f32(shape{}), f32(shape(7, 12)), i32(shape{})}), {}),
-                      ct::why::not_a_matrix_of_features, 1, 0));
+static_assert(refuses<ct::op::cross_entropy::labels_do_not_fit_the_logits>(
+    step.infer(types({f32(shape(5, 12)), f32(shape(7, 12)), i32(shape(4))}), {}), 5, 4));
+static_assert(refuses<ct::op::linear::not_a_matrix_of_features>(
+    evaluation.infer(types({f32(shape{}), f32(shape(7, 12)), i32(shape{})}), {}), 1, 0));
 static_assert(step.accumulating == 0b101 && step.workspace == 0b11000 && step.gradient == nullptr);
 static_assert(evaluation.accumulating == 1 && evaluation.workspace == 0b1100 && evaluation.gradient == nullptr);
 

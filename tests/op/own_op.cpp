@@ -75,10 +75,15 @@ struct squared_error {
   static constexpr char const* name = "squared_error";
   static constexpr unsigned accumulating = 0b1;
 
+  template <ct::diagnosis d> struct labels_do_not_fit {
+    static_assert(d.ok(),
+                  "squared_error needs one integer label per row of logits; give it `expected` labels, not `got`");
+  };
+
   static constexpr ct::inferred infer(ct::operand_types const& in) {
     auto const labels = in[0].shape.without(in[0].shape.rank - 1);
     if (in[1].type != ct::dtype::i32 || in[1].shape != labels)
-      return ct::inferred::failure(ct::why::labels_do_not_fit_the_logits, labels.elements(), in[1].shape.elements());
+      return ct::inferred::failure<labels_do_not_fit>(labels.elements(), in[1].shape.elements());
     return ct::inferred::one(ct::dtype::f64, {});
   }
   static constexpr void gradient(ct::backward& b) {

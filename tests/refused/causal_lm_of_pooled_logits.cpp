@@ -1,5 +1,6 @@
 // refused: ct::causal_lm needs logits of shape [sequences, tokens, vocabulary]
-// diagnosis: logits_have_no_tokens, any, any, 3, 2
+// shows: logits_have_no_tokens
+// diagnosis: refused, any, any, 3, 2
 #include <constrain/constrain.hpp>
 namespace ct = constrain;
 

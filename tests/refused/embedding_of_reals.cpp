@@ -1,5 +1,6 @@
 // refused: the input of ct::embedding must be integers; pass the model's tokens
-// diagnosis: tokens_are_not_integers, line, line, any, any
+// shows: tokens_are_not_integers
+// diagnosis: refused, line, line, any, any
 #include <constrain/constrain.hpp>
 namespace ct = constrain;
 

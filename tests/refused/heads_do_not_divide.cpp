@@ -1,5 +1,6 @@
 // refused: ct::self_attention: the width `expected` is not a multiple of `got` heads; choose a number of heads
-// diagnosis: heads_do_not_divide_the_width, any, any, 384, 5
+// shows: heads_do_not_divide_the_width
+// diagnosis: refused, any, any, 384, 5
 #include <constrain/constrain.hpp>
 namespace ct = constrain;
 

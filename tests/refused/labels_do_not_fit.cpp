@@ -1,5 +1,6 @@
 // refused: ct::cross_entropy needs one integer label per row of logits: logits [..., classes], labels [...]
-// diagnosis: labels_do_not_fit_the_logits, line, 0, 8, 256
+// shows: labels_do_not_fit_the_logits
+// diagnosis: refused, line, 0, 8, 256
 #include <constrain/constrain.hpp>
 namespace ct = constrain;
 

@@ -1,5 +1,6 @@
 // refused: a weight has `got` dimensions, but must be a matrix
-// diagnosis: weight_is_no_matrix, line, 0, 2, 1
+// shows: weight_is_no_matrix
+// diagnosis: refused, line, 0, 2, 1
 #include <constrain/constrain.hpp>
 namespace ct = constrain;
 

@@ -1,5 +1,6 @@
 // refused: the input of ct::linear has no feature dimension; pass a value of shape [..., features]
-// diagnosis: not_a_matrix_of_features, line, line, 1, 0
+// shows: not_a_matrix_of_features
+// diagnosis: refused, line, line, 1, 0
 #include <constrain/constrain.hpp>
 namespace ct = constrain;
 

@@ -1,5 +1,6 @@
 // refused: the value has `got` dimensions where `expected` are needed; pass [sequences, tokens, features]
-// diagnosis: axis_is_not_there, line, 0, 3, 2
+// shows: axis_is_not_there
+// diagnosis: refused, line, 0, 3, 2
 #include <constrain/constrain.hpp>
 namespace ct = constrain;
 

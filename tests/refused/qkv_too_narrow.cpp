@@ -1,5 +1,6 @@
 // refused: ct::self_attention needs queries, keys and values side by side
-// diagnosis: qkv_is_not_three_times_the_width, line, 0, 3, 64
+// shows: qkv_is_not_three_times_the_width
+// diagnosis: refused, line, 0, 3, 64
 #include <constrain/constrain.hpp>
 namespace ct = constrain;
 

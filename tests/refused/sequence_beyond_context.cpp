@@ -1,5 +1,6 @@
 // refused: the sequence of `got` tokens is longer than the context of `expected`
-// diagnosis: sequence_longer_than_context, any, any, 64, 128
+// shows: sequence_longer_than_context
+// diagnosis: refused, any, any, 64, 128
 #include <constrain/constrain.hpp>
 namespace ct = constrain;
 

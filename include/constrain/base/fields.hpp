@@ -95,7 +95,7 @@ template <int count, class type, class function> constexpr void for_each_of_fiel
   }
 }
 
-/// Calls f(field) for every field of an aggregate; for none if `field_count` is 0.
+/// Calls f(field) for every field of an aggregate, in order; never if `field_count` is 0.
 template <class type, class function> void for_each_field(type const& a, function const& f) {
   for_each_of_fields<field_count<type>()>(a, f);
 }

@@ -42,7 +42,7 @@ template <class T> struct tensor {
 
 /// A kernel's arguments besides its operands.
 struct call {
-  constrain::attributes const& attributes; // options of the node; a kernel reads them from `call_of<op>`
+  constrain::attributes const& attributes; // of the node, as stored; a kernel reads its options from `call_of<op>`
   step_parameters const& parameters;       // of this run of the entry program
   unsigned adds = 0;                       // bit j: add to output j instead of overwriting it
   int random_key = 0;                      // random key of the node: different nodes draw different random numbers

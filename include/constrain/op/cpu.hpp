@@ -3,6 +3,7 @@
 // The CPU kernels of all the library's ops. gelu and silu use the kernels of op/elementwise.
 
 #include "constrain/op/accuracy/cpu.hpp"
+#include "constrain/op/adafactor/cpu.hpp"
 #include "constrain/op/add/kernel.hpp"
 #include "constrain/op/add_layer_norm/cpu.hpp"
 #include "constrain/op/assign/kernel.hpp"
@@ -25,6 +26,7 @@
 #include "constrain/op/multiply/kernel.hpp"
 #include "constrain/op/muon/cpu.hpp"
 #include "constrain/op/position_embedding/kernel.hpp"
+#include "constrain/op/quantized_update/cpu.hpp"
 #include "constrain/op/select_token/kernel.hpp"
 #include "constrain/op/squared_error/kernel.hpp"
 #include "constrain/op/update/cpu.hpp"

@@ -228,8 +228,8 @@ private:
 /// with the parameter's axes: the first write of a step overwrites it, so nothing needs zeroing, and all later writes
 /// add. Tied weights, weights shared over iterations and gradient accumulation need no other rule. Refused: an op
 /// without a gradient rule, a gradient of another shape than its value, a repeat that ignores its input, a trained
-/// parameter that does not reach the loss. `scale_loss`: the backward pass starts with the setting "loss_scale" instead of
-/// 1, so that all gradients are multiplied by it (Micikevicius et al. 2018, section 3.2).
+/// parameter that does not reach the loss. `scale_loss`: the backward pass starts with the setting "loss_scale" instead
+/// of 1, so that all gradients are multiplied by it (Micikevicius et al. 2018, section 3.2).
 constexpr program differentiate(program const& p, bool scale_loss = false) {
   if (!p.failure.ok()) return p;
   return detail::differentiation(p, scale_loss).run();

@@ -32,7 +32,7 @@ constexpr diagnosis verify(program const& p) {
       inputs.push_back({p.values[input.value].type, p.values[input.value].shape});
     }
     auto const rule = n.op->infer(inputs, n.attributes);
-    if (rule.reason != why::nothing) return {rule.reason, n.line, n.called_from, rule.expected, rule.got};
+    if (rule.reason != why::nothing) return rule.at(n.line, n.called_from);
     for (int j = 0; j < n.outputs.size(); ++j) {
       auto const& info = p.values[n.outputs[j].value];
       written[n.outputs[j].value] = true;

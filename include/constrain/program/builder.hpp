@@ -75,7 +75,7 @@ struct builder {
     operand_types types;
     for (auto const& input : n.inputs) types.push_back(type_of(input));
     auto const result = info.infer(types, n.attributes);
-    if (result.reason != why::nothing) program.fail({result.reason, n.line, called_from, result.expected, result.got});
+    if (result.reason != why::nothing) program.fail(result.at(n.line, called_from));
     for (int j = 0; j < result.outputs.size(); ++j) {
       if (j == n.outputs.size()) n.outputs.push_back({});
       if (n.outputs[j]) continue;

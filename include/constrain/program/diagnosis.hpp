@@ -6,9 +6,11 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// Why a program is refused at compile time. sound.hpp has an error sentence for each reason.
+/// Why a program is refused at compile time. sound.hpp has an error sentence for each reason, except `refused`: an op
+/// or an objective refuses its operands with a sentence of its own (refusal.hpp).
 enum class why {
   nothing,
+  refused,
   task_is_none,
   model_is_no_function,
   inputs_do_not_fit_the_model,
@@ -22,17 +24,6 @@ enum class why {
   widths_differ,
   ranks_differ,
   ids_are_no_numbers,
-  not_a_matrix_of_features,
-  weight_is_no_matrix,
-  heads_do_not_divide_the_width,
-  qkv_is_not_three_times_the_width,
-  tokens_are_not_integers,
-  sequence_longer_than_context,
-  labels_do_not_fit_the_logits,
-  logits_have_no_tokens,
-  axis_is_not_there,
-  token_is_not_there,
-  lengths_do_not_fit,
   repeat_changes_the_shape,
   repeat_of_nothing,
   repeat_ignores_its_input,
@@ -58,6 +49,9 @@ enum class why {
   update_is_not_constant,
 };
 
+/// Names a refusal of an op by its address.
+struct refusal_label {};
+
 /// An error as data. The type is structural, so that a diagnosis can be an argument of the template whose static_assert
 /// fails: every compiler then prints the diagnosis's fields beside the error sentence.
 struct diagnosis {
@@ -66,6 +60,7 @@ struct diagnosis {
   int called_from = 0;       // source line where the model calls the outermost layer or repeat around it; 0: none
   std::int64_t expected = 0; // the number that the sentence calls `expected`
   std::int64_t got = 0;      // the number that the sentence calls `got`
+  refusal_label const* refusal = nullptr; // if the reason is `refused`: the refusal with its sentence
 
   /// Whether there is no error.
   constexpr bool ok() const { return reason == why::nothing; }

@@ -2,13 +2,14 @@
 
 #include "constrain/base/dtype.hpp"
 #include "constrain/base/fixed_vector.hpp"
-#include "constrain/program/diagnosis.hpp"
 #include "constrain/program/node.hpp"
 #include "constrain/program/op_label.hpp"
 #include "constrain/program/options.hpp"
+#include "constrain/program/refusal.hpp"
 #include "constrain/program/role.hpp"
 #include "constrain/program/shape.hpp"
 
+#include <algorithm>
 #include <cstdint>
 
 namespace constrain::inline CONSTRAIN_VARIANT {
@@ -21,7 +22,7 @@ struct operand_type {
 };
 
 /// Types and shapes of the inputs, or of the outputs, of one call.
-using operand_types = fixed_vector<operand_type, node::maximum_inputs>;
+using operand_types = fixed_vector<operand_type, std::max(node::maximum_inputs, node::maximum_outputs)>;
 
 /// The result of a shape rule: types and shapes of the outputs, or why the inputs are refused.
 struct inferred {
@@ -29,6 +30,7 @@ struct inferred {
   why reason = why::nothing;                                 // why the inputs are refused; `nothing`: accepted
   std::int64_t expected = 0;                                 // the number that the refusal's sentence calls `expected`
   std::int64_t got = 0;                                      // the number that the refusal's sentence calls `got`
+  refusal_label const* refusal = nullptr;                    // the op's own refusal, if the reason is `refused`
 
   /// Accepts, with one output.
   static constexpr inferred one(dtype type, shape s) {
@@ -43,6 +45,17 @@ struct inferred {
     result.expected = expected;
     result.got = got;
     return result;
+  }
+  /// Refuses with a refusal of the op's own (refusal.hpp), and the two numbers of its sentence.
+  template <template <diagnosis> class sentence>
+  static constexpr inferred failure(std::int64_t expected, std::int64_t got) {
+    auto result = failure(why::refused, expected, got);
+    result.refusal = refusal_with<sentence>();
+    return result;
+  }
+  /// The refusal as an error of the call at source line `line`.
+  constexpr diagnosis at(int line, int called_from) const {
+    return {reason, line, called_from, expected, got, refusal};
   }
   /// This result with one more output.
   constexpr inferred and_also(dtype type, shape s) const {

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "constrain/program/diagnosis.hpp"
+#include "constrain/program/refusal.hpp"
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
@@ -11,6 +11,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 /// `refusal<d.reason, d>`: its static_assert is the only error, and the compiler prints the fields of `d` beside it.
 template <why reason, diagnosis d> struct refusal;
 template <diagnosis d> struct refusal<why::nothing, d> {};
+template <diagnosis d> struct refusal<why::refused, d> : detail::own_refusal<d> {};
 
 template <diagnosis d> struct refusal<why::task_is_none, d> {
   static_assert(d.ok(), "trainer: the first template argument must be a ct::task; write ct::trainer<ct::task<model, "
@@ -69,49 +70,6 @@ template <diagnosis d> struct refusal<why::ranks_differ, d> {
 template <diagnosis d> struct refusal<why::ids_are_no_numbers, d> {
   static_assert(d.ok(), "the operation needs floating-point values, but its input holds token ids; pass the tokens "
                         "through ct::embedding first");
-};
-template <diagnosis d> struct refusal<why::not_a_matrix_of_features, d> {
-  static_assert(d.ok(), "the input of ct::linear has no feature dimension; pass a value of shape [..., features]");
-};
-template <diagnosis d> struct refusal<why::weight_is_no_matrix, d> {
-  static_assert(d.ok(), "a weight has `got` dimensions, but must be a matrix; give it the shape [out, in], or "
-                        "[vocabulary, width] for an embedding");
-};
-template <diagnosis d> struct refusal<why::heads_do_not_divide_the_width, d> {
-  static_assert(d.ok(), "ct::self_attention: the width `expected` is not a multiple of `got` heads; choose a number "
-                        "of heads that divides the width");
-};
-template <diagnosis d> struct refusal<why::qkv_is_not_three_times_the_width, d> {
-  static_assert(d.ok(), "ct::self_attention needs queries, keys and values side by side, so its input's width must "
-                        "be a multiple of 3; pass for example ct::linear(..., 3 * x.features())");
-};
-template <diagnosis d> struct refusal<why::tokens_are_not_integers, d> {
-  static_assert(d.ok(), "the input of ct::embedding must be integers; pass the model's tokens");
-};
-template <diagnosis d> struct refusal<why::sequence_longer_than_context, d> {
-  static_assert(d.ok(), "the sequence of `got` tokens is longer than the context of `expected`; lower "
-                        "micro_batch::tokens or raise the model's context");
-};
-template <diagnosis d> struct refusal<why::labels_do_not_fit_the_logits, d> {
-  static_assert(d.ok(), "ct::cross_entropy needs one integer label per row of logits: logits [..., classes], labels "
-                        "[...]");
-};
-template <diagnosis d> struct refusal<why::logits_have_no_tokens, d> {
-  static_assert(d.ok(), "ct::causal_lm needs logits of shape [sequences, tokens, vocabulary], but the model's logits "
-                        "have `got` dimensions or another number of tokens; return one row of logits per token, or "
-                        "use ct::classification for one label per sequence");
-};
-template <diagnosis d> struct refusal<why::axis_is_not_there, d> {
-  static_assert(d.ok(), "the value has `got` dimensions where `expected` are needed; pass [sequences, tokens, "
-                        "features]");
-};
-template <diagnosis d> struct refusal<why::token_is_not_there, d> {
-  static_assert(d.ok(), "ct::select_token: there is no token `got` in sequences of `expected` tokens; pass an index "
-                        "from 0 to `expected` - 1");
-};
-template <diagnosis d> struct refusal<why::lengths_do_not_fit, d> {
-  static_assert(d.ok(), "ct::self_attention: lengths must be integers [sequences]; declare the model's input as "
-                        "{.name = \"lengths\", .each = ct::per::sequence} and pass it");
 };
 template <diagnosis d> struct refusal<why::repeat_changes_the_shape, d> {
   static_assert(d.ok(), "the body of ct::repeat returns another shape than its argument's; move the layers that "

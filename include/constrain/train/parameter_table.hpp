@@ -4,6 +4,7 @@
 #include "constrain/op/update/update.hpp"
 #include "constrain/pass/memory_planning.hpp"
 
+#include <string>
 #include <string_view>
 
 namespace constrain::inline CONSTRAIN_VARIANT {
@@ -40,6 +41,24 @@ struct state_info : tensor_info {
   bool is_average = false; // the average of the parameter: it begins as a copy of it
 };
 
+/// A view of a trainer's `parameter_table`; its type does not depend on the trainer's.
+struct parameter_list {
+  parameter_info const* parameters = nullptr; // `size` entries
+  int size = 0;                               // number of parameters
+  state_info const* states = nullptr;         // `states_size` entries
+  int states_size = 0;                        // number of optimizer states of all parameters
+  tensor_info const* settings = nullptr;      // `settings_size` entries
+  int settings_size = 0;                      // number of settings of the model
+  char const* names = nullptr;                // all names, concatenated
+
+  /// Name of parameter i.
+  std::string name(int i) const { return name(parameters[i]); }
+  /// Name of a parameter, or of an optimizer state within its parameter.
+  std::string name(tensor_info const& t) const {
+    return {names + t.name_offset, static_cast<std::size_t>(t.name_length)};
+  }
+};
+
 /// How many entries a program's parameter table has.
 struct parameter_counts {
   int parameters = 0; // of the program
@@ -60,6 +79,10 @@ template <parameter_counts counts> struct parameter_table {
   /// Name of parameter i.
   constexpr std::string_view name(int i) const {
     return {names + parameters[i].name_offset, static_cast<std::size_t>(parameters[i].name_length)};
+  }
+  /// The table without its sizes in the type; it refers to this table.
+  constexpr parameter_list view() const {
+    return {parameters, size, states, states_size, settings, settings_size, names};
   }
 };
 

@@ -322,11 +322,7 @@ private:
     return engine_.template begin<typename entries::step>("step", b.every_input(), b.every_label());
   }
 
-  static parameter_list table() {
-    return {entries::parameters.parameters,  entries::parameters.size,     entries::parameters.states,
-            entries::parameters.states_size, entries::parameters.settings, entries::parameters.settings_size,
-            entries::parameters.names};
-  }
+  static parameter_list table() { return entries::parameters.view(); }
   detail::named_tensors tensors() const { return {table(), engine_.arena(), *ranks_.group}; }
   static weight_format format() {
     return weight_format_of<std::remove_cvref_t<decltype(task::architecture)>>::make(task::architecture);

@@ -2,6 +2,7 @@
 
 #include <constrain/constrain.hpp>
 
+#include <cmath>
 #include <cstdio>
 #include <vector>
 
@@ -22,6 +23,8 @@ int main() {
   double const there = train_elsewhere();
   std::printf("%.9g in a .cu, %.9g in a .cpp\n", loss, there);
   if (loss != there) return 1;
+  ct::trainer<small_task, ct::precision::fp16> half; // nvcc takes other code than the C++ compiler
+  if (std::abs(half.step(half.batch(tokens, tokens)).loss - loss) > 2e-3 * loss) return 1;
   try {
     fast t;
     std::vector<std::int32_t> const more(fast::batch_tokens, 3);

@@ -11,6 +11,19 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
+/// The floats of the halves at `from`, with the bits `bits`.
+template <class vector, class integers> inline vector widened_halves(float16 const* from, integers const& bits) {
+#if defined(__CUDACC__)
+  // nvcc refuses vectors in functions that a device can call too, such as float_bits_of_half.
+  vector out = __builtin_bit_cast(vector, bits);
+  for (int lane = 0; lane < vector_of<float>::lanes; ++lane) out[lane] = from[lane];
+  return out;
+#else
+  static_cast<void>(from);
+  return __builtin_bit_cast(vector, float_bits_of_half<vector>(bits));
+#endif
+}
+
 /// Loads a vector of elements from `from` (unaligned), 16-bit elements converted to float.
 template <class real, class stored> inline typename vector_of<real>::vector load_wide(stored const* from) {
   if constexpr (std::is_same_v<stored, real>) {
@@ -22,8 +35,8 @@ template <class real, class stored> inline typename vector_of<real>::vector load
     typedef std::uint16_t narrow __attribute__((vector_size(2 * lanes), aligned(2), may_alias));
     typedef std::int32_t wide __attribute__((vector_size(4 * lanes)));
     auto const bits = __builtin_convertvector(*reinterpret_cast<narrow const*>(from), wide);
-    if constexpr (std::is_same_v<stored, float16>) return __builtin_bit_cast(vector, float_bits_of_half<vector>(bits));
-    else return __builtin_bit_cast(vector, bits << 16);
+    if constexpr (std::is_same_v<stored, bfloat16>) return __builtin_bit_cast(vector, bits << 16);
+    else return widened_halves<vector>(from, bits);
   }
 }
 

@@ -10,6 +10,13 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 struct causal_lm {
   static constexpr bool labels_are_next_tokens = true; // the trainer refuses labels that equal the inputs
 
+  /// Refused: labels of another shape than the tokens.
+  template <diagnosis d> struct logits_have_no_tokens {
+    static_assert(d.ok(), "ct::causal_lm needs logits of shape [sequences, tokens, vocabulary], but the model's logits "
+                          "have `got` dimensions or another number of tokens; return one row of logits per token, or "
+                          "use ct::classification for one label per sequence");
+  };
+
   /// The loss, a scalar in nats per valid label.
   constexpr value operator()(value logits, value labels) const {
     auto& program = logits.owner().program;
@@ -19,7 +26,8 @@ struct causal_lm {
         auto const& input = program.values[port.where.value].shape;
         tokens = shape(input.extent[0], input.extent[1]);
       }
-    if (labels.shape() != tokens) program.fail({why::logits_have_no_tokens, 0, 0, 3, logits.shape().rank});
+    if (labels.shape() != tokens)
+      program.fail({why::refused, 0, 0, 3, logits.shape().rank, refusal_with<logits_have_no_tokens>()});
     return cross_entropy(logits, labels);
   }
 };

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "constrain/op/refusals.hpp"
 #include "constrain/program/backward.hpp"
 
 namespace constrain::inline CONSTRAIN_VARIANT {
@@ -38,16 +39,31 @@ struct attention {
   using options = attention_options;
   static constexpr char const* name = "attention";
 
+  /// Refused: a width of qkv that is no multiple of 3. `got`: the width.
+  template <diagnosis d> struct qkv_is_not_three_times_the_width {
+    static_assert(d.ok(), "ct::self_attention needs queries, keys and values side by side, so its input's width must "
+                          "be a multiple of 3; pass for example ct::linear(..., 3 * x.features())");
+  };
+  /// Refused: lengths that are not one integer per sequence.
+  template <diagnosis d> struct lengths_do_not_fit {
+    static_assert(d.ok(), "ct::self_attention: lengths must be integers [sequences]; declare the model's input as "
+                          "{.name = \"lengths\", .each = ct::per::sequence} and pass it");
+  };
+  /// Refused: heads that do not divide the width.
+  template <diagnosis d> struct heads_do_not_divide_the_width {
+    static_assert(d.ok(), "ct::self_attention: the width `expected` is not a multiple of `got` heads; choose a number "
+                          "of heads that divides the width");
+  };
+
   static constexpr inferred infer(operand_types const& in, options const& o) {
     if (auto const wrong = needs_reals(in); wrong.reason != why::nothing) return wrong;
     auto const& s = in[0].shape;
-    if (s.rank != 3) return inferred::failure(why::axis_is_not_there, 3, s.rank);
-    if (s.features() % 3 != 0) return inferred::failure(why::qkv_is_not_three_times_the_width, 3, s.features());
+    if (s.rank != 3) return inferred::failure<axis_is_not_there>(3, s.rank);
+    if (s.features() % 3 != 0) return inferred::failure<qkv_is_not_three_times_the_width>(3, s.features());
     auto const width = s.features() / 3;
-    if (o.heads < 1 || width % o.heads != 0)
-      return inferred::failure(why::heads_do_not_divide_the_width, width, o.heads);
+    if (o.heads < 1 || width % o.heads != 0) return inferred::failure<heads_do_not_divide_the_width>(width, o.heads);
     if (in.size() > 1 && (in[1].type != dtype::i32 || in[1].shape != shape(s.extent[0])))
-      return inferred::failure(why::lengths_do_not_fit, s.extent[0], in[1].shape.elements());
+      return inferred::failure<lengths_do_not_fit>(s.extent[0], in[1].shape.elements());
     return inferred::one(in[0].type, s.with_features(width))
         .and_also(accumulator_of(in[0].type), shape(s.extent[0], o.heads, s.extent[1], s.extent[1]));
   }

@@ -26,11 +26,17 @@ struct cross_entropy {
   static constexpr unsigned accumulating = 0b1;
   static constexpr unsigned workspace = 0b100;
 
+  /// Refused: labels that are not i32, or another number of labels than rows of logits.
+  template <diagnosis d> struct labels_do_not_fit_the_logits {
+    static_assert(d.ok(), "ct::cross_entropy needs one integer label per row of logits: logits [..., classes], labels "
+                          "[...]");
+  };
+
   static constexpr inferred infer(operand_types const& in) {
     if (auto const wrong = needs_reals(in); wrong.reason != why::nothing) return wrong;
     auto const labels = in[0].shape.rank < 1 ? shape{} : in[0].shape.without(in[0].shape.rank - 1);
     if (in[1].type != dtype::i32 || in[1].shape != labels)
-      return inferred::failure(why::labels_do_not_fit_the_logits, labels.elements(), in[1].shape.elements());
+      return inferred::failure<labels_do_not_fit_the_logits>(labels.elements(), in[1].shape.elements());
     auto const rows = shape(in[0].shape.rows());
     return inferred::one(dtype::f64, {}).and_also(accumulator_of(in[0].type), rows).and_also(dtype::f64, rows);
   }

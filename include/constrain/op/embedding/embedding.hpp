@@ -1,5 +1,6 @@
 #pragma once
 
+#include "constrain/op/refusals.hpp"
 #include "constrain/program/backward.hpp"
 
 namespace constrain::inline CONSTRAIN_VARIANT {
@@ -24,10 +25,15 @@ struct embedding_gradient {
 struct embedding {
   static constexpr char const* name = "embedding";
 
+  /// Refused: tokens that are not i32.
+  template <diagnosis d> struct tokens_are_not_integers {
+    static_assert(d.ok(), "the input of ct::embedding must be integers; pass the model's tokens");
+  };
+
   static constexpr inferred infer(operand_types const& in) {
     if (auto const wrong = needs_reals(in); wrong.reason != why::nothing) return wrong;
-    if (in[0].shape.rank != 2) return inferred::failure(why::weight_is_no_matrix, 2, in[0].shape.rank);
-    if (in[1].type != dtype::i32) return inferred::failure(why::tokens_are_not_integers, 0, 0);
+    if (in[0].shape.rank != 2) return inferred::failure<weight_is_no_matrix>(2, in[0].shape.rank);
+    if (in[1].type != dtype::i32) return inferred::failure<tokens_are_not_integers>(0, 0);
     auto s = in[1].shape;
     s.extent[s.rank++] = in[0].shape.features();
     return inferred::one(in[0].type, s);

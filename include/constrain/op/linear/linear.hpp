@@ -1,5 +1,6 @@
 #pragma once
 
+#include "constrain/op/refusals.hpp"
 #include "constrain/program/backward.hpp"
 
 namespace constrain::inline CONSTRAIN_VARIANT {
@@ -50,10 +51,15 @@ struct linear_bias_gradient {
 struct linear {
   static constexpr char const* name = "linear";
 
+  /// Refused: a scalar x.
+  template <diagnosis d> struct not_a_matrix_of_features {
+    static_assert(d.ok(), "the input of ct::linear has no feature dimension; pass a value of shape [..., features]");
+  };
+
   static constexpr inferred infer(operand_types const& in) {
     if (auto const wrong = needs_reals(in, 2); wrong.reason != why::nothing) return wrong;
-    if (in[0].shape.rank < 1) return inferred::failure(why::not_a_matrix_of_features, 1, in[0].shape.rank);
-    if (in[1].shape.rank != 2) return inferred::failure(why::weight_is_no_matrix, 2, in[1].shape.rank);
+    if (in[0].shape.rank < 1) return inferred::failure<not_a_matrix_of_features>(1, in[0].shape.rank);
+    if (in[1].shape.rank != 2) return inferred::failure<weight_is_no_matrix>(2, in[1].shape.rank);
     if (in[0].shape.features() != in[1].shape.features())
       return inferred::failure(why::widths_differ, in[1].shape.features(), in[0].shape.features());
     return inferred::one(in[0].type, in[0].shape.with_features(in[1].shape.extent[0]));

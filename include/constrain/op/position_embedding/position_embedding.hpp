@@ -1,5 +1,6 @@
 #pragma once
 
+#include "constrain/op/refusals.hpp"
 #include "constrain/program/backward.hpp"
 
 namespace constrain::inline CONSTRAIN_VARIANT {
@@ -25,11 +26,17 @@ struct position_embedding {
   static constexpr char const* name = "position_embedding";
   static constexpr unsigned in_place = 0b1;
 
+  /// Refused: more tokens than the table has rows.
+  template <diagnosis d> struct sequence_longer_than_context {
+    static_assert(d.ok(), "the sequence of `got` tokens is longer than the context of `expected`; lower "
+                          "micro_batch::tokens or raise the model's context");
+  };
+
   static constexpr inferred infer(operand_types const& in) {
     if (auto const wrong = needs_reals(in); wrong.reason != why::nothing) return wrong;
-    if (in[0].shape.rank != 3) return inferred::failure(why::axis_is_not_there, 3, in[0].shape.rank);
+    if (in[0].shape.rank != 3) return inferred::failure<axis_is_not_there>(3, in[0].shape.rank);
     if (in[0].shape.extent[1] > in[1].shape.extent[0])
-      return inferred::failure(why::sequence_longer_than_context, in[1].shape.extent[0], in[0].shape.extent[1]);
+      return inferred::failure<sequence_longer_than_context>(in[1].shape.extent[0], in[0].shape.extent[1]);
     if (in[0].shape.features() != in[1].shape.features())
       return inferred::failure(why::widths_differ, in[1].shape.features(), in[0].shape.features());
     return inferred::one(in[0].type, in[0].shape);

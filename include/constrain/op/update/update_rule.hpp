@@ -42,8 +42,11 @@ public:
 
   /// A state of the parameter: a tensor that keeps its value from step to step and is saved. `name` is unique within
   /// the parameter. `initial`: the value of all elements before the first step.
-  constexpr value state(std::string_view name, constrain::shape s, dtype type, double initial = 0) {
+  /// `block`: elements of the parameter that one element of the state describes. A shard of a sharded parameter has
+  /// whole blocks.
+  constexpr value state(std::string_view name, constrain::shape s, dtype type, double initial = 0, int block = 1) {
     value_info state;
+    state.block = block;
     state.type = type;
     state.role = role::state;
     state.shape = s;

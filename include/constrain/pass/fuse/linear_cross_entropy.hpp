@@ -28,7 +28,8 @@ constexpr bool matches_evaluation(program const& p, logits_of_loss const& m) {
 }
 
 /// Whether the nodes are linear without bias -> cross_entropy -> its gradient -> the gradients of the linear layer's
-/// input and weight, with a constant or the loss scale as the gradient of the loss, and no other node reads the logits or their gradient.
+/// input and weight, with a constant or the loss scale as the gradient of the loss, and no other node reads the logits
+/// or their gradient.
 constexpr bool matches_training(program const& p, logits_of_loss const& m) {
   if (m.correct >= 0 || m.loss_gradient < 0 || m.input_gradient < 0 || m.weight_gradient < 0) return false;
   auto const &matmul = p.nodes[m.matmul], &loss = p.nodes[m.loss], &loss_gradient = p.nodes[m.loss_gradient];

@@ -23,6 +23,7 @@ struct adamw {
   /// m and v of the equations: exponential moving averages of the gradient and of the squared gradient.
   template <class real> struct state { real exp_avg, exp_avg_sq; };
   static constexpr char const* state_names[] = {"exp_avg", "exp_avg_sq"};
+  static constexpr bool state_signed[] = {true, false};
   /// Hyperparameters.
   struct hyper {
     float learning_rate = 5e-5f; // before the schedule

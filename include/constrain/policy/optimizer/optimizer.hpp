@@ -1,9 +1,11 @@
 #pragma once
 
+#include "constrain/policy/optimizer/adafactor.hpp"
 #include "constrain/policy/optimizer/adamw.hpp"
 #include "constrain/policy/optimizer/averaged.hpp"
 #include "constrain/policy/optimizer/is_optimizer.hpp"
 #include "constrain/policy/optimizer/muon.hpp"
+#include "constrain/policy/optimizer/quantized.hpp"
 #include "constrain/policy/optimizer/sgd.hpp"
 #include "constrain/policy/rule.hpp"
 
@@ -16,17 +18,21 @@ namespace slot_of {
 struct optimizer {
   bool has_state = true;  // whether the optimizer has a `state` template
   bool has_update = true; // whether the optimizer has an `update` that can be called
+  bool base_fits = true;  // whether the optimizer can be made from its `base`
   friend constexpr bool operator==(optimizer const&, optimizer const&) = default;
 
   /// The value for an optimizer. Without a `state`, `has_update` is true, so that only one error is reported.
   template <class policy> static constexpr optimizer of() {
+    if constexpr (requires { policy::base_fits; }) return {true, true, policy::base_fits};
     if (has_update_rule<policy>) return {};
     return {constrain::has_state<policy>, !constrain::has_state<policy> || constrain::has_update<policy>};
   }
   template <class...> using otherwise = constrain::optimizer::adamw;
   template <class policy> struct named { using optimizer = policy; };
-  using examples = policy_list<constrain::optimizer::adamw, constrain::optimizer::sgd, constrain::optimizer::momentum,
-                               constrain::optimizer::nesterov>;
+  using examples =
+      policy_list<constrain::optimizer::adamw, constrain::optimizer::sgd, constrain::optimizer::momentum,
+                  constrain::optimizer::nesterov, constrain::optimizer::adafactor,
+                  constrain::optimizer::adafactor_relative_step, constrain::optimizer::adafactor_with_momentum>;
   static constexpr bool always_named = true;
   static constexpr bool free_on_resume = true; // a resume compares the optimizer's name in a separate field
 
@@ -38,7 +44,10 @@ struct optimizer {
   CONSTRAIN_RULE(optimizer_update, (optimizer const& o), o.has_update,
                  "optimizer: it has no `static real update(real weight, real gradient, state<real>&, hyper const&, "
                  "ct::optimizer_step)` template; write it");
-  using rules = rule_list<one_optimizer, optimizer_state, optimizer_update>;
+  CONSTRAIN_RULE(optimizer_base, (optimizer const& o), o.base_fits,
+                 "optimizer::quantized<O>: O is not element-wise, so its states cannot be stored in 8 bits; write an "
+                 "element-wise one, as in averaged<quantized<adamw>>");
+  using rules = rule_list<one_optimizer, optimizer_state, optimizer_update, optimizer_base>;
 };
 
 } // namespace slot_of

@@ -14,24 +14,6 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// A view of a trainer's `parameter_table`; its type does not depend on the trainer's.
-struct parameter_list {
-  parameter_info const* parameters = nullptr; // `size` entries
-  int size = 0;                               // number of parameters
-  state_info const* states = nullptr;         // `states_size` entries
-  int states_size = 0;                        // number of optimizer states of all parameters
-  tensor_info const* settings = nullptr;      // `settings_size` entries
-  int settings_size = 0;                      // number of settings of the model
-  char const* names = nullptr;                // all names, concatenated
-
-  /// Name of parameter i.
-  std::string name(int i) const { return name(parameters[i]); }
-  /// Name of a parameter, or of an optimizer state within its parameter.
-  std::string name(tensor_info const& t) const {
-    return {names + t.name_offset, static_cast<std::size_t>(t.name_length)};
-  }
-};
-
 /// One tensor of a safetensors file: a parameter or one of its optimizer states. For a parameter inside a repeat, the
 /// tensor stacks all iterations or holds one iteration.
 struct file_tensor {

@@ -1,0 +1,269 @@
+#pragma once
+
+#include "constrain/device/cpu/elements.hpp"
+#include "constrain/device/cpu/reduce.hpp"
+#include "constrain/device/kernel.hpp"
+#include "constrain/device/math.hpp"
+#include "constrain/op/adafactor/adafactor.hpp"
+
+#include <algorithm>
+
+namespace constrain::inline CONSTRAIN_VARIANT {
+
+namespace detail {
+
+/// Elements per task of a thread: for fewer, starting a thread costs more than the work.
+inline constexpr std::int64_t adafactor_chunk = 4096;
+
+/// The sum of `term(begin, end)` over [0, chunk), [chunk, 2 chunk), ... up to `count`, added in this order for any
+/// number of threads.
+template <class function> double sum_of_chunks(std::int64_t count, std::int64_t chunk, function const& term) {
+  constexpr std::int64_t at_once = 1024; // in automatic storage, since kernels allocate nothing
+  double terms[at_once];
+  double total = 0;
+  for (std::int64_t first = 0; first < count; first += at_once * chunk) {
+    auto const n = std::min(count - first, at_once * chunk);
+    parallel_chunks(n, chunk, [&](std::int64_t begin, std::int64_t end) {
+      terms[begin / chunk] = term(first + begin, first + end);
+    });
+    for (std::int64_t k = 0; k * chunk < n; ++k) total += terms[k];
+  }
+  return total;
+}
+
+/// The root mean square of `term(i)` over [0, count).
+template <class function> double root_mean_square(std::int64_t count, function const& term) {
+  return math::sqrt(sum_of_chunks(count, adafactor_chunk,
+                                  [&](std::int64_t begin, std::int64_t end) {
+                                    return ordered_sum<double>(begin, end, [=](std::int64_t i) {
+                                      double const x = term(i);
+                                      return x * x;
+                                    });
+                                  }) /
+                    static_cast<double>(count));
+}
+
+/// The step size of a parameter: the rate, times the parameter's root mean square if `scale_parameter` is set.
+template <class real> double adafactor_rate(op::adafactor_step const& h, tensor<real const> weight) {
+  if (h.scale_parameter == 0) return h.rate;
+  auto const* const w = weight.data;
+  return h.rate * std::max(h.epsilon2, root_mean_square(weight.count, [=](std::int64_t i) { return double(w[i]); }));
+}
+
+/// The factor that limits the root mean square of an update.
+inline double adafactor_clip(op::adafactor_step const& h, double update_rms) {
+  return 1 / std::max(1.0, update_rms / h.clip_threshold);
+}
+
+/// The rows of matrices [rows, columns] that one task of a thread works on.
+inline std::int64_t rows_per_chunk(std::int64_t columns) {
+  return std::max<std::int64_t>(1, adafactor_chunk / columns);
+}
+
+/// The update of one matrix, in three steps: the new averages, the sum of the squares of the update, the update.
+template <class real> struct adafactor_matrix {
+  real const* gradient;       // [rows, columns]
+  real const *row, *column;   // averages [rows], [columns]
+  real *new_row, *new_column; // as these
+  real* factor;               // [columns]: 1 / sqrt(new_column)
+  std::int64_t rows, columns; // of the matrix
+  double scale;               // multiplies the gradient
+
+  /// The new averages of rows and columns. The sums over the rows of a column are taken in row order.
+  void average(op::adafactor_step const& h) const {
+    auto const m = *this;
+    parallel_chunks(rows, rows_per_chunk(columns), [=](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t r = begin; r < end; ++r) {
+        double const sum =
+            ordered_sum<double>(0, m.columns, [=](std::int64_t i) { return m.square(r * m.columns + i); });
+        m.new_row[r] = average_of(h, m.row[r], sum / static_cast<double>(m.columns));
+      }
+    });
+    constexpr std::int64_t width = 64; // columns per chunk: their sums stay in registers
+    parallel_chunks(columns, width, [=](std::int64_t begin, std::int64_t end) {
+      double sum[width]{};
+      for (std::int64_t r = 0; r < m.rows; ++r) {
+        auto const first = r * m.columns + begin;
+        CONSTRAIN_SIMD
+        for (std::int64_t i = 0; i < end - begin; ++i) sum[i] += m.square(first + i);
+      }
+      for (std::int64_t i = begin; i < end; ++i) {
+        m.new_column[i] = average_of(h, m.column[i], sum[i - begin] / static_cast<double>(m.rows));
+        m.factor[i] = 1 / math::sqrt(m.new_column[i]);
+      }
+    });
+  }
+
+  /// The mean of the new row averages.
+  double mean() const {
+    auto const* const r = new_row;
+    return ordered_sum<double>(0, rows, [=](std::int64_t i) { return static_cast<double>(r[i]); }) /
+           static_cast<double>(rows);
+  }
+  /// The factor of row r of the update.
+  double row_factor(std::int64_t r, double mean) const {
+    return scale / math::sqrt(static_cast<double>(new_row[r]) / mean);
+  }
+  /// The sum of the squares of the update.
+  double sum_of_squares() const {
+    double const all = mean();
+    return sum_of_chunks(rows, rows_per_chunk(columns), [=, m = *this](std::int64_t begin, std::int64_t end) {
+      double total = 0;
+      for (std::int64_t r = begin; r < end; ++r) {
+        auto const* const g = m.gradient + r * m.columns;
+        auto const* const f = m.factor;
+        double const sum = ordered_sum<double>(0, m.columns, [=](std::int64_t i) {
+          double const x = static_cast<double>(g[i]) * static_cast<double>(f[i]);
+          return x * x;
+        });
+        double const by = m.row_factor(r, all);
+        total += by * by * sum;
+      }
+      return total;
+    });
+  }
+  /// Calls `store(index, update)` for each element of the matrix, with the update times `size`.
+  template <class function> void update(double size, function const& store) const {
+    double const all = mean();
+    parallel_chunks(rows, rows_per_chunk(columns), [=, m = *this](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t r = begin; r < end; ++r) {
+        auto const* const g = m.gradient + r * m.columns;
+        auto const* const f = m.factor;
+        auto const by = static_cast<real>(m.row_factor(r, all) * size);
+        simd_loop(m.columns, [=](std::int64_t i) { store(r * m.columns + i, g[i] * f[i] * by); });
+      }
+    });
+  }
+
+private:
+  double square(std::int64_t i) const {
+    double const g = static_cast<double>(gradient[i]) * scale;
+    return g * g;
+  }
+  static real average_of(op::adafactor_step const& h, real before, double mean) {
+    return static_cast<real>(h.beta2 * static_cast<double>(before) + (1 - h.beta2) * (mean + h.epsilon1));
+  }
+};
+
+/// Stores new weights from updates, by way of the first moment if there is one.
+template <class real, bool first_moment> struct adafactor_store {
+  real const *weight, *average;
+  real *new_weight, *new_average;
+  real keep, beta1; // keep: 1 - rate * weight_decay
+
+  void operator()(std::int64_t i, real update) const {
+    if constexpr (first_moment) {
+      update = beta1 * average[i] + (1 - beta1) * update;
+      new_average[i] = update;
+    }
+    new_weight[i] = weight[i] * keep - update;
+  }
+};
+
+/// The store of a parameter whose rate is `rate`.
+template <bool first_moment, class real>
+adafactor_store<real, first_moment> adafactor_store_of(op::adafactor_step const& h, double rate,
+                                                       tensor<real const> weight, tensor<real const> average,
+                                                       tensor<real> new_weight, tensor<real> new_average) {
+  return {weight.data,
+          average.data,
+          new_weight.data,
+          new_average.data,
+          static_cast<real>(1 - rate * h.weight_decay),
+          static_cast<real>(h.beta1)};
+}
+
+} // namespace detail
+
+template <class optimizer> struct kernel<op::adafactor_factored<optimizer>, cpu> {
+  template <class real>
+  static void run(call_of<op::adafactor_factored<optimizer>> const& c, tensor<real const> gradient,
+                  tensor<double const> clip, tensor<std::uint8_t const> bytes, tensor<real const> weight,
+                  tensor<real const> row, tensor<real const> column, tensor<real> new_weight, tensor<real> new_row,
+                  tensor<real> new_column, tensor<real> factor) {
+    step<false>(c, gradient, clip, bytes, weight, row, column, tensor<real const>(), new_weight, new_row, new_column,
+                factor, tensor<real>());
+  }
+  template <class real>
+  static void run(call_of<op::adafactor_factored<optimizer>> const& c, tensor<real const> gradient,
+                  tensor<double const> clip, tensor<std::uint8_t const> bytes, tensor<real const> weight,
+                  tensor<real const> row, tensor<real const> column, tensor<real const> average,
+                  tensor<real> new_weight, tensor<real> new_row, tensor<real> new_column, tensor<real> factor,
+                  tensor<real> new_average) {
+    step<true>(c, gradient, clip, bytes, weight, row, column, average, new_weight, new_row, new_column, factor,
+               new_average);
+  }
+
+private:
+  template <bool first_moment, class real>
+  static void step(call_of<op::adafactor_factored<optimizer>> const& c, tensor<real const> gradient,
+                   tensor<double const> clip, tensor<std::uint8_t const> bytes, tensor<real const> weight,
+                   tensor<real const> row, tensor<real const> column, tensor<real const> average,
+                   tensor<real> new_weight, tensor<real> new_row, tensor<real> new_column, tensor<real> factor,
+                   tensor<real> new_average) {
+    auto const& h = op::hyperparameters_of<optimizer, real>(bytes).decays(c.options.decays);
+    auto const columns = weight.features(), matrices = column.count / columns, rows = row.count / matrices;
+    auto const matrix = [=](std::int64_t k) -> detail::adafactor_matrix<real> {
+      return {gradient.data + k * rows * columns,
+              row.data + k * rows,
+              column.data + k * columns,
+              new_row.data + k * rows,
+              new_column.data + k * columns,
+              factor.data + k * columns,
+              rows,
+              columns,
+              clip[1]};
+    };
+    double squares = 0;
+    for (std::int64_t k = 0; k < matrices; ++k) {
+      matrix(k).average(h);
+      squares += matrix(k).sum_of_squares();
+    }
+    double const rate = detail::adafactor_rate(h, weight);
+    double const size = rate * detail::adafactor_clip(h, math::sqrt(squares / static_cast<double>(weight.count)));
+    auto const store = detail::adafactor_store_of<first_moment>(h, rate, weight, average, new_weight, new_average);
+    for (std::int64_t k = 0; k < matrices; ++k)
+      matrix(k).update(size, [=](std::int64_t i, real update) { store(k * rows * columns + i, update); });
+  }
+};
+
+template <class optimizer> struct kernel<op::adafactor_unfactored<optimizer>, cpu> {
+  template <class real>
+  static void run(call_of<op::adafactor_unfactored<optimizer>> const& c, tensor<real const> gradient,
+                  tensor<double const> clip, tensor<std::uint8_t const> bytes, tensor<real const> weight,
+                  tensor<real const> squares, tensor<real> new_weight, tensor<real> new_squares) {
+    step<false>(c, gradient, clip, bytes, weight, squares, tensor<real const>(), new_weight, new_squares,
+                tensor<real>());
+  }
+  template <class real>
+  static void run(call_of<op::adafactor_unfactored<optimizer>> const& c, tensor<real const> gradient,
+                  tensor<double const> clip, tensor<std::uint8_t const> bytes, tensor<real const> weight,
+                  tensor<real const> squares, tensor<real const> average, tensor<real> new_weight,
+                  tensor<real> new_squares, tensor<real> new_average) {
+    step<true>(c, gradient, clip, bytes, weight, squares, average, new_weight, new_squares, new_average);
+  }
+
+private:
+  template <bool first_moment, class real>
+  static void step(call_of<op::adafactor_unfactored<optimizer>> const& c, tensor<real const> gradient,
+                   tensor<double const> clip, tensor<std::uint8_t const> bytes, tensor<real const> weight,
+                   tensor<real const> squares, tensor<real const> average, tensor<real> new_weight,
+                   tensor<real> new_squares, tensor<real> new_average) {
+    auto const& h = op::hyperparameters_of<optimizer, real>(bytes).decays(c.options.decays);
+    auto const scale = static_cast<real>(clip[1]), epsilon = static_cast<real>(h.epsilon1);
+    auto const beta2 = static_cast<real>(h.beta2);
+    for_elements(weight.count, [=](std::int64_t i) {
+      real const g = gradient[i] * scale;
+      new_squares[i] = beta2 * squares[i] + (1 - beta2) * (g * g + epsilon);
+    });
+    auto const direction = [=](std::int64_t i) { return gradient[i] * scale / math::sqrt(new_squares[i]); };
+    double const rms =
+        detail::root_mean_square(weight.count, [=](std::int64_t i) { return static_cast<double>(direction(i)); });
+    double const rate = detail::adafactor_rate(h, weight);
+    auto const size = static_cast<real>(rate * detail::adafactor_clip(h, rms));
+    auto const store = detail::adafactor_store_of<first_moment>(h, rate, weight, average, new_weight, new_average);
+    for_elements(weight.count, [=](std::int64_t i) { store(i, direction(i) * size); });
+  }
+};
+
+} // namespace constrain

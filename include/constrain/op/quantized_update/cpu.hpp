@@ -1,0 +1,119 @@
+#pragma once
+
+#include "constrain/comm/communicator.hpp"
+#include "constrain/device/cpu/parallel.hpp"
+#include "constrain/device/kernel.hpp"
+#include "constrain/op/quantized_update/quantized_update.hpp"
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+namespace constrain::inline CONSTRAIN_VARIANT {
+
+namespace detail {
+
+/// The largest magnitude, at most the largest float. Compares the bits: such a maximum has no order, so that the
+/// compiler may vectorize it.
+inline float largest_magnitude(float const* x, int count) {
+  std::int32_t most = 0;
+  CONSTRAIN_OMP(simd reduction(max : most))
+  for (int i = 0; i < count; ++i) most = std::max(most, __builtin_bit_cast(std::int32_t, x[i]) & 0x7fffffff);
+  return __builtin_bit_cast(float, std::min(most, __builtin_bit_cast(std::int32_t, std::numeric_limits<float>::max())));
+}
+
+/// One field of the state of a block, in 8 bits.
+struct quantized_block {
+  static constexpr int capacity = 256; // elements
+
+  std::uint8_t* codes; // [count]
+  float* scale;        // [1]
+  int count;           // elements of the block
+
+  /// Writes the field's numbers to `to`.
+  template <class real> void read(dynamic_map const& map, real* to) const {
+    auto const* const values = map.values();
+    auto const* const from = codes;
+    auto const by = *scale;
+    simd_loop(count, [=](std::int64_t i) { to[i] = static_cast<real>(values[from[i]] * by); });
+  }
+  /// Sets codes and scale to the field's numbers `x`.
+  template <class real> void write(dynamic_map const& map, real const* x) const {
+    float numbers[capacity];
+    std::int32_t found[capacity];
+    simd_loop(count, [&, to = &numbers[0]](std::int64_t i) { to[i] = static_cast<float>(x[i]); });
+    auto const largest = largest_magnitude(numbers, count);
+    *scale = largest;
+    auto const divisor = largest > 0 ? largest : 1;
+    auto const search = map.nearest();
+    simd_loop(count, [=, from = &numbers[0], to = &found[0]](std::int64_t i) { to[i] = search(from[i] / divisor); });
+    auto* const to = codes;
+    simd_loop(count, [=, from = &found[0]](std::int64_t i) { to[i] = static_cast<std::uint8_t>(from[i]); });
+  }
+};
+
+} // namespace detail
+
+template <class optimizer> struct kernel<op::quantized_update<optimizer>, cpu> {
+  using op = constrain::op::quantized_update<optimizer>;
+  static_assert(op::block == detail::quantized_block::capacity);
+  static constexpr int fields = op::fields;
+
+  template <class stored, class... states>
+  static void run(call_of<op> const& c, tensor<stored const> gradient, tensor<double const> clip,
+                  tensor<std::uint8_t const> hyper, tensor<stored> weight, states... state) {
+    if (clip[1] == 0) return; // the gradient norm is not finite: skip the update
+    void* const data[] = {state.data...};
+    auto const& all = constrain::op::hyperparameters_of<optimizer, stored>(hyper);
+    updated<stored> const u{all.decays(c.options.decays), all.step, static_cast<stored>(clip[1])};
+
+    auto const elements = weight.shape().elements();
+    auto const blocks = op::blocks(elements), used = op::blocks(used_elements(c, elements));
+    auto const instances = elements == 0 ? 0 : weight.count / elements;
+    // Blocks per chunk: for fewer, starting a thread costs more than the work.
+    constexpr std::int64_t chunk = 32;
+    parallel_chunks(instances * used, chunk, [&](std::int64_t begin, std::int64_t end) {
+      for (auto b = begin; b < end; ++b) {
+        auto const instance = b / used, in_instance = b % used;
+        auto const first = instance * elements + in_instance * op::block;
+        detail::quantized_block field[fields];
+        auto const count =
+            static_cast<int>(std::min<std::int64_t>(op::block, used_elements(c, elements) - in_instance * op::block));
+        for (int i = 0; i < fields; ++i)
+          field[i] = {static_cast<std::uint8_t*>(data[i]) + first,
+                      static_cast<float*>(data[fields + i]) + instance * blocks + in_instance, count};
+        u.update(gradient.data + first, weight.data + first, field, std::make_integer_sequence<int, fields>{});
+      }
+    });
+  }
+
+private:
+  /// Elements of a tensor that this rank updates: without the padding of a shard.
+  static std::int64_t used_elements(call_of<op> const& c, std::int64_t stored) {
+    auto const full = c.options.elements;
+    if (stored == full) return stored;
+    return std::clamp<std::int64_t>(full - c.parameters.group->rank() * stored, 0, stored);
+  }
+
+  /// The update of a block, with what all blocks share.
+  template <class stored> struct updated {
+    typename constrain::op::step_hyperparameters<optimizer, stored>::prepared prepared;
+    optimizer_step step;
+    stored scale; // of the gradient
+
+    template <int... i>
+    void update(stored const* gradient, stored* weight, detail::quantized_block const (&field)[fields],
+                std::integer_sequence<int, i...>) const {
+      stored numbers[fields][op::block];
+      (field[i].read(map(i), numbers[i]), ...);
+      // Copies, so that the loop keeps them in registers.
+      simd_loop(field[0].count, [=, hyper = prepared, now = step, by = scale, state = &numbers[0]](std::int64_t k) {
+        constrain::op::update_element<optimizer, stored>(hyper, now, gradient[k] * by, weight[k], state[i][k]...);
+      });
+      (field[i].write(map(i), numbers[i]), ...);
+    }
+    static dynamic_map const& map(int i) { return dynamic_map::of(constrain::op::state_is_signed<optimizer>(i)); }
+  };
+};
+
+} // namespace constrain

@@ -1,0 +1,67 @@
+#pragma once
+
+#include "constrain/base/variant.hpp"
+
+#include <cstdint>
+#include <utility>
+
+namespace constrain::inline CONSTRAIN_VARIANT {
+
+/// The 256 numbers that 8-bit codes stand for, in ascending order: dynamic quantization (Dettmers 2016, "8-Bit
+/// Approximations for Parallelism in Deep Learning"; Dettmers et al. 2022, "8-bit Optimizers via Block-wise
+/// Quantization", section 1.3). The numbers are 0, 1, and the midpoints of equal intervals of each decade [0.1, 1],
+/// [0.01, 0.1], ..., [1e-7, 1e-6]: of 64, 32, ..., 1 intervals if signed, which has the negative midpoints too, else of
+/// 128, 64, ..., 2. They are bit for bit the ones of `create_dynamic_map` in bitsandbytes.
+class dynamic_map {
+public:
+  static constexpr int codes = 256;
+
+  /// The code of the number 0.
+  static constexpr int zero(bool is_signed) { return is_signed ? 127 : 0; }
+  /// The map for numbers in [-1, 1] if `is_signed`, else in [0, 1].
+  static dynamic_map const& of(bool is_signed);
+
+  /// The number of each code.
+  float const* values() const { return values_; }
+
+  /// Finds the code of the number nearest to x. A copy of its own lets a loop keep the constants in registers.
+  class search {
+  public:
+    /// The code of the number nearest to x. If x is nearly halfway between two numbers, within 1e-4 of their distance,
+    /// the code of either.
+    int operator()(float x) const { return find(x, std::make_integer_sequence<int, zones>{}); }
+
+  private:
+    friend dynamic_map;
+    static constexpr int zones = 8; // the decades, and the number 1
+
+    template <int... i> int find(float x, std::integer_sequence<int, i...>) const {
+      float const magnitude = x < 0 ? -x : x;
+      float by = 0, plus = 0, most = 0;
+      // Without branches, so that a loop around it is vectorized.
+      ((by = magnitude > from_[i] ? by_[i] : by, plus = magnitude > from_[i] ? plus_[i] : plus,
+        most = magnitude > from_[i] ? most_[i] : most),
+       ...);
+      float const scaled = magnitude * by + plus;
+      int const offset = static_cast<int>(scaled < most ? scaled : most);
+      return x < 0 ? zero_ - (offset < zero_ ? offset : zero_) : zero_ + offset;
+    }
+
+    // Of zone i, which begins above from_[i]: the code is zero_ + min(by_[i] |x| + plus_[i], most_[i]), rounded down.
+    float from_[zones], by_[zones], plus_[zones], most_[zones];
+    int zero_;
+  };
+  search const& nearest() const { return nearest_; }
+
+private:
+  explicit dynamic_map(bool is_signed);
+
+  float values_[codes]; // by code
+  search nearest_;
+};
+
+} // namespace constrain
+
+#if CONSTRAIN_DEFINITIONS
+#include "constrain/op/quantized_update/dynamic_map.ipp"
+#endif

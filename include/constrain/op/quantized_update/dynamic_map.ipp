@@ -1,0 +1,45 @@
+#pragma once
+
+#include "constrain/op/quantized_update/dynamic_map.hpp"
+
+namespace constrain::inline CONSTRAIN_VARIANT {
+
+CONSTRAIN_INLINE dynamic_map const& dynamic_map::of(bool is_signed) {
+  static dynamic_map const with_sign(true), without_sign(false);
+  return is_signed ? with_sign : without_sign;
+}
+
+CONSTRAIN_INLINE dynamic_map::dynamic_map(bool is_signed) {
+  constexpr float powers[] = {1e-6f, 1e-5f, 1e-4f, 1e-3f, 1e-2f, 1e-1f, 1};
+  int const at_zero = zero(is_signed);
+  values_[at_zero] = 0;
+  values_[codes - 1] = 1;
+  nearest_.zero_ = at_zero;
+  int first = 1; // code of the decade's first number, minus the code of 0
+  for (int decade = 0; decade < 7; ++decade) {
+    int const intervals = 1 << (is_signed ? decade : decade + 1);
+    auto const width = (1 - 0.1f) / static_cast<float>(intervals);
+    // As PyTorch's linspace: from both ends to the middle, rounded once.
+    auto const boundary = [&](int i) {
+      return static_cast<float>(i < (intervals + 1) / 2 ? double{0.1f} + double{width} * i
+                                                        : 1 - double{width} * (intervals - i));
+    };
+    for (int i = 0; i < intervals; ++i) {
+      float const value = powers[decade] * ((boundary(i) + boundary(i + 1)) / 2);
+      values_[at_zero + first + i] = value;
+      if (is_signed) values_[at_zero - first - i] = -value;
+    }
+    // The nearest midpoint is the one of the interval around x, except at the beginning of the decade: the intervals of
+    // the decade before are narrower, so that its last midpoint is nearer.
+    nearest_.from_[decade] = (values_[at_zero + first - 1] + values_[at_zero + first]) / 2;
+    nearest_.by_[decade] = static_cast<float>(intervals / (0.9 * double{powers[decade]}));
+    nearest_.plus_[decade] = static_cast<float>(first - intervals / 9.0);
+    first += intervals;
+    nearest_.most_[decade] = static_cast<float>(first - 1);
+  }
+  nearest_.from_[7] = (values_[codes - 2] + 1) / 2;
+  nearest_.by_[7] = 0;
+  nearest_.plus_[7] = nearest_.most_[7] = static_cast<float>(first);
+}
+
+} // namespace constrain

@@ -1,0 +1,103 @@
+#pragma once
+
+#include "constrain/op/quantized_update/dynamic_map.hpp"
+#include "constrain/op/update/update.hpp"
+
+#include <cstddef>
+#include <iterator>
+#include <string_view>
+#include <utility>
+
+namespace constrain::inline CONSTRAIN_VARIANT::op {
+
+/// Whether an optimizer's `state_signed`, if it has one, has one value per field of its state.
+template <class optimizer> constexpr bool has_sign_per_field() {
+  if constexpr (requires { optimizer::state_signed; })
+    return static_cast<int>(std::size(optimizer::state_signed)) == state_fields<optimizer>();
+  else return true;
+}
+
+/// Whether field `i` of an optimizer's state may be negative: as in `state_signed`; all fields may be if the optimizer
+/// does not have it.
+template <class optimizer> constexpr bool state_is_signed(int i) {
+  if constexpr (requires { optimizer::state_signed; } && has_sign_per_field<optimizer>())
+    return optimizer::state_signed[i];
+  else return true;
+}
+
+namespace detail {
+
+/// "<field>_scale": the name of the scales of a field.
+class scale_name {
+public:
+  constexpr explicit scale_name(std::string_view field) {
+    for (char c : field) characters_[length_++] = c;
+    for (char c : std::string_view("_scale")) characters_[length_++] = c;
+  }
+  constexpr operator std::string_view() const { return {characters_, length_}; }
+
+private:
+  char characters_[256]{};
+  std::size_t length_ = 0;
+};
+
+} // namespace detail
+
+/// Options of `quantized_update`.
+struct quantized_update_options {
+  bool decays = false;       // whether weight decay applies to the parameter
+  std::int64_t elements = 0; // of the full tensor; of one layer of a stack
+};
+
+/// The update of one parameter, element by element, with states in 8 bits (Dettmers et al. 2022, "8-bit Optimizers via
+/// Block-wise Quantization"). Each block of 256 elements of a tensor has one scale per field of the state: the field's
+/// largest magnitude in the block. An element of the field is scale * map[code], with the `dynamic_map` of the field's
+/// sign. `optimizer::update` computes with these numbers, in the type of the master weights. The new weight comes from
+/// the new state before it is quantized, to the nearest codes.
+///
+/// Inputs: gradient, clip [norm, scale] (op::clip_coefficient), `step_hyperparameters` as bytes. Outputs, which are
+/// also read: the weight, the codes of each field, the scales of each field. If scale is 0, nothing changes.
+template <class optimizer> struct quantized_update {
+  using options = quantized_update_options;
+  static constexpr char const* name = "quantized_update";
+  static constexpr unsigned accumulating = ~0u; // every output is also read
+  static constexpr bool reads_shards = true;
+  static constexpr bool guarded = true;
+  static constexpr int block = 256;                        // elements that share a scale
+  static constexpr int fields = state_fields<optimizer>(); // of the optimizer's state
+
+  /// Blocks of a tensor of `elements` elements; the last one may be shorter.
+  static constexpr std::int64_t blocks(std::int64_t elements) { return (elements + block - 1) / block; }
+
+  static constexpr inferred infer(operand_types const& in) {
+    auto result = inferred::one(in[0].type, in[0].shape);
+    for (int i = 0; i < fields; ++i) result = result.and_also(dtype::u8, in[0].shape);
+    for (int i = 0; i < fields; ++i) result = result.and_also(dtype::f32, shape(blocks(in[0].shape.elements())));
+    return result;
+  }
+};
+
+namespace detail {
+
+template <class optimizer, int... i>
+constexpr void update_quantized(update_rule& rule, std::integer_sequence<int, i...>) {
+  using op = quantized_update<optimizer>;
+  auto const shape = rule.shape();
+  constrain::shape const blocks(op::blocks(shape.elements()));
+  rule.update_in_place<op>(
+      {rule.gradient(), rule.scale(), rule.hyper()},
+      {rule.parameter(),
+       rule.state(state_name<optimizer>(i), shape, dtype::u8, dynamic_map::zero(state_is_signed<optimizer>(i)))...,
+       rule.state(scale_name(state_name<optimizer>(i)), blocks, dtype::f32, 0, op::block)...},
+      {.decays = rule.decays(), .elements = shape.elements()});
+}
+
+} // namespace detail
+
+/// Appends the update of a parameter with states in 8 bits: for each field of the state of `optimizer` a state of codes
+/// with the field's name, and one of scales, "<field>_scale".
+template <class optimizer> constexpr void update_quantized(update_rule& rule) {
+  detail::update_quantized<optimizer>(rule, std::make_integer_sequence<int, state_fields<optimizer>()>{});
+}
+
+} // namespace constrain::op

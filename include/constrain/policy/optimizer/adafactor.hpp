@@ -1,0 +1,145 @@
+#pragma once
+
+#include "constrain/base/number_check.hpp"
+#include "constrain/op/adafactor/adafactor.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+namespace constrain::inline CONSTRAIN_VARIANT {
+
+namespace detail {
+
+/// Throws `error` if a hyperparameter that all variants of Adafactor have is outside its range.
+template <class hyper> void check_adafactor(char const* name, hyper const& h) {
+  check_number(name, ".epsilon1", h.epsilon1, number_range::above_zero);
+  check_number(name, ".epsilon2", h.epsilon2, number_range::from_zero);
+  check_number(name, ".clip_threshold", h.clip_threshold, number_range::above_zero);
+  if (!is_within(-h.decay_rate, number_range::from_zero))
+    refuse_number(name, ".decay_rate", number_text(h.decay_rate), "a finite number of at most 0");
+  check_number(name, ".weight_decay", h.weight_decay, number_range::from_zero);
+}
+
+/// What the kernels read, of step t.
+template <class hyper>
+op::adafactor_step adafactor_step_of(hyper const& h, double rate, double beta1, optimizer_step t) {
+  return {rate,
+          beta1,
+          1 - std::pow(static_cast<double>(t.number), static_cast<double>(h.decay_rate)),
+          h.epsilon1,
+          h.epsilon2,
+          h.clip_threshold,
+          h.weight_decay,
+          h.scale_parameter ? 1 : 0};
+}
+
+} // namespace detail
+
+namespace optimizer {
+
+/// Adafactor (Shazeer & Stern 2018, algorithms 4 and 5) with a given learning rate, as Hugging Face's
+/// transformers.Adafactor(relative_step=False). Of the second moment of a matrix, only moving averages over its rows
+/// and columns are stored. For a matrix w [rows, columns] and its gradient g at step t:
+///
+///     beta2 = 1 - t^decay_rate
+///     row = beta2 row + (1 - beta2) (mean of g^2 over the columns + epsilon1)
+///     column = beta2 column + (1 - beta2) (mean of g^2 over the rows + epsilon1)
+///     u = g / sqrt(row column / mean(row))
+///     a = learning_rate max(epsilon2, rms(w))        // without `scale_parameter`: learning_rate
+///     w = (1 - a weight_decay) w - a u / max(1, rms(u) / clip_threshold)
+///
+/// rms is the root mean square of the tensor. A tensor with more than two dimensions is a stack of matrices: row and
+/// column belong to each, rms to all of them. For biases, norms and other vectors, v = beta2 v + (1 - beta2) (g^2 +
+/// epsilon1) is stored for each element, and u = g / sqrt(v). The state of a matrix in fp32 is 4 (rows + columns)
+/// bytes, of a vector 4 bytes per element.
+struct adafactor {
+  static constexpr char const* name = "adafactor";
+
+  /// Hyperparameters.
+  struct hyper {
+    float learning_rate = 1e-3f; // before the schedule
+    float epsilon1 = 1e-30f;     // added to the squared gradient, above 0
+    float epsilon2 = 1e-3f;      // least root mean square of a parameter, at least 0
+    float clip_threshold = 1;    // largest root mean square of u, above 0
+    float decay_rate = -0.8f;    // exponent of t in beta2, at most 0
+    float weight_decay = 0;      // decoupled, so multiplied by a; only matrices and embeddings decay
+    bool scale_parameter = true; // whether rms(w) multiplies the learning rate
+  };
+  /// Throws `error` if a hyperparameter is outside its range.
+  static void check(hyper const& h) {
+    check_number(name, ".learning_rate", h.learning_rate, number_range::from_zero);
+    detail::check_adafactor(name, h);
+  }
+  /// The hyperparameters of step t, which counts from 1.
+  static op::adafactor_step prepare(hyper const& h, optimizer_step t) {
+    return detail::adafactor_step_of(h, h.learning_rate, 0, t);
+  }
+  /// Emits the update of one parameter.
+  static constexpr void update(update_rule& u) { op::update_adafactor<adafactor, false>(u); }
+};
+
+/// Adafactor as in `adafactor`, with a relative step size that depends on the step t only, in place of the learning
+/// rate: min(0.01, 1 / sqrt(t)), or min(1e-6 t, 1 / sqrt(t)) with `warmup_init`. As Hugging Face's
+/// transformers.Adafactor(relative_step=True), its default. A schedule has no effect.
+struct adafactor_relative_step {
+  static constexpr char const* name = "adafactor_relative_step";
+
+  /// Hyperparameters, as of `adafactor`.
+  struct hyper {
+    float epsilon1 = 1e-30f;     // added to the squared gradient, above 0
+    float epsilon2 = 1e-3f;      // least root mean square of a parameter, at least 0
+    float clip_threshold = 1;    // largest root mean square of u, above 0
+    float decay_rate = -0.8f;    // exponent of t in beta2, at most 0
+    float weight_decay = 0;      // decoupled, so multiplied by a; only matrices and embeddings decay
+    bool scale_parameter = true; // whether rms(w) multiplies the step size
+    bool warmup_init = false;    // whether the step size grows from 1e-6
+  };
+  /// Throws `error` if a hyperparameter is outside its range.
+  static void check(hyper const& h) { detail::check_adafactor(name, h); }
+  /// The hyperparameters of step t, which counts from 1.
+  static op::adafactor_step prepare(hyper const& h, optimizer_step t) {
+    auto const steps = static_cast<double>(t.number);
+    return detail::adafactor_step_of(h, std::min(h.warmup_init ? 1e-6 * steps : 1e-2, 1 / std::sqrt(steps)), 0, t);
+  }
+  /// Emits the update of one parameter, as in `adafactor`.
+  static constexpr void update(update_rule& u) { op::update_adafactor<adafactor_relative_step, false>(u); }
+};
+
+/// Adafactor as in `adafactor`, with a first moment, as Hugging Face's transformers.Adafactor(relative_step=False,
+/// beta1=...): the parameter moves along the moving average of its updates,
+///
+///     m = beta1 m + (1 - beta1) a u / max(1, rms(u) / clip_threshold)
+///     w = (1 - a weight_decay) w - m
+///
+/// The state is one value more per weight: 4 bytes in fp32.
+struct adafactor_with_momentum {
+  static constexpr char const* name = "adafactor_with_momentum";
+
+  /// Hyperparameters, as of `adafactor`.
+  struct hyper {
+    float learning_rate = 1e-3f; // before the schedule
+    float beta1 = 0.9f;          // factor of m per step, in [0, 1)
+    float epsilon1 = 1e-30f;     // added to the squared gradient, above 0
+    float epsilon2 = 1e-3f;      // least root mean square of a parameter, at least 0
+    float clip_threshold = 1;    // largest root mean square of u, above 0
+    float decay_rate = -0.8f;    // exponent of t in beta2, at most 0
+    float weight_decay = 0;      // decoupled, so multiplied by a; only matrices and embeddings decay
+    bool scale_parameter = true; // whether rms(w) multiplies the learning rate
+  };
+  /// Throws `error` if a hyperparameter is outside its range.
+  static void check(hyper const& h) {
+    check_number(name, ".learning_rate", h.learning_rate, number_range::from_zero);
+    check_number(name, ".beta1", h.beta1, number_range::below_one);
+    detail::check_adafactor(name, h);
+  }
+  /// The hyperparameters of step t, which counts from 1.
+  static op::adafactor_step prepare(hyper const& h, optimizer_step t) {
+    return detail::adafactor_step_of(h, h.learning_rate, h.beta1, t);
+  }
+  /// Emits the update of one parameter, as in `adafactor`.
+  static constexpr void update(update_rule& u) { op::update_adafactor<adafactor_with_momentum, true>(u); }
+};
+
+} // namespace optimizer
+
+} // namespace constrain
