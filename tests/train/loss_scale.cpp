@@ -64,6 +64,16 @@ TEST_CASE("the scale begins at 65536, doubles after enough good steps and halves
   CHECK(t.setting("loss_scale") == 2048);
 }
 
+TEST_CASE("a scale of 0 skips steps, names no parameter and recovers") {
+  fp16<> t({}, {.loss_scale = {.interval = 1}});
+  t.set("loss_scale", 0);
+  auto const skipped = step(t);
+  CHECK(skipped.skipped);
+  CHECK(t.setting("loss_scale") > 0);
+  t.set("loss_scale", 1024);
+  CHECK(!step(t).skipped);
+}
+
 TEST_CASE("scaling changes nothing but what would underflow: a power of two gives the same bits in fp32's range") {
   // The norm and the clipping are those of the true gradients, whatever the scale.
   fp16<> small({}, {.clip_norm = 0.1, .loss_scale = {.initial = 256}}), large({}, {.clip_norm = 0.1});

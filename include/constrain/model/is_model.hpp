@@ -11,12 +11,13 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 namespace detail {
 
-template <std::size_t> using nth_value = value;
+// A struct: nvcc replaces an alias by `value`, which then is no pattern to expand.
+template <std::size_t> struct nth_value { using type = value; };
 
 template <class type, class indices> inline constexpr bool makes_a_value = false;
 template <class type, std::size_t... i>
 inline constexpr bool makes_a_value<type, std::index_sequence<i...>> =
-    std::is_invocable_r_v<value, type const&, nth_value<i>...>;
+    std::is_invocable_r_v<value, type const&, typename nth_value<i>::type...>;
 
 /// Whether `type` is a function from `count` values to a value.
 template <class type, int count>

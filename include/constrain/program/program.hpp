@@ -61,7 +61,7 @@ struct program {
         p = added;
         return;
       }
-    if (!ports.push_back(added)) fail({why::program_too_large, 0, 0, ports.capacity, ports.capacity + 1});
+    if (!ports.push_back(added)) fail({why::program_too_large, 0, 0, maximum_program_ports, maximum_program_ports + 1});
   }
   /// Makes `r` a result that the host reads under this name.
   constexpr void set_result(char const* port_name, ref r) { set_port({port_kind::result, {.name = port_name}, r}); }

@@ -93,8 +93,9 @@ public:
     if constexpr (scales_loss) detail::adapt_loss_scale(tensors(), run_.loss_scale, r.skipped);
     if (r.skipped) {
       ++state_.skipped;
+      constexpr auto squares = entries::step::value.result("gradient_squares");
       int gradient = 0;
-      while (math::finite(engine_.read(entries::step::value.result("gradient_squares"), gradient))) ++gradient;
+      while (gradient < squares.elements && math::finite(engine_.read(squares, gradient))) ++gradient;
       r.not_finite = detail::name_of_gradient(table(), gradient);
     }
     state_.steps = state_.steps.count() + 1;
