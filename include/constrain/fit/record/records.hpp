@@ -38,9 +38,9 @@ struct step_record {
 [[gnu::cold]] void write_metrics(io::json_writer& json, std::vector<metric> const& metrics);
 
 /// The records of a run in a directory: steps.jsonl and steps.csv with a line per step, and an event file for
-/// TensorBoard. The columns of steps.csv are fixed: it has no user-defined metrics. A run resumed after `last_step`
-/// appends to steps.jsonl and steps.csv, from which the lines of later steps are removed, and starts a new event file.
-/// Throws `error` if a file cannot be written.
+/// TensorBoard. The columns of steps.csv are fixed: it lacks labels_per_second, saved, resumed and the user-defined
+/// metrics. A run resumed after `last_step` appends to steps.jsonl and steps.csv, from which the lines of later steps
+/// are removed, and starts a new event file. Throws `error` if a file cannot be written.
 class records {
 public:
   /// Creates the directory if it does not exist. `last_step`: last step before the resume; 0 for a new run.
