@@ -75,6 +75,19 @@ TEST_CASE("each strategy has its own hyperparameters and name") {
         "compare: .learning_rate is set, but each strategy has its own in .hyper; leave .learning_rate out");
 }
 
+TEST_CASE("the common learning rate reaches an optimizer inside another") {
+  auto const corpus = text();
+  ct::compare_options options{.tokens = 300, .seed = 3, .validation_fraction = 0.1};
+  using averaged = ct::optimizer::averaged<ct::optimizer::adamw>;
+  auto const by_default = ct::compare<task, ct::policies<averaged>>(corpus, options);
+  auto const in_hyper = ct::compare<task>(
+      corpus, options, ct::strategy<ct::policies<averaged>>{.hyper = {.base = {.learning_rate = 3e-2f}}});
+  options.learning_rate = 3e-2f;
+  auto const common = ct::compare<task, ct::policies<averaged>>(corpus, options);
+  CHECK(common[0].loss == in_hyper[0].loss);
+  CHECK(common[0].loss != by_default[0].loss);
+}
+
 TEST_CASE("a corpus too short to compare on is refused before the first row") {
   auto const said = [](std::string const& text, ct::compare_options const& options) {
     return sentence([&] { ct::compare<task, ct::policies<>>(ct::data::text_from(text), options); });
@@ -84,6 +97,8 @@ TEST_CASE("a corpus too short to compare on is refused before the first row") {
         "more text, or change .validation_fraction or .validation_tokens");
   CHECK(said(std::string(100, 'a'), {.validation_fraction = 0.95})
             .starts_with("compare: of the corpus's 100 tokens 5 are left to train on"));
+  CHECK(said(std::string(1000, 'a'), {.validation_fraction = 0}) ==
+        "compare_options: .validation_fraction is 0; give a finite number above 0");
   CHECK(said(std::string(1000, 'a'), {.tokens = 0}) == "compare_options: .tokens is 0; give an integer of at least 1");
 }
 

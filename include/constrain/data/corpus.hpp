@@ -31,7 +31,7 @@ public:
   static corpus from_storage(std::shared_ptr<void const> storage, std::span<std::byte const> view, token_width width);
 
   /// 16-bit little-endian tokens from byte `begin` of a file on. This call scans the file once; later the file is read
-  /// as tokens are used. Throws `error` if there is no token or the last token is incomplete.
+  /// as tokens are used. Throws `error` if there is no token, the last token is incomplete or the file cannot be read.
   static corpus from_file(std::shared_ptr<token_file> file, std::int64_t begin);
 
   /// Number of tokens.
@@ -42,18 +42,19 @@ public:
   /// The vocabulary size of byte tokens.
   static constexpr std::int32_t byte_vocabulary = 256;
 
-  /// Token `index`. Throws `error` unless 0 <= `index` < `size()`.
+  /// Token `index`. Throws `error` unless 0 <= `index` < `size()`, and as `copy` does.
   std::int32_t token(std::int64_t index) const;
 
-  /// Fills `tokens` with the tokens from `first` on. Throws `error` if the corpus has fewer tokens (then nothing is
-  /// written), or if its file or memory is found to have changed since the corpus was made.
+  /// Fills `tokens` with the tokens from `first` on. Throws `error` if the corpus has fewer tokens or `first` is
+  /// negative (then nothing is written), if its file cannot be read, or if its file or memory is found to have changed
+  /// since the corpus was made.
   void copy(std::int64_t first, std::span<std::int32_t> tokens) const;
 
   /// Fills `labels` with the tokens from `first` on, but `ignored_label` for prompt tokens. Throws as `copy` does.
   void copy_labels(std::int64_t first, std::span<std::int32_t> labels) const;
 
   /// Number of labels (tokens outside of prompts) among `count` tokens from `first` on. Throws `error` if the corpus
-  /// has fewer tokens.
+  /// has fewer tokens or `first` is negative.
   std::int64_t labels(std::int64_t first, std::int64_t count) const;
 
   /// Hash of the content. Upper 32 bits: length in bytes, modulo 2^32. Lower 32 bits: CRC-32C of the tokens, XORed with
@@ -62,13 +63,13 @@ public:
 
   struct parts;
   /// Splits off the end: `validation` has the last floor(validation_fraction x size) tokens. Either part may be empty.
-  /// Throws `error` unless 0 <= `validation_fraction` <= 1.
+  /// Throws `error` unless 0 <= `validation_fraction` <= 1. Reads all tokens, and throws as `copy` does.
   parts split(double validation_fraction) const;
   /// Splits at random. The corpus is cut into blocks of `block` tokens (the last may be shorter); `validation` has
   /// floor(validation_fraction x number of blocks) randomly drawn blocks. Both parts keep the order of the corpus;
   /// either may be empty. The same seed gives the same parts on every machine. If all texts have the same length, make
   /// `block` a multiple of that length, so that no text is cut. Throws `error` unless 0 <= `validation_fraction` <= 1
-  /// and `block` >= 1.
+  /// and `block` >= 1. Reads all tokens, and throws as `copy` does.
   parts split(double validation_fraction, std::uint64_t seed, std::int64_t block = 1024) const;
 
 private:

@@ -16,8 +16,8 @@ namespace constrain::inline CONSTRAIN_VARIANT::data {
 
 /// Options of `json_lines`.
 struct json_lines_options {
-  std::string end = "\n";  ///< Appended to every text; its tokens are labels.
-  std::int64_t length = 0; ///< Cut or pad every text, with its end, to this many tokens; 0: neither.
+  std::string end = "\n";  ///< Appended to every text; its tokens are labels; may be empty.
+  std::int64_t length = 0; ///< Cut or pad every text, with its end, to this many tokens, at least 0; 0: neither.
 };
 
 namespace detail {
@@ -52,8 +52,8 @@ private:
 /// `json_lines` for lines in memory; `path`: their name in errors.
 corpus parse_json_lines(std::string_view lines, std::string const& path, json_lines_options const& options);
 
-/// Calls `visit(line)` for each line of a file. Throws `error` if the file cannot be read. The file is read, not
-/// mapped: if another process truncated a mapped file, this process would crash.
+/// Calls `visit(line)` for each line of a file. Throws `error` if the file cannot be read, and what `visit` throws. The
+/// file is read, not mapped: if another process truncated a mapped file, this process would crash.
 template <class visitor> void for_lines(std::string const& path, visitor const& visit) {
   auto const file = io::open_file(path, "the texts");
   std::string unfinished, block(std::size_t{1} << 18, '\0');
@@ -80,7 +80,8 @@ template <class visitor> void for_lines(std::string const& path, visitor const& 
 /// A corpus from a JSON Lines file: an object per line, with the text in "text", or a prompt in "input" and its answer
 /// in "output". Each byte is a token. Prompt tokens have no loss. With `.length`, padding (byte 0) and the first token
 /// of each text have no loss either. Blank lines are skipped. Throws `error` for a malformed line, with the line's
-/// number, if there is no text, if the file cannot be read, or if `.length` is negative.
+/// number, if there is no text, if the file cannot be read, if `.length` is negative, or if the texts cut or padded to
+/// `.length` exceed this machine's physical memory.
 corpus json_lines(std::string const& path, json_lines_options const& options = {});
 
 } // namespace constrain::data

@@ -80,7 +80,8 @@ struct position {
     ++epoch;
   }
 
-  /// The index of the position's sample in a corpus of `count` samples. Throws `error` unless `sample` < `count`.
+  /// The index of the position's sample in a corpus of `count` samples. Throws `error` unless
+  /// 0 <= `sample` < `count`.
   constexpr std::int64_t in_corpus(std::uint64_t seed, std::int64_t count) const {
     return permutation(seed, epoch, count)(sample);
   }

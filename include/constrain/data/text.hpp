@@ -14,12 +14,13 @@ namespace constrain::inline CONSTRAIN_VARIANT::data {
 /// Options of `text`.
 struct text_options {
   std::vector<std::string> extensions{}; ///< In a directory, read only files with these endings (".txt"); empty: all.
-  std::int64_t maximum_bytes = std::numeric_limits<std::int64_t>::max(); ///< Read at most this many bytes in total.
+  /// Read only the first bytes, at most this many in total; at least 1. By default, all.
+  std::int64_t maximum_bytes = std::numeric_limits<std::int64_t>::max();
 };
 
 /// A corpus of byte tokens from a text file, or from all files in a directory tree, concatenated in the order of their
 /// relative paths (hidden files and directories are skipped). Throws `error` if there is no text, a file cannot be
-/// read, the text exceeds this machine's memory or `.maximum_bytes` is below 1.
+/// read, the text exceeds this machine's physical memory or `.maximum_bytes` is below 1.
 [[gnu::cold]] corpus text(std::string const& path, text_options const& options = {});
 
 /// A corpus of byte tokens from text in memory. Throws `error` if the text is empty.

@@ -3,16 +3,17 @@
 #include "constrain/device/cpu/elements.hpp"
 #include "constrain/device/kernel.hpp"
 
-/// Two functions that every device overloads, so that an element-wise kernel is written once for all devices:
+/// Two functions with one overload per device tag (`cpu` below, `cuda<>` in device/cuda/start_kernel.cuh), so that an
+/// element-wise kernel is written once for all devices:
 ///
 ///   for_elements(device, call, count, f)   calls f(i) for i in [0, count), in any order
-///   parameters_on(device, call)            address of the step parameters that f can read on the device
+///   parameters_on(device, call)            address of the step parameters, valid on the device, for `f` to read them
 ///
 /// `f` is an object of a named type with a CT_HOST_DEVICE call operator: without --extended-lambda, nvcc does not
 /// accept a lambda as a kernel's argument.
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// Calls f(i) for i in [0, count), vectorized and on the CPU's threads. The calls must be independent.
+/// Calls f(i) for i in [0, count), vectorized, on up to `thread_count()` threads. The calls must be independent.
 template <class function> void for_elements(cpu, call const&, std::int64_t count, function const& f) {
   for_elements(count, f);
 }

@@ -3,6 +3,7 @@
 #include "constrain/base/error.hpp"
 #include "constrain/device/cpu/stopwatch.hpp"
 #include "constrain/fit/fit.hpp"
+#include "constrain/train/hyperparameters.hpp"
 
 #include <algorithm>
 #include <cstddef>
@@ -13,15 +14,18 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// Options of `compare`, shared by all rows. A row is one training, with one set of policies.
+/// Options of `compare`, shared by all rows. Each row is one training run with one set of policies.
 struct compare_options {
-  token_count tokens = 100'000;            // training tokens per row, over all ranks, rounded up to whole steps
-  double learning_rate = 0;                // for rows without a `strategy`; 0: the optimizer's default
-  double clip_norm = 0;                    // maximum L2 norm of all gradients together; 0: no clipping
-  double dropout = 0;                      // probability with which ct::dropout zeroes an element, in [0, 1)
-  std::uint64_t seed = 0;                  // determines the initial weights, the order of samples and dropout
-  double validation_fraction = 0.02;       // share of the corpus, at its end, on which a row's `loss` is measured
-  std::int64_t validation_tokens = 16'384; // maximum tokens of the validation part
+  token_count tokens = 100'000; // training tokens per row, at least 1, over all ranks; rounded up to whole steps
+  double learning_rate = 0; // for rows without a `strategy`, at least 0; replaces the learning rates of the optimizer
+                            // and of its `base`, if they have any; 0: their defaults
+  double clip_norm = 0;     // maximum L2 norm of all gradients together, at least 0; 0: no clipping
+  double dropout = 0;       // probability with which ct::dropout zeroes an element, in [0, 1)
+  std::uint64_t seed = 0;   // determines the initial weights, the order of samples and dropout
+  double validation_fraction = 0.02; // share of the corpus, at its end, on which a row's `loss` is measured; above
+                                     // 0, at most 1: `.validation_tokens` limits it too
+  std::int64_t validation_tokens = 16'384; // maximum number of labels in the validation part (which has one more
+                                           // token); at least 1
 };
 
 /// A row with hyperparameters and a name:
@@ -34,8 +38,8 @@ template <class set> struct strategy {
 /// Result of one row.
 struct comparison {
   std::string name;             // name of the strategy, or of its policies
-  double tokens_per_second = 0; // of the median step, over all ranks, without the wait for data; tokens with ignored
-                                // labels count
+  double tokens_per_second = 0; // of the median step, over all ranks, without the wait for data, including tokens
+                                // whose label is ignored
   bytes planned_peak;           // size of the arena (the trainer's only memory block), planned at compile time
   bytes used_peak;              // bytes of the arena up to the last one written, plus the workspace of a GPU
   double loss = 0;              // on the validation part, after training, in nats per label
@@ -82,12 +86,10 @@ comparison measure(data::corpus::parts const& parts, compare_options const& opti
   return row;
 }
 
-/// The optimizer's default hyperparameters, with `options.learning_rate` as the learning rate if it is above 0.
+/// The optimizer's default hyperparameters, with `options.learning_rate` as every learning rate if it is above 0.
 template <class trainer> typename trainer::hyper common_hyper(compare_options const& options) {
-  typename trainer::hyper hyper;
-  if constexpr (requires { hyper.learning_rate; })
-    if (options.learning_rate > 0)
-      hyper.learning_rate = static_cast<decltype(hyper.learning_rate)>(options.learning_rate);
+  typename trainer::hyper hyper{};
+  if (options.learning_rate > 0) set_learning_rates(hyper, options.learning_rate);
   return hyper;
 }
 
@@ -98,7 +100,8 @@ template <class trainer> typename trainer::hyper common_hyper(compare_options co
 ///
 ///     compare<task, policies<precision::fp32>, policies<checkpoint::every<1>>>(corpus, {.tokens = 100'000})
 ///
-/// Throws `error` for an option out of range or a corpus that is too short.
+/// Throws `error` for an option out of range or a corpus that is too short. Also throws the errors of `trainer`'s
+/// constructor, `batches`, `step` and `evaluate`.
 template <class task, class... sets>
 std::vector<comparison> compare(data::corpus const& corpus, compare_options const& options = {}) {
   auto const parts = detail::parts_to_compare(corpus, options, task::tokens);
@@ -111,7 +114,7 @@ std::vector<comparison> compare(data::corpus const& corpus, compare_options cons
 ///     compare<task>(corpus, {.tokens = 100'000}, strategy<policies<>>{.hyper = {.learning_rate = 3e-3f}},
 ///                   strategy<policies<optimizer::sgd>>{.hyper = {.learning_rate = 0.3f}})
 ///
-/// Also throws `error` if `options.learning_rate` is set.
+/// Throws as the other `compare`, and throws `error` if `options.learning_rate` is set.
 template <class task, class first, class... rest>
 std::vector<comparison> compare(data::corpus const& corpus, compare_options const& options, strategy<first> const& one,
                                 strategy<rest> const&... others) {

@@ -13,14 +13,14 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 /// Number of batches from position `from` on that begin before `epochs` epochs are complete, at most `limit`. Batches
 /// without any label do not count. A batch has `sequences` samples over all ranks, each of `tokens` tokens. `seed`: of
 /// the order of samples. `tail`: what happens to samples at an epoch's end that do not fill a batch. Throws `error` if
-/// the corpus gives no batch.
+/// the corpus gives no batch, or if `from` lies outside an epoch.
 [[gnu::cold]] std::int64_t batches_until(std::int64_t epochs, data::corpus const& corpus, std::uint64_t seed,
                                          data::position from, std::int64_t sequences, std::int64_t tokens,
                                          data::tail tail,
                                          std::int64_t limit = std::numeric_limits<std::int64_t>::max());
 
 /// The optimizer step, counted from the start of the run, after which `epochs` epochs of a corpus have been read; at
-/// most `limit`, but at least the steps already done.
+/// most `limit`, but at least the steps already done. Throws as `batches_until` does.
 template <class trainer>
 std::int64_t steps_of_epochs(trainer const& t, std::int64_t epochs, data::corpus const& corpus, data::tail tail,
                              std::int64_t limit) {

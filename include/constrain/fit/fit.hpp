@@ -20,7 +20,9 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 /// called last, but not after an exception.
 ///
 /// Throws `error` for options that are out of range or contradict one another, for a corpus that does not fit the
-/// trainer, for files that cannot be written, and when `trainer::step` or `trainer::evaluate` throws.
+/// trainer, for files that cannot be written, and for options, corpora or training states that differ between ranks.
+/// Also throws the errors of `trainer::step`, `evaluate`, `load_pretrained` (`.load_best`) and `scale_learning_rate`
+/// (`.plateau`), and what a callback throws. If only some ranks throw, the job is aborted.
 template <class trainer, class callback = no_callback>
 fit_result fit(trainer& t, data::corpus const& corpus, fit_options options = {}, callback&& called = {}) {
   using given = std::remove_reference_t<callback>;

@@ -10,7 +10,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 /// The part of an op's `op_info` that a plan keeps at run time.
 struct op_label {
   char const* name = "";      // of the op, for messages and printed programs
-  std::uint64_t identity = 0; // a hash of the op's type
+  std::uint64_t identity = 0; // hash of the type's name; ops are compared by it
 };
 
 namespace detail {
@@ -29,7 +29,8 @@ template <class op> inline constexpr op_label label_of{op::name, identity_of<op>
 
 // `op_type` maps a plan's `op_label const*` back to the op's type, which the executor needs to launch the op's kernel.
 // Instantiating `registered<op>` defines the friend `op_named(op_key<&label_of<op>>)`, so that no central list of ops
-// is needed. `info_of<op>` instantiates `registered<op>`, so every op that a program can call is registered.
+// is needed (friend injection). `info_of<op>` instantiates `registered<op>`, so every op that a program can call is
+// registered. The friend is a non-template function on purpose: silence the compilers' warning.
 #if defined(__NVCC__)
 #pragma nv_diagnostic push
 #pragma nv_diag_suppress 1301

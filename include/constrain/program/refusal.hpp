@@ -4,7 +4,8 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-// An op brings refusals of its own: a refusal is a member template with one static_assert, the error sentence.
+// An op or an objective can define compile-time errors (refusals). Each is a member class template with one
+// static_assert, whose message is the error.
 //
 //     struct split {
 //       template <diagnosis d> struct parts_do_not_divide_the_width {
@@ -14,17 +15,20 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 //         if (in[0].shape.features() % o.parts != 0)
 //           return inferred::failure<parts_do_not_divide_the_width>(in[0].shape.features(), o.parts);
 //
-// A diagnosis is data and holds a refusal as an address. `own_refusal` maps the address back to the template, as
-// `op_type` maps labels to ops.
+// A `diagnosis` is a template argument and cannot hold a template, so it holds the address of `refusal_of<template>`.
+// `own_refusal` maps the address back to the template, as `op_type` maps labels to ops (friend injection).
 
 namespace detail {
 
-template <template <diagnosis> class sentence> inline constexpr refusal_label refusal_of{};
+/// The object whose address stands for a refusal.
+template <template <diagnosis> class refusal_template> inline constexpr refusal_label refusal_of{};
 
-template <template <diagnosis> class sentence_template> struct held_sentence {
-  template <diagnosis d> using sentence = sentence_template<d>;
+/// A refusal's template as a type.
+template <template <diagnosis> class refusal_template> struct held_refusal {
+  template <diagnosis d> using refusal = refusal_template<d>;
 };
 
+// The friend is a non-template function on purpose: silence the compilers' warning.
 #if defined(__NVCC__)
 #pragma nv_diagnostic push
 #pragma nv_diag_suppress 1301
@@ -33,9 +37,11 @@ template <template <diagnosis> class sentence_template> struct held_sentence {
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wnon-template-friend"
 #endif
-template <refusal_label const* label> struct refusal_key { friend constexpr auto sentence_at(refusal_key); };
-template <template <diagnosis> class sentence> struct registered_refusal {
-  friend constexpr auto sentence_at(refusal_key<&refusal_of<sentence>>) { return held_sentence<sentence>{}; }
+template <refusal_label const* label> struct refusal_key { friend constexpr auto refusal_at(refusal_key); };
+template <template <diagnosis> class refusal_template> struct registered_refusal {
+  friend constexpr auto refusal_at(refusal_key<&refusal_of<refusal_template>>) {
+    return held_refusal<refusal_template>{};
+  }
 };
 #if defined(__GNUC__) && !defined(__clang__)
 #pragma GCC diagnostic pop
@@ -44,16 +50,16 @@ template <template <diagnosis> class sentence> struct registered_refusal {
 #pragma nv_diagnostic pop
 #endif
 
-/// The template that belongs to `d.refusal`, with its static_assert for `d`.
+/// The refusal that `d.refusal` points to, instantiated with `d`; its static_assert fails unless `d.ok()`.
 template <diagnosis d>
-using own_refusal = typename decltype(sentence_at(detail::refusal_key<d.refusal>{}))::template sentence<d>;
+using own_refusal = typename decltype(refusal_at(detail::refusal_key<d.refusal>{}))::template refusal<d>;
 
 } // namespace detail
 
-/// A refusal as data, for `diagnosis::refusal`. `sentence` is a class template with one static_assert.
-template <template <diagnosis> class sentence> constexpr refusal_label const* refusal_with() {
-  static_assert(sizeof(detail::registered_refusal<sentence>) > 0); // the instantiation registers the refusal
-  return &detail::refusal_of<sentence>;
+/// The address that stands for a refusal in `diagnosis::refusal`; also registers the refusal for `own_refusal`.
+template <template <diagnosis> class refusal_template> constexpr refusal_label const* refusal_with() {
+  static_assert(sizeof(detail::registered_refusal<refusal_template>) > 0); // the instantiation registers the refusal
+  return &detail::refusal_of<refusal_template>;
 }
 
 } // namespace constrain

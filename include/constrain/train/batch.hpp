@@ -46,10 +46,11 @@ private:
   std::shared_ptr<std::atomic<std::int64_t>> latest_ = std::make_shared<std::atomic<std::int64_t>>(0);
 };
 
-/// The arrays of a batch that is more than one array of tokens and one of labels.
+/// The arrays of a batch with several inputs or labels, with real numbers, or with labels that the trainer has shifted.
 struct batch_arrays {
-  array_list inputs, labels;         // one array for each input of the model, and for each label of the objective
-  std::vector<std::int32_t> shifted; // the labels that the batch itself has shifted
+  array_list inputs;                 // one array for each input of the model
+  array_list labels;                 // one array for each label of the objective
+  std::vector<std::int32_t> shifted; // the shifted labels, which `labels` views; empty: not shifted
 };
 
 /// One optimizer step's data for this rank, as views of arrays that must live until `step` returns. `trainer::batches`
@@ -62,7 +63,7 @@ struct batch {
   data::position next{};                // where the next batch begins in that corpus
   std::int64_t sequence = 0;            // tokens in a sequence; 0: unknown, not checked by `step`
   batch_ticket ticket{};                // valid until a `batch_range` refills the arrays
-  std::shared_ptr<batch_arrays const> arrays{}; // of another batch than of `inputs` and `labels`; else null
+  std::shared_ptr<batch_arrays const> arrays{}; // all arrays; null: these are `inputs` and `labels`
 
   /// The arrays for all inputs of the model, and for all labels of the objective.
   array_list every_input() const { return arrays == nullptr ? array_list(inputs) : arrays->inputs; }

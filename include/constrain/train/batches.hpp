@@ -13,12 +13,12 @@
 namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// Copies sample number `sample` of a corpus (see data/order.hpp): inputs [tokens] and labels [tokens]. Label i is the
-/// token after input i, or `ignored_label` if that token belongs to a prompt.
+/// token after input i, or `ignored_label` if that token belongs to a prompt. Throws as `data::corpus::copy` does.
 void copy_sample(data::corpus const& corpus, std::int64_t sample, std::int64_t tokens, std::int32_t* inputs,
                  std::int32_t* labels);
 
 /// Fills inputs and labels [sequences, tokens] with the samples `first`, `first` + 1, ... of a corpus that has
-/// `samples` samples. Rows past the last sample get token 0 and `ignored_label`.
+/// `samples` samples. Rows past the last sample get token 0 and `ignored_label`. Throws as `data::corpus::copy` does.
 void copy_samples(data::corpus const& corpus, std::int64_t first, std::int64_t samples, std::int64_t tokens,
                   std::vector<std::int32_t>& inputs, std::vector<std::int32_t>& labels);
 
@@ -38,7 +38,8 @@ public:
   batch_source(data::corpus const& corpus, std::uint64_t seed, data::position from, std::int64_t sequences,
                std::int64_t tokens, data::tail tail, int rank, int ranks);
 
-  /// Fills `out` with the next batch. Skips batches in which no rank has a valid label.
+  /// Fills `out` with the next batch. Skips batches in which no rank has a valid label. Throws as `data::corpus::copy`
+  /// does.
   void operator()(batch_buffer& out);
 
   /// Skips the batches that begin before epoch number `epoch`, at most `limit` batches. Returns the number of batches
@@ -89,7 +90,8 @@ public:
     batch_range* owner_;
   };
 
-  /// Advances to the next batch; in a new range, to the first batch. The range has no end.
+  /// Advances to the next batch; in a new range, to the first batch. The range has no end. Throws, as `++` does, the
+  /// `error` of the worker thread if the corpus's file or memory has changed or cannot be read.
   iterator begin() { return ++iterator(*this); }
   std::unreachable_sentinel_t end() const { return {}; }
 

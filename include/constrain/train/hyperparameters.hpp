@@ -48,6 +48,12 @@ template <class hyper> void scale_learning_rates(hyper& h, double schedule, doub
   if constexpr (requires { h.base; }) scale_learning_rates(h.base, schedule, factor);
 }
 
+/// Sets the learning rate, and the learning rates of the optimizers that this one is made from.
+template <class hyper> void set_learning_rates(hyper& h, double rate) {
+  if constexpr (requires { h.learning_rate; }) h.learning_rate = static_cast<decltype(h.learning_rate)>(rate);
+  if constexpr (requires { h.base; }) set_learning_rates(h.base, rate);
+}
+
 /// Calls f(name, value) for an optimizer's hyperparameters: first for fields with a well-known name, then for every
 /// field by its position. If the fields have different types, only those of arithmetic or enumeration type are visited
 /// by position, and none if there are more than twelve fields, an array or a base class. The fields of the optimizer

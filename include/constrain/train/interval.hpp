@@ -14,10 +14,11 @@ struct part_of_run {
 };
 
 /// How often an event (such as an evaluation) happens: every n steps, every given fraction of the run, or never.
-/// Converts from an integer, `optimizer_steps` and `part_of_run`.
+/// Converts from an integer, `optimizer_steps` and `part_of_run`. The constructors accept any numbers; `check` refuses
+/// those out of range.
 class interval {
 public:
-  /// Every `steps` steps, or every `part` of the run; 0 steps: never.
+  /// Every `steps` steps (at least 0), or every `part` of the run; 0 steps: never.
   constexpr interval(std::int64_t steps = 0) : steps_(steps) {}
   constexpr interval(optimizer_steps steps) : steps_(steps.count()) {}
   constexpr interval(part_of_run part) : part_(part), of_run_(true) {}

@@ -8,24 +8,27 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// The dynamic loss scale of `precision::fp16` (Micikevicius et al. 2018), as torch.amp.GradScaler: after a step with a
 /// gradient that is not finite, which is skipped, the scale is multiplied by `backoff`; after `interval` steps in a row
-/// that were not skipped, by `growth`. The trainer's setting "loss_scale" is the scale of the next step.
+/// that were not skipped, by `growth`. The trainer's setting "loss_scale" is the scale of the next step. All numbers
+/// must be finite.
 struct loss_scale_options {
   double initial = 65536;       // scale of the first step, above 0
-  double growth = 2;            // above 0
-  double backoff = 0.5;         // above 0
+  double growth = 2;            // factor of an increase, above 0
+  double backoff = 0.5;         // factor after a skipped step, above 0
   std::int64_t interval = 2000; // steps between two increases, at least 1
 };
 
-/// A run's options besides the optimizer's hyperparameters.
+/// A run's options besides the optimizer's hyperparameters. The trainer's constructor throws `error` for a field out of
+/// range. On several ranks, all fields but `.measure_memory` must be equal.
 struct run_options {
   std::uint64_t seed = 0;          // of the initial weights, the order of samples and dropout
-  double clip_norm = 0;            // maximum L2 norm of all gradients together; 0: no clipping
+  double clip_norm = 0;            // maximum L2 norm of all gradients together, at least 0; 0: no clipping
   schedule::any schedule{};        // learning-rate schedule; constant by default
   double dropout = 0;              // probability with which ct::dropout zeroes an element, in [0, 1)
-  loss_scale_options loss_scale{}; // only with precision::fp16
+  loss_scale_options loss_scale{}; // used only with precision::fp16
   bool checked = false;            // checks the reads and the result of every kernel call: slow, for debugging
   bool measure_memory = false;     // fills the arena with a pattern, so that `used_bytes()` can measure its use
-  double deadline = 1800;          // seconds that a rank waits for the others before it ends with an error
+  double deadline = 1800;          // seconds that a rank waits for the others before it ends with an error; above 0, at
+                                   // most 1e9; used only with MPI
 };
 
 } // namespace constrain

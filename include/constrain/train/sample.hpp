@@ -17,10 +17,10 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// How `generate` samples tokens.
+/// How `generate` samples tokens. `generate` throws `error` for a field out of range.
 struct generate_options {
-  double temperature = 1; // divides the logits; 0: always the most likely token
-  int top_k = 0;          // sample among this many most likely tokens; 0: among all
+  double temperature = 1; // divides the logits, at least 0; 0: always the most likely token
+  int top_k = 0;          // sample among this many most likely tokens, at least 0; 0: among all
   std::uint64_t seed = 0; // of the random draws
 };
 

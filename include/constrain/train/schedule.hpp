@@ -6,7 +6,9 @@
 #include <cmath>
 #include <variant>
 
-/// Learning-rate schedules: pure functions from the optimizer step (0, 1, 2, ...) to a factor of the learning rate.
+/// Learning-rate schedules: pure functions from the number of optimizer steps already done (0 for the first; skipped
+/// steps count) to the number that multiplies the learning rate. The trainer's constructor throws `error` for a field
+/// out of range.
 namespace constrain::inline CONSTRAIN_VARIANT::schedule {
 
 /// Linear warm-up: (step + 1) / warmup for the first `warmup` steps, then 1.
@@ -25,27 +27,29 @@ constexpr double progress(optimizer_steps step, optimizer_steps warmup, optimize
 
 /// Linear warm-up, then the full learning rate.
 struct constant {
-  optimizer_steps warmup = 0; // length of the warm-up
+  optimizer_steps warmup = 0; // length of the warm-up, at least 0; 0: none
   double operator()(optimizer_steps step) const { return warm_up(step, warmup); }
 };
 
-/// Linear warm-up, then linear decay to `minimum` at step `steps`.
+/// Linear warm-up, then linear decay to `minimum` at step `steps`, and `minimum` from then on.
 struct linear {
-  optimizer_steps warmup = 0; // length of the warm-up
-  optimizer_steps steps = 0;  // step at which `minimum` is reached, warm-up included
-  double minimum = 0;         // final factor of the learning rate
+  optimizer_steps warmup = 0; // length of the warm-up, at least 0; 0: none
+  optimizer_steps steps = 0;  // number of steps until `minimum` is reached, including the warm-up; at least 1, so it
+                              // must be set
+  double minimum = 0;         // final factor of the learning rate, at least 0
   double operator()(optimizer_steps step) const {
     if (step < warmup) return warm_up(step, warmup);
     return minimum + (1 - minimum) * (1 - progress(step, warmup, steps));
   }
 };
 
-/// Linear warm-up, then half a cosine down to `minimum` at step `steps` (Loshchilov & Hutter 2017, "SGDR", without
-/// restarts).
+/// Linear warm-up, then half a cosine down to `minimum` at step `steps`, and `minimum` from then on (Loshchilov &
+/// Hutter 2017, "SGDR", without restarts).
 struct cosine {
-  optimizer_steps warmup = 0; // length of the warm-up
-  optimizer_steps steps = 0;  // step at which `minimum` is reached, warm-up included
-  double minimum = 0;         // final factor of the learning rate
+  optimizer_steps warmup = 0; // length of the warm-up, at least 0; 0: none
+  optimizer_steps steps = 0;  // number of steps until `minimum` is reached, including the warm-up; at least 1, so it
+                              // must be set
+  double minimum = 0;         // final factor of the learning rate, at least 0
   double operator()(optimizer_steps step) const {
     if (step < warmup) return warm_up(step, warmup);
     return minimum + (1 - minimum) * 0.5 * (1 + std::cos(3.14159265358979323846 * progress(step, warmup, steps)));

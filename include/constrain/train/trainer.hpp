@@ -183,7 +183,8 @@ public:
   }
 
   /// Returns the prompt and `count` sampled tokens. Each token costs a full forward pass over the last `task::tokens`
-  /// tokens (no key-value cache). Throws `error` for an empty prompt, invalid values or logits that `sampler` refuses.
+  /// tokens (no key-value cache). Throws `error` for an empty prompt, a negative `count`, tokens or options out of
+  /// range, or logits that `sampler` refuses.
   std::vector<std::int32_t> generate(std::span<std::int32_t const> prompt, std::int64_t count,
                                      generate_options const& options = {}) {
     [[maybe_unused]] generates_tokens<entries::takes_tokens, entries::logits.rank == 3> const checked;
@@ -205,7 +206,7 @@ public:
     return tokens;
   }
 
-  /// `generate` for text, one token per byte: needs a model with a vocabulary of 256.
+  /// `generate` for text, one token per byte: needs a model with a vocabulary of 256. Throws as the other `generate`.
   std::string generate(std::string_view prompt, std::int64_t count, generate_options const& options = {}) {
     [[maybe_unused]] tokens_are_bytes<entries::vocabulary> const checked;
     auto const tokens = detail::tokens_of(prompt);

@@ -20,9 +20,10 @@ namespace detail {
 /// instruction's latency. Returns the number of operations, two per multiply-add and vector lane.
 template <class real> double multiply_add_chains(std::int64_t rounds) {
   constexpr int chains = 12;
+  // sum = factor sum + term converges to 1. Volatile, so that the compiler cannot fold the portable loop.
+  real const volatile factor = real(0.999), term = real(0.001);
 #if defined(__x86_64__) && defined(__GNUC__)
   // Inline assembly, so that the measured rate does not depend on the compiler or its flags.
-  real const factor = real(0.999), term = real(0.001); // every sum converges to 1
 #define CONSTRAIN_CHAIN(type, lanes, sum) "vfmadd213p" type " %%" lanes "13, %%" lanes "12, %%" lanes sum "\n\t"
 // clang-format off
 #define CONSTRAIN_CHAINS(type, lanes)                                                                                  \
@@ -34,7 +35,7 @@ template <class real> double multiply_add_chains(std::int64_t rounds) {
       CONSTRAIN_CHAIN(type, lanes, "9") CONSTRAIN_CHAIN(type, lanes, "10") CONSTRAIN_CHAIN(type, lanes, "11")          \
       "dec %0\n\tjnz 1b\n\tvzeroupper"                                                                                 \
       : "+r"(rounds)                                                                                                   \
-      : "m"(factor), "m"(term)                                                                                         \
+      : "m"(term), "m"(factor)                                                                                         \
       : "cc", "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9", "xmm10", "xmm11",        \
         "xmm12", "xmm13", "xmm14", "xmm15")
   // clang-format on
@@ -56,19 +57,19 @@ template <class real> double multiply_add_chains(std::int64_t rounds) {
 #undef CONSTRAIN_CHAIN
 #endif
   using lanes = vector_of<real>;
-  real volatile of = real(0.999), more = real(0.001), sink; // volatile, so that the compiler cannot fold the loop
+  real volatile sink;
   [&]<int... chain>(std::integer_sequence<int, chain...>) {
-    typename lanes::vector const zero{}, f = zero + real(of), t = zero + real(more);
+    typename lanes::vector const zero{}, factors = zero + real(factor), terms = zero + real(term);
     typename lanes::vector sum[] = {zero + static_cast<real>(chain)...};
-    for (std::int64_t round = 0; round < rounds; ++round) ((sum[chain] = sum[chain] * f + t), ...);
+    for (std::int64_t round = 0; round < rounds; ++round) ((sum[chain] = sum[chain] * factors + terms), ...);
     sink = (sum[chain][0] + ...);
   }
   (std::make_integer_sequence<int, chains>{});
   return 2.0 * chains * lanes::lanes * static_cast<double>(rounds);
 }
 
-/// FLOP/s of the calling thread in its own processor time: the best of 24 measurements, or 0 if fewer than a third of
-/// them are within 5 % of the best.
+/// FLOP per second of the calling thread's CPU time: the best of 24 measurements, or 0 if fewer than a third of them
+/// are within 5 % of the best.
 template <class real> double chain_rate() {
   constexpr std::int64_t rounds = 200'000;
   constexpr int measurements = 24; // during the first ones, the clock frequency may still be low
@@ -86,10 +87,11 @@ template <class real> double chain_rate() {
 
 } // namespace detail
 
-/// Peak FLOP/s of this machine in the type `real`, measured with multiply-adds in registers (two operations each): the
-/// best thread's rate times the number of threads or processors, whichever is smaller. On x86-64, uses AVX-512 or AVX2
-/// if the processor has it, whatever instruction set the code was compiled for. Measures processor time, so that the
-/// time of other programs does not count. 0 if the measurements do not agree. Takes a few hundredths of a second.
+/// Peak FLOP/s, in type `real`, of the threads that a parallel loop uses: measured with multiply-adds in registers (two
+/// operations each), the best thread's rate times `thread_count()`, or `available_processors()` if smaller. On x86-64,
+/// uses AVX-512 or AVX2 if the processor has it, whatever instruction set the code was compiled for. Measures CPU time,
+/// so that the time of other programs does not count. 0 if, on any thread, fewer than a third of the measurements are
+/// within 5 % of that thread's best. Takes a few hundredths of a second.
 template <class real = float> double arithmetic_peak() {
   std::vector<double> rates(static_cast<std::size_t>(thread_count()));
   parallel_for(thread_count(),

@@ -6,8 +6,8 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// Measures the time of a POSIX clock since its construction. Uses clock_gettime because including <chrono> costs
-/// compile time in every translation unit.
+/// Seconds of the POSIX clock `clock` since the stopwatch was constructed. Uses clock_gettime because including
+/// <chrono> costs compile time in every translation unit.
 template <clockid_t clock> class stopwatch_of {
 public:
   /// Seconds since construction.
@@ -25,9 +25,10 @@ private:
   std::timespec start_ = now();
 };
 
-/// Wall-clock time.
+/// Elapsed real time; setting the system's clock does not change it.
 using stopwatch = stopwatch_of<CLOCK_MONOTONIC>;
-/// Processor time of the calling thread: it does not advance while the thread is not running.
+/// CPU time of the thread; does not advance while the thread is not running. Construct and read it on the same
+/// thread.
 using thread_stopwatch = stopwatch_of<CLOCK_THREAD_CPUTIME_ID>;
 
 } // namespace constrain

@@ -38,9 +38,9 @@ struct step_record {
 [[gnu::cold]] void write_metrics(io::json_writer& json, std::vector<metric> const& metrics);
 
 /// The records of a run in a directory: steps.jsonl and steps.csv with a line per step, and an event file for
-/// TensorBoard. The columns of steps.csv are fixed: it has no user-defined metrics. A run resumed after `last_step`
-/// appends to steps.jsonl and steps.csv, from which the lines of later steps are removed, and starts a new event file.
-/// Throws `error` if a file cannot be written.
+/// TensorBoard. The columns of steps.csv are fixed: it lacks labels_per_second, saved, resumed and the user-defined
+/// metrics. A run resumed after `last_step` appends to steps.jsonl and steps.csv, from which the lines of later steps
+/// are removed, and starts a new event file. Throws `error` if a file cannot be written.
 class records {
 public:
   /// Creates the directory if it does not exist. `last_step`: last step before the resume; 0 for a new run.
@@ -48,14 +48,15 @@ public:
       : directory_(made(directory)), json_(directory + "/steps.jsonl", R"({"step": )", "", last_step),
         csv_(directory + "/steps.csv", "", columns, last_step), events_(directory) {}
 
-  /// Appends a step to all files.
+  /// Appends a step to all files. Throws `error` if one cannot be written.
   [[gnu::cold]] void write(step_record const& r);
 
   /// All recorded steps, including those before the run was resumed. Unreadable lines are skipped: a file edited by
-  /// hand must not end a long run with an exception.
+  /// hand must not end a long run with an exception. Throws `error` if steps.jsonl cannot be opened.
   [[gnu::cold]] std::vector<step_record> steps() const;
 
-  /// Writes the file `name` to the directory, atomically: a reader finds the old content or the new.
+  /// Writes the file `name` to the directory, atomically: a reader finds the old content or the new. Throws `error` if
+  /// it cannot be written, or if it is a symbolic link.
   [[gnu::cold]] void write_file(char const* name, std::string_view text) const;
 
 private:

@@ -36,7 +36,9 @@ namespace constrain::inline CONSTRAIN_VARIANT {
     rest.remove_prefix(std::min(line.size() + 1, rest.size()));
     try {
       all.push_back(parse(io::json::parse(line, path)));
-    } catch (error const&) {}
+    } catch (error const&) {
+      // An unreadable line is skipped: see `steps` in records.hpp.
+    }
   }
   return all;
 }

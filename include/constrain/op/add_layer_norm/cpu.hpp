@@ -26,11 +26,11 @@ template <> struct kernel<op::add_layer_norm, cpu> {
 
 template <> struct kernel<op::layer_norm_gradient_add, cpu> {
   template <class stored, class accumulate>
-  static void run(call const& c, tensor<stored const> residual, tensor<stored const> dy, tensor<stored const> x,
+  static void run(call const& c, tensor<stored const> dresidual, tensor<stored const> dy, tensor<stored const> x,
                   tensor<accumulate const> weight, tensor<accumulate const> mean, tensor<accumulate const> rstd,
                   tensor<stored> dx, tensor<accumulate> dweight, tensor<accumulate> dbias, tensor<accumulate> partial) {
     layer_norm_rows_gradient(c, dy, x, weight, mean, rstd, dx, dweight, dbias, partial,
-                             [=](std::int64_t i, accumulate g) { return residual[i] + g; });
+                             [=](std::int64_t i, accumulate g) { return dresidual[i] + g; });
   }
 };
 

@@ -55,17 +55,17 @@ namespace optimizer {
 struct adafactor {
   static constexpr char const* name = "adafactor";
 
-  /// Hyperparameters.
+  /// Hyperparameters; the trainer's constructor throws `error` for one out of range.
   struct hyper {
-    float learning_rate = 1e-3f; // before the schedule
+    float learning_rate = 1e-3f; // at least 0, before the schedule
     float epsilon1 = 1e-30f;     // added to the squared gradient, above 0
     float epsilon2 = 1e-3f;      // least root mean square of a parameter, at least 0
     float clip_threshold = 1;    // largest root mean square of u, above 0
     float decay_rate = -0.8f;    // exponent of t in beta2, at most 0
-    float weight_decay = 0;      // decoupled, so multiplied by a; only matrices and embeddings decay
+    float weight_decay = 0;      // at least 0; decoupled, so multiplied by a; only matrices and embeddings decay
     bool scale_parameter = true; // whether rms(w) multiplies the learning rate
   };
-  /// Throws `error` if a hyperparameter is outside its range.
+  /// Throws `error` if a hyperparameter is outside its range or not finite.
   static void check(hyper const& h) {
     check_number(name, ".learning_rate", h.learning_rate, number_range::from_zero);
     detail::check_adafactor(name, h);
@@ -84,17 +84,17 @@ struct adafactor {
 struct adafactor_relative_step {
   static constexpr char const* name = "adafactor_relative_step";
 
-  /// Hyperparameters, as of `adafactor`.
+  /// Hyperparameters, as of `adafactor`; the trainer's constructor throws `error` for one out of range.
   struct hyper {
     float epsilon1 = 1e-30f;     // added to the squared gradient, above 0
     float epsilon2 = 1e-3f;      // least root mean square of a parameter, at least 0
     float clip_threshold = 1;    // largest root mean square of u, above 0
     float decay_rate = -0.8f;    // exponent of t in beta2, at most 0
-    float weight_decay = 0;      // decoupled, so multiplied by a; only matrices and embeddings decay
+    float weight_decay = 0;      // at least 0; decoupled, so multiplied by a; only matrices and embeddings decay
     bool scale_parameter = true; // whether rms(w) multiplies the step size
     bool warmup_init = false;    // whether the step size grows from 1e-6
   };
-  /// Throws `error` if a hyperparameter is outside its range.
+  /// Throws `error` if a hyperparameter is outside its range or not finite.
   static void check(hyper const& h) { detail::check_adafactor(name, h); }
   /// The hyperparameters of step t, which counts from 1.
   static op::adafactor_step prepare(hyper const& h, optimizer_step t) {
@@ -115,18 +115,18 @@ struct adafactor_relative_step {
 struct adafactor_with_momentum {
   static constexpr char const* name = "adafactor_with_momentum";
 
-  /// Hyperparameters, as of `adafactor`.
+  /// Hyperparameters, as of `adafactor`; the trainer's constructor throws `error` for one out of range.
   struct hyper {
-    float learning_rate = 1e-3f; // before the schedule
+    float learning_rate = 1e-3f; // at least 0, before the schedule
     float beta1 = 0.9f;          // factor of m per step, in [0, 1)
     float epsilon1 = 1e-30f;     // added to the squared gradient, above 0
     float epsilon2 = 1e-3f;      // least root mean square of a parameter, at least 0
     float clip_threshold = 1;    // largest root mean square of u, above 0
     float decay_rate = -0.8f;    // exponent of t in beta2, at most 0
-    float weight_decay = 0;      // decoupled, so multiplied by a; only matrices and embeddings decay
+    float weight_decay = 0;      // at least 0; decoupled, so multiplied by a; only matrices and embeddings decay
     bool scale_parameter = true; // whether rms(w) multiplies the learning rate
   };
-  /// Throws `error` if a hyperparameter is outside its range.
+  /// Throws `error` if a hyperparameter is outside its range or not finite.
   static void check(hyper const& h) {
     check_number(name, ".learning_rate", h.learning_rate, number_range::from_zero);
     check_number(name, ".beta1", h.beta1, number_range::below_one);

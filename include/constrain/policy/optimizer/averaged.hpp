@@ -16,12 +16,12 @@ template <class optimizer> struct averaged {
   using base = optimizer;
   static constexpr char const* name = "averaged";
 
-  /// Hyperparameters.
+  /// Hyperparameters; the trainer's constructor throws `error` for one out of range.
   struct hyper {
     typename optimizer::hyper base; // of the optimizer
     float decay = 0.999f;           // of the average per step, in [0, 1)
   };
-  /// Throws `error` if a hyperparameter is outside its range.
+  /// Throws `error` if `decay` is outside its range, and what the optimizer's own `check`, if any, throws.
   static void check(hyper const& h) {
     if constexpr (requires { optimizer::check(h.base); }) optimizer::check(h.base);
     check_number("averaged", ".decay", h.decay, number_range::below_one);

@@ -34,19 +34,19 @@ template <class O = adamw> struct muon {
   using base = O; // in prints and saved runs, the name is "muon<...>" with the name of the base
   static constexpr char const* name = "muon";
 
-  /// Hyperparameters.
+  /// Hyperparameters; the trainer's constructor throws `error` for one out of range.
   struct hyper {
-    float learning_rate = 1e-3f;                 // before the schedule and before the factor of `rate`
+    float learning_rate = 1e-3f;                 // at least 0, before the schedule and before the factor of `rate`
     float momentum = 0.95f;                      // factor of m per step, in [0, 1)
-    float weight_decay = 0;                      // decoupled, so multiplied by the learning rate
+    float weight_decay = 0;                      // at least 0; decoupled, so multiplied by the learning rate
     float epsilon = 1e-7f;                       // lower limit of the norm, above 0
-    float a = 3.4445f, b = -4.775f, c = 2.0315f; // coefficients of the Newton-Schulz iteration
+    float a = 3.4445f, b = -4.775f, c = 2.0315f; // coefficients of the Newton-Schulz iteration, finite
     int newton_schulz_steps = 5;                 // from 1 to 99
     bool nesterov = true;                        // whether X begins as an average of g and m
     muon_rate rate = muon_rate::original;        // the learning rate's factor for a matrix
     typename O::hyper base{};                    // of the optimizer of the other parameters
   };
-  /// Throws `error` if a hyperparameter is outside its range.
+  /// Throws `error` if a hyperparameter is outside its range or not finite.
   static void check(hyper const& h) {
     check_number(name, ".learning_rate", h.learning_rate, number_range::from_zero);
     check_number(name, ".momentum", h.momentum, number_range::below_one);

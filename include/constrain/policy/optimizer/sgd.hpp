@@ -13,12 +13,13 @@ struct sgd {
 
   /// Empty.
   template <class real> struct state {};
-  /// Hyperparameters.
+  /// Hyperparameters; the trainer's constructor throws `error` for one out of range.
   struct hyper {
-    float learning_rate = 1e-3f; // before the schedule
-    float weight_decay = 0;      // L2: times the weight, added to the gradient; only for matrices and embeddings
+    float learning_rate = 1e-3f; // at least 0, before the schedule
+    float weight_decay = 0;      // at least 0; L2: times the weight, added to the gradient; only for matrices and
+                                 // embeddings
   };
-  /// Throws `error` if a hyperparameter is outside its range.
+  /// Throws `error` if a hyperparameter is outside its range or not finite.
   static void check(hyper const& h) {
     check_number(name, ".learning_rate", h.learning_rate, number_range::from_zero);
     check_number(name, ".weight_decay", h.weight_decay, number_range::from_zero);
@@ -43,13 +44,14 @@ struct momentum {
   /// v of the equations.
   template <class real> struct state { real momentum_buffer; };
   static constexpr char const* state_names[] = {"momentum_buffer"};
-  /// Hyperparameters.
+  /// Hyperparameters; the trainer's constructor throws `error` for one out of range.
   struct hyper {
-    float learning_rate = 1e-3f; // before the schedule
+    float learning_rate = 1e-3f; // at least 0, before the schedule
     float momentum = 0.9f;       // factor of v per step, at least 0
-    float weight_decay = 0;      // L2: times the weight, added to the gradient; only for matrices and embeddings
+    float weight_decay = 0;      // at least 0; L2: times the weight, added to the gradient; only for matrices and
+                                 // embeddings
   };
-  /// Throws `error` if a hyperparameter is outside its range.
+  /// Throws `error` if a hyperparameter is outside its range or not finite.
   static void check(hyper const& h) {
     check_number(name, ".learning_rate", h.learning_rate, number_range::from_zero);
     check_number(name, ".weight_decay", h.weight_decay, number_range::from_zero);
@@ -77,7 +79,7 @@ struct nesterov {
   template <class real> using state = momentum::state<real>;
   static constexpr char const* state_names[] = {"momentum_buffer"};
   using hyper = momentum::hyper;
-  /// Throws `error` if a hyperparameter is outside its range.
+  /// Throws `error` if a hyperparameter is outside its range or not finite.
   static void check(hyper const& h) {
     check_number(name, ".learning_rate", h.learning_rate, number_range::from_zero);
     check_number(name, ".weight_decay", h.weight_decay, number_range::from_zero);

@@ -53,7 +53,9 @@ namespace constrain::inline CONSTRAIN_VARIANT {
       // A saved run without a manifest is what an interrupted removal has left: remove it without counting it.
       if (io::detail::listed_files(old, path(step), true) && count-- > 0) continue;
       io::detail::remove_directory(old, holder, name(step), *files, name(step) + ".kept-" + io::unlikely_suffix());
-    } catch (error const&) {}
+    } catch (error const&) {
+      // An old run that is not removed is no reason to end the current one; the next call tries again.
+    }
   }
 }
 
