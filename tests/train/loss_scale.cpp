@@ -123,3 +123,23 @@ TEST_CASE("wrong numbers of the loss scale are refused") {
   CHECK(sentence([] { fp16<>({}, {.loss_scale = {.interval = 0}}); }) ==
         "run_options: .loss_scale.interval is 0; give an integer of at least 1");
 }
+
+TEST_CASE("after any number of skipped steps a good one leaves finite weights; a scale of 0 names no parameter") {
+  fp16<> t;
+  auto const bias = t.parameters().back();
+  std::vector<float> values(static_cast<std::size_t>(bias.size()));
+  bias.copy_to(std::span(values));
+  auto wrong = values;
+  wrong[0] = std::numeric_limits<float>::quiet_NaN();
+  bias.copy_from(std::span<float const>(wrong));
+  for (int i = 0; i < 160; ++i) CHECK(step(t).skipped);
+  CHECK(t.setting("loss_scale") == std::ldexp(1.0, -126));
+  bias.copy_from(std::span<float const>(values));
+  step(t);
+  bias.copy_to(std::span(values));
+  for (float const x : values) CHECK(std::isfinite(x));
+  t.set("loss_scale", 0);
+  auto const skipped = step(t);
+  CHECK(skipped.skipped);
+  CHECK(skipped.not_finite.empty());
+}

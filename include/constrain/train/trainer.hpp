@@ -94,7 +94,8 @@ public:
     if (r.skipped) {
       ++state_.skipped;
       int gradient = 0;
-      while (math::finite(engine_.read(entries::step::value.result("gradient_squares"), gradient))) ++gradient;
+      constexpr auto squares = entries::step::value.result("gradient_squares");
+      while (gradient < squares.elements && math::finite(engine_.read(squares, gradient))) ++gradient;
       r.not_finite = detail::name_of_gradient(table(), gradient);
     }
     state_.steps = state_.steps.count() + 1;
