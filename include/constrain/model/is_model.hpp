@@ -21,16 +21,15 @@ inline constexpr bool makes_a_value<type, std::index_sequence<i...>> =
 
 /// Whether `type` is a function from `count` values to a value.
 template <class type, int count>
-concept takes_values = makes_a_value < type,
-        std::make_index_sequence < static_cast<std::size_t>(count)
->> ;
+inline constexpr bool takes_values = makes_a_value<type, std::make_index_sequence<std::size_t{count}>>;
 
 template <class type, class counts> inline constexpr bool takes_some = false;
 template <class type, int... i>
 inline constexpr bool takes_some<type, std::integer_sequence<int, i...>> = (takes_values<type, i + 1> || ...);
 
 /// Whether `type` is a function from 1 to `maximum_ports` values to a value.
-template <class type> concept takes_several = takes_some<type, std::make_integer_sequence<int, maximum_ports>>;
+template <class type>
+inline constexpr bool takes_several = takes_some<type, std::make_integer_sequence<int, maximum_ports>>;
 
 } // namespace detail
 

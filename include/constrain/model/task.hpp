@@ -152,7 +152,6 @@ private:
 /// model, whose weight format saved runs use).
 template <class type> concept is_task = requires(entry e, dtype real) {
   typename type::objective;
-  type::architecture;
   type::sequences + type::tokens;
   type::build(e, real).failure;
 };

@@ -327,7 +327,9 @@ private:
   static parameter_list table() { return entries::parameters.view(); }
   detail::named_tensors tensors() const { return {table(), engine_.arena(), *ranks_.group}; }
   static weight_format format() {
-    return weight_format_of<std::remove_cvref_t<decltype(task::architecture)>>::make(task::architecture);
+    if constexpr (requires { task::architecture; })
+      return weight_format_of<std::remove_cvref_t<decltype(task::architecture)>>::make(task::architecture);
+    else return {};
   }
   static saved_configuration configuration() {
     return {policy_set::precision::name,   policy_set::optimizer_name(),        task::tokens,
