@@ -110,6 +110,7 @@ void settings() {
 int main() {
   settings();
   compare<normalized_momentum>("own_rule");
+  compare<ct::optimizer::lion>("lion");
   compare<ct::optimizer::adafactor>("adafactor");
   compare<ct::optimizer::adafactor_relative_step>("adafactor_relative_step");
   compare<ct::optimizer::adafactor_with_momentum>("adafactor_with_momentum");

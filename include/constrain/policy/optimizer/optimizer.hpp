@@ -4,6 +4,7 @@
 #include "constrain/policy/optimizer/adamw.hpp"
 #include "constrain/policy/optimizer/averaged.hpp"
 #include "constrain/policy/optimizer/is_optimizer.hpp"
+#include "constrain/policy/optimizer/lion.hpp"
 #include "constrain/policy/optimizer/muon.hpp"
 #include "constrain/policy/optimizer/quantized.hpp"
 #include "constrain/policy/optimizer/sgd.hpp"
