@@ -121,6 +121,22 @@ TEST_CASE("16 bits: layer_norm and its gradients") {
   });
 }
 
+TEST_CASE("16 bits: rms_norm and its gradients") {
+  compare([]<class T>(T) {
+    shape const width(24), rows(21), partial_shape(ct::op::rms_norm_gradient::chunks, 24);
+    auto const x = values<T>(x_shape, 21), dy = values<T>(x_shape, 22);
+    auto const weight = values<float>(width, 23);
+    array<T> y(x_shape), dx(x_shape);
+    array<float> rstd(rows), dweight(width), partial(partial_shape);
+    auto const epsilon = ct::pack(ct::rms_norm_options{.epsilon = 1e-5});
+    ct::call const c{epsilon, no_parameters};
+    call_kernel<ct::op::rms_norm>(c, x.in(), weight.in(), y.out(), rstd.out());
+    call_kernel<ct::op::rms_norm_gradient>(plain, dy.in(), x.in(), weight.in(), rstd.in(), dx.out(), dweight.out(),
+                                           partial.out());
+    return std::tuple(y, rstd, dx, dweight);
+  });
+}
+
 TEST_CASE("16 bits: attention and its gradient") {
   for (bool causal : {false, true})
     compare([=]<class T>(T) {

@@ -27,6 +27,7 @@
 #include "constrain/op/muon/cpu.hpp"
 #include "constrain/op/position_embedding/kernel.hpp"
 #include "constrain/op/quantized_update/cpu.hpp"
+#include "constrain/op/rms_norm/cpu.hpp"
 #include "constrain/op/select_token/kernel.hpp"
 #include "constrain/op/squared_error/kernel.hpp"
 #include "constrain/op/update/cpu.hpp"
