@@ -17,6 +17,7 @@
 #include "constrain/op/elementwise/cpu.hpp"
 #include "constrain/op/embedding/cpu.hpp"
 #include "constrain/op/flash_attention/cpu.hpp"
+#include "constrain/op/focal_loss/cpu.hpp"
 #include "constrain/op/gradient_norm/cpu.hpp"
 #include "constrain/op/layer_norm/cpu.hpp"
 #include "constrain/op/linear/cpu.hpp"
