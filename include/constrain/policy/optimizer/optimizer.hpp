@@ -3,6 +3,7 @@
 #include "constrain/policy/optimizer/adafactor.hpp"
 #include "constrain/policy/optimizer/adamw.hpp"
 #include "constrain/policy/optimizer/averaged.hpp"
+#include "constrain/policy/optimizer/by_role.hpp"
 #include "constrain/policy/optimizer/is_optimizer.hpp"
 #include "constrain/policy/optimizer/lion.hpp"
 #include "constrain/policy/optimizer/muon.hpp"
