@@ -117,6 +117,7 @@ int main() {
   compare<ct::optimizer::adamw_8bit>("adamw_8bit");
   compare<ct::optimizer::quantized<rarity>>("rarity");
   compare<ct::optimizer::averaged<ct::optimizer::adamw>>("averaged");
+  compare<ct::optimizer::by_role<ct::optimizer::adamw>>("by_role");
   compare<ct::optimizer::muon<ct::optimizer::adamw>>("muon");
   return failures == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
 }

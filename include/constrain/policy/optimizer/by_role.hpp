@@ -25,9 +25,7 @@ template <bool decays> struct role_factors {
 ///
 /// The states are the ones of `O`.
 template <class O> struct by_role {
-  static_assert(has_state<O> && has_update<O> && !has_update_rule<O>,
-                "optimizer::by_role<O>: O is not element-wise; write an element-wise one, as in "
-                "averaged<by_role<adamw>>");
+  static constexpr bool base_fits = has_state<O> && has_update<O> && !has_update_rule<O>; // else a rule refuses it
   using base = O; // in prints and saved runs, the name is "by_role<...>" with the name of the base
   static constexpr char const* name = "by_role";
 
@@ -62,10 +60,7 @@ template <class O> struct by_role {
   /// The hyperparameters of step t, on the host. t counts from 1.
   template <class real> static prepared<real> prepare(hyper const& h, optimizer_step t) {
     auto const with = [&](auto const& factors) {
-      auto of_role = h.base;
-      if constexpr (requires { of_role.learning_rate; }) of_role.learning_rate *= factors.learning_rate;
-      if constexpr (requires { of_role.weight_decay; }) of_role.weight_decay *= factors.weight_decay;
-      return op::step_hyperparameters<O, real>::prepare(of_role, t);
+      return op::step_hyperparameters<O, real>::prepare(multiplied(h.base, factors), t);
     };
     return {with(h.weight), with(h.bias), with(h.norm), with(h.embedding), with(h.head)};
   }
@@ -98,13 +93,24 @@ template <class O> struct by_role {
 
   /// Emits the update of one parameter.
   static constexpr void update(update_rule& u) {
-    switch (u.role()) {
-    case role::bias: return op::update_by<of<role::bias>>(u);
-    case role::norm: return op::update_by<of<role::norm>>(u);
-    case role::embedding: return op::update_by<of<role::embedding>>(u);
-    case role::head: return op::update_by<of<role::head>>(u);
-    default: return op::update_by<of<role::weight>>(u);
+    if constexpr (base_fits) {
+      switch (u.role()) {
+      case role::bias: return op::update_by<of<role::bias>>(u);
+      case role::norm: return op::update_by<of<role::norm>>(u);
+      case role::embedding: return op::update_by<of<role::embedding>>(u);
+      case role::head: return op::update_by<of<role::head>>(u);
+      default: return op::update_by<of<role::weight>>(u);
+      }
     }
+  }
+
+private:
+  /// `h` for the parameters of a role.
+  template <class hyper_of_base, class factors>
+  static hyper_of_base multiplied(hyper_of_base h, factors const& of_role) {
+    if constexpr (requires { h.learning_rate; }) h.learning_rate *= of_role.learning_rate;
+    if constexpr (requires { h.weight_decay; }) h.weight_decay *= of_role.weight_decay;
+    return h;
   }
 };
 

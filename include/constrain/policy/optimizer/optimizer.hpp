@@ -47,8 +47,8 @@ struct optimizer {
                  "optimizer: it has no `static real update(real weight, real gradient, state<real>&, hyper const&, "
                  "ct::optimizer_step)` template; write it");
   CONSTRAIN_RULE(optimizer_base, (optimizer const& o), o.base_fits,
-                 "optimizer::quantized<O>: O is not element-wise, so its states cannot be stored in 8 bits; write an "
-                 "element-wise one, as in averaged<quantized<adamw>>");
+                 "optimizer: the O of quantized<O> or by_role<O> is not element-wise; write an element-wise one, as in "
+                 "averaged<quantized<adamw>>");
   using rules = rule_list<one_optimizer, optimizer_state, optimizer_update, optimizer_base>;
 };
 
