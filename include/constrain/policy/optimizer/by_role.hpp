@@ -54,7 +54,7 @@ template <class O> struct by_role {
 
   /// The hyperparameters of `O` in one step, for each role.
   template <class real> struct prepared {
-    typename op::step_hyperparameters<O, real>::prepared weight, bias, norm, embedding, head;
+    typename op::step_hyperparameters<O, real>::prepared weight, bias, norm, embedding, head; // one per role
   };
 
   /// The hyperparameters of step t, on the host. t counts from 1.
