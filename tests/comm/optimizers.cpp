@@ -110,12 +110,14 @@ void settings() {
 int main() {
   settings();
   compare<normalized_momentum>("own_rule");
+  compare<ct::optimizer::lion>("lion");
   compare<ct::optimizer::adafactor>("adafactor");
   compare<ct::optimizer::adafactor_relative_step>("adafactor_relative_step");
   compare<ct::optimizer::adafactor_with_momentum>("adafactor_with_momentum");
   compare<ct::optimizer::adamw_8bit>("adamw_8bit");
   compare<ct::optimizer::quantized<rarity>>("rarity");
   compare<ct::optimizer::averaged<ct::optimizer::adamw>>("averaged");
+  compare<ct::optimizer::by_role<ct::optimizer::adamw>>("by_role");
   compare<ct::optimizer::muon<ct::optimizer::adamw>>("muon");
   return failures == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
 }

@@ -121,6 +121,41 @@ TEST_CASE("16 bits: layer_norm and its gradients") {
   });
 }
 
+TEST_CASE("16 bits: focal_loss and its gradient") {
+  compare([]<class T>(T) {
+    shape const rows(3, 7), scalar;
+    auto const logits = values<T>(x_shape, 19, 3);
+    auto labels = array<std::int32_t>::integers(rows, 20, 24);
+    labels[4] = ct::ignored_label;
+    array<double> loss(scalar), row_loss(rows), one(scalar, {1.0});
+    array<float> sums(shape(21));
+    array<T> dlogits(x_shape);
+    ct::step_parameters parameters;
+    parameters.inverse_label_count = 1.0 / 20;
+    auto const options = ct::pack(ct::focal_loss_options{.gamma = 2});
+    ct::call const c{options, parameters};
+    call_kernel<ct::op::focal_loss>(c, logits.in(), labels.in(), loss.out(), sums.out(), row_loss.out());
+    call_kernel<ct::op::focal_loss_gradient>(c, one.in(), logits.in(), labels.in(), sums.in(), dlogits.out());
+    return std::tuple(loss, sums, dlogits);
+  });
+}
+
+TEST_CASE("16 bits: rms_norm and its gradients") {
+  compare([]<class T>(T) {
+    shape const width(24), rows(21), partial_shape(ct::op::rms_norm_gradient::chunks, 24);
+    auto const x = values<T>(x_shape, 21), dy = values<T>(x_shape, 22);
+    auto const weight = values<float>(width, 23);
+    array<T> y(x_shape), dx(x_shape);
+    array<float> rstd(rows), dweight(width), partial(partial_shape);
+    auto const epsilon = ct::pack(ct::rms_norm_options{.epsilon = 1e-5});
+    ct::call const c{epsilon, no_parameters};
+    call_kernel<ct::op::rms_norm>(c, x.in(), weight.in(), y.out(), rstd.out());
+    call_kernel<ct::op::rms_norm_gradient>(plain, dy.in(), x.in(), weight.in(), rstd.in(), dx.out(), dweight.out(),
+                                           partial.out());
+    return std::tuple(y, rstd, dx, dweight);
+  });
+}
+
 TEST_CASE("16 bits: attention and its gradient") {
   for (bool causal : {false, true})
     compare([=]<class T>(T) {

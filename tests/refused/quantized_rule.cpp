@@ -1,4 +1,4 @@
-// refused: optimizer::quantized<O>: O is not element-wise, so its states cannot be stored in 8 bits; write an
+// refused: optimizer: the O of quantized<O> or by_role<O> is not element-wise; write an element-wise one, as in
 #include <constrain/constrain.hpp>
 namespace ct = constrain;
 

@@ -3,7 +3,9 @@
 #include "constrain/policy/optimizer/adafactor.hpp"
 #include "constrain/policy/optimizer/adamw.hpp"
 #include "constrain/policy/optimizer/averaged.hpp"
+#include "constrain/policy/optimizer/by_role.hpp"
 #include "constrain/policy/optimizer/is_optimizer.hpp"
+#include "constrain/policy/optimizer/lion.hpp"
 #include "constrain/policy/optimizer/muon.hpp"
 #include "constrain/policy/optimizer/quantized.hpp"
 #include "constrain/policy/optimizer/sgd.hpp"
@@ -45,8 +47,8 @@ struct optimizer {
                  "optimizer: it has no `static real update(real weight, real gradient, state<real>&, hyper const&, "
                  "ct::optimizer_step)` template; write it");
   CONSTRAIN_RULE(optimizer_base, (optimizer const& o), o.base_fits,
-                 "optimizer::quantized<O>: O is not element-wise, so its states cannot be stored in 8 bits; write an "
-                 "element-wise one, as in averaged<quantized<adamw>>");
+                 "optimizer: the O of quantized<O> or by_role<O> is not element-wise; write an element-wise one, as in "
+                 "averaged<quantized<adamw>>");
   using rules = rule_list<one_optimizer, optimizer_state, optimizer_update, optimizer_base>;
 };
 

@@ -1,0 +1,63 @@
+#pragma once
+
+#include "constrain/op/cross_entropy/cpu.hpp"
+#include "constrain/op/focal_loss/focal_loss.hpp"
+
+#include <cmath>
+
+namespace constrain::inline CONSTRAIN_VARIANT {
+
+/// The focal loss of a row whose cross-entropy is `nats` = -log p >= 0: (1 - p)^gamma nats.
+inline double focal_loss_of(double nats, double gamma) { return std::pow(-std::expm1(-nats), gamma) * nats; }
+
+/// The derivative of `focal_loss_of` by `nats`, so the factor between the gradients of the focal loss and of the
+/// cross-entropy: (1 - p)^gamma (1 + gamma p nats / (1 - p)). For p = 0 and p = 1, the quotient is its limit.
+inline double focal_loss_slope(double nats, double gamma) {
+  double const p = std::exp(-nats), rest = -std::expm1(-nats);
+  double const quotient = p == 0 ? 0 : rest == 0 ? 1 : p * nats / rest;
+  return std::pow(rest, gamma) * (1 + gamma * quotient);
+}
+
+/// -log p of a row; at least 0, although the logsumexp is rounded.
+template <class stored> double nats_of(stored const* logits, std::int32_t label, arithmetic<stored> log_sum_exp) {
+  double const nats = cross_entropy_of(logits, label, log_sum_exp);
+  return nats < 0 ? 0 : nats; // NaN stays NaN
+}
+
+template <> struct kernel<op::focal_loss, cpu> {
+  template <class stored, class accumulate>
+  static void run(call_of<op::focal_loss> const& c, tensor<stored const> logits, tensor<std::int32_t const> labels,
+                  tensor<double> loss, tensor<accumulate> row_log_sum_exp, tensor<double> row_loss) {
+    auto const classes = logits.features();
+    auto const gamma = c.options.gamma;
+    parallel_chunks(labels.count, 8, [=](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t row = begin; row < end; ++row) {
+        stored const* x = logits.data + row * classes;
+        row_log_sum_exp[row] = log_sum_exp(x, classes);
+        double const nats = nats_of(x, labels[row], row_log_sum_exp[row]);
+        row_loss[row] = labels[row] == ignored_label ? 0 : focal_loss_of(nats, gamma);
+      }
+    });
+    add_up_loss(c, row_loss, loss);
+  }
+};
+
+template <> struct kernel<op::focal_loss_gradient, cpu> {
+  template <class stored, class accumulate>
+  static void run(call_of<op::focal_loss_gradient> const& c, tensor<double const> dloss, tensor<stored const> logits,
+                  tensor<std::int32_t const> labels, tensor<accumulate const> row_log_sum_exp, tensor<stored> dlogits) {
+    auto const classes = logits.features();
+    auto const gamma = c.options.gamma;
+    double const scale = dloss[0] * c.parameters.inverse_label_count;
+    parallel_chunks(labels.count, 8, [=](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t row = begin; row < end; ++row) {
+        stored const* x = logits.data + row * classes;
+        double const slope = focal_loss_slope(nats_of(x, labels[row], row_log_sum_exp[row]), gamma);
+        cross_entropy_gradient_of(x, classes, labels[row], row_log_sum_exp[row], static_cast<accumulate>(scale * slope),
+                                  dlogits.data + row * classes);
+      }
+    });
+  }
+};
+
+} // namespace constrain

@@ -1,0 +1,75 @@
+#pragma once
+
+#include "constrain/base/label.hpp"
+#include "constrain/program/backward.hpp"
+
+namespace constrain::inline CONSTRAIN_VARIANT {
+
+/// Options of `focal_loss`.
+struct focal_loss_options {
+  double gamma = 2; // exponent of 1 - p, at least 0; 0: cross-entropy
+};
+
+namespace op {
+
+/// The gradient of op::focal_loss from dloss, logits, labels and the logsumexp of each row. With q = softmax(logits)
+/// and p = q[label]:
+///
+///     dlogits = (q - one_hot(label)) ((1 - p)^gamma - gamma p (1 - p)^(gamma - 1) log p) * dloss / number of labels
+///
+/// 0 in rows with an ignored label.
+struct focal_loss_gradient {
+  using options = focal_loss_options;
+  static constexpr char const* name = "focal_loss_gradient";
+  static constexpr unsigned in_place = 0b10;
+
+  static constexpr inferred infer(operand_types const& in) { return inferred::one(in[1].type, in[1].shape); }
+};
+
+/// loss (+)= the sum over rows with a valid label of -(1 - p)^gamma log p, p = softmax(logits)[label], divided by the
+/// number of valid labels of the batch. (+)=: the first write in a run of the program overwrites the output, later
+/// writes add to it. Output 1 is the logsumexp of each row, for the backward pass. Output 2 is scratch: the loss of
+/// each row, so that the losses are added in a fixed order.
+struct focal_loss {
+  using options = focal_loss_options;
+  static constexpr char const* name = "focal_loss";
+  static constexpr unsigned accumulating = 0b1;
+  static constexpr unsigned workspace = 0b100;
+
+  /// Refused: labels that are not i32, or another number of labels than rows of logits.
+  template <diagnosis d> struct labels_do_not_fit_the_logits {
+    static_assert(d.ok(), "ct::focal_loss needs one integer label per row of logits: logits [..., classes], labels "
+                          "[...]");
+  };
+  /// Refused: a negative gamma.
+  template <diagnosis d> struct gamma_is_negative {
+    static_assert(d.ok(), "ct::focal_loss: gamma is negative; give at least 0, for example 2");
+  };
+
+  static constexpr inferred infer(operand_types const& in, options const& o) {
+    if (auto const wrong = needs_reals(in); wrong.reason != why::nothing) return wrong;
+    auto const labels = in[0].shape.rank < 1 ? shape{} : in[0].shape.without(in[0].shape.rank - 1);
+    if (in[1].type != dtype::i32 || in[1].shape != labels)
+      return inferred::failure<labels_do_not_fit_the_logits>(labels.elements(), in[1].shape.elements());
+    if (!(o.gamma >= 0)) return inferred::failure<gamma_is_negative>(0, 0);
+    auto const rows = shape(in[0].shape.rows());
+    return inferred::one(dtype::f64, {}).and_also(accumulator_of(in[0].type), rows).and_also(dtype::f64, rows);
+  }
+  static constexpr void gradient(backward& b) {
+    b.emit<focal_loss_gradient>({b.gradient(), b.input(0), b.input(1), b.output(1)}, {0}, b.options<focal_loss>());
+  }
+};
+
+} // namespace op
+
+/// Focal loss (Lin et al. 2017, "Focal Loss for Dense Object Detection", equation 4) over the classes of a softmax, a
+/// scalar: the mean of -(1 - p)^gamma log p, p = softmax(logits)[label], over the valid labels (not `ignored_label`) of
+/// the batch. Rows that are classified well count less than in `cross_entropy`. logits [..., classes], labels [...]
+/// (i32, in [0, classes) or `ignored_label`). On the CPU. Refused: token ids as logits, labels that are not i32 or have
+/// another shape, a negative gamma.
+constexpr value focal_loss(value logits, value labels, focal_loss_options options = {}, int line = __builtin_LINE()) {
+  labels.owner().program.limit(labels.where(), logits.features());
+  return emit<op::focal_loss>({logits, labels}, options, line);
+}
+
+} // namespace constrain

@@ -1,0 +1,70 @@
+#pragma once
+
+#include "constrain/program/backward.hpp"
+
+namespace constrain::inline CONSTRAIN_VARIANT {
+
+/// Options of `rms_norm`.
+struct rms_norm_options {
+  double epsilon = 1e-5; // added to the mean square
+};
+
+namespace op {
+
+/// The gradient of op::rms_norm: dx, and dweight [width], from dy, x, weight and the rstd of each row. dweight is
+/// summed in fixed chunks of rows; its first write in a run of the program overwrites the output, later writes add to
+/// it. Output 2 is scratch for the sums of the chunks.
+struct rms_norm_gradient {
+  static constexpr char const* name = "rms_norm_gradient";
+  static constexpr unsigned accumulating = 0b10;
+  static constexpr unsigned workspace = 0b100;
+  static constexpr unsigned in_place = 0b1;
+  static constexpr std::int64_t chunks = 16; // number of chunks of rows, whatever the number of threads
+
+  static constexpr inferred infer(operand_types const& in) {
+    auto const width = in[1].shape.features();
+    auto const sum = accumulator_of(in[0].type);
+    return inferred::one(in[0].type, in[0].shape).and_also(sum, shape(width)).and_also(sum, shape(chunks, width));
+  }
+  static constexpr cost cost_of(operand_types const& in, operand_types const& out) {
+    auto cost = cost_by_operands(in, out);
+    cost.flops = 10.0 * static_cast<double>(in[1].shape.elements());
+    return cost;
+  }
+};
+
+/// y = x * rstd * weight, rstd = 1 / sqrt(mean(x^2) + epsilon) over the innermost dimension (Zhang & Sennrich 2019):
+/// x [..., width], weight [width]. Output 1, the rstd of each row, is for the backward pass.
+struct rms_norm {
+  using options = rms_norm_options;
+  static constexpr char const* name = "rms_norm";
+  static constexpr unsigned in_place = 0b1;
+
+  static constexpr inferred infer(operand_types const& in) {
+    if (auto const wrong = needs_reals(in); wrong.reason != why::nothing) return wrong;
+    if (in[0].shape.features() != in[1].shape.features())
+      return inferred::failure(why::widths_differ, in[1].shape.features(), in[0].shape.features());
+    return inferred::one(in[0].type, in[0].shape).and_also(accumulator_of(in[0].type), shape(in[0].shape.rows()));
+  }
+  static constexpr cost cost_of(operand_types const& in, operand_types const& out) {
+    auto cost = cost_by_operands(in, out);
+    cost.flops = 4.0 * static_cast<double>(in[0].shape.elements());
+    return cost;
+  }
+  static constexpr void gradient(backward& b) {
+    b.emit<rms_norm_gradient>({b.gradient(), b.input(0), b.input(1), b.output(1)}, {0, 1, -1});
+  }
+};
+
+} // namespace op
+
+/// RMS normalization (Zhang & Sennrich 2019), as torch.nn.RMSNorm: divides each row of x [..., width] by the root of
+/// its mean square, then multiplies it by the weight, element by element. Parameter "name.weight" (initially 1),
+/// [width]. On the CPU. Refused: token ids.
+constexpr value rms_norm(std::string_view name, value x, rms_norm_options options = {}, int line = __builtin_LINE()) {
+  scope const inside(x.owner(), name, line);
+  auto const weight = parameter(x, "weight", shape(x.features()), role::norm, {.constant = 1}, line);
+  return emit<op::rms_norm>({x, weight}, options, line);
+}
+
+} // namespace constrain

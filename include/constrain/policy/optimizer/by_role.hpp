@@ -1,0 +1,117 @@
+#pragma once
+
+#include "constrain/base/host_device.hpp"
+#include "constrain/base/number_check.hpp"
+#include "constrain/base/units.hpp"
+#include "constrain/op/update/update.hpp"
+#include "constrain/policy/optimizer/is_optimizer.hpp"
+
+namespace constrain::inline CONSTRAIN_VARIANT::optimizer {
+
+/// Factors of the learning rate and of the weight decay for the parameters of one role. `decays`: whether weight decay
+/// applies to the role by default.
+template <bool decays> struct role_factors {
+  float learning_rate = 1;             // at least 0; 0: the weights of the role only decay, or stay
+  float weight_decay = decays ? 1 : 0; // at least 0
+};
+
+/// An element-wise optimizer with another learning rate and weight decay for each role (program/role.hpp), as with
+/// torch.optim's parameter groups. The factors multiply `base.learning_rate`, after the schedule, and
+/// `base.weight_decay`. With the default factors, the weights have the bits of `O`.
+///
+///     using optimizer = ct::optimizer::by_role<ct::optimizer::adamw>;
+///     optimizer::hyper h{.base = {.learning_rate = 1e-3f, .weight_decay = 0.1f},
+///                        .embedding = {.learning_rate = 10, .weight_decay = 0}};
+///
+/// The states are the ones of `O`.
+template <class O> struct by_role {
+  static constexpr bool base_fits = has_state<O> && has_update<O> && !has_update_rule<O>; // else a rule refuses it
+  using base = O; // in prints and saved runs, the name is "by_role<...>" with the name of the base
+  static constexpr char const* name = "by_role";
+
+  /// Hyperparameters.
+  struct hyper {
+    typename O::hyper base{};       // of the optimizer, for all roles
+    role_factors<true> weight{};    // for role::weight
+    role_factors<false> bias{};     // for role::bias
+    role_factors<false> norm{};     // for role::norm
+    role_factors<true> embedding{}; // for role::embedding
+    role_factors<true> head{};      // for role::head
+  };
+  /// Throws `error` if a hyperparameter is outside its range.
+  static void check(hyper const& h) {
+    if constexpr (requires { O::check(h.base); }) O::check(h.base);
+    auto const both = [](char const* rate, char const* decay, auto const& factors) {
+      check_number(name, rate, factors.learning_rate, number_range::from_zero);
+      check_number(name, decay, factors.weight_decay, number_range::from_zero);
+    };
+    both(".weight.learning_rate", ".weight.weight_decay", h.weight);
+    both(".bias.learning_rate", ".bias.weight_decay", h.bias);
+    both(".norm.learning_rate", ".norm.weight_decay", h.norm);
+    both(".embedding.learning_rate", ".embedding.weight_decay", h.embedding);
+    both(".head.learning_rate", ".head.weight_decay", h.head);
+  }
+
+  /// The hyperparameters of `O` in one step, for each role.
+  template <class real> struct prepared {
+    typename op::step_hyperparameters<O, real>::prepared weight, bias, norm, embedding, head; // one per role
+  };
+
+  /// The hyperparameters of step t, on the host. t counts from 1.
+  template <class real> static prepared<real> prepare(hyper const& h, optimizer_step t) {
+    auto const with = [&](auto const& factors) {
+      return op::step_hyperparameters<O, real>::prepare(multiplied(h.base, factors), t);
+    };
+    return {with(h.weight), with(h.bias), with(h.norm), with(h.embedding), with(h.head)};
+  }
+
+  /// `O` for the parameters of one role: an element-wise optimizer that finds its hyperparameters among those of
+  /// `by_role`.
+  template <role r> struct of : O {
+    using base = O;
+    using hyper = by_role::hyper;
+    /// As of `by_role`.
+    template <class real> static prepared<real> prepare(hyper const& h, optimizer_step t) {
+      return by_role::prepare<real>(h, t);
+    }
+    /// Returns the new weight, and changes the state.
+    template <class real>
+    CT_HOST_DEVICE static real update(real weight, real gradient, typename O::template state<real>& s,
+                                      prepared<real> const& h, optimizer_step t) {
+      return O::template update<real>(weight, gradient, s, select(h), t);
+    }
+
+  private:
+    template <class real> CT_HOST_DEVICE static auto const& select(prepared<real> const& h) {
+      if constexpr (r == role::bias) return h.bias;
+      else if constexpr (r == role::norm) return h.norm;
+      else if constexpr (r == role::embedding) return h.embedding;
+      else if constexpr (r == role::head) return h.head;
+      else return h.weight;
+    }
+  };
+
+  /// Emits the update of one parameter.
+  static constexpr void update(update_rule& u) {
+    if constexpr (base_fits) {
+      switch (u.role()) {
+      case role::bias: return op::update_by<of<role::bias>>(u);
+      case role::norm: return op::update_by<of<role::norm>>(u);
+      case role::embedding: return op::update_by<of<role::embedding>>(u);
+      case role::head: return op::update_by<of<role::head>>(u);
+      default: return op::update_by<of<role::weight>>(u);
+      }
+    }
+  }
+
+private:
+  /// `h` for the parameters of a role.
+  template <class hyper_of_base, class factors>
+  static hyper_of_base multiplied(hyper_of_base h, factors const& of_role) {
+    if constexpr (requires { h.learning_rate; }) h.learning_rate *= of_role.learning_rate;
+    if constexpr (requires { h.weight_decay; }) h.weight_decay *= of_role.weight_decay;
+    return h;
+  }
+};
+
+} // namespace constrain::optimizer

@@ -1,0 +1,48 @@
+#pragma once
+
+#include "constrain/base/host_device.hpp"
+#include "constrain/base/number_check.hpp"
+#include "constrain/base/units.hpp"
+
+namespace constrain::inline CONSTRAIN_VARIANT::optimizer {
+
+/// Lion (Chen et al. 2023, "Symbolic Discovery of Optimization Algorithms", algorithm 2), with decoupled weight decay:
+///
+///     c = beta1 m + (1 - beta1) g
+///     w = w - lr (sign(c) + weight_decay w)            sign(0) = 0
+///     m = beta2 m + (1 - beta2) g
+///
+/// Every weight moves by the learning rate in each step. The paper recommends a learning rate 3 to 10 times smaller
+/// than AdamW's, and a weight decay larger by the same factor. The state is one value per weight: 4 bytes in fp32.
+struct lion {
+  static constexpr char const* name = "lion";
+
+  /// m of the equations: an exponential moving average of the gradient.
+  template <class real> struct state { real exp_avg; };
+  static constexpr char const* state_names[] = {"exp_avg"};
+  /// Hyperparameters.
+  struct hyper {
+    float learning_rate = 1e-4f; // before the schedule
+    float beta1 = 0.9f;          // share of m in c, in [0, 1)
+    float beta2 = 0.99f;         // factor of m per step, in [0, 1)
+    float weight_decay = 0;      // decoupled, so multiplied by the learning rate; only matrices and embeddings decay
+  };
+  /// Throws `error` if a hyperparameter is outside its range.
+  static void check(hyper const& h) {
+    check_number(name, ".learning_rate", h.learning_rate, number_range::from_zero);
+    check_number(name, ".beta1", h.beta1, number_range::below_one);
+    check_number(name, ".beta2", h.beta2, number_range::below_one);
+    check_number(name, ".weight_decay", h.weight_decay, number_range::from_zero);
+  }
+
+  /// Returns the new weight, and changes the state.
+  template <class real>
+  CT_HOST_DEVICE static real update(real weight, real gradient, state<real>& s, hyper const& h, optimizer_step) {
+    real const c = real(h.beta1) * s.exp_avg + (1 - real(h.beta1)) * gradient;
+    real const sign = real(c > 0) - real(c < 0);
+    s.exp_avg = real(h.beta2) * s.exp_avg + (1 - real(h.beta2)) * gradient;
+    return weight - real(h.learning_rate) * (sign + real(h.weight_decay) * weight);
+  }
+};
+
+} // namespace constrain::optimizer

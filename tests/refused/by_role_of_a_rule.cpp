@@ -1,0 +1,13 @@
+// refused: optimizer: the O of quantized<O> or by_role<O> is not element-wise; write an element-wise one, as in
+#include <constrain/constrain.hpp>
+namespace ct = constrain;
+
+using task = ct::task<ct::gpt2{.layers = 2, .heads = 2, .width = 64, .vocabulary = 256, .context = 64}, ct::causal_lm,
+                      ct::micro_batch{.sequences = 2}>;
+
+using ct::optimizer::adamw, ct::optimizer::averaged, ct::optimizer::by_role;
+#ifdef CORRECT
+ct::trainer<task, averaged<by_role<adamw>>> t;
+#else
+ct::trainer<task, by_role<averaged<adamw>>> t; // <- here
+#endif
