@@ -83,6 +83,18 @@ template <class optimizer> void compare(char const* name) {
         std::string(name) + ": full tensors do not resume shards");
 }
 
+/// Reads the parameter behind the node that changes it: a sum of all weights so far.
+struct summed {
+  struct hyper {
+    float learning_rate = 0;
+  };
+  static constexpr void update(ct::update_rule& u) {
+    auto const sum = u.state("sum");
+    u.assign(u.parameter(), u.parameter() + u.gradient());
+    u.assign(sum, sum + u.parameter());
+  }
+};
+
 struct model_with_a_setting {
   constexpr ct::value operator()(ct::value tokens) const {
     return scaled(ct::linear("head", ct::embedding("token", tokens, {.vocabulary = 61, .width = 8}), 61), "factor", 1);
@@ -110,6 +122,7 @@ void settings() {
 int main() {
   settings();
   compare<normalized_momentum>("own_rule");
+  compare<summed>("summed");
   compare<ct::optimizer::lion>("lion");
   compare<ct::optimizer::adafactor>("adafactor");
   compare<ct::optimizer::adafactor_relative_step>("adafactor_relative_step");

@@ -21,7 +21,8 @@ double averaged(double weight, double decay, std::int64_t update, double scale =
   array<std::uint8_t> bytes(shape(sizeof prepared), std::vector<std::uint8_t>(sizeof prepared));
   std::memcpy(bytes.out().data, &prepared, sizeof prepared);
   array<double> average(shape(1), {2});
-  call_kernel<average_op>(ct::call{ct::attributes{}, no_parameters}, weights.in(), clip.in(), bytes.in(), average.out());
+  call_kernel<average_op>(ct::call{ct::attributes{}, no_parameters}, weights.in(), clip.in(), bytes.in(),
+                          average.out());
   return average[0];
 }
 

@@ -1,5 +1,6 @@
 // refused: ct::self_attention: lengths must be integers [sequences]
-// diagnosis: lengths_do_not_fit, line, 0, 2, 32
+// shows: lengths_do_not_fit
+// diagnosis: refused, line, 0, 2, 32
 #include <constrain/constrain.hpp>
 namespace ct = constrain;
 

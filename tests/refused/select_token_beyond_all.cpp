@@ -1,5 +1,6 @@
 // refused: ct::select_token: there is no token `got` in sequences of `expected` tokens
-// diagnosis: token_is_not_there, line, 0, 16, 16
+// shows: token_is_not_there
+// diagnosis: refused, line, 0, 16, 16
 #include <constrain/constrain.hpp>
 namespace ct = constrain;
 

@@ -120,7 +120,11 @@ private:
   constexpr void seed() {
     auto const loss = out_.program.result("loss");
     if (scale_loss_) {
-      gradient_[key(loss)] = out_.program.loss_scale = setting(value{out_, loss}, loss_scale_name, 1).where();
+      for (auto const& info : out_.program.values)
+        if (info.role == role::setting && out_.program.text(info.name).starts_with(loss_scale_name))
+          out_.program.fail({why::setting_is_taken, info.line});
+      auto const scale = setting(value{out_, loss}, loss_scale_name, 1).where();
+      gradient_[key(loss)] = out_.program.loss_scale = scale;
       setting(value{out_, loss}, loss_scale_steps_name, 0);
       return;
     }

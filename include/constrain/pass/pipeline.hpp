@@ -157,6 +157,31 @@ constexpr void read_averages(memory_layout& where, program const& p, program con
   }
 }
 
+/// Whether a program without gradients has the parameters and settings of the step's program, in the same order, so
+/// that both find them at the same places. The step may have more settings behind those of the model.
+constexpr bool shares_persistent_values(program const& p, program const& step) {
+  auto const shared = [](value_info const& info) { return is_parameter(info.role) || info.role == role::setting; };
+  int other = -1; // of `step`
+  for (auto const& info : p.values) {
+    if (!shared(info)) continue;
+    do ++other;
+    while (other < step.values.size() && !shared(step.values[other]));
+    if (other >= step.values.size()) return false;
+    auto const& same = step.values[other];
+    if (same.name.hash != info.name.hash || same.shape != info.shape || same.axes.size() != info.axes.size())
+      return false;
+  }
+  return true;
+}
+
+/// The first error of a program; `step` as below.
+template <class passes, class step> constexpr diagnosis failure_of_entry() {
+  if (!passes::final.failure.ok()) return passes::final.failure;
+  if constexpr (!std::is_void_v<step>)
+    if (step::final.failure.ok() && !shares_persistent_values(passes::final, step::final)) return {why::entries_differ};
+  return verify(passes::final);
+}
+
 /// The memory layout of a program. `step`: the plan of the step, if the program is another entry; else void.
 template <class passes, class step> constexpr memory_layout plan_entry() {
   if constexpr (std::is_void_v<step>) return plan_memory(passes::final);
@@ -174,7 +199,7 @@ template <class passes, class step> constexpr memory_layout plan_entry() {
 template <class passes, class step = void> struct planned {
   static constexpr auto const& final = passes::final; // the program
   /// The first error of the program; `why::nothing` if there is none.
-  static constexpr diagnosis failure = final.failure.ok() ? verify(final) : final.failure;
+  static constexpr diagnosis failure = detail::failure_of_entry<passes, step>();
   /// Whether the optimizer keeps an average of any parameter.
   static constexpr bool keeps_averages = [] {
     for (auto const& info : final.values)

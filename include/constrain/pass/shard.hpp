@@ -91,9 +91,19 @@ private:
       auto const& g = gathers_[k];
       // A stacked parameter is gathered once per iteration of the body, a parameter without axes for every use, so that
       // it is freed in between.
-      if (g.value == value && g.level == level && (!info.axes.empty() || g.before == child)) return k;
+      if (g.value == value && g.level == level && (!info.axes.empty() || g.before == child) &&
+          !written_between(value, g.before, i))
+        return k;
     }
     return -1;
+  }
+
+  /// Whether a node in [begin, end) writes the value: what was gathered before is old then.
+  constexpr bool written_between(int value, int begin, int end) const {
+    for (int k = begin; k < end; ++k)
+      for (auto const& output : in_.nodes[k].outputs)
+        if (output.value == value) return true;
+    return false;
   }
 
   /// Index in `scatters_` of the gradient that the body of loop `level` writes; -1: none yet.

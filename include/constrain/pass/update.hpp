@@ -56,6 +56,7 @@ template <class optimizer> constexpr program update(program const& p) {
   builder out;
   out.program = p;
   auto& program = out.program;
+  for (auto const& n : p.nodes) out.random_keys = n.random_key > out.random_keys ? n.random_key : out.random_keys;
 
   auto const gradients = detail::gradients_of(program);
   if (gradients.empty()) {

@@ -46,6 +46,9 @@ enum class why {
   partial_sum_is_read,
   shard_is_read,
   unguarded_write,
+  entries_differ,
+  state_named_twice,
+  setting_is_taken,
   update_is_not_constant,
 };
 

@@ -159,6 +159,19 @@ template <diagnosis d> struct refusal<why::update_is_not_constant, d> {
   static_assert(d.ok(), "optimizer: its `update(ct::update_rule&)` is not a constant expression; make it and the "
                         "functions it calls `constexpr`, and let none throw, overflow or index beyond an array");
 };
+template <diagnosis d> struct refusal<why::entries_differ, d> {
+  static_assert(d.ok(),
+                "the model makes other parameters or settings for one entry (step, evaluate, predict, generate) "
+                "than for another; let them not depend on the number of sequences");
+};
+template <diagnosis d> struct refusal<why::state_named_twice, d> {
+  static_assert(d.ok(), "optimizer: its rule gives two states of a parameter the same name; give each state a name of "
+                        "its own, for example by not averaging twice");
+};
+template <diagnosis d> struct refusal<why::setting_is_taken, d> {
+  static_assert(d.ok(), "the model has a setting named loss_scale or loss_scale_steps, which precision::fp16 uses "
+                        "itself; give the setting another name");
+};
 template <diagnosis d> struct refusal<why::unguarded_write, d> {
   static_assert(d.ok(), "an operation writes a parameter or an optimizer state itself, so a gradient that is not "
                         "finite would spoil it; let it compute a new value, and store the value with "

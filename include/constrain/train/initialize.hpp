@@ -65,6 +65,11 @@ inline void initialize_shards(tensor_info const& info, int index, std::uint64_t 
   if (info.shards > 1 || zero) memory.fill(info.offset, bytes, 0);
   if (zero) return;
   if (info.type == dtype::u8) return memory.fill(info.offset, bytes, static_cast<unsigned char>(info.initial.constant));
+  if (info.type == dtype::i32) {
+    std::vector<std::int32_t> const all(static_cast<std::size_t>(info.stored()),
+                                        static_cast<std::int32_t>(info.initial.constant));
+    return memory.write(info.offset, all.data(), bytes);
+  }
   memory.edit(info.offset, bytes, [&](std::byte* data) { detail::initialize_shards(info, index, seed, shard, data); });
 }
 

@@ -44,9 +44,10 @@ public:
   /// Elements of the full tensors of all iterations.
   std::int64_t size() const { return iterations_ * shape_.elements(); }
 
-  /// Copies all elements to `to`, row-major, converted to `real`. Throws `error` unless `to` has `size()` elements.
+  /// Copies all elements to `to`, row-major, converted to `real`. Throws `error` unless `to` has `size()` elements and
+  /// the tensor's elements are floating-point numbers.
   template <class real> void copy_to(std::span<real> to) const {
-    check(to.size());
+    check(to.size()), check_real();
     visit_real(type_, [&]<class stored>(stored) {
       if (map().shards > 1) {
         std::vector<stored> full(to.size());
@@ -66,7 +67,7 @@ public:
   /// Sets all elements, row-major, converted from `real`; of a sharded tensor, each rank copies only its shard out of
   /// `from`. Throws `error` unless `from` has `size()` elements.
   template <class real> void copy_from(std::span<real const> from) const {
-    check(from.size());
+    check(from.size()), check_real();
     auto const m = map();
     auto const shard = group_ == nullptr ? 0 : group_->rank();
     visit_real(type_, [&]<class stored>(stored) {
@@ -94,6 +95,8 @@ private:
 
   /// Throws `error` unless `length` is `size()`.
   void check(std::size_t length) const;
+  /// Throws `error` unless the elements are floating-point numbers.
+  void check_real() const;
 
   arena* memory_;
   std::int64_t offset_;

@@ -28,6 +28,11 @@ CONSTRAIN_INLINE void tensor_view::gather(std::byte* full) const {
   }
 }
 
+CONSTRAIN_INLINE void tensor_view::check_real() const {
+  if (!is_real(type_))
+    throw error({"a tensor of ", name_of(type_), " elements has no real numbers to copy; use copy_bytes_to"});
+}
+
 CONSTRAIN_INLINE void tensor_view::check(std::size_t length) const {
   if (length != static_cast<std::size_t>(size()))
     throw error(

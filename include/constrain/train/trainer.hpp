@@ -215,8 +215,9 @@ public:
 
   /// Views of all parameters, in the order in which the model creates them.
   std::vector<parameter_view> parameters() const { return tensors().parameters(); }
-  /// The gradient of a parameter in the last step, before clipping. Throws `error` for an unknown or frozen parameter,
-  /// before the first step, and after evaluate, predict, generate (which reuse the gradients' memory) or a load.
+  /// The gradient of a parameter in the last step, before clipping; times the loss scale in fp16. Throws `error` for an
+  /// unknown or frozen parameter, before the first step, and after evaluate, predict, generate (which reuse the
+  /// gradients' memory) or a load.
   tensor_view gradient(std::string_view name) const { return tensors().gradient(name, engine_.gradients_kept()); }
   /// The state `name` of the optimizer for a parameter, such as "exp_avg" of adamw. Throws `error` if there is none.
   tensor_view state(std::string_view parameter, std::string_view name) const {

@@ -6,6 +6,7 @@
 #include "constrain/op/gradient_norm/gradient_norm.hpp"
 
 #include <algorithm>
+#include <limits>
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
@@ -109,7 +110,10 @@ private:
     double const limit = c.parameters.clip_norm;
     clip[0] = norm;
     clip[1] = (limit > 0 ? std::min(1.0, limit / (norm + 1e-6)) : 1.0) / loss_scale;
-    if (!math::finite(norm)) clip[1] = 0;
+    // The update multiplies in the type of the weights, where the scale must be finite too.
+    if (!math::finite(static_cast<double>(static_cast<float>(clip[1]))))
+      clip[0] = std::numeric_limits<double>::quiet_NaN();
+    if (!math::finite(clip[0])) clip[1] = 0;
   }
 };
 

@@ -108,8 +108,11 @@ static __global__ void clip_coefficient_kernel(stored const* squares, std::int64
   for (std::int64_t i = 0; i < count; ++i) sum += squares[i];
   stored const loss = loss_scale == nullptr ? stored(1) : *loss_scale;
   stored const norm = math::sqrt(sum) / loss, limit = parameters->clip_norm, share = limit / (norm + 1e-6);
-  clip[0] = norm;
-  clip[1] = !math::finite(norm) ? stored(0) : (limit > 0 && share < 1 ? share : stored(1)) / loss;
+  stored const scale = (limit > 0 && share < 1 ? share : stored(1)) / loss;
+  // The update multiplies in the type of the weights, where the scale must be finite too.
+  bool const usable = math::finite(norm) && math::finite(static_cast<float>(scale));
+  clip[0] = usable || !math::finite(norm) ? norm : norm / stored(0);
+  clip[1] = usable ? scale : stored(0);
 }
 
 template <class architecture> struct kernel<op::clip_coefficient, cuda<architecture>> {

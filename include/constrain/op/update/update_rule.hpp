@@ -32,7 +32,7 @@ public:
 
   /// The parameter.
   constexpr value parameter() const { return {out_, {parameter_, at::current}}; }
-  /// Its gradient, the mean over the batch's labels, before clipping.
+  /// Its gradient, the mean over the batch's labels, before clipping; in fp16, times the loss scale.
   constexpr value gradient() const { return {out_, {gradient_, at::current}}; }
   /// [norm of all gradients, scale], fp64 [2]: rules multiply the gradient by the scale, which clips the gradient; a
   /// scale of 0: the norm is not finite.
@@ -45,6 +45,10 @@ public:
   /// `block`: elements of the parameter that one element of the state describes. A shard of a sharded parameter has
   /// whole blocks.
   constexpr value state(std::string_view name, constrain::shape s, dtype type, double initial = 0, int block = 1) {
+    auto& program = out_.program;
+    for (auto const& other : program.values)
+      if (other.role == role::state && other.belongs_to == parameter_ && program.text(other.name) == name)
+        program.fail({why::state_named_twice, info().line});
     value_info state;
     state.block = block;
     state.type = type;
