@@ -97,7 +97,7 @@ TEST_CASE_TEMPLATE("mixed precision: checkpointing does not change a bit", preci
 TEST_CASE_TEMPLATE("mixed precision: gradients and logits are fp32's within the type's precision", precision, bf16,
                    fp16) {
   auto const w = ct::test::random_batch::draw<mixed<precision>>(1);
-  mixed<precision> narrow{{.learning_rate = 0}, {.seed = 3}};
+  mixed<precision> narrow{{.learning_rate = 0}, {.seed = 3, .loss_scale = {.initial = 1}}};
   ct::trainer<task> wide{{.learning_rate = 0}, {.seed = 3}};
   auto const distance = [](std::vector<double> const& a, std::vector<double> const& b) {
     double apart = 0, size = 0;

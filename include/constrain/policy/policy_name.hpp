@@ -1,5 +1,6 @@
 #pragma once
 
+#include "constrain/base/concat.hpp"
 #include "constrain/base/type_name.hpp"
 #include "constrain/policy/slot.hpp"
 
@@ -33,7 +34,7 @@ template <class policy> std::string policy_name() {
   std::string name;
   if constexpr (requires { policy::name; }) name = policy::name;
   if constexpr (requires { typename policy::base; }) {
-    if (!name.empty()) name += "<" + policy_name<typename policy::base>() + ">";
+    if (!name.empty()) name += concat({"<", policy_name<typename policy::base>(), ">"});
   }
   if (name.empty()) name = type_name<policy>();
   // Saved runs contain the optimizer's name: it keeps its namespace, so that older saved runs still match.

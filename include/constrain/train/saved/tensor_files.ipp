@@ -2,6 +2,7 @@
 
 #include "constrain/train/saved/tensor_files.hpp"
 
+#include "constrain/base/concat.hpp"
 #include "constrain/io/dtype.hpp"
 #include "constrain/io/safetensors_writer.hpp"
 #include "constrain/program/print.hpp"
@@ -55,9 +56,9 @@ namespace constrain::inline CONSTRAIN_VARIANT {
   std::vector<file_tensor> tensors;
   for (int i = 0; i < list.states_size; ++i)
     detail::add_file_tensors(tensors, list.states[i],
-                             list.name(list.states[i].parameter) + "." + list.name(list.states[i]), {});
+                             concat({list.name(list.states[i].parameter), ".", list.name(list.states[i])}), {});
   for (int i = 0; i < list.settings_size; ++i)
-    detail::add_file_tensors(tensors, list.settings[i], "setting." + list.name(list.settings[i]), {});
+    detail::add_file_tensors(tensors, list.settings[i], concat({"setting.", list.name(list.settings[i])}), {});
   return tensors;
 }
 
