@@ -1,4 +1,4 @@
-// refused: the model makes other parameters or settings for one entry (step, evaluate, predict, generate) than for another
+// refused: the model makes other parameters or settings for one entry (step, evaluate, predict, generate) than for
 #include <constrain/constrain.hpp>
 namespace ct = constrain;
 
