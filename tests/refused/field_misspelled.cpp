@@ -1,5 +1,4 @@
 // own error
-// not for: nvcc, which goes on after the error and prints many more
 #include <constrain/constrain.hpp>
 namespace ct = constrain;
 

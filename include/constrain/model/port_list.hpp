@@ -30,10 +30,6 @@ constexpr bool are_sound(port_specs const& ports, bool of_model) {
   return !ports.empty();
 }
 
-} // namespace detail
-
-namespace detail {
-
 template <class model> concept computes_inputs = requires(model const& m) {
   requires lists_ports<decltype(m.inputs())>;
 };
@@ -42,6 +38,13 @@ template <class model> concept has_inputs = requires(model const& m) { requires 
 /// Whether a model says what its inputs are.
 template <class model> concept lists_inputs = computes_inputs<model> || has_inputs<model>;
 
+/// The inputs of a model that does not say what they are.
+constexpr port_specs only_tokens() {
+  port_specs one;
+  one.push_back({.name = "tokens"});
+  return one;
+}
+
 } // namespace detail
 
 /// The inputs of a model: its member `inputs`, a list of `port_spec` or a function that returns one; else one port of
@@ -49,9 +52,7 @@ template <class model> concept lists_inputs = computes_inputs<model> || has_inpu
 template <class model> constexpr port_specs inputs_of(model const& m) {
   if constexpr (detail::computes_inputs<model>) return detail::copy_ports(m.inputs());
   else if constexpr (detail::has_inputs<model>) return detail::copy_ports(m.inputs);
-  port_specs one;
-  one.push_back({.name = "tokens"});
-  return one;
+  else return detail::only_tokens();
 }
 
 /// The labels of an objective: its static member `labels`, a list of `port_spec`; else one class per row of logits.

@@ -64,7 +64,11 @@ template <auto model, class objective_, micro_batch batch> struct task {
   using objective = objective_;               // the type of the loss function
   static constexpr auto architecture = model; // the model
 
-  static constexpr port_specs inputs = inputs_of(model);       // what the model takes
+  /// What the model takes. One that lists nothing is not read, which nvcc could not do after an error in it.
+  static constexpr port_specs inputs = [] {
+    if constexpr (detail::lists_inputs<decltype(model)>) return inputs_of(model);
+    else return detail::only_tokens();
+  }();
   static constexpr port_specs labels = labels_of<objective>(); // what the objective takes besides the logits
 
   /// Tokens per sequence: from the micro-batch, or else the model's context, or else 1 if no input has tokens; 0: none
