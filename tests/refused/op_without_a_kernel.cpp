@@ -1,6 +1,8 @@
 // refused: run: this op has no kernel for this device and these operands
 // shows: kernel_is_there<
 // shows: twice
+// shows: cpu
+// diagnosis: refused, line, 0, any, any
 #include <constrain/constrain.hpp>
 namespace ct = constrain;
 
@@ -29,7 +31,7 @@ template <> struct ct::kernel<twice_gradient, ct::cpu> : doubles {};
 struct model {
   constexpr ct::value operator()(ct::value tokens) const {
     auto const x = ct::embedding("token", tokens, {.vocabulary = 97, .width = 64});
-    return ct::linear("head", ct::emit<twice>({x}), 97);
+    return ct::linear("head", ct::emit<twice>({x}), 97); // <- line
   }
 };
 using task = ct::task<model{}, ct::causal_lm, ct::micro_batch{.sequences = 2, .tokens = 16}>;

@@ -1,6 +1,8 @@
 #pragma once
 
 #include "constrain/device/kernel.hpp"
+#include "constrain/program/diagnosis.hpp"
+#include "constrain/program/node.hpp"
 #include "constrain/program/op_info.hpp"
 #include "constrain/program/plan.hpp"
 
@@ -29,16 +31,19 @@ using operand_of = tensor<std::conditional_t<is_input, storage<type> const, stor
 
 /// Whether kernel<op, device>::run accepts these operands.
 template <class op, class device, class... operands>
-concept has_kernel = requires(call_of<op> const& c, operands... o) {
+concept takes_operands = requires(call_of<op> const& c, operands... o) {
   kernel<op, device>::run(c, o...);
 };
 
-/// The compile-time error for an op without a kernel; the compiler prints the op, the device and the operand types.
+/// The compile-time error for a call without a kernel. Compilers print the op, the device, the types of the operands,
+/// and the diagnosis with the source line of the call in the model.
 template <class op, class device, class... operands> struct kernel_is_there {
-  static constexpr bool value = has_kernel<op, device, operands...>;
-  static_assert(value,
-                "run: this op has no kernel for this device and these operands; include the op's cpu.hpp (cuda.cuh "
-                "for a GPU) or specialise ct::kernel<op, device> with `static void run(ct::call const&, operands...)`");
+  template <diagnosis d> struct refused {
+    static_assert(d.ok(),
+                  "run: this op has no kernel for this device and these operands; choose a policy, an optimizer or a "
+                  "device that works without it, or specialise ct::kernel<op, device> with `static void run(ct::call "
+                  "const&, operands...)` before the trainer");
+  };
 };
 
 /// Calls the kernel of `op` with typed operands. One instantiation per op, device and dtypes; all nodes with the same
@@ -46,7 +51,7 @@ template <class op, class device, class... operands> struct kernel_is_there {
 template <op_label const* op, class device, int inputs, class indices, dtype... types> struct typed_call;
 template <op_label const* op, class device, int inputs, std::size_t... i, dtype... types>
 struct typed_call<op, device, inputs, std::index_sequence<i...>, types...> {
-  static constexpr bool has = has_kernel<op_type<op>, device, operand_of<types, (static_cast<int>(i) < inputs)>...>;
+  static constexpr bool has = takes_operands<op_type<op>, device, operand_of<types, (static_cast<int>(i) < inputs)>...>;
   using required = kernel_is_there<op_type<op>, device, operand_of<types, (static_cast<int>(i) < inputs)>...>;
 
   static void launch(call const& c, bound_operand const* operands) {
@@ -72,31 +77,71 @@ using typed_call_of =
                           std::make_index_sequence<static_cast<std::size_t>(
                               holder::value.steps[step_index].inputs + holder::value.steps[step_index].outputs)>>::type;
 
-/// Whether a step has a kernel or needs none (the begin or end of a loop).
-template <class holder, class device, int step_index> constexpr bool has_launcher() {
-  if constexpr (holder::value.steps[step_index].kind != node_kind::call) return true;
-  else return typed_call_of<holder, device, step_index>::has;
+/// The different calls of a plan: calls of one op with operands of the same dtypes have one launcher.
+template <int steps> struct distinct_calls {
+  int of_step[steps == 0 ? 1 : steps]{}; // by step: index of its call; -1: the begin or end of a loop
+  int first[steps == 0 ? 1 : steps]{};   // by call: the first step that makes it
+  int count = 0;                         // different calls
+};
+
+/// Whether two calls of a plan have the same op and dtypes.
+template <class plan> constexpr bool same_call(plan const& p, step const& a, step const& b) {
+  if (a.op->identity != b.op->identity || a.inputs != b.inputs || a.outputs != b.outputs) return false;
+  for (int i = 0; i < a.inputs + a.outputs; ++i)
+    if (p.operands[a.first_operand + i].type != p.operands[b.first_operand + i].type) return false;
+  return true;
 }
 
-/// The launcher of a step; null if the step needs no kernel or its kernel is missing.
-template <class holder, class device, int step_index> constexpr launcher launcher_of() {
-  if constexpr (holder::value.steps[step_index].kind != node_kind::call) return nullptr;
-  else if constexpr (typed_call_of<holder, device, step_index>::has)
-    return &typed_call_of<holder, device, step_index>::launch;
+/// The different calls of the plan `p`.
+template <int steps, class plan> constexpr distinct_calls<steps> find_calls(plan const& p) {
+  distinct_calls<steps> out;
+  for (int i = 0; i < steps; ++i) {
+    out.of_step[i] = -1;
+    if (p.steps[i].kind != node_kind::call) continue;
+    int call = 0;
+    while (call < out.count && !same_call(p, p.steps[out.first[call]], p.steps[i])) ++call;
+    if (call == out.count) out.first[out.count++] = i;
+    out.of_step[i] = call;
+  }
+  return out;
+}
+
+template <class holder> inline constexpr auto calls_of = find_calls<holder::value.steps_size>(holder::value);
+template <class holder> using call_indices = std::make_index_sequence<static_cast<std::size_t>(calls_of<holder>.count)>;
+
+/// The typed call with this index among the different calls of a plan.
+template <class holder, class device, std::size_t call>
+using distinct_call = typed_call_of<holder, device, calls_of<holder>.first[call]>;
+
+/// The launcher of a typed call; null if the kernel is missing.
+template <class typed_call> constexpr launcher launcher_of() {
+  if constexpr (typed_call::has) return &typed_call::launch;
   else return nullptr;
 }
 
 /// Index of the first step whose kernel is missing; -1: no such step.
-template <class holder, class device, std::size_t... i> constexpr int first_missing(std::index_sequence<i...>) {
-  bool const has[] = {has_launcher<holder, device, static_cast<int>(i)>()..., true};
-  for (std::size_t k = 0; k < sizeof...(i); ++k)
-    if (!has[k]) return static_cast<int>(k);
+template <class holder, class device, std::size_t... call> constexpr int first_missing(std::index_sequence<call...>) {
+  bool const has[] = {distinct_call<holder, device, call>::has..., true};
+  for (std::size_t k = 0; k < sizeof...(call); ++k)
+    if (!has[k]) return calls_of<holder>.first[k];
   return -1;
 }
 
 /// The launchers of all steps.
-template <class holder, class device, std::size_t... i> constexpr auto make_launchers(std::index_sequence<i...>) {
-  return std::array<launcher, sizeof...(i)>{launcher_of<holder, device, static_cast<int>(i)>()...};
+template <class holder, class device, std::size_t... call> constexpr auto make_launchers(std::index_sequence<call...>) {
+  launcher const by_call[] = {launcher_of<distinct_call<holder, device, call>>()..., nullptr};
+  std::array<launcher, static_cast<std::size_t>(holder::value.steps_size)> all{};
+  for (std::size_t i = 0; i < all.size(); ++i)
+    if (int const index = calls_of<holder>.of_step[i]; index >= 0) all[i] = by_call[index];
+  return all;
+}
+
+/// The error for step `index` without a kernel. Only a plan with its program, `holder::final`, tells source lines.
+template <class holder, int index> constexpr diagnosis missing_kernel_at() {
+  if constexpr (requires { holder::final; }) {
+    node const& n = holder::final.nodes[holder::value.steps[index].source];
+    return {why::refused, n.line, n.called_from};
+  } else return {why::refused};
 }
 
 } // namespace detail
@@ -104,15 +149,14 @@ template <class holder, class device, std::size_t... i> constexpr auto make_laun
 /// The launcher of every step of the plan `holder::value`; null for the begin or end of a loop, and for a missing
 /// kernel.
 template <class holder, class device>
-inline constexpr auto launchers = detail::make_launchers<holder, device>(
-    std::make_index_sequence<static_cast<std::size_t>(holder::value.steps_size)>{});
+inline constexpr auto launchers = detail::make_launchers<holder, device>(detail::call_indices<holder>{});
 
-/// The compile-time error for a plan with missing kernels; it names the first op that lacks one.
+/// The compile-time error for a plan with missing kernels: it reports the first call that lacks one.
 template <class holder, class device,
-          int missing = detail::first_missing<holder, device>(
-              std::make_index_sequence<static_cast<std::size_t>(holder::value.steps_size)>{})>
+          int missing = detail::first_missing<holder, device>(detail::call_indices<holder>{})>
 struct plan_has_kernels {
-  static_assert(sizeof(typename detail::typed_call_of<holder, device, missing>::required) > 0);
+  using call = typename detail::typed_call_of<holder, device, missing>::required;
+  static_assert(sizeof(typename call::template refused<detail::missing_kernel_at<holder, missing>()>) > 0);
 };
 template <class holder, class device> struct plan_has_kernels<holder, device, -1> {};
 
