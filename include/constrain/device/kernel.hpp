@@ -75,6 +75,10 @@ template <class op> using call_of = typename detail::call_type<options_of<op>>::
 /// order.
 template <class op, class device> struct kernel;
 
+/// Whether `op` has a kernel for `device`: a specialization of `kernel<op, device>`. Define it before the first trainer
+/// that may call the op.
+template <class op, class device> concept has_kernel = requires { sizeof(kernel<op, device>); };
+
 /// The kernel tag of the host's processor.
 struct cpu {
   static constexpr std::int64_t reserve = 0; // bytes that the device needs at the end of the arena

@@ -3,20 +3,48 @@
 #include "constrain/pass/fuse/bias_gradient.hpp"
 #include "constrain/pass/fuse/linear_cross_entropy.hpp"
 #include "constrain/pass/fuse/residual_layer_norm.hpp"
+#include "constrain/pass/missing_kernels.hpp"
 #include "constrain/policy/fusion.hpp"
 
+#include <cstddef>
+#include <utility>
+
 namespace constrain::inline CONSTRAIN_VARIANT {
+
+namespace detail {
+
+template <class passes> inline constexpr auto bias_gradient_ops_of = bias_gradient_ops(passes::before_fusion());
+
+template <class source, class passes, std::size_t... i>
+constexpr missing_kernels missing_for_fusion(std::index_sequence<i...>) {
+  return missing_of<source, op::linear_cross_entropy, op::linear_cross_entropy_forward_backward, op::add_layer_norm,
+                    op::layer_norm_gradient_add, op_type<bias_gradient_ops_of<passes>.elements[i]>...>();
+}
+
+/// The fused ops without a kernel for `source::device` that `fuse` might put into the program
+/// `passes::before_fusion()`.
+template <class source, class passes> constexpr missing_kernels missing_for_fusion() {
+  if constexpr (!passes::set::fusion::value.only_with_kernels) return {};
+  else
+    return missing_for_fusion<source, passes>(
+        std::make_index_sequence<static_cast<std::size_t>(bias_gradient_ops_of<passes>.count)>{});
+}
+
+} // namespace detail
 
 /// Peephole fusion: replaces a group of nodes by one node that moves or stores fewer bytes, if no other node reads the
 /// values that the new node does not write. Each pattern is a function in a file of pass/fuse/. The head (the linear
 /// layer that computes the logits) is fused with the loss only if the logits take `fusion.smallest_logits` bytes or
-/// more. Unless `fusion.fuses`, the program does not change.
-constexpr program fuse(program const& p, slot_of::fusion const& fusion) {
+/// more. Unless `fusion.fuses`, the program does not change. `missing`: ops without a kernel; with
+/// `fusion.only_with_kernels`, nodes stay separate instead of becoming a call of such an op.
+constexpr program fuse(program const& p, slot_of::fusion const& fusion, missing_kernels const& missing = {}) {
   if (!fusion.fuses || !p.failure.ok()) return p;
+  auto const avoided = fusion.only_with_kernels ? missing : missing_kernels{};
   program out = p;
   for (int i = 0; i < out.nodes.size(); ++i)
-    if (detail::fuse_linear_cross_entropy(out, i, fusion.smallest_logits) || detail::fuse_add_layer_norm(out, i) ||
-        detail::fuse_layer_norm_gradient_add(out, i) || detail::fuse_bias_gradient(out, i))
+    if (detail::fuse_linear_cross_entropy(out, i, fusion.smallest_logits, avoided) ||
+        detail::fuse_add_layer_norm(out, i, avoided) || detail::fuse_layer_norm_gradient_add(out, i, avoided) ||
+        detail::fuse_bias_gradient(out, i, avoided))
       i = -1; // indices have changed: start again
   return out;
 }

@@ -24,11 +24,13 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 // printed.
 
 /// The passes of the step program before differentiation; each member is the program after one pass. `source`: a type
-/// with a static `build()`, which returns the forward program, and the member types `policies` and `optimizer`.
+/// with a static `build()`, which returns the forward program, and the member types `policies` and `optimizer`; also
+/// `device` if policies may keep passes from choosing ops without a kernel for it.
 template <class source> struct passes_before_gradients {
   using set = typename source::policies;
   static constexpr program built = source::build();
-  static constexpr program selected = select_attention(with_own<set, pass_name::built, built>(), set::attention::value);
+  static constexpr program selected = select_attention(with_own<set, pass_name::built, built>(), set::attention::value,
+                                                       detail::missing_for_attention<source>());
   static constexpr program without_dead_code = dead_code_elimination(with_own<set, pass_name::selected, selected>());
   static constexpr program accumulated =
       accumulate_over(with_own<set, pass_name::without_dead_code, without_dead_code>(), set::accumulation::value);
@@ -81,7 +83,10 @@ template <class source> struct step_passes : passes_before_gradients<source> {
   static constexpr program updated = detail::update_or_refuse<step_passes, typename source::optimizer>();
   static constexpr program recomputed =
       recompute(with_own<set, pass_name::updated, updated>(), set::checkpointing::value);
-  static constexpr program fused = fuse(with_own<set, pass_name::recomputed, recomputed>(), set::fusion::value);
+  /// The program whose nodes are fused.
+  static constexpr decltype(auto) before_fusion() { return with_own<set, pass_name::recomputed, recomputed>(); }
+  static constexpr program fused =
+      fuse(before_fusion(), set::fusion::value, detail::missing_for_fusion<source, step_passes>());
   static constexpr program sharded = shard(with_own<set, pass_name::fused, fused>(), set::parallelism::value);
   static constexpr program coalesced = coalesce(with_own<set, pass_name::sharded, sharded>());
   static constexpr program final = in_place(coalesced);
@@ -118,12 +123,15 @@ constexpr slot_of::parallelism without_gradients(slot_of::parallelism p) {
 template <class source> struct forward_passes {
   using set = typename source::policies;
   static constexpr program built = source::build();
-  static constexpr program selected =
-      select_attention(remove_training_ops(with_own<set, pass_name::built, built>()), set::attention::value);
+  static constexpr program selected = select_attention(remove_training_ops(with_own<set, pass_name::built, built>()),
+                                                       set::attention::value, detail::missing_for_attention<source>());
   static constexpr program without_dead_code = dead_code_elimination(with_own<set, pass_name::selected, selected>());
   static constexpr program cast =
       mixed_precision(with_own<set, pass_name::without_dead_code, without_dead_code>(), set::precision::value);
-  static constexpr program fused = fuse(with_own<set, pass_name::cast, cast>(), set::fusion::value);
+  /// The program whose nodes are fused.
+  static constexpr decltype(auto) before_fusion() { return with_own<set, pass_name::cast, cast>(); }
+  static constexpr program fused =
+      fuse(before_fusion(), set::fusion::value, detail::missing_for_fusion<source, forward_passes>());
   static constexpr program sharded =
       shard(with_own<set, pass_name::fused, fused>(), detail::without_gradients(set::parallelism::value));
   static constexpr program coalesced = coalesce(with_own<set, pass_name::sharded, sharded>());

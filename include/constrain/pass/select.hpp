@@ -1,16 +1,30 @@
 #pragma once
 
 #include "constrain/op/flash_attention/flash_attention.hpp"
+#include "constrain/pass/missing_kernels.hpp"
 #include "constrain/policy/attention.hpp"
 #include "constrain/program/op_info.hpp"
 #include "constrain/program/program.hpp"
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
+namespace detail {
+
+/// The ops of flash attention without a kernel for `source::device`.
+template <class source> constexpr missing_kernels missing_for_attention() {
+  return missing_of<source, op::flash_attention, op::flash_attention_gradient>();
+}
+
+} // namespace detail
+
 /// Chooses the attention algorithm: with `attention.tiled` flash attention (Dao et al. 2022), which keeps one value per
 /// query and head for the backward pass instead of the probabilities. Otherwise the program does not change.
-constexpr program select_attention(program const& p, slot_of::attention const& attention) {
-  if (!attention.tiled || !p.failure.ok()) return p;
+/// `missing`: ops without a kernel; `attention.only_with_kernels` does not choose these.
+constexpr program select_attention(program const& p, slot_of::attention const& attention,
+                                   missing_kernels const& missing = {}) {
+  bool const runs =
+      !missing.contain(info_of<op::flash_attention>) && !missing.contain(info_of<op::flash_attention_gradient>);
+  if (!attention.tiled || (attention.only_with_kernels && !runs) || !p.failure.ok()) return p;
   program out = p;
   for (auto& n : out.nodes) {
     if (!calls(n, info_of<op::attention>) || n.inputs.size() > 1) continue; // flash takes no lengths

@@ -1,16 +1,14 @@
 #pragma once
 
-#include "constrain/policy/device.hpp"
+#include "constrain/policy/rule.hpp"
 
 /// Algorithms for `self_attention`. The model calls only `self_attention`: an attention policy chooses the algorithm,
 /// and the pass `select_attention` (pass/select.hpp) puts it into the program.
 namespace constrain::inline CONSTRAIN_VARIANT::attention {
 
+struct automatic;
 struct reference;
 struct flash;
-
-/// The default: `flash` on the CPU; `reference` on CUDA devices, for which `flash` has no kernels yet.
-template <class device> using automatic = std::conditional_t<device::value.is_cuda, reference, flash>;
 
 } // namespace constrain::attention
 
@@ -18,12 +16,14 @@ namespace constrain::inline CONSTRAIN_VARIANT::slot_of {
 
 /// The slot of the attention algorithm; is_slot.hpp explains its members.
 struct attention {
-  bool tiled = false; // whether the algorithm is flash attention
+  bool tiled = false;             // whether the algorithm is flash attention
+  bool only_with_kernels = false; // whether to keep the reference on a device without kernels for the algorithm
   friend constexpr bool operator==(attention const&, attention const&) = default;
 
-  template <class... list> using otherwise = constrain::attention::automatic<policy_in<device, list...>>;
+  template <class...> using otherwise = constrain::attention::automatic;
   template <class policy> struct named { using attention = policy; };
-  using examples = policy_list<constrain::attention::flash, constrain::attention::reference>;
+  using examples =
+      policy_list<constrain::attention::automatic, constrain::attention::flash, constrain::attention::reference>;
   static constexpr bool free_on_resume = true;
 
   CONSTRAIN_RULE(one_attention, (said<attention> const& a), a.given <= 1,
@@ -35,6 +35,12 @@ struct attention {
 
 namespace constrain::inline CONSTRAIN_VARIANT::attention {
 
+/// The default: `flash` on a device that has kernels for it, else `reference`.
+struct automatic {
+  using slot = slot_of::attention;
+  static constexpr slot value{.tiled = true, .only_with_kernels = true};
+};
+
 /// Attention by the formula: stores the probabilities, [sequences, heads, tokens, tokens], for the backward pass, so
 /// memory is quadratic in the number of tokens. Tests compare `flash` with this algorithm.
 struct reference {
@@ -43,7 +49,7 @@ struct reference {
 };
 
 /// Flash attention (Dao et al. 2022; Dao 2023): computes the scores a tile at a time, so memory is linear in the number
-/// of tokens. CPU only so far. Attention with lengths stays `reference`.
+/// of tokens. Only the CPU has kernels for it. Attention with lengths stays `reference`.
 struct flash {
   using slot = slot_of::attention;
   static constexpr slot value{.tiled = true};

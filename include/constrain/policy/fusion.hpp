@@ -1,6 +1,6 @@
 #pragma once
 
-#include "constrain/policy/device.hpp"
+#include "constrain/policy/rule.hpp"
 
 #include <cstdint>
 #include <limits>
@@ -12,9 +12,6 @@ struct automatic;
 struct all;
 struct none;
 
-/// The default: `none` on CUDA devices, `automatic` on the CPU.
-template <class device> using standard = std::conditional_t<device::value.is_cuda, none, automatic>;
-
 } // namespace constrain::fusion
 
 namespace constrain::inline CONSTRAIN_VARIANT::slot_of {
@@ -22,10 +19,11 @@ namespace constrain::inline CONSTRAIN_VARIANT::slot_of {
 /// The slot of fusion; is_slot.hpp explains its members.
 struct fusion {
   bool fuses = true;                // whether the pass `fuse` runs
+  bool only_with_kernels = false;   // whether to fuse only into ops for which the device has a kernel
   std::int64_t smallest_logits = 0; // bytes; the head is fused with the loss only if the logits are at least as large
   friend constexpr bool operator==(fusion const&, fusion const&) = default;
 
-  template <class... list> using otherwise = constrain::fusion::standard<policy_in<device, list...>>;
+  template <class...> using otherwise = constrain::fusion::automatic;
   template <class policy> struct named { using fusion = policy; };
   using examples = policy_list<constrain::fusion::automatic, constrain::fusion::all, constrain::fusion::none>;
   static constexpr bool free_on_resume = true;
@@ -39,23 +37,22 @@ struct fusion {
 
 namespace constrain::inline CONSTRAIN_VARIANT::fusion {
 
-/// Fuses where that saves time. The head (the linear layer that computes the logits) is also fused with the loss if the
-/// logits of a micro-batch take 256 MiB or more: the fused kernel stores about a tenth of the logits at a time, but
-/// takes more time than separate kernels.
+/// The default: fuses where that saves time and the device has a kernel for the fused operation. The head (the linear
+/// layer that computes the logits) is also fused with the loss if the logits of a micro-batch take 256 MiB or more: the
+/// fused kernel stores about a tenth of the logits at a time, but takes more time than separate kernels.
 struct automatic {
   using slot = slot_of::fusion;
-  static constexpr slot value{.fuses = true, .smallest_logits = 256 << 20};
+  static constexpr slot value{.fuses = true, .only_with_kernels = true, .smallest_logits = 256 << 20};
 };
 
 /// Fuses everything that the library has a fused kernel for, whatever the size of the logits: training and evaluation
-/// store about a tenth of the logits of a micro-batch at a time (op::logit_rows).
+/// store about a tenth of the logits of a micro-batch at a time (op::logit_rows). Only the CPU has these kernels.
 struct all {
   using slot = slot_of::fusion;
   static constexpr slot value{.fuses = true, .smallest_logits = 0};
 };
 
-/// Fuses nothing: every operation of the model runs separately. The default on CUDA devices, which have no fused
-/// kernels so far.
+/// Fuses nothing: every operation of the model runs separately.
 struct none {
   using slot = slot_of::fusion;
   static constexpr slot value{.fuses = false, .smallest_logits = std::numeric_limits<std::int64_t>::max()};

@@ -7,10 +7,6 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 // Rules between slots: which values of different slots exclude one another. A rule about one slot is a member of the
 // slot.
 
-CONSTRAIN_RULE(flash_on_the_cpu, (slot_of::attention const& a, slot_of::device const& d), !a.tiled || !d.is_cuda,
-               "attention::flash: it has no CUDA kernels yet; write attention::reference on a CUDA device");
-CONSTRAIN_RULE(fusion_on_the_cpu, (slot_of::fusion const& f, slot_of::device const& d), !f.fuses || !d.is_cuda,
-               "fusion::...: the fused operations have no CUDA kernels yet; write fusion::none on a CUDA device");
 CONSTRAIN_RULE(graph_on_cuda, (slot_of::launching const& l, slot_of::device const& d), !l.captures || d.is_cuda,
                "launch::graph: only a CUDA device captures graphs; add device::cuda<sm<90>>, or write launch::eager");
 CONSTRAIN_RULE(cuda_in_one_process, (slot_of::device const& d, slot_of::parallelism const& p),
@@ -19,6 +15,6 @@ CONSTRAIN_RULE(cuda_in_one_process, (slot_of::device const& d, slot_of::parallel
                "leave the parallel policy out");
 
 /// The rules between slots, in the order in which they are checked.
-using rules_between_slots = rule_list<flash_on_the_cpu, fusion_on_the_cpu, graph_on_cuda, cuda_in_one_process>;
+using rules_between_slots = rule_list<graph_on_cuda, cuda_in_one_process>;
 
 } // namespace constrain

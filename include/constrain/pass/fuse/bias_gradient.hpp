@@ -2,13 +2,27 @@
 
 #include "constrain/op/linear/linear.hpp"
 #include "constrain/pass/fuse/uses.hpp"
+#include "constrain/pass/missing_kernels.hpp"
 
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
-/// Fuses the element-wise gradient at node i with the bias gradient that reads its output. Returns whether the pattern
-/// matched.
-constexpr bool fuse_bias_gradient(program& p, int i) {
+/// The ops that can take in a bias gradient of `p`, each once.
+constexpr fixed_vector<op_label const*, missing_kernels::capacity> bias_gradient_ops(program const& p) {
+  fixed_vector<op_label const*, missing_kernels::capacity> ops;
+  for (auto const& n : p.nodes) {
+    if (n.kind != node_kind::call || !n.op->has_bias_gradient) continue;
+    bool known = false;
+    for (auto const* op : ops) known = known || op->identity == n.op->with_bias_gradient->identity;
+    if (!known) ops.push_back(n.op->with_bias_gradient->label);
+  }
+  return ops;
+}
+
+/// Fuses the element-wise gradient at node i with the bias gradient that reads its output, unless the fused op is
+/// `avoided`. Returns whether the pattern matched.
+constexpr bool fuse_bias_gradient(program& p, int i, missing_kernels const& avoided) {
   if (p.nodes[i].kind != node_kind::call || !p.nodes[i].op->has_bias_gradient) return false;
+  if (avoided.contain(*p.nodes[i].op->with_bias_gradient)) return false;
   auto fused = p.nodes[i];
   int const j = reader_of(p, fused.outputs[0], info_of<op::linear_bias_gradient>, 0);
   if (!in_same_iteration(p, i, j) || touched_between(p, p.nodes[j].outputs[0], i, j)) return false;

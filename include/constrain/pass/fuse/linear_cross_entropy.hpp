@@ -4,6 +4,7 @@
 #include "constrain/op/constant/constant.hpp"
 #include "constrain/op/linear_cross_entropy/linear_cross_entropy.hpp"
 #include "constrain/pass/fuse/uses.hpp"
+#include "constrain/pass/missing_kernels.hpp"
 
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
@@ -51,9 +52,10 @@ constexpr bool matches_training(program const& p, logits_of_loss const& m) {
 }
 
 /// Fuses the head's matmul, the loss at node i and the nodes that read the logits or their gradient into one node,
-/// which stores only some rows of logits at a time (op::logit_rows), if no other node reads the logits. Returns whether
-/// the pattern matched.
-constexpr bool fuse_linear_cross_entropy(program& p, int i, std::int64_t smallest_logits) {
+/// which stores only some rows of logits at a time (op::logit_rows), if no other node reads the logits and the
+/// fused op is not `avoided`. Returns whether the pattern matched.
+constexpr bool fuse_linear_cross_entropy(program& p, int i, std::int64_t smallest_logits,
+                                         missing_kernels const& avoided) {
   if (!is_call(p, i, info_of<op::cross_entropy>)) return false;
   auto const logits = p.nodes[i].inputs[0];
   auto const& stored = p.values[logits.value];
@@ -69,6 +71,8 @@ constexpr bool fuse_linear_cross_entropy(program& p, int i, std::int64_t smalles
   }
   bool const training = matches_training(p, m);
   if (!training && !matches_evaluation(p, m)) return false;
+  auto const& op = training ? info_of<op::linear_cross_entropy_forward_backward> : info_of<op::linear_cross_entropy>;
+  if (avoided.contain(op)) return false;
 
   node fused;
   auto const& loss = p.nodes[m.loss];
@@ -91,7 +95,6 @@ constexpr bool fuse_linear_cross_entropy(program& p, int i, std::int64_t smalles
     fused.outputs.push_back(p.nodes[m.correct].outputs[0]);
   }
 
-  auto const& op = training ? info_of<op::linear_cross_entropy_forward_backward> : info_of<op::linear_cross_entropy>;
   fuse_at(p, i, op, fused, {m.matmul, m.correct, m.loss_gradient, m.input_gradient, m.weight_gradient});
   p = dead_code_elimination(p);
   return true;

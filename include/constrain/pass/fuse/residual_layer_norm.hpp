@@ -2,13 +2,14 @@
 
 #include "constrain/op/add_layer_norm/add_layer_norm.hpp"
 #include "constrain/pass/fuse/uses.hpp"
+#include "constrain/pass/missing_kernels.hpp"
 
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
-/// Fuses the add at node i with the layer norm of the sum, if other nodes read the sum too (the residual stream).
-/// Returns whether the pattern matched.
-constexpr bool fuse_add_layer_norm(program& p, int i) {
-  if (!is_call(p, i, info_of<op::add>)) return false;
+/// Fuses the add at node i with the layer norm of the sum, if other nodes read the sum too (the residual stream),
+/// unless the fused op is `avoided`. Returns whether the pattern matched.
+constexpr bool fuse_add_layer_norm(program& p, int i, missing_kernels const& avoided) {
+  if (!is_call(p, i, info_of<op::add>) || avoided.contain(info_of<op::add_layer_norm>)) return false;
   auto const sum = p.nodes[i].outputs[0];
   int const j = reader_of(p, sum, info_of<op::layer_norm>, 0);
   if (!in_same_iteration(p, i, j) || read_by_only(p, sum, {j}) || touched_between(p, sum, i, j)) return false;
@@ -24,10 +25,11 @@ constexpr bool fuse_add_layer_norm(program& p, int i) {
   return true;
 }
 
-/// Fuses the layer-norm gradient at node i with the residual add after it, if the other addend is already computed.
-/// Returns whether the pattern matched.
-constexpr bool fuse_layer_norm_gradient_add(program& p, int i) {
+/// Fuses the layer-norm gradient at node i with the residual add after it, if the other addend is already computed,
+/// unless the fused op is `avoided`. Returns whether the pattern matched.
+constexpr bool fuse_layer_norm_gradient_add(program& p, int i, missing_kernels const& avoided) {
   if (!is_call(p, i, info_of<op::layer_norm_gradient>)) return false;
+  if (avoided.contain(info_of<op::layer_norm_gradient_add>)) return false;
   node const gradient = p.nodes[i];
   auto const dx = gradient.outputs[0];
   for (int k : {0, 1}) {
