@@ -103,12 +103,12 @@ void count_compositions(composed c, ct::slot_list<first, rest...>, int& legal, i
   });
 }
 
-/// The policy of each slot for a trainer with the policies in `list`: "`precision::fp32`, `optimizer::adamw`, ...".
-template <class... list, class... slots> std::string defaults(ct::slot_list<slots...>) {
+/// The default of each slot: "`precision::fp32`, `optimizer::adamw`, ...".
+template <class... slots> std::string defaults(ct::slot_list<slots...>) {
   std::string text;
   auto const append = [&]<class slot>(ct::slot_list<slot>) {
     if constexpr (requires { typename slot::examples; })
-      text += (text.empty() ? "" : ", ") + code_of<ct::policy_in<slot, list...>>();
+      text += (text.empty() ? "" : ", ") + code_of<ct::policy_in<slot>>();
   };
   (append(ct::slot_list<slots>{}), ...);
   return text;
@@ -122,10 +122,12 @@ void print_beginning() {
       "A policy is a type that chooses how a model is trained. Each policy has a slot, which stands for one decision,\n"
       "such as the precision. A trainer takes at most one policy of each slot, in any order. For the other slots, it\n"
       "uses these defaults:\n");
-  std::printf(
-      "%s.\n\nOn a CUDA device, for example with `device::cuda<sm<90>>`, the policies are by default:\n\n%s.\n\n",
-      defaults(ct::library_slots{}).c_str(), defaults<cuda>(ct::library_slots{}).c_str());
+  std::printf("%s.\n\n", defaults(ct::library_slots{}).c_str());
   std::puts(
+      "`attention::automatic` and `fusion::automatic` choose only ops that have kernels for the device. If a trainer's\n"
+      "program calls an op without a kernel for the device, the compiler reports that op and the line of the call in\n"
+      "the model. So some compositions that this page allows do not compile for a CUDA device, for example with\n"
+      "`attention::flash`.\n\n"
       "`tests/docs/compatibility.cpp` generates this page from the slots in `include/constrain/policy/slots.hpp` and\n"
       "the rules between them in `include/constrain/policy/rules.hpp`. The test `docs.compatibility` fails if the\n"
       "page is out of date.\n\n"

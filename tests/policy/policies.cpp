@@ -17,12 +17,18 @@ static_assert(std::is_same_v<policies<>::checkpointing, checkpoint::none>);
 static_assert(std::is_same_v<policies<>::parallelism, parallel::none>);
 static_assert(std::is_same_v<policies<>::device, device::cpu>);
 static_assert(std::is_same_v<policies<>::launching, launch::eager>);
-static_assert(std::is_same_v<policies<>::attention, attention::flash>);
+static_assert(std::is_same_v<policies<>::attention, attention::automatic>);
 static_assert(std::is_same_v<policies<>::fusion, fusion::automatic>);
 static_assert(std::is_same_v<policies<>::target, cpu>);
 // A default may depend on another slot.
-static_assert(std::is_same_v<policy_in<slot_of::attention, device::cuda<sm<90>>>, attention::reference>);
-static_assert(std::is_same_v<policy_in<slot_of::fusion, device::cuda<sm<90>>>, fusion::none>);
+struct on_cpu;
+struct on_cuda;
+struct by_device {
+  template <class... list>
+  using otherwise = std::conditional_t<policy_in<slot_of::device, list...>::value.is_cuda, on_cuda, on_cpu>;
+};
+static_assert(std::is_same_v<policy_in<by_device>, on_cpu>);
+static_assert(std::is_same_v<policy_in<by_device, device::cuda<sm<90>>>, on_cuda>);
 
 // What passes take: an aggregate with named fields.
 static_assert(policies<accumulate<4>>::accumulation::value == slot_of::accumulation{.micro_batches = 4});

@@ -14,10 +14,9 @@ namespace {
 
 using composed = decltype(composition_of<>());
 
-/// What may not stand together, said once more by hand: on a CUDA device no tiled attention, no fusion and no
-/// processes; elsewhere no graphs.
+/// What may not stand together, said once more by hand: on a CUDA device no processes; elsewhere no graphs.
 constexpr bool go_together(composed const& c) {
-  if (c.is_cuda && (c.tiled || c.fuses || c.distributed)) return false;
+  if (c.is_cuda && c.distributed) return false;
   return !c.captures || c.is_cuda;
 }
 

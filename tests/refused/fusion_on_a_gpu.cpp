@@ -1,5 +1,5 @@
 // refused: run: this op has no kernel for this device and these operands
-// shows: kernel_is_there<
+// shows: [with op=op::add_layer_norm, device=cuda<sm<90>>,
 // not for: gnu clang
 #include <constrain/constrain.hpp>
 namespace ct = constrain;

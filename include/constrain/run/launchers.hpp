@@ -36,9 +36,9 @@ concept takes_operands = requires(call_of<op> const& c, operands... o) {
 };
 
 /// The compile-time error for a call without a kernel. Compilers print the op, the device, the types of the operands,
-/// and the diagnosis with the source line of the call in the model.
+/// and the diagnosis with the source line of the call in the model. (clang names only a `why` that is an argument.)
 template <class op, class device, class... operands> struct kernel_is_there {
-  template <diagnosis d> struct refused {
+  template <why, diagnosis d> struct refused {
     static_assert(d.ok(),
                   "run: this op has no kernel for this device and these operands; choose a policy, an optimizer or a "
                   "device that works without it, or specialise ct::kernel<op, device> with `static void run(ct::call "
@@ -156,7 +156,8 @@ template <class holder, class device,
           int missing = detail::first_missing<holder, device>(detail::call_indices<holder>{})>
 struct plan_has_kernels {
   using call = typename detail::typed_call_of<holder, device, missing>::required;
-  static_assert(sizeof(typename call::template refused<detail::missing_kernel_at<holder, missing>()>) > 0);
+  static_assert(sizeof(typename call::template refused<why::refused, detail::missing_kernel_at<holder, missing>()>) >
+                0);
 };
 template <class holder, class device> struct plan_has_kernels<holder, device, -1> {};
 

@@ -1,0 +1,14 @@
+// refused: run: this op has no kernel for this device and these operands
+// shows: [with op=op::adafactor_factored<optimizer::adafactor>, device=cuda<sm<90>>,
+// not for: gnu clang
+#include <constrain/constrain.hpp>
+namespace ct = constrain;
+
+using task = ct::task<ct::gpt2{.layers = 2, .heads = 2, .width = 16, .vocabulary = 64, .context = 8}, ct::causal_lm,
+                      ct::micro_batch{.sequences = 2}>;
+#ifdef CORRECT
+using trainer = ct::trainer<task, ct::device::cuda<ct::sm<90>>, ct::optimizer::adamw>;
+#else
+using trainer = ct::trainer<task, ct::device::cuda<ct::sm<90>>, ct::optimizer::adafactor>;
+#endif
+static_assert(trainer::memory.peak <= ct::mebibytes(700)); // <- here
