@@ -132,8 +132,8 @@ void print_beginning() {
       "the rules between them in `include/constrain/policy/rules.hpp`. The test `docs.compatibility` fails if the\n"
       "page is out of date.\n\n"
       "## Two policies in one trainer\n\n"
-      "A cell is `yes` if a trainer can have both policies, with the defaults in the other slots. Otherwise it is the\n"
-      "name of the first broken rule; [the rules](#the-rules) are at the end of the page. The default device is the\n"
+      "A cell is `yes` if no rule refuses both policies in one trainer, with the defaults in the other slots. Otherwise\n"
+      "it is the name of the first broken rule; [the rules](#the-rules) are at the end of the page. The default device is the\n"
       "CPU, so `launch::graph` is refused beside every policy but a CUDA device.\n");
 }
 
