@@ -124,17 +124,17 @@ void print_beginning() {
       "uses these defaults:\n");
   std::printf("%s.\n\n", defaults(ct::library_slots{}).c_str());
   std::puts(
-      "`attention::automatic` and `fusion::automatic` choose only ops that have kernels for the device. If a trainer's\n"
-      "program calls an op without a kernel for the device, the compiler reports that op and the line of the call in\n"
-      "the model. So some compositions that this page allows do not compile for a CUDA device, for example with\n"
-      "`attention::flash`.\n\n"
+      "`attention::automatic` and `fusion::automatic` choose only ops that have kernels for the device. If the program\n"
+      "of a trainer calls an op without a kernel for the device, the compiler reports that op and the line of the\n"
+      "call in the model. So some compositions that this page allows do not compile for a CUDA device, for example\n"
+      "with `attention::flash`.\n\n"
       "`tests/docs/compatibility.cpp` generates this page from the slots in `include/constrain/policy/slots.hpp` and\n"
       "the rules between them in `include/constrain/policy/rules.hpp`. The test `docs.compatibility` fails if the\n"
       "page is out of date.\n\n"
       "## Two policies in one trainer\n\n"
-      "A cell is `yes` if no rule refuses both policies in one trainer, with the defaults in the other slots. Otherwise\n"
-      "it is the name of the first broken rule; [the rules](#the-rules) are at the end of the page. The default device is the\n"
-      "CPU, so `launch::graph` is refused beside every policy but a CUDA device.\n");
+      "A cell is `yes` if no rule refuses both policies in one trainer, with the defaults in the other slots.\n"
+      "Otherwise it is the name of the first broken rule; [the rules](#the-rules) are at the end of the page. The\n"
+      "default device is the CPU, so `launch::graph` is refused beside every policy but a CUDA device.\n");
 }
 
 void print_pairs() {

@@ -48,7 +48,8 @@ template <class task, class policy_set> struct entries {
   using step = planned<step_program>;
   // Asserted at class scope, so that naming the trainer type reports the error; only the first failure is reported.
   static_assert(sizeof(refusal<step::failure.reason, step::failure>) > 0);
-  // A composition that a rule refuses may name a device whose kernels are not included: only the rule's error is printed.
+  // A composition that a rule refuses may name a device whose kernels are not included: then only the rule's error is
+  // printed.
   using checked_plan = std::conditional_t<(policy_set::composition::broken < 0), step, detail::no_plan>;
   static_assert(sizeof(plan_has_kernels<checked_plan, typename policy_set::target>) > 0);
   using evaluate = planned<evaluate_program, step>;
