@@ -124,10 +124,10 @@ void print_beginning() {
       "uses these defaults:\n");
   std::printf("%s.\n\n", defaults(ct::library_slots{}).c_str());
   std::puts(
-      "`attention::automatic` and `fusion::automatic` choose only ops that have kernels for the device. If the program\n"
-      "of a trainer calls an op without a kernel for the device, the compiler reports that op and the line of the\n"
-      "call in the model. So some compositions that this page allows do not compile for a CUDA device, for example\n"
-      "with `attention::flash`.\n\n"
+      "`attention::automatic` and `fusion::automatic` choose only ops that have kernels for the device. If a\n"
+      "trainer's program calls an op without a kernel for the device, the compiler reports that op and the line of\n"
+      "the call in the model. So some compositions that this page allows do not compile for a CUDA device, for\n"
+      "example with `attention::flash`.\n\n"
       "`tests/docs/compatibility.cpp` generates this page from the slots in `include/constrain/policy/slots.hpp` and\n"
       "the rules between them in `include/constrain/policy/rules.hpp`. The test `docs.compatibility` fails if the\n"
       "page is out of date.\n\n"
