@@ -11,4 +11,8 @@ using trainer = ct::trainer<task, ct::device::cuda<ct::sm<90>>, ct::attention::r
 #else
 using trainer = ct::trainer<task, ct::device::cuda<ct::sm<90>>, ct::attention::flash>;
 #endif
-static_assert(trainer::memory.peak <= ct::mebibytes(700)); // <- here
+
+void use(trainer& t, ct::batch const& b) {
+  t.step(b); // <- here
+  t.predict(b.inputs);
+}

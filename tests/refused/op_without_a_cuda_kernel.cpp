@@ -38,4 +38,8 @@ struct model {
 using task = ct::task<model{}, ct::causal_lm, ct::micro_batch{.sequences = 2, .tokens = 16}>;
 
 using trainer = ct::trainer<task, ct::device::cuda<ct::sm<90>>>;
-static_assert(trainer::memory.peak <= ct::mebibytes(700)); // <- here
+
+void use(trainer& t, ct::batch const& b) {
+  t.step(b); // <- here
+  t.predict(b.inputs);
+}

@@ -11,4 +11,8 @@ using trainer = ct::trainer<task, ct::device::cuda<ct::sm<90>>, ct::optimizer::a
 #else
 using trainer = ct::trainer<task, ct::device::cuda<ct::sm<90>>, ct::optimizer::adafactor>;
 #endif
-static_assert(trainer::memory.peak <= ct::mebibytes(700)); // <- here
+
+void use(trainer& t, ct::batch const& b) {
+  t.step(b); // <- here
+  t.predict(b.inputs);
+}

@@ -205,6 +205,7 @@ template <class passes, class step> constexpr memory_layout plan_entry() {
 /// The plan of `passes::final`, a program after all its passes. `step`: the plan of the step if the program is another
 /// entry, which leaves the persistent values of the step where they are; else void.
 template <class passes, class step = void> struct planned {
+  using before = step;                                // the plan of the step, or void
   static constexpr auto const& final = passes::final; // the program
   /// The first error of the program; `why::nothing` if there is none.
   static constexpr diagnosis failure = detail::failure_of_entry<passes, step>();

@@ -8,6 +8,7 @@
 
 #include <array>
 #include <cstddef>
+#include <type_traits>
 #include <utility>
 
 namespace constrain::inline CONSTRAIN_VARIANT {
@@ -151,13 +152,38 @@ template <class holder, int index> constexpr diagnosis missing_kernel_at() {
 template <class holder, class device>
 inline constexpr auto launchers = detail::make_launchers<holder, device>(detail::call_indices<holder>{});
 
+namespace detail {
+
+template <class holder, class device>
+inline constexpr int missing_step = first_missing<holder, device>(call_indices<holder>{});
+
+/// The error for step `missing` of a plan.
+template <class holder, class device, int missing>
+using missing_kernel =
+    typename typed_call_of<holder, device, missing>::required::template refused<why::refused,
+                                                                                missing_kernel_at<holder, missing>()>;
+
+/// Whether a plan has a plan of the step before it (pass/pipeline.hpp), and that one lacks kernels.
+template <class holder, class device> constexpr bool step_lacks_kernels() {
+  if constexpr (requires { typename holder::before::before; })
+    return missing_step<typename holder::before, device> >= 0;
+  else return false;
+}
+
+/// The error for step `missing` of a plan, or the error of the trainer's step if that lacks kernels too: compilers then
+/// print one error for both.
+template <class holder, class device, int missing> constexpr auto error_to_report() {
+  if constexpr (step_lacks_kernels<holder, device>())
+    return error_to_report<typename holder::before, device, missing_step<typename holder::before, device>>();
+  else return std::type_identity<missing_kernel<holder, device, missing>>{};
+}
+
+} // namespace detail
+
 /// The compile-time error for a plan with missing kernels: it reports the first call that lacks one.
-template <class holder, class device,
-          int missing = detail::first_missing<holder, device>(detail::call_indices<holder>{})>
-struct plan_has_kernels {
-  using call = typename detail::typed_call_of<holder, device, missing>::required;
-  static_assert(sizeof(typename call::template refused<why::refused, detail::missing_kernel_at<holder, missing>()>) >
-                0);
+template <class holder, class device, int missing = detail::missing_step<holder, device>> struct plan_has_kernels {
+  using error = typename decltype(detail::error_to_report<holder, device, missing>())::type;
+  static_assert(sizeof(error) > 0);
 };
 template <class holder, class device> struct plan_has_kernels<holder, device, -1> {};
 

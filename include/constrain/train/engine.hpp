@@ -66,6 +66,8 @@ public:
   /// Runs an entry. `passes`: the passes that made the entry's program; checked mode needs the values of that program.
   /// In checked mode, throws `error` if a check fails.
   template <class planned_entry, class passes> void run(step_parameters const& parameters) {
+    // Instantiates the compile-time error for a missing kernel.
+    static_assert(sizeof(plan_has_kernels<planned_entry, target>) > 0);
     if (checked_) return run_checked<planned_entry, passes>(parameters);
     runner_->template run<planned_entry>(parameters);
   }

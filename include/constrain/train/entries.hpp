@@ -1,24 +1,16 @@
 #pragma once
 
 #include "constrain/model/task.hpp"
-#include "constrain/op/cpu.hpp"
+#include "constrain/op/cpu.hpp" // kernels: `source::device` makes passes ask for them
 #if defined(CONSTRAIN_WITH_CUDA)
 #include "constrain/op/cuda.cuh"
 #endif
 #include "constrain/pass/cost.hpp"
 #include "constrain/pass/pipeline.hpp"
 #include "constrain/policy/policies.hpp"
-#include "constrain/run/launchers.hpp"
 #include "constrain/train/parameter_table.hpp"
 
 namespace constrain::inline CONSTRAIN_VARIANT {
-
-namespace detail {
-/// Holds a plan without steps.
-struct no_plan {
-  static constexpr plan<0, 0> value{};
-};
-} // namespace detail
 
 /// A trainer's four entry programs (step, evaluate, predict, generate) after all passes, and constants of their plans.
 /// The entries share one arena: values that persist between runs (weights, optimizer states) come first; after them,
@@ -48,10 +40,6 @@ template <class task, class policy_set> struct entries {
   using step = planned<step_program>;
   // Asserted at class scope, so that naming the trainer type reports the error; only the first failure is reported.
   static_assert(sizeof(refusal<step::failure.reason, step::failure>) > 0);
-  // A composition that a rule refuses may name a device whose kernels are not included: then only the rule's error is
-  // printed.
-  using checked_plan = std::conditional_t<(policy_set::composition::broken < 0), step, detail::no_plan>;
-  static_assert(sizeof(plan_has_kernels<checked_plan, typename policy_set::target>) > 0);
   using evaluate = planned<evaluate_program, step>;
   using predict = planned<predict_program, step>;
   using generate = planned<generate_program, step>;
