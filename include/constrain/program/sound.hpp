@@ -7,11 +7,9 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 // The specializations of `refusal` are written without a macro, because compilers would print each step of the macro's
 // expansion beside the error.
 
-/// The error sentence of each reason: what is wrong, and what to write instead. A refused program instantiates
-/// `refusal<d.reason, d>`: its static_assert is the only error, and the compiler prints the fields of `d` beside it.
+/// The error sentence of each reason: what is wrong, and what to write instead.
 template <why reason, diagnosis d> struct refusal;
 template <diagnosis d> struct refusal<why::nothing, d> {};
-template <diagnosis d> struct refusal<why::refused, d> : detail::own_refusal<d> {};
 
 template <diagnosis d> struct refusal<why::program_too_large, d> {
   static_assert(d.ok(), "the model's program is too large; put equal layers into one ct::repeat, which stores its "
@@ -71,5 +69,10 @@ template <diagnosis d> struct refusal<why::unguarded_write, d> {
                         "finite would spoil it; let it compute a new value, and store the value with "
                         "ct::update_rule::assign");
 };
+
+/// `type` is the refusal of a diagnosis with this reason. Its instantiation fails unless `d.ok()`: the static_assert is
+/// the only error, and the compiler prints the fields of `d` beside it. (g++ 12 cannot take the reason from `d` here.)
+template <why reason, diagnosis d> struct sound { using type = refusal<reason, d>; };
+template <diagnosis d> struct sound<why::refused, d> { using type = detail::own_refusal<d>; };
 
 } // namespace constrain
