@@ -7,8 +7,8 @@
 namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// Why a program is refused at compile time. The list holds only the rules of the representation, which every program
-/// must keep, whatever layer, op or pass built it; sound.hpp has their error sentences. All other errors have the reason
-/// `refused`: the op, layer, task or pass that finds one has its sentence (refusal.hpp).
+/// must keep, whatever layer, op or pass built it; sound.hpp has their error sentences. All other errors have the
+/// reason `refused`: the op, layer, task or pass that finds one has its sentence (refusal.hpp).
 enum class why {
   nothing,
   refused,
