@@ -1,4 +1,5 @@
 // refused: the model has a setting named loss_scale or loss_scale_steps, which precision::fp16 uses itself
+// shows: setting_is_taken
 #include <constrain/constrain.hpp>
 namespace ct = constrain;
 
