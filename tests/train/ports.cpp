@@ -205,6 +205,28 @@ TEST_CASE("ports: an objective of several labels") {
         "{targets, weights}");
 }
 
+TEST_CASE_TEMPLATE("ports: an objective multiplies 16-bit predictions with fp32 labels", precision, ct::precision::bf16,
+                   ct::precision::fp16) {
+  points const p;
+  std::vector<float> weights(8, 1);
+  weights[3] = 4;
+  ct::trainer<weighted, precision> narrow{{.learning_rate = 2e-2f},
+                                          {.seed = 3, .loss_scale = {.initial = 256}, .checked = true}};
+  ct::trainer<weighted> wide{{.learning_rate = 2e-2f}, {.seed = 3}};
+  double const within = std::is_same_v<precision, ct::precision::fp16> ? 1e-2 : 6e-2;
+  for (int i = 0; i < 30; ++i) {
+    auto const a = narrow.step(narrow.batch(p.x, {p.y, weights})), b = wide.step(wide.batch(p.x, {p.y, weights}));
+    CHECK(!a.skipped);
+    CHECK(a.loss == doctest::Approx(b.loss).epsilon(within));
+  }
+  // The product is f32: it holds a label that is not representable in 16 bits.
+  std::vector<float> far(8, 70001);
+  auto const y = narrow.predict(p.x).logits;
+  double expected = 0;
+  for (float x : y) expected += std::pow(70001.0 - static_cast<double>(x), 2) / 8;
+  CHECK(narrow.evaluate(p.x, {far, std::vector<float>(8, 1)}).loss == doctest::Approx(expected).epsilon(1e-6));
+}
+
 TEST_CASE("ports: float and double arrays of the same numbers are the same data") {
   points const p;
   std::vector<double> const x(p.x.begin(), p.x.end()), y(p.y.begin(), p.y.end());

@@ -110,6 +110,7 @@ struct op_info : op_label {
   bool draws_random = false;                   // each call gets its own random key
   bool reads_shards = false;                   // takes one rank's shard of a parameter, gradient or state
   bool reads_partial = false;                  // takes gradients that are not yet summed over the ranks
+  bool promotes_types = false;                 // inputs of several types are cast to the widest
   bool guarded = false;                        // writes nothing if the gradient norm is not finite
 };
 
@@ -167,6 +168,7 @@ template <class op> constexpr op_info make_op_info() {
   if constexpr (requires { op::draws_random; }) info.draws_random = op::draws_random;
   if constexpr (requires { op::reads_shards; }) info.reads_shards = op::reads_shards;
   if constexpr (requires { op::reads_partial; }) info.reads_partial = op::reads_partial;
+  if constexpr (requires { op::promotes_types; }) info.promotes_types = op::promotes_types;
   if constexpr (requires { op::guarded; }) info.guarded = op::guarded;
   return info;
 }
