@@ -129,11 +129,16 @@ constexpr cost cost_by_operands(operand_types const& inputs, operand_types const
 
 namespace detail {
 
-/// The shape rule of an op. It may take the op's `options`, stored `attributes`, or only the operands.
+/// The shape rule of an op. It may take the op's `options`, stored `attributes`, or only the operands. Refused: a shape
+/// among the options with an extent below 1.
 template <class op> constexpr inferred infer_of(operand_types const& in, attributes const& a) {
   if constexpr (requires { op::infer(in); }) return op::infer(in);
   else if constexpr (requires { op::infer(in, a); }) return op::infer(in, a);
-  else return op::infer(in, unpack<options_of<op>>(a));
+  else {
+    unpacked<options_of<op>> const options(a);
+    if (options.bad_extent < 1) return inferred::failure(why::extent_below_one, 1, options.bad_extent);
+    return op::infer(in, options.values);
+  }
 }
 
 /// The cost rule of an op, with the same choice of arguments.
