@@ -257,6 +257,37 @@ TEST_CASE("ports: wrong reals are named") {
                                                 "numbers, for example 0 where a value is missing");
 }
 
+TEST_CASE("ports: reals beyond the range of the stored type are named") {
+  points p;
+  ct::trainer<regression, ct::precision::fp16> half;
+  ct::trainer<regression, ct::precision::bf16> brain;
+  ct::trainer<regression> single;
+  ct::trainer<regression, ct::precision::fp64> wide;
+  p.x[7] = -1e6f;
+  std::string const after = "; pass smaller numbers, for example divided by their standard deviation";
+  CHECK(sentence([&] { half.batch(p.x, p.y); }) ==
+        "batch: the input \"features\" is -1000000 at index 7, but f16 holds at most 65504" + after);
+  CHECK(sentence([&] { half.evaluate(p.x, p.y); }).starts_with("evaluate: the input \"features\" is -1000000"));
+  CHECK(sentence([&] { half.predict(p.x); }).starts_with("predict: the input \"features\" is -1000000"));
+  brain.batch(p.x, p.y), single.batch(p.x, p.y);
+  // The boundary is where numbers round to infinity, after a rounding to float.
+  p.x[7] = std::nextafter(65520.0f, 0.0f);
+  half.batch(p.x, p.y);
+  std::vector<double> x(p.x.begin(), p.x.end());
+  x[7] = 65519.99999;
+  CHECK(sentence([&] { half.batch(x, p.y); }).find(" is 65520 at index 7, but f16 holds") != std::string::npos);
+  p.x[7] = std::numeric_limits<float>::max();
+  CHECK(sentence([&] { brain.batch(p.x, p.y); }) ==
+        "batch: the input \"features\" is 3.40282347e+38 at index 7, but bf16 holds at most 3.38953139e+38" + after);
+  single.batch(p.x, p.y);
+  p.x[7] = 1;
+  std::vector<double> y(p.y.begin(), p.y.end());
+  y[2] = 1e39;
+  for (auto const& said : {sentence([&] { single.batch(p.x, y); }), sentence([&] { half.batch(p.x, y); })})
+    CHECK(said == "batch: the label \"targets\" is 1e+39 at index 2, but f32 holds at most 3.40282347e+38" + after);
+  wide.batch(p.x, y);
+}
+
 TEST_CASE("ports: labels that are the inputs are caught, or shifted on demand") {
   ct::trainer<next_token> t;
   integers const text{0, 1, 2, 3, 5, 6, 7, 8};

@@ -31,8 +31,9 @@ void check_types(char const* where, plan_ports ports, port_kind kind, array_list
 /// the port's own, "micro-batches, " or "".
 void check_lengths(char const* where, plan_ports ports, port_kind kind, array_list const& given, char const* outer);
 
-/// Throws `error` unless the integers are in the port's range and the reals are finite. Returns the number of integers
-/// that are not `ignored_label` for labels; else the number of elements.
+/// Throws `error` unless the integers are in the port's range, and the reals are finite and stay finite in the type in
+/// which they are stored. Returns the number of integers that are not `ignored_label` for labels; else the number of
+/// elements.
 std::int64_t check_values(char const* where, plan_port const& port, array_view values);
 
 /// `check_values` for every port of `kind`. Returns the number of the first port.

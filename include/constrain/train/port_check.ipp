@@ -3,9 +3,11 @@
 #include "constrain/train/port_check.hpp"
 
 #include "constrain/base/error.hpp"
+#include "constrain/base/number_check.hpp"
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <string_view>
 
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
@@ -141,19 +143,42 @@ CONSTRAIN_INLINE void check_lengths(char const* where, plan_ports ports, port_ki
   }
 }
 
-/// Throws `error` unless all reals are finite.
+/// The largest number of a floating-point type, and the least that becomes infinite. A double is rounded to float
+/// first, if the type is narrower.
+struct real_range {
+  double most = std::numeric_limits<double>::max();
+  double infinite = std::numeric_limits<double>::infinity();
+};
+constexpr real_range range_of(dtype type) {
+  switch (type) {
+  case dtype::f16: return {65504, 65520 - 0x1p-9};
+  case dtype::bf16: return {0x1.FEp127, 0x1.FFp127 - 0x1p103};
+  case dtype::f32: return {0x1.FFFFFEp127, 0x1.FFFFFFp127};
+  default: return {};
+  }
+}
+
+/// Throws `error` unless all reals are finite, in the type of the port too.
 template <class real>
-[[gnu::cold]] void check_finite(char const* where, plan_port const& port, std::span<real const> values) {
-  for (std::size_t i = 0; i < values.size(); ++i)
-    if (!std::isfinite(values[i]))
+[[gnu::cold]] void check_reals(char const* where, plan_port const& port, std::span<real const> values) {
+  auto const range =
+      port.view.elements > 0 ? range_of(port.view.type) : real_range{}; // no elements: no node reads them
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    auto const x = static_cast<double>(values[i]);
+    if (!is_finite(x))
       throw error({where, ": ", called(port), " is not finite at index ", i,
                    "; pass finite numbers, for example 0 where a value is missing"});
+    if (std::abs(x) >= range.infinite)
+      throw error({where, ": ", called(port), " is ", number_text(x), " at index ", i, ", but ",
+                   name_of(port.view.type), " holds at most ", number_text(range.most),
+                   "; pass smaller numbers, for example divided by their standard deviation"});
+  }
 }
 
 CONSTRAIN_INLINE std::int64_t check_values(char const* where, plan_port const& port, array_view values) {
   auto const count = static_cast<std::int64_t>(values.size());
-  if (values.type() == dtype::f32) return check_finite(where, port, values.as<float>()), count;
-  if (values.type() == dtype::f64) return check_finite(where, port, values.as<double>()), count;
+  if (values.type() == dtype::f32) return check_reals(where, port, values.as<float>()), count;
+  if (values.type() == dtype::f64) return check_reals(where, port, values.as<double>()), count;
   auto const integers = values.integers();
   // Without a limit any integer is valid.
   auto const limit = port.limit > 0 ? port.limit : std::int64_t{1} << 32;
