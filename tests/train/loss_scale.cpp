@@ -4,6 +4,7 @@
 #include <constrain/constrain.hpp>
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -138,6 +139,31 @@ TEST_CASE("scaling changes nothing but what would underflow: a power of two give
   CHECK(a.loss == b.loss);
   CHECK(a.gradient_norm == doctest::Approx(c.gradient_norm).epsilon(5e-3));
   CHECK(b.gradient_norm == doctest::Approx(c.gradient_norm).epsilon(5e-3));
+}
+
+TEST_CASE("gradient() returns true gradients, whatever the scale was and is") {
+  auto const gradients_of = [](auto& t) {
+    std::vector<double> all;
+    for (auto const& p : t.parameters()) {
+      std::vector<double> values(static_cast<std::size_t>(p.size()));
+      t.gradient(p.name).copy_to(std::span(values));
+      all.insert(all.end(), values.begin(), values.end());
+    }
+    return all;
+  };
+  fp16<> small({}, {.loss_scale = {.initial = 1000}}), large({}, {.loss_scale = {.interval = 1}});
+  ct::trainer<task> wide;
+  step(small), step(large), step(wide);
+  CHECK(large.setting("loss_scale") == 131072); // of the next step
+  large.set("loss_scale", 1);
+  auto const a = gradients_of(small), b = gradients_of(large), c = gradients_of(wide);
+  double largest = 0, apart = 0;
+  for (std::size_t i = 0; i < c.size(); ++i) {
+    largest = std::max(largest, std::abs(c[i]));
+    apart = std::max({apart, std::abs(a[i] - c[i]), std::abs(b[i] - c[i])});
+  }
+  CHECK(largest > 0);
+  CHECK(apart < 5e-3 * largest);
 }
 
 TEST_CASE("the scale is saved; a resumed run goes on to the same bytes") {
