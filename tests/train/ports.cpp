@@ -311,3 +311,27 @@ TEST_CASE("ports: labels that are the inputs are caught, or shifted on demand") 
   t.step(t.batch(rows, rows));
   CHECK(t.steps() == 2);
 }
+
+TEST_CASE("ports: ignored labels are no sign of unshifted labels; two labels in a row are") {
+  ct::trainer<next_token> t;
+  auto const refused = [&](integers const& inputs, integers const& labels) {
+    return sentence([&] { t.batch(inputs, labels); }).starts_with("batch: the labels are the inputs");
+  };
+  constexpr auto none = ct::ignored_label;
+  integers const text{0, 1, 2, 3, 5, 6, 7, 8};
+  // The prompt is ignored, and the answer is not shifted.
+  CHECK(refused(text, {none, none, 2, 3, none, none, none, none}));
+  CHECK(refused(text, {0, 1, none, none, none, none, none, none}));
+  // One label differs: it is another token's.
+  CHECK(!refused(text, {none, none, 2, 3, 5, 6, 7, 9}));
+  // Correct labels, each of which is its own input by chance: a text of one token repeated, and padding behind it; an
+  // answer of one token, which is the last token of the prompt.
+  CHECK(!refused({4, 4, 0, 0, 9, 9, 9, 0}, {4, 4, none, none, 9, 9, 9, none}));
+  CHECK(!refused({1, 2, 3, 0, 5, 6, 0, 0}, {none, none, 3, none, none, 6, none, none}));
+  // The last token of a sequence does not precede the first token of the next.
+  CHECK(!refused({4, 4, 4, 4, 9, 9, 9, 9}, {none, none, none, 4, 9, none, none, none}));
+  for (auto const& said :
+       {sentence([&] { t.batch(text, integers(8, none)); }), sentence([&] { t.evaluate(text, integers(8, none)); })})
+    CHECK(said.substr(said.find(':')) ==
+          ": every label is ignored, so there is no loss; pass at least one valid label");
+}
