@@ -1,3 +1,4 @@
+#include "policy/small_gpt.hpp"
 #include "temporary_directory.hpp"
 
 #include <constrain/constrain.hpp>
@@ -11,7 +12,7 @@
 // is the setting "gradient_noise". Nothing of it is in the library.
 
 namespace ct = constrain;
-using ct::test::temporary_directory;
+using namespace constrain::test;
 
 namespace own {
 
@@ -108,28 +109,11 @@ namespace {
 
 using own::gradient_noise;
 
-using task = ct::task<ct::gpt2{.layers = 3, .heads = 2, .width = 16, .vocabulary = 32, .context = 8}, ct::causal_lm,
-                      ct::micro_batch{.sequences = 2}>;
-template <class... policies> using trainer = ct::trainer<task, policies...>;
+template <class... policies> using trainer = ct::trainer<small_gpt, policies...>;
 using fp64 = ct::precision::fp64;
 
 // The policy costs one setting and the calls of its kernel.
 static_assert(trainer<gradient_noise>::memory.peak == trainer<>::memory.peak + ct::bytes(64)); // padded
-
-template <class trainer> ct::step_result step(trainer& t, int number) {
-  std::vector<std::int32_t> inputs(static_cast<std::size_t>(trainer::batch_tokens)), labels(inputs);
-  for (std::size_t i = 0; i < inputs.size(); ++i) {
-    auto const k = i * 7 + static_cast<std::size_t>(number);
-    inputs[i] = static_cast<std::int32_t>(k % 32), labels[i] = static_cast<std::int32_t>((k + 7) % 32);
-  }
-  return t.step(t.batch(inputs, labels));
-}
-
-std::vector<double> values(ct::tensor_view const& view) {
-  std::vector<double> all(static_cast<std::size_t>(view.size()));
-  view.copy_to(std::span(all));
-  return all;
-}
 
 /// The noise of the first step in all gradients: the difference to the trainer without the policy.
 template <class... policies> std::vector<std::vector<double>> noise_of(double strength) {
