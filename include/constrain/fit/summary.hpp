@@ -34,7 +34,7 @@ template <class trainer>
         .member("perplexity", r.validation->perplexity)
         .member("accuracy", r.validation->accuracy);
   if (math::finite(t.state().best_validation_loss)) json.member("best_validation_loss", t.state().best_validation_loss);
-  if (!metrics.empty()) write_metrics(json, metrics);
+  write_metrics(json, metrics);
   return json.member("stop_reason", reason_of(r.stop_reason)).end(), json;
 }
 

@@ -111,6 +111,8 @@ private:
 
   step_record step(constrain::batch const& batch, stopwatch const& since_asked) {
     step_record record{.learning_rate = t_.learning_rate()};
+    if constexpr (trainer::entries::parameters.settings_size > 0)
+      if (records_) record.settings = settings();
     stopwatch const since_began;
     auto const& r = context_.last = t_.step(batch);
     record.seconds = since_began.seconds();
@@ -133,6 +135,17 @@ private:
       lines_.line("skipped: the gradient of %.*s is not finite", static_cast<int>(r.not_finite.size()),
                   r.not_finite.data());
     return record;
+  }
+
+  /// The settings of the model, as the next step reads them.
+  [[gnu::noinline, gnu::cold]] std::vector<metric> settings() const {
+    auto const all = trainer::entries::parameters.view();
+    std::vector<metric> values;
+    for (int i = 0; i < all.settings_size; ++i) {
+      std::string const name(all.name(all.settings[i]));
+      values.push_back({name, t_.setting(name)});
+    }
+    return values;
   }
 
   double share_of_peak(double seconds) const { return peak_ > 0 ? trainer::flops / (seconds * peak_) : 0; }

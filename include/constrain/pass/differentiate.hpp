@@ -124,9 +124,11 @@ private:
       for (auto const& info : out_.program.values)
         if (info.role == role::setting && out_.program.text(info.name).starts_with(loss_scale_name))
           out_.program.fail(diagnosis_with<refusals::setting_is_taken>(info.line));
-      auto const scale = setting(value{out_, loss}, loss_scale_name, 1).where();
-      gradient_[key(loss)] = out_.program.loss_scale = scale;
+      auto const scale = setting(value{out_, loss}, loss_scale_name, 1);
       setting(value{out_, loss}, loss_scale_steps_name, 0);
+      out_.program.loss_scale = scale.where();
+      bool const fits = out_.type_of(loss) == out_.type_of(scale.where());
+      gradient_[key(loss)] = (fits ? scale : emit<op::full_like>({value{out_, loss}, scale}, {}, 0)).where();
       return;
     }
     auto const one = emit<op::constant_like>({value{out_, loss}}, {.value = 1}, 0);

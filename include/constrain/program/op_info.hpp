@@ -87,6 +87,7 @@ struct op_info : op_label {
   bool draws_random = false;                   // each call gets its own random key
   bool reads_shards = false;                   // takes one rank's shard of a parameter, gradient or state
   bool reads_partial = false;                  // takes gradients that are not yet summed over the ranks
+  bool promotes_types = false;                 // inputs of several types are cast to the widest
   bool guarded = false;                        // writes nothing if the gradient norm is not finite
 };
 
@@ -105,11 +106,16 @@ constexpr cost cost_by_operands(operand_types const& inputs, operand_types const
 
 namespace detail {
 
-/// The shape rule of an op. It may take the op's `options`, stored `attributes`, or only the operands.
+/// The shape rule of an op. It may take the op's `options`, stored `attributes`, or only the operands. Refused: a shape
+/// among the options with an extent below 1.
 template <class op> constexpr inferred infer_of(operand_types const& in, attributes const& a) {
   if constexpr (requires { op::infer(in); }) return op::infer(in);
   else if constexpr (requires { op::infer(in, a); }) return op::infer(in, a);
-  else return op::infer(in, unpack<options_of<op>>(a));
+  else {
+    unpacked<options_of<op>> const options(a);
+    if (options.bad_extent < 1) return inferred::failure(why::extent_below_one, 1, options.bad_extent);
+    return op::infer(in, options.values);
+  }
 }
 
 /// The cost rule of an op, with the same choice of arguments.
@@ -144,6 +150,7 @@ template <class op> constexpr op_info make_op_info() {
   if constexpr (requires { op::draws_random; }) info.draws_random = op::draws_random;
   if constexpr (requires { op::reads_shards; }) info.reads_shards = op::reads_shards;
   if constexpr (requires { op::reads_partial; }) info.reads_partial = op::reads_partial;
+  if constexpr (requires { op::promotes_types; }) info.promotes_types = op::promotes_types;
   if constexpr (requires { op::guarded; }) info.guarded = op::guarded;
   return info;
 }

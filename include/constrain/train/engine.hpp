@@ -94,7 +94,7 @@ public:
   /// Elements [first, first + count), in row-major order, of the logits of an entry's last run.
   template <class planned_entry> std::vector<real> logits(std::int64_t first, std::int64_t count) const {
     constexpr auto view = planned_entry::value.result("logits");
-    std::vector<storage<entries::compute>> logits(static_cast<std::size_t>(count));
+    std::vector<storage<view.type>> logits(static_cast<std::size_t>(count));
     arena().read(view.offset + first * size_of(view.type), logits.data(), count * size_of(view.type));
     return {logits.begin(), logits.end()};
   }

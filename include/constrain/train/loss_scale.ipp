@@ -10,13 +10,14 @@ CONSTRAIN_INLINE void start_loss_scale(named_tensors const& all, loss_scale_opti
   all.put(loss_scale_name, o.initial);
 }
 
-CONSTRAIN_INLINE void adapt_loss_scale(named_tensors const& all, loss_scale_options const& o, bool skipped) {
+CONSTRAIN_INLINE double adapt_loss_scale(named_tensors const& all, loss_scale_options const& o, bool skipped) {
   auto const scale = all.setting(loss_scale_name), steps = all.setting(loss_scale_steps_name) + 1;
   bool const grows = !skipped && steps >= static_cast<double>(o.interval);
   // The kernels multiply by the inverse in fp32, where it must be finite.
   if (skipped) all.put(loss_scale_name, std::max(scale * o.backoff, 0x1p-126));
   if (grows) all.put(loss_scale_name, scale * o.growth);
   all.put(loss_scale_steps_name, skipped || grows ? 0 : steps);
+  return scale;
 }
 
 } // namespace constrain::detail

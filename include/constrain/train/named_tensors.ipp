@@ -28,7 +28,8 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
   return views;
 }
 
-[[gnu::cold]] CONSTRAIN_INLINE tensor_view named_tensors::gradient(std::string_view name, bool kept) const {
+[[gnu::cold]] CONSTRAIN_INLINE tensor_view named_tensors::gradient(std::string_view name, bool kept,
+                                                                   double loss_scale) const {
   std::string known;
   for (int i = 0; i < all_.size; ++i) {
     auto info = all_.parameters[i];
@@ -37,7 +38,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
     if (info.gradient_offset < 0) throw error({"gradient: ", name, " is frozen and has no gradient; unfreeze it"});
     if (!kept) throw error({"gradient: the gradient of ", name, " is not available now; read it right after a step"});
     info.offset = info.gradient_offset;
-    return tensor_view(*memory_, info, group_);
+    return tensor_view(*memory_, info, group_).multiplied_by(loss_scale);
   }
   throw error({"gradient: there is no parameter ", name, "; the parameters are ", known});
 }

@@ -22,7 +22,7 @@ struct byte_ranges {
 template <class stored>
 void add_in_order(stored const* parts, std::int64_t stride, int ranks, std::int64_t count, stored* to, bool add) {
   for_elements(count, [=](std::int64_t i) {
-    stored sum = parts[i];
+    arithmetic<stored> sum = parts[i];
     for (int rank = 1; rank < ranks; ++rank) sum += parts[rank * stride + i];
     to[i] = add ? to[i] + sum : sum;
   });
