@@ -182,12 +182,11 @@ TEST_CASE("16 bits: cross_entropy, its gradient, accuracy and dropout") {
     array<T> dlogits(x_shape), dropped(x_shape);
     ct::step_parameters parameters;
     parameters.inverse_label_count = 1.0 / 20;
-    parameters.dropout = 0.25;
     ct::call const c{no_attributes, parameters};
     call_kernel<ct::op::cross_entropy>(c, logits.in(), labels.in(), loss.out(), sums.out(), row_loss.out());
     call_kernel<ct::op::cross_entropy_gradient>(c, one.in(), logits.in(), labels.in(), sums.in(), dlogits.out());
     call_kernel<ct::op::correct_predictions>(c, logits.in(), labels.in(), correct.out());
-    call_kernel<ct::op::dropout>(c, logits.in(), dropped.out());
+    call_kernel<ct::op::dropout>(c, logits.in(), array<double>(shape{}, {0.25}).in(), dropped.out());
     return std::tuple(loss, sums, dlogits, dropped);
   });
 }

@@ -1,4 +1,4 @@
-// refused: the model has a setting named loss_scale or loss_scale_steps, which precision::fp16 uses itself
+// refused: the model has a setting named dropout, clip_norm, loss_scale or loss_scale_steps, which the library uses
 #include <constrain/constrain.hpp>
 namespace ct = constrain;
 

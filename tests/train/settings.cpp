@@ -82,5 +82,5 @@ TEST_CASE("an unknown setting and a value that is no number are refused; nothing
                        ct::micro_batch{}>>
       none;
   CHECK(sentence([&] { none.set("factor", 1); }) ==
-        "set: the model has no setting factor; its settings are none (ct::setting makes one)");
+        "set: the model has no setting factor; its settings are dropout");
 }

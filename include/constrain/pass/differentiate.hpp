@@ -4,15 +4,11 @@
 #include "constrain/op/constant/constant.hpp"
 #include "constrain/op/copy/copy.hpp"
 #include "constrain/program/backward.hpp"
+#include "constrain/program/setting.hpp"
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
 namespace detail {
-
-/// The name of the setting that multiplies the loss before the backward pass.
-inline constexpr std::string_view loss_scale_name = "loss_scale";
-/// The name of the setting that counts the steps since the scale has changed.
-inline constexpr std::string_view loss_scale_steps_name = "loss_scale_steps";
 
 /// Reverse-mode differentiation of a program with loops: visits the nodes from last to first, lets each op's gradient
 /// rule append the backward nodes, and appends a reversed loop for each repeat's loop, over the same axis.
@@ -120,12 +116,9 @@ private:
   constexpr void seed() {
     auto const loss = out_.program.result("loss");
     if (scale_loss_) {
-      for (auto const& info : out_.program.values)
-        if (info.role == role::setting && out_.program.text(info.name).starts_with(loss_scale_name))
-          out_.program.fail({why::setting_is_taken, info.line});
-      auto const scale = setting(value{out_, loss}, loss_scale_name, 1).where();
+      auto const scale = setting_of(value{out_, loss}, loss_scale_setting).where();
       gradient_[key(loss)] = out_.program.loss_scale = scale;
-      setting(value{out_, loss}, loss_scale_steps_name, 0);
+      setting_of(value{out_, loss}, loss_scale_steps_setting);
       return;
     }
     auto const one = emit<op::constant_like>({value{out_, loss}}, {.value = 1}, 0);

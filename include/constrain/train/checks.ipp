@@ -2,6 +2,8 @@
 
 #include "constrain/train/checks.hpp"
 
+#include "constrain/program/setting.hpp"
+
 #include <variant>
 
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
@@ -28,7 +30,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
   check_number("run_options", ".loss_scale.growth", scale.growth, number_range::above_zero);
   check_number("run_options", ".loss_scale.backoff", scale.backoff, number_range::above_zero);
   check_count("run_options", ".loss_scale.interval", scale.interval, 1);
-  check_number("run_options", ".dropout", o.dropout, number_range::below_one);
+  check_number("run_options", ".dropout", o.dropout, dropout_setting.range);
   check_schedule(o.schedule);
 }
 

@@ -17,6 +17,7 @@
 #include "constrain/train/saved/pretrained.hpp"
 #include "constrain/train/saved/resume.hpp"
 #include "constrain/train/saved/saved_run.hpp"
+#include "constrain/train/settings.hpp"
 #include "constrain/train/training_state.hpp"
 
 #include <cmath>
@@ -64,7 +65,7 @@ public:
       engine_.allocate(run.checked, run.measure_memory);
       state_.seed = run.seed;
       initialize(table(), state_.seed, engine_.arena(), ranks_.group->rank());
-      if constexpr (scales_loss) detail::start_loss_scale(tensors(), run.loss_scale);
+      detail::start_settings(tensors(), run);
     });
   }
 
@@ -77,7 +78,6 @@ public:
     if (valid_labels == 0)
       throw error("step: every label is ignored, so there is no loss; pass at least one valid label");
     auto step_parameters = step_parameters_now(valid_labels);
-    step_parameters.dropout = run_.dropout;
     auto h = hyper_;
     detail::scale_learning_rates(h, schedule::factor(run_.schedule, state_.steps), state_.learning_rate_factor);
     op::step_hyperparameters<optimizer, storage<entries::master>> const prepared(h, {step_parameters.updates + 1});
@@ -226,7 +226,7 @@ public:
   /// The value of a setting of the model (see ct::setting). Throws `error` if there is none of that name.
   double setting(std::string_view name) const { return tensors().setting(name); }
   /// Changes a setting of the model for all later runs. Throws `error` if there is none of that name, if `x` is not
-  /// finite, or if the ranks give different values. Collective.
+  /// finite or out of the range of a setting of the library, or if the ranks give different values. Collective.
   void set(std::string_view name, double x) { tensors().set(name, x, world()); }
 
   /// This process's rank.
