@@ -72,9 +72,9 @@ TEST_CASE("settings are saved and resumed") {
 TEST_CASE("an unknown setting and a value that is no number are refused; nothing changes") {
   trainer<> t;
   CHECK(sentence([&] { t.set("factor", 1); }) ==
-        "set: the model has no setting factor; its settings are inner_factor, head_factor");
+        "set: the model has no setting factor; its settings are inner_factor, head_factor, clip_norm");
   CHECK(sentence([&] { t.setting("factor"); }) ==
-        "setting: the model has no setting factor; its settings are inner_factor, head_factor");
+        "setting: the model has no setting factor; its settings are inner_factor, head_factor, clip_norm");
   CHECK(sentence([&] { t.set("head_factor", std::numeric_limits<double>::infinity()); }) ==
         "set: the setting head_factor is inf; give a finite number");
   CHECK(t.setting("head_factor") == 1);
@@ -82,5 +82,5 @@ TEST_CASE("an unknown setting and a value that is no number are refused; nothing
                        ct::micro_batch{}>>
       none;
   CHECK(sentence([&] { none.set("factor", 1); }) ==
-        "set: the model has no setting factor; its settings are dropout");
+        "set: the model has no setting factor; its settings are dropout, clip_norm");
 }

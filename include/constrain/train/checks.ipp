@@ -24,7 +24,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
 }
 
 [[gnu::cold]] CONSTRAIN_INLINE void check_run(run_options const& o) {
-  check_number("run_options", ".clip_norm", o.clip_norm, number_range::from_zero);
+  check_number("run_options", ".clip_norm", o.clip_norm, clip_norm_setting.range);
   auto const& scale = o.loss_scale;
   check_number("run_options", ".loss_scale.initial", scale.initial, number_range::above_zero);
   check_number("run_options", ".loss_scale.growth", scale.growth, number_range::above_zero);

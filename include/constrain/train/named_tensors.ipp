@@ -63,8 +63,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
     if (all_.name(all_.settings[i]) == name) return all_.settings[i].offset;
     append_name(known, all_.name(all_.settings[i]));
   }
-  throw error({call, ": the model has no setting ", name, "; its settings are ",
-               known.empty() ? std::string("none (ct::setting makes one)") : known});
+  throw error({call, ": the model has no setting ", name, "; its settings are ", known});
 }
 
 [[gnu::cold]] CONSTRAIN_INLINE bool named_tensors::has_setting(std::string_view name) const {

@@ -301,7 +301,6 @@ private:
     n.step = state_.steps.count();
     n.updates = state_.steps.count() - state_.skipped;
     n.inverse_label_count = 1.0 / static_cast<double>(valid_labels);
-    n.clip_norm = run_.clip_norm;
     n.samples = task::sequences;
     n.first_sample = ranks_.world->rank() * micro_batches * task::sequences;
     n.world = ranks_.world.get();
