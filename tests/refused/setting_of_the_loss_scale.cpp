@@ -1,4 +1,4 @@
-// refused: the model has a setting named dropout, clip_norm, loss_scale or loss_scale_steps, which the library uses
+// refused: the model has a setting named dropout, clip_norm, inverse_label_count, loss_scale or
 #include <constrain/constrain.hpp>
 namespace ct = constrain;
 

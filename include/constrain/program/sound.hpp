@@ -169,8 +169,8 @@ template <diagnosis d> struct refusal<why::state_named_twice, d> {
                         "its own, for example by not averaging twice");
 };
 template <diagnosis d> struct refusal<why::setting_is_taken, d> {
-  static_assert(d.ok(), "the model has a setting named dropout, clip_norm, loss_scale or loss_scale_steps, which the "
-                        "library uses itself; give the setting another name");
+  static_assert(d.ok(), "the model has a setting named dropout, clip_norm, inverse_label_count, loss_scale or "
+                        "loss_scale_steps, which the library uses itself; give the setting another name");
 };
 template <diagnosis d> struct refusal<why::unguarded_write, d> {
   static_assert(d.ok(), "an operation writes a parameter or an optimizer state itself, so a gradient that is not "
