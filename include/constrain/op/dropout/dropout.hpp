@@ -26,9 +26,9 @@ struct dropout {
 
 } // namespace op
 
-/// Dropout on x [sequences, ...]; the probability is the setting "dropout", which begins as `.dropout` of the run options
-/// (0 by default). Only `step` applies dropout: in `evaluate`, `predict` and `generate` the result is x. Refused: token
-/// ids.
+/// Dropout on x [sequences, ...]; the probability is the setting "dropout", which begins as `.dropout` of the run
+/// options (0 by default). Only `step` applies dropout: in `evaluate`, `predict` and `generate` the result is x.
+/// Refused: token ids.
 constexpr value dropout(value x, int line = __builtin_LINE()) {
   return emit<op::dropout>({x, detail::setting_of(x, detail::dropout_setting)}, {}, line);
 }
