@@ -101,7 +101,7 @@ struct model_with_a_setting {
   }
 };
 
-/// All ranks must give a setting the same value.
+/// All ranks must give a setting the same value, one of the library too.
 void settings() {
   ct::trainer<ct::task<model_with_a_setting{}, ct::causal_lm, ct::micro_batch{.sequences = 2, .tokens = 16}>,
               ct::parallel::ddp>
@@ -114,6 +114,11 @@ void settings() {
             "program, options and data",
         said);
   check(t.setting("factor") == 3, "a refused value is not set");
+  check(sentence([&] { t.set("clip_norm", t.rank() + 1); }) ==
+            "the ranks do not agree: the setting clip_norm is 1 on rank 0 and 2 on rank 1; start all ranks with the "
+            "same program, options and data",
+        "the library's settings are agreed upon too");
+  check(t.setting("clip_norm") == 0, "a refused norm is not set");
   step(t, 0);
 }
 

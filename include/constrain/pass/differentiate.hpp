@@ -5,15 +5,11 @@
 #include "constrain/op/copy/copy.hpp"
 #include "constrain/pass/refusals.hpp"
 #include "constrain/program/backward.hpp"
+#include "constrain/program/setting.hpp"
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
 namespace detail {
-
-/// The name of the setting that multiplies the loss before the backward pass.
-inline constexpr std::string_view loss_scale_name = "loss_scale";
-/// The name of the setting that counts the steps since the scale has changed.
-inline constexpr std::string_view loss_scale_steps_name = "loss_scale_steps";
 
 /// Reverse-mode differentiation of a program with loops: visits the nodes from last to first, lets each op's gradient
 /// rule append the backward nodes, and appends a reversed loop for each repeat's loop, over the same axis.
@@ -121,11 +117,8 @@ private:
   constexpr void seed() {
     auto const loss = out_.program.result("loss");
     if (scale_loss_) {
-      for (auto const& info : out_.program.values)
-        if (info.role == role::setting && out_.program.text(info.name).starts_with(loss_scale_name))
-          out_.program.fail(diagnosis_with<refusals::setting_is_taken>(info.line));
-      auto const scale = setting(value{out_, loss}, loss_scale_name, 1);
-      setting(value{out_, loss}, loss_scale_steps_name, 0);
+      auto const scale = setting_of(value{out_, loss}, loss_scale_setting);
+      setting_of(value{out_, loss}, loss_scale_steps_setting);
       out_.program.loss_scale = scale.where();
       bool const fits = out_.type_of(loss) == out_.type_of(scale.where());
       gradient_[key(loss)] = (fits ? scale : emit<op::full_like>({value{out_, loss}, scale}, {}, 0)).where();

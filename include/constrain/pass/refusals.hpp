@@ -49,12 +49,6 @@ template <diagnosis d> struct parameter_without_path_to_the_loss {
                         "ct::role::frozen");
 };
 
-/// A setting of the model has a name that loss scaling uses.
-template <diagnosis d> struct setting_is_taken {
-  static_assert(d.ok(), "the model has a setting named loss_scale or loss_scale_steps, which precision::fp16 uses "
-                        "itself; give the setting another name");
-};
-
 /// The program has no trained parameter.
 template <diagnosis d> struct nothing_is_trained {
   static_assert(d.ok(), "no parameter is trained: all are frozen, or the model has none; give one a role other than "

@@ -63,6 +63,13 @@ public:
     return into_arena(ports<planned_entry>, port_kind::label, labels);
   }
 
+  /// Tells the next run of an entry how many valid labels its batch has, over all ranks.
+  template <class planned_entry> void write_label_count(std::int64_t valid_labels) {
+    constexpr auto const& to = planned_entry::value.inverse_label_count;
+    double const inverse = 1.0 / static_cast<double>(valid_labels);
+    if (to.elements > 0) arena().write(to.offset, &inverse, sizeof inverse);
+  }
+
   /// Runs an entry. `passes`: the passes that made the entry's program; checked mode needs the values of that program.
   /// In checked mode, throws `error` if a check fails.
   template <class planned_entry, class passes> void run(step_parameters const& parameters) {

@@ -23,10 +23,12 @@ public:
   tensor_view gradient(std::string_view name, bool kept, double loss_scale) const;
   /// The optimizer state `name` of a parameter. Throws `error` if there is none.
   tensor_view state(std::string_view parameter, std::string_view name) const;
+  /// Whether the model has a setting of this name.
+  bool has_setting(std::string_view name) const;
   /// The value of a setting of the model. Throws `error` if there is none of this name.
   double setting(std::string_view name) const;
-  /// Changes a setting of the model. Throws `error` if there is none of this name, or if `x` is not finite. Collective
-  /// over `world`: throws on all ranks if they give different values.
+  /// Changes a setting of the model. Throws `error` if there is none of this name, or if `x` is out of its range.
+  /// Collective over `world`: throws on all ranks if they give different values.
   void set(std::string_view name, double x, communicator& world) const;
 
   /// Changes a setting that the trainer itself computes alike on all ranks.

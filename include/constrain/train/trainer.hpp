@@ -17,6 +17,7 @@
 #include "constrain/train/saved/pretrained.hpp"
 #include "constrain/train/saved/resume.hpp"
 #include "constrain/train/saved/saved_run.hpp"
+#include "constrain/train/settings.hpp"
 #include "constrain/train/training_state.hpp"
 
 #include <cmath>
@@ -64,7 +65,7 @@ public:
       engine_.allocate(run.checked, run.measure_memory);
       state_.seed = run.seed;
       initialize(table(), state_.seed, engine_.arena(), ranks_.group->rank());
-      if constexpr (scales_loss) detail::start_loss_scale(tensors(), run.loss_scale);
+      detail::start_settings(tensors(), run);
     });
   }
 
@@ -76,12 +77,12 @@ public:
         world(), joint_call::step, [&] { return take(b); }, b.corpus);
     if (valid_labels == 0)
       throw error("step: every label is ignored, so there is no loss; pass at least one valid label");
-    auto step_parameters = step_parameters_now(valid_labels);
-    step_parameters.dropout = run_.dropout;
+    auto const step_parameters = step_parameters_now();
     auto h = hyper_;
     detail::scale_learning_rates(h, schedule::factor(run_.schedule, state_.steps), state_.learning_rate_factor);
     op::step_hyperparameters<optimizer, storage<entries::master>> const prepared(h, {step_parameters.updates + 1});
     engine_.arena().write(entries::step::value.hyper.offset, &prepared, sizeof prepared);
+    engine_.template write_label_count<typename entries::step>(valid_labels);
     engine_.template run<typename entries::step, typename entries::step_program>(step_parameters);
     engine_.keep_gradients();
 
@@ -178,7 +179,7 @@ public:
     detail::check_all_values("predict", ports, port_kind::input, inputs);
     ranks_.come_to(joint_call::predict, 1);
     engine_.template begin<typename entries::predict>("predict", inputs);
-    engine_.template run<typename entries::predict, typename entries::predict_program>(step_parameters_now(1));
+    engine_.template run<typename entries::predict, typename entries::predict_program>(step_parameters_now());
     return {engine_.template logits<typename entries::predict>(0, entries::logits.elements()), entries::logits};
   }
 
@@ -198,7 +199,7 @@ public:
     for (std::int64_t i = 0; i < count; ++i) {
       auto const length = detail::fill_context(context, tokens);
       engine_.template begin<typename entries::generate>("generate", context);
-      engine_.template run<typename entries::generate, typename entries::generate_program>(step_parameters_now(1));
+      engine_.template run<typename entries::generate, typename entries::generate_program>(step_parameters_now());
       auto const classes = entries::logits.features();
       auto const row = engine_.template logits<typename entries::generate>((length - 1) * classes, classes);
       tokens.push_back(draw(row.data(), row.size(), i));
@@ -228,7 +229,7 @@ public:
   /// The value of a setting of the model (see ct::setting). Throws `error` if there is none of that name.
   double setting(std::string_view name) const { return tensors().setting(name); }
   /// Changes a setting of the model for all later runs. Throws `error` if there is none of that name, if `x` is not
-  /// finite, or if the ranks give different values. Collective.
+  /// finite or out of the range of a setting of the library, or if the ranks give different values. Collective.
   void set(std::string_view name, double x) { tensors().set(name, x, world()); }
 
   /// This process's rank.
@@ -297,13 +298,11 @@ private:
   using engine = detail::engine<task, policy_set>;
   static constexpr bool scales_loss = policy_set::precision::value.loss_scale;
 
-  constrain::step_parameters step_parameters_now(std::int64_t valid_labels) const {
+  constrain::step_parameters step_parameters_now() const {
     constrain::step_parameters n;
     n.seed = state_.seed;
     n.step = state_.steps.count();
     n.updates = state_.steps.count() - state_.skipped;
-    n.inverse_label_count = 1.0 / static_cast<double>(valid_labels);
-    n.clip_norm = run_.clip_norm;
     n.samples = task::sequences;
     n.first_sample = ranks_.world->rank() * micro_batches * task::sequences;
     n.world = ranks_.world.get();
@@ -314,7 +313,8 @@ private:
   void evaluate_one(array_list const& inputs, array_list const& labels, evaluation& sum) {
     auto const valid = engine_.template begin<typename entries::evaluate>("evaluate", inputs, labels);
     if (valid == 0) return;
-    engine_.template run<typename entries::evaluate, typename entries::evaluate_program>(step_parameters_now(valid));
+    engine_.template write_label_count<typename entries::evaluate>(valid);
+    engine_.template run<typename entries::evaluate, typename entries::evaluate_program>(step_parameters_now());
     sum.loss += engine_.read(entries::evaluate::value.result("loss")) * static_cast<double>(valid);
     if (entries::counts_correct) sum.accuracy += engine_.read(entries::evaluate::value.result("correct"));
     sum.tokens += valid;
