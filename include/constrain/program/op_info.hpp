@@ -27,7 +27,7 @@ using operand_types = fixed_vector<operand_type, std::max(node::maximum_inputs, 
 /// The result of a shape rule: types and shapes of the outputs, or why the inputs are refused.
 struct inferred {
   fixed_vector<operand_type, node::maximum_outputs> outputs; // in the kernel's order
-  why reason = why::nothing;                                 // `refused`, or `nothing`: accepted
+  why reason = why::nothing;                                 // why the inputs are refused; `nothing`: accepted
   std::int64_t expected = 0;                                 // the number that the refusal's sentence calls `expected`
   std::int64_t got = 0;                                      // the number that the refusal's sentence calls `got`
   refusal_label const* refusal = nullptr;                    // the refusal with its sentence, if refused
@@ -38,13 +38,18 @@ struct inferred {
     result.outputs.push_back({type, s});
     return result;
   }
+  /// Refuses for a reason of the representation (sound.hpp), with the two numbers of its sentence.
+  static constexpr inferred failure(why reason, std::int64_t expected, std::int64_t got) {
+    inferred result;
+    result.reason = reason;
+    result.expected = expected;
+    result.got = got;
+    return result;
+  }
   /// Refuses with a refusal (refusal.hpp), and the two numbers of its sentence.
   template <template <diagnosis> class sentence>
   static constexpr inferred failure(std::int64_t expected, std::int64_t got) {
-    inferred result;
-    result.reason = why::refused;
-    result.expected = expected;
-    result.got = got;
+    auto result = failure(why::refused, expected, got);
     result.refusal = refusal_with<sentence>();
     return result;
   }
