@@ -38,14 +38,15 @@ struct squared_error {
     return ct::inferred::one(o.type == loss_type::f32 ? ct::accumulator_of(in[0].type) : in[0].type, s);
   }
   static constexpr void gradient(ct::backward& b) {
-    b.emit<squared_error_gradient>({b.gradient(), b.input(0), b.input(1)}, {0});
+    b.emit<squared_error_gradient>({b.gradient(), b.input(0), b.input(1), b.input(2)}, {0});
   }
 };
 
 template <loss_type type, int rank> struct objective {
   static constexpr ct::port_spec labels[] = {{.name = "targets", .type = ct::port_type::real, .each = ct::per::logit}};
   constexpr ct::value operator()(ct::value prediction, ct::value targets) const {
-    return ct::emit<squared_error>({prediction, targets}, {.type = type, .rank = rank});
+    return ct::emit<squared_error>({prediction, targets, ct::inverse_label_count(targets)},
+                                   {.type = type, .rank = rank});
   }
 };
 
@@ -59,18 +60,19 @@ struct linear_model {
 
 template <> struct constrain::kernel<own::squared_error, constrain::cpu> {
   template <class stored, class label, class loss_type>
-  static void run(call const& c, tensor<stored const> prediction, tensor<label const> target, tensor<loss_type> loss) {
+  static void run(call const&, tensor<stored const> prediction, tensor<label const> target,
+                  tensor<double const> inverse_count, tensor<loss_type> loss) {
     double sum = 0;
     for (std::int64_t i = 0; i < prediction.count; ++i)
       sum += std::pow(static_cast<double>(prediction[i]) - static_cast<double>(target[i]), 2);
-    loss[0] = static_cast<loss_type>(static_cast<arithmetic<loss_type>>(sum * c.parameters.inverse_label_count));
+    loss[0] = static_cast<loss_type>(static_cast<arithmetic<loss_type>>(sum * inverse_count[0]));
   }
 };
 template <> struct constrain::kernel<own::squared_error_gradient, constrain::cpu> {
   template <class loss_type, class stored, class label>
-  static void run(call const& c, tensor<loss_type const> dloss, tensor<stored const> prediction,
-                  tensor<label const> target, tensor<stored> dprediction) {
-    double const scale = 2 * static_cast<double>(dloss[0]) * c.parameters.inverse_label_count;
+  static void run(call const&, tensor<loss_type const> dloss, tensor<stored const> prediction,
+                  tensor<label const> target, tensor<double const> inverse_count, tensor<stored> dprediction) {
+    double const scale = 2 * static_cast<double>(dloss[0]) * inverse_count[0];
     for (std::int64_t i = 0; i < prediction.count; ++i)
       dprediction[i] = static_cast<stored>(static_cast<arithmetic<stored>>(
           scale * (static_cast<double>(prediction[i]) - static_cast<double>(target[i]))));
