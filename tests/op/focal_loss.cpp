@@ -23,7 +23,7 @@ static_assert(refuses<ct::op::focal_loss::labels_do_not_fit_the_logits>(
     infer(types({f32(shape(2, 5, 11)), i32(shape(2))})), 10, 2));
 static_assert(refuses<ct::op::focal_loss::gamma_is_negative>(infer(types({f32(shape(4, 3)), i32(shape(4))}), -1), 0,
                                                              0));
-static_assert(refuses(infer(types({i32(shape(4, 3)), i32(shape(4))})), ct::why::ids_are_no_numbers, 0, 0));
+static_assert(refuses<ct::op::ids_are_no_numbers>(infer(types({i32(shape(4, 3)), i32(shape(4))})), 0, 0));
 static_assert(rule.accumulating == 1 && rule.workspace == 0b100);
 static_assert(ct::is_objective<ct::focal_classification<>> &&
               ct::is_objective<ct::focal_classification<options{.gamma = 0.5}>>);

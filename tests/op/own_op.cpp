@@ -39,7 +39,7 @@ struct rms_norm {
 
   static constexpr ct::inferred infer(ct::operand_types const& in) {
     if (in[0].shape.features() != in[1].shape.features())
-      return ct::inferred::failure(ct::why::widths_differ, in[1].shape.features(), in[0].shape.features());
+      return ct::inferred::failure<ct::op::widths_differ>(in[1].shape.features(), in[0].shape.features());
     return ct::inferred::one(in[0].type, in[0].shape)
         .and_also(ct::accumulator_of(in[0].type), shape(in[0].shape.rows()));
   }
@@ -185,7 +185,7 @@ using trainer = ct::trainer<task<own::brier_score>, ct::precision::fp32, ct::opt
 
 constexpr auto rule = ct::info_of<own::rms_norm>;
 constexpr auto x_type = f32(shape(2, 6)), weight_type = f32(shape(6));
-static_assert(refuses(rule.infer(types({x_type, f32(shape(5))}), {}), ct::why::widths_differ, 5, 6));
+static_assert(refuses<ct::op::widths_differ>(rule.infer(types({x_type, f32(shape(5))}), {}), 5, 6));
 static_assert(rule.cost_of(types({x_type, weight_type}), types({x_type, f32(shape(2))}), {}).flops == 48);
 
 // The plan counts what the cost rules say: one more on 48 elements, forward and backward.

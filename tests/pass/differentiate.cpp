@@ -69,7 +69,7 @@ struct forgotten {
 };
 constexpr auto refused =
     differentiated(built<task<forgotten{}, causal_lm, micro_batch{.sequences = 2, .tokens = 3}>>());
-static_assert(refused.failure.reason == why::parameter_without_path_to_the_loss);
+static_assert(refused.failure.refusal == refusal_with<refusals::parameter_without_path_to_the_loss>());
 static_assert(refused.failure.line == forgotten::line);
 
 } // namespace

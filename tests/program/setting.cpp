@@ -59,10 +59,9 @@ static_assert(find(whole, "inverse_label_count")->per_run && !find(whole, "dropo
               !find(whole, "clip_norm")->per_run && !find(whole, "noise")->per_run);
 
 // The library's names are taken, whether the program has these settings or not.
-template <int which> constexpr auto taken = built<noisy_task<which>>().failure.reason;
-static_assert(taken<1> == why::setting_is_taken && taken<2> == why::setting_is_taken &&
-              taken<3> == why::setting_is_taken && taken<4> == why::setting_is_taken &&
-              taken<5> == why::setting_is_taken);
+template <int which>
+constexpr bool taken = built<noisy_task<which>>().failure.refusal == refusal_with<refusals::setting_is_taken>();
+static_assert(taken<1> && taken<2> && taken<3> && taken<4> && taken<5> && !taken<0>);
 
 } // namespace
 

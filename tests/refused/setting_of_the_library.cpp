@@ -1,5 +1,6 @@
 // refused: the model has a setting named dropout, clip_norm, inverse_label_count, loss_scale or
-// diagnosis: setting_is_taken, line, any, any, any
+// shows: setting_is_taken
+// diagnosis: refused, line, any, any, any
 #include <constrain/constrain.hpp>
 namespace ct = constrain;
 

@@ -1,4 +1,5 @@
 // refused: the model has a setting named dropout, clip_norm, inverse_label_count, loss_scale or
+// shows: setting_is_taken
 #include <constrain/constrain.hpp>
 namespace ct = constrain;
 

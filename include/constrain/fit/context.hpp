@@ -35,7 +35,7 @@ public:
   /// the current step); after the last step, only to summary.json. A second value of a metric for the same step
   /// replaces the first. Throws `error` if the name is empty or not UTF-8.
   void metric(std::string_view name, double value) {
-    if (name.empty() || io::invalid_utf8(name) != name.size())
+    if (name.empty() || io::find_invalid_utf8(name) != name.size())
       throw error(
           {"fit: the name '", name, "' of a metric is ", name.empty() ? "empty" : "not UTF-8", "; use another name"});
     for (auto& each : metrics_)

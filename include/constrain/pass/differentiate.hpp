@@ -3,6 +3,7 @@
 #include "constrain/op/add/add.hpp"
 #include "constrain/op/constant/constant.hpp"
 #include "constrain/op/copy/copy.hpp"
+#include "constrain/pass/refusals.hpp"
 #include "constrain/program/backward.hpp"
 #include "constrain/program/setting.hpp"
 
@@ -39,7 +40,7 @@ public:
     if (looped) out_.close();
     for (int v = 0; v < program.values.size(); ++v)
       if (is_trainable(program.values[v].role) && !written_[key({v, at::current})])
-        program.fail({why::parameter_without_path_to_the_loss, program.values[v].line, 0, 1, 0});
+        program.fail(diagnosis_with<refusals::parameter_without_path_to_the_loss>(program.values[v].line, 0, 1, 0));
     return program;
   }
 
@@ -138,8 +139,8 @@ private:
   constexpr void contribute(ref to, ref g, int line) {
     auto const& values = out_.program.values;
     if (values[to.value].shape != values[g.value].shape)
-      return out_.program.fail({why::gradient_has_another_shape, line, out_.called_from,
-                                values[to.value].shape.elements(), values[g.value].shape.elements()});
+      return out_.program.fail(diagnosis_with<refusals::gradient_has_another_shape>(
+          line, out_.called_from, values[to.value].shape.elements(), values[g.value].shape.elements()));
     if (ref const buffer = buffer_[key(to)]) {
       hand(g, buffer, line);
       written_[key(to)] = true;
@@ -178,7 +179,7 @@ private:
     }
     if (!any) return;
     if (!n.op->has_gradient) {
-      out_.program.fail({why::no_gradient_rule, n.line, n.called_from, 1, 0});
+      out_.program.fail(diagnosis_with<refusals::no_gradient_rule>(n.line, n.called_from, 1, 0));
       return;
     }
     out_.called_from = n.called_from;
@@ -206,7 +207,7 @@ private:
     reverse(loop + 1, end);
     ref const below = gradient_of({carried, at::current});
     if (below) hand(below, {along, at::current}, info.line);
-    else out_.program.fail({why::repeat_ignores_its_input, info.line, 0, 1, 0});
+    else out_.program.fail(diagnosis_with<refusals::repeat_ignores_its_input>(info.line, 0, 1, 0));
     out_.close();
     gradient_[key({carried, at::initial})] = {along, at::initial};
   }

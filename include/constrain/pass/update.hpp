@@ -2,6 +2,7 @@
 
 #include "constrain/op/gradient_norm/gradient_norm.hpp"
 #include "constrain/op/update/update.hpp"
+#include "constrain/pass/refusals.hpp"
 #include "constrain/program/setting.hpp"
 
 namespace constrain::inline CONSTRAIN_VARIANT {
@@ -62,7 +63,7 @@ template <class optimizer> constexpr program update(program const& p) {
 
   auto const gradients = detail::gradients_of(program);
   if (gradients.empty()) {
-    program.fail({why::nothing_is_trained});
+    program.fail(diagnosis_with<refusals::nothing_is_trained>());
     return program;
   }
   detail::emit_clipping(out, gradients);

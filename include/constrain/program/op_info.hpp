@@ -27,10 +27,10 @@ using operand_types = fixed_vector<operand_type, std::max(node::maximum_inputs, 
 /// The result of a shape rule: types and shapes of the outputs, or why the inputs are refused.
 struct inferred {
   fixed_vector<operand_type, node::maximum_outputs> outputs; // in the kernel's order
-  why reason = why::nothing;                                 // why the inputs are refused; `nothing`: accepted
+  why reason = why::nothing;                                 // `refused`, or `nothing`: accepted
   std::int64_t expected = 0;                                 // the number that the refusal's sentence calls `expected`
   std::int64_t got = 0;                                      // the number that the refusal's sentence calls `got`
-  refusal_label const* refusal = nullptr;                    // the op's own refusal, if the reason is `refused`
+  refusal_label const* refusal = nullptr;                    // the refusal with its sentence, if refused
 
   /// Accepts, with one output.
   static constexpr inferred one(dtype type, shape s) {
@@ -38,18 +38,13 @@ struct inferred {
     result.outputs.push_back({type, s});
     return result;
   }
-  /// Refuses, with the two numbers in the sentence of `reason` (sound.hpp).
-  static constexpr inferred failure(why reason, std::int64_t expected, std::int64_t got) {
-    inferred result;
-    result.reason = reason;
-    result.expected = expected;
-    result.got = got;
-    return result;
-  }
-  /// Refuses with a refusal of the op's own (refusal.hpp), and the two numbers of its sentence.
+  /// Refuses with a refusal (refusal.hpp), and the two numbers of its sentence.
   template <template <diagnosis> class sentence>
   static constexpr inferred failure(std::int64_t expected, std::int64_t got) {
-    auto result = failure(why::refused, expected, got);
+    inferred result;
+    result.reason = why::refused;
+    result.expected = expected;
+    result.got = got;
     result.refusal = refusal_with<sentence>();
     return result;
   }
@@ -64,24 +59,6 @@ struct inferred {
     return result;
   }
 };
-
-/// For ops on floating-point operands: refuses integers (token ids) among the first `count` operands. Otherwise the
-/// reason is `nothing`.
-constexpr inferred needs_reals(operand_types const& in, int count = 1) {
-  for (int i = 0; i < count; ++i)
-    if (in[i].type == dtype::i32) return inferred::failure(why::ids_are_no_numbers, 0, i);
-  return inferred();
-}
-
-/// For ops whose two operands have the same shape: refuses different shapes, and reports both numbers of dimensions, or
-/// the innermost extents that differ. Otherwise the reason is `nothing`.
-constexpr inferred needs_one_shape(operand_type const& a, operand_type const& b) {
-  if (a.shape.rank != b.shape.rank) return inferred::failure(why::ranks_differ, a.shape.rank, b.shape.rank);
-  for (int i = a.shape.rank - 1; i >= 0; --i)
-    if (a.shape.extent[i] != b.shape.extent[i])
-      return inferred::failure(why::widths_differ, a.shape.extent[i], b.shape.extent[i]);
-  return inferred();
-}
 
 /// Work and memory traffic of one call of an op.
 struct cost {

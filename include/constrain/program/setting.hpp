@@ -1,6 +1,7 @@
 #pragma once
 
 #include "constrain/base/number_check.hpp"
+#include "constrain/program/refusal.hpp"
 #include "constrain/program/value.hpp"
 
 namespace constrain::inline CONSTRAIN_VARIANT {
@@ -53,13 +54,23 @@ constexpr value setting_of(value like, setting_spec const& which, double initial
 
 } // namespace detail
 
+namespace refusals {
+
+/// A setting of the model has the name of one of the library's.
+template <diagnosis d> struct setting_is_taken {
+  static_assert(d.ok(), "the model has a setting named dropout, clip_norm, inverse_label_count, loss_scale or "
+                        "loss_scale_steps, which the library uses itself; give the setting another name");
+};
+
+} // namespace refusals
+
 /// A number that ops read at run time, fp64, a scalar: for example the strength of a noise. It begins as `initial`, is
 /// changed by `trainer::set(name, x)` between steps, and is saved and resumed. `like`: any value of the model. All
 /// calls with one name give the same setting; the first call gives the initial value. Scopes do not prefix the name.
 /// Refused: the names of the library's own settings, and more names than the program holds.
 constexpr value setting(value like, std::string_view name, double initial, int line = __builtin_LINE()) {
   if (detail::find_library_setting(name) != nullptr)
-    like.owner().program.fail({why::setting_is_taken, line, like.owner().called_from});
+    like.owner().program.fail(diagnosis_with<refusals::setting_is_taken>(line, like.owner().called_from));
   return detail::setting_of(like, {name}, initial, line);
 }
 

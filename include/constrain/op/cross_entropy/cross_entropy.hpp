@@ -1,6 +1,7 @@
 #pragma once
 
 #include "constrain/base/label.hpp"
+#include "constrain/op/refusals.hpp"
 #include "constrain/program/backward.hpp"
 #include "constrain/program/setting.hpp"
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "constrain/op/refusals.hpp"
 #include "constrain/program/backward.hpp"
 #include "constrain/program/setting.hpp"
 
