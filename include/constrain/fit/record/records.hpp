@@ -35,15 +35,15 @@ struct step_record {
   std::vector<metric> settings{};                      // of the model (ct::setting), as this step read them
 };
 
-/// Adds the member `name` to the object that `json` is writing: an object of names and values, on one line. Adds nothing
-/// if there are none.
+/// Adds the member `name` to the object that `json` is writing: an object of names and values, on one line. Adds
+/// nothing if there are none.
 [[gnu::cold]] void write_metrics(io::json_writer& json, std::vector<metric> const& metrics,
                                  char const* name = "metrics");
 
 /// The records of a run in a directory: steps.jsonl and steps.csv with a line per step, and an event file for
 /// TensorBoard. The columns of steps.csv are fixed: it lacks labels_per_second, saved, resumed, the settings and the
-/// user-defined metrics. A run resumed after `last_step` appends to steps.jsonl and steps.csv, from which the lines of later steps
-/// are removed, and starts a new event file. Throws `error` if a file cannot be written.
+/// user-defined metrics. A run resumed after `last_step` appends to steps.jsonl and steps.csv, from which the lines of
+/// later steps are removed, and starts a new event file. Throws `error` if a file cannot be written.
 class records {
 public:
   /// Creates the directory if it does not exist. `last_step`: last step before the resume; 0 for a new run.
