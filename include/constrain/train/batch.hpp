@@ -1,7 +1,7 @@
 #pragma once
 
+#include "constrain/base/array_view.hpp"
 #include "constrain/data/order.hpp"
-#include "constrain/train/array_view.hpp"
 
 #include <atomic>
 #include <cstdint>
@@ -59,8 +59,8 @@ struct batch {
   std::span<std::int32_t const> inputs; // token ids [micro-batches, sequences, tokens]: the first input, if integers
   std::span<std::int32_t const> labels; // the shape of `inputs`, or [micro-batches, sequences] for classification
   std::int64_t valid_labels = 0;        // number of `labels` that are not `ignored_label`; of reals: all
-  std::uint64_t corpus = 0;             // hash of the corpus that the batch is from; 0: the caller's own arrays
-  data::position next{};                // where the next batch begins in that corpus
+  std::uint64_t corpus = 0;             // hash of the corpus or examples that the batch is from; 0: the caller's arrays
+  data::position next{};                // where the next batch begins in that data
   std::int64_t sequence = 0;            // tokens in a sequence; 0: unknown, not checked by `step`
   batch_ticket ticket{};                // valid until a `batch_range` refills the arrays
   std::shared_ptr<batch_arrays const> arrays{}; // all arrays; null: these are `inputs` and `labels`

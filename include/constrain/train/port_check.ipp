@@ -77,7 +77,6 @@ CONSTRAIN_INLINE std::int64_t count_labels(char const* where, std::span<std::int
   return scan.valid;
 }
 
-/// How errors call a port.
 [[gnu::cold]] CONSTRAIN_INLINE std::string called(plan_port const& port) {
   return std::string(port.kind == port_kind::input ? "the input \"" : "the label \"") + port.spec.name + '"';
 }
@@ -141,13 +140,28 @@ CONSTRAIN_INLINE void check_lengths(char const* where, plan_ports ports, port_ki
   }
 }
 
+/// The index of the first real that is not finite; the number of reals if there is none.
+template <class real> [[gnu::cold]] std::size_t first_not_finite(std::span<real const> values) {
+  std::size_t i = 0;
+  while (i < values.size() && std::isfinite(values[i])) ++i;
+  return i;
+}
+
 /// Throws `error` unless all reals are finite.
 template <class real>
 [[gnu::cold]] void check_finite(char const* where, plan_port const& port, std::span<real const> values) {
-  for (std::size_t i = 0; i < values.size(); ++i)
-    if (!std::isfinite(values[i]))
-      throw error({where, ": ", called(port), " is not finite at index ", i,
-                   "; pass finite numbers, for example 0 where a value is missing"});
+  if (auto const i = first_not_finite(values); i < values.size())
+    throw error({where, ": ", called(port), " is not finite at index ", i,
+                 "; pass finite numbers, for example 0 where a value is missing"});
+}
+
+CONSTRAIN_INLINE std::size_t first_invalid(plan_port const& port, array_view values) {
+  if (values.type() == dtype::f32) return first_not_finite(values.as<float>());
+  if (values.type() == dtype::f64) return first_not_finite(values.as<double>());
+  // Without a limit any integer is valid.
+  auto const limit = port.limit > 0 ? port.limit : std::int64_t{1} << 32;
+  if (port.kind == port_kind::label) return scan_labels(values.integers(), limit).first_outside;
+  return port.limit == 0 ? values.size() : first_outside(values.integers(), limit);
 }
 
 CONSTRAIN_INLINE std::int64_t check_values(char const* where, plan_port const& port, array_view values) {
