@@ -72,10 +72,13 @@ comparison measure(parts_of_data const& parts, compare_options const& options, t
                    std::string name) {
   trainer t(hyper,
             {.seed = options.seed, .clip_norm = options.clip_norm, .dropout = options.dropout, .measure_memory = true});
+  // Data that does not fit is refused before a row is trained.
+  auto const training = samples_of<trainer, true>("compare", parts.train);
+  auto const validation = samples_of<trainer, false>("compare", parts.validation);
   std::vector<double> seconds;
   auto const step_tokens = trainer::batch_tokens * t.ranks();
   auto const steps = (options.tokens.count() - 1) / step_tokens + 1;
-  for (auto const& batch : t.batches(parts.train)) {
+  for (auto const& batch : t.batches(training, data::tail::carry)) {
     if (static_cast<std::int64_t>(seconds.size()) == steps) break;
     stopwatch const since_began;
     t.step(batch);
@@ -83,7 +86,7 @@ comparison measure(parts_of_data const& parts, compare_options const& options, t
   }
   comparison row;
   row.name = name.empty() ? trainer::policy_set::name() : std::move(name);
-  row.loss = t.evaluate(parts.validation).loss;
+  row.loss = t.evaluate(validation, [] { return false; })->loss;
   auto const median = seconds.begin() + static_cast<std::ptrdiff_t>(seconds.size() / 2);
   std::nth_element(seconds.begin(), median, seconds.end());
   row.tokens_per_second = static_cast<double>(step_tokens) / *median;

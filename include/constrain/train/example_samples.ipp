@@ -204,8 +204,8 @@ namespace constrain::inline CONSTRAIN_VARIANT {
   auto made = std::make_shared<detail::example_samples const>(examples, cut, needed.tokens);
   cut.check_values();
   if (made->size() == 0)
-    throw error(
-        {where, ": a part has none of the ", cut.count(), " examples; give more examples, or split off another share"});
+    throw error({where, ": this part of the ", cut.count(),
+                 " examples is empty; give more examples, or split off another share"});
   return made;
 }
 
