@@ -26,16 +26,18 @@ namespace detail {
 
 /// The compile-time error for the batches of a corpus that do not fit the task.
 template <bool takes_tokens, bool labels_tokens> struct corpus_has_batches {
-  static_assert(takes_tokens, "batches(corpus): a corpus is one sequence of tokens, but the model takes other inputs; "
-                              "write batch({first, second}, labels)");
+  static_assert(takes_tokens,
+                "batches(corpus): a corpus is one sequence of tokens, but the model takes other inputs; "
+                "pass ct::data::examples({first, second}, labels), or write batch({first, second}, labels)");
   static_assert(labels_tokens,
                 "batches(corpus): a corpus labels every token with the next one, but the task has other labels; "
-                "write batch(inputs, labels)");
+                "pass ct::data::examples(inputs, labels), or write batch(inputs, labels)");
 };
 /// The compile-time error for the evaluation of a corpus that does not fit the task.
 template <bool fits> struct corpus_is_evaluated {
   static_assert(fits, "evaluate(corpus): a corpus is one sequence of tokens that labels every token with the next one, "
-                      "but the task has other inputs or labels; write evaluate(inputs, labels)");
+                      "but the task has other inputs or labels; pass ct::data::examples(inputs, labels), or write "
+                      "evaluate(inputs, labels)");
 };
 
 /// Throws `error` if the vocabulary of the corpus (`corpus`) is larger than the model's (`model`).
