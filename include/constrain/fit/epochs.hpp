@@ -14,7 +14,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 /// without any label do not count. A batch has `sequences` samples over all ranks. `seed`: of the order of samples.
 /// `tail`: what happens to samples at an epoch's end that do not fill a batch. Throws `error` if the data gives no
 /// batch, or if `from` lies outside an epoch.
-[[gnu::cold]] std::int64_t batches_until(std::int64_t epochs, sample_set_pointer const& samples, std::uint64_t seed,
+[[gnu::cold]] std::int64_t batches_until(std::int64_t epochs, sample_set const& samples, std::uint64_t seed,
                                          data::position from, std::int64_t sequences, data::tail tail,
                                          std::int64_t limit = std::numeric_limits<std::int64_t>::max());
 /// The same for a corpus, in samples of `tokens` tokens.
@@ -26,10 +26,10 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 /// The optimizer step, counted from the start of the run, after which `epochs` epochs of a data set have been read; at
 /// most `limit`, but at least the steps already done. Throws as `batches_until` does.
 template <class trainer>
-std::int64_t steps_of_epochs(trainer const& t, std::int64_t epochs, sample_set_pointer const& samples, data::tail tail,
+std::int64_t steps_of_epochs(trainer const& t, std::int64_t epochs, sample_set const& samples, data::tail tail,
                              std::int64_t limit) {
   auto const& state = t.state();
-  auto const from = state.corpus == samples->fingerprint() ? state.position : data::position{};
+  auto const from = state.corpus == samples.fingerprint() ? state.position : data::position{};
   auto const done = t.steps().count();
   return done + batches_until(epochs, samples, state.seed, from,
                               trainer::micro_batches * trainer::task::sequences * t.ranks(), tail,

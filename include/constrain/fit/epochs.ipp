@@ -6,14 +6,14 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-[[gnu::cold]] CONSTRAIN_INLINE std::int64_t batches_until(std::int64_t epochs, sample_set_pointer const& samples,
+[[gnu::cold]] CONSTRAIN_INLINE std::int64_t batches_until(std::int64_t epochs, sample_set const& samples,
                                                           std::uint64_t seed, data::position from,
                                                           std::int64_t sequences, data::tail tail, std::int64_t limit) {
   batch_source source(samples, seed, from, sequences, tail, 0, 1);
   if (from.epoch >= epochs) return 0;
   // A batch_source skips batches without any label: if a sample has no label, batches must be counted one by one.
-  if (!samples->every_sample_has_a_label()) return source.count_before(epochs, limit);
-  auto const size = samples->size();
+  if (!samples.every_sample_has_a_label()) return source.count_before(epochs, limit);
+  auto const size = samples.size();
   __extension__ using wide = __int128; // the products below can exceed 64 bits
   auto const in = [&](wide n) { return tail == data::tail::drop ? n / sequences : (n + sequences - 1) / sequences; };
   wide const whole_epochs = epochs - from.epoch - 1, rest = size - from.sample;

@@ -62,14 +62,14 @@ private:
     done_ = first_step_ >= steps_;
   }
 
-  [[gnu::noinline, gnu::cold]] sample_set_pointer validation_samples() const {
+  [[gnu::noinline, gnu::cold]] sample_set validation_samples() const {
     auto const* const data = options_.validation.template to<dataset>();
     if (data == nullptr)
       throw error({"fit: the training data is ", data::kind_of<dataset>, ", but .validation is not; give ",
                    data::kind_of<dataset>});
     auto samples = samples_of<trainer, true>("fit, .validation", *data);
-    auto const called = samples->called();
-    if (!samples->has_labels())
+    auto const called = samples.called();
+    if (!samples.has_labels())
       throw error({"fit: the .validation ", called.has, " no labels, because ", called.unlabeled, " to predict"});
     return samples;
   }
@@ -207,7 +207,7 @@ private:
   }
   double epochs_read() const {
     auto const at = t_.state().position;
-    return static_cast<double>(at.epoch) + static_cast<double>(at.sample) / static_cast<double>(samples_->size());
+    return static_cast<double>(at.epoch) + static_cast<double>(at.sample) / static_cast<double>(samples_.size());
   }
 
   /// Ends the run after this step; the first reason is kept.
@@ -225,7 +225,7 @@ private:
 
   trainer& t_;
   dataset const& data_;
-  sample_set_pointer samples_{}, validation_{}; // of `data_` and of `.validation`
+  sample_set samples_{}, validation_{}; // of `data_` and of `.validation`
   fit_options const& options_;
   fit_callbacks const& callbacks_;
   bool const speaks_;             // whether this is rank 0, which logs, writes records and removes old saved runs

@@ -4,6 +4,7 @@
 #include "constrain/data/order.hpp"
 
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -46,11 +47,13 @@ private:
   std::shared_ptr<std::atomic<std::int64_t>> latest_ = std::make_shared<std::atomic<std::int64_t>>(0);
 };
 
-/// The arrays of a batch with several inputs or labels, with real numbers, or with labels that the trainer has shifted.
+/// The arrays of a batch of examples, with several inputs or labels, with real numbers, or with labels that the trainer
+/// has shifted.
 struct batch_arrays {
-  array_list inputs;                 // one array for each input of the model
-  array_list labels;                 // one array for each label of the objective
-  std::vector<std::int32_t> shifted; // the shifted labels, which `labels` views; empty: not shifted
+  array_list inputs;                            // one array for each input of the model
+  array_list labels;                            // one array for each label of the objective
+  std::vector<std::int32_t> shifted;            // the shifted labels, which `labels` views; empty: not shifted
+  std::vector<std::vector<std::byte>> memory{}; // of a batch of examples: what `inputs` and `labels` view
 };
 
 /// One optimizer step's data for this rank, as views of arrays that must live until `step` returns. `trainer::batches`

@@ -17,14 +17,11 @@ public:
   /// `seed`: of the random order. `from`: position of the first batch. `sequences`: sequences in one step on one rank.
   /// `tail`: see data/tail.hpp. `rank`: this rank, of `ranks`. Throws `error` if the data set has no label, if `from`
   /// lies outside an epoch, if `tail::drop` would drop every sample, or if `tail::pad` cannot ignore a label.
-  batch_source(sample_set_pointer samples, std::uint64_t seed, data::position from, std::int64_t sequences,
-               data::tail tail, int rank, int ranks);
+  batch_source(sample_set samples, std::uint64_t seed, data::position from, std::int64_t sequences, data::tail tail,
+               int rank, int ranks);
   /// The same for a corpus. `tokens`: tokens in a sequence. Also throws `error` if the corpus has no sample.
   batch_source(data::corpus const& corpus, std::uint64_t seed, data::position from, std::int64_t sequences,
                std::int64_t tokens, data::tail tail, int rank, int ranks);
-
-  /// A buffer for one batch.
-  batch_buffer buffer() const { return samples_->buffer(sequences_); }
 
   /// Fills `out` with the next batch. Skips batches in which no rank has a valid label. Throws as `sample_set::copy`
   /// does.
@@ -40,7 +37,7 @@ private:
   /// ranks.
   std::int64_t begin_batch();
 
-  sample_set_pointer samples_;
+  sample_set samples_;
   std::uint64_t seed_;
   data::position position_;
   std::int64_t sequences_;
@@ -55,7 +52,7 @@ private:
 class batch_range {
 public:
   /// Starts to fill the first batch.
-  [[gnu::noinline]] explicit batch_range(batch_source const& source) : batches_(source.buffer(), source) {}
+  [[gnu::noinline]] explicit batch_range(batch_source source) : batches_({}, std::move(source)) {}
 
   /// An input iterator. All iterators of a range are at the same batch: incrementing one advances all.
   class iterator {

@@ -6,21 +6,21 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-CONSTRAIN_INLINE batch_source::batch_source(sample_set_pointer samples, std::uint64_t seed, data::position from,
+CONSTRAIN_INLINE batch_source::batch_source(sample_set samples, std::uint64_t seed, data::position from,
                                             std::int64_t sequences, data::tail tail, int rank, int ranks)
     : samples_(std::move(samples)), seed_(seed), position_(from), sequences_(sequences), tail_(tail), rank_(rank),
-      needed_(ranks * sequences), count_(samples_->size()) {
-  auto const called = samples_->called();
+      needed_(ranks * sequences), count_(samples_.size()) {
+  auto const called = samples_.called();
   if (tail == data::tail::drop && count_ < needed_)
     throw error({"batches: an epoch of the ", called.name, " has ", count_, " samples, but a batch takes ", needed_,
                  ", so tail::drop would drop them all; give ", called.more, " or use tail::carry"});
-  if (tail == data::tail::pad && !samples_->pads())
+  if (tail == data::tail::pad && !samples_.pads())
     throw error("batches: tail::pad ignores the labels of the padding, but real labels cannot be ignored; use "
                 "tail::carry or tail::drop");
   if (from.epoch < 0 || from.sample < 0 || from.sample >= count_)
     throw error({"batches: the run is at sample ", from.sample, " of epoch ", from.epoch, ", but an epoch of ",
                  called.self, " has ", count_, " samples; resume a run that was saved with ", called.self});
-  if (!samples_->has_labels())
+  if (!samples_.has_labels())
     throw error({"batches: the ", called.has, " no labels, because ", called.unlabeled, " to learn"});
 }
 
@@ -32,7 +32,7 @@ CONSTRAIN_INLINE batch_source::batch_source(data::corpus const& corpus, std::uin
 CONSTRAIN_INLINE void batch_source::operator()(batch_buffer& out) {
   // A prompt longer than a sequence can leave a batch without any label.
   while (begin_batch() == 0) position_ = next_;
-  samples_->view(out);
+  samples_.view(sequences_, out);
   out.batch.next = next_;
   auto at = position_;
   for (std::int64_t i = 0; i < needed_; ++i, at.advance(count_)) {
@@ -40,9 +40,9 @@ CONSTRAIN_INLINE void batch_source::operator()(batch_buffer& out) {
     if (mine < 0 || mine >= sequences_) continue;
     if (i < taken_) {
       auto const sample = at.in_corpus(seed_, count_);
-      samples_->copy(sample, mine, out);
-      out.batch.valid_labels += samples_->labels(sample);
-    } else samples_->pad(mine, out);
+      samples_.copy(sample, mine, out);
+      out.batch.valid_labels += samples_.labels(sample);
+    } else samples_.pad(mine, out);
   }
   position_ = next_;
 }
@@ -62,7 +62,7 @@ CONSTRAIN_INLINE std::int64_t batch_source::begin_batch() {
   next_ = position_;
   std::int64_t labels = 0;
   for (std::int64_t i = 0; i < taken_; ++i, next_.advance(count_))
-    labels += samples_->labels(next_.in_corpus(seed_, count_));
+    labels += samples_.labels(next_.in_corpus(seed_, count_));
   return labels;
 }
 

@@ -20,7 +20,7 @@ void copy_samples(data::corpus const& corpus, std::int64_t first, std::int64_t s
 
 /// The samples of a corpus, each of `tokens` tokens, with the next tokens as labels. Throws `error` if the corpus is
 /// too short for one sample.
-sample_set_pointer samples_in(data::corpus const& corpus, std::int64_t tokens);
+sample_set samples_in(data::corpus const& corpus, std::int64_t tokens);
 
 namespace detail {
 

@@ -9,7 +9,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
 /// The samples that a trainer reads from a corpus, to train or to evaluate (`trains`). Throws `error` if the corpus is
 /// too short or exceeds the model's vocabulary.
-template <class trainer, bool trains> sample_set_pointer samples_of(char const*, data::corpus const& corpus) {
+template <class trainer, bool trains> sample_set samples_of(char const*, data::corpus const& corpus) {
   using entries = typename trainer::entries;
   if constexpr (trains) [[maybe_unused]]
     corpus_has_batches<entries::takes_tokens, entries::labels_tokens> const checked;
@@ -19,7 +19,7 @@ template <class trainer, bool trains> sample_set_pointer samples_of(char const*,
 }
 
 /// The samples that a trainer reads from examples. Throws `error`, which begins with `where`, as the other `samples_in`.
-template <class trainer, bool> sample_set_pointer samples_of(char const* where, data::examples const& examples) {
+template <class trainer, bool> sample_set samples_of(char const* where, data::examples const& examples) {
   using entries = typename trainer::entries;
   return samples_in(
       where, examples,

@@ -9,7 +9,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
 /// Fills all rows with the samples `first`, `first` + 1, ... Rows behind the last sample are padded or, if that is not
 /// possible, hold the last sample again.
 CONSTRAIN_INLINE void copy_rows(sample_set const& from, std::int64_t first, std::int64_t rows, batch_buffer& to) {
-  from.view(to);
+  from.view(rows, to);
   auto const last = from.size() - 1;
   for (std::int64_t row = 0; row < rows; ++row)
     if (first + row > last && from.pads()) from.pad(row, to);
@@ -19,7 +19,7 @@ CONSTRAIN_INLINE void copy_rows(sample_set const& from, std::int64_t first, std:
 CONSTRAIN_INLINE std::optional<evaluation> evaluate_samples(sample_set const& samples, std::int64_t rows,
                                                             function_ref<bool()> stop,
                                                             function_ref<void(batch const&, evaluation&)> run) {
-  auto buffer = samples.buffer(rows);
+  batch_buffer buffer;
   evaluation sum;
   for (std::int64_t first = 0; first < samples.size(); first += rows) {
     if (stop()) return std::nullopt;

@@ -12,8 +12,8 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 /// sequences. Throws `error`, which begins with `where`, unless there is an array of the right type for each port, all
 /// arrays hold the same number of complete examples, at least one of which is in the part, and all values are in range;
 /// and for labels that should be shifted and are not.
-[[gnu::cold]] sample_set_pointer samples_in(char const* where, data::examples const& examples,
-                                            detail::batch_needs const& needed, std::int64_t sequences);
+[[gnu::cold]] sample_set samples_in(char const* where, data::examples const& examples,
+                                    detail::batch_needs const& needed, std::int64_t sequences);
 
 } // namespace constrain
 

@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstring>
 #include <span>
+#include <utility>
 #include <vector>
 
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
@@ -88,52 +89,33 @@ private:
   std::size_t sequences_;
 };
 
-/// See `samples_in`.
-class example_samples final : public sample_set {
+/// The data of a `sample_set`.
+class example_samples {
 public:
   example_samples(data::examples const& examples, example_cut const& cut, std::int64_t tokens)
       : examples_(examples), index_(examples.splits(), static_cast<std::int64_t>(cut.count())), tokens_(tokens) {
     cut.for_ports([&](plan_port const& port, array_view array) {
-      bool const label = port.kind == port_kind::label, integers = array.type() == dtype::i32;
-      ports_.push_back({array, cut.elements(port), label});
-      inputs_ += label ? 0 : 1;
-      pads_ = pads_ && (!label || integers);
+      ports_.push_back({array, cut.elements(port), port.kind == port_kind::label});
+      inputs_ += port.kind == port_kind::input ? 1 : 0;
     });
   }
 
-  words called() const override {
-    return {"examples", "examples have", "these examples", "more examples",
-            "every label is ignored; give examples with labels"};
+  std::int64_t size() const { return index_.size(); }
+  /// Whether every label can be ignored.
+  bool pads() const {
+    return std::ranges::all_of(ports_, [](auto const& port) { return !port.label || port.array.type() == dtype::i32; });
   }
-  std::int64_t size() const override { return index_.size(); }
-  std::uint64_t fingerprint() const override { return examples_.fingerprint(); }
-  std::int64_t labels(std::int64_t sample) const override {
+
+  std::int64_t labels(std::int64_t sample) const {
     auto const& first = ports_[inputs_];
     if (first.array.type() != dtype::i32) return static_cast<std::int64_t>(first.elements);
     // A label that is shifted away does not count.
     auto const own = part(first, sample).integers().subspan(shifts() ? 1 : 0);
     return own.end() - own.begin() - std::count(own.begin(), own.end(), ignored_label);
   }
-  bool has_labels() const override {
-    bool any = false;
-    for (std::int64_t i = 0; i < size() && !any; ++i) any = labels(i) > 0;
-    return any;
-  }
-  bool every_sample_has_a_label() const override {
-    bool all = true;
-    for (std::int64_t i = 0; i < size() && all; ++i) all = labels(i) > 0;
-    return all;
-  }
-  bool pads() const override { return pads_; }
-
-  batch_buffer buffer(std::int64_t rows) const override {
-    batch_buffer made;
-    for (auto const& port : ports_) made.ports.emplace_back(static_cast<std::size_t>(rows) * bytes(port));
-    return made;
-  }
-  void view(batch_buffer& to) const override;
-  void copy(std::int64_t sample, std::int64_t row, batch_buffer& to) const override;
-  void pad(std::int64_t row, batch_buffer& to) const override;
+  void view(std::int64_t rows, batch_buffer& to) const;
+  void copy(std::int64_t sample, std::int64_t row, batch_buffer& to) const;
+  void pad(std::int64_t row, batch_buffer& to) const;
 
 private:
   /// The array of an input or a label.
@@ -141,18 +123,20 @@ private:
     array_view array;
     std::size_t elements; // of one example
     bool label;
+
+    std::size_t bytes() const { return elements * static_cast<std::size_t>(size_of(array.type())); }
   };
 
-  static std::size_t bytes(port_array const& port) {
-    return port.elements * static_cast<std::size_t>(size_of(port.array.type()));
-  }
   array_view part(port_array const& port, std::int64_t sample) const {
     return port.array.part(static_cast<std::size_t>(index_(sample)) * port.elements, port.elements);
   }
   bool shifts() const { return examples_.which() == constrain::labels::shift; }
-  /// The labels of row `row`, if they are integers.
-  static std::span<std::int32_t> integers_of(port_array const& port, std::byte* row) {
-    return {reinterpret_cast<std::int32_t*>(row), port.elements};
+  /// The memory of port `i` in row `row`.
+  std::byte* place(std::size_t i, std::int64_t row, batch_buffer& to) const {
+    return to.of_examples->memory[i].data() + static_cast<std::size_t>(row) * ports_[i].bytes();
+  }
+  static std::span<std::int32_t> integers(port_array const& port, std::byte* in) {
+    return {reinterpret_cast<std::int32_t*>(in), port.elements};
   }
 
   data::examples examples_;
@@ -160,53 +144,58 @@ private:
   std::int64_t tokens_;
   std::vector<port_array> ports_{};
   std::size_t inputs_ = 0; // the number of inputs, which come first in `ports_`
-  bool pads_ = true;
 };
 
-CONSTRAIN_INLINE void example_samples::view(batch_buffer& to) const {
-  if (to.views == nullptr) {
+CONSTRAIN_INLINE void example_samples::view(std::int64_t rows, batch_buffer& to) const {
+  if (to.of_examples == nullptr) {
+    auto const made = std::make_shared<batch_arrays>();
     std::vector<array_view> views;
-    for (std::size_t i = 0; i < ports_.size(); ++i) views.push_back(ports_[i].array.with_elements(to.ports[i]));
+    for (auto const& port : ports_) {
+      made->memory.emplace_back(static_cast<std::size_t>(rows) * port.bytes());
+      views.push_back(port.array.with_elements(made->memory.back()));
+    }
     std::span<array_view const> const all(views);
-    to.views = std::make_shared<batch_arrays const>(batch_arrays{all.first(inputs_), all.subspan(inputs_), {}});
+    made->inputs = all.first(inputs_), made->labels = all.subspan(inputs_);
+    to.of_examples = made;
   }
-  auto const &inputs = to.views->inputs, &labels = to.views->labels;
-  to.batch = {inputs[0].integers(), labels[0].integers(), 0, fingerprint(), {}, tokens_, {}, to.views};
+  auto const &inputs = to.of_examples->inputs, &labels = to.of_examples->labels;
+  to.batch = {inputs[0].integers(), labels[0].integers(), 0, examples_.fingerprint(), {}, tokens_, {}, to.of_examples};
 }
 
 CONSTRAIN_INLINE void example_samples::copy(std::int64_t sample, std::int64_t row, batch_buffer& to) const {
   for (std::size_t i = 0; i < ports_.size(); ++i) {
     auto const from = part(ports_[i], sample).bytes();
-    auto* const out = to.ports[i].data() + static_cast<std::size_t>(row) * from.size();
+    auto* const out = place(i, row, to);
     bool const shifted = ports_[i].label && shifts();
     auto const skipped = shifted ? sizeof(std::int32_t) : 0;
     std::memcpy(out, from.data() + skipped, from.size() - skipped);
-    if (shifted) integers_of(ports_[i], out).back() = ignored_label;
+    if (shifted) integers(ports_[i], out).back() = ignored_label;
   }
 }
 
 CONSTRAIN_INLINE void example_samples::pad(std::int64_t row, batch_buffer& to) const {
-  for (std::size_t i = 0; i < ports_.size(); ++i) {
-    auto* const out = to.ports[i].data() + static_cast<std::size_t>(row) * bytes(ports_[i]);
-    if (ports_[i].label) std::ranges::fill(integers_of(ports_[i], out), ignored_label);
-    else std::memset(out, 0, bytes(ports_[i]));
-  }
+  for (std::size_t i = 0; i < ports_.size(); ++i)
+    if (auto* const out = place(i, row, to); ports_[i].label)
+      std::ranges::fill(integers(ports_[i], out), ignored_label);
+    else std::memset(out, 0, ports_[i].bytes());
 }
 
 } // namespace constrain::detail
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-[[gnu::cold]] CONSTRAIN_INLINE sample_set_pointer samples_in(char const* where, data::examples const& examples,
-                                                             detail::batch_needs const& needed,
-                                                             std::int64_t sequences) {
+[[gnu::cold]] CONSTRAIN_INLINE sample_set samples_in(char const* where, data::examples const& examples,
+                                                     detail::batch_needs const& needed, std::int64_t sequences) {
   detail::example_cut const cut(where, examples, needed, sequences);
   auto made = std::make_shared<detail::example_samples const>(examples, cut, needed.tokens);
   cut.check_values();
   if (made->size() == 0)
     throw error({where, ": this part of the ", cut.count(),
                  " examples is empty; give more examples, or split off another share"});
-  return made;
+  sample_set::words const called{"examples", "examples have", "these examples", "more examples",
+                                 "every label is ignored; give examples with labels"};
+  sample_set::facts const facts{called, made->size(), examples.fingerprint(), made->pads()};
+  return {std::move(made), facts};
 }
 
 } // namespace constrain

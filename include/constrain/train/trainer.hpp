@@ -128,8 +128,8 @@ public:
     return batches(detail::samples_of<trainer, true>("batches", d), tail);
   }
   /// For `fit`: `batches` of data that was checked.
-  batch_range batches(sample_set_pointer const& samples, data::tail tail) const {
-    auto const from = state_.corpus == samples->fingerprint() ? state_.position : data::position{};
+  batch_range batches(sample_set const& samples, data::tail tail) const {
+    auto const from = state_.corpus == samples.fingerprint() ? state_.position : data::position{};
     return batch_range({samples, state_.seed, from, micro_batches * task::sequences, tail, rank(), ranks()});
   }
 
@@ -145,10 +145,10 @@ public:
     return evaluate(detail::samples_of<trainer, false>("evaluate", d), stop);
   }
   /// For `fit`: `evaluate` of data that was checked.
-  std::optional<evaluation> evaluate(sample_set_pointer const& samples, function_ref<bool()> stop) {
-    ranks_.come_to(joint_call::evaluate, samples->size());
+  std::optional<evaluation> evaluate(sample_set const& samples, function_ref<bool()> stop) {
+    ranks_.come_to(joint_call::evaluate, samples.size());
     auto const sum =
-        detail::evaluate_samples(*samples, task::sequences, stop, [&](constrain::batch const& b, evaluation& to) {
+        detail::evaluate_samples(samples, task::sequences, stop, [&](constrain::batch const& b, evaluation& to) {
           evaluate_one(b.every_input(), b.every_label(), to);
         });
     return sum ? std::optional(detail::mean_of(*sum, entries::counts_correct)) : std::nullopt;
