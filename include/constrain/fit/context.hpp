@@ -19,7 +19,7 @@ public:
   optimizer_steps step = 0;               // optimizer steps done so far, of the whole run
   optimizer_steps steps = 0;              // steps that the whole run will take
   optimizer_steps first_step = 0;         // steps done before this call of fit
-  double epoch = 0;                       // epochs of the corpus read so far: at 1.5, half of the second epoch is read
+  double epoch = 0;                       // epochs of the data read so far: at 1.5, half of the second epoch is read
   step_result last{};                     // result of the last step; default-constructed in on_start
   std::optional<evaluation> validation{}; // result of this call's last evaluation, if any
   std::string saved{};                    // directory of the last save; empty: none so far

@@ -1,8 +1,8 @@
 #pragma once
 
+#include "constrain/base/array_view.hpp"
 #include "constrain/op/cross_entropy/cross_entropy.hpp"
 #include "constrain/program/plan.hpp"
-#include "constrain/train/array_view.hpp"
 
 #include <cstddef>
 #include <cstdint>
@@ -31,9 +31,15 @@ void check_types(char const* where, plan_ports ports, port_kind kind, array_list
 /// the port's own, "micro-batches, " or "".
 void check_lengths(char const* where, plan_ports ports, port_kind kind, array_list const& given, char const* outer);
 
-/// Throws `error` unless the integers are in the port's range, and the reals are finite and stay finite in the type in
-/// which they are stored. Returns the number of integers that are not `ignored_label` for labels; else the number of
-/// elements.
+/// How errors call a port: the input "tokens".
+std::string called(plan_port const& port);
+
+/// The index of the first element that a port does not accept: an integer out of range, or a real that is not finite or
+/// becomes infinite in the type in which it is stored; the number of elements if there is none.
+std::size_t first_invalid(plan_port const& port, array_view values);
+
+/// Throws `error` unless the port accepts all elements. Returns the number of valid labels (not `ignored_label`) for a
+/// label port of integers; else the number of elements.
 std::int64_t check_values(char const* where, plan_port const& port, array_view values);
 
 /// `check_values` for every port of `kind`. Returns the number of the first port.

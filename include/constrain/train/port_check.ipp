@@ -79,7 +79,6 @@ CONSTRAIN_INLINE std::int64_t count_labels(char const* where, std::span<std::int
   return scan.valid;
 }
 
-/// How errors call a port.
 [[gnu::cold]] CONSTRAIN_INLINE std::string called(plan_port const& port) {
   return std::string(port.kind == port_kind::input ? "the input \"" : "the label \"") + port.spec.name + '"';
 }
@@ -158,21 +157,42 @@ constexpr real_range range_of(dtype type) {
   }
 }
 
+/// The range of the reals that a port takes; if no node reads them, any finite numbers.
+constexpr real_range range_of(plan_port const& port) {
+  return port.view.elements > 0 ? range_of(port.view.type) : real_range{};
+}
+
+/// The index of the first real that is not finite, in the type of the port too; the number of reals if there is none.
+template <class real> [[gnu::cold]] std::size_t first_not_finite(plan_port const& port, std::span<real const> values) {
+  auto const infinite = range_of(port).infinite;
+  std::size_t i = 0;
+  while (i < values.size() && is_finite(static_cast<double>(values[i])) &&
+         std::abs(static_cast<double>(values[i])) < infinite)
+    ++i;
+  return i;
+}
+
 /// Throws `error` unless all reals are finite, in the type of the port too.
 template <class real>
 [[gnu::cold]] void check_reals(char const* where, plan_port const& port, std::span<real const> values) {
-  auto const range =
-      port.view.elements > 0 ? range_of(port.view.type) : real_range{}; // no elements: no node reads them
-  for (std::size_t i = 0; i < values.size(); ++i) {
-    auto const x = static_cast<double>(values[i]);
-    if (!is_finite(x))
-      throw error({where, ": ", called(port), " is not finite at index ", i,
-                   "; pass finite numbers, for example 0 where a value is missing"});
-    if (std::abs(x) >= range.infinite)
-      throw error({where, ": ", called(port), " is ", number_text(x), " at index ", i, ", but ",
-                   name_of(port.view.type), " holds at most ", number_text(range.most),
-                   "; pass smaller numbers, for example divided by their standard deviation"});
-  }
+  auto const i = first_not_finite(port, values);
+  if (i == values.size()) return;
+  auto const x = static_cast<double>(values[i]);
+  if (!is_finite(x))
+    throw error({where, ": ", called(port), " is not finite at index ", i,
+                 "; pass finite numbers, for example 0 where a value is missing"});
+  throw error({where, ": ", called(port), " is ", number_text(x), " at index ", i, ", but ", name_of(port.view.type),
+               " holds at most ", number_text(range_of(port).most),
+               "; pass smaller numbers, for example divided by their standard deviation"});
+}
+
+CONSTRAIN_INLINE std::size_t first_invalid(plan_port const& port, array_view values) {
+  if (values.type() == dtype::f32) return first_not_finite(port, values.as<float>());
+  if (values.type() == dtype::f64) return first_not_finite(port, values.as<double>());
+  // Without a limit any integer is valid.
+  auto const limit = port.limit > 0 ? port.limit : std::int64_t{1} << 32;
+  if (port.kind == port_kind::label) return scan_labels(values.integers(), limit).first_outside;
+  return port.limit == 0 ? values.size() : first_outside(values.integers(), limit);
 }
 
 CONSTRAIN_INLINE std::int64_t check_values(char const* where, plan_port const& port, array_view values) {

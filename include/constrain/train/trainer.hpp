@@ -1,12 +1,13 @@
 #pragma once
 
-#include "constrain/data/corpus.hpp"
 #include "constrain/device/random.hpp"
 #include "constrain/train/agreement.hpp"
 #include "constrain/train/batch.hpp"
 #include "constrain/train/batches.hpp"
 #include "constrain/train/checks.hpp"
+#include "constrain/train/dataset.hpp"
 #include "constrain/train/engine.hpp"
+#include "constrain/train/evaluate_samples.hpp"
 #include "constrain/train/initialize.hpp"
 #include "constrain/train/loss_scale.hpp"
 #include "constrain/train/named_tensors.hpp"
@@ -121,38 +122,37 @@ public:
     return b;
   }
 
-  /// This rank's batches of a corpus, without end, reshuffled every epoch. They begin at the position in the training
-  /// state if the last batch of a corpus came from this corpus, else at epoch 0. A worker thread prepares the next
-  /// batch. Throws `error` if the corpus exceeds the model's vocabulary or gives no batch.
-  batch_range batches(data::corpus const& corpus, data::tail tail = data::tail::carry) const {
-    [[maybe_unused]] detail::corpus_has_batches<entries::takes_tokens, entries::labels_tokens> const checked;
-    detail::check_vocabulary(corpus.vocabulary(), entries::vocabulary);
-    auto const from = state_.corpus == corpus.fingerprint() ? state_.position : data::position{};
-    return {batch_source(corpus, state_.seed, from, micro_batches * task::sequences, task::tokens, tail,
-                         ranks_.world->rank(), ranks_.world->size()),
-            batch_tokens};
+  /// This rank's batches of a corpus or of examples, without end, reshuffled every epoch. They begin at the position in
+  /// the training state if the last batch of a data set came from this one, else at epoch 0. A worker thread prepares
+  /// the next batch. Throws `error` if the data does not fit the model or the objective, or gives no batch.
+  template <data::is_dataset dataset> batch_range batches(dataset const& d, data::tail tail = data::tail::carry) const {
+    return batches(detail::samples_of<trainer, true>("batches", d), tail);
+  }
+  /// For `fit`: `batches` of data that was checked.
+  batch_range batches(sample_set const& samples, data::tail tail) const {
+    auto const from = state_.corpus == samples.fingerprint() ? state_.position : data::position{};
+    return batch_range({samples, state_.seed, from, micro_batches * task::sequences, tail, rank(), ranks()});
   }
 
-  /// Loss and accuracy over all samples of a corpus, without dropout; every rank evaluates all samples. The training
-  /// state is unchanged. Throws `error` if the corpus is too short, has no label or exceeds the model's vocabulary.
-  evaluation evaluate(data::corpus const& corpus) {
-    return *evaluate(corpus, [] { return false; });
+  /// Loss and accuracy over all samples of a corpus or of examples, without dropout; every rank evaluates all samples.
+  /// The training state is unchanged. Throws `error` if the data does not fit the model or the objective, or has no
+  /// label.
+  template <data::is_dataset dataset> evaluation evaluate(dataset const& d) {
+    return *evaluate(d, [] { return false; });
   }
-  /// As `evaluate(corpus)`, but calls `stop()` before every micro-batch and returns nullopt if `stop` returns true.
-  template <class predicate> std::optional<evaluation> evaluate(data::corpus const& corpus, predicate const& stop) {
-    [[maybe_unused]] detail::corpus_is_evaluated<entries::takes_tokens && entries::labels_tokens> const checked;
-    detail::check_vocabulary(corpus.vocabulary(), entries::vocabulary);
-    auto const samples = data::samples(corpus.size(), task::tokens);
-    ranks_.come_to(joint_call::evaluate, samples);
-    std::vector<std::int32_t> inputs(static_cast<std::size_t>(task::sequences * task::tokens));
-    auto labels = inputs;
-    evaluation sum;
-    for (std::int64_t sample = 0; sample < samples; sample += task::sequences) {
-      if (stop()) return std::nullopt;
-      copy_samples(corpus, sample, samples, task::tokens, inputs, labels);
-      evaluate_one(inputs, labels, sum);
-    }
-    return detail::mean_of(sum, entries::counts_correct);
+  /// As `evaluate(d)`, but calls `stop()` before every micro-batch and returns nullopt if `stop` returns true.
+  template <data::is_dataset dataset, class predicate>
+  std::optional<evaluation> evaluate(dataset const& d, predicate const& stop) {
+    return evaluate(detail::samples_of<trainer, false>("evaluate", d), stop);
+  }
+  /// For `fit`: `evaluate` of data that was checked.
+  std::optional<evaluation> evaluate(sample_set const& samples, function_ref<bool()> stop) {
+    ranks_.come_to(joint_call::evaluate, samples.size());
+    auto const sum =
+        detail::evaluate_samples(samples, task::sequences, stop, [&](constrain::batch const& b, evaluation& to) {
+          evaluate_one(b.every_input(), b.every_label(), to);
+        });
+    return sum ? std::optional(detail::mean_of(*sum, entries::counts_correct)) : std::nullopt;
   }
 
   /// Loss and accuracy over your own arrays: inputs [n, sequences, tokens] for any n >= 1, or a list; labels of the
