@@ -24,3 +24,26 @@ TEST_CASE("the optimizer is one launch, and nothing is allocated after the first
   CHECK(on_host::launches[on_host::address(&ct::square_chunks_kernel<float>)] == 5);
   CHECK(on_host::launches[on_host::address(&ct::gradient_norm_squared_kernel<float>)] == 5);
 }
+
+namespace {
+
+template <class task, class... policies> void launches_are_planned(double dropout) {
+  using trainer = ct::trainer<task, policies..., device_policy>;
+  CAPTURE(trainer::policy_set::name());
+  CAPTURE(dropout);
+  trainer t({}, {.dropout = dropout});
+  losses_of(t, 1);
+  auto const before = on_host::all_launches();
+  losses_of(t, 3);
+  CHECK(on_host::all_launches() - before == 3 * trainer::kernel_launches);
+}
+
+} // namespace
+
+TEST_CASE("the plan has as many launches as the device") {
+  launches_are_planned<small>(0);
+  launches_are_planned<small, ct::launch::graph, ct::accumulate<2>, ct::checkpoint::every<2>>(0.1);
+  launches_are_planned<small, ct::precision::bf16, ct::optimizer::momentum, ct::checkpoint::every<1>>(0);
+  launches_are_planned<classifier, ct::launch::graph, ct::optimizer::sgd>(0);
+  launches_are_planned<classifier, ct::precision::fp16>(0.1);
+}

@@ -31,17 +31,31 @@ template <class stored> struct dropout_quads {
   }
 };
 
+/// Loop body of the kernel on a device with launches: copies the elements of draw i if the probability is 0. The device
+/// decides, so that the launches do not depend on the probability.
+template <class stored> struct dropout_or_copy {
+  dropout_quads<stored> quads;
+
+  CT_HOST_DEVICE void operator()(std::int64_t i) const {
+    if (quads.parameters->dropout != 0) return quads(i);
+    if (quads.x == quads.y) return;
+    auto const in_sample = (quads.per_sample + 3) / 4;
+    auto const begin = i / in_sample * quads.per_sample + i % in_sample * 4;
+    auto const end = (i / in_sample + 1) * quads.per_sample;
+    for (auto k = begin; k < (begin + 4 < end ? begin + 4 : end); ++k) quads.y[k] = quads.x[k];
+  }
+};
+
 template <class device> struct kernel<op::dropout, device> {
   template <class stored> static void run(call const& c, tensor<stored const> x, tensor<stored> y) {
-    if (c.parameters.dropout == 0) {
-      if (x.data != y.data) for_elements(device{}, c, y.count, cast_elements<stored, stored>{x.data, y.data});
-      return;
-    }
     auto const samples = x.shape().rank == 0 ? 1 : x.shape().extent[0];
     auto const per_sample = y.count / samples;
-    for_elements(device{}, c, samples * ((per_sample + 3) / 4),
-                 dropout_quads<stored>{x.data, y.data, per_sample, c.first_sample, c.random_key, c.iteration,
-                                       parameters_on(device{}, c)});
+    auto const draws = samples * ((per_sample + 3) / 4);
+    dropout_quads<stored> const quads{
+        x.data, y.data, per_sample, c.first_sample, c.random_key, c.iteration, parameters_on(device{}, c)};
+    if constexpr (device::has_launches) for_elements(device{}, c, draws, dropout_or_copy<stored>{quads});
+    else if (c.parameters.dropout != 0) for_elements(device{}, c, draws, quads);
+    else if (x.data != y.data) for_elements(device{}, c, y.count, cast_elements<stored, stored>{x.data, y.data});
   }
 };
 
