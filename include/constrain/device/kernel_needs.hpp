@@ -31,14 +31,15 @@ using operand_extents = fixed_vector<operand_extent, std::max(node::maximum_inpu
 ///
 ///     static constexpr kernel_needs needs_of(operand_extents const& inputs, operand_extents const& outputs);
 ///
-/// which may take the op's options as a third argument. It is a part of the plan, so define the kernel before the first
-/// use of a trainer that calls it. A kernel without `needs_of` has the defaults.
+/// which may take the op's options as a third argument. The plan contains its results, so define the kernel before the
+/// first use of a trainer that calls it. A kernel without `needs_of` has the defaults.
+///
+/// A CUDA kernel may merge consecutive calls, with operands of the same dtypes, into one multi-tensor launch. It then
+/// collects the operands of each call at index `call::merged_before`, and launches if not `call::more_tensors_follow`.
 struct kernel_needs {
-  std::int64_t scratch = 0; // bytes of scratch memory (`call::scratch`)
-  int launches = 1;         // CUDA kernels that the call launches; a GEMM of cuBLASLt counts as one
-  // The most consecutive calls of the kernel, with operands of the same dtypes, that it merges into one (a multi-tensor
-  // launch): `call::merged_before` and `call::more_tensors_follow`. All calls together have the launches of one.
-  int merged = 1;
+  std::int64_t scratch = 0; // bytes of scratch memory (`call::scratch`); merged calls do not share theirs
+  int launches = 1;         // CUDA kernels that a call, or all merged calls, launch; a GEMM of cuBLASLt counts as one
+  int merged = 1;           // most calls that are merged; 1: none
 };
 
 namespace detail {

@@ -9,8 +9,8 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// The scratch memory and the launches of one step of a plan. (All zero by default: g++ 12 writes zeros into a binary for
-/// the elements of a constant array that differ from their initializers in none of their members.)
+/// The scratch memory and the launches of one step of a plan. All members are 0 by default, because g++ 12 stores zeros
+/// for the elements of a constant array that a constexpr function has left as they were initialized.
 struct device_step {
   std::int64_t scratch = 0;      // where its scratch memory begins, in the scratch memory of the plan
   std::int64_t bytes = 0;        // of scratch memory
@@ -38,11 +38,9 @@ template <class plan> constexpr kernel_needs needs_of_step(plan const& p, step c
   return rule(inputs, outputs, s.attributes);
 }
 
-/// Gives every step its scratch memory, and merges calls. `rules`: by the index of the call. `alignment`: of the scratch
-/// memory of each call, in bytes. `has_launches`: false on a host, where every call counts as one launch.
-template <int steps, class plan>
-constexpr device_plan<steps> plan_device(plan const& p, distinct_calls<steps> const& calls, needs_rule const* rules,
-                                         std::int64_t alignment, bool has_launches) {
+/// Gives every step its scratch memory, and merges calls. `rules`: by the index of the call.
+template <class device, int steps, class plan>
+constexpr device_plan<steps> plan_for(plan const& p, distinct_calls<steps> const& calls, needs_rule const* rules) {
   device_plan<steps> out;
   for (int i = 0; i < steps; ++i) {
     int const call = calls.of_step[i];
@@ -56,11 +54,11 @@ constexpr device_plan<steps> plan_device(plan const& p, distinct_calls<steps> co
     if (i > 0 && out.steps[i - 1].merged_with_next) {
       auto const& last = out.steps[i - 1];
       mine.merged_before = last.merged_before + 1;
-      mine.scratch = last.scratch + (last.bytes + alignment - 1) / alignment * alignment;
+      mine.scratch = last.scratch + (last.bytes + device::alignment - 1) / device::alignment * device::alignment;
     }
     mine.merged_with_next =
-        has_launches && i + 1 < steps && calls.of_step[i + 1] == call && mine.merged_before + 1 < needs.merged;
-    if (has_launches) mine.launches = mine.merged_with_next ? 0 : needs.launches;
+        device::has_launches && i + 1 < steps && calls.of_step[i + 1] == call && mine.merged_before + 1 < needs.merged;
+    if (device::has_launches) mine.launches = mine.merged_with_next ? 0 : needs.launches;
     if (mine.scratch + mine.bytes > out.scratch) out.scratch = mine.scratch + mine.bytes;
   }
   return out;
@@ -76,8 +74,8 @@ template <class holder, class device, std::size_t... call> constexpr auto needs_
 
 /// The device plan of the plan `holder::value`.
 template <class holder, class device>
-inline constexpr auto device_plan_of = detail::plan_device<holder::value.steps_size>(
-    holder::value, detail::calls_of<holder>, detail::needs_rules<holder, device>(detail::call_indices<holder>{}).data(),
-    device::alignment, device::has_launches);
+inline constexpr auto device_plan_of = detail::plan_for<device, holder::value.steps_size>(
+    holder::value, detail::calls_of<holder>,
+    detail::needs_rules<holder, device>(detail::call_indices<holder>{}).data());
 
 } // namespace constrain
