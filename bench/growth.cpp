@@ -129,7 +129,7 @@ template <int inputs> void measure_executor(char const* what, ct::io::json_write
   using task = ct::task<calls_of_nothing<inputs>{}, ct::causal_lm, ct::micro_batch{.sequences = 1, .tokens = 1}>;
   using entries = ct::entries<task, ct::policies<ct::optimizer::sgd>>;
   using predict = typename entries::predict;
-  ct::runner<ct::cpu, false> runner(entries::memory.peak);
+  ct::runner<ct::cpu, false> runner(entries::memory.peak, entries::scratch);
   runner.arena().fill(0, entries::memory.peak.count(), 0);
   ct::step_parameters const parameters;
   std::int64_t calls = 0;

@@ -24,7 +24,8 @@ public:
   using entry = typename entries::step;
   static constexpr std::int64_t micro_batches = policy_set::accumulation::value.micro_batches;
 
-  explicit step_of_plan(double dropout = 0) : runner_(bytes(entry::where.end)) {
+  explicit step_of_plan(double dropout = 0) : runner_(bytes(entry::where.end), 0) {
+    static_assert(device_plan_of<entry, cpu>.scratch == 0);
     auto& arena = runner_.arena();
     initialize(entries::parameters.view(), 1, arena, 0);
     for (int v = 0; v < entries::step_program::final.values.size(); ++v)

@@ -6,6 +6,7 @@
 
 #include "cuda/tasks.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <map>
@@ -37,18 +38,44 @@ template <class real> double distance(std::byte const* a, std::byte const* b, st
   return norm == 0 ? std::sqrt(difference) : std::sqrt(difference / norm);
 }
 
-/// Repeats on the CPU what the device did, node by node.
+/// Repeats on the CPU what the device did, node by node. Also checks that a call stays within its scratch memory, and
+/// that it has the launches that the plan says.
 template <class entry> struct repeat_on_cpu {
-  arena const& device;
+  arena& device;
+  std::int64_t scratch; // bytes
   step_parameters const& parameters;
   std::vector<std::byte>& memory; // a mirror of the device's
   std::map<std::string, int>& seen;
   double f32_in_f64 = 1e-5; // row statistics in fp32 that end in an fp64 loss
 
-  void before(int, step const&, bound_operand const*, loop_state const&) {
+  static constexpr std::int64_t guard = 512; // bytes behind the scratch memory of a call
+  std::int64_t guard_offset = 0, guard_bytes = 0, launches = 0;
+
+  void before(int index, step const&, bound_operand const*, loop_state const&) {
     device.read(0, memory.data(), static_cast<std::int64_t>(memory.size()));
+    auto const& mine = device_plan_of<entry, target>.steps[index];
+    guard_bytes = std::min(guard, scratch - mine.scratch - mine.bytes);
+    guard_offset = device.size().count() - scratch + mine.scratch + mine.bytes;
+    device.fill(guard_offset, guard_bytes, 0xC3);
+#if defined(CONSTRAIN_ON_HOST)
+    launches = on_host::all_launches();
+#endif
   }
+  void check_needs(int index, step const& s) const {
+    CAPTURE(std::string(s.op->name));
+    std::byte behind[guard];
+    device.read(guard_offset, behind, guard_bytes);
+    for (std::int64_t i = 0; i < guard_bytes; ++i) REQUIRE(behind[i] == std::byte{0xC3});
+#if defined(CONSTRAIN_ON_HOST)
+    // A call that the plan merges with the next one has no launches of its own in the plan.
+    auto last = index;
+    while (device_plan_of<entry, target>.steps[last].merged_with_next) ++last;
+    CHECK(on_host::all_launches() - launches == device_plan_of<entry, target>.steps[last].launches);
+#endif
+  }
+
   void after(int index, step const& s, bound_operand const* bound, loop_state const& loops) {
+    check_needs(index, s);
     auto const plan = view_of<entry, cpu>();
     bound_operand mine[node::maximum_inputs + node::maximum_outputs];
     for (int k = 0; k < s.inputs + s.outputs; ++k) {
@@ -90,15 +117,15 @@ template <class task, class... policies> void check_nodes(std::map<std::string, 
   using trainer = trainer<task, policies..., device_policy>;
   using entries = typename trainer::entries;
   CAPTURE(trainer::policy_set::name());
-  runner<target, false> runner(trainer::memory.peak);
+  runner<target, false> runner(trainer::memory.peak, entries::scratch);
   auto& arena = runner.arena();
-  arena.fill(0, trainer::memory.peak.count() - target::reserve, 0xFF);
+  arena.fill(0, trainer::memory.peak.count(), 0xFF);
   initialize(entries::parameters.view(), 3, arena, 0);
   self alone;
   detail::start_settings({entries::parameters.view(), arena, alone}, {.clip_norm = 0.5, .dropout = 0.2});
   auto const w = tokens_for<trainer>(5);
   double const inverse_label_count = 1.0 / static_cast<double>(w.valid);
-  std::vector<std::byte> mirror(static_cast<std::size_t>(trainer::memory.peak.count() - target::reserve));
+  std::vector<std::byte> mirror(static_cast<std::size_t>(entries::buffers_end));
   step_parameters parameters;
   parameters.seed = 11;
   parameters.samples = task::sequences;
@@ -112,8 +139,8 @@ template <class task, class... policies> void check_nodes(std::map<std::string, 
     op::step_hyperparameters<typename trainer::optimizer, storage<entries::master>> const hyper({}, {step + 1});
     arena.write(plan.hyper.offset, &hyper, sizeof hyper);
     arena.write(plan.inverse_label_count.offset, &inverse_label_count, sizeof inverse_label_count);
-    runner.template run<typename entries::step>(parameters,
-                                                repeat_on_cpu<typename entries::step>{arena, parameters, mirror, seen});
+    runner.template run<typename entries::step>(
+        parameters, repeat_on_cpu<typename entries::step>{arena, entries::scratch, parameters, mirror, seen});
   }
   auto const& plan = entries::evaluate::value;
   arena.write(plan.nth(constrain::port_kind::input, 0).view.offset, w.inputs.data(),
@@ -121,7 +148,7 @@ template <class task, class... policies> void check_nodes(std::map<std::string, 
   arena.write(plan.nth(constrain::port_kind::label, 0).view.offset, w.labels.data(),
               plan.nth(constrain::port_kind::label, 0).view.elements * 4);
   runner.template run<typename entries::evaluate>(
-      parameters, repeat_on_cpu<typename entries::evaluate>{arena, parameters, mirror, seen});
+      parameters, repeat_on_cpu<typename entries::evaluate>{arena, entries::scratch, parameters, mirror, seen});
 }
 
 } // namespace constrain::test

@@ -2,6 +2,7 @@
 
 #include "constrain/program/options.hpp"
 
+#include <cstddef>
 #include <cstdint>
 
 namespace constrain::inline CONSTRAIN_VARIANT {
@@ -18,7 +19,7 @@ struct step_parameters {
   std::int64_t samples = 0;        // in a micro-batch of one rank
   communicator* world = nullptr;   // all ranks
   communicator* group = nullptr;   // the ranks that together hold one full set of shards
-  cuda_context* context = nullptr; // on a CUDA device: stream, GEMMs, scratch memory
+  cuda_context* context = nullptr; // on a CUDA device: stream and GEMMs
 };
 
 /// An operand of a kernel: one instance of a value, or all its instances together (a stack over iterations), in one
@@ -45,10 +46,14 @@ struct call {
   int random_key = 0;                      // random key of the node: different nodes draw different random numbers
   std::uint64_t iteration = 0;      // number of the current iteration of the enclosing loops, except micro-batches
   std::int64_t first_sample = 0;    // index of this micro-batch's first sample in the global batch
-  bool more_tensors_follow = false; // the next call has the same kernel: both may be merged into one launch
+  std::byte* scratch = nullptr;     // the bytes that the kernel asks for (kernel_needs.hpp); valid during the call
+  int merged_before = 0;            // number of calls before this one that are merged with it (kernel_needs.hpp)
+  bool more_tensors_follow = false; // the next call is merged with this one, which therefore launches nothing
 
   /// Whether the kernel adds to an output instead of overwriting it.
   bool add_to(int output) const { return (adds >> output & 1u) != 0; }
+  /// The scratch memory as elements.
+  template <class T> T* scratch_as() const { return reinterpret_cast<T*>(scratch); }
 };
 
 /// A call with the options of its op, for kernels: `c.options.heads`.
@@ -69,7 +74,7 @@ template <class op> using call_of = typename detail::call_type<options_of<op>>::
 
 /// The kernel of `op` on `device`. Each op specializes it with a static member function
 /// `run(call_of<op> const&, tensor<in const>..., tensor<out>...)`, or with a `call const&`; operands are in the node's
-/// order.
+/// order. A kernel that needs scratch memory, or more than one launch, says so: see kernel_needs.hpp.
 template <class op, class device> struct kernel;
 
 /// Whether `op` has a kernel for `device`: a specialization of `kernel<op, device>`. Define it before the first trainer
@@ -78,7 +83,9 @@ template <class op, class device> concept has_kernel = requires { sizeof(kernel<
 
 /// The kernel tag of the host's processor.
 struct cpu {
-  static constexpr std::int64_t reserve = 0; // bytes that the device needs at the end of the arena
+  static constexpr std::int64_t parameters = 0; // bytes of the arena for the step parameters: kernels read the host's
+  static constexpr std::int64_t alignment = 64; // of scratch memory, in bytes
+  static constexpr bool has_launches = false;   // every call of a kernel counts as one launch
 };
 
 /// A CUDA compute capability, times ten: sm<80> is 8.0.
@@ -86,9 +93,9 @@ template <int number> struct sm { static constexpr int capability = number; };
 
 /// The kernel tag of a CUDA device with code for `architecture`.
 template <class architecture> struct cuda {
-  static constexpr std::int64_t workspace = 32 << 20; // bytes of scratch memory for kernels and cuBLASLt
-  static constexpr std::int64_t parameters = 256;     // bytes for the step parameters
-  static constexpr std::int64_t reserve = workspace + parameters;
+  static constexpr std::int64_t parameters = 256; // bytes of the arena for the step parameters
+  static constexpr std::int64_t alignment = 256;  // of scratch memory, in bytes: cuBLASLt needs it
+  static constexpr bool has_launches = true;      // launches are counted as kernels say (kernel_needs.hpp)
 };
 
 } // namespace constrain

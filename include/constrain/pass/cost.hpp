@@ -25,7 +25,7 @@ struct memory_plan {
 struct work_plan {
   double flops = 0;                 // floating-point additions and multiplications: a multiply-add counts 2
   double bytes_moved = 0;           // bytes that kernels read and write, by the cost rules
-  std::int64_t kernel_launches = 0; // calls of kernels
+  std::int64_t kernel_launches = 0; // on a CUDA device: launches of kernels and GEMMs; on the CPU: calls of kernels
   std::int64_t collectives = 0;     // those launches that exchange data between ranks
 };
 
@@ -63,10 +63,20 @@ constexpr bytes most_at_once(program const& p, memory_layout const& where, role 
   return bytes(most);
 }
 
-/// The memory of a step program. `other_peak`: bytes of the arena that the largest of the other entry programs needs;
-/// `reserve`: bytes that the device needs after the buffers of all programs.
+/// Memory that a device needs after the buffers of all programs: step parameters and scratch memory of kernels.
+struct device_reserve {
+  std::int64_t bytes = 0;     // of the arena
+  std::int64_t alignment = 1; // of its beginning, in bytes
+
+  /// Where it begins if the buffers end at `end`.
+  constexpr std::int64_t begin(std::int64_t end) const {
+    return bytes == 0 ? end : (end + alignment - 1) / alignment * alignment;
+  }
+};
+
+/// The memory of a step program. `other_peak`: bytes of the arena that the largest of the other entry programs needs.
 constexpr memory_plan memory_of(program const& p, memory_layout const& where, std::int64_t other_peak,
-                                std::int64_t reserve = 0) {
+                                device_reserve const& reserve = {}) {
   memory_plan m;
   auto const of = [&](role r) { return bytes_where(p, where, [&](int v) { return p.values[v].role == r; }); };
   m.master_weights = bytes_where(p, where, [&](int v) { return is_parameter(p.values[v].role) && is_copied(p, v); });
@@ -78,17 +88,19 @@ constexpr memory_plan memory_of(program const& p, memory_layout const& where, st
   m.communication = most_at_once(p, where, role::communication);
   m.activations =
       bytes(where.end) - m.weights - m.master_weights - m.gradients - m.optimizer_state - m.workspace - m.communication;
-  m.workspace = m.workspace + bytes(reserve);
-  m.peak = bytes((where.end > other_peak ? where.end : other_peak) + reserve);
+  auto const end = where.end > other_peak ? where.end : other_peak;
+  m.peak = bytes(reserve.begin(end) + reserve.bytes);
+  m.workspace = m.workspace + m.peak - bytes(end);
   return m;
 }
 
-/// Work of one run of a program, by the cost rules of its ops.
-constexpr work_plan work_of(program const& p) {
+/// Work of one run of a program, by the cost rules of its ops. `launches(i)`: of the call at node i.
+template <class function> constexpr work_plan work_of(program const& p, function const& launches) {
   work_plan total;
   double iterations = 1;
   fixed_vector<double, axis_list::capacity> around; // for each open loop: `iterations` outside of it
-  for (auto const& n : p.nodes) {
+  for (int i = 0; i < p.nodes.size(); ++i) {
+    auto const& n = p.nodes[i];
     if (n.kind == node_kind::loop) {
       // The loop over the iterations of a segment (recompute.hpp) can be shorter in the last segment: count the mean.
       auto const& a = p.axes[n.axis];
@@ -115,10 +127,14 @@ constexpr work_plan work_of(program const& p) {
                                    calls(n, info_of<op::all_reduce_small>)
                                ? static_cast<std::int64_t>(iterations + 0.5)
                                : 0;
-      total.kernel_launches += static_cast<std::int64_t>(iterations + 0.5);
+      total.kernel_launches += static_cast<std::int64_t>(iterations + 0.5) * launches(i);
     }
   }
   return total;
+}
+/// The same with one launch per call.
+constexpr work_plan work_of(program const& p) {
+  return work_of(p, [](int) { return std::int64_t{1}; });
 }
 
 } // namespace constrain

@@ -18,9 +18,10 @@ template <class architecture, bool graph> class runner<cuda<architecture>, graph
 public:
   using device = cuda<architecture>;
 
-  explicit runner(bytes size)
-      : stream_(architecture::capability), arena_(size, stream_),
-        context_(stream_, arena_.data() + size.count() - device::reserve) {}
+  /// `size`: of the arena; its last `scratch` bytes are the scratch memory of all plans, after the step parameters.
+  runner(bytes size, std::int64_t scratch)
+      : stream_(architecture::capability), arena_(size, stream_), scratch_(arena_.data() + size.count() - scratch),
+        context_(stream_, scratch_ - device::parameters) {}
 
   /// The memory that the plans work on.
   constrain::arena& arena() { return arena_; }
@@ -36,16 +37,17 @@ public:
       auto& launches = graphs_[&planned_entry::value];
       if (launches.captured()) return launches.replay(stream_);
       // The first run is not captured: it loads kernels and chooses GEMM algorithms, which a capture does not allow.
-      execute(view, arena_.data(), parameters, h);
-      launches.capture(stream_, [&] { execute(view, arena_.data(), parameters, h); });
+      execute(view, arena_.data(), parameters, h, scratch_);
+      launches.capture(stream_, [&] { execute(view, arena_.data(), parameters, h, scratch_); });
     } else {
-      execute(view, arena_.data(), parameters, h);
+      execute(view, arena_.data(), parameters, h, scratch_);
     }
   }
 
 private:
   cuda_stream stream_;
   cuda_arena arena_;
+  std::byte* scratch_;
   cuda_context context_;
   std::map<void const*, cuda_graph> graphs_;
 };

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "constrain/run/device_plan.hpp"
 #include "constrain/run/launchers.hpp"
 
 #include <cstdint>
@@ -9,19 +10,23 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// A view of a `plan` and of the kernels of its steps. Unlike a plan, its type does not depend on the plan's size.
 struct plan_view {
-  step const* steps = nullptr;         // in order of execution; a loop has a begin and an end step
-  int step_count = 0;                  // number of steps
-  operand const* operands = nullptr;   // operands of all steps
-  plan_axis const* axes = nullptr;     // by axis index
-  int micro_batches = -1;              // axis of the micro-batch loop; -1: none
-  launcher const* launchers = nullptr; // the kernel of each step; null: begin or end of a loop
+  step const* steps = nullptr;               // in order of execution; a loop has a begin and an end step
+  int step_count = 0;                        // number of steps
+  operand const* operands = nullptr;         // operands of all steps
+  plan_axis const* axes = nullptr;           // by axis index
+  int micro_batches = -1;                    // axis of the micro-batch loop; -1: none
+  launcher const* launchers = nullptr;       // the kernel of each step; null: begin or end of a loop
+  device_step const* device_steps = nullptr; // scratch memory and launches of each step; null: all as by default
 };
 
 /// The view of the plan `holder::value`. A call without a kernel on `device` is a compile-time error.
 template <class holder, class device> plan_view view_of() {
   auto const& plan = holder::value;
   static_assert(sizeof(plan_has_kernels<holder, device>) > 0);
-  return {plan.steps, plan.steps_size, plan.operands, plan.axes, plan.micro_batches, launchers<holder, device>.data()};
+  plan_view view{plan.steps, plan.steps_size, plan.operands, plan.axes, plan.micro_batches};
+  view.launchers = launchers<holder, device>.data();
+  if constexpr (device_plan_of<holder, device>.has_needs) view.device_steps = device_plan_of<holder, device>.steps;
+  return view;
 }
 
 /// The executor's loop state: the current index and number of iterations of every axis (program/axis.hpp).
@@ -86,9 +91,10 @@ inline unsigned adds_now(plan_view const& plan, step const& s, loop_state const&
 } // namespace detail
 
 /// Runs a plan once: visits its steps in order, repeats its loops, and calls each kernel on its operands in `arena`.
-/// `h`: the hooks.
+/// `h`: the hooks. `scratch`: the scratch memory of the plan (device_plan.hpp), if it needs any.
 template <class hooks>
-void execute(plan_view const& plan, std::byte* arena, step_parameters const& parameters, hooks&& h) {
+void execute(plan_view const& plan, std::byte* arena, step_parameters const& parameters, hooks&& h,
+             std::byte* scratch = nullptr) {
   loop_state loops;
   bound_operand bound[node::maximum_inputs + node::maximum_outputs];
   for (int i = 0; i < plan.step_count; ++i) {
@@ -113,9 +119,15 @@ void execute(plan_view const& plan, std::byte* arena, step_parameters const& par
       c.iteration = static_cast<std::uint64_t>(loops.sum(s.iteration));
       c.first_sample = parameters.first_sample;
       if (plan.micro_batches >= 0) c.first_sample += loops.index[plan.micro_batches] * parameters.samples;
-      // With hooks, every call must be complete when it returns, so no call may be merged with the next.
-      if constexpr (std::is_same_v<std::remove_cvref_t<hooks>, no_hooks>)
-        c.more_tensors_follow = i + 1 < plan.step_count && plan.launchers[i + 1] == plan.launchers[i];
+      if (plan.device_steps != nullptr) {
+        auto const& on_device = plan.device_steps[i];
+        c.scratch = scratch + on_device.scratch;
+        // With hooks, every call must be complete when it returns, so no call may be merged with the next.
+        if constexpr (std::is_same_v<std::remove_cvref_t<hooks>, no_hooks>) {
+          c.merged_before = on_device.merged_before;
+          c.more_tensors_follow = on_device.merged_with_next;
+        }
+      }
       h.before(i, s, bound, loops);
       plan.launchers[i](c, bound);
       h.after(i, s, bound, loops);

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "constrain/device/kernel.hpp"
+#include "constrain/device/kernel_needs.hpp"
 #include "constrain/program/diagnosis.hpp"
 #include "constrain/program/node.hpp"
 #include "constrain/program/op_info.hpp"
@@ -47,6 +48,13 @@ template <class op, class device, class... operands> struct kernel_is_there {
   };
 };
 
+/// The compile-time error for a kernel whose needs the plan lacks, because the plan was made before the kernel.
+template <class op, class device, bool is_planned> struct needs_are_planned {
+  static_assert(is_planned,
+                "run: this kernel has `needs_of`, but is defined after the first use of a trainer that calls "
+                "it; specialise ct::kernel<op, device> before the trainer");
+};
+
 /// Calls the kernel of `op` with typed operands. One instantiation per op, device and dtypes; all nodes with the same
 /// op and dtypes share it.
 template <op_label const* op, class device, int inputs, class indices, dtype... types> struct typed_call;
@@ -56,6 +64,10 @@ struct typed_call<op, device, inputs, std::index_sequence<i...>, types...> {
   using required = kernel_is_there<op_type<op>, device, operand_of<types, (static_cast<int>(i) < inputs)>...>;
 
   static void launch(call const& c, bound_operand const* operands) {
+    constexpr bool is_planned = needs_rule_of<op_type<op>, device> != nullptr || !requires {
+      &kernel<op_type<op>, device>::needs_of;
+    };
+    static_assert(sizeof(needs_are_planned<op_type<op>, device, is_planned>) > 0);
     call_of<op_type<op>> const& with_options = c;
     kernel<op_type<op>, device>::run(with_options, operand_of<types, (static_cast<int>(i) < inputs)>{
                                                        reinterpret_cast<storage<types>*>(operands[i].data),

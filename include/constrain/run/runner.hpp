@@ -13,7 +13,8 @@ template <class device, bool graph> class runner;
 /// The runner for the host's processor.
 template <> class runner<cpu, false> {
 public:
-  explicit runner(bytes size) : arena_(size) {}
+  /// `size`: of the arena; its last `scratch` bytes are the scratch memory of all plans.
+  runner(bytes size, std::int64_t scratch) : arena_(size), scratch_(arena_.data() + size.count() - scratch) {}
 
   /// The memory that the plans work on.
   constrain::arena& arena() { return arena_; }
@@ -22,11 +23,12 @@ public:
   /// Runs the plan `planned_entry::value` once.
   template <class planned_entry, class hooks = no_hooks> void run(step_parameters const& parameters, hooks&& h = {}) {
     give_signal_stacks();
-    execute(view_of<planned_entry, cpu>(), arena_.data(), parameters, h);
+    execute(view_of<planned_entry, cpu>(), arena_.data(), parameters, h, scratch_);
   }
 
 private:
   host_arena arena_;
+  std::byte* scratch_;
 };
 
 } // namespace constrain

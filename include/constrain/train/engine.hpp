@@ -35,15 +35,17 @@ public:
   /// arena with a pattern, so that `used` can find the bytes written. Throws `error` if the memory cannot be allocated.
   void allocate(bool checked, bool measure) {
     checked_ = checked;
-    runner_ = std::make_unique<runner_type>(entries::memory.peak);
-    if (measure) arena().fill_pattern(bytes_of_plan);
+    runner_ = std::make_unique<runner_type>(entries::memory.peak, entries::scratch);
+    if (measure) arena().fill_pattern(bytes(entries::buffers_end));
   }
 
   /// The trainer's arena.
   constrain::arena& arena() const { return runner_->arena(); }
-  /// Bytes of the arena up to the last byte written so far, plus the bytes at its end that the device reserves (step
-  /// parameters, workspace). Only after `allocate` with `measure`.
-  bytes used() const { return arena().used(bytes_of_plan) + bytes(target::reserve); }
+  /// Bytes of the arena up to the last byte written so far, plus the bytes after all buffers (step parameters, scratch
+  /// memory). Only after `allocate` with `measure`.
+  bytes used() const {
+    return arena().used(bytes(entries::buffers_end)) + entries::memory.peak - bytes(entries::buffers_end);
+  }
 
   /// Whether the gradients of the last step are still in the arena: evaluate, predict and generate overwrite them.
   bool gradients_kept() const { return gradients_kept_; }
@@ -108,14 +110,13 @@ public:
 
 private:
   using runner_type = runner<target, policy_set::launching::value.captures>;
-  static constexpr bytes bytes_of_plan = entries::memory.peak - bytes(target::reserve);
 
   /// In checked mode, overwrites all memory that does not persist between runs with 0xFF bytes (NaN in every float
   /// type).
   void poison() {
     if (!checked_) return;
     auto const begin = entries::step::where.persistent_end;
-    arena().fill(begin, bytes_of_plan.count() - begin, 0xFF);
+    arena().fill(begin, entries::memory.peak.count() - begin, 0xFF);
   }
 
   held<runner_type> runner_;

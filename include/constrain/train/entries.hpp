@@ -8,6 +8,7 @@
 #include "constrain/pass/cost.hpp"
 #include "constrain/pass/pipeline.hpp"
 #include "constrain/policy/policies.hpp"
+#include "constrain/run/device_plan.hpp"
 #include "constrain/train/parameter_table.hpp"
 
 namespace constrain::inline CONSTRAIN_VARIANT {
@@ -16,6 +17,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 /// The entries share one arena: values that persist between runs (weights, optimizer states) come first; after them,
 /// each entry places its own values, in the same memory as the other entries.
 template <class task, class policy_set> struct entries {
+  using target = typename policy_set::target;
   static constexpr dtype master = policy_set::precision::value.master;
   static constexpr dtype compute = policy_set::precision::value.compute;
   using real = arithmetic<storage<compute>>; // type of the logits returned to the caller
@@ -56,10 +58,23 @@ template <class task, class policy_set> struct entries {
     for (auto const e : ends) most = e > most ? e : most;
     return most;
   }();
+  /// Arena offset at which the buffers of all entries end.
+  static constexpr std::int64_t buffers_end = other_peak > step::where.end ? other_peak : step::where.end;
+  /// Bytes of scratch memory, the last ones of the arena.
+  static constexpr std::int64_t scratch = [] {
+    std::int64_t const needs[] = {device_plan_of<step, target>.scratch, device_plan_of<evaluate, target>.scratch,
+                                  device_plan_of<predict, target>.scratch, device_plan_of<generate, target>.scratch};
+    std::int64_t most = 0;
+    for (auto const n : needs) most = n > most ? n : most;
+    return most;
+  }();
+  static constexpr device_reserve reserve{target::parameters + scratch, target::alignment};
   static constexpr memory_plan memory =
-      step::failure.ok() ? memory_of(step_program::final, step::where, other_peak, policy_set::target::reserve)
-                         : memory_plan{};
-  static constexpr work_plan work = work_of(step_program::final);
+      step::failure.ok() ? memory_of(step_program::final, step::where, other_peak, reserve) : memory_plan{};
+  static_assert(scratch == 0 || (memory.peak.count() - scratch) % target::alignment == 0);
+  static constexpr work_plan work = work_of(step_program::final, [](int node) {
+    return step::failure.ok() ? device_plan_of<step, target>.steps[node].launches : 1;
+  });
   static constexpr auto parameters =
       make_parameter_table<count_parameters(step_program::final)>(step_program::final, step::where);
   static constexpr std::int64_t shards = policy_set::parallelism::value.shards;

@@ -6,7 +6,7 @@
 
 #include <constrain/base/dtype.hpp>
 
-enum cublasStatus_t { CUBLAS_STATUS_SUCCESS = 0, CUBLAS_STATUS_NOT_SUPPORTED = 15 };
+enum cublasStatus_t { CUBLAS_STATUS_SUCCESS = 0, CUBLAS_STATUS_INVALID_VALUE = 7, CUBLAS_STATUS_NOT_SUPPORTED = 15 };
 enum cublasOperation_t { CUBLAS_OP_N, CUBLAS_OP_T };
 enum cublasComputeType_t { CUBLAS_COMPUTE_32F, CUBLAS_COMPUTE_64F };
 enum cudaDataType_t { CUDA_R_32F, CUDA_R_64F, CUDA_R_16F, CUDA_R_16BF };
@@ -104,13 +104,16 @@ inline cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t d, v
                                      void const* beta, void const* c, cublasLtMatrixLayout_t c_layout, void* result,
                                      cublasLtMatrixLayout_t, cublasLtMatmulAlgo_t const*, void* workspace,
                                      std::size_t workspace_bytes, cudaStream_t) {
+  if (reinterpret_cast<std::uintptr_t>(workspace) % 256 != 0) return CUBLAS_STATUS_INVALID_VALUE;
   auto const number = [&](void const* x) {
     return d->scale == CUDA_R_64F ? *static_cast<double const*>(x) : static_cast<double>(*static_cast<float const*>(x));
   };
   on_host::start(
       [=, product = *d, la = *a_layout, lb = *b_layout, lc = *c_layout, scale = number(alpha), keep = number(beta)] {
-        std::memset(workspace, 0xEE,
-                    workspace_bytes < 4096 ? workspace_bytes : 4096); // whoever kept something there sees it
+        ++on_host::gemms;
+        auto const ends = workspace_bytes < 4096 ? workspace_bytes : 4096; // whoever kept something there sees it
+        std::memset(workspace, 0xEE, ends);
+        std::memset(static_cast<char*>(workspace) + workspace_bytes - ends, 0xEE, ends);
         bool const ta = product.operation[0] == CUBLAS_OP_T, tb = product.operation[1] == CUBLAS_OP_T;
         auto const depth = ta ? la.rows : la.columns;
         for (std::int64_t row = 0; row < lc.rows; ++row)

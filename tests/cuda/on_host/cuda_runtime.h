@@ -128,7 +128,15 @@ private:
 /// What is being recorded instead of run; null most of the time.
 inline std::vector<work>* recording = nullptr;
 inline std::map<void const*, std::int64_t> launches; // of every kernel, by its address
+inline std::int64_t gemms = 0;                       // calls of cublasLtMatmul
 inline std::int64_t allocations = 0;
+
+/// Launches and GEMMs so far.
+inline std::int64_t all_launches() {
+  auto all = gemms;
+  for (auto const& kernel : launches) all += kernel.second;
+  return all;
+}
 
 template <class... parameters> void const* address(void (*kernel)(parameters...)) {
   return reinterpret_cast<void const*>(kernel);
@@ -182,7 +190,7 @@ inline cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr a, int) {
 }
 inline cudaError_t cudaMalloc(void** memory, std::size_t bytes) {
   ++on_host::allocations;
-  *memory = bytes < (std::size_t{1} << 40) ? std::malloc(bytes) : nullptr;
+  *memory = bytes < (std::size_t{1} << 40) ? std::aligned_alloc(256, (bytes + 255) / 256 * 256) : nullptr;
   return *memory != nullptr ? cudaSuccess : cudaErrorMemoryAllocation;
 }
 inline cudaError_t cudaFree(void* memory) { return std::free(memory), cudaSuccess; }

@@ -22,6 +22,11 @@ struct gemm_shape {
   friend constexpr auto operator<=>(gemm_shape const&, gemm_shape const&) = default;
 };
 
+/// Bytes of scratch memory for a GEMM of cuBLASLt, which chooses an algorithm that needs no more. Its address must be
+/// a multiple of 256.
+inline constexpr std::int64_t gemm_workspace = 32 << 20;
+static_assert(cuda<void>::alignment % 256 == 0);
+
 namespace detail {
 
 inline cudaDataType_t cuda_type(dtype type) {
@@ -55,7 +60,7 @@ public:
 
     cublasLtMatmulPreference_t preference{};
     cublas_check(cublasLtMatmulPreferenceCreate(&preference), what);
-    auto const workspace = static_cast<std::size_t>(cuda<void>::workspace);
+    auto const workspace = static_cast<std::size_t>(gemm_workspace);
     cublas_check(cublasLtMatmulPreferenceSetAttribute(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &workspace,
                                                       sizeof workspace),
                  what);
@@ -83,7 +88,7 @@ public:
     void const* const alpha = double_ ? static_cast<void const*>(&ones[0]) : &narrow[0];
     void const* const beta = double_ ? static_cast<void const*>(&ones[1]) : &narrow[1];
     cublas_check(cublasLtMatmul(handle, operation_, alpha, b, b_, a, a_, beta, c, c_, c, c_, &algorithm_, workspace,
-                                static_cast<std::size_t>(cuda<void>::workspace), stream),
+                                static_cast<std::size_t>(gemm_workspace), stream),
                  "multiply two matrices");
   }
 
@@ -108,7 +113,7 @@ public:
   gemm_cache(gemm_cache const&) = delete;
   gemm_cache& operator=(gemm_cache const&) = delete;
 
-  /// Runs a GEMM on device pointers. `workspace`: cuda<void>::workspace bytes. Throws `error` if cuBLASLt fails.
+  /// Runs a GEMM on device pointers. `workspace`: `gemm_workspace` bytes. Throws `error` if cuBLASLt fails.
   void run(gemm_shape const& s, void const* a, void const* b, void* c, std::byte* workspace, cudaStream_t stream) {
     auto const found = known_.try_emplace(s, handle_, s).first;
     found->second.run(handle_, a, b, c, s.adds, workspace, stream);

@@ -4,18 +4,20 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// The operands of several calls of one kernel, passed by value as the argument of a single launch (a multi-tensor
-/// launch). `entry`: the operands of one call.
+/// The operands of several merged calls of one kernel (kernel_needs.hpp), passed by value as the argument of a single
+/// launch (a multi-tensor launch). `entry`: the operands of one call.
 template <class entry> struct multi_tensor {
-  /// The most calls per launch.
+  /// The most calls per launch: `kernel_needs::merged` of the kernel.
   static constexpr int capacity = static_cast<int>((cuda_context::multi_tensor_bytes - 16) / sizeof(entry));
 
   entry entries[capacity];
   int count;
 
-  /// Adds the operands of one call; not if `full()`.
-  void add(entry const& e) { entries[count++] = e; }
-  bool full() const { return count == capacity; }
+  /// Adds the operands of one call, behind those of the calls before it that are merged with it.
+  void add(call const& c, entry const& e) {
+    entries[c.merged_before] = e;
+    count = c.merged_before + 1;
+  }
 };
 
 } // namespace constrain

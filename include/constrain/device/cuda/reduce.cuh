@@ -64,19 +64,21 @@ template <class real> struct sum_of_parts {
   }
 };
 
+/// What a call needs for `sum_rows` of a [rows, columns] into elements of type `sums`.
+constexpr kernel_needs needs_of_sum_rows(std::int64_t rows, std::int64_t columns, dtype sums) {
+  return {.scratch = row_parts(rows) * columns * size_of(sums), .launches = 2};
+}
+
 /// y[i] = sum over rows of x[row, i], x [rows, columns] row-major; with `add`, y[i] += the sum. The rows are summed in
-/// parts that depend only on the shape, so the result is reproducible. Throws `error` if the scratch memory is too
-/// small for a row.
+/// parts that depend only on the shape, so the result is reproducible. The call has `needs_of_sum_rows`.
 template <class architecture, class stored, class real>
 void sum_rows(cuda<architecture> device, call const& c, stored const* x, std::int64_t rows, std::int64_t columns,
               real* y, bool add) {
-  auto& context = *c.parameters.context;
-  auto const room = context.scratch_bytes() / (columns * static_cast<std::int64_t>(sizeof(real)));
-  auto const parts = row_parts(rows) < room ? row_parts(rows) : room;
-  if (parts < 1) throw error({"a sum over rows of ", columns, " columns does not fit the device's scratch; use fewer"});
-  auto* const partial = reinterpret_cast<real*>(context.scratch());
+  auto const parts = row_parts(rows);
+  auto* const partial = c.scratch_as<real>();
   dim3 const blocks(static_cast<unsigned>((columns + cuda_threads - 1) / cuda_threads), static_cast<unsigned>(parts));
-  cuda_launch(context, blocks, cuda_threads, column_sums_kernel<stored, real>, x, rows, columns, parts, partial);
+  cuda_launch(*c.parameters.context, blocks, cuda_threads, column_sums_kernel<stored, real>, x, rows, columns, parts,
+              partial);
   for_elements(device, c, columns, sum_of_parts<real>{partial, parts, columns, y, add});
 }
 

@@ -3,6 +3,7 @@
 #include "constrain/base/host_device.hpp"
 #include "constrain/device/cuda/context.cuh"
 #include "constrain/device/cuda/tiles.hpp"
+#include "constrain/device/kernel_needs.hpp"
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 

@@ -38,11 +38,14 @@ static __global__ void __launch_bounds__(cuda_threads)
 }
 
 template <class architecture> struct kernel<op::correct_predictions, cuda<architecture>> {
+  static constexpr kernel_needs needs_of(operand_extents const& in, operand_extents const&) {
+    return {.scratch = in[1].count * size_of(dtype::i32), .launches = 2};
+  }
   template <class stored>
   static void run(call const& c, tensor<stored const> logits, tensor<std::int32_t const> labels,
                   tensor<double> correct) {
     auto& context = *c.parameters.context;
-    auto* const of_rows = context.scratch_for<std::int32_t>(labels.count);
+    auto* const of_rows = c.scratch_as<std::int32_t>();
     cuda_launch(context, dim3(static_cast<unsigned>(labels.count)), cuda_threads, correct_kernel<stored>, logits.data,
                 labels.data, logits.features(), of_rows);
     cuda_launch(context, dim3(1), cuda_threads, count_kernel<double>, of_rows, labels.count, correct.data);

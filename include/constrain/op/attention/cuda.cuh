@@ -60,6 +60,7 @@ static __global__ void __launch_bounds__(cuda_threads)
 }
 
 template <class architecture> struct kernel<op::attention, cuda<architecture>> {
+  static constexpr kernel_needs needs_of(operand_extents const&, operand_extents const&) { return {.launches = 3}; }
   template <class stored, class accumulate>
   static void run(call_of<op::attention> const& c, tensor<stored const> qkv, tensor<stored> y,
                   tensor<accumulate> probabilities) {
@@ -79,6 +80,7 @@ template <class architecture> struct kernel<op::attention, cuda<architecture>> {
 };
 
 template <class architecture> struct kernel<op::attention_gradient, cuda<architecture>> {
+  static constexpr kernel_needs needs_of(operand_extents const&, operand_extents const&) { return {.launches = 5}; }
   template <class stored, class accumulate>
   static void run(call_of<op::attention_gradient> const& c, tensor<stored const> dy, tensor<stored const> qkv,
                   tensor<accumulate const> probabilities, tensor<stored> dqkv, tensor<accumulate> dscores) {

@@ -40,6 +40,7 @@ static __global__ void __launch_bounds__(cuda_threads)
 }
 
 template <class architecture> struct kernel<op::cross_entropy, cuda<architecture>> {
+  static constexpr kernel_needs needs_of(operand_extents const&, operand_extents const&) { return {.launches = 2}; }
   template <class stored, class accumulate>
   static void run(call const& c, tensor<stored const> logits, tensor<std::int32_t const> labels,
                   tensor<double const> inverse_count, tensor<double> loss, tensor<accumulate> row_log_sum_exp,

@@ -5,8 +5,6 @@
 #include "constrain/op/cast/kernel.hpp"
 #include "constrain/op/dropout/dropout.hpp"
 
-#include <type_traits>
-
 namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// Loop body of the kernel: the elements of draw i. The four random words of a draw are for four consecutive elements
@@ -39,7 +37,7 @@ template <class device> struct kernel<op::dropout, device> {
   template <class stored>
   static void run(call const& c, tensor<stored const> x, tensor<double const> rate, tensor<stored> y) {
     // Only a CPU's kernel can read the rate before the loop.
-    if constexpr (std::is_same_v<device, cpu>)
+    if constexpr (!device::has_launches)
       if (rate[0] == 0) {
         if (x.data != y.data) for_elements(device{}, c, y.count, cast_elements<stored, stored>{x.data, y.data});
         return;

@@ -3,7 +3,6 @@
 #include "constrain/device/cuda/multi_tensor.cuh"
 #include "constrain/device/cuda/reduce.cuh"
 #include "constrain/device/math.hpp"
-#include "constrain/op/constant/kernel.hpp"
 #include "constrain/op/gradient_norm/gradient_norm.hpp"
 
 namespace constrain::inline CONSTRAIN_VARIANT {
@@ -16,19 +15,22 @@ inline constexpr std::int64_t square_blocks = 1024; // maximum number of blocks 
 template <class stored> struct squares_entry {
   stored const* gradient;
   std::int64_t elements, tensors; // elements of one tensor; tensors of the stack
-  std::int64_t first;             // index of the gradient's first chunk in `sums`
-  double* total;                  // where the squared norm of the gradient is written
+  double* sums;                   // of the squares of each chunk of each tensor
+  int index;                      // where the squared norm of the gradient is written
+  bool zeroes;                    // whether this is the first write of a run, which must define all elements
 };
 
 } // namespace detail
 
-// sums[k] = the sum of the squares of chunk k of all gradients. Blocks with the same blockIdx.y divide the chunks of
-// one gradient.
+// entry.sums[k] = the sum of the squares of chunk k of a gradient. Blocks with the same blockIdx.y divide the chunks of
+// one gradient. The first write of a run zeroes `squares`, which gradient_norm_squared_kernel then writes.
 template <class stored>
 static __global__ void __launch_bounds__(cuda_threads)
-    square_chunks_kernel(multi_tensor<detail::squares_entry<stored>> tensors, double* sums) {
+    square_chunks_kernel(multi_tensor<detail::squares_entry<stored>> tensors, double* squares, std::int64_t gradients) {
   __shared__ block_reduction<double>::memory shared;
   auto const& entry = tensors.entries[blockIdx.y];
+  if (entry.zeroes && blockIdx.x == 0)
+    for (std::int64_t i = threadIdx.x; i < gradients; i += cuda_threads) squares[i] = 0;
   auto const chunks = norm_chunks(entry.elements);
   for (auto chunk = static_cast<std::int64_t>(blockIdx.x); chunk < entry.tensors * chunks; chunk += gridDim.x) {
     auto const* const tensor = entry.gradient + chunk / chunks * entry.elements;
@@ -40,7 +42,7 @@ static __global__ void __launch_bounds__(cuda_threads)
       sum += g * g;
     }
     sum = block_reduction<double>{shared}.sum(sum);
-    if (threadIdx.x == 0) sums[entry.first + chunk] = sum;
+    if (threadIdx.x == 0) entry.sums[chunk] = sum;
   }
 }
 
@@ -48,7 +50,7 @@ static __global__ void __launch_bounds__(cuda_threads)
 /// chunks and tensors; one block per gradient.
 template <class stored>
 static __global__ void __launch_bounds__(cuda_threads)
-    gradient_norm_squared_kernel(multi_tensor<detail::squares_entry<stored>> tensors, double const* sums) {
+    gradient_norm_squared_kernel(multi_tensor<detail::squares_entry<stored>> tensors, double* squares) {
   __shared__ block_reduction<double>::memory shared;
   auto const& entry = tensors.entries[blockIdx.x];
   auto const chunks = norm_chunks(entry.elements);
@@ -56,47 +58,38 @@ static __global__ void __launch_bounds__(cuda_threads)
   for (std::int64_t tensor = 0; tensor < entry.tensors; ++tensor) {
     double sum = 0;
     for (auto k = static_cast<std::int64_t>(threadIdx.x); k < chunks; k += cuda_threads)
-      sum += sums[entry.first + tensor * chunks + k];
+      sum += entry.sums[tensor * chunks + k];
     total += block_reduction<double>{shared}.sum(sum);
   }
-  if (threadIdx.x == 0) *entry.total = total;
+  if (threadIdx.x == 0) squares[entry.index] = total;
 }
 
 template <class architecture> struct kernel<op::gradient_norm_squared, cuda<architecture>> {
+  template <class stored> using tensors_of = multi_tensor<detail::squares_entry<stored>>;
+
+  static constexpr kernel_needs needs_of(operand_extents const& in, operand_extents const&) {
+    auto const chunks = in[0].instances() * norm_chunks(in[0].shape.elements());
+    return {.scratch = chunks * size_of(dtype::f64), .launches = 2, .merged = tensors_of<float>::capacity};
+  }
   template <class stored>
   static void run(call_of<op::gradient_norm_squared> const& c, tensor<stored const> gradient, tensor<double> squares) {
+    static_assert(tensors_of<stored>::capacity == tensors_of<float>::capacity);
     auto& context = *c.parameters.context;
-    // The first call of a run zeroes all elements, since the first write of an accumulator must define all of them.
-    if (!c.add_to(0)) for_elements(cuda<architecture>{}, c, squares.count, constant_elements<double>{0, squares.data});
-    auto& pending = context.template pending<multi_tensor<detail::squares_entry<stored>>>();
-    auto const elements = gradient.shape().elements(), tensors = gradient.count / elements;
-    auto const room = context.scratch_bytes() / static_cast<std::int64_t>(sizeof(double));
-    if (pending.count > 0 && end_of(pending) + tensors * norm_chunks(elements) > room) start(context, pending);
-    pending.add({gradient.data, elements, tensors, end_of(pending), squares.data + c.options.index});
-    if (!c.more_tensors_follow || pending.full()) start(context, pending);
-  }
-
-private:
-  // Gradients collected for the next launch.
-  template <class stored> using pending_squares = multi_tensor<detail::squares_entry<stored>>;
-
-  template <class stored> static std::int64_t end_of(pending_squares<stored> const& tensors) {
-    if (tensors.count == 0) return 0;
-    auto const& last = tensors.entries[tensors.count - 1];
-    return last.first + last.tensors * norm_chunks(last.elements);
-  }
-  template <class stored> static void start(cuda_context& context, pending_squares<stored>& tensors) {
-    auto* const sums = context.template scratch_for<double>(end_of(tensors));
-    auto const entries = static_cast<unsigned>(tensors.count);
-    std::int64_t most = 0;
+    auto& tensors = context.template pending<tensors_of<stored>>();
+    auto const elements = gradient.shape().elements();
+    tensors.add(c, {gradient.data, elements, gradient.count / elements, c.scratch_as<double>(),
+                    static_cast<int>(c.options.index), !c.add_to(0)});
+    if (c.more_tensors_follow) return;
+    std::int64_t most = 0; // chunks of one gradient
     for (int i = 0; i < tensors.count; ++i) {
       auto const chunks = tensors.entries[i].tensors * norm_chunks(tensors.entries[i].elements);
       most = chunks > most ? chunks : most;
     }
+    auto const entries = static_cast<unsigned>(tensors.count);
     auto const blocks = static_cast<unsigned>(most < detail::square_blocks ? most : detail::square_blocks);
-    cuda_launch(context, dim3(blocks, entries), cuda_threads, square_chunks_kernel<stored>, tensors, sums);
-    cuda_launch(context, dim3(entries), cuda_threads, gradient_norm_squared_kernel<stored>, tensors, sums);
-    tensors.count = 0;
+    cuda_launch(context, dim3(blocks, entries), cuda_threads, square_chunks_kernel<stored>, tensors, squares.data,
+                squares.count);
+    cuda_launch(context, dim3(entries), cuda_threads, gradient_norm_squared_kernel<stored>, tensors, squares.data);
   }
 };
 

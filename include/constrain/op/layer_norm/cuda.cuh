@@ -80,6 +80,7 @@ static __global__ void __launch_bounds__(cuda_threads)
 }
 
 template <class architecture> struct kernel<op::layer_norm_gradient, cuda<architecture>> {
+  static constexpr kernel_needs needs_of(operand_extents const&, operand_extents const&) { return {.launches = 4}; }
   template <class stored, class accumulate>
   static void run(call const& c, tensor<stored const> dy, tensor<stored const> x, tensor<accumulate const> weight,
                   tensor<accumulate const> mean, tensor<accumulate const> rstd, tensor<stored> dx,

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "constrain/device/elements.hpp"
+#include "constrain/device/kernel_needs.hpp"
 #include "constrain/op/squared_error/squared_error.hpp"
 
 namespace constrain::inline CONSTRAIN_VARIANT {
@@ -40,6 +41,7 @@ struct squared_error_sum {
 };
 
 template <class device> struct kernel<op::squared_error, device> {
+  static constexpr kernel_needs needs_of(operand_extents const&, operand_extents const&) { return {.launches = 2}; }
   template <class stored, class label>
   static void run(call const& c, tensor<stored const> prediction, tensor<label const> target,
                   tensor<double const> inverse_count, tensor<double> loss, tensor<double> partial) {

@@ -35,24 +35,28 @@ static __global__ void __launch_bounds__(cuda_threads)
 }
 
 template <class optimizer, class architecture> struct kernel<op::update<optimizer>, cuda<architecture>> {
+  template <class stored> using tensors_of = multi_tensor<detail::update_entry<stored, op::state_fields<optimizer>()>>;
+
+  static constexpr kernel_needs needs_of(operand_extents const&, operand_extents const&) {
+    return {.merged = tensors_of<float>::capacity};
+  }
   template <class stored, class... states>
   static void run(call_of<op::update<optimizer>> const& c, tensor<stored const> gradient, tensor<double const> clip,
                   tensor<std::uint8_t const> hyper, tensor<stored> weight, states... state) {
     constexpr int fields = sizeof...(states);
     auto& context = *c.parameters.context;
-    auto& tensors = context.template pending<multi_tensor<detail::update_entry<stored, fields>>>();
-    tensors.add({gradient.data, weight.data, {state.data...}, weight.count, c.options.decays});
-    if (c.more_tensors_follow && !tensors.full()) return;
+    static_assert(tensors_of<stored>::capacity == tensors_of<float>::capacity);
+    auto& tensors = context.template pending<tensors_of<stored>>();
+    tensors.add(c, {gradient.data, weight.data, {state.data...}, weight.count, c.options.decays});
+    if (c.more_tensors_follow) return;
     auto const* const prepared = reinterpret_cast<op::step_hyperparameters<optimizer, stored> const*>(hyper.data);
     start(context, tensors, clip.data, prepared, std::make_integer_sequence<int, fields>{});
-    tensors.count = 0;
   }
 
 private:
   template <class stored, int... field>
-  static void start(cuda_context& context, multi_tensor<detail::update_entry<stored, sizeof...(field)>> const& tensors,
-                    double const* clip, op::step_hyperparameters<optimizer, stored> const* hyper,
-                    std::integer_sequence<int, field...>) {
+  static void start(cuda_context& context, tensors_of<stored> const& tensors, double const* clip,
+                    op::step_hyperparameters<optimizer, stored> const* hyper, std::integer_sequence<int, field...>) {
     std::int64_t max_count = 0;
     for (int i = 0; i < tensors.count; ++i)
       max_count = tensors.entries[i].count > max_count ? tensors.entries[i].count : max_count;

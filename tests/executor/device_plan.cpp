@@ -1,0 +1,131 @@
+// Scratch memory and merged calls: from what a kernel asks for, through the plan, to the call.
+
+#include <constrain/constrain.hpp>
+#include <doctest/doctest.h>
+
+#include <cstdint>
+#include <vector>
+
+namespace ct = constrain;
+
+namespace {
+
+/// y[i] = x[last - i], in place: the kernel needs a copy of x.
+struct reverse {
+  struct options {
+    int copies = 1; // that the kernel makes
+  };
+  static constexpr char const* name = "reverse";
+  static constexpr unsigned in_place = 0b1;
+  static constexpr ct::inferred infer(ct::operand_types const& in) {
+    return ct::inferred::one(in[0].type, in[0].shape);
+  }
+  static constexpr void gradient(ct::backward& b) { b.emit<reverse>({b.gradient()}, {0}, {.copies = 1}); }
+};
+
+bool scratch_is_aligned = true;
+
+/// What a device with launches would merge.
+struct gpu {
+  static constexpr std::int64_t parameters = 0, alignment = 128;
+  static constexpr bool has_launches = true;
+};
+
+} // namespace
+
+template <> struct ct::kernel<reverse, ct::cpu> {
+  static constexpr ct::kernel_needs needs_of(ct::operand_extents const& in, ct::operand_extents const&,
+                                             reverse::options const& o) {
+    return {.scratch = o.copies * in[0].count * ct::size_of(in[0].type), .launches = 5, .merged = 3};
+  }
+  template <class real> static void run(ct::call_of<reverse> const& c, ct::tensor<real const> x, ct::tensor<real> y) {
+    scratch_is_aligned = scratch_is_aligned && reinterpret_cast<std::uintptr_t>(c.scratch) % 64 == 0;
+    auto* const copy = c.scratch_as<real>();
+    for (int k = 0; k < c.options.copies; ++k)
+      for (std::int64_t i = 0; i < x.count; ++i) copy[k * x.count + i] = x[i];
+    for (std::int64_t i = 0; i < x.count; ++i) y[i] = copy[c.options.copies * x.count - 1 - i];
+  }
+};
+template <> struct ct::kernel<reverse, gpu> {
+  static constexpr ct::kernel_needs needs_of(ct::operand_extents const& in, ct::operand_extents const& out) {
+    return {.scratch = in[0].rows() * 4 * static_cast<std::int64_t>(out.size()), .launches = 2, .merged = 3};
+  }
+};
+
+namespace {
+
+/// A model whose step does the same with and without its ops.
+template <int times> struct reversed {
+  constexpr ct::value operator()(ct::value tokens) const {
+    auto x = ct::embedding("token", tokens, {.vocabulary = 31, .width = 5});
+    for (int i = 0; i < times; ++i) x = ct::emit<reverse>({x}, {.copies = 1 + i % 3});
+    return ct::linear("head", x, 31);
+  }
+};
+template <int times>
+using task = ct::task<reversed<times>{}, ct::causal_lm, ct::micro_batch{.sequences = 2, .tokens = 7}>;
+template <int times> using trainer = ct::trainer<task<times>>;
+
+constexpr std::int64_t tensor = 2 * 7 * 5;
+
+// The largest call decides: three copies. On the CPU every call counts as one launch, whatever the kernel says.
+using with = trainer<8>;
+static_assert(with::entries::scratch == 3 * tensor * 4);
+static_assert(with::memory.peak.count() == (with::entries::buffers_end + 63) / 64 * 64 + 3 * tensor * 4);
+static_assert(with::memory.workspace.count() - trainer<0>::memory.workspace.count() ==
+              with::memory.peak.count() - with::entries::buffers_end);
+static_assert(with::kernel_launches == trainer<0>::kernel_launches + 16);
+
+// Without such kernels there is nothing to pay.
+static_assert(trainer<0>::entries::scratch == 0 && trainer<0>::memory.peak.count() == trainer<0>::entries::buffers_end);
+static_assert(!ct::device_plan_of<trainer<0>::entries::step, ct::cpu>.has_needs);
+
+/// The calls that a run of `with::entries::predict` makes, as a device gets them.
+std::vector<ct::call> calls;
+void record(ct::call const& c, ct::bound_operand const*) { calls.push_back(c); }
+
+} // namespace
+
+TEST_CASE("a kernel gets the scratch memory that it asks for") {
+  std::vector<std::int32_t> tokens(static_cast<std::size_t>(with::batch_tokens)), labels(tokens.size());
+  for (std::size_t i = 0; i < tokens.size(); ++i) {
+    tokens[i] = static_cast<std::int32_t>(7 * i % 31);
+    labels[i] = static_cast<std::int32_t>(7 * (i + 1) % 31);
+  }
+  for (bool checked : {false, true}) {
+    with t({}, {.checked = checked, .measure_memory = !checked});
+    trainer<0> u;
+    for (int i = 0; i < 5; ++i) CHECK(t.step(t.batch(tokens, labels)).loss == u.step(u.batch(tokens, labels)).loss);
+    CHECK(t.predict(tokens).logits == u.predict(tokens).logits);
+    if (!checked) CHECK(t.used_bytes() == with::memory.peak);
+  }
+  CHECK(scratch_is_aligned);
+}
+
+TEST_CASE("consecutive calls of a kernel are merged, each with scratch memory of its own") {
+  using predict = with::entries::predict;
+  constexpr auto const& on_device = ct::device_plan_of<predict, gpu>;
+  static_assert(on_device.scratch == 2 * 128 + 2 * 7 * 4); // three calls, each a multiple of 128 from the first
+  std::vector<ct::launcher> const launchers(static_cast<std::size_t>(predict::value.steps_size), &record);
+  auto view = ct::view_of<predict, ct::cpu>();
+  view.launchers = launchers.data();
+  view.device_steps = on_device.steps;
+  std::vector<std::byte> scratch(1);
+  calls.clear();
+  ct::execute(view, nullptr, {}, ct::no_hooks{}, scratch.data());
+  REQUIRE(calls.size() == 10);
+  std::int64_t launches = 0;
+  for (auto const& step : on_device.steps) launches += step.launches;
+  CHECK(launches == 1 + 3 * 2 + 1);
+  for (int i = 0; i < 8; ++i) { // between the embedding and the head: 3, 3 and 2
+    CAPTURE(i);
+    auto const& c = calls[static_cast<std::size_t>(i) + 1];
+    CHECK(c.merged_before == i % 3);
+    CHECK(c.more_tensors_follow == (i % 3 != 2 && i != 7));
+    CHECK(c.scratch - scratch.data() == i % 3 * 128);
+  }
+  calls.clear();
+  struct hooks : ct::no_hooks {};
+  ct::execute(view, nullptr, {}, hooks{}, scratch.data());
+  for (auto const& c : calls) CHECK((c.merged_before == 0 && !c.more_tensors_follow));
+}
