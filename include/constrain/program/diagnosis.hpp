@@ -45,6 +45,7 @@ enum class why {
   shape_is_not_what_the_rule_says,
   partial_sum_is_read,
   shard_is_read,
+  stack_is_exchanged,
   unguarded_write,
   entries_differ,
   state_named_twice,
