@@ -1,5 +1,6 @@
 #pragma once
 
+#include "constrain/op/add/add.hpp"
 #include "constrain/op/assign/assign.hpp"
 #include "constrain/op/collective/collective.hpp"
 #include "constrain/op/gradient_norm/gradient_norm.hpp"
@@ -243,7 +244,7 @@ private:
     ref const full{c.full, at::current}, gradient{c.gradient, at::current};
     if (shards_ > 1) return reduce<op::reduce_scatter>(full, gradient, {.shards = shards_});
     reduce<op::all_reduce>(full, full);
-    out_.call<op::copy>({full}, {gradient}, {}, in_.values[c.gradient].line);
+    out_.call<op::add>({gradient, full}, {gradient}, {}, in_.values[c.gradient].line);
   }
 
   /// Reduces the sums that node i needs. Shards of gradients are reduced after their contributions instead.
