@@ -1,5 +1,6 @@
 #pragma once
 
+#include "constrain/pass/for_each_gradient.hpp"
 #include "constrain/pass/refusals.hpp"
 #include "constrain/policy/pass_name.hpp"
 #include "constrain/policy/policy_name.hpp"

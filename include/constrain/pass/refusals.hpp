@@ -55,6 +55,14 @@ template <diagnosis d> struct nothing_is_trained {
                         "ct::role::frozen, or leave out the freeze policy");
 };
 
+/// A call takes all instances of value `got`, which the ranks exchange one by one.
+template <diagnosis d> struct stack_is_exchanged {
+  static_assert(d.ok(),
+                "an operation reads or writes all tensors of a stacked gradient, parameter or state in one call, "
+                "but the ranks exchange them one by one; let your pass open loops over the value's axes around "
+                "the call (ct::builder::open), or declare `reads_shards` if the op can work on shards");
+};
+
 /// The update rule of the optimizer is not a constant expression.
 template <diagnosis d> struct update_is_not_constant {
   static_assert(d.ok(), "optimizer: its `update(ct::update_rule&)` is not a constant expression; make it and the "

@@ -56,8 +56,11 @@ template <diagnosis d> struct refusal<why::shape_is_not_what_the_rule_says, d> {
                         "to `emit`, for each output, the index of the input that it is the gradient of");
 };
 template <diagnosis d> struct refusal<why::partial_sum_is_read, d> {
-  static_assert(d.ok(), "a gradient is read before it is summed over the ranks; this is a bug in a pass: report it "
-                        "with the model");
+  static_assert(d.ok(),
+                "an operation reads or overwrites a gradient, or reads the loss, before the last node that adds "
+                "to it, so the sum over the ranks is not complete; if a pass of yours calls it, let the pass "
+                "call it after the loops of the backward pass, otherwise this is a bug in ConsTrain: report it "
+                "with the model");
 };
 template <diagnosis d> struct refusal<why::shard_is_read, d> {
   static_assert(d.ok(),
