@@ -50,8 +50,8 @@ struct normal_pair {
 };
 
 /// Two standard normal samples from two random words (Box-Muller), for initialization on the host. No sample is more
-/// than 6.77 standard deviations from the mean, because `radius_word` has only 32 bits. Source: G. Box, M. Muller, "A Note on
-/// the Generation of Random Normal Deviates", 1958.
+/// than 6.77 standard deviations from the mean, because `radius_word` has only 32 bits. Source: G. Box, M. Muller, "A
+/// Note on the Generation of Random Normal Deviates", 1958.
 inline normal_pair normal(std::uint32_t radius_word, std::uint32_t angle_word) noexcept {
   double const open = (radius_word + 0.5) * 0x1p-32; // in (0, 1): never 0, so its logarithm is finite
   double const radius = std::sqrt(-2 * std::log(open));
