@@ -245,10 +245,11 @@ TEST_CASE("the settings of the model stand in the records, as each step read the
   // The report of a resumed run has the steps before.
   ct::fit(t, corpus(), {.steps = 6, .log = nullptr, .records = directory / "records"});
   CHECK(ct::test::read_file(directory / "records/report.html").find(">loss_scale<") != std::string::npos);
-  // A model without settings has no such field.
-  trainer plain;
-  ct::fit(plain, corpus(), {.steps = 1, .log = nullptr, .records = directory / "plain"});
-  CHECK_FALSE(steps_of(directory / "plain")[0].find("settings").has_value());
+  // A setting that never changes is recorded, and has no chart.
+  trainer plain({}, {.clip_norm = 0.5});
+  ct::fit(plain, corpus(), {.steps = 2, .log = nullptr, .records = directory / "plain"});
+  CHECK(steps_of(directory / "plain")[1]["settings"]["clip_norm"].real() == 0.5);
+  CHECK(ct::test::read_file(directory / "plain/report.html").find("clip_norm") == std::string::npos);
 }
 
 TEST_CASE("a metric needs a name") {

@@ -61,9 +61,10 @@ td.bar { width: 40%; } td.bar i { display: block; height: .7rem; background: var
 }
 
 /// A chart for each user-defined metric, or for each setting, in the order in which they first appear in `steps`.
+/// `constants`: also for those that never change.
 [[gnu::cold]] CONSTRAIN_INLINE std::string metric_charts(std::span<step_record const> steps,
                                                          std::vector<metric> step_record::*which, char const* legend,
-                                                         std::span<chart_mark const> marks) {
+                                                         bool constants, std::span<chart_mark const> marks) {
   std::vector<std::pair<std::string, series>> metrics;
   for (auto const& r : steps)
     for (auto const& m : r.*which) {
@@ -72,7 +73,11 @@ td.bar { width: 40%; } td.bar i { display: block; height: .7rem; background: var
       found->second.points.emplace_back(static_cast<double>(r.step), m.value);
     }
   std::string charts;
-  for (auto const& [name, line] : metrics) charts += line_chart(html_text(name), {line}, marks);
+  for (auto const& [name, line] : metrics) {
+    auto const first = line.points.front().second;
+    bool const changes = std::any_of(line.points.begin(), line.points.end(), [&](auto p) { return p.second != first; });
+    if (constants || changes) charts += line_chart(html_text(name), {line}, marks);
+  }
   return charts;
 }
 
@@ -105,8 +110,8 @@ namespace constrain::inline CONSTRAIN_VARIANT {
   page += concat({line_chart("loss", {training, validation}, marks), line_chart("learning rate", {rate}, marks)});
   page +=
       concat({line_chart("gradient norm", {norm}, marks), line_chart("tokens per second", {tokens, labels}, marks)});
-  page += detail::metric_charts(steps, &step_record::metrics, "metric", marks);
-  page += detail::metric_charts(steps, &step_record::settings, "setting", marks);
+  page += detail::metric_charts(steps, &step_record::metrics, "metric", true, marks);
+  page += detail::metric_charts(steps, &step_record::settings, "setting", false, marks);
   page +=
       concat({"</div>\n<p class=\"note\">Over steps. Tokens per second: the mean since the run began or was resumed. "
               "Dotted: saved; dashed: resumed.</p>\n<h2>Memory plan</h2>\n<table>\n",
