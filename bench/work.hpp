@@ -71,7 +71,8 @@ inline std::string name_of_call(plan_view const& plan, step const& s) {
   auto const& first = plan.operands[s.first_operand];
   std::string text = s.op->name;
   text.append("/").append(text_of(first.shape));
-  if (s.inputs > 1) text.append(",").append(text_of(plan.operands[s.first_operand + 1].shape));
+  if (s.inputs > 1 && plan.operands[s.first_operand + 1].shape.rank > 0)
+    text.append(",").append(text_of(plan.operands[s.first_operand + 1].shape));
   return text;
 }
 

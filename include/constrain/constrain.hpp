@@ -6,6 +6,9 @@
 
 // The headers whose static_asserts check a trainer's policies, model and kernels come first: compilers print the chain
 // of includes that leads to a failed static_assert, and this order keeps the chain short.
+#include "constrain/model/refusals.hpp"
+#include "constrain/op/refusals.hpp"
+#include "constrain/pass/refusals.hpp"
 #include "constrain/policy/composition.hpp"
 #include "constrain/program/sound.hpp"
 #include "constrain/run/launchers.hpp"

@@ -22,6 +22,7 @@ template <class task, class... list> class trainer;
 
 namespace data {
 class corpus;
+class examples;
 }
 
 } // namespace constrain

@@ -8,6 +8,8 @@
 
 #include <constrain/constrain.hpp>
 
+#include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <string>
@@ -95,13 +97,79 @@ struct summed {
   }
 };
 
+/// Stores a new gradient before the update of another optimizer.
+struct doubled {
+  using base = ct::optimizer::sgd;
+  struct hyper {
+    ct::optimizer::sgd::hyper base{};
+  };
+  static constexpr void update(ct::update_rule& u) {
+    u.assign(u.gradient(), u.gradient() + u.gradient());
+    ct::op::update_by<base>(u);
+  }
+};
+
+/// The sum of the mean magnitudes of the gradient so far, for each block of 256 elements of the parameter.
+struct block_means_op {
+  static constexpr char const* name = "block_means";
+  static constexpr ct::inferred infer(ct::operand_types const& in) {
+    return ct::inferred::one(in[1].type, in[1].shape).and_also(in[2].type, in[2].shape);
+  }
+};
+struct block_means {
+  struct hyper {
+    float learning_rate = 0.1f;
+  };
+  static constexpr void update(ct::update_rule& u) {
+    constexpr int block = 256;
+    ct::shape const blocks((u.shape().elements() + block - 1) / block);
+    auto const means = u.state("means", blocks, u.type(), 0, block);
+    auto const next = ct::emit_all<block_means_op>({u.gradient(), u.parameter(), means});
+    u.assign(u.parameter(), next[0]);
+    u.assign(means, next[1]);
+  }
+};
+
 struct model_with_a_setting {
   constexpr ct::value operator()(ct::value tokens) const {
     return scaled(ct::linear("head", ct::embedding("token", tokens, {.vocabulary = 61, .width = 8}), 61), "factor", 1);
   }
 };
 
-/// All ranks must give a setting the same value.
+} // namespace
+
+template <> struct constrain::kernel<block_means_op, constrain::cpu> {
+  template <class real>
+  static void run(call const&, tensor<real const> gradient, tensor<real const> weight, tensor<real const> means,
+                  tensor<real> new_weight, tensor<real> new_means) {
+    for (std::int64_t b = 0; b < means.count; ++b) {
+      auto const begin = b * 256, end = std::min(weight.count, begin + 256);
+      real sum = 0;
+      for (std::int64_t i = begin; i < end; ++i) sum += std::abs(gradient[i]);
+      new_means[b] = means[b] + sum / static_cast<real>(end - begin);
+      for (std::int64_t i = begin; i < end; ++i)
+        new_weight[i] = weight[i] - real(0.1) * gradient[i] / (1 + new_means[b]);
+    }
+  }
+};
+
+namespace {
+
+/// A gradient that a rule doubles is that of twice the learning rate.
+void doubled_gradient() {
+  using shards = ct::parallel::zero<3, 2>;
+  ct::trainer<task, doubled, shards> mine{{.base = {.learning_rate = 0.1f}}};
+  ct::trainer<task, ct::optimizer::sgd, shards> other{{.learning_rate = 0.2f}};
+  step(mine, 0), step(other, 0);
+  auto const weights = mine.parameters(), expected = other.parameters();
+  for (std::size_t p = 0; p < weights.size(); ++p) {
+    std::vector<float> a(static_cast<std::size_t>(weights[p].size())), b(a);
+    weights[p].copy_to(std::span(a)), expected[p].copy_to(std::span(b));
+    check(a == b, "a rule's gradient is not the one that it has stored: " + std::string(weights[p].name));
+  }
+}
+
+/// All ranks must give a setting the same value, one of the library too.
 void settings() {
   ct::trainer<ct::task<model_with_a_setting{}, ct::causal_lm, ct::micro_batch{.sequences = 2, .tokens = 16}>,
               ct::parallel::ddp>
@@ -114,6 +182,11 @@ void settings() {
             "program, options and data",
         said);
   check(t.setting("factor") == 3, "a refused value is not set");
+  check(sentence([&] { t.set("clip_norm", t.rank() + 1); }) ==
+            "the ranks do not agree: the setting clip_norm is 1 on rank 0 and 2 on rank 1; start all ranks with the "
+            "same program, options and data",
+        "the library's settings are agreed upon too");
+  check(t.setting("clip_norm") == 0, "a refused norm is not set");
   step(t, 0);
 }
 
@@ -121,8 +194,11 @@ void settings() {
 
 int main() {
   settings();
+  doubled_gradient();
   compare<normalized_momentum>("own_rule");
   compare<summed>("summed");
+  compare<doubled>("doubled");
+  compare<block_means>("block_means");
   compare<ct::optimizer::lion>("lion");
   compare<ct::optimizer::adafactor>("adafactor");
   compare<ct::optimizer::adafactor_relative_step>("adafactor_relative_step");

@@ -121,13 +121,13 @@ template <class task, class... policies> void check_nodes(std::map<std::string, 
   auto& arena = runner.arena();
   arena.fill(0, trainer::memory.peak.count(), 0xFF);
   initialize(entries::parameters.view(), 3, arena, 0);
+  self alone;
+  detail::start_settings({entries::parameters.view(), arena, alone}, {.clip_norm = 0.5, .dropout = 0.2});
   auto const w = tokens_for<trainer>(5);
+  double const inverse_label_count = 1.0 / static_cast<double>(w.valid);
   std::vector<std::byte> mirror(static_cast<std::size_t>(entries::buffers_end));
   step_parameters parameters;
   parameters.seed = 11;
-  parameters.inverse_label_count = 1.0 / static_cast<double>(w.valid);
-  parameters.clip_norm = 0.5;
-  parameters.dropout = 0.2;
   parameters.samples = task::sequences;
   for (int step = 0; step < 2; ++step) {
     auto const& plan = entries::step::value;
@@ -138,6 +138,7 @@ template <class task, class... policies> void check_nodes(std::map<std::string, 
                 static_cast<std::int64_t>(w.labels.size() * 4));
     op::step_hyperparameters<typename trainer::optimizer, storage<entries::master>> const hyper({}, {step + 1});
     arena.write(plan.hyper.offset, &hyper, sizeof hyper);
+    arena.write(plan.inverse_label_count.offset, &inverse_label_count, sizeof inverse_label_count);
     runner.template run<typename entries::step>(
         parameters, repeat_on_cpu<typename entries::step>{arena, entries::scratch, parameters, mirror, seen});
   }

@@ -28,8 +28,9 @@ std::string run_with(std::vector<ct::operand> const& operands) {
   arena.write(plan.hyper.offset, &hyper, sizeof hyper);
   auto view = ct::view_of<entries::step, ct::cpu>();
   view.operands = operands.data();
+  double const inverse_label_count = 1.0 / 16;
+  arena.write(plan.inverse_label_count.offset, &inverse_label_count, sizeof inverse_label_count);
   ct::step_parameters parameters;
-  parameters.inverse_label_count = 1.0 / 16;
   parameters.samples = 2;
   return ct::test::sentence([&] {
     ct::checked_hooks checks(arena, view.operands, values.values);

@@ -68,8 +68,9 @@ public:
     ct::host_arena arena(entries::memory.peak);
     arena.fill(0, arena.size().count(), 0);
     ct::initialize(entries::parameters.view(), 1, arena, 0);
+    double const inverse_label_count = 1.0 / static_cast<double>(plan.nth(ct::port_kind::label, 0).view.elements);
+    arena.write(plan.inverse_label_count.offset, &inverse_label_count, sizeof inverse_label_count);
     ct::step_parameters parameters;
-    parameters.inverse_label_count = 1.0 / static_cast<double>(plan.nth(ct::port_kind::label, 0).view.elements);
     parameters.samples = 2;
     auto const view = ct::view_of<typename entries::step, ct::cpu>();
     outcome o;

@@ -223,6 +223,34 @@ TEST_CASE("one's own metrics stand in the records") {
   CHECK_FALSE(steps_of(directory / "records")[4].find("metrics").has_value());
 }
 
+TEST_CASE("the settings of the model stand in the records, as each step read them") {
+  temporary_directory const directory;
+  using fp16_trainer = ct::trainer<task, ct::precision::fp16>;
+  fp16_trainer t({}, {.loss_scale = {.interval = 2}});
+  auto const overflow = [&](ct::fit_context& c) {
+    if (c.step == 3) t.set("loss_scale", std::ldexp(1.0, 100));
+  };
+  ct::fit(t, corpus(), {.steps = 5, .directory = directory / "run", .log = nullptr, .records = directory / "records"},
+          overflow);
+  auto const steps = steps_of(directory / "records");
+  REQUIRE(steps.size() == 5);
+  double const scales[] = {65536, 65536, 131072, std::ldexp(1.0, 100), std::ldexp(1.0, 99)};
+  for (std::size_t i = 0; i < 5; ++i) {
+    CHECK(steps[i]["settings"]["loss_scale"].real() == scales[i]);
+    CHECK(steps[i]["skipped"].boolean() == (i >= 3));
+  }
+  for (auto const& entry : std::filesystem::directory_iterator(directory / "records"))
+    if (entry.path().filename().string().starts_with("events."))
+      CHECK(ct::test::read_file(entry.path()).find("settings/loss_scale") != std::string::npos);
+  // The report of a resumed run has the steps before.
+  ct::fit(t, corpus(), {.steps = 6, .log = nullptr, .records = directory / "records"});
+  CHECK(ct::test::read_file(directory / "records/report.html").find(">loss_scale<") != std::string::npos);
+  // A model without settings has no such field.
+  trainer plain;
+  ct::fit(plain, corpus(), {.steps = 1, .log = nullptr, .records = directory / "plain"});
+  CHECK_FALSE(steps_of(directory / "plain")[0].find("settings").has_value());
+}
+
 TEST_CASE("a metric needs a name") {
   trainer t;
   auto const said = [&](char const* name) {

@@ -11,7 +11,7 @@ void visit(constrain::io::json const& value) {
   switch (value.kind()) {
   case json_kind::boolean: value.boolean(); break;
   case json_kind::string:
-    constrain::test::hold(constrain::io::invalid_utf8(value.string()) == value.string().size());
+    constrain::test::hold(constrain::io::find_invalid_utf8(value.string()) == value.string().size());
     break;
   case json_kind::array:
     for (auto const& element : value.elements()) visit(element);

@@ -10,8 +10,8 @@ namespace {
 constexpr auto rule = ct::info_of<ct::op::add>;
 static_assert(rule.infer(types({f32(shape(2, 3)), f32(shape(2, 3))}), {}).outputs[0] == f32(shape(2, 3)));
 static_assert(rule.infer(types({f64(shape{}), f64(shape{})}), {}).outputs[0] == f64(shape{}));
-static_assert(refuses(rule.infer(types({f32(shape(2, 3)), f32(shape(2, 4))}), {}), ct::why::widths_differ, 3, 4));
-static_assert(refuses(rule.infer(types({f32(shape(2, 3)), f32(shape(3))}), {}), ct::why::ranks_differ, 2, 1));
+static_assert(refuses<ct::op::widths_differ>(rule.infer(types({f32(shape(2, 3)), f32(shape(2, 4))}), {}), 3, 4));
+static_assert(refuses<ct::op::ranks_differ>(rule.infer(types({f32(shape(2, 3)), f32(shape(3))}), {}), 2, 1));
 static_assert(rule.in_place == 0b11);
 static_assert(rule.cost_of(types({f32(shape(2, 3)), f32(shape(2, 3))}), types({f32(shape(2, 3))}), {}).flops == 6);
 

@@ -16,14 +16,14 @@ constexpr auto backward = ct::info_of<ct::op::layer_norm_gradient_add>;
 constexpr auto x_type = f32(shape(2, 5, 12));
 constexpr auto y = forward.infer(types({x_type, x_type, f32(shape(12)), f32(shape(12))}), {}).outputs;
 static_assert(y.size() == 4 && y[0] == x_type && y[1] == x_type && y[2] == f32(shape(10)) && y[3] == f32(shape(10)));
-static_assert(refuses(forward.infer(types({x_type, x_type, f32(shape(11)), f32(shape(11))}), {}),
-                      ct::why::widths_differ, 11, 12));
-static_assert(refuses(forward.infer(types({x_type, f32(shape(2, 5, 11)), f32(shape(12)), f32(shape(12))}), {}),
-                      ct::why::widths_differ, 12, 11));
+static_assert(refuses<ct::op::widths_differ>(forward.infer(types({x_type, x_type, f32(shape(11)), f32(shape(11))}), {}),
+                                             11, 12));
+static_assert(refuses<ct::op::widths_differ>(
+    forward.infer(types({x_type, f32(shape(2, 5, 11)), f32(shape(12)), f32(shape(12))}), {}), 12, 11));
 constexpr auto dx =
     backward.infer(types({x_type, x_type, x_type, f32(shape(12)), f32(shape(10)), f32(shape(10))}), {}).outputs;
 static_assert(dx.size() == 4 && dx[0] == x_type && dx[1] == f32(shape(12)) && dx[2] == f32(shape(12)));
-static_assert(refuses(backward.infer(types({f32(shape(2, 5, 11)), x_type}), {}), ct::why::widths_differ, 11, 12));
+static_assert(refuses<ct::op::widths_differ>(backward.infer(types({f32(shape(2, 5, 11)), x_type}), {}), 11, 12));
 static_assert(forward.in_place == 0b11 && forward.gradient == nullptr);
 static_assert(backward.in_place == 0b11 && backward.accumulating == 0b110 && backward.workspace == 0b1000);
 

@@ -85,15 +85,10 @@ constexpr operand_type f32(shape s) { return {dtype::f32, s}; }
 constexpr operand_type i32(shape s) { return {dtype::i32, s}; }
 constexpr operand_type f64(shape s) { return {dtype::f64, s}; }
 
-/// Whether a shape rule refuses the operands for this reason, with these two numbers.
-constexpr bool refuses(inferred const& result, why reason, std::int64_t expected, std::int64_t got) {
-  return result.outputs.empty() && result.reason == reason && result.expected == expected && result.got == got;
-}
-
-/// The same for a refusal of an op's own.
+/// Whether a shape rule refuses the operands with this refusal and these two numbers.
 template <template <diagnosis> class sentence>
 constexpr bool refuses(inferred const& result, std::int64_t expected, std::int64_t got) {
-  return refuses(result, why::refused, expected, got) && result.refusal == refusal_with<sentence>();
+  return result.outputs.empty() && result.at(0, 0) == diagnosis_with<sentence>(0, 0, expected, got);
 }
 
 template <class T> bool same_bits(std::vector<T> const& a, std::vector<T> const& b) {

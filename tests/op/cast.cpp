@@ -9,7 +9,6 @@
 
 namespace ct = constrain;
 
-static_assert(ct::info_of<ct::op::cast>.gradient == nullptr);
 static_assert(sizeof(ct::bfloat16) == 2);
 
 TEST_CASE("bfloat16 rounds to nearest, ties to even, and keeps what is special") {
@@ -24,6 +23,19 @@ TEST_CASE("bfloat16 rounds to nearest, ties to even, and keeps what is special")
   CHECK(std::isnan(float(ct::bfloat16(std::numeric_limits<float>::quiet_NaN()))));
   CHECK(std::isnan(float(ct::bfloat16(std::bit_cast<float>(0xFF800001u))))); // must not become an infinity
   CHECK(bits(-0.0f) == 0x8000);
+}
+
+TEST_CASE("the gradient of a cast has the type of the input") {
+  ct::builder out;
+  ct::ref const x{out.new_value({ct::dtype::bf16, ct::shape(2, 3)}, ct::role::activation, 0), ct::at::current};
+  auto const n = out.call<ct::op::cast>({x}, {}, {.to = ct::dtype::f32});
+  ct::backward rule(out, n);
+  bool written = false;
+  rule.set_needs(0, {}, &written);
+  rule.set_gradient(n.outputs[0]);
+  n.op->gradient(rule);
+  REQUIRE(rule.contributions().size() == 1);
+  CHECK(rule.contributions()[0].gradient.type() == ct::dtype::bf16);
 }
 
 TEST_CASE("every bfloat16 comes back from float unchanged, and neighbours round to it") {

@@ -52,6 +52,16 @@ TEST_CASE("parts are added in the order of the ranks") {
   CHECK(sum == 5.0f);
 }
 
+TEST_CASE("parts in 16 bits are added in fp32 and rounded once") {
+  // In fp16, 2048 + 1 is 2048.
+  ct::float16 const parts[] = {2048.0f, 1.0f, 1.0f};
+  ct::float16 sum = 2.0f;
+  ct::detail::add_in_order(parts, 1, 3, 1, &sum, false);
+  CHECK(float(sum) == 2050.0f);
+  ct::detail::add_in_order(parts, 1, 3, 1, &sum, true);
+  CHECK(float(sum) == 4100.0f);
+}
+
 TEST_CASE("alone, a rank's shard is the full tensor") {
   ct::self world, group;
   ct::step_parameters parameters;

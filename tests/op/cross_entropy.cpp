@@ -44,22 +44,20 @@ template <class real> struct computed {
   array<double> loss{shape{}};
   array<real> log_sum_exp;
   array<double> row_loss;
-  ct::step_parameters parameters;
+  array<double> inverse_count;
 
   computed(array<real> const& logits, array<std::int32_t> const& labels, double valid)
-      : log_sum_exp(labels.in().shape()), row_loss(labels.in().shape()) {
-    parameters.inverse_label_count = 1 / valid;
+      : log_sum_exp(labels.in().shape()), row_loss(labels.in().shape()), inverse_count(shape{}, {1 / valid}) {
     add(logits, labels, 0);
   }
   void add(array<real> const& logits, array<std::int32_t> const& labels, unsigned adds) {
-    ct::call c{no_attributes, parameters};
-    c.adds = adds;
-    call_kernel<ct::op::cross_entropy>(c, logits.in(), labels.in(), loss.out(), log_sum_exp.out(), row_loss.out());
+    call_kernel<ct::op::cross_entropy>(adding(adds), logits.in(), labels.in(), inverse_count.in(), loss.out(),
+                                       log_sum_exp.out(), row_loss.out());
   }
   void gradient(array<double> const& dloss, array<real> const& logits, array<std::int32_t> const& labels,
                 ct::tensor<real> dlogits) const {
-    call_kernel<ct::op::cross_entropy_gradient>(ct::call{no_attributes, parameters}, dloss.in(), logits.in(),
-                                                labels.in(), log_sum_exp.in(), dlogits);
+    call_kernel<ct::op::cross_entropy_gradient>(plain, dloss.in(), logits.in(), labels.in(), log_sum_exp.in(),
+                                                inverse_count.in(), dlogits);
   }
 };
 

@@ -62,13 +62,12 @@ struct place {
     ct::step_parameters parameters;
     parameters.seed = seed;
     parameters.step = step;
-    parameters.dropout = rate;
     ct::call c{no_attributes, parameters};
     c.random_key = node;
     c.iteration = iteration;
     c.first_sample = first_sample;
     array<real> y(x.in().shape());
-    call_kernel<ct::op::dropout>(c, x.in(), y.out());
+    call_kernel<ct::op::dropout>(c, x.in(), array<double>(shape{}, {rate}).in(), y.out());
     return y;
   }
 };
@@ -141,11 +140,10 @@ TEST_CASE("dropout: over its own input, and the same bits on every number of thr
   for (double rate : {0.0, 0.25}) {
     ct::step_parameters parameters;
     parameters.seed = 1;
-    parameters.dropout = rate;
     ct::call c{no_attributes, parameters};
     c.random_key = 1;
     auto over = x;
-    call_kernel<ct::op::dropout>(c, over.in(), over.out());
+    call_kernel<ct::op::dropout>(c, over.in(), array<double>(shape{}, {rate}).in(), over.out());
     CHECK(same_bits(over.values(), place{.rate = rate}.dropped(x).values()));
   }
 }

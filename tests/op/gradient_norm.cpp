@@ -23,11 +23,9 @@ static_assert(ct::info_of<ct::op::clip_coefficient>.infer(types({f64(shape(5))})
 namespace {
 
 std::vector<double> clipped(std::vector<double> const& squares, double limit) {
-  ct::step_parameters parameters;
-  parameters.clip_norm = limit;
   array<double> const in(shape(static_cast<std::int64_t>(squares.size())), squares);
   array<double> out(shape(2));
-  call_kernel<ct::op::clip_coefficient>(ct::call{no_attributes, parameters}, in.in(), out.out());
+  call_kernel<ct::op::clip_coefficient>(plain, in.in(), array<double>(shape{}, {limit}).in(), out.out());
   return out.values();
 }
 

@@ -128,14 +128,15 @@ TEST_CASE("16 bits: focal_loss and its gradient") {
     auto labels = array<std::int32_t>::integers(rows, 20, 24);
     labels[4] = ct::ignored_label;
     array<double> loss(scalar), row_loss(rows), one(scalar, {1.0});
+    array<double> const inverse_count(scalar, {1.0 / 20});
     array<float> sums(shape(21));
     array<T> dlogits(x_shape);
-    ct::step_parameters parameters;
-    parameters.inverse_label_count = 1.0 / 20;
     auto const options = ct::pack(ct::focal_loss_options{.gamma = 2});
-    ct::call const c{options, parameters};
-    call_kernel<ct::op::focal_loss>(c, logits.in(), labels.in(), loss.out(), sums.out(), row_loss.out());
-    call_kernel<ct::op::focal_loss_gradient>(c, one.in(), logits.in(), labels.in(), sums.in(), dlogits.out());
+    ct::call const c{options, no_parameters};
+    call_kernel<ct::op::focal_loss>(c, logits.in(), labels.in(), inverse_count.in(), loss.out(), sums.out(),
+                                    row_loss.out());
+    call_kernel<ct::op::focal_loss_gradient>(c, one.in(), logits.in(), labels.in(), sums.in(), inverse_count.in(),
+                                             dlogits.out());
     return std::tuple(loss, sums, dlogits);
   });
 }
@@ -178,16 +179,15 @@ TEST_CASE("16 bits: cross_entropy, its gradient, accuracy and dropout") {
     auto labels = array<std::int32_t>::integers(rows, 20, 24);
     labels[4] = ct::ignored_label;
     array<double> loss(scalar), row_loss(rows), correct(scalar), one(scalar, {1.0});
+    array<double> const inverse_count(scalar, {1.0 / 20}), rate(scalar, {0.25});
     array<float> sums(shape(21));
     array<T> dlogits(x_shape), dropped(x_shape);
-    ct::step_parameters parameters;
-    parameters.inverse_label_count = 1.0 / 20;
-    parameters.dropout = 0.25;
-    ct::call const c{no_attributes, parameters};
-    call_kernel<ct::op::cross_entropy>(c, logits.in(), labels.in(), loss.out(), sums.out(), row_loss.out());
-    call_kernel<ct::op::cross_entropy_gradient>(c, one.in(), logits.in(), labels.in(), sums.in(), dlogits.out());
-    call_kernel<ct::op::correct_predictions>(c, logits.in(), labels.in(), correct.out());
-    call_kernel<ct::op::dropout>(c, logits.in(), dropped.out());
+    call_kernel<ct::op::cross_entropy>(plain, logits.in(), labels.in(), inverse_count.in(), loss.out(), sums.out(),
+                                       row_loss.out());
+    call_kernel<ct::op::cross_entropy_gradient>(plain, one.in(), logits.in(), labels.in(), sums.in(),
+                                                inverse_count.in(), dlogits.out());
+    call_kernel<ct::op::correct_predictions>(plain, logits.in(), labels.in(), correct.out());
+    call_kernel<ct::op::dropout>(plain, logits.in(), rate.in(), dropped.out());
     return std::tuple(loss, sums, dlogits, dropped);
   });
 }

@@ -15,7 +15,7 @@ constexpr auto gradient_rule = ct::info_of<ct::op::layer_norm_gradient>;
 constexpr auto x_type = f32(shape(2, 5, 12)), width_type = f32(shape(12)), rows_type = f32(shape(10));
 constexpr auto outputs = rule.infer(types({x_type, width_type, width_type}), {}).outputs;
 static_assert(outputs.size() == 3 && outputs[0] == x_type && outputs[1] == rows_type && outputs[2] == rows_type);
-static_assert(refuses(rule.infer(types({x_type, f32(shape(11)), f32(shape(11))}), {}), ct::why::widths_differ, 11, 12));
+static_assert(refuses<ct::op::widths_differ>(rule.infer(types({x_type, f32(shape(11)), f32(shape(11))}), {}), 11, 12));
 constexpr auto gradients = gradient_rule.infer(types({x_type, x_type, width_type, rows_type, rows_type}), {}).outputs;
 static_assert(gradients.size() == 4 && gradients[0] == x_type);
 static_assert(gradients[1] == width_type && gradients[2] == width_type);

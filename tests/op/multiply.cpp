@@ -9,7 +9,7 @@ namespace {
 
 constexpr auto rule = ct::info_of<ct::op::multiply>;
 static_assert(rule.infer(types({f32(shape(2, 3)), f32(shape(2, 3))}), {}).outputs[0] == f32(shape(2, 3)));
-static_assert(refuses(rule.infer(types({f32(shape(2, 3)), f32(shape(2, 4))}), {}), ct::why::widths_differ, 3, 4));
+static_assert(refuses<ct::op::widths_differ>(rule.infer(types({f32(shape(2, 3)), f32(shape(2, 4))}), {}), 3, 4));
 static_assert(rule.in_place == 0b11);
 
 // A gate, a square, a product of two parameters.

@@ -39,7 +39,7 @@ struct rms_norm {
 
   static constexpr ct::inferred infer(ct::operand_types const& in) {
     if (in[0].shape.features() != in[1].shape.features())
-      return ct::inferred::failure(ct::why::widths_differ, in[1].shape.features(), in[0].shape.features());
+      return ct::inferred::failure<ct::op::widths_differ>(in[1].shape.features(), in[0].shape.features());
     return ct::inferred::one(in[0].type, in[0].shape)
         .and_also(ct::accumulator_of(in[0].type), shape(in[0].shape.rows()));
   }
@@ -87,13 +87,13 @@ struct squared_error {
     return ct::inferred::one(ct::dtype::f64, {});
   }
   static constexpr void gradient(ct::backward& b) {
-    b.emit<squared_error_gradient>({b.gradient(), b.input(0), b.input(1)}, {0});
+    b.emit<squared_error_gradient>({b.gradient(), b.input(0), b.input(1), b.input(2)}, {0});
   }
 };
 
 struct brier_score {
   constexpr ct::value operator()(ct::value logits, ct::value labels) const {
-    return ct::emit<squared_error>({logits, labels});
+    return ct::emit<squared_error>({logits, labels, ct::inverse_label_count(labels)});
   }
 };
 
@@ -141,7 +141,8 @@ template <> struct constrain::kernel<own::rms_norm_gradient, constrain::cpu> {
 
 template <> struct constrain::kernel<own::squared_error, constrain::cpu> {
   template <class real>
-  static void run(call const& c, tensor<real const> logits, tensor<std::int32_t const> labels, tensor<double> loss) {
+  static void run(call const& c, tensor<real const> logits, tensor<std::int32_t const> labels,
+                  tensor<double const> inverse_count, tensor<double> loss) {
     auto const classes = logits.features();
     double sum = 0;
     for (std::int64_t i = 0; i < logits.count; ++i) {
@@ -150,17 +151,17 @@ template <> struct constrain::kernel<own::squared_error, constrain::cpu> {
       auto const difference = static_cast<double>(logits[i]) - (i % classes == label ? 1 : 0);
       sum += difference * difference / 2;
     }
-    loss[0] = (c.add_to(0) ? loss[0] : 0) + sum * c.parameters.inverse_label_count;
+    loss[0] = (c.add_to(0) ? loss[0] : 0) + sum * inverse_count[0];
   }
 };
 
 template <> struct constrain::kernel<own::squared_error_gradient, constrain::cpu> {
   template <class stored>
-  static void run(call const& c, tensor<double const> dloss, tensor<stored const> logits,
-                  tensor<std::int32_t const> labels, tensor<stored> dlogits) {
+  static void run(call const&, tensor<double const> dloss, tensor<stored const> logits,
+                  tensor<std::int32_t const> labels, tensor<double const> inverse_count, tensor<stored> dlogits) {
     using compute = arithmetic<stored>;
     auto const classes = logits.features();
-    auto const scale = static_cast<compute>(dloss[0] * c.parameters.inverse_label_count);
+    auto const scale = static_cast<compute>(dloss[0] * inverse_count[0]);
     for_elements(dlogits.count, [=](std::int64_t i) {
       auto const label = labels[i / classes];
       auto const difference = compute(logits[i]) - compute(i % classes == label ? 1 : 0);
@@ -184,7 +185,7 @@ using trainer = ct::trainer<task<own::brier_score>, ct::precision::fp32, ct::opt
 
 constexpr auto rule = ct::info_of<own::rms_norm>;
 constexpr auto x_type = f32(shape(2, 6)), weight_type = f32(shape(6));
-static_assert(refuses(rule.infer(types({x_type, f32(shape(5))}), {}), ct::why::widths_differ, 5, 6));
+static_assert(refuses<ct::op::widths_differ>(rule.infer(types({x_type, f32(shape(5))}), {}), 5, 6));
 static_assert(rule.cost_of(types({x_type, weight_type}), types({x_type, f32(shape(2))}), {}).flops == 48);
 
 // The plan counts what the cost rules say: one more on 48 elements, forward and backward.

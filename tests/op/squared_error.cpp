@@ -10,8 +10,8 @@ namespace {
 constexpr auto rule = ct::info_of<ct::op::squared_error>;
 static_assert(rule.infer(types({f32(shape(2, 3)), f32(shape(2, 3))}), {}).outputs[0] == f64({}));
 static_assert(rule.infer(types({{ct::dtype::bf16, shape(2, 3)}, f32(shape(2, 3))}), {}).outputs.size() == 2);
-static_assert(refuses(rule.infer(types({f32(shape(2, 3)), i32(shape(2, 3))}), {}), ct::why::ids_are_no_numbers, 0, 1));
-static_assert(refuses(rule.infer(types({f32(shape(2, 3)), f32(shape(2, 4))}), {}), ct::why::widths_differ, 3, 4));
+static_assert(refuses<ct::op::ids_are_no_numbers>(rule.infer(types({f32(shape(2, 3)), i32(shape(2, 3))}), {}), 0, 1));
+static_assert(refuses<ct::op::widths_differ>(rule.infer(types({f32(shape(2, 3)), f32(shape(2, 4))}), {}), 3, 4));
 
 constexpr std::int64_t parts = ct::op::squared_error::parts;
 
@@ -33,21 +33,21 @@ TEST_CASE("squared_error: gradients") {
 }
 
 TEST_CASE_TEMPLATE("squared_error: the mean of the squares and its derivative", real, float, double) {
-  ct::step_parameters parameters;
-  parameters.inverse_label_count = 1.0 / 4; // of two micro-batches
-  ct::call c{no_attributes, parameters};
+  array<double> const inverse_count(shape{}, {1.0 / 4}); // of two micro-batches
   array<real> const prediction(shape(2, 1), {1, 2});
   array<real> const target(shape(2, 1), {0.5, 5});
   array<double> loss(shape(1), {7});
   array<double> partial{shape(parts)};
-  call_kernel<ct::op::squared_error>(c, prediction.in(), target.in(), loss.out(), partial.out());
+  call_kernel<ct::op::squared_error>(plain, prediction.in(), target.in(), inverse_count.in(), loss.out(),
+                                     partial.out());
   CHECK(loss[0] == (0.25 + 9) / 4);
-  c.adds = 1;
-  call_kernel<ct::op::squared_error>(c, prediction.in(), target.in(), loss.out(), partial.out());
+  call_kernel<ct::op::squared_error>(adding(1), prediction.in(), target.in(), inverse_count.in(), loss.out(),
+                                     partial.out());
   CHECK(loss[0] == (0.25 + 9) / 2);
   array<double> const dloss(shape(1), {3});
   array<real> gradient(shape(2, 1));
-  call_kernel<ct::op::squared_error_gradient>(c, dloss.in(), prediction.in(), target.in(), gradient.out());
+  call_kernel<ct::op::squared_error_gradient>(plain, dloss.in(), prediction.in(), target.in(), inverse_count.in(),
+                                              gradient.out());
   CHECK(gradient.values() == std::vector<real>{real(3 * 2 * 0.5 / 4), real(3 * 2 * -3.0 / 4)});
 }
 
@@ -55,15 +55,17 @@ TEST_CASE("squared_error: bfloat16 predictions of float targets") {
   array<ct::bfloat16> const prediction(shape(3), std::vector<float>{1, 2, 3});
   array<float> const target(shape(3), {1.001f, 2, 4});
   array<double> loss{shape(1)}, partial{shape(parts)};
-  call_kernel<ct::op::squared_error>(plain, prediction.in(), target.in(), loss.out(), partial.out());
+  array<double> const one(shape{}, {1.0});
+  call_kernel<ct::op::squared_error>(plain, prediction.in(), target.in(), one.in(), loss.out(), partial.out());
   CHECK(std::abs(loss[0] - (1 + 1e-6)) < 1e-9);
 }
 
 TEST_CASE("squared_error: the same bits on every number of threads") {
   auto const prediction = array<float>::random(shape(100, 33), 1), target = array<float>::random(shape(100, 33), 2);
+  array<double> const one(shape{}, {1.0});
   check_same_on_all_threads([&] {
     array<double> loss{shape(1)}, partial{shape(parts)};
-    call_kernel<ct::op::squared_error>(plain, prediction.in(), target.in(), loss.out(), partial.out());
+    call_kernel<ct::op::squared_error>(plain, prediction.in(), target.in(), one.in(), loss.out(), partial.out());
     return loss.values();
   });
 }

@@ -1,5 +1,4 @@
-#include "check_gradients.hpp"
-#include "op/call_kernel.hpp"
+#include "op/activation.hpp"
 
 #include <cmath>
 
@@ -7,20 +6,7 @@ namespace ct = constrain;
 using namespace constrain::test;
 using ct::shape;
 
-namespace {
-
-struct model {
-  constexpr ct::value operator()(ct::value tokens) const {
-    auto const x = ct::embedding("token", tokens, {.vocabulary = 7, .width = 6});
-    return ct::linear("head", ct::tanh(ct::linear("up", x, 8)), 5);
-  }
-};
-
-} // namespace
-
-TEST_CASE("tanh: gradients") {
-  check_gradients<ct::task<model{}, ct::causal_lm, ct::micro_batch{.sequences = 2, .tokens = 4}>>();
-}
+TEST_CASE("tanh: gradients") { check_activation<ct::tanh>(); }
 
 TEST_CASE_TEMPLATE("tanh: the function and its derivative", real, float, double) {
   auto const x = array<real>::random(shape(300), 1, 2), dy = array<real>::random(shape(300), 2);

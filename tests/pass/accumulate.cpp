@@ -42,7 +42,7 @@ TEST_CASE("accumulate_over") {
     CHECK(many.end - one.end <= 2 * 64 + 2 * n * 2 * 3 * 4);
   }
   program failed = before;
-  failed.fail({why::widths_differ, 3, 0, 1, 2});
+  failed.fail({why::extent_below_one, 3, 0, 1, 2});
   CHECK(accumulate_over(failed, 4).failure == failed.failure);
   CHECK(print(four).substr(0, 19) == "loop micro_batch 4\n");
 }

@@ -179,26 +179,27 @@ static_assert([] {
 } // namespace
 
 TEST_CASE("fuse, in full") {
-  CHECK(print(differentiated(built<tied_task>())) == "%2 f32 [2, 3, 4] = embedding(table, %0)\n"
-                                                     "%3 f32 [2, 3, 4] = elementwise(%2)\n"
-                                                     "%4 f32 [2, 3, 5] = linear(%3, table)\n"
-                                                     "%6 f64 [], %7 f32 [6], %8 f64 [6] = cross_entropy(%4, %5)\n"
-                                                     "%9 f64 [] = copy(%6)\n"
-                                                     "%11 f64 [] = constant(%9)\n"
-                                                     "%12 f32 [2, 3, 5] = cross_entropy_gradient(%11, %4, %5, %7)\n"
-                                                     "%13 f32 [2, 3, 4] = linear_input_gradient(%12, table)\n"
-                                                     "table.gradient f32 [5, 4] = linear_weight_gradient(%12, %3)\n"
-                                                     "%14 f32 [2, 3, 4] = elementwise_gradient(%13, %2)\n"
-                                                     "table.gradient f32 [5, 4] = embedding_gradient(%14, %0)\n");
-  auto const text = print(fused);
-  CHECK(text.substr(0, text.find("%15 f64")) ==
+  CHECK(print(differentiated(built<tied_task>())) ==
         "%2 f32 [2, 3, 4] = embedding(table, %0)\n"
         "%3 f32 [2, 3, 4] = elementwise(%2)\n"
-        "%6 f64 [], %13 f32 [2, 3, 4], table.gradient f32 [5, 4], %20 f32 [6, 5], %21 f64 [6] = "
-        "linear_cross_entropy_forward_backward(%3, table, %5)\n"
-        "%9 f64 [] = copy(%6)\n"
-        "%14 f32 [2, 3, 4] = elementwise_gradient(%13, %2)\n"
-        "table.gradient f32 [5, 4] = embedding_gradient(%14, %0)\n");
+        "%4 f32 [2, 3, 5] = linear(%3, table)\n"
+        "%7 f64 [], %8 f32 [6], %9 f64 [6] = cross_entropy(%4, %5, inverse_label_count)\n"
+        "%10 f64 [] = copy(%7)\n"
+        "%12 f64 [] = constant(%10)\n"
+        "%13 f32 [2, 3, 5] = cross_entropy_gradient(%12, %4, %5, %8, inverse_label_count)\n"
+        "%14 f32 [2, 3, 4] = linear_input_gradient(%13, table)\n"
+        "table.gradient f32 [5, 4] = linear_weight_gradient(%13, %3)\n"
+        "%15 f32 [2, 3, 4] = elementwise_gradient(%14, %2)\n"
+        "table.gradient f32 [5, 4] = embedding_gradient(%15, %0)\n");
+  auto const text = print(fused);
+  CHECK(text.substr(0, text.find("%16 f64")) ==
+        "%2 f32 [2, 3, 4] = embedding(table, %0)\n"
+        "%3 f32 [2, 3, 4] = elementwise(%2)\n"
+        "%7 f64 [], %14 f32 [2, 3, 4], table.gradient f32 [5, 4], %22 f32 [6, 5], %23 f64 [6] = "
+        "linear_cross_entropy_forward_backward(%3, table, %5, inverse_label_count)\n"
+        "%10 f64 [] = copy(%7)\n"
+        "%15 f32 [2, 3, 4] = elementwise_gradient(%14, %2)\n"
+        "table.gradient f32 [5, 4] = embedding_gradient(%15, %0)\n");
 }
 
 TEST_CASE("fused programs read what they mean and need no more bytes") {

@@ -42,10 +42,10 @@ static_assert(depths(before, 3, 5) == decltype(depths(before, 0, 0)){{0, 0}, 2})
 
 constexpr program refused() {
   auto p = before;
-  p.fail({why::no_gradient_rule, 7});
+  p.fail({why::too_many_operands, 7});
   return rewrite(p, [](builder&, node const&, int) {});
 }
-static_assert(refused().failure.reason == why::no_gradient_rule && refused().nodes.size() == before.nodes.size());
+static_assert(refused().failure.reason == why::too_many_operands && refused().nodes.size() == before.nodes.size());
 
 } // namespace
 

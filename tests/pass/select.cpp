@@ -33,8 +33,9 @@ static_assert(moved.values[moved.result("logits").value].shape == shape(2, 3, 5)
 } // namespace
 
 TEST_CASE("select") {
-  CHECK(print(remove_training_ops(last)) == "%2 f32 [2, 3, 4] = embedding(token.weight, %0)\n"
-                                            "%5 f32 [2, 3, 5] = linear(%2, head.weight, head.bias)\n"
-                                            "%9 f64 [], %10 f32 [6], %11 f64 [6] = cross_entropy(%5, %8)\n"
-                                            "%12 f64 [] = copy(%9)\n");
+  CHECK(print(remove_training_ops(last)) ==
+        "%2 f32 [2, 3, 4] = embedding(token.weight, %0)\n"
+        "%5 f32 [2, 3, 5] = linear(%2, head.weight, head.bias)\n"
+        "%11 f64 [], %12 f32 [6], %13 f64 [6] = cross_entropy(%5, %9, inverse_label_count)\n"
+        "%14 f64 [] = copy(%11)\n");
 }

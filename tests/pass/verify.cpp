@@ -38,15 +38,15 @@ static_assert(wrong.reason == why::shape_is_not_what_the_rule_says && wrong.line
               wrong.line > 0);
 // A rule that refuses is repeated with its own reason and numbers.
 constexpr auto refused = verify(with_shape(named(good, "head.weight"), shape(5, 3)));
-static_assert(refused.reason == why::widths_differ && refused.expected == 3 && refused.got == 4);
+static_assert(refused.refusal == refusal_with<op::widths_differ>() && refused.expected == 3 && refused.got == 4);
 // A failure of before is kept.
 constexpr auto kept = [] {
   auto p = good;
-  p.fail({why::repeat_of_nothing, 7, 8, 9, 10});
-  p.fail({why::widths_differ, 1, 2, 3, 4});
+  p.fail({why::too_many_operands, 7, 8, 9, 10});
+  p.fail({why::extent_below_one, 1, 2, 3, 4});
   return verify(p);
 }();
-static_assert(kept == diagnosis{why::repeat_of_nothing, 7, 8, 9, 10});
+static_assert(kept == diagnosis{why::too_many_operands, 7, 8, 9, 10});
 
 } // namespace
 

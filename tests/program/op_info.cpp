@@ -49,7 +49,7 @@ TEST_CASE("shape rules answer with types or with a reason") {
   REQUIRE(fits.reason == why::nothing);
   CHECK(fits.outputs[0] == operand_type{dtype::f32, shape(2, 3, 5)});
   auto const differs = info_of<op::linear>.infer(two(shape(2, 3, 4), shape(5, 6)), {});
-  CHECK(differs.reason == why::widths_differ);
+  CHECK(differs.refusal == refusal_with<op::widths_differ>());
   CHECK(differs.expected == 6);
   CHECK(differs.got == 4);
   CHECK(differs.outputs.empty());

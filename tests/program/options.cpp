@@ -46,6 +46,8 @@ static_assert(comes_back(every_kind{.count = -7,
 static_assert(comes_back(with_shape{.flag = false, .extents = shape(2, 3, 4, 5), .real = -0.0}));
 static_assert(comes_back(with_shape{.extents = shape(7)}));
 static_assert(unpack<with_shape>(pack(with_shape{.extents = shape(7)})).extents.rank == 1);
+// Extents below 1 come back too, so that the shape keeps its dimensions until it is refused.
+static_assert(comes_back(with_shape{.extents = shape(0, 3)}) && comes_back(with_shape{.extents = shape(2, 0, -4)}));
 // Equal options are equal when packed, different ones are not.
 static_assert(pack(of_one{1}) == pack(of_one{1}) && !(pack(of_one{1}) == pack(of_one{2})));
 static_assert(pack(no_options{}) == attributes{});
@@ -111,6 +113,24 @@ static_assert(info_of<stretched>.infer(matrix(), nine).outputs[0].shape == shape
 static_assert(info_of<stretched>.cost_of(matrix(), matrix(), nine).flops == 9);
 static_assert(info_of<older>.infer(matrix(), {}).outputs[0].shape == shape(2, 3));
 static_assert(info_of<older>.cost_of(matrix(), matrix(), {}).flops == 3);
+
+// A shape with an extent below 1 is refused before the shape rule, which may divide by the extent.
+struct reshaped {
+  struct options {
+    double before = 0;
+    constrain::shape to;
+  };
+  static constexpr char const* name = "reshaped";
+  static constexpr inferred infer(operand_types const& in, options const& o) {
+    return inferred::one(in[0].type, shape(in[0].shape.elements() / o.to.extent[0], o.to.extent[0]));
+  }
+};
+constexpr inferred inferred_for(shape const& to) {
+  return info_of<reshaped>.infer(matrix(), pack(reshaped::options{.to = to}));
+}
+static_assert(inferred_for(shape(3)).outputs[0].shape == shape(2, 3));
+static_assert(inferred_for(shape(0)).reason == why::extent_below_one && inferred_for(shape(0)).got == 0);
+static_assert(inferred_for(shape(3, -2)).reason == why::extent_below_one && inferred_for(shape(3, -2)).got == -2);
 
 // `emit` and `call` take options by name; defaults fill the rest.
 constexpr node emitted(bool by_default) {

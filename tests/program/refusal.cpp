@@ -26,14 +26,14 @@ static_assert(refused.expected == 2 && refused.got == 0);
 static_assert(std::is_same_v<detail::own_refusal<refused>, split::odd<refused>>);
 static_assert(detail::own_refusal<refused>::expected == 2);
 static_assert(refused.refusal == refusal_with<split::odd>());
+static_assert(refused == diagnosis_with<split::odd>(7, 3, 2, 0));
 
 // Refusals differ by their template, in one op and across ops.
-constexpr diagnosis with(refusal_label const* refusal) { return {why::refused, 1, 0, 0, 0, refusal}; }
-constexpr auto other = with(refusal_with<split::even>()), outside = with(refusal_with<outside_of_an_op>());
+constexpr auto other = diagnosis_with<split::even>(1), outside = diagnosis_with<outside_of_an_op>(1);
 static_assert(std::is_same_v<detail::own_refusal<other>, split::even<other>>);
 static_assert(std::is_same_v<detail::own_refusal<outside>, outside_of_an_op<outside>>);
 
-// The library's ops: each refusal belongs to its op; reasons of the representation have none.
+// The library's ops: each refusal belongs to its op, or to several.
 constexpr operand_types one(dtype type, shape s) {
   operand_types in;
   in.push_back({type, s});
@@ -43,8 +43,8 @@ static_assert(op::attention::infer(one(dtype::f32, shape(2, 4, 10)), {.heads = 2
               refusal_with<op::attention::qkv_is_not_three_times_the_width>());
 static_assert(op::attention::infer(one(dtype::f32, shape(2, 4, 12)), {.heads = 3}).refusal ==
               refusal_with<op::attention::heads_do_not_divide_the_width>());
-static_assert(op::attention::infer(one(dtype::i32, shape(2, 4, 12)), {.heads = 3}).reason == why::ids_are_no_numbers &&
-              op::attention::infer(one(dtype::i32, shape(2, 4, 12)), {.heads = 3}).refusal == nullptr);
+static_assert(op::attention::infer(one(dtype::i32, shape(2, 4, 12)), {.heads = 3}).refusal ==
+              refusal_with<op::ids_are_no_numbers>());
 
 } // namespace
 

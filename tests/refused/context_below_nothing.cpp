@@ -1,5 +1,6 @@
 // refused: task: a micro-batch needs sequences and tokens
-// diagnosis: micro_batch_is_empty, 0, 0, 2, -1
+// shows: micro_batch_is_empty
+// diagnosis: refused, 0, 0, 2, -1
 #include <constrain/constrain.hpp>
 namespace ct = constrain;
 

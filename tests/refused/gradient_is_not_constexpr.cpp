@@ -1,5 +1,6 @@
 // refused: the gradient rule of an op is not a constant expression
-// diagnosis: gradient_is_not_constant, 0, 0, 0, 0
+// shows: gradient_is_not_constant
+// diagnosis: refused, 0, 0, 0, 0
 #include <constrain/constrain.hpp>
 namespace ct = constrain;
 

@@ -1,5 +1,6 @@
 // refused: an op's gradient rule gives an input of `expected` elements a gradient of `got`
-// diagnosis: gradient_has_another_shape, line, 0, 2048, 32
+// shows: gradient_has_another_shape
+// diagnosis: refused, line, 0, 2048, 32
 #include <constrain/constrain.hpp>
 namespace ct = constrain;
 

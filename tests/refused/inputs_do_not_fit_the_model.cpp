@@ -1,5 +1,6 @@
 // refused: task: the model lists `got` inputs, but its call operator does not take that many values
-// diagnosis: inputs_do_not_fit_the_model, 0, 0, 0, 2
+// shows: inputs_do_not_fit_the_model
+// diagnosis: refused, 0, 0, 0, 2
 #include <constrain/constrain.hpp>
 namespace ct = constrain;
 

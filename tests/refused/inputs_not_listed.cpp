@@ -1,5 +1,6 @@
 // refused: Without a list the only input is tokens
-// diagnosis: inputs_do_not_fit_the_model, 0, 0, 0, 1
+// shows: inputs_do_not_fit_the_model
+// diagnosis: refused, 0, 0, 0, 1
 #include <constrain/constrain.hpp>
 namespace ct = constrain;
 

@@ -1,5 +1,6 @@
 // refused: ct::repeat needs at least one iteration
-// diagnosis: repeat_of_nothing, any, any, 1, -1
+// shows: repeat_of_nothing
+// diagnosis: refused, any, any, 1, -1
 #include <constrain/constrain.hpp>
 namespace ct = constrain;
 

@@ -1,5 +1,6 @@
 // refused: the objective must return a scalar; end it with ct::cross_entropy
-// diagnosis: loss_is_not_a_scalar, any, any, 1, 32
+// shows: loss_is_not_a_scalar
+// diagnosis: refused, any, any, 1, 32
 #include <constrain/constrain.hpp>
 namespace ct = constrain;
 

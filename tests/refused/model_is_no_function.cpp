@@ -1,5 +1,6 @@
 // refused: task: the model is not a function from ct::value to ct::value
-// diagnosis: model_is_no_function, 0, 0, 0, 0
+// shows: model_is_no_function
+// diagnosis: refused, 0, 0, 0, 0
 #include <constrain/constrain.hpp>
 namespace ct = constrain;
 

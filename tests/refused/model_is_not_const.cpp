@@ -1,5 +1,6 @@
 // refused: `constexpr ct::value operator()(ct::value tokens) const` that returns the logits
-// diagnosis: model_is_no_function, 0, 0, 0, 0
+// shows: model_is_no_function
+// diagnosis: refused, 0, 0, 0, 0
 #include <constrain/constrain.hpp>
 namespace ct = constrain;
 

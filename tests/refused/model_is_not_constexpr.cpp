@@ -1,5 +1,6 @@
 // refused: task: the model or the objective is not a constant expression
-// diagnosis: model_is_not_constant, 0, 0, 0, 0
+// shows: model_is_not_constant
+// diagnosis: refused, 0, 0, 0, 0
 #include <constrain/constrain.hpp>
 namespace ct = constrain;
 

@@ -1,5 +1,6 @@
 // refused: no parameter is trained: all are frozen, or the model has none
-// diagnosis: nothing_is_trained, 0, 0, 0, 0
+// shows: nothing_is_trained
+// diagnosis: refused, 0, 0, 0, 0
 #include <constrain/constrain.hpp>
 namespace ct = constrain;
 

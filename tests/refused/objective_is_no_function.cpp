@@ -1,5 +1,6 @@
 // refused: task: the objective is not a function from two ct::values to a ct::value
-// diagnosis: objective_is_no_function, 0, 0, 0, 0
+// shows: objective_is_no_function
+// diagnosis: refused, 0, 0, 0, 0
 #include <constrain/constrain.hpp>
 namespace ct = constrain;
 

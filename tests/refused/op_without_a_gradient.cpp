@@ -1,5 +1,6 @@
 // refused: an operation between a trained parameter and the loss has no gradient rule; give its op
-// diagnosis: no_gradient_rule, line, any, any, any
+// shows: no_gradient_rule
+// diagnosis: refused, line, any, any, any
 #include <constrain/constrain.hpp>
 namespace ct = constrain;
 

@@ -1,4 +1,5 @@
 // refused: policy: its `pass` is not a constant expression; make it and the functions it calls `constexpr`
+// shows: own_pass_is_not_constant
 #include <constrain/constrain.hpp>
 namespace ct = constrain;
 

@@ -1,5 +1,6 @@
 // refused: a trainable parameter does not reach the loss; use it in the model's result or give it ct::role::frozen
-// diagnosis: parameter_without_path_to_the_loss, line, any, any, any
+// shows: parameter_without_path_to_the_loss
+// diagnosis: refused, line, any, any, any
 #include <constrain/constrain.hpp>
 namespace ct = constrain;
 

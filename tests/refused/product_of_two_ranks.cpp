@@ -1,5 +1,6 @@
 // refused: two shapes that must be equal have `expected` and `got` dimensions
-// diagnosis: ranks_differ, line, 0, 3, 2
+// shows: ranks_differ
+// diagnosis: refused, line, 0, 3, 2
 #include <constrain/constrain.hpp>
 namespace ct = constrain;
 

@@ -1,6 +1,7 @@
 // Inside a layer the line is the layer's, `called_from` that of whoever applies it.
 // refused: two shapes that must be equal differ
-// diagnosis: widths_differ, line, called_from, 128, 127
+// shows: widths_differ
+// diagnosis: refused, line, called_from, 128, 127
 #include <constrain/constrain.hpp>
 namespace ct = constrain;
 

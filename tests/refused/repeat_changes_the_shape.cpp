@@ -1,5 +1,6 @@
 // refused: the body of ct::repeat returns another shape than its argument's
-// diagnosis: repeat_changes_the_shape, line, any, 16384, 8192
+// shows: repeat_changes_the_shape
+// diagnosis: refused, line, any, 16384, 8192
 #include <constrain/constrain.hpp>
 namespace ct = constrain;
 

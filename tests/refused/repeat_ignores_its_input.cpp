@@ -1,5 +1,6 @@
 // refused: the body of ct::repeat does not use its argument
-// diagnosis: repeat_ignores_its_input, line, any, any, any
+// shows: repeat_ignores_its_input
+// diagnosis: refused, line, any, any, any
 #include <constrain/constrain.hpp>
 namespace ct = constrain;
 

@@ -1,5 +1,6 @@
 // refused: ct::repeat needs at least one iteration
-// diagnosis: repeat_of_nothing, line, 0, 1, 0
+// shows: repeat_of_nothing
+// diagnosis: refused, line, 0, 1, 0
 #include <constrain/constrain.hpp>
 namespace ct = constrain;
 

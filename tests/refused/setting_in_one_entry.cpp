@@ -1,4 +1,5 @@
 // refused: the model makes other parameters or settings for one entry (step, evaluate, predict, generate) than for
+// shows: entries_differ
 #include <constrain/constrain.hpp>
 namespace ct = constrain;
 

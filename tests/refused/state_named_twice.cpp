@@ -1,4 +1,5 @@
 // refused: optimizer: its rule gives two states of a parameter the same name
+// shows: state_named_twice
 #include <constrain/constrain.hpp>
 namespace ct = constrain;
 

@@ -1,5 +1,6 @@
 // refused: its input holds token ids; pass the tokens through ct::embedding first
-// diagnosis: ids_are_no_numbers, line, any, any, any
+// shows: ids_are_no_numbers
+// diagnosis: refused, line, any, any, any
 #include <constrain/constrain.hpp>
 namespace ct = constrain;
 

@@ -1,5 +1,6 @@
 // refused: two shapes that must be equal differ
-// diagnosis: widths_differ, line, 0, 64, 96
+// shows: widths_differ
+// diagnosis: refused, line, 0, 64, 96
 #include <constrain/constrain.hpp>
 namespace ct = constrain;
 

@@ -1,5 +1,6 @@
 // refused: trainer: the first template argument must be a ct::task; write ct::trainer<ct::task<model, objective,
-// diagnosis: task_is_none, 0, 0, 0, 0
+// shows: task_is_none
+// diagnosis: refused, 0, 0, 0, 0
 #include <constrain/constrain.hpp>
 namespace ct = constrain;
 

@@ -1,5 +1,6 @@
 // refused: hold a ct::port_spec without a name, two of one name
-// diagnosis: port_is_not_sound, 0, 0, 0, 0
+// shows: port_is_not_sound
+// diagnosis: refused, 0, 0, 0, 0
 #include <constrain/constrain.hpp>
 namespace ct = constrain;
 

@@ -1,4 +1,5 @@
 // refused: optimizer: its `update(ct::update_rule&)` is not a constant expression; make it and the functions it calls
+// shows: update_is_not_constant
 #include <constrain/constrain.hpp>
 namespace ct = constrain;
 

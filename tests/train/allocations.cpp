@@ -100,13 +100,11 @@ template <class trainer> counts count_steps() {
   return {news, mallocs, malloc_bytes, 10};
 }
 
-// The same over a corpus, whose batches another thread fills.
-template <class trainer> counts count_batches() {
-  std::string text;
-  for (int i = 0; i < 4000; ++i) text += static_cast<char>('a' + i * i % 23);
+// The same over a data set, whose batches another thread fills.
+template <class trainer, class dataset> counts count_batches(dataset const& data) {
   trainer t;
   int steps = -1;
-  for (auto const& batch : t.batches(ct::data::text_from(text))) {
+  for (auto const& batch : t.batches(data)) {
     if (steps == 10) break;
     t.step(batch);
     if (++steps == 0) {
@@ -123,9 +121,16 @@ template <class trainer> counts count_batches() {
 TEST_CASE("batches after the first allocate nothing") {
   using bytes = ct::task<ct::gpt2{.layers = 1, .heads = 2, .width = 16, .vocabulary = 256, .context = 32},
                          ct::causal_lm, ct::micro_batch{.sequences = 4}>;
-  auto const found = count_batches<ct::trainer<bytes, ct::precision::fp64, ct::accumulate<2>>>();
-  CHECK(found.ours == 0);
-  CHECK(found.all == 0);
+  using trainer = ct::trainer<bytes, ct::precision::fp64, ct::accumulate<2>>;
+  std::string text;
+  for (int i = 0; i < 4000; ++i) text += static_cast<char>('a' + i * i % 23);
+  std::vector<std::int32_t> const inputs(text.begin(), text.end() - 32), labels(text.begin() + 32, text.end());
+  ct::data::examples const examples(inputs, labels);
+  auto const split = examples.split(0.1).train;
+  for (auto const& found : {count_batches<trainer>(ct::data::text_from(text)), count_batches<trainer>(split)}) {
+    CHECK(found.ours == 0);
+    CHECK(found.all == 0);
+  }
 }
 
 TEST_CASE("steps after the first allocate nothing of ours") {

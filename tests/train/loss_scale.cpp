@@ -4,11 +4,80 @@
 #include <constrain/constrain.hpp>
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
 namespace ct = constrain;
 using namespace constrain::test;
+
+// Losses of other types and shapes than the library's own.
+namespace own {
+
+enum class loss_type { f32, of_prediction };
+
+struct squared_error_gradient {
+  static constexpr char const* name = "own_squared_error_gradient";
+  static constexpr ct::inferred infer(ct::operand_types const& in) {
+    return ct::inferred::one(in[1].type, in[1].shape);
+  }
+};
+
+/// The mean squared error as PyTorch would return it in autocast, f32, or in the type of the prediction; a scalar, or
+/// with `rank` dimensions of extent 1.
+struct squared_error {
+  struct options {
+    loss_type type = loss_type::f32;
+    int rank = 0;
+  };
+  static constexpr char const* name = "own_squared_error";
+
+  static constexpr ct::inferred infer(ct::operand_types const& in, options const& o) {
+    ct::shape s;
+    for (; s.rank < o.rank; ++s.rank) s.extent[s.rank] = 1;
+    return ct::inferred::one(o.type == loss_type::f32 ? ct::accumulator_of(in[0].type) : in[0].type, s);
+  }
+  static constexpr void gradient(ct::backward& b) {
+    b.emit<squared_error_gradient>({b.gradient(), b.input(0), b.input(1), b.input(2)}, {0});
+  }
+};
+
+template <loss_type type, int rank> struct objective {
+  static constexpr ct::port_spec labels[] = {{.name = "targets", .type = ct::port_type::real, .each = ct::per::logit}};
+  constexpr ct::value operator()(ct::value prediction, ct::value targets) const {
+    return ct::emit<squared_error>({prediction, targets, ct::inverse_label_count(targets)},
+                                   {.type = type, .rank = rank});
+  }
+};
+
+struct linear_model {
+  static constexpr ct::port_spec inputs[] = {
+      {.name = "x", .type = ct::port_type::real, .each = ct::per::sequence, .features = 3}};
+  constexpr ct::value operator()(ct::value x) const { return ct::linear("out", x, 1); }
+};
+
+} // namespace own
+
+template <> struct constrain::kernel<own::squared_error, constrain::cpu> {
+  template <class stored, class label, class loss_type>
+  static void run(call const&, tensor<stored const> prediction, tensor<label const> target,
+                  tensor<double const> inverse_count, tensor<loss_type> loss) {
+    double sum = 0;
+    for (std::int64_t i = 0; i < prediction.count; ++i)
+      sum += std::pow(static_cast<double>(prediction[i]) - static_cast<double>(target[i]), 2);
+    loss[0] = static_cast<loss_type>(static_cast<arithmetic<loss_type>>(sum * inverse_count[0]));
+  }
+};
+template <> struct constrain::kernel<own::squared_error_gradient, constrain::cpu> {
+  template <class loss_type, class stored, class label>
+  static void run(call const&, tensor<loss_type const> dloss, tensor<stored const> prediction,
+                  tensor<label const> target, tensor<double const> inverse_count, tensor<stored> dprediction) {
+    double const scale = 2 * static_cast<double>(dloss[0]) * inverse_count[0];
+    for (std::int64_t i = 0; i < prediction.count; ++i)
+      dprediction[i] = static_cast<stored>(static_cast<arithmetic<stored>>(
+          scale * (static_cast<double>(prediction[i]) - static_cast<double>(target[i]))));
+  }
+};
 
 namespace {
 
@@ -72,6 +141,31 @@ TEST_CASE("scaling changes nothing but what would underflow: a power of two give
   CHECK(a.loss == b.loss);
   CHECK(a.gradient_norm == doctest::Approx(c.gradient_norm).epsilon(5e-3));
   CHECK(b.gradient_norm == doctest::Approx(c.gradient_norm).epsilon(5e-3));
+}
+
+TEST_CASE("gradient() returns true gradients, whatever the scale was and is") {
+  auto const gradients_of = [](auto& t) {
+    std::vector<double> all;
+    for (auto const& p : t.parameters()) {
+      std::vector<double> values(static_cast<std::size_t>(p.size()));
+      t.gradient(p.name).copy_to(std::span(values));
+      all.insert(all.end(), values.begin(), values.end());
+    }
+    return all;
+  };
+  fp16<> small({}, {.loss_scale = {.initial = 1000}}), large({}, {.loss_scale = {.interval = 1}});
+  ct::trainer<task> wide;
+  step(small), step(large), step(wide);
+  CHECK(large.setting("loss_scale") == 131072); // of the next step
+  large.set("loss_scale", 1);
+  auto const a = gradients_of(small), b = gradients_of(large), c = gradients_of(wide);
+  double largest = 0, apart = 0;
+  for (std::size_t i = 0; i < c.size(); ++i) {
+    largest = std::max(largest, std::abs(c[i]));
+    apart = std::max({apart, std::abs(a[i] - c[i]), std::abs(b[i] - c[i])});
+  }
+  CHECK(largest > 0);
+  CHECK(apart < 5e-3 * largest);
 }
 
 TEST_CASE("the scale is saved; a resumed run goes on to the same bytes") {
@@ -142,4 +236,35 @@ TEST_CASE("after any number of skipped steps a good one leaves finite weights; a
   auto const skipped = step(t);
   CHECK(skipped.skipped);
   CHECK(skipped.not_finite.empty());
+}
+
+namespace {
+
+/// Trains 20 steps; returns the last loss and the number of skipped steps.
+template <class objective, class precision = ct::precision::fp16>
+std::pair<double, std::int64_t> train_on_reals(double loss_scale = 256) {
+  using regression = ct::task<own::linear_model{}, objective, ct::micro_batch{.sequences = 4}>;
+  std::vector<float> const x{1, 0, 0, 0, 1, 0, 0, 0, 1, 1, 1, 1}, y{1, 2, -1, 2};
+  ct::trainer<regression, precision> t({.learning_rate = 1e-1f}, {.seed = 3, .loss_scale = {.initial = loss_scale}});
+  double loss = 0;
+  for (int i = 0; i < 20; ++i) loss = t.step(t.batch(x, y)).loss;
+  return {loss, t.state().skipped};
+}
+
+} // namespace
+
+TEST_CASE("a loss of another type or shape is scaled as one in fp64") {
+  using own::loss_type, own::objective;
+  auto const [expected, skipped] = train_on_reals<ct::mean_squared_error>();
+  CHECK(skipped == 0);
+  for (auto const& [loss, skipped_too] :
+       {train_on_reals<objective<loss_type::f32, 0>>(), train_on_reals<objective<loss_type::f32, 1>>(),
+        train_on_reals<objective<loss_type::f32, 3>>(), train_on_reals<objective<loss_type::of_prediction, 0>>()}) {
+    CHECK(loss == doctest::Approx(expected).epsilon(1e-2));
+    CHECK(skipped_too == 0);
+  }
+  CHECK(train_on_reals<objective<loss_type::f32, 1>, ct::precision::fp32>().first ==
+        doctest::Approx(expected).epsilon(1e-2));
+  // A loss in fp16 has no gradient of 65536: the step is skipped and the scale halved.
+  CHECK(train_on_reals<objective<loss_type::of_prediction, 0>>(65536).second > 0);
 }

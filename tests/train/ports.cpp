@@ -205,6 +205,28 @@ TEST_CASE("ports: an objective of several labels") {
         "{targets, weights}");
 }
 
+TEST_CASE_TEMPLATE("ports: an objective multiplies 16-bit predictions with fp32 labels", precision, ct::precision::bf16,
+                   ct::precision::fp16) {
+  points const p;
+  std::vector<float> weights(8, 1);
+  weights[3] = 4;
+  ct::trainer<weighted, precision> narrow{{.learning_rate = 2e-2f},
+                                          {.seed = 3, .loss_scale = {.initial = 256}, .checked = true}};
+  ct::trainer<weighted> wide{{.learning_rate = 2e-2f}, {.seed = 3}};
+  double const within = std::is_same_v<precision, ct::precision::fp16> ? 1e-2 : 6e-2;
+  for (int i = 0; i < 30; ++i) {
+    auto const a = narrow.step(narrow.batch(p.x, {p.y, weights})), b = wide.step(wide.batch(p.x, {p.y, weights}));
+    CHECK(!a.skipped);
+    CHECK(a.loss == doctest::Approx(b.loss).epsilon(within));
+  }
+  // The product is f32: it holds a label that is not representable in 16 bits.
+  std::vector<float> far(8, 70001);
+  auto const y = narrow.predict(p.x).logits;
+  double expected = 0;
+  for (float x : y) expected += std::pow(70001.0 - static_cast<double>(x), 2) / 8;
+  CHECK(narrow.evaluate(p.x, {far, std::vector<float>(8, 1)}).loss == doctest::Approx(expected).epsilon(1e-6));
+}
+
 TEST_CASE("ports: float and double arrays of the same numbers are the same data") {
   points const p;
   std::vector<double> const x(p.x.begin(), p.x.end()), y(p.y.begin(), p.y.end());
@@ -235,6 +257,37 @@ TEST_CASE("ports: wrong reals are named") {
                                                 "numbers, for example 0 where a value is missing");
 }
 
+TEST_CASE("ports: reals beyond the range of the stored type are named") {
+  points p;
+  ct::trainer<regression, ct::precision::fp16> half;
+  ct::trainer<regression, ct::precision::bf16> brain;
+  ct::trainer<regression> single;
+  ct::trainer<regression, ct::precision::fp64> wide;
+  p.x[7] = -1e6f;
+  std::string const after = "; pass smaller numbers, for example divided by their standard deviation";
+  CHECK(sentence([&] { half.batch(p.x, p.y); }) ==
+        "batch: the input \"features\" is -1000000 at index 7, but f16 holds at most 65504" + after);
+  CHECK(sentence([&] { half.evaluate(p.x, p.y); }).starts_with("evaluate: the input \"features\" is -1000000"));
+  CHECK(sentence([&] { half.predict(p.x); }).starts_with("predict: the input \"features\" is -1000000"));
+  brain.batch(p.x, p.y), single.batch(p.x, p.y);
+  // The boundary is where numbers round to infinity, after a rounding to float.
+  p.x[7] = std::nextafter(65520.0f, 0.0f);
+  half.batch(p.x, p.y);
+  std::vector<double> x(p.x.begin(), p.x.end());
+  x[7] = 65519.99999;
+  CHECK(sentence([&] { half.batch(x, p.y); }).find(" is 65520 at index 7, but f16 holds") != std::string::npos);
+  p.x[7] = std::numeric_limits<float>::max();
+  CHECK(sentence([&] { brain.batch(p.x, p.y); }) ==
+        "batch: the input \"features\" is 3.40282347e+38 at index 7, but bf16 holds at most 3.38953139e+38" + after);
+  single.batch(p.x, p.y);
+  p.x[7] = 1;
+  std::vector<double> y(p.y.begin(), p.y.end());
+  y[2] = 1e39;
+  for (auto const& said : {sentence([&] { single.batch(p.x, y); }), sentence([&] { half.batch(p.x, y); })})
+    CHECK(said == "batch: the label \"targets\" is 1e+39 at index 2, but f32 holds at most 3.40282347e+38" + after);
+  wide.batch(p.x, y);
+}
+
 TEST_CASE("ports: labels that are the inputs are caught, or shifted on demand") {
   ct::trainer<next_token> t;
   integers const text{0, 1, 2, 3, 5, 6, 7, 8};
@@ -257,4 +310,28 @@ TEST_CASE("ports: labels that are the inputs are caught, or shifted on demand") 
   integers const rows{4, 4, 4, 4, 9, 9, 9, 9};
   t.step(t.batch(rows, rows));
   CHECK(t.steps() == 2);
+}
+
+TEST_CASE("ports: ignored labels are no sign of unshifted labels; two labels in a row are") {
+  ct::trainer<next_token> t;
+  auto const refused = [&](integers const& inputs, integers const& labels) {
+    return sentence([&] { t.batch(inputs, labels); }).starts_with("batch: the labels are the inputs");
+  };
+  constexpr auto none = ct::ignored_label;
+  integers const text{0, 1, 2, 3, 5, 6, 7, 8};
+  // The prompt is ignored, and the answer is not shifted.
+  CHECK(refused(text, {none, none, 2, 3, none, none, none, none}));
+  CHECK(refused(text, {0, 1, none, none, none, none, none, none}));
+  // One label differs: it is another token's.
+  CHECK(!refused(text, {none, none, 2, 3, 5, 6, 7, 9}));
+  // Correct labels, each of which is its own input by chance: a text of one token repeated, and padding behind it; an
+  // answer of one token, which is the last token of the prompt.
+  CHECK(!refused({4, 4, 0, 0, 9, 9, 9, 0}, {4, 4, none, none, 9, 9, 9, none}));
+  CHECK(!refused({1, 2, 3, 0, 5, 6, 0, 0}, {none, none, 3, none, none, 6, none, none}));
+  // The last token of a sequence does not precede the first token of the next.
+  CHECK(!refused({4, 4, 4, 4, 9, 9, 9, 9}, {none, none, none, 4, 9, none, none, none}));
+  for (auto const& said :
+       {sentence([&] { t.batch(text, integers(8, none)); }), sentence([&] { t.evaluate(text, integers(8, none)); })})
+    CHECK(said.substr(said.find(':')) ==
+          ": every label is ignored, so there is no loss; pass at least one valid label");
 }

@@ -67,8 +67,8 @@ private:
   }
 };
 
-/// A position in the endless sequence of a corpus's samples, which is shuffled anew in each epoch. With the same
-/// corpus, context and seed, a position suffices to resume reading.
+/// A position in the endless sequence of a data set's samples, which is shuffled anew in each epoch. With the same
+/// data, context and seed, a position suffices to resume reading.
 struct position {
   std::int64_t epoch = 0;  ///< Number of complete epochs before this position.
   std::int64_t sample = 0; ///< Index in the epoch's shuffled order, not in the corpus.

@@ -15,9 +15,6 @@ struct step_parameters {
   std::uint64_t seed = 0;          // of the training run
   std::int64_t step = 0;           // optimizer steps before this run, with skipped ones: part of the random key
   std::int64_t updates = 0;        // optimizer steps before this run, without skipped ones: Adam's t is updates + 1
-  double inverse_label_count = 1;  // 1 / number of valid labels of the batch
-  double clip_norm = 0;            // maximum gradient norm; 0: no clipping
-  double dropout = 0;              // probability of zeroing an element
   std::int64_t first_sample = 0;   // index of this rank's first sample in the global batch
   std::int64_t samples = 0;        // in a micro-batch of one rank
   communicator* world = nullptr;   // all ranks

@@ -10,19 +10,19 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// Selects a block of a random stream: any 128 bits. (The words are a C array because device code indexes them.)
 struct philox_counter {
-  std::uint32_t word[4] = {}; // 128 bits, least significant word first
+  std::uint32_t word[4] = {}; // least significant word first
   friend constexpr bool operator==(philox_counter const&, philox_counter const&) = default;
 };
 
 /// Selects a random stream: any 64 bits.
 struct philox_key {
-  std::uint32_t word[2] = {}; // 64 bits, least significant word first
+  std::uint32_t word[2] = {}; // least significant word first
   friend constexpr bool operator==(philox_key const&, philox_key const&) = default;
 };
 
 /// The output of `philox`: four independent, uniformly distributed 32-bit words.
 struct philox_block {
-  std::uint32_t word[4] = {}; // each uniform over [0, 2^32)
+  std::uint32_t word[4] = {};
   friend constexpr bool operator==(philox_block const&, philox_block const&) = default;
 };
 
@@ -35,27 +35,27 @@ CT_HOST_DEVICE constexpr philox_block philox(philox_counter counter, philox_key 
     std::uint64_t const odd = std::uint64_t{0xCD9E8D57u} * x.word[2];
     x = {{static_cast<std::uint32_t>(odd >> 32) ^ x.word[1] ^ key.word[0], static_cast<std::uint32_t>(odd),
           static_cast<std::uint32_t>(even >> 32) ^ x.word[3] ^ key.word[1], static_cast<std::uint32_t>(even)}};
-    key.word[0] += 0x9E3779B9u; // 2^32 (golden ratio - 1)
-    key.word[1] += 0xBB67AE85u; // 2^32 (square root of 3 - 1)
+    key.word[0] += 0x9E3779B9u; // 2^32 * (golden ratio - 1)
+    key.word[1] += 0xBB67AE85u; // 2^32 * (sqrt(3) - 1)
   }
   return x;
 }
 
-/// A multiple of 2^-24 in [0, 1), exact, from the upper 24 bits of `word`.
+/// Uniform in [0, 1): the upper 24 bits of `word` times 2^-24, without rounding.
 CT_HOST_DEVICE constexpr float uniform(std::uint32_t word) noexcept { return static_cast<float>(word >> 8) * 0x1p-24f; }
 
-/// Two independent samples of the standard normal distribution.
+/// Two independent samples of the standard normal distribution (mean 0, variance 1).
 struct normal_pair {
-  double first, second; // mean 0, variance 1
+  double first, second;
 };
 
 /// Two standard normal samples from two random words (Box-Muller), for initialization on the host. No sample is more
-/// than 6.77 standard deviations from the mean, because `first` has only 32 bits. Source: G. Box, M. Muller, "A Note on
-/// the Generation of Random Normal Deviates", 1958.
-inline normal_pair normal(std::uint32_t first, std::uint32_t second) noexcept {
-  double const open = (first + 0.5) * 0x1p-32; // in (0, 1): never 0, so its logarithm is finite
+/// than 6.77 standard deviations from the mean, because `radius_word` has only 32 bits. Source: G. Box, M. Muller, "A
+/// Note on the Generation of Random Normal Deviates", 1958.
+inline normal_pair normal(std::uint32_t radius_word, std::uint32_t angle_word) noexcept {
+  double const open = (radius_word + 0.5) * 0x1p-32; // in (0, 1): never 0, so its logarithm is finite
   double const radius = std::sqrt(-2 * std::log(open));
-  double const angle = 6.283185307179586 * 0x1p-32 * second;
+  double const angle = 6.283185307179586 * 0x1p-32 * angle_word;
   return {radius * std::cos(angle), radius * std::sin(angle)};
 }
 

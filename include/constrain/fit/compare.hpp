@@ -14,7 +14,8 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// Options of `compare`, shared by all rows. Each row is one training run with one set of policies.
+/// Options of `compare`, shared by all rows. Each row is one training run with one set of policies. An example of a
+/// task without tokens counts as one token.
 struct compare_options {
   token_count tokens = 100'000; // training tokens per row, at least 1, over all ranks; rounded up to whole steps
   double learning_rate = 0; // for rows without a `strategy`, at least 0; replaces the learning rates of the optimizer
@@ -22,10 +23,11 @@ struct compare_options {
   double clip_norm = 0;     // maximum L2 norm of all gradients together, at least 0; 0: no clipping
   double dropout = 0;       // probability with which ct::dropout zeroes an element, in [0, 1)
   std::uint64_t seed = 0;   // determines the initial weights, the order of samples and dropout
-  double validation_fraction = 0.02; // share of the corpus, at its end, on which a row's `loss` is measured; above
-                                     // 0, at most 1: `.validation_tokens` limits it too
-  std::int64_t validation_tokens = 16'384; // maximum number of labels in the validation part (which has one more
-                                           // token); at least 1
+  double validation_fraction = 0.02; // share of the corpus, at its end, or of the examples, drawn at random, on which
+                                     // a row's `loss` is measured; above 0, at most 1: `.validation_tokens` limits it
+                                     // too
+  std::int64_t validation_tokens = 16'384; // maximum number of tokens in the validation part (of a corpus: of labels;
+                                           // it has one more token); at least 1
 };
 
 /// A row with hyperparameters and a name:
@@ -59,17 +61,24 @@ void check_comparison(compare_options const& o);
 /// The corpus's training and validation part. Throws `error` for an option out of range, or if a part is too short for
 /// one sequence of `tokens` tokens.
 data::corpus::parts parts_to_compare(data::corpus const& corpus, compare_options const& options, std::int64_t tokens);
+/// The training and the validation part of examples, drawn at random, the same for every seed of the options. Throws
+/// `error` for an option out of range.
+data::examples::parts parts_to_compare(data::examples const& examples, compare_options const& options,
+                                       std::int64_t tokens);
 
 /// Trains one row and measures its speed, memory and loss. Empty `name`: the row gets the name of its policies.
-template <class trainer>
-comparison measure(data::corpus::parts const& parts, compare_options const& options,
-                   typename trainer::hyper const& hyper, std::string name) {
+template <class trainer, class parts_of_data>
+comparison measure(parts_of_data const& parts, compare_options const& options, typename trainer::hyper const& hyper,
+                   std::string name) {
   trainer t(hyper,
             {.seed = options.seed, .clip_norm = options.clip_norm, .dropout = options.dropout, .measure_memory = true});
+  // Data that does not fit is refused before a row is trained.
+  auto const training = samples_of<trainer, true>("compare", parts.train);
+  auto const validation = samples_of<trainer, false>("compare", parts.validation);
   std::vector<double> seconds;
   auto const step_tokens = trainer::batch_tokens * t.ranks();
   auto const steps = (options.tokens.count() - 1) / step_tokens + 1;
-  for (auto const& batch : t.batches(parts.train)) {
+  for (auto const& batch : t.batches(training, data::tail::carry)) {
     if (static_cast<std::int64_t>(seconds.size()) == steps) break;
     stopwatch const since_began;
     t.step(batch);
@@ -77,7 +86,7 @@ comparison measure(data::corpus::parts const& parts, compare_options const& opti
   }
   comparison row;
   row.name = name.empty() ? trainer::policy_set::name() : std::move(name);
-  row.loss = t.evaluate(parts.validation).loss;
+  row.loss = t.evaluate(validation, [] { return false; })->loss;
   auto const median = seconds.begin() + static_cast<std::ptrdiff_t>(seconds.size() / 2);
   std::nth_element(seconds.begin(), median, seconds.end());
   row.tokens_per_second = static_cast<double>(step_tokens) / *median;
@@ -95,16 +104,16 @@ template <class trainer> typename trainer::hyper common_hyper(compare_options co
 
 } // namespace detail
 
-/// Trains a task with each set of policies on the same tokens, one after another, and returns speed, memory and
+/// Trains a task with each set of policies on the same data, one after another, and returns speed, memory and
 /// validation loss of each:
 ///
 ///     compare<task, policies<precision::fp32>, policies<checkpoint::every<1>>>(corpus, {.tokens = 100'000})
 ///
-/// Throws `error` for an option out of range or a corpus that is too short. Also throws the errors of `trainer`'s
+/// The data is a corpus or examples. Throws `error` for an option out of range or too little data. Also throws the errors of `trainer`'s
 /// constructor, `batches`, `step` and `evaluate`.
-template <class task, class... sets>
-std::vector<comparison> compare(data::corpus const& corpus, compare_options const& options = {}) {
-  auto const parts = detail::parts_to_compare(corpus, options, task::tokens);
+template <class task, class... sets, data::is_dataset dataset>
+std::vector<comparison> compare(dataset const& d, compare_options const& options = {}) {
+  auto const parts = detail::parts_to_compare(d, options, task::tokens);
   return {detail::measure<typename detail::trainer_with<task, sets>::type>(
       parts, options, detail::common_hyper<typename detail::trainer_with<task, sets>::type>(options), {})...};
 }
@@ -115,12 +124,12 @@ std::vector<comparison> compare(data::corpus const& corpus, compare_options cons
 ///                   strategy<policies<optimizer::sgd>>{.hyper = {.learning_rate = 0.3f}})
 ///
 /// Throws as the other `compare`, and throws `error` if `options.learning_rate` is set.
-template <class task, class first, class... rest>
-std::vector<comparison> compare(data::corpus const& corpus, compare_options const& options, strategy<first> const& one,
+template <class task, class first, class... rest, data::is_dataset dataset>
+std::vector<comparison> compare(dataset const& d, compare_options const& options, strategy<first> const& one,
                                 strategy<rest> const&... others) {
   if (options.learning_rate != 0)
     throw error({"compare: .learning_rate is set, but each strategy has its own in .hyper; leave .learning_rate out"});
-  auto const parts = detail::parts_to_compare(corpus, options, task::tokens);
+  auto const parts = detail::parts_to_compare(d, options, task::tokens);
   return {
       detail::measure<typename detail::trainer_with<task, first>::type>(parts, options, one.hyper, one.name),
       detail::measure<typename detail::trainer_with<task, rest>::type>(parts, options, others.hyper, others.name)...};

@@ -37,6 +37,13 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
   return parts;
 }
 
+[[gnu::cold]] CONSTRAIN_INLINE data::examples::parts parts_to_compare(data::examples const& examples,
+                                                                      compare_options const& options,
+                                                                      std::int64_t tokens) {
+  check_comparison(options);
+  return examples.split(options.validation_fraction, 0, std::max<std::int64_t>(options.validation_tokens / tokens, 1));
+}
+
 } // namespace constrain::detail
 
 namespace constrain::inline CONSTRAIN_VARIANT {

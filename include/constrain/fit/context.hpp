@@ -19,7 +19,7 @@ public:
   optimizer_steps step = 0;               // optimizer steps done so far, of the whole run
   optimizer_steps steps = 0;              // steps that the whole run will take
   optimizer_steps first_step = 0;         // steps done before this call of fit
-  double epoch = 0;                       // epochs of the corpus read so far: at 1.5, half of the second epoch is read
+  double epoch = 0;                       // epochs of the data read so far: at 1.5, half of the second epoch is read
   step_result last{};                     // result of the last step; default-constructed in on_start
   std::optional<evaluation> validation{}; // result of this call's last evaluation, if any
   std::string saved{};                    // directory of the last save; empty: none so far
@@ -35,7 +35,7 @@ public:
   /// the current step); after the last step, only to summary.json. A second value of a metric for the same step
   /// replaces the first. Throws `error` if the name is empty or not UTF-8.
   void metric(std::string_view name, double value) {
-    if (name.empty() || io::invalid_utf8(name) != name.size())
+    if (name.empty() || io::find_invalid_utf8(name) != name.size())
       throw error(
           {"fit: the name '", name, "' of a metric is ", name.empty() ? "empty" : "not UTF-8", "; use another name"});
     for (auto& each : metrics_)

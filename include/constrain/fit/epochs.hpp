@@ -1,8 +1,8 @@
 #pragma once
 
-#include "constrain/data/corpus.hpp"
 #include "constrain/data/order.hpp"
 #include "constrain/data/tail.hpp"
+#include "constrain/train/dataset.hpp"
 
 #include <algorithm>
 #include <cstdint>
@@ -11,25 +11,35 @@
 namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// Number of batches from position `from` on that begin before `epochs` epochs are complete, at most `limit`. Batches
-/// without any label do not count. A batch has `sequences` samples over all ranks, each of `tokens` tokens. `seed`: of
-/// the order of samples. `tail`: what happens to samples at an epoch's end that do not fill a batch. Throws `error` if
-/// the corpus gives no batch, or if `from` lies outside an epoch.
+/// without any label do not count. A batch has `sequences` samples over all ranks. `seed`: of the order of samples.
+/// `tail`: what happens to samples at an epoch's end that do not fill a batch. Throws `error` if the data gives no
+/// batch, or if `from` lies outside an epoch.
+[[gnu::cold]] std::int64_t batches_until(std::int64_t epochs, sample_set const& samples, std::uint64_t seed,
+                                         data::position from, std::int64_t sequences, data::tail tail,
+                                         std::int64_t limit = std::numeric_limits<std::int64_t>::max());
+/// The same for a corpus, in samples of `tokens` tokens.
 [[gnu::cold]] std::int64_t batches_until(std::int64_t epochs, data::corpus const& corpus, std::uint64_t seed,
                                          data::position from, std::int64_t sequences, std::int64_t tokens,
                                          data::tail tail,
                                          std::int64_t limit = std::numeric_limits<std::int64_t>::max());
 
-/// The optimizer step, counted from the start of the run, after which `epochs` epochs of a corpus have been read; at
+/// The optimizer step, counted from the start of the run, after which `epochs` epochs of a data set have been read; at
 /// most `limit`, but at least the steps already done. Throws as `batches_until` does.
 template <class trainer>
-std::int64_t steps_of_epochs(trainer const& t, std::int64_t epochs, data::corpus const& corpus, data::tail tail,
+std::int64_t steps_of_epochs(trainer const& t, std::int64_t epochs, sample_set const& samples, data::tail tail,
                              std::int64_t limit) {
   auto const& state = t.state();
-  auto const from = state.corpus == corpus.fingerprint() ? state.position : data::position{};
+  auto const from = state.corpus == samples.fingerprint() ? state.position : data::position{};
   auto const done = t.steps().count();
-  return done + batches_until(epochs, corpus, state.seed, from,
-                              trainer::micro_batches * trainer::task::sequences * t.ranks(), trainer::task::tokens,
-                              tail, std::max<std::int64_t>(limit - done, 0));
+  return done + batches_until(epochs, samples, state.seed, from,
+                              trainer::micro_batches * trainer::task::sequences * t.ranks(), tail,
+                              std::max<std::int64_t>(limit - done, 0));
+}
+/// The same for a corpus or examples. Also throws `error` if they do not fit the trainer.
+template <class trainer, data::is_dataset dataset>
+std::int64_t steps_of_epochs(trainer const& t, std::int64_t epochs, dataset const& d, data::tail tail,
+                             std::int64_t limit) {
+  return steps_of_epochs(t, epochs, detail::samples_of<trainer, true>("steps_of_epochs", d), tail, limit);
 }
 
 } // namespace constrain

@@ -9,7 +9,7 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// Trains on a corpus: `fit(t, data::text("corpus.txt"), {.steps = 500})`. Prints progress lines, evaluates, saves the
+/// Trains on a corpus or on examples: `fit(t, data::text("corpus.txt"), {.steps = 500})`. Prints progress lines, evaluates, saves the
 /// run and writes records as `options` say. Equivalent to your own loop over `t.batches` and `t.step`, with the same
 /// arena. SIGINT and SIGTERM end the run after the current step or during an evaluation; the run is saved first, if
 /// `.directory` is set.
@@ -19,20 +19,20 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 /// and on_end, each taking a `fit_context&`. on_save is called after every save, including saves to `.best`; on_end is
 /// called last, but not after an exception.
 ///
-/// Throws `error` for options that are out of range or contradict one another, for a corpus that does not fit the
-/// trainer, for files that cannot be written, and for options, corpora or training states that differ between ranks.
+/// Throws `error` for options that are out of range or contradict one another, for data that does not fit the
+/// trainer, for files that cannot be written, and for options, data or training states that differ between ranks.
 /// Also throws the errors of `trainer::step`, `evaluate`, `load_pretrained` (`.load_best`) and `scale_learning_rate`
 /// (`.plateau`), and what a callback throws. If only some ranks throw, the job is aborted.
-template <class trainer, class callback = no_callback>
-fit_result fit(trainer& t, data::corpus const& corpus, fit_options options = {}, callback&& called = {}) {
+template <class trainer, class callback = no_callback, data::is_dataset dataset>
+fit_result fit(trainer& t, dataset const& d, fit_options options = {}, callback&& called = {}) {
   using given = std::remove_reference_t<callback>;
   if constexpr (std::is_function_v<given>) {
     auto* pointer = &called;
     auto const callbacks = detail::callbacks_of(pointer);
-    return detail::training_run<trainer>(t, corpus, options, callbacks).run();
+    return detail::training_run<trainer, dataset>(t, d, options, callbacks).run();
   } else {
     auto const callbacks = detail::callbacks_of<given>(called);
-    return detail::training_run<trainer>(t, corpus, options, callbacks).run();
+    return detail::training_run<trainer, dataset>(t, d, options, callbacks).run();
   }
 }
 

@@ -1,7 +1,7 @@
 #pragma once
 
 #include "constrain/base/units.hpp"
-#include "constrain/data/corpus.hpp"
+#include "constrain/data/dataset.hpp"
 #include "constrain/data/tail.hpp"
 #include "constrain/train/interval.hpp"
 
@@ -19,12 +19,13 @@ struct fit_options {
   optimizer_steps steps = -1; // steps of the whole run, at least 0; -1: no limit if `.epochs` is set, else 100
   std::int64_t epochs = 0;    // epochs of the whole run, at least 0; 0: no limit. If `.steps` is set too, the limit
                               // reached first ends the run
-  data::corpus const* validation = nullptr; // validation corpus, with at least one label; null: no evaluation
-  interval evaluate_every = 0;              // when to evaluate, besides the end; 0: only at the end
-  std::string directory{};                  // directory to save the run in; empty: the run is not saved
-  interval save_every = 0;                  // when to save to `.directory`, besides the end; 0: only at the end
-  std::FILE* log = stdout;                  // stream for the header and the progress lines; null: silent
-  interval log_every = 1;                   // when to print a progress line; 0: never. `.records` has every step
+  data::dataset_pointer validation = nullptr; // validation data, with at least one label, of the type of the training
+                                              // data: `&corpus` or `&examples`; null: no evaluation
+  interval evaluate_every = 0;                // when to evaluate, besides the end; 0: only at the end
+  std::string directory{};                    // directory to save the run in; empty: the run is not saved
+  interval save_every = 0;                    // when to save to `.directory`, besides the end; 0: only at the end
+  std::FILE* log = stdout;                    // stream for the header and the progress lines; null: silent
+  interval log_every = 1;                     // when to print a progress line; 0: never. `.records` has every step
   std::int64_t keep_last = 0; // saved runs to keep, at least 0, each in directory/step-<n>; 0: one, in the directory
                               // itself
   std::string best{};         // directory to save the run in at its lowest validation loss, which needs `.validation`;

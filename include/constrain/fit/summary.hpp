@@ -29,12 +29,11 @@ template <class trainer>
   json.member("seconds", r.seconds)
       .member("tokens_per_second", r.tokens_per_second)
       .member("labels_per_second", r.labels_per_second);
-  if (r.validation)
-    json.member("validation_loss", r.validation->loss)
-        .member("perplexity", r.validation->perplexity)
-        .member("accuracy", r.validation->accuracy);
+  if (r.validation) json.member("validation_loss", r.validation->loss);
+  if (r.validation && trainer::entries::counts_correct)
+    json.member("perplexity", r.validation->perplexity).member("accuracy", r.validation->accuracy);
   if (math::finite(t.state().best_validation_loss)) json.member("best_validation_loss", t.state().best_validation_loss);
-  if (!metrics.empty()) write_metrics(json, metrics);
+  write_metrics(json, metrics);
   return json.member("stop_reason", reason_of(r.stop_reason)).end(), json;
 }
 
@@ -64,8 +63,8 @@ template <class trainer> [[gnu::noinline, gnu::cold]] report_head head_of(traine
   auto const fact = [&](char const* name, std::string value) { head.facts.emplace_back(name, std::move(value)); };
   fact("parameters", grouped(trainer::parameter_count)), fact("steps", grouped(r.steps.count()));
   fact("tokens a step", grouped(trainer::batch_tokens * t.ranks())), fact("loss of the last step", number(r.loss));
-  if (r.validation)
-    fact("validation loss", number(r.validation->loss)), fact("perplexity", number(r.validation->perplexity));
+  if (r.validation) fact("validation loss", number(r.validation->loss));
+  if (r.validation && trainer::entries::counts_correct) fact("perplexity", number(r.validation->perplexity));
   if (math::finite(t.state().best_validation_loss))
     fact("lowest validation loss", number(t.state().best_validation_loss));
   if (r.share_of_peak > 0) fact("share of the processor's peak", number(r.share_of_peak));

@@ -28,14 +28,14 @@
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
 /// One call of `fit`, one function per phase: check, prepare_outputs, start, train, end.
-template <class trainer> class training_run {
+template <class trainer, class dataset> class training_run {
 public:
-  training_run(trainer& t, data::corpus const& corpus, fit_options const& options, fit_callbacks const& callbacks)
-      : t_(t), corpus_(corpus), options_(options), callbacks_(callbacks), speaks_(t.rank() == 0),
+  training_run(trainer& t, dataset const& d, fit_options const& options, fit_callbacks const& callbacks)
+      : t_(t), data_(d), options_(options), callbacks_(callbacks), speaks_(t.rank() == 0),
         first_step_(t.steps().count()), lines_(speaks_ ? options.log : nullptr), series_(options.directory) {}
 
   [[gnu::noinline]] fit_result run() try {
-    check_fits_agree(t_, options_, corpus_);
+    check_fits_agree(t_, options_, &data_);
     agreed(t_.world(), joint_call::fit, [&] {
       check();
       if (speaks_) prepare_outputs();
@@ -49,26 +49,29 @@ public:
   } catch (...) { rethrow_or_end_job(t_.world(), joint_call::fit); }
 
 private:
-  /// Checks options and corpora before the first step, so that an error does not appear hours later. Sets `steps_` and
-  /// `done_`.
+  /// Checks options and data before the first step, so that an error does not appear hours later. Sets `samples_`,
+  /// `validation_`, `steps_` and `done_`.
   [[gnu::noinline, gnu::cold]] void check() {
     check_fit_options(options_);
-    if (options_.validation != nullptr) check_validation(*options_.validation);
-    check_vocabulary(corpus_.vocabulary(), trainer::entries::vocabulary);
+    if (options_.validation != nullptr) validation_ = validation_samples();
+    samples_ = samples_of<trainer, true>("fit", data_);
     constexpr auto without_end = std::numeric_limits<std::int64_t>::max();
     bool const by_epochs = options_.epochs > 0, by_steps = options_.steps >= 0;
     steps_ = by_steps ? options_.steps.count() : by_epochs ? without_end : 100;
-    if (by_epochs) steps_ = std::min(steps_, steps_of_epochs(t_, options_.epochs, corpus_, options_.tail, steps_));
+    if (by_epochs) steps_ = std::min(steps_, steps_of_epochs(t_, options_.epochs, samples_, options_.tail, steps_));
     done_ = first_step_ >= steps_;
   }
 
-  [[gnu::noinline, gnu::cold]] static void check_validation(data::corpus const& validation) {
-    check_vocabulary(validation.vocabulary(), trainer::entries::vocabulary);
-    auto const tokens = trainer::task::tokens;
-    if (validation.labels(1, data::samples(validation.size(), tokens) * tokens) == 0)
-      throw error(
-          "fit: the .validation corpus has no labels, because every token of its samples is a prompt token; give a "
-          "corpus with text to predict");
+  [[gnu::noinline, gnu::cold]] sample_set validation_samples() const {
+    auto const* const data = options_.validation.template to<dataset>();
+    if (data == nullptr)
+      throw error({"fit: the training data is ", data::kind_of<dataset>, ", but .validation is not; give ",
+                   data::kind_of<dataset>});
+    auto samples = samples_of<trainer, true>("fit, .validation", *data);
+    auto const called = samples.called();
+    if (!samples.has_labels())
+      throw error({"fit: the .validation ", called.has, " no labels, because ", called.unlabeled, " to predict"});
+    return samples;
   }
 
   /// Checks that all outputs can be written, and opens the records. Only on rank 0.
@@ -94,7 +97,7 @@ private:
 
   void train() {
     stopwatch since_asked; // started when the next batch is requested: includes the wait for data
-    for (auto const& batch : t_.batches(corpus_, options_.tail)) {
+    for (auto const& batch : t_.batches(samples_, options_.tail)) {
       auto record = step(batch, since_asked);
       call(callbacks_.step);
       end_if_asked();
@@ -111,6 +114,8 @@ private:
 
   step_record step(constrain::batch const& batch, stopwatch const& since_asked) {
     step_record record{.learning_rate = t_.learning_rate()};
+    if constexpr (trainer::entries::parameters.settings_size > 0)
+      if (records_) record.settings = settings();
     stopwatch const since_began;
     auto const& r = context_.last = t_.step(batch);
     record.seconds = since_began.seconds();
@@ -135,16 +140,30 @@ private:
     return record;
   }
 
+  /// The settings of the model, as the next step reads them.
+  [[gnu::noinline, gnu::cold]] std::vector<metric> settings() const {
+    auto const all = trainer::entries::parameters.view();
+    std::vector<metric> values;
+    for (int i = 0; i < all.settings_size; ++i) {
+      std::string const name(all.name(all.settings[i]));
+      values.push_back({name, t_.setting(name)});
+    }
+    return values;
+  }
+
   double share_of_peak(double seconds) const { return peak_ > 0 ? trainer::flops / (seconds * peak_) : 0; }
 
   [[gnu::noinline, gnu::cold]] void evaluate(step_record& record) {
-    auto found = t_.evaluate(*options_.validation, [&] { return t_.in_any_rank(signal_->noted()); });
+    auto found = t_.evaluate(validation_, [&] { return t_.in_any_rank(signal_->noted()); });
     if (!found) return end_because(stop_reason::interrupted);
     found->loss = of_rank_0(t_.world(), found->loss); // so that all ranks decide alike about the rest of the run
     context_.validation = context_.result.validation = found;
-    record.validation_loss = found->loss, record.accuracy = found->accuracy;
-    lines_.line("step %lld | validation loss %.4f | perplexity %.2f | accuracy %.3f",
-                static_cast<long long>(record.step), found->loss, found->perplexity, found->accuracy);
+    record.validation_loss = found->loss;
+    if constexpr (trainer::entries::counts_correct) {
+      record.accuracy = found->accuracy;
+      lines_.line("step %lld | validation loss %.4f | perplexity %.2f | accuracy %.3f",
+                  static_cast<long long>(record.step), found->loss, found->perplexity, found->accuracy);
+    } else lines_.line("step %lld | validation loss %.4f", static_cast<long long>(record.step), found->loss);
     bool const best = t_.note_validation(found->loss);
     call(callbacks_.evaluation);
     end_if_asked();
@@ -196,13 +215,12 @@ private:
   void call(fit_callbacks::function f) {
     if (f == nullptr) return;
     context_.step = t_.steps();
-    context_.epoch = t_.state().corpus == corpus_.fingerprint() ? epochs_read() : 0;
+    context_.epoch = t_.state().corpus == data_.fingerprint() ? epochs_read() : 0;
     f(callbacks_.object, context_);
   }
   double epochs_read() const {
     auto const at = t_.state().position;
-    auto const samples = data::samples(corpus_.size(), trainer::task::tokens);
-    return static_cast<double>(at.epoch) + static_cast<double>(at.sample) / static_cast<double>(samples);
+    return static_cast<double>(at.epoch) + static_cast<double>(at.sample) / static_cast<double>(samples_.size());
   }
 
   /// Ends the run after this step; the first reason is kept.
@@ -219,7 +237,8 @@ private:
   }
 
   trainer& t_;
-  data::corpus const& corpus_;
+  dataset const& data_;
+  sample_set samples_{}, validation_{}; // of `data_` and of `.validation`
   fit_options const& options_;
   fit_callbacks const& callbacks_;
   bool const speaks_;             // whether this is rank 0, which logs, writes records and removes old saved runs

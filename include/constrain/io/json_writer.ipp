@@ -68,9 +68,9 @@ CONSTRAIN_INLINE void json_writer::member_begins(std::string_view name) {
 }
 
 CONSTRAIN_INLINE void json_writer::quoted(std::string_view text) {
-  if (invalid_utf8(text) != text.size())
-    throw error(
-        {"a text that is not UTF-8 at byte ", invalid_utf8(text), " cannot be written as JSON; convert it to UTF-8"});
+  if (find_invalid_utf8(text) != text.size())
+    throw error({"a text that is not UTF-8 at byte ", find_invalid_utf8(text),
+                 " cannot be written as JSON; convert it to UTF-8"});
   out_ += '"';
   for (char const c : text) {
     auto const code = static_cast<unsigned char>(c);

@@ -8,9 +8,9 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::io {
 
-/// Offset of the first byte of `text` that is not well-formed UTF-8 (RFC 3629: no surrogates, no overlong forms), or
-/// `text.size()` if all of it is well-formed.
-constexpr std::size_t invalid_utf8(std::string_view text) {
+/// Offset of the first ill-formed UTF-8 sequence in `text` (RFC 3629: surrogates and overlong forms are ill-formed), or
+/// `text.size()` if there is none.
+constexpr std::size_t find_invalid_utf8(std::string_view text) {
   std::size_t i = 0;
   while (i < text.size()) {
     auto const lead = static_cast<unsigned char>(text[i]);

@@ -1,10 +1,26 @@
 #pragma once
 
 #include "constrain/op/copy/copy.hpp"
+#include "constrain/op/refusals.hpp"
 
 #include <concepts>
 
 namespace constrain::inline CONSTRAIN_VARIANT {
+
+namespace refusals {
+
+/// A repeat has `got` iterations.
+template <diagnosis d> struct repeat_of_nothing {
+  static_assert(d.ok(), "ct::repeat needs at least one iteration; write `repeat(name, 1 or more, ...)`");
+};
+
+/// The body of a repeat maps `expected` elements to `got`, or to another shape of as many.
+template <diagnosis d> struct repeat_changes_the_shape {
+  static_assert(d.ok(), "the body of ct::repeat returns another shape than its argument's; move the layers that "
+                        "change the shape before or after the repeat");
+};
+
+} // namespace refusals
 
 /// x = body(x), `iterations` times; returns the last x. Each iteration has separate parameters: a parameter that the
 /// body makes is stored stacked, [iterations, ...]. Adds `name` and a dot to the prefix of the names of the body's
@@ -17,12 +33,12 @@ constexpr value repeat(std::string_view name, int iterations, value x, body cons
   auto& owner = x.owner();
   auto& program = owner.program;
   if (iterations < 1) {
-    program.fail({why::repeat_of_nothing, line, owner.called_from, 1, iterations});
+    program.fail(diagnosis_with<refusals::repeat_of_nothing>(line, owner.called_from, 1, iterations));
     return x;
   }
   scope const inside(owner, name, line);
   int const axis = program.add_axis({.name = owner.scope, .extent = iterations});
-  if (x.type() == dtype::i32) program.fail({why::ids_are_no_numbers, line, owner.called_from, 0, 0});
+  if (x.type() == dtype::i32) program.fail(diagnosis_with<op::ids_are_no_numbers>(line, owner.called_from, 0, 0));
   ref const carried{owner.new_value({x.type(), x.shape()}, role::activation, line, axis), at::current};
 
   auto const hand = [&](ref from, ref to) {
@@ -34,7 +50,8 @@ constexpr value repeat(std::string_view name, int iterations, value x, body cons
   value const y = b(value{owner, carried});
   if (&y.owner() != &owner) program.fail({why::values_of_two_programs, line, owner.called_from, 0, 0});
   else if (y.shape() != x.shape())
-    program.fail({why::repeat_changes_the_shape, line, owner.called_from, x.shape().elements(), y.shape().elements()});
+    program.fail(diagnosis_with<refusals::repeat_changes_the_shape>(line, owner.called_from, x.shape().elements(),
+                                                                    y.shape().elements()));
   else hand(y.where(), {carried.value, at::next});
   owner.close();
   return {owner, {carried.value, at::final}};

@@ -2,8 +2,10 @@
 
 #include "constrain/model/is_model.hpp"
 #include "constrain/model/is_objective.hpp"
+#include "constrain/model/refusals.hpp"
 #include "constrain/op/accuracy/accuracy.hpp"
 #include "constrain/op/copy/copy.hpp"
+#include "constrain/op/refusals.hpp"
 #include "constrain/program/value.hpp"
 
 #include <cstddef>
@@ -88,15 +90,18 @@ template <auto model, class objective_, micro_batch batch> struct task {
   /// result holds the error.
   static constexpr program build(entry e, dtype real) {
     if constexpr (batch.sequences < 1 || said_tokens < 1)
-      return detail::refused_program({why::micro_batch_is_empty, 0, 0, batch.sequences, said_tokens});
+      return detail::refused_program(
+          diagnosis_with<refusals::micro_batch_is_empty>(0, 0, batch.sequences, said_tokens));
     else if constexpr (!is_model<decltype(model)> && !detail::takes_several<decltype(model)>)
-      return detail::refused_program({why::model_is_no_function});
+      return detail::refused_program(diagnosis_with<refusals::model_is_no_function>());
     else if constexpr (!detail::takes_values<decltype(model), inputs.size()>)
-      return detail::refused_program({why::inputs_do_not_fit_the_model, 0, 0, 0, inputs.size()});
+      return detail::refused_program(diagnosis_with<refusals::inputs_do_not_fit_the_model>(0, 0, 0, inputs.size()));
     else if constexpr (!detail::are_sound(inputs, true) || !detail::are_sound(labels, false))
-      return detail::refused_program({why::port_is_not_sound});
-    else if constexpr (!is_objective<objective>) return detail::refused_program({why::objective_is_no_function});
-    else if constexpr (!detail::constant_program<task>) return detail::refused_program({why::model_is_not_constant});
+      return detail::refused_program(diagnosis_with<refusals::port_is_not_sound>());
+    else if constexpr (!is_objective<objective>)
+      return detail::refused_program(diagnosis_with<refusals::objective_is_no_function>());
+    else if constexpr (!detail::constant_program<task>)
+      return detail::refused_program(diagnosis_with<refusals::model_is_not_constant>());
     else return write(e, real);
   }
 
@@ -110,7 +115,7 @@ template <auto model, class objective_, micro_batch batch> struct task {
     value const logits = detail::call_with(model, in, std::make_index_sequence<inputs.size()>{});
     b.program.set_result("logits", logits.where());
     b.check_reach(logits.where(), logits.info().line);
-    if (logits.type() == dtype::i32) b.program.fail({why::ids_are_no_numbers, logits.info().line});
+    if (logits.type() == dtype::i32) b.program.fail(diagnosis_with<op::ids_are_no_numbers>(logits.info().line));
     if (e == entry::predict || e == entry::generate) {
       b.program.set_result("logits", observe(logits, b.new_value({logits.type(), logits.shape()}, role::result, 0)));
       return b.program;
@@ -118,7 +123,8 @@ template <auto model, class objective_, micro_batch batch> struct task {
     for (int i = 0; i < labels.size(); ++i) target[i] = add_port(b, port_kind::label, labels[i], rows, logits.shape());
     value const loss = detail::call_with([&](auto... of_labels) { return objective{}(logits, of_labels...); }, target,
                                          std::make_index_sequence<labels.size()>{});
-    if (loss.shape().elements() != 1) b.program.fail({why::loss_is_not_a_scalar, 0, 0, 1, loss.shape().elements()});
+    if (loss.shape().elements() != 1)
+      b.program.fail(diagnosis_with<refusals::loss_is_not_a_scalar>(0, 0, 1, loss.shape().elements()));
     ref const observed = observe(loss, b.new_value({loss.type(), loss.shape()}, role::result, 0));
     b.program.set_result("loss", observed);
     b.program.values[observed.value].accumulates = true;
@@ -167,7 +173,7 @@ struct no_task {
   using objective = void;
   static constexpr int architecture = 0;
   static constexpr std::int64_t sequences = 1, tokens = 1;
-  static constexpr program build(entry, dtype) { return refused_program({why::task_is_none}); }
+  static constexpr program build(entry, dtype) { return refused_program(diagnosis_with<refusals::task_is_none>()); }
 };
 
 /// `type`, or `no_task` if `type` is not a task.

@@ -3,16 +3,13 @@
 #include "constrain/op/add/add.hpp"
 #include "constrain/op/constant/constant.hpp"
 #include "constrain/op/copy/copy.hpp"
+#include "constrain/pass/refusals.hpp"
 #include "constrain/program/backward.hpp"
+#include "constrain/program/setting.hpp"
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
 namespace detail {
-
-/// The name of the setting that multiplies the loss before the backward pass.
-inline constexpr std::string_view loss_scale_name = "loss_scale";
-/// The name of the setting that counts the steps since the scale has changed.
-inline constexpr std::string_view loss_scale_steps_name = "loss_scale_steps";
 
 /// Reverse-mode differentiation of a program with loops: visits the nodes from last to first, lets each op's gradient
 /// rule append the backward nodes, and appends a reversed loop for each repeat's loop, over the same axis.
@@ -43,7 +40,7 @@ public:
     if (looped) out_.close();
     for (int v = 0; v < program.values.size(); ++v)
       if (is_trainable(program.values[v].role) && !written_[key({v, at::current})])
-        program.fail({why::parameter_without_path_to_the_loss, program.values[v].line, 0, 1, 0});
+        program.fail(diagnosis_with<refusals::parameter_without_path_to_the_loss>(program.values[v].line, 0, 1, 0));
     return program;
   }
 
@@ -120,12 +117,11 @@ private:
   constexpr void seed() {
     auto const loss = out_.program.result("loss");
     if (scale_loss_) {
-      for (auto const& info : out_.program.values)
-        if (info.role == role::setting && out_.program.text(info.name).starts_with(loss_scale_name))
-          out_.program.fail({why::setting_is_taken, info.line});
-      auto const scale = setting(value{out_, loss}, loss_scale_name, 1).where();
-      gradient_[key(loss)] = out_.program.loss_scale = scale;
-      setting(value{out_, loss}, loss_scale_steps_name, 0);
+      auto const scale = setting_of(value{out_, loss}, loss_scale_setting);
+      setting_of(value{out_, loss}, loss_scale_steps_setting);
+      out_.program.loss_scale = scale.where();
+      bool const fits = out_.type_of(loss) == out_.type_of(scale.where());
+      gradient_[key(loss)] = (fits ? scale : emit<op::full_like>({value{out_, loss}, scale}, {}, 0)).where();
       return;
     }
     auto const one = emit<op::constant_like>({value{out_, loss}}, {.value = 1}, 0);
@@ -145,8 +141,8 @@ private:
   constexpr void contribute(ref to, ref g, int line) {
     auto const& values = out_.program.values;
     if (values[to.value].shape != values[g.value].shape)
-      return out_.program.fail({why::gradient_has_another_shape, line, out_.called_from,
-                                values[to.value].shape.elements(), values[g.value].shape.elements()});
+      return out_.program.fail(diagnosis_with<refusals::gradient_has_another_shape>(
+          line, out_.called_from, values[to.value].shape.elements(), values[g.value].shape.elements()));
     if (ref const buffer = buffer_[key(to)]) {
       hand(g, buffer, line);
       written_[key(to)] = true;
@@ -185,7 +181,7 @@ private:
     }
     if (!any) return;
     if (!n.op->has_gradient) {
-      out_.program.fail({why::no_gradient_rule, n.line, n.called_from, 1, 0});
+      out_.program.fail(diagnosis_with<refusals::no_gradient_rule>(n.line, n.called_from, 1, 0));
       return;
     }
     out_.called_from = n.called_from;
@@ -213,7 +209,7 @@ private:
     reverse(loop + 1, end);
     ref const below = gradient_of({carried, at::current});
     if (below) hand(below, {along, at::current}, info.line);
-    else out_.program.fail({why::repeat_ignores_its_input, info.line, 0, 1, 0});
+    else out_.program.fail(diagnosis_with<refusals::repeat_ignores_its_input>(info.line, 0, 1, 0));
     out_.close();
     gradient_[key({carried, at::initial})] = {along, at::initial};
   }

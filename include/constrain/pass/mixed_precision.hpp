@@ -10,9 +10,23 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 /// Vectors (biases, norms) are read in the type in which they are stored.
 constexpr bool has_compute_copy(value_info const& info) { return is_parameter(info.role) && info.shape.rank >= 2; }
 
+namespace detail {
+
+/// Casts the inputs of the call `n` to the widest of their types.
+constexpr void promote_inputs(builder& out, node& n) {
+  auto widest = out.type_of(n.inputs[0]).type;
+  for (auto const& input : n.inputs)
+    if (auto const type = out.type_of(input).type; size_of(type) > size_of(widest)) widest = type;
+  for (auto& input : n.inputs)
+    if (out.type_of(input).type != widest) input = out.call<op::cast>({input}, {}, {.to = widest}, n.line).outputs[0];
+}
+
+} // namespace detail
+
 /// Mixed precision (Micikevicius et al. 2018): casts every parameter of two or more dimensions to `precision.compute`
 /// once a run, before the micro-batches, and lets every reader of the parameter read the copy. The types of all
-/// activations follow from the ops' shape rules. The parameters keep their type: they are the master weights.
+/// activations follow from the ops' shape rules; real labels keep their type, so that ops that promote types compute a
+/// loss in fp32. The parameters keep their type: they are the master weights.
 constexpr program mixed_precision(program const& p, slot_of::precision const& precision) {
   auto const compute = precision.compute;
   if (!p.failure.ok() || p.values[p.result("logits").value].type == compute) return p;
@@ -37,6 +51,7 @@ constexpr program mixed_precision(program const& p, slot_of::precision const& pr
     for (auto& input : n.inputs)
       if (copy_of[input.value]) input = copy_of[input.value];
     if (n.kind == node_kind::call) {
+      if (n.op->promotes_types) detail::promote_inputs(out, n);
       operand_types types;
       for (auto const& input : n.inputs) types.push_back(out.type_of(input));
       auto const rule = n.op->infer(types, n.attributes);

@@ -1,5 +1,7 @@
 #pragma once
 
+#include "constrain/pass/for_each_gradient.hpp"
+#include "constrain/pass/refusals.hpp"
 #include "constrain/policy/pass_name.hpp"
 #include "constrain/policy/policy_name.hpp"
 #include "constrain/program/program.hpp"
@@ -30,7 +32,7 @@ template <class policy, pass_name at> constexpr bool follows() {
 template <class policy> constexpr program run_own_pass(program p) {
   if (!p.failure.ok()) return p;
   if constexpr (has_own_pass<policy>) return policy::pass(p, policy::value);
-  p.fail({why::own_pass_is_none});
+  p.fail(diagnosis_with<refusals::own_pass_is_none>());
   return p;
 }
 
@@ -61,7 +63,7 @@ template <class... policies> struct own_passes<policy_list<policies...>> {
     else if constexpr (detail::constant_passes<own_passes, at, before>) return run<at>(before);
     else {
       program p = before;
-      p.fail({why::own_pass_is_not_constant});
+      p.fail(diagnosis_with<refusals::own_pass_is_not_constant>());
       return p;
     }
   }

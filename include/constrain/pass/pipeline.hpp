@@ -12,6 +12,7 @@
 #include "constrain/pass/mixed_precision.hpp"
 #include "constrain/pass/own_pass.hpp"
 #include "constrain/pass/recompute.hpp"
+#include "constrain/pass/refusals.hpp"
 #include "constrain/pass/select.hpp"
 #include "constrain/pass/shard.hpp"
 #include "constrain/pass/update.hpp"
@@ -55,7 +56,7 @@ template <class passes> constexpr program differentiate_or_refuse() {
   if constexpr (constant_gradients<passes>)
     return differentiate(before_gradients<passes>(), passes::set::precision::value.loss_scale);
   program out = passes::cast;
-  out.fail({why::gradient_is_not_constant});
+  out.fail(diagnosis_with<refusals::gradient_is_not_constant>());
   return out;
 }
 
@@ -67,7 +68,7 @@ template <class passes, class optimizer> concept constant_update = !has_update_r
 template <class passes, class optimizer> constexpr program update_or_refuse() {
   if constexpr (constant_update<passes, optimizer>) return update<optimizer>(passes::before_update());
   program out = passes::before_update();
-  out.fail({why::update_is_not_constant});
+  out.fail(diagnosis_with<refusals::update_is_not_constant>());
   return out;
 }
 
@@ -186,7 +187,8 @@ constexpr bool shares_persistent_values(program const& p, program const& step) {
 template <class passes, class step> constexpr diagnosis failure_of_entry() {
   if (!passes::final.failure.ok()) return passes::final.failure;
   if constexpr (!std::is_void_v<step>)
-    if (step::final.failure.ok() && !shares_persistent_values(passes::final, step::final)) return {why::entries_differ};
+    if (step::final.failure.ok() && !shares_persistent_values(passes::final, step::final))
+      return diagnosis_with<refusals::entries_differ>();
   return verify(passes::final);
 }
 

@@ -1,9 +1,10 @@
 #pragma once
 
+#include "constrain/op/add/add.hpp"
 #include "constrain/op/assign/assign.hpp"
 #include "constrain/op/collective/collective.hpp"
 #include "constrain/op/gradient_norm/gradient_norm.hpp"
-#include "constrain/pass/nest.hpp"
+#include "constrain/pass/partial_sums.hpp"
 #include "constrain/pass/rewrite.hpp"
 #include "constrain/policy/parallel.hpp"
 
@@ -12,14 +13,16 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 namespace detail {
 
 /// Inserts the collectives. Compute nodes read all-gathered parameters and write full gradients, which are
-/// reduce-scattered; update nodes work on shards.
+/// reduce-scattered; update nodes work on shards. Sums over ranks are reduced where `partial_sums` says.
 class sharding {
 public:
   constexpr sharding(program const& p, std::int64_t shards)
-      : in_(p), nest_(p), shards_(shards), out_(without_nodes(p)) {
+      : in_(p), nest_(p), sums_(p, nest_), shards_(shards), out_(without_nodes(p)) {
     if (shards_ > 1)
       for (auto& info : out_.program.values) cut(info);
     for (int i = 0; i < p.nodes.size(); ++i) plan_for(i);
+    if (shards_ == 1) sums_.reduce_together();
+    if (!sums_.failure().ok()) out_.program.fail(sums_.failure());
   }
 
   constexpr program run();
@@ -32,12 +35,13 @@ private:
     int before = -1; // node of that loop's body before which the parameter is gathered
     int full = -1;   // the full tensor
   };
-  /// A gradient that is reduce-scattered at the end of its use in a loop's body.
-  struct scattered {
-    int gradient = -1; // the sharded gradient
-    int level = -1;    // the loop whose body writes the full gradient
-    int after = -1;    // node of that loop's body after which the gradient is reduced
-    int full = -1;     // the full gradient
+  /// Contributions to a gradient that a loop's body makes and that are reduced before the gradient's next use.
+  struct contributions {
+    int gradient = -1; // the gradient
+    int level = -1;    // the loop whose body contributes
+    int first = -1;    // the first node that contributes
+    int after = -1;    // node of that loop's body after which the contributions are reduced
+    int full = -1;     // the full tensor in which they add up
   };
 
   /// Replaces the shape of a tensor that is stored in shards by the shape of one shard: a flat range, padded to equal
@@ -48,8 +52,10 @@ private:
     if (!stored) return;
     info.full_shape = info.shape;
     info.shards = shards_;
-    info.shape = shape(shard_map{info.full_shape.elements(), shards_, norm_chunk / info.block}.stored());
+    info.shape = shape(shard_map{info.full_shape.elements(), shards_, chunk_of(info)}.stored());
   }
+
+  static constexpr std::int64_t chunk_of(value_info const& info) { return norm_chunk / info.block; }
 
   /// The innermost loop around node i with one instance of the value per iteration; for a value without axes, the loop
   /// over micro-batches; the root if there is none.
@@ -106,31 +112,84 @@ private:
     return false;
   }
 
-  /// Index in `scatters_` of the gradient that the body of loop `level` writes; -1: none yet.
-  constexpr int find_scattered(int gradient, int level) const {
-    for (int k = 0; k < scatters_.size(); ++k)
-      if (scatters_[k].gradient == gradient && scatters_[k].level == level) return k;
+  /// Whether node n takes a sharded value as a full tensor.
+  constexpr bool works_in_full(node const& n, int value) const {
+    return !n.op->reads_shards && out_.program.values[value].shards > 1;
+  }
+
+  /// Whether node n computes a full tensor for its output j, a sharded gradient, of which each rank then keeps its
+  /// shard.
+  constexpr bool overwrites_in_full(node const& n, int j) const {
+    int const value = n.outputs[j].value;
+    return sums_.is_gradient(value) && works_in_full(n, value) && !sums_.contributes(n, j) &&
+           !calls(n, info_of<op::assign>);
+  }
+
+  /// Index in `contributions_` of the latest contributions of loop `level` that node i may belong to; -1: none.
+  constexpr int find_contributions(int gradient, int level, int i) const {
+    for (int k = contributions_.size() - 1; k >= 0; --k) {
+      auto const& c = contributions_[k];
+      if (c.gradient == gradient && c.level == level && c.first <= i) return k;
+    }
     return -1;
   }
 
-  /// Notes which parameters are gathered before node i, and which gradients are reduced after it.
+  /// Plans the exchanges of the values that node i reads and writes.
   constexpr void plan_for(int i) {
     auto const& n = in_.nodes[i];
-    if (n.kind != node_kind::call || shards_ == 1) return;
+    if (n.kind != node_kind::call) return;
     for (auto const& input : n.inputs) {
-      if (n.op->reads_shards || out_.program.values[input.value].shards == 1 || find_gathered(input.value, i) >= 0)
-        continue;
-      int const level = level_of(in_.values[input.value], i);
-      if (!gathers_.push_back({input.value, level, nest_.child(level, i), new_full(input.value, level, false)}))
-        too_large(n);
+      if (sums_.contains(input) && !n.op->reads_partial) sums_.use(input.value, i);
+      if (works_in_full(n, input.value)) plan_gather(input.value, i);
     }
-    for (auto const& output : n.outputs) {
-      auto const& info = in_.values[output.value];
-      if (info.role != role::gradient) continue;
-      int const level = level_of(info, i);
-      int const after = nest_.end[nest_.child(level, i)];
-      if (int const k = find_scattered(output.value, level); k >= 0) scatters_[k].after = after;
-      else if (!scatters_.push_back({output.value, level, after, new_full(output.value, level, true)})) too_large(n);
+    // The host reads the loss, whether a node does or not.
+    if (calls(n, info_of<op::clip_coefficient>)) sums_.use(in_.result("loss").value, i);
+    for (int j = 0; j < n.outputs.size(); ++j) plan_output(n, j, i);
+  }
+
+  constexpr void plan_output(node const& n, int j, int i) {
+    int const value = n.outputs[j].value;
+    if (works_in_full(n, value)) check_loops(value, i);
+    if (!sums_.contains(n.outputs[j])) return;
+    if (!sums_.contributes(n, j)) {
+      sums_.use(value, i);
+      // A node that also reads the gradient writes over the gathered tensor, as it would over the gradient.
+      if (overwrites_in_full(n, j) && n.inputs.contains(n.outputs[j]))
+        out_.program.values[gathers_[find_gathered(value, i)].full].accumulates = true;
+      return;
+    }
+    sums_.contribute(value, i);
+    // With one shard, contributions before the first use add up in the gradient itself.
+    if (sums_.is_gradient(value) && (shards_ > 1 || sums_.last_use(value) >= 0)) plan_reduction(value, i);
+  }
+
+  constexpr void plan_gather(int value, int i) {
+    if (find_gathered(value, i) >= 0) return;
+    check_loops(value, i);
+    int const level = level_of(in_.values[value], i);
+    if (!gathers_.push_back({value, level, nest_.child(level, i), new_full(value, level, false)}))
+      too_large(in_.nodes[i]);
+  }
+
+  constexpr void plan_reduction(int gradient, int i) {
+    check_loops(gradient, i);
+    int const level = level_of(in_.values[gradient], i);
+    int const after = nest_.end[nest_.child(level, i)];
+    int const k = find_contributions(gradient, level, i);
+    if (k >= 0 && contributions_[k].first > sums_.last_use(gradient)) contributions_[k].after = after;
+    else if (!contributions_.push_back({gradient, level, i, after, new_full(gradient, level, true)}))
+      too_large(in_.nodes[i]);
+  }
+
+  /// Refuses node i if the loops around it leave open which tensor of a stack it exchanges.
+  constexpr void check_loops(int value, int i) {
+    for (int axis : in_.values[value].axes) {
+      bool bound = false;
+      for (int loop = nest_.parent[i]; loop != nest::root; loop = nest_.parent[loop])
+        bound = bound || in_.is_part_of(in_.nodes[loop].axis, axis);
+      if (!bound)
+        out_.program.fail(
+            diagnosis_with<refusals::stack_is_exchanged>(in_.nodes[i].line, in_.nodes[i].called_from, 0, value));
     }
   }
 
@@ -138,42 +197,71 @@ private:
     out_.program.fail({why::program_too_large, n.line, n.called_from, gathers_.capacity, gathers_.capacity + 1});
   }
 
-  /// Replaces the sharded operands of node i by full tensors.
+  /// Replaces the operands of node i that ranks exchange by full tensors.
   constexpr void exchange_operands(node& n, int i) {
-    if (shards_ == 1) return;
     for (auto& input : n.inputs)
-      if (!n.op->reads_shards && out_.program.values[input.value].shards > 1)
-        input = {gathers_[find_gathered(input.value, i)].full, at::current};
+      if (works_in_full(n, input.value)) input = {gathers_[find_gathered(input.value, i)].full, at::current};
+    auto const& original = in_.nodes[i];
     for (int j = 0; j < n.outputs.size(); ++j) {
-      auto const& info = in_.values[n.outputs[j].value];
-      if (info.role != role::gradient) continue;
-      n.outputs[j] = {scatters_[find_scattered(n.outputs[j].value, level_of(info, i))].full, at::current};
+      int const value = n.outputs[j].value;
+      if (!sums_.is_gradient(value)) continue;
+      int const level = level_of(in_.values[value], i);
+      if (sums_.contributes(original, j)) {
+        int const k = find_contributions(value, level, i);
+        if (k >= 0) n.outputs[j] = {contributions_[k].full, at::current};
+      } else if (overwrites_in_full(original, j)) {
+        bool const reads = original.inputs.contains(n.outputs[j]);
+        n.outputs[j] = {reads ? gathers_[find_gathered(value, i)].full : new_full(value, level, false), at::current};
+      }
     }
+  }
+
+  /// Appends node i of the input, with the exchanges that belong to it alone.
+  constexpr void append_call(node n, int i) {
+    exchange_operands(n, i);
+    if (calls(n, info_of<op::assign>)) {
+      auto options = unpack<op::assign::options>(n.attributes);
+      options.shards = shards_;
+      options.chunk = chunk_of(in_.values[n.outputs[0].value]);
+      n.attributes = pack(options);
+    }
+    out_.program.add_node(n);
+    for (int j = 0; j < n.outputs.size(); ++j)
+      if (overwrites_in_full(in_.nodes[i], j))
+        out_.call<op::local_shard>({n.outputs[j]}, {in_.nodes[i].outputs[j]}, {.shards = shards_}, n.line);
   }
 
   constexpr void gather(gathered const& g) {
     auto const& info = in_.values[g.value];
-    out_.call<op::all_gather>({{g.value, at::current}}, {{g.full, at::current}}, {.full = info.shape}, info.line);
+    out_.call<op::all_gather>({{g.value, at::current}}, {{g.full, at::current}},
+                              {.full = info.shape, .chunk = chunk_of(info)}, info.line);
   }
 
   /// Appends a sum over ranks; the second output of the op is scratch.
   template <class op> constexpr void reduce(ref from, ref to, options_of<op> const& options = {}) {
-    to_communication(out_.call<op>({from}, {to}, options, in_.values[to.value].line).outputs[1]);
+    to_communication(out_.call<op>({from}, {to}, options, out_.program.values[to.value].line).outputs[1]);
   }
 
-  constexpr void scatter(scattered const& s) {
-    reduce<op::reduce_scatter>({s.full, at::current}, {s.gradient, at::current}, {.shards = shards_});
+  constexpr void reduce_contributions(contributions const& c) {
+    ref const full{c.full, at::current}, gradient{c.gradient, at::current};
+    if (shards_ > 1) return reduce<op::reduce_scatter>(full, gradient, {.shards = shards_});
+    reduce<op::all_reduce>(full, full);
+    out_.call<op::add>({gradient, full}, {gradient}, {}, in_.values[c.gradient].line);
   }
 
-  constexpr void all_reduce_gradients() {
-    for (int v = 0; v < in_.values.size(); ++v)
-      if (in_.values[v].role == role::gradient) reduce<op::all_reduce>({v, at::current}, {v, at::current});
+  /// Reduces the sums that node i needs. Shards of gradients are reduced after their contributions instead.
+  constexpr void reduce_before(int i) {
+    sums_.for_each_before(i, [&](int v) {
+      ref const sum{v, at::current};
+      if (!sums_.is_gradient(v)) reduce<op::all_reduce_small>(sum, sum);
+      else if (shards_ == 1) reduce<op::all_reduce>(sum, sum);
+    });
   }
 
   /// Appends the squared norm of a sharded gradient, with the same bits as the norm of the full gradient: each rank
   /// sums the chunks of its shard, the chunk sums are gathered, and every rank adds all of them in order.
   constexpr void sum_squares_of_shards(node full) {
-    auto const tensors = in_.iterations(in_.values[full.inputs[0].value]);
+    auto const tensors = stacked(in_.values[full.inputs[0].value]);
     ref const mine = out_.call<op::chunk_squares>({full.inputs[0]}, {}, {.tensors = tensors}, full.line).outputs[0];
     ref const all = out_.call<op::gather_ranks>({mine}, {}, {.ranks = shards_}, full.line).outputs[0];
     to_communication(mine);
@@ -182,49 +270,52 @@ private:
     out_.append(info_of<op::chunk_sum>, full);
   }
 
+  /// The number of tensors of a value that a call between the loops around the next node works on.
+  constexpr std::int64_t stacked(value_info const& info) const {
+    std::int64_t product = 1;
+    for (int axis : info.axes) {
+      bool bound = false;
+      for (int around : out_.enclosing) bound = bound || in_.is_part_of(around, axis);
+      if (!bound) product *= in_.axes[axis].extent;
+    }
+    return product;
+  }
+
   constexpr void to_communication(ref buffer) { out_.program.values[buffer.value].role = role::communication; }
 
   program const& in_;
   nest nest_;
+  partial_sums sums_;
   std::int64_t shards_;
   builder out_;
   static constexpr int maximum_exchanges = 128; // of parameters and of gradients each
   fixed_vector<gathered, maximum_exchanges> gathers_;
-  fixed_vector<scattered, maximum_exchanges> scatters_;
+  fixed_vector<contributions, maximum_exchanges> contributions_;
 };
 
 // Defined after the class: clang 14 evaluates member templates only after their definition.
 constexpr program sharding::run() {
-  bool reduced = false;
+  if (!out_.program.failure.ok()) return out_.program;
   rewrite_nodes(out_, in_, 0, in_.nodes.size(), [&](builder&, node n, int i) {
-    bool const norm = calls(n, info_of<op::gradient_norm_squared>);
-    if (norm && !reduced && shards_ == 1) all_reduce_gradients();
-    reduced = reduced || norm;
-    if (norm && shards_ > 1) {
+    reduce_before(i);
+    if (shards_ > 1 && calls(n, info_of<op::gradient_norm_squared>)) {
       sum_squares_of_shards(n);
       return;
     }
-    if (ref const loss = in_.result("loss"); calls(n, info_of<op::clip_coefficient>))
-      reduce<op::all_reduce_small>(loss, loss);
     for (auto const& g : gathers_)
       if (g.before == i) gather(g);
-    if (n.kind == node_kind::call) exchange_operands(n, i);
-    if (calls(n, info_of<op::assign>)) {
-      auto options = unpack<op::assign::options>(n.attributes);
-      options.shards = shards_;
-      n.attributes = pack(options);
-    }
-    out_.program.add_node(n);
-    for (auto& s : scatters_)
-      if (s.after == i) scatter(s);
+    if (n.kind == node_kind::call) append_call(n, i);
+    else out_.program.add_node(n);
+    for (auto const& c : contributions_)
+      if (c.after == i) reduce_contributions(c);
   });
   return out_.program;
 }
 
 } // namespace detail
 
-/// Data parallelism. With one shard every rank holds all tensors, and gradients are all-reduced after the last
-/// micro-batch (Li et al. 2020, DDP). With several shards, parameters, gradients and optimizer states are sharded
+/// Data parallelism. With one shard every rank holds all tensors, and gradients are all-reduced before the first node
+/// that reads one (Li et al. 2020, DDP). With several shards, parameters, gradients and optimizer states are sharded
 /// (Rajbhandari et al. 2020, ZeRO stage 3): a parameter is all-gathered in the loop body that reads it and freed after
 /// that body, and its gradient is reduce-scattered when the body has computed it. The loss is all-reduced. All sums
 /// over ranks add in rank order.

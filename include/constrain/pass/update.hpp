@@ -2,6 +2,8 @@
 
 #include "constrain/op/gradient_norm/gradient_norm.hpp"
 #include "constrain/op/update/update.hpp"
+#include "constrain/pass/refusals.hpp"
+#include "constrain/program/setting.hpp"
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
@@ -28,9 +30,10 @@ constexpr void emit_clipping(builder& out, fixed_vector<int, program::maximum_va
   for (int i = 0; i < gradients.size(); ++i)
     out.call<op::gradient_norm_squared>({{gradients[i], at::current}}, {gradient_squares},
                                         {.index = i, .gradients = gradients.size()});
+  ref const maximum = setting_of(value{out, gradient_squares}, clip_norm_setting).where();
   ref const clip_coefficient =
-      (program.loss_scale ? out.call<op::clip_coefficient>({gradient_squares, program.loss_scale})
-                          : out.call<op::clip_coefficient>({gradient_squares}))
+      (program.loss_scale ? out.call<op::clip_coefficient>({gradient_squares, maximum, program.loss_scale})
+                          : out.call<op::clip_coefficient>({gradient_squares, maximum}))
           .outputs[0];
   program.set_result("clip_coefficient", clip_coefficient);
   program.values[clip_coefficient.value].role = role::result;
@@ -60,7 +63,7 @@ template <class optimizer> constexpr program update(program const& p) {
 
   auto const gradients = detail::gradients_of(program);
   if (gradients.empty()) {
-    program.fail({why::nothing_is_trained});
+    program.fail(diagnosis_with<refusals::nothing_is_trained>());
     return program;
   }
   detail::emit_clipping(out, gradients);

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "constrain/pass/nest.hpp"
+#include "constrain/pass/partial_sums.hpp"
 #include "constrain/program/op_info.hpp"
 
 namespace constrain::inline CONSTRAIN_VARIANT {
@@ -38,7 +38,7 @@ constexpr diagnosis verify(program const& p) {
       written[n.outputs[j].value] = true;
       if (is_persistent(info.role) && !n.op->guarded)
         return {why::unguarded_write, n.line, n.called_from, 0, n.outputs[j].value};
-      bool const of_ranks = info.role == role::gradient || n.outputs[j] == loss;
+      bool const of_ranks = n.outputs[j] == loss || (info.role == role::gradient && detail::adds_contribution(n, j));
       partial[n.outputs[j].value] = p.distributed && of_ranks && !n.op->reads_partial;
       bool const fits = j < rule.outputs.size() && rule.outputs[j] == operand_type{info.type, info.shape};
       if (!fits) return {why::shape_is_not_what_the_rule_says, n.line, n.called_from, info.shape.elements(), j};

@@ -6,38 +6,18 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// Why a program is refused at compile time. sound.hpp has an error sentence for each reason, except `refused`: an op
-/// or an objective refuses its operands with a sentence of its own (refusal.hpp).
+/// Why a program is refused at compile time. The list holds only the rules of the representation, which every program
+/// must keep, whatever layer, op or pass built it; sound.hpp has their error sentences. All other errors have the
+/// reason `refused`: the op, layer, task or pass that finds one has its sentence (refusal.hpp).
 enum class why {
   nothing,
   refused,
-  task_is_none,
-  model_is_no_function,
-  inputs_do_not_fit_the_model,
-  port_is_not_sound,
-  objective_is_no_function,
-  model_is_not_constant,
-  micro_batch_is_empty,
   program_too_large,
   extent_below_one,
   tensor_too_large,
-  widths_differ,
-  ranks_differ,
-  ids_are_no_numbers,
-  repeat_changes_the_shape,
-  repeat_of_nothing,
-  repeat_ignores_its_input,
   value_left_its_repeat,
   values_of_two_programs,
   role_of_no_parameter,
-  loss_is_not_a_scalar,
-  no_gradient_rule,
-  gradient_is_not_constant,
-  gradient_has_another_shape,
-  parameter_without_path_to_the_loss,
-  nothing_is_trained,
-  own_pass_is_none,
-  own_pass_is_not_constant,
   parameter_named_twice,
   too_many_operands,
   read_before_written,
@@ -46,13 +26,9 @@ enum class why {
   partial_sum_is_read,
   shard_is_read,
   unguarded_write,
-  entries_differ,
-  state_named_twice,
-  setting_is_taken,
-  update_is_not_constant,
 };
 
-/// Names a refusal of an op by its address.
+/// Names a refusal by its address.
 struct refusal_label {};
 
 /// An error as data. The type is structural, so that a diagnosis can be an argument of the template whose static_assert

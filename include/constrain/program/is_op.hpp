@@ -28,6 +28,8 @@ template <class type, class... arguments> concept has_rule = requires(arguments 
 ///     static constexpr bool draws_random = true;        // each call gets its own random key
 ///     static constexpr bool reads_shards = true;        // takes one rank's shard of a parameter, gradient or state
 ///     static constexpr bool reads_partial = true;       // takes gradients that are not yet summed over the ranks
+///     static constexpr bool promotes_types = true;      // in mixed precision, inputs of several floating-point types
+///                                                       // are cast to the widest (torch.result_type)
 ///     static constexpr bool guarded = true;             // writes nothing if the scale of op::clip_coefficient is 0
 ///     using with_bias_gradient = other_op;              // this op fused with linear_bias_gradient of output 0
 ///

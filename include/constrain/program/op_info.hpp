@@ -30,7 +30,7 @@ struct inferred {
   why reason = why::nothing;                                 // why the inputs are refused; `nothing`: accepted
   std::int64_t expected = 0;                                 // the number that the refusal's sentence calls `expected`
   std::int64_t got = 0;                                      // the number that the refusal's sentence calls `got`
-  refusal_label const* refusal = nullptr;                    // the op's own refusal, if the reason is `refused`
+  refusal_label const* refusal = nullptr;                    // the refusal with its sentence, if refused
 
   /// Accepts, with one output.
   static constexpr inferred one(dtype type, shape s) {
@@ -38,7 +38,7 @@ struct inferred {
     result.outputs.push_back({type, s});
     return result;
   }
-  /// Refuses, with the two numbers in the sentence of `reason` (sound.hpp).
+  /// Refuses for a reason of the representation (sound.hpp), with the two numbers of its sentence.
   static constexpr inferred failure(why reason, std::int64_t expected, std::int64_t got) {
     inferred result;
     result.reason = reason;
@@ -46,7 +46,7 @@ struct inferred {
     result.got = got;
     return result;
   }
-  /// Refuses with a refusal of the op's own (refusal.hpp), and the two numbers of its sentence.
+  /// Refuses with a refusal (refusal.hpp), and the two numbers of its sentence.
   template <template <diagnosis> class sentence>
   static constexpr inferred failure(std::int64_t expected, std::int64_t got) {
     auto result = failure(why::refused, expected, got);
@@ -64,24 +64,6 @@ struct inferred {
     return result;
   }
 };
-
-/// For ops on floating-point operands: refuses integers (token ids) among the first `count` operands. Otherwise the
-/// reason is `nothing`.
-constexpr inferred needs_reals(operand_types const& in, int count = 1) {
-  for (int i = 0; i < count; ++i)
-    if (in[i].type == dtype::i32) return inferred::failure(why::ids_are_no_numbers, 0, i);
-  return inferred();
-}
-
-/// For ops whose two operands have the same shape: refuses different shapes, and reports both numbers of dimensions, or
-/// the innermost extents that differ. Otherwise the reason is `nothing`.
-constexpr inferred needs_one_shape(operand_type const& a, operand_type const& b) {
-  if (a.shape.rank != b.shape.rank) return inferred::failure(why::ranks_differ, a.shape.rank, b.shape.rank);
-  for (int i = a.shape.rank - 1; i >= 0; --i)
-    if (a.shape.extent[i] != b.shape.extent[i])
-      return inferred::failure(why::widths_differ, a.shape.extent[i], b.shape.extent[i]);
-  return inferred();
-}
 
 /// Work and memory traffic of one call of an op.
 struct cost {
@@ -110,6 +92,7 @@ struct op_info : op_label {
   bool draws_random = false;                   // each call gets its own random key
   bool reads_shards = false;                   // takes one rank's shard of a parameter, gradient or state
   bool reads_partial = false;                  // takes gradients that are not yet summed over the ranks
+  bool promotes_types = false;                 // inputs of several types are cast to the widest
   bool guarded = false;                        // writes nothing if the gradient norm is not finite
 };
 
@@ -128,11 +111,16 @@ constexpr cost cost_by_operands(operand_types const& inputs, operand_types const
 
 namespace detail {
 
-/// The shape rule of an op. It may take the op's `options`, stored `attributes`, or only the operands.
+/// The shape rule of an op. It may take the op's `options`, stored `attributes`, or only the operands. Refused: a shape
+/// among the options with an extent below 1.
 template <class op> constexpr inferred infer_of(operand_types const& in, attributes const& a) {
   if constexpr (requires { op::infer(in); }) return op::infer(in);
   else if constexpr (requires { op::infer(in, a); }) return op::infer(in, a);
-  else return op::infer(in, unpack<options_of<op>>(a));
+  else {
+    unpacked<options_of<op>> const options(a);
+    if (options.bad_extent < 1) return inferred::failure(why::extent_below_one, 1, options.bad_extent);
+    return op::infer(in, options.values);
+  }
 }
 
 /// The cost rule of an op, with the same choice of arguments.
@@ -167,6 +155,7 @@ template <class op> constexpr op_info make_op_info() {
   if constexpr (requires { op::draws_random; }) info.draws_random = op::draws_random;
   if constexpr (requires { op::reads_shards; }) info.reads_shards = op::reads_shards;
   if constexpr (requires { op::reads_partial; }) info.reads_partial = op::reads_partial;
+  if constexpr (requires { op::promotes_types; }) info.promotes_types = op::promotes_types;
   if constexpr (requires { op::guarded; }) info.guarded = op::guarded;
   return info;
 }

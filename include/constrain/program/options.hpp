@@ -4,6 +4,8 @@
 #include "constrain/program/attributes.hpp"
 #include "constrain/program/shape.hpp"
 
+#include <cstdint>
+#include <limits>
 #include <type_traits>
 
 namespace constrain::inline CONSTRAIN_VARIANT {
@@ -31,6 +33,9 @@ template <class options, int n = attributes::capacity> constexpr int option_coun
 template <class field>
 concept is_option = std::is_arithmetic_v<field> || std::is_enum_v<field> || std::is_same_v<field, shape>;
 
+/// Stands for an extent of 0, since 0 stands for a dimension that the shape does not have.
+inline constexpr std::int64_t packed_zero_extent = std::numeric_limits<std::int64_t>::min();
+
 /// Converts fields to numbers, one after the other. Fields beyond the capacity are counted, but not stored.
 struct option_packer {
   attributes packed;
@@ -42,7 +47,8 @@ struct option_packer {
   }
   template <class field> constexpr void operator()(field const& f) {
     if constexpr (std::is_same_v<field, shape>)
-      for (int k = 0; k < shape::maximum_rank; ++k) put(k < f.rank ? f.extent[k] : 0);
+      for (int k = 0; k < shape::maximum_rank; ++k)
+        put(k >= f.rank ? 0 : f.extent[k] == 0 ? packed_zero_extent : f.extent[k]);
     else if constexpr (std::is_floating_point_v<field>) put(__builtin_bit_cast(std::int64_t, static_cast<double>(f)));
     else put(static_cast<std::int64_t>(f));
   }
@@ -52,12 +58,17 @@ struct option_packer {
 struct option_unpacker {
   attributes const& packed;
   int next = 0;
+  std::int64_t bad_extent = 1; // an extent below 1 in a shape, if there is one
 
   template <class field> constexpr void operator()(field& f) {
     if constexpr (std::is_same_v<field, shape>) {
       f = {};
-      for (int k = 0; k < shape::maximum_rank; ++k, ++next)
-        if (packed.number[next] != 0) f.extent[f.rank++] = packed.number[next];
+      for (int k = 0; k < shape::maximum_rank; ++k, ++next) {
+        auto const extent = packed.number[next];
+        if (extent == 0) continue;
+        f.extent[f.rank++] = extent == packed_zero_extent ? 0 : extent;
+        if (extent < 1) bad_extent = f.extent[f.rank - 1];
+      }
     } else if constexpr (std::is_floating_point_v<field>)
       f = static_cast<field>(__builtin_bit_cast(double, packed.number[next++]));
     else f = static_cast<field>(packed.number[next++]);
@@ -84,6 +95,7 @@ template <class options> constexpr bool are_options() {
 
 /// The options of an op: its member type `options`, or `no_options` if it has none. `options` is a struct of at most
 /// six fields, each an integer, a bool, an enum, a float, a double or a `shape` (which takes the room of four fields).
+/// A call is refused if a shape in its options has an extent below 1.
 template <class op> using options_of = typename detail::options_in<op>::type;
 
 /// Options as a node stores them.
@@ -97,14 +109,27 @@ template <class options> constexpr attributes pack([[maybe_unused]] options cons
   return packer.packed;
 }
 
-/// The options that `pack` stored.
-template <class options> constexpr options unpack([[maybe_unused]] attributes const& packed) {
-  options o{};
-  if constexpr (!std::is_empty_v<options> && detail::are_options<options>()) {
-    detail::option_unpacker unpacker{packed};
-    detail::for_each_of_fields<detail::option_count<options>()>(o, [&](auto& field) { unpacker(field); });
+namespace detail {
+
+/// The options that `pack` stored, and an extent below 1 in one of their shapes; 1: there is none.
+template <class options> struct unpacked {
+  options values{};
+  std::int64_t bad_extent = 1;
+
+  constexpr explicit unpacked([[maybe_unused]] attributes const& packed) {
+    if constexpr (!std::is_empty_v<options> && are_options<options>()) {
+      option_unpacker unpacker{packed};
+      for_each_of_fields<option_count<options>()>(values, [&](auto& field) { unpacker(field); });
+      bad_extent = unpacker.bad_extent;
+    }
   }
-  return o;
+};
+
+} // namespace detail
+
+/// The options that `pack` stored.
+template <class options> constexpr options unpack(attributes const& packed) {
+  return detail::unpacked<options>(packed).values;
 }
 
 } // namespace constrain

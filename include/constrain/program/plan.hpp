@@ -93,6 +93,7 @@ template <int step_count, int operand_count> struct plan {
   int micro_batches = -1;                                     // the axis of gradient accumulation; -1: one micro-batch
   fixed_vector<plan_port, maximum_program_ports> ports;       // tensors that the host writes or reads
   host_view hyper;                                            // the hyperparameters, which the host writes
+  host_view inverse_label_count;                              // the setting, which the host writes
 
   static constexpr int steps_size = step_count; // entries of `steps` in use
 

@@ -4,8 +4,8 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-// An op or an objective can define compile-time errors (refusals). Each is a member class template with one
-// static_assert, whose message is the error.
+// Compile-time errors (refusals) stand beside the code that finds them: in an op, an objective, a layer, a pass. Each
+// is a class template with one static_assert, whose message is the error.
 //
 //     struct split {
 //       template <diagnosis d> struct parts_do_not_divide_the_width {
@@ -60,6 +60,12 @@ using own_refusal = typename decltype(refusal_at(detail::refusal_key<d.refusal>{
 template <template <diagnosis> class refusal_template> constexpr refusal_label const* refusal_with() {
   static_assert(sizeof(detail::registered_refusal<refusal_template>) > 0); // the instantiation registers the refusal
   return &detail::refusal_of<refusal_template>;
+}
+
+/// The error of a refusal; the numbers as in `diagnosis`. For ops there is `inferred::failure`.
+template <template <diagnosis> class refusal_template>
+constexpr diagnosis diagnosis_with(int line = 0, int called_from = 0, std::int64_t expected = 0, std::int64_t got = 0) {
+  return {why::refused, line, called_from, expected, got, refusal_with<refusal_template>()};
 }
 
 } // namespace constrain

@@ -119,28 +119,6 @@ constexpr value parameter(value like, std::string_view name, shape s, role r, in
   return {owner, {owner.add_checked(info), at::current}};
 }
 
-/// A number that ops read at run time, fp64, a scalar: for example the strength of a noise. It begins as `initial`, is
-/// changed by `trainer::set(name, x)` between steps, and is saved and resumed. `like`: any value of the model. All
-/// calls with one name give the same setting; the first call gives the initial value. Scopes do not prefix the name.
-/// Refused: more names than the program holds.
-constexpr value setting(value like, std::string_view name, double initial, int line = __builtin_LINE()) {
-  auto& owner = like.owner();
-  auto& program = owner.program;
-  if (!program.failure.ok()) return like;
-  for (int v = 0; v < program.values.size(); ++v)
-    if (program.values[v].role == role::setting && program.text(program.values[v].name) == name)
-      return {owner, {v, at::current}};
-  value_info info;
-  info.type = dtype::f64;
-  info.role = role::setting;
-  info.initial.constant = initial;
-  info.line = line;
-  info.name = program.names.add("", name);
-  if (info.name.length == 0)
-    program.fail({why::program_too_large, line, owner.called_from, name_pool::capacity, name_pool::capacity + 1});
-  return {owner, {program.add_value(info), at::current}};
-}
-
 /// The scope of a layer. While the object exists, names of new parameters begin with the outer scope and "name.", and
 /// errors report `line` as the line of the layer's call, unless the line of an outer layer is already set.
 class scope {

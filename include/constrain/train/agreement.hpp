@@ -1,7 +1,7 @@
 #pragma once
 
 #include "constrain/comm/fingerprint.hpp"
-#include "constrain/data/corpus.hpp"
+#include "constrain/data/dataset.hpp"
 #include "constrain/train/hyperparameters.hpp"
 #include "constrain/train/interval.hpp"
 #include "constrain/train/parameter_table.hpp"
@@ -42,9 +42,9 @@ template <class plan> std::uint64_t hash_of_plan(plan const& p) {
 /// Adds all fields of the training state.
 void add_state(fingerprint& to, training_state const& s);
 
-/// Adds the size of a corpus and the hash of its content: -1 and 0 if `corpus` is null. `which`: the corpus's name in
-/// the error.
-void add_corpus(fingerprint& to, std::string const& which, data::corpus const* corpus);
+/// Adds the hash of a data set's content, and the size of a corpus: -1 and 0 for null. `which`: the role of the data in
+/// the error, such as ".validation ", or "".
+void add_dataset(fingerprint& to, std::string const& which, data::dataset_pointer const& d);
 
 /// The values that must be equal on all ranks when a trainer is constructed.
 template <class trainer>
@@ -74,11 +74,11 @@ void check_trainers_agree(communicator& world, typename trainer::hyper const& h,
 /// The values that must be equal on all ranks when `fit` starts. `.log`, `.log_every`, `.records` and the callbacks of
 /// `fit` may differ.
 template <class options>
-fingerprint fingerprint_of_fit(options const& o, data::corpus const& corpus, training_state const& state) {
+fingerprint fingerprint_of_fit(options const& o, data::dataset_pointer const& d, training_state const& state) {
   fingerprint all;
   add_state(all, state);
-  add_corpus(all, "corpus", &corpus);
-  add_corpus(all, ".validation corpus", o.validation);
+  add_dataset(all, "", d);
+  add_dataset(all, ".validation ", o.validation);
   all.add(".steps", o.steps.count()), all.add(".epochs", o.epochs);
   auto const describe = [&](std::string const& which, interval const& every) {
     every.describe([&](char const* name, std::int64_t value) { all.add(name + which, value); });
@@ -94,9 +94,9 @@ fingerprint fingerprint_of_fit(options const& o, data::corpus const& corpus, tra
 /// Throws `error` on every rank if a value of `fingerprint_of_fit` differs between ranks. Collective if the policies
 /// are distributed, else without effect.
 template <class trainer, class options>
-void check_fits_agree(trainer const& t, options const& o, data::corpus const& corpus) {
+void check_fits_agree(trainer const& t, options const& o, data::dataset_pointer const& d) {
   if constexpr (trainer::policy_set::parallelism::value.distributed)
-    if (t.ranks() > 1) check_ranks_agree(t.world(), joint_call::fit, fingerprint_of_fit(o, corpus, t.state()));
+    if (t.ranks() > 1) check_ranks_agree(t.world(), joint_call::fit, fingerprint_of_fit(o, d, t.state()));
 }
 
 } // namespace constrain::detail

@@ -58,9 +58,13 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
   to.add("the factor of the learning rate", s.learning_rate_factor);
 }
 
-[[gnu::cold]] CONSTRAIN_INLINE void add_corpus(fingerprint& to, std::string const& which, data::corpus const* corpus) {
-  to.add("the number of tokens of the " + which, corpus == nullptr ? -1 : corpus->size());
-  to.add_hash("the fingerprint of the " + which, corpus == nullptr ? 0 : corpus->fingerprint());
+[[gnu::cold]] CONSTRAIN_INLINE void add_dataset(fingerprint& to, std::string const& which,
+                                                data::dataset_pointer const& d) {
+  if (auto const* const examples = d.to<data::examples>())
+    return to.add_hash("the fingerprint of the " + which + "examples", examples->fingerprint());
+  auto const* const corpus = d.to<data::corpus>();
+  to.add("the number of tokens of the " + which + "corpus", corpus == nullptr ? -1 : corpus->size());
+  to.add_hash("the fingerprint of the " + which + "corpus", corpus == nullptr ? 0 : corpus->fingerprint());
 }
 
 } // namespace constrain::detail

@@ -1,9 +1,10 @@
 #pragma once
 
+#include "constrain/base/array_view.hpp"
 #include "constrain/data/order.hpp"
-#include "constrain/train/array_view.hpp"
 
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -46,11 +47,13 @@ private:
   std::shared_ptr<std::atomic<std::int64_t>> latest_ = std::make_shared<std::atomic<std::int64_t>>(0);
 };
 
-/// The arrays of a batch with several inputs or labels, with real numbers, or with labels that the trainer has shifted.
+/// The arrays of a batch of examples, with several inputs or labels, with real numbers, or with labels that the trainer
+/// has shifted.
 struct batch_arrays {
-  array_list inputs;                 // one array for each input of the model
-  array_list labels;                 // one array for each label of the objective
-  std::vector<std::int32_t> shifted; // the shifted labels, which `labels` views; empty: not shifted
+  array_list inputs;                            // one array for each input of the model
+  array_list labels;                            // one array for each label of the objective
+  std::vector<std::int32_t> shifted;            // the shifted labels, which `labels` views; empty: not shifted
+  std::vector<std::vector<std::byte>> memory{}; // of a batch of examples: what `inputs` and `labels` view
 };
 
 /// One optimizer step's data for this rank, as views of arrays that must live until `step` returns. `trainer::batches`
@@ -59,8 +62,8 @@ struct batch {
   std::span<std::int32_t const> inputs; // token ids [micro-batches, sequences, tokens]: the first input, if integers
   std::span<std::int32_t const> labels; // the shape of `inputs`, or [micro-batches, sequences] for classification
   std::int64_t valid_labels = 0;        // number of `labels` that are not `ignored_label`; of reals: all
-  std::uint64_t corpus = 0;             // hash of the corpus that the batch is from; 0: the caller's own arrays
-  data::position next{};                // where the next batch begins in that corpus
+  std::uint64_t corpus = 0;             // hash of the corpus or examples that the batch is from; 0: the caller's arrays
+  data::position next{};                // where the next batch begins in that data
   std::int64_t sequence = 0;            // tokens in a sequence; 0: unknown, not checked by `step`
   batch_ticket ticket{};                // valid until a `batch_range` refills the arrays
   std::shared_ptr<batch_arrays const> arrays{}; // all arrays; null: these are `inputs` and `labels`

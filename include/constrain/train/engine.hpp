@@ -65,6 +65,13 @@ public:
     return into_arena(ports<planned_entry>, port_kind::label, labels);
   }
 
+  /// Tells the next run of an entry how many valid labels its batch has, over all ranks.
+  template <class planned_entry> void write_label_count(std::int64_t valid_labels) {
+    constexpr auto const& to = planned_entry::value.inverse_label_count;
+    double const inverse = 1.0 / static_cast<double>(valid_labels);
+    if (to.elements > 0) arena().write(to.offset, &inverse, sizeof inverse);
+  }
+
   /// Runs an entry. `passes`: the passes that made the entry's program; checked mode needs the values of that program.
   /// In checked mode, throws `error` if a check fails.
   template <class planned_entry, class passes> void run(step_parameters const& parameters) {
@@ -96,7 +103,7 @@ public:
   /// Elements [first, first + count), in row-major order, of the logits of an entry's last run.
   template <class planned_entry> std::vector<real> logits(std::int64_t first, std::int64_t count) const {
     constexpr auto view = planned_entry::value.result("logits");
-    std::vector<storage<entries::compute>> logits(static_cast<std::size_t>(count));
+    std::vector<storage<view.type>> logits(static_cast<std::size_t>(count));
     arena().read(view.offset + first * size_of(view.type), logits.data(), count * size_of(view.type));
     return {logits.begin(), logits.end()};
   }

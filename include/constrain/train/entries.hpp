@@ -41,7 +41,7 @@ template <class task, class policy_set> struct entries {
 
   using step = planned<step_program>;
   // Asserted at class scope, so that naming the trainer type reports the error; only the first failure is reported.
-  static_assert(sizeof(refusal<step::failure.reason, step::failure>) > 0);
+  static_assert(sizeof(typename sound<step::failure.reason, step::failure>::type) > 0);
   using evaluate = planned<evaluate_program, step>;
   using predict = planned<predict_program, step>;
   using generate = planned<generate_program, step>;
@@ -49,7 +49,7 @@ template <class task, class policy_set> struct entries {
                                                          : !evaluate::failure.ok() ? evaluate::failure
                                                          : !predict::failure.ok()  ? predict::failure
                                                                                    : generate::failure;
-  static_assert(sizeof(refusal<failure_without_gradients.reason, failure_without_gradients>) > 0);
+  static_assert(sizeof(typename sound<failure_without_gradients.reason, failure_without_gradients>::type) > 0);
 
   // Arena offset at which the largest of the entries other than `step` ends.
   static constexpr std::int64_t other_peak = [] {

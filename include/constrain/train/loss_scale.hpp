@@ -1,16 +1,12 @@
 #pragma once
 
-#include "constrain/pass/differentiate.hpp"
 #include "constrain/train/named_tensors.hpp"
 #include "constrain/train/run_options.hpp"
 
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
-/// Sets the loss scale of the first step.
-void start_loss_scale(named_tensors const& all, loss_scale_options const& o);
-
-/// Sets the loss scale of the next step, after one that was `skipped` or not.
-void adapt_loss_scale(named_tensors const& all, loss_scale_options const& o, bool skipped);
+/// Sets the loss scale of the next step, after one that was `skipped` or not. Returns the scale of the step done.
+double adapt_loss_scale(named_tensors const& all, loss_scale_options const& o, bool skipped);
 
 } // namespace constrain::detail
 

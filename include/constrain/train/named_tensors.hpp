@@ -18,15 +18,17 @@ public:
 
   /// Views of all parameters, in the order in which the model creates them.
   std::vector<parameter_view> parameters() const;
-  /// The gradient of a parameter. Throws `error` for an unknown or frozen parameter, and unless the gradients of the
-  /// last step are in the arena (`kept`).
-  tensor_view gradient(std::string_view name, bool kept) const;
+  /// The gradient of a parameter, which the step multiplied by `loss_scale`. Throws `error` for an unknown or frozen
+  /// parameter, and unless the gradients of the last step are in the arena (`kept`).
+  tensor_view gradient(std::string_view name, bool kept, double loss_scale) const;
   /// The optimizer state `name` of a parameter. Throws `error` if there is none.
   tensor_view state(std::string_view parameter, std::string_view name) const;
+  /// Whether the model has a setting of this name.
+  bool has_setting(std::string_view name) const;
   /// The value of a setting of the model. Throws `error` if there is none of this name.
   double setting(std::string_view name) const;
-  /// Changes a setting of the model. Throws `error` if there is none of this name, or if `x` is not finite. Collective
-  /// over `world`: throws on all ranks if they give different values.
+  /// Changes a setting of the model. Throws `error` if there is none of this name, or if `x` is out of its range.
+  /// Collective over `world`: throws on all ranks if they give different values.
   void set(std::string_view name, double x, communicator& world) const;
 
   /// Changes a setting that the trainer itself computes alike on all ranks.

@@ -6,6 +6,7 @@
 #include "constrain/base/number_check.hpp"
 #include "constrain/comm/agreement.hpp"
 #include "constrain/comm/fingerprint.hpp"
+#include "constrain/program/setting.hpp"
 
 #include <cstddef>
 #include <string>
@@ -28,7 +29,8 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
   return views;
 }
 
-[[gnu::cold]] CONSTRAIN_INLINE tensor_view named_tensors::gradient(std::string_view name, bool kept) const {
+[[gnu::cold]] CONSTRAIN_INLINE tensor_view named_tensors::gradient(std::string_view name, bool kept,
+                                                                   double loss_scale) const {
   std::string known;
   for (int i = 0; i < all_.size; ++i) {
     auto info = all_.parameters[i];
@@ -37,7 +39,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
     if (info.gradient_offset < 0) throw error({"gradient: ", name, " is frozen and has no gradient; unfreeze it"});
     if (!kept) throw error({"gradient: the gradient of ", name, " is not available now; read it right after a step"});
     info.offset = info.gradient_offset;
-    return tensor_view(*memory_, info, group_);
+    return tensor_view(*memory_, info, group_).multiplied_by(loss_scale);
   }
   throw error({"gradient: there is no parameter ", name, "; the parameters are ", known});
 }
@@ -62,8 +64,13 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
     if (all_.name(all_.settings[i]) == name) return all_.settings[i].offset;
     append_name(known, all_.name(all_.settings[i]));
   }
-  throw error({call, ": the model has no setting ", name, "; its settings are ",
-               known.empty() ? std::string("none (ct::setting makes one)") : known});
+  throw error({call, ": the model has no setting ", name, "; its settings are ", known});
+}
+
+[[gnu::cold]] CONSTRAIN_INLINE bool named_tensors::has_setting(std::string_view name) const {
+  bool has = false;
+  for (int i = 0; i < all_.settings_size; ++i) has = has || all_.name(all_.settings[i]) == name;
+  return has;
 }
 
 [[gnu::cold]] CONSTRAIN_INLINE double named_tensors::setting(std::string_view name) const {
@@ -75,7 +82,8 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
 [[gnu::cold]] CONSTRAIN_INLINE void named_tensors::set(std::string_view name, double x, communicator& world) const {
   agreed(world, joint_call::set, [&] {
     offset_of_setting(name, "set");
-    check_number("set", concat({"the setting ", name}).c_str(), x, number_range::finite);
+    auto const* const known = find_library_setting(name);
+    check_number("set", concat({"the setting ", name}).c_str(), x, known ? known->range : number_range::finite);
   });
   if (world.size() > 1) {
     fingerprint value;

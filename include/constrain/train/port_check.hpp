@@ -1,8 +1,8 @@
 #pragma once
 
+#include "constrain/base/array_view.hpp"
 #include "constrain/op/cross_entropy/cross_entropy.hpp"
 #include "constrain/program/plan.hpp"
-#include "constrain/train/array_view.hpp"
 
 #include <cstddef>
 #include <cstdint>
@@ -31,8 +31,15 @@ void check_types(char const* where, plan_ports ports, port_kind kind, array_list
 /// the port's own, "micro-batches, " or "".
 void check_lengths(char const* where, plan_ports ports, port_kind kind, array_list const& given, char const* outer);
 
-/// Throws `error` unless the integers are in the port's range and the reals are finite. Returns the number of integers
-/// that are not `ignored_label` for labels; else the number of elements.
+/// How errors call a port: the input "tokens".
+std::string called(plan_port const& port);
+
+/// The index of the first element that a port does not accept: an integer out of range, or a real that is not finite or
+/// becomes infinite in the type in which it is stored; the number of elements if there is none.
+std::size_t first_invalid(plan_port const& port, array_view values);
+
+/// Throws `error` unless the port accepts all elements. Returns the number of valid labels (not `ignored_label`) for a
+/// label port of integers; else the number of elements.
 std::int64_t check_values(char const* where, plan_port const& port, array_view values);
 
 /// `check_values` for every port of `kind`. Returns the number of the first port.
@@ -42,8 +49,9 @@ std::int64_t check_all_values(char const* where, plan_ports ports, port_kind kin
 /// hold the same number of complete micro-batches, at least 1.
 [[gnu::cold]] std::size_t count_batches(plan_ports ports, array_list const& inputs, array_list const& labels);
 
-/// Throws `error` if the labels equal the inputs although they should be the next tokens: the inputs are then the
-/// labels by mistake, unless each of the sequences of `tokens` tokens repeats one token.
+/// Throws `error` if the labels are the inputs by mistake, although they should be the next tokens: every label that is
+/// not ignored is its own input, and in a sequence of `tokens` tokens two such labels in a row differ. A single label
+/// proves nothing, since the input after it may be padding.
 void check_shifted(char const* where, std::span<std::int32_t const> inputs, std::span<std::int32_t const> labels,
                    std::int64_t tokens);
 

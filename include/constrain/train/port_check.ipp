@@ -3,9 +3,11 @@
 #include "constrain/train/port_check.hpp"
 
 #include "constrain/base/error.hpp"
+#include "constrain/base/number_check.hpp"
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <string_view>
 
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
@@ -77,7 +79,6 @@ CONSTRAIN_INLINE std::int64_t count_labels(char const* where, std::span<std::int
   return scan.valid;
 }
 
-/// How errors call a port.
 [[gnu::cold]] CONSTRAIN_INLINE std::string called(plan_port const& port) {
   return std::string(port.kind == port_kind::input ? "the input \"" : "the label \"") + port.spec.name + '"';
 }
@@ -141,19 +142,63 @@ CONSTRAIN_INLINE void check_lengths(char const* where, plan_ports ports, port_ki
   }
 }
 
-/// Throws `error` unless all reals are finite.
+/// The largest number of a floating-point type, and the least that becomes infinite. A double is rounded to float
+/// first, if the type is narrower.
+struct real_range {
+  double most = std::numeric_limits<double>::max();
+  double infinite = std::numeric_limits<double>::infinity();
+};
+constexpr real_range range_of(dtype type) {
+  switch (type) {
+  case dtype::f16: return {65504, 65520 - 0x1p-9};
+  case dtype::bf16: return {0x1.FEp127, 0x1.FFp127 - 0x1p103};
+  case dtype::f32: return {0x1.FFFFFEp127, 0x1.FFFFFFp127};
+  default: return {};
+  }
+}
+
+/// The range of the reals that a port takes; if no node reads them, any finite numbers.
+constexpr real_range range_of(plan_port const& port) {
+  return port.view.elements > 0 ? range_of(port.view.type) : real_range{};
+}
+
+/// The index of the first real that is not finite, in the type of the port too; the number of reals if there is none.
+template <class real> [[gnu::cold]] std::size_t first_not_finite(plan_port const& port, std::span<real const> values) {
+  auto const infinite = range_of(port).infinite;
+  std::size_t i = 0;
+  while (i < values.size() && is_finite(static_cast<double>(values[i])) &&
+         std::abs(static_cast<double>(values[i])) < infinite)
+    ++i;
+  return i;
+}
+
+/// Throws `error` unless all reals are finite, in the type of the port too.
 template <class real>
-[[gnu::cold]] void check_finite(char const* where, plan_port const& port, std::span<real const> values) {
-  for (std::size_t i = 0; i < values.size(); ++i)
-    if (!std::isfinite(values[i]))
-      throw error({where, ": ", called(port), " is not finite at index ", i,
-                   "; pass finite numbers, for example 0 where a value is missing"});
+[[gnu::cold]] void check_reals(char const* where, plan_port const& port, std::span<real const> values) {
+  auto const i = first_not_finite(port, values);
+  if (i == values.size()) return;
+  auto const x = static_cast<double>(values[i]);
+  if (!is_finite(x))
+    throw error({where, ": ", called(port), " is not finite at index ", i,
+                 "; pass finite numbers, for example 0 where a value is missing"});
+  throw error({where, ": ", called(port), " is ", number_text(x), " at index ", i, ", but ", name_of(port.view.type),
+               " holds at most ", number_text(range_of(port).most),
+               "; pass smaller numbers, for example divided by their standard deviation"});
+}
+
+CONSTRAIN_INLINE std::size_t first_invalid(plan_port const& port, array_view values) {
+  if (values.type() == dtype::f32) return first_not_finite(port, values.as<float>());
+  if (values.type() == dtype::f64) return first_not_finite(port, values.as<double>());
+  // Without a limit any integer is valid.
+  auto const limit = port.limit > 0 ? port.limit : std::int64_t{1} << 32;
+  if (port.kind == port_kind::label) return scan_labels(values.integers(), limit).first_outside;
+  return port.limit == 0 ? values.size() : first_outside(values.integers(), limit);
 }
 
 CONSTRAIN_INLINE std::int64_t check_values(char const* where, plan_port const& port, array_view values) {
   auto const count = static_cast<std::int64_t>(values.size());
-  if (values.type() == dtype::f32) return check_finite(where, port, values.as<float>()), count;
-  if (values.type() == dtype::f64) return check_finite(where, port, values.as<double>()), count;
+  if (values.type() == dtype::f32) return check_reals(where, port, values.as<float>()), count;
+  if (values.type() == dtype::f64) return check_reals(where, port, values.as<double>()), count;
   auto const integers = values.integers();
   // Without a limit any integer is valid.
   auto const limit = port.limit > 0 ? port.limit : std::int64_t{1} << 32;
@@ -224,8 +269,9 @@ CONSTRAIN_INLINE void check_shifted(char const* where, std::span<std::int32_t co
   auto const same = [](std::int32_t input, std::int32_t label) { return label == ignored_label || label == input; };
   if (inputs.empty() || !std::equal(inputs.begin(), inputs.end(), labels.begin(), labels.end(), same)) return;
   auto const each = static_cast<std::size_t>(tokens);
+  auto const counts = [&](std::size_t i) { return labels[i] != ignored_label; };
   for (std::size_t i = 0; i + 1 < inputs.size(); ++i)
-    if ((i + 1) % each != 0 && inputs[i] != inputs[i + 1] && labels[i] != ignored_label)
+    if ((i + 1) % each != 0 && inputs[i] != inputs[i + 1] && counts(i) && counts(i + 1))
       throw error({where, ": the labels are the inputs, so that the model would learn to repeat each token; pass the "
                           "next token of each as its label, or write ct::labels::shift as the third argument"});
 }

@@ -32,6 +32,12 @@ public:
                     info.shards > 1 ? group : nullptr) {
     chunk_ = info.chunk;
   }
+  /// The same view of a gradient that is multiplied by `factor`: `copy_to` divides by it.
+  tensor_view multiplied_by(double factor) const {
+    auto view = *this;
+    view.factor_ = factor;
+    return view;
+  }
 
   /// The shape of one iteration's full tensor.
   constrain::shape const& shape() const { return shape_; }
@@ -49,20 +55,21 @@ public:
   template <class real> void copy_to(std::span<real> to) const {
     check(to.size()), check_real();
     visit_real(type_, [&]<class stored>(stored) {
+      auto const converted = [&](stored x) { return static_cast<real>(static_cast<double>(x) / factor_); };
       if (map().shards > 1) {
         std::vector<stored> full(to.size());
         gather(reinterpret_cast<std::byte*>(full.data()));
-        for (std::size_t i = 0; i < to.size(); ++i) to[i] = static_cast<real>(full[i]);
+        std::transform(full.begin(), full.end(), to.begin(), converted);
         return;
       }
       for_slices<stored>(0, size(), [&](stored* slice, std::int64_t from, std::int64_t n) {
         memory_->read(offset_ + from * size_of(type_), slice, n * size_of(type_));
-        for (std::int64_t i = 0; i < n; ++i) to[static_cast<std::size_t>(from + i)] = static_cast<real>(slice[i]);
+        std::transform(slice, slice + n, to.begin() + from, converted);
       });
     });
   }
-  /// Copies the bytes of all elements, row-major, in the dtype of the arena. Throws `error` unless `to` holds `size()`
-  /// elements.
+  /// Copies the bytes of all elements, row-major, in the dtype of the arena. Those of a gradient in fp16 are still
+  /// multiplied by the loss scale. Throws `error` unless `to` holds `size()` elements.
   void copy_bytes_to(std::span<std::byte> to) const;
   /// Sets all elements, row-major, converted from `real`; of a sharded tensor, each rank copies only its shard out of
   /// `from`. Throws `error` unless `from` has `size()` elements.
@@ -106,6 +113,7 @@ private:
   constrain::shape shape_;
   communicator* group_;
   std::int64_t chunk_ = norm_chunk; // of the shards
+  double factor_ = 1;               // of the elements in memory: `copy_to` divides by it
 };
 
 /// A parameter's tensor with its name and role.

@@ -1,12 +1,13 @@
 #pragma once
 
-#include "constrain/data/corpus.hpp"
 #include "constrain/device/random.hpp"
 #include "constrain/train/agreement.hpp"
 #include "constrain/train/batch.hpp"
 #include "constrain/train/batches.hpp"
 #include "constrain/train/checks.hpp"
+#include "constrain/train/dataset.hpp"
 #include "constrain/train/engine.hpp"
+#include "constrain/train/evaluate_samples.hpp"
 #include "constrain/train/initialize.hpp"
 #include "constrain/train/loss_scale.hpp"
 #include "constrain/train/named_tensors.hpp"
@@ -17,6 +18,7 @@
 #include "constrain/train/saved/pretrained.hpp"
 #include "constrain/train/saved/resume.hpp"
 #include "constrain/train/saved/saved_run.hpp"
+#include "constrain/train/settings.hpp"
 #include "constrain/train/training_state.hpp"
 
 #include <cmath>
@@ -64,7 +66,7 @@ public:
       engine_.allocate(run.checked, run.measure_memory);
       state_.seed = run.seed;
       initialize(table(), state_.seed, engine_.arena(), ranks_.group->rank());
-      if constexpr (scales_loss) detail::start_loss_scale(tensors(), run.loss_scale);
+      detail::start_settings(tensors(), run);
     });
   }
 
@@ -76,12 +78,12 @@ public:
         world(), joint_call::step, [&] { return take(b); }, b.corpus);
     if (valid_labels == 0)
       throw error("step: every label is ignored, so there is no loss; pass at least one valid label");
-    auto step_parameters = step_parameters_now(valid_labels);
-    step_parameters.dropout = run_.dropout;
+    auto const step_parameters = step_parameters_now();
     auto h = hyper_;
     detail::scale_learning_rates(h, schedule::factor(run_.schedule, state_.steps), state_.learning_rate_factor);
     op::step_hyperparameters<optimizer, storage<entries::master>> const prepared(h, {step_parameters.updates + 1});
     engine_.arena().write(entries::step::value.hyper.offset, &prepared, sizeof prepared);
+    engine_.template write_label_count<typename entries::step>(valid_labels);
     engine_.template run<typename entries::step, typename entries::step_program>(step_parameters);
     engine_.keep_gradients();
 
@@ -90,7 +92,7 @@ public:
     r.gradient_norm = engine_.read(entries::step::value.result("clip_coefficient"));
     r.tokens = valid_labels;
     r.skipped = !math::finite(r.gradient_norm);
-    if constexpr (scales_loss) detail::adapt_loss_scale(tensors(), run_.loss_scale, r.skipped);
+    if constexpr (scales_loss) loss_scale_ = detail::adapt_loss_scale(tensors(), run_.loss_scale, r.skipped);
     if (r.skipped) {
       ++state_.skipped;
       constexpr auto squares = entries::step::value.result("gradient_squares");
@@ -120,38 +122,37 @@ public:
     return b;
   }
 
-  /// This rank's batches of a corpus, without end, reshuffled every epoch. They begin at the position in the training
-  /// state if the last batch of a corpus came from this corpus, else at epoch 0. A worker thread prepares the next
-  /// batch. Throws `error` if the corpus exceeds the model's vocabulary or gives no batch.
-  batch_range batches(data::corpus const& corpus, data::tail tail = data::tail::carry) const {
-    [[maybe_unused]] detail::corpus_has_batches<entries::takes_tokens, entries::labels_tokens> const checked;
-    detail::check_vocabulary(corpus.vocabulary(), entries::vocabulary);
-    auto const from = state_.corpus == corpus.fingerprint() ? state_.position : data::position{};
-    return {batch_source(corpus, state_.seed, from, micro_batches * task::sequences, task::tokens, tail,
-                         ranks_.world->rank(), ranks_.world->size()),
-            batch_tokens};
+  /// This rank's batches of a corpus or of examples, without end, reshuffled every epoch. They begin at the position in
+  /// the training state if the last batch of a data set came from this one, else at epoch 0. A worker thread prepares
+  /// the next batch. Throws `error` if the data does not fit the model or the objective, or gives no batch.
+  template <data::is_dataset dataset> batch_range batches(dataset const& d, data::tail tail = data::tail::carry) const {
+    return batches(detail::samples_of<trainer, true>("batches", d), tail);
+  }
+  /// For `fit`: `batches` of data that was checked.
+  batch_range batches(sample_set const& samples, data::tail tail) const {
+    auto const from = state_.corpus == samples.fingerprint() ? state_.position : data::position{};
+    return batch_range({samples, state_.seed, from, micro_batches * task::sequences, tail, rank(), ranks()});
   }
 
-  /// Loss and accuracy over all samples of a corpus, without dropout; every rank evaluates all samples. The training
-  /// state is unchanged. Throws `error` if the corpus is too short, has no label or exceeds the model's vocabulary.
-  evaluation evaluate(data::corpus const& corpus) {
-    return *evaluate(corpus, [] { return false; });
+  /// Loss and accuracy over all samples of a corpus or of examples, without dropout; every rank evaluates all samples.
+  /// The training state is unchanged. Throws `error` if the data does not fit the model or the objective, or has no
+  /// label.
+  template <data::is_dataset dataset> evaluation evaluate(dataset const& d) {
+    return *evaluate(d, [] { return false; });
   }
-  /// As `evaluate(corpus)`, but calls `stop()` before every micro-batch and returns nullopt if `stop` returns true.
-  template <class predicate> std::optional<evaluation> evaluate(data::corpus const& corpus, predicate const& stop) {
-    [[maybe_unused]] detail::corpus_is_evaluated<entries::takes_tokens && entries::labels_tokens> const checked;
-    detail::check_vocabulary(corpus.vocabulary(), entries::vocabulary);
-    auto const samples = data::samples(corpus.size(), task::tokens);
-    ranks_.come_to(joint_call::evaluate, samples);
-    std::vector<std::int32_t> inputs(static_cast<std::size_t>(task::sequences * task::tokens));
-    auto labels = inputs;
-    evaluation sum;
-    for (std::int64_t sample = 0; sample < samples; sample += task::sequences) {
-      if (stop()) return std::nullopt;
-      copy_samples(corpus, sample, samples, task::tokens, inputs, labels);
-      evaluate_one(inputs, labels, sum);
-    }
-    return detail::mean_of(sum, entries::counts_correct);
+  /// As `evaluate(d)`, but calls `stop()` before every micro-batch and returns nullopt if `stop` returns true.
+  template <data::is_dataset dataset, class predicate>
+  std::optional<evaluation> evaluate(dataset const& d, predicate const& stop) {
+    return evaluate(detail::samples_of<trainer, false>("evaluate", d), stop);
+  }
+  /// For `fit`: `evaluate` of data that was checked.
+  std::optional<evaluation> evaluate(sample_set const& samples, function_ref<bool()> stop) {
+    ranks_.come_to(joint_call::evaluate, samples.size());
+    auto const sum =
+        detail::evaluate_samples(samples, task::sequences, stop, [&](constrain::batch const& b, evaluation& to) {
+          evaluate_one(b.every_input(), b.every_label(), to);
+        });
+    return sum ? std::optional(detail::mean_of(*sum, entries::counts_correct)) : std::nullopt;
   }
 
   /// Loss and accuracy over your own arrays: inputs [n, sequences, tokens] for any n >= 1, or a list; labels of the
@@ -178,7 +179,7 @@ public:
     detail::check_all_values("predict", ports, port_kind::input, inputs);
     ranks_.come_to(joint_call::predict, 1);
     engine_.template begin<typename entries::predict>("predict", inputs);
-    engine_.template run<typename entries::predict, typename entries::predict_program>(step_parameters_now(1));
+    engine_.template run<typename entries::predict, typename entries::predict_program>(step_parameters_now());
     return {engine_.template logits<typename entries::predict>(0, entries::logits.elements()), entries::logits};
   }
 
@@ -198,7 +199,7 @@ public:
     for (std::int64_t i = 0; i < count; ++i) {
       auto const length = detail::fill_context(context, tokens);
       engine_.template begin<typename entries::generate>("generate", context);
-      engine_.template run<typename entries::generate, typename entries::generate_program>(step_parameters_now(1));
+      engine_.template run<typename entries::generate, typename entries::generate_program>(step_parameters_now());
       auto const classes = entries::logits.features();
       auto const row = engine_.template logits<typename entries::generate>((length - 1) * classes, classes);
       tokens.push_back(draw(row.data(), row.size(), i));
@@ -215,10 +216,12 @@ public:
 
   /// Views of all parameters, in the order in which the model creates them.
   std::vector<parameter_view> parameters() const { return tensors().parameters(); }
-  /// The gradient of a parameter in the last step, before clipping; times the loss scale in fp16. Throws `error` for an
-  /// unknown or frozen parameter, before the first step, and after evaluate, predict, generate (which reuse the
-  /// gradients' memory) or a load.
-  tensor_view gradient(std::string_view name) const { return tensors().gradient(name, engine_.gradients_kept()); }
+  /// The gradient of a parameter in the last step, before clipping; in fp16, `copy_to` divides it by the loss scale.
+  /// Throws `error` for an unknown or frozen parameter, before the first step, and after evaluate, predict, generate
+  /// (which reuse the gradients' memory) or a load.
+  tensor_view gradient(std::string_view name) const {
+    return tensors().gradient(name, engine_.gradients_kept(), loss_scale_);
+  }
   /// The state `name` of the optimizer for a parameter, such as "exp_avg" of adamw. Throws `error` if there is none.
   tensor_view state(std::string_view parameter, std::string_view name) const {
     return tensors().state(parameter, name);
@@ -226,7 +229,7 @@ public:
   /// The value of a setting of the model (see ct::setting). Throws `error` if there is none of that name.
   double setting(std::string_view name) const { return tensors().setting(name); }
   /// Changes a setting of the model for all later runs. Throws `error` if there is none of that name, if `x` is not
-  /// finite, or if the ranks give different values. Collective.
+  /// finite or out of the range of a setting of the library, or if the ranks give different values. Collective.
   void set(std::string_view name, double x) { tensors().set(name, x, world()); }
 
   /// This process's rank.
@@ -295,13 +298,11 @@ private:
   using engine = detail::engine<task, policy_set>;
   static constexpr bool scales_loss = policy_set::precision::value.loss_scale;
 
-  constrain::step_parameters step_parameters_now(std::int64_t valid_labels) const {
+  constrain::step_parameters step_parameters_now() const {
     constrain::step_parameters n;
     n.seed = state_.seed;
     n.step = state_.steps.count();
     n.updates = state_.steps.count() - state_.skipped;
-    n.inverse_label_count = 1.0 / static_cast<double>(valid_labels);
-    n.clip_norm = run_.clip_norm;
     n.samples = task::sequences;
     n.first_sample = ranks_.world->rank() * micro_batches * task::sequences;
     n.world = ranks_.world.get();
@@ -312,7 +313,8 @@ private:
   void evaluate_one(array_list const& inputs, array_list const& labels, evaluation& sum) {
     auto const valid = engine_.template begin<typename entries::evaluate>("evaluate", inputs, labels);
     if (valid == 0) return;
-    engine_.template run<typename entries::evaluate, typename entries::evaluate_program>(step_parameters_now(valid));
+    engine_.template write_label_count<typename entries::evaluate>(valid);
+    engine_.template run<typename entries::evaluate, typename entries::evaluate_program>(step_parameters_now());
     sum.loss += engine_.read(entries::evaluate::value.result("loss")) * static_cast<double>(valid);
     if (entries::counts_correct) sum.accuracy += engine_.read(entries::evaluate::value.result("correct"));
     sum.tokens += valid;
@@ -342,6 +344,7 @@ private:
   training_state state_;
   constrain::ranks ranks_;
   engine engine_;
+  double loss_scale_ = 1; // of the last step
 };
 
 } // namespace constrain

@@ -15,8 +15,8 @@ struct training_state {
   std::uint64_t seed = 0;    // of the initial weights, the order of samples and dropout
   optimizer_steps steps = 0; // optimizer steps done, skipped ones included
   std::int64_t skipped = 0;  // steps skipped because a gradient was not finite
-  std::uint64_t corpus = 0;  // hash of the corpus read last; 0: none so far
-  data::position position;   // where the next batch begins in that corpus
+  std::uint64_t corpus = 0;  // hash of the corpus or examples read last; 0: none so far
+  data::position position;   // where the next batch begins in that data
   double best_validation_loss = std::numeric_limits<double>::infinity(); // lowest so far; infinity: none yet
   std::int64_t evaluations_since_best = 0;                               // evaluations in a row without a lower loss
   double learning_rate_factor = 1;                                       // product of all `scale_learning_rate` factors

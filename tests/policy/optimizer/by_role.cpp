@@ -1,3 +1,4 @@
+#include "policy/small_gpt.hpp"
 #include "sentence.hpp"
 #include "temporary_directory.hpp"
 
@@ -14,9 +15,7 @@ namespace {
 
 using adamw = ct::optimizer::adamw;
 using ct::optimizer::by_role;
-using task = ct::task<ct::gpt2{.layers = 3, .heads = 2, .width = 16, .vocabulary = 32, .context = 8}, ct::causal_lm,
-                      ct::micro_batch{.sequences = 2}>;
-template <class... policies> using trainer = ct::trainer<task, policies...>;
+template <class... policies> using trainer = ct::trainer<small_gpt, policies...>;
 
 static_assert(ct::is_optimizer<by_role<adamw>> && ct::has_update_rule<by_role<adamw>>);
 static_assert(trainer<by_role<adamw>>::memory.optimizer_state == trainer<adamw>::memory.optimizer_state);
@@ -24,26 +23,6 @@ static_assert(trainer<by_role<ct::optimizer::sgd>>::memory.optimizer_state == ct
 // Kernels of one role find their hyperparameters where the trainer writes them for all.
 static_assert(sizeof(ct::op::step_hyperparameters<by_role<adamw>, float>) ==
               sizeof(ct::op::step_hyperparameters<by_role<adamw>::of<ct::role::bias>, float>));
-
-template <class trainer> ct::step_result step(trainer& t, int number) {
-  std::vector<std::int32_t> inputs(static_cast<std::size_t>(trainer::batch_tokens)), labels(inputs);
-  for (std::size_t i = 0; i < inputs.size(); ++i) {
-    auto const k = i * 7 + static_cast<std::size_t>(number);
-    inputs[i] = static_cast<std::int32_t>(k % 32), labels[i] = static_cast<std::int32_t>((k + 7) % 32);
-  }
-  return t.step(t.batch(inputs, labels));
-}
-
-std::vector<double> values(ct::tensor_view const& view) {
-  std::vector<double> all(static_cast<std::size_t>(view.size()));
-  view.copy_to(std::span(all));
-  return all;
-}
-template <class trainer> std::vector<std::vector<double>> weights(trainer const& t) {
-  std::vector<std::vector<double>> all;
-  for (auto const& p : t.parameters()) all.push_back(values(p));
-  return all;
-}
 
 /// Holds that the default factors give the bits of the optimizer, over 4 steps.
 template <class optimizer, class... policies> void check_default(typename optimizer::hyper const& h) {

@@ -1,4 +1,5 @@
 #include "op/call_kernel.hpp"
+#include "policy/small_gpt.hpp"
 #include "sentence.hpp"
 #include "temporary_directory.hpp"
 
@@ -10,28 +11,11 @@ using namespace constrain::test;
 namespace {
 
 using lion = ct::optimizer::lion;
-using task = ct::task<ct::gpt2{.layers = 3, .heads = 2, .width = 16, .vocabulary = 32, .context = 8}, ct::causal_lm,
-                      ct::micro_batch{.sequences = 2}>;
-template <class... policies> using trainer = ct::trainer<task, policies...>;
+template <class... policies> using trainer = ct::trainer<small_gpt, policies...>;
 
 static_assert(ct::is_optimizer<lion> && ct::is_optimizer<ct::optimizer::quantized<lion>>);
 static_assert(ct::op::state_fields<lion>() == 1 && ct::op::state_name<lion>(0) == "exp_avg");
 static_assert(trainer<lion>::memory.optimizer_state == trainer<lion>::memory.weights);
-
-template <class trainer> ct::step_result step(trainer& t, int number) {
-  std::vector<std::int32_t> inputs(16), labels(16);
-  for (std::size_t i = 0; i < inputs.size(); ++i) {
-    auto const k = i * 7 + static_cast<std::size_t>(number);
-    inputs[i] = static_cast<std::int32_t>(k % 32), labels[i] = static_cast<std::int32_t>((k + 7) % 32);
-  }
-  return t.step(t.batch(inputs, labels));
-}
-
-std::vector<double> values(ct::tensor_view const& view) {
-  std::vector<double> all(static_cast<std::size_t>(view.size()));
-  view.copy_to(std::span(all));
-  return all;
-}
 
 /// One parameter, as algorithm 2 of the paper has it; `rate` and the other numbers under the paper's names.
 struct algorithm_2 {

@@ -13,7 +13,7 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// A user-defined metric.
+/// A user-defined metric, or a setting of the model.
 struct metric {
   std::string name; // UTF-8, not empty
   double value = 0; // value at the step of the record
@@ -32,15 +32,18 @@ struct step_record {
   std::optional<double> validation_loss{}, accuracy{}; // of the evaluation after this step, if any
   bool saved = false, resumed = false;                 // saved after this step; first step after a resume
   std::vector<metric> metrics{};                       // user-defined metrics
+  std::vector<metric> settings{};                      // of the model (ct::setting), as this step read them
 };
 
-/// Adds the member "metrics" to the object that `json` is writing: an object of names and values, on one line.
-[[gnu::cold]] void write_metrics(io::json_writer& json, std::vector<metric> const& metrics);
+/// Adds the member `name` to the object that `json` is writing: an object of names and values, on one line. Adds
+/// nothing if there are none.
+[[gnu::cold]] void write_metrics(io::json_writer& json, std::vector<metric> const& metrics,
+                                 char const* name = "metrics");
 
 /// The records of a run in a directory: steps.jsonl and steps.csv with a line per step, and an event file for
-/// TensorBoard. The columns of steps.csv are fixed: it lacks labels_per_second, saved, resumed and the user-defined
-/// metrics. A run resumed after `last_step` appends to steps.jsonl and steps.csv, from which the lines of later steps
-/// are removed, and starts a new event file. Throws `error` if a file cannot be written.
+/// TensorBoard. The columns of steps.csv are fixed: it lacks labels_per_second, saved, resumed, the settings and the
+/// user-defined metrics. A run resumed after `last_step` appends to steps.jsonl and steps.csv, from which the lines of
+/// later steps are removed, and starts a new event file. Throws `error` if a file cannot be written.
 class records {
 public:
   /// Creates the directory if it does not exist. `last_step`: last step before the resume; 0 for a new run.

@@ -9,8 +9,10 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-[[gnu::cold]] CONSTRAIN_INLINE void write_metrics(io::json_writer& json, std::vector<metric> const& metrics) {
-  json.object("metrics", io::json_layout::row);
+[[gnu::cold]] CONSTRAIN_INLINE void write_metrics(io::json_writer& json, std::vector<metric> const& metrics,
+                                                  char const* name) {
+  if (metrics.empty()) return;
+  json.object(name, io::json_layout::row);
   for (auto const& m : metrics) json.member(m.name, m.value);
   json.end();
 }
@@ -25,6 +27,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
   scalar("train/labels_per_second", r.labels_per_second);
   if (r.accuracy) scalar("validation/accuracy", *r.accuracy);
   for (auto const& m : r.metrics) scalar(concat({"metrics/", m.name}).c_str(), m.value);
+  for (auto const& s : r.settings) scalar(concat({"settings/", s.name}).c_str(), s.value);
 }
 
 [[gnu::cold]] CONSTRAIN_INLINE std::vector<step_record> records::steps() const {
@@ -67,7 +70,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
   if (r.accuracy) json.member("accuracy", *r.accuracy);
   if (r.saved) json.member("saved", true);
   if (r.resumed) json.member("resumed", true);
-  if (!r.metrics.empty()) write_metrics(json, r.metrics);
+  write_metrics(json, r.metrics), write_metrics(json, r.settings, "settings");
   return json.end().text();
 }
 
@@ -80,8 +83,11 @@ namespace constrain::inline CONSTRAIN_VARIANT {
   if (auto const x = line.find("accuracy")) r.accuracy = x->real();
   if (auto const x = line.find("labels_per_second")) r.labels_per_second = x->real();
   r.saved = line.find("saved").has_value(), r.resumed = line.find("resumed").has_value();
-  if (auto const x = line.find("metrics"))
-    for (auto const& [name, value] : x->members()) r.metrics.push_back({std::string(name), value.real()});
+  auto const read = [&](char const* member, std::vector<metric>& to) {
+    if (auto const x = line.find(member))
+      for (auto const& [name, value] : x->members()) to.push_back({std::string(name), value.real()});
+  };
+  read("metrics", r.metrics), read("settings", r.settings);
   return r;
 }
 

@@ -60,14 +60,15 @@ td.bar { width: 40%; } td.bar i { display: block; height: .7rem; background: var
   return rows;
 }
 
-/// A chart for each user-defined metric, in the order in which the metrics first appear in `steps`.
+/// A chart for each user-defined metric, or for each setting, in the order in which they first appear in `steps`.
 [[gnu::cold]] CONSTRAIN_INLINE std::string metric_charts(std::span<step_record const> steps,
+                                                         std::vector<metric> step_record::*which, char const* legend,
                                                          std::span<chart_mark const> marks) {
   std::vector<std::pair<std::string, series>> metrics;
   for (auto const& r : steps)
-    for (auto const& m : r.metrics) {
+    for (auto const& m : r.*which) {
       auto found = std::find_if(metrics.begin(), metrics.end(), [&](auto const& each) { return each.first == m.name; });
-      if (found == metrics.end()) found = metrics.insert(found, {m.name, {"metric", "a"}});
+      if (found == metrics.end()) found = metrics.insert(found, {m.name, {legend, "a"}});
       found->second.points.emplace_back(static_cast<double>(r.step), m.value);
     }
   std::string charts;
@@ -104,7 +105,8 @@ namespace constrain::inline CONSTRAIN_VARIANT {
   page += concat({line_chart("loss", {training, validation}, marks), line_chart("learning rate", {rate}, marks)});
   page +=
       concat({line_chart("gradient norm", {norm}, marks), line_chart("tokens per second", {tokens, labels}, marks)});
-  page += detail::metric_charts(steps, marks);
+  page += detail::metric_charts(steps, &step_record::metrics, "metric", marks);
+  page += detail::metric_charts(steps, &step_record::settings, "setting", marks);
   page +=
       concat({"</div>\n<p class=\"note\">Over steps. Tokens per second: the mean since the run began or was resumed. "
               "Dotted: saved; dashed: resumed.</p>\n<h2>Memory plan</h2>\n<table>\n",

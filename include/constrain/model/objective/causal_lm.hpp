@@ -26,8 +26,7 @@ struct causal_lm {
         auto const& input = program.values[port.where.value].shape;
         tokens = shape(input.extent[0], input.extent[1]);
       }
-    if (labels.shape() != tokens)
-      program.fail({why::refused, 0, 0, 3, logits.shape().rank, refusal_with<logits_have_no_tokens>()});
+    if (labels.shape() != tokens) program.fail(diagnosis_with<logits_have_no_tokens>(0, 0, 3, logits.shape().rank));
     return cross_entropy(logits, labels);
   }
 };

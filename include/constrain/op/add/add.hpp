@@ -1,5 +1,6 @@
 #pragma once
 
+#include "constrain/op/refusals.hpp"
 #include "constrain/program/backward.hpp"
 
 namespace constrain::inline CONSTRAIN_VARIANT {
@@ -10,6 +11,7 @@ namespace op {
 struct add {
   static constexpr char const* name = "add";
   static constexpr unsigned in_place = 0b11;
+  static constexpr bool promotes_types = true;
 
   static constexpr inferred infer(operand_types const& in) {
     if (auto const wrong = needs_reals(in, 2); wrong.reason != why::nothing) return wrong;

@@ -5,20 +5,21 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::op {
 
-/// Stores a tensor in a parameter or an optimizer state, unless the gradient norm is not finite. Inputs: the full
+/// Stores a tensor in a parameter, an optimizer state or a gradient, unless the gradient norm is not finite. Inputs: the full
 /// tensor and clip [norm, scale] (op::clip_coefficient). If scale is 0, the output keeps its bytes. Of a sharded
 /// target, each rank stores its shard.
 struct assign {
   struct options {
-    dtype to = dtype::f32;   // of an element of the target
-    std::int64_t shards = 1; // of the target
+    dtype to = dtype::f32;           // of an element of the target
+    std::int64_t shards = 1;         // of the target
+    std::int64_t chunk = norm_chunk; // of the target's shard_map
   };
   static constexpr char const* name = "assign";
   static constexpr bool guarded = true;
 
   static constexpr inferred infer(operand_types const& in, options const& o) {
     auto const& full = in[0].shape;
-    return inferred::one(o.to, o.shards == 1 ? full : shape(shard_map{full.elements(), o.shards}.stored()));
+    return inferred::one(o.to, o.shards == 1 ? full : shape(shard_map{full.elements(), o.shards, o.chunk}.stored()));
   }
 };
 

@@ -23,7 +23,7 @@ template <class from, class to> struct assign_elements {
 template <class device> struct kernel<op::assign, device> {
   template <class from, class to>
   static void run(call_of<op::assign> const& c, tensor<from const> x, tensor<double const> clip, tensor<to> y) {
-    shard_map const map{x.shape().elements(), c.options.shards};
+    shard_map const map{x.shape().elements(), c.options.shards, c.options.chunk};
     auto const shard = map.shards > 1 ? c.parameters.group->rank() : 0;
     auto const count = map.shards > 1 ? map.length(shard) : y.count;
     auto const* const mine = x.data + map.begin(shard);

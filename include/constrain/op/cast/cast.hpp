@@ -5,8 +5,8 @@
 namespace constrain::inline CONSTRAIN_VARIANT::op {
 
 /// y = x in another type. The pass `mixed_precision` inserts this op to make the compute copies of parameters, which
-/// GEMMs read. The op needs no gradient rule: the gradient of a compute copy accumulates directly in the gradient
-/// buffer of the parameter.
+/// GEMMs read, and in front of ops that promote types. The gradient rule is for the latter: the gradient of a compute
+/// copy accumulates directly in the gradient buffer of the parameter.
 struct cast {
   struct options {
     dtype to = dtype::f32; // of an element of y
@@ -17,6 +17,7 @@ struct cast {
   static constexpr inferred infer(operand_types const& in, options const& o) {
     return inferred::one(o.to, in[0].shape);
   }
+  static constexpr void gradient(backward& b) { b.emit<cast>({b.gradient()}, {0}, {.to = b.input(0).type()}); }
 };
 
 } // namespace constrain::op

@@ -12,13 +12,26 @@ inline constexpr std::int64_t exchange_elements = 1 << 18;
 /// [elements per rank] -> the shape `full`.
 struct all_gather {
   struct options {
-    shape full; // of the full tensor
+    shape full;                      // of the full tensor
+    std::int64_t chunk = norm_chunk; // of the tensor's shard_map
   };
   static constexpr char const* name = "all_gather";
   static constexpr bool reads_shards = true;
 
   static constexpr inferred infer(operand_types const& in, options const& o) {
     return inferred::one(in[0].type, o.full);
+  }
+};
+
+/// This rank's shard of a full tensor that is the same on all ranks of a group: x -> shard [elements per rank].
+struct local_shard {
+  struct options {
+    std::int64_t shards = 1; // of a group
+  };
+  static constexpr char const* name = "local_shard";
+
+  static constexpr inferred infer(operand_types const& in, options const& o) {
+    return inferred::one(in[0].type, shape(shard_map{in[0].shape.elements(), o.shards}.stored()));
   }
 };
 

@@ -22,7 +22,7 @@ struct byte_ranges {
 template <class stored>
 void add_in_order(stored const* parts, std::int64_t stride, int ranks, std::int64_t count, stored* to, bool add) {
   for_elements(count, [=](std::int64_t i) {
-    stored sum = parts[i];
+    arithmetic<stored> sum = parts[i];
     for (int rank = 1; rank < ranks; ++rank) sum += parts[rank * stride + i];
     to[i] = add ? to[i] + sum : sum;
   });
@@ -31,9 +31,10 @@ void add_in_order(stored const* parts, std::int64_t stride, int ranks, std::int6
 } // namespace detail
 
 template <> struct kernel<op::all_gather, cpu> {
-  template <class stored> static void run(call const& c, tensor<stored const> shard, tensor<stored> full) {
+  template <class stored>
+  static void run(call_of<op::all_gather> const& c, tensor<stored const> shard, tensor<stored> full) {
     auto& group = *c.parameters.group;
-    shard_map const map{full.count, group.size()};
+    shard_map const map{full.count, group.size(), c.options.chunk};
     detail::byte_ranges p;
     for (int rank = 0; rank < group.size(); ++rank) {
       p.offset[rank] = map.begin(rank) * static_cast<std::int64_t>(sizeof(stored));
@@ -41,6 +42,16 @@ template <> struct kernel<op::all_gather, cpu> {
     }
     std::copy_n(shard.data, map.length(group.rank()), full.data + map.begin(group.rank()));
     group.all_gather(reinterpret_cast<std::byte*>(full.data), p.offset, p.length);
+  }
+};
+
+template <> struct kernel<op::local_shard, cpu> {
+  template <class stored>
+  static void run(call_of<op::local_shard> const& c, tensor<stored const> full, tensor<stored> shard) {
+    shard_map const map{full.count, c.options.shards};
+    auto const rank = c.parameters.group->rank();
+    std::copy_n(full.data + map.begin(rank), map.length(rank), shard.data);
+    std::fill(shard.data + map.length(rank), shard.data + shard.count, stored(0)); // padding
   }
 };
 

@@ -15,4 +15,13 @@ struct constant_like {
   static constexpr inferred infer(operand_types const& in) { return inferred::one(in[0].type, in[0].shape); }
 };
 
+/// y of the type and shape of x, with every element equal to the scalar s, as torch.full_like(x, s). Inputs: x and s.
+/// The elements of x are not read.
+struct full_like {
+  static constexpr char const* name = "full_like";
+  static constexpr bool reads_partial = true; // allowed, since no element of x is read
+
+  static constexpr inferred infer(operand_types const& in) { return inferred::one(in[0].type, in[0].shape); }
+};
+
 } // namespace constrain::op

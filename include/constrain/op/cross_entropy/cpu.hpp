@@ -31,18 +31,19 @@ void cross_entropy_gradient_of(stored const* logits, std::int64_t classes, std::
   });
 }
 
-/// Writes to loss[0], or adds if `c` adds to output 0: the sum of the rows' losses, in a fixed order, divided by the
-/// number of valid labels of the batch.
-inline void add_up_loss(call const& c, tensor<double> row_loss, tensor<double> loss) {
+/// Writes to loss[0], or adds if `c` adds to output 0: the sum of the rows' losses, in a fixed order, times
+/// `inverse_count`.
+inline void add_up_loss(call const& c, tensor<double> row_loss, double inverse_count, tensor<double> loss) {
   double const sum = ordered_sum<double>(0, row_loss.count, [=](std::int64_t row) { return row_loss[row]; });
-  double const share = sum * c.parameters.inverse_label_count;
+  double const share = sum * inverse_count;
   loss[0] = c.add_to(0) ? loss[0] + share : share;
 }
 
 template <> struct kernel<op::cross_entropy, cpu> {
   template <class stored, class accumulate>
-  static void run(call const& c, tensor<stored const> logits, tensor<std::int32_t const> labels, tensor<double> loss,
-                  tensor<accumulate> row_log_sum_exp, tensor<double> row_loss) {
+  static void run(call const& c, tensor<stored const> logits, tensor<std::int32_t const> labels,
+                  tensor<double const> inverse_count, tensor<double> loss, tensor<accumulate> row_log_sum_exp,
+                  tensor<double> row_loss) {
     auto const classes = logits.features();
     parallel_chunks(labels.count, 8, [=](std::int64_t begin, std::int64_t end) {
       for (std::int64_t row = begin; row < end; ++row) {
@@ -51,16 +52,17 @@ template <> struct kernel<op::cross_entropy, cpu> {
         row_loss[row] = cross_entropy_of(x, labels[row], row_log_sum_exp[row]);
       }
     });
-    add_up_loss(c, row_loss, loss);
+    add_up_loss(c, row_loss, inverse_count[0], loss);
   }
 };
 
 template <> struct kernel<op::cross_entropy_gradient, cpu> {
   template <class stored, class accumulate>
-  static void run(call const& c, tensor<double const> dloss, tensor<stored const> logits,
-                  tensor<std::int32_t const> labels, tensor<accumulate const> row_log_sum_exp, tensor<stored> dlogits) {
+  static void run(call const&, tensor<double const> dloss, tensor<stored const> logits,
+                  tensor<std::int32_t const> labels, tensor<accumulate const> row_log_sum_exp,
+                  tensor<double const> inverse_count, tensor<stored> dlogits) {
     auto const classes = logits.features();
-    auto const scale = static_cast<accumulate>(dloss[0] * c.parameters.inverse_label_count);
+    auto const scale = static_cast<accumulate>(dloss[0] * inverse_count[0]);
     parallel_chunks(labels.count, 8, [=](std::int64_t begin, std::int64_t end) {
       for (std::int64_t row = begin; row < end; ++row)
         cross_entropy_gradient_of(logits.data + row * classes, classes, labels[row], row_log_sum_exp[row], scale,

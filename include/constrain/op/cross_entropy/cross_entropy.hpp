@@ -1,15 +1,17 @@
 #pragma once
 
 #include "constrain/base/label.hpp"
+#include "constrain/op/refusals.hpp"
 #include "constrain/program/backward.hpp"
+#include "constrain/program/setting.hpp"
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
 namespace op {
 
-/// The gradient of op::cross_entropy from dloss, logits, labels and the logsumexp of each row: dlogits =
-/// (softmax(logits) - one_hot(label)) * dloss / number of valid labels (not `ignored_label`) of the batch; 0 in rows
-/// with an ignored label.
+/// The gradient of op::cross_entropy from dloss, logits, labels, the logsumexp of each row, and the inverse of the
+/// number of valid labels (not `ignored_label`) of the batch: dlogits = (softmax(logits) - one_hot(label)) * dloss *
+/// inverse; 0 in rows with an ignored label.
 struct cross_entropy_gradient {
   static constexpr char const* name = "cross_entropy_gradient";
   static constexpr unsigned in_place = 0b10;
@@ -17,10 +19,10 @@ struct cross_entropy_gradient {
   static constexpr inferred infer(operand_types const& in) { return inferred::one(in[1].type, in[1].shape); }
 };
 
-/// loss (+)= the sum over rows with a valid label of logsumexp(logits) - logits[label], divided by the number of valid
-/// labels of the batch. (+)=: the first write in a run of the program overwrites the output, later writes add to it.
-/// Output 1 is the logsumexp of each row, for the backward pass. Output 2 is scratch: the loss of each row, so that the
-/// losses are added in a fixed order.
+/// From logits, labels, and the inverse of the number of valid labels of the batch: loss (+)= the sum over rows with a
+/// valid label of logsumexp(logits) - logits[label], times the inverse. (+)=: the first write in a run of the program
+/// overwrites the output, later writes add to it. Output 1 is the logsumexp of each row, for the backward pass. Output
+/// 2 is scratch: the loss of each row, so that the losses are added in a fixed order.
 struct cross_entropy {
   static constexpr char const* name = "cross_entropy";
   static constexpr unsigned accumulating = 0b1;
@@ -41,7 +43,7 @@ struct cross_entropy {
     return inferred::one(dtype::f64, {}).and_also(accumulator_of(in[0].type), rows).and_also(dtype::f64, rows);
   }
   static constexpr void gradient(backward& b) {
-    b.emit<cross_entropy_gradient>({b.gradient(), b.input(0), b.input(1), b.output(1)}, {0});
+    b.emit<cross_entropy_gradient>({b.gradient(), b.input(0), b.input(1), b.output(1), b.input(2)}, {0});
   }
 };
 
@@ -53,7 +55,7 @@ struct cross_entropy {
 /// micro-batches add up to the mean. Refused: token ids as logits, and labels that are not i32 or have another shape.
 constexpr value cross_entropy(value logits, value labels, int line = __builtin_LINE()) {
   labels.owner().program.limit(labels.where(), logits.features());
-  return emit<op::cross_entropy>({logits, labels}, {}, line);
+  return emit<op::cross_entropy>({logits, labels, inverse_label_count(labels)}, {}, line);
 }
 
 } // namespace constrain

@@ -27,30 +27,30 @@ static __global__ void __launch_bounds__(cuda_threads)
       labels[row] == ignored_label ? 0.0 : static_cast<double>(sum) - static_cast<double>(accumulate(x[labels[row]]));
 }
 
-// loss[0] = the sum of the rows' losses, divided by the number of valid labels of the batch; with `add`, loss[0] +=.
-// One block.
+// loss[0] = the sum of the rows' losses, times `inverse_count`; with `add`, loss[0] +=. One block.
 template <class accumulate>
 static __global__ void __launch_bounds__(cuda_threads)
-    mean_loss_kernel(accumulate const* row_loss, std::int64_t rows, step_parameters const* parameters, accumulate* loss,
+    mean_loss_kernel(accumulate const* row_loss, std::int64_t rows, accumulate const* inverse_count, accumulate* loss,
                      bool add) {
   __shared__ typename block_reduction<accumulate>::memory shared;
   accumulate sum = 0;
   for (std::int64_t i = threadIdx.x; i < rows; i += cuda_threads) sum += row_loss[i];
-  sum = block_reduction<accumulate>{shared}.sum(sum) * parameters->inverse_label_count;
+  sum = block_reduction<accumulate>{shared}.sum(sum) * *inverse_count;
   if (threadIdx.x == 0) loss[0] = add ? loss[0] + sum : sum;
 }
 
 template <class architecture> struct kernel<op::cross_entropy, cuda<architecture>> {
   static constexpr kernel_needs needs_of(operand_extents const&, operand_extents const&) { return {.launches = 2}; }
   template <class stored, class accumulate>
-  static void run(call const& c, tensor<stored const> logits, tensor<std::int32_t const> labels, tensor<double> loss,
-                  tensor<accumulate> row_log_sum_exp, tensor<double> row_loss) {
+  static void run(call const& c, tensor<stored const> logits, tensor<std::int32_t const> labels,
+                  tensor<double const> inverse_count, tensor<double> loss, tensor<accumulate> row_log_sum_exp,
+                  tensor<double> row_loss) {
     auto& context = *c.parameters.context;
     cuda_launch(context, dim3(static_cast<unsigned>(labels.count)), cuda_threads,
                 cross_entropy_kernel<stored, accumulate>, logits.data, labels.data, logits.features(),
                 row_log_sum_exp.data, row_loss.data);
     cuda_launch(context, dim3(1), cuda_threads, mean_loss_kernel<double>, row_loss.data, labels.count,
-                context.parameters(), loss.data, c.add_to(0));
+                inverse_count.data, loss.data, c.add_to(0));
   }
 };
 
@@ -60,15 +60,14 @@ template <class stored, class accumulate> struct cross_entropy_gradient_elements
   stored const* logits;
   std::int32_t const* labels;
   accumulate const* log_sum_exp;
+  double const* inverse_count;
   stored* dlogits;
   std::int64_t classes;
-  step_parameters const* parameters;
 
   CT_HOST_DEVICE void operator()(std::int64_t i) const {
     auto const row = i / classes;
     auto const label = labels[row];
-    auto const scale =
-        label == ignored_label ? accumulate(0) : static_cast<accumulate>(dloss[0] * parameters->inverse_label_count);
+    auto const scale = label == ignored_label ? accumulate(0) : static_cast<accumulate>(dloss[0] * *inverse_count);
     accumulate const hit = i - row * classes == label ? accumulate(1) : accumulate(0);
     dlogits[i] = (math::exp(logits[i] - log_sum_exp[row]) - hit) * scale;
   }
@@ -77,11 +76,12 @@ template <class stored, class accumulate> struct cross_entropy_gradient_elements
 template <class architecture> struct kernel<op::cross_entropy_gradient, cuda<architecture>> {
   template <class stored, class accumulate>
   static void run(call const& c, tensor<double const> dloss, tensor<stored const> logits,
-                  tensor<std::int32_t const> labels, tensor<accumulate const> row_log_sum_exp, tensor<stored> dlogits) {
+                  tensor<std::int32_t const> labels, tensor<accumulate const> row_log_sum_exp,
+                  tensor<double const> inverse_count, tensor<stored> dlogits) {
     for_elements(cuda<architecture>{}, c, dlogits.count,
-                 cross_entropy_gradient_elements<stored, accumulate>{
-                     dloss.data, logits.data, labels.data, row_log_sum_exp.data, dlogits.data, logits.features(),
-                     c.parameters.context->parameters()});
+                 cross_entropy_gradient_elements<stored, accumulate>{dloss.data, logits.data, labels.data,
+                                                                     row_log_sum_exp.data, inverse_count.data,
+                                                                     dlogits.data, logits.features()});
   }
 };
 

@@ -1,12 +1,14 @@
 #pragma once
 
+#include "constrain/op/refusals.hpp"
 #include "constrain/program/backward.hpp"
+#include "constrain/program/setting.hpp"
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
 namespace op {
 
-/// Zeroes each element with probability p, `.dropout` of the run options, and multiplies the others by 1 / (1 - p)
+/// x, p -> y: zeroes each element of x with probability p (fp64, a scalar), and multiplies the others by 1 / (1 - p)
 /// (Srivastava et al. 2014). The mask comes from a counter-based generator (Philox: Salmon et al. 2011), whose input is
 /// the seed, the optimizer step, the node, the iteration of the loops around it, and the position of the element in the
 /// batch. So the mask is not stored: the gradient applies the same op to dy, which computes the same mask again.
@@ -20,13 +22,16 @@ struct dropout {
     if (auto const wrong = needs_reals(in); wrong.reason != why::nothing) return wrong;
     return inferred::one(in[0].type, in[0].shape);
   }
-  static constexpr void gradient(backward& b) { b.emit<dropout>({b.gradient()}, {0}); }
+  static constexpr void gradient(backward& b) { b.emit<dropout>({b.gradient(), b.input(1)}, {0}); }
 };
 
 } // namespace op
 
-/// Dropout on x [sequences, ...]; the probability is `.dropout` of the run options (0 by default). Only `step` applies
-/// dropout: in `evaluate`, `predict` and `generate` the result is x. Refused: token ids.
-constexpr value dropout(value x, int line = __builtin_LINE()) { return emit<op::dropout>({x}, {}, line); }
+/// Dropout on x [sequences, ...]; the probability is the setting "dropout", which begins as `.dropout` of the run
+/// options (0 by default). Only `step` applies dropout: in `evaluate`, `predict` and `generate` the result is x.
+/// Refused: token ids.
+constexpr value dropout(value x, int line = __builtin_LINE()) {
+  return emit<op::dropout>({x, detail::setting_of(x, detail::dropout_setting)}, {}, line);
+}
 
 } // namespace constrain

@@ -27,7 +27,8 @@ template <class stored> double nats_of(stored const* logits, std::int32_t label,
 template <> struct kernel<op::focal_loss, cpu> {
   template <class stored, class accumulate>
   static void run(call_of<op::focal_loss> const& c, tensor<stored const> logits, tensor<std::int32_t const> labels,
-                  tensor<double> loss, tensor<accumulate> row_log_sum_exp, tensor<double> row_loss) {
+                  tensor<double const> inverse_count, tensor<double> loss, tensor<accumulate> row_log_sum_exp,
+                  tensor<double> row_loss) {
     auto const classes = logits.features();
     auto const gamma = c.options.gamma;
     parallel_chunks(labels.count, 8, [=](std::int64_t begin, std::int64_t end) {
@@ -38,17 +39,18 @@ template <> struct kernel<op::focal_loss, cpu> {
         row_loss[row] = labels[row] == ignored_label ? 0 : focal_loss_of(nats, gamma);
       }
     });
-    add_up_loss(c, row_loss, loss);
+    add_up_loss(c, row_loss, inverse_count[0], loss);
   }
 };
 
 template <> struct kernel<op::focal_loss_gradient, cpu> {
   template <class stored, class accumulate>
   static void run(call_of<op::focal_loss_gradient> const& c, tensor<double const> dloss, tensor<stored const> logits,
-                  tensor<std::int32_t const> labels, tensor<accumulate const> row_log_sum_exp, tensor<stored> dlogits) {
+                  tensor<std::int32_t const> labels, tensor<accumulate const> row_log_sum_exp,
+                  tensor<double const> inverse_count, tensor<stored> dlogits) {
     auto const classes = logits.features();
     auto const gamma = c.options.gamma;
-    double const scale = dloss[0] * c.parameters.inverse_label_count;
+    double const scale = dloss[0] * inverse_count[0];
     parallel_chunks(labels.count, 8, [=](std::int64_t begin, std::int64_t end) {
       for (std::int64_t row = begin; row < end; ++row) {
         stored const* x = logits.data + row * classes;

@@ -1,7 +1,9 @@
 #pragma once
 
 #include "constrain/base/label.hpp"
+#include "constrain/op/refusals.hpp"
 #include "constrain/program/backward.hpp"
+#include "constrain/program/setting.hpp"
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
@@ -12,10 +14,10 @@ struct focal_loss_options {
 
 namespace op {
 
-/// The gradient of op::focal_loss from dloss, logits, labels and the logsumexp of each row. With q = softmax(logits)
-/// and p = q[label]:
+/// The gradient of op::focal_loss from dloss, logits, labels, the logsumexp of each row, and the inverse of the number
+/// of valid labels of the batch. With q = softmax(logits) and p = q[label]:
 ///
-///     dlogits = (q - one_hot(label)) ((1 - p)^gamma - gamma p (1 - p)^(gamma - 1) log p) * dloss / number of labels
+///     dlogits = (q - one_hot(label)) ((1 - p)^gamma - gamma p (1 - p)^(gamma - 1) log p) * dloss * inverse
 ///
 /// 0 in rows with an ignored label.
 struct focal_loss_gradient {
@@ -26,10 +28,10 @@ struct focal_loss_gradient {
   static constexpr inferred infer(operand_types const& in) { return inferred::one(in[1].type, in[1].shape); }
 };
 
-/// loss (+)= the sum over rows with a valid label of -(1 - p)^gamma log p, p = softmax(logits)[label], divided by the
-/// number of valid labels of the batch. (+)=: the first write in a run of the program overwrites the output, later
-/// writes add to it. Output 1 is the logsumexp of each row, for the backward pass. Output 2 is scratch: the loss of
-/// each row, so that the losses are added in a fixed order.
+/// From logits, labels, and the inverse of the number of valid labels of the batch: loss (+)= the sum over rows with a
+/// valid label of -(1 - p)^gamma log p, p = softmax(logits)[label], times the inverse. (+)=: the first write in a run
+/// of the program overwrites the output, later writes add to it. Output 1 is the logsumexp of each row, for the
+/// backward pass. Output 2 is scratch: the loss of each row, so that the losses are added in a fixed order.
 struct focal_loss {
   using options = focal_loss_options;
   static constexpr char const* name = "focal_loss";
@@ -56,7 +58,8 @@ struct focal_loss {
     return inferred::one(dtype::f64, {}).and_also(accumulator_of(in[0].type), rows).and_also(dtype::f64, rows);
   }
   static constexpr void gradient(backward& b) {
-    b.emit<focal_loss_gradient>({b.gradient(), b.input(0), b.input(1), b.output(1)}, {0}, b.options<focal_loss>());
+    b.emit<focal_loss_gradient>({b.gradient(), b.input(0), b.input(1), b.output(1), b.input(2)}, {0},
+                                b.options<focal_loss>());
   }
 };
 
@@ -69,7 +72,7 @@ struct focal_loss {
 /// another shape, a negative gamma.
 constexpr value focal_loss(value logits, value labels, focal_loss_options options = {}, int line = __builtin_LINE()) {
   labels.owner().program.limit(labels.where(), logits.features());
-  return emit<op::focal_loss>({logits, labels}, options, line);
+  return emit<op::focal_loss>({logits, labels, inverse_label_count(labels)}, options, line);
 }
 
 } // namespace constrain

@@ -97,19 +97,21 @@ template <> struct kernel<op::chunk_sum, cpu> {
 };
 
 template <> struct kernel<op::clip_coefficient, cpu> {
-  static void run(call const& c, tensor<double const> squares, tensor<double> clip) { run(c, squares, 1, clip); }
-  static void run(call const& c, tensor<double const> squares, tensor<double const> loss_scale, tensor<double> clip) {
-    run(c, squares, loss_scale[0], clip);
+  static void run(call const&, tensor<double const> squares, tensor<double const> maximum, tensor<double> clip) {
+    run(squares, maximum[0], 1, clip);
+  }
+  static void run(call const&, tensor<double const> squares, tensor<double const> maximum,
+                  tensor<double const> loss_scale, tensor<double> clip) {
+    run(squares, maximum[0], loss_scale[0], clip);
   }
 
 private:
-  static void run(call const& c, tensor<double const> squares, double loss_scale, tensor<double> clip) {
+  static void run(tensor<double const> squares, double maximum, double loss_scale, tensor<double> clip) {
     double sum = 0;
     for (std::int64_t i = 0; i < squares.count; ++i) sum += squares[i];
     double const norm = math::sqrt(sum) / loss_scale;
-    double const limit = c.parameters.clip_norm;
     clip[0] = norm;
-    clip[1] = (limit > 0 ? std::min(1.0, limit / (norm + 1e-6)) : 1.0) / loss_scale;
+    clip[1] = (maximum > 0 ? std::min(1.0, maximum / (norm + 1e-6)) : 1.0) / loss_scale;
     // The update multiplies in the type of the weights, where the scale must be finite too.
     if (!math::finite(static_cast<double>(static_cast<float>(clip[1]))))
       clip[0] = std::numeric_limits<double>::quiet_NaN();

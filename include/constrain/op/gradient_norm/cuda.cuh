@@ -95,12 +95,12 @@ template <class architecture> struct kernel<op::gradient_norm_squared, cuda<arch
 
 // clip = [norm, scale] from the squared norms; one thread. `loss_scale`: null if the loss is not scaled.
 template <class stored>
-static __global__ void clip_coefficient_kernel(stored const* squares, std::int64_t count, stored const* loss_scale,
-                                               step_parameters const* parameters, stored* clip) {
+static __global__ void clip_coefficient_kernel(stored const* squares, std::int64_t count, stored const* maximum,
+                                               stored const* loss_scale, stored* clip) {
   stored sum = 0;
   for (std::int64_t i = 0; i < count; ++i) sum += squares[i];
   stored const loss = loss_scale == nullptr ? stored(1) : *loss_scale;
-  stored const norm = math::sqrt(sum) / loss, limit = parameters->clip_norm, share = limit / (norm + 1e-6);
+  stored const norm = math::sqrt(sum) / loss, limit = *maximum, share = limit / (norm + 1e-6);
   stored const scale = (limit > 0 && share < 1 ? share : stored(1)) / loss;
   // The update multiplies in the type of the weights, where the scale must be finite too.
   bool const usable = math::finite(norm) && math::finite(static_cast<float>(scale));
@@ -109,13 +109,13 @@ static __global__ void clip_coefficient_kernel(stored const* squares, std::int64
 }
 
 template <class architecture> struct kernel<op::clip_coefficient, cuda<architecture>> {
-  static void run(call const& c, tensor<double const> squares, tensor<double> clip) {
-    run(c, squares, tensor<double const>{}, clip);
+  static void run(call const& c, tensor<double const> squares, tensor<double const> maximum, tensor<double> clip) {
+    run(c, squares, maximum, tensor<double const>{}, clip);
   }
-  static void run(call const& c, tensor<double const> squares, tensor<double const> loss_scale, tensor<double> clip) {
-    auto& context = *c.parameters.context;
-    cuda_launch(context, dim3(1), 1, clip_coefficient_kernel<double>, squares.data, squares.count, loss_scale.data,
-                context.parameters(), clip.data);
+  static void run(call const& c, tensor<double const> squares, tensor<double const> maximum,
+                  tensor<double const> loss_scale, tensor<double> clip) {
+    cuda_launch(*c.parameters.context, dim3(1), 1, clip_coefficient_kernel<double>, squares.data, squares.count,
+                maximum.data, loss_scale.data, clip.data);
   }
 };
 

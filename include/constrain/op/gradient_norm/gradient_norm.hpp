@@ -52,10 +52,10 @@ struct chunk_sum {
 };
 
 /// Clipping by the global norm (Pascanu et al. 2013), as torch.nn.utils.clip_grad_norm_: the squared norms of all
-/// gradients -> [norm, scale], fp64; norm is the square root of the sum. The update multiplies every gradient by scale
-/// = min(1, clip_norm / (norm + 1e-6)). If `clip_norm` is 0, scale is 1. If the norm is not finite, scale is 0, and the
-/// update is skipped. A second input is the loss scale (a scalar), by which both are divided: norm is then that of the
-/// true gradients.
+/// gradients and the maximum norm (a scalar) -> [norm, scale], fp64; norm is the square root of the sum. The update
+/// multiplies every gradient by scale = min(1, maximum / (norm + 1e-6)). If the maximum is 0, scale is 1. If the norm
+/// is not finite, scale is 0, and the update is skipped. A third input is the loss scale (a scalar), by which both are
+/// divided: norm is then that of the true gradients.
 struct clip_coefficient {
   static constexpr char const* name = "clip_coefficient";
 

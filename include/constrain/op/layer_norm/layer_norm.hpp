@@ -1,5 +1,6 @@
 #pragma once
 
+#include "constrain/op/refusals.hpp"
 #include "constrain/program/backward.hpp"
 
 namespace constrain::inline CONSTRAIN_VARIANT {
@@ -42,7 +43,7 @@ struct layer_norm {
   static constexpr inferred infer(operand_types const& in) {
     if (auto const wrong = needs_reals(in); wrong.reason != why::nothing) return wrong;
     if (in[0].shape.features() != in[1].shape.features())
-      return inferred::failure(why::widths_differ, in[1].shape.features(), in[0].shape.features());
+      return inferred::failure<widths_differ>(in[1].shape.features(), in[0].shape.features());
     auto const rows = shape(in[0].shape.rows());
     auto const statistic = accumulator_of(in[0].type);
     return inferred::one(in[0].type, in[0].shape).and_also(statistic, rows).and_also(statistic, rows);

@@ -30,7 +30,8 @@ void for_chunks_of_logits(tensor<stored const> x, tensor<stored const> weight, t
 template <> struct kernel<op::linear_cross_entropy, cpu> {
   template <class stored>
   static void run(call const& c, tensor<stored const> x, tensor<stored const> weight, tensor<std::int32_t const> labels,
-                  tensor<double> loss, tensor<double> correct, tensor<stored> logits, tensor<double> row_loss) {
+                  tensor<double const> inverse_count, tensor<double> loss, tensor<double> correct,
+                  tensor<stored> logits, tensor<double> row_loss) {
     auto const classes = logits.features();
     std::int64_t hits = 0;
     detail::for_chunks_of_logits(x, weight, logits, [&](std::int64_t first, std::int64_t rows) {
@@ -43,7 +44,7 @@ template <> struct kernel<op::linear_cross_entropy, cpu> {
       hits += count_correct(logits.data, labels.data + first, rows, classes);
     });
     correct[0] = static_cast<double>(hits);
-    add_up_loss(c, row_loss, loss);
+    add_up_loss(c, row_loss, inverse_count[0], loss);
   }
 };
 
@@ -52,24 +53,26 @@ template <> struct kernel<op::linear_cross_entropy_forward_backward, cpu> {
 
   template <class stored, class accumulate>
   static void run(call_type const& c, tensor<stored const> x, tensor<stored const> weight,
-                  tensor<std::int32_t const> labels, tensor<double> loss, tensor<stored> dx, tensor<accumulate> dweight,
-                  tensor<stored> logits, tensor<double> row_loss) {
-    run(c, x, weight, labels, c.options.loss_gradient, loss, dx, dweight, logits, row_loss);
+                  tensor<std::int32_t const> labels, tensor<double const> inverse_count, tensor<double> loss,
+                  tensor<stored> dx, tensor<accumulate> dweight, tensor<stored> logits, tensor<double> row_loss) {
+    run(c, x, weight, labels, inverse_count, c.options.loss_gradient, loss, dx, dweight, logits, row_loss);
   }
   template <class stored, class accumulate>
   static void run(call_type const& c, tensor<stored const> x, tensor<stored const> weight,
-                  tensor<std::int32_t const> labels, tensor<double const> loss_scale, tensor<double> loss,
-                  tensor<stored> dx, tensor<accumulate> dweight, tensor<stored> logits, tensor<double> row_loss) {
-    run(c, x, weight, labels, loss_scale[0], loss, dx, dweight, logits, row_loss);
+                  tensor<std::int32_t const> labels, tensor<double const> inverse_count,
+                  tensor<double const> loss_scale, tensor<double> loss, tensor<stored> dx, tensor<accumulate> dweight,
+                  tensor<stored> logits, tensor<double> row_loss) {
+    run(c, x, weight, labels, inverse_count, loss_scale[0], loss, dx, dweight, logits, row_loss);
   }
 
 private:
   template <class stored, class accumulate>
   static void run(call_type const& c, tensor<stored const> x, tensor<stored const> weight,
-                  tensor<std::int32_t const> labels, double loss_gradient, tensor<double> loss, tensor<stored> dx,
-                  tensor<accumulate> dweight, tensor<stored> logits, tensor<double> row_loss) {
+                  tensor<std::int32_t const> labels, tensor<double const> inverse_count, double loss_gradient,
+                  tensor<double> loss, tensor<stored> dx, tensor<accumulate> dweight, tensor<stored> logits,
+                  tensor<double> row_loss) {
     auto const width = x.features(), classes = logits.features();
-    auto const scale = static_cast<arithmetic<stored>>(loss_gradient * c.parameters.inverse_label_count);
+    auto const scale = static_cast<arithmetic<stored>>(loss_gradient * inverse_count[0]);
     detail::for_chunks_of_logits(x, weight, logits, [&](std::int64_t first, std::int64_t rows) {
       parallel_chunks(rows, 8, [=](std::int64_t begin, std::int64_t end) {
         for (std::int64_t row = begin; row < end; ++row) {
@@ -84,7 +87,7 @@ private:
       gemm(transpose::yes, transpose::no, classes, width, rows, 1, logits.data, classes, x.data + first * width, width,
            first > 0 || c.add_to(2) ? 1 : 0, dweight.data, width);
     });
-    add_up_loss(c, row_loss, loss);
+    add_up_loss(c, row_loss, inverse_count[0], loss);
   }
 };
 

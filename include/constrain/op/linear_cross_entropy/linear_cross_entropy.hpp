@@ -13,8 +13,8 @@ constexpr std::int64_t logit_rows(std::int64_t rows) {
   return wanted < rows ? wanted : rows;
 }
 
-/// The shape rule of linear without bias followed by cross_entropy: x [..., in], W [classes, in], labels [...] -> the
-/// loss, a scalar.
+/// The shape rule of linear without bias followed by cross_entropy: x [..., in], W [classes, in], labels [...] and the
+/// inverse of the number of valid labels -> the loss, a scalar.
 constexpr inferred infer_linear_cross_entropy(operand_types const& in) {
   operand_types linear_in, loss_in;
   linear_in.push_back(in[0]);
@@ -36,8 +36,8 @@ constexpr inferred with_logit_workspace(inferred const& result, operand_types co
 
 /// linear without bias, cross_entropy and correct_predictions in one op, a chunk of rows at a time: loss (+)=
 /// cross_entropy(x W^T, labels), and the number of correct predictions. (+)=: the first write in a run of the program
-/// overwrites the output, later writes add to it. x [..., in], W [classes, in], labels [...]. The pass `fuse` inserts
-/// this op.
+/// overwrites the output, later writes add to it. x [..., in], W [classes, in], labels [...], and the inverse of the
+/// number of valid labels. The pass `fuse` inserts this op.
 struct linear_cross_entropy {
   static constexpr char const* name = "linear_cross_entropy";
   static constexpr unsigned accumulating = 0b1;
@@ -58,11 +58,12 @@ struct linear_cross_entropy {
 };
 
 /// Fused forward and backward pass of the head (the linear layer that computes the logits) and of the loss: linear
-/// without bias, cross_entropy and their gradients in one op. loss (+)= cross_entropy(x W^T, labels); dx = the gradient
-/// of this loss with respect to x, and dW (+)= its gradient with respect to W, both times `loss_gradient`, or times the
-/// loss scale (fp64, a scalar) if it is a fourth input. Each chunk of rows computes its logits, their gradient in
-/// place, dx of these rows and its part of dW; the chunks add to dW in order (Hsu et al. 2024, Liger Kernel). Chunks
-/// depend only on the number of rows, not on threads. The pass `fuse` inserts this op.
+/// without bias, cross_entropy and their gradients in one op, with the inputs of `linear_cross_entropy`. loss (+)=
+/// cross_entropy(x W^T, labels); dx = the gradient of this loss with respect to x, and dW (+)= its gradient with
+/// respect to W, both times `loss_gradient`, or times the loss scale (fp64, a scalar) if it is a fifth input. Each
+/// chunk of rows computes its logits, their gradient in place, dx of these rows and its part of dW; the chunks add to
+/// dW in order (Hsu et al. 2024, Liger Kernel). Chunks depend only on the number of rows, not on threads. The pass
+/// `fuse` inserts this op.
 struct linear_cross_entropy_forward_backward {
   struct options {
     double loss_gradient = 1; // the gradient that reaches the loss

@@ -38,7 +38,7 @@ struct position_embedding {
     if (in[0].shape.extent[1] > in[1].shape.extent[0])
       return inferred::failure<sequence_longer_than_context>(in[1].shape.extent[0], in[0].shape.extent[1]);
     if (in[0].shape.features() != in[1].shape.features())
-      return inferred::failure(why::widths_differ, in[1].shape.features(), in[0].shape.features());
+      return inferred::failure<widths_differ>(in[1].shape.features(), in[0].shape.features());
     return inferred::one(in[0].type, in[0].shape);
   }
   static constexpr void gradient(backward& b) {

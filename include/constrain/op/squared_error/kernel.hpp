@@ -25,17 +25,17 @@ template <class stored, class label> struct squared_error_parts {
   }
 };
 
-/// Loop body, of one iteration: loss (+)= the sum of the parts / the number of labels.
+/// Loop body, of one iteration: loss (+)= the sum of the parts * `inverse_count`.
 struct squared_error_sum {
   double const* partial;
+  double const* inverse_count;
   double* loss;
   bool adds;
-  step_parameters const* parameters;
 
   CT_HOST_DEVICE void operator()(std::int64_t) const {
     double sum = 0;
     for (std::int64_t part = 0; part < op::squared_error::parts; ++part) sum += partial[part];
-    double const share = sum * parameters->inverse_label_count;
+    double const share = sum * *inverse_count;
     loss[0] = adds ? loss[0] + share : share;
   }
 };
@@ -43,11 +43,11 @@ struct squared_error_sum {
 template <class device> struct kernel<op::squared_error, device> {
   static constexpr kernel_needs needs_of(operand_extents const&, operand_extents const&) { return {.launches = 2}; }
   template <class stored, class label>
-  static void run(call const& c, tensor<stored const> prediction, tensor<label const> target, tensor<double> loss,
-                  tensor<double> partial) {
+  static void run(call const& c, tensor<stored const> prediction, tensor<label const> target,
+                  tensor<double const> inverse_count, tensor<double> loss, tensor<double> partial) {
     for_elements(device{}, c, op::squared_error::parts,
                  squared_error_parts<stored, label>{prediction.data, target.data, partial.data, prediction.count});
-    for_elements(device{}, c, 1, squared_error_sum{partial.data, loss.data, c.add_to(0), parameters_on(device{}, c)});
+    for_elements(device{}, c, 1, squared_error_sum{partial.data, inverse_count.data, loss.data, c.add_to(0)});
   }
 };
 
@@ -56,12 +56,12 @@ template <class stored, class label> struct squared_error_gradient_elements {
   double const* dloss;
   stored const* prediction;
   label const* target;
+  double const* inverse_count;
   stored* dprediction;
-  step_parameters const* parameters;
 
   CT_HOST_DEVICE void operator()(std::int64_t i) const {
     using accumulate = arithmetic<stored>;
-    auto const scale = static_cast<accumulate>(2 * dloss[0] * parameters->inverse_label_count);
+    auto const scale = static_cast<accumulate>(2 * dloss[0] * *inverse_count);
     dprediction[i] = (accumulate(prediction[i]) - static_cast<accumulate>(arithmetic<label>(target[i]))) * scale;
   }
 };
@@ -69,10 +69,10 @@ template <class stored, class label> struct squared_error_gradient_elements {
 template <class device> struct kernel<op::squared_error_gradient, device> {
   template <class stored, class label>
   static void run(call const& c, tensor<double const> dloss, tensor<stored const> prediction,
-                  tensor<label const> target, tensor<stored> dprediction) {
+                  tensor<label const> target, tensor<double const> inverse_count, tensor<stored> dprediction) {
     for_elements(device{}, c, dprediction.count,
                  squared_error_gradient_elements<stored, label>{dloss.data, prediction.data, target.data,
-                                                                dprediction.data, parameters_on(device{}, c)});
+                                                                inverse_count.data, dprediction.data});
   }
 };
 

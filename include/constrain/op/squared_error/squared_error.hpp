@@ -1,12 +1,14 @@
 #pragma once
 
+#include "constrain/op/refusals.hpp"
 #include "constrain/program/backward.hpp"
+#include "constrain/program/setting.hpp"
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
 namespace op {
 
-/// dprediction = 2 (prediction - target) * dloss / number of targets in the batch.
+/// dprediction = 2 (prediction - target) * dloss * the inverse of the number of targets in the batch.
 struct squared_error_gradient {
   static constexpr char const* name = "squared_error_gradient";
   static constexpr unsigned in_place = 0b10;
@@ -14,9 +16,10 @@ struct squared_error_gradient {
   static constexpr inferred infer(operand_types const& in) { return inferred::one(in[1].type, in[1].shape); }
 };
 
-/// loss (+)= the sum of (prediction - target)^2, divided by the number of targets in the batch. (+)= sets the output on
-/// its first write in a run and adds to it afterwards. Output 1 is scratch: the sums of fixed parts of the elements, so
-/// that the squares are added in one order on any number of threads.
+/// From prediction, target, and the inverse of the number of targets in the batch: loss (+)= the sum of (prediction -
+/// target)^2, times the inverse. (+)= sets the output on its first write in a run and adds to it afterwards. Output 1
+/// is scratch: the sums of fixed parts of the elements, so that the squares are added in one order on any number of
+/// threads.
 struct squared_error {
   static constexpr char const* name = "squared_error";
   static constexpr unsigned accumulating = 0b1;
@@ -29,7 +32,7 @@ struct squared_error {
     return inferred::one(dtype::f64, {}).and_also(dtype::f64, shape(parts));
   }
   static constexpr void gradient(backward& b) {
-    b.emit<squared_error_gradient>({b.gradient(), b.input(0), b.input(1)}, {0});
+    b.emit<squared_error_gradient>({b.gradient(), b.input(0), b.input(1), b.input(2)}, {0});
   }
 };
 
@@ -39,7 +42,7 @@ struct squared_error {
 /// shape; target is an array of real labels. Every micro-batch divides by the batch's number of elements, so that the
 /// micro-batches' losses add up to the mean.
 constexpr value squared_error(value prediction, value target, int line = __builtin_LINE()) {
-  return emit<op::squared_error>({prediction, target}, {}, line);
+  return emit<op::squared_error>({prediction, target, inverse_label_count(target)}, {}, line);
 }
 
 } // namespace constrain

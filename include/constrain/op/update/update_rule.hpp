@@ -16,6 +16,13 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 /// make the same check.
 class update_rule {
 public:
+  /// The rule gives two states of the parameter one name.
+  template <diagnosis d> struct state_named_twice {
+    static_assert(d.ok(),
+                  "optimizer: its rule gives two states of a parameter the same name; give each state a name of "
+                  "its own, for example by not averaging twice");
+  };
+
   /// For the pass `update`, which makes one `update_rule` per parameter. `scale` and `hyper` as below.
   constexpr update_rule(builder& out, int gradient, ref scale, ref hyper)
       : out_(out), gradient_(gradient), parameter_(out.program.values[gradient].belongs_to), scale_(scale),
@@ -48,7 +55,7 @@ public:
     auto& program = out_.program;
     for (auto const& other : program.values)
       if (other.role == role::state && other.belongs_to == parameter_ && program.text(other.name) == name)
-        program.fail({why::state_named_twice, info().line});
+        program.fail(diagnosis_with<state_named_twice>(info().line));
     value_info state;
     state.block = block;
     state.type = type;

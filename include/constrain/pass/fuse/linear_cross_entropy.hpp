@@ -38,6 +38,7 @@ constexpr bool matches_training(program const& p, logits_of_loss const& m) {
   for (int i : {m.loss_gradient, m.input_gradient, m.weight_gradient})
     if (!in_same_iteration(p, m.loss, i)) return false;
   bool const same_operands = loss_gradient.inputs[2] == loss.inputs[1] && loss_gradient.inputs[3] == loss.outputs[1] &&
+                             loss_gradient.inputs[4] == loss.inputs[2] &&
                              weight_gradient.inputs[1] == matmul.inputs[0] &&
                              input_gradient.inputs[1] == matmul.inputs[1];
   bool const no_other_reader = read_by_only(p, loss.inputs[0], {m.loss, m.loss_gradient}) &&
@@ -81,6 +82,7 @@ constexpr bool fuse_linear_cross_entropy(program& p, int i, std::int64_t smalles
   fused.inputs.push_back(p.nodes[m.matmul].inputs[0]);
   fused.inputs.push_back(p.nodes[m.matmul].inputs[1]);
   fused.inputs.push_back(loss.inputs[1]);
+  fused.inputs.push_back(loss.inputs[2]);
   fused.outputs.push_back(loss.outputs[0]);
   if (training) {
     if (p.loss_scale) fused.inputs.push_back(p.loss_scale);

@@ -10,8 +10,11 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 namespace detail {
 
-/// Throws `error` if a hyperparameter that all variants of Adafactor have is outside its range.
+/// Throws `error` if a hyperparameter of any variant of Adafactor is outside its range.
 template <class hyper> void check_adafactor(char const* name, hyper const& h) {
+  if constexpr (requires { h.learning_rate; })
+    check_number(name, ".learning_rate", h.learning_rate, number_range::from_zero);
+  if constexpr (requires { h.beta1; }) check_number(name, ".beta1", h.beta1, number_range::below_one);
   check_number(name, ".epsilon1", h.epsilon1, number_range::above_zero);
   check_number(name, ".epsilon2", h.epsilon2, number_range::from_zero);
   check_number(name, ".clip_threshold", h.clip_threshold, number_range::above_zero);
@@ -20,9 +23,10 @@ template <class hyper> void check_adafactor(char const* name, hyper const& h) {
   check_number(name, ".weight_decay", h.weight_decay, number_range::from_zero);
 }
 
-/// What the kernels read, of step t.
-template <class hyper>
-op::adafactor_step adafactor_step_of(hyper const& h, double rate, double beta1, optimizer_step t) {
+/// What the kernels read, of step t. `rate`: learning rate or step size.
+template <class hyper> op::adafactor_step adafactor_step_of(hyper const& h, double rate, optimizer_step t) {
+  double beta1 = 0;
+  if constexpr (requires { h.beta1; }) beta1 = h.beta1;
   return {rate,
           beta1,
           1 - std::pow(static_cast<double>(t.number), static_cast<double>(h.decay_rate)),
@@ -36,6 +40,8 @@ op::adafactor_step adafactor_step_of(hyper const& h, double rate, double beta1, 
 } // namespace detail
 
 namespace optimizer {
+
+// Each variant lists all its hyperparameters, since a designated initializer cannot name a member of a base class.
 
 /// Adafactor (Shazeer & Stern 2018, algorithms 4 and 5) with a given learning rate, as Hugging Face's
 /// transformers.Adafactor(relative_step=False). Of the second moment of a matrix, only moving averages over its rows
@@ -66,13 +72,10 @@ struct adafactor {
     bool scale_parameter = true; // whether rms(w) multiplies the learning rate
   };
   /// Throws `error` if a hyperparameter is outside its range or not finite.
-  static void check(hyper const& h) {
-    check_number(name, ".learning_rate", h.learning_rate, number_range::from_zero);
-    detail::check_adafactor(name, h);
-  }
+  static void check(hyper const& h) { detail::check_adafactor(name, h); }
   /// The hyperparameters of step t, which counts from 1.
   static op::adafactor_step prepare(hyper const& h, optimizer_step t) {
-    return detail::adafactor_step_of(h, h.learning_rate, 0, t);
+    return detail::adafactor_step_of(h, h.learning_rate, t);
   }
   /// Emits the update of one parameter.
   static constexpr void update(update_rule& u) { op::update_adafactor<adafactor, false>(u); }
@@ -99,7 +102,7 @@ struct adafactor_relative_step {
   /// The hyperparameters of step t, which counts from 1.
   static op::adafactor_step prepare(hyper const& h, optimizer_step t) {
     auto const steps = static_cast<double>(t.number);
-    return detail::adafactor_step_of(h, std::min(h.warmup_init ? 1e-6 * steps : 1e-2, 1 / std::sqrt(steps)), 0, t);
+    return detail::adafactor_step_of(h, std::min(h.warmup_init ? 1e-6 * steps : 1e-2, 1 / std::sqrt(steps)), t);
   }
   /// Emits the update of one parameter, as in `adafactor`.
   static constexpr void update(update_rule& u) { op::update_adafactor<adafactor_relative_step, false>(u); }
@@ -127,14 +130,10 @@ struct adafactor_with_momentum {
     bool scale_parameter = true; // whether rms(w) multiplies the learning rate
   };
   /// Throws `error` if a hyperparameter is outside its range or not finite.
-  static void check(hyper const& h) {
-    check_number(name, ".learning_rate", h.learning_rate, number_range::from_zero);
-    check_number(name, ".beta1", h.beta1, number_range::below_one);
-    detail::check_adafactor(name, h);
-  }
+  static void check(hyper const& h) { detail::check_adafactor(name, h); }
   /// The hyperparameters of step t, which counts from 1.
   static op::adafactor_step prepare(hyper const& h, optimizer_step t) {
-    return detail::adafactor_step_of(h, h.learning_rate, h.beta1, t);
+    return detail::adafactor_step_of(h, h.learning_rate, t);
   }
   /// Emits the update of one parameter, as in `adafactor`.
   static constexpr void update(update_rule& u) { op::update_adafactor<adafactor_with_momentum, true>(u); }

@@ -26,12 +26,14 @@ inline constexpr int saved_version = 2; // of the format; version 1 named the op
                  here, "; load it into a trainer with the same ", field});
 }
 
-/// Throws `error` unless a file has exactly the `wanted` tensors, by name, shape and dtype. `directory`: for the error.
+/// Throws `error` unless a file has exactly the `wanted` tensors, by name, shape and dtype; it may lack optional ones.
+/// `directory`: for the error.
 [[gnu::cold]] CONSTRAIN_INLINE void check_tensors(std::string const& directory, io::safetensors const& file,
                                                   std::vector<file_tensor> const& wanted) {
   for (auto const& w : wanted) {
     auto const& t = w.tensor;
     auto const* saved = file.find(t.name);
+    if (saved == nullptr && w.optional) continue;
     if (saved == nullptr)
       throw error({"the saved run '", directory, "' has no tensor '", t.name,
                    "' of the trainer; load it into a trainer with the same model and optimizer"});
@@ -136,7 +138,8 @@ namespace constrain::inline CONSTRAIN_VARIANT {
   for (auto const& file : reader.entries()) content = content * 0x100000001b3u + file.crc32c;
   ranks.all_can(content);
   for (auto const& t : wanted_weights) take_tensor(t, weights.find(t.tensor.name)->bytes, memory, group);
-  for (auto const& t : wanted_states) take_tensor(t, states.find(t.tensor.name)->bytes, memory, group);
+  for (auto const& t : wanted_states)
+    if (auto const* const saved = states.find(t.tensor.name)) take_tensor(t, saved->bytes, memory, group);
   return s;
 }
 

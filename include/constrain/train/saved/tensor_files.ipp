@@ -32,7 +32,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
   auto const star = name.find('*');
   bool const apart = star != std::string::npos;
   for (std::int64_t iteration = 0; iteration < (apart ? info.iterations : 1); ++iteration) {
-    file_tensor t{&info, iteration, apart ? 1 : info.iterations, known != nullptr && known->transposed, {}};
+    file_tensor t{&info, iteration, apart ? 1 : info.iterations, known != nullptr && known->transposed, false, {}};
     t.tensor.name = apart ? name.substr(0, star) + std::to_string(iteration) + name.substr(star + 1) : name;
     t.tensor.dtype = io::name_in_files(info.type);
     if (info.stacked && !apart) t.tensor.shape.push_back(info.iterations);
@@ -57,8 +57,10 @@ namespace constrain::inline CONSTRAIN_VARIANT {
   for (int i = 0; i < list.states_size; ++i)
     detail::add_file_tensors(tensors, list.states[i],
                              concat({list.name(list.states[i].parameter), ".", list.name(list.states[i])}), {});
-  for (int i = 0; i < list.settings_size; ++i)
+  for (int i = 0; i < list.settings_size; ++i) {
     detail::add_file_tensors(tensors, list.settings[i], concat({"setting.", list.name(list.settings[i])}), {});
+    tensors.back().optional = true;
+  }
   return tensors;
 }
 

@@ -41,6 +41,16 @@ public:
   std::span<std::int32_t const> integers() const {
     return type_ == dtype::i32 ? as<std::int32_t>() : std::span<std::int32_t const>();
   }
+  /// The bytes of the elements.
+  std::span<std::byte const> bytes() const {
+    return {static_cast<std::byte const*>(data_), size_ * static_cast<std::size_t>(size_of(type_))};
+  }
+  /// A view of an array of the same type that occupies `bytes`.
+  array_view with_elements(std::span<std::byte const> bytes) const {
+    auto copy = *this;
+    copy.data_ = bytes.data(), copy.size_ = bytes.size() / static_cast<std::size_t>(size_of(type_));
+    return copy;
+  }
   /// A view of the elements [first, first + count).
   array_view part(std::size_t first, std::size_t count) const {
     auto copy = *this;

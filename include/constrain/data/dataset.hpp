@@ -1,0 +1,43 @@
+#pragma once
+
+#include "constrain/data/corpus.hpp"
+#include "constrain/data/examples.hpp"
+
+#include <cstddef>
+#include <type_traits>
+
+namespace constrain::inline CONSTRAIN_VARIANT::data {
+
+/// Whether a type is `corpus`.
+template <class type> inline constexpr bool is_corpus = std::is_convertible_v<type const*, corpus const*>;
+
+/// Data that `trainer::batches`, `trainer::evaluate`, `fit` and `compare` take: a `corpus`, or `examples`.
+template <class type> concept is_dataset = is_corpus<type> || std::is_convertible_v<type const*, examples const*>;
+
+/// How errors call a data set of a type.
+template <is_dataset type> inline constexpr char const* kind_of = is_corpus<type> ? "a corpus" : "examples";
+
+/// A pointer to a corpus or to examples, or null.
+class dataset_pointer {
+public:
+  /// Null.
+  constexpr dataset_pointer(std::nullptr_t = nullptr) {}
+  /// A pointer to a corpus, or null.
+  constexpr dataset_pointer(corpus const* to) : corpus_(to) {}
+  /// A pointer to examples, or null.
+  constexpr dataset_pointer(examples const* to) : examples_(to) {}
+
+  /// The corpus or the examples; null if this does not point to a `dataset`.
+  template <is_dataset dataset> constexpr auto const* to() const {
+    if constexpr (is_corpus<dataset>) return corpus_;
+    else return examples_;
+  }
+  /// Whether both point to the same data.
+  friend constexpr bool operator==(dataset_pointer const&, dataset_pointer const&) = default;
+
+private:
+  corpus const* corpus_ = nullptr;
+  examples const* examples_ = nullptr;
+};
+
+} // namespace constrain::data

@@ -1,0 +1,73 @@
+#pragma once
+
+#include "constrain/data/examples.hpp"
+
+#include "constrain/io/crc32c.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstring>
+#include <span>
+#include <utility>
+
+namespace constrain::inline CONSTRAIN_VARIANT::data {
+
+/// Adds an array to the checksum: type, length and content. Returns its length in bytes.
+[[gnu::cold]] CONSTRAIN_INLINE std::int64_t add_array(io::crc32c& check, array_view const& a) {
+  auto const bytes = a.bytes();
+  std::uint64_t const head[] = {static_cast<std::uint64_t>(a.type()), bytes.size()};
+  check.update(std::as_bytes(std::span(head))).update(bytes);
+  return static_cast<std::int64_t>(bytes.size());
+}
+
+[[gnu::cold]] CONSTRAIN_INLINE examples::examples(array_list const& inputs, array_list const& labels,
+                                                  constrain::labels which)
+    : inputs_(inputs), labels_(labels), which_(which) {
+  io::crc32c check;
+  std::int64_t bytes = 0;
+  for (auto const* list : {&inputs_, &labels_}) {
+    std::uint64_t const head[] = {list->size(), static_cast<std::uint64_t>(which)};
+    check.update(std::as_bytes(std::span(head)));
+    for (std::size_t i = 0; i < list->size(); ++i) bytes += add_array(check, (*list)[i]);
+  }
+  sum_ = static_cast<std::uint64_t>(bytes) << 32 | check.value();
+}
+
+[[gnu::cold]] CONSTRAIN_INLINE examples examples::from_storage(std::shared_ptr<void const> storage,
+                                                               array_list const& inputs, array_list const& labels,
+                                                               constrain::labels which) {
+  examples result(inputs, labels, which);
+  result.storage_ = std::move(storage);
+  return result;
+}
+
+[[gnu::cold]] CONSTRAIN_INLINE examples examples::part(examples_part const& of) const {
+  auto result = *this;
+  result.splits_.push_back(of);
+  std::uint64_t words[] = {sum_, 0, static_cast<std::uint64_t>(of.most), of.seed, of.drawn ? 1u : 0u};
+  std::memcpy(&words[1], &of.share, sizeof of.share);
+  result.sum_ = (sum_ >> 32) << 32 | io::crc32c{}.update(std::as_bytes(std::span(words))).value();
+  return result;
+}
+
+[[gnu::cold]] CONSTRAIN_INLINE examples::parts examples::split(double validation_fraction, std::uint64_t seed,
+                                                               std::int64_t most) const {
+  if (!(validation_fraction >= 0 && validation_fraction <= 1))
+    throw error(
+        {"a validation fraction of ", std::to_string(validation_fraction), " is out of range; give one from 0 to 1"});
+  return {part({validation_fraction, most, seed, false}), part({validation_fraction, most, seed, true})};
+}
+
+[[gnu::cold]] CONSTRAIN_INLINE examples_index::examples_index(std::vector<examples_part> const& splits,
+                                                              std::int64_t count)
+    : size_(count) {
+  for (auto const& each : splits) {
+    if (size_ == 0) return;
+    auto const share = static_cast<std::int64_t>(each.share * static_cast<double>(size_));
+    auto const drawn = std::min({share, each.most, size_});
+    steps_.push_back({permutation(each.seed, 0, size_), each.drawn ? 0 : drawn});
+    size_ = each.drawn ? drawn : size_ - drawn;
+  }
+}
+
+} // namespace constrain::data

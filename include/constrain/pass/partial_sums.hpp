@@ -1,0 +1,109 @@
+#pragma once
+
+#include "constrain/pass/nest.hpp"
+#include "constrain/program/op_info.hpp"
+
+namespace constrain::inline CONSTRAIN_VARIANT::detail {
+
+/// Whether a call adds to its output j without reading it. To a gradient, it adds a contribution of its rank. Any other
+/// call that writes a gradient works on the sum over ranks, in the same way on every rank.
+constexpr bool adds_contribution(node const& n, int j) {
+  return (n.op->accumulating >> j & 1u) != 0 && !n.inputs.contains(n.outputs[j]);
+}
+
+/// Where a program's sums over ranks (the gradients and the loss) are reduced: each before the first node that uses it
+/// (reads it, or overwrites it). Contributions and uses are reported in the order of the nodes.
+class partial_sums {
+public:
+  constexpr partial_sums(program const& p, nest const& where) : p_(p), where_(where), loss_(p.result("loss")) {
+    for (int v = 0; v < p.values.size(); ++v)
+      if (is_gradient(v) || v == loss_.value) sums_.push_back({.value = v});
+  }
+
+  constexpr bool is_gradient(int value) const { return p_.values[value].role == role::gradient; }
+  /// Whether `r` is a gradient or the loss.
+  constexpr bool contains(ref r) const { return is_gradient(r.value) || r == loss_; }
+  /// Whether node n contributes to its output j, one of these values.
+  constexpr bool contributes(node const& n, int j) const { return n.outputs[j] == loss_ || adds_contribution(n, j); }
+
+  /// Node i contributes to a value.
+  constexpr void contribute(int value, int i) {
+    auto& sum = of(value);
+    if (sum.use >= 0 && !is_gradient(value)) refuse(value, sum.use);
+    check_complete(value, i, sum.use);
+    sum.contribution = i;
+  }
+
+  /// Node i uses a value.
+  constexpr void use(int value, int i) {
+    auto& sum = of(value);
+    check_complete(value, sum.contribution, i);
+    if (sum.use < 0 && sum.contribution >= 0) {
+      sum.reduced_after = sum.contribution;
+      sum.reduced_before = where_.child(where_.common(sum.contribution, i), i);
+    }
+    sum.use = i;
+  }
+
+  /// Moves the reduction of each gradient to that of another one, if it is complete there, so that their collectives
+  /// follow one another. Called after the last node.
+  constexpr void reduce_together() {
+    for (auto& sum : sums_)
+      for (auto const& other : sums_) {
+        int const before = other.reduced_before;
+        bool const is_earlier = before > sum.reduced_after && before < sum.reduced_before;
+        if (is_gradient(sum.value) && is_earlier && where_.parent[before] == nest::root) sum.reduced_before = before;
+      }
+  }
+
+  /// Calls f(value) for each value that is reduced before node i.
+  template <class function> constexpr void for_each_before(int i, function const& f) const {
+    for (auto const& sum : sums_)
+      if (sum.reduced_before == i) f(sum.value);
+  }
+
+  /// The first error; `why::nothing` if every sum can be reduced before it is used.
+  constexpr diagnosis failure() const { return failure_; }
+  /// The last use so far; -1: none.
+  constexpr int last_use(int value) { return of(value).use; }
+
+private:
+  /// What is known of one value. The other fields are nodes; -1: none.
+  struct sum {
+    int value = -1;
+    int contribution = -1;   // the last one
+    int use = -1;            // the last one
+    int reduced_after = -1;  // the last contribution before the first use
+    int reduced_before = -1; // the first use, or the outermost loop around it that does not contribute
+  };
+
+  constexpr sum& of(int value) {
+    int k = 0;
+    while (sums_[k].value != value) ++k;
+    return sums_[k];
+  }
+
+  /// Refuses a use in a loop that also contributes, since the sum is complete only after the loop. In a loop over an
+  /// axis of the value, each iteration has a sum of its own.
+  constexpr void check_complete(int value, int contribution, int use) {
+    if (contribution < 0 || use < 0) return;
+    for (int loop = where_.common(contribution, use); loop != nest::root; loop = where_.parent[loop]) {
+      bool own = false;
+      for (int axis : p_.values[value].axes) own = own || p_.is_part_of(p_.nodes[loop].axis, axis);
+      if (!own) refuse(value, use);
+    }
+  }
+
+  constexpr void refuse(int value, int use) {
+    auto const& n = p_.nodes[use];
+    if (failure_.ok()) failure_ = {why::partial_sum_is_read, n.line, n.called_from, 0, value};
+  }
+
+  program const& p_;
+  nest const& where_;
+  ref loss_;
+  diagnosis failure_;
+  fixed_vector<sum, program::maximum_values> sums_;
+};
+
+} // namespace constrain::inline CONSTRAIN_VARIANT::detail

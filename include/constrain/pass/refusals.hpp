@@ -1,0 +1,79 @@
+#pragma once
+
+#include "constrain/program/refusal.hpp"
+
+namespace constrain::inline CONSTRAIN_VARIANT::refusals {
+
+// Why a pass refuses a program, except the violations that `verify` finds (program/sound.hpp).
+
+/// A policy says which pass its own pass follows, but has no valid pass.
+template <diagnosis d> struct own_pass_is_none {
+  static_assert(d.ok(), "policy: `after` (a ct::pass_name) needs a function `static constexpr ct::program "
+                        "pass(ct::program const&, slot const&)` beside it; write both or neither");
+};
+
+/// The pass of a policy is not a constant expression.
+template <diagnosis d> struct own_pass_is_not_constant {
+  static_assert(d.ok(),
+                "policy: its `pass` is not a constant expression; make it and the functions it calls `constexpr`, "
+                "and let none throw, overflow or index beyond an array");
+};
+
+/// Backpropagation reaches an op without a gradient rule.
+template <diagnosis d> struct no_gradient_rule {
+  static_assert(d.ok(), "an operation between a trained parameter and the loss has no gradient rule; give its op a "
+                        "`static constexpr void gradient(ct::backward&)`");
+};
+
+/// The gradient rule of an op is not a constant expression.
+template <diagnosis d> struct gradient_is_not_constant {
+  static_assert(d.ok(), "the gradient rule of an op is not a constant expression; make each `gradient(ct::backward&)` "
+                        "constexpr, and pass it only indices of inputs and outputs that the op has");
+};
+
+/// A gradient rule gives a value of `expected` elements a gradient of `got`, or of another shape of as many.
+template <diagnosis d> struct gradient_has_another_shape {
+  static_assert(d.ok(), "an op's gradient rule gives an input of `expected` elements a gradient of `got`; give each "
+                        "gradient the shape of its input");
+};
+
+/// The result of a repeat's body does not depend on the body's argument.
+template <diagnosis d> struct repeat_ignores_its_input {
+  static_assert(d.ok(), "the body of ct::repeat does not use its argument; compute the result from it, for example x "
+                        "+ layer(x)");
+};
+
+/// The loss does not depend on a trained parameter.
+template <diagnosis d> struct parameter_without_path_to_the_loss {
+  static_assert(d.ok(), "a trainable parameter does not reach the loss; use it in the model's result or give it "
+                        "ct::role::frozen");
+};
+
+/// The program has no trained parameter.
+template <diagnosis d> struct nothing_is_trained {
+  static_assert(d.ok(), "no parameter is trained: all are frozen, or the model has none; give one a role other than "
+                        "ct::role::frozen, or leave out the freeze policy");
+};
+
+/// A call takes all instances of value `got`, which the ranks exchange one by one.
+template <diagnosis d> struct stack_is_exchanged {
+  static_assert(d.ok(),
+                "an operation reads or writes all tensors of a stacked gradient, parameter or state in one call, "
+                "but the ranks exchange them one by one; let your pass open loops over the value's axes around "
+                "the call (ct::builder::open), or declare `reads_shards` if the op can work on shards");
+};
+
+/// The update rule of the optimizer is not a constant expression.
+template <diagnosis d> struct update_is_not_constant {
+  static_assert(d.ok(), "optimizer: its `update(ct::update_rule&)` is not a constant expression; make it and the "
+                        "functions it calls `constexpr`, and let none throw, overflow or index beyond an array");
+};
+
+/// An entry program has other parameters or settings than the step program.
+template <diagnosis d> struct entries_differ {
+  static_assert(d.ok(),
+                "the model makes other parameters or settings for one entry (step, evaluate, predict, generate) "
+                "than for another; let them not depend on the number of sequences");
+};
+
+} // namespace constrain::refusals

@@ -1,0 +1,84 @@
+#pragma once
+
+#include "constrain/base/number_check.hpp"
+#include "constrain/program/refusal.hpp"
+#include "constrain/program/value.hpp"
+
+namespace constrain::inline CONSTRAIN_VARIANT {
+
+namespace refusals {
+
+/// A setting of the model has the name of one of the library's.
+template <diagnosis d> struct setting_is_taken {
+  static_assert(d.ok(), "the model has a setting named dropout, clip_norm, inverse_label_count, loss_scale or "
+                        "loss_scale_steps, which the library uses itself; give the setting another name");
+};
+
+} // namespace refusals
+
+namespace detail {
+
+/// What the library knows of a setting.
+struct setting_spec {
+  std::string_view name;                     // unique in a program
+  number_range range = number_range::finite; // of the values that `trainer::set` takes
+  bool per_run = false;                      // the trainer writes it before each run: neither `set` nor saved
+};
+
+// The settings that the library makes. No setting of a model has their names.
+inline constexpr setting_spec dropout_setting{"dropout", number_range::below_one};
+inline constexpr setting_spec clip_norm_setting{"clip_norm", number_range::from_zero};
+inline constexpr setting_spec inverse_label_count_setting{.name = "inverse_label_count", .per_run = true};
+/// The loss is multiplied by it before the backward pass.
+inline constexpr setting_spec loss_scale_setting{"loss_scale"};
+/// The number of steps since the loss scale has changed.
+inline constexpr setting_spec loss_scale_steps_setting{"loss_scale_steps"};
+
+/// The library's setting of this name; null if the library has none.
+constexpr setting_spec const* find_library_setting(std::string_view name) {
+  for (auto const* known : {&dropout_setting, &clip_norm_setting, &inverse_label_count_setting, &loss_scale_setting,
+                            &loss_scale_steps_setting})
+    if (known->name == name) return known;
+  return nullptr;
+}
+
+/// The program's setting `which`; made by the first call.
+constexpr value setting_of(value like, setting_spec const& which, double initial = 0, int line = 0) {
+  auto& owner = like.owner();
+  auto& program = owner.program;
+  if (!program.failure.ok()) return like;
+  for (int v = 0; v < program.values.size(); ++v)
+    if (program.values[v].role == role::setting && program.text(program.values[v].name) == which.name)
+      return {owner, {v, at::current}};
+  value_info info;
+  info.type = dtype::f64;
+  info.role = role::setting;
+  info.per_run = which.per_run;
+  info.initial.constant = initial;
+  info.line = line;
+  info.name = program.names.add("", which.name);
+  if (info.name.length == 0)
+    program.fail({why::program_too_large, line, owner.called_from, name_pool::capacity, name_pool::capacity + 1});
+  return {owner, {program.add_value(info), at::current}};
+}
+
+} // namespace detail
+
+/// A number that ops read at run time, fp64, a scalar: for example the strength of a noise. It begins as `initial`, is
+/// changed by `trainer::set(name, x)` between steps, and is saved and resumed. `like`: any value of the model. All
+/// calls with one name give the same setting; the first call gives the initial value. Scopes do not prefix the name.
+/// Refused: the names of the library's own settings, and more names than the program holds.
+constexpr value setting(value like, std::string_view name, double initial, int line = __builtin_LINE()) {
+  if (detail::find_library_setting(name) != nullptr)
+    like.owner().program.fail(diagnosis_with<refusals::setting_is_taken>(line, like.owner().called_from));
+  return detail::setting_of(like, {name}, initial, line);
+}
+
+/// 1 / the number of valid labels of the batch in all micro-batches on all ranks (fp64, a scalar), for ops that average
+/// over labels. A valid label is not `ignored_label`; those of the objective's first label array count. The trainer
+/// writes the number before each run. `like`: any value of the model.
+constexpr value inverse_label_count(value like) {
+  return detail::setting_of(like, detail::inverse_label_count_setting);
+}
+
+} // namespace constrain

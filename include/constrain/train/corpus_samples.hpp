@@ -1,0 +1,52 @@
+#pragma once
+
+#include "constrain/data/corpus.hpp"
+#include "constrain/train/sample_set.hpp"
+
+#include <cstdint>
+#include <vector>
+
+namespace constrain::inline CONSTRAIN_VARIANT {
+
+/// Copies sample number `sample` of a corpus (see data/order.hpp): inputs [tokens] and labels [tokens]. Label i is the
+/// token after input i, or `ignored_label` if that token belongs to a prompt. Throws as `data::corpus::copy` does.
+void copy_sample(data::corpus const& corpus, std::int64_t sample, std::int64_t tokens, std::int32_t* inputs,
+                 std::int32_t* labels);
+
+/// Fills inputs and labels [sequences, tokens] with the samples `first`, `first` + 1, ... of a corpus that has
+/// `samples` samples. Rows past the last sample get token 0 and `ignored_label`. Throws as `data::corpus::copy` does.
+void copy_samples(data::corpus const& corpus, std::int64_t first, std::int64_t samples, std::int64_t tokens,
+                  std::vector<std::int32_t>& inputs, std::vector<std::int32_t>& labels);
+
+/// The samples of a corpus, each of `tokens` tokens, with the next tokens as labels. Throws `error` if the corpus is
+/// too short for one sample.
+sample_set samples_in(data::corpus const& corpus, std::int64_t tokens);
+
+namespace detail {
+
+/// The compile-time error for the batches of a corpus that do not fit the task.
+template <bool takes_tokens, bool labels_tokens> struct corpus_has_batches {
+  static_assert(takes_tokens,
+                "batches(corpus): a corpus is one sequence of tokens, but the model takes other inputs; "
+                "pass ct::data::examples({first, second}, labels), or write batch({first, second}, labels)");
+  static_assert(labels_tokens,
+                "batches(corpus): a corpus labels every token with the next one, but the task has other labels; "
+                "pass ct::data::examples(inputs, labels), or write batch(inputs, labels)");
+};
+/// The compile-time error for the evaluation of a corpus that does not fit the task.
+template <bool fits> struct corpus_is_evaluated {
+  static_assert(fits, "evaluate(corpus): a corpus is one sequence of tokens that labels every token with the next one, "
+                      "but the task has other inputs or labels; pass ct::data::examples(inputs, labels), or write "
+                      "evaluate(inputs, labels)");
+};
+
+/// Throws `error` if the vocabulary of the corpus (`corpus`) is larger than the model's (`model`).
+void check_vocabulary(std::int64_t corpus, std::int64_t model);
+
+} // namespace detail
+
+} // namespace constrain
+
+#if CONSTRAIN_DEFINITIONS
+#include "constrain/train/corpus_samples.ipp"
+#endif

@@ -1,0 +1,67 @@
+#pragma once
+
+#include "constrain/train/corpus_samples.hpp"
+
+#include <algorithm>
+
+namespace constrain::inline CONSTRAIN_VARIANT {
+
+CONSTRAIN_INLINE void copy_sample(data::corpus const& corpus, std::int64_t sample, std::int64_t tokens,
+                                  std::int32_t* inputs, std::int32_t* labels) {
+  auto const n = static_cast<std::size_t>(tokens);
+  corpus.copy(sample * tokens, {inputs, n});
+  corpus.copy_labels(sample * tokens + 1, {labels, n});
+}
+
+CONSTRAIN_INLINE void copy_samples(data::corpus const& corpus, std::int64_t first, std::int64_t samples,
+                                   std::int64_t tokens, std::vector<std::int32_t>& inputs,
+                                   std::vector<std::int32_t>& labels) {
+  std::fill(inputs.begin(), inputs.end(), 0);
+  std::fill(labels.begin(), labels.end(), ignored_label);
+  auto const sequences = static_cast<std::int64_t>(inputs.size()) / tokens;
+  for (std::int64_t i = 0; i < sequences && first + i < samples; ++i)
+    copy_sample(corpus, first + i, tokens, inputs.data() + i * tokens, labels.data() + i * tokens);
+}
+
+} // namespace constrain
+
+namespace constrain::inline CONSTRAIN_VARIANT::detail {
+
+/// The data of a `sample_set`.
+struct corpus_samples {
+  data::corpus corpus;
+  std::int64_t tokens;
+
+  std::int64_t labels(std::int64_t sample) const { return corpus.labels(sample * tokens + 1, tokens); }
+  void view(std::int64_t rows, batch_buffer& to) const {
+    to.inputs.resize(static_cast<std::size_t>(rows * tokens)), to.labels.resize(to.inputs.size());
+    to.batch = {to.inputs, to.labels, 0, corpus.fingerprint(), {}, tokens};
+  }
+  void copy(std::int64_t sample, std::int64_t row, batch_buffer& to) const {
+    copy_sample(corpus, sample, tokens, to.inputs.data() + row * tokens, to.labels.data() + row * tokens);
+  }
+  void pad(std::int64_t row, batch_buffer& to) const {
+    std::fill_n(to.inputs.data() + row * tokens, tokens, 0);
+    std::fill_n(to.labels.data() + row * tokens, tokens, ignored_label);
+  }
+};
+
+CONSTRAIN_INLINE void check_vocabulary(std::int64_t corpus, std::int64_t model) {
+  if (corpus > model)
+    throw error({"the corpus has a vocabulary of ", corpus, " and the model one of ", model,
+                 "; give the model `.vocabulary = ", corpus, "`"});
+}
+
+} // namespace constrain::detail
+
+namespace constrain::inline CONSTRAIN_VARIANT {
+
+CONSTRAIN_INLINE sample_set samples_in(data::corpus const& corpus, std::int64_t tokens) {
+  sample_set::words const called{"corpus", "corpus has", "this corpus", "more text",
+                                 "every token of its samples is a prompt token; give a corpus with text"};
+  auto const size = data::samples(corpus.size(), tokens);
+  return {std::make_shared<detail::corpus_samples const>(detail::corpus_samples{corpus, tokens}),
+          {called, size, corpus.fingerprint(), true}};
+}
+
+} // namespace constrain

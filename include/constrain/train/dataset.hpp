@@ -1,0 +1,30 @@
+#pragma once
+
+#include "constrain/data/dataset.hpp"
+#include "constrain/train/corpus_samples.hpp"
+#include "constrain/train/engine.hpp"
+#include "constrain/train/example_samples.hpp"
+
+namespace constrain::inline CONSTRAIN_VARIANT::detail {
+
+/// The samples that a trainer reads from a corpus, to train or to evaluate (`trains`). Throws `error` if the corpus is
+/// too short or exceeds the model's vocabulary.
+template <class trainer, bool trains> sample_set samples_of(char const*, data::corpus const& corpus) {
+  using entries = typename trainer::entries;
+  if constexpr (trains) [[maybe_unused]]
+    corpus_has_batches<entries::takes_tokens, entries::labels_tokens> const checked;
+  else [[maybe_unused]] corpus_is_evaluated<entries::takes_tokens && entries::labels_tokens> const checked;
+  check_vocabulary(corpus.vocabulary(), entries::vocabulary);
+  return samples_in(corpus, trainer::task::tokens);
+}
+
+/// The samples that a trainer reads from examples. Throws `error`, which begins with `where`, as the other `samples_in`.
+template <class trainer, bool> sample_set samples_of(char const* where, data::examples const& examples) {
+  using entries = typename trainer::entries;
+  return samples_in(
+      where, examples,
+      engine<typename trainer::task, typename trainer::policy_set>::template needs<typename entries::evaluate>,
+      trainer::task::sequences);
+}
+
+} // namespace constrain::detail

@@ -1,0 +1,21 @@
+#pragma once
+
+#include "constrain/base/function_ref.hpp"
+#include "constrain/train/results.hpp"
+#include "constrain/train/sample_set.hpp"
+
+#include <cstdint>
+#include <optional>
+
+namespace constrain::inline CONSTRAIN_VARIANT::detail {
+
+/// Evaluates all samples in micro-batches of `rows` rows, and returns the sums over valid labels. `stop`: called before
+/// every micro-batch; if it returns true, the result is nullopt. `run`: evaluates a micro-batch and adds its sums.
+std::optional<evaluation> evaluate_samples(sample_set const& samples, std::int64_t rows, function_ref<bool()> stop,
+                                           function_ref<void(batch const&, evaluation&)> run);
+
+} // namespace constrain::detail
+
+#if CONSTRAIN_DEFINITIONS
+#include "constrain/train/evaluate_samples.ipp"
+#endif

@@ -1,0 +1,43 @@
+#pragma once
+
+#include "constrain/train/evaluate_samples.hpp"
+
+#include <algorithm>
+
+namespace constrain::inline CONSTRAIN_VARIANT::detail {
+
+/// Fills all rows with the samples `first`, `first` + 1, ... Rows behind the last sample are padded or, if that is not
+/// possible, hold the last sample again.
+CONSTRAIN_INLINE void copy_rows(sample_set const& from, std::int64_t first, std::int64_t rows, batch_buffer& to) {
+  from.view(rows, to);
+  auto const last = from.size() - 1;
+  for (std::int64_t row = 0; row < rows; ++row)
+    if (first + row > last && from.pads()) from.pad(row, to);
+    else from.copy(std::min(first + row, last), row, to);
+}
+
+CONSTRAIN_INLINE std::optional<evaluation> evaluate_samples(sample_set const& samples, std::int64_t rows,
+                                                            function_ref<bool()> stop,
+                                                            function_ref<void(batch const&, evaluation&)> run) {
+  batch_buffer buffer;
+  evaluation sum;
+  for (std::int64_t first = 0; first < samples.size(); first += rows) {
+    if (stop()) return std::nullopt;
+    copy_rows(samples, first, rows, buffer);
+    run(buffer.batch, sum);
+  }
+  auto const behind = (rows - samples.size() % rows) % rows;
+  if (behind == 0 || samples.pads()) return sum;
+  // The last micro-batch held the last sample `behind` times too often: a micro-batch of only that sample tells what to
+  // subtract.
+  copy_rows(samples, samples.size() - 1, rows, buffer);
+  evaluation last;
+  run(buffer.batch, last);
+  auto const share = static_cast<double>(behind) / static_cast<double>(rows);
+  sum.loss -= last.loss * share;
+  sum.accuracy -= last.accuracy * share;
+  sum.tokens -= last.tokens / rows * behind;
+  return sum;
+}
+
+} // namespace constrain::detail

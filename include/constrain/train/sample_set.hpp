@@ -1,0 +1,91 @@
+#pragma once
+
+#include "constrain/train/batch.hpp"
+
+#include <cstdint>
+#include <memory>
+#include <utility>
+#include <vector>
+
+namespace constrain::inline CONSTRAIN_VARIANT {
+
+/// The samples of one batch, and the batch that views them. Row i is sequence i of the batch.
+struct batch_buffer {
+  std::vector<std::int32_t> inputs, labels;    // of a corpus: [micro-batches, sequences, tokens]
+  constrain::batch batch{};                    // views of the arrays
+  std::shared_ptr<batch_arrays> of_examples{}; // of examples: the arrays of all inputs and labels
+};
+
+/// The samples of a data set as a task reads them: what batches, epochs and evaluation need of a corpus
+/// (train/corpus_samples.hpp) and of examples (train/example_samples.hpp). Samples have the indices 0 to `size()` - 1;
+/// a sample is one sequence of a batch. Copies share the data.
+class sample_set {
+public:
+  /// The words of errors about the data set.
+  struct words {
+    char const* name;      ///< "corpus"
+    char const* has;       ///< "corpus has"
+    char const* self;      ///< "this corpus"
+    char const* more;      ///< What to give if there are too few samples.
+    char const* unlabeled; ///< Why no sample has a label, and what to give.
+  };
+  /// What is the same for all samples.
+  struct facts {
+    words called;                  ///< The words of errors.
+    std::int64_t size = 0;         ///< Number of samples, at least 1.
+    std::uint64_t fingerprint = 0; ///< Hash of the content: data sets with equal hashes have the same samples.
+    bool pads = true;              ///< Whether `pad` is possible: every label can be ignored.
+  };
+
+  /// No data set.
+  sample_set() = default;
+  /// `data`: its type has `labels`, `view`, `copy` and `pad` as below. (Function pointers instead of virtual functions:
+  /// compilers generate code for the virtual functions of classes that a program does not use.)
+  template <class kind>
+  sample_set(std::shared_ptr<kind const> data, facts const& of)
+      : data_(std::move(data)), facts_(of),
+        labels_([](void const* d, std::int64_t sample) { return static_cast<kind const*>(d)->labels(sample); }),
+        view_([](void const* d, std::int64_t rows, batch_buffer& to) { static_cast<kind const*>(d)->view(rows, to); }),
+        copy_([](void const* d, std::int64_t sample, std::int64_t row, batch_buffer& to) {
+          static_cast<kind const*>(d)->copy(sample, row, to);
+        }),
+        pad_([](void const* d, std::int64_t row, batch_buffer& to) { static_cast<kind const*>(d)->pad(row, to); }) {}
+
+  /// The words of errors about the data set.
+  words const& called() const { return facts_.called; }
+  /// Number of samples, at least 1.
+  std::int64_t size() const { return facts_.size; }
+  /// Hash of the content.
+  std::uint64_t fingerprint() const { return facts_.fingerprint; }
+  /// Whether `pad` is possible: every label can be ignored.
+  bool pads() const { return facts_.pads; }
+
+  /// Number of valid labels in a sample.
+  std::int64_t labels(std::int64_t sample) const { return labels_(data_.get(), sample); }
+  /// Whether any sample has a valid label.
+  bool has_labels() const;
+  /// Whether every sample has a valid label.
+  bool every_sample_has_a_label() const;
+
+  /// Makes `to.batch` a view of a buffer of `rows` samples, with no valid label so far. Allocates only in the first call
+  /// for a buffer.
+  void view(std::int64_t rows, batch_buffer& to) const { view_(data_.get(), rows, to); }
+  /// Copies a sample into a row. Throws `error` if the data cannot be read.
+  void copy(std::int64_t sample, std::int64_t row, batch_buffer& to) const { copy_(data_.get(), sample, row, to); }
+  /// Fills a row with zeros and ignored labels.
+  void pad(std::int64_t row, batch_buffer& to) const { pad_(data_.get(), row, to); }
+
+private:
+  std::shared_ptr<void const> data_{};
+  facts facts_{};
+  std::int64_t (*labels_)(void const*, std::int64_t) = nullptr;
+  void (*view_)(void const*, std::int64_t, batch_buffer&) = nullptr;
+  void (*copy_)(void const*, std::int64_t, std::int64_t, batch_buffer&) = nullptr;
+  void (*pad_)(void const*, std::int64_t, batch_buffer&) = nullptr;
+};
+
+} // namespace constrain
+
+#if CONSTRAIN_DEFINITIONS
+#include "constrain/train/sample_set.ipp"
+#endif

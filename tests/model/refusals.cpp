@@ -1,0 +1,49 @@
+#include <constrain/model/objective/causal_lm.hpp>
+#include <constrain/model/task.hpp>
+#include <constrain/op/embedding/embedding.hpp>
+#include <constrain/op/linear/linear.hpp>
+
+// Tasks that are refused, with the numbers of their sentences. The sentences are tested in tests/refused/.
+
+using namespace constrain;
+
+namespace {
+
+template <class task> constexpr diagnosis refusal_of_step() { return task::build(entry::step, dtype::f32).failure; }
+template <auto model, class objective = causal_lm, micro_batch batch = micro_batch{.sequences = 2, .tokens = 3}>
+constexpr diagnosis refused = refusal_of_step<task<model, objective, batch>>();
+
+struct tagger {
+  constexpr value operator()(value tokens) const {
+    return linear("head", embedding("token", tokens, {.vocabulary = 5, .width = 4}), 5);
+  }
+};
+struct of_two : tagger {
+  constexpr value operator()(value tokens, value) const { return tagger::operator()(tokens); }
+};
+struct with_inputs_of_one_name : of_two {
+  static constexpr port_spec inputs[] = {{.name = "tokens"}, {.name = "tokens"}};
+};
+struct with_a_result_of_ids {
+  constexpr value operator()(value tokens) const { return tokens; }
+};
+struct not_constexpr {
+  value operator()(value tokens) const { return tagger()(tokens); }
+};
+struct of_rows {
+  constexpr value operator()(value logits, value) const { return logits; }
+};
+
+static_assert(refused<tagger{}>.ok());
+static_assert(refusal_of_step<detail::no_task>() == diagnosis_with<refusals::task_is_none>());
+static_assert(refused<5> == diagnosis_with<refusals::model_is_no_function>());
+static_assert(refused<of_two{}> == diagnosis_with<refusals::inputs_do_not_fit_the_model>(0, 0, 0, 1));
+static_assert(refused<with_inputs_of_one_name{}> == diagnosis_with<refusals::port_is_not_sound>());
+static_assert(refused<tagger{}, tagger> == diagnosis_with<refusals::objective_is_no_function>());
+static_assert(refused<not_constexpr{}> == diagnosis_with<refusals::model_is_not_constant>());
+static_assert(refused<tagger{}, causal_lm, micro_batch{.sequences = 2}> ==
+              diagnosis_with<refusals::micro_batch_is_empty>(0, 0, 2, 0));
+static_assert(refused<tagger{}, of_rows> == diagnosis_with<refusals::loss_is_not_a_scalar>(0, 0, 1, 2 * 3 * 5));
+static_assert(refused<with_a_result_of_ids{}, of_rows>.refusal == refusal_with<op::ids_are_no_numbers>());
+
+} // namespace

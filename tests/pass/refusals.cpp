@@ -1,0 +1,59 @@
+#include "programs.hpp"
+
+#include <constrain/pass/refusals.hpp>
+
+// Programs that a pass refuses, with the numbers of their sentences. The sentences are tested in tests/refused/. Own
+// passes are in own_pass.cpp, parameters without a path in differentiate.cpp.
+
+using namespace constrain;
+using namespace constrain::test;
+
+namespace {
+
+struct opaque {
+  static constexpr char const* name = "opaque";
+  static constexpr inferred infer(operand_types const& in) { return inferred::one(in[0].type, in[0].shape); }
+};
+struct narrowing : opaque { // its gradient has the shape of a row
+  static constexpr void gradient(backward& b) { b.add(0, mean(b.gradient(), axis::tokens)); }
+};
+struct branching : opaque { // its gradient rule is not constexpr
+  static void gradient(backward&) {}
+};
+struct forgetful { // a repeat whose body returns something of outside
+  constexpr value operator()(value x) const {
+    return repeat("block", 2, x, [&](value) { return x; });
+  }
+};
+template <class op> struct calling {
+  constexpr value operator()(value x) const { return emit<op>({x}, {}, 7); }
+};
+template <class layer, role of_all = role::weight> struct model {
+  constexpr value operator()(value tokens) const {
+    auto const table = parameter(tokens, "table", shape(5, 4), of_all);
+    return linear(layer{}(embedding(table, tokens)), table);
+  }
+};
+
+template <class layer, role of_all = role::weight> struct source {
+  using policies = constrain::policies<>;
+  using optimizer = optimizer::sgd;
+  static constexpr program build() {
+    return task<model<layer, of_all>{}, causal_lm, micro_batch{.sequences = 2, .tokens = 3}>::build(entry::step,
+                                                                                                    dtype::f32);
+  }
+};
+template <class layer, role of_all = role::weight>
+constexpr diagnosis refused = step_passes<source<layer, of_all>>::final.failure;
+
+struct identity {
+  constexpr value operator()(value x) const { return x; }
+};
+static_assert(refused<identity>.ok());
+static_assert(refused<identity, role::frozen> == diagnosis_with<refusals::nothing_is_trained>());
+static_assert(refused<calling<opaque>> == diagnosis_with<refusals::no_gradient_rule>(7, 0, 1, 0));
+static_assert(refused<calling<narrowing>> == diagnosis_with<refusals::gradient_has_another_shape>(7, 0, 24, 8));
+static_assert(refused<calling<branching>> == diagnosis_with<refusals::gradient_is_not_constant>());
+static_assert(refused<forgetful>.refusal == refusal_with<refusals::repeat_ignores_its_input>());
+
+} // namespace
