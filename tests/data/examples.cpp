@@ -96,8 +96,12 @@ TEST_CASE("a part is split again") {
   CHECK(members(examples(x, y).split(1).train.split(0.5).train, 30).empty()); // of nothing
 }
 
-TEST_CASE("a share out of range is refused") {
+TEST_CASE("a share out of range and too many splits are refused") {
   integers const x(4), y(4);
+  auto part = examples(x, y);
+  for (int i = 0; i < 8; ++i) part = part.split(0.1).train;
+  CHECK(sentence([&] { part.split(0.1); }) ==
+        "split: the examples are already a part of 8 splits, one inside the other; split fewer times");
   CHECK(sentence([&] { examples(x, y).split(1.5); }) ==
         "a validation fraction of 1.500000 is out of range; give one from 0 to 1");
 }

@@ -27,7 +27,7 @@ bool scratch_is_aligned = true;
 
 /// What a device with launches would merge.
 struct gpu {
-  static constexpr std::int64_t parameters = 0, alignment = 128;
+  static constexpr std::int64_t alignment = 128;
   static constexpr bool has_launches = true;
 };
 

@@ -17,7 +17,7 @@ template <value activation(value, int)> struct activation_between_layers {
 };
 
 /// Holds the gradients of a model with the activation function against differences.
-template <value activation(value, int)> void check_activation() {
+template <value activation(value, int)> void check_gradients_of_activation() {
   check_gradients<task<activation_between_layers<activation>{}, causal_lm, micro_batch{.sequences = 2, .tokens = 4}>>();
 }
 

@@ -1,4 +1,5 @@
 #include "call_kernel.hpp"
+#include "check_gradients.hpp"
 
 #include <constrain/op/cast/kernel.hpp>
 #include <doctest/doctest.h>
@@ -36,6 +37,22 @@ TEST_CASE("the gradient of a cast has the type of the input") {
   n.op->gradient(rule);
   REQUIRE(rule.contributions().size() == 1);
   CHECK(rule.contributions()[0].gradient.type() == ct::dtype::bf16);
+}
+
+namespace {
+
+// In fp64 the cast keeps every bit, so that differences of the loss show the rule.
+struct model {
+  constexpr ct::value operator()(ct::value tokens) const {
+    auto const x = ct::embedding("token", tokens, {.vocabulary = 7, .width = 6});
+    return ct::linear("head", ct::emit<ct::op::cast>({ct::silu(x)}, {.to = ct::dtype::f64}), 7);
+  }
+};
+
+} // namespace
+
+TEST_CASE("cast: gradients") {
+  constrain::test::check_gradients<ct::task<model{}, ct::causal_lm, ct::micro_batch{.sequences = 2, .tokens = 4}>>();
 }
 
 TEST_CASE("every bfloat16 comes back from float unchanged, and neighbours round to it") {

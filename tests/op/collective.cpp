@@ -3,6 +3,8 @@
 #include <constrain/op/collective/cpu.hpp>
 #include <doctest/doctest.h>
 
+#include <cstdlib>
+#include <memory>
 #include <numeric>
 
 // What several ranks do is tested in comm/mpi.cpp; here the arithmetic, with ranks that live in one process.
@@ -12,6 +14,7 @@ namespace ct = constrain;
 static_assert(ct::info_of<ct::op::all_gather>.gradient == nullptr);
 static_assert(ct::info_of<ct::op::reduce_scatter>.gradient == nullptr);
 static_assert(ct::info_of<ct::op::all_reduce>.gradient == nullptr);
+static_assert(ct::info_of<ct::op::local_shard>.gradient == nullptr);
 static_assert(ct::info_of<ct::op::gather_ranks>.gradient == nullptr);
 static_assert(ct::info_of<ct::op::all_reduce_small>.gradient == nullptr);
 
@@ -76,4 +79,43 @@ TEST_CASE("alone, a rank's shard is the full tensor") {
   scatter::run(c, ct::tensor<float const>{gradient.data(), &s, 300'000}, ct::tensor<float>{shard.data(), &s, 300'000},
                ct::tensor<float>{buffer.data(), &b, ct::op::exchange_elements});
   CHECK(shard == gradient);
+}
+
+namespace {
+
+/// One of two ranks, which exchanges nothing.
+struct one_of_two final : ct::communicator {
+  int number;
+  explicit one_of_two(int n) : number(n) {}
+  int rank() const override { return number; }
+  int size() const override { return 2; }
+  void all_gather(std::byte*, std::int64_t const*, std::int64_t const*) override {}
+  void all_to_all(std::byte const*, std::int64_t const*, std::int64_t const*, std::byte*, std::int64_t) override {}
+  void barrier() override {}
+  std::unique_ptr<ct::communicator> groups_of(int) override { return nullptr; }
+  [[noreturn]] void abort(int status) override { std::exit(status); }
+  bool all_come() override { return true; }
+};
+
+} // namespace
+
+TEST_CASE("each rank keeps its shard of a full tensor, padded with zeros") {
+  auto const elements = 2 * ct::norm_chunk + 100; // three chunks: two for rank 0, the short one for rank 1
+  std::vector<float> full(static_cast<std::size_t>(elements));
+  std::iota(full.begin(), full.end(), 0.0f);
+  auto const options = ct::pack(ct::op::local_shard::options{.shards = 2});
+  ct::shape const s(elements), stored(2 * ct::norm_chunk);
+  for (int rank : {0, 1}) {
+    one_of_two group(rank);
+    ct::step_parameters parameters;
+    parameters.group = &group;
+    ct::call const c{options, parameters};
+    std::vector<float> shard(static_cast<std::size_t>(stored.elements()), -1);
+    ct::kernel<ct::op::local_shard, ct::cpu>::run(c, ct::tensor<float const>{full.data(), &s, elements},
+                                                  ct::tensor<float>{shard.data(), &stored, stored.elements()});
+    for (std::int64_t i = 0; i < stored.elements(); ++i) {
+      auto const at = rank * stored.elements() + i;
+      CHECK(shard[static_cast<std::size_t>(i)] == (at < elements ? static_cast<float>(at) : 0.0f));
+    }
+  }
 }

@@ -21,8 +21,8 @@ template <class functor, class real> void check_far_from_zero() {
 } // namespace
 
 TEST_CASE("gelu: gradients of both forms") {
-  check_activation<ct::gelu>();
-  check_activation<ct::gelu_tanh>();
+  check_gradients_of_activation<ct::gelu>();
+  check_gradients_of_activation<ct::gelu_tanh>();
 }
 
 TEST_CASE_TEMPLATE("gelu: both forms as PyTorch", real, float, double) {

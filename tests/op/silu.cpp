@@ -4,7 +4,7 @@ namespace ct = constrain;
 using namespace constrain::test;
 using ct::shape;
 
-TEST_CASE("silu: gradients") { check_activation<ct::silu>(); }
+TEST_CASE("silu: gradients") { check_gradients_of_activation<ct::silu>(); }
 
 TEST_CASE_TEMPLATE("silu: as PyTorch", real, float, double) { check_against_pytorch<ct::op::silu, real>("silu"); }
 

@@ -6,7 +6,7 @@ namespace ct = constrain;
 using namespace constrain::test;
 using ct::shape;
 
-TEST_CASE("tanh: gradients") { check_activation<ct::tanh>(); }
+TEST_CASE("tanh: gradients") { check_gradients_of_activation<ct::tanh>(); }
 
 TEST_CASE_TEMPLATE("tanh: the function and its derivative", real, float, double) {
   auto const x = array<real>::random(shape(300), 1, 2), dy = array<real>::random(shape(300), 2);

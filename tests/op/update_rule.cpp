@@ -119,3 +119,13 @@ TEST_CASE("the states of a rule are planned, named and start at their initial va
   double three = 3;
   CHECK(bytes.find(std::string(reinterpret_cast<char const*>(&three), 8)) != std::string::npos);
 }
+
+TEST_CASE("explain marks the parameters to which a rule applies weight decay") {
+  auto const parameters = [](std::string const& text) {
+    auto const begin = text.find("\nparameters\n");
+    return text.substr(begin, text.find("\nmemory\n") - begin);
+  };
+  auto const of_the_rule = parameters(ct::explanation<trainer<>>());
+  CHECK(of_the_rule == parameters(ct::explanation<ct::trainer<model, ct::optimizer::adamw>>()));
+  CHECK(of_the_rule.find("  decays\n") != std::string::npos);
+}

@@ -196,7 +196,9 @@ public:
       for (std::int64_t t = 0; t < instances; ++t) {
         int const tag = number(one_of(i, n.outputs[j], t, instances, state));
         bool const again = alive.contains(tag);
-        bool const replaced = n.inputs.contains(n.outputs[j]); // exchanged in place
+        // Exchanged in place; or a gradient, or its full tensor, that an op which cannot add replaces.
+        bool const exchanged = info.role == role::gradient || info.role == role::communication;
+        bool const replaced = n.inputs.contains(n.outputs[j]) || (exchanged && (n.op->accumulating >> j & 1u) == 0);
         if (info.accumulates && !replaced && again != adds)
           error(i, adds ? "adds to what was never written" : "overwrites a sum");
         auto const begin = b.data - arena + t * bytes;

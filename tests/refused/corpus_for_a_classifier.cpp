@@ -15,6 +15,7 @@ void use(ct::trainer<task>& t, [[maybe_unused]] ct::data::corpus const& corpus,
          [[maybe_unused]] std::span<std::int32_t const> tokens) {
 #ifdef CORRECT
   t.step(t.batch(tokens, tokens));
+  t.batches(ct::data::examples(tokens, tokens));
 #else
   t.batches(corpus); // <- here
 #endif

@@ -17,6 +17,7 @@ void use(ct::trainer<task>& t, [[maybe_unused]] ct::data::corpus const& corpus,
          [[maybe_unused]] std::span<std::int32_t const> tokens) {
 #ifdef CORRECT
   t.step(t.batch({tokens, tokens}, tokens));
+  t.batches(ct::data::examples({tokens, tokens}, tokens));
 #else
   t.batches(corpus); // <- here
 #endif

@@ -1,12 +1,12 @@
 #pragma once
 
 #include "constrain/base/array_view.hpp"
+#include "constrain/base/fixed_vector.hpp"
 #include "constrain/data/order.hpp"
 
 #include <cstdint>
 #include <limits>
 #include <memory>
-#include <vector>
 
 namespace constrain::inline CONSTRAIN_VARIANT::data {
 
@@ -17,6 +17,9 @@ struct examples_part {
   std::uint64_t seed = 0; ///< Of the draw.
   bool drawn = false;     ///< This part has the drawn examples; false: the others.
 };
+
+/// The splits that led to a part, the first one first.
+using examples_splits = fixed_vector<examples_part, 8>;
 
 /// n examples in arrays of the caller, for models with any inputs and labels: a data set like PyTorch's TensorDataset.
 /// Array k has the shape [n, ...], row-major, where ... is the shape of port k of the task without its first dimension
@@ -51,17 +54,17 @@ public:
   struct parts;
   /// Splits at random: of n examples, `validation` has floor(`validation_fraction` x n), but at most `most`; `train`
   /// has the others. The same seed gives the same parts on every machine. A part can be split again. Throws `error`
-  /// unless 0 <= `validation_fraction` <= 1.
+  /// unless 0 <= `validation_fraction` <= 1, and for a part of eight splits.
   parts split(double validation_fraction, std::uint64_t seed = 0,
               std::int64_t most = std::numeric_limits<std::int64_t>::max()) const;
-  /// The splits that led to this part, the first one first; empty: all examples of the arrays.
-  std::vector<examples_part> const& splits() const { return splits_; }
+  /// The splits that led to this part; empty: all examples of the arrays.
+  examples_splits const& splits() const { return splits_; }
 
 private:
   array_list inputs_, labels_;
   constrain::labels which_;
   std::shared_ptr<void const> storage_{};
-  std::vector<examples_part> splits_{};
+  examples_splits splits_{};
   std::uint64_t sum_ = 0; ///< The fingerprint.
 
   examples part(examples_part const& of) const;
@@ -76,24 +79,22 @@ struct examples::parts {
 class examples_index {
 public:
   /// `count`: the number of examples in the arrays.
-  examples_index(std::vector<examples_part> const& splits, std::int64_t count);
+  examples_index(examples_splits const& splits, std::int64_t count);
 
   /// Number of examples in the part.
   std::int64_t size() const { return size_; }
   /// The index in the arrays of example `i` of the part, 0 <= i < `size()`.
-  std::int64_t operator()(std::int64_t i) const {
-    for (auto step = steps_.rbegin(); step != steps_.rend(); ++step) i = step->order(step->first + i);
-    return i;
-  }
+  std::int64_t operator()(std::int64_t i) const;
 
 private:
-  /// Of one split: example i of the part is example order(first + i) of what was split.
+  /// Of one split: example i of the part is example p(first + i) of what was split, where p is the permutation of
+  /// `seed` and `count`.
   struct step {
-    permutation order;
-    std::int64_t first;
+    std::uint64_t seed = 0;
+    std::int64_t count = 0, first = 0;
   };
 
-  std::vector<step> steps_{};
+  fixed_vector<step, examples_splits::capacity> steps_{};
   std::int64_t size_;
 };
 

@@ -7,16 +7,22 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstring>
-#include <span>
+#include <string>
 #include <utility>
 
 namespace constrain::inline CONSTRAIN_VARIANT::data {
+
+/// Adds numbers to the checksum.
+[[gnu::cold]] CONSTRAIN_INLINE void add_numbers(io::crc32c& check, std::uint64_t const* first, std::size_t count) {
+  check.update({reinterpret_cast<std::byte const*>(first), count * sizeof *first});
+}
 
 /// Adds an array to the checksum: type, length and content. Returns its length in bytes.
 [[gnu::cold]] CONSTRAIN_INLINE std::int64_t add_array(io::crc32c& check, array_view const& a) {
   auto const bytes = a.bytes();
   std::uint64_t const head[] = {static_cast<std::uint64_t>(a.type()), bytes.size()};
-  check.update(std::as_bytes(std::span(head))).update(bytes);
+  add_numbers(check, head, 2);
+  check.update(bytes);
   return static_cast<std::int64_t>(bytes.size());
 }
 
@@ -27,7 +33,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::data {
   std::int64_t bytes = 0;
   for (auto const* list : {&inputs_, &labels_}) {
     std::uint64_t const head[] = {list->size(), static_cast<std::uint64_t>(which)};
-    check.update(std::as_bytes(std::span(head)));
+    add_numbers(check, head, 2);
     for (std::size_t i = 0; i < list->size(); ++i) bytes += add_array(check, (*list)[i]);
   }
   sum_ = static_cast<std::uint64_t>(bytes) << 32 | check.value();
@@ -43,10 +49,14 @@ namespace constrain::inline CONSTRAIN_VARIANT::data {
 
 [[gnu::cold]] CONSTRAIN_INLINE examples examples::part(examples_part const& of) const {
   auto result = *this;
-  result.splits_.push_back(of);
-  std::uint64_t words[] = {sum_, 0, static_cast<std::uint64_t>(of.most), of.seed, of.drawn ? 1u : 0u};
-  std::memcpy(&words[1], &of.share, sizeof of.share);
-  result.sum_ = (sum_ >> 32) << 32 | io::crc32c{}.update(std::as_bytes(std::span(words))).value();
+  if (!result.splits_.push_back(of))
+    throw error({"split: the examples are already a part of ", splits_.size(),
+                 " splits, one inside the other; split fewer times"});
+  std::uint64_t numbers[] = {sum_, 0, static_cast<std::uint64_t>(of.most), of.seed, of.drawn ? 1u : 0u};
+  std::memcpy(&numbers[1], &of.share, sizeof of.share);
+  io::crc32c check;
+  add_numbers(check, numbers, 5);
+  result.sum_ = (sum_ >> 32) << 32 | check.value();
   return result;
 }
 
@@ -58,16 +68,19 @@ namespace constrain::inline CONSTRAIN_VARIANT::data {
   return {part({validation_fraction, most, seed, false}), part({validation_fraction, most, seed, true})};
 }
 
-[[gnu::cold]] CONSTRAIN_INLINE examples_index::examples_index(std::vector<examples_part> const& splits,
-                                                              std::int64_t count)
+[[gnu::cold]] CONSTRAIN_INLINE examples_index::examples_index(examples_splits const& splits, std::int64_t count)
     : size_(count) {
   for (auto const& each : splits) {
-    if (size_ == 0) return;
     auto const share = static_cast<std::int64_t>(each.share * static_cast<double>(size_));
-    auto const drawn = std::min({share, each.most, size_});
-    steps_.push_back({permutation(each.seed, 0, size_), each.drawn ? 0 : drawn});
+    auto const drawn = std::min(std::min(share, each.most), size_);
+    steps_.push_back({each.seed, size_, each.drawn ? 0 : drawn});
     size_ = each.drawn ? drawn : size_ - drawn;
   }
+}
+
+CONSTRAIN_INLINE std::int64_t examples_index::operator()(std::int64_t i) const {
+  for (int k = steps_.size() - 1; k >= 0; --k) i = permutation(steps_[k].seed, 0, steps_[k].count)(steps_[k].first + i);
+  return i;
 }
 
 } // namespace constrain::data

@@ -44,7 +44,7 @@ struct comparison {
                                 // whose label is ignored
   bytes planned_peak;           // size of the arena (the trainer's only memory block), planned at compile time
   bytes used_peak;              // bytes of the arena up to the last one written, plus the workspace of a GPU
-  double loss = 0;              // on the validation part, after training, in nats per label
+  double loss = 0;              // on the validation part, after training: the mean over its labels
 };
 
 namespace detail {
@@ -109,8 +109,8 @@ template <class trainer> typename trainer::hyper common_hyper(compare_options co
 ///
 ///     compare<task, policies<precision::fp32>, policies<checkpoint::every<1>>>(corpus, {.tokens = 100'000})
 ///
-/// The data is a corpus or examples. Throws `error` for an option out of range or too little data. Also throws the errors of `trainer`'s
-/// constructor, `batches`, `step` and `evaluate`.
+/// The data is a corpus or examples. Throws `error` for an option out of range or too little data. Also throws the
+/// errors of `trainer`'s constructor, `batches`, `step` and `evaluate`.
 template <class task, class... sets, data::is_dataset dataset>
 std::vector<comparison> compare(dataset const& d, compare_options const& options = {}) {
   auto const parts = detail::parts_to_compare(d, options, task::tokens);

@@ -31,6 +31,7 @@ struct value_info {
   name_ref name;               // of a parameter; of an optimizer state: its name within the parameter ("exp_avg")
   initial_value initial;       // of a parameter or an optimizer state
   bool per_run = false;        // of a setting: the trainer writes it before each run, so it is not saved
+  bool decays = false;         // of a parameter: an update rule applies weight decay to it
   bool is_average = false;     // of an optimizer state: the average of the parameter, read instead of it in evaluation
   int block = 1;               // of an optimizer state: elements of the parameter that one element describes
   ref stored_in;               // the value that an op writes in place over this one, so that both share bytes

@@ -50,10 +50,10 @@ private:
 /// The arrays of a batch of examples, with several inputs or labels, with real numbers, or with labels that the trainer
 /// has shifted.
 struct batch_arrays {
-  array_list inputs;                            // one array for each input of the model
-  array_list labels;                            // one array for each label of the objective
-  std::vector<std::int32_t> shifted;            // the shifted labels, which `labels` views; empty: not shifted
-  std::vector<std::vector<std::byte>> memory{}; // of a batch of examples: what `inputs` and `labels` view
+  array_list inputs;                     // one array for each input of the model
+  array_list labels;                     // one array for each label of the objective
+  std::vector<std::int32_t> shifted;     // the shifted labels, which `labels` views; empty: not shifted
+  std::unique_ptr<std::byte[]> memory{}; // of a batch of examples: the elements that `inputs` and `labels` view
 };
 
 /// One optimizer step's data for this rank, as views of arrays that must live until `step` returns. `trainer::batches`

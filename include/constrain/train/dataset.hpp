@@ -18,7 +18,8 @@ template <class trainer, bool trains> sample_set samples_of(char const*, data::c
   return samples_in(corpus, trainer::task::tokens);
 }
 
-/// The samples that a trainer reads from examples. Throws `error`, which begins with `where`, as the other `samples_in`.
+/// The samples that a trainer reads from examples. Throws `error`, which begins with `where`, for examples that do not
+/// fit the task's ports (see train/example_samples.hpp).
 template <class trainer, bool> sample_set samples_of(char const* where, data::examples const& examples) {
   using entries = typename trainer::entries;
   return samples_in(

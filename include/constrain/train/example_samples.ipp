@@ -3,181 +3,166 @@
 #include "constrain/train/example_samples.hpp"
 
 #include "constrain/base/error.hpp"
+#include "constrain/base/fixed_vector.hpp"
 #include "constrain/base/label.hpp"
 
 #include <algorithm>
 #include <cstddef>
 #include <cstring>
+#include <memory>
 #include <span>
 #include <utility>
-#include <vector>
 
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
-/// Cuts the arrays of examples along their ports. See `samples_in`.
-class example_cut {
-public:
-  example_cut(char const* where, data::examples const& examples, batch_needs const& needed, std::int64_t sequences)
-      : where_(where), examples_(examples), needed_(needed), sequences_(static_cast<std::size_t>(sequences)) {}
+/// The array of one input or label of examples.
+struct example_array {
+  plan_port const* port = nullptr;
+  array_view all{};         // of all examples
+  std::size_t elements = 0; // of one example
 
-  /// The number of examples in the arrays. Throws `error` unless all arrays hold as many complete ones, at least one.
-  std::size_t count() const {
-    check_types(where_, needed_.ports, port_kind::input, examples_.inputs());
-    check_types(where_, needed_.ports, port_kind::label, examples_.labels());
-    plan_port const* first = nullptr;
-    std::size_t count = 0;
-    for_ports([&](plan_port const& port, array_view array) {
-      auto const each = elements(port), has = array.size() / each;
-      if (array.size() % each != 0)
-        throw error({where_, ": ", called(port), " has ", array.size(), " elements, which is not a multiple of the ",
-                     each, " of one example; pass complete examples"});
-      if (first == nullptr) first = &port, count = has;
-      if (has != count)
-        throw error({where_, ": ", called(*first), " has ", count, " examples, but ", called(port), " has ", has,
-                     "; pass arrays of the same number of examples"});
-    });
-    if (count == 0) throw error({where_, ": there are no examples; pass arrays of at least one"});
-    return count;
-  }
-
-  /// Throws `error` for the first value that its port does not accept, and for labels that should be shifted.
-  void check_values() const {
-    for_ports([&](plan_port const& port, array_view array) {
-      if (auto const i = first_invalid(port, array); i < array.size()) refuse(port, array, i);
-    });
-    bool const shifts = examples_.which() == constrain::labels::shift;
-    if (shifts && !needed_.next_tokens)
-      throw error({where_, ": ct::labels::shift is for labels that are the next tokens, as for ct::causal_lm; leave it "
-                           "out for another objective"});
-    if (needed_.next_tokens && !shifts)
-      check_shifted(where_, examples_.inputs()[0].integers(), examples_.labels()[0].integers(), needed_.tokens);
-  }
-
-  /// The elements of one example in the array of a port.
-  std::size_t elements(plan_port const& port) const {
-    auto const all = static_cast<std::size_t>(port.elements);
-    if (all % sequences_ != 0)
-      throw error({where_, ": ", called(port), " has ", all, " elements for ", sequences_,
-                   " sequences, so that it has no part for each example; write batch(inputs, labels)"});
-    return all / sequences_;
-  }
-
-  /// Calls `visit(port, array)` for each input and each label, in their order.
-  void for_ports(function_ref<void(plan_port const&, array_view)> visit) const {
-    for (auto const kind : {port_kind::input, port_kind::label}) {
-      std::size_t i = 0;
-      for (auto const& port : needed_.ports)
-        if (port.kind == kind) visit(port, (kind == port_kind::input ? examples_.inputs() : examples_.labels())[i++]);
-    }
-  }
-
-private:
-  [[noreturn, gnu::cold]] void refuse(plan_port const& port, array_view array, std::size_t i) const {
-    auto const each = elements(port), example = i / each, position = i % each;
-    if (array.type() != dtype::i32)
-      throw error({where_, ": ", called(port), " of example ", example, " is not finite at position ", position,
-                   "; pass finite numbers, for example 0 where a value is missing"});
-    bool const label = port.kind == port_kind::label;
-    throw error({where_, ": ", called(port), " of example ", example, " is ", array.integers()[i], " at position ",
-                 position, ", outside [0, ", port.limit, "); pass integers from 0 to ", port.limit - 1,
-                 label ? ", or -100 to ignore one" : ""});
-  }
-
-  char const* where_;
-  data::examples const& examples_;
-  batch_needs const& needed_;
-  std::size_t sequences_;
+  bool is_label() const { return port->kind == port_kind::label; }
+  bool is_integers() const { return all.type() == dtype::i32; }
+  std::size_t bytes() const { return elements * static_cast<std::size_t>(size_of(all.type())); }
 };
 
+/// The arrays of all inputs, then of all labels.
+using example_arrays = fixed_vector<example_array, 2 * maximum_ports>;
+
+/// Cuts examples along the ports of a task. Throws `error` unless there is an array of the right type for each port and
+/// each holds complete examples.
+[[gnu::cold]] CONSTRAIN_INLINE example_arrays cut(char const* where, data::examples const& examples,
+                                                  batch_needs const& needed, std::size_t sequences) {
+  check_types(where, needed.ports, port_kind::input, examples.inputs());
+  check_types(where, needed.ports, port_kind::label, examples.labels());
+  example_arrays arrays;
+  for (auto const kind : {port_kind::input, port_kind::label}) {
+    std::size_t next = 0;
+    for (auto const& port : needed.ports) {
+      if (port.kind != kind) continue;
+      auto const array = (kind == port_kind::input ? examples.inputs() : examples.labels())[next++];
+      auto const elements = static_cast<std::size_t>(port.elements), each = elements / sequences;
+      if (elements % sequences != 0)
+        throw error({where, ": ", called(port), " has ", elements, " elements for ", sequences,
+                     " sequences, so that it has no part for each example; write batch(inputs, labels)"});
+      if (array.size() % each != 0)
+        throw error({where, ": ", called(port), " has ", array.size(), " elements, which is not a multiple of the ",
+                     each, " of one example; pass complete examples"});
+      arrays.push_back({&port, array, each});
+    }
+  }
+  return arrays;
+}
+
+/// The number of examples. Throws `error` unless all arrays hold as many, at least one.
+[[gnu::cold]] CONSTRAIN_INLINE std::size_t count_examples(char const* where, example_arrays const& arrays) {
+  auto const& first = arrays[0];
+  auto const count = first.all.size() / first.elements;
+  for (auto const& each : arrays)
+    if (auto const has = each.all.size() / each.elements; has != count)
+      throw error({where, ": ", called(*first.port), " has ", count, " examples, but ", called(*each.port), " has ",
+                   has, "; pass arrays of the same number of examples"});
+  if (count == 0) throw error({where, ": there are no examples; pass arrays of at least one"});
+  return count;
+}
+
+/// Throws the error for element `i` of an array, which its port does not accept.
+[[noreturn, gnu::cold]] CONSTRAIN_INLINE void refuse_element(char const* where, example_array const& in,
+                                                             std::size_t i) {
+  auto const example = i / in.elements, position = i % in.elements;
+  if (!in.is_integers())
+    throw error({where, ": ", called(*in.port), " of example ", example, " is not finite at position ", position,
+                 "; pass finite numbers, for example 0 where a value is missing"});
+  throw error({where, ": ", called(*in.port), " of example ", example, " is ", in.all.integers()[i], " at position ",
+               position, ", outside [0, ", in.port->limit, "); pass integers from 0 to ", in.port->limit - 1,
+               in.is_label() ? ", or -100 to ignore one" : ""});
+}
+
+/// Throws `error` for the first value that its port does not accept, and for labels that should be shifted and are not.
+[[gnu::cold]] CONSTRAIN_INLINE void check_elements(char const* where, data::examples const& examples,
+                                                   example_arrays const& arrays, batch_needs const& needed) {
+  for (auto const& each : arrays)
+    if (auto const i = first_invalid(*each.port, each.all); i < each.all.size()) refuse_element(where, each, i);
+  bool const shifts = examples.which() == constrain::labels::shift;
+  if (shifts && !needed.next_tokens) refuse_shift(where);
+  if (needed.next_tokens && !shifts)
+    check_shifted(where, examples.inputs()[0].integers(), examples.labels()[0].integers(), needed.tokens);
+}
+
 /// The data of a `sample_set`.
-class example_samples {
-public:
-  example_samples(data::examples const& examples, example_cut const& cut, std::int64_t tokens)
-      : examples_(examples), index_(examples.splits(), static_cast<std::int64_t>(cut.count())), tokens_(tokens) {
-    cut.for_ports([&](plan_port const& port, array_view array) {
-      ports_.push_back({array, cut.elements(port), port.kind == port_kind::label});
-      inputs_ += port.kind == port_kind::input ? 1 : 0;
-    });
+struct example_samples {
+  data::examples examples;
+  example_arrays arrays;
+  data::examples_index index;
+  std::int64_t tokens; // in a sequence
+
+  bool shifts() const { return examples.which() == constrain::labels::shift; }
+  std::size_t inputs() const { return examples.inputs().size(); }
+  array_view part(example_array const& of, std::int64_t sample) const {
+    return of.all.part(static_cast<std::size_t>(index(sample)) * of.elements, of.elements);
   }
 
-  std::int64_t size() const { return index_.size(); }
-  /// Whether every label can be ignored.
-  bool pads() const {
-    return std::ranges::all_of(ports_, [](auto const& port) { return !port.label || port.array.type() == dtype::i32; });
-  }
-
-  std::int64_t labels(std::int64_t sample) const {
-    auto const& first = ports_[inputs_];
-    if (first.array.type() != dtype::i32) return static_cast<std::int64_t>(first.elements);
-    // A label that is shifted away does not count.
-    auto const own = part(first, sample).integers().subspan(shifts() ? 1 : 0);
-    return own.end() - own.begin() - std::count(own.begin(), own.end(), ignored_label);
-  }
+  std::int64_t labels(std::int64_t sample) const;
   void view(std::int64_t rows, batch_buffer& to) const;
   void copy(std::int64_t sample, std::int64_t row, batch_buffer& to) const;
   void pad(std::int64_t row, batch_buffer& to) const;
-
-private:
-  /// The array of an input or a label.
-  struct port_array {
-    array_view array;
-    std::size_t elements; // of one example
-    bool label;
-
-    std::size_t bytes() const { return elements * static_cast<std::size_t>(size_of(array.type())); }
-  };
-
-  array_view part(port_array const& port, std::int64_t sample) const {
-    return port.array.part(static_cast<std::size_t>(index_(sample)) * port.elements, port.elements);
-  }
-  bool shifts() const { return examples_.which() == constrain::labels::shift; }
-  /// The memory of port `i` in row `row`.
-  std::byte* place(std::size_t i, std::int64_t row, batch_buffer& to) const {
-    return to.of_examples->memory[i].data() + static_cast<std::size_t>(row) * ports_[i].bytes();
-  }
-  static std::span<std::int32_t> integers(port_array const& port, std::byte* in) {
-    return {reinterpret_cast<std::int32_t*>(in), port.elements};
-  }
-
-  data::examples examples_;
-  data::examples_index index_;
-  std::int64_t tokens_;
-  std::vector<port_array> ports_{};
-  std::size_t inputs_ = 0; // the number of inputs, which come first in `ports_`
 };
+
+CONSTRAIN_INLINE std::int64_t example_samples::labels(std::int64_t sample) const {
+  auto const& first = arrays[static_cast<int>(inputs())];
+  if (!first.is_integers()) return static_cast<std::int64_t>(first.elements);
+  std::int64_t valid = 0;
+  // The first label of a sample is shifted away.
+  for (auto const label : part(first, sample).integers().subspan(shifts() ? 1 : 0)) valid += label != ignored_label;
+  return valid;
+}
 
 CONSTRAIN_INLINE void example_samples::view(std::int64_t rows, batch_buffer& to) const {
   if (to.of_examples == nullptr) {
     auto const made = std::make_shared<batch_arrays>();
-    std::vector<array_view> views;
-    for (auto const& port : ports_) {
-      made->memory.emplace_back(static_cast<std::size_t>(rows) * port.bytes());
-      views.push_back(port.array.with_elements(made->memory.back()));
-    }
-    std::span<array_view const> const all(views);
-    made->inputs = all.first(inputs_), made->labels = all.subspan(inputs_);
+    array_view views[example_arrays::capacity];
+    std::size_t bytes = 0, i = 0;
+    auto const next = [&](example_array const& a) { // a multiple of every element's size
+      return std::exchange(bytes, (bytes + static_cast<std::size_t>(rows) * a.bytes() + 7) / 8 * 8);
+    };
+    for (auto const& each : arrays) next(each);
+    made->memory.reset(new std::byte[std::exchange(bytes, 0)]);
+    for (auto const& each : arrays)
+      views[i++] =
+          each.all.with_elements({made->memory.get() + next(each), static_cast<std::size_t>(rows) * each.bytes()});
+    made->inputs = std::span<array_view const>(views, inputs());
+    made->labels = std::span<array_view const>(views + inputs(), i - inputs());
     to.of_examples = made;
   }
   auto const &inputs = to.of_examples->inputs, &labels = to.of_examples->labels;
-  to.batch = {inputs[0].integers(), labels[0].integers(), 0, examples_.fingerprint(), {}, tokens_, {}, to.of_examples};
+  to.batch = {inputs[0].integers(), labels[0].integers(), 0, examples.fingerprint(), {}, tokens, {}, to.of_examples};
+}
+
+/// The bytes of a row in the array number `i` of a buffer.
+CONSTRAIN_INLINE std::byte* row_of(example_samples const& samples, int i, std::int64_t row, batch_buffer& to) {
+  auto const k = static_cast<std::size_t>(i), inputs = samples.inputs();
+  auto const array = k < inputs ? to.of_examples->inputs[k] : to.of_examples->labels[k - inputs];
+  // The buffer owns the memory that the array views.
+  auto* const memory = to.of_examples->memory.get();
+  return memory + (array.bytes().data() - memory) + row * static_cast<std::int64_t>(samples.arrays[i].bytes());
 }
 
 CONSTRAIN_INLINE void example_samples::copy(std::int64_t sample, std::int64_t row, batch_buffer& to) const {
-  for (std::size_t i = 0; i < ports_.size(); ++i) {
-    auto const from = part(ports_[i], sample).bytes();
-    auto* const out = place(i, row, to);
-    bool const shifted = ports_[i].label && shifts();
-    auto const skipped = shifted ? sizeof(std::int32_t) : 0;
-    std::memcpy(out, from.data() + skipped, from.size() - skipped);
-    if (shifted) integers(ports_[i], out).back() = ignored_label;
+  for (int i = 0; i < arrays.size(); ++i) {
+    auto const from = part(arrays[i], sample).bytes();
+    auto* const out = row_of(*this, i, row, to);
+    std::size_t const shifted = arrays[i].is_label() && shifts() ? sizeof ignored_label : 0;
+    std::memcpy(out, from.data() + shifted, from.size() - shifted);
+    std::memcpy(out + from.size() - shifted, &ignored_label, shifted);
   }
 }
 
 CONSTRAIN_INLINE void example_samples::pad(std::int64_t row, batch_buffer& to) const {
-  for (std::size_t i = 0; i < ports_.size(); ++i)
-    if (auto* const out = place(i, row, to); ports_[i].label)
-      std::ranges::fill(integers(ports_[i], out), ignored_label);
-    else std::memset(out, 0, ports_[i].bytes());
+  for (int i = 0; i < arrays.size(); ++i) {
+    auto* const out = row_of(*this, i, row, to);
+    std::memset(out, 0, arrays[i].bytes());
+    if (arrays[i].is_label()) std::fill_n(reinterpret_cast<std::int32_t*>(out), arrays[i].elements, ignored_label);
+  }
 }
 
 } // namespace constrain::detail
@@ -186,16 +171,20 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 [[gnu::cold]] CONSTRAIN_INLINE sample_set samples_in(char const* where, data::examples const& examples,
                                                      detail::batch_needs const& needed, std::int64_t sequences) {
-  detail::example_cut const cut(where, examples, needed, sequences);
-  auto made = std::make_shared<detail::example_samples const>(examples, cut, needed.tokens);
-  cut.check_values();
-  if (made->size() == 0)
-    throw error({where, ": this part of the ", cut.count(),
-                 " examples is empty; give more examples, or split off another share"});
+  auto const arrays = detail::cut(where, examples, needed, static_cast<std::size_t>(sequences));
+  auto const count = detail::count_examples(where, arrays);
+  detail::check_elements(where, examples, arrays, needed);
+  data::examples_index const index(examples.splits(), static_cast<std::int64_t>(count));
+  if (index.size() == 0)
+    throw error(
+        {where, ": this part of the ", count, " examples is empty; give more examples, or split off another share"});
+  bool pads = true;
+  for (auto const& each : arrays) pads = pads && (!each.is_label() || each.is_integers());
   sample_set::words const called{"examples", "examples have", "these examples", "more examples",
                                  "every label is ignored; give examples with labels"};
-  sample_set::facts const facts{called, made->size(), examples.fingerprint(), made->pads()};
-  return {std::move(made), facts};
+  return {
+      std::make_shared<detail::example_samples const>(detail::example_samples{examples, arrays, index, needed.tokens}),
+      {called, index.size(), examples.fingerprint(), pads}};
 }
 
 } // namespace constrain

@@ -22,6 +22,8 @@ namespace detail {
     if (n.kind == node_kind::call && std::string_view(n.op->name) == "update" &&
         step.text(step.values[n.outputs[0].value].name) == parameter)
       return unpack<op::update_options>(n.attributes).decays;
+  for (auto const& info : step.values)
+    if (is_parameter(info.role) && step.text(info.name) == parameter) return info.decays;
   return false;
 }
 

@@ -36,9 +36,7 @@ CONSTRAIN_INLINE bool is_integers(array_view const& a) { return a.type() == dtyp
   check_all_values(where, needed.ports, port_kind::input, inputs);
   batch b{inputs[0].integers(), labels[0].integers(), 0, 0, {}, needed.tokens, {}, {}};
   if (which == constrain::labels::shift) {
-    if (!needed.next_tokens)
-      throw error({where, ": ct::labels::shift is for labels that are the next tokens, as for ct::causal_lm; leave it "
-                          "out for another objective"});
+    if (!needed.next_tokens) refuse_shift(where);
     auto const own = std::make_shared<batch_arrays>();
     own->shifted = shifted(b.labels, needed.tokens);
     b.labels = own->shifted;

@@ -55,6 +55,9 @@ std::int64_t check_all_values(char const* where, plan_ports ports, port_kind kin
 void check_shifted(char const* where, std::span<std::int32_t const> inputs, std::span<std::int32_t const> labels,
                    std::int64_t tokens);
 
+/// Throws the error for labels that are to be shifted although they are not the next tokens.
+[[noreturn, gnu::cold]] void refuse_shift(char const* where);
+
 /// Labels shifted by one token in each sequence of `tokens` tokens; the last one of a sequence is `ignored_label`.
 std::vector<std::int32_t> shifted(std::span<std::int32_t const> labels, std::int64_t tokens);
 

@@ -276,6 +276,11 @@ CONSTRAIN_INLINE void check_shifted(char const* where, std::span<std::int32_t co
                           "next token of each as its label, or write ct::labels::shift as the third argument"});
 }
 
+[[noreturn, gnu::cold]] CONSTRAIN_INLINE void refuse_shift(char const* where) {
+  throw error({where, ": ct::labels::shift is for labels that are the next tokens, as for ct::causal_lm; leave it out "
+                      "for another objective"});
+}
+
 CONSTRAIN_INLINE std::vector<std::int32_t> shifted(std::span<std::int32_t const> labels, std::int64_t tokens) {
   auto const each = static_cast<std::size_t>(tokens);
   std::vector<std::int32_t> out(labels.size());

@@ -252,14 +252,15 @@ public:
   /// The part of a saved run that is not tensors: counters, position in the corpus, and so on.
   training_state const& state() const { return state_; }
 
-  /// Saves weights, optimizer states and training state to a directory, atomically: a saved run already there is
-  /// replaced only by a complete one. Hugging Face Transformers can load the directory if the model is gpt2. Throws
+  /// Saves weights, optimizer states, settings and training state to a directory, atomically: a saved run already there
+  /// is replaced only by a complete one. Hugging Face Transformers can load the directory if the model is gpt2. Throws
   /// `error` on all ranks if a file cannot be written.
   void save(std::string const& directory) const {
     save_run(directory, table(), format(), configuration(), state_, engine_.arena(), *ranks_.world, *ranks_.group);
   }
-  /// Loads a run that `save` wrote, to continue it. Throws `error`, with nothing changed, if the directory is damaged
-  /// or was saved with another configuration; the error names the field that differs.
+  /// Loads a run that `save` wrote, to continue it; a setting that it lacks keeps its value. Throws `error`, with
+  /// nothing changed, if the directory is damaged or was saved with another configuration; the error names the field
+  /// that differs.
   void load(std::string const& directory) {
     state_ = load_run(directory, table(), format(), configuration(), engine_.arena(), *ranks_.world, *ranks_.group);
     engine_.drop_gradients();

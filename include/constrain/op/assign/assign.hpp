@@ -5,8 +5,8 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::op {
 
-/// Stores a tensor in a parameter, an optimizer state or a gradient, unless the gradient norm is not finite. Inputs: the full
-/// tensor and clip [norm, scale] (op::clip_coefficient). If scale is 0, the output keeps its bytes. Of a sharded
+/// Stores a tensor in a parameter, an optimizer state or a gradient, unless the gradient norm is not finite. Inputs: the
+/// full tensor and clip [norm, scale] (op::clip_coefficient). If scale is 0, the output keeps its bytes. Of a sharded
 /// target, each rank stores its shard.
 struct assign {
   struct options {

@@ -3,19 +3,38 @@
 #include "constrain/device/elements.hpp"
 #include "constrain/op/moving_average/moving_average.hpp"
 
+#include <type_traits>
+
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// Loop body of the kernel.
-template <class optimizer, class stored> struct moving_average_elements {
+namespace detail {
+
+/// The decay of this step: 0 for the first update, which copies the weight.
+template <class optimizer, class stored>
+CT_HOST_DEVICE stored decay_of_step(op::step_hyperparameters<optimizer, stored> const& hyper) {
+  return hyper.step.number == 1 ? stored(0) : static_cast<stored>(hyper.other.decay);
+}
+
+} // namespace detail
+
+/// Loop body of the kernel: average[i] = decay average[i] + (1 - decay) weight[i].
+template <class stored> struct moving_average_elements {
+  stored const* weight;
+  stored decay;
+  stored* average;
+
+  CT_HOST_DEVICE void operator()(std::int64_t i) const { average[i] = decay * average[i] + (1 - decay) * weight[i]; }
+};
+
+/// The same where only the device can read scale and hyperparameters; nothing changes if scale is 0.
+template <class optimizer, class stored> struct guarded_moving_average_elements {
   stored const* weight;
   double const* clip; // [norm, scale]
   op::step_hyperparameters<optimizer, stored> const* hyper;
   stored* average;
 
   CT_HOST_DEVICE void operator()(std::int64_t i) const {
-    if (clip[1] == 0) return;
-    stored const decay = hyper->step.number == 1 ? stored(0) : static_cast<stored>(hyper->other.decay);
-    average[i] = decay * average[i] + (1 - decay) * weight[i];
+    if (clip[1] != 0) moving_average_elements<stored>{weight, detail::decay_of_step(*hyper), average}(i);
   }
 };
 
@@ -24,8 +43,15 @@ template <class optimizer, class device> struct kernel<op::moving_average<optimi
   static void run(call const& c, tensor<stored const> weight, tensor<double const> clip,
                   tensor<std::uint8_t const> hyper, tensor<stored> average) {
     auto const* const own = reinterpret_cast<op::step_hyperparameters<optimizer, stored> const*>(hyper.data);
-    for_elements(device{}, c, average.count,
-                 moving_average_elements<optimizer, stored>{weight.data, clip.data, own, average.data});
+    if constexpr (std::is_same_v<device, cpu>) {
+      // The host reads the scale once: with the check in the loop, g++ does not vectorize it.
+      if (clip[1] == 0) return;
+      moving_average_elements<stored> const body{weight.data, detail::decay_of_step(*own), average.data};
+      for_elements(device{}, c, average.count, body);
+    } else {
+      guarded_moving_average_elements<optimizer, stored> const body{weight.data, clip.data, own, average.data};
+      for_elements(device{}, c, average.count, body);
+    }
   }
 };
 

@@ -34,8 +34,8 @@ public:
   constexpr dtype type() const { return info().type; }
   /// What the parameter is for.
   constexpr constrain::role role() const { return info().role; }
-  /// Whether weight decay applies to the parameter.
-  constexpr bool decays() const { return constrain::decays(role()); }
+  /// Whether weight decay applies to the parameter. A rule that asks applies it: `explain` prints that.
+  constexpr bool decays() const { return out_.program.values[parameter_].decays = constrain::decays(role()); }
 
   /// The parameter.
   constexpr value parameter() const { return {out_, {parameter_, at::current}}; }

@@ -1,0 +1,168 @@
+#include "simulate.hpp"
+
+#include <doctest/doctest.h>
+
+#include <string>
+#include <vector>
+
+using namespace constrain;
+using namespace constrain::test;
+
+// Which collectives a program gets, and where. That sharding keeps every byte and every number is tested in
+// memory_planning.cpp and by several processes (comm/).
+
+namespace {
+
+/// Ops of passes that work on gradients: y = f(x), for full tensors and for shards, and y += f(x).
+struct full_op {
+  static constexpr char const* name = "full_op";
+  static constexpr inferred infer(operand_types const& in) { return inferred::one(in[0].type, in[0].shape); }
+};
+struct shard_op : full_op {
+  static constexpr char const* name = "shard_op";
+  static constexpr bool reads_shards = true;
+};
+struct add_op {
+  struct options {
+    constrain::shape shape;
+  };
+  static constexpr char const* name = "add_op";
+  static constexpr unsigned accumulating = 0b1;
+  static constexpr inferred infer(operand_types const&, options const& o) { return inferred::one(dtype::f32, o.shape); }
+};
+
+/// The program with the nodes that f appends for each gradient, and the optimizer step behind them.
+template <class function> constexpr program with_pass(program const& p, function const& f) {
+  builder out;
+  out.program = p;
+  for_each_gradient(out, f);
+  return update<optimizer::sgd>(out.program);
+}
+constexpr auto overwrite = [](value g) { g.owner().call<full_op>({g.where()}, {g.where()}); };
+constexpr auto overwrite_shard = [](value g) { g.owner().call<shard_op>({g.where()}, {g.where()}); };
+constexpr auto replace = [](value g) { // reads and overwrites in two nodes
+  auto const next = emit<full_op>({g});
+  g.owner().call<full_op>({next.where()}, {g.where()});
+};
+constexpr auto contribute = [](value g) { g.owner().call<add_op>({}, {g.where()}, {g.shape()}); };
+constexpr auto read_norm = [](value g) {
+  auto const norm = emit<op::gradient_norm_squared>({g});
+  g.owner().call<shard_op>({g.where(), norm.where()}, {g.where()});
+};
+
+constexpr auto micro_batches = differentiated(built<chain_task<3>>(), 2);
+constexpr auto once = differentiated(built<chain_task<3>>());
+constexpr int gradients = 3;
+
+constexpr int count(program const& p, op_info const& op) { return calls(p, &op); }
+
+// Without a pass, all gradients are reduced together before the norm.
+constexpr auto plain = shard(update<optimizer::sgd>(micro_batches), true, 1);
+static_assert(verify(plain).ok() && count(plain, info_of<op::all_reduce>) == gradients);
+
+// With one, before the first node that reads a gradient: once, together, and for a stack in one call.
+constexpr auto replicated = shard(with_pass(micro_batches, overwrite), true, 1);
+static_assert(verify(replicated).ok() && count(replicated, info_of<op::all_reduce>) == gradients);
+static_assert(count(replicated, info_of<op::local_shard>) == 0 && count(replicated, info_of<op::all_gather>) == 0);
+constexpr int first_of(program const& p, op_info const& op) {
+  for (int i = 0; i < p.nodes.size(); ++i)
+    if (constrain::calls(p.nodes[i], op)) return i;
+  return -1;
+}
+constexpr int first_reduction = first_of(replicated, info_of<op::all_reduce>);
+static_assert(constrain::calls(replicated.nodes[first_reduction + 1], info_of<op::all_reduce>) &&
+              constrain::calls(replicated.nodes[first_reduction + 2], info_of<op::all_reduce>));
+static_assert(nest(replicated).parent[first_reduction] == nest::root &&
+              first_of(replicated, info_of<full_op>) > first_reduction);
+
+// In shards: a gradient is gathered for an op that works on full tensors, and each rank keeps its shard of the result.
+constexpr auto full = shard(with_pass(micro_batches, overwrite), true, 2);
+static_assert(verify(full).ok() && count(full, info_of<op::local_shard>) == gradients);
+constexpr auto full_without = shard(update<optimizer::sgd>(micro_batches), true, 2);
+static_assert(count(full, info_of<op::all_gather>) == count(full_without, info_of<op::all_gather>) + gradients);
+static_assert(count(full, info_of<op::reduce_scatter>) == count(full_without, info_of<op::reduce_scatter>));
+// An op that works on shards needs no exchange.
+constexpr auto of_shards = shard(with_pass(micro_batches, overwrite_shard), true, 2);
+static_assert(verify(of_shards).ok() && count(of_shards, info_of<op::local_shard>) == 0);
+static_assert(count(of_shards, info_of<op::all_gather>) == count(full_without, info_of<op::all_gather>));
+// The norm of one tensor: its chunks, those of all ranks, their sum.
+constexpr auto with_norm = shard(with_pass(micro_batches, read_norm), true, 2);
+static_assert(verify(with_norm).ok() && count(with_norm, info_of<op::gradient_norm_squared>) == 0);
+static_assert(count(with_norm, info_of<op::chunk_squares>) == 2 * gradients &&
+              count(with_norm, info_of<op::gather_ranks>) == 2 * gradients);
+constexpr int first_norm = first_of(with_norm, info_of<op::chunk_squares>);
+static_assert(with_norm.values[with_norm.nodes[first_norm].outputs[0].value].shape == shape(1, 1));
+
+// Contributions of two passes with a use between them are reduced apart.
+constexpr auto three_passes = [](value g) { contribute(g), overwrite(g), contribute(g); };
+constexpr auto late = shard(with_pass(micro_batches, three_passes), true, 1);
+static_assert(verify(late).ok() && count(late, info_of<op::all_reduce>) == 2 * gradients);
+constexpr auto late_shards = shard(with_pass(micro_batches, three_passes), true, 2);
+static_assert(verify(late_shards).ok());
+static_assert(count(late_shards, info_of<op::reduce_scatter>) ==
+              count(full_without, info_of<op::reduce_scatter>) + 2 * gradients);
+
+/// The program with a call behind the first node that contributes to a gradient, in the same loops.
+constexpr program with_early_read(program const& p) {
+  bool done = false;
+  return update<optimizer::sgd>(rewrite(p, [&](builder& out, node const& n, int) {
+    out.program.add_node(n);
+    if (done || n.kind != node_kind::call || p.values[n.outputs[0].value].role != role::gradient) return;
+    done = true;
+    out.call<full_op>({n.outputs[0]}, {n.outputs[0]});
+  }));
+}
+// A gradient is not complete in the loop over micro-batches, and is complete without this loop.
+static_assert(shard(with_early_read(micro_batches), true, 1).failure.reason == why::partial_sum_is_read);
+static_assert(shard(with_early_read(micro_batches), true, 2).failure.reason == why::partial_sum_is_read);
+static_assert(verify(shard(with_early_read(once), true, 1)).ok() && verify(shard(with_early_read(once), true, 2)).ok());
+
+/// The program with a call on each whole stack of gradients, without loops.
+template <class op> constexpr program with_stacks(program const& p) {
+  builder out;
+  out.program = p;
+  for (int v = 0; v < p.values.size(); ++v)
+    if (p.values[v].role == role::gradient) out.call<op>({{v, at::current}}, {{v, at::current}});
+  return update<optimizer::sgd>(out.program);
+}
+static_assert(shard(with_stacks<full_op>(once), true, 2).failure.reason == why::stack_is_exchanged);
+static_assert(verify(shard(with_stacks<full_op>(once), true, 1)).ok());
+static_assert(verify(shard(with_stacks<shard_op>(once), true, 2)).ok());
+
+/// The program with an op that reads the loss behind the loops.
+constexpr program with_loss_read(program const& p) {
+  builder out;
+  out.program = p;
+  auto const read = emit<full_op>({value{out, p.result("loss")}});
+  out.program.values[read.where().value].role = role::result;
+  return update<optimizer::sgd>(out.program);
+}
+constexpr auto loss_read = shard(with_loss_read(micro_batches), true, 1);
+static_assert(verify(loss_read).ok() && count(loss_read, info_of<op::all_reduce_small>) == 1);
+static_assert(first_of(loss_read, info_of<op::all_reduce_small>) < first_of(loss_read, info_of<full_op>));
+
+} // namespace
+
+TEST_CASE("programs with passes on gradients overlap nothing, and later passes keep their numbers") {
+  int checked = 0;
+  for (auto const& model : {built<gpt2_task>(), built<tagger_task>(), built<tied_task>(), built<chain_task<7>>()})
+    for (int batches : {1, 2})
+      for (int every : {0, 2})
+        for (int shards : {1, 2, 3}) {
+          auto const p = differentiated(model, batches);
+          for (auto const& changed : {with_pass(p, overwrite), with_pass(p, overwrite_shard), with_pass(p, replace),
+                                      with_pass(p, read_norm), with_pass(p, three_passes)}) {
+            auto const exchanged = shard(recompute(changed, every), true, shards);
+            auto const final = in_place(coalesce(exchanged));
+            REQUIRE(verify(exchanged) == diagnosis{});
+            REQUIRE(verify(final) == diagnosis{});
+            auto const before = simulate(exchanged, plan_memory(exchanged)),
+                       after = simulate(final, plan_memory(final));
+            CHECK(before.errors == std::vector<std::string>{});
+            CHECK(after.errors == std::vector<std::string>{});
+            CHECK(before.left == after.left);
+            ++checked;
+          }
+        }
+  CHECK(checked == 4 * 2 * 2 * 3 * 5);
+}

@@ -1,0 +1,55 @@
+// refused: an operation reads or writes all tensors of a stacked gradient, parameter or state in one call
+// diagnosis: stack_is_exchanged, any, any, any, any
+#define CONSTRAIN_WITH_MPI // nothing is linked, and mpi.h is not needed
+#include <constrain/model/gpt2.hpp>
+#include <constrain/model/objective/causal_lm.hpp>
+#include <constrain/train/entries.hpp>
+namespace ct = constrain;
+
+using task = ct::task<ct::gpt2{.layers = 2, .heads = 2, .width = 64, .vocabulary = 256, .context = 64}, ct::causal_lm,
+                      ct::micro_batch{.sequences = 2}>;
+
+struct clip_tensor {
+  static constexpr char const* name = "clip_tensor";
+  static constexpr ct::inferred infer(ct::operand_types const& in) {
+    return ct::inferred::one(in[0].type, in[0].shape);
+  }
+};
+
+struct clip_nothing;
+struct clipping {
+  bool clips = false;
+  friend constexpr bool operator==(clipping const&, clipping const&) = default;
+  template <class...> using otherwise = clip_nothing;
+  using rules = ct::rule_list<>;
+};
+struct clip_nothing {
+  using slot = clipping;
+  static constexpr slot value{};
+};
+struct clip_tensors {
+  using slot = clipping;
+  static constexpr slot value{.clips = true};
+  static constexpr auto after = ct::pass_name::differentiated;
+  static constexpr ct::program pass(ct::program const& p, slot const&) {
+#ifdef CORRECT
+    ct::builder out;
+    out.program = p;
+    ct::for_each_gradient(out,
+                          [&](ct::value gradient) { out.call<clip_tensor>({gradient.where()}, {gradient.where()}); });
+    return out.program;
+#else
+    ct::builder out;
+    out.program = p;
+    for (int v = 0; v < p.values.size(); ++v)
+      if (p.values[v].role == ct::role::gradient) out.call<clip_tensor>({{v, ct::at::current}}, {{v, ct::at::current}});
+    return out.program;
+#endif
+  }
+};
+
+template <> struct constrain::kernel<clip_tensor, ct::cpu> {
+  static void run(ct::call const&, ct::tensor<float const>, ct::tensor<float>) {}
+};
+
+template struct ct::entries<task, ct::policies<ct::parallel::zero<3, 2>, clip_tensors>>; // <- here
