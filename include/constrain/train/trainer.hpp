@@ -321,8 +321,7 @@ private:
     sum.tokens += valid;
   }
 
-  /// Copies a batch into the arena; returns this rank's number of valid labels. Throws `error` for a wrong shape, for
-  /// arrays that were overwritten, or for a token or label out of range.
+  /// Copies a batch into the arena; returns this rank's number of valid labels. Throws as `step` does for a bad batch.
   std::int64_t take(constrain::batch const& b) {
     detail::check_batch(b, engine::template needs<typename entries::step>);
     return engine_.template begin<typename entries::step>("step", b.every_input(), b.every_label());
