@@ -69,7 +69,7 @@ public:
 
 private:
   /// What is known of one value. The other fields are nodes; -1: none.
-  struct sum {
+  struct tracked_sum {
     int value = -1;
     int contribution = -1;   // the last one
     int use = -1;            // the last one
@@ -77,7 +77,7 @@ private:
     int reduced_before = -1; // the first use, or the outermost loop around it that does not contribute
   };
 
-  constexpr sum& of(int value) {
+  constexpr tracked_sum& of(int value) {
     int k = 0;
     while (sums_[k].value != value) ++k;
     return sums_[k];
@@ -103,7 +103,7 @@ private:
   nest const& where_;
   ref loss_;
   diagnosis failure_;
-  fixed_vector<sum, program::maximum_values> sums_;
+  fixed_vector<tracked_sum, program::maximum_values> sums_;
 };
 
 } // namespace constrain::inline CONSTRAIN_VARIANT::detail

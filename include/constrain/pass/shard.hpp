@@ -154,8 +154,9 @@ private:
     if (!sums_.contributes(n, j)) {
       sums_.use(value, i);
       // A node that also reads the gradient writes over the gathered tensor, as it would over the gradient.
-      if (overwrites_in_full(n, j) && n.inputs.contains(n.outputs[j]))
-        out_.program.values[gathers_[find_gathered(value, i)].full].accumulates = true;
+      int const k = find_gathered(value, i);
+      if (overwrites_in_full(n, j) && n.inputs.contains(n.outputs[j]) && k >= 0)
+        out_.program.values[gathers_[k].full].accumulates = true;
       return;
     }
     sums_.contribute(value, i);

@@ -5,9 +5,9 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::op {
 
-/// Stores a tensor in a parameter, an optimizer state or a gradient, unless the gradient norm is not finite. Inputs: the
-/// full tensor and clip [norm, scale] (op::clip_coefficient). If scale is 0, the output keeps its bytes. Of a sharded
-/// target, each rank stores its shard.
+/// Stores a tensor in a parameter, an optimizer state or a gradient, unless the gradient norm is not finite. Inputs:
+/// the full tensor and clip [norm, scale] (op::clip_coefficient). If scale is 0, the output keeps its bytes. Of a
+/// sharded target, each rank stores its shard.
 struct assign {
   struct options {
     dtype to = dtype::f32;           // of an element of the target
