@@ -11,8 +11,8 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// Trains on a corpus or on examples: `fit(t, data::text("corpus.txt"), {.steps = 500})`. Prints progress lines,
 /// evaluates, saves the run and writes records as `options` say. Equivalent to your own loop over `t.batches` and
-/// `t.step`, with the same arena. SIGINT and SIGTERM end the run after the current step or during an evaluation; the run
-/// is saved first, if `.directory` is set.
+/// `t.step`, with the same arena. SIGINT and SIGTERM end the run after the current step or during an evaluation; the
+/// run is saved first, if `.directory` is set.
 ///
 /// `called`, the callback, runs on every rank: a function, called after every step with a `step_result const&` or a
 /// `fit_context&` (returning false stops the run), or an object with any of on_start, on_step, on_evaluation, on_save
