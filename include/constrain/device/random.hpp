@@ -20,9 +20,9 @@ struct philox_key {
   friend constexpr bool operator==(philox_key const&, philox_key const&) = default;
 };
 
-/// The output of `philox`: four independent, uniformly distributed 32-bit words.
+/// The output of `philox`: four independent 32-bit words.
 struct philox_block {
-  std::uint32_t word[4] = {};
+  std::uint32_t word[4] = {}; // each uniform over [0, 2^32)
   friend constexpr bool operator==(philox_block const&, philox_block const&) = default;
 };
 
@@ -44,9 +44,9 @@ CT_HOST_DEVICE constexpr philox_block philox(philox_counter counter, philox_key 
 /// Uniform in [0, 1): the upper 24 bits of `word` times 2^-24, without rounding.
 CT_HOST_DEVICE constexpr float uniform(std::uint32_t word) noexcept { return static_cast<float>(word >> 8) * 0x1p-24f; }
 
-/// Two independent samples of the standard normal distribution (mean 0, variance 1).
+/// Two independent samples of the standard normal distribution.
 struct normal_pair {
-  double first, second;
+  double first, second; // mean 0, variance 1
 };
 
 /// Two standard normal samples from two random words (Box-Muller), for initialization on the host. No sample is more
