@@ -293,8 +293,8 @@ TEST_CASE("ports: labels that are the inputs are caught, or shifted on demand") 
   integers const text{0, 1, 2, 3, 5, 6, 7, 8};
   for (auto const& said : {sentence([&] { t.batch(text, text); }), sentence([&] { t.evaluate(text, text); })})
     CHECK(said.substr(said.find(':')) ==
-          ": the labels are the inputs, so that the model would learn to repeat each token; pass the next token of "
-          "each as its label, or write ct::labels::shift as the third argument");
+          ": the labels equal the inputs, so the model would learn to repeat each token; pass the token after each "
+          "input as its label, or write ct::labels::shift as the third argument");
   integers const next{1, 2, 3, ct::ignored_label, 6, 7, 8, ct::ignored_label};
   ct::trainer<next_token> shifted, by_hand;
   auto const a = shifted.step(shifted.batch(text, text, ct::labels::shift)),
@@ -315,7 +315,7 @@ TEST_CASE("ports: labels that are the inputs are caught, or shifted on demand") 
 TEST_CASE("ports: ignored labels are no sign of unshifted labels; two labels in a row are") {
   ct::trainer<next_token> t;
   auto const refused = [&](integers const& inputs, integers const& labels) {
-    return sentence([&] { t.batch(inputs, labels); }).starts_with("batch: the labels are the inputs");
+    return sentence([&] { t.batch(inputs, labels); }).starts_with("batch: the labels equal the inputs");
   };
   constexpr auto none = ct::ignored_label;
   integers const text{0, 1, 2, 3, 5, 6, 7, 8};

@@ -5,9 +5,14 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// Checks the invariants that every pass must keep: loops nest, a value is written before it is read, every output has
-/// the type and shape that its op infers, an op reads shards, or sums that are not yet reduced over the ranks, only if
-/// it declares so (`reads_shards`, `reads_partial`), and only a guarded op writes a parameter or an optimizer state.
+/// Checks the invariants that every pass must keep:
+/// - Loops nest.
+/// - A value is written before it is read.
+/// - Every output has the type and shape that its op infers.
+/// - Only an op that declares `reads_shards` reads shards, and only one that declares `reads_partial` reads values that
+///   are not yet reduced over the ranks.
+/// - Only an op that declares `guarded` (it writes nothing if the gradient norm is not finite) writes a parameter or an
+///   optimizer state.
 /// Returns the first violation, with the source line of the model's call; `why::nothing` if there is none.
 constexpr diagnosis verify(program const& p) {
   if (!p.failure.ok()) return p.failure;
@@ -38,8 +43,8 @@ constexpr diagnosis verify(program const& p) {
       written[n.outputs[j].value] = true;
       if (is_persistent(info.role) && !n.op->guarded)
         return {why::unguarded_write, n.line, n.called_from, 0, n.outputs[j].value};
-      bool const of_ranks = n.outputs[j] == loss || (info.role == role::gradient && detail::adds_contribution(n, j));
-      partial[n.outputs[j].value] = p.distributed && of_ranks && !n.op->reads_partial;
+      bool const of_one_rank = n.outputs[j] == loss || (info.role == role::gradient && detail::adds_contribution(n, j));
+      partial[n.outputs[j].value] = p.distributed && of_one_rank && !n.op->reads_partial;
       bool const fits = j < rule.outputs.size() && rule.outputs[j] == operand_type{info.type, info.shape};
       if (!fits) return {why::shape_is_not_what_the_rule_says, n.line, n.called_from, info.shape.elements(), j};
     }

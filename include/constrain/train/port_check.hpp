@@ -17,18 +17,19 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
 /// The ports of an entry's plan, which the checks filter by kind.
 using plan_ports = std::span<plan_port const>;
 
-/// Throws `error`, which gives the bad token and its index, unless every token is in [0, limit).
+// `where` is the function of the trainer that the user has called; errors begin with it.
+
+/// Throws `error` unless every token is in [0, limit). The error gives the bad token and its index.
 void check_tokens(char const* where, std::span<std::int32_t const> tokens, std::int64_t limit);
 
-/// Returns the number of labels that are not `ignored_label`. Throws `error` unless each of these labels is in
-/// [0, limit).
+/// Returns the number of valid labels (not `ignored_label`). Throws `error` unless each of them is in [0, limit).
 std::int64_t count_labels(char const* where, std::span<std::int32_t const> labels, std::int64_t limit);
 
 /// Throws `error` unless `given` holds one array of the right type for each port of `kind`.
 void check_types(char const* where, plan_ports ports, port_kind kind, array_list const& given);
 
-/// `check_types`; also throws `error` unless each array has the length of its port. `outer`: the dimension in front of
-/// the port's own, "micro-batches, " or "".
+/// `check_types`; also throws `error` unless each array has the length of its port. `outer`: what the error says
+/// in front of the port's dimensions, "micro-batches, " or "".
 void check_lengths(char const* where, plan_ports ports, port_kind kind, array_list const& given, char const* outer);
 
 /// How errors call a port: the input "tokens".
@@ -42,16 +43,16 @@ std::size_t first_invalid(plan_port const& port, array_view values);
 /// label port of integers; else the number of elements.
 std::int64_t check_values(char const* where, plan_port const& port, array_view values);
 
-/// `check_values` for every port of `kind`. Returns the number of the first port.
+/// Calls `check_values` for every port of `kind`. Returns its result for the first of them.
 std::int64_t check_all_values(char const* where, plan_ports ports, port_kind kind, array_list const& given);
 
-/// The number of micro-batches in arrays for `evaluate`. `ports`: of one micro-batch. Throws `error` unless all arrays
-/// hold the same number of complete micro-batches, at least 1.
+/// The number of micro-batches in the arrays that `evaluate` takes; `ports` describe one micro-batch. Throws `error`
+/// unless all arrays hold the same number of complete micro-batches, at least 1.
 [[gnu::cold]] std::size_t count_batches(plan_ports ports, array_list const& inputs, array_list const& labels);
 
-/// Throws `error` if the labels are the inputs by mistake, although they should be the next tokens: every label that is
-/// not ignored is its own input, and in a sequence of `tokens` tokens two such labels in a row differ. A single label
-/// proves nothing, since the input after it may be padding.
+/// Throws `error` if labels that should be the next tokens were not shifted: every valid label equals its own input, and
+/// in a sequence of `tokens` tokens two valid labels in a row differ. A single label proves nothing, since the input
+/// after it may be padding.
 void check_shifted(char const* where, std::span<std::int32_t const> inputs, std::span<std::int32_t const> labels,
                    std::int64_t tokens);
 

@@ -272,8 +272,9 @@ CONSTRAIN_INLINE void check_shifted(char const* where, std::span<std::int32_t co
   auto const counts = [&](std::size_t i) { return labels[i] != ignored_label; };
   for (std::size_t i = 0; i + 1 < inputs.size(); ++i)
     if ((i + 1) % each != 0 && inputs[i] != inputs[i + 1] && counts(i) && counts(i + 1))
-      throw error({where, ": the labels are the inputs, so that the model would learn to repeat each token; pass the "
-                          "next token of each as its label, or write ct::labels::shift as the third argument"});
+      throw error({where,
+                   ": the labels equal the inputs, so the model would learn to repeat each token; pass the token "
+                   "after each input as its label, or write ct::labels::shift as the third argument"});
 }
 
 [[noreturn, gnu::cold]] CONSTRAIN_INLINE void refuse_shift(char const* where) {
