@@ -50,9 +50,9 @@ std::int64_t check_all_values(char const* where, plan_ports ports, port_kind kin
 /// unless all arrays hold the same number of complete micro-batches, at least 1.
 [[gnu::cold]] std::size_t count_batches(plan_ports ports, array_list const& inputs, array_list const& labels);
 
-/// Throws `error` if labels that should be the next tokens were not shifted: every valid label equals its own input, and
-/// in a sequence of `tokens` tokens two valid labels in a row differ. A single label proves nothing, since the input
-/// after it may be padding.
+/// Throws `error` if labels that should be the next tokens were not shifted: every valid label equals its own input,
+/// and in a sequence of `tokens` tokens two valid labels in a row differ. A single label proves nothing, since the
+/// input after it may be padding.
 void check_shifted(char const* where, std::span<std::int32_t const> inputs, std::span<std::int32_t const> labels,
                    std::int64_t tokens);
 
