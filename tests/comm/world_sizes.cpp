@@ -1,6 +1,6 @@
-// Runs of all optimizers with states of their own are saved by one number of ranks and go on with another. Started by
-// world_sizes.cmake with mpirun: `world_sizes save DIRECTORY` trains and saves, `world_sizes resume DIRECTORY` goes on
-// from there and compares. The exit code tells.
+// Optimizers with states of other shapes and types than the weights: one number of ranks saves a run, another number
+// resumes it. Started by world_sizes.cmake with mpirun: `world_sizes save DIRECTORY` trains and saves, `world_sizes
+// resume DIRECTORY` loads, saves again, trains and compares. The exit code tells.
 
 #include "temporary_directory.hpp"
 
