@@ -125,7 +125,8 @@ template <class op> constexpr program with_stacks(program const& p) {
     if (p.values[v].role == role::gradient) out.call<op>({{v, at::current}}, {{v, at::current}});
   return update<optimizer::sgd>(out.program);
 }
-static_assert(shard(with_stacks<full_op>(once), true, 2).failure.reason == why::stack_is_exchanged);
+static_assert(shard(with_stacks<full_op>(once), true, 2).failure.refusal ==
+              refusal_with<refusals::stack_is_exchanged>());
 static_assert(verify(shard(with_stacks<full_op>(once), true, 1)).ok());
 static_assert(verify(shard(with_stacks<shard_op>(once), true, 2)).ok());
 

@@ -1,5 +1,6 @@
 // refused: an operation reads or writes all tensors of a stacked gradient, parameter or state in one call
-// diagnosis: stack_is_exchanged, any, any, any, any
+// diagnosis: refused, any, any, any, any
+// shows: stack_is_exchanged
 #define CONSTRAIN_WITH_MPI // nothing is linked, and mpi.h is not needed
 #include <constrain/model/gpt2.hpp>
 #include <constrain/model/objective/causal_lm.hpp>

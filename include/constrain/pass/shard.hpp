@@ -5,6 +5,7 @@
 #include "constrain/op/collective/collective.hpp"
 #include "constrain/op/gradient_norm/gradient_norm.hpp"
 #include "constrain/pass/partial_sums.hpp"
+#include "constrain/pass/refusals.hpp"
 #include "constrain/pass/rewrite.hpp"
 #include "constrain/policy/parallel.hpp"
 
