@@ -14,7 +14,7 @@ constexpr int settings(program const& p) {
 }
 constexpr value_info const* find(program const& p, std::string_view name) {
   for (auto const& info : p.values)
-    if (info.role == role::setting && p.text(info.name) == name) return &info;
+    if ((info.role == role::setting || info.per_run) && p.text(info.name) == name) return &info;
   return nullptr;
 }
 
@@ -38,11 +38,12 @@ constexpr auto forward = built<noisy_task<0>>();
 constexpr auto whole = updated(forward, 4);
 
 // One value of a name, a scalar of fp64 outside of all loops, with the first initial value.
-static_assert(forward.failure.ok() && settings(forward) == 4 && settings(whole) == 5);
+static_assert(forward.failure.ok() && settings(forward) == 3 && settings(whole) == 4);
 static_assert(find(whole, "noise")->initial.constant == 0.5);
 constexpr bool all_are_scalars = [] {
   for (auto const& info : whole.values)
-    if (info.role == role::setting && (info.type != dtype::f64 || info.shape.rank != 0 || !info.axes.empty()))
+    if ((info.role == role::setting || info.per_run) &&
+        (info.type != dtype::f64 || info.shape.rank != 0 || !info.axes.empty()))
       return false;
   return true;
 }();
@@ -54,9 +55,9 @@ static_assert(find(forward, "clip_norm") == nullptr && find(whole, "clip_norm") 
 static_assert(find(built<tied_task>(), "dropout") == nullptr);
 static_assert(find(noisy_task<0>::build(entry::predict, dtype::f32), "inverse_label_count") == nullptr);
 
-// Only the number of labels belongs to a run.
-static_assert(find(whole, "inverse_label_count")->per_run && !find(whole, "dropout")->per_run &&
-              !find(whole, "clip_norm")->per_run && !find(whole, "noise")->per_run);
+// Only the number of labels belongs to a run: an input, also of all micro-batches together.
+static_assert(find(whole, "inverse_label_count")->role == role::input && find(whole, "inverse_label_count")->per_run &&
+              !find(whole, "dropout")->per_run && !find(whole, "clip_norm")->per_run && !find(whole, "noise")->per_run);
 
 // The library's names are taken, whether the program has these settings or not.
 template <int which>

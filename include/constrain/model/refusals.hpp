@@ -48,6 +48,12 @@ template <diagnosis d> struct model_is_not_constant {
                         "task::write(ct::entry::step, ct::dtype::f32);`");
 };
 
+/// The model reads the number of labels.
+template <diagnosis d> struct model_counts_labels {
+  static_assert(d.ok(), "the model uses ct::inverse_label_count or a loss, but predict and generate have no labels; "
+                        "use it only in the objective");
+};
+
 /// The micro-batch has `expected` sequences of `got` tokens.
 template <diagnosis d> struct micro_batch_is_empty {
   static_assert(d.ok(), "task: a micro-batch needs sequences and tokens; write ct::micro_batch{.sequences = 8, "

@@ -115,6 +115,8 @@ template <auto model, class objective_, micro_batch batch> struct task {
     value const logits = detail::call_with(model, in, std::make_index_sequence<inputs.size()>{});
     b.program.set_result("logits", logits.where());
     b.check_reach(logits.where(), logits.info().line);
+    for (auto const& info : b.program.values)
+      if (info.per_run) b.program.fail(diagnosis_with<refusals::model_counts_labels>(info.line));
     if (logits.type() == dtype::i32) b.program.fail(diagnosis_with<op::ids_are_no_numbers>(logits.info().line));
     if (e == entry::predict || e == entry::generate) {
       b.program.set_result("logits", observe(logits, b.new_value({logits.type(), logits.shape()}, role::result, 0)));

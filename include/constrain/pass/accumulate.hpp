@@ -6,8 +6,11 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// Whether a value has a separate instance in every micro-batch: it neither persists nor accumulates.
-constexpr bool is_transient(value_info const& info) { return !is_persistent(info.role) && !info.accumulates; }
+/// Whether a value has a separate instance in every micro-batch: it neither persists, nor belongs to the run, nor
+/// accumulates.
+constexpr bool is_transient(value_info const& info) {
+  return !is_persistent(info.role) && !info.per_run && !info.accumulates;
+}
 
 /// Gradient accumulation: puts the program into a loop over `accumulation.micro_batches` micro-batches. Accumulators
 /// (the loss, and the gradients that a later pass adds) sum over the loop's iterations. With one micro-batch the

@@ -48,11 +48,12 @@ constexpr value setting_of(value like, setting_spec const& which, double initial
   auto& program = owner.program;
   if (!program.failure.ok()) return like;
   for (int v = 0; v < program.values.size(); ++v)
-    if (program.values[v].role == role::setting && program.text(program.values[v].name) == which.name)
+    if (auto const& info = program.values[v];
+        (info.role == role::setting || info.per_run) && program.text(info.name) == which.name)
       return {owner, {v, at::current}};
   value_info info;
   info.type = dtype::f64;
-  info.role = role::setting;
+  info.role = which.per_run ? role::input : role::setting;
   info.per_run = which.per_run;
   info.initial.constant = initial;
   info.line = line;
@@ -76,9 +77,9 @@ constexpr value setting(value like, std::string_view name, double initial, int l
 
 /// 1 / the number of valid labels of the batch in all micro-batches on all ranks (fp64, a scalar), for ops that average
 /// over labels. A valid label is not `ignored_label`; those of the objective's first label array count. The trainer
-/// writes the number before each run. `like`: any value of the model.
-constexpr value inverse_label_count(value like) {
-  return detail::setting_of(like, detail::inverse_label_count_setting);
+/// writes the number before each step and evaluation. Only an objective may use it. `like`: any value of the model.
+constexpr value inverse_label_count(value like, int line = __builtin_LINE()) {
+  return detail::setting_of(like, detail::inverse_label_count_setting, 0, line);
 }
 
 } // namespace constrain

@@ -30,7 +30,7 @@ struct value_info {
   int line = 0;                // source line in the model
   name_ref name;               // of a parameter; of an optimizer state: its name within the parameter ("exp_avg")
   initial_value initial;       // of a parameter or an optimizer state
-  bool per_run = false;        // of a setting: the trainer writes it before each run, so it is not saved
+  bool per_run = false;        // of an input: a number for all micro-batches, which the trainer writes before each run
   bool decays = false;         // of a parameter: an update rule applies weight decay to it
   bool is_average = false;     // of an optimizer state: the average of the parameter, read instead of it in evaluation
   int block = 1;               // of an optimizer state: elements of the parameter that one element describes

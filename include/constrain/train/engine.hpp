@@ -88,7 +88,7 @@ public:
     checked_hooks checks(arena(), plan.operands, values.values);
     for (auto const& port : plan.ports)
       if (port.kind != port_kind::result) checks.wrote(port.view);
-    checks.wrote(plan.hyper);
+    checks.wrote(plan.hyper), checks.wrote(plan.inverse_label_count);
     runner_->template run<planned_entry>(parameters, checks);
   }
 

@@ -86,14 +86,11 @@ template <parameter_counts counts> struct parameter_table {
   }
 };
 
-/// Whether a value is a setting that is kept and saved, so that the table has it.
-constexpr bool is_kept_setting(value_info const& info) { return info.role == role::setting && !info.per_run; }
-
 /// The sizes of a program's parameter table.
 constexpr parameter_counts count_parameters(program const& p) {
   parameter_counts counts;
   for (auto const& info : p.values) {
-    if (!is_parameter(info.role) && info.role != role::state && !is_kept_setting(info)) continue;
+    if (!is_parameter(info.role) && info.role != role::state && info.role != role::setting) continue;
     (info.role == role::state ? counts.states : info.role == role::setting ? counts.settings : counts.parameters) += 1;
     counts.characters += info.name.length;
   }
@@ -128,7 +125,7 @@ constexpr parameter_table<counts> make_parameter_table(program const& p, memory_
   if (!p.failure.ok()) return table;
   int next = 0, next_state = 0, next_setting = 0, used = 0;
   for (int v = 0; v < p.values.size(); ++v) {
-    if (is_kept_setting(p.values[v]))
+    if (p.values[v].role == role::setting)
       detail::fill_tensor_info(table.settings[next_setting++], p, where, v, table.names, used);
     if (!is_parameter(p.values[v].role)) continue;
     auto& out = table.parameters[next];
