@@ -57,7 +57,7 @@ private:
     }
     auto& values = integers_.emplace_back(count);
     for (std::size_t i = 0; i < count; ++i)
-      values[i] = port.kind == port_kind::label && i % 5 == 3
+      values[i] = port.ignorable && i % 5 == 3
                       ? ignored_label
                       : static_cast<std::int32_t>(random() % static_cast<unsigned>(port.limit));
     views.emplace_back(values);

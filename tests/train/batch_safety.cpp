@@ -189,8 +189,8 @@ TEST_CASE("where the host cannot look into the arena, what it is given is checke
     void set(std::int64_t, std::int64_t, unsigned char) override {}
   } arena;
   ct::detail::intake const into_arena("x", arena);
-  ct::plan_port const to_tokens{ct::port_kind::input, {.name = "tokens"}, 5, 100, {.elements = 100}};
-  ct::plan_port const to_labels{ct::port_kind::label, {.name = "labels"}, 7, 100, {.elements = 100}};
+  ct::plan_port const to_tokens{ct::port_kind::input, {.name = "tokens"}, 5, false, 100, {.elements = 100}};
+  ct::plan_port const to_labels{ct::port_kind::label, {.name = "labels"}, 7, true, 100, {.elements = 100}};
   std::vector<std::int32_t> tokens(100, 4);
   into_arena(to_tokens, tokens);
   tokens[99] = ct::ignored_label;

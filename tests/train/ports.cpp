@@ -6,6 +6,7 @@
 #include <array>
 #include <cmath>
 #include <limits>
+#include <utility>
 #include <vector>
 
 // Models with several inputs, real inputs and real labels.
@@ -68,6 +69,26 @@ struct points {
     }
   }
 };
+
+// Labels of classes, and labels that choose a row of a table: only the former can be ignored.
+struct grouped_classes {
+  static constexpr ct::port_spec labels[] = {{.name = "classes", .each = ct::per::row},
+                                             {.name = "groups", .each = ct::per::sequence}};
+  constexpr ct::value operator()(ct::value logits, ct::value classes, ct::value groups) const {
+    return ct::cross_entropy(logits + ct::embedding("group", groups, {.vocabulary = 4, .width = 1}), classes);
+  }
+};
+using grouped = ct::task<mlp{.features = 1, .hidden = 2}, grouped_classes, ct::micro_batch{.sequences = 2}>;
+
+// Labels that a loss ignores and an embedding indexes by; labels that no op reads.
+struct labels_of_two_ops {
+  static constexpr ct::port_spec labels[] = {{.name = "both", .each = ct::per::row},
+                                             {.name = "unread", .each = ct::per::sequence}};
+  constexpr ct::value operator()(ct::value logits, ct::value both, ct::value) const {
+    return ct::focal_loss(logits + ct::embedding("own", both, {.vocabulary = 4, .width = 1}), both);
+  }
+};
+using two_ops = ct::task<mlp{.features = 1, .hidden = 2}, labels_of_two_ops, ct::micro_batch{.sequences = 2}>;
 
 struct bigram {
   constexpr ct::value operator()(ct::value tokens) const {
@@ -225,6 +246,54 @@ TEST_CASE_TEMPLATE("ports: an objective multiplies 16-bit predictions with fp32 
   double expected = 0;
   for (float x : y) expected += std::pow(70001.0 - static_cast<double>(x), 2) / 8;
   CHECK(narrow.evaluate(p.x, {far, std::vector<float>(8, 1)}).loss == doctest::Approx(expected).epsilon(1e-6));
+}
+
+TEST_CASE("ports: a label that an op indexes by cannot be ignored") {
+  std::vector<float> const x{1, 2};
+  integers const good{0, 0}, ignored{0, ct::ignored_label};
+  ct::trainer<grouped> t;
+  for (auto const& [where, said] : {std::pair{"batch", sentence([&] {
+                                                t.batch(x, {good, ignored});
+                                              })},
+                                    std::pair{"evaluate", sentence([&] {
+                                                t.evaluate(x, {good, ignored});
+                                              })}})
+    CHECK(said ==
+          std::string(where) +
+              ": the label \"groups\" is -100 at index 1, but an op indexes by it, so that it cannot be ignored; "
+              "pass integers from 0 to 3");
+  CHECK(sentence([&] {
+          t.batch(x, {good, integers{0, 4}});
+        }) == "batch: the label \"groups\" is 4 at index 1, outside [0, 4); pass integers from 0 to 3");
+  CHECK(
+      sentence([&] {
+        t.batch(x, {integers{0, 1}, good});
+      }) ==
+      "batch: the label \"classes\" is 1 at index 1, outside [0, 1); pass integers from 0 to 0, or -100 to ignore one");
+  CHECK(t.step(t.batch(x, {ignored, good})).tokens == 1);
+  integers later{0, 0}; // changed between batch and step
+  auto const b = t.batch(x, {good, later});
+  later[0] = ct::ignored_label;
+  CHECK(sentence([&] { t.step(b); }).starts_with("step: the label \"groups\" is -100 at index 0, but an op indexes"));
+  ct::trainer<two_ops> u;
+  CHECK(sentence([&] {
+          u.batch(x, {ignored, good});
+        }).starts_with("batch: the label \"both\" is -100 at index 1, but"));
+}
+
+TEST_CASE("ports: labels without a limit are integers from 0 on") {
+  std::vector<float> const x{1, 2};
+  integers const good{0, 0};
+  ct::trainer<two_ops> t;
+  t.batch(x, {good, integers{std::numeric_limits<std::int32_t>::max(), ct::ignored_label}});
+  CHECK(sentence([&] {
+          t.batch(x, {good, integers{0, -5}});
+        }) == "batch: the label \"unread\" is -5 at index 1, below 0; pass integers from 0, or -100 to ignore one");
+  CHECK(sentence([&] {
+          t.batches(ct::data::examples(x, {good, integers{0, -5}}));
+        }) ==
+        "batches: the label \"unread\" of example 1 is -5 at position 0, below 0; pass integers from 0, or -100 to "
+        "ignore one");
 }
 
 TEST_CASE("ports: float and double arrays of the same numbers are the same data") {

@@ -146,8 +146,9 @@ private:
     auto const type = spec.type == port_type::ids ? dtype::i32 : b.real;
     auto const s = detail::shape_of(spec, rows, tokens, logits);
     value const added{b, {b.new_value({type, s}, role::input, 0), at::current}};
-    b.program.set_port({kind, spec, added.where()});
-    if (spec.each == per::row) b.program.limit(added.where(), logits.features());
+    // An op that indexes by labels takes `ignorable` back.
+    b.program.set_port({kind, spec, added.where(), 0, kind == port_kind::label && spec.type == port_type::ids});
+    if (spec.each == per::row) b.program.limit(added.where(), logits.features(), true);
     return added;
   }
 

@@ -202,7 +202,8 @@ template <int steps, int operands> constexpr plan<steps, operands> lower(program
   }
   out.micro_batches = p.micro_batches;
   for (auto const& port : p.ports)
-    out.ports.push_back({port.kind, port.spec, port.limit, lowering.elements(port.where), lowering.view(port.where)});
+    out.ports.push_back(
+        {port.kind, port.spec, port.limit, port.ignorable, lowering.elements(port.where), lowering.view(port.where)});
   for (int v = 0; v < p.values.size(); ++v) {
     if (p.values[v].role == role::hyperparameters) out.hyper = lowering.view({v, at::current});
     if (p.values[v].per_run) out.inverse_label_count = lowering.view({v, at::current});

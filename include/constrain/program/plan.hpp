@@ -81,6 +81,7 @@ struct plan_port {
   port_kind kind = port_kind::result; // who writes it and who reads it
   port_spec spec;                     // its name, unique among the ports of its kind; of an input or label, all else
   std::int64_t limit = 0;             // integers from the host are in [0, limit); 0: not checked
+  bool ignorable = false;             // of labels: the host may pass `ignored_label` too
   std::int64_t elements = 0;          // of all micro-batches
   host_view view;                     // the tensor; one of no elements if no node reads or writes it
 };

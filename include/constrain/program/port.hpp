@@ -56,6 +56,7 @@ struct port {
   port_spec spec;                     // its name, unique among the ports of its kind; of an input or label, all else
   ref where;                          // the value
   std::int64_t limit = 0;             // integers from the host are in [0, limit); 0: not checked
+  bool ignorable = false;             // of labels: the host may pass `ignored_label` too
 };
 
 } // namespace constrain

@@ -66,10 +66,14 @@ struct program {
   /// Makes `r` a result that the host reads under this name.
   constexpr void set_result(char const* port_name, ref r) { set_port({port_kind::result, {.name = port_name}, r}); }
   /// For ops that index by integers: requires the integers of `r` to be in [0, limit) if the host writes `r`. The
-  /// trainer checks them. The smallest limit counts.
-  constexpr void limit(ref r, std::int64_t limit) {
-    for (auto& p : ports)
-      if (p.kind != port_kind::result && p.where == r && (p.limit == 0 || limit < p.limit)) p.limit = limit;
+  /// trainer checks them. The smallest limit counts. `ignores`: the op does not index by an `ignored_label`; a label
+  /// can be ignored only if this is so for all ops that limit it.
+  constexpr void limit(ref r, std::int64_t limit, bool ignores = false) {
+    for (auto& p : ports) {
+      if (p.kind == port_kind::result || p.where != r) continue;
+      if (p.limit == 0 || limit < p.limit) p.limit = limit;
+      p.ignorable = p.ignorable && ignores;
+    }
   }
 
   /// Refuses the program. The first error is kept.

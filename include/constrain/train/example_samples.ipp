@@ -11,6 +11,7 @@
 #include <cstring>
 #include <memory>
 #include <span>
+#include <string>
 #include <utility>
 
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
@@ -23,6 +24,9 @@ struct example_array {
 
   bool is_label() const { return port->kind == port_kind::label; }
   bool is_integers() const { return all.type() == dtype::i32; }
+  double real(std::size_t i) const {
+    return all.type() == dtype::f32 ? static_cast<double>(all.as<float>()[i]) : all.as<double>()[i];
+  }
   std::size_t bytes() const { return elements * static_cast<std::size_t>(size_of(all.type())); }
 };
 
@@ -71,11 +75,11 @@ using example_arrays = fixed_vector<example_array, 2 * maximum_ports>;
                                                              std::size_t i) {
   auto const example = i / in.elements, position = i % in.elements;
   if (!in.is_integers())
-    throw error({where, ": ", called(*in.port), " of example ", example, " is not finite at position ", position,
-                 "; pass finite numbers, for example 0 where a value is missing"});
-  throw error({where, ": ", called(*in.port), " of example ", example, " is ", in.all.integers()[i], " at position ",
-               position, ", outside [0, ", in.port->limit, "); pass integers from 0 to ", in.port->limit - 1,
-               in.is_label() ? ", or -100 to ignore one" : ""});
+    throw error({where, ": ", called(*in.port), " of example ", example,
+                 fault_of(*in.port, in.real(i), "position " + std::to_string(position))});
+  auto const value = in.all.integers()[i];
+  throw error({where, ": ", called(*in.port), " of example ", example, " is ", value, " at position ", position,
+               fault_of(*in.port, value)});
 }
 
 /// Throws `error` for the first value that its port does not accept, and for labels that should be shifted and are not.
@@ -85,6 +89,7 @@ using example_arrays = fixed_vector<example_array, 2 * maximum_ports>;
     if (auto const i = first_invalid(*each.port, each.all); i < each.all.size()) refuse_element(where, each, i);
   bool const shifts = examples.which() == constrain::labels::shift;
   if (shifts && !needed.next_tokens) refuse_shift(where);
+  if (shifts) check_shiftable(where, needed.ports);
   if (needed.next_tokens && !shifts)
     check_shifted(where, examples.inputs()[0].integers(), examples.labels()[0].integers(), needed.tokens);
 }
@@ -161,7 +166,7 @@ CONSTRAIN_INLINE void example_samples::pad(std::int64_t row, batch_buffer& to) c
   for (int i = 0; i < arrays.size(); ++i) {
     auto* const out = row_of(*this, i, row, to);
     std::memset(out, 0, arrays[i].bytes());
-    if (arrays[i].is_label()) std::fill_n(reinterpret_cast<std::int32_t*>(out), arrays[i].elements, ignored_label);
+    if (arrays[i].port->ignorable) std::fill_n(reinterpret_cast<std::int32_t*>(out), arrays[i].elements, ignored_label);
   }
 }
 
@@ -178,7 +183,9 @@ namespace constrain::inline CONSTRAIN_VARIANT {
   if (index.size() == 0)
     throw error(
         {where, ": this part of the ", count, " examples is empty; give more examples, or split off another share"});
-  bool pads = true;
+  // A padded example does not count if its first labels are ignored. Real labels of any array could count.
+  auto const first = static_cast<int>(examples.inputs().size());
+  bool pads = arrays[first].port->ignorable;
   for (auto const& each : arrays) pads = pads && (!each.is_label() || each.is_integers());
   sample_set::words const called{"examples", "examples have", "these examples", "more examples",
                                  "every label is ignored; give examples with labels"};

@@ -37,6 +37,7 @@ CONSTRAIN_INLINE bool is_integers(array_view const& a) { return a.type() == dtyp
   batch b{inputs[0].integers(), labels[0].integers(), 0, 0, {}, needed.tokens, {}, {}};
   if (which == constrain::labels::shift) {
     if (!needed.next_tokens) refuse_shift(where);
+    check_shiftable(where, needed.ports);
     auto const own = std::make_shared<batch_arrays>();
     own->shifted = shifted(b.labels, needed.tokens);
     b.labels = own->shifted;

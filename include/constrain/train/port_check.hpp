@@ -35,8 +35,15 @@ void check_lengths(char const* where, plan_ports ports, port_kind kind, array_li
 /// How errors call a port: the input "tokens".
 std::string called(plan_port const& port);
 
-/// The index of the first element that a port does not accept: an integer out of range, or a real that is not finite or
-/// becomes infinite in the type in which it is stored; the number of elements if there is none.
+/// Why a port does not accept an integer, and what to pass instead. Errors end with it.
+std::string fault_of(plan_port const& port, std::int32_t value);
+
+/// The same for a real. `at`: its place, "index 3".
+std::string fault_of(plan_port const& port, double value, std::string const& at);
+
+/// The index of the first element that a port does not accept: an integer out of range, `ignored_label` if an op
+/// indexes by the labels, or a real that is not finite or becomes infinite in the type in which it is stored; the
+/// number of elements if there is none.
 std::size_t first_invalid(plan_port const& port, array_view values);
 
 /// Throws `error` unless the port accepts all elements. Returns the number of valid labels (not `ignored_label`) for a
@@ -55,6 +62,9 @@ std::int64_t check_all_values(char const* where, plan_ports ports, port_kind kin
 /// input after it may be padding.
 void check_shifted(char const* where, std::span<std::int32_t const> inputs, std::span<std::int32_t const> labels,
                    std::int64_t tokens);
+
+/// Throws `error` if labels that are to be shifted cannot be ignored, because an op indexes by them.
+[[gnu::cold]] void check_shiftable(char const* where, plan_ports ports);
 
 /// Throws the error for labels that are to be shifted although they are not the next tokens.
 [[noreturn, gnu::cold]] void refuse_shift(char const* where);

@@ -89,6 +89,27 @@ CONSTRAIN_INLINE bool is_plain(plan_port const& port) {
          port.spec.name == std::string_view(port.kind == port_kind::input ? "tokens" : "labels");
 }
 
+/// The integers that a port takes are below the result: without a limit all from 0 on.
+constexpr std::int64_t limit_of(plan_port const& port) { return port.limit > 0 ? port.limit : std::int64_t{1} << 31; }
+
+/// `scan_labels` for the labels of a port. Those that cannot be ignored all count.
+CONSTRAIN_INLINE label_scan scan_labels(plan_port const& port, std::span<std::int32_t const> labels) {
+  if (port.ignorable) return scan_labels(labels, limit_of(port));
+  auto const i = first_outside(labels, limit_of(port));
+  return {i, static_cast<std::int64_t>(i)};
+}
+
+[[gnu::cold]] CONSTRAIN_INLINE std::string fault_of(plan_port const& port, std::int32_t value) {
+  std::string text = port.kind == port_kind::label && value == ignored_label
+                         ? ", but an op indexes by it, so that it cannot be ignored"
+                     : port.limit > 0 ? ", outside [0, " + std::to_string(port.limit) + ")"
+                                      : std::string(", below 0");
+  text += "; pass integers from 0";
+  if (port.limit > 0) text += " to " + std::to_string(port.limit - 1);
+  if (port.ignorable) text += ", or " + std::to_string(ignored_label) + " to ignore one";
+  return text;
+}
+
 [[gnu::cold]] CONSTRAIN_INLINE void check_types(char const* where, plan_ports ports, port_kind kind,
                                                 array_list const& given) {
   std::string names;
@@ -172,27 +193,28 @@ template <class real> [[gnu::cold]] std::size_t first_not_finite(plan_port const
   return i;
 }
 
+[[gnu::cold]] CONSTRAIN_INLINE std::string fault_of(plan_port const& port, double value, std::string const& at) {
+  if (!is_finite(value))
+    return " is not finite at " + at + "; pass finite numbers, for example 0 where a value is missing";
+  return " is " + number_text(value) + " at " + at + ", but " + name_of(port.view.type) + " holds at most " +
+         number_text(range_of(port).most) + "; pass smaller numbers, for example divided by their standard deviation";
+}
+
 /// Throws `error` unless all reals are finite, in the type of the port too.
 template <class real>
 [[gnu::cold]] void check_reals(char const* where, plan_port const& port, std::span<real const> values) {
   auto const i = first_not_finite(port, values);
   if (i == values.size()) return;
-  auto const x = static_cast<double>(values[i]);
-  if (!is_finite(x))
-    throw error({where, ": ", called(port), " is not finite at index ", i,
-                 "; pass finite numbers, for example 0 where a value is missing"});
-  throw error({where, ": ", called(port), " is ", number_text(x), " at index ", i, ", but ", name_of(port.view.type),
-               " holds at most ", number_text(range_of(port).most),
-               "; pass smaller numbers, for example divided by their standard deviation"});
+  throw error(
+      {where, ": ", called(port), fault_of(port, static_cast<double>(values[i]), "index " + std::to_string(i))});
 }
 
 CONSTRAIN_INLINE std::size_t first_invalid(plan_port const& port, array_view values) {
   if (values.type() == dtype::f32) return first_not_finite(port, values.as<float>());
   if (values.type() == dtype::f64) return first_not_finite(port, values.as<double>());
-  // Without a limit any integer is valid.
-  auto const limit = port.limit > 0 ? port.limit : std::int64_t{1} << 32;
-  if (port.kind == port_kind::label) return scan_labels(values.integers(), limit).first_outside;
-  return port.limit == 0 ? values.size() : first_outside(values.integers(), limit);
+  if (port.kind == port_kind::label) return scan_labels(port, values.integers()).first_outside;
+  // Without a limit any integer is a valid input.
+  return port.limit == 0 ? values.size() : first_outside(values.integers(), port.limit);
 }
 
 CONSTRAIN_INLINE std::int64_t check_values(char const* where, plan_port const& port, array_view values) {
@@ -200,21 +222,19 @@ CONSTRAIN_INLINE std::int64_t check_values(char const* where, plan_port const& p
   if (values.type() == dtype::f32) return check_reals(where, port, values.as<float>()), count;
   if (values.type() == dtype::f64) return check_reals(where, port, values.as<double>()), count;
   auto const integers = values.integers();
-  // Without a limit any integer is valid.
-  auto const limit = port.limit > 0 ? port.limit : std::int64_t{1} << 32;
+  auto const refuse = [&](std::size_t i) {
+    throw error({where, ": ", called(port), " is ", integers[i], " at index ", i, fault_of(port, integers[i])});
+  };
   if (port.kind == port_kind::label) {
-    if (is_plain(port)) return count_labels(where, integers, limit);
-    auto const scan = scan_labels(integers, limit);
-    if (scan.first_outside == integers.size()) return scan.valid;
-    throw error({where, ": ", called(port), " is ", integers[scan.first_outside], " at index ", scan.first_outside,
-                 ", outside the ", limit, " classes; pass integers from 0 to ", limit - 1, ", or ", ignored_label,
-                 " to ignore one"});
+    if (is_plain(port) && port.limit > 0 && port.ignorable) return count_labels(where, integers, port.limit);
+    auto const scan = scan_labels(port, integers);
+    if (scan.first_outside < integers.size()) refuse(scan.first_outside);
+    return scan.valid;
   }
+  // Without a limit any integer is a valid input.
   if (port.limit == 0) return count;
-  if (is_plain(port)) return check_tokens(where, integers, limit), count;
-  if (auto const i = first_outside(integers, limit); i < integers.size())
-    throw error({where, ": ", called(port), " is ", integers[i], " at index ", i, ", outside [0, ", limit,
-                 "); pass integers from 0 to ", limit - 1});
+  if (is_plain(port)) return check_tokens(where, integers, port.limit), count;
+  if (auto const i = first_outside(integers, port.limit); i < integers.size()) refuse(i);
   return count;
 }
 
@@ -275,6 +295,14 @@ CONSTRAIN_INLINE void check_shifted(char const* where, std::span<std::int32_t co
       throw error({where,
                    ": the labels equal the inputs, so the model would learn to repeat each token; pass the token "
                    "after each input as its label, or write ct::labels::shift as the third argument"});
+}
+
+[[gnu::cold]] CONSTRAIN_INLINE void check_shiftable(char const* where, plan_ports ports) {
+  for (auto const& port : ports)
+    if (port.kind == port_kind::label && !port.ignorable)
+      throw error({where,
+                   ": ct::labels::shift leaves the last label of a sequence to be ignored, but an op indexes by ",
+                   called(port), "; pass shifted labels without it, with an integer at the end of each sequence"});
 }
 
 [[noreturn, gnu::cold]] CONSTRAIN_INLINE void refuse_shift(char const* where) {

@@ -34,7 +34,7 @@ public:
     words called;                  ///< The words of errors.
     std::int64_t size = 0;         ///< Number of samples, at least 1.
     std::uint64_t fingerprint = 0; ///< Hash of the content: data sets with equal hashes have the same samples.
-    bool pads = true;              ///< Whether `pad` is possible: every label can be ignored.
+    bool pads = true;              ///< Whether `pad` is possible: padded rows do not count, since labels are ignored.
   };
 
   /// No data set.
@@ -57,7 +57,7 @@ public:
   std::int64_t size() const { return facts_.size; }
   /// Hash of the content.
   std::uint64_t fingerprint() const { return facts_.fingerprint; }
-  /// Whether `pad` is possible: every label can be ignored.
+  /// Whether `pad` is possible: padded rows do not count, since labels are ignored.
   bool pads() const { return facts_.pads; }
 
   /// Number of valid labels in a sample.
@@ -72,7 +72,7 @@ public:
   void view(std::int64_t rows, batch_buffer& to) const { view_(data_.get(), rows, to); }
   /// Copies a sample into a row. Throws `error` if the data cannot be read.
   void copy(std::int64_t sample, std::int64_t row, batch_buffer& to) const { copy_(data_.get(), sample, row, to); }
-  /// Fills a row with zeros and ignored labels.
+  /// Fills a row with zeros, and with ignored labels where labels can be ignored.
   void pad(std::int64_t row, batch_buffer& to) const { pad_(data_.get(), row, to); }
 
 private:

@@ -54,7 +54,7 @@ struct cross_entropy {
 /// every rank divides by the number of valid labels of the batch over all ranks, so that the losses of the
 /// micro-batches add up to the mean. Refused: token ids as logits, and labels that are not i32 or have another shape.
 constexpr value cross_entropy(value logits, value labels, int line = __builtin_LINE()) {
-  labels.owner().program.limit(labels.where(), logits.features());
+  labels.owner().program.limit(labels.where(), logits.features(), true);
   return emit<op::cross_entropy>({logits, labels, inverse_label_count(labels)}, {}, line);
 }
 

@@ -71,7 +71,7 @@ struct focal_loss {
 /// (i32, in [0, classes) or `ignored_label`). On the CPU. Refused: token ids as logits, labels that are not i32 or have
 /// another shape, a negative gamma.
 constexpr value focal_loss(value logits, value labels, focal_loss_options options = {}, int line = __builtin_LINE()) {
-  labels.owner().program.limit(labels.where(), logits.features());
+  labels.owner().program.limit(labels.where(), logits.features(), true);
   return emit<op::focal_loss>({logits, labels, inverse_label_count(labels)}, options, line);
 }
 
