@@ -33,9 +33,9 @@ using operand_extents = fixed_vector<operand_extent, std::max(node::maximum_inpu
 ///
 ///     static constexpr kernel_needs needs_of(operand_extents const& inputs, operand_extents const& outputs);
 ///
-/// which may take the op's options as a third argument. It may be a template or overloaded: what counts is whether it can
-/// be called so. The plan contains its results, so define the kernel before the first use of a trainer that calls it. A
-/// kernel without `needs_of` has the defaults.
+/// which may take the op's options as a third argument. It may be a template, or overloaded, if it can be called so.
+/// The plan contains its results, so define the kernel before the first use of a trainer that calls it. A kernel
+/// without `needs_of` has the defaults.
 ///
 /// A CUDA kernel may merge consecutive calls, with operands of the same dtypes, into one multi-tensor launch. It then
 /// collects the operands of each call at index `call::merged_before`, and launches if not `call::more_tensors_follow`.

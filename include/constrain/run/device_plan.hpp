@@ -43,7 +43,8 @@ template <class plan> constexpr kernel_needs needs_of_step(plan const& p, step c
 
 /// A range of bytes of the arena.
 struct byte_range {
-  std::int64_t begin = 0, end = 0;
+  std::int64_t begin = 0; // from the arena's start
+  std::int64_t end = 0;   // of the byte after the last one
 };
 
 /// The bytes that an operand covers in any iteration.
