@@ -47,12 +47,44 @@ template <> struct ct::kernel<reverse, ct::cpu> {
   }
 };
 template <> struct ct::kernel<reverse, gpu> {
-  static constexpr ct::kernel_needs needs_of(ct::operand_extents const& in, ct::operand_extents const& out) {
+  static constexpr ct::kernel_needs needs_of(auto const& in, auto const& out) {
     return {.scratch = in[0].rows() * 4 * static_cast<std::int64_t>(out.size()), .launches = 2, .merged = 3};
   }
 };
 
 namespace {
+
+/// Kernels for `names_needs_of`, which are never called.
+struct without_needs {};
+struct needs_overloaded {
+  static constexpr ct::kernel_needs needs_of(ct::operand_extents const& in) { return {.scratch = in[0].count}; }
+  static constexpr ct::kernel_needs needs_of(ct::operand_extents const& in, auto const&) { return needs_of(in); }
+};
+struct needs_of_one : private needs_overloaded {
+  static constexpr ct::kernel_needs needs_of(auto const&) { return {}; }
+};
+struct private_needs {
+private:
+  static constexpr ct::kernel_needs needs_of(ct::operand_extents const&, ct::operand_extents const&) { return {}; }
+};
+struct inherited_needs : needs_overloaded {};
+struct final_without_needs final {};
+struct final_with_needs final {
+  static constexpr ct::kernel_needs needs_of(auto const&, auto const&) { return {}; }
+};
+struct final_with_needs_of_one final {
+  static constexpr ct::kernel_needs needs_of(ct::operand_extents const&) { return {}; }
+};
+template <class kernel> constexpr bool named = ct::detail::names_needs_of<kernel, reverse::options>();
+template <class kernel>
+constexpr bool callable =
+    ct::detail::needs_without_options<kernel> || ct::detail::needs_with_options<kernel, reverse::options>;
+static_assert(!named<without_needs> && !named<final_without_needs>);
+static_assert(named<needs_overloaded> && named<inherited_needs> && named<final_with_needs>);
+static_assert(callable<needs_overloaded> && callable<inherited_needs> && callable<final_with_needs>);
+static_assert(named<needs_of_one> && named<private_needs> && named<final_with_needs_of_one>);
+static_assert(!callable<needs_of_one> && !callable<private_needs> && !callable<final_with_needs_of_one>);
+static_assert(callable<ct::kernel<reverse, ct::cpu>> && callable<ct::kernel<reverse, gpu>>);
 
 /// A model whose step does the same with and without its ops.
 template <int times> struct reversed {
@@ -80,7 +112,36 @@ static_assert(with::kernel_launches == trainer<0>::kernel_launches + 16);
 static_assert(trainer<0>::entries::scratch == 0 && trainer<0>::memory.peak.count() == trainer<0>::entries::buffers_end);
 static_assert(!ct::device_plan_of<trainer<0>::entries::step, ct::cpu>.has_needs);
 
-/// The calls that a run of `with::entries::predict` makes, as a device gets them.
+/// A model with eight reversals of one value, of which none needs another one. `keeps`: whether the value is needed
+/// after them; if not, the last reversal writes over it.
+template <bool keeps> struct fan {
+  constexpr ct::value operator()(ct::value tokens) const {
+    auto const x = ct::embedding("token", tokens, {.vocabulary = 31, .width = 5});
+    ct::value y[8] = {x, x, x, x, x, x, x, x};
+    for (auto& each : y) each = ct::emit<reverse>({x}, {.copies = 1});
+    auto sum = keeps ? x + y[0] : y[0] + y[0];
+    for (auto const& each : y) sum = sum + each;
+    return ct::linear("head", sum, 31);
+  }
+};
+template <bool keeps>
+using fan_trainer = ct::trainer<ct::task<fan<keeps>{}, ct::causal_lm, ct::micro_batch{.sequences = 2, .tokens = 7}>>;
+
+/// The launches of the calls of `reverse` on a device that merges.
+template <class entry> constexpr std::int64_t reversal_launches() {
+  std::int64_t launches = 0;
+  for (auto const& step : ct::device_plan_of<entry, gpu>.steps)
+    if (step.bytes > 0 || step.merged_with_next) launches += step.launches;
+  return launches;
+}
+// Calls that read what the call before them writes are not merged.
+static_assert(reversal_launches<with::entries::predict>() == 8 * 2);
+static_assert(ct::device_plan_of<with::entries::predict, gpu>.scratch == 2 * 7 * 4);
+static_assert(reversal_launches<fan_trainer<true>::entries::predict>() == 3 * 2);
+// Here the last call writes over what the calls before it read.
+static_assert(reversal_launches<fan_trainer<false>::entries::predict>() == 4 * 2);
+
+/// The calls that a run of a plan makes, as a device gets them.
 std::vector<ct::call> calls;
 void record(ct::call const& c, ct::bound_operand const*) { calls.push_back(c); }
 
@@ -102,8 +163,8 @@ TEST_CASE("a kernel gets the scratch memory that it asks for") {
   CHECK(scratch_is_aligned);
 }
 
-TEST_CASE("consecutive calls of a kernel are merged, each with scratch memory of its own") {
-  using predict = with::entries::predict;
+TEST_CASE("consecutive independent calls of a kernel are merged, each with scratch memory of its own") {
+  using predict = fan_trainer<true>::entries::predict;
   constexpr auto const& on_device = ct::device_plan_of<predict, gpu>;
   static_assert(on_device.scratch == 2 * 128 + 2 * 7 * 4); // three calls, each a multiple of 128 from the first
   std::vector<ct::launcher> const launchers(static_cast<std::size_t>(predict::value.steps_size), &record);
@@ -113,11 +174,11 @@ TEST_CASE("consecutive calls of a kernel are merged, each with scratch memory of
   std::vector<std::byte> scratch(1);
   calls.clear();
   ct::execute(view, nullptr, {}, ct::no_hooks{}, scratch.data());
-  REQUIRE(calls.size() == 10);
+  REQUIRE(calls.size() == 1 + 8 + 9 + 1);
   std::int64_t launches = 0;
   for (auto const& step : on_device.steps) launches += step.launches;
-  CHECK(launches == 1 + 3 * 2 + 1);
-  for (int i = 0; i < 8; ++i) { // between the embedding and the head: 3, 3 and 2
+  CHECK(launches == 1 + 3 * 2 + 9 + 1);
+  for (int i = 0; i < 8; ++i) { // after the embedding: 3, 3 and 2
     CAPTURE(i);
     auto const& c = calls[static_cast<std::size_t>(i) + 1];
     CHECK(c.merged_before == i % 3);

@@ -7,7 +7,9 @@
 #include "constrain/program/shape.hpp"
 
 #include <algorithm>
+#include <concepts>
 #include <cstdint>
+#include <type_traits>
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
@@ -31,31 +33,76 @@ using operand_extents = fixed_vector<operand_extent, std::max(node::maximum_inpu
 ///
 ///     static constexpr kernel_needs needs_of(operand_extents const& inputs, operand_extents const& outputs);
 ///
-/// which may take the op's options as a third argument. The plan contains its results, so define the kernel before the
-/// first use of a trainer that calls it. A kernel without `needs_of` has the defaults.
+/// which may take the op's options as a third argument. It may be a template, or overloaded, if it can be called so.
+/// The plan contains its results, so define the kernel before the first use of a trainer that calls it. A kernel
+/// without `needs_of` has the defaults.
 ///
 /// A CUDA kernel may merge consecutive calls, with operands of the same dtypes, into one multi-tensor launch. It then
 /// collects the operands of each call at index `call::merged_before`, and launches if not `call::more_tensors_follow`.
+/// Merged calls run in any order, or at the same time, so they are independent: none reads or writes what another
+/// writes, except that several may add to one accumulator, which the kernel must then expect. The plan does not merge
+/// calls that are not independent.
 struct kernel_needs {
-  std::int64_t scratch = 0; // bytes of scratch memory (`call::scratch`); merged calls do not share theirs
+  std::int64_t scratch = 0; // bytes of scratch memory (`call::scratch`), up to 2^52; merged calls do not share theirs
   int launches = 1;         // CUDA kernels that a call, or all merged calls, launch; a GEMM of cuBLASLt counts as one
   int merged = 1;           // most calls that are merged; 1: none
 };
 
 namespace detail {
 
+/// Most bytes of scratch memory of a plan.
+inline constexpr std::int64_t maximum_scratch = std::int64_t{1} << 52;
+
 /// `needs_of` of a kernel, with type-erased options.
 using needs_rule = kernel_needs (*)(operand_extents const& inputs, operand_extents const& outputs, attributes const&);
 
-template <class op, class device>
-constexpr kernel_needs needs_of_call(operand_extents const& in, operand_extents const& out, attributes const& a) {
-  if constexpr (requires { kernel<op, device>::needs_of(in, out); }) return kernel<op, device>::needs_of(in, out);
-  else return kernel<op, device>::needs_of(in, out, unpack<options_of<op>>(a));
+/// Whether `needs_of` of a kernel can be called without options, or with them.
+template <class kernel> concept needs_without_options = requires(operand_extents const& e) {
+  { kernel::needs_of(e, e) } -> std::convertible_to<kernel_needs>;
+};
+template <class kernel, class options>
+concept needs_with_options = requires(operand_extents const& e, options const& o) {
+  { kernel::needs_of(e, e, o) } -> std::convertible_to<kernel_needs>;
+};
+
+/// In a class that inherits from a kernel and from `has_needs_of`, the name is ambiguous if the kernel has a member of
+/// this name: a function, a template, overloads, or anything else.
+struct has_needs_of {
+  int needs_of;
+};
+template <class kernel> struct inherits_needs_of : kernel, has_needs_of {};
+
+/// Whether a kernel has a member with the name `needs_of`. In a final class, templates and overloads that cannot be
+/// called are not found.
+template <class kernel, class options> constexpr bool names_needs_of() {
+  if constexpr (needs_without_options<kernel> || needs_with_options<kernel, options>) return true;
+  else if constexpr (std::is_final_v<kernel>) return requires {
+      &kernel::needs_of;
+    };
+  else return !requires {
+      &inherits_needs_of<kernel>::needs_of;
+    };
 }
 
+/// Whether `needs_of` of a kernel can be called with the operands of `op`.
+template <class op, class device>
+inline constexpr bool can_call_needs_of =
+    needs_without_options<kernel<op, device>> || needs_with_options<kernel<op, device>, options_of<op>>;
+
+template <class op, class device>
+constexpr kernel_needs needs_of_call(operand_extents const& in, operand_extents const& out, attributes const& a) {
+  if constexpr (needs_without_options<kernel<op, device>>) return kernel<op, device>::needs_of(in, out);
+  else if constexpr (can_call_needs_of<op, device>)
+    return kernel<op, device>::needs_of(in, out, unpack<options_of<op>>(a));
+  else return {.scratch = -1}; // the plan refuses it
+}
+
+// No concept may ask about a kernel that is not defined yet: compilers would keep its answer.
 template <class op, class device> constexpr needs_rule find_needs_rule() {
-  if constexpr (requires { &kernel<op, device>::needs_of; }) return &needs_of_call<op, device>;
-  else return nullptr;
+  if constexpr (requires { sizeof(kernel<op, device>); }) {
+    if constexpr (names_needs_of<kernel<op, device>, options_of<op>>()) return &needs_of_call<op, device>;
+    else return nullptr;
+  } else return nullptr;
 }
 
 /// The `needs_of` of a kernel; null if it has none, or if the kernel is not defined at the first use.

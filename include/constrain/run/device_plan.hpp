@@ -6,6 +6,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <type_traits>
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
@@ -23,7 +24,9 @@ struct device_step {
 template <int step_count> struct device_plan {
   device_step steps[step_count == 0 ? 1 : step_count]{}; // by the step's index in the plan
   std::int64_t scratch = 0;                              // bytes of scratch memory: calls that are not merged share it
-  bool has_needs = false; // whether any kernel has `needs_of`; if not, all steps are as by default
+  bool has_needs = false;         // whether any kernel has `needs_of`; if not, all steps are as by default
+  int refused = -1;               // the first step with impossible needs (`needs_are_possible`); -1: none
+  std::int64_t refused_bytes = 0; // of scratch memory that this step asks for
 };
 
 namespace detail {
@@ -38,10 +41,51 @@ template <class plan> constexpr kernel_needs needs_of_step(plan const& p, step c
   return rule(inputs, outputs, s.attributes);
 }
 
+/// A range of bytes of the arena.
+struct byte_range {
+  std::int64_t begin = 0; // from the arena's start
+  std::int64_t end = 0;   // of the byte after the last one
+};
+
+/// The bytes that an operand covers in any iteration.
+template <class plan> constexpr byte_range reach_of(plan const& p, operand const& o) {
+  byte_range r{o.offset, o.offset + o.count * size_of(o.type)};
+  auto const extend = [&](std::int64_t by) { (by < 0 ? r.begin : r.end) += by; };
+  for (auto const& term : o.strides) extend((p.axes[term.axis].extent - 1) * term.stride);
+  if (o.ring != 0) extend((o.ring - 1) * o.position_stride);
+  else {
+    r.begin += o.position * o.position_stride;
+    r.end += o.position * o.position_stride;
+    for (auto const& term : o.position_factors)
+      extend((p.axes[term.axis].extent - 1) * term.stride * o.position_stride);
+  }
+  return r;
+}
+
+/// Whether neither of two calls reads or writes what the other one writes, except that both may add to one value.
+/// `reach`: by the index of the operand.
+template <class plan> constexpr bool independent(plan const& p, step const& a, step const& b, byte_range const* reach) {
+  for (int i = 0; i < a.inputs + a.outputs; ++i)
+    for (int j = i < a.inputs ? b.inputs : 0; j < b.inputs + b.outputs; ++j) {
+      auto const &x = reach[a.first_operand + i], &y = reach[b.first_operand + j];
+      if (x.end <= y.begin || y.end <= x.begin) continue;
+      bool const both_add = i >= a.inputs && j >= b.inputs && (a.accumulates >> (i - a.inputs) & 1u) != 0 &&
+                            (b.accumulates >> (j - b.inputs) & 1u) != 0 &&
+                            p.operands[a.first_operand + i].value == p.operands[b.first_operand + j].value;
+      if (!both_add) return false;
+    }
+  return true;
+}
+
 /// Gives every step its scratch memory, and merges calls. `rules`: by the index of the call.
 template <class device, int steps, class plan>
 constexpr device_plan<steps> plan_for(plan const& p, distinct_calls<steps> const& calls, needs_rule const* rules) {
   device_plan<steps> out;
+  byte_range reach[std::extent_v<decltype(p.operands)>]{}; // of the operands of calls that may be merged
+  auto const find_reach = [&](step const& s) {
+    for (int k = s.first_operand; k < s.first_operand + s.inputs + s.outputs; ++k)
+      reach[k] = reach_of(p, p.operands[k]);
+  };
   for (int i = 0; i < steps; ++i) {
     int const call = calls.of_step[i];
     if (call < 0) continue;
@@ -50,15 +94,28 @@ constexpr device_plan<steps> plan_for(plan const& p, distinct_calls<steps> const
     out.has_needs = true;
     auto const needs = needs_of_step(p, p.steps[i], rules[call]);
     auto& mine = out.steps[i];
-    mine.bytes = needs.scratch;
     if (i > 0 && out.steps[i - 1].merged_with_next) {
       auto const& last = out.steps[i - 1];
       mine.merged_before = last.merged_before + 1;
       mine.scratch = last.scratch + (last.bytes + device::alignment - 1) / device::alignment * device::alignment;
     }
-    mine.merged_with_next =
-        device::has_launches && i + 1 < steps && calls.of_step[i + 1] == call && mine.merged_before + 1 < needs.merged;
-    if (device::has_launches) mine.launches = mine.merged_with_next ? 0 : needs.launches;
+    if (needs.scratch < 0 || needs.scratch > maximum_scratch - mine.scratch) {
+      out.refused = i;
+      out.refused_bytes = needs.scratch;
+      return out;
+    }
+    mine.bytes = needs.scratch;
+    if (device::has_launches) {
+      bool merges = i + 1 < steps && calls.of_step[i + 1] == call && mine.merged_before + 1 < needs.merged;
+      if (merges) {
+        if (mine.merged_before == 0) find_reach(p.steps[i]);
+        find_reach(p.steps[i + 1]);
+        for (int k = i - mine.merged_before; k <= i && merges; ++k)
+          merges = independent(p, p.steps[k], p.steps[i + 1], reach);
+      }
+      mine.merged_with_next = merges;
+      mine.launches = merges ? 0 : needs.launches;
+    }
     if (mine.scratch + mine.bytes > out.scratch) out.scratch = mine.scratch + mine.bytes;
   }
   return out;
@@ -77,5 +134,42 @@ template <class holder, class device>
 inline constexpr auto device_plan_of = detail::plan_for<device, holder::value.steps_size>(
     holder::value, detail::calls_of<holder>,
     detail::needs_rules<holder, device>(detail::call_indices<holder>{}).data());
+
+namespace detail {
+
+/// The compile-time error for a kernel whose `needs_of` cannot be called.
+template <class op, class device> struct needs_can_be_called {
+  static_assert(can_call_needs_of<op, device>,
+                "run: this kernel has a member `needs_of` that cannot be called with the operands; declare it as a "
+                "public `static constexpr ct::kernel_needs needs_of(ct::operand_extents const& inputs, "
+                "ct::operand_extents const& outputs)`, with the options of the op as a third argument if it needs "
+                "them");
+};
+
+/// The compile-time error for a kernel that asks for impossible scratch memory. Merged calls share the limit.
+template <class op, class device, std::int64_t bytes> struct scratch_of_kernel {
+  static_assert(bytes >= 0 && bytes <= maximum_scratch,
+                "run: `needs_of` of this kernel asks for a negative number of bytes of scratch memory, or for more "
+                "than 2^52; return 0 to 2^52 bytes as `.scratch`");
+  static_assert(bytes < 0 || bytes > maximum_scratch,
+                "run: merged calls of this kernel ask for more than 2^52 bytes of scratch memory together; return less "
+                "as `.scratch` or as `.merged` in its `needs_of`");
+};
+
+/// Reports the first of several plans that has a kernel with impossible needs.
+template <class device, class... holders> struct needs_are_possible {};
+template <class device, class holder, class... others>
+struct needs_are_possible<device, holder, others...> : needs_are_possible<device, others...> {};
+template <class device, class holder, class... others>
+  requires(device_plan_of<holder, device>.refused >= 0)
+struct needs_are_possible<device, holder, others...> {
+  static constexpr auto const& plan = device_plan_of<holder, device>;
+  using op = op_type<holder::value.steps[plan.refused].op>;
+  using error = std::conditional_t<can_call_needs_of<op, device>, scratch_of_kernel<op, device, plan.refused_bytes>,
+                                   needs_can_be_called<op, device>>;
+  static_assert(sizeof(error) > 0);
+};
+
+} // namespace detail
 
 } // namespace constrain

@@ -23,6 +23,7 @@ struct plan_view {
 template <class holder, class device> plan_view view_of() {
   auto const& plan = holder::value;
   static_assert(sizeof(plan_has_kernels<holder, device>) > 0);
+  static_assert(sizeof(detail::needs_are_possible<device, holder>) > 0);
   plan_view view{plan.steps, plan.steps_size, plan.operands, plan.axes, plan.micro_batches};
   view.launchers = launchers<holder, device>.data();
   if constexpr (device_plan_of<holder, device>.has_needs) view.device_steps = device_plan_of<holder, device>.steps;

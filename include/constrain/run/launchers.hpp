@@ -64,9 +64,8 @@ struct typed_call<op, device, inputs, std::index_sequence<i...>, types...> {
   using required = kernel_is_there<op_type<op>, device, operand_of<types, (static_cast<int>(i) < inputs)>...>;
 
   static void launch(call const& c, bound_operand const* operands) {
-    constexpr bool is_planned = needs_rule_of<op_type<op>, device> != nullptr || !requires {
-      &kernel<op_type<op>, device>::needs_of;
-    };
+    constexpr bool is_planned = needs_rule_of<op_type<op>, device> != nullptr ||
+                                !names_needs_of<kernel<op_type<op>, device>, options_of<op_type<op>>>();
     static_assert(sizeof(needs_are_planned<op_type<op>, device, is_planned>) > 0);
     call_of<op_type<op>> const& with_options = c;
     kernel<op_type<op>, device>::run(with_options, operand_of<types, (static_cast<int>(i) < inputs)>{

@@ -60,6 +60,7 @@ template <class task, class policy_set> struct entries {
   }();
   /// Arena offset at which the buffers of all entries end.
   static constexpr std::int64_t buffers_end = other_peak > step::where.end ? other_peak : step::where.end;
+  static_assert(sizeof(detail::needs_are_possible<target, step, evaluate, predict, generate>) > 0);
   /// Bytes of scratch memory, the last ones of the arena.
   static constexpr std::int64_t scratch = [] {
     std::int64_t const needs[] = {device_plan_of<step, target>.scratch, device_plan_of<evaluate, target>.scratch,
