@@ -216,9 +216,9 @@ public:
 
   /// Views of all parameters, in the order in which the model creates them.
   std::vector<parameter_view> parameters() const { return tensors().parameters(); }
-  /// The gradient of a parameter in the last step, before clipping; in fp16, copies are free of that step's loss scale.
-  /// Throws `error` for an unknown or frozen parameter, before the first step, and after evaluate, predict, generate
-  /// (which reuse the gradients' memory) or a load.
+  /// The gradient of a parameter in the last step, before clipping; in fp16, `copy_to` divides by the loss scale of
+  /// that step, and `copy_from` multiplies by it. Throws `error` for an unknown or frozen parameter, before the first
+  /// step, and after evaluate, predict, generate (which reuse the gradients' memory) or a load.
   tensor_view gradient(std::string_view name) const {
     return tensors().gradient(name, engine_.gradients_kept(), &*loss_scale_);
   }
