@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <utility>
 
 namespace ct = constrain;
 using namespace constrain::test;
@@ -106,6 +107,17 @@ template <class trainer> std::string bytes_of(trainer const& t) {
   return read_file(directory / "run/model.safetensors");
 }
 
+/// The gradients of all parameters.
+template <class trainer> std::vector<double> gradients_of(trainer const& t) {
+  std::vector<double> all;
+  for (auto const& p : t.parameters()) {
+    std::vector<double> values(static_cast<std::size_t>(p.size()));
+    t.gradient(p.name).copy_to(std::span(values));
+    all.insert(all.end(), values.begin(), values.end());
+  }
+  return all;
+}
+
 // 18 bytes a parameter for matrices with a compute copy (2 of them the copy), 16 for the others, as in bf16.
 static_assert(fp16<>::memory.optimizer_state.count() == 8 * fp16<>::parameter_count);
 static_assert(fp16<>::memory.peak == ct::trainer<task, ct::precision::bf16>::memory.peak + ct::bytes(128));
@@ -133,7 +145,7 @@ TEST_CASE("the scale begins at 65536, doubles after enough good steps and halves
   CHECK(t.setting("loss_scale") == 2048);
 }
 
-TEST_CASE("scaling changes nothing but what would underflow: a power of two gives the same bits in fp32's range") {
+TEST_CASE("scaling changes nothing but what would underflow") {
   // The norm and the clipping are those of the true gradients, whatever the scale.
   fp16<> small({}, {.clip_norm = 0.1, .loss_scale = {.initial = 256}}), large({}, {.clip_norm = 0.1});
   ct::trainer<task> wide({}, {.clip_norm = 0.1});
@@ -141,18 +153,70 @@ TEST_CASE("scaling changes nothing but what would underflow: a power of two give
   CHECK(a.loss == b.loss);
   CHECK(a.gradient_norm == doctest::Approx(c.gradient_norm).epsilon(5e-3));
   CHECK(b.gradient_norm == doctest::Approx(c.gradient_norm).epsilon(5e-3));
+  // Gradients of activations below 2^-14 lose bits in fp16, more of them with the smaller scale.
+  auto const x = gradients_of(small), y = gradients_of(large);
+  double largest = 0, apart = 0;
+  for (std::size_t i = 0; i < x.size(); ++i)
+    largest = std::max(largest, std::abs(y[i])), apart = std::max(apart, std::abs(x[i] - y[i]));
+  CHECK(largest > 0);
+  CHECK(apart < 1e-6 * largest);
+}
+
+TEST_CASE("two scales that are powers of two give the same weights, bit for bit, where nothing underflows") {
+  using regression = ct::task<own::linear_model{}, ct::mean_squared_error, ct::micro_batch{.sequences = 4}>;
+  using trainer = ct::trainer<regression, ct::precision::fp16>;
+  std::vector<float> const x{1, 0, 0, 0, 1, 0, 0, 0, 1, 1, 1, 1}, y{1, 2, -1, 2};
+  for (double const clip_norm : {0.0, 0.1}) {
+    auto const weights_with = [&](double scale) {
+      trainer t({.learning_rate = 1e-1f}, {.seed = 3, .clip_norm = clip_norm, .loss_scale = {.initial = scale}});
+      for (int i = 0; i < 20; ++i) CHECK(!t.step(t.batch(x, y)).skipped);
+      CHECK(t.setting("loss_scale") == scale);
+      return bytes_of(t);
+    };
+    auto const expected = weights_with(256);
+    CHECK(weights_with(4096) == expected);
+    CHECK(weights_with(1) == expected);
+    CHECK(weights_with(300) != expected); // not a power of two: the comparison sees a difference of rounding
+  }
+}
+
+TEST_CASE("a view of a gradient divides by the scale of the last step, also by one of a step after it was made") {
+  fp16<> t({.learning_rate = 0});
+  step(t);
+  auto const name = t.parameters().front().name;
+  auto const view = t.gradient(name);
+  auto const read = [](ct::tensor_view const& from) {
+    std::vector<double> values(static_cast<std::size_t>(from.size()));
+    from.copy_to(std::span(values));
+    return values;
+  };
+  auto const before = read(view);
+  t.set("loss_scale", 4096); // of the next step
+  CHECK(read(view) == before);
+  step(t);
+  CHECK(read(view) == read(t.gradient(name)));
+  auto const moved = std::move(t);
+  CHECK(read(view) == read(moved.gradient(name)));
+  auto const after = read(view);
+  double largest = 0, apart = 0;
+  for (std::size_t i = 0; i < before.size(); ++i)
+    largest = std::max(largest, std::abs(before[i])), apart = std::max(apart, std::abs(after[i] - before[i]));
+  CHECK(largest > 0);
+  CHECK(apart < 1e-3 * largest);
+}
+
+TEST_CASE("what is written to a view of a gradient is read back") {
+  fp16<> t;
+  step(t);
+  auto const view = t.gradient(t.parameters().front().name);
+  std::vector<double> written(static_cast<std::size_t>(view.size())), back(written.size());
+  for (std::size_t i = 0; i < written.size(); ++i) written[i] = std::sin(static_cast<double>(i)) / 8;
+  view.copy_from(std::span<double const>(written));
+  view.copy_to(std::span(back));
+  for (std::size_t i = 0; i < written.size(); ++i) CHECK(back[i] == doctest::Approx(written[i]).epsilon(1e-3));
 }
 
 TEST_CASE("gradient() returns true gradients, whatever the scale was and is") {
-  auto const gradients_of = [](auto& t) {
-    std::vector<double> all;
-    for (auto const& p : t.parameters()) {
-      std::vector<double> values(static_cast<std::size_t>(p.size()));
-      t.gradient(p.name).copy_to(std::span(values));
-      all.insert(all.end(), values.begin(), values.end());
-    }
-    return all;
-  };
   fp16<> small({}, {.loss_scale = {.initial = 1000}}), large({}, {.loss_scale = {.interval = 1}});
   ct::trainer<task> wide;
   step(small), step(large), step(wide);
@@ -213,12 +277,24 @@ TEST_CASE("training in fp16 follows fp32") {
 
 TEST_CASE("wrong numbers of the loss scale are refused") {
   CHECK(sentence([] { fp16<>({}, {.loss_scale = {.initial = 0}}); }) ==
-        "run_options: .loss_scale.initial is 0; give a finite number above 0");
+        "run_options: .loss_scale.initial is 0; give a finite number of at least 2^-24");
   CHECK(sentence([] { fp16<>({}, {.loss_scale = {.interval = 0}}); }) ==
         "run_options: .loss_scale.interval is 0; give an integer of at least 1");
+  fp16<> t;
+  CHECK(sentence([&] { t.set("loss_scale", 0); }) ==
+        "set: the setting loss_scale is 0; give a finite number of at least 2^-24");
+  CHECK(sentence([&] { t.set("loss_scale", -8); }) ==
+        "set: the setting loss_scale is -8; give a finite number of at least 2^-24");
+  CHECK(!sentence([&] { t.set("loss_scale", std::ldexp(1.0, -25)); }).empty());
+  CHECK(sentence([&] { t.set("loss_scale_steps", -1); }) ==
+        "set: the setting loss_scale_steps is -1; give a finite number of at least 0");
+  CHECK(t.setting("loss_scale") == 65536);
+  CHECK(t.setting("loss_scale_steps") == 0);
+  t.set("loss_scale", std::ldexp(1.0, -24));
+  CHECK(!step(t).skipped);
 }
 
-TEST_CASE("after any number of skipped steps a good one leaves finite weights; a scale of 0 names no parameter") {
+TEST_CASE("after any number of skipped steps a good one leaves finite weights") {
   fp16<> t;
   auto const bias = t.parameters().back();
   std::vector<float> values(static_cast<std::size_t>(bias.size()));
@@ -227,15 +303,23 @@ TEST_CASE("after any number of skipped steps a good one leaves finite weights; a
   wrong[0] = std::numeric_limits<float>::quiet_NaN();
   bias.copy_from(std::span<float const>(wrong));
   for (int i = 0; i < 160; ++i) CHECK(step(t).skipped);
-  CHECK(t.setting("loss_scale") == std::ldexp(1.0, -126));
+  CHECK(t.setting("loss_scale") == std::ldexp(1.0, -24));
   bias.copy_from(std::span<float const>(values));
   step(t);
   bias.copy_to(std::span(values));
   for (float const x : values) CHECK(std::isfinite(x));
-  t.set("loss_scale", 0);
-  auto const skipped = step(t);
+}
+
+TEST_CASE("a norm that overflows although every parameter's gradient is finite names no parameter") {
+  using regression = ct::task<own::linear_model{}, ct::mean_squared_error, ct::micro_batch{.sequences = 4}>;
+  ct::trainer<regression, ct::precision::fp64> t({.learning_rate = 1e-1f}, {.seed = 3});
+  // The gradients of weight and bias are 1e154: the square of each is below the largest double, their sum above it.
+  std::vector<double> const x{1, 0, 0, 1, 0, 0, 1, 0, 0, 1, 0, 0}, y(4, -5e153);
+  auto const skipped = t.step(t.batch(x, y));
   CHECK(skipped.skipped);
   CHECK(skipped.not_finite.empty());
+  for (double const g : gradients_of(t)) CHECK(std::isfinite(g));
+  CHECK(!t.step(t.batch(x, std::vector<double>(4, 1.0))).skipped);
 }
 
 namespace {

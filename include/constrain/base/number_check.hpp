@@ -14,9 +14,13 @@ enum class number_range : std::uint8_t {
   above_zero,       // finite, above 0
   from_zero_to_one, // at least 0, at most 1
   below_one,        // at least 0, below 1
+  loss_scale,       // finite, at least `smallest_loss_scale`
 };
 
 namespace detail {
+
+/// The smallest loss scale: fp16's smallest number above 0, so that a gradient of 1 does not become 0.
+inline constexpr double smallest_loss_scale = 0x1p-24;
 
 /// Like std::isfinite and std::isnan, but tests the bits: with -ffast-math, compilers assume that all numbers are
 /// finite.
@@ -35,6 +39,7 @@ constexpr bool is_within(double x, number_range range) {
   case number_range::above_zero: return x > 0;
   case number_range::from_zero_to_one: return x >= 0 && x <= 1;
   case number_range::below_one: return x >= 0 && x < 1;
+  case number_range::loss_scale: return x >= smallest_loss_scale;
   default: return true;
   }
 }

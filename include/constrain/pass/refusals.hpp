@@ -43,6 +43,14 @@ template <diagnosis d> struct repeat_ignores_its_input {
                         "+ layer(x)");
 };
 
+/// The body of a repeat takes elements of `expected` bytes and returns elements of `got` bytes.
+template <diagnosis d> struct repeat_changes_the_type {
+  static_assert(d.ok(), "in mixed precision, the body of ct::repeat takes elements of `expected` bytes but returns "
+                        "elements of `got`; `+` and `*` with an fp32 value (a real label, a parameter of one "
+                        "dimension) give fp32, so use such values only outside of the repeat, or also on its argument "
+                        "before it");
+};
+
 /// The loss does not depend on a trained parameter.
 template <diagnosis d> struct parameter_without_path_to_the_loss {
   static_assert(d.ok(), "a trainable parameter does not reach the loss; use it in the model's result or give it "

@@ -30,9 +30,9 @@ inline constexpr setting_spec dropout_setting{"dropout", number_range::below_one
 inline constexpr setting_spec clip_norm_setting{"clip_norm", number_range::from_zero};
 inline constexpr setting_spec inverse_label_count_setting{.name = "inverse_label_count", .per_run = true};
 /// The loss is multiplied by it before the backward pass.
-inline constexpr setting_spec loss_scale_setting{"loss_scale"};
+inline constexpr setting_spec loss_scale_setting{"loss_scale", number_range::loss_scale};
 /// The number of steps since the loss scale has changed.
-inline constexpr setting_spec loss_scale_steps_setting{"loss_scale_steps"};
+inline constexpr setting_spec loss_scale_steps_setting{"loss_scale_steps", number_range::from_zero};
 
 /// The library's setting of this name; null if the library has none.
 constexpr setting_spec const* find_library_setting(std::string_view name) {

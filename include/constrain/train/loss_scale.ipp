@@ -11,9 +11,8 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
 CONSTRAIN_INLINE double adapt_loss_scale(named_tensors const& all, loss_scale_options const& o, bool skipped) {
   auto const scale = all.setting(loss_scale_setting.name), steps = all.setting(loss_scale_steps_setting.name) + 1;
   bool const grows = !skipped && steps >= static_cast<double>(o.interval);
-  // The kernels multiply by the inverse in fp32, where it must be finite.
-  if (skipped) all.put(loss_scale_setting.name, std::max(scale * o.backoff, 0x1p-126));
-  if (grows) all.put(loss_scale_setting.name, scale * o.growth);
+  if (skipped) all.put(loss_scale_setting.name, std::max(scale * o.backoff, smallest_loss_scale));
+  if (grows) all.put(loss_scale_setting.name, std::max(scale * o.growth, smallest_loss_scale));
   all.put(loss_scale_steps_setting.name, skipped || grows ? 0 : steps);
   return scale;
 }

@@ -18,9 +18,10 @@ public:
 
   /// Views of all parameters, in the order in which the model creates them.
   std::vector<parameter_view> parameters() const;
-  /// The gradient of a parameter, which the step multiplied by `loss_scale`. Throws `error` for an unknown or frozen
-  /// parameter, and unless the gradients of the last step are in the arena (`kept`).
-  tensor_view gradient(std::string_view name, bool kept, double loss_scale) const;
+  /// The gradient of a parameter, which the last step multiplied by `*loss_scale`; the view reads the number at each
+  /// copy. Throws `error` for an unknown or frozen parameter, and unless the gradients of the last step are in the
+  /// arena (`kept`).
+  tensor_view gradient(std::string_view name, bool kept, double const* loss_scale) const;
   /// The optimizer state `name` of a parameter. Throws `error` if there is none.
   tensor_view state(std::string_view parameter, std::string_view name) const;
   /// Whether the model has a setting of this name.

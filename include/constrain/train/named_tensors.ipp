@@ -30,7 +30,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
 }
 
 [[gnu::cold]] CONSTRAIN_INLINE tensor_view named_tensors::gradient(std::string_view name, bool kept,
-                                                                   double loss_scale) const {
+                                                                   double const* loss_scale) const {
   std::string known;
   for (int i = 0; i < all_.size; ++i) {
     auto info = all_.parameters[i];

@@ -8,10 +8,10 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// The dynamic loss scale of `precision::fp16` (Micikevicius et al. 2018), as torch.amp.GradScaler: after a step with a
 /// gradient that is not finite, which is skipped, the scale is multiplied by `backoff`; after `interval` steps in a row
-/// that were not skipped, by `growth`. The trainer's setting "loss_scale" is the scale of the next step. All numbers
-/// must be finite.
+/// that were not skipped, by `growth`. The scale never falls below 2^-24. The trainer's setting "loss_scale" is the
+/// scale of the next step. All numbers must be finite.
 struct loss_scale_options {
-  double initial = 65536;       // scale of the first step, above 0
+  double initial = 65536;       // scale of the first step, at least 2^-24
   double growth = 2;            // factor of an increase, above 0
   double backoff = 0.5;         // factor after a skipped step, above 0
   std::int64_t interval = 2000; // steps between two increases, at least 1

@@ -32,8 +32,9 @@ public:
                     info.shards > 1 ? group : nullptr) {
     chunk_ = info.chunk;
   }
-  /// The same view of a gradient that is multiplied by `factor`: `copy_to` divides by it.
-  tensor_view multiplied_by(double factor) const {
+  /// The same view of a gradient that is multiplied by `*factor`: `copy_to` divides by the number that `factor` points
+  /// to at the time of the call, and `copy_from` multiplies by it. The number must live as long as the view is used.
+  tensor_view multiplied_by(double const* factor) const {
     auto view = *this;
     view.factor_ = factor;
     return view;
@@ -54,8 +55,9 @@ public:
   /// the tensor's elements are floating-point numbers.
   template <class real> void copy_to(std::span<real> to) const {
     check(to.size()), check_real();
+    double const factor = factor_ == nullptr ? 1 : *factor_;
     visit_real(type_, [&]<class stored>(stored) {
-      auto const converted = [&](stored x) { return static_cast<real>(static_cast<double>(x) / factor_); };
+      auto const converted = [&](stored x) { return static_cast<real>(static_cast<double>(x) / factor); };
       if (map().shards > 1) {
         std::vector<stored> full(to.size());
         gather(reinterpret_cast<std::byte*>(full.data()));
@@ -75,13 +77,14 @@ public:
   /// `from`. Throws `error` unless `from` has `size()` elements.
   template <class real> void copy_from(std::span<real const> from) const {
     check(from.size()), check_real();
+    double const factor = factor_ == nullptr ? 1 : *factor_;
     auto const m = map();
     auto const shard = group_ == nullptr ? 0 : group_->rank();
     visit_real(type_, [&]<class stored>(stored) {
       for (std::int64_t iteration = 0; iteration < iterations_; ++iteration)
         for_slices<stored>(0, m.length(shard), [&](stored* slice, std::int64_t begin, std::int64_t n) {
           auto const* const full = from.data() + iteration * m.elements + m.begin(shard) + begin;
-          for (std::int64_t i = 0; i < n; ++i) slice[i] = static_cast<stored>(full[i]);
+          for (std::int64_t i = 0; i < n; ++i) slice[i] = static_cast<stored>(static_cast<double>(full[i]) * factor);
           memory_->write(offset_ + (iteration * m.stored() + begin) * size_of(type_), slice, n * size_of(type_));
         });
     });
@@ -113,7 +116,7 @@ private:
   constrain::shape shape_;
   communicator* group_;
   std::int64_t chunk_ = norm_chunk; // of the shards
-  double factor_ = 1;               // of the elements in memory: `copy_to` divides by it
+  double const* factor_ = nullptr;  // that the elements in memory are multiplied by; null: 1
 };
 
 /// A parameter's tensor with its name and role.

@@ -92,7 +92,7 @@ public:
     r.gradient_norm = engine_.read(entries::step::value.result("clip_coefficient"));
     r.tokens = valid_labels;
     r.skipped = !math::finite(r.gradient_norm);
-    if constexpr (scales_loss) loss_scale_ = detail::adapt_loss_scale(tensors(), run_.loss_scale, r.skipped);
+    if constexpr (scales_loss) *loss_scale_ = detail::adapt_loss_scale(tensors(), run_.loss_scale, r.skipped);
     if (r.skipped) {
       ++state_.skipped;
       constexpr auto squares = entries::step::value.result("gradient_squares");
@@ -216,11 +216,11 @@ public:
 
   /// Views of all parameters, in the order in which the model creates them.
   std::vector<parameter_view> parameters() const { return tensors().parameters(); }
-  /// The gradient of a parameter in the last step, before clipping; in fp16, `copy_to` divides it by the loss scale.
-  /// Throws `error` for an unknown or frozen parameter, before the first step, and after evaluate, predict, generate
-  /// (which reuse the gradients' memory) or a load.
+  /// The gradient of a parameter in the last step, before clipping; in fp16, `copy_to` divides by the loss scale of
+  /// that step, and `copy_from` multiplies by it. Throws `error` for an unknown or frozen parameter, before the first
+  /// step, and after evaluate, predict, generate (which reuse the gradients' memory) or a load.
   tensor_view gradient(std::string_view name) const {
-    return tensors().gradient(name, engine_.gradients_kept(), loss_scale_);
+    return tensors().gradient(name, engine_.gradients_kept(), &*loss_scale_);
   }
   /// The state `name` of the optimizer for a parameter, such as "exp_avg" of adamw. Throws `error` if there is none.
   tensor_view state(std::string_view parameter, std::string_view name) const {
@@ -344,7 +344,7 @@ private:
   training_state state_;
   constrain::ranks ranks_;
   engine engine_;
-  double loss_scale_ = 1; // of the last step
+  held<double> loss_scale_ = std::make_unique<double>(1); // of the last step; on the heap: views point to it
 };
 
 } // namespace constrain
