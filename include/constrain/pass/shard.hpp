@@ -197,7 +197,7 @@ private:
     }
   }
 
-  /// Refuses node i if it would read an old full tensor: one that is gathered before a loop whose body writes the value.
+  /// Refuses node i if it would read an old full tensor: one gathered before a loop whose body writes the value.
   constexpr void check_gathered(int i) {
     auto const& n = in_.nodes[i];
     if (n.kind != node_kind::call) return;
@@ -297,9 +297,9 @@ private:
   /// sums the chunks of its shard, the chunk sums are gathered, and every rank adds all of them in order.
   constexpr void sum_squares_of_shards(node full) {
     auto const& info = in_.values[full.inputs[0].value];
-    op::chunk_squares::options const cut{
+    op::chunk_squares::options const sharded{
         .tensors = stacked(info), .elements = info.shape.elements(), .shards = shards_, .chunk = chunk_of(info)};
-    ref const mine = out_.call<op::chunk_squares>({full.inputs[0]}, {}, cut, full.line).outputs[0];
+    ref const mine = out_.call<op::chunk_squares>({full.inputs[0]}, {}, sharded, full.line).outputs[0];
     ref const all = out_.call<op::gather_ranks>({mine}, {}, {.ranks = shards_}, full.line).outputs[0];
     to_communication(mine);
     to_communication(all);
