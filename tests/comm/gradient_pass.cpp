@@ -8,6 +8,7 @@
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -29,20 +30,64 @@ struct add_constant {
   }
 };
 
-struct adds_nothing;
-struct addition_slot {
-  bool adds = false;
-  friend constexpr bool operator==(addition_slot const&, addition_slot const&) = default;
-  template <class...> using otherwise = adds_nothing;
+/// gradient + 1e-2, element by element: in a shard the padding too, which is then not zero.
+struct shift {
+  static constexpr char const* name = "shift";
+  static constexpr bool reads_shards = true;
+  static constexpr ct::inferred infer(ct::operand_types const& in) {
+    return ct::inferred::one(in[0].type, in[0].shape);
+  }
+};
+
+/// twice = 2 * gradient, a full tensor.
+struct twice {
+  static constexpr char const* name = "twice";
+  static constexpr ct::inferred infer(ct::operand_types const& in) {
+    return ct::inferred::one(in[0].type, in[0].shape);
+  }
+};
+
+struct keeps;
+struct change_slot {
+  enum change { none, adds, shifts, clips_twice } what = none;
+  friend constexpr bool operator==(change_slot const&, change_slot const&) = default;
+  template <class...> using otherwise = keeps;
   using rules = ct::rule_list<>;
 };
-struct adds_nothing {
-  using slot = addition_slot;
+struct keeps {
+  using slot = change_slot;
   static constexpr slot value{};
 };
+struct shifts_gradients {
+  using slot = change_slot;
+  static constexpr slot value{.what = slot::shifts};
+  static constexpr auto after = ct::pass_name::differentiated;
+  static constexpr ct::program pass(ct::program const& p, slot const&) {
+    ct::builder out;
+    out.program = p;
+    ct::for_each_gradient(out, [&](ct::value gradient) { out.call<shift>({gradient.where()}, {gradient.where()}); });
+    return out.program;
+  }
+};
+/// Clips each tensor's gradient by the norm of a tensor that an op computes in full.
+struct clips_by_a_computed_norm {
+  using slot = change_slot;
+  static constexpr slot value{.what = slot::clips_twice};
+  static constexpr auto after = ct::pass_name::differentiated;
+  static constexpr ct::program pass(ct::program const& p, slot const&) {
+    ct::builder out;
+    out.program = p;
+    auto const limit = ct::setting(ct::value{out, p.result("loss")}, "tensor_norm", 0.01).where();
+    ct::for_each_gradient(out, [&](ct::value gradient) {
+      auto const squares = ct::emit<ct::op::gradient_norm_squared>({ct::emit<twice>({gradient})});
+      out.call<scale_tensor>({gradient.where(), squares.where(), limit}, {gradient.where()});
+    });
+    return out.program;
+  }
+};
 struct adds_a_constant {
-  using slot = addition_slot;
-  static constexpr slot value{.adds = true};
+  using slot = change_slot;
+  static constexpr slot value{.what = slot::adds};
   static constexpr auto after = ct::pass_name::differentiated;
   static constexpr ct::program pass(ct::program const& p, slot const&) {
     ct::builder out;
@@ -61,6 +106,16 @@ template <> struct constrain::kernel<own::add_constant, constrain::cpu> {
     double const ranks = c.parameters.world == nullptr ? 1 : c.parameters.world->size();
     for (std::int64_t i = 0; i < gradient.count; ++i)
       gradient[i] = (c.add_to(0) ? gradient[i] : real(0)) + static_cast<real>(1e-3 / ranks);
+  }
+};
+template <> struct constrain::kernel<own::shift, constrain::cpu> {
+  template <class real> static void run(call const&, tensor<real const> gradient, tensor<real> shifted) {
+    for (std::int64_t i = 0; i < gradient.count; ++i) shifted[i] = gradient[i] + static_cast<real>(1e-2);
+  }
+};
+template <> struct constrain::kernel<own::twice, constrain::cpu> {
+  template <class real> static void run(call const&, tensor<real const> gradient, tensor<real> result) {
+    for (std::int64_t i = 0; i < gradient.count; ++i) result[i] = gradient[i] * static_cast<real>(2);
   }
 };
 
@@ -109,32 +164,34 @@ template <class trainer> outcome train(double norm, bool checked = false) {
   return o;
 }
 
-/// The largest difference of two weights relative to the largest weight of their tensor.
+/// The largest difference of two weights relative to the largest weight of their tensor; infinite if one is NaN.
 double difference(outcome const& a, outcome const& b) {
   double worst = 0;
   for (std::size_t t = 0; t < a.weights.size(); ++t) {
     double apart = 0, size = 0;
     for (std::size_t i = 0; i < a.weights[t].size(); ++i) {
-      apart = std::max(apart, std::abs(a.weights[t][i] - b.weights[t][i]));
+      double const now = std::abs(a.weights[t][i] - b.weights[t][i]);
+      if (!std::isfinite(now)) return std::numeric_limits<double>::infinity();
+      apart = std::max(apart, now);
       size = std::max(size, std::abs(a.weights[t][i]));
     }
-    worst = std::max(worst, apart / size);
+    if (apart > 0) worst = std::max(worst, apart / size);
   }
   return worst;
 }
 
 /// One process on the batches of both ranks gives their weights. `same_bits`: whether full tensors and shards add in
 /// the same order, which they do not with several micro-batches or with contributions in several loops.
-template <class... policies> void compare(double within, bool same_bits) {
+template <class... policies> void compare(double within, bool same_bits, double norm = limit) {
   using sgd = ct::optimizer::sgd;
   using one_process = ct::trainer<task<2 * per_rank>, sgd, policies...>;
   using full = ct::trainer<task<per_rank>, sgd, ct::parallel::ddp, policies...>;
   using shards = ct::trainer<task<per_rank>, sgd, ct::parallel::zero<3, 2>, policies...>;
   std::string const name = shards::policy_set::name();
-  auto const replicated = train<full>(limit), sharded = train<shards>(limit), one = train<one_process>(limit);
+  auto const replicated = train<full>(norm), sharded = train<shards>(norm), one = train<one_process>(norm);
   check(!same_bits || replicated == sharded, name + " is not ddp bit for bit");
-  check(train<shards>(limit, true) == sharded, name + ": checked mode changes numbers");
-  check(train<full>(limit, true) == replicated, name + ": checked mode changes numbers of ddp");
+  check(train<shards>(norm, true) == sharded, name + ": checked mode changes numbers");
+  check(train<full>(norm, true) == replicated, name + ": checked mode changes numbers of ddp");
   double const apart = std::max(difference(one, replicated), difference(one, sharded));
   if (rank == 0) std::printf("%s: weights %.1e from one process\n", name.c_str(), apart);
   check(apart <= within, name + ": weights are not one process's");
@@ -168,5 +225,8 @@ int main() {
   compare<fp64, own::adds_a_constant, whole>(1e-13, false);
   compare<fp64, whole, own::adds_a_constant>(1e-13, true);
   compare<fp64, by_elements, own::adds_a_constant, two, every>(1e-13, false);
+  // What an op leaves in the padding of a shard, and the norm of a tensor that no rank stores in shards.
+  compare<fp64, own::shifts_gradients>(1e-13, true, 0);
+  compare<fp64, own::clips_by_a_computed_norm>(1e-13, true);
   return failures == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
 }

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
 #include <limits>
+#include <memory>
 
 namespace ct = constrain;
 using namespace constrain::test;
@@ -63,6 +65,23 @@ TEST_CASE_TEMPLATE("gradient_norm: the same bits on every number of threads", re
   });
 }
 
+/// One rank of a group, which exchanges nothing.
+class numbered final : public ct::communicator {
+public:
+  explicit numbered(int rank) : rank_(rank) {}
+  int rank() const override { return rank_; }
+  int size() const override { return rank_ + 1; }
+  void all_gather(std::byte*, std::int64_t const*, std::int64_t const*) override {}
+  void all_to_all(std::byte const*, std::int64_t const*, std::int64_t const*, std::byte*, std::int64_t) override {}
+  void barrier() override {}
+  std::unique_ptr<ct::communicator> groups_of(int) override { return nullptr; }
+  [[noreturn]] void abort(int status) override { std::_Exit(status); }
+  bool all_come() override { return true; }
+
+private:
+  int rank_;
+};
+
 // A stack cut over ranks as zero<3> cuts it, each rank's chunks one after another, as gather_ranks leaves them.
 template <class real> double sum_of_pieces(std::vector<real> const& stack, std::int64_t tensors, std::int64_t shards) {
   ct::shard_map const map{std::ssize(stack) / tensors, shards};
@@ -70,12 +89,17 @@ template <class real> double sum_of_pieces(std::vector<real> const& stack, std::
   array<double> sums(shape(shards, tensors, chunks)), squares(shape(1));
   shape const stored(map.stored()), of_rank(tensors, chunks);
   for (std::int64_t rank = 0; rank < shards; ++rank) {
-    std::vector<real> piece(static_cast<std::size_t>(tensors * map.stored())); // zero beyond its end
+    std::vector<real> piece(static_cast<std::size_t>(tensors * map.stored()), real(7)); // with the padding
     for (std::int64_t t = 0; t < tensors; ++t)
       std::copy_n(stack.data() + t * map.elements + map.begin(rank), map.length(rank), piece.data() + t * map.stored());
     ct::tensor<double> const its_sums{&sums[0] + rank * of_rank.elements(), &of_rank, of_rank.elements()};
     ct::tensor<real const> const its_piece{piece.data(), &stored, std::ssize(piece)};
-    call_kernel<ct::op::chunk_squares>(plain, its_piece, its_sums);
+    numbered group(static_cast<int>(rank));
+    ct::step_parameters parameters;
+    parameters.group = &group;
+    auto const options =
+        ct::pack(ct::op::chunk_squares::options{.tensors = tensors, .elements = map.elements, .shards = shards});
+    call_kernel<ct::op::chunk_squares>(ct::call{options, parameters}, its_piece, its_sums);
   }
   call_kernel<ct::op::chunk_sum>(plain, sums.in(), squares.out());
   return squares[0];

@@ -71,6 +71,14 @@ template <diagnosis d> struct stack_is_exchanged {
                 "the call (ct::builder::open), or declare `reads_shards` if the op can work on shards");
 };
 
+/// A call in a loop reads value `got` in full, which is gathered before the loop, and the loop writes the value.
+template <diagnosis d> struct loop_writes_what_it_reads {
+  static_assert(d.ok(),
+                "an operation in a loop reads a full gradient, parameter or state that the loop also writes, but the "
+                "ranks exchange it only before the loop; let one operation of the loop do the work, move the calls out "
+                "of the loop, or declare `reads_shards` if all of them can work on shards");
+};
+
 /// The update rule of the optimizer is not a constant expression.
 template <diagnosis d> struct update_is_not_constant {
   static_assert(d.ok(), "optimizer: its `update(ct::update_rule&)` is not a constant expression; make it and the "

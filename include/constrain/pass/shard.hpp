@@ -24,6 +24,8 @@ public:
     for (int i = 0; i < p.nodes.size(); ++i) plan_for(i);
     if (shards_ == 1) sums_.reduce_together();
     if (!sums_.failure().ok()) out_.program.fail(sums_.failure());
+    if (shards_ > 1)
+      for (int i = 0; i < p.nodes.size(); ++i) check_gathered(i);
   }
 
   constexpr program run();
@@ -195,6 +197,32 @@ private:
     }
   }
 
+  /// Refuses node i if it would read an old full tensor: one gathered before a loop whose body writes the value.
+  constexpr void check_gathered(int i) {
+    auto const& n = in_.nodes[i];
+    if (n.kind != node_kind::call) return;
+    for (auto const& input : n.inputs) {
+      int const value = input.value;
+      if (!works_in_full(n, value)) continue;
+      int const k = find_gathered(value, i);
+      bool old = k < 0; // a node of the loop in front of node i writes the value
+      int const last = nest_.end[nest_.child(level_of(in_.values[value], i), i)];
+      for (int later = i; later < last; ++later) old = old || writes_beside(value, k, later);
+      if (old) out_.program.fail(diagnosis_with<refusals::loop_writes_what_it_reads>(n.line, n.called_from, 0, value));
+    }
+  }
+
+  /// Whether node i writes the value, but not into the full tensor gathers_[k].
+  constexpr bool writes_beside(int value, int k, int i) const {
+    auto const& n = in_.nodes[i];
+    for (int j = 0; j < n.outputs.size(); ++j) {
+      if (n.outputs[j].value != value) continue;
+      bool const in_gathered = overwrites_in_full(n, j) && n.inputs.contains(n.outputs[j]);
+      if (!in_gathered || find_gathered(value, i) != k) return true;
+    }
+    return false;
+  }
+
   constexpr void too_large(node const& n) {
     out_.program.fail({why::program_too_large, n.line, n.called_from, gathers_.capacity, gathers_.capacity + 1});
   }
@@ -260,11 +288,18 @@ private:
     });
   }
 
+  /// Whether node n is the squared norm of a tensor that is stored in shards.
+  constexpr bool is_norm_of_shards(node const& n) const {
+    return calls(n, info_of<op::gradient_norm_squared>) && out_.program.values[n.inputs[0].value].shards > 1;
+  }
+
   /// Appends the squared norm of a sharded gradient, with the same bits as the norm of the full gradient: each rank
   /// sums the chunks of its shard, the chunk sums are gathered, and every rank adds all of them in order.
   constexpr void sum_squares_of_shards(node full) {
-    auto const tensors = stacked(in_.values[full.inputs[0].value]);
-    ref const mine = out_.call<op::chunk_squares>({full.inputs[0]}, {}, {.tensors = tensors}, full.line).outputs[0];
+    auto const& info = in_.values[full.inputs[0].value];
+    op::chunk_squares::options const sharded{
+        .tensors = stacked(info), .elements = info.shape.elements(), .shards = shards_, .chunk = chunk_of(info)};
+    ref const mine = out_.call<op::chunk_squares>({full.inputs[0]}, {}, sharded, full.line).outputs[0];
     ref const all = out_.call<op::gather_ranks>({mine}, {}, {.ranks = shards_}, full.line).outputs[0];
     to_communication(mine);
     to_communication(all);
@@ -300,7 +335,7 @@ constexpr program sharding::run() {
   if (!out_.program.failure.ok()) return out_.program;
   rewrite_nodes(out_, in_, 0, in_.nodes.size(), [&](builder&, node n, int i) {
     reduce_before(i);
-    if (shards_ > 1 && calls(n, info_of<op::gradient_norm_squared>)) {
+    if (is_norm_of_shards(n)) {
       sum_squares_of_shards(n);
       return;
     }

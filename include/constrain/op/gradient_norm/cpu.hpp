@@ -1,5 +1,6 @@
 #pragma once
 
+#include "constrain/comm/communicator.hpp"
 #include "constrain/device/cpu/parallel.hpp"
 #include "constrain/device/kernel.hpp"
 #include "constrain/device/math.hpp"
@@ -12,8 +13,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 namespace detail {
 
-/// Sum of the squares of up to `norm_chunk` elements: 32 interleaved sums, added pairwise. Zeros at the end change no
-/// bit of the result, so padding of a shard does not change it either.
+/// Sum of the squares of up to `norm_chunk` elements: 32 interleaved sums, added pairwise.
 template <class stored> double sum_of_squares(stored const* gradient, std::int64_t count) {
   constexpr std::int64_t lanes = 32;
   double partial[lanes]{};
@@ -34,14 +34,16 @@ template <class stored> double sum_of_squares(stored const* gradient, std::int64
   return partial[0];
 }
 
-/// sums[k] = the sum of the squares of chunk `first + k`, for k < `count`, in a stack of tensors of `elements` elements
-/// each; the chunks are numbered through the stack.
+/// sums[k] = the sum of the squares of chunk `first + k`, for k < `count`, in a stack of tensors that store `elements`
+/// elements each, of which the first `used` are summed; the chunks are numbered through the stack.
 template <class stored>
-void sum_chunks(stored const* stack, std::int64_t elements, std::int64_t first, std::int64_t count, double* sums) {
+void sum_chunks(stored const* stack, std::int64_t elements, std::int64_t used, std::int64_t first, std::int64_t count,
+                double* sums) {
   auto const chunks = norm_chunks(elements);
   parallel_for(count, [=](std::int64_t k) {
     auto const begin = (first + k) % chunks * norm_chunk;
-    sums[k] = sum_of_squares(stack + (first + k) / chunks * elements + begin, std::min(norm_chunk, elements - begin));
+    sums[k] = sum_of_squares(stack + (first + k) / chunks * elements + begin,
+                             std::clamp<std::int64_t>(used - begin, 0, norm_chunk));
   });
 }
 
@@ -64,7 +66,7 @@ template <> struct kernel<op::gradient_norm_squared, cpu> {
     double total = 0, tensor = 0;
     for (std::int64_t first = 0; first < all; first += at_once) {
       auto const count = std::min(at_once, all - first);
-      detail::sum_chunks(gradient.data, elements, first, count, sums);
+      detail::sum_chunks(gradient.data, elements, elements, first, count, sums);
       for (std::int64_t k = 0; k < count; ++k) {
         tensor += sums[k];
         if ((first + k + 1) % chunks != 0) continue;
@@ -77,8 +79,11 @@ template <> struct kernel<op::gradient_norm_squared, cpu> {
 };
 
 template <> struct kernel<op::chunk_squares, cpu> {
-  template <class stored> static void run(call const&, tensor<stored const> shard, tensor<double> sums) {
-    detail::sum_chunks(shard.data, shard.shape().elements(), 0, sums.count, sums.data);
+  template <class stored>
+  static void run(call_of<op::chunk_squares> const& c, tensor<stored const> shard, tensor<double> sums) {
+    shard_map const map{c.options.elements, c.options.shards, c.options.chunk};
+    auto const used = map.length(map.shards > 1 ? c.parameters.group->rank() : 0);
+    detail::sum_chunks(shard.data, shard.shape().elements(), used, 0, sums.count, sums.data);
   }
 };
 

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "constrain/op/gradient_norm/chunk.hpp"
+#include "constrain/op/collective/shard_map.hpp"
 #include "constrain/program/backward.hpp"
 
 namespace constrain::inline CONSTRAIN_VARIANT::op {
@@ -18,7 +18,7 @@ struct gradient_norm_squared {
   using options = squared_norm_options;
   static constexpr char const* name = "gradient_norm_squared";
   static constexpr unsigned accumulating = 0b1;
-  static constexpr bool reads_shards = true; // the pass `shard` replaces this op by chunk_squares and chunk_sum
+  static constexpr bool reads_shards = true; // for a shard, the pass `shard` uses chunk_squares and chunk_sum instead
 
   static constexpr inferred infer(operand_types const&, options const& o) {
     return inferred::one(dtype::f64, shape(o.gradients));
@@ -26,10 +26,13 @@ struct gradient_norm_squared {
 };
 
 /// First half of gradient_norm_squared for a sharded gradient: the sum of the squares of each chunk of this rank's
-/// shard, [tensors, chunks of a shard], fp64.
+/// shard, [tensors, chunks of a shard], fp64. Padding is not summed, since an op that works on shards may write there.
 struct chunk_squares {
   struct options {
-    std::int64_t tensors = 1; // of the stack
+    std::int64_t tensors = 1;        // of the stack
+    std::int64_t elements = 0;       // of one full tensor
+    std::int64_t shards = 1;         // of a tensor
+    std::int64_t chunk = norm_chunk; // of the tensor's shard_map
   };
   static constexpr char const* name = "chunk_squares";
   static constexpr bool reads_shards = true;
