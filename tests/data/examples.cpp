@@ -104,6 +104,8 @@ TEST_CASE("a share out of range and too many splits are refused") {
         "split: the examples are already a part of 8 splits, one inside the other; split fewer times");
   CHECK(sentence([&] { examples(x, y).split(1.5); }) ==
         "a validation fraction of 1.500000 is out of range; give one from 0 to 1");
+  CHECK(sentence([&] { examples(x, y).split(0.5, 0, -1); }) ==
+        "split: at most -1 examples are asked for; give 0 or more");
 }
 
 TEST_CASE("examples keep their storage alive") {
@@ -124,4 +126,9 @@ TEST_CASE("examples keep their storage alive") {
 }
 
 static_assert(ct::data::is_dataset<ct::data::corpus> && ct::data::is_dataset<examples>);
+// A temporary array would leave the examples with views of freed memory.
+static_assert(std::is_constructible_v<examples, integers const&, integers const&>);
+static_assert(!std::is_constructible_v<examples, integers, integers const&>);
+static_assert(!std::is_constructible_v<examples, integers const&, integers>);
+static_assert(!std::is_constructible_v<examples, integers, integers>);
 static_assert(!ct::data::is_dataset<integers> && !ct::data::is_dataset<ct::array_list>);

@@ -2,6 +2,9 @@
 #include "sentence.hpp"
 #include "temporary_directory.hpp"
 
+#include <constrain/io/directory_reader.hpp>
+#include <constrain/io/directory_writer.hpp>
+#include <constrain/io/safetensors_writer.hpp>
 #include <doctest/doctest.h>
 
 #include <limits>

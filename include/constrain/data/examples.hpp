@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <limits>
 #include <memory>
+#include <vector>
 
 namespace constrain::inline CONSTRAIN_VARIANT::data {
 
@@ -36,6 +37,12 @@ public:
   /// `trainer::batch`. `which`: as for `trainer::batch`. Reads all arrays, for the fingerprint.
   examples(array_list const& inputs, array_list const& labels, constrain::labels which = constrain::labels::shifted);
 
+  // A temporary array would not live as long as the examples.
+  template <class T> examples(std::vector<T>&& inputs, array_list const& labels, constrain::labels which = {}) = delete;
+  template <class T> examples(array_list const& inputs, std::vector<T>&& labels, constrain::labels which = {}) = delete;
+  template <class T, class U>
+  examples(std::vector<T>&& inputs, std::vector<U>&& labels, constrain::labels which = {}) = delete;
+
   /// The same of arrays that `storage` keeps alive.
   static examples from_storage(std::shared_ptr<void const> storage, array_list const& inputs, array_list const& labels,
                                constrain::labels which = constrain::labels::shifted);
@@ -54,7 +61,7 @@ public:
   struct parts;
   /// Splits at random: of n examples, `validation` has floor(`validation_fraction` x n), but at most `most`; `train`
   /// has the others. The same seed gives the same parts on every machine. A part can be split again. Throws `error`
-  /// unless 0 <= `validation_fraction` <= 1, and for a part of eight splits.
+  /// unless 0 <= `validation_fraction` <= 1 and 0 <= `most`, and for a part of eight splits.
   parts split(double validation_fraction, std::uint64_t seed = 0,
               std::int64_t most = std::numeric_limits<std::int64_t>::max()) const;
   /// The splits that led to this part; empty: all examples of the arrays.

@@ -65,6 +65,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::data {
   if (!(validation_fraction >= 0 && validation_fraction <= 1))
     throw error(
         {"a validation fraction of ", std::to_string(validation_fraction), " is out of range; give one from 0 to 1"});
+  if (most < 0) throw error({"split: at most ", most, " examples are asked for; give 0 or more"});
   return {part({validation_fraction, most, seed, false}), part({validation_fraction, most, seed, true})};
 }
 

@@ -12,7 +12,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 /// What the elements of an array from the caller are.
 enum class port_type : std::uint8_t {
   ids,  // std::int32_t: tokens, token types, lengths, classes
-  real, // float or double; stored in the precision's type
+  real, // float or double; inputs are stored in the precision's type, labels in fp32 or fp64
 };
 
 /// What has one entry in an array from the caller: the leading dimensions of its shape.
