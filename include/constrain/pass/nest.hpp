@@ -53,4 +53,34 @@ struct nest {
   }
 };
 
+namespace detail {
+
+/// The innermost loop around node i with one instance of the value per iteration; for a value without axes, the loop
+/// over micro-batches; the root if there is none.
+constexpr int level_of(program const& p, nest const& where, value_info const& info, int i) {
+  for (int loop = where.parent[i]; loop != nest::root; loop = where.parent[loop]) {
+    int const axis = p.nodes[loop].axis;
+    if (info.axes.empty() ? axis == p.micro_batches : p.is_part_of(axis, info.axes.back())) return loop;
+  }
+  return nest::root;
+}
+
+/// The axes of loop `level` and of the loops around it, outermost first.
+constexpr axis_list axes_at(program const& p, nest const& where, int level) {
+  axis_list inside_out, axes;
+  for (int loop = level; loop != nest::root; loop = where.parent[loop]) inside_out.push_back(p.nodes[loop].axis);
+  for (int k = inside_out.size() - 1; k >= 0; --k) axes.push_back(inside_out[k]);
+  return axes;
+}
+
+/// Whether a node in [begin, end) writes the value.
+constexpr bool is_written_in(program const& p, int value, int begin, int end) {
+  for (int k = begin; k < end; ++k)
+    for (auto const& output : p.nodes[k].outputs)
+      if (output.value == value) return true;
+  return false;
+}
+
+} // namespace detail
+
 } // namespace constrain

@@ -60,32 +60,13 @@ private:
 
   static constexpr std::int64_t chunk_of(value_info const& info) { return norm_chunk / info.block; }
 
-  /// The innermost loop around node i with one instance of the value per iteration; for a value without axes, the loop
-  /// over micro-batches; the root if there is none.
-  constexpr int level_of(value_info const& info, int i) const {
-    for (int loop = nest_.parent[i]; loop != nest::root; loop = nest_.parent[loop]) {
-      int const axis = in_.nodes[loop].axis;
-      if (info.axes.empty() ? axis == in_.micro_batches : in_.is_part_of(axis, info.axes.back())) return loop;
-    }
-    return nest::root;
-  }
-
-  /// The axes of loop `level` and the loops around it, outermost first.
-  constexpr axis_list axes_at(int level) const {
-    fixed_vector<int, axis_list::capacity> inside_out;
-    for (int loop = level; loop != nest::root; loop = nest_.parent[loop]) inside_out.push_back(in_.nodes[loop].axis);
-    axis_list axes;
-    for (int k = inside_out.size() - 1; k >= 0; --k) axes.push_back(inside_out[k]);
-    return axes;
-  }
-
   /// Adds the full tensor of a sharded value, with one instance per iteration of loop `level`.
   constexpr int new_full(int value, int level, bool accumulates) {
     value_info info;
     info.type = in_.values[value].type;
     info.role = role::communication;
     info.shape = in_.values[value].shape;
-    info.axes = axes_at(level);
+    info.axes = axes_at(in_, nest_, level);
     info.accumulates = accumulates;
     info.line = in_.values[value].line;
     return out_.program.add_value(info);
@@ -94,25 +75,17 @@ private:
   /// Index in `gathers_` of the full tensor that node i reads as `value`; -1: none yet.
   constexpr int find_gathered(int value, int i) const {
     auto const& info = in_.values[value];
-    int const level = level_of(info, i);
+    int const level = level_of(in_, nest_, info, i);
     int const child = nest_.child(level, i);
     for (int k = 0; k < gathers_.size(); ++k) {
       auto const& g = gathers_[k];
       // A stacked parameter is gathered once per iteration of the body, a parameter without axes for every use, so that
       // it is freed in between.
       if (g.value == value && g.level == level && (!info.axes.empty() || g.before == child) &&
-          !written_between(value, g.before, i))
+          !is_written_in(in_, value, g.before, i)) // what was gathered before a write is old
         return k;
     }
     return -1;
-  }
-
-  /// Whether a node in [begin, end) writes the value: what was gathered before is old then.
-  constexpr bool written_between(int value, int begin, int end) const {
-    for (int k = begin; k < end; ++k)
-      for (auto const& output : in_.nodes[k].outputs)
-        if (output.value == value) return true;
-    return false;
   }
 
   /// Whether node n takes a sharded value as a full tensor.
@@ -170,14 +143,14 @@ private:
   constexpr void plan_gather(int value, int i) {
     if (find_gathered(value, i) >= 0) return;
     check_loops(value, i);
-    int const level = level_of(in_.values[value], i);
+    int const level = level_of(in_, nest_, in_.values[value], i);
     if (!gathers_.push_back({value, level, nest_.child(level, i), new_full(value, level, false)}))
       too_large(in_.nodes[i]);
   }
 
   constexpr void plan_reduction(int gradient, int i) {
     check_loops(gradient, i);
-    int const level = level_of(in_.values[gradient], i);
+    int const level = level_of(in_, nest_, in_.values[gradient], i);
     int const after = nest_.end[nest_.child(level, i)];
     int const k = find_contributions(gradient, level, i);
     if (k >= 0 && contributions_[k].first > sums_.last_use(gradient)) contributions_[k].after = after;
@@ -206,7 +179,7 @@ private:
       if (!works_in_full(n, value)) continue;
       int const k = find_gathered(value, i);
       bool old = k < 0; // a node of the loop in front of node i writes the value
-      int const last = nest_.end[nest_.child(level_of(in_.values[value], i), i)];
+      int const last = nest_.end[nest_.child(level_of(in_, nest_, in_.values[value], i), i)];
       for (int later = i; later < last; ++later) old = old || writes_beside(value, k, later);
       if (old) out_.program.fail(diagnosis_with<refusals::loop_writes_what_it_reads>(n.line, n.called_from, 0, value));
     }
@@ -235,7 +208,7 @@ private:
     for (int j = 0; j < n.outputs.size(); ++j) {
       int const value = n.outputs[j].value;
       if (!sums_.is_gradient(value)) continue;
-      int const level = level_of(in_.values[value], i);
+      int const level = level_of(in_, nest_, in_.values[value], i);
       if (sums_.contributes(original, j)) {
         int const k = find_contributions(value, level, i);
         if (k >= 0) n.outputs[j] = {contributions_[k].full, at::current};
