@@ -34,8 +34,8 @@ std::string run_with(std::vector<ct::operand> const& operands) {
   parameters.samples = 2;
   return ct::test::sentence([&] {
     ct::checked_hooks checks(arena, view.operands, values.values);
-    for (auto const& host :
-         {plan.nth(ct::port_kind::input, 0).view, plan.nth(ct::port_kind::label, 0).view, plan.hyper})
+    for (auto const& host : {plan.nth(ct::port_kind::input, 0).view, plan.nth(ct::port_kind::label, 0).view, plan.hyper,
+                             plan.inverse_label_count})
       checks.wrote(host);
     ct::execute(view, arena.data(), parameters, checks);
   });

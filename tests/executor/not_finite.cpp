@@ -93,8 +93,8 @@ public:
         before.assign(arena.data(), arena.data() + entries::step::where.persistent_end);
       }
       ct::checked_hooks checks(arena, view.operands, values.values);
-      for (auto const& host :
-           {plan.nth(ct::port_kind::input, 0).view, plan.nth(ct::port_kind::label, 0).view, plan.hyper})
+      for (auto const& host : {plan.nth(ct::port_kind::input, 0).view, plan.nth(ct::port_kind::label, 0).view,
+                               plan.hyper, plan.inverse_label_count})
         checks.wrote(host);
       if (checked && step == 1) hooks.checks = &checks;
       o.said = ct::test::sentence([&] { ct::execute(view, arena.data(), parameters, hooks); });
