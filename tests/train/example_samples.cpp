@@ -71,7 +71,6 @@ integers rows_of(ct::batch const& b, arrays const& a) {
   }
   return rows;
 }
-
 struct line {
   constexpr auto inputs() const {
     return std::array{
