@@ -19,9 +19,7 @@ using ct::data::examples, ct::data::tail;
 using ct::test::sentence, ct::test::temporary_directory;
 
 namespace {
-
 using integers = std::vector<std::int32_t>;
-
 // Tokens and their types, and a real number for each sequence.
 struct three_inputs {
   static constexpr ct::port_spec inputs[] = {
@@ -36,7 +34,6 @@ struct three_inputs {
 };
 using task = ct::task<three_inputs{}, ct::classification, ct::micro_batch{.sequences = 2, .tokens = 3}>;
 using trainer = ct::trainer<task, ct::accumulate<2>>;
-
 /// Example i has the tokens 3 i, 3 i + 1, 3 i + 2, the segments of a row of its own, the scores i and -i.
 struct arrays {
   integers tokens, segments, labels;
@@ -49,7 +46,6 @@ struct arrays {
   }
   examples all() const { return {{tokens, segments, score}, labels}; }
 };
-
 /// The examples of a batch; -1: padded. Checks that the arrays belong together.
 integers rows_of(ct::batch const& b, arrays const& a) {
   auto const inputs = b.every_input(), labels = b.every_label();

@@ -15,7 +15,6 @@ namespace ct = constrain;
 using ct::test::sentence;
 
 namespace {
-
 // Tokens and their types, and one number of another table for each sequence.
 struct three_inputs {
   static constexpr ct::port_spec inputs[] = {
@@ -30,12 +29,10 @@ struct three_inputs {
 using task = ct::task<three_inputs{}, ct::classification, ct::micro_batch{.sequences = 2, .tokens = 3}>;
 using trainer = ct::trainer<task, ct::accumulate<2>>;
 using integers = std::vector<std::int32_t>;
-
 struct arrays {
   integers tokens{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 0}, segments{0, 1, 0, 0, 1, 1, 1, 0, 0, 1, 0, 1}, topic{0, 1, 2, 1},
       labels{3, 1, 0, 2};
 };
-
 // The inputs are a function of the configuration.
 struct mlp {
   int features, hidden;
@@ -48,7 +45,6 @@ struct mlp {
   }
 };
 using regression = ct::task<mlp{.features = 3, .hidden = 16}, ct::mean_squared_error, ct::micro_batch{.sequences = 8}>;
-
 // A weight for each target beside it: the labels of this objective are two arrays.
 struct weighted_error {
   static constexpr ct::port_spec labels[] = {
@@ -59,7 +55,6 @@ struct weighted_error {
   }
 };
 using weighted = ct::task<mlp{.features = 3, .hidden = 16}, weighted_error, ct::micro_batch{.sequences = 8}>;
-
 struct points {
   std::vector<float> x, y;
   points() {
@@ -69,7 +64,6 @@ struct points {
     }
   }
 };
-
 // Labels of classes, and labels that choose a row of a table: only the former can be ignored.
 struct grouped_classes {
   static constexpr ct::port_spec labels[] = {{.name = "classes", .each = ct::per::row},
