@@ -22,18 +22,21 @@ struct step_parameters {
   cuda_context* context = nullptr; // on a CUDA device: stream and GEMMs
 };
 
-/// An operand of a kernel: one instance of a value, or all its instances together (a stack over iterations), in one
-/// contiguous block of memory.
+/// An operand of a kernel: one instance of a value, or all its instances together (a stack over iterations). It is
+/// contiguous, unless the op declares the operand as strided (program/op_info.hpp).
 template <class T> struct tensor {
-  T* data = nullptr;                          // the first element; row-major, contiguous
+  T* data = nullptr;                          // the first element; row-major
   constrain::shape const* shape_of = nullptr; // shape of one instance
   std::int64_t count = 0;                     // elements of all instances in this operand
+  std::int64_t stride = 0;                    // of a strided operand: elements from one row to the next; 0: contiguous
 
   /// The shape of one instance.
   constrain::shape const& shape() const { return *shape_of; }
   /// The innermost extent of the shape, and the number of rows of this length in all instances.
   std::int64_t features() const { return shape_of->features(); }
   std::int64_t rows() const { return count / (features() == 0 ? 1 : features()); }
+  /// Elements from the first element of a row to the first element of the next one.
+  std::int64_t row_stride() const { return stride == 0 ? features() : stride; }
   /// Element i.
   T& operator[](std::int64_t i) const { return data[i]; }
 };

@@ -86,6 +86,7 @@ struct op_info : op_label {
   unsigned in_place = 0;                       // bit i: output 0 may be written over input i
   unsigned accumulating = 0;                   // bit j: the kernel can add to output j
   unsigned workspace = 0;                      // bit j: output j is scratch
+  unsigned strided = 0;                        // bit k: operand k (inputs, then outputs) may be a slice of wider rows
   bool has_bias_gradient = false;              // whether `with_bias_gradient` is set
   op_info const* with_bias_gradient = nullptr; // this op fused with linear_bias_gradient of output 0
   bool only_in_training = false;               // in evaluation, readers of output 0 read input 0 (dropout)
@@ -147,6 +148,7 @@ template <class op> constexpr op_info make_op_info() {
   if constexpr (requires { op::in_place; }) info.in_place = op::in_place;
   if constexpr (requires { op::accumulating; }) info.accumulating = op::accumulating;
   if constexpr (requires { op::workspace; }) info.workspace = op::workspace;
+  if constexpr (requires { op::strided; }) info.strided = op::strided;
   if constexpr (requires { typename op::with_bias_gradient; }) {
     info.with_bias_gradient = address_of_info<typename op::with_bias_gradient>();
     info.has_bias_gradient = true;

@@ -35,7 +35,8 @@ struct operand {
   // elements that the call works on: those of one instance, times the extents of the stacked axes that no loop around
   // the call traverses
   std::int64_t count = 0;
-  int value = -1; // index among the program's values
+  std::int64_t row_stride = 0; // of a slice of wider rows: elements from one row to the next; 0: contiguous
+  int value = -1;              // index among the program's values
 };
 
 /// One entry of the table that the executor runs: a call, or the beginning or end of a loop.

@@ -64,7 +64,7 @@ inline bound_operand bind(operand const& o, std::byte* arena, loop_state const& 
     if (o.ring != 0) position %= o.ring;
     address += position * o.position_stride;
   }
-  return {arena + address, &o.shape, o.count};
+  return {arena + address, &o.shape, o.count, o.row_stride};
 }
 
 /// Iterations of an axis's current loop: its extent, or fewer in the last segment of a repeat that activation

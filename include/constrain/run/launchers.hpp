@@ -20,6 +20,7 @@ struct bound_operand {
   std::byte* data = nullptr;       // address of the first element
   shape const* shape_of = nullptr; // shape of one instance
   std::int64_t count = 0;          // elements that the call works on: of one instance, or of all
+  std::int64_t row_stride = 0;     // elements from one row to the next; 0: contiguous
 };
 
 /// A function that calls a kernel with type-erased operands: the inputs, then the outputs.
@@ -68,9 +69,10 @@ struct typed_call<op, device, inputs, std::index_sequence<i...>, types...> {
                                 !names_needs_of<kernel<op_type<op>, device>, options_of<op_type<op>>>();
     static_assert(sizeof(needs_are_planned<op_type<op>, device, is_planned>) > 0);
     call_of<op_type<op>> const& with_options = c;
-    kernel<op_type<op>, device>::run(with_options, operand_of<types, (static_cast<int>(i) < inputs)>{
-                                                       reinterpret_cast<storage<types>*>(operands[i].data),
-                                                       operands[i].shape_of, operands[i].count}...);
+    kernel<op_type<op>, device>::run(with_options,
+                                     operand_of<types, (static_cast<int>(i) < inputs)>{
+                                         reinterpret_cast<storage<types>*>(operands[i].data), operands[i].shape_of,
+                                         operands[i].count, operands[i].row_stride}...);
   }
 };
 
