@@ -21,6 +21,7 @@ enum class why {
   parameter_named_twice,
   too_many_operands,
   read_before_written,
+  overwritten_before_read,
   loops_do_not_nest,
   shape_is_not_what_the_rule_says,
   partial_sum_is_read,
