@@ -14,7 +14,7 @@ namespace detail {
 
 template <class array, class T> concept is_array_of = std::is_convertible_v<array const&, std::span<T const>>;
 
-/// An array that the trainer can read.
+/// A type that converts to a span of std::int32_t, float or double.
 template <class array>
 concept is_array = is_array_of<array, std::int32_t> || is_array_of<array, float> || is_array_of<array, double>;
 
@@ -73,7 +73,7 @@ private:
 /// `{tokens, segments, lengths}`.
 class array_list {
 public:
-  static constexpr std::size_t capacity = 8; // of views that are kept; as many ports can be declared
+  static constexpr std::size_t capacity = 8; // most arrays that are kept; equals `maximum_ports`
 
   array_list() = default;
   /// One array.
@@ -104,7 +104,7 @@ private:
 /// Which labels the arrays for `ct::causal_lm` hold.
 enum class labels : std::uint8_t {
   shifted, // label i is the token after input i
-  shift,   // label i is input i (as for Hugging Face Transformers): the trainer shifts them by one token
+  shift,   // label i is input i (as for Hugging Face Transformers): the trainer shifts the labels by one token
 };
 
 } // namespace constrain

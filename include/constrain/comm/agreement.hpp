@@ -67,7 +67,7 @@ std::string gather_texts(communicator& world, std::string_view mine, std::int64_
 /// FNV-1a hash, 64 bits.
 std::uint64_t hash_of(std::string_view text);
 
-/// Throws `error` and records it as one that every rank throws: the caller guarantees that.
+/// Throws `error` and records that all ranks agreed to throw it. The caller must ensure that every rank throws.
 [[noreturn, gnu::cold]] void throw_agreed(std::string sentence);
 
 /// The message of a rank in `agree`. `check_ranks_agree` sends the text of a fingerprint in place of the sentence.
