@@ -69,8 +69,8 @@ private:
   dtype type_ = dtype::i32;
 };
 
-/// The arrays for the inputs of a model, or for the labels of an objective, in their order: one array, or a list
-/// `{tokens, segments, lengths}`.
+/// The arrays for the inputs of a model, or for the labels of an objective, in the order of the ports: one array, or a
+/// list `{tokens, segments, lengths}`.
 class array_list {
 public:
   static constexpr std::size_t capacity = 8; // most arrays that are kept; equals `maximum_ports`
@@ -89,7 +89,7 @@ public:
 
   /// Number of arrays given; those beyond `capacity` are not kept.
   constexpr std::size_t size() const { return size_; }
-  /// Array i; an empty array if there are fewer.
+  /// Array i; an empty view if i is out of range.
   constexpr array_view operator[](std::size_t i) const { return i < size_ && i < capacity ? views_[i] : array_view(); }
 
 private:

@@ -36,7 +36,7 @@ CONSTRAIN_INLINE std::exception_ptr& agreed_failure() {
   return hash;
 }
 
-/// An exception's `what()`, or a sentence in its place.
+/// An exception's `what()`; a fixed sentence if it is not a std::exception.
 [[gnu::cold]] CONSTRAIN_INLINE std::string sentence_of(std::exception_ptr const& failure) {
   try {
     std::rethrow_exception(failure);

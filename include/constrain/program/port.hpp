@@ -56,7 +56,7 @@ struct port {
   port_kind kind = port_kind::result; // whether the host writes or reads it
   port_spec spec;                     // the name is unique among the ports of this kind; a result has only a name
   ref where;                          // the value
-  std::int64_t limit = 0;             // integers from the host are in [0, limit); 0: not checked
+  std::int64_t limit = 0;             // integers from the host must be in [0, limit); 0: not checked
   bool ignorable = false;             // of labels: the host may pass `ignored_label` too
 };
 
