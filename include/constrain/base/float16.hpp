@@ -22,7 +22,7 @@ CT_HOST_DEVICE constexpr integers where_less(integers a, std::int32_t limit, int
   return y ^ ((x ^ y) & ((a - limit) >> 31));
 }
 
-/// The bits of the floats with the bits `half`.
+/// Converts halves to floats; argument and result are their bits.
 template <class floats, class integers> CT_HOST_DEVICE constexpr integers float_bits_of_half(integers half) {
   integers const zero = half & 0, magnitude = half & 0x7FFF, shifted = magnitude << 13;
   // These bits are the float 2^-14 (1 + m); subtracting 2^-14 leaves the value of the subnormal half, 2^-14 m.
@@ -35,7 +35,7 @@ template <class floats, class integers> CT_HOST_DEVICE constexpr integers float_
   return where_less(magnitude, 0x7C01, number | sign, zero + 0x7FFFFFFF);
 }
 
-/// The bits of the halves nearest to the floats with the bits `u`.
+/// Converts floats to the nearest halves; argument and result are their bits.
 template <class floats, class integers> CT_HOST_DEVICE constexpr integers half_bits_of_float(integers u) {
   integers const zero = u & 0, magnitude = u & 0x7FFFFFFF;
   auto const normal = (magnitude + 0xFFF + (magnitude >> 13 & 1) - (112 << 23)) >> 13;

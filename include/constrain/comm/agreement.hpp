@@ -78,7 +78,7 @@ struct vote {
   std::uint64_t hash = 0;           // hash of the error sentence
 };
 
-/// Throws on every rank: ranks are in different calls, have different `content`, or have an error. `votes`: of all
+/// Throws on every rank, because ranks are in different calls, have different `content`, or failed. `votes`: of all
 /// ranks, `world.size()` elements. `failure`: this rank's exception, or null. `said`: the sentence of that exception.
 [[noreturn, gnu::cold]] void throw_for(communicator& world, vote const* votes, std::exception_ptr const& failure,
                                        std::string const& said);

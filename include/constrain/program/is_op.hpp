@@ -36,7 +36,7 @@ template <class type, class... arguments> concept has_rule = requires(arguments 
 ///
 /// `infer` and `cost_of` may leave out the options, or take them as stored: `attributes const&`.
 ///
-/// `infer` refuses calls with sentences of the op's own: see refusal.hpp. The op's kernels are specializations of
+/// `infer` refuses calls with the op's error sentences: see refusal.hpp. The op's kernels are specializations of
 /// `kernel<op, device>` (device/kernel.hpp).
 template <class type> concept is_op = requires {
   requires std::is_convertible_v<decltype(type::name), char const*>;

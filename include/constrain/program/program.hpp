@@ -54,7 +54,7 @@ struct program {
     for (auto const& p : ports) n += p.kind == kind ? 1 : 0;
     return n;
   }
-  /// Adds a port, or gives the port of that kind and name another value.
+  /// Adds a port, or replaces the port with the same kind and name.
   constexpr void set_port(port const& added) {
     for (auto& p : ports)
       if (p.kind == added.kind && std::string_view(p.spec.name) == added.spec.name) {

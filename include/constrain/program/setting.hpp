@@ -8,7 +8,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 namespace refusals {
 
-/// A setting of the model has the name of one of the library's.
+/// A setting of the model has the name of one of the library's settings.
 template <diagnosis d> struct setting_is_taken {
   static_assert(d.ok(), "the model has a setting named dropout, clip_norm, inverse_label_count, loss_scale or "
                         "loss_scale_steps, which the library uses itself; give the setting another name");
