@@ -24,7 +24,7 @@ template <class real, int bytes = vector_bytes> struct gemm_blocking : vector_of
   static constexpr int lanes = vector_of<real, bytes>::lanes;
   static constexpr int rows = bytes == 64 ? 14 : bytes == 32 ? 6 : 4; // 32 or 16 registers: tile, 2 for B, 1 for A
   static constexpr int columns = 2 * lanes;
-  static constexpr int depth = bytes == 64 ? 384 : 256; // for an L2 cache of 1 or 2 MiB, or of half a MiB
+  static constexpr int depth = bytes == 64 ? 384 : 256; // for an L2 cache of 1 to 2 MiB; else of 512 KiB
   static constexpr int block_rows = 512 / sizeof(real) / rows * rows;
   static constexpr int tile_rows = (2048 / sizeof(real) + rows - 1) / rows * rows;
   static constexpr int tile_columns = 512 / sizeof(real);
