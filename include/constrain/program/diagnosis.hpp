@@ -29,7 +29,7 @@ enum class why {
   unguarded_write,
 };
 
-/// Names a refusal by its address.
+/// A refusal is identified by the address of its `refusal_label`.
 struct refusal_label {};
 
 /// An error as data. The type is structural, so that a diagnosis can be an argument of the template whose static_assert
