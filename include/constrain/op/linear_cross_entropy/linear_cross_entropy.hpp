@@ -36,8 +36,8 @@ constexpr inferred with_logit_workspace(inferred const& result, operand_types co
 
 /// linear without bias, cross_entropy and correct_predictions in one op, a chunk of rows at a time: loss (+)=
 /// cross_entropy(x W^T, labels), and the number of correct predictions. (+)=: the first write in a run of the program
-/// overwrites the output, later writes add to it. x [..., in], W [classes, in], labels [...], and the inverse of the
-/// number of valid labels. The pass `fuse` inserts this op.
+/// overwrites the output, later writes add to it. Inputs: x [..., in], W [classes, in], labels [...], and the inverse
+/// of the number of valid labels. The pass `fuse` inserts this op.
 struct linear_cross_entropy {
   static constexpr char const* name = "linear_cross_entropy";
   static constexpr unsigned accumulating = 0b1;

@@ -16,14 +16,15 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 /// make the same check.
 class update_rule {
 public:
-  /// The rule gives two states of the parameter one name.
+  /// The rule gives two states of the parameter the same name.
   template <diagnosis d> struct state_named_twice {
     static_assert(d.ok(),
                   "optimizer: its rule gives two states of a parameter the same name; give each state a name of "
                   "its own, for example by not averaging twice");
   };
 
-  /// For the pass `update`, which makes one `update_rule` per parameter. `scale` and `hyper` as below.
+  /// For the pass `update`, which makes one `update_rule` per parameter. `scale()` and `hyper()` return `scale` and
+  /// `hyper`.
   constexpr update_rule(builder& out, int gradient, ref scale, ref hyper)
       : out_(out), gradient_(gradient), parameter_(out.program.values[gradient].belongs_to), scale_(scale),
         hyper_(hyper) {}
@@ -34,12 +35,13 @@ public:
   constexpr dtype type() const { return info().type; }
   /// What the parameter is for.
   constexpr constrain::role role() const { return info().role; }
-  /// Whether weight decay applies to the parameter. A rule that asks applies it: `explain` prints that.
+  /// Whether weight decay applies to the parameter. A rule that calls this function must apply the decay: `explain`
+  /// then lists the parameter as decaying.
   constexpr bool decays() const { return out_.program.values[parameter_].decays = constrain::decays(role()); }
 
   /// The parameter.
   constexpr value parameter() const { return {out_, {parameter_, at::current}}; }
-  /// Its gradient, the mean over the batch's labels, before clipping; in fp16, times the loss scale.
+  /// The parameter's gradient, the mean over the batch's labels, before clipping; in fp16, times the loss scale.
   constexpr value gradient() const { return {out_, {gradient_, at::current}}; }
   /// [norm of all gradients, scale], fp64 [2]: rules multiply the gradient by the scale, which clips the gradient; a
   /// scale of 0: the norm is not finite.
