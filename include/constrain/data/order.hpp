@@ -71,16 +71,16 @@ private:
 /// data, context and seed, a position suffices to resume reading.
 struct position {
   std::int64_t epoch = 0;  ///< Number of complete epochs before this position.
-  std::int64_t sample = 0; ///< Index in the epoch's shuffled order, not in the corpus.
+  std::int64_t sample = 0; ///< Index in the epoch's shuffled order, not in the data set.
 
-  /// Moves to the next sample in a corpus of `count` samples.
+  /// Moves to the next sample in a data set of `count` samples.
   constexpr void advance(std::int64_t count) {
     if (++sample < count) return;
     sample = 0;
     ++epoch;
   }
 
-  /// The index of the position's sample in a corpus of `count` samples. Throws `error` unless
+  /// The index of the position's sample in a data set of `count` samples. Throws `error` unless
   /// 0 <= `sample` < `count`.
   constexpr std::int64_t in_corpus(std::uint64_t seed, std::int64_t count) const {
     return permutation(seed, epoch, count)(sample);

@@ -49,7 +49,7 @@ struct reference {
 };
 
 /// Flash attention (Dao et al. 2022; Dao 2023): computes the scores a tile at a time, so memory is linear in the number
-/// of tokens. Only the CPU has kernels for it. Attention with lengths stays `reference`.
+/// of tokens. Only the CPU has kernels for it. Attention with lengths always uses `reference`.
 struct flash {
   using slot = slot_of::attention;
   static constexpr slot value{.tiled = true};

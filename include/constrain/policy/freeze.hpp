@@ -28,7 +28,8 @@ struct freezing {
     ((f.of_role(roles) = true), ...);
     return f;
   }
-  /// The value with the five roles of parameters inverted: what is frozen here is trained there.
+  /// The value with the five roles of parameters inverted: it trains the roles that this value freezes, and the
+  /// reverse.
   constexpr freezing opposite() const { return {!weight, !bias, !norm, !embedding, !head, other}; }
   /// Whether parameters of role `r` are frozen.
   constexpr bool freezes(role r) const { return freezing(*this).of_role(r); }

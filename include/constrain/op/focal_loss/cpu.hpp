@@ -11,8 +11,8 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 inline double focal_loss_of(double nats, double gamma) { return std::pow(-std::expm1(-nats), gamma) * nats; }
 
 /// The derivative of `focal_loss_of` with respect to `nats`: the gradient of the focal loss is this factor times the
-/// gradient of the cross-entropy. It is (1 - p)^gamma (1 + gamma p nats / (1 - p)). For p = 0 and p = 1, the quotient is
-/// its limit.
+/// gradient of the cross-entropy. It is (1 - p)^gamma (1 + gamma p nats / (1 - p)). For p = 0 and p = 1, the quotient
+/// is its limit.
 inline double focal_loss_slope(double nats, double gamma) {
   double const p = std::exp(-nats), rest = -std::expm1(-nats);
   double const quotient = p == 0 ? 0 : rest == 0 ? 1 : p * nats / rest;
