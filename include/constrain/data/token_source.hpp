@@ -21,7 +21,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::data {
 /// file, this process would crash. The file stays open, so it may be renamed, replaced or removed during the run.
 class token_file {
 public:
-  /// Throws `error` for anything but a readable regular file.
+  /// Opens the file. Throws `error` if `path` is not a readable regular file.
   explicit token_file(std::string path) : path_(std::move(path)), file_(io::open_file(path_, "the tokens", &seen_)) {}
 
   /// The path with which the file was opened.

@@ -123,8 +123,8 @@ template <auto model, class objective_, micro_batch batch> struct task {
       return b.program;
     }
     for (int i = 0; i < labels.size(); ++i) target[i] = add_port(b, port_kind::label, labels[i], rows, logits.shape());
-    value const loss = detail::call_with([&](auto... of_labels) { return objective{}(logits, of_labels...); }, target,
-                                         std::make_index_sequence<labels.size()>{});
+    value const loss = detail::call_with([&](auto... label_values) { return objective{}(logits, label_values...); },
+                                         target, std::make_index_sequence<labels.size()>{});
     if (loss.shape().elements() != 1)
       b.program.fail(diagnosis_with<refusals::loss_is_not_a_scalar>(0, 0, 1, loss.shape().elements()));
     ref const observed = observe(loss, b.new_value({loss.type(), loss.shape()}, role::result, 0));

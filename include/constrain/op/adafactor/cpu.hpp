@@ -51,7 +51,7 @@ template <class real> double adafactor_rate(op::adafactor_step const& h, tensor<
   return h.rate * std::max(h.epsilon2, root_mean_square(weight.count, [=](std::int64_t i) { return double(w[i]); }));
 }
 
-/// The factor that limits the root mean square of an update.
+/// The factor that limits the root mean square of an update to `clip_threshold`.
 inline double adafactor_clip(op::adafactor_step const& h, double update_rms) {
   return 1 / std::max(1.0, update_rms / h.clip_threshold);
 }
@@ -61,7 +61,7 @@ inline std::int64_t rows_per_chunk(std::int64_t columns) {
   return std::max<std::int64_t>(1, adafactor_chunk / columns);
 }
 
-/// The update of one matrix, in three steps: the new averages, the sum of the squares of the update, the update.
+/// Updates one matrix in three steps: `average`, `sum_of_squares`, `update`.
 template <class real> struct adafactor_matrix {
   real const* gradient;       // [rows, columns]
   real const *row, *column;   // averages [rows], [columns]
@@ -117,8 +117,8 @@ template <class real> struct adafactor_matrix {
           double const x = static_cast<double>(g[i]) * static_cast<double>(f[i]);
           return x * x;
         });
-        double const of_row = m.row_factor(r, mean_of_rows);
-        total += of_row * of_row * sum;
+        double const row_scale = m.row_factor(r, mean_of_rows);
+        total += row_scale * row_scale * sum;
       }
       return total;
     });
@@ -130,8 +130,8 @@ template <class real> struct adafactor_matrix {
       for (std::int64_t r = begin; r < end; ++r) {
         auto const* const g = m.gradient + r * m.columns;
         auto const* const f = m.factor;
-        auto const of_row = static_cast<real>(m.row_factor(r, mean_of_rows) * size);
-        simd_loop(m.columns, [=](std::int64_t i) { store(r * m.columns + i, g[i] * f[i] * of_row); });
+        auto const row_scale = static_cast<real>(m.row_factor(r, mean_of_rows) * size);
+        simd_loop(m.columns, [=](std::int64_t i) { store(r * m.columns + i, g[i] * f[i] * row_scale); });
       }
     });
   }

@@ -67,7 +67,7 @@ struct all_reduce {
 /// The tensors of all ranks of a group, in rank order: x -> [ranks, extents of x].
 struct gather_ranks {
   struct options {
-    std::int64_t ranks = 1; // of a group
+    std::int64_t ranks = 1; // number of ranks in a group
   };
   static constexpr char const* name = "gather_ranks";
 
