@@ -85,7 +85,7 @@ private:
   std::int64_t length_;
   std::shared_ptr<std::vector<run> const> runs_ = std::make_shared<std::vector<run> const>(1, run{0, 0});
   std::shared_ptr<std::vector<bool> const> prompt_{}; ///< Mask over the storage; null: no prompt tokens.
-  std::uint64_t fingerprint_ = 0;                     ///< The fingerprint.
+  std::uint64_t fingerprint_ = 0;
 
   corpus(token_source from, token_width width, std::int32_t vocabulary)
       : source_(std::move(from)), width_(width), vocabulary_(vocabulary), length_(source_.size() / width_bytes()) {}

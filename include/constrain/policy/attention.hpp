@@ -41,7 +41,7 @@ struct automatic {
   static constexpr slot value{.tiled = true, .only_with_kernels = true};
 };
 
-/// Attention by the formula: stores the probabilities, [sequences, heads, tokens, tokens], for the backward pass, so
+/// Attention computed directly from its formula: stores the probabilities, [sequences, heads, tokens, tokens], for the backward pass, so
 /// memory is quadratic in the number of tokens. Tests compare `flash` with this algorithm.
 struct reference {
   using slot = slot_of::attention;

@@ -89,7 +89,7 @@ template <> struct freeze<> {
 };
 
 /// Trains only parameters of these roles: `train_only<role::bias>` is BitFit (Ben Zaken et al. 2022),
-/// `train_only<role::head>` a linear probe.
+/// `train_only<role::head>` is a linear probe.
 template <role... roles> struct train_only : detail::freezes_by_role {
   using slot = slot_of::freezing;
   static constexpr slot value = slot::template of_roles<roles...>().opposite();

@@ -19,7 +19,7 @@ namespace op {
 ///
 ///     dlogits = (q - one_hot(label)) ((1 - p)^gamma - gamma p (1 - p)^(gamma - 1) log p) * dloss * inverse
 ///
-/// 0 in rows with an ignored label.
+/// dlogits = 0 in rows with an ignored label.
 struct focal_loss_gradient {
   using options = focal_loss_options;
   static constexpr char const* name = "focal_loss_gradient";

@@ -5,8 +5,8 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::op {
 
-/// How many rows of logits are stored at a time, of `rows` rows: a tenth, rounded down to a multiple of 16, which saves
-/// about nine tenths of the logits' memory and keeps GEMMs large; at least 16, at most all rows.
+/// Number of rows of logits that are stored at a time, out of `rows`: a tenth, rounded down to a multiple of 16; at
+/// least 16, at most all rows. This saves about nine tenths of the logits' memory and keeps GEMMs large.
 constexpr std::int64_t logit_rows(std::int64_t rows) {
   std::int64_t const tenth = rows / 10 / 16 * 16;
   std::int64_t const wanted = tenth < 16 ? 16 : tenth;

@@ -7,7 +7,7 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// What an optimizer's update rule works with: the parameter to update, its gradient, its states, and functions that
+/// The interface of an optimizer's update rule: the parameter to update, its gradient, its states, and functions that
 /// append nodes. A rule is called once for each trained parameter. For a parameter inside a repeat, the nodes
 /// that the rule appends are in a loop over the iterations of the repeat, so that they work on one tensor of the model.
 ///
@@ -33,7 +33,7 @@ public:
   constexpr constrain::shape shape() const { return info().shape; }
   /// Type of the master weights.
   constexpr dtype type() const { return info().type; }
-  /// What the parameter is for.
+  /// The parameter's role, such as role::weight.
   constexpr constrain::role role() const { return info().role; }
   /// Whether weight decay applies to the parameter. A rule that calls this function must apply the decay: `explain`
   /// then lists the parameter as decaying.
@@ -43,10 +43,10 @@ public:
   constexpr value parameter() const { return {out_, {parameter_, at::current}}; }
   /// The parameter's gradient, the mean over the batch's labels, before clipping; in fp16, times the loss scale.
   constexpr value gradient() const { return {out_, {gradient_, at::current}}; }
-  /// [norm of all gradients, scale], fp64 [2]: rules multiply the gradient by the scale, which clips the gradient; a
-  /// scale of 0: the norm is not finite.
+  /// [norm of all gradients, scale], fp64 [2]: rules multiply the gradient by the scale, which clips the gradient.
+  /// The scale is 0 if the norm is not finite.
   constexpr value scale() const { return {out_, scale_}; }
-  /// The hyperparameters of this step, bytes that hold an `op::step_hyperparameters` of the optimizer.
+  /// The hyperparameters of this step: bytes that hold an `op::step_hyperparameters` of the optimizer.
   constexpr value hyper() const { return {out_, hyper_}; }
 
   /// A state of the parameter: a tensor that keeps its value from step to step and is saved. `name` is unique within
@@ -70,9 +70,9 @@ public:
     state.line = info().line;
     return {out_, {out_.add_checked(state), at::current}};
   }
-  /// The same in the type of the master weights.
+  /// The same, with the type of the master weights.
   constexpr value state(std::string_view name, constrain::shape s) { return state(name, s, type()); }
-  /// The same in the parameter's shape too.
+  /// The same, with the parameter's shape and the type of the master weights.
   constexpr value state(std::string_view name) { return state(name, shape()); }
 
   /// Stores `source` in the parameter or in a state, converted to its type, unless the gradient norm is not finite.

@@ -44,8 +44,8 @@ namespace optimizer {
 // Each variant lists all its hyperparameters, since a designated initializer cannot name a member of a base class.
 
 /// Adafactor (Shazeer & Stern 2018, algorithms 4 and 5) with a given learning rate, as Hugging Face's
-/// transformers.Adafactor(relative_step=False). The second moment of a matrix is stored as moving averages of its row
-/// means and column means. For a matrix w [rows, columns] and its gradient g at step t:
+/// transformers.Adafactor(relative_step=False). The second moment of a matrix is factored: only a moving average per row
+/// and one per column are stored. For a matrix w [rows, columns] and its gradient g at step t:
 ///
 ///     beta2 = 1 - t^decay_rate
 ///     row = beta2 row + (1 - beta2) (mean of g^2 over the columns + epsilon1)
@@ -81,7 +81,7 @@ struct adafactor {
   static constexpr void update(update_rule& u) { op::update_adafactor<adafactor, false>(u); }
 };
 
-/// Adafactor as in `adafactor`, with a relative step size that depends on the step t only, in place of the learning
+/// Adafactor as in `adafactor`, with a relative step size that depends only on the step t, in place of the learning
 /// rate: min(0.01, 1 / sqrt(t)), or min(1e-6 t, 1 / sqrt(t)) with `warmup_init`. As Hugging Face's
 /// transformers.Adafactor(relative_step=True), which is the default there. A schedule has no effect.
 struct adafactor_relative_step {
@@ -109,7 +109,7 @@ struct adafactor_relative_step {
 };
 
 /// Adafactor as in `adafactor`, with a first moment, as Hugging Face's transformers.Adafactor(relative_step=False,
-/// beta1=...): the parameter moves along the moving average of its updates,
+/// beta1=...): the parameter moves along the moving average of its updates:
 ///
 ///     m = beta1 m + (1 - beta1) a u / max(1, rms(u) / clip_threshold)
 ///     w = (1 - a weight_decay) w - m

@@ -29,7 +29,7 @@ template <class O> struct by_role {
   using base = O; // in prints and saved runs, the name is "by_role<...>" with the name of the base
   static constexpr char const* name = "by_role";
 
-  /// Hyperparameters.
+  /// Hyperparameters; the trainer's constructor throws `error` for one out of range.
   struct hyper {
     typename O::hyper base{};       // of the optimizer, for all roles
     role_factors<true> weight{};    // for role::weight
@@ -38,7 +38,7 @@ template <class O> struct by_role {
     role_factors<true> embedding{}; // for role::embedding
     role_factors<true> head{};      // for role::head
   };
-  /// Throws `error` if a hyperparameter is outside its range.
+  /// Throws `error` if a hyperparameter is outside its range or not finite.
   static void check(hyper const& h) {
     if constexpr (requires { O::check(h.base); }) O::check(h.base);
     auto const both = [](char const* rate, char const* decay, auto const& factors) {

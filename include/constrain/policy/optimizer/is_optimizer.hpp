@@ -20,7 +20,7 @@ template <class type> concept has_update = requires(float weight, typename type:
 ///
 ///     struct hyper { float learning_rate = 1e-3f, ...; };        // hyperparameters: trivially copyable, with defaults
 ///     template <class real> struct state { real ...; };          // per weight: at most four fields, all of type real
-///     template <class real>                                      // the new weight; changes the state
+///     template <class real>                                      // returns the new weight; changes the state
 ///     static real update(real weight, real gradient, state<real>&, hyper const&, optimizer_step); // CT_HOST_DEVICE
 ///
 /// If `hyper` has these fields: `learning_rate` is multiplied by the factors of the schedule and of

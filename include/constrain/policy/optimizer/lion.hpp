@@ -28,7 +28,7 @@ struct lion {
     float weight_decay = 0;      // at least 0; decoupled, so multiplied by the learning rate; only matrices and
                                  // embeddings decay
   };
-  /// Throws `error` if a hyperparameter is outside its range.
+  /// Throws `error` if a hyperparameter is outside its range or not finite.
   static void check(hyper const& h) {
     check_number(name, ".learning_rate", h.learning_rate, number_range::from_zero);
     check_number(name, ".beta1", h.beta1, number_range::below_one);
