@@ -41,8 +41,8 @@ struct automatic {
   static constexpr slot value{.tiled = true, .only_with_kernels = true};
 };
 
-/// Attention computed directly from its formula: stores the probabilities, [sequences, heads, tokens, tokens], for the backward pass, so
-/// memory is quadratic in the number of tokens. Tests compare `flash` with this algorithm.
+/// Attention computed directly from its formula: stores the probabilities, [sequences, heads, tokens, tokens], for the
+/// backward pass, so memory is quadratic in the number of tokens. Tests compare `flash` with this algorithm.
 struct reference {
   using slot = slot_of::attention;
   static constexpr slot value{.tiled = false};

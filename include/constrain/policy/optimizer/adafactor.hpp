@@ -44,8 +44,8 @@ namespace optimizer {
 // Each variant lists all its hyperparameters, since a designated initializer cannot name a member of a base class.
 
 /// Adafactor (Shazeer & Stern 2018, algorithms 4 and 5) with a given learning rate, as Hugging Face's
-/// transformers.Adafactor(relative_step=False). The second moment of a matrix is factored: only a moving average per row
-/// and one per column are stored. For a matrix w [rows, columns] and its gradient g at step t:
+/// transformers.Adafactor(relative_step=False). The second moment of a matrix is factored: only a moving average per
+/// row and one per column are stored. For a matrix w [rows, columns] and its gradient g at step t:
 ///
 ///     beta2 = 1 - t^decay_rate
 ///     row = beta2 row + (1 - beta2) (mean of g^2 over the columns + epsilon1)
