@@ -49,7 +49,7 @@ public:
   /// The hyperparameters of this step: bytes that hold an `op::step_hyperparameters` of the optimizer.
   constexpr value hyper() const { return {out_, hyper_}; }
 
-  /// A state of the parameter: a tensor that keeps its value from step to step and is saved. `name` is unique within
+  /// A state of the parameter: a tensor that keeps its value from step to step and is saved. `name` must be unique within
   /// the parameter. `initial`: the value of all elements before the first step.
   /// `block`: elements of the parameter that one element of the state describes. A shard of a sharded parameter has
   /// whole blocks.
