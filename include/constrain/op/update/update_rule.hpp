@@ -49,10 +49,9 @@ public:
   /// The hyperparameters of this step: bytes that hold an `op::step_hyperparameters` of the optimizer.
   constexpr value hyper() const { return {out_, hyper_}; }
 
-  /// A state of the parameter: a tensor that keeps its value from step to step and is saved. `name` must be unique within
-  /// the parameter. `initial`: the value of all elements before the first step.
-  /// `block`: elements of the parameter that one element of the state describes. A shard of a sharded parameter has
-  /// whole blocks.
+  /// A state of the parameter: a tensor that keeps its value from step to step and is saved. `name` must be unique
+  /// within the parameter. `initial`: the value of all elements before the first step. `block`: elements of the
+  /// parameter that one element of the state describes. A shard of a sharded parameter has whole blocks.
   constexpr value state(std::string_view name, constrain::shape s, dtype type, double initial = 0, int block = 1) {
     auto& program = out_.program;
     for (auto const& other : program.values)
