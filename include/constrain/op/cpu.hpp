@@ -1,6 +1,6 @@
 #pragma once
 
-// The CPU kernels of all the library's ops. gelu and silu use the kernels of op/elementwise.
+// The CPU kernels of all the library's ops. gelu, silu and tanh use the kernels of op/elementwise.
 
 #include "constrain/op/accuracy/cpu.hpp"
 #include "constrain/op/adafactor/cpu.hpp"
