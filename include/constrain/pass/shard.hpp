@@ -82,7 +82,7 @@ private:
       // A stacked parameter is gathered once per iteration of the body, a parameter without axes for every use, so that
       // it is freed in between.
       if (g.value == value && g.level == level && (!info.axes.empty() || g.before == child) &&
-          !is_written_in(in_, value, g.before, i)) // what was gathered before a write is old
+          !is_written_in(in_, value, g.before, i)) // after a write, the gathered tensor is old
         return k;
     }
     return -1;
@@ -178,7 +178,7 @@ private:
       int const value = input.value;
       if (!works_in_full(n, value)) continue;
       int const k = find_gathered(value, i);
-      bool old = k < 0; // a node of the loop in front of node i writes the value
+      bool old = k < 0; // an earlier node of the loop writes the value
       int const last = nest_.end[nest_.child(level_of(in_, nest_, in_.values[value], i), i)];
       for (int later = i; later < last; ++later) old = old || writes_beside(value, k, later);
       if (old) out_.program.fail(diagnosis_with<refusals::loop_writes_what_it_reads>(n.line, n.called_from, 0, value));
@@ -219,7 +219,7 @@ private:
     }
   }
 
-  /// Appends node i of the input, with the exchanges that belong to it alone.
+  /// Appends node i of the input, and the exchanges that only this node needs.
   constexpr void append_call(node n, int i) {
     exchange_operands(n, i);
     if (calls(n, info_of<op::assign>)) {
@@ -280,7 +280,7 @@ private:
     out_.append(info_of<op::chunk_sum>, full);
   }
 
-  /// The number of tensors of a value that a call between the loops around the next node works on.
+  /// How many tensors of a value the next appended call works on: one for each index of the axes without an open loop.
   constexpr std::int64_t stacked(value_info const& info) const {
     std::int64_t product = 1;
     for (int axis : info.axes) {
