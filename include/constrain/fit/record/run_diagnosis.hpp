@@ -72,7 +72,8 @@ private:
 /// - not finite: a validation loss, or the training losses of the last tenth of the steps, are NaN or infinite;
 /// - too early: fewer than four evaluations;
 /// - overfitting: the validation loss ended more than 2 % above its lowest value, and the training loss fell further;
-/// - getting worse: the validation loss ended as far above its lowest value, but the training loss did not fall further;
+/// - getting worse: the validation loss ended as far above its lowest value, but the training loss did not fall
+///   further;
 /// - still improving: in the last quarter of the evaluations the validation loss reached its lowest value and fell by
 ///   more than 1 %;
 /// - underfit: the training loss fell by less than a tenth and is still above 0.01 nats per label;
