@@ -13,7 +13,7 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// What `fit` passes to its callbacks: the state of the run. "The whole run" includes the steps before a resume.
+/// The state of a run, which `fit` passes to its callbacks. "The whole run" includes the steps before a resume.
 class fit_context {
 public:
   optimizer_steps step = 0;               // optimizer steps done so far, of the whole run

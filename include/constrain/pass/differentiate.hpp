@@ -18,10 +18,10 @@ public:
   constexpr differentiation(program const& p, bool scale_loss) : scale_loss_(scale_loss) {
     out_.program = p;
     out_.real = p.values[p.result("logits").value].type;
-    find_what_is_trained();
-    find_captured();
+    mark_trained();
+    add_buffers_of_captured_values();
     for (int v = 0; v < p.values.size(); ++v)
-      if (is_trainable(p.values[v].role)) buffer_[key({v, at::current})] = parameter_gradient(v);
+      if (is_trainable(p.values[v].role)) buffer_[key({v, at::current})] = add_parameter_gradient(v);
   }
 
   constexpr program run() {
@@ -55,7 +55,7 @@ private:
   static constexpr int keys = program::maximum_values * 4;
 
   /// Marks the values that are trained parameters or depend on them.
-  constexpr void find_what_is_trained() {
+  constexpr void mark_trained() {
     auto const& p = out_.program;
     for (int v = 0; v < p.values.size(); ++v) trained_[v] = is_trainable(p.values[v].role);
     for (bool changed = true; changed;) {
@@ -73,7 +73,7 @@ private:
 
   /// Adds an accumulating buffer for the gradient of each captured value: a value that is read in a deeper loop than
   /// the loop of its definition gets a gradient from every iteration of the deeper loop.
-  constexpr void find_captured() {
+  constexpr void add_buffers_of_captured_values() {
     auto& p = out_.program;
     int depth = 0;
     int const nodes = p.nodes.size();
@@ -100,7 +100,7 @@ private:
   }
 
   /// Adds the gradient of a parameter, an accumulating buffer.
-  constexpr ref parameter_gradient(int parameter) {
+  constexpr ref add_parameter_gradient(int parameter) {
     auto const& info = out_.program.values[parameter];
     value_info g;
     g.type = info.type;

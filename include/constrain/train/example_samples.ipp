@@ -95,7 +95,7 @@ using example_arrays = fixed_vector<example_array, 2 * maximum_ports>;
     check_shifted(where, examples.inputs()[0].integers(), examples.labels()[0].integers(), needed.tokens);
 }
 
-/// The data of a `sample_set`.
+/// The data of the `sample_set` of examples.
 struct example_samples {
   data::examples examples;
   example_arrays arrays;
