@@ -28,7 +28,7 @@ constexpr void promote_inputs(builder& out, node& n) {
 /// once per run, before the micro-batches, and lets every reader of the parameter read the copy. The types of all
 /// activations follow from the ops' shape rules; real labels keep their type, so that ops that promote types compute a
 /// loss in fp32. The parameters keep their type: they are the master weights. Refused: a repeat whose body then returns
-/// another type than its argument's.
+/// another type than it takes.
 constexpr program mixed_precision(program const& p, slot_of::precision const& precision) {
   auto const compute = precision.compute;
   if (!p.failure.ok() || p.values[p.result("logits").value].type == compute) return p;

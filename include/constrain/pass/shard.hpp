@@ -93,8 +93,7 @@ private:
     return !n.op->reads_shards && out_.program.values[value].shards > 1;
   }
 
-  /// Whether node n computes a full tensor for its output j, a sharded gradient, of which each rank then keeps its
-  /// shard.
+  /// Whether node n computes its output j, a sharded gradient, as a full tensor; each rank then keeps its shard.
   constexpr bool overwrites_in_full(node const& n, int j) const {
     int const value = n.outputs[j].value;
     return sums_.is_gradient(value) && works_in_full(n, value) && !sums_.contributes(n, j) &&
@@ -180,13 +179,13 @@ private:
       int const k = find_gathered(value, i);
       bool old = k < 0; // an earlier node of the loop writes the value
       int const last = nest_.end[nest_.child(level_of(in_, nest_, in_.values[value], i), i)];
-      for (int later = i; later < last; ++later) old = old || writes_beside(value, k, later);
+      for (int later = i; later < last; ++later) old = old || writes_elsewhere(value, k, later);
       if (old) out_.program.fail(diagnosis_with<refusals::loop_writes_what_it_reads>(n.line, n.called_from, 0, value));
     }
   }
 
   /// Whether node i writes the value, but not into the full tensor gathers_[k].
-  constexpr bool writes_beside(int value, int k, int i) const {
+  constexpr bool writes_elsewhere(int value, int k, int i) const {
     auto const& n = in_.nodes[i];
     for (int j = 0; j < n.outputs.size(); ++j) {
       if (n.outputs[j].value != value) continue;
@@ -200,7 +199,7 @@ private:
     out_.program.fail({why::program_too_large, n.line, n.called_from, gathers_.capacity, gathers_.capacity + 1});
   }
 
-  /// Replaces the operands of node i that ranks exchange by full tensors.
+  /// Lets node i read and write full tensors in place of its sharded operands and of its contributions.
   constexpr void exchange_operands(node& n, int i) {
     for (auto& input : n.inputs)
       if (works_in_full(n, input.value)) input = {gathers_[find_gathered(input.value, i)].full, at::current};
@@ -298,7 +297,7 @@ private:
   partial_sums sums_;
   std::int64_t shards_;
   builder out_;
-  static constexpr int maximum_exchanges = 128; // of parameters and of gradients each
+  static constexpr int maximum_exchanges = 128; // of each kind: gathered parameters, contributions to gradients
   fixed_vector<gathered, maximum_exchanges> gathers_;
   fixed_vector<contributions, maximum_exchanges> contributions_;
 };
