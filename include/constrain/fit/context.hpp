@@ -30,7 +30,7 @@ public:
   /// already ends for another reason.
   void stop() { stops_ = true; }
 
-  /// Adds the value of a user-defined metric to the records. A value from on_step and on_evaluation is written with the
+  /// Adds the value of a user-defined metric to the records. A value from on_step or on_evaluation is written with the
   /// current step; from on_start, with the first step; from on_save, with the next step (after a save to `.best`, with
   /// the current step); after the last step, only to summary.json. A second value of a metric for the same step
   /// replaces the first. Throws `error` if the name is empty or not UTF-8.

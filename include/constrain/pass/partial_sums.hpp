@@ -23,7 +23,7 @@ public:
   constexpr bool is_gradient(int value) const { return p_.values[value].role == role::gradient; }
   /// Whether `r` is a gradient or the loss.
   constexpr bool contains(ref r) const { return is_gradient(r.value) || r == loss_; }
-  /// Whether node n contributes to its output j, one of these values.
+  /// Whether node n contributes to its output j, a gradient or the loss.
   constexpr bool contributes(node const& n, int j) const { return n.outputs[j] == loss_ || adds_contribution(n, j); }
 
   /// Records that node i contributes to a value.

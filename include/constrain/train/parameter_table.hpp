@@ -38,10 +38,10 @@ struct parameter_info : tensor_info {
 /// An optimizer state. Its name is unique within the parameter, for example "exp_avg".
 struct state_info : tensor_info {
   int parameter = 0;       // index of the parameter that it belongs to
-  bool is_average = false; // the average of the parameter: it begins as a copy of it
+  bool is_average = false; // the average of the parameter, which begins as a copy of the parameter
 };
 
-/// A view of a trainer's `parameter_table`; its type does not depend on the trainer's.
+/// A view of a trainer's `parameter_table`, of the same type for all trainers.
 struct parameter_list {
   parameter_info const* parameters = nullptr; // `size` entries
   int size = 0;                               // number of parameters
