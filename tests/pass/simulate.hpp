@@ -3,6 +3,8 @@
 #include "programs.hpp"
 
 #include <constrain/op/concatenate/concatenate.hpp>
+#include <constrain/op/reshape/reshape.hpp>
+#include <constrain/op/stack/stack.hpp>
 #include <constrain/run/executor.hpp>
 
 #include <algorithm>
@@ -82,12 +84,12 @@ constexpr std::uint64_t mix(std::uint64_t a, std::uint64_t b) {
 class watch {
 public:
   watch(program const& p, memory_layout const& where, big_plan const& table, std::byte* arena, simulation& out)
-      : p(p), where(where), table(table), arena(arena), end(where.end), out(out),
+      : p(p), n_(p), where(where), table(table), arena(arena), end(where.end), out(out),
         tags(static_cast<std::size_t>(end / cell + 1), -1), made(tags.size()) {
-    nest const n(p);
     for (int i = 0; i < p.nodes.size(); ++i) {
       open.emplace_back();
-      for (int loop = n.parent[i]; loop != nest::root; loop = n.parent[loop]) open.back().push_back(p.nodes[loop].axis);
+      for (int loop = n_.parent[i]; loop != nest::root; loop = n_.parent[loop])
+        open.back().push_back(p.nodes[loop].axis);
     }
     for (int v = 0; v < p.values.size(); ++v)
       if (is_persistent(p.values[v].role) || p.values[v].role == role::input)
@@ -148,28 +150,30 @@ public:
       if (n.op == &info_of<op::constant_like>) break; // looks at the shape alone
       for (auto word : operands[static_cast<std::size_t>(k)]) read = mix(read, at(word));
     }
-    copy_marks(i, s);
+    copy_marks(i, s, state);
   }
 
 private:
   /// What a call leaves in its output if it only moves elements.
-  void copy_marks(int i, step const& s) {
+  void copy_marks(int i, step const& s, loop_state const& state) {
     auto const& n = p.nodes[i];
     auto const marks = [&](int k) -> std::vector<std::int64_t> const& { return operands[static_cast<std::size_t>(k)]; };
-    if (n.op == &info_of<op::copy>)
+    if (n.op == &info_of<op::copy> || n.op == &info_of<op::reshape> || n.op == &info_of<op::stack>)
       for (auto word : marks(0)) copied.push_back(at(word));
     bool const cuts = n.op == &info_of<op::slice>, joins = n.op == &info_of<op::concatenate>;
     if (!cuts && !joins) return;
     auto const& part = p.values[cuts ? n.outputs[0].value : n.inputs[0].value];
     auto const& whole = p.values[cuts ? n.inputs[0].value : n.outputs[0].value].shape;
     int const dimension = static_cast<int>(n.attributes.number[0]);
+    auto begin = n.attributes.number[1];
+    if (cuts && n.attributes.number[3] > 1) begin += state.index[p.nodes[n_.parent[i]].axis] * n.attributes.number[2];
     auto const inner = inner_elements(part.shape, dimension) * size_of(part.type) / cell;
     auto const outer = static_cast<std::int64_t>(marks(cuts ? 0 : s.inputs).size()) / inner / whole.extent[dimension];
     for (std::int64_t block = 0; block < outer; ++block) {
       if (cuts)
         for (std::int64_t w = 0; w < part.shape.extent[dimension] * inner; ++w)
-          copied.push_back(at(marks(
-              0)[static_cast<std::size_t>((block * whole.extent[dimension] + n.attributes.number[1]) * inner + w)]));
+          copied.push_back(
+              at(marks(0)[static_cast<std::size_t>((block * whole.extent[dimension] + begin) * inner + w)]));
       else
         for (int k = 0; k < s.inputs; ++k) {
           auto const run = p.values[n.inputs[k].value].shape.extent[dimension] * inner;
@@ -288,6 +292,7 @@ public:
 
 private:
   program const& p;
+  nest n_;
   memory_layout const& where;
   big_plan const& table;
   std::byte* arena;
@@ -364,7 +369,7 @@ private:
   std::string name(char const* kind) { return kind + std::to_string(++names_); }
 
   value layer(value x, int depth) {
-    switch (pick(depth < 2 ? 12 : 9)) {
+    switch (pick(depth < 2 ? 13 : 10)) {
     case 0: return linear(name("linear"), x, 4, {.bias = pick(2) == 0});
     case 1: return x + silu(linear(name("mlp"), x, 4));
     case 2: return layer_norm(name("norm"), x);
@@ -374,6 +379,7 @@ private:
     case 6: return concatenate({silu(slice(x, 0, 0, 1)), slice(x, 0, 1, 1)}, 0) + concatenate({slice(x, 0, 0, 2)}, 0);
     case 7: return concatenate({gelu(slice(x, 1, 2, 1)), slice(x, 1, 0, 2)}, 1);
     case 8: return concatenate({slice(slice(x, 2, 1, 3), 2, 1, 2), slice(x, 2, 0, 2)}, 2) * x;
+    case 9: return reshape(silu(linear(name("reshaped"), reshape(x, shape(3, 2, 4)), 4)), shape(2, 3, 4));
     default: break;
     }
     auto const size = outside_.size();

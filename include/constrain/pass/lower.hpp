@@ -49,11 +49,13 @@ public:
   constexpr operand address(ref r, int i) const {
     operand out;
     auto const& logical = p_.values[r.value];
-    auto const [home, begin, row_stride] = locate(p_, r);
+    auto const where = locate(p_, r);
+    ref const home = where.root;
     auto const& info = p_.values[home.value];
     auto const& s = where_.buffers[home.value];
-    out.offset = s.offset + begin * size_of(logical.type);
-    out.row_stride = row_stride;
+    out.offset = s.offset + where.begin * size_of(logical.type);
+    out.row_stride = where.row_stride;
+    if (where.axis >= 0) out.strides.push_back({where.axis, where.step * size_of(logical.type)});
     out.type = logical.type;
     out.shape = logical.shape;
     out.count = logical.shape.elements();

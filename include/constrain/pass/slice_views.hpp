@@ -1,7 +1,9 @@
 #pragma once
 
 #include "constrain/op/concatenate/concatenate.hpp"
+#include "constrain/op/reshape/reshape.hpp"
 #include "constrain/op/slice/slice.hpp"
+#include "constrain/op/stack/stack.hpp"
 #include "constrain/pass/nest.hpp"
 #include "constrain/pass/rewrite.hpp"
 #include "constrain/program/location.hpp"
@@ -17,10 +19,14 @@ public:
 
   constexpr program run() {
     bool removed[program::maximum_nodes]{};
-    for (int i = 0; i < p_.nodes.size(); ++i) {
-      if (calls(p_.nodes[i], info_of<op::slice>)) removed[i] = view_result(i);
-      if (calls(p_.nodes[i], info_of<op::concatenate>)) removed[i] = view_operands(i);
-      if (removed[i]) p_.nodes[i].inputs.count = p_.nodes[i].outputs.count = 0;
+    for (int i = 0; i < p_.nodes.size(); ++i)
+      if (calls(p_.nodes[i], info_of<op::slice>) || calls(p_.nodes[i], info_of<op::reshape>))
+        removed[i] = view_result(i);
+    // From the last to the first, so that a part of a part is still written by its node.
+    for (int i = p_.nodes.size() - 1; i >= 0; --i) {
+      auto const& n = p_.nodes[i];
+      bool const joins = calls(n, info_of<op::concatenate>) || calls(n, info_of<op::stack>);
+      if (joins || (calls(n, info_of<op::reshape>) && !removed[i])) removed[i] = view_operands(i);
     }
     return rewrite(p_, [&](builder& out, node const& n, int i) {
       if (!removed[i]) out.program.add_node(n);
@@ -33,12 +39,11 @@ private:
     auto const& info = p_.values[r.value];
     return info.role == role::activation && !info.accumulates && !info.is_loop_carried();
   }
-  /// Whether nodes find the same elements in `r` throughout an iteration: a loop-carried value has an instance of its
+  /// Whether nodes find the same elements in `r` until an iteration ends: a loop-carried value has an instance of its
   /// own for what the iteration reads and for what it writes.
   constexpr bool is_steady(ref r) const {
     auto const& info = p_.values[r.value];
-    bool const within = r.where == at::current || r.where == at::next;
-    return !info.accumulates && info.role != role::result && (!info.is_loop_carried() || within);
+    return !info.accumulates && info.role != role::result;
   }
 
   /// Whether slices of `of` in this dimension keep its rows: equally long rows that are equally far apart.
@@ -51,8 +56,8 @@ private:
   /// Whether every op that reads or writes `r`, or a view of it, takes the operand in rows that lie apart.
   constexpr bool is_taken_in_rows(ref r) const {
     for (int v = 0; v < p_.values.size(); ++v) {
-      if (v != r.value && !p_.values[v].view) continue;
-      if (locate(p_, {v}).row_stride == 0 || !is_view_of(v, r.value)) continue;
+      if (!p_.values[v].view || !is_view_of(v, r.value) || locate(p_, {v}).row_stride == 0) continue;
+      if (is_reshaped(v)) return false;
       for (auto const& n : p_.nodes) {
         auto const takes = [&](int k) { return (n.op->strided >> k & 1u) != 0; };
         for (int k = 0; k < n.inputs.size(); ++k)
@@ -62,6 +67,12 @@ private:
       }
     }
     return true;
+  }
+  /// Whether the view has all elements of what it is a view of, in rows of another length.
+  constexpr bool is_reshaped(int v) const {
+    auto const& of = p_.values[p_.values[v].view.of.value].shape;
+    auto const& s = p_.values[v].shape;
+    return s.elements() == of.elements() && s.features() != of.features();
   }
   constexpr bool is_view_of(int v, int of) const {
     while (v != of && p_.values[v].view) v = p_.values[v].view.of.value;
@@ -79,50 +90,77 @@ private:
     return true;
   }
 
-  /// Makes the result of the slice at node i a view of its input. Returns whether it can be one.
+  /// The result of the slice or reshape at node i as a view of its input.
+  constexpr view view_of_input(int i) const {
+    auto const& n = p_.nodes[i];
+    if (!calls(n, info_of<op::slice>)) return {n.inputs[0]};
+    auto const o = unpack<op::slice::options>(n.attributes);
+    int const axis = o.iterations > 1 ? p_.nodes[nest_.parent[i]].axis : -1;
+    return {n.inputs[0], o.dimension, o.begin, axis, axis < 0 ? 0 : o.extent};
+  }
+
+  /// Makes the result of the slice or reshape at node i a view of its input. Returns whether it can be one.
   constexpr bool view_result(int i) {
-    auto const o = unpack<op::slice::options>(p_.nodes[i].attributes);
-    ref const source = p_.nodes[i].inputs[0], part = p_.nodes[i].outputs[0];
+    auto const seen = view_of_input(i);
+    ref const source = seen.of, part = p_.nodes[i].outputs[0];
     if (!is_plain(part) || p_.values[part.value].view || !is_steady(source)) return false;
-    if (!keeps_rows(p_.values[source.value].shape, o.dimension) || !keeps_its_value(source, part)) return false;
-    p_.values[part.value].view = {source, o.dimension, o.begin};
-    p_.nodes[i].outputs.count = 0; // the slice itself no longer writes its result
-    if (is_taken_in_rows(part)) return true;
+    if (!keeps_rows(p_.values[source.value].shape, seen.dimension) || !keeps_its_value(source, part)) return false;
+    p_.values[part.value].view = seen;
+    p_.nodes[i].outputs.count = 0; // the node itself no longer writes its result
+    if (is_taken_in_rows(part)) {
+      p_.nodes[i].inputs.count = 0;
+      return true;
+    }
     p_.values[part.value].view = {};
     p_.nodes[i].outputs.push_back(part);
     return false;
   }
 
-  /// Whether only one node writes `r`, in the loop of node i.
+  /// Whether only one node writes `r`: in the loop of node i or, for op::stack, in the loop whose iterations it stacks.
   constexpr bool is_written_beside(ref r, int i) const {
+    bool const stacks = calls(p_.nodes[i], info_of<op::stack>);
     int writers = 0;
     for (int j = 0; j < p_.nodes.size(); ++j)
       for (auto const& output : p_.nodes[j].outputs) {
         if (output.value != r.value) continue;
-        if (nest_.parent[j] != nest_.parent[i]) return false;
+        int const loop = nest_.parent[j];
+        if (stacks && loop == nest::root) return false;
+        if ((stacks ? nest_.parent[loop] : loop) != nest_.parent[i]) return false;
         ++writers;
       }
     return writers == 1;
   }
 
-  /// Makes the operands of the concatenation at node i views of its result. Returns whether all of them can be views.
+  /// Operand k of the concatenation, stack or reshape at node i as a view of its result. `begin`: the index of its first
+  /// element.
+  constexpr view view_of_result(node const& n, int k, std::int64_t begin) const {
+    ref const whole = n.outputs[0];
+    auto const& part = p_.values[n.inputs[k].value];
+    if (calls(n, info_of<op::stack>)) return {whole, 0, 0, part.axes.back(), part.shape.extent[0]};
+    if (calls(n, info_of<op::reshape>)) return {whole};
+    return {whole, unpack<op::concatenate::options>(n.attributes).dimension, begin};
+  }
+
+  /// Makes the operands of the concatenation, stack or reshape at node i views of its result. Returns whether all of
+  /// them can be views.
   constexpr bool view_operands(int i) {
     auto const n = p_.nodes[i];
-    auto const dimension = unpack<op::concatenate::options>(n.attributes).dimension;
     ref const whole = n.outputs[0];
     bool const computed = p_.values[whole.value].role == role::activation;
-    if (!computed || !is_steady(whole) || !keeps_rows(p_.values[whole.value].shape, dimension)) return false;
+    if (!computed || !is_steady(whole)) return false;
     std::int64_t begin = 0;
     int viewed = 0;
     bool fits = true;
     for (; viewed < n.inputs.size() && fits; ++viewed) {
       auto& part = p_.values[n.inputs[viewed].value];
-      fits = is_plain(n.inputs[viewed]) && !part.view && is_written_beside(n.inputs[viewed], i);
+      auto const seen = view_of_result(n, viewed, begin);
+      fits = is_plain(n.inputs[viewed]) && !part.view && is_written_beside(n.inputs[viewed], i) &&
+             keeps_rows(p_.values[whole.value].shape, seen.dimension);
       if (!fits) break;
-      part.view = {whole, dimension, begin};
-      begin += part.shape.extent[dimension];
+      part.view = seen;
+      begin += part.shape.extent[seen.dimension];
     }
-    p_.nodes[i].inputs.count = p_.nodes[i].outputs.count = 0; // the concatenation itself reads and writes nothing
+    p_.nodes[i].inputs.count = p_.nodes[i].outputs.count = 0; // the node itself reads and writes nothing
     fits = fits && is_taken_in_rows(whole);
     if (fits) return true;
     for (int k = 0; k < viewed; ++k) p_.values[n.inputs[k].value].view = {};
@@ -136,14 +174,15 @@ private:
 
 } // namespace detail
 
-/// Removes slices and concatenations that need not copy: the result of a slice becomes a view of the sliced value, and
-/// the operands of a concatenation, views of its result. A copy remains if an op does not take the rows of a view
+/// Removes slices, concatenations, reshapes and stacks that need not copy: the result of a slice becomes a view of the
+/// sliced value, and the operands of a concatenation, views of its result. A copy remains if an op does not take the rows of a view
 /// (`op_info::strided`), if the elements do not lie in equally long rows, or if the bytes are written again while the
 /// slice is read.
 constexpr program slice_views(program const& p) {
   if (!p.failure.ok()) return p;
   for (auto const& n : p.nodes)
-    if (calls(n, info_of<op::slice>) || calls(n, info_of<op::concatenate>)) return detail::slice_viewing(p).run();
+    if (calls(n, info_of<op::slice>) || calls(n, info_of<op::concatenate>) || calls(n, info_of<op::reshape>))
+      return detail::slice_viewing(p).run();
   return p;
 }
 

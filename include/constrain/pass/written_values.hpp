@@ -23,14 +23,11 @@ public:
     }
   }
 
-  /// Whether the bytes of the value hold its elements: a node has written the value, or its views, or the value that it
+  /// Whether the bytes of the value hold its elements: nodes have written the value, or its views, or the value that it
   /// is a view of, and no other value since then.
   constexpr bool contain(int value) const {
-    if (state_[value] == state::written) return true;
-    std::int64_t elements = 0;
-    for (int part : sharing_)
-      if (p_.values[part].view.of.value == value && contain(part)) elements += p_.values[part].shape.elements();
-    return elements == p_.values[value].shape.elements();
+    auto const& view = p_.values[value].view;
+    return is_complete(value) || (view && !lost(value) && contain(view.of.value));
   }
   /// Whether another value was written over the value.
   constexpr bool lost(int value) const { return state_[value] == state::overwritten; }
@@ -49,6 +46,16 @@ public:
 
 private:
   enum class state : unsigned char { unwritten, written, overwritten };
+
+  /// Whether nodes have written the value, or all of its views.
+  constexpr bool is_complete(int value) const {
+    if (state_[value] == state::written) return true;
+    std::int64_t elements = 0;
+    for (int part : sharing_)
+      if (auto const& v = p_.values[part].view; v.of.value == value && is_complete(part))
+        elements += p_.values[part].shape.elements() * (v.axis < 0 ? 1 : p_.axes[v.axis].extent);
+    return elements == p_.values[value].shape.elements();
+  }
 
   constexpr bool is_view_of(int v, int of) const {
     while (v != of && p_.values[v].view) v = p_.values[v].view.of.value;

@@ -10,6 +10,8 @@ struct location {
   ref root;                    // the value that has the bytes
   std::int64_t begin = 0;      // elements of `root` before the first one
   std::int64_t row_stride = 0; // elements of `root` from one row to the next; 0: the elements are contiguous
+  int axis = -1;               // of a loop with whose iterations the elements move; -1: they do not
+  std::int64_t step = 0;       // elements of `root` by which they move
 };
 
 /// Elements that follow each other for one index of dimension `dimension` of a tensor of shape `s`.
@@ -35,9 +37,14 @@ constexpr location locate(program const& p, ref r) {
     if (!info.view) continue;
     auto const& of = p.values[info.view.of.value].shape;
     auto const width = out.row_stride == 0 ? of.features() : out.row_stride;
-    auto const before = info.view.begin * inner_elements(of, info.view.dimension);
-    out.begin += before / of.features() * width + before % of.features();
-    if (info.shape.features() != of.features()) out.row_stride = width;
+    auto const inner = inner_elements(of, info.view.dimension);
+    auto const in_root = [&](std::int64_t elements) {
+      return elements / of.features() * width + elements % of.features();
+    };
+    out.begin += in_root(info.view.begin * inner);
+    if (info.view.axis >= 0) out.axis = info.view.axis, out.step = in_root(info.view.step * inner);
+    bool const narrower = info.shape.features() != of.features() && info.shape.elements() != of.elements();
+    if (narrower && info.shape.rows() > 1) out.row_stride = width;
   }
   return out;
 }
@@ -45,13 +52,14 @@ constexpr location locate(program const& p, ref r) {
 /// The value whose bytes hold `r`.
 constexpr ref root_of(program const& p, ref r) { return locate(p, r).root; }
 
-/// Whether `r` and `s` have an element of their common root's instance in common.
+/// Whether `r` and `s` have an element of their common root's instance in common, in any iterations.
 constexpr bool overlap(program const& p, ref r, ref s) {
   auto const a = locate(p, r), b = locate(p, s);
   if (!(a.root == b.root)) return false;
   auto const &x = p.values[r.value].shape, &y = p.values[s.value].shape;
+  auto const moves = [&](location const& l) { return l.axis < 0 ? 0 : (p.axes[l.axis].extent - 1) * l.step; };
   if (a.row_stride == 0 && b.row_stride == 0)
-    return a.begin < b.begin + y.elements() && b.begin < a.begin + x.elements();
+    return a.begin < b.begin + y.elements() + moves(b) && b.begin < a.begin + x.elements() + moves(a);
   // Both lie in rows of one width.
   auto const width = a.row_stride == 0 ? b.row_stride : a.row_stride;
   auto const columns = [&](location const& l, shape const& of) { return l.row_stride == 0 ? width : of.features(); };

@@ -43,8 +43,10 @@ template <class stored> struct slice_elements {
 template <class device> struct kernel<op::slice, device> {
   template <class stored> static void run(call_of<op::slice> const& c, tensor<stored const> x, tensor<stored> y) {
     auto const d = c.options.dimension;
+    auto const iteration = static_cast<std::int64_t>(c.iteration) % c.options.iterations;
+    auto const begin = c.options.begin + iteration * c.options.extent;
     for_elements(device{}, c, y.count,
-                 slice_elements<stored>{x.data, y.data, {y.shape(), d, x.shape().extent[d], c.options.begin, x}});
+                 slice_elements<stored>{x.data, y.data, {y.shape(), d, x.shape().extent[d], begin, x}});
   }
 };
 

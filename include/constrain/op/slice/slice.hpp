@@ -25,12 +25,14 @@ struct pad {
   }
 };
 
-/// The elements of x whose index in one dimension is in [begin, begin + extent).
+/// The elements of x whose index in one dimension is in [begin, begin + extent). With several `iterations`, the slice
+/// moves: in iteration i of the innermost loop around the call it begins at begin + i * extent.
 struct slice {
   struct options {
-    int dimension = 0;       // that is sliced
-    std::int64_t begin = 0;  // index of the first element in this dimension
-    std::int64_t extent = 1; // of the result in this dimension
+    int dimension = 0;           // that is sliced
+    std::int64_t begin = 0;      // index of the first element in this dimension
+    std::int64_t extent = 1;     // of the result in this dimension
+    std::int64_t iterations = 1; // of the innermost loop, if the slice moves with it; 1: it does not
   };
   static constexpr char const* name = "slice";
   static constexpr unsigned strided = 0b1;
@@ -57,7 +59,7 @@ struct slice {
     auto const whole = s.extent[o.dimension];
     if (o.extent < 1) return inferred::failure<slice_is_empty>(1, o.extent);
     if (o.begin < 0) return inferred::failure<slice_is_too_long>(whole, o.begin);
-    if (o.begin > whole || o.extent > whole - o.begin)
+    if (o.begin > whole || o.extent > (whole - o.begin) / o.iterations)
       return inferred::failure<slice_is_too_long>(whole, o.begin > whole ? o.begin : o.begin + o.extent);
     s.extent[o.dimension] = o.extent;
     return inferred::one(in[0].type, s);
