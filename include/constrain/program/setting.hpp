@@ -21,7 +21,7 @@ namespace detail {
 /// What the library knows of a setting.
 struct setting_spec {
   std::string_view name;                     // unique in a program
-  number_range range = number_range::finite; // of the values that `trainer::set` takes
+  number_range range = number_range::finite; // of its values
   bool per_run = false;                      // the trainer writes it before each run: neither `set` nor saved
 };
 
@@ -40,6 +40,12 @@ constexpr setting_spec const* find_library_setting(std::string_view name) {
                             &loss_scale_steps_setting})
     if (known->name == name) return known;
   return nullptr;
+}
+
+/// The values that the setting of this name may have.
+constexpr number_range range_of_setting(std::string_view name) {
+  auto const* const known = find_library_setting(name);
+  return known != nullptr ? known->range : number_range::finite;
 }
 
 /// The program's setting `which`; made by the first call.
