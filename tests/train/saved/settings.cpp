@@ -12,7 +12,8 @@
 #include <string>
 #include <vector>
 
-// Settings in the files of a saved run: their values are those that `trainer::set` takes.
+// Settings in the files of a saved run: their values are those that `trainer::set` takes, and their names differ from
+// those of optimizer states.
 
 namespace ct = constrain;
 using namespace constrain::test;
@@ -24,6 +25,15 @@ struct scaled_model {
   constexpr ct::value operator()(ct::value tokens) const {
     auto const x = ct::dropout(ct::embedding("token", tokens, {.vocabulary = 32, .width = 8}));
     return scaled(ct::linear("head", x, 32), "factor", 1);
+  }
+};
+/// Two settings have names that also are, after "setting.", the names of states of a layer.
+struct model_of_alike_names {
+  bool has_settings = true;
+  constexpr ct::value operator()(ct::value tokens) const {
+    auto x = ct::linear("setting", ct::embedding("token", tokens, {.vocabulary = 32, .width = 8}), 8);
+    if (has_settings) x = scaled(scaled(x, "weight.exp_avg", 2), "setting.weight.exp_avg", 3);
+    return ct::linear("head", x, 32);
   }
 };
 template <auto model, class... policies>
@@ -107,4 +117,32 @@ TEST_CASE("a loss scale stays one that can be loaded, however fast it grows") {
   t.save(directory / "run");
   resumed.load(directory / "run");
   CHECK(resumed.setting("loss_scale") == t.setting("loss_scale"));
+}
+
+TEST_CASE("settings whose names are those of states have names of their own in the file") {
+  temporary_directory const directory;
+  trainer_of<model_of_alike_names{}> t({}, {.seed = 3}), resumed;
+  t.set("weight.exp_avg", 0.5), t.set("setting.weight.exp_avg", 0.25);
+  t.step(t.batch(inputs, labels));
+  t.save(directory / "run");
+  resumed.load(directory / "run");
+  CHECK(resumed.setting("weight.exp_avg") == 0.5);
+  CHECK(resumed.setting("setting.weight.exp_avg") == 0.25);
+  CHECK(resumed.step(resumed.batch(inputs, labels)).loss == t.step(t.batch(inputs, labels)).loss);
+  CHECK(resumed.predict(inputs).logits == t.predict(inputs).logits);
+}
+
+TEST_CASE("a state is not taken for a setting that the file lacks") {
+  temporary_directory const directory;
+  trainer_of<model_of_alike_names{.has_settings = false}> before({}, {.seed = 3});
+  before.step(before.batch(inputs, labels));
+  before.save(directory / "run");
+  trainer_of<model_of_alike_names{}> t;
+  t.load(directory / "run");
+  CHECK(t.setting("weight.exp_avg") == 2);
+  CHECK(t.setting("setting.weight.exp_avg") == 3);
+  std::vector<float> saved(64), loaded(64);
+  before.state("setting.weight", "exp_avg").copy_to(std::span(saved));
+  t.state("setting.weight", "exp_avg").copy_to(std::span(loaded));
+  CHECK(saved == loaded);
 }
