@@ -14,6 +14,11 @@ template <diagnosis d> struct setting_is_taken {
                         "loss_scale_steps, which the library uses itself; give the setting another name");
 };
 
+/// A setting of the model has no name.
+template <diagnosis d> struct setting_without_a_name {
+  static_assert(d.ok(), "setting: the name is empty; give the setting the name by which trainer::set changes it");
+};
+
 } // namespace refusals
 
 namespace detail {
@@ -74,8 +79,10 @@ constexpr value setting_of(value like, setting_spec const& which, double initial
 /// A number that ops read at run time, fp64, a scalar: for example the strength of a noise. It begins as `initial`, is
 /// changed by `trainer::set(name, x)` between steps, and is saved and resumed. `like`: any value of the model. All
 /// calls with one name give the same setting; the first call gives the initial value. Scopes do not prefix the name.
-/// Refused: the names of the library's own settings, and more names than the program holds.
+/// Refused: an empty name, the names of the library's own settings, and more names than the program holds.
 constexpr value setting(value like, std::string_view name, double initial, int line = __builtin_LINE()) {
+  if (name.empty())
+    like.owner().program.fail(diagnosis_with<refusals::setting_without_a_name>(line, like.owner().called_from));
   if (detail::find_library_setting(name) != nullptr)
     like.owner().program.fail(diagnosis_with<refusals::setting_is_taken>(line, like.owner().called_from));
   return detail::setting_of(like, {name}, initial, line);
