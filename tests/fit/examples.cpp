@@ -170,7 +170,9 @@ TEST_CASE("two strategies are compared on a regression") {
   auto const three = ct::compare<regression, ct::policies<ct::optimizer::sgd>>(all, common)[0].loss;
   CHECK(three != rows[0].loss);
   CHECK(sentence([&] { ct::compare<regression, ct::policies<>>(points(20).all()); }) ==
-        "compare: this part of the 20 examples is empty; give more examples, or split off another share");
+        "compare: this part of the 20 examples is empty; give more examples, or a larger .validation_fraction");
+  CHECK(sentence([&] { ct::compare<regression, ct::policies<>>(points(20).all(), {.validation_fraction = 1}); }) ==
+        "compare: this part of the 20 examples is empty; give more examples, or a smaller .validation_fraction");
 }
 
 TEST_CASE("a regression has no accuracy in the log and in the records") {

@@ -73,8 +73,8 @@ comparison measure(parts_of_data const& parts, compare_options const& options, t
   trainer t(hyper,
             {.seed = options.seed, .clip_norm = options.clip_norm, .dropout = options.dropout, .measure_memory = true});
   // Data that does not fit is refused before a row is trained.
-  auto const training = samples_of<trainer, true>("compare", parts.train);
-  auto const validation = samples_of<trainer, false>("compare", parts.validation);
+  auto const training = samples_of<trainer, true>("compare", parts.train, "a smaller .validation_fraction");
+  auto const validation = samples_of<trainer, false>("compare", parts.validation, "a larger .validation_fraction");
   std::vector<double> seconds;
   auto const step_tokens = trainer::batch_tokens * t.ranks();
   auto const steps = (options.tokens.count() - 1) / step_tokens + 1;
