@@ -1,7 +1,7 @@
 #pragma once
 
-// An op outside of the library without its kernels, and a model that calls it. It is included after constrain.hpp, which
-// g++ takes compiled only as a program's first include.
+// An op outside of the library without its kernels, and a model that calls it. It is included after constrain.hpp,
+// which g++ takes compiled only as a program's first include.
 namespace ct = constrain;
 
 struct twice_gradient {
