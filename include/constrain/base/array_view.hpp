@@ -2,6 +2,7 @@
 
 #include "constrain/base/dtype.hpp"
 
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
@@ -92,11 +93,14 @@ public:
   /// Array i; an empty view if i is out of range.
   constexpr array_view operator[](std::size_t i) const { return i < size_ && i < capacity ? views_[i] : array_view(); }
 
-private:
-  constexpr array_list(array_view const* first, std::size_t count) : size_(count) {
+protected:
+  /// The `count` views at `first`.
+  template <std::derived_from<array_view> view>
+  constexpr array_list(view const* first, std::size_t count) : size_(count) {
     for (std::size_t i = 0; i < count && i < capacity; ++i) views_[i] = first[i];
   }
 
+private:
   array_view views_[capacity];
   std::size_t size_ = 0;
 };

@@ -116,6 +116,8 @@ private:
     step_record record{.learning_rate = t_.learning_rate()};
     if constexpr (trainer::entries::parameters.settings_size > 0)
       if (records_) record.settings = settings();
+    double loss_scale = 0;
+    if constexpr (trainer::policy_set::precision::value.loss_scale) loss_scale = t_.setting("loss_scale");
     stopwatch const since_began;
     auto const& r = context_.last = t_.step(batch);
     record.seconds = since_began.seconds();
@@ -133,7 +135,7 @@ private:
     result.share_of_peak = share_of_peak(mean_seconds);
     if (options_.log_every.due(record.step, steps_))
       lines_.step(record, steps_, mean_seconds * static_cast<double>(steps_ - record.step),
-                  share_of_peak(record.seconds));
+                  share_of_peak(record.seconds), loss_scale);
     if (r.skipped)
       lines_.line("skipped: the gradient of %.*s is not finite", static_cast<int>(r.not_finite.size()),
                   r.not_finite.data());

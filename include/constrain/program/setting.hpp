@@ -14,6 +14,11 @@ template <diagnosis d> struct setting_is_taken {
                         "loss_scale_steps, which the library uses itself; give the setting another name");
 };
 
+/// A setting of the model has no name.
+template <diagnosis d> struct setting_without_a_name {
+  static_assert(d.ok(), "setting: the name is empty; give the setting the name by which trainer::set changes it");
+};
+
 } // namespace refusals
 
 namespace detail {
@@ -21,7 +26,7 @@ namespace detail {
 /// The library's description of a setting.
 struct setting_spec {
   std::string_view name;                     // unique in a program
-  number_range range = number_range::finite; // of the values that `trainer::set` takes
+  number_range range = number_range::finite; // of its values
   bool per_run = false;                      // the trainer writes it before each run: neither `set` nor saved
 };
 
@@ -40,6 +45,12 @@ constexpr setting_spec const* find_library_setting(std::string_view name) {
                             &loss_scale_steps_setting})
     if (known->name == name) return known;
   return nullptr;
+}
+
+/// The values that the setting of this name may have.
+constexpr number_range range_of_setting(std::string_view name) {
+  auto const* const known = find_library_setting(name);
+  return known != nullptr ? known->range : number_range::finite;
 }
 
 /// The program's setting `which`; made by the first call.
@@ -68,8 +79,10 @@ constexpr value setting_of(value like, setting_spec const& which, double initial
 /// A number that ops read at run time, fp64, a scalar: for example the strength of a noise. It begins as `initial`, is
 /// changed by `trainer::set(name, x)` between steps, and is saved and resumed. `like`: any value of the model. All
 /// calls with one name give the same setting; the first call gives the initial value. Scopes do not prefix the name.
-/// Refused: the names of the library's own settings, and more names than the program holds.
+/// Refused: an empty name, the names of the library's own settings, and more names than the program holds.
 constexpr value setting(value like, std::string_view name, double initial, int line = __builtin_LINE()) {
+  if (name.empty())
+    like.owner().program.fail(diagnosis_with<refusals::setting_without_a_name>(line, like.owner().called_from));
   if (detail::find_library_setting(name) != nullptr)
     like.owner().program.fail(diagnosis_with<refusals::setting_is_taken>(line, like.owner().called_from));
   return detail::setting_of(like, {name}, initial, line);

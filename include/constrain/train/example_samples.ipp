@@ -176,14 +176,14 @@ CONSTRAIN_INLINE void example_samples::pad(std::int64_t row, batch_buffer& to) c
 namespace constrain::inline CONSTRAIN_VARIANT {
 
 [[gnu::cold]] CONSTRAIN_INLINE sample_set samples_in(char const* where, data::examples const& examples,
-                                                     detail::batch_needs const& needed, std::int64_t sequences) {
+                                                     detail::batch_needs const& needed, std::int64_t sequences,
+                                                     char const* instead) {
   auto const arrays = detail::cut(where, examples, needed, static_cast<std::size_t>(sequences));
   auto const count = detail::count_examples(where, arrays);
   detail::check_elements(where, examples, arrays, needed);
   data::examples_index const index(examples.splits(), static_cast<std::int64_t>(count));
   if (index.size() == 0)
-    throw error(
-        {where, ": this part of the ", count, " examples is empty; give more examples, or split off another share"});
+    throw error({where, ": this part of the ", count, " examples is empty; give more examples, or ", instead});
   // A padded example counts nowhere if its first labels can be ignored and no label array holds reals.
   auto const first = static_cast<int>(examples.inputs().size());
   bool pads = arrays[first].port->ignorable;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "constrain/device/kernel_needs.hpp"
 #include "constrain/op/concatenate/concatenate.hpp"
 #include "constrain/op/slice/kernel.hpp"
 

@@ -8,6 +8,7 @@
 #include "constrain/program/print.hpp"
 #include "constrain/train/tensor_view.hpp"
 
+#include <algorithm>
 #include <cstring>
 
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
@@ -59,7 +60,11 @@ namespace constrain::inline CONSTRAIN_VARIANT {
     detail::add_file_tensors(tensors, list.states[i],
                              concat({list.name(list.states[i].parameter), ".", list.name(list.states[i])}), {});
   for (int i = 0; i < list.settings_size; ++i) {
-    detail::add_file_tensors(tensors, list.settings[i], concat({"setting.", list.name(list.settings[i])}), {});
+    auto name = concat({"setting.", list.name(list.settings[i])});
+    // The states of a parameter in a scope "setting" may have such a name.
+    auto const is_taken = [&](file_tensor const& t) { return t.tensor.name == name; };
+    while (std::any_of(tensors.begin(), tensors.end(), is_taken)) name = "setting." + name;
+    detail::add_file_tensors(tensors, list.settings[i], name, {});
     tensors.back().optional = true;
   }
   return tensors;
