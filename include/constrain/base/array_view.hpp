@@ -14,7 +14,7 @@ namespace detail {
 
 template <class array, class T> concept is_array_of = std::is_convertible_v<array const&, std::span<T const>>;
 
-/// An array that the trainer can read.
+/// A type that converts to a span of std::int32_t, float or double.
 template <class array>
 concept is_array = is_array_of<array, std::int32_t> || is_array_of<array, float> || is_array_of<array, double>;
 
@@ -69,11 +69,11 @@ private:
   dtype type_ = dtype::i32;
 };
 
-/// The arrays for the inputs of a model, or for the labels of an objective, in their order: one array, or a list
-/// `{tokens, segments, lengths}`.
+/// The arrays for the inputs of a model, or for the labels of an objective, in the order of the ports: one array, or a
+/// list `{tokens, segments, lengths}`.
 class array_list {
 public:
-  static constexpr std::size_t capacity = 8; // of views that are kept; as many ports can be declared
+  static constexpr std::size_t capacity = 8; // most arrays that are kept; equals `maximum_ports`
 
   array_list() = default;
   /// One array.
@@ -89,7 +89,7 @@ public:
 
   /// Number of arrays given; those beyond `capacity` are not kept.
   constexpr std::size_t size() const { return size_; }
-  /// Array i; an empty array if there are fewer.
+  /// Array i; an empty view if i is out of range.
   constexpr array_view operator[](std::size_t i) const { return i < size_ && i < capacity ? views_[i] : array_view(); }
 
 private:
@@ -104,7 +104,7 @@ private:
 /// Which labels the arrays for `ct::causal_lm` hold.
 enum class labels : std::uint8_t {
   shifted, // label i is the token after input i
-  shift,   // label i is input i (as for Hugging Face Transformers): the trainer shifts them by one token
+  shift,   // label i is input i (as for Hugging Face Transformers): the trainer shifts the labels by one token
 };
 
 } // namespace constrain

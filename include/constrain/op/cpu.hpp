@@ -1,6 +1,6 @@
 #pragma once
 
-// The CPU kernels of all the library's ops. gelu and silu use the kernels of op/elementwise.
+// The CPU kernels of all the library's ops. gelu, silu and tanh use the kernels of op/elementwise.
 
 #include "constrain/op/accuracy/cpu.hpp"
 #include "constrain/op/adafactor/cpu.hpp"
@@ -10,6 +10,7 @@
 #include "constrain/op/attention/cpu.hpp"
 #include "constrain/op/cast/kernel.hpp"
 #include "constrain/op/collective/cpu.hpp"
+#include "constrain/op/concatenate/kernel.hpp"
 #include "constrain/op/constant/kernel.hpp"
 #include "constrain/op/copy/kernel.hpp"
 #include "constrain/op/cross_entropy/cpu.hpp"
@@ -30,5 +31,6 @@
 #include "constrain/op/quantized_update/cpu.hpp"
 #include "constrain/op/rms_norm/cpu.hpp"
 #include "constrain/op/select_token/kernel.hpp"
+#include "constrain/op/slice/kernel.hpp"
 #include "constrain/op/squared_error/kernel.hpp"
 #include "constrain/op/update/cpu.hpp"

@@ -2,6 +2,7 @@
 
 #include "constrain/pass/dead_code_elimination.hpp"
 #include "constrain/pass/nest.hpp"
+#include "constrain/program/location.hpp"
 #include "constrain/program/op_info.hpp"
 
 namespace constrain::inline CONSTRAIN_VARIANT {
@@ -29,13 +30,6 @@ struct memory_layout {
   std::int64_t persistent_end = 0; // bytes of persistent values, those of other entry programs included
   std::int64_t end = 0;            // bytes that the program needs
 };
-
-/// The reference whose bytes hold `r`: `r` itself, unless the pass `in_place` lets `r` share the bytes of another
-/// value.
-constexpr ref stored(program const& p, ref r) {
-  while (p.values[r.value].stored_in) r = p.values[r.value].stored_in;
-  return r;
-}
 
 namespace detail {
 
@@ -146,8 +140,8 @@ private:
 
   constexpr void collect_references() {
     for (int i = 0; i < p_.nodes.size(); ++i) {
-      for (auto const& r : p_.nodes[i].inputs) refer(stored(p_, r), i);
-      for (auto const& r : p_.nodes[i].outputs) refer(stored(p_, r), i);
+      for (auto const& r : p_.nodes[i].inputs) refer(root_of(p_, r), i);
+      for (auto const& r : p_.nodes[i].outputs) refer(root_of(p_, r), i);
     }
   }
 

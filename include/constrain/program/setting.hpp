@@ -8,7 +8,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 namespace refusals {
 
-/// A setting of the model has the name of one of the library's.
+/// A setting of the model has the name of one of the library's settings.
 template <diagnosis d> struct setting_is_taken {
   static_assert(d.ok(), "the model has a setting named dropout, clip_norm, inverse_label_count, loss_scale or "
                         "loss_scale_steps, which the library uses itself; give the setting another name");
@@ -18,7 +18,7 @@ template <diagnosis d> struct setting_is_taken {
 
 namespace detail {
 
-/// What the library knows of a setting.
+/// The library's description of a setting.
 struct setting_spec {
   std::string_view name;                     // unique in a program
   number_range range = number_range::finite; // of the values that `trainer::set` takes
@@ -29,9 +29,9 @@ struct setting_spec {
 inline constexpr setting_spec dropout_setting{"dropout", number_range::below_one};
 inline constexpr setting_spec clip_norm_setting{"clip_norm", number_range::from_zero};
 inline constexpr setting_spec inverse_label_count_setting{.name = "inverse_label_count", .per_run = true};
-/// The loss is multiplied by it before the backward pass.
+/// Multiplies the loss before the backward pass.
 inline constexpr setting_spec loss_scale_setting{"loss_scale", number_range::loss_scale};
-/// The number of steps since the loss scale has changed.
+/// The number of steps since the loss scale last changed.
 inline constexpr setting_spec loss_scale_steps_setting{"loss_scale_steps", number_range::from_zero};
 
 /// The library's setting of this name; null if the library has none.
@@ -76,8 +76,9 @@ constexpr value setting(value like, std::string_view name, double initial, int l
 }
 
 /// 1 / the number of valid labels of the batch in all micro-batches on all ranks (fp64, a scalar), for ops that average
-/// over labels. A valid label is not `ignored_label`; those of the objective's first label array count. The trainer
-/// writes the number before each step and evaluation. Only an objective may use it. `like`: any value of the model.
+/// over labels. A valid label is not `ignored_label`. Only the labels of the objective's first label array count. The
+/// trainer writes the number before each step and evaluation. Only an objective may use it. `like`: any value of the
+/// model.
 constexpr value inverse_label_count(value like, int line = __builtin_LINE()) {
   return detail::setting_of(like, detail::inverse_label_count_setting, 0, line);
 }

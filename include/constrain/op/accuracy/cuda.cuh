@@ -45,10 +45,10 @@ template <class architecture> struct kernel<op::correct_predictions, cuda<archit
   static void run(call const& c, tensor<stored const> logits, tensor<std::int32_t const> labels,
                   tensor<double> correct) {
     auto& context = *c.parameters.context;
-    auto* const of_rows = c.scratch_as<std::int32_t>();
+    auto* const row_correct = c.scratch_as<std::int32_t>();
     cuda_launch(context, dim3(static_cast<unsigned>(labels.count)), cuda_threads, correct_kernel<stored>, logits.data,
-                labels.data, logits.features(), of_rows);
-    cuda_launch(context, dim3(1), cuda_threads, count_kernel<double>, of_rows, labels.count, correct.data);
+                labels.data, logits.features(), row_correct);
+    cuda_launch(context, dim3(1), cuda_threads, count_kernel<double>, row_correct, labels.count, correct.data);
   }
 };
 

@@ -38,6 +38,7 @@ struct linear_weight_gradient {
 };
 
 /// db (+)= the sum of the rows of dy, [..., out] -> [out], in an order that does not depend on the number of threads.
+/// (+)= as for linear_weight_gradient.
 struct linear_bias_gradient {
   static constexpr char const* name = "linear_bias_gradient";
   static constexpr unsigned accumulating = 0b1;

@@ -37,8 +37,8 @@ template <> struct kernel<op::linear_cross_entropy, cpu> {
     detail::for_chunks_of_logits(x, weight, logits, [&](std::int64_t first, std::int64_t rows) {
       parallel_chunks(rows, 8, [=](std::int64_t begin, std::int64_t end) {
         for (std::int64_t row = begin; row < end; ++row) {
-          stored const* of_row = logits.data + row * classes;
-          row_loss[first + row] = cross_entropy_of(of_row, labels[first + row], log_sum_exp(of_row, classes));
+          stored const* row_logits = logits.data + row * classes;
+          row_loss[first + row] = cross_entropy_of(row_logits, labels[first + row], log_sum_exp(row_logits, classes));
         }
       });
       hits += count_correct(logits.data, labels.data + first, rows, classes);
@@ -76,10 +76,10 @@ private:
     detail::for_chunks_of_logits(x, weight, logits, [&](std::int64_t first, std::int64_t rows) {
       parallel_chunks(rows, 8, [=](std::int64_t begin, std::int64_t end) {
         for (std::int64_t row = begin; row < end; ++row) {
-          stored* of_row = logits.data + row * classes;
-          auto const sum_of_row = log_sum_exp(of_row, classes);
-          row_loss[first + row] = cross_entropy_of(of_row, labels[first + row], sum_of_row);
-          cross_entropy_gradient_of(of_row, classes, labels[first + row], sum_of_row, scale, of_row);
+          stored* row_logits = logits.data + row * classes;
+          auto const row_log_sum_exp = log_sum_exp(row_logits, classes);
+          row_loss[first + row] = cross_entropy_of(row_logits, labels[first + row], row_log_sum_exp);
+          cross_entropy_gradient_of(row_logits, classes, labels[first + row], row_log_sum_exp, scale, row_logits);
         }
       });
       gemm(transpose::no, transpose::no, rows, width, classes, 1, logits.data, classes, weight.data, width, 0,

@@ -5,8 +5,8 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::op {
 
-/// How many rows of logits are stored at a time, of `rows` rows: a tenth, rounded down to a multiple of 16, which saves
-/// about nine tenths of the logits' memory and keeps GEMMs large; at least 16, at most all rows.
+/// Number of rows of logits that are stored at a time, out of `rows`: a tenth, rounded down to a multiple of 16; at
+/// least 16, at most all rows. This saves about nine tenths of the logits' memory and keeps GEMMs large.
 constexpr std::int64_t logit_rows(std::int64_t rows) {
   std::int64_t const tenth = rows / 10 / 16 * 16;
   std::int64_t const wanted = tenth < 16 ? 16 : tenth;
@@ -36,8 +36,8 @@ constexpr inferred with_logit_workspace(inferred const& result, operand_types co
 
 /// linear without bias, cross_entropy and correct_predictions in one op, a chunk of rows at a time: loss (+)=
 /// cross_entropy(x W^T, labels), and the number of correct predictions. (+)=: the first write in a run of the program
-/// overwrites the output, later writes add to it. x [..., in], W [classes, in], labels [...], and the inverse of the
-/// number of valid labels. The pass `fuse` inserts this op.
+/// overwrites the output, later writes add to it. Inputs: x [..., in], W [classes, in], labels [...], and the inverse
+/// of the number of valid labels. The pass `fuse` inserts this op.
 struct linear_cross_entropy {
   static constexpr char const* name = "linear_cross_entropy";
   static constexpr unsigned accumulating = 0b1;

@@ -30,12 +30,13 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
     if (n.name == name) known = &n;
   if (known != nullptr) name = known->stored;
   auto const star = name.find('*');
-  bool const apart = star != std::string::npos;
-  for (std::int64_t iteration = 0; iteration < (apart ? info.iterations : 1); ++iteration) {
-    file_tensor t{&info, iteration, apart ? 1 : info.iterations, known != nullptr && known->transposed, false, {}};
-    t.tensor.name = apart ? name.substr(0, star) + std::to_string(iteration) + name.substr(star + 1) : name;
+  bool const per_iteration = star != std::string::npos;
+  for (std::int64_t iteration = 0; iteration < (per_iteration ? info.iterations : 1); ++iteration) {
+    file_tensor t{&info, iteration, per_iteration ? 1 : info.iterations, known != nullptr && known->transposed,
+                  false, {}};
+    t.tensor.name = per_iteration ? name.substr(0, star) + std::to_string(iteration) + name.substr(star + 1) : name;
     t.tensor.dtype = io::name_in_files(info.type);
-    if (info.stacked && !apart) t.tensor.shape.push_back(info.iterations);
+    if (info.stacked && !per_iteration) t.tensor.shape.push_back(info.iterations);
     auto const rank = info.shape.rank;
     for (int i = 0; i < rank; ++i) t.tensor.shape.push_back(info.shape.extent[t.transposed ? rank - 1 - i : i]);
     tensors.push_back(std::move(t));

@@ -1,0 +1,145 @@
+#pragma once
+
+#include "constrain/op/concatenate/concatenate.hpp"
+#include "constrain/op/slice/slice.hpp"
+#include "constrain/pass/nest.hpp"
+#include "constrain/pass/rewrite.hpp"
+#include "constrain/program/location.hpp"
+
+namespace constrain::inline CONSTRAIN_VARIANT {
+
+namespace detail {
+
+/// Makes views of slices and of the parts of concatenations, node by node.
+class slice_viewing {
+public:
+  constexpr explicit slice_viewing(program const& p) : p_(p), nest_(p) {}
+
+  constexpr program run() {
+    bool removed[program::maximum_nodes]{};
+    for (int i = 0; i < p_.nodes.size(); ++i) {
+      if (calls(p_.nodes[i], info_of<op::slice>)) removed[i] = view_result(i);
+      if (calls(p_.nodes[i], info_of<op::concatenate>)) removed[i] = view_operands(i);
+      if (removed[i]) p_.nodes[i].inputs.count = p_.nodes[i].outputs.count = 0;
+    }
+    return rewrite(p_, [&](builder& out, node const& n, int i) {
+      if (!removed[i]) out.program.add_node(n);
+    });
+  }
+
+private:
+  /// Whether the value is assigned once in each iteration, by nodes of the program, and read by them only.
+  constexpr bool is_plain(ref r) const {
+    auto const& info = p_.values[r.value];
+    return info.role == role::activation && !info.accumulates && !info.is_loop_carried();
+  }
+
+  /// Whether slices of `of` in this dimension keep its rows: equally long rows that are equally far apart.
+  static constexpr bool keeps_rows(shape const& of, int dimension) {
+    for (int d = 0; d < dimension && dimension + 1 < of.rank; ++d)
+      if (of.extent[d] != 1) return false;
+    return true;
+  }
+
+  /// Whether every op that reads or writes `r`, or a view of it, takes the operand in rows that lie apart.
+  constexpr bool is_taken_in_rows(ref r) const {
+    for (int v = 0; v < p_.values.size(); ++v) {
+      if (v != r.value && !p_.values[v].view) continue;
+      if (locate(p_, {v}).row_stride == 0 || !is_view_of(v, r.value)) continue;
+      for (auto const& n : p_.nodes) {
+        auto const takes = [&](int k) { return (n.op->strided >> k & 1u) != 0; };
+        for (int k = 0; k < n.inputs.size(); ++k)
+          if (n.inputs[k].value == v && !takes(k)) return false;
+        for (int k = 0; k < n.outputs.size(); ++k)
+          if (n.outputs[k].value == v && !takes(n.inputs.size() + k)) return false;
+      }
+    }
+    return true;
+  }
+  constexpr bool is_view_of(int v, int of) const {
+    while (v != of && p_.values[v].view) v = p_.values[v].view.of.value;
+    return v == of;
+  }
+
+  /// Whether no node writes a persistent `source` before the last node that reads `part`.
+  constexpr bool keeps_its_value(ref source, ref part) const {
+    if (!is_persistent(p_.values[source.value].role)) return true;
+    bool written = false;
+    for (auto const& n : p_.nodes) {
+      if (written && n.inputs.contains(part)) return false;
+      written = written || n.outputs.contains(source);
+    }
+    return true;
+  }
+
+  /// Makes the result of the slice at node i a view of its input. Returns whether it can be one.
+  constexpr bool view_result(int i) {
+    auto const o = unpack<op::slice::options>(p_.nodes[i].attributes);
+    ref const source = p_.nodes[i].inputs[0], part = p_.nodes[i].outputs[0];
+    auto const& of = p_.values[source.value];
+    if (!is_plain(part) || p_.values[part.value].view || of.accumulates || of.is_loop_carried()) return false;
+    if (is_observed_by_host(of) || !keeps_rows(of.shape, o.dimension) || !keeps_its_value(source, part)) return false;
+    p_.values[part.value].view = {source, o.dimension, o.begin};
+    p_.nodes[i].outputs.count = 0; // the slice itself no longer writes its result
+    if (is_taken_in_rows(part)) return true;
+    p_.values[part.value].view = {};
+    p_.nodes[i].outputs.push_back(part);
+    return false;
+  }
+  /// The host may write the bytes of an input between two runs, but not during one.
+  static constexpr bool is_observed_by_host(value_info const& info) { return info.role == role::result; }
+
+  /// Whether only one node writes `r`, in the loop of node i.
+  constexpr bool is_written_beside(ref r, int i) const {
+    int writers = 0;
+    for (int j = 0; j < p_.nodes.size(); ++j)
+      for (auto const& output : p_.nodes[j].outputs) {
+        if (output.value != r.value) continue;
+        if (nest_.parent[j] != nest_.parent[i]) return false;
+        ++writers;
+      }
+    return writers == 1;
+  }
+
+  /// Makes the operands of the concatenation at node i views of its result. Returns whether all of them can be views.
+  constexpr bool view_operands(int i) {
+    auto const n = p_.nodes[i];
+    auto const dimension = unpack<op::concatenate::options>(n.attributes).dimension;
+    ref const whole = n.outputs[0];
+    if (!is_plain(whole) || !keeps_rows(p_.values[whole.value].shape, dimension)) return false;
+    std::int64_t begin = 0;
+    int viewed = 0;
+    bool fits = true;
+    for (; viewed < n.inputs.size() && fits; ++viewed) {
+      auto& part = p_.values[n.inputs[viewed].value];
+      fits = is_plain(n.inputs[viewed]) && !part.view && is_written_beside(n.inputs[viewed], i);
+      if (!fits) break;
+      part.view = {whole, dimension, begin};
+      begin += part.shape.extent[dimension];
+    }
+    p_.nodes[i].inputs.count = p_.nodes[i].outputs.count = 0; // the concatenation itself reads and writes nothing
+    fits = fits && is_taken_in_rows(whole);
+    if (fits) return true;
+    for (int k = 0; k < viewed; ++k) p_.values[n.inputs[k].value].view = {};
+    p_.nodes[i] = n;
+    return false;
+  }
+
+  program p_;
+  nest nest_;
+};
+
+} // namespace detail
+
+/// Removes slices and concatenations that need not copy: the result of a slice becomes a view of the sliced value, and
+/// the operands of a concatenation, views of its result. A copy remains if an op does not take the rows of a view
+/// (`op_info::strided`), if the elements do not lie in equally long rows, or if the bytes are written again while the
+/// slice is read.
+constexpr program slice_views(program const& p) {
+  if (!p.failure.ok()) return p;
+  for (auto const& n : p.nodes)
+    if (calls(n, info_of<op::slice>) || calls(n, info_of<op::concatenate>)) return detail::slice_viewing(p).run();
+  return p;
+}
+
+} // namespace constrain
