@@ -33,6 +33,13 @@ private:
     auto const& info = p_.values[r.value];
     return info.role == role::activation && !info.accumulates && !info.is_loop_carried();
   }
+  /// Whether nodes find the same elements in `r` throughout an iteration: a loop-carried value has an instance of its
+  /// own for what the iteration reads and for what it writes.
+  constexpr bool is_steady(ref r) const {
+    auto const& info = p_.values[r.value];
+    bool const within = r.where == at::current || r.where == at::next;
+    return !info.accumulates && info.role != role::result && (!info.is_loop_carried() || within);
+  }
 
   /// Whether slices of `of` in this dimension keep its rows: equally long rows that are equally far apart.
   static constexpr bool keeps_rows(shape const& of, int dimension) {
@@ -76,9 +83,8 @@ private:
   constexpr bool view_result(int i) {
     auto const o = unpack<op::slice::options>(p_.nodes[i].attributes);
     ref const source = p_.nodes[i].inputs[0], part = p_.nodes[i].outputs[0];
-    auto const& of = p_.values[source.value];
-    if (!is_plain(part) || p_.values[part.value].view || of.accumulates || of.is_loop_carried()) return false;
-    if (is_observed_by_host(of) || !keeps_rows(of.shape, o.dimension) || !keeps_its_value(source, part)) return false;
+    if (!is_plain(part) || p_.values[part.value].view || !is_steady(source)) return false;
+    if (!keeps_rows(p_.values[source.value].shape, o.dimension) || !keeps_its_value(source, part)) return false;
     p_.values[part.value].view = {source, o.dimension, o.begin};
     p_.nodes[i].outputs.count = 0; // the slice itself no longer writes its result
     if (is_taken_in_rows(part)) return true;
@@ -86,8 +92,6 @@ private:
     p_.nodes[i].outputs.push_back(part);
     return false;
   }
-  /// The host may write the bytes of an input between two runs, but not during one.
-  static constexpr bool is_observed_by_host(value_info const& info) { return info.role == role::result; }
 
   /// Whether only one node writes `r`, in the loop of node i.
   constexpr bool is_written_beside(ref r, int i) const {
@@ -106,7 +110,8 @@ private:
     auto const n = p_.nodes[i];
     auto const dimension = unpack<op::concatenate::options>(n.attributes).dimension;
     ref const whole = n.outputs[0];
-    if (!is_plain(whole) || !keeps_rows(p_.values[whole.value].shape, dimension)) return false;
+    bool const computed = p_.values[whole.value].role == role::activation;
+    if (!computed || !is_steady(whole) || !keeps_rows(p_.values[whole.value].shape, dimension)) return false;
     std::int64_t begin = 0;
     int viewed = 0;
     bool fits = true;

@@ -48,7 +48,7 @@ constexpr ref root_of(program const& p, ref r) { return locate(p, r).root; }
 /// Whether `r` and `s` have an element of their common root's instance in common.
 constexpr bool overlap(program const& p, ref r, ref s) {
   auto const a = locate(p, r), b = locate(p, s);
-  if (a.root.value != b.root.value) return false;
+  if (!(a.root == b.root)) return false;
   auto const &x = p.values[r.value].shape, &y = p.values[s.value].shape;
   if (a.row_stride == 0 && b.row_stride == 0)
     return a.begin < b.begin + y.elements() && b.begin < a.begin + x.elements();
