@@ -304,3 +304,23 @@ TEST_CASE_TEMPLATE("attention: with lengths, each sequence as if it ended there"
     for (std::size_t i = 2 * 5 * 12; i < 3 * 5 * 12; ++i) CHECK(a.dqkv[i] == 0);
   }
 }
+
+TEST_CASE_TEMPLATE("attention: with lengths, heads that share keys and values as heads with copies of them", real,
+                   float, double) {
+  shape const many(3, 5, 8), few(3, 5, 4), scores(3, 4, 5, 5);
+  auto const q = array<real>::random(many, 1), k = array<real>::random(few, 2), v = array<real>::random(few, 3);
+  array<std::int32_t> const lengths(shape(3), {5, 2, 0});
+  array<real> copied_k(many), copied_v(many), y(many), expected(many), p(scores);
+  for (std::size_t i = 0; i < copied_k.values().size(); ++i) {
+    auto const from = i / 8 * 4 + i % 8 / 4 * 2 + i % 2; // heads 0 and 1 share the first head, 2 and 3 the second
+    copied_k[i] = k[from], copied_v[i] = v[from];
+  }
+  for (bool causal : {false, true}) {
+    auto const shared = packed({4, causal, 2}), own = packed({4, causal});
+    call_kernel<ct::op::attention>(ct::call{shared, no_parameters}, q.in(), k.in(), v.in(), lengths.in(), y.out(),
+                                   p.out());
+    call_kernel<ct::op::attention>(ct::call{own, no_parameters}, q.in(), copied_k.in(), copied_v.in(), lengths.in(),
+                                   expected.out(), p.out());
+    CHECK(same_bits(y.values(), expected.values()));
+  }
+}

@@ -23,8 +23,8 @@ constexpr int key_value_heads(attention_options const& o) {
 namespace op {
 
 /// The gradient of op::attention: dq, dk and dv from dy, q, k, v and the probabilities. dk and dv are summed over the
-/// heads of queries that share a head of keys and values, in order; on the CPU in the type of their elements. Output 3
-/// is scratch for the gradient of the scores.
+/// heads of queries that share a head of keys and values, in order; the CPU rounds the sum to the type of dk and dv
+/// after each head. Output 3 is scratch for the gradient of the scores.
 struct attention_gradient {
   using options = attention_options;
   static constexpr char const* name = "attention_gradient";
@@ -73,7 +73,7 @@ struct attention {
                           "key_value_heads; choose a number that divides it, or 0 for as many as heads");
   };
   /// Refused: keys or values of another shape than the queries and the numbers of heads need. The numbers are the
-  /// dimensions, or the last two extents that differ.
+  /// numbers of dimensions, or the innermost extents that differ.
   template <diagnosis d> struct keys_or_values_do_not_fit_the_queries {
     static_assert(d.ok(), "ct::self_attention: keys and values must be [sequences, tokens, key_value_heads * head "
                           "width], with the sequences, the tokens and the head width of the queries; an extent is "
