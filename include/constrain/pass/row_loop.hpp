@@ -10,10 +10,13 @@
 namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// Number of rows of logits that are stored at a time, out of `rows`: a tenth, rounded down to a multiple of 16; at
-/// least 16, at most all rows. This saves about nine tenths of the logits' memory and keeps GEMMs large.
+/// least 16, at most all rows. This saves about nine tenths of the logits' memory and keeps GEMMs large. A smaller
+/// multiple of 16, down to half as many rows, is taken if it divides `rows`, since then no rows remain.
 constexpr std::int64_t logit_rows(std::int64_t rows) {
   std::int64_t const tenth = rows / 10 / 16 * 16;
   std::int64_t const wanted = tenth < 16 ? 16 : tenth;
+  for (auto fewer = wanted; fewer > 0 && 2 * fewer >= wanted; fewer -= 16)
+    if (rows % fewer == 0) return fewer;
   return wanted < rows ? wanted : rows;
 }
 
@@ -144,6 +147,9 @@ private:
   /// The refs that stand for the values of the loop: those of one copy of its body.
   struct body {
     ref of[program::maximum_values]{};
+    constexpr body() { // g++ 12 would fill an aggregate with zeros, which are not empty references
+      for (auto& r : of) r = ref();
+    }
   };
   /// The inputs with a row for each row of the large value, in two dimensions.
   constexpr body flatten(builder& out) const;
