@@ -1,3 +1,4 @@
+#include "random_model.hpp"
 #include "simulate.hpp"
 
 #include <doctest/doctest.h>
