@@ -51,7 +51,7 @@ static_assert(slicing(after) == 0 && views(after) == 6 && verify(after).ok());
 static_assert(plan_memory(after).end < plan_memory(before).end);
 static_assert(same(slice_views(after), after));
 
-// gelu does not take rows that lie apart: its operand is copied, and so is what it computes, with all the values that are
+// gelu does not take rows that lie apart: its operand is copied, and so is what it computes, with all values that are
 // joined with it.
 constexpr auto copies = slice_views(forward<copied_parts{}>);
 static_assert(calls(copies, &info_of<op::slice>) == 1 && calls(copies, &info_of<op::concatenate>) == 1);

@@ -34,8 +34,9 @@ template <class source, class passes> constexpr missing_kernels missing_for_fusi
 
 /// Peephole fusion: replaces a group of nodes by one node that moves or stores fewer bytes, if no other node reads the
 /// values that the new node does not write. Each pattern is a function in a file of pass/fuse/. If the logits take
-/// `fusion.smallest_logits` bytes or more, the head and the loss become a loop over rows (row_loop.hpp). Unless `fusion.fuses`, the program does not change. `missing`: ops without a kernel; with
-/// `fusion.only_with_kernels`, nodes stay separate instead of becoming a call of such an op.
+/// `fusion.smallest_logits` bytes or more, the head and the loss become a loop over rows (row_loop.hpp). Unless
+/// `fusion.fuses`, the program does not change. `missing`: ops without a kernel; with `fusion.only_with_kernels`, nodes
+/// stay separate instead of becoming a call of such an op.
 constexpr program fuse(program const& p, slot_of::fusion const& fusion, missing_kernels const& missing = {}) {
   if (!fusion.fuses || !p.failure.ok()) return p;
   auto const avoided = fusion.only_with_kernels ? missing : missing_kernels{};

@@ -131,8 +131,7 @@ private:
     return writers == 1;
   }
 
-  /// Operand k of the concatenation, stack or reshape at node i as a view of its result. `begin`: the index of its first
-  /// element.
+  /// Operand k of the concatenation, stack or reshape `n` as a view of the result, from index `begin` on.
   constexpr view view_of_result(node const& n, int k, std::int64_t begin) const {
     ref const whole = n.outputs[0];
     auto const& part = p_.values[n.inputs[k].value];
@@ -175,9 +174,9 @@ private:
 } // namespace detail
 
 /// Removes slices, concatenations, reshapes and stacks that need not copy: the result of a slice becomes a view of the
-/// sliced value, and the operands of a concatenation, views of its result. A copy remains if an op does not take the rows of a view
-/// (`op_info::strided`), if the elements do not lie in equally long rows, or if the bytes are written again while the
-/// slice is read.
+/// sliced value, and the operands of a concatenation, views of its result. A copy remains if an op does not take the
+/// rows of a view (`op_info::strided`), if the elements do not lie in equally long rows, or if the bytes are written
+/// again while the slice is read.
 constexpr program slice_views(program const& p) {
   if (!p.failure.ok()) return p;
   for (auto const& n : p.nodes)

@@ -81,14 +81,14 @@ struct op_info : op_label {
   inferred (*infer)(operand_types const& inputs, attributes const&) = nullptr; // the shape rule
   // the cost rule
   cost (*cost_of)(operand_types const& inputs, operand_types const& outputs, attributes const&) = nullptr;
-  void (*gradient)(backward&) = nullptr;       // the gradient rule
-  bool has_gradient = false;                   // whether `gradient` is set; false: the op is not differentiable
-  unsigned in_place = 0;                       // bit i: output 0 may be written over input i
-  unsigned accumulating = 0;                   // bit j: the kernel can add to output j
-  unsigned workspace = 0;                      // bit j: output j is scratch
-  unsigned strided = 0;                        // bit k: operand k (inputs, then outputs) may be a slice of wider rows
-  // bits of the inputs and of the outputs that have one row, or element, for each row of the call: row i of such outputs
-  // depends on row i of such inputs only, and other outputs add over the rows; 0: the rows depend on each other
+  void (*gradient)(backward&) = nullptr; // the gradient rule
+  bool has_gradient = false;             // whether `gradient` is set; false: the op is not differentiable
+  unsigned in_place = 0;                 // bit i: output 0 may be written over input i
+  unsigned accumulating = 0;             // bit j: the kernel can add to output j
+  unsigned workspace = 0;                // bit j: output j is scratch
+  unsigned strided = 0;                  // bit k: operand k (inputs, then outputs) may be strided
+  // bits of the inputs and outputs with a row, or an element, for each row of the call: row i of these outputs depends
+  // only on row i of these inputs, and all other outputs add over the rows; 0: the rows depend on each other
   unsigned row_inputs = 0, row_outputs = 0;
   bool has_bias_gradient = false;              // whether `with_bias_gradient` is set
   op_info const* with_bias_gradient = nullptr; // this op fused with linear_bias_gradient of output 0
