@@ -264,8 +264,8 @@ constexpr void row_looping::join(builder& out, ref r, body const& chunks, body c
 
 /// Replaces the head (the linear layer that computes the logits), the loss and their gradients by a loop over chunks of
 /// rows, so that logits are stored for `logit_rows` rows at a time (Hsu et al. 2024, Liger Kernel). Sums over the rows,
-/// such as the loss and the gradient of the weight, add up chunk by chunk, in order. A program changes if the logits take
-/// `smallest_bytes` or more, and only ops read them that say how their rows depend on each other
+/// such as the loss and the gradient of the weight, add up chunk by chunk, in order. A program changes if the logits
+/// take `smallest_bytes` or more, and only ops read them that say how their rows depend on each other
 /// (`op_info::row_inputs`).
 constexpr program loop_over_rows(program const& p, std::int64_t smallest_bytes) {
   if (!p.failure.ok()) return p;
