@@ -33,7 +33,7 @@ CONSTRAIN_INLINE void output_file::close() {
 }
 
 CONSTRAIN_INLINE void output_file::flush() {
-  put(gathered_);
+  put({std::as_const(gathered_).data(), gathered_.size()});
   gathered_.clear();
 }
 
