@@ -3,6 +3,7 @@
 #include "constrain/io/output_file.hpp"
 
 #include <unistd.h>
+#include <utility>
 
 namespace constrain::inline CONSTRAIN_VARIANT::io {
 

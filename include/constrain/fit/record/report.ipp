@@ -8,6 +8,7 @@
 #include "constrain/train/memory_table.hpp"
 
 #include <algorithm>
+#include <utility>
 
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 

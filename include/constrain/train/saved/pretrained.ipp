@@ -8,6 +8,7 @@
 #include "constrain/train/saved/saved_run.hpp"
 
 #include <optional>
+#include <utility>
 #include <vector>
 
 namespace constrain::inline CONSTRAIN_VARIANT::detail {

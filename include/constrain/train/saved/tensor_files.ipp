@@ -9,6 +9,7 @@
 #include "constrain/train/tensor_view.hpp"
 
 #include <cstring>
+#include <utility>
 
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
@@ -110,7 +111,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
     transposed.resize(bytes.size());
     detail::transpose_elements(bytes.data(), t.info->shape.extent[1], t.info->shape.extent[0], width,
                                transposed.data());
-    bytes = transposed;
+    bytes = {std::as_const(transposed).data(), transposed.size()};
   }
   for (std::int64_t iteration = 0; iteration < t.iterations; ++iteration)
     memory.write(t.info->offset + (t.first + iteration) * map.stored() * width,
