@@ -65,7 +65,7 @@ namespace detail {
 template <class function> auto visit(any const& s, function const& f) {
   if (auto const* const chosen = std::get_if<constant>(&s)) return f(*chosen);
   if (auto const* const chosen = std::get_if<linear>(&s)) return f(*chosen);
-  return f(std::get<cosine>(s));
+  return f(*std::get_if<cosine>(&s));
 }
 
 } // namespace detail
