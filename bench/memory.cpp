@@ -13,17 +13,17 @@ namespace {
 constexpr int layers = 12;
 constexpr int vocabulary = 50257;
 
-/// Bytes that attention ops write besides their first output: kept for the backward pass, or scratch.
+/// Bytes of the last output of the attention ops, which is no result and no gradient: kept for the backward pass, or
+/// scratch.
 template <class entries> std::int64_t attention_bytes(bool scratch) {
   auto const& p = entries::step_program::final;
   std::int64_t total = 0;
   for (auto const& n : p.nodes) {
     if (n.kind != ct::node_kind::call || std::string_view(n.op->name).find("attention") == std::string_view::npos)
       continue;
-    for (int j = 1; j < n.outputs.size(); ++j) {
-      auto const& buffer = entries::step::where.buffers[n.outputs[j].value];
-      if (buffer.offset >= 0 && ((n.op->workspace >> j & 1u) != 0) == scratch) total += buffer.size;
-    }
+    int const last = n.outputs.size() - 1;
+    auto const& buffer = entries::step::where.buffers[n.outputs[last].value];
+    if (buffer.offset >= 0 && ((n.op->workspace >> last & 1u) != 0) == scratch) total += buffer.size;
   }
   return total;
 }

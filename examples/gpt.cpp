@@ -36,7 +36,7 @@ void scale_down(arguments& a) {
 void train(arguments const& a, ct::data::corpus const& corpus) {
   auto const [training, validation] = main_job::split(corpus, a.smoke ? 8'192 : 32'768);
   auto const steps = a.tokens / trainer::batch_tokens;
-  trainer t{main_job::numbers, main_job::run(steps)};
+  trainer t{main_job::hyperparameters, main_job::run(steps)};
   auto const result = ct::fit(
       t, training,
       {.steps = steps, .validation = &validation, .evaluate_every = (steps + 4) / 5, .directory = a.checkpoint});

@@ -16,7 +16,7 @@ using trainer = ct::trainer<task, ct::precision::fp32, ct::optimizer::adamw, ct:
 
 static_assert(trainer::memory.peak <= ct::mebibytes(200));
 
-inline constexpr trainer::hyper numbers{.learning_rate = 2e-3f, .beta2 = 0.98f, .weight_decay = 0.1f};
+inline constexpr trainer::hyper hyperparameters{.learning_rate = 2e-3f, .beta2 = 0.98f, .weight_decay = 0.1f};
 
 inline ct::run_options run(std::int64_t steps) {
   return {.seed = 42,

@@ -24,9 +24,10 @@ void write_model(std::string const& path, std::int64_t steps) {
   json.member("vocabulary", main_job::model.vocabulary)
       .member("context", main_job::model.context)
       .member("steps", steps);
-  json.member("learning_rate", main_job::numbers.learning_rate).member("weight_decay", main_job::numbers.weight_decay);
-  json.member("beta1", main_job::numbers.beta1).member("beta2", main_job::numbers.beta2);
-  json.member("epsilon", main_job::numbers.epsilon).member("schedule", "cosine").member("warmup", steps / 20);
+  json.member("learning_rate", main_job::hyperparameters.learning_rate)
+      .member("weight_decay", main_job::hyperparameters.weight_decay);
+  json.member("beta1", main_job::hyperparameters.beta1).member("beta2", main_job::hyperparameters.beta2);
+  json.member("epsilon", main_job::hyperparameters.epsilon).member("schedule", "cosine").member("warmup", steps / 20);
   json.member("minimum_rate_fraction", 0.1).member("clip_norm", 1.0).end();
   ct::io::atomic_file file(path);
   file.out().write(std::as_bytes(std::span(json.text())));
@@ -50,7 +51,7 @@ template <class trainer> void write_weights(std::string const& path, trainer con
 template <class trainer> void run(std::string const& text, std::string const& directory, std::int64_t tokens) {
   auto const [training, validation] = main_job::split(ct::data::text(text), 32'768);
   auto const steps = tokens / trainer::batch_tokens;
-  trainer t{main_job::numbers, main_job::run(steps)};
+  trainer t{main_job::hyperparameters, main_job::run(steps)};
   write_model(directory + "/model.json", steps);
   write_weights(directory + "/initial.safetensors", t);
 

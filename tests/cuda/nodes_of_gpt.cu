@@ -5,6 +5,30 @@
 namespace ct = constrain;
 using namespace constrain::test;
 
+namespace {
+
+// Six heads of queries that share two of keys and values.
+struct grouped_model {
+  bool causal;
+  constexpr ct::value operator()(ct::value tokens) const {
+    auto const x = ct::embedding("token", tokens, {.vocabulary = 31, .width = 30});
+    auto const y = ct::self_attention(x, {.heads = 6, .causal = causal, .key_value_heads = 2});
+    return ct::linear("head", y, 31);
+  }
+};
+template <bool causal>
+using grouped = ct::task<grouped_model{causal}, ct::causal_lm, ct::micro_batch{.sequences = 2, .tokens = 19}>;
+
+} // namespace
+
+TEST_CASE("every node of attention with shared keys and values, as on the CPU") {
+  std::map<std::string, int> seen;
+  check_nodes<grouped<true>>(seen);
+  check_nodes<grouped<false>, ct::precision::fp64>(seen);
+  check_nodes<grouped<true>, ct::precision::bf16>(seen);
+  CHECK(seen["attention_gradient"] > 0);
+}
+
 TEST_CASE("every node of a GPT, as on the CPU") {
   std::map<std::string, int> seen;
   check_nodes<gpt<2, 2, 24, 67, 17, 3>>(seen);

@@ -6,7 +6,6 @@
 #include <cstdint>
 #include <memory>
 #include <set>
-#include <type_traits>
 #include <vector>
 
 // Examples know their content by a hash, and are split at random.
@@ -126,9 +125,4 @@ TEST_CASE("examples keep their storage alive") {
 }
 
 static_assert(ct::data::is_dataset<ct::data::corpus> && ct::data::is_dataset<examples>);
-// A temporary array would leave the examples with views of freed memory.
-static_assert(std::is_constructible_v<examples, integers const&, integers const&>);
-static_assert(!std::is_constructible_v<examples, integers, integers const&>);
-static_assert(!std::is_constructible_v<examples, integers const&, integers>);
-static_assert(!std::is_constructible_v<examples, integers, integers>);
 static_assert(!ct::data::is_dataset<integers> && !ct::data::is_dataset<ct::array_list>);

@@ -170,7 +170,21 @@ TEST_CASE("two strategies are compared on a regression") {
   auto const three = ct::compare<regression, ct::policies<ct::optimizer::sgd>>(all, common)[0].loss;
   CHECK(three != rows[0].loss);
   CHECK(sentence([&] { ct::compare<regression, ct::policies<>>(points(20).all()); }) ==
-        "compare: this part of the 20 examples is empty; give more examples, or split off another share");
+        "compare: this part of the 20 examples is empty; give more examples, or a larger .validation_fraction");
+  CHECK(sentence([&] { ct::compare<regression, ct::policies<>>(points(20).all(), {.validation_fraction = 1}); }) ==
+        "compare: this part of the 20 examples is empty; give more examples, or a smaller .validation_fraction");
+}
+
+TEST_CASE("fit and compare count an example of several inputs as the tokens of one sequence") {
+  sentences const a(100);
+  auto const all = a.all();
+  auto const rows = ct::compare<task>(all, {.tokens = 6 * 32, .seed = 1, .validation_fraction = 0.1},
+                                      ct::strategy<ct::policies<ct::accumulate<2>>>{.hyper = hyper});
+  auto const parts = all.split(0.1);
+  trainer t(hyper, {.seed = 1});
+  auto const r = ct::fit(t, parts.train, {.steps = 6, .log = nullptr}); // 8 examples of 4 tokens in a step
+  CHECK(t.evaluate(parts.validation).loss == rows[0].loss);
+  CHECK(r.tokens_per_second == doctest::Approx(4 * r.labels_per_second));
 }
 
 TEST_CASE("a regression has no accuracy in the log and in the records") {

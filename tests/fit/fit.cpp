@@ -105,44 +105,6 @@ TEST_CASE("records: a line a step, also where a run goes on") {
   CHECK(summary["peak_bytes"].int64() == trainer::memory.peak.count());
 }
 
-TEST_CASE("the lines say how much of the processor's peak a step reaches") {
-  temporary_directory const directory;
-  auto const text = corpus();
-  auto const fitted = [&] {
-    trainer t;
-    auto const log = std::fopen((directory / "log").c_str(), "w");
-    REQUIRE(log != nullptr);
-    auto const result = ct::fit(t, text, {.steps = 3, .log = log, .tail = ct::data::tail::drop});
-    std::fclose(log);
-    return result;
-  };
-  auto result = fitted();
-  // On a busy machine the measurements of the peak do not agree, and none is said.
-  for (int again = 0; again < 10 && result.share_of_peak == 0; ++again) result = fitted();
-  CHECK(result.share_of_peak > 0);
-  CHECK(result.share_of_peak < 1); // most of so small a step is no arithmetic
-  int steps = 0;
-  bool peak = false, roles = false, ended = false;
-  for (auto const& line : lines_of(directory / "log")) {
-    peak = peak || line.find(" threads | peak ") != std::string::npos;
-    roles = roles || line.find("embedding 4,224 | norm 96 | weight 3,072 | bias 144") != std::string::npos;
-    if (line.starts_with("stopped after step 3: all steps are done | "))
-      CHECK(line.find(" | loss ") != std::string::npos);
-    CHECK_FALSE(ended);
-    ended = line.starts_with("stopped");
-    if (!line.starts_with("step ")) continue;
-    ++steps;
-    auto const share = line.find(" % of peak | ");
-    REQUIRE(share != std::string::npos);
-    CHECK(line.find(" ms | ") < share);
-    CHECK(line.find(" tok/s | eta ") > share);
-  }
-  CHECK(steps == 3);
-  CHECK(peak);
-  CHECK(roles);
-  CHECK(ended);
-}
-
 TEST_CASE("tokens and valid labels a second are two figures, each the same wherever it is told") {
   temporary_directory const directory;
   std::string const bytes(40 * 8 + 3, 'x');

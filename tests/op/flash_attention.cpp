@@ -1,6 +1,6 @@
 #include "check_gradients.hpp"
 #include "fixtures.hpp"
-#include "op/call_kernel.hpp"
+#include "op/qkv.hpp"
 
 namespace ct = constrain;
 using namespace constrain::test;
@@ -10,36 +10,43 @@ namespace {
 
 constexpr auto rule = ct::info_of<ct::op::flash_attention>;
 constexpr auto gradient_rule = ct::info_of<ct::op::flash_attention_gradient>;
-constexpr ct::attributes packed(int heads, bool causal) { return ct::pack(ct::attention_options{heads, causal}); }
-constexpr auto three_heads = packed(3, false), three_heads_causal = packed(3, true);
-constexpr auto qkv_type = f32(shape(2, 5, 36)), y_type = f32(shape(2, 5, 12)), rows_type = f32(shape(2, 3, 5));
-constexpr auto outputs = rule.infer(types({qkv_type}), three_heads).outputs;
-static_assert(outputs.size() == 2 && outputs[0] == y_type && outputs[1] == rows_type);
-static_assert(refuses<ct::op::axis_is_not_there>(rule.infer(types({f32(shape(5, 36))}), three_heads), 3, 2));
-static_assert(refuses<ct::op::attention::qkv_is_not_three_times_the_width>(rule.infer(types({f32(shape(2, 5, 35))}),
-                                                                                      three_heads),
-                                                                           3, 35));
-static_assert(refuses<ct::op::attention::heads_do_not_divide_the_width>(rule.infer(types({qkv_type}), packed(5, false)),
-                                                                        12, 5));
-static_assert(refuses<ct::op::attention::heads_do_not_divide_the_width>(rule.infer(types({qkv_type}), packed(0, false)),
-                                                                        12, 0));
-constexpr auto gradients = gradient_rule.infer(types({y_type, qkv_type, y_type, rows_type}), three_heads).outputs;
-static_assert(gradients.size() == 2 && gradients[0] == qkv_type && gradients[1] == f32(shape(2, 5, 3)));
-static_assert(gradient_rule.workspace == 0b10);
-constexpr ct::operand_type narrow_type{ct::dtype::bf16, shape(2, 5, 36)},
-    narrow_y_type{ct::dtype::bf16, shape(2, 5, 12)};
+constexpr ct::attributes packed(ct::attention_options const& o) { return ct::pack(o); }
+constexpr auto three_heads = packed({3, false}), three_heads_causal = packed({3, true});
+constexpr auto q_type = f32(shape(2, 5, 12)), rows_type = f32(shape(2, 3, 5));
+constexpr auto outputs = rule.infer(types({q_type, q_type, q_type}), three_heads).outputs;
+static_assert(outputs.size() == 2 && outputs[0] == q_type && outputs[1] == rows_type);
+constexpr auto flat_type = f32(shape(5, 12));
+static_assert(refuses<ct::op::axis_is_not_there>(rule.infer(types({flat_type, flat_type, flat_type}), three_heads), 3,
+                                                 2));
+constexpr auto of_heads(ct::attention_options const& o) {
+  return rule.infer(types({q_type, q_type, q_type}), packed(o));
+}
+static_assert(refuses<ct::op::attention::heads_do_not_divide_the_width>(of_heads({5}), 12, 5));
+static_assert(refuses<ct::op::attention::heads_do_not_divide_the_width>(of_heads({0}), 12, 0));
+static_assert(refuses<ct::op::attention::key_value_heads_do_not_divide_the_heads>(of_heads({6, true, 4}), 6, 4));
+static_assert(refuses<ct::op::attention::keys_or_values_do_not_fit_the_queries>(of_heads({6, true, 3}), 6, 12));
+constexpr auto gradients =
+    gradient_rule.infer(types({q_type, q_type, q_type, q_type, q_type, rows_type}), three_heads).outputs;
+static_assert(gradients.size() == 4 && gradients[0] == q_type && gradients[1] == q_type && gradients[2] == q_type &&
+              gradients[3] == f32(shape(2, 5, 3)));
+static_assert(gradient_rule.workspace == 0b1000);
+constexpr ct::operand_type narrow_type{ct::dtype::bf16, shape(2, 5, 12)}, few_type{ct::dtype::bf16, shape(2, 5, 4)};
+constexpr auto scratch_of(ct::operand_type q, ct::operand_type k, ct::attention_options const& o) {
+  return gradient_rule.infer(types({q, q, k, k, q, f32(shape(2, o.heads, 5))}), packed(o)).outputs[3];
+}
 // Where elements are too narrow for sums, those of dk and dv lie beside the rows'.
-static_assert(gradient_rule.infer(types({narrow_y_type, narrow_type, narrow_y_type, rows_type}), three_heads)
-                  .outputs[1] == f32(shape(2, 5, 3 + 2 * 12)));
-static_assert(rule.infer(types({narrow_type}), three_heads).outputs[0].type == ct::dtype::bf16);
-static_assert(rule.infer(types({narrow_type}), three_heads).outputs[1] == rows_type);
+static_assert(scratch_of(narrow_type, narrow_type, {3}) == f32(shape(2, 5, 3 + 2 * 12)));
+static_assert(scratch_of(narrow_type, few_type, {6, true, 2}) == f32(shape(2, 5, 6 + 2 * 4)));
+static_assert(rule.infer(types({narrow_type, narrow_type, narrow_type}), three_heads).outputs[0].type ==
+              ct::dtype::bf16);
+static_assert(rule.infer(types({narrow_type, narrow_type, narrow_type}), three_heads).outputs[1] == rows_type);
 
-// Bytes that forward and backward write beside y and dqkv, scratch and what is kept alike.
+// Bytes that forward and backward write beside y, dq, dk and dv, scratch and what is kept alike.
 constexpr std::int64_t bytes_beside(std::int64_t tokens) {
-  auto const qkv = f32(shape(1, tokens, 3 * 64));
-  auto const kept = rule.infer(types({qkv}), packed(4, true)).outputs;
-  auto const scratch = gradient_rule.infer(types({kept[0], qkv, kept[0], kept[1]}), packed(4, true)).outputs;
-  return 4 * (kept[1].shape.elements() + scratch[1].shape.elements());
+  auto const q = f32(shape(1, tokens, 64));
+  auto const kept = rule.infer(types({q, q, q}), packed({4, true})).outputs;
+  auto const scratch = gradient_rule.infer(types({kept[0], q, q, q, kept[0], kept[1]}), packed({4, true})).outputs;
+  return 4 * (kept[1].shape.elements() + scratch[3].shape.elements());
 }
 static_assert(bytes_beside(256) == 2 * 4 * 4 * 256);
 static_assert(bytes_beside(8192) == 32 * bytes_beside(256));
@@ -48,10 +55,13 @@ static_assert(bytes_beside(8192) == 32 * bytes_beside(256));
 // causal attention needs.
 constexpr double product = 2.0 * 2 * 3 * 5 * 5 * 4;
 constexpr auto flops(ct::attributes const& a) {
-  return rule.cost_of(types({qkv_type}), types({y_type, rows_type}), a).flops;
+  return rule.cost_of(types({q_type, q_type, q_type}), types({q_type, rows_type}), a).flops;
 }
 constexpr auto gradient_flops(ct::attributes const& a) {
-  return gradient_rule.cost_of(types({y_type, qkv_type, y_type, rows_type}), types({qkv_type, rows_type}), a).flops;
+  return gradient_rule
+      .cost_of(types({q_type, q_type, q_type, q_type, q_type, rows_type}), types({q_type, q_type, q_type, rows_type}),
+               a)
+      .flops;
 }
 static_assert(flops(three_heads) == 2 * product && flops(three_heads_causal) == product);
 static_assert(gradient_flops(three_heads) == 5 * product && gradient_flops(three_heads_causal) == 2.5 * product);
@@ -74,31 +84,46 @@ struct shared_model {
 
 template <class T> using real_of = ct::arithmetic<T>;
 
+// Eight heads of queries and fewer of keys and values.
+template <int key_value_heads> struct grouped_model {
+  bool causal;
+  constexpr ct::value operator()(ct::value tokens) const {
+    auto const x = ct::embedding("token", tokens, {.vocabulary = 7, .width = 2 * (8 + 2 * key_value_heads)});
+    auto const y = ct::flash_attention(x, {.heads = 8, .causal = causal, .key_value_heads = key_value_heads});
+    return ct::linear("head", y, 5);
+  }
+};
+
+// Flash attention on queries, keys and values inside one array, `of` its shape.
 template <class T> struct flash {
-  ct::attributes options;
-  array<T> y, dqkv;
+  ct::attention_options options;
+  ct::attributes attributes;
+  array<T> dqkv, y;
   array<real_of<T>> logsumexp, scratch;
 
-  flash(shape of, int heads, bool causal)
-      : options(packed(heads, causal)), y(of.with_features(of.features() / 3)), dqkv(of),
-        logsumexp(shape(of.extent[0], heads, of.extent[1])), scratch(scratch_shape(of, heads)) {}
+  flash(shape of, ct::attention_options const& o)
+      : options(o), attributes(packed(o)), dqkv(of), y(qkv_operands<T>(dqkv[0], of, o).q().shape()),
+        logsumexp(shape(of.extent[0], o.heads, of.extent[1])), scratch(scratch_shape()) {}
 
-  static shape scratch_shape(shape of, int heads) {
-    auto const element = ct::dtype_of<T>, sum = ct::dtype_of<real_of<T>>;
-    auto const dy = of.with_features(of.features() / 3);
-    auto const rows = ct::operand_type{sum, shape(of.extent[0], heads, of.extent[1])};
-    return gradient_rule.infer(types({{element, dy}, {element, of}, {element, dy}, rows}), packed(heads, false))
-        .outputs[1]
-        .shape;
+  shape scratch_shape() {
+    auto const element = ct::dtype_of<T>;
+    qkv_operands<T> const x(dqkv[0], dqkv.in().shape(), options);
+    ct::operand_type const q{element, x.q().shape()}, k{element, x.k().shape()};
+    ct::operand_type const rows{ct::dtype_of<real_of<T>>, logsumexp.in().shape()};
+    return gradient_rule.infer(types({q, q, k, k, q, rows}), attributes).outputs[3].shape;
   }
 
   std::vector<T> const& forward(array<T> const& qkv) {
-    call_kernel<ct::op::flash_attention>(ct::call{options, no_parameters}, qkv.in(), y.out(), logsumexp.out());
+    qkv_operands<T const> const x(qkv[0], qkv.in().shape(), options);
+    call_kernel<ct::op::flash_attention>(ct::call{attributes, no_parameters}, x.q(), x.k(), x.v(), y.out(),
+                                         logsumexp.out());
     return y.values();
   }
   std::vector<T> const& backward(array<T> const& dy, array<T> const& qkv) {
-    call_kernel<ct::op::flash_attention_gradient>(ct::call{options, no_parameters}, dy.in(), qkv.in(), y.in(),
-                                                  logsumexp.in(), dqkv.out(), scratch.out());
+    qkv_operands<T const> const x(qkv[0], qkv.in().shape(), options);
+    qkv_operands<T> const dx(dqkv[0], qkv.in().shape(), options);
+    call_kernel<ct::op::flash_attention_gradient>(ct::call{attributes, no_parameters}, dy.in(), x.q(), x.k(), x.v(),
+                                                  y.in(), logsumexp.in(), dx.q(), dx.k(), dx.v(), scratch.out());
     return dqkv.values();
   }
 };
@@ -107,17 +132,19 @@ template <class T> struct flash {
 template <class real> struct quadratic {
   std::vector<double> y, dqkv;
 
-  template <class T> quadratic(array<T> const& qkv, array<T> const& dy, int heads, bool causal) {
+  template <class T> quadratic(array<T> const& qkv, array<T> const& dy, ct::attention_options const& o) {
     auto const s = qkv.in().shape();
-    auto const options = packed(heads, causal);
-    ct::call const c{options, no_parameters};
-    array<real> const x(s, qkv.values()), g(dy.in().shape(), dy.values());
-    array<real> result(g.in().shape()), dx(s), p(shape(s.extent[0], heads, s.extent[1], s.extent[1]));
+    auto const attributes = packed(o);
+    ct::call const c{attributes, no_parameters};
+    array<real> const in(s, qkv.values()), g(dy.in().shape(), dy.values());
+    array<real> result(g.in().shape()), out(s), p(shape(s.extent[0], o.heads, s.extent[1], s.extent[1]));
     array<real> dp(p.in().shape());
-    call_kernel<ct::op::attention>(c, x.in(), result.out(), p.out());
-    call_kernel<ct::op::attention_gradient>(c, g.in(), x.in(), p.in(), dx.out(), dp.out());
+    qkv_operands<real const> const x(in[0], s, o);
+    qkv_operands<real> const dx(out[0], s, o);
+    call_kernel<ct::op::attention>(c, x.q(), x.k(), x.v(), result.out(), p.out());
+    call_kernel<ct::op::attention_gradient>(c, g.in(), x.q(), x.k(), x.v(), p.in(), dx.q(), dx.k(), dx.v(), dp.out());
     y.assign(result.values().begin(), result.values().end());
-    dqkv.assign(dx.values().begin(), dx.values().end());
+    dqkv.assign(out.values().begin(), out.values().end());
   }
 };
 
@@ -128,14 +155,19 @@ template <class T> std::vector<double> in_double(std::vector<T> const& values) {
 }
 
 // No element is left as it was: a 16-bit array is poisoned with 77, the others with NaN, which no comparison passes.
-template <class T> void check_against_quadratic(shape of, int heads, bool causal) {
-  auto const qkv = array<T>::random(of, 1), dy = array<T>::random(of.with_features(of.features() / 3), 2);
-  flash<T> a(of, heads, causal);
-  quadratic<real_of<T>> const expected(qkv, dy, heads, causal);
-  CAPTURE(of.extent[1]);
-  CAPTURE(of.features() / 3 / heads);
-  CAPTURE(heads);
-  CAPTURE(causal);
+// `width`: of a head.
+template <class T>
+void check_against_quadratic(std::int64_t sequences, std::int64_t tokens, std::int64_t width,
+                             ct::attention_options const& o) {
+  shape const of(sequences, tokens, (o.heads + 2 * ct::detail::key_value_heads(o)) * width);
+  auto const qkv = array<T>::random(of, 1), dy = array<T>::random(of.with_features(o.heads * width), 2);
+  flash<T> a(of, o);
+  quadratic<real_of<T>> const expected(qkv, dy, o);
+  CAPTURE(tokens);
+  CAPTURE(width);
+  CAPTURE(o.heads);
+  CAPTURE(o.key_value_heads);
+  CAPTURE(o.causal);
   CHECK(relative_error(in_double(a.forward(qkv)), expected.y) < tolerance<T>);
   CHECK(relative_error(in_double(a.backward(dy, qkv)), expected.dqkv) < tolerance<T>);
   for (auto x : in_double(a.logsumexp.values())) CHECK(std::isfinite(x));
@@ -156,13 +188,20 @@ TEST_CASE("flash_attention: gradients of one sequence of one token") {
                   ct::accumulate<2>>();
 }
 
+TEST_CASE("flash_attention: gradients of keys and values that several heads share") {
+  check_gradients<ct::task<grouped_model<2>{true}, ct::causal_lm, ct::micro_batch{.sequences = 2, .tokens = 4}>>();
+  check_gradients<ct::task<grouped_model<2>{false}, ct::causal_lm, ct::micro_batch{.sequences = 2, .tokens = 4}>>();
+  check_gradients<ct::task<grouped_model<1>{true}, ct::causal_lm, ct::micro_batch{.sequences = 2, .tokens = 4}>,
+                  ct::accumulate<2>>();
+}
+
 TEST_CASE_TEMPLATE("flash_attention: as PyTorch", real, float, double) {
   fixture const f("ops.safetensors");
   for (bool causal : {false, true}) {
     std::string const name = causal ? "attention_causal" : "attention";
     CAPTURE(name);
     array<real> const qkv(shape(2, 5, 36), f.reals(name + ".qkv")), dy(shape(2, 5, 12), f.reals(name + ".dy"));
-    flash<real> a(shape(2, 5, 36), 3, causal);
+    flash<real> a(shape(2, 5, 36), {3, causal});
     CHECK(relative_error(a.forward(qkv), f.reals(name + ".y")) < tolerance<real>);
     CHECK(relative_error(a.backward(dy, qkv), f.reals(name + ".dqkv")) < tolerance<real>);
   }
@@ -174,19 +213,78 @@ TEST_CASE_TEMPLATE("flash_attention: as the quadratic op, whatever the sizes", T
     for (int heads : {1, 2, 3})
       for (std::int64_t width : {1, 3, 16, 24, 64, 80})
         for (std::int64_t tokens : {1, 2, 7, 33, 64, 65, 130, 257})
-          check_against_quadratic<T>(shape(heads == 2 ? 2 : 1, tokens, 3 * heads * width), heads, causal);
+          check_against_quadratic<T>(heads == 2 ? 2 : 1, tokens, width, {heads, causal});
 }
 
 TEST_CASE_TEMPLATE("flash_attention: heads wider than a tile", T, float, double, ct::float16, ct::bfloat16) {
   for (bool causal : {false, true})
     for (std::int64_t width : {128, 131, 300})
-      for (std::int64_t tokens : {5, 70, 200}) check_against_quadratic<T>(shape(1, tokens, 3 * 2 * width), 2, causal);
+      for (std::int64_t tokens : {5, 70, 200}) check_against_quadratic<T>(1, tokens, width, {2, causal});
+}
+
+TEST_CASE_TEMPLATE("flash_attention: heads that share keys and values", T, float, double, ct::float16, ct::bfloat16) {
+  for (bool causal : {false, true})
+    for (int shared : {1, 2, 4})
+      for (std::int64_t width : {3, 64, 131})
+        for (std::int64_t tokens : {1, 7, 64, 65, 200})
+          check_against_quadratic<T>(2, tokens, width, {4, causal, shared});
+}
+
+TEST_CASE_TEMPLATE("flash_attention: heads that share keys and values, as PyTorch", real, float, double) {
+  fixture const f("attention.safetensors");
+  for (std::string const name : {"two", "one"})
+    for (bool causal : {false, true}) {
+      auto const expected = [&](std::string const& what) { return f.reals(name + (causal ? ".causal." : ".") + what); };
+      int const shared = name == "two" ? 2 : 1;
+      CAPTURE(shared);
+      CAPTURE(causal);
+      auto const options = packed({8, causal, shared});
+      ct::call const c{options, no_parameters};
+      shape const many(2, 5, 16), few(2, 5, 2 * shared);
+      array<real> const q(many, f.reals(name + ".q")), k(few, f.reals(name + ".k")), v(few, f.reals(name + ".v"));
+      array<real> const dy(many, f.reals(name + ".dy"));
+      array<real> y(many), logsumexp(shape(2, 8, 5)), dq(many), dk(few), dv(few), scratch(shape(2, 5, 8));
+      call_kernel<ct::op::flash_attention>(c, q.in(), k.in(), v.in(), y.out(), logsumexp.out());
+      call_kernel<ct::op::flash_attention_gradient>(c, dy.in(), q.in(), k.in(), v.in(), y.in(), logsumexp.in(),
+                                                    dq.out(), dk.out(), dv.out(), scratch.out());
+      CHECK(relative_error(y.values(), expected("y")) < tolerance<real>);
+      CHECK(relative_error(dq.values(), expected("dq")) < tolerance<real>);
+      CHECK(relative_error(dk.values(), expected("dk")) < tolerance<real>);
+      CHECK(relative_error(dv.values(), expected("dv")) < tolerance<real>);
+    }
+}
+
+TEST_CASE_TEMPLATE("flash_attention: the same bits from strided and from contiguous operands", T, float, double,
+                   ct::bfloat16) {
+  for (int shared : {4, 2, 1})
+    for (std::int64_t tokens : {9, 130}) {
+      CAPTURE(shared);
+      CAPTURE(tokens);
+      ct::attention_options const o{4, true, shared};
+      shape const s(2, tokens, (4 + 2 * shared) * 5);
+      auto const qkv = array<T>::random(s, 1), dy = array<T>::random(shape(2, tokens, 20), 2);
+      flash<T> strided(s, o), contiguous(s, o);
+      strided.forward(qkv), strided.backward(dy, qkv);
+      using parts = qkv_operands<T const>;
+      parts const x(qkv[0], s, o), dx(strided.dqkv[0], s, o);
+      auto const q = parts::contiguous(x.q()), k = parts::contiguous(x.k()), v = parts::contiguous(x.v());
+      array<T> dq(q.in().shape()), dk(k.in().shape()), dv(k.in().shape());
+      ct::call const c{contiguous.attributes, no_parameters};
+      call_kernel<ct::op::flash_attention>(c, q.in(), k.in(), v.in(), contiguous.y.out(), contiguous.logsumexp.out());
+      call_kernel<ct::op::flash_attention_gradient>(c, dy.in(), q.in(), k.in(), v.in(), contiguous.y.in(),
+                                                    contiguous.logsumexp.in(), dq.out(), dk.out(), dv.out(),
+                                                    contiguous.scratch.out());
+      CHECK(same_bits(contiguous.y.values(), strided.y.values()));
+      CHECK(same_bits(dq.values(), parts::contiguous(dx.q()).values()));
+      CHECK(same_bits(dk.values(), parts::contiguous(dx.k()).values()));
+      CHECK(same_bits(dv.values(), parts::contiguous(dx.v()).values()));
+    }
 }
 
 TEST_CASE_TEMPLATE("flash_attention: logsumexp of the scaled scores", real, float, double) {
   shape const of(1, 70, 3 * 16);
   auto const qkv = array<real>::random(of, 1);
-  flash<real> a(of, 1, true);
+  flash<real> a(of, {1, true});
   a.forward(qkv);
   std::vector<double> expected;
   for (std::size_t t = 0; t < 70; ++t) {
@@ -203,7 +301,7 @@ TEST_CASE_TEMPLATE("flash_attention: logsumexp of the scaled scores", real, floa
 
 TEST_CASE_TEMPLATE("flash_attention: causal results do not depend on what comes later", real, float, double) {
   auto qkv = array<real>::random(shape(1, 99, 24), 1);
-  flash<real> before(shape(1, 99, 24), 2, true), after(shape(1, 99, 24), 2, true);
+  flash<real> before(shape(1, 99, 24), {2, true}), after(shape(1, 99, 24), {2, true});
   before.forward(qkv);
   for (std::size_t i = 65 * 24; i < 99 * 24; ++i) qkv[i] = 1000; // tokens 65 to 98
   after.forward(qkv);
@@ -223,8 +321,8 @@ TEST_CASE_TEMPLATE("flash_attention: scores of 80 and -80 are right", T, float, 
       if (part == 0) signs[i] = T(5);
       if (part == 1) signs[i] = T(i % 16 == 3 ? float(token % 7) : token % 3 == 0 ? -4.0f : 4.0f);
     }
-    flash<T> a(of, 2, causal);
-    quadratic<real_of<T>> const expected(signs, dy, 2, causal);
+    flash<T> a(of, {2, causal});
+    quadratic<real_of<T>> const expected(signs, dy, {2, causal});
     CHECK(relative_error(in_double(a.forward(signs)), expected.y) < tolerance<T>);
     CHECK(relative_error(in_double(a.backward(dy, signs)), expected.dqkv) < tolerance<T>);
   }
@@ -232,22 +330,25 @@ TEST_CASE_TEMPLATE("flash_attention: scores of 80 and -80 are right", T, float, 
 
 TEST_CASE_TEMPLATE("flash_attention: enormous scores do not overflow", real, float, double) {
   auto const qkv = array<real>::random(shape(1, 70, 12), 1, 1000), dy = array<real>::random(shape(1, 70, 4), 2);
-  flash<real> a(shape(1, 70, 12), 2, true);
+  flash<real> a(shape(1, 70, 12), {2, true});
   for (auto y : a.forward(qkv)) CHECK(std::isfinite(y));
   for (auto g : a.backward(dy, qkv)) CHECK(std::isfinite(g));
 }
 
 TEST_CASE_TEMPLATE("flash_attention: the same bits on every number of threads", T, float, double, ct::float16,
                    ct::bfloat16) {
-  auto const check = [](shape s, int heads) {
-    auto const qkv = array<T>::random(s, 1), dy = array<T>::random(s.with_features(s.features() / 3), 2);
-    check_same_on_all_threads([&] { return flash<T>(s, heads, true).forward(qkv); });
+  auto const check = [](shape s, ct::attention_options const& o) {
+    auto const qkv = array<T>::random(s, 1);
+    auto const dy = array<T>::random(qkv_operands<T const>(qkv[0], s, o).q().shape(), 2);
+    check_same_on_all_threads([&] { return flash<T>(s, o).forward(qkv); });
     check_same_on_all_threads([&] {
-      flash<T> a(s, heads, true);
+      flash<T> a(s, o);
       a.forward(qkv);
       return a.backward(dy, qkv);
     });
   };
-  check(shape(3, 37, 3 * 34), 2);  // six heads to share out
-  check(shape(1, 430, 3 * 40), 1); // one, which only its blocks can share out
+  check(shape(3, 37, 3 * 34), {2});            // six heads to share out
+  check(shape(1, 430, 3 * 40), {1});           // one, which only its blocks can share out
+  check(shape(3, 37, 12 * 10), {8, true, 2});  // six heads of keys and values
+  check(shape(1, 130, 10 * 10), {8, true, 1}); // one
 }

@@ -1,4 +1,4 @@
-#include "op/call_kernel.hpp"
+#include "op/qkv.hpp"
 
 #include <cmath>
 
@@ -158,16 +158,21 @@ TEST_CASE("16 bits: rms_norm and its gradients") {
 }
 
 TEST_CASE("16 bits: attention and its gradient") {
-  for (bool causal : {false, true})
+  constexpr ct::attention_options cases[] = {{2, false}, {2, true}, {4, false, 2}, {4, true, 2}};
+  for (auto const& o : cases)
     compare([=]<class T>(T) {
-      shape const y_shape(3, 7, 8), scores(3, 2, 7, 7);
-      auto const qkv = values<T>(x_shape, 17), dy = values<T>(y_shape, 18);
-      array<T> y(y_shape), dqkv(x_shape);
+      shape const qkv_shape = o.key_value_heads == 0 ? x_shape : shape(3, 7, 32), scores(3, o.heads, 7, 7);
+      shape const y_shape = qkv_shape.with_features(o.key_value_heads == 0 ? 8 : 16);
+      auto const qkv = values<T>(qkv_shape, 17), dy = values<T>(y_shape, 18);
+      array<T> y(y_shape), dqkv(qkv_shape);
       array<float> p(scores), dp(scores);
-      auto const options = ct::pack(ct::attention_options{.heads = 2, .causal = causal});
+      auto const options = ct::pack(o);
       ct::call const c{options, no_parameters};
-      call_kernel<ct::op::attention>(c, qkv.in(), y.out(), p.out());
-      call_kernel<ct::op::attention_gradient>(c, dy.in(), qkv.in(), p.in(), dqkv.out(), dp.out());
+      qkv_operands<T const> const x(qkv[0], qkv_shape, o);
+      qkv_operands<T> const dx(dqkv[0], qkv_shape, o);
+      call_kernel<ct::op::attention>(c, x.q(), x.k(), x.v(), y.out(), p.out());
+      call_kernel<ct::op::attention_gradient>(c, dy.in(), x.q(), x.k(), x.v(), p.in(), dx.q(), dx.k(), dx.v(),
+                                              dp.out());
       return std::tuple(y, p, dqkv);
     });
 }

@@ -13,7 +13,7 @@ constexpr auto after = in_place(before);
 
 constexpr int sharing(program const& p) {
   int count = 0;
-  for (auto const& info : p.values) count += info.stored_in ? 1 : 0;
+  for (auto const& info : p.values) count += info.overwritten_by ? 1 : 0;
   return count;
 }
 constexpr ref output(program const& p, op_info const* op) {
@@ -25,16 +25,16 @@ constexpr ref output(program const& p, op_info const* op) {
 // The nodes stay, the bytes are shared: silu over the product it reads, the sum over silu's result.
 static_assert(same(before, after) && sharing(before) == 0 && sharing(after) == 2);
 constexpr auto product = output(after, &info_of<op::linear>), gate = output(after, &info_of<op::elementwise<op::silu>>);
-static_assert(after.values[product.value].stored_in == gate);
-static_assert(stored(after, product) == output(after, &info_of<op::add>));
+static_assert(after.values[product.value].overwritten_by == gate);
+static_assert(root_of(after, product) == output(after, &info_of<op::add>));
 static_assert(plan_memory(after).end < plan_memory(before).end);
 
 // A backward pass reads the product again: nothing may lie on it.
 constexpr auto step = in_place(coalesce(updated(built<chain_task<3>>())));
-static_assert(!step.values[output(step, &info_of<op::linear>).value].stored_in);
+static_assert(!step.values[output(step, &info_of<op::linear>).value].overwritten_by);
 // The gradient of the logits replaces them, who are read for the last time.
 constexpr auto logits = in_place(coalesce(updated(built<tied_task>())));
-static_assert(stored(logits, logits.result("logits")).value ==
+static_assert(root_of(logits, logits.result("logits")).value ==
               output(logits, &info_of<op::cross_entropy_gradient>).value);
 
 } // namespace
@@ -52,7 +52,7 @@ TEST_CASE("in_place shares no bytes of what is read again") {
       CHECK(s.left == simulate(c, without).left);
       for (int v = 0; v < f.values.size(); ++v) {
         auto const& info = f.values[v];
-        if (!info.stored_in) continue;
+        if (!info.overwritten_by) continue;
         CHECK(!is_observed(info));
         CHECK(!info.accumulates);
         CHECK(!info.is_loop_carried());

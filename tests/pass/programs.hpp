@@ -8,6 +8,7 @@
 #include <constrain/op/multiply/multiply.hpp>
 #include <constrain/op/silu/silu.hpp>
 #include <constrain/pass/cost.hpp>
+#include <constrain/pass/join_slices.hpp>
 #include <constrain/pass/pipeline.hpp>
 #include <constrain/policy/policies.hpp>
 #include <constrain/program/print.hpp>
@@ -84,7 +85,7 @@ constexpr program differentiated(program const& p, int micro_batches = 1, dtype 
 }
 template <class optimizer = optimizer::adamw>
 constexpr program updated(program const& p, int micro_batches = 1, dtype compute = dtype::f32) {
-  return update<optimizer>(differentiated(p, micro_batches, compute));
+  return update<optimizer>(join_slices(differentiated(p, micro_batches, compute)));
 }
 
 /// How many calls of an op, or of all.

@@ -30,6 +30,27 @@ constexpr auto moved = remove_training_ops(last);
 static_assert(moved.result("logits").value != last.result("logits").value);
 static_assert(moved.values[moved.result("logits").value].shape == shape(2, 3, 5));
 
+/// Two attentions whose queries share keys and values; the second has lengths, which flash attention does not take.
+struct attending {
+  static constexpr port_spec inputs[] = {{.name = "tokens"}, {.name = "lengths", .each = per::sequence}};
+  constexpr value operator()(value tokens, value lengths) const {
+    auto const x = embedding("token", tokens, {.vocabulary = 5, .width = 32});
+    attention_options const shared{.heads = 4, .key_value_heads = 2};
+    auto const y = self_attention(x, shared) + self_attention(x, lengths, shared);
+    return linear("head", y, 5);
+  }
+};
+constexpr auto attends = built<task<attending{}, causal_lm, micro_batch{.sequences = 2, .tokens = 3}>>();
+constexpr auto tiled = select_attention(attends, true);
+constexpr shape logsumexp_shape() {
+  for (auto const& n : tiled.nodes)
+    if (calls(n, info_of<op::flash_attention>)) return tiled.values[n.outputs[1].value].shape;
+  return shape();
+}
+static_assert(calls(attends, &info_of<op::attention>) == 2 && same(select_attention(attends, false), attends));
+static_assert(calls(tiled, &info_of<op::attention>) == 1 && calls(tiled, &info_of<op::flash_attention>) == 1);
+static_assert(logsumexp_shape() == shape(2, 4, 3) && verify(tiled).ok());
+
 } // namespace
 
 TEST_CASE("select") {

@@ -2,12 +2,16 @@
 
 #include "programs.hpp"
 
+#include <constrain/op/concatenate/concatenate.hpp>
+#include <constrain/op/reshape/reshape.hpp>
+#include <constrain/op/stack/stack.hpp>
 #include <constrain/run/executor.hpp>
 
 #include <algorithm>
 #include <map>
 #include <memory>
 #include <random>
+#include <span>
 #include <vector>
 
 /// Walks a planned program without its kernels and watches every byte: an independent statement of what place, lower
@@ -43,7 +47,14 @@ inline std::int64_t index_along(program const& p, int axis, std::vector<int> con
   return index;
 }
 
-inline instance instance_of(program const& p, ref r, std::vector<int> const& open, loop_state const& state) {
+/// A view is a part of what it is a view of.
+inline ref full_of(program const& p, ref r) {
+  while (p.values[r.value].view) r = p.values[r.value].view.of;
+  return r;
+}
+
+inline instance instance_of(program const& p, ref part, std::vector<int> const& open, loop_state const& state) {
+  ref const r = full_of(p, part);
   auto const& info = p.values[r.value];
   instance out{r.value, {}};
   for (int axis : info.axes) out.at.push_back(index_along(p, axis, open, state));
@@ -73,12 +84,12 @@ constexpr std::uint64_t mix(std::uint64_t a, std::uint64_t b) {
 class watch {
 public:
   watch(program const& p, memory_layout const& where, big_plan const& table, std::byte* arena, simulation& out)
-      : p(p), where(where), table(table), arena(arena), end(where.end), out(out),
+      : p(p), n_(p), where(where), table(table), arena(arena), end(where.end), out(out),
         tags(static_cast<std::size_t>(end / cell + 1), -1), made(tags.size()) {
-    nest const n(p);
     for (int i = 0; i < p.nodes.size(); ++i) {
       open.emplace_back();
-      for (int loop = n.parent[i]; loop != nest::root; loop = n.parent[loop]) open.back().push_back(p.nodes[loop].axis);
+      for (int loop = n_.parent[i]; loop != nest::root; loop = n_.parent[loop])
+        open.back().push_back(p.nodes[loop].axis);
     }
     for (int v = 0; v < p.values.size(); ++v)
       if (is_persistent(p.values[v].role) || p.values[v].role == role::input)
@@ -107,17 +118,29 @@ public:
     size[tag] = bytes;
   }
 
+  /// The cells of an operand, in the order of its elements.
+  std::vector<std::int64_t> cells(bound_operand const& b, dtype type) const {
+    std::vector<std::int64_t> out;
+    auto const row = b.row_stride == 0 ? b.count : b.shape_of->features();
+    for (std::int64_t from = 0; from < b.count; from += row) {
+      auto const begin = b.data - arena + from / row * b.row_stride * size_of(type);
+      for (auto at = begin; at < begin + row * size_of(type) / cell * cell; at += cell) out.push_back(at / cell);
+    }
+    return out;
+  }
+
   void before(int i, step const& s, bound_operand const* bound, loop_state const& state) {
     auto const& n = p.nodes[i];
+    operands.clear();
     for (int k = 0; k < s.inputs + s.outputs; ++k) {
-      auto const begin = bound[k].data - arena;
-      if (begin < 0 || begin + bound[k].count * size_of(table.operands[s.first_operand + k].type) > end)
+      operands.push_back(cells(bound[k], table.operands[s.first_operand + k].type));
+      if (bound[k].data < arena || (operands.back().back() + 1) * cell > end)
         return error(i, "operand " + std::to_string(k) + " lies outside of the arena");
     }
     for (int k = 0; k < s.inputs; ++k) {
       auto const& info = p.values[n.inputs[k].value];
       if (is_persistent(info.role)) continue;
-      check_read(i, n.inputs[k], bound[k], state);
+      check_read(i, k, bound[k], state);
     }
     // The inputs may be overwritten: what they hold is taken now.
     read = mix(reinterpret_cast<std::uintptr_t>(n.op), static_cast<std::uint64_t>(n.attributes.number[0]));
@@ -125,24 +148,50 @@ public:
     copied.clear();
     for (int k = 0; k < s.inputs; ++k) {
       if (n.op == &info_of<op::constant_like>) break; // looks at the shape alone
-      auto const begin = (bound[k].data - arena) / cell;
-      auto const words = bound[k].count * size_of(table.operands[s.first_operand + k].type) / cell;
-      for (std::int64_t w = 0; w < words; ++w) read = mix(read, at(begin + w));
-      if (n.op == &info_of<op::copy>)
-        for (std::int64_t w = 0; w < words; ++w) copied.push_back(at(begin + w));
+      for (auto word : operands[static_cast<std::size_t>(k)]) read = mix(read, at(word));
     }
+    copy_marks(i, s, state);
   }
 
 private:
+  /// What a call leaves in its output if it only moves elements.
+  void copy_marks(int i, step const& s, loop_state const& state) {
+    auto const& n = p.nodes[i];
+    auto const marks = [&](int k) -> std::vector<std::int64_t> const& { return operands[static_cast<std::size_t>(k)]; };
+    if (n.op == &info_of<op::copy> || n.op == &info_of<op::reshape> || n.op == &info_of<op::stack>)
+      for (auto word : marks(0)) copied.push_back(at(word));
+    bool const cuts = n.op == &info_of<op::slice>, joins = n.op == &info_of<op::concatenate>;
+    if (!cuts && !joins) return;
+    auto const& part = p.values[cuts ? n.outputs[0].value : n.inputs[0].value];
+    auto const& whole = p.values[cuts ? n.inputs[0].value : n.outputs[0].value].shape;
+    int const dimension = static_cast<int>(n.attributes.number[0]);
+    auto begin = n.attributes.number[1];
+    if (cuts && n.attributes.number[3] > 1) begin += state.index[p.nodes[n_.parent[i]].axis] * n.attributes.number[2];
+    auto const inner = inner_elements(part.shape, dimension) * size_of(part.type) / cell;
+    auto const outer = static_cast<std::int64_t>(marks(cuts ? 0 : s.inputs).size()) / inner / whole.extent[dimension];
+    for (std::int64_t block = 0; block < outer; ++block) {
+      if (cuts)
+        for (std::int64_t w = 0; w < part.shape.extent[dimension] * inner; ++w)
+          copied.push_back(
+              at(marks(0)[static_cast<std::size_t>((block * whole.extent[dimension] + begin) * inner + w)]));
+      else
+        for (int k = 0; k < s.inputs; ++k) {
+          auto const run = p.values[n.inputs[k].value].shape.extent[dimension] * inner;
+          for (std::int64_t w = 0; w < run; ++w)
+            copied.push_back(at(marks(k)[static_cast<std::size_t>(block * run + w)]));
+        }
+    }
+  }
+
   std::uint64_t& at(std::int64_t word) { return made[static_cast<std::size_t>(word)]; }
 
-  void write(int i, int j, bound_operand const& b, std::int64_t bytes, bool adds) {
+  void write(int i, int j, std::vector<std::int64_t> const& words, bool adds) {
     auto const& n = p.nodes[i];
     auto const base = n.op->draws_random ? mix(read, last_iteration) : read;
-    for (std::int64_t w = 0; w < bytes / cell; ++w) {
+    for (std::size_t w = 0; w < words.size(); ++w) {
       auto value = mix(base, static_cast<std::uint64_t>(j) << 32 | static_cast<std::uint64_t>(w));
-      if (!copied.empty()) value = copied[static_cast<std::size_t>(w)];
-      auto& word = at((b.data - arena) / cell + w);
+      if (!copied.empty()) value = copied[w];
+      auto& word = at(words[w]);
       word = adds ? mix(word, value) : value;
     }
   }
@@ -159,8 +208,8 @@ private:
     return which;
   }
 
-  void expect(int i, ref r, int tag, std::int64_t begin, std::int64_t bytes) {
-    for (auto word = begin / cell; word < (begin + bytes) / cell; ++word)
+  void expect(int i, ref r, int tag, std::span<std::int64_t const> words) {
+    for (auto word : words)
       if (auto& found = tags[static_cast<std::size_t>(word)]; found != tag) {
         bool const host = p.values[r.value].role == role::input && found == -1; // written before the run
         if (!host) return error(i, "reads %" + std::to_string(r.value) + " where something else lies");
@@ -168,14 +217,20 @@ private:
       }
   }
 
-  void check_read(int i, ref r, bound_operand const& b, loop_state const& state) {
-    auto const& info = p.values[r.value];
-    auto const bytes = info.shape.elements() * size_of(info.type);
-    auto const instances = b.count / info.shape.elements();
+  /// The cells of instance `t` of those that an operand has.
+  static std::span<std::int64_t const> cells_of(std::vector<std::int64_t> const& words, std::int64_t t,
+                                                std::int64_t instances) {
+    auto const each = words.size() / static_cast<std::size_t>(instances);
+    return std::span(words).subspan(static_cast<std::size_t>(t) * each, each);
+  }
+
+  void check_read(int i, int k, bound_operand const& b, loop_state const& state) {
+    ref const r = p.nodes[i].inputs[k];
+    auto const instances = b.count / p.values[r.value].shape.elements();
     for (std::int64_t t = 0; t < instances; ++t) {
       int const tag = number(one_of(i, r, t, instances, state));
-      touch(tag, stored_bytes(info));
-      expect(i, r, tag, b.data - arena + t * bytes, bytes);
+      touch(tag, stored_bytes(p.values[full_of(p, r).value]));
+      expect(i, r, tag, cells_of(operands[static_cast<std::size_t>(k)], t, instances));
     }
   }
 
@@ -185,14 +240,14 @@ public:
     for (int j = 0; j < s.outputs; ++j) {
       auto const& info = p.values[n.outputs[j].value];
       auto const& b = bound[s.inputs + j];
+      auto const& words = operands[static_cast<std::size_t>(s.inputs + j)];
       if (is_persistent(info.role)) {
-        write(i, j, b, b.count * size_of(info.type), true);
+        write(i, j, words, true);
         continue;
       }
-      auto const bytes = info.shape.elements() * size_of(info.type);
       auto const instances = b.count / info.shape.elements();
       bool const adds = info.accumulates && (last_adds >> j & 1u) != 0;
-      write(i, j, b, instances * bytes, adds);
+      write(i, j, words, adds);
       for (std::int64_t t = 0; t < instances; ++t) {
         int const tag = number(one_of(i, n.outputs[j], t, instances, state));
         bool const again = alive.contains(tag);
@@ -201,11 +256,10 @@ public:
         bool const replaced = n.inputs.contains(n.outputs[j]) || (exchanged && (n.op->accumulating >> j & 1u) == 0);
         if (info.accumulates && !replaced && again != adds)
           error(i, adds ? "adds to what was never written" : "overwrites a sum");
-        auto const begin = b.data - arena + t * bytes;
-        if (info.accumulates && again) expect(i, n.outputs[j], tag, begin, bytes);
-        touch(tag, stored_bytes(info));
-        for (auto word = begin / cell; word < (begin + bytes) / cell; ++word)
-          tags[static_cast<std::size_t>(word)] = tag;
+        auto const of_instance = cells_of(words, t, instances);
+        if (info.accumulates && again) expect(i, n.outputs[j], tag, of_instance);
+        touch(tag, stored_bytes(p.values[full_of(p, n.outputs[j]).value]));
+        for (auto word : of_instance) tags[static_cast<std::size_t>(word)] = tag;
       }
     }
     ++out.calls;
@@ -238,6 +292,7 @@ public:
 
 private:
   program const& p;
+  nest n_;
   memory_layout const& where;
   big_plan const& table;
   std::byte* arena;
@@ -249,8 +304,9 @@ private:
   std::vector<std::uint64_t> made;                            // and how it was computed
   std::map<int, std::pair<std::int64_t, std::int64_t>> alive; // first and last call that touch an instance
   std::map<int, std::int64_t> size;
-  std::uint64_t read = 0; // of the call that is running
-  std::vector<std::uint64_t> copied;
+  std::uint64_t read = 0;                          // of the call that is running
+  std::vector<std::vector<std::int64_t>> operands; // of the call that is running: the cells of each
+  std::vector<std::uint64_t> copied;               // by a call that only moves elements
 };
 
 } // namespace detail
@@ -313,13 +369,17 @@ private:
   std::string name(char const* kind) { return kind + std::to_string(++names_); }
 
   value layer(value x, int depth) {
-    switch (pick(depth < 2 ? 9 : 6)) {
+    switch (pick(depth < 2 ? 13 : 10)) {
     case 0: return linear(name("linear"), x, 4, {.bias = pick(2) == 0});
     case 1: return x + silu(linear(name("mlp"), x, 4));
     case 2: return layer_norm(name("norm"), x);
     case 3: return x * outside_[static_cast<std::size_t>(pick(static_cast<int>(outside_.size())))];
     case 4: return dropout(x) + outside_[static_cast<std::size_t>(pick(static_cast<int>(outside_.size())))];
     case 5: return gelu(x) + x;
+    case 6: return concatenate({silu(slice(x, 0, 0, 1)), slice(x, 0, 1, 1)}, 0) + concatenate({slice(x, 0, 0, 2)}, 0);
+    case 7: return concatenate({gelu(slice(x, 1, 2, 1)), slice(x, 1, 0, 2)}, 1);
+    case 8: return concatenate({slice(slice(x, 2, 1, 3), 2, 1, 2), slice(x, 2, 0, 2)}, 2) * x;
+    case 9: return reshape(silu(linear(name("reshaped"), reshape(x, shape(3, 2, 4)), 4)), shape(2, 3, 4));
     default: break;
     }
     auto const size = outside_.size();

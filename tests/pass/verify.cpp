@@ -84,7 +84,7 @@ TEST_CASE("every pass keeps a program sound") {
         auto const updates = update<optimizer::momentum>(gradients);
         auto const again = recompute(updates, every);
         auto const coalesced = coalesce(again);
-        auto const shared = in_place(coalesced);
+        auto const shared = in_place(slice_views(coalesced));
         for (auto const* after :
              {&selected, &without_dead_code, &accumulated, &gradients, &updates, &again, &coalesced, &shared})
           CHECK(verify(*after) == diagnosis{});

@@ -34,16 +34,16 @@ static_assert(std::is_same_v<detail::own_refusal<other>, split::even<other>>);
 static_assert(std::is_same_v<detail::own_refusal<outside>, outside_of_an_op<outside>>);
 
 // The library's ops: each refusal belongs to its op, or to several.
-constexpr operand_types one(dtype type, shape s) {
+constexpr operand_types three(dtype type, shape s) {
   operand_types in;
-  in.push_back({type, s});
+  for (int i = 0; i < 3; ++i) in.push_back({type, s});
   return in;
 }
-static_assert(op::attention::infer(one(dtype::f32, shape(2, 4, 10)), {.heads = 2}).refusal ==
-              refusal_with<op::attention::qkv_is_not_three_times_the_width>());
-static_assert(op::attention::infer(one(dtype::f32, shape(2, 4, 12)), {.heads = 3}).refusal ==
+static_assert(op::attention::infer(three(dtype::f32, shape(2, 4, 10)), {.heads = 2, .key_value_heads = 1}).refusal ==
+              refusal_with<op::attention::keys_or_values_do_not_fit_the_queries>());
+static_assert(op::attention::infer(three(dtype::f32, shape(2, 4, 10)), {.heads = 3}).refusal ==
               refusal_with<op::attention::heads_do_not_divide_the_width>());
-static_assert(op::attention::infer(one(dtype::i32, shape(2, 4, 12)), {.heads = 3}).refusal ==
+static_assert(op::attention::infer(three(dtype::i32, shape(2, 4, 12)), {.heads = 3}).refusal ==
               refusal_with<op::ids_are_no_numbers>());
 
 } // namespace
@@ -51,9 +51,9 @@ static_assert(op::attention::infer(one(dtype::i32, shape(2, 4, 12)), {.heads = 3
 TEST_CASE("a call that its op refuses fails its program once, with the first refusal") {
   builder out;
   ref const x{out.new_value({dtype::f32, shape(2, 4, 10)}, role::input, 0), at::current};
-  out.call<op::attention>({x}, {}, {.heads = 2}, 11);
-  out.call<op::attention>({x}, {}, {.heads = 3}, 12);
+  out.call<op::attention>({x, x, x}, {}, {.heads = 2, .key_value_heads = 1}, 11);
+  out.call<op::attention>({x, x, x}, {}, {.heads = 3}, 12);
   CHECK(out.program.failure.reason == why::refused);
   CHECK(out.program.failure.line == 11);
-  CHECK(out.program.failure.refusal == refusal_with<op::attention::qkv_is_not_three_times_the_width>());
+  CHECK(out.program.failure.refusal == refusal_with<op::attention::keys_or_values_do_not_fit_the_queries>());
 }

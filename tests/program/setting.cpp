@@ -18,8 +18,8 @@ constexpr value_info const* find(program const& p, std::string_view name) {
   return nullptr;
 }
 
-constexpr char const* names[] = {"more",       "dropout",         "clip_norm", "inverse_label_count",
-                                 "loss_scale", "loss_scale_steps"};
+constexpr char const* names[] = {"more",       "dropout",          "clip_norm", "inverse_label_count",
+                                 "loss_scale", "loss_scale_steps", ""};
 
 /// Two settings of its own, one of them made in a loop, and the library's of both dropouts.
 template <int which> struct noisy {
@@ -63,6 +63,8 @@ static_assert(find(whole, "inverse_label_count")->role == role::input && find(wh
 template <int which>
 constexpr bool taken = built<noisy_task<which>>().failure.refusal == refusal_with<refusals::setting_is_taken>();
 static_assert(taken<1> && taken<2> && taken<3> && taken<4> && taken<5> && !taken<0>);
+
+static_assert(built<noisy_task<6>>().failure.refusal == refusal_with<refusals::setting_without_a_name>());
 
 } // namespace
 

@@ -3,26 +3,9 @@
 // shows: twice
 // shows: -2048
 #include <constrain/constrain.hpp>
-namespace ct = constrain;
 
-struct twice_gradient {
-  static constexpr char const* name = "twice_gradient";
-  static constexpr ct::inferred infer(ct::operand_types const& in) {
-    return ct::inferred::one(in[0].type, in[0].shape);
-  }
-};
-struct twice {
-  static constexpr char const* name = "twice";
-  static constexpr ct::inferred infer(ct::operand_types const& in) {
-    return ct::inferred::one(in[0].type, in[0].shape);
-  }
-  static constexpr void gradient(ct::backward& b) { b.emit<twice_gradient>({b.gradient()}, {0}); }
-};
-struct doubles {
-  template <class real> static void run(ct::call const&, ct::tensor<real const> x, ct::tensor<real> y) {
-    for (std::int64_t i = 0; i < x.count; ++i) y[i] = x[i] + x[i];
-  }
-};
+#include "twice.hpp"
+
 template <> struct ct::kernel<twice, ct::cpu> : doubles {
   static constexpr ct::kernel_needs needs_of(ct::operand_extents const& in, ct::operand_extents const&) {
 #ifdef CORRECT
@@ -33,13 +16,7 @@ template <> struct ct::kernel<twice, ct::cpu> : doubles {
   }
 };
 template <> struct ct::kernel<twice_gradient, ct::cpu> : doubles {};
-struct model {
-  constexpr ct::value operator()(ct::value tokens) const {
-    auto const x = ct::embedding("token", tokens, {.vocabulary = 97, .width = 64});
-    return ct::linear("head", ct::emit<twice>({x}), 97);
-  }
-};
-using task = ct::task<model{}, ct::causal_lm, ct::micro_batch{.sequences = 2, .tokens = 16}>;
-using trainer = ct::trainer<task>;
+
+using trainer = trainer_of_twice<>;
 
 static_assert(trainer::memory.peak < ct::mebibytes(1)); // <- here

@@ -2,43 +2,12 @@
 // diagnosis: refused, any, any, any, any
 // shows: stack_is_exchanged
 #define CONSTRAIN_WITH_MPI // nothing is linked, and mpi.h is not needed
-#include <constrain/model/gpt2.hpp>
-#include <constrain/model/objective/causal_lm.hpp>
-#include <constrain/train/entries.hpp>
-namespace ct = constrain;
+#include "clip_policy.hpp"
 
-using task = ct::task<ct::gpt2{.layers = 2, .heads = 2, .width = 64, .vocabulary = 256, .context = 64}, ct::causal_lm,
-                      ct::micro_batch{.sequences = 2}>;
-
-struct clip_tensor {
-  static constexpr char const* name = "clip_tensor";
-  static constexpr ct::inferred infer(ct::operand_types const& in) {
-    return ct::inferred::one(in[0].type, in[0].shape);
-  }
-};
-
-struct clip_nothing;
-struct clipping {
-  bool clips = false;
-  friend constexpr bool operator==(clipping const&, clipping const&) = default;
-  template <class...> using otherwise = clip_nothing;
-  using rules = ct::rule_list<>;
-};
-struct clip_nothing {
-  using slot = clipping;
-  static constexpr slot value{};
-};
-struct clip_tensors {
-  using slot = clipping;
-  static constexpr slot value{.clips = true};
-  static constexpr auto after = ct::pass_name::differentiated;
+struct clip_tensors : clip_policy {
   static constexpr ct::program pass(ct::program const& p, slot const&) {
 #ifdef CORRECT
-    ct::builder out;
-    out.program = p;
-    ct::for_each_gradient(out,
-                          [&](ct::value gradient) { out.call<clip_tensor>({gradient.where()}, {gradient.where()}); });
-    return out.program;
+    return clip_gradients(p);
 #else
     ct::builder out;
     out.program = p;
@@ -47,10 +16,6 @@ struct clip_tensors {
     return out.program;
 #endif
   }
-};
-
-template <> struct constrain::kernel<clip_tensor, ct::cpu> {
-  static void run(ct::call const&, ct::tensor<float const>, ct::tensor<float>) {}
 };
 
 template struct ct::entries<task, ct::policies<ct::parallel::zero<3, 2>, clip_tensors>>; // <- here

@@ -19,7 +19,9 @@ using ct::data::examples, ct::data::tail;
 using ct::test::sentence, ct::test::temporary_directory;
 
 namespace {
+
 using integers = std::vector<std::int32_t>;
+
 // Tokens and their types, and a real number for each sequence.
 struct three_inputs {
   static constexpr ct::port_spec inputs[] = {
@@ -34,6 +36,7 @@ struct three_inputs {
 };
 using task = ct::task<three_inputs{}, ct::classification, ct::micro_batch{.sequences = 2, .tokens = 3}>;
 using trainer = ct::trainer<task, ct::accumulate<2>>;
+
 /// Example i has the tokens 3 i, 3 i + 1, 3 i + 2, the segments of a row of its own, the scores i and -i.
 struct arrays {
   integers tokens, segments, labels;
@@ -46,6 +49,7 @@ struct arrays {
   }
   examples all() const { return {{tokens, segments, score}, labels}; }
 };
+
 /// The examples of a batch; -1: padded. Checks that the arrays belong together.
 integers rows_of(ct::batch const& b, arrays const& a) {
   auto const inputs = b.every_input(), labels = b.every_label();
@@ -67,6 +71,7 @@ integers rows_of(ct::batch const& b, arrays const& a) {
   }
   return rows;
 }
+
 struct line {
   constexpr auto inputs() const {
     return std::array{
@@ -85,31 +90,6 @@ struct points {
     }
   }
   examples all() const { return {x, y}; }
-};
-
-// The second labels choose a row of a table; `swapped`: the first do.
-template <bool swapped> struct grouped_classes {
-  static constexpr ct::port_spec classes{.name = "classes", .each = ct::per::row};
-  static constexpr ct::port_spec groups{.name = "groups", .each = ct::per::sequence};
-  static constexpr ct::port_spec labels[] = {swapped ? groups : classes, swapped ? classes : groups};
-  constexpr ct::value operator()(ct::value logits, ct::value first, ct::value second) const {
-    auto const group = ct::embedding("group", swapped ? first : second, {.vocabulary = 4, .width = 3});
-    return ct::cross_entropy(logits + group, swapped ? second : first);
-  }
-};
-struct three_classes : line {
-  constexpr ct::value operator()(ct::value x) const { return ct::linear("out", x, 3); }
-};
-template <bool swapped, int sequences = 2>
-using grouped = ct::task<three_classes{}, grouped_classes<swapped>, ct::micro_batch{.sequences = sequences}>;
-
-// The next tokens are labels and, at the same time, an input of a table.
-struct looked_up_labels {
-  static constexpr bool labels_are_next_tokens = true;
-  static constexpr ct::port_spec labels[] = {{.name = "next", .each = ct::per::token}};
-  constexpr ct::value operator()(ct::value logits, ct::value next) const {
-    return ct::cross_entropy(logits + ct::embedding("seen", next, {.vocabulary = 16, .width = 16}), next);
-  }
 };
 
 struct bigram {
@@ -244,63 +224,6 @@ TEST_CASE("evaluation of real labels counts every example once") {
     CHECK(e.tokens == count);
     CHECK(std::isnan(e.accuracy));
   }
-}
-
-TEST_CASE("labels that an op indexes by are padded with 0, and padded examples do not count") {
-  std::vector<float> const x{1, 2, 3, 4, 5, 6};
-  integers const classes{0, 1, 2}, groups{1, 2, 3};
-  examples const all(x, {classes, groups});
-  ct::trainer<grouped<false>, ct::precision::fp64> t({.learning_rate = 1e-2f}, {.seed = 3, .checked = true});
-  ct::trainer<grouped<false, 3>, ct::precision::fp64> whole({}, {.seed = 3});
-  auto const e = t.evaluate(all), expected = whole.evaluate(all);
-  CHECK(std::abs(e.loss - expected.loss) < 1e-12);
-  CHECK(e.tokens == 3);
-  int batches = 0;
-  for (auto const& b : t.batches(all, tail::pad)) {
-    auto const given = b.every_label()[0].integers(), group = b.every_label()[1].integers();
-    if (++batches % 2 == 0) {
-      CHECK(given[1] == ct::ignored_label);
-      CHECK(group[1] == 0);
-    }
-    auto const r = t.step(b);
-    CHECK(r.tokens == (batches % 2 == 0 ? 1 : 2));
-    if (batches == 4) break;
-  }
-  integers const ignored{1, ct::ignored_label, 3};
-  CHECK(
-      sentence([&] {
-        t.batches(examples(x, {classes, ignored}));
-      }) ==
-      "batches: the label \"groups\" of example 1 is -100 at position 0, but an op indexes by it, so that it cannot be "
-      "ignored; pass integers from 0 to 3");
-}
-
-TEST_CASE("if the first labels cannot be ignored, examples are not padded, and each counts once") {
-  std::vector<float> const x{1, 2, 3, 4, 5, 6};
-  integers const classes{0, 1, 2}, groups{1, 2, 3};
-  examples const all(x, {groups, classes});
-  ct::trainer<grouped<true>, ct::precision::fp64> t({.learning_rate = 1e-2f}, {.seed = 3, .checked = true});
-  ct::trainer<grouped<true, 3>, ct::precision::fp64> whole({}, {.seed = 3});
-  auto const e = t.evaluate(all), expected = whole.evaluate(all);
-  CHECK(std::abs(e.loss - expected.loss) < 1e-12);
-  CHECK(e.tokens == 3);
-  CHECK(sentence([&] { t.batches(all, tail::pad); }) ==
-        "batches: tail::pad ignores the labels of the padding, but labels that are real, or that an op indexes by, "
-        "cannot be ignored; use tail::carry or tail::drop");
-  for (auto const& b : t.batches(all)) {
-    CHECK(t.step(b).tokens == 2);
-    if (t.steps() == 3) break;
-  }
-}
-
-TEST_CASE("labels that an op indexes by are not shifted") {
-  integers const tokens{1, 2, 3, 4, 5, 6, 7, 8};
-  ct::trainer<ct::task<bigram{}, looked_up_labels, ct::micro_batch{.sequences = 2, .tokens = 4}>> t;
-  std::string const after = ": ct::labels::shift leaves the last label of a sequence to be ignored, but an op indexes "
-                            "by the label \"next\"; pass shifted labels without it, with an integer at the end of each "
-                            "sequence";
-  CHECK(sentence([&] { t.batches(examples(tokens, tokens, ct::labels::shift)); }) == "batches" + after);
-  CHECK(sentence([&] { t.batch(tokens, tokens, ct::labels::shift); }) == "batch" + after);
 }
 
 TEST_CASE("labels are shifted within each example") {

@@ -15,6 +15,7 @@ namespace ct = constrain;
 using ct::test::sentence;
 
 namespace {
+
 // Tokens and their types, and one number of another table for each sequence.
 struct three_inputs {
   static constexpr ct::port_spec inputs[] = {
@@ -29,10 +30,12 @@ struct three_inputs {
 using task = ct::task<three_inputs{}, ct::classification, ct::micro_batch{.sequences = 2, .tokens = 3}>;
 using trainer = ct::trainer<task, ct::accumulate<2>>;
 using integers = std::vector<std::int32_t>;
+
 struct arrays {
   integers tokens{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 0}, segments{0, 1, 0, 0, 1, 1, 1, 0, 0, 1, 0, 1}, topic{0, 1, 2, 1},
       labels{3, 1, 0, 2};
 };
+
 // The inputs are a function of the configuration.
 struct mlp {
   int features, hidden;
@@ -45,6 +48,7 @@ struct mlp {
   }
 };
 using regression = ct::task<mlp{.features = 3, .hidden = 16}, ct::mean_squared_error, ct::micro_batch{.sequences = 8}>;
+
 // A weight for each target beside it: the labels of this objective are two arrays.
 struct weighted_error {
   static constexpr ct::port_spec labels[] = {
@@ -55,6 +59,7 @@ struct weighted_error {
   }
 };
 using weighted = ct::task<mlp{.features = 3, .hidden = 16}, weighted_error, ct::micro_batch{.sequences = 8}>;
+
 struct points {
   std::vector<float> x, y;
   points() {
@@ -64,6 +69,7 @@ struct points {
     }
   }
 };
+
 // Labels of classes, and labels that choose a row of a table: only the former can be ignored.
 struct grouped_classes {
   static constexpr ct::port_spec labels[] = {{.name = "classes", .each = ct::per::row},
@@ -83,13 +89,6 @@ struct labels_of_two_ops {
   }
 };
 using two_ops = ct::task<mlp{.features = 1, .hidden = 2}, labels_of_two_ops, ct::micro_batch{.sequences = 2}>;
-
-struct bigram {
-  constexpr ct::value operator()(ct::value tokens) const {
-    return ct::linear("head", ct::embedding("token", tokens, {.vocabulary = 16, .width = 16}), 16);
-  }
-};
-using next_token = ct::task<bigram{}, ct::causal_lm, ct::micro_batch{.sequences = 2, .tokens = 4}>;
 
 } // namespace
 
@@ -181,7 +180,7 @@ TEST_CASE("ports: arrays that do not fit are named") {
   later.topic[3] = -1;
   CHECK(sentence([&] { t.step(b); }) ==
         "step: the input \"topic\" is -1 at index 3, outside [0, 3); pass integers from 0 to 2");
-  ct::trainer<next_token> other;
+  ct::trainer<task> other;
   CHECK(sentence([&] { other.step(b); }).starts_with("step: the batch has 12 inputs and 4 labels, but this trainer"));
   CHECK(t.steps() == 0);
 }
@@ -277,14 +276,14 @@ TEST_CASE("ports: a label that an op indexes by cannot be ignored") {
 
 TEST_CASE("ports: labels without a limit are integers from 0 on") {
   std::vector<float> const x{1, 2};
-  integers const good{0, 0};
+  integers const good{0, 0}, negative{0, -5};
   ct::trainer<two_ops> t;
   t.batch(x, {good, integers{std::numeric_limits<std::int32_t>::max(), ct::ignored_label}});
   CHECK(sentence([&] {
-          t.batch(x, {good, integers{0, -5}});
+          t.batch(x, {good, negative});
         }) == "batch: the label \"unread\" is -5 at index 1, below 0; pass integers from 0, or -100 to ignore one");
   CHECK(sentence([&] {
-          t.batches(ct::data::examples(x, {good, integers{0, -5}}));
+          t.batches(ct::data::examples(x, {good, negative}));
         }) ==
         "batches: the label \"unread\" of example 1 is -5 at position 0, below 0; pass integers from 0, or -100 to "
         "ignore one");
@@ -349,52 +348,4 @@ TEST_CASE("ports: reals beyond the range of the stored type are named") {
   for (auto const& said : {sentence([&] { single.batch(p.x, y); }), sentence([&] { half.batch(p.x, y); })})
     CHECK(said == "batch: the label \"targets\" is 1e+39 at index 2, but f32 holds at most 3.40282347e+38" + after);
   wide.batch(p.x, y);
-}
-
-TEST_CASE("ports: labels that are the inputs are caught, or shifted on demand") {
-  ct::trainer<next_token> t;
-  integers const text{0, 1, 2, 3, 5, 6, 7, 8};
-  for (auto const& said : {sentence([&] { t.batch(text, text); }), sentence([&] { t.evaluate(text, text); })})
-    CHECK(said.substr(said.find(':')) ==
-          ": the labels equal the inputs, so the model would learn to repeat each token; pass the token after each "
-          "input as its label, or write ct::labels::shift as the third argument");
-  integers const next{1, 2, 3, ct::ignored_label, 6, 7, 8, ct::ignored_label};
-  ct::trainer<next_token> shifted, by_hand;
-  auto const a = shifted.step(shifted.batch(text, text, ct::labels::shift)),
-             b = by_hand.step(by_hand.batch(text, next));
-  CHECK(a.loss == b.loss);
-  CHECK(a.tokens == 6);
-  CHECK(shifted.evaluate(text, text, ct::labels::shift).loss == by_hand.evaluate(text, next).loss);
-  auto copy = shifted.batch(text, text, ct::labels::shift); // keeps its labels
-  CHECK(integers(copy.labels.begin(), copy.labels.end()) == next);
-  // One token repeated: its next token is itself.
-  integers const same(8, 4);
-  t.step(t.batch(same, same));
-  integers const rows{4, 4, 4, 4, 9, 9, 9, 9};
-  t.step(t.batch(rows, rows));
-  CHECK(t.steps() == 2);
-}
-
-TEST_CASE("ports: ignored labels are no sign of unshifted labels; two labels in a row are") {
-  ct::trainer<next_token> t;
-  auto const refused = [&](integers const& inputs, integers const& labels) {
-    return sentence([&] { t.batch(inputs, labels); }).starts_with("batch: the labels equal the inputs");
-  };
-  constexpr auto none = ct::ignored_label;
-  integers const text{0, 1, 2, 3, 5, 6, 7, 8};
-  // The prompt is ignored, and the answer is not shifted.
-  CHECK(refused(text, {none, none, 2, 3, none, none, none, none}));
-  CHECK(refused(text, {0, 1, none, none, none, none, none, none}));
-  // One label differs: it is another token's.
-  CHECK(!refused(text, {none, none, 2, 3, 5, 6, 7, 9}));
-  // Correct labels, each of which is its own input by chance: a text of one token repeated, and padding behind it; an
-  // answer of one token, which is the last token of the prompt.
-  CHECK(!refused({4, 4, 0, 0, 9, 9, 9, 0}, {4, 4, none, none, 9, 9, 9, none}));
-  CHECK(!refused({1, 2, 3, 0, 5, 6, 0, 0}, {none, none, 3, none, none, 6, none, none}));
-  // The last token of a sequence does not precede the first token of the next.
-  CHECK(!refused({4, 4, 4, 4, 9, 9, 9, 9}, {none, none, none, 4, 9, none, none, none}));
-  for (auto const& said :
-       {sentence([&] { t.batch(text, integers(8, none)); }), sentence([&] { t.evaluate(text, integers(8, none)); })})
-    CHECK(said.substr(said.find(':')) ==
-          ": every label is ignored, so there is no loss; pass at least one valid label");
 }

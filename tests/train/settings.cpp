@@ -1,10 +1,8 @@
 #include "op/own_setting.hpp"
+#include "saved/change_tensors.hpp"
 #include "sentence.hpp"
 #include "temporary_directory.hpp"
 
-#include <constrain/io/directory_reader.hpp>
-#include <constrain/io/directory_writer.hpp>
-#include <constrain/io/safetensors_writer.hpp>
 #include <doctest/doctest.h>
 
 #include <limits>
@@ -45,21 +43,10 @@ ct::run_options const with_both{.seed = 3, .clip_norm = 0.5, .dropout = 0.2};
 
 /// Writes a saved run again, without its settings: as a version saved it that had none.
 void forget_settings(std::string const& from, std::string const& to) {
-  ct::io::directory_reader const reader(from);
-  ct::io::directory_writer writer(to);
-  for (auto const& file : reader.entries()) {
-    if (file.name != "optimizer.safetensors") {
-      writer.write(file.name, reader.bytes(file.name));
-      continue;
-    }
-    auto const all = ct::io::parse_safetensors(reader.bytes(file.name), file.name).tensors;
-    std::vector<ct::io::tensor> kept;
-    for (auto const& tensor : all)
-      if (!tensor.name.starts_with("setting.")) kept.push_back(tensor);
-    REQUIRE(kept.size() < all.size());
-    writer.write(file.name, [&](ct::io::output_file& out) { ct::io::write_safetensors(out, kept); });
-  }
-  writer.commit();
+  change_tensors(from, to, [](std::vector<ct::io::tensor>& tensors) {
+    auto const is_setting = [](ct::io::tensor const& t) { return t.name.starts_with("setting."); };
+    REQUIRE(std::erase_if(tensors, is_setting) > 0);
+  });
 }
 
 } // namespace

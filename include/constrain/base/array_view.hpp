@@ -2,6 +2,7 @@
 
 #include "constrain/base/dtype.hpp"
 
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
@@ -14,7 +15,7 @@ namespace detail {
 
 template <class array, class T> concept is_array_of = std::is_convertible_v<array const&, std::span<T const>>;
 
-/// An array that the trainer can read.
+/// A type that converts to a span of std::int32_t, float or double.
 template <class array>
 concept is_array = is_array_of<array, std::int32_t> || is_array_of<array, float> || is_array_of<array, double>;
 
@@ -78,11 +79,11 @@ template <class real> real const* reals_of(array_view const& values) {
 
 } // namespace detail
 
-/// The arrays for the inputs of a model, or for the labels of an objective, in their order: one array, or a list
-/// `{tokens, segments, lengths}`.
+/// The arrays for the inputs of a model, or for the labels of an objective, in the order of the ports: one array, or a
+/// list `{tokens, segments, lengths}`.
 class array_list {
 public:
-  static constexpr std::size_t capacity = 8; // of views that are kept; as many ports can be declared
+  static constexpr std::size_t capacity = 8; // most arrays that are kept; equals `maximum_ports`
 
   array_list() = default;
   /// One array.
@@ -103,8 +104,15 @@ public:
 
   /// Number of arrays given; those beyond `capacity` are not kept.
   constexpr std::size_t size() const { return size_; }
-  /// Array i; an empty array if there are fewer.
+  /// Array i; an empty view if i is out of range.
   constexpr array_view operator[](std::size_t i) const { return i < size_ && i < capacity ? views_[i] : array_view(); }
+
+protected:
+  /// The `count` views at `first`.
+  template <std::derived_from<array_view> view>
+  constexpr array_list(view const* first, std::size_t count) : size_(count) {
+    for (std::size_t i = 0; i < count && i < capacity; ++i) views_[i] = first[i];
+  }
 
 private:
   array_view views_[capacity];
@@ -114,7 +122,7 @@ private:
 /// Which labels the arrays for `ct::causal_lm` hold.
 enum class labels : std::uint8_t {
   shifted, // label i is the token after input i
-  shift,   // label i is input i (as for Hugging Face Transformers): the trainer shifts them by one token
+  shift,   // label i is input i (as for Hugging Face Transformers): the trainer shifts the labels by one token
 };
 
 } // namespace constrain

@@ -13,7 +13,7 @@ struct bfloat16 {
   std::uint16_t bits = 0; // sign, exponent, mantissa
 
   bfloat16() = default;
-  /// Rounds to nearest, ties to even; a NaN stays a NaN.
+  /// Rounds to nearest, ties to even; every NaN becomes the NaN 0x7FFF.
   CT_HOST_DEVICE constexpr bfloat16(float x) noexcept {
     auto const u = __builtin_bit_cast(std::uint32_t, x);
     auto const rounded = u + 0x7FFFu + (u >> 16 & 1u);

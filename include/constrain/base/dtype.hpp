@@ -44,8 +44,8 @@ constexpr bool is_narrow(dtype type) { return type == dtype::f16 || type == dtyp
 /// Whether `type` is a floating-point type.
 constexpr bool is_real(dtype type) { return is_narrow(type) || type == dtype::f32 || type == dtype::f64; }
 
-/// The type in which elements of `type` are summed and their statistics kept: f32 for f16 and bf16, which are only for
-/// storage, else `type`.
+/// The type of sums and statistics over elements of `type`: f32 for f16 and bf16, which are only for storage, else
+/// `type`.
 constexpr dtype accumulator_of(dtype type) { return is_narrow(type) ? dtype::f32 : type; }
 
 namespace detail {

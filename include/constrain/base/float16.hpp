@@ -13,8 +13,8 @@ inline constexpr std::int32_t smallest_normal_half = 113 << 23; // bits of the f
 inline constexpr std::int32_t infinite_half = 0x477FF000;       // bits of the float 65520, which rounds to infinity
 
 // The conversions of float16, for `integers` = std::int32_t or a GCC vector of it, and `floats` = float or a vector.
-// They are bit operations without a branch: compilers vectorize a loop of them, but neither one with a branch around
-// floating-point arithmetic nor the processor's own instructions (F16C; these also treat NaNs differently).
+// They are bit operations without branches, so compilers vectorize loops of them. Compilers do not vectorize loops with
+// a branch around floating-point arithmetic, or with the F16C instructions, which also treat NaNs differently.
 
 /// a < limit ? x : y, for each element; a and limit are not negative.
 template <class integers>
@@ -22,10 +22,10 @@ CT_HOST_DEVICE constexpr integers where_less(integers a, std::int32_t limit, int
   return y ^ ((x ^ y) & ((a - limit) >> 31));
 }
 
-/// The bits of the floats with the bits `half`.
+/// Converts halves to floats; argument and result are their bits.
 template <class floats, class integers> CT_HOST_DEVICE constexpr integers float_bits_of_half(integers half) {
   integers const zero = half & 0, magnitude = half & 0x7FFF, shifted = magnitude << 13;
-  // Taken as 2^-14 (1 + m), then without the 1.
+  // These bits are the float 2^-14 (1 + m); subtracting 2^-14 leaves the value of the subnormal half, 2^-14 m.
   auto const subnormal =
       __builtin_bit_cast(integers, __builtin_bit_cast(floats, shifted + smallest_normal_half) - 0x1p-14f);
   auto const finite = where_less(magnitude, 0x400, subnormal, shifted + (112 << 23));
@@ -35,18 +35,18 @@ template <class floats, class integers> CT_HOST_DEVICE constexpr integers float_
   return where_less(magnitude, 0x7C01, number | sign, zero + 0x7FFFFFFF);
 }
 
-/// The bits of the halves nearest to the floats with the bits `u`.
+/// Converts floats to the nearest halves; argument and result are their bits.
 template <class floats, class integers> CT_HOST_DEVICE constexpr integers half_bits_of_float(integers u) {
   integers const zero = u & 0, magnitude = u & 0x7FFFFFFF;
   auto const normal = (magnitude + 0xFFF + (magnitude >> 13 & 1) - (112 << 23)) >> 13;
-  // A float in [0.5, 1) has steps of 2^-24, those of a subnormal half: the addition rounds.
+  // Floats in [0.5, 1) are 2^-24 apart, and so are subnormal halves: adding 0.5 rounds to a subnormal half.
   auto const subnormal = __builtin_bit_cast(integers, __builtin_bit_cast(floats, magnitude) + 0.5f) - 0x3F000000;
   auto const finite = where_less(magnitude, smallest_normal_half, subnormal, normal);
   auto const number = where_less(magnitude, infinite_half, finite, zero + 0x7C00);
   return where_less(magnitude, 0x7F800001, number | (u >> 16 & 0x8000), zero + 0x7FFF);
 }
 
-/// The conversions of one element. A device has an instruction for each, those that cuda_fp16.h uses there.
+/// The conversions of one element. On CUDA devices they are one instruction each, the same as in cuda_fp16.h.
 CT_HOST_DEVICE constexpr std::uint16_t half_of_float(float x) {
 #if defined(__CUDA_ARCH__)
   if (!__builtin_is_constant_evaluated()) {

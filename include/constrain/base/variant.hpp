@@ -3,8 +3,8 @@
 // The library's inline namespace, CONSTRAIN_VARIANT, names the compiler flags and macros that change the library's
 // code: the instruction set, OpenMP, the GEMM library, MPI, the debug mode of libstdc++, and the assumptions about
 // arithmetic that the compiler may make. So translation units with different flags share no function of the library.
-// (clang 14 defines a macro only for -ffast-math, -ffinite-math-only and -fno-math-errno, so there the other parts of
-// -ffast-math are not told apart.)
+// (clang 14 defines macros only for -ffast-math, -ffinite-math-only and -fno-math-errno. With clang, the other parts of
+// -ffast-math do not change the name.)
 
 #if defined(__AVX512BF16__)
 #define CONSTRAIN_INSTRUCTION_SET avx512_bf16
@@ -97,8 +97,9 @@
 
 // Definitions of functions that are not templates (files, JSON, saved runs, logs) are in .ipp files. In header-only use
 // each header includes its .ipp file. With the companion library (cmake/constrain-compiled.cmake), which holds these
-// functions compiled, users see only declarations. The companion library is compiled for one set of flags, and the file
-// CONSTRAIN_COMPILED defines CONSTRAIN_COMPILED_FOR_<flags>; a translation unit with other flags stays header-only.
+// functions compiled, users see only declarations. The companion library is compiled for one set of flags. The macro
+// CONSTRAIN_COMPILED is the name of a file, which defines CONSTRAIN_COMPILED_FOR_<flags>; a translation unit with other
+// flags stays header-only.
 #if defined(CONSTRAIN_COMPILED)
 #include CONSTRAIN_COMPILED
 #endif

@@ -67,7 +67,7 @@ std::string gather_texts(communicator& world, std::string_view mine, std::int64_
 /// FNV-1a hash, 64 bits.
 std::uint64_t hash_of(std::string_view text);
 
-/// Throws `error` and records it as one that every rank throws: the caller guarantees that.
+/// Throws `error` and records that all ranks agreed to throw it. The caller must ensure that every rank throws.
 [[noreturn, gnu::cold]] void throw_agreed(std::string sentence);
 
 /// The message of a rank in `agree`. `check_ranks_agree` sends the text of a fingerprint in place of the sentence.
@@ -78,7 +78,7 @@ struct vote {
   std::uint64_t hash = 0;           // hash of the error sentence
 };
 
-/// Throws on every rank: ranks are in different calls, have different `content`, or have an error. `votes`: of all
+/// Throws on every rank, because ranks are in different calls, have different `content`, or failed. `votes`: of all
 /// ranks, `world.size()` elements. `failure`: this rank's exception, or null. `said`: the sentence of that exception.
 [[noreturn, gnu::cold]] void throw_for(communicator& world, vote const* votes, std::exception_ptr const& failure,
                                        std::string const& said);

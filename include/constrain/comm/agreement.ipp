@@ -36,7 +36,7 @@ CONSTRAIN_INLINE std::exception_ptr& agreed_failure() {
   return hash;
 }
 
-/// An exception's `what()`, or a sentence in its place.
+/// An exception's `what()`; a fixed sentence if it is not a std::exception.
 [[gnu::cold]] CONSTRAIN_INLINE std::string sentence_of(std::exception_ptr const& failure) {
   try {
     std::rethrow_exception(failure);
@@ -58,8 +58,8 @@ CONSTRAIN_INLINE std::exception_ptr& agreed_failure() {
     if (votes[rank].call != votes[0].call)
       throw_agreed(concat({"the ranks make different calls: rank 0 is in ", call(0), " and rank ", rank, " in ",
                            call(rank), "; make the same calls in the same order on all ranks"}));
-  bool const all_well = std::all_of(votes, votes + ranks, [](vote const& v) { return v.length == 0; });
-  for (int rank = 1; all_well && rank < ranks; ++rank)
+  bool const none_failed = std::all_of(votes, votes + ranks, [](vote const& v) { return v.length == 0; });
+  for (int rank = 1; none_failed && rank < ranks; ++rank)
     if (votes[rank].content != votes[0].content)
       throw_agreed(concat({call(0), ": rank 0 has other data than rank ", rank, " (fingerprints ", votes[0].content,
                            " and ", votes[rank].content, "); give all ranks the same data"}));
@@ -97,13 +97,13 @@ CONSTRAIN_INLINE std::int64_t agree(communicator& world, joint_call where, std::
                          detail::hash_of(said)};
   detail::gather(world, votes);
   std::int64_t sum = 0;
-  bool well = true;
+  bool unanimous = true;
   for (int rank = 0; rank < world.size(); ++rank) {
     auto const& v = votes[rank];
     sum += v.count;
-    well = well && v.length == 0 && v.call == votes[0].call && v.content == votes[0].content;
+    unanimous = unanimous && v.length == 0 && v.call == votes[0].call && v.content == votes[0].content;
   }
-  if (!well) detail::throw_for(world, votes, failure, said);
+  if (!unanimous) detail::throw_for(world, votes, failure, said);
   return sum;
 }
 

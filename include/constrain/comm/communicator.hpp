@@ -26,8 +26,8 @@ public:
   virtual int size() const = 0;
 
   /// All-gather: rank r's shard arrives at bytes [offsets[r], offsets[r] + lengths[r]) of `all` on every rank. This
-  /// rank's shard must be there before the call. `offsets` and `lengths` have `size()` elements, which are the same on
-  /// all ranks.
+  /// rank's shard must be at its offset in `all` before the call. `offsets` and `lengths` have `size()` elements, which
+  /// are the same on all ranks.
   virtual void all_gather(std::byte* all, std::int64_t const* offsets, std::int64_t const* lengths) = 0;
   /// All-to-all: sends bytes [send_offsets[r], send_offsets[r] + send_lengths[r]) of `send` to rank r. Data from rank r
   /// arrives at byte r * length of `receive`. `send_offsets` and `send_lengths` have `size()` elements. All ranks must

@@ -27,7 +27,7 @@ public:
     else if constexpr (std::is_integral_v<number>) add(name, concat({value}));
     else add(name, std::string_view(digits, std::to_chars(digits, digits + sizeof digits, value).ptr));
   }
-  /// Adds the hash of a value, in hexadecimal, where the value itself would be too long.
+  /// Adds the hash of a value, in hexadecimal, for values that are too long to send.
   void add_hash(std::string_view name, std::uint64_t hash);
 
   /// All names and values, each ended by '\0'.

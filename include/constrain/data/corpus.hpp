@@ -38,7 +38,7 @@ public:
   std::int64_t size() const { return length_; }
   /// The vocabulary size: 256 for byte tokens, else the largest token + 1. A part has the vocabulary of the whole
   /// corpus.
-  std::int32_t vocabulary() const { return below_; }
+  std::int32_t vocabulary() const { return vocabulary_; }
   /// The vocabulary size of byte tokens.
   static constexpr std::int32_t byte_vocabulary = 256;
 
@@ -59,7 +59,7 @@ public:
 
   /// Hash of the content. Upper 32 bits: length in bytes, modulo 2^32. Lower 32 bits: CRC-32C of the tokens, XORed with
   /// the CRC-32C of the prompt mask (a byte per token) if the corpus has one.
-  std::uint64_t fingerprint() const { return sum_; }
+  std::uint64_t fingerprint() const { return fingerprint_; }
 
   struct parts;
   /// Splits off the end: `validation` has the last floor(validation_fraction x size) tokens. Either part may be empty.
@@ -81,14 +81,14 @@ private:
 
   token_source source_;
   token_width width_;
-  std::int32_t below_;
+  std::int32_t vocabulary_;
   std::int64_t length_;
   std::shared_ptr<std::vector<run> const> runs_ = std::make_shared<std::vector<run> const>(1, run{0, 0});
   std::shared_ptr<std::vector<bool> const> prompt_{}; ///< Mask over the storage; null: no prompt tokens.
-  std::uint64_t sum_ = 0;                             ///< The fingerprint.
+  std::uint64_t fingerprint_ = 0;
 
-  corpus(token_source from, token_width width, std::int32_t below)
-      : source_(std::move(from)), width_(width), below_(below), length_(source_.size() / width_bytes()) {}
+  corpus(token_source from, token_width width, std::int32_t vocabulary)
+      : source_(std::move(from)), width_(width), vocabulary_(vocabulary), length_(source_.size() / width_bytes()) {}
 
   std::int64_t width_bytes() const { return static_cast<std::int64_t>(width_); }
   bool is_prompt(std::int64_t in_storage) const { return (*prompt_)[static_cast<std::size_t>(in_storage)]; }
@@ -109,7 +109,7 @@ private:
   static std::uint64_t fingerprint_of(std::int64_t bytes, std::uint32_t check) {
     return static_cast<std::uint64_t>(bytes) << 32 | check;
   }
-  /// Computes `sum_` from the tokens and the prompt mask.
+  /// Computes `fingerprint_` from the tokens and the prompt mask.
   void find_fingerprint();
 
   /// Builds a part of a corpus from ranges of its tokens.

@@ -30,8 +30,8 @@ CONSTRAIN_INLINE corpus corpus::from_storage(std::shared_ptr<void const> storage
   if (view.empty() || view.size() % size != 0)
     throw error({"a corpus of ", view.size(), " bytes is empty or not a multiple of a token's ", size,
                  " bytes; give at least one token, and only complete ones"});
-  auto const below = width == token_width::uint16 ? largest(view) + 1 : byte_vocabulary;
-  corpus result(token_source(std::move(storage), view), width, below);
+  auto const vocabulary_size = width == token_width::uint16 ? largest(view) + 1 : byte_vocabulary;
+  corpus result(token_source(std::move(storage), view), width, vocabulary_size);
   result.find_fingerprint();
   return result;
 }
@@ -42,10 +42,10 @@ CONSTRAIN_INLINE corpus corpus::from_file(std::shared_ptr<token_file> file, std:
                  " bytes is empty or not a multiple of a token's 2 bytes; give at least one token, and only complete "
                  "ones"});
   std::int32_t most = 0;
-  auto const see = [&](std::span<std::byte const> piece) { most = std::max(most, largest(piece)); };
-  auto const check = file->remember(begin, see);
+  auto const find_largest = [&](std::span<std::byte const> piece) { most = std::max(most, largest(piece)); };
+  auto const check = file->remember(begin, find_largest);
   corpus result(token_source(std::move(file)), token_width::uint16, most + 1);
-  result.sum_ = fingerprint_of(result.source_.size(), check);
+  result.fingerprint_ = fingerprint_of(result.source_.size(), check);
   return result;
 }
 
@@ -54,13 +54,13 @@ CONSTRAIN_INLINE void corpus::for_runs(std::int64_t first, std::int64_t count,
   if (first < 0 || first > size() || count > size() - first)
     throw error({"a corpus of ", size(), " tokens was read out of bounds: ", count, " from token ", first,
                  "; read only tokens that it has"});
-  auto const after = [](std::int64_t place, run const& r) { return place < r.begin; };
+  auto const after = [](std::int64_t index, run const& r) { return index < r.begin; };
   auto next = std::upper_bound(runs_->begin(), runs_->end(), first, after);
   while (count > 0) {
-    auto const& here = *(next - 1);
+    auto const& current = *(next - 1);
     auto const end = next == runs_->end() ? size() : next->begin;
     auto const n = std::min(count, end - first);
-    visit(here.first + (first - here.begin), n);
+    visit(current.first + (first - current.begin), n);
     first += n, count -= n;
     if (count > 0) ++next;
   }
@@ -88,7 +88,7 @@ CONSTRAIN_INLINE void corpus::copy(std::int64_t first, std::span<std::int32_t> t
     }
     std::int32_t most = 0;
     for (std::size_t i = 0; i < piece.size(); i += 2) most = std::max(most, *out++ = wide_token(piece.data() + i));
-    if (most >= below_) throw source_.changed();
+    if (most >= vocabulary_) throw source_.changed();
   });
 }
 
@@ -120,13 +120,13 @@ CONSTRAIN_INLINE std::int32_t corpus::largest(std::span<std::byte const> tokens)
 CONSTRAIN_INLINE void corpus::find_fingerprint() {
   io::crc32c check;
   for_bytes(0, size(), [&](std::span<std::byte const> piece) { check.update(piece); });
-  sum_ = fingerprint_of(size() * width_bytes(), check.value());
+  fingerprint_ = fingerprint_of(size() * width_bytes(), check.value());
   if (prompt_ == nullptr) return;
   std::string marks;
   for_runs(0, size(), [&](std::int64_t first, std::int64_t count) {
     for (auto i = first; i < first + count; ++i) marks.push_back(is_prompt(i) ? 1 : 0);
   });
-  sum_ ^= io::crc32c{}.update(io::text_bytes(marks)).value();
+  fingerprint_ ^= io::crc32c{}.update(io::text_bytes(marks)).value();
 }
 
 CONSTRAIN_INLINE void corpus::selection::add(std::int64_t first, std::int64_t count) {

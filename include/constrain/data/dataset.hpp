@@ -14,7 +14,7 @@ template <class type> inline constexpr bool is_corpus = std::is_convertible_v<ty
 /// Data that `trainer::batches`, `trainer::evaluate`, `fit` and `compare` take: a `corpus`, or `examples`.
 template <class type> concept is_dataset = is_corpus<type> || std::is_convertible_v<type const*, examples const*>;
 
-/// How errors call a data set of a type.
+/// The name of a type of data set in errors.
 template <is_dataset type> inline constexpr char const* kind_of = is_corpus<type> ? "a corpus" : "examples";
 
 /// A pointer to a corpus or to examples, or null.

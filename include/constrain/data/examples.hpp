@@ -2,12 +2,12 @@
 
 #include "constrain/base/array_view.hpp"
 #include "constrain/base/fixed_vector.hpp"
+#include "constrain/data/lasting_arrays.hpp"
 #include "constrain/data/order.hpp"
 
 #include <cstdint>
 #include <limits>
 #include <memory>
-#include <vector>
 
 namespace constrain::inline CONSTRAIN_VARIANT::data {
 
@@ -34,14 +34,10 @@ using examples_splits = fixed_vector<examples_part, 8>;
 class examples {
 public:
   /// Examples of one array per input of the model and one per label of the objective, each an array or a list as for
-  /// `trainer::batch`. `which`: as for `trainer::batch`. Reads all arrays, for the fingerprint.
-  examples(array_list const& inputs, array_list const& labels, constrain::labels which = constrain::labels::shifted);
-
-  // A temporary array would not live as long as the examples.
-  template <class T> examples(std::vector<T>&& inputs, array_list const& labels, constrain::labels which = {}) = delete;
-  template <class T> examples(array_list const& inputs, std::vector<T>&& labels, constrain::labels which = {}) = delete;
-  template <class T, class U>
-  examples(std::vector<T>&& inputs, std::vector<U>&& labels, constrain::labels which = {}) = delete;
+  /// `trainer::batch`; a temporary std::vector or std::array does not compile. `which`: as for `trainer::batch`. Reads
+  /// all arrays, for the fingerprint.
+  examples(lasting_arrays const& inputs, lasting_arrays const& labels,
+           constrain::labels which = constrain::labels::shifted);
 
   /// The same of arrays that `storage` keeps alive.
   static examples from_storage(std::shared_ptr<void const> storage, array_list const& inputs, array_list const& labels,

@@ -26,7 +26,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::data {
   return static_cast<std::int64_t>(bytes.size());
 }
 
-[[gnu::cold]] CONSTRAIN_INLINE examples::examples(array_list const& inputs, array_list const& labels,
+[[gnu::cold]] CONSTRAIN_INLINE examples::examples(lasting_arrays const& inputs, lasting_arrays const& labels,
                                                   constrain::labels which)
     : inputs_(inputs), labels_(labels), which_(which) {
   io::crc32c check;

@@ -46,7 +46,7 @@ private:
   std::string path_;
   json_lines_options const& options_;
   joined_texts all_{};
-  std::int64_t number_ = 0;
+  std::int64_t line_number_ = 0;
 };
 
 /// `json_lines` for lines in memory; `path`: their name in errors.

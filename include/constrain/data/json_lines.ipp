@@ -22,9 +22,9 @@ CONSTRAIN_INLINE json_line_texts::json_line_texts(std::string path, json_lines_o
 }
 
 CONSTRAIN_INLINE void json_line_texts::add(std::string_view line) {
-  ++number_;
+  ++line_number_;
   if (line.find_first_not_of(" \t\r") == std::string_view::npos) return;
-  auto const where = concat({path_, ":", number_});
+  auto const where = concat({path_, ":", line_number_});
   auto const object = io::json::parse(line, where);
   joined_texts one;
   if (auto const text = object.find("text")) {

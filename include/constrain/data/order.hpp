@@ -21,9 +21,9 @@ constexpr std::int64_t samples(std::int64_t tokens, std::int64_t context) {
 }
 
 /// A random permutation of [0, count) in constant memory: a Feistel network over the next power of four, with Philox as
-/// its round function. The network is applied until the result is below `count` (cycle walking: Black and Rogaway,
-/// "Ciphers with Arbitrary Finite Domains", 2002). Equal (seed, epoch, count) give the same permutation on every
-/// machine.
+/// its round function. The network is applied repeatedly until the result is below `count` (cycle walking: Black and
+/// Rogaway, "Ciphers with Arbitrary Finite Domains", 2002). Equal (seed, epoch, count) give the same permutation on
+/// every machine.
 class permutation {
 public:
   /// Throws `error` if `count` is below 1.
@@ -71,16 +71,16 @@ private:
 /// data, context and seed, a position suffices to resume reading.
 struct position {
   std::int64_t epoch = 0;  ///< Number of complete epochs before this position.
-  std::int64_t sample = 0; ///< Index in the epoch's shuffled order, not in the corpus.
+  std::int64_t sample = 0; ///< Index in the epoch's shuffled order, not in the data set.
 
-  /// Moves to the next sample in a corpus of `count` samples.
+  /// Moves to the next sample in a data set of `count` samples.
   constexpr void advance(std::int64_t count) {
     if (++sample < count) return;
     sample = 0;
     ++epoch;
   }
 
-  /// The index of the position's sample in a corpus of `count` samples. Throws `error` unless
+  /// The index of the position's sample in a data set of `count` samples. Throws `error` unless
   /// 0 <= `sample` < `count`.
   constexpr std::int64_t in_corpus(std::uint64_t seed, std::int64_t count) const {
     return permutation(seed, epoch, count)(sample);

@@ -10,7 +10,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::data {
 enum class tail : std::uint8_t {
   carry, ///< The batch is filled with samples of the next epoch: every sample is used once per epoch.
   drop,  ///< The samples are skipped in this epoch.
-  pad,   ///< The samples form a smaller batch, padded with zeros and ignored labels.
+  pad,   ///< The samples form a smaller batch, padded with inputs of 0, real ones included, and ignored labels.
 };
 
 } // namespace constrain::data

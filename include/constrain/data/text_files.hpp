@@ -10,7 +10,8 @@
 namespace constrain::inline CONSTRAIN_VARIANT::data::detail {
 
 /// Lists the files under a directory, the root. Hidden names and special files are skipped. Symbolic links are
-/// followed. Each directory is read only once, and no directory above the root, so that cycles of links end.
+/// followed. Each directory is read only once, and directories above the root are not read, so that cycles of links
+/// end.
 class file_tree {
 public:
   /// Paths relative to `root`, sorted by bytes. Empty `extensions`: all files. Throws `error` if a directory cannot be
@@ -20,7 +21,7 @@ public:
 
 private:
   /// The identity of a directory.
-  struct place {
+  struct directory_id {
     dev_t device;
     ino_t inode;
   };
@@ -28,7 +29,7 @@ private:
   std::string const& root_;
   std::vector<std::string> const& extensions_;
   std::vector<std::string> files_, links_;
-  std::vector<place> seen_; ///< Directories read so far and those above the root, sorted.
+  std::vector<directory_id> seen_; ///< Directories read so far and those above the root, sorted.
 
   file_tree(std::string const& root, std::vector<std::string> const& extensions)
       : root_(root), extensions_(extensions) {}
@@ -40,7 +41,7 @@ private:
   bool is_new(struct stat const& status);
 
   /// Records the directories above the root, so that links to them are not followed.
-  void refuse_above();
+  void exclude_above();
 
   /// Whether a file has one of the extensions.
   bool wanted(std::string_view name) const;

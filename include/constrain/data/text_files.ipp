@@ -16,7 +16,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::data::detail {
 CONSTRAIN_INLINE std::vector<std::string> file_tree::list(std::string const& root,
                                                           std::vector<std::string> const& extensions) {
   file_tree tree(root, extensions);
-  tree.refuse_above();
+  tree.exclude_above();
   tree.read("");
   // Linked directories are read last, so that a file whose real path is in the tree is listed under that path.
   for (std::size_t i = 0; i < tree.links_.size(); ++i) {
@@ -39,8 +39,8 @@ CONSTRAIN_INLINE std::vector<std::string> file_tree::sorted(std::vector<std::str
 }
 
 CONSTRAIN_INLINE bool file_tree::is_new(struct stat const& status) {
-  place const met{status.st_dev, status.st_ino};
-  auto const at = std::lower_bound(seen_.begin(), seen_.end(), met, [](place const& a, place const& b) {
+  directory_id const met{status.st_dev, status.st_ino};
+  auto const at = std::lower_bound(seen_.begin(), seen_.end(), met, [](directory_id const& a, directory_id const& b) {
     return a.device < b.device || (a.device == b.device && a.inode < b.inode);
   });
   if (at != seen_.end() && at->device == met.device && at->inode == met.inode) return false;
@@ -48,7 +48,7 @@ CONSTRAIN_INLINE bool file_tree::is_new(struct stat const& status) {
   return true;
 }
 
-CONSTRAIN_INLINE void file_tree::refuse_above() {
+CONSTRAIN_INLINE void file_tree::exclude_above() {
   struct stat status {};
   auto path = concat({root_, "/.."});
   while (::stat(path.c_str(), &status) == 0 && is_new(status)) path += "/..";

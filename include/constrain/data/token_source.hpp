@@ -21,7 +21,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::data {
 /// file, this process would crash. The file stays open, so it may be renamed, replaced or removed during the run.
 class token_file {
 public:
-  /// Throws `error` for anything but a readable regular file.
+  /// Opens the file. Throws `error` if `path` is not a readable regular file.
   explicit token_file(std::string path) : path_(std::move(path)), file_(io::open_file(path_, "the tokens", &seen_)) {}
 
   /// The path with which the file was opened.
@@ -35,8 +35,8 @@ public:
   /// be read.
   void read(std::int64_t first, std::span<std::byte> bytes) const;
 
-  /// Makes `begin` the offset of the first token. Calls `visit(bytes)` for consecutive parts of the content, which is
-  /// the bytes from there to `size()`; returns the content's CRC-32C, and keeps it for `verify`.
+  /// Makes `begin` the offset of the first token: the content is the bytes from `begin` to `size()`. Calls
+  /// `visit(bytes)` for consecutive parts of the content; returns the content's CRC-32C, and keeps it for `verify`.
   template <class visitor> std::uint32_t remember(std::int64_t begin, visitor const& visit) {
     begin_ = begin;
     return sum_ = scan(visit);

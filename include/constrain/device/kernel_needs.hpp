@@ -33,14 +33,14 @@ using operand_extents = fixed_vector<operand_extent, std::max(node::maximum_inpu
 ///
 ///     static constexpr kernel_needs needs_of(operand_extents const& inputs, operand_extents const& outputs);
 ///
-/// which may take the op's options as a third argument. It may be a template, or overloaded, if it can be called so.
-/// The plan contains its results, so define the kernel before the first use of a trainer that calls it. A kernel
-/// without `needs_of` has the defaults.
+/// which may take the op's options as a third argument. It may be a template, or overloaded, if it can be called with
+/// these arguments. The plan contains its results, so define the kernel before the first use of a trainer that calls
+/// it. A kernel without `needs_of` has the defaults.
 ///
 /// A CUDA kernel may merge consecutive calls, with operands of the same dtypes, into one multi-tensor launch. It then
 /// collects the operands of each call at index `call::merged_before`, and launches if not `call::more_tensors_follow`.
 /// Merged calls run in any order, or at the same time, so they are independent: none reads or writes what another
-/// writes, except that several may add to one accumulator, which the kernel must then expect. The plan does not merge
+/// writes, except that several may add to one accumulator. The kernel must handle this case. The plan does not merge
 /// calls that are not independent.
 struct kernel_needs {
   std::int64_t scratch = 0; // bytes of scratch memory (`call::scratch`), up to 2^52; merged calls do not share theirs
@@ -65,8 +65,8 @@ concept needs_with_options = requires(operand_extents const& e, options const& o
   { kernel::needs_of(e, e, o) } -> std::convertible_to<kernel_needs>;
 };
 
-/// In a class that inherits from a kernel and from `has_needs_of`, the name is ambiguous if the kernel has a member of
-/// this name: a function, a template, overloads, or anything else.
+/// In a class that inherits from a kernel and from `has_needs_of`, the name `needs_of` is ambiguous if the kernel has a
+/// member of this name: a function, a template, overloads, or anything else.
 struct has_needs_of {
   int needs_of;
 };

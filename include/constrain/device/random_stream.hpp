@@ -17,8 +17,9 @@ struct random_stream {
   /// Four random words, for the elements 4 * quad to 4 * quad + 3 of sample `sample` of the global batch.
   CT_HOST_DEVICE constexpr philox_block draw(std::int64_t sample, std::int64_t quad) const {
     auto const low = [](auto x) { return static_cast<std::uint32_t>(x); };
-    auto const place = static_cast<std::uint64_t>(node) << 40 ^ iteration;
-    return philox({{low(quad), low(sample), low(step), low(place)}}, {{low(seed), low(seed >> 32) ^ low(place >> 32)}});
+    auto const node_and_iteration = static_cast<std::uint64_t>(node) << 40 ^ iteration;
+    return philox({{low(quad), low(sample), low(step), low(node_and_iteration)}},
+                  {{low(seed), low(seed >> 32) ^ low(node_and_iteration >> 32)}});
   }
 };
 

@@ -62,7 +62,7 @@ template <class function, class argument> constexpr bool is_after_step() {
   } else return false;
 }
 
-/// What a callback function takes after a step; `nothing`: it cannot be called.
+/// The argument that a callback function takes after a step; `nothing`: the function cannot be called.
 enum class after_step { nothing, result, context };
 /// The argument of a callback function. `context` is tried only if `result` does not compile: trying both would
 /// instantiate a generic lambda with both.

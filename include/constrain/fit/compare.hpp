@@ -14,8 +14,9 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// Options of `compare`, shared by all rows. Each row is one training run with one set of policies. An example of a
-/// task without tokens counts as one token.
+/// Options of `compare`, shared by all rows. Each row is one training run with one set of policies. As in `fit`, an
+/// example counts as the tokens of one sequence (`micro_batch::tokens`), whatever the number of inputs and labels; in a
+/// task without tokens, as one token.
 struct compare_options {
   token_count tokens = 100'000; // training tokens per row, at least 1, over all ranks; rounded up to whole steps
   double learning_rate = 0; // for rows without a `strategy`, at least 0; replaces the learning rates of the optimizer
@@ -40,8 +41,8 @@ template <class set> struct strategy {
 /// Result of one row.
 struct comparison {
   std::string name;             // name of the strategy, or of its policies
-  double tokens_per_second = 0; // of the median step, over all ranks, without the wait for data, including tokens
-                                // whose label is ignored
+  double tokens_per_second = 0; // of the median step, over all ranks, without the wait for data; tokens are counted as
+                                // for `compare_options::tokens`, those whose label is ignored included
   bytes planned_peak;           // size of the arena (the trainer's only memory block), planned at compile time
   bytes used_peak;              // bytes of the arena up to the last one written, plus the workspace of a GPU
   double loss = 0;              // on the validation part, after training: the mean over its labels
@@ -73,8 +74,8 @@ comparison measure(parts_of_data const& parts, compare_options const& options, t
   trainer t(hyper,
             {.seed = options.seed, .clip_norm = options.clip_norm, .dropout = options.dropout, .measure_memory = true});
   // Data that does not fit is refused before a row is trained.
-  auto const training = samples_of<trainer, true>("compare", parts.train);
-  auto const validation = samples_of<trainer, false>("compare", parts.validation);
+  auto const training = samples_of<trainer, true>("compare", parts.train, "a smaller .validation_fraction");
+  auto const validation = samples_of<trainer, false>("compare", parts.validation, "a larger .validation_fraction");
   std::vector<double> seconds;
   auto const step_tokens = trainer::batch_tokens * t.ranks();
   auto const steps = (options.tokens.count() - 1) / step_tokens + 1;

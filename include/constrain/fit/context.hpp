@@ -13,7 +13,7 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// What `fit` passes to its callbacks: the state of the run. "The whole run" includes the steps before a resume.
+/// The state of a run, which `fit` passes to its callbacks. "The whole run" includes the steps before a resume.
 class fit_context {
 public:
   optimizer_steps step = 0;               // optimizer steps done so far, of the whole run
@@ -30,7 +30,7 @@ public:
   /// already ends for another reason.
   void stop() { stops_ = true; }
 
-  /// Adds the value of a user-defined metric to the records. A value from on_step and on_evaluation is written with the
+  /// Adds the value of a user-defined metric to the records. A value from on_step or on_evaluation is written with the
   /// current step; from on_start, with the first step; from on_save, with the next step (after a save to `.best`, with
   /// the current step); after the last step, only to summary.json. A second value of a metric for the same step
   /// replaces the first. Throws `error` if the name is empty or not UTF-8.

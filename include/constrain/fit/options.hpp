@@ -30,7 +30,7 @@ struct fit_options {
                               // itself
   std::string best{};         // directory to save the run in at its lowest validation loss, which needs `.validation`;
                               // empty: not saved
-  bool load_best = false;     // load the weights saved in `.best` at the end of the run; needs `.best`
+  bool load_best = false;     // at the end of the run, load the weights saved in `.best`; needs `.best`
   std::int64_t patience = 0; // end the run after this many evaluations in a row without a lower loss, at least 0; needs
                              // `.validation`; 0: never
   std::int64_t plateau = 0;  // scale the learning rate each time this many evaluations in a row had no lower loss, at

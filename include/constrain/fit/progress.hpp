@@ -64,8 +64,9 @@ public:
   explicit step_lines(std::FILE* out) : out_(out), terminal_(out != nullptr && ::isatty(::fileno(out)) == 1) {}
 
   /// Prints a step. `steps`: of the whole run; `seconds_left`: estimated time to the end of the run; `share_of_peak`:
-  /// FLOP/s of the step as a share of the processor's peak, 0 if unknown.
-  void step(step_record const& r, std::int64_t steps, double seconds_left, double share_of_peak);
+  /// FLOP/s of the step as a share of the processor's peak, 0 if unknown; `loss_scale`: of the step, 0 if the precision
+  /// has none.
+  void step(step_record const& r, std::int64_t steps, double seconds_left, double share_of_peak, double loss_scale);
   /// Prints a line that is not overwritten, printf-style.
   [[gnu::cold, gnu::format(printf, 2, 3)]] void line(char const* format, ...);
 

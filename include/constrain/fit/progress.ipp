@@ -37,15 +37,17 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
 }
 
 [[gnu::cold]] CONSTRAIN_INLINE void step_lines::step(step_record const& r, std::int64_t steps, double seconds_left,
-                                                     double share_of_peak) {
+                                                     double share_of_peak, double loss_scale) {
   if (out_ == nullptr) return;
   if (terminal_) {
     constexpr int width = 24;
     auto const filled = static_cast<int>(width * r.step / std::max<std::int64_t>(steps, 1));
     std::fprintf(out_, "\r[%.*s%*s] ", filled, "========================", width - filled, "");
   }
-  std::fprintf(out_, "step %lld/%lld | loss %.4f | norm %.3f | lr %.2e | %.0f ms | ", static_cast<long long>(r.step),
-               static_cast<long long>(steps), r.loss, r.gradient_norm, r.learning_rate, r.seconds * 1e3);
+  std::fprintf(out_, "step %lld/%lld | loss %.4f | norm %.3f | lr %.2e | ", static_cast<long long>(r.step),
+               static_cast<long long>(steps), r.loss, r.gradient_norm, r.learning_rate);
+  if (loss_scale > 0) std::fprintf(out_, "scale %.6g | ", loss_scale);
+  std::fprintf(out_, "%.0f ms | ", r.seconds * 1e3);
   if (share_of_peak > 0) std::fprintf(out_, "%.0f %% of peak | ", share_of_peak * 100);
   std::fprintf(out_, "%.0f tok/s | eta %.0f s", r.tokens_per_second, seconds_left);
   std::fputs(terminal_ ? "\033[K" : "\n", out_);

@@ -19,8 +19,8 @@ struct fit_result {
   std::optional<evaluation> validation{}; // result of this call's last evaluation, if any
   double seconds = 0;                     // duration of this call
   double tokens_per_second = 0; // training throughput of all ranks together: padding and tokens with ignored labels
-                                // count as tokens; the time includes waiting for data, but not callbacks, evaluation
-                                // and saving
+                                // count as tokens, further inputs do not; the time includes waiting for data, but not
+                                // callbacks, evaluation and saving
   double labels_per_second = 0; // training throughput in valid labels
   double share_of_peak = 0; // FLOP/s as a share of the processor's measured peak in fp32 (fp64 for precision::fp64);
                             // 0 on a GPU, or if the peak could not be measured

@@ -31,14 +31,14 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
 template <class trainer, class dataset> class training_run {
 public:
   training_run(trainer& t, dataset const& d, fit_options const& options, fit_callbacks const& callbacks)
-      : t_(t), data_(d), options_(options), callbacks_(callbacks), speaks_(t.rank() == 0),
-        first_step_(t.steps().count()), lines_(speaks_ ? options.log : nullptr), series_(options.directory) {}
+      : t_(t), data_(d), options_(options), callbacks_(callbacks), is_rank_0_(t.rank() == 0),
+        first_step_(t.steps().count()), lines_(is_rank_0_ ? options.log : nullptr), series_(options.directory) {}
 
   [[gnu::noinline]] fit_result run() try {
     check_fits_agree(t_, options_, &data_);
     agreed(t_.world(), joint_call::fit, [&] {
       check();
-      if (speaks_) prepare_outputs();
+      if (is_rank_0_) prepare_outputs();
     });
     interruption const signal;
     signal_ = &signal;
@@ -77,11 +77,11 @@ private:
   /// Checks that all outputs can be written, and opens the records. Only on rank 0.
   [[gnu::noinline, gnu::cold]] void prepare_outputs() {
     check_places(options_.directory, options_.keep_last, options_.best, options_.records);
-    if (!options_.directory.empty()) io::directory_writer{place_of(steps_)};
+    if (!options_.directory.empty()) io::directory_writer{path_to_save(steps_)};
     // An existing directory of a later step that cannot be replaced (for example, another user's) would end the run at
     // that step.
     for (auto const step : options_.keep_last > 0 ? series_.steps() : std::vector<std::int64_t>{})
-      if (step > first_step_ && step < steps_) io::directory_writer{place_of(step)};
+      if (step > first_step_ && step < steps_) io::directory_writer{path_to_save(step)};
     if (!options_.best.empty()) io::directory_writer{options_.best};
     if (!options_.records.empty()) records_.emplace(options_.records, first_step_);
   }
@@ -89,7 +89,7 @@ private:
   [[gnu::noinline, gnu::cold]] void start() {
     using device = typename trainer::policy_set::device;
     if constexpr (!device::value.is_cuda) peak_ = arithmetic_peak<typename trainer::real>();
-    if (speaks_ && options_.log != nullptr) print_start(options_.log, t_, peak_);
+    if (is_rank_0_ && options_.log != nullptr) print_start(options_.log, t_, peak_);
     context_.steps = steps_, context_.first_step = first_step_;
     call(callbacks_.start);
     end_if_asked();
@@ -116,6 +116,8 @@ private:
     step_record record{.learning_rate = t_.learning_rate()};
     if constexpr (trainer::entries::parameters.settings_size > 0)
       if (records_) record.settings = settings();
+    double loss_scale = 0;
+    if constexpr (trainer::policy_set::precision::value.loss_scale) loss_scale = t_.setting("loss_scale");
     stopwatch const since_began;
     auto const& r = context_.last = t_.step(batch);
     record.seconds = since_began.seconds();
@@ -133,7 +135,7 @@ private:
     result.share_of_peak = share_of_peak(mean_seconds);
     if (options_.log_every.due(record.step, steps_))
       lines_.step(record, steps_, mean_seconds * static_cast<double>(steps_ - record.step),
-                  share_of_peak(record.seconds));
+                  share_of_peak(record.seconds), loss_scale);
     if (r.skipped)
       lines_.line("skipped: the gradient of %.*s is not finite", static_cast<int>(r.not_finite.size()),
                   r.not_finite.data());
@@ -156,7 +158,7 @@ private:
   [[gnu::noinline, gnu::cold]] void evaluate(step_record& record) {
     auto found = t_.evaluate(validation_, [&] { return t_.in_any_rank(signal_->noted()); });
     if (!found) return end_because(stop_reason::interrupted);
-    found->loss = of_rank_0(t_.world(), found->loss); // so that all ranks decide alike about the rest of the run
+    found->loss = of_rank_0(t_.world(), found->loss); // so that all ranks make the same decisions from it
     context_.validation = context_.result.validation = found;
     record.validation_loss = found->loss;
     if constexpr (trainer::entries::counts_correct) {
@@ -183,11 +185,11 @@ private:
     record.metrics = context_.take_metrics();
     if (records_) records_->write(record);
     if (!record.saved) return;
-    save(place_of(record.step));
-    if (options_.keep_last > 0 && speaks_) series_.keep(options_.keep_last, record.step);
+    save(path_to_save(record.step));
+    if (options_.keep_last > 0 && is_rank_0_) series_.keep(options_.keep_last, record.step);
   }
 
-  [[gnu::noinline, gnu::cold]] std::string place_of(std::int64_t step) const {
+  [[gnu::noinline, gnu::cold]] std::string path_to_save(std::int64_t step) const {
     return options_.keep_last > 0 ? series_.path_to_save(step) : options_.directory;
   }
 
@@ -241,7 +243,7 @@ private:
   sample_set samples_{}, validation_{}; // of `data_` and of `.validation`
   fit_options const& options_;
   fit_callbacks const& callbacks_;
-  bool const speaks_;             // whether this is rank 0, which logs, writes records and removes old saved runs
+  bool const is_rank_0_;          // rank 0 logs, writes records and removes old saved runs
   std::int64_t const first_step_; // steps done before this call
   std::int64_t steps_ = 0;        // of the whole run, steps before a resume included
   bool done_ = false;

@@ -11,9 +11,9 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::io {
 
-/// Writes a file atomically: the content goes to a temporary file in the same directory, which `commit()` renames to
-/// `path`. Without a commit, the destructor removes the temporary file, and an older file at `path` stays. An older
-/// file must be a regular file; its other hard links keep the old content.
+/// Writes a file atomically: the content goes to a temporary file in the same directory, and `commit()` renames that
+/// file to `path`. Without a commit, the destructor removes the temporary file, and an older file at `path` stays. An
+/// older file must be a regular file; its other hard links keep the old content.
 class atomic_file {
 public:
   /// What to do if `path` is a symbolic link: replace its target, or throw.

@@ -16,16 +16,16 @@ namespace detail {
 
 /// Blocks SIGXFSZ in this thread while the object exists. A write beyond the limit on a file's size (`ulimit -f`)
 /// raises this signal, which by default ends the process. While it is blocked, the write only fails (EFBIG).
-class held_size_signal {
+class blocked_size_signal {
 public:
-  held_size_signal() {
+  blocked_size_signal() {
     ::sigemptyset(&only_);
     ::sigaddset(&only_, SIGXFSZ);
     ::pthread_sigmask(SIG_BLOCK, &only_, &before_);
   }
-  held_size_signal(held_size_signal const&) = delete;
-  held_size_signal& operator=(held_size_signal const&) = delete;
-  ~held_size_signal() {
+  blocked_size_signal(blocked_size_signal const&) = delete;
+  blocked_size_signal& operator=(blocked_size_signal const&) = delete;
+  ~blocked_size_signal() {
     auto const number = errno;
     // Takes the signal that the failed write left pending: once unblocked, the signal would end the process.
     timespec const no_time{};
@@ -52,7 +52,7 @@ CONSTRAIN_INLINE char const* system_path(std::string const& path) {
 }
 
 CONSTRAIN_INLINE bool write_all(descriptor const& file, std::string_view bytes) {
-  detail::held_size_signal const held;
+  detail::blocked_size_signal const blocked;
   while (!bytes.empty()) {
     // Linux writes at most 2 GiB per call; some systems refuse more.
     auto const written = ::write(file.get(), bytes.data(), std::min(bytes.size(), std::size_t{1} << 30));

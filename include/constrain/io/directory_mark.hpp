@@ -15,9 +15,10 @@
 /// later save may remove.
 ///
 /// A mark begins with the identity (inode, file handle) of its directory and of the parent directory, and with the
-/// final name of the saved directory. Then it lists each file, before that file is created. So a mark is valid only for
-/// its directory in its place: a mark in a copy, in a moved directory or with another hard link permits no removal.
-/// Another user cannot forge a mark: mark and directory must have the owner that new files of this process get.
+/// final name of the saved directory. Then it lists each file, before that file is created. So a mark is valid only
+/// while its directory keeps its name and its parent: a mark in a copy, in a moved directory or with another hard link
+/// permits no removal. Another user cannot forge a mark: mark and directory must have the owner that new files of this
+/// process get.
 namespace constrain::inline CONSTRAIN_VARIANT::io::detail {
 
 /// The name of the mark, and its first line.

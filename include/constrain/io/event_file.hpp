@@ -38,12 +38,12 @@ private:
   std::string path_;
   descriptor file_;
 
-  // Protocol-buffer encoding. A field is a key (its number and wire type, as one varint), then its value: a varint
-  // (`variable`), little-endian bytes (`fixed`), or a length and text.
-  static std::string variable(std::uint64_t x);
+  // Protocol-buffer encoding. A field is a key (its number and wire type, as one varint), then its value: a varint,
+  // little-endian bytes (`fixed`), or a length and text.
+  static std::string varint(std::uint64_t x);
   static std::string fixed(std::uint64_t bits, int size);
-  static std::string key(std::uint64_t field, std::uint64_t kind) { return variable(field << 3 | kind); }
-  static std::string whole(std::uint64_t field, std::uint64_t x) { return key(field, 0) + variable(x); }
+  static std::string key(std::uint64_t field, std::uint64_t kind) { return varint(field << 3 | kind); }
+  static std::string integer(std::uint64_t field, std::uint64_t x) { return key(field, 0) + varint(x); }
   static std::string real64(std::uint64_t field, double x) {
     return key(field, 1) + fixed(std::bit_cast<std::uint64_t>(x), 8);
   }
@@ -51,7 +51,7 @@ private:
     return key(field, 5) + fixed(std::bit_cast<std::uint32_t>(x), 4);
   }
   static std::string text(std::uint64_t field, std::string_view x) {
-    return (key(field, 2) + variable(x.size())).append(x);
+    return (key(field, 2) + varint(x.size())).append(x);
   }
 
   /// The 4 bytes of TFRecord's masked CRC-32C.

@@ -24,12 +24,12 @@ namespace constrain::inline CONSTRAIN_VARIANT::io {
   std::string number = text(1, name);
   number += real32(2, static_cast<float>(value));
   std::string event = real64(1, time);
-  event += whole(2, static_cast<std::uint64_t>(step));
+  event += integer(2, static_cast<std::uint64_t>(step));
   event += text(5, text(1, number));
   record(event);
 }
 
-[[gnu::cold]] CONSTRAIN_INLINE std::string event_file::variable(std::uint64_t x) {
+[[gnu::cold]] CONSTRAIN_INLINE std::string event_file::varint(std::uint64_t x) {
   std::string bytes;
   for (; x >= 128; x >>= 7) bytes += static_cast<char>((x & 127) | 128);
   return bytes += static_cast<char>(x);

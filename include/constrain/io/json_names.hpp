@@ -18,7 +18,7 @@ std::string shown(json_cursor const& text, std::string_view string);
 /// Throws `error` for a duplicate name; `name`: the position after the name's opening quote.
 [[noreturn]] void refuse_second(json_cursor const& text, std::uint32_t name);
 
-/// std::sort of positions in a text or of node indices, type-erased so that std::sort is instantiated only once.
+/// std::sort of positions or indices, type-erased so that std::sort is instantiated only once.
 [[gnu::noinline]] inline void sort_places(std::vector<std::uint32_t>& places,
                                           function_ref<bool(std::uint32_t, std::uint32_t)> before) {
   std::sort(places.begin(), places.end(), before);

@@ -14,7 +14,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::io {
 /// `error`, with the byte and the reason, if the text there is not the expected token.
 class json_tokens {
 public:
-  /// What `character` returns at a string's end: greater than every code point.
+  /// The result of `character` at the end of a string: greater than every code point.
   static constexpr char32_t end_of_string = 0x110000;
 
   /// Starts at the first token of `text`. `where` names the text in errors. Both must outlive this object. Throws

@@ -53,7 +53,7 @@ private:
     tree_.nodes.reserve(text.size() / 2 + 1);
   }
 
-  // Each of these reads a part of the text and appends its nodes.
+  // Each of these five functions reads a part of the text and appends its nodes.
   void value(int depth);
 
   void add(json_kind kind, std::string_view token);
@@ -64,6 +64,7 @@ private:
 
   void container(json_kind kind, int depth);
 
+  /// Throws `error` if two members of the object at node index `object` have the same name.
   void refuse_duplicates(std::size_t object);
 };
 

@@ -69,13 +69,14 @@ private:
   /// Begins a new line.
   void line();
 
-  /// Writes what comes before a member or element: a comma except before the first, and a new line except in a row.
+  /// Writes the separator before a member or element: a comma except before the first, a new line except in a row.
   void separate();
 
-  /// Writes what comes before a value without a name. Throws `error` if no such value may be written now.
+  /// Writes the separator before a value without a name. Throws `error` if no such value may be written now.
   void element_begins();
 
-  /// Writes what comes before a member's value. Throws `error` if no member may be written now.
+  /// Writes the separator, the name and the colon before a member's value. Throws `error` if no member may be written
+  /// now.
   void member_begins(std::string_view name);
 
   template <class type> json_writer& scalar(type const& value) {

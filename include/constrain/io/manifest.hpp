@@ -51,7 +51,7 @@ struct manifest {
   [[gnu::cold]] static manifest parse(std::string_view text, std::string const& where);
 
 private:
-  /// The value in eight digits.
+  /// The value in eight hexadecimal digits.
   static std::string hexadecimal(std::uint32_t value);
 
   /// The end of the text: the checksum of `body`, the text before it.

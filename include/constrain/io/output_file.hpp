@@ -18,8 +18,8 @@ namespace constrain::inline CONSTRAIN_VARIANT::io {
 /// The error for the file `shown`, which cannot be written, with the reason from `errno`.
 error unwritable(std::string const& shown);
 
-/// A new file, written sequentially through a 64 KiB buffer; its size and CRC-32C are computed on the way. Throws
-/// `error` for every failure, a full disk included.
+/// A new file, written sequentially through a 64 KiB buffer; its size and CRC-32C are computed while it is written.
+/// Throws `error` for every failure, a full disk included.
 class output_file {
 public:
   /// Creates `path`, which must not exist; a relative path starts at `from`, an open directory. `shown`: the file's

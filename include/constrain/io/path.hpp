@@ -19,8 +19,8 @@ namespace constrain::inline CONSTRAIN_VARIANT::io {
 struct split_path {
   std::string directory, name; // the directory ends with '/' or is empty
 
-  /// If `path` is a symbolic link or ends in '.' or '..', its real path (realpath(3)) is split instead. Throws `error`
-  /// for a broken link or a path without a name, such as "/".
+  /// Splits `path` or, if it is a symbolic link or ends in '.' or '..', its real path (realpath(3)). Throws `error` for
+  /// a broken link or a path without a name, such as "/".
   [[gnu::cold]] explicit split_path(std::string path);
 
   /// The path of a hidden file or directory '.<name>.<kind>' in the same directory, so on the same file system.

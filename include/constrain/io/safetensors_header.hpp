@@ -79,7 +79,7 @@ private:
   void read_offsets(json_cursor& cursor, safetensors_entry& entry) const;
 
   /// Throws `error` for gaps and overlaps. `tensors`: positions of their first data offsets, sorted in place. The
-  /// comparison reads only first offsets: to reach a second one, it could have to skip white space as long as the file.
+  /// comparison reads only first offsets: to reach a second one, it might have to skip white space as long as the file.
   [[gnu::cold]] void check_layout(std::vector<std::uint32_t>& tensors) const;
 
   /// The two data offsets of a tensor; `offsets`: the position of the first.

@@ -14,7 +14,7 @@ template <diagnosis d> struct repeat_of_nothing {
   static_assert(d.ok(), "ct::repeat needs at least one iteration; write `repeat(name, 1 or more, ...)`");
 };
 
-/// The body of a repeat maps `expected` elements to `got`, or to another shape of as many.
+/// The body of a repeat returns `got` elements for an argument of `expected`, or as many in another shape.
 template <diagnosis d> struct repeat_changes_the_shape {
   static_assert(d.ok(), "the body of ct::repeat returns another shape than its argument's; move the layers that "
                         "change the shape before or after the repeat");
@@ -41,18 +41,18 @@ constexpr value repeat(std::string_view name, int iterations, value x, body cons
   if (x.type() == dtype::i32) program.fail(diagnosis_with<op::ids_are_no_numbers>(line, owner.called_from, 0, 0));
   ref const carried{owner.new_value({x.type(), x.shape()}, role::activation, line, axis), at::current};
 
-  auto const hand = [&](ref from, ref to) {
+  auto const copy_to = [&](ref from, ref to) {
     owner.check_reach(from, line);
     owner.call<op::copy>({from}, {to}, {}, line);
   };
-  hand(x.where(), {carried.value, at::initial});
+  copy_to(x.where(), {carried.value, at::initial});
   owner.open(axis, false);
   value const y = b(value{owner, carried});
   if (&y.owner() != &owner) program.fail({why::values_of_two_programs, line, owner.called_from, 0, 0});
   else if (y.shape() != x.shape())
     program.fail(diagnosis_with<refusals::repeat_changes_the_shape>(line, owner.called_from, x.shape().elements(),
                                                                     y.shape().elements()));
-  else hand(y.where(), {carried.value, at::next});
+  else copy_to(y.where(), {carried.value, at::next});
   owner.close();
   return {owner, {carried.value, at::final}};
 }

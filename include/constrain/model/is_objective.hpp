@@ -16,8 +16,8 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 ///     static constexpr ct::port_spec labels[] = {
 ///         {.name = "targets", .type = ct::port_type::real, .each = ct::per::logit}};
 ///
-/// The loss is divided by the number of valid labels in the first of them: for integers those that are not
-/// `ignored_label`, for reals all. An objective whose labels are the next tokens says so, and the trainer then refuses
+/// The loss is divided by the number of valid labels in the first array of labels: integers other than `ignored_label`,
+/// or all reals. An objective whose labels are the next tokens has the following member, and the trainer then refuses
 /// labels that equal the inputs:
 ///
 ///     static constexpr bool labels_are_next_tokens = true;

@@ -19,7 +19,8 @@ template <class list> constexpr port_specs copy_ports(list const& from) {
   return out;
 }
 
-/// Whether the names are neither empty nor equal, and no port has a dimension that the task cannot give it.
+/// Whether there is a port, the names are neither empty nor equal, and the task can give every port its shape.
+/// `of_model`: the ports are inputs, whose shapes cannot depend on the logits.
 constexpr bool are_sound(port_specs const& ports, bool of_model) {
   for (int i = 0; i < ports.size(); ++i) {
     bool const of_logits = ports[i].each == per::row || ports[i].each == per::logit;
@@ -35,10 +36,10 @@ template <class model> concept computes_inputs = requires(model const& m) {
 };
 template <class model> concept has_inputs = requires(model const& m) { requires lists_ports<decltype(m.inputs)>; };
 
-/// Whether a model says what its inputs are.
+/// Whether a model lists its inputs.
 template <class model> concept lists_inputs = computes_inputs<model> || has_inputs<model>;
 
-/// The inputs of a model that does not say what they are.
+/// The inputs of a model that does not list them.
 constexpr port_specs only_tokens() {
   port_specs one;
   one.push_back({.name = "tokens"});

@@ -18,7 +18,7 @@ template <diagnosis d> struct model_is_no_function {
                         "ct::value operator()(ct::value tokens) const` that returns the logits");
 };
 
-/// The model's call operator takes another number of inputs than the model lists, `got`.
+/// The model lists `got` inputs, but its call operator takes another number.
 template <diagnosis d> struct inputs_do_not_fit_the_model {
   static_assert(d.ok(), "task: the model lists `got` inputs, but its call operator does not take that many values; "
                         "write one ct::port_spec for each parameter, as in `static constexpr ct::port_spec inputs[] = "

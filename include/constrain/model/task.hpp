@@ -66,12 +66,12 @@ template <auto model, class objective_, micro_batch batch> struct task {
   using objective = objective_;               // the type of the loss function
   static constexpr auto architecture = model; // the model
 
-  /// What the model takes. One that lists nothing is not read, which nvcc could not do after an error in it.
+  /// The model's inputs. If the model lists none, `model` is not read: after an error in it, nvcc could not read it.
   static constexpr port_specs inputs = [] {
     if constexpr (detail::lists_inputs<decltype(model)>) return inputs_of(model);
     else return detail::only_tokens();
   }();
-  static constexpr port_specs labels = labels_of<objective>(); // what the objective takes besides the logits
+  static constexpr port_specs labels = labels_of<objective>(); // the objective's inputs besides the logits
 
   /// Tokens per sequence: from the micro-batch, or else the model's context, or else 1 if no input has tokens; 0: none
   /// is given.
@@ -123,8 +123,8 @@ template <auto model, class objective_, micro_batch batch> struct task {
       return b.program;
     }
     for (int i = 0; i < labels.size(); ++i) target[i] = add_port(b, port_kind::label, labels[i], rows, logits.shape());
-    value const loss = detail::call_with([&](auto... of_labels) { return objective{}(logits, of_labels...); }, target,
-                                         std::make_index_sequence<labels.size()>{});
+    value const loss = detail::call_with([&](auto... label_values) { return objective{}(logits, label_values...); },
+                                         target, std::make_index_sequence<labels.size()>{});
     if (loss.shape().elements() != 1)
       b.program.fail(diagnosis_with<refusals::loss_is_not_a_scalar>(0, 0, 1, loss.shape().elements()));
     ref const observed = observe(loss, b.new_value({loss.type(), loss.shape()}, role::result, 0));
@@ -146,7 +146,7 @@ private:
     auto const type = spec.type == port_type::ids ? dtype::i32 : b.real;
     auto const s = detail::shape_of(spec, rows, tokens, logits);
     value const added{b, {b.new_value({type, s}, role::input, 0), at::current}};
-    // An op that indexes by labels takes `ignorable` back.
+    // An op that looks the labels up, such as `embedding`, sets `ignorable` to false.
     b.program.set_port({kind, spec, added.where(), 0, kind == port_kind::label && spec.type == port_type::ids});
     if (spec.each == per::row) b.program.limit(added.where(), logits.features(), true);
     return added;
@@ -161,7 +161,7 @@ private:
   }
 };
 
-/// What ct::trainer takes as its task: ct::task, or a type of your own with the members below and `architecture` (the
+/// A type that ct::trainer takes as its task: ct::task, or another type with the members below and `architecture` (the
 /// model, whose weight format saved runs use).
 template <class type> concept is_task = requires(entry e, dtype real) {
   typename type::objective;

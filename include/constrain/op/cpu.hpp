@@ -1,6 +1,6 @@
 #pragma once
 
-// The CPU kernels of all the library's ops. gelu and silu use the kernels of op/elementwise.
+// The CPU kernels of all the library's ops. gelu, silu and tanh use the kernels of op/elementwise.
 
 #include "constrain/op/accuracy/cpu.hpp"
 #include "constrain/op/adafactor/cpu.hpp"
@@ -10,6 +10,7 @@
 #include "constrain/op/attention/cpu.hpp"
 #include "constrain/op/cast/kernel.hpp"
 #include "constrain/op/collective/cpu.hpp"
+#include "constrain/op/concatenate/kernel.hpp"
 #include "constrain/op/constant/kernel.hpp"
 #include "constrain/op/copy/kernel.hpp"
 #include "constrain/op/cross_entropy/cpu.hpp"
@@ -21,7 +22,6 @@
 #include "constrain/op/gradient_norm/cpu.hpp"
 #include "constrain/op/layer_norm/cpu.hpp"
 #include "constrain/op/linear/cpu.hpp"
-#include "constrain/op/linear_cross_entropy/cpu.hpp"
 #include "constrain/op/mean/kernel.hpp"
 #include "constrain/op/moving_average/kernel.hpp"
 #include "constrain/op/multiply/kernel.hpp"
@@ -29,6 +29,9 @@
 #include "constrain/op/position_embedding/kernel.hpp"
 #include "constrain/op/quantized_update/cpu.hpp"
 #include "constrain/op/rms_norm/cpu.hpp"
+#include "constrain/op/reshape/kernel.hpp"
 #include "constrain/op/select_token/kernel.hpp"
+#include "constrain/op/slice/kernel.hpp"
 #include "constrain/op/squared_error/kernel.hpp"
+#include "constrain/op/stack/kernel.hpp"
 #include "constrain/op/update/cpu.hpp"

@@ -6,13 +6,13 @@ namespace constrain::inline CONSTRAIN_VARIANT::op {
 
 // Refusals that several ops share.
 
-/// Of ops with a weight: it is not a matrix. The numbers are the dimensions, 2 and those it has.
+/// The weight of an op has `got` dimensions, but must be a matrix.
 template <diagnosis d> struct weight_is_no_matrix {
   static_assert(d.ok(), "a weight has `got` dimensions, but must be a matrix; give it the shape [out, in], or "
                         "[vocabulary, width] for an embedding");
 };
 
-/// Of ops on activations: a dimension is missing. The numbers are the dimensions, those needed and those there are.
+/// An activation has `got` dimensions, but the op needs `expected`.
 template <diagnosis d> struct axis_is_not_there {
   static_assert(d.ok(), "the value has `got` dimensions where `expected` are needed; pass [sequences, tokens, "
                         "features]");
@@ -24,7 +24,7 @@ template <diagnosis d> struct ids_are_no_numbers {
                         "through ct::embedding first");
 };
 
-/// Two operands that need one shape have `expected` and `got` dimensions.
+/// Two operands that must have the same shape have `expected` and `got` dimensions.
 template <diagnosis d> struct ranks_differ {
   static_assert(d.ok(), "two shapes that must be equal have `expected` and `got` dimensions; give both the same "
                         "number of dimensions, for example apply ct::mean to both or to neither");

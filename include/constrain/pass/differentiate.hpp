@@ -18,10 +18,10 @@ public:
   constexpr differentiation(program const& p, bool scale_loss) : scale_loss_(scale_loss) {
     out_.program = p;
     out_.real = p.values[p.result("logits").value].type;
-    find_what_is_trained();
-    find_captured();
+    mark_trained();
+    add_buffers_of_captured_values();
     for (int v = 0; v < p.values.size(); ++v)
-      if (is_trainable(p.values[v].role)) buffer_[key({v, at::current})] = parameter_gradient(v);
+      if (is_trainable(p.values[v].role)) buffer_[key({v, at::current})] = add_parameter_gradient(v);
   }
 
   constexpr program run() {
@@ -48,14 +48,14 @@ private:
   constexpr bool is_copy(ref r) const { return out_.program.values[r.value].role == role::compute_copy; }
 
   /// Index of a reference in `gradient_`, `buffer_` and `written_`. A compute copy has the index of its parameter,
-  /// since both have one gradient.
+  /// since the two share one gradient.
   constexpr int key(ref r) const {
     return (is_copy(r) ? out_.program.values[r.value].belongs_to : r.value) * 4 + static_cast<int>(r.where);
   }
   static constexpr int keys = program::maximum_values * 4;
 
   /// Marks the values that are trained parameters or depend on them.
-  constexpr void find_what_is_trained() {
+  constexpr void mark_trained() {
     auto const& p = out_.program;
     for (int v = 0; v < p.values.size(); ++v) trained_[v] = is_trainable(p.values[v].role);
     for (bool changed = true; changed;) {
@@ -73,7 +73,7 @@ private:
 
   /// Adds an accumulating buffer for the gradient of each captured value: a value that is read in a deeper loop than
   /// the loop of its definition gets a gradient from every iteration of the deeper loop.
-  constexpr void find_captured() {
+  constexpr void add_buffers_of_captured_values() {
     auto& p = out_.program;
     int depth = 0;
     int const nodes = p.nodes.size();
@@ -100,7 +100,7 @@ private:
   }
 
   /// Adds the gradient of a parameter, an accumulating buffer.
-  constexpr ref parameter_gradient(int parameter) {
+  constexpr ref add_parameter_gradient(int parameter) {
     auto const& info = out_.program.values[parameter];
     value_info g;
     g.type = info.type;
@@ -134,8 +134,8 @@ private:
     return gradient_[key(r)];
   }
 
-  /// Appends a copy of the gradient `from` to `to`.
-  constexpr void hand(ref from, ref to, int line) { out_.call<op::copy>({from}, {to}, {}, line); }
+  /// Appends a node that copies the gradient `from` into `to`.
+  constexpr void copy_gradient(ref from, ref to, int line) { out_.call<op::copy>({from}, {to}, {}, line); }
 
   /// Adds `g` to the gradient of `to`. Refused: a `g` of another shape than `to`.
   constexpr void contribute(ref to, ref g, int line) {
@@ -144,7 +144,7 @@ private:
       return out_.program.fail(diagnosis_with<refusals::gradient_has_another_shape>(
           line, out_.called_from, values[to.value].shape.elements(), values[g.value].shape.elements()));
     if (ref const buffer = buffer_[key(to)]) {
-      hand(g, buffer, line);
+      copy_gradient(g, buffer, line);
       written_[key(to)] = true;
     } else if (ref& sum = gradient_[key(to)]) {
       sum = add(value{out_, sum}, value{out_, g}, line).where();
@@ -198,17 +198,17 @@ private:
     int carried = -1;
     for (int v = 0; v < out_.program.values.size(); ++v)
       if (out_.program.values[v].loop_carried_axis == axis) carried = v;
-    ref const from_above = carried < 0 ? ref{} : gradient_of({carried, at::final});
-    if (!from_above) return;
+    ref const gradient_of_final = carried < 0 ? ref{} : gradient_of({carried, at::final});
+    if (!gradient_of_final) return;
     auto const info = out_.program.values[carried];
     int const along = out_.new_value({info.type, info.shape}, role::activation, info.line);
     out_.program.values[along].loop_carried_axis = axis;
-    hand(from_above, {along, at::final}, info.line);
+    copy_gradient(gradient_of_final, {along, at::final}, info.line);
     out_.open(axis, true);
     gradient_[key({carried, at::next})] = {along, at::next};
     reverse(loop + 1, end);
-    ref const below = gradient_of({carried, at::current});
-    if (below) hand(below, {along, at::current}, info.line);
+    ref const gradient_of_current = gradient_of({carried, at::current});
+    if (gradient_of_current) copy_gradient(gradient_of_current, {along, at::current}, info.line);
     else out_.program.fail(diagnosis_with<refusals::repeat_ignores_its_input>(info.line, 0, 1, 0));
     out_.close();
     gradient_[key({carried, at::initial})] = {along, at::initial};

@@ -1,9 +1,9 @@
 #pragma once
 
 #include "constrain/pass/fuse/bias_gradient.hpp"
-#include "constrain/pass/fuse/linear_cross_entropy.hpp"
 #include "constrain/pass/fuse/residual_layer_norm.hpp"
 #include "constrain/pass/missing_kernels.hpp"
+#include "constrain/pass/row_loop.hpp"
 #include "constrain/policy/fusion.hpp"
 
 #include <cstddef>
@@ -17,8 +17,8 @@ template <class passes> inline constexpr auto bias_gradient_ops_of = bias_gradie
 
 template <class source, class passes, std::size_t... i>
 constexpr missing_kernels missing_for_fusion(std::index_sequence<i...>) {
-  return missing_of<source, op::linear_cross_entropy, op::linear_cross_entropy_forward_backward, op::add_layer_norm,
-                    op::layer_norm_gradient_add, op_type<bias_gradient_ops_of<passes>.elements[i]>...>();
+  return missing_of<source, op::add_layer_norm, op::layer_norm_gradient_add,
+                    op_type<bias_gradient_ops_of<passes>.elements[i]>...>();
 }
 
 /// The fused ops without a kernel for `source::device` that `fuse` might put into the program
@@ -33,17 +33,15 @@ template <class source, class passes> constexpr missing_kernels missing_for_fusi
 } // namespace detail
 
 /// Peephole fusion: replaces a group of nodes by one node that moves or stores fewer bytes, if no other node reads the
-/// values that the new node does not write. Each pattern is a function in a file of pass/fuse/. The head (the linear
-/// layer that computes the logits) is fused with the loss only if the logits take `fusion.smallest_logits` bytes or
-/// more. Unless `fusion.fuses`, the program does not change. `missing`: ops without a kernel; with
+/// values that the new node does not write. Each pattern is a function in a file of pass/fuse/. If the logits take
+/// `fusion.smallest_logits` bytes or more, the head and the loss become a loop over rows (row_loop.hpp). Unless `fusion.fuses`, the program does not change. `missing`: ops without a kernel; with
 /// `fusion.only_with_kernels`, nodes stay separate instead of becoming a call of such an op.
 constexpr program fuse(program const& p, slot_of::fusion const& fusion, missing_kernels const& missing = {}) {
   if (!fusion.fuses || !p.failure.ok()) return p;
   auto const avoided = fusion.only_with_kernels ? missing : missing_kernels{};
-  program out = p;
+  program out = loop_over_rows(p, fusion.smallest_logits);
   for (int i = 0; i < out.nodes.size(); ++i)
-    if (detail::fuse_linear_cross_entropy(out, i, fusion.smallest_logits, avoided) ||
-        detail::fuse_add_layer_norm(out, i, avoided) || detail::fuse_layer_norm_gradient_add(out, i, avoided) ||
+    if (detail::fuse_add_layer_norm(out, i, avoided) || detail::fuse_layer_norm_gradient_add(out, i, avoided) ||
         detail::fuse_bias_gradient(out, i, avoided))
       i = -1; // indices have changed: start again
   return out;

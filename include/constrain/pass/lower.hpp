@@ -49,10 +49,13 @@ public:
   constexpr operand address(ref r, int i) const {
     operand out;
     auto const& logical = p_.values[r.value];
-    ref const home = stored(p_, r);
+    auto const where = locate(p_, r);
+    ref const home = where.root;
     auto const& info = p_.values[home.value];
     auto const& s = where_.buffers[home.value];
-    out.offset = s.offset;
+    out.offset = s.offset + where.begin * size_of(logical.type);
+    out.row_stride = where.row_stride;
+    if (where.axis >= 0) out.strides.push_back({where.axis, where.step * size_of(logical.type)});
     out.type = logical.type;
     out.shape = logical.shape;
     out.count = logical.shape.elements();
@@ -160,7 +163,7 @@ public:
   constexpr host_view view(ref r) const {
     if (!r) return {};
     auto const& info = p_.values[r.value];
-    ref const home = stored(p_, r);
+    ref const home = root_of(p_, r);
     auto const& s = where_.buffers[home.value];
     if (s.offset < 0) return {};
     auto offset = s.offset;

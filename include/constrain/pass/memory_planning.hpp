@@ -2,6 +2,7 @@
 
 #include "constrain/pass/dead_code_elimination.hpp"
 #include "constrain/pass/nest.hpp"
+#include "constrain/program/location.hpp"
 #include "constrain/program/op_info.hpp"
 
 namespace constrain::inline CONSTRAIN_VARIANT {
@@ -30,13 +31,6 @@ struct memory_layout {
   std::int64_t end = 0;            // bytes that the program needs
 };
 
-/// The reference whose bytes hold `r`: `r` itself, unless the pass `in_place` lets `r` share the bytes of another
-/// value.
-constexpr ref stored(program const& p, ref r) {
-  while (p.values[r.value].stored_in) r = p.values[r.value].stored_in;
-  return r;
-}
-
 namespace detail {
 
 /// `bytes` rounded up to a multiple of 64, a cache line.
@@ -57,8 +51,9 @@ public:
     for (int v = 0; v < p_.values.size(); ++v) out_.buffers.push_back({});
     lay_out_persistent();
     collect_references();
+    lay_out_per_run();
     for (int v = 0; v < p_.values.size(); ++v)
-      if (references_[v].any && !is_persistent(p_.values[v].role)) lay_out(v);
+      if (may_share_bytes(v)) lay_out(v);
     first_fit();
     return out_;
   }
@@ -96,6 +91,26 @@ private:
       }
     if (out_.persistent_end < reserved_) out_.persistent_end = reserved_;
     out_.end = out_.persistent_end;
+  }
+
+  /// Sets the buffers of values that the host writes before each run: before all others that do not persist. They share
+  /// bytes with no other value, so that their memory does not depend on the number of micro-batches.
+  constexpr void lay_out_per_run() {
+    for (int v = 0; v < p_.values.size(); ++v) {
+      if (!references_[v].any || !p_.values[v].per_run) continue;
+      stack(v, nest::root);
+      auto& mine = out_.buffers[v];
+      mine.offset = out_.persistent_end + per_run_bytes_;
+      mine.born = -1;
+      mine.dies = p_.nodes.size();
+      out_.end = mine.offset + mine.size;
+      per_run_bytes_ += aligned(mine.size);
+    }
+  }
+
+  /// Whether first fit gives the value its bytes.
+  constexpr bool may_share_bytes(int v) const {
+    return references_[v].any && !is_persistent(p_.values[v].role) && !p_.values[v].per_run;
   }
 
   /// The innermost loop around node i that is outside of every loop that accumulates into the value or carries it; the
@@ -146,8 +161,8 @@ private:
 
   constexpr void collect_references() {
     for (int i = 0; i < p_.nodes.size(); ++i) {
-      for (auto const& r : p_.nodes[i].inputs) refer(stored(p_, r), i);
-      for (auto const& r : p_.nodes[i].outputs) refer(stored(p_, r), i);
+      for (auto const& r : p_.nodes[i].inputs) refer(root_of(p_, r), i);
+      for (auto const& r : p_.nodes[i].outputs) refer(root_of(p_, r), i);
     }
   }
 
@@ -194,7 +209,7 @@ private:
   constexpr void first_fit() {
     fixed_vector<int, program::maximum_values> order;
     for (int v = 0; v < p_.values.size(); ++v) {
-      if (!references_[v].any || is_persistent(p_.values[v].role)) continue;
+      if (!may_share_bytes(v)) continue;
       order.push_back(v);
       for (int k = order.size() - 1; k > 0 && out_.buffers[order[k - 1]].size < out_.buffers[order[k]].size; --k) {
         int const larger = order[k];
@@ -205,7 +220,7 @@ private:
     for (int k = 0; k < order.size(); ++k) {
       auto& mine = out_.buffers[order[k]];
       auto const size = aligned(mine.size);
-      auto offset = out_.persistent_end;
+      auto offset = out_.persistent_end + per_run_bytes_;
       for (bool moved = true; moved;) {
         moved = false;
         for (int other = 0; other < k; ++other) {
@@ -227,6 +242,7 @@ private:
   program const& p_;
   nest nest_;
   std::int64_t reserved_;
+  std::int64_t per_run_bytes_ = 0; // of the values that `lay_out_per_run` lays out
   memory_layout out_;
   reference references_[program::maximum_values]{};
   at entered_from_[program::maximum_values]{};

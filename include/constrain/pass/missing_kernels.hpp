@@ -11,7 +11,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 /// Ops without a kernel for the trainer's device, among the ops that passes choose. Empty: every op has a kernel.
 class missing_kernels {
 public:
-  static constexpr int capacity = 16; // most ops; others count as ops with a kernel
+  static constexpr int capacity = 16; // maximum number of ops; further ones count as ops with a kernel
 
   /// Adds an op.
   constexpr void add(op_label const& op) { identities_.push_back(op.identity); }

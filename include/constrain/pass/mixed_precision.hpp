@@ -25,10 +25,10 @@ constexpr void promote_inputs(builder& out, node& n) {
 } // namespace detail
 
 /// Mixed precision (Micikevicius et al. 2018): casts every parameter of two or more dimensions to `precision.compute`
-/// once a run, before the micro-batches, and lets every reader of the parameter read the copy. The types of all
+/// once per run, before the micro-batches, and lets every reader of the parameter read the copy. The types of all
 /// activations follow from the ops' shape rules; real labels keep their type, so that ops that promote types compute a
 /// loss in fp32. The parameters keep their type: they are the master weights. Refused: a repeat whose body then returns
-/// another type than its argument's.
+/// another type than it takes.
 constexpr program mixed_precision(program const& p, slot_of::precision const& precision) {
   auto const compute = precision.compute;
   if (!p.failure.ok() || p.values[p.result("logits").value].type == compute) return p;
@@ -59,7 +59,7 @@ constexpr program mixed_precision(program const& p, slot_of::precision const& pr
       auto const rule = n.op->infer(types, n.attributes);
       for (int j = 0; j < rule.outputs.size(); ++j) {
         auto& type = program.values[n.outputs[j].value].type;
-        // What an iteration of a repeat passes on has the type of what the first one takes.
+        // Every iteration of a repeat must return the type that the first iteration takes.
         if (n.outputs[j].where == at::next && rule.outputs[j].type != type)
           program.fail(diagnosis_with<refusals::repeat_changes_the_type>(n.line, n.called_from, size_of(type),
                                                                          size_of(rule.outputs[j].type)));

@@ -57,7 +57,7 @@ template <class... policies> struct own_passes<policy_list<policies...>> {
 
   /// The program `before`, which is the result of the library's pass `at`, changed by the policies' passes that follow
   /// `at`. If there are none, a reference to `before` itself, which saves the compiler a copy. Refused if one of these
-  /// passes is no constant expression.
+  /// passes is not a constant expression.
   template <pass_name at, program const& before> static constexpr decltype(auto) after() {
     if constexpr (!follow<at>) return (before);
     else if constexpr (detail::constant_passes<own_passes, at, before>) return run<at>(before);

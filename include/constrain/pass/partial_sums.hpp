@@ -5,14 +5,14 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
-/// Whether a call adds to its output j without reading it. To a gradient, it adds a contribution of its rank. Any other
-/// call that writes a gradient works on the sum over ranks, in the same way on every rank.
+/// Whether a call adds to its output j without reading it. If the output is a gradient, the call adds the contribution
+/// of one rank. Any other call that writes a gradient works on the sum over ranks, in the same way on every rank.
 constexpr bool adds_contribution(node const& n, int j) {
   return (n.op->accumulating >> j & 1u) != 0 && !n.inputs.contains(n.outputs[j]);
 }
 
-/// Where a program's sums over ranks (the gradients and the loss) are reduced: each before the first node that uses it
-/// (reads it, or overwrites it). Contributions and uses are reported in the order of the nodes.
+/// Finds where a program's sums over ranks (the gradients and the loss) are reduced: each before the first node that
+/// uses it (reads it, or overwrites it). Call `contribute` and `use` in the order of the nodes.
 class partial_sums {
 public:
   constexpr partial_sums(program const& p, nest const& where) : p_(p), where_(where), loss_(p.result("loss")) {
@@ -23,10 +23,10 @@ public:
   constexpr bool is_gradient(int value) const { return p_.values[value].role == role::gradient; }
   /// Whether `r` is a gradient or the loss.
   constexpr bool contains(ref r) const { return is_gradient(r.value) || r == loss_; }
-  /// Whether node n contributes to its output j, one of these values.
+  /// Whether node n contributes to its output j, a gradient or the loss.
   constexpr bool contributes(node const& n, int j) const { return n.outputs[j] == loss_ || adds_contribution(n, j); }
 
-  /// Node i contributes to a value.
+  /// Records that node i contributes to a value.
   constexpr void contribute(int value, int i) {
     auto& sum = of(value);
     if (sum.use >= 0 && !is_gradient(value)) refuse(value, sum.use);
@@ -34,7 +34,7 @@ public:
     sum.contribution = i;
   }
 
-  /// Node i uses a value.
+  /// Records that node i uses a value.
   constexpr void use(int value, int i) {
     auto& sum = of(value);
     check_complete(value, sum.contribution, i);
@@ -45,8 +45,8 @@ public:
     sum.use = i;
   }
 
-  /// Moves the reduction of each gradient to that of another one, if it is complete there, so that their collectives
-  /// follow one another. Called after the last node.
+  /// Reduces a gradient already where an earlier sum is reduced, if all its contributions precede that node and the
+  /// node is outside of all loops: the collectives then follow one another. Call it after the last node.
   constexpr void reduce_together() {
     for (auto& sum : sums_)
       for (auto const& other : sums_) {
@@ -68,9 +68,9 @@ public:
   constexpr int last_use(int value) { return of(value).use; }
 
 private:
-  /// What is known of one value. The other fields are nodes; -1: none.
+  /// The nodes that are known so far for one value; -1: none.
   struct tracked_sum {
-    int value = -1;
+    int value = -1;          // index of the value
     int contribution = -1;   // the last one
     int use = -1;            // the last one
     int reduced_after = -1;  // the last contribution before the first use
@@ -84,13 +84,13 @@ private:
   }
 
   /// Refuses a use in a loop that also contributes, since the sum is complete only after the loop. In a loop over an
-  /// axis of the value, each iteration has a sum of its own.
+  /// axis of the value, each iteration has a separate sum.
   constexpr void check_complete(int value, int contribution, int use) {
     if (contribution < 0 || use < 0) return;
     for (int loop = where_.common(contribution, use); loop != nest::root; loop = where_.parent[loop]) {
-      bool own = false;
-      for (int axis : p_.values[value].axes) own = own || p_.is_part_of(p_.nodes[loop].axis, axis);
-      if (!own) refuse(value, use);
+      bool over_its_axis = false;
+      for (int axis : p_.values[value].axes) over_its_axis = over_its_axis || p_.is_part_of(p_.nodes[loop].axis, axis);
+      if (!over_its_axis) refuse(value, use);
     }
   }
 

@@ -7,6 +7,7 @@
 #include "constrain/pass/evaluation.hpp"
 #include "constrain/pass/fuse.hpp"
 #include "constrain/pass/in_place.hpp"
+#include "constrain/pass/join_slices.hpp"
 #include "constrain/pass/lower.hpp"
 #include "constrain/pass/memory_planning.hpp"
 #include "constrain/pass/mixed_precision.hpp"
@@ -15,6 +16,7 @@
 #include "constrain/pass/refusals.hpp"
 #include "constrain/pass/select.hpp"
 #include "constrain/pass/shard.hpp"
+#include "constrain/pass/slice_views.hpp"
 #include "constrain/pass/update.hpp"
 #include "constrain/pass/verify.hpp"
 #include "constrain/program/sound.hpp"
@@ -54,7 +56,7 @@ template <class passes> concept constant_gradients = requires {
 
 template <class passes> constexpr program differentiate_or_refuse() {
   if constexpr (constant_gradients<passes>)
-    return differentiate(before_gradients<passes>(), passes::set::precision::value.loss_scale);
+    return join_slices(differentiate(before_gradients<passes>(), passes::set::precision::value.loss_scale));
   program out = passes::cast;
   out.fail(diagnosis_with<refusals::gradient_is_not_constant>());
   return out;
@@ -90,7 +92,7 @@ template <class source> struct step_passes : passes_before_gradients<source> {
       fuse(before_fusion(), set::fusion::value, detail::missing_for_fusion<source, step_passes>());
   static constexpr program sharded = shard(with_own<set, pass_name::fused, fused>(), set::parallelism::value);
   static constexpr program coalesced = coalesce(with_own<set, pass_name::sharded, sharded>());
-  static constexpr program final = in_place(coalesced);
+  static constexpr program final = in_place(slice_views(coalesced));
 
   /// Calls f(name, program) with the result of every pass, in order, those of policies included.
   template <class function> static void for_each(function const& f) {
@@ -136,7 +138,7 @@ template <class source> struct forward_passes {
   static constexpr program sharded =
       shard(with_own<set, pass_name::fused, fused>(), detail::without_gradients(set::parallelism::value));
   static constexpr program coalesced = coalesce(with_own<set, pass_name::sharded, sharded>());
-  static constexpr program final = in_place(coalesced);
+  static constexpr program final = in_place(slice_views(coalesced));
 
   /// Calls f(name, program) with the result of every pass, in order, those of policies included.
   template <class function> static void for_each(function const& f) {

@@ -63,7 +63,7 @@ private:
                               .extent = every_ < whole.extent ? every_ : whole.extent,
                               .whole = axis_,
                               .factor = 1});
-    bool of_the_update[program::maximum_values]{}; // written in loops behind both, which keep the axis
+    bool of_the_update[program::maximum_values]{}; // written after both loops; keeps the axis
     for (int i = nest_.end[reversed_]; i < in_.nodes.size(); ++i)
       for (auto const& output : in_.nodes[i].outputs) of_the_update[output.value] = true;
     for (int v = 0; v < p.values.size(); ++v) {
@@ -91,7 +91,7 @@ private:
     return v;
   }
 
-  /// The forward loop as a loop over segments, each of which keeps its input.
+  /// Appends the forward loop as a loop over segments, each of which keeps its input.
   constexpr void segmented_forward() {
     auto const info = in_.values[carried_];
     out_.open(segments_, false);
@@ -103,13 +103,13 @@ private:
     out_.close();
   }
 
-  /// The reversed loop as a reversed loop over segments: recompute the segment, then its backward pass.
+  /// Appends the reversed loop as a reversed loop over segments: recompute the segment, then run its backward pass.
   constexpr void segmented_backward() {
     out_.open(segments_, true);
-    int const again = new_carried(iterations_);
-    copy({kept_, at::current}, {again, at::initial});
+    int const recomputed = new_carried(iterations_);
+    copy({kept_, at::current}, {recomputed, at::initial});
     out_.open(iterations_, false);
-    clone_body({again, at::current}, {again, at::next});
+    clone_body({recomputed, at::current}, {recomputed, at::next});
     out_.close();
     out_.open(iterations_, true);
     keep_with_clones(reversed_ + 1, nest_.end[reversed_]);
@@ -117,13 +117,13 @@ private:
     out_.close();
   }
 
-  /// Appends a second copy of the forward body, on new values. `current` and `next` replace the loop-carried value's
-  /// `current` and `next`; if `next` is empty, the copy does not compute the next value, since no node would read it.
+  /// Appends a clone of the forward body, on new values. `current` and `next` replace the loop-carried value's
+  /// `current` and `next`; if `next` is empty, the clone does not compute the next value, since no node would read it.
   constexpr void clone_body(ref current, ref next) {
     clone_of_carried_current_ = current;
     clone_of_carried_next_ = next;
     rewrite_nodes(out_, in_, forward_ + 1, nest_.end[forward_], [&](builder&, node n, int) {
-      if (n.kind == node_kind::call && leaves(n)) return;
+      if (n.kind == node_kind::call && is_left_out(n)) return;
       for (auto& input : n.inputs) input = clone(input);
       for (auto& output : n.outputs) {
         if (output.value != carried_ && !cloned_[output.value]) {
@@ -138,8 +138,8 @@ private:
     });
   }
 
-  /// Whether a call must not be repeated: it writes an accumulator, or the next loop-carried value that no node reads.
-  constexpr bool leaves(node const& n) const {
+  /// Whether the clone leaves a call out: the call writes an accumulator, or the next value, which no node would read.
+  constexpr bool is_left_out(node const& n) const {
     for (auto const& output : n.outputs) {
       if (in_.values[output.value].accumulates) return true;
       if (output.value == carried_ && output.where == at::next && !clone_of_carried_next_) return true;
@@ -200,9 +200,9 @@ constexpr program recompute(program const& p, slot_of::checkpointing const& chec
     if (n.kind != node_kind::loop || n.axis == out.micro_batches) continue;
     int const end = out.end_of(i);
     if (!n.reversed && out.axes[n.axis].whole < 0) {
-      detail::recomputation again(out, i, every);
-      if (again.applies()) {
-        out = again.run();
+      detail::recomputation candidate(out, i, every);
+      if (candidate.applies()) {
+        out = candidate.run();
         i = out.end_of(i);
         continue;
       }

@@ -31,7 +31,8 @@ template <diagnosis d> struct gradient_is_not_constant {
                         "constexpr, and pass it only indices of inputs and outputs that the op has");
 };
 
-/// A gradient rule gives a value of `expected` elements a gradient of `got`, or of another shape of as many.
+/// A gradient rule gives a value of `expected` elements a gradient of `got` elements. If both are equal, the shapes
+/// differ.
 template <diagnosis d> struct gradient_has_another_shape {
   static_assert(d.ok(), "an op's gradient rule gives an input of `expected` elements a gradient of `got`; give each "
                         "gradient the shape of its input");

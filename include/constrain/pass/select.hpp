@@ -27,11 +27,10 @@ constexpr program select_attention(program const& p, slot_of::attention const& a
   if (!attention.tiled || (attention.only_with_kernels && !runs) || !p.failure.ok()) return p;
   program out = p;
   for (auto& n : out.nodes) {
-    if (!calls(n, info_of<op::attention>) || n.inputs.size() > 1) continue; // flash takes no lengths
+    if (!calls(n, info_of<op::attention>) || n.inputs.size() > 3) continue; // flash takes no lengths
     n.op = &info_of<op::flash_attention>;
-    auto const& qkv = p.values[n.inputs[0].value];
     operand_types inputs;
-    inputs.push_back({qkv.type, qkv.shape});
+    for (auto const& input : n.inputs) inputs.push_back({p.values[input.value].type, p.values[input.value].shape});
     auto const result = n.op->infer(inputs, n.attributes);
     for (int j = 0; j < result.outputs.size(); ++j) out.values[n.outputs[j].value].shape = result.outputs[j].shape;
   }

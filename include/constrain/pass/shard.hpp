@@ -82,7 +82,7 @@ private:
       // A stacked parameter is gathered once per iteration of the body, a parameter without axes for every use, so that
       // it is freed in between.
       if (g.value == value && g.level == level && (!info.axes.empty() || g.before == child) &&
-          !is_written_in(in_, value, g.before, i)) // what was gathered before a write is old
+          !is_written_in(in_, value, g.before, i)) // after a write, the gathered tensor is old
         return k;
     }
     return -1;
@@ -93,8 +93,7 @@ private:
     return !n.op->reads_shards && out_.program.values[value].shards > 1;
   }
 
-  /// Whether node n computes a full tensor for its output j, a sharded gradient, of which each rank then keeps its
-  /// shard.
+  /// Whether node n computes its output j, a sharded gradient, as a full tensor; each rank then keeps its shard.
   constexpr bool overwrites_in_full(node const& n, int j) const {
     int const value = n.outputs[j].value;
     return sums_.is_gradient(value) && works_in_full(n, value) && !sums_.contributes(n, j) &&
@@ -178,15 +177,15 @@ private:
       int const value = input.value;
       if (!works_in_full(n, value)) continue;
       int const k = find_gathered(value, i);
-      bool old = k < 0; // a node of the loop in front of node i writes the value
+      bool old = k < 0; // an earlier node of the loop writes the value
       int const last = nest_.end[nest_.child(level_of(in_, nest_, in_.values[value], i), i)];
-      for (int later = i; later < last; ++later) old = old || writes_beside(value, k, later);
+      for (int later = i; later < last; ++later) old = old || writes_elsewhere(value, k, later);
       if (old) out_.program.fail(diagnosis_with<refusals::loop_writes_what_it_reads>(n.line, n.called_from, 0, value));
     }
   }
 
   /// Whether node i writes the value, but not into the full tensor gathers_[k].
-  constexpr bool writes_beside(int value, int k, int i) const {
+  constexpr bool writes_elsewhere(int value, int k, int i) const {
     auto const& n = in_.nodes[i];
     for (int j = 0; j < n.outputs.size(); ++j) {
       if (n.outputs[j].value != value) continue;
@@ -200,7 +199,7 @@ private:
     out_.program.fail({why::program_too_large, n.line, n.called_from, gathers_.capacity, gathers_.capacity + 1});
   }
 
-  /// Replaces the operands of node i that ranks exchange by full tensors.
+  /// Lets node i read and write full tensors in place of its sharded operands and of its contributions.
   constexpr void exchange_operands(node& n, int i) {
     for (auto& input : n.inputs)
       if (works_in_full(n, input.value)) input = {gathers_[find_gathered(input.value, i)].full, at::current};
@@ -219,7 +218,7 @@ private:
     }
   }
 
-  /// Appends node i of the input, with the exchanges that belong to it alone.
+  /// Appends node i of the input, and the exchanges that only this node needs.
   constexpr void append_call(node n, int i) {
     exchange_operands(n, i);
     if (calls(n, info_of<op::assign>)) {
@@ -280,7 +279,7 @@ private:
     out_.append(info_of<op::chunk_sum>, full);
   }
 
-  /// The number of tensors of a value that a call between the loops around the next node works on.
+  /// How many tensors of a value the next appended call works on: one for each index of the axes without an open loop.
   constexpr std::int64_t stacked(value_info const& info) const {
     std::int64_t product = 1;
     for (int axis : info.axes) {
@@ -298,7 +297,7 @@ private:
   partial_sums sums_;
   std::int64_t shards_;
   builder out_;
-  static constexpr int maximum_exchanges = 128; // of parameters and of gradients each
+  static constexpr int maximum_exchanges = 128; // of each kind: gathered parameters, contributions to gradients
   fixed_vector<gathered, maximum_exchanges> gathers_;
   fixed_vector<contributions, maximum_exchanges> contributions_;
 };

@@ -52,8 +52,8 @@ template <class optimizer> constexpr void emit_update(builder& out, int gradient
 } // namespace detail
 
 /// Appends the optimizer step, which runs once per batch: the norm of all gradients, the clip coefficient (Pascanu et
-/// al. 2013) and the update of every trained parameter. A stacked parameter takes one call for all its iterations.
-/// Refused: a program without trained parameters.
+/// al. 2013) and the update of every trained parameter. One call of an element-wise update works on all iterations
+/// of a stacked parameter. Refused: a program without trained parameters.
 template <class optimizer> constexpr program update(program const& p) {
   if (!p.failure.ok()) return p;
   builder out;

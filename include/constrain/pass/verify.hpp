@@ -1,13 +1,14 @@
 #pragma once
 
 #include "constrain/pass/partial_sums.hpp"
+#include "constrain/pass/written_values.hpp"
 #include "constrain/program/op_info.hpp"
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// Checks the invariants that every pass must keep:
 /// - Loops nest.
-/// - A value is written before it is read.
+/// - A value is written before it is read, and no other value is written over it in between.
 /// - Every output has the type and shape that its op infers.
 /// - Only an op that declares `reads_shards` reads shards, and only one that declares `reads_partial` reads values that
 ///   are not yet reduced over the ranks.
@@ -19,9 +20,7 @@ constexpr diagnosis verify(program const& p) {
   int depth = 0;
   ref const loss = p.result("loss");
   bool partial[program::maximum_values]{}; // not yet reduced over the ranks
-  bool written[program::maximum_values]{};
-  for (int v = 0; v < p.values.size(); ++v)
-    written[v] = is_persistent(p.values[v].role) || p.values[v].role == role::input;
+  detail::written_values written(p);
   for (auto const& n : p.nodes) {
     if (n.kind == node_kind::loop) ++depth;
     if (n.kind == node_kind::end) --depth;
@@ -29,7 +28,10 @@ constexpr diagnosis verify(program const& p) {
     if (n.kind != node_kind::call) continue;
     operand_types inputs;
     for (auto const& input : n.inputs) {
-      if (!written[input.value]) return {why::read_before_written, n.line, n.called_from, 0, input.value};
+      if (!written.contain(input.value)) {
+        auto const reason = written.lost(input.value) ? why::overwritten_before_read : why::read_before_written;
+        return {reason, n.line, n.called_from, 0, input.value};
+      }
       if (partial[input.value] && !n.op->reads_partial)
         return {why::partial_sum_is_read, n.line, n.called_from, 0, input.value};
       if (p.values[input.value].shards > 1 && !n.op->reads_shards && !n.op->reads_partial)
@@ -40,7 +42,7 @@ constexpr diagnosis verify(program const& p) {
     if (rule.reason != why::nothing) return rule.at(n.line, n.called_from);
     for (int j = 0; j < n.outputs.size(); ++j) {
       auto const& info = p.values[n.outputs[j].value];
-      written[n.outputs[j].value] = true;
+      written.write(n.outputs[j].value);
       if (is_persistent(info.role) && !n.op->guarded)
         return {why::unguarded_write, n.line, n.called_from, 0, n.outputs[j].value};
       bool const of_one_rank = n.outputs[j] == loss || (info.role == role::gradient && detail::adds_contribution(n, j));

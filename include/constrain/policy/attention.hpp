@@ -41,15 +41,15 @@ struct automatic {
   static constexpr slot value{.tiled = true, .only_with_kernels = true};
 };
 
-/// Attention by the formula: stores the probabilities, [sequences, heads, tokens, tokens], for the backward pass, so
-/// memory is quadratic in the number of tokens. Tests compare `flash` with this algorithm.
+/// Attention computed directly from its formula: stores the probabilities, [sequences, heads, tokens, tokens], for the
+/// backward pass, so memory is quadratic in the number of tokens. Tests compare `flash` with this algorithm.
 struct reference {
   using slot = slot_of::attention;
   static constexpr slot value{.tiled = false};
 };
 
 /// Flash attention (Dao et al. 2022; Dao 2023): computes the scores a tile at a time, so memory is linear in the number
-/// of tokens. Only the CPU has kernels for it. Attention with lengths stays `reference`.
+/// of tokens. Only the CPU has kernels for it. Attention with lengths always uses `reference`.
 struct flash {
   using slot = slot_of::attention;
   static constexpr slot value{.tiled = true};

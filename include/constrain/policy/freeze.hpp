@@ -28,7 +28,8 @@ struct freezing {
     ((f.of_role(roles) = true), ...);
     return f;
   }
-  /// The value with the five roles of parameters inverted: what is frozen here is trained there.
+  /// The value with the five roles of parameters inverted: it trains the roles that this value freezes, and the
+  /// reverse.
   constexpr freezing opposite() const { return {!weight, !bias, !norm, !embedding, !head, other}; }
   /// Whether parameters of role `r` are frozen.
   constexpr bool freezes(role r) const { return freezing(*this).of_role(r); }
@@ -88,7 +89,7 @@ template <> struct freeze<> {
 };
 
 /// Trains only parameters of these roles: `train_only<role::bias>` is BitFit (Ben Zaken et al. 2022),
-/// `train_only<role::head>` a linear probe.
+/// `train_only<role::head>` is a linear probe.
 template <role... roles> struct train_only : detail::freezes_by_role {
   using slot = slot_of::freezing;
   static constexpr slot value = slot::template of_roles<roles...>().opposite();

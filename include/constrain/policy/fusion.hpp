@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <limits>
 
-/// Kernel fusion: one kernel for several operations, without storing all values between these operations.
+/// Kernel fusion: one kernel for several operations, so that not all values between them need to be stored.
 namespace constrain::inline CONSTRAIN_VARIANT::fusion {
 
 struct automatic;

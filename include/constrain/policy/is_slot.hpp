@@ -15,7 +15,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 /// Optional members:
 ///
 ///     template <class policy> struct named { using accumulation = policy; }; // makes policies<...>::accumulation
-///     using examples = policy_list<...>;                        // policies that represent the slot, with the default
+///     using examples = policy_list<...>;                        // for tables and tests; includes the default
 ///     using refused = policy_list<...>;                         // policies that `rules` refuse, for tables and tests
 ///     static constexpr bool always_named = true;                // prints name the policy even if it is the default
 ///     static constexpr bool free_on_resume = true;              // not among the policies that a resume compares

@@ -63,7 +63,8 @@ template <class... list> struct policies : detail::chosen<typename composition<l
   /// optimizer of the same name. Control characters become '?', since the name is printed to terminals.
   static std::string optimizer_name() { return policy_name<optimizer>(); }
 
-  /// What an element-wise optimizer stores per weight: "2 x fp32"; empty for an optimizer with a rule.
+  /// The number and type of the values that an element-wise optimizer stores per weight: "2 x fp32"; empty for an
+  /// optimizer with a rule.
   static std::string optimizer_state() {
     if constexpr (has_update_rule<optimizer>) return {};
     else {

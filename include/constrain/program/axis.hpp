@@ -16,7 +16,7 @@ struct axis_info {
   name_ref name;           // shown with the axis's loops in printed programs
   std::int64_t extent = 0; // iterations; within a segment: iterations of a full segment (the last may be shorter)
   int whole = -1;          // the axis that was split to make this one; -1: not made by a split
-  std::int64_t factor = 1; // of a split axis: by how much one iteration moves the index of `whole`
+  std::int64_t factor = 1; // of an axis made by a split: by how much one iteration moves the index of `whole`
 };
 
 /// The most axes of one program.

@@ -4,7 +4,7 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// What an op's gradient rule works with: the node to differentiate, the gradient of the node's output 0, and functions
+/// The argument of an op's gradient rule: the node to differentiate, the gradient of the node's output 0, and functions
 /// that append nodes, which compute the gradients of the node's inputs (the vector-Jacobian product). The appended
 /// nodes call ops, as the nodes of the forward pass do.
 class backward {
@@ -37,9 +37,9 @@ public:
     if (needs_[i]) contributions_.push_back({i, g});
   }
 
-  /// Appends a call of `op` with the options `a`, and adds the call's output j to the gradient of input `targets[j]`;
-  /// -1: output j is not a gradient. If the gradient of that input is an accumulating buffer (of a parameter, or of a
-  /// value from outside a loop) and the op can accumulate into output j, the kernel adds directly into the buffer.
+  /// Appends a call of `op` with these options, and adds the call's output j to the gradient of input `targets[j]`; -1:
+  /// output j is not a gradient. If the gradient of that input is an accumulating buffer (of a parameter, or of a value
+  /// from outside a loop) and the op can accumulate into output j, the kernel adds directly into the buffer.
   template <class op>
   constexpr void emit(std::initializer_list<value> inputs, std::initializer_list<int> targets,
                       options_of<op> const& options = {}) {

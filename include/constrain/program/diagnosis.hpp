@@ -21,6 +21,7 @@ enum class why {
   parameter_named_twice,
   too_many_operands,
   read_before_written,
+  overwritten_before_read,
   loops_do_not_nest,
   shape_is_not_what_the_rule_says,
   partial_sum_is_read,
@@ -28,7 +29,7 @@ enum class why {
   unguarded_write,
 };
 
-/// Names a refusal by its address.
+/// A refusal is identified by the address of its `refusal_label`.
 struct refusal_label {};
 
 /// An error as data. The type is structural, so that a diagnosis can be an argument of the template whose static_assert

@@ -8,8 +8,8 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 /// bytes over a program fit into 64 bits.
 inline constexpr std::int64_t maximum_elements = std::int64_t{1} << 46;
 
-/// Why the value is refused: an extent below 1, or more than `maximum_elements` elements; else `why::nothing`. Values
-/// of a model are checked before any other code multiplies their extents, so that no product overflows.
+/// The diagnosis of a value with an extent below 1 or more than `maximum_elements` elements; else no error. Values of a
+/// model are checked before any other code multiplies their extents, so that no product overflows.
 constexpr diagnosis check_extents(program const& p, value_info const& info) {
   std::int64_t total = 1;
   auto const fits = [&](std::int64_t extent) {

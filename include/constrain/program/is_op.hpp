@@ -5,26 +5,28 @@
 namespace constrain::inline CONSTRAIN_VARIANT {
 
 namespace detail {
-/// Whether `type::infer` takes these arguments.
+/// Whether `type::infer` takes these arguments and returns an `inferred`.
 template <class type, class... arguments> concept has_rule = requires(arguments const&... a) {
   requires std::is_same_v<decltype(type::infer(a...)), inferred>;
 };
 } // namespace detail
 
-/// What a type must have to be an op that nodes of a program can call:
+/// Requirements on a type to be an op, which nodes of a program can call:
 ///
 ///     static constexpr char const* name = "rms_norm";
 ///     static constexpr inferred infer(operand_types const& inputs, options const&); // the shape rule
 ///
 /// It may also have (without `cost_of`, the cost rule is `cost_by_operands`):
 ///
-///     struct options { double epsilon = 1e-5; };        // constant options of a call (options.hpp); without: none
+///     struct options { double epsilon = 1e-5; };        // constant options of a call (options.hpp); default: none
 ///     static constexpr cost cost_of(operand_types const& inputs, operand_types const& outputs, options const&);
 ///     static constexpr void gradient(backward&);        // the gradient rule; without it the op is not differentiable
 ///     static constexpr unsigned in_place = 1u << 0;     // bit i: output 0 may be written over input i
-///     static constexpr unsigned accumulating = 1u << 0; // bit j: the kernel can add to output j, "(+)=" in op/
+///     static constexpr unsigned accumulating = 1u << 0; // bit j: the kernel can add to output j ("(+)=" in docs)
 ///     static constexpr unsigned workspace = 1u << 1;    // bit j: output j is scratch
 ///     static constexpr unsigned strided = 1u << 0;      // bit k: operand k (inputs, then outputs) may be strided
+///     static constexpr unsigned row_inputs = 1u << 0;   // bit i: input i has the rows of the call, and
+///     static constexpr unsigned row_outputs = 1u << 0;  // bit j: so has output j; other outputs add over the rows
 ///     static constexpr bool only_in_training = true;    // in evaluation, readers of output 0 read input 0 (dropout)
 ///     static constexpr bool draws_random = true;        // each call gets its own random key
 ///     static constexpr bool reads_shards = true;        // takes one rank's shard of a parameter, gradient or state
@@ -36,7 +38,7 @@ template <class type, class... arguments> concept has_rule = requires(arguments 
 ///
 /// `infer` and `cost_of` may leave out the options, or take them as stored: `attributes const&`.
 ///
-/// `infer` refuses calls with sentences of the op's own: see refusal.hpp. The op's kernels are specializations of
+/// `infer` refuses calls with the op's error sentences: see refusal.hpp. The op's kernels are specializations of
 /// `kernel<op, device>` (device/kernel.hpp).
 template <class type> concept is_op = requires {
   requires std::is_convertible_v<decltype(type::name), char const*>;

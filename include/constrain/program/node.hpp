@@ -10,13 +10,13 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 struct op_info;
 
-/// What a node is: a call of an op, or the beginning or end of a loop.
+/// The kind of a node.
 enum class node_kind : std::uint8_t { call, loop, end };
 
 /// One entry of a program: a call of an op, or the beginning or end of a loop.
 struct node {
   static constexpr int maximum_inputs = 8;  // of one call
-  static constexpr int maximum_outputs = 9; // of one call: a weight, and codes and scales of four fields
+  static constexpr int maximum_outputs = 9; // of one call: an update writes a weight, four states' codes and scales
 
   node_kind kind = node_kind::call; // decides which of the fields below apply
 

@@ -87,6 +87,9 @@ struct op_info : op_label {
   unsigned accumulating = 0;                   // bit j: the kernel can add to output j
   unsigned workspace = 0;                      // bit j: output j is scratch
   unsigned strided = 0;                        // bit k: operand k (inputs, then outputs) may be a slice of wider rows
+  // bits of the inputs and of the outputs that have one row, or element, for each row of the call: row i of such outputs
+  // depends on row i of such inputs only, and other outputs add over the rows; 0: the rows depend on each other
+  unsigned row_inputs = 0, row_outputs = 0;
   bool has_bias_gradient = false;              // whether `with_bias_gradient` is set
   op_info const* with_bias_gradient = nullptr; // this op fused with linear_bias_gradient of output 0
   bool only_in_training = false;               // in evaluation, readers of output 0 read input 0 (dropout)
@@ -149,6 +152,8 @@ template <class op> constexpr op_info make_op_info() {
   if constexpr (requires { op::accumulating; }) info.accumulating = op::accumulating;
   if constexpr (requires { op::workspace; }) info.workspace = op::workspace;
   if constexpr (requires { op::strided; }) info.strided = op::strided;
+  if constexpr (requires { op::row_inputs; }) info.row_inputs = op::row_inputs;
+  if constexpr (requires { op::row_outputs; }) info.row_outputs = op::row_outputs;
   if constexpr (requires { typename op::with_bias_gradient; }) {
     info.with_bias_gradient = address_of_info<typename op::with_bias_gradient>();
     info.has_bias_gradient = true;

@@ -67,7 +67,7 @@ struct option_packer {
 struct option_unpacker {
   attributes const& packed;
   int next = 0;
-  std::int64_t bad_extent = 1; // an extent below 1 in a shape, if there is one
+  std::int64_t bad_extent = 1; // an extent below 1 in a shape; 1: none
 
   template <class... field> constexpr void operator()(field&... f) { (take(f), ...); }
   template <class field> constexpr void take(field& f) {
@@ -128,7 +128,7 @@ template <class options> constexpr attributes pack([[maybe_unused]] options cons
 
 namespace detail {
 
-/// The options that `pack` stored, and an extent below 1 in one of their shapes; 1: there is none.
+/// The options that `pack` stored, and an extent below 1 in one of their shapes; 1: none.
 template <class options> struct unpacked {
   options values{};
   std::int64_t bad_extent = 1;

@@ -9,13 +9,13 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// What the elements of an array from the caller are.
+/// The type of the elements of an array from the caller.
 enum class port_type : std::uint8_t {
   ids,  // std::int32_t: tokens, token types, lengths, classes
   real, // float or double; inputs are stored in the precision's type, labels in fp32 or fp64
 };
 
-/// What has one entry in an array from the caller: the leading dimensions of its shape.
+/// The unit that has one entry in an array from the caller. It gives the leading dimensions of the array's shape.
 enum class per : std::uint8_t {
   sequence, // [sequences]
   token,    // [sequences, tokens]
@@ -23,10 +23,11 @@ enum class per : std::uint8_t {
   logit,    // labels only: the logits' shape
 };
 
-/// One array that a model or an objective takes from the caller. Without `features` its shape is that of `each`.
+/// One array that a model or an objective takes from the caller. Its shape is the dimensions of `each`, followed by
+/// `features` if that is not 0.
 struct port_spec {
   char const* name = "";           // for messages: a string literal
-  port_type type = port_type::ids; // what the elements are
+  port_type type = port_type::ids; // type of the elements
   per each = per::token;           // the leading dimensions
   std::int64_t features = 0;       // extent of one more dimension, the innermost; 0: no such dimension
   /// Whether two ports are declared alike.
@@ -37,13 +38,13 @@ struct port_spec {
 
 /// The most inputs of a model, and the most labels of an objective.
 inline constexpr int maximum_ports = 8;
-/// The inputs of a model or the labels of an objective, in the order of the parameters.
+/// The inputs of a model or the labels of an objective, in the order in which it takes them.
 using port_specs = fixed_vector<port_spec, maximum_ports>;
 
 /// The most ports of a program: inputs, labels and results.
 inline constexpr int maximum_program_ports = 2 * maximum_ports + 8;
 
-/// Who writes and who reads the tensor of a port.
+/// Whether the host writes or reads the tensor of a port.
 enum class port_kind : std::uint8_t {
   input,  // the host writes it: an input of the model
   label,  // the host writes it: labels of the objective
@@ -52,10 +53,10 @@ enum class port_kind : std::uint8_t {
 
 /// A value that the host writes before a run or reads after it.
 struct port {
-  port_kind kind = port_kind::result; // who writes it and who reads it
-  port_spec spec;                     // its name, unique among the ports of its kind; of an input or label, all else
+  port_kind kind = port_kind::result; // whether the host writes or reads it
+  port_spec spec;                     // the name is unique among the ports of this kind; a result has only a name
   ref where;                          // the value
-  std::int64_t limit = 0;             // integers from the host are in [0, limit); 0: not checked
+  std::int64_t limit = 0;             // integers from the host must be in [0, limit); 0: not checked
   bool ignorable = false;             // of labels: the host may pass `ignored_label` too
 };
 

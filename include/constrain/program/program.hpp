@@ -34,7 +34,7 @@ struct program {
   /// The characters of a name.
   constexpr std::string_view text(name_ref name) const { return names.text(name); }
 
-  /// The value of the port of a kind with this name; an empty `ref` if there is no such port.
+  /// The value of the port with this kind and name; an empty `ref` if there is no such port.
   constexpr ref find(port_kind kind, std::string_view port_name) const {
     for (auto const& p : ports)
       if (p.kind == kind && p.spec.name == port_name) return p.where;
@@ -42,7 +42,7 @@ struct program {
   }
   /// The value of a result: "logits", "loss", ...
   constexpr ref result(std::string_view port_name) const { return find(port_kind::result, port_name); }
-  /// Port `index` of a kind, in the order of declaration; a port without a value if there are fewer.
+  /// Port `index` of a kind, in the order of declaration; a port without a value if `index` is too large.
   constexpr port nth(port_kind kind, int index) const {
     for (auto const& p : ports)
       if (p.kind == kind && index-- == 0) return p;
@@ -54,7 +54,7 @@ struct program {
     for (auto const& p : ports) n += p.kind == kind ? 1 : 0;
     return n;
   }
-  /// Adds a port, or gives the port of that kind and name another value.
+  /// Adds a port, or replaces the port with the same kind and name.
   constexpr void set_port(port const& added) {
     for (auto& p : ports)
       if (p.kind == added.kind && std::string_view(p.spec.name) == added.spec.name) {
@@ -66,8 +66,8 @@ struct program {
   /// Makes `r` a result that the host reads under this name.
   constexpr void set_result(char const* port_name, ref r) { set_port({port_kind::result, {.name = port_name}, r}); }
   /// For ops that index by integers: requires the integers of `r` to be in [0, limit) if the host writes `r`. The
-  /// trainer checks them. The smallest limit counts. `ignores`: the op does not index by an `ignored_label`; a label
-  /// can be ignored only if this is so for all ops that limit it.
+  /// trainer checks them. The smallest limit counts. `ignores`: the op skips each `ignored_label`. The host may pass
+  /// `ignored_label` only if all ops that limit `r` skip it.
   constexpr void limit(ref r, std::int64_t limit, bool ignores = false) {
     for (auto& p : ports) {
       if (p.kind == port_kind::result || p.where != r) continue;

@@ -9,7 +9,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 /// An instance of a loop-carried value. The value x that ct::repeat passes through n iterations has n + 1 instances:
 /// `initial` before the loop and `final` after it. An iteration reads `current` and writes `next`, which the next
 /// iteration reads as its `current`; in a reversed loop, it reads `next` and writes `current`. References to all other
-/// values say `current`.
+/// values use `current`.
 enum class at : std::uint8_t { current, next, initial, final };
 
 /// The name that printed programs show.

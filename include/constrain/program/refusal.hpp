@@ -62,7 +62,7 @@ template <template <diagnosis> class refusal_template> constexpr refusal_label c
   return &detail::refusal_of<refusal_template>;
 }
 
-/// The error of a refusal; the numbers as in `diagnosis`. For ops there is `inferred::failure`.
+/// The diagnosis of a refusal; arguments as in `diagnosis`. In `infer`, ops use `inferred::failure` instead.
 template <template <diagnosis> class refusal_template>
 constexpr diagnosis diagnosis_with(int line = 0, int called_from = 0, std::int64_t expected = 0, std::int64_t got = 0) {
   return {why::refused, line, called_from, expected, got, refusal_with<refusal_template>()};

@@ -10,7 +10,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 /// persists between steps. The library never infers these from a value's name.
 enum class role : std::uint8_t {
   activation,      // computed from inputs and parameters
-  input,           // tokens and labels, written by the host
+  input,           // inputs and labels, written by the host
   hyperparameters, // the optimizer's hyperparameters of this step, written by the host
   weight,          // a trained matrix, or a trained parameter that no other role fits
   bias,            // a trained vector that is added

@@ -8,20 +8,25 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 namespace refusals {
 
-/// A setting of the model has the name of one of the library's.
+/// A setting of the model has the name of one of the library's settings.
 template <diagnosis d> struct setting_is_taken {
   static_assert(d.ok(), "the model has a setting named dropout, clip_norm, inverse_label_count, loss_scale or "
                         "loss_scale_steps, which the library uses itself; give the setting another name");
+};
+
+/// A setting of the model has no name.
+template <diagnosis d> struct setting_without_a_name {
+  static_assert(d.ok(), "setting: the name is empty; give the setting the name by which trainer::set changes it");
 };
 
 } // namespace refusals
 
 namespace detail {
 
-/// What the library knows of a setting.
+/// The library's description of a setting.
 struct setting_spec {
   std::string_view name;                     // unique in a program
-  number_range range = number_range::finite; // of the values that `trainer::set` takes
+  number_range range = number_range::finite; // of its values
   bool per_run = false;                      // the trainer writes it before each run: neither `set` nor saved
 };
 
@@ -29,9 +34,9 @@ struct setting_spec {
 inline constexpr setting_spec dropout_setting{"dropout", number_range::below_one};
 inline constexpr setting_spec clip_norm_setting{"clip_norm", number_range::from_zero};
 inline constexpr setting_spec inverse_label_count_setting{.name = "inverse_label_count", .per_run = true};
-/// The loss is multiplied by it before the backward pass.
+/// Multiplies the loss before the backward pass.
 inline constexpr setting_spec loss_scale_setting{"loss_scale", number_range::loss_scale};
-/// The number of steps since the loss scale has changed.
+/// The number of steps since the loss scale last changed.
 inline constexpr setting_spec loss_scale_steps_setting{"loss_scale_steps", number_range::from_zero};
 
 /// The library's setting of this name; null if the library has none.
@@ -40,6 +45,12 @@ constexpr setting_spec const* find_library_setting(std::string_view name) {
                             &loss_scale_steps_setting})
     if (known->name == name) return known;
   return nullptr;
+}
+
+/// The values that the setting of this name may have.
+constexpr number_range range_of_setting(std::string_view name) {
+  auto const* const known = find_library_setting(name);
+  return known != nullptr ? known->range : number_range::finite;
 }
 
 /// The program's setting `which`; made by the first call.
@@ -68,16 +79,19 @@ constexpr value setting_of(value like, setting_spec const& which, double initial
 /// A number that ops read at run time, fp64, a scalar: for example the strength of a noise. It begins as `initial`, is
 /// changed by `trainer::set(name, x)` between steps, and is saved and resumed. `like`: any value of the model. All
 /// calls with one name give the same setting; the first call gives the initial value. Scopes do not prefix the name.
-/// Refused: the names of the library's own settings, and more names than the program holds.
+/// Refused: an empty name, the names of the library's own settings, and more names than the program holds.
 constexpr value setting(value like, std::string_view name, double initial, int line = __builtin_LINE()) {
+  if (name.empty())
+    like.owner().program.fail(diagnosis_with<refusals::setting_without_a_name>(line, like.owner().called_from));
   if (detail::find_library_setting(name) != nullptr)
     like.owner().program.fail(diagnosis_with<refusals::setting_is_taken>(line, like.owner().called_from));
   return detail::setting_of(like, {name}, initial, line);
 }
 
 /// 1 / the number of valid labels of the batch in all micro-batches on all ranks (fp64, a scalar), for ops that average
-/// over labels. A valid label is not `ignored_label`; those of the objective's first label array count. The trainer
-/// writes the number before each step and evaluation. Only an objective may use it. `like`: any value of the model.
+/// over labels. A valid label is not `ignored_label`. Only the labels of the objective's first label array count. The
+/// trainer writes the number before each step and evaluation. Only an objective may use it. `like`: any value of the
+/// model.
 constexpr value inverse_label_count(value like, int line = __builtin_LINE()) {
   return detail::setting_of(like, detail::inverse_label_count_setting, 0, line);
 }

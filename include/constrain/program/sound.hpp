@@ -46,6 +46,11 @@ template <diagnosis d> struct refusal<why::read_before_written, d> {
   static_assert(d.ok(), "a value is read before it is written; if an op or pass of yours adds nodes, let an earlier "
                         "node write the value, otherwise this is a bug in ConsTrain: report it with the model");
 };
+template <diagnosis d> struct refusal<why::overwritten_before_read, d> {
+  static_assert(d.ok(),
+                "an operation reads a value after another operation has overwritten its bytes; this is a bug in "
+                "a pass: report it with the model");
+};
 template <diagnosis d> struct refusal<why::loops_do_not_nest, d> {
   static_assert(d.ok(), "a loop has no end, or an end has no loop; if an op or pass of yours opens a loop, let it "
                         "close the loop too, otherwise this is a bug in ConsTrain: report it with the model");

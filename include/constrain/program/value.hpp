@@ -73,7 +73,7 @@ constexpr node emit_node(op_info const& info, std::initializer_list<value> input
 /// Appends a call of `op` with these options and returns the call's first output. Operations such as ct::gelu are built
 /// from `emit`. `line` is the source line where the model calls the operation.
 ///
-///     emit<op::attention>({qkv}, {.heads = 12}, line)
+///     emit<op::attention>({q, k, v}, {.heads = 12}, line)
 template <class op>
 constexpr value emit(std::initializer_list<value> inputs, options_of<op> const& options = {},
                      int line = __builtin_LINE()) {

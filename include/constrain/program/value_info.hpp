@@ -6,6 +6,7 @@
 #include "constrain/program/ref.hpp"
 #include "constrain/program/role.hpp"
 #include "constrain/program/shape.hpp"
+#include "constrain/program/view.hpp"
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
@@ -34,7 +35,8 @@ struct value_info {
   bool decays = false;         // of a parameter: an update rule applies weight decay to it
   bool is_average = false;     // of an optimizer state: the average of the parameter, read instead of it in evaluation
   int block = 1;               // of an optimizer state: elements of the parameter that one element describes
-  ref stored_in;               // the value that an op writes in place over this one, so that both share bytes
+  ref overwritten_by;          // the value that an op writes in place over this one, so that both share bytes
+  constrain::view view;        // the value whose slice this one is, so that both share bytes
   std::int64_t shards = 1;     // ranks over which one instance is sharded; 1: not sharded
   constrain::shape full_shape; // of one instance of the full tensor, if `shards` > 1
 

@@ -51,7 +51,7 @@ public:
     write(offset, copy.data(), count);
   }
 
-  /// Fills the first `count` bytes with a pattern, so that `used` can later tell how many were overwritten.
+  /// Fills the first `count` bytes with a pattern, from which `used` can later tell the last overwritten byte.
   void fill_pattern(bytes count) { fill(0, count.count(), pattern); }
 
   /// The number of bytes from the arena's start to the last one that no longer holds the pattern of `fill_pattern`,

@@ -15,6 +15,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// The properties of a value that checked mode (`checked_hooks`) needs.
 struct checked_value {
+  int tagged_as = -1;                 // the value itself; of a view: the value whose slice it is
   axis_list axes;                     // loops over which the value is stacked (one instance per iteration)
   int loop_carried_axis = -1;         // axis of the loop that carries the value along; -1: not loop-carried
   bool persistent = false;            // the value keeps its bytes between runs: not checked
@@ -29,9 +30,13 @@ template <int count> struct checked_table {
 /// Builds the table of a program.
 template <int count> constexpr checked_table<count> make_checked_table(program const& p) {
   checked_table<count> out;
-  for (int v = 0; v < count; ++v)
-    out.values[v] = {p.values[v].axes, p.values[v].loop_carried_axis, is_persistent(p.values[v].role),
-                     p.values[v].accumulates || p.values[v].role == role::compute_copy};
+  for (int v = 0; v < count; ++v) {
+    int tagged_as = v;
+    while (p.values[tagged_as].view) tagged_as = p.values[tagged_as].view.of.value;
+    auto const& info = p.values[tagged_as];
+    out.values[v] = {tagged_as, info.axes, info.loop_carried_axis, is_persistent(info.role),
+                     info.accumulates || info.role == role::compute_copy};
+  }
   return out;
 }
 
@@ -66,7 +71,7 @@ public:
       if (value.persistent) continue;
       auto const expected = tag(o, value, loops);
       auto const begin = bound[k].data - memory_.data();
-      auto const bytes = bound[k].count * size_of(o.type);
+      auto const bytes = reach(o, bound[k]);
       for (auto b = begin / block; b * block < begin + bytes; ++b) {
         auto const found = tags_[static_cast<std::size_t>(b)];
         if (found == expected || found == from_host) continue;
@@ -85,7 +90,7 @@ public:
       auto const& o = operands_[s.first_operand + k];
       check_bounds(index, s, o, bound[k]);
       auto const begin = bound[k].data - memory_.data();
-      auto const bytes = bound[k].count * size_of(o.type);
+      auto const bytes = reach(o, bound[k]);
       auto const written = tag(o, values_[o.value], loops);
       for (auto b = begin / block; b * block < begin + bytes; ++b) tags_[static_cast<std::size_t>(b)] = written;
       if (k == s.inputs) check_finite(index, s, o, bound[k]);
@@ -104,12 +109,19 @@ private:
     if (!value.covers_all_iterations)
       for (int axis : value.axes) mix(loops.index[axis]);
     if (value.loop_carried_axis >= 0) mix(o.position + loops.sum(o.position_factors));
-    return static_cast<std::uint64_t>(o.value) << 40 | iterations;
+    return static_cast<std::uint64_t>(value.tagged_as) << 40 | iterations;
+  }
+
+  /// Bytes from the first to the last element of an operand, those between its rows included.
+  static std::int64_t reach(operand const& o, bound_operand const& b) {
+    auto const features = o.shape.features();
+    auto const between = b.row_stride == 0 ? 0 : (b.count / features - 1) * (b.row_stride - features);
+    return (b.count + between) * size_of(o.type);
   }
 
   void check_bounds(int index, step const& s, operand const& o, bound_operand const& b) const {
     auto const begin = b.data - memory_.data();
-    if (begin < 0 || begin + b.count * size_of(o.type) > memory_.size().count())
+    if (begin < 0 || begin + reach(o, b) > memory_.size().count())
       throw error({"checked mode: step ", index, " (", s.op->name, ") reaches beyond the arena of ",
                    memory_.size().count(), " bytes; this is a bug in a pass: report it with the model"});
   }
@@ -118,11 +130,14 @@ private:
     if (!is_real(o.type)) return;
     visit_real(o.type, [&]<class real>(real) {
       real elements[512];
-      for (std::int64_t from = 0; from < b.count; from += std::ssize(elements)) {
-        auto const n = std::min<std::int64_t>(std::ssize(elements), b.count - from);
-        memory_.read(b.data - memory_.data() + from * size_of(o.type), elements, n * size_of(o.type));
+      auto const row = b.row_stride == 0 ? b.count : o.shape.features();
+      for (std::int64_t from = 0; from < b.count;) {
+        auto const n = std::min<std::int64_t>(std::ssize(elements), row - from % row);
+        auto const place = from / row * b.row_stride + from % row;
+        memory_.read(b.data - memory_.data() + place * size_of(o.type), elements, n * size_of(o.type));
         for (std::int64_t i = 0; i < n; ++i)
           if (!math::finite(arithmetic<real>(elements[i]))) refuse_element(index, s, o, from + i);
+        from += n;
       }
     });
   }

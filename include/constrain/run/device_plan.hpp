@@ -49,7 +49,9 @@ struct byte_range {
 
 /// The bytes that an operand covers in any iteration.
 template <class plan> constexpr byte_range reach_of(plan const& p, operand const& o) {
-  byte_range r{o.offset, o.offset + o.count * size_of(o.type)};
+  auto const features = o.shape.features();
+  auto const last_row = o.row_stride == 0 ? 0 : (o.count / features - 1) * (o.row_stride - features);
+  byte_range r{o.offset, o.offset + (o.count + last_row) * size_of(o.type)};
   auto const extend = [&](std::int64_t by) { (by < 0 ? r.begin : r.end) += by; };
   for (auto const& term : o.strides) extend((p.axes[term.axis].extent - 1) * term.stride);
   if (o.ring != 0) extend((o.ring - 1) * o.position_stride);

@@ -6,11 +6,11 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// Runs plans on a device: owns the arena and what else the kernels need. `graph`: the kernel launches of each plan are
-/// captured in a CUDA graph once, then replayed.
+/// Runs plans on a device: owns the arena and the other resources that the kernels need. `graph`: the kernel launches
+/// of each plan are captured in a CUDA graph once, then replayed.
 template <class device, bool graph> class runner;
 
-/// The runner for the host's processor.
+/// The runner for the CPU.
 template <> class runner<cpu, false> {
 public:
   /// `size`: of the arena; its last `scratch` bytes are the scratch memory of all plans.

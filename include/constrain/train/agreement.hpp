@@ -42,8 +42,8 @@ template <class plan> std::uint64_t hash_of_plan(plan const& p) {
 /// Adds all fields of the training state.
 void add_state(fingerprint& to, training_state const& s);
 
-/// Adds the hash of a data set's content, and the size of a corpus: -1 and 0 for null. `which`: the role of the data in
-/// the error, such as ".validation ", or "".
+/// Adds the hash of a data set's content (0 for null) and, unless it is examples, the number of tokens (-1 for null).
+/// `which`: the role of the data in the error, such as ".validation ", or "".
 void add_dataset(fingerprint& to, std::string const& which, data::dataset_pointer const& d);
 
 /// The values that must be equal on all ranks when a trainer is constructed.

@@ -47,8 +47,8 @@ private:
   std::shared_ptr<std::atomic<std::int64_t>> latest_ = std::make_shared<std::atomic<std::int64_t>>(0);
 };
 
-/// The arrays of a batch of examples, with several inputs or labels, with real numbers, or with labels that the trainer
-/// has shifted.
+/// The arrays of a batch that is drawn from examples, or has several inputs or labels, real numbers, or labels that the
+/// trainer has shifted.
 struct batch_arrays {
   array_list inputs;                     // one array for each input of the model
   array_list labels;                     // one array for each label of the objective
@@ -66,7 +66,7 @@ struct batch {
   data::position next{};                // where the next batch begins in that data
   std::int64_t sequence = 0;            // tokens in a sequence; 0: unknown, not checked by `step`
   batch_ticket ticket{};                // valid until a `batch_range` refills the arrays
-  std::shared_ptr<batch_arrays const> arrays{}; // all arrays; null: these are `inputs` and `labels`
+  std::shared_ptr<batch_arrays const> arrays{}; // all arrays; null: only `inputs` and `labels`
 
   /// The arrays for all inputs of the model, and for all labels of the objective.
   array_list every_input() const { return arrays == nullptr ? array_list(inputs) : arrays->inputs; }

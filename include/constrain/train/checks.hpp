@@ -16,8 +16,8 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
 /// Throws `error`, which names the option, for an option out of range. (`find_ranks` checks `.deadline`.)
 void check_run(run_options const& o);
 
-/// Throws `error` if the optimizer's static `check(hyper)`, where it has one, throws, or if a hyperparameter that
-/// `for_each_hyperparameter` visits is not finite. `name`: the optimizer's name in the error.
+/// Calls the optimizer's static `check(hyper)`, if there is one, which may throw `error`. Throws `error` if a
+/// hyperparameter that `for_each_hyperparameter` visits is not finite. `name`: the optimizer's name in this error.
 template <class optimizer> void check_hyper(typename optimizer::hyper const& h, std::string const& name) {
   if constexpr (requires { optimizer::check(h); }) optimizer::check(h);
   for_each_hyperparameter(h, [&]<class number>(std::string const& field, number value) {

@@ -27,7 +27,7 @@ CONSTRAIN_INLINE void copy_samples(data::corpus const& corpus, std::int64_t firs
 
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
-/// The data of a `sample_set`.
+/// The data of a corpus's `sample_set`.
 struct corpus_samples {
   data::corpus corpus;
   std::int64_t tokens;

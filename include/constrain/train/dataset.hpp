@@ -7,9 +7,10 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
-/// The samples that a trainer reads from a corpus, to train or to evaluate (`trains`). Throws `error` if the corpus is
-/// too short or exceeds the model's vocabulary.
-template <class trainer, bool trains> sample_set samples_of(char const*, data::corpus const& corpus) {
+/// The samples that a trainer reads from a corpus. `trains`: to train; else to evaluate. Throws `error` if the corpus
+/// is too short or exceeds the model's vocabulary.
+template <class trainer, bool trains>
+sample_set samples_of(char const*, data::corpus const& corpus, char const* = nullptr) {
   using entries = typename trainer::entries;
   if constexpr (trains) [[maybe_unused]]
     corpus_has_batches<entries::takes_tokens, entries::labels_tokens> const checked;
@@ -19,13 +20,15 @@ template <class trainer, bool trains> sample_set samples_of(char const*, data::c
 }
 
 /// The samples that a trainer reads from examples. Throws `error`, which begins with `where`, for examples that do not
-/// fit the task's ports (see train/example_samples.hpp).
-template <class trainer, bool> sample_set samples_of(char const* where, data::examples const& examples) {
+/// fit the task's ports, and for a part without examples (see train/example_samples.hpp for `instead`).
+template <class trainer, bool>
+sample_set samples_of(char const* where, data::examples const& examples,
+                      char const* instead = "split off another share") {
   using entries = typename trainer::entries;
   return samples_in(
       where, examples,
       engine<typename trainer::task, typename trainer::policy_set>::template needs<typename entries::evaluate>,
-      trainer::task::sequences);
+      trainer::task::sequences, instead);
 }
 
 } // namespace constrain::detail

@@ -27,7 +27,7 @@ public:
   template <class planned_entry>
   static constexpr plan_ports ports{planned_entry::value.ports.elements,
                                     static_cast<std::size_t>(planned_entry::value.ports.size())};
-  /// What the caller's arrays must fit.
+  /// The requirements of an entry on the caller's arrays.
   template <class planned_entry>
   static constexpr batch_needs needs{ports<planned_entry>, task::tokens, entries::next_tokens};
 

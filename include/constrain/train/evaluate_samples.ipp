@@ -6,7 +6,7 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
-/// Fills all rows with the samples `first`, `first` + 1, ... Rows behind the last sample are padded or, if that is not
+/// Fills all rows with the samples `first`, `first` + 1, ... Rows after the last sample are padded or, if that is not
 /// possible, hold the last sample again.
 CONSTRAIN_INLINE void copy_rows(sample_set const& from, std::int64_t first, std::int64_t rows, batch_buffer& to) {
   from.view(rows, to);
@@ -26,17 +26,17 @@ CONSTRAIN_INLINE std::optional<evaluation> evaluate_samples(sample_set const& sa
     copy_rows(samples, first, rows, buffer);
     run(buffer.batch, sum);
   }
-  auto const behind = (rows - samples.size() % rows) % rows;
-  if (behind == 0 || samples.pads()) return sum;
-  // The last micro-batch held the last sample `behind` times too often: a micro-batch of only that sample tells what to
-  // subtract.
+  auto const surplus = (rows - samples.size() % rows) % rows;
+  if (surplus == 0 || samples.pads()) return sum;
+  // The last micro-batch held the last sample `surplus` times too often. Evaluate a micro-batch of only that sample,
+  // and subtract the share of these rows.
   copy_rows(samples, samples.size() - 1, rows, buffer);
   evaluation last;
   run(buffer.batch, last);
-  auto const share = static_cast<double>(behind) / static_cast<double>(rows);
+  auto const share = static_cast<double>(surplus) / static_cast<double>(rows);
   sum.loss -= last.loss * share;
   sum.accuracy -= last.accuracy * share;
-  sum.tokens -= last.tokens / rows * behind;
+  sum.tokens -= last.tokens / rows * surplus;
   return sum;
 }
 

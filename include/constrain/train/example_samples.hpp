@@ -8,12 +8,13 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// The samples of examples, cut along the ports of a task. `needed`: of a micro-batch with labels, of `sequences`
-/// sequences. Throws `error`, which begins with `where`, unless there is an array of the right type for each port, all
-/// arrays hold the same number of complete examples, at least one of which is in the part, and all values are in range;
-/// and for labels that should be shifted and are not.
+/// The samples of examples, cut along the ports of a task. `needed`: the requirements of a micro-batch of `sequences`
+/// sequences with labels. Throws `error`, which begins with `where`, unless there is an array of the right type for
+/// each port, all arrays hold the same number of complete examples, and all values are in range. Also throws `error` if
+/// this part of the examples is empty (see `data::examples::split`; `instead`: what to do besides giving more
+/// examples), for labels that should be shifted and are not, and for labels that are to be shifted and cannot be.
 [[gnu::cold]] sample_set samples_in(char const* where, data::examples const& examples,
-                                    detail::batch_needs const& needed, std::int64_t sequences);
+                                    detail::batch_needs const& needed, std::int64_t sequences, char const* instead);
 
 } // namespace constrain
 

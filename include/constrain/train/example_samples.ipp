@@ -58,7 +58,7 @@ using example_arrays = fixed_vector<example_array, 2 * maximum_ports>;
   return arrays;
 }
 
-/// The number of examples. Throws `error` unless all arrays hold as many, at least one.
+/// The number of examples. Throws `error` unless all arrays hold the same number, at least 1.
 [[gnu::cold]] CONSTRAIN_INLINE std::size_t count_examples(char const* where, example_arrays const& arrays) {
   auto const& first = arrays[0];
   auto const count = first.all.size() / first.elements;
@@ -82,7 +82,8 @@ using example_arrays = fixed_vector<example_array, 2 * maximum_ports>;
                fault_of(*in.port, value)});
 }
 
-/// Throws `error` for the first value that its port does not accept, and for labels that should be shifted and are not.
+/// Throws `error` for the first value that its port does not accept, for labels that should be shifted and are not, and
+/// for labels that are to be shifted and cannot be.
 [[gnu::cold]] CONSTRAIN_INLINE void check_elements(char const* where, data::examples const& examples,
                                                    example_arrays const& arrays, batch_needs const& needed) {
   for (auto const& each : arrays)
@@ -94,7 +95,7 @@ using example_arrays = fixed_vector<example_array, 2 * maximum_ports>;
     check_shifted(where, examples.inputs()[0].integers(), examples.labels()[0].integers(), needed.tokens);
 }
 
-/// The data of a `sample_set`.
+/// The data of the `sample_set` of examples.
 struct example_samples {
   data::examples examples;
   example_arrays arrays;
@@ -127,7 +128,7 @@ CONSTRAIN_INLINE void example_samples::view(std::int64_t rows, batch_buffer& to)
     auto const made = std::make_shared<batch_arrays>();
     array_view views[example_arrays::capacity];
     std::size_t bytes = 0, i = 0;
-    auto const next = [&](example_array const& a) { // a multiple of every element's size
+    auto const next = [&](example_array const& a) { // at multiples of 8 bytes, the largest size of an element
       return std::exchange(bytes, (bytes + static_cast<std::size_t>(rows) * a.bytes() + 7) / 8 * 8);
     };
     for (auto const& each : arrays) next(each);
@@ -175,15 +176,15 @@ CONSTRAIN_INLINE void example_samples::pad(std::int64_t row, batch_buffer& to) c
 namespace constrain::inline CONSTRAIN_VARIANT {
 
 [[gnu::cold]] CONSTRAIN_INLINE sample_set samples_in(char const* where, data::examples const& examples,
-                                                     detail::batch_needs const& needed, std::int64_t sequences) {
+                                                     detail::batch_needs const& needed, std::int64_t sequences,
+                                                     char const* instead) {
   auto const arrays = detail::cut(where, examples, needed, static_cast<std::size_t>(sequences));
   auto const count = detail::count_examples(where, arrays);
   detail::check_elements(where, examples, arrays, needed);
   data::examples_index const index(examples.splits(), static_cast<std::int64_t>(count));
   if (index.size() == 0)
-    throw error(
-        {where, ": this part of the ", count, " examples is empty; give more examples, or split off another share"});
-  // A padded example does not count if its first labels are ignored. Real labels of any array could count.
+    throw error({where, ": this part of the ", count, " examples is empty; give more examples, or ", instead});
+  // A padded example counts nowhere if its first labels can be ignored and no label array holds reals.
   auto const first = static_cast<int>(examples.inputs().size());
   bool pads = arrays[first].port->ignorable;
   for (auto const& each : arrays) pads = pads && (!each.is_label() || each.is_integers());

@@ -28,7 +28,7 @@ template <class type, class real> constexpr bool is_made_of = []<std::size_t... 
 
 /// Calls f("field i of hyper", value), i = 1, 2, ..., for each value of a struct that consists only of `real`.
 template <class real, class hyper, class function>
-[[gnu::noinline, gnu::cold]] void for_each_place(hyper const& h, function const& f) {
+[[gnu::noinline, gnu::cold]] void for_each_position(hyper const& h, function const& f) {
   auto const fields = std::bit_cast<std::array<real, sizeof(hyper) / sizeof(real)>>(h);
   for (std::size_t i = 0; i < fields.size(); ++i) f("field " + std::to_string(i + 1) + " of hyper", fields[i]);
 }
@@ -40,8 +40,8 @@ template <class hyper> double learning_rate_of(hyper const& h) {
   else return 0;
 }
 
-/// Multiplies the learning rate by both factors, one after the other, and the learning rates of the optimizers that
-/// this one is made from.
+/// Multiplies the learning rate, and the learning rates of the optimizers that this one is made from, by both factors,
+/// one after the other.
 template <class hyper> void scale_learning_rates(hyper& h, double schedule, double factor) {
   if constexpr (requires { h.learning_rate; })
     h.learning_rate = static_cast<decltype(h.learning_rate)>(static_cast<double>(h.learning_rate) * schedule * factor);
@@ -57,7 +57,7 @@ template <class hyper> void set_learning_rates(hyper& h, double rate) {
 /// Calls f(name, value) for an optimizer's hyperparameters: first for fields with a well-known name, then for every
 /// field by its position. If the fields have different types, only those of arithmetic or enumeration type are visited
 /// by position, and none if there are more than twelve fields, an array or a base class. The fields of the optimizer
-/// that this one is made from follow in the same way, with " of the base" behind their names.
+/// that this one is made from follow in the same way, with " of the base" after their names.
 template <class hyper, class function>
 [[gnu::noinline, gnu::cold]] void for_each_hyperparameter(hyper const& h, function const& f) {
   if constexpr (requires { h.learning_rate; }) f(".learning_rate", h.learning_rate);
@@ -66,13 +66,13 @@ template <class hyper, class function>
   if constexpr (requires { h.beta1; }) f(".beta1", h.beta1);
   if constexpr (requires { h.beta2; }) f(".beta2", h.beta2);
   if constexpr (requires { h.epsilon; }) f(".epsilon", h.epsilon);
-  if constexpr (is_made_of<hyper, float>) for_each_place<float>(h, f);
-  else if constexpr (is_made_of<hyper, double>) for_each_place<double>(h, f);
+  if constexpr (is_made_of<hyper, float>) for_each_position<float>(h, f);
+  else if constexpr (is_made_of<hyper, double>) for_each_position<double>(h, f);
   else {
-    int place = 0;
+    int position = 0;
     for_each_field(h, [&]<class field>(field const& value) {
-      ++place;
-      auto const name = "field " + std::to_string(place) + " of hyper";
+      ++position;
+      auto const name = "field " + std::to_string(position) + " of hyper";
       if constexpr (std::is_enum_v<field>) f(name, static_cast<int>(value));
       else if constexpr (std::is_arithmetic_v<field>) f(name, value);
     });

@@ -9,7 +9,7 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
-/// What `own_batch` must know of a trainer.
+/// A trainer's requirements on the caller's arrays.
 struct batch_needs {
   plan_ports ports;         // of a step
   std::int64_t tokens = 0;  // in a sequence
@@ -41,7 +41,7 @@ public:
   /// Copies an array. Throws `error` if an integer is out of the port's range. Returns the number of labels that are
   /// not `ignored_label`; for other ports the number of elements.
   std::int64_t operator()(plan_port const& to, array_view from) const;
-  /// Copies arrays to all ports of `kind`. Returns the number of the first port.
+  /// Copies arrays to all ports of `kind`. Returns the result for the first of these ports.
   std::int64_t operator()(plan_ports to, port_kind kind, array_list const& from) const;
 
 private:

@@ -5,7 +5,7 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
-/// Sets the loss scale of the next step, after one that was `skipped` or not. Returns the scale of the step done.
+/// Sets the loss scale of the next step. `skipped`: whether the last step was skipped. Returns the last step's scale.
 double adapt_loss_scale(named_tensors const& all, loss_scale_options const& o, bool skipped);
 
 } // namespace constrain::detail

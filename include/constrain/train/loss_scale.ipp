@@ -5,14 +5,19 @@
 #include "constrain/program/setting.hpp"
 
 #include <algorithm>
+#include <limits>
 
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
 CONSTRAIN_INLINE double adapt_loss_scale(named_tensors const& all, loss_scale_options const& o, bool skipped) {
   auto const scale = all.setting(loss_scale_setting.name), steps = all.setting(loss_scale_steps_setting.name) + 1;
   bool const grows = !skipped && steps >= static_cast<double>(o.interval);
-  if (skipped) all.put(loss_scale_setting.name, std::max(scale * o.backoff, smallest_loss_scale));
-  if (grows) all.put(loss_scale_setting.name, std::max(scale * o.growth, smallest_loss_scale));
+  auto const multiply = [&](double factor) {
+    all.put(loss_scale_setting.name,
+            std::clamp(scale * factor, smallest_loss_scale, std::numeric_limits<double>::max()));
+  };
+  if (skipped) multiply(o.backoff);
+  if (grows) multiply(o.growth);
   all.put(loss_scale_steps_setting.name, skipped || grows ? 0 : steps);
   return scale;
 }

@@ -18,7 +18,7 @@ public:
 
   /// Views of all parameters, in the order in which the model creates them.
   std::vector<parameter_view> parameters() const;
-  /// The gradient of a parameter, which the last step multiplied by `*loss_scale`; the view reads the number at each
+  /// The gradient of a parameter, which the last step multiplied by `*loss_scale`; the view reads `*loss_scale` at each
   /// copy. Throws `error` for an unknown or frozen parameter, and unless the gradients of the last step are in the
   /// arena (`kept`).
   tensor_view gradient(std::string_view name, bool kept, double const* loss_scale) const;
@@ -32,7 +32,7 @@ public:
   /// Collective over `world`: throws on all ranks if they give different values.
   void set(std::string_view name, double x, communicator& world) const;
 
-  /// Changes a setting that the trainer itself computes alike on all ranks.
+  /// `set` without its checks, for values that the trainer computes: all ranks must pass the same value.
   void put(std::string_view name, double x) const;
 
 private:

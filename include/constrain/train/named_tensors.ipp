@@ -82,8 +82,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
 [[gnu::cold]] CONSTRAIN_INLINE void named_tensors::set(std::string_view name, double x, communicator& world) const {
   agreed(world, joint_call::set, [&] {
     offset_of_setting(name, "set");
-    auto const* const known = find_library_setting(name);
-    check_number("set", concat({"the setting ", name}).c_str(), x, known ? known->range : number_range::finite);
+    check_number("set", concat({"the setting ", name}).c_str(), x, range_of_setting(name));
   });
   if (world.size() > 1) {
     fingerprint value;

@@ -29,7 +29,7 @@ struct tensor_info {
   constexpr std::int64_t stored() const { return iterations * map().stored(); }
 };
 
-/// What a trainer knows of a parameter: its master weight, and where its gradient is.
+/// A parameter: its master weight, and the place of its gradient in the arena.
 struct parameter_info : tensor_info {
   constrain::role role = role::weight; // what the parameter is for; weight decay, for example, depends on it
   std::int64_t gradient_offset = -1;   // arena offset of the gradient; -1: none (frozen)
@@ -38,10 +38,10 @@ struct parameter_info : tensor_info {
 /// An optimizer state. Its name is unique within the parameter, for example "exp_avg".
 struct state_info : tensor_info {
   int parameter = 0;       // index of the parameter that it belongs to
-  bool is_average = false; // the average of the parameter: it begins as a copy of it
+  bool is_average = false; // the average of the parameter, which begins as a copy of the parameter
 };
 
-/// A view of a trainer's `parameter_table`; its type does not depend on the trainer's.
+/// A view of a trainer's `parameter_table`, of the same type for all trainers.
 struct parameter_list {
   parameter_info const* parameters = nullptr; // `size` entries
   int size = 0;                               // number of parameters
@@ -99,7 +99,7 @@ constexpr parameter_counts count_parameters(program const& p) {
 
 namespace detail {
 
-/// The entry of value `v`; appends its name to `names`, of which `used` characters are in use.
+/// Fills the entry of value `v`, and appends the value's name to `names`, of which `used` characters are in use.
 constexpr void fill_tensor_info(tensor_info& out, program const& p, memory_layout const& where, int v, char* names,
                                 int& used) {
   auto const& info = p.values[v];

@@ -28,17 +28,17 @@ std::int64_t count_labels(char const* where, std::span<std::int32_t const> label
 /// Throws `error` unless `given` holds one array of the right type for each port of `kind`.
 void check_types(char const* where, plan_ports ports, port_kind kind, array_list const& given);
 
-/// `check_types`; also throws `error` unless each array has the length of its port. `outer`: what the error says
-/// in front of the port's dimensions, "micro-batches, " or "".
+/// `check_types`; also throws `error` unless each array has the length of its port. `outer`: the error's text
+/// before the port's dimensions, "micro-batches, " or "".
 void check_lengths(char const* where, plan_ports ports, port_kind kind, array_list const& given, char const* outer);
 
-/// How errors call a port: the input "tokens".
+/// A port's name in errors, for example: the input "tokens".
 std::string called(plan_port const& port);
 
-/// Why a port does not accept an integer, and what to pass instead. Errors end with it.
+/// The end of an error: why a port does not accept an integer, and what to pass instead.
 std::string fault_of(plan_port const& port, std::int32_t value);
 
-/// The same for a real. `at`: its place, "index 3".
+/// The same for a real. `at`: the position of the real, for example "index 3".
 std::string fault_of(plan_port const& port, double value, std::string const& at);
 
 /// The index of the first element that a port does not accept: an integer out of range, `ignored_label` if an op

@@ -34,12 +34,12 @@ CONSTRAIN_INLINE std::size_t first_outside(std::span<std::int32_t const> values,
   return i;
 }
 
-/// The first label that is neither in [0, limit) nor `ignored_label`, or their number; and how many before it are not
-/// ignored.
+/// The result of `scan_labels`.
 struct label_scan {
-  std::size_t first_outside = 0;
-  std::int64_t valid = 0;
+  std::size_t first_outside = 0; // index of the first label neither in [0, limit) nor ignored; number of labels if none
+  std::int64_t valid = 0;        // labels before this one that are not ignored
 };
+/// Finds the first label that is neither in [0, limit) nor `ignored_label`.
 CONSTRAIN_INLINE label_scan scan_labels(std::span<std::int32_t const> labels, std::int64_t limit) {
   auto const below = unsigned_limit(limit);
   label_scan scan;
@@ -83,16 +83,16 @@ CONSTRAIN_INLINE std::int64_t count_labels(char const* where, std::span<std::int
   return std::string(port.kind == port_kind::input ? "the input \"" : "the label \"") + port.spec.name + '"';
 }
 
-/// Whether a port is the only kind there was before models could list their inputs: its sentences are shorter.
+/// Whether a port is the default input ("tokens") or the default label ("labels"): errors about these are shorter.
 CONSTRAIN_INLINE bool is_plain(plan_port const& port) {
   return port.spec.type == port_type::ids &&
          port.spec.name == std::string_view(port.kind == port_kind::input ? "tokens" : "labels");
 }
 
-/// The integers that a port takes are below the result: without a limit all from 0 on.
+/// The integers that a port takes are below the result; a port without a limit takes all from 0 on.
 constexpr std::int64_t limit_of(plan_port const& port) { return port.limit > 0 ? port.limit : std::int64_t{1} << 31; }
 
-/// `scan_labels` for the labels of a port. Those that cannot be ignored all count.
+/// `scan_labels` for the labels of a port. If the port's labels cannot be ignored, all are valid.
 CONSTRAIN_INLINE label_scan scan_labels(plan_port const& port, std::span<std::int32_t const> labels) {
   if (port.ignorable) return scan_labels(labels, limit_of(port));
   auto const i = first_outside(labels, limit_of(port));
@@ -116,7 +116,7 @@ CONSTRAIN_INLINE label_scan scan_labels(plan_port const& port, std::span<std::in
   std::size_t count = 0;
   for (auto const& port : ports)
     if (port.kind == kind) names += (count++ == 0 ? "" : ", ") + std::string(port.spec.name);
-  // No array at all for one port is an array without elements.
+  // For one port, an empty list counts as an array without elements.
   if (given.size() != count && !(given.size() == 0 && count == 1))
     throw error({where, ": ", given.size(), kind == port_kind::input ? " inputs" : " labels", " were given, but the ",
                  kind == port_kind::input ? "model" : "objective", " takes ", count, " (", names,
@@ -163,8 +163,8 @@ CONSTRAIN_INLINE void check_lengths(char const* where, plan_ports ports, port_ki
   }
 }
 
-/// The largest number of a floating-point type, and the least that becomes infinite. A double is rounded to float
-/// first, if the type is narrower.
+/// The largest number of a floating-point type, and the smallest double that becomes infinite in it. A conversion to a
+/// type narrower than float rounds to float first.
 struct real_range {
   double most = std::numeric_limits<double>::max();
   double infinite = std::numeric_limits<double>::infinity();
@@ -183,7 +183,8 @@ constexpr real_range range_of(plan_port const& port) {
   return port.view.elements > 0 ? range_of(port.view.type) : real_range{};
 }
 
-/// The index of the first real that is not finite, in the type of the port too; the number of reals if there is none.
+/// The index of the first real that is not finite, or that is infinite in the type of the port; the number of reals if
+/// there is none.
 template <class real> [[gnu::cold]] std::size_t first_not_finite(plan_port const& port, array_view const& all) {
   auto const* const values = reals_of<real>(all);
   auto const infinite = range_of(port).infinite;
@@ -201,7 +202,7 @@ template <class real> [[gnu::cold]] std::size_t first_not_finite(plan_port const
          number_text(range_of(port).most) + "; pass smaller numbers, for example divided by their standard deviation";
 }
 
-/// Throws `error` unless all reals are finite, in the type of the port too.
+/// Throws `error` unless all reals are finite, also when converted to the type of the port.
 template <class real>
 [[gnu::cold]] void check_reals(char const* where, plan_port const& port, array_view const& values) {
   auto const i = first_not_finite<real>(port, values);
@@ -251,7 +252,7 @@ CONSTRAIN_INLINE std::int64_t check_all_values(char const* where, plan_ports por
   return first;
 }
 
-/// The error for arrays that hold another number of micro-batches than the first.
+/// Throws the error for an array that holds another number of micro-batches than the first array.
 [[noreturn, gnu::cold]] CONSTRAIN_INLINE void refuse_count(plan_port const& port, std::size_t size, std::size_t batches,
                                                            std::size_t inputs) {
   auto const needed = batches * static_cast<std::size_t>(port.elements);

@@ -24,7 +24,7 @@ struct generate_options {
   std::uint64_t seed = 0; // of the random draws
 };
 
-/// The compile-time error for generating with a model that cannot.
+/// The compile-time error for generating with a model that cannot generate tokens.
 template <bool takes_tokens, bool per_token> struct generates_tokens {
   static_assert(takes_tokens,
                 "generate: the model takes other inputs than one array of tokens; use predict({first, second})");

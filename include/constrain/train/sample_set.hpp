@@ -16,12 +16,12 @@ struct batch_buffer {
   std::shared_ptr<batch_arrays> of_examples{}; // of examples: the arrays of all inputs and labels
 };
 
-/// The samples of a data set as a task reads them: what batches, epochs and evaluation need of a corpus
-/// (train/corpus_samples.hpp) and of examples (train/example_samples.hpp). Samples have the indices 0 to `size()` - 1;
+/// The samples of a data set, as batches, epochs and evaluation read them: one interface to a corpus
+/// (train/corpus_samples.hpp) and to examples (train/example_samples.hpp). Samples have the indices 0 to `size()` - 1;
 /// a sample is one sequence of a batch. Copies share the data.
 class sample_set {
 public:
-  /// The words of errors about the data set.
+  /// Words for errors about the data set.
   struct words {
     char const* name;      ///< "corpus"
     char const* has;       ///< "corpus has"
@@ -29,12 +29,12 @@ public:
     char const* more;      ///< What to give if there are too few samples.
     char const* unlabeled; ///< Why no sample has a label, and what to give.
   };
-  /// What is the same for all samples.
+  /// The properties that all samples share.
   struct facts {
-    words called;                  ///< The words of errors.
+    words called;                  ///< Words for errors about the data set.
     std::int64_t size = 0;         ///< Number of samples, at least 1.
     std::uint64_t fingerprint = 0; ///< Hash of the content: data sets with equal hashes have the same samples.
-    bool pads = true;              ///< Whether `pad` is possible: padded rows do not count, since labels are ignored.
+    bool pads = true;              ///< Whether `pad` is possible: the labels of padded rows are ignored.
   };
 
   /// No data set.
@@ -51,13 +51,13 @@ public:
         }),
         pad_([](void const* d, std::int64_t row, batch_buffer& to) { static_cast<kind const*>(d)->pad(row, to); }) {}
 
-  /// The words of errors about the data set.
+  /// Words for errors about the data set.
   words const& called() const { return facts_.called; }
   /// Number of samples, at least 1.
   std::int64_t size() const { return facts_.size; }
   /// Hash of the content.
   std::uint64_t fingerprint() const { return facts_.fingerprint; }
-  /// Whether `pad` is possible: padded rows do not count, since labels are ignored.
+  /// Whether `pad` is possible: the labels of padded rows are ignored.
   bool pads() const { return facts_.pads; }
 
   /// Number of valid labels in a sample.

@@ -259,8 +259,8 @@ public:
     save_run(directory, table(), format(), configuration(), state_, engine_.arena(), *ranks_.world, *ranks_.group);
   }
   /// Loads a run that `save` wrote, to continue it; a setting that it lacks keeps its value. Throws `error`, with
-  /// nothing changed, if the directory is damaged or was saved with another configuration; the error names the field
-  /// that differs.
+  /// nothing changed, if the directory is damaged, was saved with another configuration or has a number out of range,
+  /// such as a setting that `set` refuses; the error names the field.
   void load(std::string const& directory) {
     state_ = load_run(directory, table(), format(), configuration(), engine_.arena(), *ranks_.world, *ranks_.group);
     engine_.drop_gradients();

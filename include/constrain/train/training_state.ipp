@@ -18,11 +18,15 @@ inline constexpr std::int64_t largest_count = std::int64_t{1} << 53; // the sum 
   return product < std::numeric_limits<double>::min() ? std::numeric_limits<double>::min() : product;
 }
 
+[[noreturn, gnu::cold]] CONSTRAIN_INLINE void refuse_state(std::string const& directory, std::string const& what,
+                                                           std::string const& value) {
+  throw error({"the saved run '", directory, "' has an invalid state: its ", what, " is ", value,
+               "; load another one, or load only its weights with load_pretrained"});
+}
+
 [[gnu::cold]] CONSTRAIN_INLINE void check_state(std::string const& directory, training_state const& s) {
   auto const require = [&](bool possible, char const* what, std::string const& value) {
-    if (!possible)
-      throw error({"the saved run '", directory, "' has an invalid state: its ", what, " is ", value,
-                   "; load another one, or load only its weights with load_pretrained"});
+    if (!possible) refuse_state(directory, what, value);
   };
   auto const require_count = [&](std::int64_t count, char const* what, std::int64_t most = largest_count) {
     require(count >= 0 && count <= most, what, std::to_string(count));

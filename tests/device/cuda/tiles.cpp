@@ -17,6 +17,8 @@ static_assert(tokens_seen(0, 7, true) == 1 && tokens_seen(6, 7, true) == 7 && to
 constexpr matrix_batch stored{5, false, 3, 10, 100};
 static_assert(stored.begin(0) == 0 && stored.begin(2) == 20 && stored.begin(3) == 100 && stored.begin(7) == 210);
 static_assert(stored.at(2, 3) == 13);
+constexpr matrix_batch shared{5, false, 3, 10, 100, 4}; // each matrix is used four times
+static_assert(shared.begin(3) == 0 && shared.begin(4) == 10 && shared.begin(11) == 20 && shared.begin(12) == 100);
 static_assert(matrix_batch{5, true}.at(2, 3) == 17);
 
 } // namespace

@@ -24,7 +24,7 @@ template <class real, int bytes = vector_bytes> struct gemm_blocking : vector_of
   static constexpr int lanes = vector_of<real, bytes>::lanes;
   static constexpr int rows = bytes == 64 ? 14 : bytes == 32 ? 6 : 4; // 32 or 16 registers: tile, 2 for B, 1 for A
   static constexpr int columns = 2 * lanes;
-  static constexpr int depth = bytes == 64 ? 384 : 256; // for an L2 cache of 1 or 2 MiB, or of half a MiB
+  static constexpr int depth = bytes == 64 ? 384 : 256; // for an L2 cache of 1 to 2 MiB; else of 512 KiB
   static constexpr int block_rows = 512 / sizeof(real) / rows * rows;
   static constexpr int tile_rows = (2048 / sizeof(real) + rows - 1) / rows * rows;
   static constexpr int tile_columns = 512 / sizeof(real);
@@ -47,8 +47,8 @@ constexpr std::int64_t gemm_share(std::int64_t extent, std::int64_t most, std::i
 template <class real> struct gemm_scales { real alpha, beta; };
 
 /// The micro-kernel: c = alpha a b + beta c for one micro-tile of sizeof...(row) rows. a: [k, blocking::rows], packed;
-/// b: [k, blocking::columns], with rows b_step apart. Not inlined, and only sums and operands are live in its loop: one
-/// more value would spill a register.
+/// b: [k, blocking::columns], with rows b_step elements apart. Not inlined, and only sums and operands are live in its
+/// loop: one more value would spill a register.
 template <bool read_c, class real, class blocking = gemm_blocking<real>, std::size_t... row>
 [[gnu::noinline]] void gemm_micro(std::index_sequence<row...>, std::int64_t k, real const* a, real const* b,
                                   std::int64_t b_step, gemm_scales<real> const& scales, real* c, std::int64_t ldc) {
@@ -97,13 +97,13 @@ void gemm_edge(std::int64_t rows, std::int64_t columns, std::int64_t k, real con
 struct gemm_ahead {
   char const* row = nullptr;
   std::int64_t rows = 0, stride = 0, row_bytes = 0; // `stride`: bytes from one row to the next
-  std::int64_t lines_at_once = 0, at = 0;
+  std::int64_t lines_per_fetch = 0, at = 0;         // `at`: bytes of the current row already fetched
 
-  static constexpr std::int64_t line = 64;
+  static constexpr std::int64_t line = 64; // bytes of a cache line
   /// Spreads all cache lines over `calls` calls of `fetch`.
-  void share_among(std::int64_t calls) { lines_at_once = rows * ((row_bytes - 1) / line + 1) / calls + 1; }
+  void share_among(std::int64_t calls) { lines_per_fetch = rows * ((row_bytes - 1) / line + 1) / calls + 1; }
   void fetch() {
-    for (std::int64_t i = 0; i < lines_at_once && rows > 0; ++i) {
+    for (std::int64_t i = 0; i < lines_per_fetch && rows > 0; ++i) {
       __builtin_prefetch(row + at, 0, 2);
       if ((at += line) >= row_bytes) at = 0, row += stride, --rows;
     }
@@ -111,7 +111,7 @@ struct gemm_ahead {
 };
 
 /// c = alpha a b + beta c for packed panels of A, and panels of B that are b_panel elements apart, with rows b_step
-/// apart.
+/// elements apart.
 template <bool read_c, class real, class blocking = gemm_blocking<real>>
 void gemm_panels(std::int64_t rows, std::int64_t columns, std::int64_t k, real const* a, real const* b,
                  std::int64_t b_step, std::int64_t b_panel, gemm_scales<real> const& scales, real* c, std::int64_t ldc,

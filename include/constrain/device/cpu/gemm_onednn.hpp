@@ -16,14 +16,14 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
 /// the fp32 rate: 205 against 400 GFLOP/s on two cores of an Intel Xeon (family 6, model 207).
 inline bool onednn_multiplies_bf16() {
   static bool const answer = [] {
-    auto const there = static_cast<unsigned>(dnnl_get_effective_cpu_isa());
-    auto const has = [&](unsigned isa) { return (there & isa) == isa; };
+    auto const supported = static_cast<unsigned>(dnnl_get_effective_cpu_isa());
+    auto const has = [&](unsigned isa) { return (supported & isa) == isa; };
     return has(dnnl_cpu_isa_avx512_core_amx) || (has(dnnl_cpu_isa_avx512_core_bf16) && __builtin_cpu_is("amd"));
   }();
   return answer;
 }
 
-/// Throws `error` if oneDNN failed. `what`: what it was to do, such as "create a stream".
+/// Throws `error` if oneDNN failed. `what`: the action that failed, such as "create a stream".
 inline void onednn_check(dnnl_status_t status, char const* what) {
   if (status != dnnl_success)
     throw error({"gemm: oneDNN could not ", what, ": status ", static_cast<int>(status),

@@ -11,7 +11,7 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
-/// The floats of the halves at `from`, with the bits `bits`.
+/// Converts the halves at `from` to float; `bits`: their bits, one half per lane.
 template <class vector, class integers> inline vector widened_halves(float16 const* from, integers const& bits) {
 #if defined(__CUDACC__)
   // nvcc refuses vectors in functions that a device can call too, such as float_bits_of_half.
@@ -64,8 +64,8 @@ inline void copy_transposed(stored const* from, std::int64_t stride, real* to,
 }
 
 /// Packs an [extent, k] operand into panels of `width` rows, the last padded with zeros. A panel is stored as [k,
-/// width]. Element (i, p) is at source[i * stride + p] or, if `along_extent`, at source[p * stride + i]. bf16 is
-/// converted to float. Up to one vector may be written past the end of `out`.
+/// width]. Element (i, p) is at source[i * stride + p] or, if `along_extent`, at source[p * stride + i]. 16-bit
+/// elements are converted to float. Up to one vector may be written past the end of `out`.
 template <int width, bool along_extent, class real, class stored>
 void gemm_pack(stored const* source, std::int64_t stride, std::int64_t extent, std::int64_t k, real* out) {
   using unaligned = typename vector_of<real>::unaligned;

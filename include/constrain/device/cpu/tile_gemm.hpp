@@ -23,9 +23,9 @@ struct depth_range {
   std::int64_t begin, end;
 };
 
-/// The same range for every row. It is a named type, so that all calls that use it share one `tile_gemm`.
+/// The same range for every row. It is a named type, so that all calls that use it share one instance of `tile_gemm`.
 struct same_depth {
-  depth_range range; ///< Of every row.
+  depth_range range; // of every row
   depth_range operator()(std::int64_t) const { return range; }
 };
 

@@ -21,7 +21,7 @@ inline bool waiting_threads_spin() {
 /// takes a few milliseconds, or 0.1 s if other programs compete.
 inline double parallel_loop_seconds() {
   constexpr int loops = 1000;
-  constexpr double patience = 0.1;
+  constexpr double patience = 0.1; // seconds
   auto const start_all = [] { parallel_for(thread_count(), [](std::int64_t) {}); };
   start_all(); // creates the threads
   stopwatch const since;

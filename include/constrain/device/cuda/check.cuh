@@ -9,14 +9,14 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// Throws `error` if the CUDA runtime failed. `what`: what it was to do, such as "copy the step parameters".
+/// Throws `error` if the CUDA runtime failed. `what`: the action that failed, such as "copy the step parameters".
 inline void cuda_check(cudaError_t status, char const* what) {
   if (status == cudaSuccess) return;
   throw error({"CUDA could not ", what, ": ", cudaGetErrorString(status),
                "; look at the device with nvidia-smi, and run with .checked = true to find the node"});
 }
 
-/// Throws `error` if cuBLASLt failed. `what`: what it was to do, such as "multiply two matrices".
+/// Throws `error` if cuBLASLt failed. `what`: the action that failed, such as "multiply two matrices".
 inline void cublas_check(cublasStatus_t status, std::string const& what) {
   if (status == CUBLAS_STATUS_SUCCESS) return;
   throw error({"cuBLASLt could not ", what, ": status ", static_cast<int>(status), "; check that CUDA ",

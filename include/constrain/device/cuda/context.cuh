@@ -27,8 +27,9 @@ public:
   /// The step parameters in device memory, from which kernels of a captured CUDA graph read the current values.
   step_parameters const* parameters() const { return parameters_; }
   /// Copies the step parameters to device memory, in stream order. Throws `error` if CUDA fails.
-  void write_parameters(step_parameters const& n) {
-    cuda_check(cudaMemcpyAsync(parameters_, &n, sizeof n, cudaMemcpyHostToDevice, stream_), "copy the step parameters");
+  void write_parameters(step_parameters const& values) {
+    cuda_check(cudaMemcpyAsync(parameters_, &values, sizeof values, cudaMemcpyHostToDevice, stream_),
+               "copy the step parameters");
   }
 
   /// The operands of merged calls, collected for one launch, as a `multi_tensor` (multi_tensor.cuh).

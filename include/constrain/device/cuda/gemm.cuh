@@ -6,9 +6,9 @@
 namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// y = op(A) op(B), or y += op(A) op(B) with `adds`, row-major, by cuBLASLt: op(A) [m, k], op(B) [k, n], y [m, n], all
-/// contiguous; op transposes where the flag of its matrix is `transpose::yes`. Sums are accumulated in float for 16-bit
-/// elements, else in the elements' type. The call has scratch memory of at least `gemm_workspace` bytes. Throws `error`
-/// if cuBLASLt fails.
+/// contiguous; op transposes its matrix if the flag is `transpose::yes`. Sums are accumulated in float for 16-bit
+/// elements, else in the elements' type. The call must have scratch memory of at least `gemm_workspace` bytes. Throws
+/// `error` if cuBLASLt fails.
 template <class input, class output>
 void gemm(call const& c, transpose a_transposed, transpose b_transposed, std::int64_t m, std::int64_t n, std::int64_t k,
           input const* a, input const* b, bool adds, output* y) {

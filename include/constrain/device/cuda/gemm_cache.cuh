@@ -22,8 +22,8 @@ struct gemm_shape {
   friend constexpr auto operator<=>(gemm_shape const&, gemm_shape const&) = default;
 };
 
-/// Bytes of scratch memory for a GEMM of cuBLASLt, which chooses an algorithm that needs no more. Its address must be
-/// a multiple of 256.
+/// Bytes of scratch memory for a GEMM of cuBLASLt, which chooses an algorithm that needs no more. The address of this
+/// memory must be a multiple of 256.
 inline constexpr std::int64_t gemm_workspace = 32 << 20;
 static_assert(cuda<void>::alignment % 256 == 0);
 

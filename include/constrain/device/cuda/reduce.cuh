@@ -64,13 +64,14 @@ template <class real> struct sum_of_parts {
   }
 };
 
-/// What a call needs for `sum_rows` of a [rows, columns] into elements of type `sums`.
+/// What a call needs for `sum_rows` of an array [rows, columns] into elements of type `sums`.
 constexpr kernel_needs needs_of_sum_rows(std::int64_t rows, std::int64_t columns, dtype sums) {
   return {.scratch = row_parts(rows) * columns * size_of(sums), .launches = 2};
 }
 
 /// y[i] = sum over rows of x[row, i], x [rows, columns] row-major; with `add`, y[i] += the sum. The rows are summed in
-/// parts that depend only on the shape, so the result is reproducible. The call has `needs_of_sum_rows`.
+/// parts that depend only on the shape, so the result is reproducible. The call must have the scratch memory of
+/// `needs_of_sum_rows`.
 template <class architecture, class stored, class real>
 void sum_rows(cuda<architecture> device, call const& c, stored const* x, std::int64_t rows, std::int64_t columns,
               real* y, bool add) {

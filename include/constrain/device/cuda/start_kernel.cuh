@@ -21,14 +21,15 @@ void cuda_launch(cuda_context& context, dim3 blocks, int threads, void (*kernel)
   cuda_check(cudaLaunchKernelEx(&config, kernel, arguments...), "start a kernel");
 }
 
-/// The kernel of `for_elements`: thread t of the grid handles the elements t, t + threads of the grid, and so on.
+/// The kernel of `for_elements`: thread t of the grid handles the elements t, t + n, t + 2 n, ..., where n is the
+/// number of threads in the grid.
 template <class function>
 static __global__ void __launch_bounds__(cuda_threads) elements_kernel(std::int64_t count, function f) {
   auto const stride = static_cast<std::int64_t>(gridDim.x) * cuda_threads;
   for (auto i = static_cast<std::int64_t>(blockIdx.x) * cuda_threads + threadIdx.x; i < count; i += stride) f(i);
 }
 
-/// Calls `f(i)` for i in [0, count) on the device. The calls must be independent; `f` is no lambda
+/// Calls `f(i)` for i in [0, count) on the device. The calls must be independent; `f` must not be a lambda
 /// (device/elements.hpp).
 template <class architecture, class function>
 void for_elements(cuda<architecture>, call const& c, std::int64_t count, function const& f) {

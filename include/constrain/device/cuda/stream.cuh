@@ -8,7 +8,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 /// run code for compute capability `capability`.
 class cuda_stream {
 public:
-  /// `capability`: the number of `sm`; 90 is 9.0.
+  /// `capability`: as in `sm<90>`, which is compute capability 9.0.
   explicit cuda_stream(int capability) {
     int devices = 0;
     if (cudaGetDeviceCount(&devices) != cudaSuccess || devices == 0)

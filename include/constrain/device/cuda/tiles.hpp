@@ -24,18 +24,20 @@ CT_HOST_DEVICE constexpr std::int64_t part_begin(std::int64_t count, std::int64_
 /// Number of parts into which a sum over rows is split: depends only on the shape, so that the result is reproducible.
 constexpr std::int64_t row_parts(std::int64_t rows) { return rows < 64 ? 1 : rows < 64 * 32 ? rows / 64 : 32; }
 
-/// The layout of many row-major matrices in one tensor, with two strides. In attention, matrix `index` is head index %
-/// inner of sequence index / inner.
+/// The layout of many row-major matrices in one tensor, with two strides. In attention, matrix `index` is
+/// head `index % inner` of sequence `index / inner`; `group` heads of queries share one head of keys and values.
 struct matrix_batch {
   std::int64_t leading = 0;      // leading dimension: elements from one stored row to the next
   bool transposed = false;       // the matrix is stored transposed
   std::int64_t inner = 1;        // number of matrices that are `inner_stride` apart
   std::int64_t inner_stride = 0; // elements between these matrices
   std::int64_t outer_stride = 0; // elements from one group of `inner` matrices to the next
+  std::int64_t group = 1;        // consecutive numbers that stand for one matrix
 
-  /// Offset of matrix `index` in the tensor.
+  /// Offset of the matrix with number `index` in the tensor.
   CT_HOST_DEVICE constexpr std::int64_t begin(std::int64_t index) const {
-    return index / inner * outer_stride + index % inner * inner_stride;
+    auto const matrix = index / group;
+    return matrix / inner * outer_stride + matrix % inner * inner_stride;
   }
   /// Offset of an element in its matrix.
   CT_HOST_DEVICE constexpr std::int64_t at(std::int64_t row, std::int64_t column) const {

@@ -48,7 +48,7 @@ class records {
 public:
   /// Creates the directory if it does not exist. `last_step`: last step before the resume; 0 for a new run.
   records(std::string const& directory, std::int64_t last_step)
-      : directory_(made(directory)), json_(directory + "/steps.jsonl", R"({"step": )", "", last_step),
+      : directory_(create_directory(directory)), json_(directory + "/steps.jsonl", R"({"step": )", "", last_step),
         csv_(directory + "/steps.csv", "", columns, last_step), events_(directory) {}
 
   /// Appends a step to all files. Throws `error` if one cannot be written.
@@ -67,7 +67,7 @@ private:
       "step,loss,gradient_norm,learning_rate,seconds,tokens,tokens_per_second,skipped,validation_loss,accuracy";
 
   /// Creates the directory and returns its path.
-  static std::string const& made(std::string const& directory);
+  static std::string const& create_directory(std::string const& directory);
 
   [[gnu::cold]] static std::string json_line(step_record const& r);
 

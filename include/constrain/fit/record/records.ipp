@@ -52,7 +52,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
   file.commit();
 }
 
-[[gnu::cold]] CONSTRAIN_INLINE std::string const& records::made(std::string const& directory) {
+[[gnu::cold]] CONSTRAIN_INLINE std::string const& records::create_directory(std::string const& directory) {
   io::make_directories(directory);
   return directory;
 }

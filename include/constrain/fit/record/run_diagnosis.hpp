@@ -52,7 +52,7 @@ public:
   step_record const* best() const { return best_; }
 
 private:
-  void refuse(step_record const& r, char const* which) { not_finite_ = &r, which_ = which; }
+  void set_not_finite(step_record const& r, char const* which) { not_finite_ = &r, which_ = which; }
 
   /// Mean of the finite training losses of the steps with index in [begin, end).
   double mean(std::size_t begin, std::size_t end) const;
@@ -71,10 +71,11 @@ private:
 /// loss; smaller changes are noise.
 /// - not finite: a validation loss, or the training losses of the last tenth of the steps, are NaN or infinite;
 /// - too early: fewer than four evaluations;
-/// - overfitting: the validation loss ended more than 2 % above its lowest, and the training loss fell further;
-/// - getting worse: the validation loss ended as far above its lowest, and the training loss did not fall further;
-/// - still improving: in the last quarter of the evaluations the validation loss reached its lowest and fell by more
-///   than 1 %;
+/// - overfitting: the validation loss ended more than 2 % above its lowest value, and the training loss fell further;
+/// - getting worse: the validation loss ended as far above its lowest value, but the training loss did not fall
+///   further;
+/// - still improving: in the last quarter of the evaluations the validation loss reached its lowest value and fell by
+///   more than 1 %;
 /// - underfit: the training loss fell by less than a tenth and is still above 0.01 nats per label;
 /// - well fit: otherwise.
 [[gnu::cold]] run_diagnosis diagnose_run(std::span<step_record const> steps);

@@ -15,7 +15,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
   for (auto const& r : steps) {
     if (!r.validation_loss) continue;
     if (!math::finite(*r.validation_loss)) {
-      refuse(r, "validation");
+      set_not_finite(r, "validation");
       return;
     }
     evaluations_.push_back(&r);
@@ -23,7 +23,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
   }
   auto finite = steps.size();
   while (finite > 0 && !math::finite(steps[finite - 1].loss)) --finite;
-  if (steps.size() - finite >= tenth_ && !steps.empty()) refuse(steps[finite], "training");
+  if (steps.size() - finite >= tenth_ && !steps.empty()) set_not_finite(steps[finite], "training");
 }
 
 [[gnu::cold]] CONSTRAIN_INLINE double losses::first() const {

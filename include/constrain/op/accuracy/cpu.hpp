@@ -25,8 +25,10 @@ std::int64_t count_correct(stored const* logits, std::int32_t const* labels, std
 
 template <> struct kernel<op::correct_predictions, cpu> {
   template <class stored>
-  static void run(call const&, tensor<stored const> logits, tensor<std::int32_t const> labels, tensor<double> correct) {
-    correct[0] = static_cast<double>(count_correct(logits.data, labels.data, labels.count, logits.features()));
+  static void run(call const& c, tensor<stored const> logits, tensor<std::int32_t const> labels,
+                  tensor<double> correct) {
+    auto const count = static_cast<double>(count_correct(logits.data, labels.data, labels.count, logits.features()));
+    correct[0] = c.add_to(0) ? correct[0] + count : count;
   }
 };
 

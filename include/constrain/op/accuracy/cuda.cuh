@@ -26,15 +26,15 @@ static __global__ void __launch_bounds__(cuda_threads)
   if (threadIdx.x == 0) correct[row] = labels[row] != ignored_label && argmax == labels[row] ? 1 : 0;
 }
 
-// count[0] = the sum of `correct`; one block.
+// count[0] (+)= the sum of `correct`; one block.
 template <class stored>
 static __global__ void __launch_bounds__(cuda_threads)
-    count_kernel(std::int32_t const* correct, std::int64_t rows, stored* count) {
+    count_kernel(std::int32_t const* correct, std::int64_t rows, bool adds, stored* count) {
   __shared__ typename block_reduction<stored>::memory shared;
   stored sum = 0;
   for (std::int64_t i = threadIdx.x; i < rows; i += cuda_threads) sum += correct[i];
   sum = block_reduction<stored>{shared}.sum(sum);
-  if (threadIdx.x == 0) count[0] = sum;
+  if (threadIdx.x == 0) count[0] = adds ? count[0] + sum : sum;
 }
 
 template <class architecture> struct kernel<op::correct_predictions, cuda<architecture>> {
@@ -45,10 +45,11 @@ template <class architecture> struct kernel<op::correct_predictions, cuda<archit
   static void run(call const& c, tensor<stored const> logits, tensor<std::int32_t const> labels,
                   tensor<double> correct) {
     auto& context = *c.parameters.context;
-    auto* const of_rows = c.scratch_as<std::int32_t>();
+    auto* const row_correct = c.scratch_as<std::int32_t>();
     cuda_launch(context, dim3(static_cast<unsigned>(labels.count)), cuda_threads, correct_kernel<stored>, logits.data,
-                labels.data, logits.features(), of_rows);
-    cuda_launch(context, dim3(1), cuda_threads, count_kernel<double>, of_rows, labels.count, correct.data);
+                labels.data, logits.features(), row_correct);
+    cuda_launch(context, dim3(1), cuda_threads, count_kernel<double>, row_correct, labels.count, c.add_to(0),
+                correct.data);
   }
 };
 

@@ -4,22 +4,22 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::op {
 
-/// What the kernels of Adafactor read of the hyperparameters of one step, the same for all its variants.
+/// The hyperparameters of one step that the kernels of Adafactor read; the same fields for all its variants.
 struct adafactor_step {
   double rate;                  // learning rate, or relative step size
-  double beta1;                 // factor of the first moment; 0 without one
+  double beta1;                 // factor of the first moment; 0: no first moment
   double beta2;                 // factor of the second moment: 1 - t^decay_rate
-  double epsilon1, epsilon2;    // added to the squared gradient; least root mean square of a parameter
-  double clip_threshold;        // largest root mean square of an update
+  double epsilon1, epsilon2;    // added to the squared gradient; lower bound of a parameter's root mean square
+  double clip_threshold;        // upper bound of an update's root mean square
   double weight_decay;          // decoupled
-  std::int64_t scale_parameter; // whether the root mean square of the parameter multiplies the rate
+  std::int64_t scale_parameter; // 1: the root mean square of the parameter multiplies the rate; 0: it does not
 };
 
-/// Adafactor (Shazeer & Stern 2018, algorithm 4) of a parameter [..., rows, columns], each matrix of which has its
-/// factored second moment. Inputs: gradient, clip [norm, scale], the bytes of the `step_hyperparameters` of
-/// `optimizer`; then the parameter, the moving averages of the squared gradient's means over each row [..., rows] and
-/// over each column [..., columns], and the first moment, if there is one. Outputs: the new parameter, the new row and
-/// column averages, scratch, and the new first moment.
+/// Adafactor (Shazeer & Stern 2018, algorithm 4) for a parameter [..., rows, columns]: the second moment of each matrix
+/// is factored into row and column averages. Inputs: gradient, clip [norm, scale], the `step_hyperparameters` of
+/// `optimizer` as bytes, parameter, row averages [..., rows] and column averages [..., columns] (moving averages of the
+/// squared gradient's mean over each row and each column), and the first moment, if there is one. Outputs: the new
+/// parameter, the new row and column averages, scratch [..., columns], and the new first moment.
 template <class optimizer> struct adafactor_factored {
   using options = update_options;
   static constexpr char const* name = "adafactor_factored";
@@ -35,8 +35,9 @@ template <class optimizer> struct adafactor_factored {
   }
 };
 
-/// The same for a parameter that is no matrix, with one second moment per element. Inputs: gradient, clip, bytes,
-/// parameter, second moment, and the first moment, if there is one. Outputs: their new values.
+/// Adafactor for a parameter with fewer than two dimensions: one second moment per element. Inputs: gradient, clip and
+/// bytes as for adafactor_factored, parameter, second moment, and the first moment, if there is one. Outputs: the new
+/// parameter and moments.
 template <class optimizer> struct adafactor_unfactored {
   using options = update_options;
   static constexpr char const* name = "adafactor_unfactored";

@@ -12,17 +12,17 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 namespace detail {
 
-/// Elements per task of a thread: for fewer, starting a thread costs more than the work.
+/// Elements per task of a thread. With fewer, starting the task would take longer than the work.
 inline constexpr std::int64_t adafactor_chunk = 4096;
 
 /// The sum of `term(begin, end)` over [0, chunk), [chunk, 2 chunk), ... up to `count`, added in this order for any
 /// number of threads.
 template <class function> double sum_of_chunks(std::int64_t count, std::int64_t chunk, function const& term) {
-  constexpr std::int64_t at_once = 1024; // in automatic storage, since kernels allocate nothing
-  double terms[at_once];
+  constexpr std::int64_t capacity = 1024; // of `terms`, which is on the stack, since kernels must not allocate
+  double terms[capacity];
   double total = 0;
-  for (std::int64_t first = 0; first < count; first += at_once * chunk) {
-    auto const n = std::min(count - first, at_once * chunk);
+  for (std::int64_t first = 0; first < count; first += capacity * chunk) {
+    auto const n = std::min(count - first, capacity * chunk);
     parallel_chunks(n, chunk, [&](std::int64_t begin, std::int64_t end) {
       terms[begin / chunk] = term(first + begin, first + end);
     });
@@ -43,33 +43,34 @@ template <class function> double root_mean_square(std::int64_t count, function c
                     static_cast<double>(count));
 }
 
-/// The step size of a parameter: the rate, times the parameter's root mean square if `scale_parameter` is set.
+/// The step size of a parameter: the rate. If `scale_parameter` is set, it is multiplied by the parameter's root mean
+/// square, or by epsilon2 if that is larger.
 template <class real> double adafactor_rate(op::adafactor_step const& h, tensor<real const> weight) {
   if (h.scale_parameter == 0) return h.rate;
   auto const* const w = weight.data;
   return h.rate * std::max(h.epsilon2, root_mean_square(weight.count, [=](std::int64_t i) { return double(w[i]); }));
 }
 
-/// The factor that limits the root mean square of an update.
+/// The factor that limits the root mean square of an update to `clip_threshold`.
 inline double adafactor_clip(op::adafactor_step const& h, double update_rms) {
   return 1 / std::max(1.0, update_rms / h.clip_threshold);
 }
 
-/// The rows of matrices [rows, columns] that one task of a thread works on.
+/// Rows of a matrix [rows, columns] per task of a thread.
 inline std::int64_t rows_per_chunk(std::int64_t columns) {
   return std::max<std::int64_t>(1, adafactor_chunk / columns);
 }
 
-/// The update of one matrix, in three steps: the new averages, the sum of the squares of the update, the update.
+/// Updates one matrix in three steps: `average`, `sum_of_squares`, `update`.
 template <class real> struct adafactor_matrix {
   real const* gradient;       // [rows, columns]
   real const *row, *column;   // averages [rows], [columns]
-  real *new_row, *new_column; // as these
+  real *new_row, *new_column; // of the same shapes
   real* factor;               // [columns]: 1 / sqrt(new_column)
   std::int64_t rows, columns; // of the matrix
   double scale;               // multiplies the gradient
 
-  /// The new averages of rows and columns. The sums over the rows of a column are taken in row order.
+  /// Computes the new row and column averages. The elements of a column are added in row order.
   void average(op::adafactor_step const& h) const {
     auto const m = *this;
     parallel_chunks(rows, rows_per_chunk(columns), [=](std::int64_t begin, std::int64_t end) {
@@ -106,7 +107,7 @@ template <class real> struct adafactor_matrix {
   }
   /// The sum of the squares of the update.
   double sum_of_squares() const {
-    double const all = mean();
+    double const mean_of_rows = mean();
     return sum_of_chunks(rows, rows_per_chunk(columns), [=, m = *this](std::int64_t begin, std::int64_t end) {
       double total = 0;
       for (std::int64_t r = begin; r < end; ++r) {
@@ -116,21 +117,21 @@ template <class real> struct adafactor_matrix {
           double const x = static_cast<double>(g[i]) * static_cast<double>(f[i]);
           return x * x;
         });
-        double const by = m.row_factor(r, all);
-        total += by * by * sum;
+        double const row_scale = m.row_factor(r, mean_of_rows);
+        total += row_scale * row_scale * sum;
       }
       return total;
     });
   }
   /// Calls `store(index, update)` for each element of the matrix, with the update times `size`.
   template <class function> void update(double size, function const& store) const {
-    double const all = mean();
+    double const mean_of_rows = mean();
     parallel_chunks(rows, rows_per_chunk(columns), [=, m = *this](std::int64_t begin, std::int64_t end) {
       for (std::int64_t r = begin; r < end; ++r) {
         auto const* const g = m.gradient + r * m.columns;
         auto const* const f = m.factor;
-        auto const by = static_cast<real>(m.row_factor(r, all) * size);
-        simd_loop(m.columns, [=](std::int64_t i) { store(r * m.columns + i, g[i] * f[i] * by); });
+        auto const row_scale = static_cast<real>(m.row_factor(r, mean_of_rows) * size);
+        simd_loop(m.columns, [=](std::int64_t i) { store(r * m.columns + i, g[i] * f[i] * row_scale); });
       }
     });
   }
@@ -160,7 +161,7 @@ template <class real, bool first_moment> struct adafactor_store {
   }
 };
 
-/// The store of a parameter whose rate is `rate`.
+/// The `adafactor_store` of a parameter with step size `rate`.
 template <bool first_moment, class real>
 adafactor_store<real, first_moment> adafactor_store_of(op::adafactor_step const& h, double rate,
                                                        tensor<real const> weight, tensor<real const> average,

@@ -6,8 +6,8 @@
 namespace constrain::inline CONSTRAIN_VARIANT::op {
 
 /// Stores a tensor in a parameter, an optimizer state or a gradient, unless the gradient norm is not finite. Inputs:
-/// the full tensor and clip [norm, scale] (op::clip_coefficient). If scale is 0, the output keeps its bytes. Of a
-/// sharded target, each rank stores its shard.
+/// the full tensor and clip [norm, scale] (op::clip_coefficient). If scale is 0, the output keeps its value. If the
+/// target is sharded, each rank stores its shard.
 struct assign {
   struct options {
     dtype to = dtype::f32;           // of an element of the target

@@ -1,48 +1,83 @@
 #pragma once
 
 #include "constrain/op/refusals.hpp"
+#include "constrain/op/slice/slice.hpp"
 #include "constrain/program/backward.hpp"
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// Options of `self_attention`.
 struct attention_options {
-  int heads = 1;      // must divide the width
-  bool causal = true; // whether each token attends only to itself and to earlier tokens
+  int heads = 1;           // of the queries; must divide their width
+  bool causal = true;      // whether each token attends only to itself and to earlier tokens
+  int key_value_heads = 0; // of keys and values; must divide `heads`; 0: as many as `heads`
 };
+
+namespace detail {
+/// The number of heads of keys and values.
+constexpr int key_value_heads(attention_options const& o) {
+  return o.key_value_heads == 0 ? o.heads : o.key_value_heads;
+}
+} // namespace detail
 
 namespace op {
 
-/// The gradient of op::attention: dqkv from dy, qkv and the probabilities. Output 1 is scratch for the gradient of the
-/// scores.
+/// The gradient of op::attention: dq, dk and dv from dy, q, k, v and the probabilities. dk and dv are summed over the
+/// heads of queries that share a head of keys and values, in order; the CPU rounds the sum to the type of dk and dv
+/// after each head. Output 3 is scratch for the gradient of the scores.
 struct attention_gradient {
   using options = attention_options;
   static constexpr char const* name = "attention_gradient";
-  static constexpr unsigned workspace = 0b10;
+  static constexpr unsigned workspace = 0b1000;
+  static constexpr unsigned strided = 0b0'111'0'111'0; // q, k, v, dq, dk, dv
 
   static constexpr inferred infer(operand_types const& in) {
-    return inferred::one(in[1].type, in[1].shape).and_also(in[2].type, in[2].shape);
+    return inferred::one(in[1].type, in[1].shape)
+        .and_also(in[2].type, in[2].shape)
+        .and_also(in[3].type, in[3].shape)
+        .and_also(in[4].type, in[4].shape);
   }
   static constexpr cost cost_of(operand_types const& in, operand_types const& out, options const& o) {
     auto result = cost_by_operands(in, out);
-    auto const scores = static_cast<double>(in[2].shape.elements()) * (o.causal ? 0.5 : 1);
+    auto const scores = static_cast<double>(in[4].shape.elements()) * (o.causal ? 0.5 : 1);
     result.flops = 8.0 * scores * static_cast<double>(in[0].shape.features() / o.heads);
     return result;
   }
 };
 
-/// softmax(q k^T / sqrt(head width)) v per head (Vaswani et al. 2017, eq. 1): qkv [sequences, tokens, 3 width] ->
-/// [sequences, tokens, width]. Input 1, if given, is the length of each sequence: keys at or beyond it have probability
-/// 0; without any key a query's result is 0. Output 1 keeps the probabilities, [sequences, heads, tokens, tokens], for
-/// the backward pass: memory is quadratic in the number of tokens.
+/// softmax(q k^T / sqrt(head width)) v per head (Vaswani et al. 2017, eq. 1): q [sequences, tokens, heads * head
+/// width], k and v [sequences, tokens, key_value_heads * head width] -> [sequences, tokens, heads * head width]. Head h
+/// of q uses head h / (heads / key_value_heads) of k and v (grouped-query attention, Ainslie et al. 2023). Input 3, if
+/// given, is the length of each sequence: keys at or beyond it have probability 0; without any key a query's result is
+/// 0. Output 1 keeps the probabilities, [sequences, heads, tokens, tokens], for the backward pass: memory is quadratic
+/// in the number of tokens.
 struct attention {
   using options = attention_options;
   static constexpr char const* name = "attention";
+  static constexpr unsigned strided = 0b111; // q, k, v
 
   /// Refused: a width of qkv that is no multiple of 3. `got`: the width.
   template <diagnosis d> struct qkv_is_not_three_times_the_width {
     static_assert(d.ok(), "ct::self_attention needs queries, keys and values side by side, so its input's width must "
                           "be a multiple of 3; pass for example ct::linear(..., 3 * x.features())");
+  };
+  /// Refused: with fewer heads of keys and values than of queries, a width `got` of qkv that is no multiple of
+  /// `expected`, the number of all heads.
+  template <diagnosis d> struct qkv_does_not_fit_the_heads {
+    static_assert(d.ok(), "ct::self_attention: the width of qkv, `got`, is not a multiple of `expected`, the number of "
+                          "heads + 2 * key_value_heads; give it (heads + 2 * key_value_heads) * head width features");
+  };
+  /// Refused: a number `got` of heads of keys and values that does not divide the number `expected` of heads.
+  template <diagnosis d> struct key_value_heads_do_not_divide_the_heads {
+    static_assert(d.ok(), "ct::self_attention: the number of heads, `expected`, is not a multiple of `got` "
+                          "key_value_heads; choose a number that divides it, or 0 for as many as heads");
+  };
+  /// Refused: keys or values of another shape than the queries and the numbers of heads need. The numbers are the
+  /// numbers of dimensions, or the innermost extents that differ.
+  template <diagnosis d> struct keys_or_values_do_not_fit_the_queries {
+    static_assert(d.ok(), "ct::self_attention: keys and values must be [sequences, tokens, key_value_heads * head "
+                          "width], with the sequences, the tokens and the head width of the queries; an extent is "
+                          "`got` instead of `expected`");
   };
   /// Refused: lengths that are not one integer per sequence.
   template <diagnosis d> struct lengths_do_not_fit {
@@ -56,15 +91,21 @@ struct attention {
   };
 
   static constexpr inferred infer(operand_types const& in, options const& o) {
-    if (auto const wrong = needs_reals(in); wrong.reason != why::nothing) return wrong;
+    if (auto const wrong = needs_reals(in, 3); wrong.reason != why::nothing) return wrong;
     auto const& s = in[0].shape;
     if (s.rank != 3) return inferred::failure<axis_is_not_there>(3, s.rank);
-    if (s.features() % 3 != 0) return inferred::failure<qkv_is_not_three_times_the_width>(3, s.features());
-    auto const width = s.features() / 3;
+    auto const width = s.features();
+    auto const shared = constrain::detail::key_value_heads(o);
     if (o.heads < 1 || width % o.heads != 0) return inferred::failure<heads_do_not_divide_the_width>(width, o.heads);
-    if (in.size() > 1 && (in[1].type != dtype::i32 || in[1].shape != shape(s.extent[0])))
-      return inferred::failure<lengths_do_not_fit>(s.extent[0], in[1].shape.elements());
-    return inferred::one(in[0].type, s.with_features(width))
+    if (shared < 1 || o.heads % shared != 0)
+      return inferred::failure<key_value_heads_do_not_divide_the_heads>(o.heads, shared);
+    auto const needed = s.with_features(width / o.heads * shared);
+    for (int i : {1, 2})
+      if (auto const wrong = needs_one_shape({in[i].type, needed}, in[i]); wrong.reason != why::nothing)
+        return inferred::failure<keys_or_values_do_not_fit_the_queries>(wrong.expected, wrong.got);
+    if (in.size() > 3 && (in[3].type != dtype::i32 || in[3].shape != shape(s.extent[0])))
+      return inferred::failure<lengths_do_not_fit>(s.extent[0], in[3].shape.elements());
+    return inferred::one(in[0].type, s)
         .and_also(accumulator_of(in[0].type), shape(s.extent[0], o.heads, s.extent[1], s.extent[1]));
   }
   static constexpr cost cost_of(operand_types const& in, operand_types const& out, options const& o) {
@@ -75,26 +116,89 @@ struct attention {
   }
   static constexpr void gradient(backward& b) {
     // Masked keys have probability 0, and so a gradient of 0: the lengths are not needed again.
-    b.emit<attention_gradient>({b.gradient(), b.input(0), b.output(1)}, {0, -1}, b.options<attention>());
+    b.emit<attention_gradient>({b.gradient(), b.input(0), b.input(1), b.input(2), b.output(1)}, {0, 1, 2, -1},
+                               b.options<attention>());
   }
 };
 
 } // namespace op
 
-/// Multi-head self-attention (Vaswani et al. 2017). For each token, qkv [sequences, tokens, 3 width] holds queries,
-/// then keys, then values, each [heads, head width]; the result is [sequences, tokens, width]. The policy
-/// `attention::...` chooses the algorithm. Refused: token ids, qkv of another rank than 3, an innermost extent that is
-/// no multiple of 3, and a number of heads that is below 1 or does not divide the width.
-constexpr value self_attention(value qkv, attention_options options, int line = __builtin_LINE()) {
-  return emit<op::attention>({qkv}, options, line);
+namespace detail {
+
+/// Queries, keys and values.
+struct attention_inputs {
+  value q, k, v;
+};
+
+/// Types and shapes of queries, keys and values that lie side by side in qkv, the operand `in[0]`.
+constexpr inferred shapes_in_qkv(operand_types const& in, attention_options const& o) {
+  if (auto const wrong = needs_reals(in); wrong.reason != why::nothing) return wrong;
+  auto const& s = in[0].shape;
+  if (s.rank != 3) return inferred::failure<op::axis_is_not_there>(3, s.rank);
+  std::int64_t const features = s.features(), shared = key_value_heads(o);
+  auto width = features / 3;
+  if (shared == o.heads || o.heads < 1) {
+    if (features % 3 != 0) return inferred::failure<op::attention::qkv_is_not_three_times_the_width>(3, features);
+  } else {
+    if (shared < 1 || o.heads % shared != 0)
+      return inferred::failure<op::attention::key_value_heads_do_not_divide_the_heads>(o.heads, shared);
+    auto const heads = o.heads + 2 * shared;
+    if (features % heads != 0) return inferred::failure<op::attention::qkv_does_not_fit_the_heads>(heads, features);
+    width = features / heads * o.heads;
+  }
+  auto const type = in[0].type;
+  auto const keys = s.with_features((features - width) / 2);
+  return inferred::one(type, s.with_features(width)).and_also(type, keys).and_also(type, keys);
+}
+
+/// Cuts qkv into queries, keys and values. Refuses the program if they do not fit.
+constexpr attention_inputs cut_qkv(value qkv, attention_options const& options, int line) {
+  auto& owner = qkv.owner();
+  operand_types in;
+  in.push_back(owner.type_of(qkv.where()));
+  auto const parts = shapes_in_qkv(in, options);
+  if (parts.reason != why::nothing) {
+    owner.program.fail(parts.at(line, owner.called_from));
+    return {qkv, qkv, qkv};
+  }
+  auto const width = parts.outputs[0].shape.features(), key_width = parts.outputs[1].shape.features();
+  return {slice(qkv, 2, 0, width, line), slice(qkv, 2, width, key_width, line),
+          slice(qkv, 2, width + key_width, key_width, line)};
+}
+
+} // namespace detail
+
+/// Multi-head self-attention (Vaswani et al. 2017): q [sequences, tokens, heads * head width], k and v [sequences,
+/// tokens, key_value_heads * head width] -> [sequences, tokens, heads * head width]. With fewer heads of keys and
+/// values than of queries, head h of q uses head h / (heads / key_value_heads) of k and v, as in PyTorch's
+/// scaled_dot_product_attention with enable_gqa=True. The policy `attention::...` chooses the algorithm. Refused: token
+/// ids, q of another rank than 3, a number of heads that is below 1 or does not divide the width, a number of
+/// key_value_heads that does not divide the heads, and k or v of another shape.
+constexpr value self_attention(value q, value k, value v, attention_options options, int line = __builtin_LINE()) {
+  return emit<op::attention>({q, k, v}, options, line);
 }
 
 /// `self_attention` for padded sequences: lengths [sequences] (i32, from 0 to tokens) has the number of tokens of each;
 /// no token attends to those behind. The algorithm is always attention::reference, and there is no CUDA kernel. Also
 /// refused: lengths of another type or shape.
+constexpr value self_attention(value q, value k, value v, value lengths, attention_options options,
+                               int line = __builtin_LINE()) {
+  if (q.shape().rank == 3) lengths.owner().program.limit(lengths.where(), q.shape().extent[1] + 1);
+  return emit<op::attention>({q, k, v, lengths}, options, line);
+}
+
+/// `self_attention` of queries, keys and values from one matmul: for each token, qkv [sequences, tokens, (heads +
+/// 2 * key_value_heads) * head width] holds the queries, then the keys, then the values; without key_value_heads, three
+/// times the width. Also refused: another width of qkv.
+constexpr value self_attention(value qkv, attention_options options, int line = __builtin_LINE()) {
+  auto const [q, k, v] = detail::cut_qkv(qkv, options, line);
+  return self_attention(q, k, v, options, line);
+}
+
+/// `self_attention` of queries, keys and values from one matmul, for padded sequences.
 constexpr value self_attention(value qkv, value lengths, attention_options options, int line = __builtin_LINE()) {
-  if (qkv.shape().rank == 3) lengths.owner().program.limit(lengths.where(), qkv.shape().extent[1] + 1);
-  return emit<op::attention>({qkv, lengths}, options, line);
+  auto const [q, k, v] = detail::cut_qkv(qkv, options, line);
+  return self_attention(q, k, v, lengths, options, line);
 }
 
 } // namespace constrain

@@ -14,71 +14,85 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 template <> struct kernel<op::attention, cpu> {
   template <class stored, class accumulate>
-  static void run(call_of<op::attention> const& c, tensor<stored const> qkv, tensor<stored> y,
-                  tensor<accumulate> probabilities) {
-    run(c, qkv, tensor<std::int32_t const>(), y, probabilities);
+  static void run(call_of<op::attention> const& c, tensor<stored const> q, tensor<stored const> k,
+                  tensor<stored const> v, tensor<stored> y, tensor<accumulate> probabilities) {
+    run(c, q, k, v, tensor<std::int32_t const>(), y, probabilities);
   }
   template <class stored, class accumulate>
-  static void run(call_of<op::attention> const& c, tensor<stored const> qkv, tensor<std::int32_t const> lengths,
-                  tensor<stored> y, tensor<accumulate> probabilities) {
-    std::int64_t const heads = c.options.heads;
+  static void run(call_of<op::attention> const& c, tensor<stored const> q, tensor<stored const> k,
+                  tensor<stored const> v, tensor<std::int32_t const> lengths, tensor<stored> y,
+                  tensor<accumulate> probabilities) {
+    detail::attention_heads const h(q.shape(), c.options);
     bool const causal = c.options.causal;
-    parallel_for(qkv.shape().extent[0] * heads, [=](std::int64_t index) {
-      detail::attention_head const h(qkv.shape(), heads, index);
-      stored const* q = qkv.data + h.qkv;
-      accumulate* p = probabilities.data + h.scores;
+    parallel_for(h.sequences * h.heads, [=](std::int64_t index) {
+      auto const queries = h.of(q, index), keys = h.of(k, index / h.group), values = h.of(v, index / h.group);
+      auto const result = h.of(y, index);
+      accumulate* p = probabilities.data + index * h.tokens * h.tokens;
       auto const scale = 1 / math::sqrt(static_cast<accumulate>(h.head_width));
       // scores = q k^T / sqrt(head width); the softmax turns them into probabilities in place.
-      gemm(transpose::no, transpose::yes, h.tokens, h.tokens, h.head_width, scale, q, h.stride, q + h.width, h.stride,
-           0, p, h.tokens);
-      auto const keys = lengths.data == nullptr ? h.tokens : std::int64_t{lengths[index / heads]};
+      gemm(transpose::no, transpose::yes, h.tokens, h.tokens, h.head_width, scale, queries.data, queries.stride,
+           keys.data, keys.stride, 0, p, h.tokens);
+      auto const length = lengths.data == nullptr ? h.tokens : std::int64_t{lengths[index / h.heads]};
       for (std::int64_t t = 0; t < h.tokens; ++t) {
-        auto const seen = std::min(causal ? t + 1 : h.tokens, keys);
+        auto const seen = std::min(causal ? t + 1 : h.tokens, length);
         if (seen > 0) softmax_row(p + t * h.tokens, seen);
         for (std::int64_t s = seen; s < h.tokens; ++s) p[t * h.tokens + s] = 0;
       }
       // y = probabilities v
-      gemm(transpose::no, transpose::no, h.tokens, h.head_width, h.tokens, 1, p, h.tokens, q + 2 * h.width, h.stride, 0,
-           y.data + h.y, h.width);
+      gemm(transpose::no, transpose::no, h.tokens, h.head_width, h.tokens, 1, p, h.tokens, values.data, values.stride,
+           0, result.data, result.stride);
     });
   }
 };
 
 template <> struct kernel<op::attention_gradient, cpu> {
   template <class stored, class accumulate>
-  static void run(call_of<op::attention_gradient> const& c, tensor<stored const> dy, tensor<stored const> qkv,
-                  tensor<accumulate const> probabilities, tensor<stored> dqkv, tensor<accumulate> dscores) {
-    std::int64_t const heads = c.options.heads;
+  static void run(call_of<op::attention_gradient> const& c, tensor<stored const> dy, tensor<stored const> q,
+                  tensor<stored const> k, tensor<stored const> v, tensor<accumulate const> probabilities,
+                  tensor<stored> dq, tensor<stored> dk, tensor<stored> dv, tensor<accumulate> dscores) {
+    detail::attention_heads const h(q.shape(), c.options);
     bool const causal = c.options.causal;
-    parallel_for(qkv.shape().extent[0] * heads, [=](std::int64_t index) {
-      detail::attention_head const h(qkv.shape(), heads, index);
-      stored const* q = qkv.data + h.qkv;
-      accumulate const* p = probabilities.data + h.scores;
-      stored const* g = dy.data + h.y;
-      stored* dq = dqkv.data + h.qkv;
-      accumulate* ds = dscores.data + h.scores;
+    // A thread takes the heads of queries that share a head of keys and values, so that dk and dv are summed in order.
+    parallel_for(h.sequences * h.heads / h.group, [=](std::int64_t key_index) {
+      auto const keys = h.of(k, key_index), values = h.of(v, key_index);
+      auto const dkeys = h.of(dk, key_index), dvalues = h.of(dv, key_index);
       auto const scale = 1 / math::sqrt(static_cast<accumulate>(h.head_width));
-      // dv = probabilities^T dy
-      gemm(transpose::yes, transpose::no, h.tokens, h.head_width, h.tokens, 1, p, h.tokens, g, h.width, 0,
-           dq + 2 * h.width, h.stride);
-      // dprobabilities = dy v^T; the loop turns them into the gradient of the scores in place.
-      gemm(transpose::no, transpose::yes, h.tokens, h.tokens, h.head_width, 1, g, h.width, q + 2 * h.width, h.stride, 0,
-           ds, h.tokens);
-      for (std::int64_t t = 0; t < h.tokens; ++t) {
-        auto const seen = causal ? t + 1 : h.tokens;
-        accumulate const* row = p + t * h.tokens;
-        accumulate* drow = ds + t * h.tokens;
-        accumulate const sum = ordered_sum<accumulate>(0, seen, [=](std::int64_t s) { return row[s] * drow[s]; });
-        CONSTRAIN_SIMD
-        for (std::int64_t s = 0; s < seen; ++s) drow[s] = row[s] * (drow[s] - sum);
-        for (std::int64_t s = seen; s < h.tokens; ++s) drow[s] = 0;
+      for (std::int64_t member = 0; member < h.group; ++member) {
+        auto const index = key_index * h.group + member;
+        auto const queries = h.of(q, index), dresult = h.of(dy, index);
+        auto const dqueries = h.of(dq, index);
+        accumulate const* p = probabilities.data + index * h.tokens * h.tokens;
+        accumulate* ds = dscores.data + index * h.tokens * h.tokens;
+        accumulate const before = member == 0 ? 0 : 1; // factor of what dk and dv hold already
+        // dv (+)= probabilities^T dy
+        gemm(transpose::yes, transpose::no, h.tokens, h.head_width, h.tokens, 1, p, h.tokens, dresult.data,
+             dresult.stride, before, dvalues.data, dvalues.stride);
+        // dprobabilities = dy v^T, which become the gradient of the scores in place.
+        gemm(transpose::no, transpose::yes, h.tokens, h.tokens, h.head_width, 1, dresult.data, dresult.stride,
+             values.data, values.stride, 0, ds, h.tokens);
+        softmax_gradient(p, ds, h.tokens, causal);
+        // dq = dscores k / sqrt(head width), dk (+)= dscores^T q / sqrt(head width)
+        gemm(transpose::no, transpose::no, h.tokens, h.head_width, h.tokens, scale, ds, h.tokens, keys.data,
+             keys.stride, 0, dqueries.data, dqueries.stride);
+        gemm(transpose::yes, transpose::no, h.tokens, h.head_width, h.tokens, scale, ds, h.tokens, queries.data,
+             queries.stride, before, dkeys.data, dkeys.stride);
       }
-      // dq = dscores k / sqrt(head width), dk = dscores^T q / sqrt(head width)
-      gemm(transpose::no, transpose::no, h.tokens, h.head_width, h.tokens, scale, ds, h.tokens, q + h.width, h.stride,
-           0, dq, h.stride);
-      gemm(transpose::yes, transpose::no, h.tokens, h.head_width, h.tokens, scale, ds, h.tokens, q, h.stride, 0,
-           dq + h.width, h.stride);
     });
+  }
+
+private:
+  // ds = p (ds - sum(p ds)) over the keys that the row's query attends to, 0 elsewhere.
+  template <class accumulate>
+  static void softmax_gradient(accumulate const* p, accumulate* ds, std::int64_t tokens, bool causal) {
+    for (std::int64_t t = 0; t < tokens; ++t) {
+      auto const seen = causal ? t + 1 : tokens;
+      accumulate const* row = p + t * tokens;
+      accumulate* drow = ds + t * tokens;
+      accumulate const sum = ordered_sum<accumulate>(0, seen, [=](std::int64_t s) { return row[s] * drow[s]; });
+      CONSTRAIN_SIMD
+      for (std::int64_t s = 0; s < seen; ++s) drow[s] = row[s] * (drow[s] - sum);
+      for (std::int64_t s = seen; s < tokens; ++s) drow[s] = 0;
+    }
   }
 };
 

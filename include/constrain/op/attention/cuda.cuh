@@ -4,26 +4,22 @@
 #include "constrain/device/cuda/reduce.cuh"
 #include "constrain/device/math.hpp"
 #include "constrain/op/attention/attention.hpp"
+#include "constrain/op/attention/head.hpp"
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
 namespace detail {
 
-/// Layout of the matrices of all heads in qkv, in the result and in the scores, for batched GEMMs. `batches`: number of
-/// matrices in one batched GEMM, one per head of each sequence.
-struct attention_heads {
-  std::int64_t heads, tokens, width, head_width, batches;
-
-  attention_heads(shape const& qkv, std::int64_t heads_)
-      : heads(heads_), tokens(qkv.extent[1]), width(qkv.features() / 3), head_width(width / heads_),
-        batches(qkv.extent[0] * heads_) {}
-
-  matrix_batch in_qkv(bool transposed = false) const {
-    return {3 * width, transposed, heads, head_width, tokens * 3 * width};
-  }
-  matrix_batch in_y(bool transposed = false) const { return {width, transposed, heads, head_width, tokens * width}; }
-  matrix_batch in_scores(bool transposed = false) const { return {tokens, transposed, 1, 0, tokens * tokens}; }
-};
+/// The matrices of all heads in `x` [sequences, tokens, heads * head width], for batched GEMMs. `group`: heads of
+/// queries that share one head of x.
+template <class T>
+matrix_batch heads_in(tensor<T> const& x, attention_heads const& h, std::int64_t group = 1, bool transposed = false) {
+  return {x.row_stride(), transposed, h.heads / group, h.head_width, h.tokens * x.row_stride(), group};
+}
+/// The same of the scores, [sequences, heads, tokens, tokens].
+inline matrix_batch scores_of(attention_heads const& h, bool transposed = false) {
+  return {h.tokens, transposed, 1, 0, h.tokens * h.tokens};
+}
 
 } // namespace detail
 
@@ -62,46 +58,46 @@ static __global__ void __launch_bounds__(cuda_threads)
 template <class architecture> struct kernel<op::attention, cuda<architecture>> {
   static constexpr kernel_needs needs_of(operand_extents const&, operand_extents const&) { return {.launches = 3}; }
   template <class stored, class accumulate>
-  static void run(call_of<op::attention> const& c, tensor<stored const> qkv, tensor<stored> y,
-                  tensor<accumulate> probabilities) {
+  static void run(call_of<op::attention> const& c, tensor<stored const> q, tensor<stored const> k,
+                  tensor<stored const> v, tensor<stored> y, tensor<accumulate> probabilities) {
     auto& context = *c.parameters.context;
-    detail::attention_heads const h(qkv.shape(), c.options.heads);
-    stored const* q = qkv.data;
+    detail::attention_heads const h(q.shape(), c.options);
+    auto const batches = h.sequences * h.heads;
     auto const scale = 1 / math::sqrt(static_cast<accumulate>(h.head_width));
     // scores = q k^T / sqrt(head width); the softmax turns them into probabilities in place.
-    gemm_batched(context, h.batches, h.tokens, h.tokens, h.head_width, scale, q, h.in_qkv(), q + h.width,
-                 h.in_qkv(true), probabilities.data, h.in_scores());
-    cuda_launch(context, dim3(static_cast<unsigned>(h.batches * h.tokens)), cuda_threads, softmax_kernel<accumulate>,
+    gemm_batched(context, batches, h.tokens, h.tokens, h.head_width, scale, q.data, detail::heads_in(q, h), k.data,
+                 detail::heads_in(k, h, h.group, true), probabilities.data, detail::scores_of(h));
+    cuda_launch(context, dim3(static_cast<unsigned>(batches * h.tokens)), cuda_threads, softmax_kernel<accumulate>,
                 probabilities.data, h.tokens, c.options.causal);
     // y = probabilities v
-    gemm_batched(context, h.batches, h.tokens, h.head_width, h.tokens, 1, probabilities.data, h.in_scores(),
-                 q + 2 * h.width, h.in_qkv(), y.data, h.in_y());
+    gemm_batched(context, batches, h.tokens, h.head_width, h.tokens, 1, probabilities.data, detail::scores_of(h),
+                 v.data, detail::heads_in(v, h, h.group), y.data, detail::heads_in(y, h));
   }
 };
 
 template <class architecture> struct kernel<op::attention_gradient, cuda<architecture>> {
   static constexpr kernel_needs needs_of(operand_extents const&, operand_extents const&) { return {.launches = 5}; }
   template <class stored, class accumulate>
-  static void run(call_of<op::attention_gradient> const& c, tensor<stored const> dy, tensor<stored const> qkv,
-                  tensor<accumulate const> probabilities, tensor<stored> dqkv, tensor<accumulate> dscores) {
+  static void run(call_of<op::attention_gradient> const& c, tensor<stored const> dy, tensor<stored const> q,
+                  tensor<stored const> k, tensor<stored const> v, tensor<accumulate const> probabilities,
+                  tensor<stored> dq, tensor<stored> dk, tensor<stored> dv, tensor<accumulate> dscores) {
     auto& context = *c.parameters.context;
-    detail::attention_heads const h(qkv.shape(), c.options.heads);
-    stored const* q = qkv.data;
-    stored* dq = dqkv.data;
+    detail::attention_heads const h(q.shape(), c.options);
+    auto const batches = h.sequences * h.heads;
     auto const scale = 1 / math::sqrt(static_cast<accumulate>(h.head_width));
-    // dv = probabilities^T dy
-    gemm_batched(context, h.batches, h.tokens, h.head_width, h.tokens, 1, probabilities.data, h.in_scores(true),
-                 dy.data, h.in_y(), dq + 2 * h.width, h.in_qkv());
+    // dv = probabilities^T dy, summed over the heads of queries that share v
+    gemm_batched(context, batches, h.tokens, h.head_width, h.tokens, 1, probabilities.data, detail::scores_of(h, true),
+                 dy.data, detail::heads_in(dy, h), dv.data, detail::heads_in(dv, h, h.group));
     // dprobabilities = dy v^T; softmax_gradient_kernel turns them into the gradient of the scores in place.
-    gemm_batched(context, h.batches, h.tokens, h.tokens, h.head_width, 1, dy.data, h.in_y(), q + 2 * h.width,
-                 h.in_qkv(true), dscores.data, h.in_scores());
-    cuda_launch(context, dim3(static_cast<unsigned>(h.batches * h.tokens)), cuda_threads,
+    gemm_batched(context, batches, h.tokens, h.tokens, h.head_width, 1, dy.data, detail::heads_in(dy, h), v.data,
+                 detail::heads_in(v, h, h.group, true), dscores.data, detail::scores_of(h));
+    cuda_launch(context, dim3(static_cast<unsigned>(batches * h.tokens)), cuda_threads,
                 softmax_gradient_kernel<accumulate>, probabilities.data, dscores.data, h.tokens, c.options.causal);
-    // dq = dscores k / sqrt(head width), dk = dscores^T q / sqrt(head width)
-    gemm_batched(context, h.batches, h.tokens, h.head_width, h.tokens, scale, dscores.data, h.in_scores(), q + h.width,
-                 h.in_qkv(), dq, h.in_qkv());
-    gemm_batched(context, h.batches, h.tokens, h.head_width, h.tokens, scale, dscores.data, h.in_scores(true), q,
-                 h.in_qkv(), dq + h.width, h.in_qkv());
+    // dq = dscores k / sqrt(head width); dk = dscores^T q / sqrt(head width), summed likewise
+    gemm_batched(context, batches, h.tokens, h.head_width, h.tokens, scale, dscores.data, detail::scores_of(h), k.data,
+                 detail::heads_in(k, h, h.group), dq.data, detail::heads_in(dq, h));
+    gemm_batched(context, batches, h.tokens, h.head_width, h.tokens, scale, dscores.data, detail::scores_of(h, true),
+                 q.data, detail::heads_in(q, h), dk.data, detail::heads_in(dk, h, h.group));
   }
 };
 

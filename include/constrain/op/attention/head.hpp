@@ -1,25 +1,33 @@
 #pragma once
 
-#include "constrain/program/shape.hpp"
+#include "constrain/device/kernel.hpp"
+#include "constrain/op/attention/attention.hpp"
 
 #include <cstdint>
 
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
-/// The layout of head `index` % heads of sequence `index` / heads, in elements. `qkv`: offset of the head's queries in
-/// qkv [sequences, tokens, 3 width]; the keys are `width` later, the values 2 `width`, the next token `stride`. `y`:
-/// offset of the head's result in y [sequences, tokens, width]; the next token is `width` later. `scores`: offset of
-/// the head's scores in [sequences, heads, tokens, tokens].
-struct attention_head {
-  std::int64_t tokens, width, stride, head_width, qkv, y, scores;
+/// One head of one sequence in a tensor [sequences, tokens, heads * head width]: a matrix [tokens, head width].
+template <class T> struct head_matrix {
+  T* data = nullptr;       // the first element
+  std::int64_t stride = 0; // elements from one token to the next
+};
 
-  attention_head(shape const& qkv_shape, std::int64_t heads, std::int64_t index)
-      : tokens(qkv_shape.extent[1]), width(qkv_shape.features() / 3), stride(3 * width), head_width(width / heads) {
-    auto const sequence = index / heads;
-    auto const head = index % heads;
-    qkv = sequence * tokens * stride + head * head_width;
-    y = sequence * tokens * width + head * head_width;
-    scores = index * tokens * tokens;
+/// The heads of a call of attention. Heads are numbered through all sequences: head `index` of queries reads keys and
+/// values of head `index / group`.
+struct attention_heads {
+  std::int64_t sequences, tokens, heads, head_width;
+  std::int64_t group; // heads of queries that share one head of keys and values
+
+  /// `queries`: shape of the queries, [sequences, tokens, heads * head width].
+  attention_heads(shape const& queries, attention_options const& options)
+      : sequences(queries.extent[0]), tokens(queries.extent[1]), heads(options.heads),
+        head_width(queries.features() / heads), group(heads / key_value_heads(options)) {}
+
+  /// Head `index` of `x`.
+  template <class T> head_matrix<T> of(tensor<T> const& x, std::int64_t index) const {
+    auto const heads_of_x = x.features() / head_width;
+    return {x.data + index / heads_of_x * tokens * x.row_stride() + index % heads_of_x * head_width, x.row_stride()};
   }
 };
 

@@ -5,8 +5,8 @@
 namespace constrain::inline CONSTRAIN_VARIANT::op {
 
 /// y = x in another type. The pass `mixed_precision` inserts this op to make the compute copies of parameters, which
-/// GEMMs read, and in front of ops that promote types. The gradient rule is for the latter: the gradient of a compute
-/// copy accumulates directly in the gradient buffer of the parameter.
+/// GEMMs read, and in front of ops that promote types. The gradient rule is only for casts in front of ops: the
+/// gradient of a compute copy accumulates directly in the gradient buffer of the parameter.
 struct cast {
   struct options {
     dtype to = dtype::f32; // of an element of y

@@ -26,7 +26,7 @@ struct all_gather {
 /// This rank's shard of a full tensor that is the same on all ranks of a group: x -> shard [elements per rank].
 struct local_shard {
   struct options {
-    std::int64_t shards = 1; // of a group
+    std::int64_t shards = 1; // number of shards: ranks of a group
   };
   static constexpr char const* name = "local_shard";
 
@@ -39,7 +39,7 @@ struct local_shard {
 /// in a run of the program overwrites the output, later writes add to it. Output 1 is the exchange buffer.
 struct reduce_scatter {
   struct options {
-    std::int64_t shards = 1; // of a group
+    std::int64_t shards = 1; // number of shards: ranks of a group
   };
   static constexpr char const* name = "reduce_scatter";
   static constexpr unsigned accumulating = 0b1;
@@ -67,7 +67,7 @@ struct all_reduce {
 /// The tensors of all ranks of a group, in rank order: x -> [ranks, extents of x].
 struct gather_ranks {
   struct options {
-    std::int64_t ranks = 1; // of a group
+    std::int64_t ranks = 1; // number of ranks in a group
   };
   static constexpr char const* name = "gather_ranks";
 

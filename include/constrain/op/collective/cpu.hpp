@@ -111,7 +111,8 @@ namespace detail {
 
 /// all[rank * count + i] = mine[i] of that rank, for i < `count`, which is the same on every rank. `all` has
 /// `ranks.size()` * `count` elements.
-template <class stored> void gather_alike(communicator& ranks, stored const* mine, std::int64_t count, stored* all) {
+template <class stored>
+void gather_equal_counts(communicator& ranks, stored const* mine, std::int64_t count, stored* all) {
   byte_ranges p;
   auto const bytes = count * static_cast<std::int64_t>(sizeof(stored));
   for (int rank = 0; rank < ranks.size(); ++rank) {
@@ -126,7 +127,7 @@ template <class stored> void gather_alike(communicator& ranks, stored const* min
 
 template <> struct kernel<op::gather_ranks, cpu> {
   template <class stored> static void run(call const& c, tensor<stored const> mine, tensor<stored> all) {
-    detail::gather_alike(*c.parameters.group, mine.data, mine.count, all.data);
+    detail::gather_equal_counts(*c.parameters.group, mine.data, mine.count, all.data);
   }
 };
 
@@ -136,7 +137,7 @@ template <> struct kernel<op::all_reduce_small, cpu> {
   template <class stored> static void run(call const& c, tensor<stored const>, tensor<stored> y, tensor<stored> parts) {
     auto& ranks = *c.parameters.world;
     if (ranks.size() == 1) return;
-    detail::gather_alike(ranks, y.data, y.count, parts.data);
+    detail::gather_equal_counts(ranks, y.data, y.count, parts.data);
     detail::add_in_order(parts.data, y.count, ranks.size(), y.count, y.data, false);
   }
 };

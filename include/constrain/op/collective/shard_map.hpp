@@ -7,8 +7,8 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// How a tensor of `elements` elements is cut into `shards` shards: each has `stored()` elements, a multiple of `chunk`
-/// unless one shard holds the full tensor; the last shards may be shorter or empty.
+/// How a tensor of `elements` elements is cut into `shards` shards: each rank stores `stored()` elements, a multiple of
+/// `chunk` unless one shard holds the full tensor. The last shards may be shorter or empty; they are padded.
 struct shard_map {
   std::int64_t elements = 0;       // of the full tensor
   std::int64_t shards = 1;         // number of shards

@@ -19,18 +19,18 @@ template <class device> struct kernel<op::constant_like, device> {
   }
 };
 
-/// Loop body of the kernel: y[i] = number[0].
+/// Loop body of the kernel: y[i] = scalar[0].
 template <class from, class to> struct full_elements {
-  from const* number;
+  from const* scalar;
   to* y;
 
-  CT_HOST_DEVICE void operator()(std::int64_t i) const { y[i] = static_cast<arithmetic<to>>(number[0]); }
+  CT_HOST_DEVICE void operator()(std::int64_t i) const { y[i] = static_cast<arithmetic<to>>(scalar[0]); }
 };
 
 template <class device> struct kernel<op::full_like, device> {
   template <class to, class from>
-  static void run(call const& c, tensor<to const>, tensor<from const> number, tensor<to> y) {
-    for_elements(device{}, c, y.count, full_elements<from, to>{number.data, y.data});
+  static void run(call const& c, tensor<to const>, tensor<from const> scalar, tensor<to> y) {
+    for_elements(device{}, c, y.count, full_elements<from, to>{scalar.data, y.data});
   }
 };
 

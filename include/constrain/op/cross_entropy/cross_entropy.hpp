@@ -15,6 +15,8 @@ namespace op {
 struct cross_entropy_gradient {
   static constexpr char const* name = "cross_entropy_gradient";
   static constexpr unsigned in_place = 0b10;
+  static constexpr unsigned row_inputs = 0b1110;
+  static constexpr unsigned row_outputs = 0b1;
 
   static constexpr inferred infer(operand_types const& in) { return inferred::one(in[1].type, in[1].shape); }
 };
@@ -27,6 +29,8 @@ struct cross_entropy {
   static constexpr char const* name = "cross_entropy";
   static constexpr unsigned accumulating = 0b1;
   static constexpr unsigned workspace = 0b100;
+  static constexpr unsigned row_inputs = 0b11;
+  static constexpr unsigned row_outputs = 0b110;
 
   /// Refused: labels that are not i32, or another number of labels than rows of logits.
   template <diagnosis d> struct labels_do_not_fit_the_logits {

@@ -6,7 +6,7 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-// The logsumexp of each row, and its loss: 0 for an ignored label. One block per row.
+// The logsumexp and the loss of each row; the loss is 0 for an ignored label. One block per row.
 template <class stored, class accumulate>
 static __global__ void __launch_bounds__(cuda_threads)
     cross_entropy_kernel(stored const* logits, std::int32_t const* labels, std::int64_t classes,

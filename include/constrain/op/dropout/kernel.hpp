@@ -15,12 +15,12 @@ template <class stored> struct dropout_quads {
   stored* y;
   std::int64_t per_sample, first_sample; // elements of a sample; index of x's first sample in the global batch
   int node;                              // random key of the node
-  std::uint64_t iteration;               // number of the iteration of the loops around the call, without micro-batches
+  std::uint64_t iteration;               // of the loops around the call, except the loop over micro-batches
   step_parameters const* parameters;
 
   CT_HOST_DEVICE void operator()(std::int64_t i) const {
     if (*rate == 0 && x == y) return;
-    auto const below = static_cast<float>(*rate);
+    auto const probability = static_cast<float>(*rate);
     auto const scale = static_cast<arithmetic<stored>>(1 / (1 - *rate));
     auto const quads = (per_sample + 3) / 4;
     auto const sample = i / quads, quad = i % quads;
@@ -29,14 +29,14 @@ template <class stored> struct dropout_quads {
     auto const from = sample * per_sample + quad * 4;
     auto const left = per_sample - quad * 4;
     for (std::int64_t k = 0; k < (left < 4 ? left : 4); ++k)
-      y[from + k] = uniform(bits.word[k]) < below ? arithmetic<stored>(0) : x[from + k] * scale;
+      y[from + k] = uniform(bits.word[k]) < probability ? arithmetic<stored>(0) : x[from + k] * scale;
   }
 };
 
 template <class device> struct kernel<op::dropout, device> {
   template <class stored>
   static void run(call const& c, tensor<stored const> x, tensor<double const> rate, tensor<stored> y) {
-    // Only a CPU's kernel can read the rate before the loop.
+    // Only the kernel of the CPU can read the rate on the host.
     if constexpr (!device::has_launches)
       if (rate[0] == 0) {
         if (x.data != y.data) for_elements(device{}, c, y.count, cast_elements<stored, stored>{x.data, y.data});

@@ -6,7 +6,7 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// Loop body of the kernel: y[i], read from the row of the table for the token at that position.
+/// Loop body of the kernel: y[i], from the table's row for the token at the position of y[i].
 template <class stored> struct embedding_elements {
   stored const* table;
   std::int32_t const* tokens;
@@ -35,20 +35,20 @@ static __global__ void __launch_bounds__(cuda_threads)
                               accumulate* dtable, bool add) {
   using scan = cub::BlockScan<int, cuda_threads>;
   __shared__ typename scan::TempStorage temporary;
-  __shared__ std::int64_t readers[cuda_threads];
+  __shared__ std::int64_t matches[cuda_threads];
   auto const row = static_cast<std::int64_t>(blockIdx.x);
   accumulate* const to = dtable + row * width;
   if (!add)
     for (std::int64_t k = threadIdx.x; k < width; k += cuda_threads) to[k] = 0;
   for (std::int64_t from = 0; from < positions; from += cuda_threads) {
     auto const position = from + threadIdx.x;
-    int const reads = position < positions && tokens[position] == row ? 1 : 0;
-    int before = 0, all = 0;
-    scan(temporary).ExclusiveSum(reads, before, all);
-    if (reads != 0) readers[before] = position;
+    int const is_match = position < positions && tokens[position] == row ? 1 : 0;
+    int match_index = 0, match_count = 0;
+    scan(temporary).ExclusiveSum(is_match, match_index, match_count);
+    if (is_match != 0) matches[match_index] = position;
     __syncthreads();
     for (std::int64_t k = threadIdx.x; k < width; k += cuda_threads)
-      for (int i = 0; i < all; ++i) to[k] += dy[readers[i] * width + k];
+      for (int i = 0; i < match_count; ++i) to[k] += dy[matches[i] * width + k];
     __syncthreads();
   }
 }

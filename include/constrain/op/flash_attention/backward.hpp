@@ -7,6 +7,15 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
+/// What the gradients of one head of queries are computed from, and where they go: matrices [tokens, head width], and
+/// one element per query.
+template <class stored, class accumulate> struct flash_backward_operands {
+  head_matrix<stored const> dy, q, k, v;
+  accumulate const* logsumexp; // of the scores of a query
+  accumulate const* row_sums;  // of dy * y of a query
+  head_matrix<stored> dq, dk, dv;
+};
+
 /// One thread's work on the gradients of one head (Dao 2023, algorithm 2). For each pair of a tile of queries and a
 /// tile of keys, it recomputes the probabilities, computes the gradient of the scores, and adds the pair's
 /// contributions to dq, dk and dv. Heads wider than `columns` are split into chunks of columns.
@@ -19,65 +28,83 @@ public:
   static constexpr std::int64_t queries = 96; // of a tile
   static_assert(queries % panel == 0 && keys <= queries);
 
-  /// For head `h`. `logsumexp` (of the scores of a query) and `row_sums` (of dy * y of a query) have one element per
-  /// query of the head.
-  flash_backward(attention_head const& h, bool causal, stored const* dy, stored const* qkv, accumulate const* logsumexp,
-                 accumulate const* row_sums, stored* dqkv)
-      : h_(h), causal_(causal), dy_(dy + h.y), qkv_(qkv + h.qkv), logsumexp_(logsumexp), row_sums_(row_sums),
-        dqkv_(dqkv + h.qkv), scale_(1 / math::sqrt(static_cast<accumulate>(h.head_width))) {}
+  flash_backward(std::int64_t tokens, std::int64_t head_width, bool causal,
+                 flash_backward_operands<stored, accumulate> const& operands)
+      : tokens_(tokens), head_width_(head_width), causal_(causal), operands_(operands),
+        scale_(1 / math::sqrt(static_cast<accumulate>(head_width))) {}
 
-  /// Computes dq, dk and dv of the head. dk and dv are sums over tiles of queries: they are summed in dqkv, or in
-  /// `scratch` [tokens, 2 head width] if the elements of dqkv are narrower than `accumulate`.
-  void all_gradients(accumulate* scratch) {
-    auto const sums = key_sums(scratch);
-    for (std::int64_t key = 0; key < h_.tokens; ++key) {
-      std::fill_n(sums.dk + key * sums.step, h_.head_width, accumulate{});
-      std::fill_n(sums.dv + key * sums.step, h_.head_width, accumulate{});
+  /// Where dk and dv are summed over tiles of queries, and over the heads that share them: matrices [tokens, head
+  /// width].
+  struct key_sums {
+    head_matrix<accumulate> dk, dv;
+  };
+  /// The sums are dk and dv themselves, or lie in `scratch` [tokens, 2 head width] if the elements of dk and dv are
+  /// narrower than `accumulate`.
+  key_sums sums_in(accumulate* scratch) const {
+    if constexpr (in_place) return {operands_.dk, operands_.dv};
+    else return {{scratch, 2 * head_width_}, {scratch + head_width_, 2 * head_width_}};
+  }
+
+  /// Sets the sums of dk and dv to 0.
+  void clear_sums(key_sums const& sums) const {
+    for (std::int64_t key = 0; key < tokens_; ++key) {
+      std::fill_n(sums.dk.data + key * sums.dk.stride, head_width_, accumulate{});
+      std::fill_n(sums.dv.data + key * sums.dv.stride, head_width_, accumulate{});
     }
+  }
+
+  /// Computes dq of the head, and adds the head's part of dk and dv to the sums.
+  void add_gradients(key_sums const& sums) {
     for_chunks([&] {
-      for (std::int64_t query = 0; query < h_.tokens; query += queries) {
+      for (std::int64_t query = 0; query < tokens_; query += queries) {
         clear(dq_tile_, queries);
         for (std::int64_t key = 0; key < limit(query); key += keys) {
           meet(query, key);
           add_query_gradients();
           add_key_gradients();
-          add(dk_tile_, key_count(), sums.dk + key * sums.step + column_, sums.step);
-          add(dv_tile_, key_count(), sums.dv + key * sums.step + column_, sums.step);
+          add(dk_tile_, key_count(), sums.dk, key);
+          add(dv_tile_, key_count(), sums.dv, key);
         }
-        store(dq_tile_, padded_, query_count(), scale_, 0, query_);
-      }
-      if constexpr (!in_place) {
-        store(sums.dk + column_, sums.step, h_.tokens, accumulate{1}, h_.width, 0);
-        store(sums.dv + column_, sums.step, h_.tokens, accumulate{1}, 2 * h_.width, 0);
+        store(dq_tile_, padded_, query_count(), scale_, operands_.dq, query_);
       }
     });
   }
 
-  /// Computes dq, dk and dv of a head of at most `keys` tokens, which takes only one tile of queries and one of keys.
+  /// Writes dk and dv from the complete sums.
+  void store_sums(key_sums const& sums) {
+    if constexpr (!in_place)
+      for_chunks([&] {
+        store(sums.dk.data + column_, sums.dk.stride, tokens_, accumulate{1}, operands_.dk, 0);
+        store(sums.dv.data + column_, sums.dv.stride, tokens_, accumulate{1}, operands_.dv, 0);
+      });
+  }
+
+  /// Computes dq, dk and dv of a head of at most `keys` tokens that shares dk and dv with no other: one tile of queries
+  /// and one of keys.
   void all_gradients_of_one_tile() {
     for_chunks([&] {
       clear(dq_tile_, queries);
       meet(0, 0);
       add_query_gradients();
       add_key_gradients();
-      store(dq_tile_, padded_, query_count(), scale_, 0, 0);
-      store(dk_tile_, padded_, key_count(), accumulate{1}, h_.width, 0);
-      store(dv_tile_, padded_, key_count(), accumulate{1}, 2 * h_.width, 0);
+      store(dq_tile_, padded_, query_count(), scale_, operands_.dq, 0);
+      store(dk_tile_, padded_, key_count(), accumulate{1}, operands_.dk, 0);
+      store(dv_tile_, padded_, key_count(), accumulate{1}, operands_.dv, 0);
     });
   }
 
 private:
-  std::int64_t query_count() const { return std::min(queries, h_.tokens - query_); }
-  std::int64_t key_count() const { return std::min(keys, h_.tokens - key_); }
+  std::int64_t query_count() const { return std::min(queries, tokens_ - query_); }
+  std::int64_t key_count() const { return std::min(keys, tokens_ - key_); }
   // Number of keys that the last query of the tile beginning at `query` attends to.
-  std::int64_t limit(std::int64_t query) const { return causal_ ? std::min(h_.tokens, query + queries) : h_.tokens; }
+  std::int64_t limit(std::int64_t query) const { return causal_ ? std::min(tokens_, query + queries) : tokens_; }
   // Number of keys of the current tile that any query of the panel beginning at row i of the tile attends to.
   std::int64_t seen(std::int64_t i) const { return tile::seen(causal_, query_ + i, panel, key_, key_count()); }
 
   /// Calls `body` for each chunk of the gradients' columns.
   template <class function> void for_chunks(function const& body) {
-    for (column_ = 0; column_ < h_.head_width; column_ += columns) {
-      padded_ = tile::padded_columns(std::min(columns, h_.head_width - column_));
+    for (column_ = 0; column_ < head_width_; column_ += columns) {
+      padded_ = tile::padded_columns(std::min(columns, head_width_ - column_));
       body();
     }
   }
@@ -86,8 +113,8 @@ private:
   /// their scores. Then loads the columns from which dq, dk and dv are computed.
   void meet(std::int64_t query, std::int64_t key) {
     query_ = query, key_ = key;
-    for (std::int64_t chunk = 0; chunk < h_.head_width; chunk += columns) {
-      auto const depth = std::min(columns, h_.head_width - chunk);
+    for (std::int64_t chunk = 0; chunk < head_width_; chunk += columns) {
+      auto const depth = std::min(columns, head_width_ - chunk);
       auto const padded = tile::padded_columns(depth);
       load_queries(chunk, depth);
       load_keys(chunk, depth);
@@ -119,7 +146,7 @@ private:
         }
       }
     }
-    auto const depth = std::min(columns, h_.head_width - column_);
+    auto const depth = std::min(columns, head_width_ - column_);
     load_queries(column_, depth);
     load_keys(column_, depth);
   }
@@ -161,13 +188,13 @@ private:
     if (query_at_ == place{query_, chunk}) return;
     query_at_ = {query_, chunk};
     auto const count = query_count(), rows = tile::padded_queries(count), padded = tile::padded_columns(depth);
-    load_tile(qkv_ + query_ * h_.stride + chunk, h_.stride, count, depth, scale_, q_tile_, rows, padded);
-    load_tile(dy_ + query_ * h_.width + chunk, h_.width, count, depth, accumulate{1}, dy_tile_, rows, padded);
+    load(operands_.q, query_, count, chunk, depth, scale_, q_tile_, rows);
+    load(operands_.dy, query_, count, chunk, depth, accumulate{1}, dy_tile_, rows);
     transpose_tile(q_tile_, padded, rows, padded, q_transposed_, queries);
     transpose_tile(dy_tile_, padded, rows, padded, dy_transposed_, queries);
     for (std::int64_t i = 0; i < rows; ++i) {
-      tile_logsumexp_[i] = i < count ? logsumexp_[query_ + i] : accumulate{};
-      tile_row_sums_[i] = i < count ? row_sums_[query_ + i] : accumulate{};
+      tile_logsumexp_[i] = i < count ? operands_.logsumexp[query_ + i] : accumulate{};
+      tile_row_sums_[i] = i < count ? operands_.row_sums[query_ + i] : accumulate{};
     }
   }
 
@@ -175,53 +202,49 @@ private:
   void load_keys(std::int64_t chunk, std::int64_t depth) {
     if (key_at_ == place{key_, chunk}) return;
     key_at_ = {key_, chunk};
-    auto const rows = tile::padded_rows(key_count()), padded = tile::padded_columns(depth);
-    stored const* const from = qkv_ + key_ * h_.stride + chunk;
-    load_tile(from + h_.width, h_.stride, key_count(), depth, accumulate{1}, k_tile_, rows, padded);
-    load_tile(from + 2 * h_.width, h_.stride, key_count(), depth, accumulate{1}, v_tile_, rows, padded);
+    auto const rows = tile::padded_rows(key_count());
+    load(operands_.k, key_, key_count(), chunk, depth, accumulate{1}, k_tile_, rows);
+    load(operands_.v, key_, key_count(), chunk, depth, accumulate{1}, v_tile_, rows);
+  }
+
+  /// Loads `count` rows of `from` from row `first` on and `depth` columns from column `chunk` on, times `scale`. Pads
+  /// them with zeros to `rows` rows and to whole vectors.
+  static void load(head_matrix<stored const> from, std::int64_t first, std::int64_t count, std::int64_t chunk,
+                   std::int64_t depth, accumulate scale, accumulate* to, std::int64_t rows) {
+    load_tile(from.data + first * from.stride + chunk, from.stride, count, depth, scale, to, rows,
+              tile::padded_columns(depth));
   }
 
   void clear(accumulate* gradient, std::int64_t rows) { std::fill_n(gradient, rows * padded_, accumulate{}); }
 
-  // Whether the elements of dqkv are precise enough to sum dk and dv in dqkv.
+  // Whether the elements of dk and dv are precise enough to sum them there.
   static constexpr bool in_place = std::is_same_v<stored, accumulate>;
 
-  struct sums_of_keys {
-    accumulate *dk, *dv;
-    std::int64_t step; // elements from one key to the next
-  };
-  /// The memory in which dk and dv are summed.
-  sums_of_keys key_sums(accumulate* scratch) const {
-    if constexpr (in_place) return {dqkv_ + h_.width, dqkv_ + 2 * h_.width, h_.stride};
-    else return {scratch, scratch + h_.head_width, 2 * h_.head_width};
-  }
-
-  /// Adds the current columns of a tile to the sums of dk or dv.
-  void add(accumulate const* from, std::int64_t rows, accumulate* to, std::int64_t step) {
-    auto const width = std::min(columns, h_.head_width - column_);
-    for (std::int64_t row = 0; row < rows; ++row, from += padded_, to += step) {
+  /// Adds the current columns of a tile of dk or dv, `rows` keys, to the sums from key `first` on.
+  void add(accumulate const* from, std::int64_t rows, head_matrix<accumulate> sums, std::int64_t first) {
+    auto const width = std::min(columns, head_width_ - column_);
+    accumulate* to = sums.data + first * sums.stride + column_;
+    for (std::int64_t row = 0; row < rows; ++row, from += padded_, to += sums.stride) {
       CONSTRAIN_SIMD
       for (std::int64_t i = 0; i < width; ++i) to[i] += from[i];
     }
   }
 
-  /// Writes the current columns of a gradient, times `scale`, to `rows` tokens of dqkv from token `first` on. `part`:
-  /// offset of the queries, keys or values within a token. `step`: elements between rows of `from`.
-  void store(accumulate const* from, std::int64_t step, std::int64_t rows, accumulate scale, std::int64_t part,
-             std::int64_t first) {
-    auto const width = std::min(columns, h_.head_width - column_);
+  /// Writes the current columns of a gradient, times `scale`, to `rows` tokens of `gradient` from token `first` on.
+  /// `step`: elements between rows of `from`.
+  void store(accumulate const* from, std::int64_t step, std::int64_t rows, accumulate scale,
+             head_matrix<stored> gradient, std::int64_t first) {
+    auto const width = std::min(columns, head_width_ - column_);
     for (std::int64_t row = 0; row < rows; ++row, from += step) {
-      stored* const to = dqkv_ + part + (first + row) * h_.stride + column_;
+      stored* const to = gradient.data + (first + row) * gradient.stride + column_;
       CONSTRAIN_SIMD
       for (std::int64_t i = 0; i < width; ++i) to[i] = scale * from[i];
     }
   }
 
-  attention_head const& h_;
+  std::int64_t tokens_, head_width_;
   bool causal_;
-  stored const *dy_, *qkv_;
-  accumulate const *logsumexp_, *row_sums_;
-  stored* dqkv_;
+  flash_backward_operands<stored, accumulate> operands_;
   accumulate scale_;
   // Of the current tiles: first query, first key, first column, padded number of columns.
   std::int64_t query_ = 0, key_ = 0, column_ = 0, padded_ = 0;

@@ -11,38 +11,38 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 template <> struct kernel<op::flash_attention, cpu> {
   template <class stored, class accumulate>
-  static void run(call_of<op::flash_attention> const& c, tensor<stored const> qkv, tensor<stored> y,
-                  tensor<accumulate> logsumexp) {
+  static void run(call_of<op::flash_attention> const& c, tensor<stored const> q, tensor<stored const> k,
+                  tensor<stored const> v, tensor<stored> y, tensor<accumulate> logsumexp) {
     using block = detail::flash_forward<stored, accumulate>;
     static_assert(sizeof(block) <= 512 * 1024, "attention::flash: a thread's tiles need more than 512 KiB of its "
                                                "stack; use smaller tiles");
-    std::int64_t const heads = c.options.heads;
+    detail::attention_heads const h(q.shape(), c.options);
     bool const causal = c.options.causal;
-    auto const tokens = qkv.shape().extent[1];
-    auto const blocks = (tokens - 1) / block::queries + 1;
-    parallel_for(qkv.shape().extent[0] * heads * blocks, [=](std::int64_t index) {
-      detail::attention_head const h(qkv.shape(), heads, index / blocks);
+    auto const blocks = (h.tokens - 1) / block::queries + 1;
+    parallel_for(h.sequences * h.heads * blocks, [=](std::int64_t index) {
+      auto const head = index / blocks, key_head = head / h.group;
       // With a causal mask, later queries attend to more keys. Blocks from the begin and the end take turns, to balance
       // the threads.
       auto const position = index % blocks;
       auto const first = (position % 2 == 0 ? position / 2 : blocks - 1 - position / 2) * block::queries;
-      block(h, causal, qkv.data).run(first, y.data, logsumexp.data + index / blocks * tokens);
+      block(h.tokens, h.head_width, causal, h.of(q, head), h.of(k, key_head), h.of(v, key_head))
+          .run(first, h.of(y, head), logsumexp.data + head * h.tokens);
     });
   }
 };
 
 template <> struct kernel<op::flash_attention_gradient, cpu> {
   template <class stored, class accumulate>
-  static void run(call_of<op::flash_attention_gradient> const& c, tensor<stored const> dy, tensor<stored const> qkv,
-                  tensor<stored const> y, tensor<accumulate const> logsumexp, tensor<stored> dqkv,
+  static void run(call_of<op::flash_attention_gradient> const& c, tensor<stored const> dy, tensor<stored const> q,
+                  tensor<stored const> k, tensor<stored const> v, tensor<stored const> y,
+                  tensor<accumulate const> logsumexp, tensor<stored> dq, tensor<stored> dk, tensor<stored> dv,
                   tensor<accumulate> scratch) {
     using block = detail::flash_backward<stored, accumulate>;
     static_assert(sizeof(block) <= 512 * 1024, "attention::flash: a thread's tiles need more than 512 KiB of its "
                                                "stack; use smaller tiles");
-    std::int64_t const heads = c.options.heads;
+    detail::attention_heads const h(q.shape(), c.options);
     bool const causal = c.options.causal;
-    auto const tokens = qkv.shape().extent[1];
-    auto const head_width = y.features() / heads;
+    auto const tokens = h.tokens, heads = h.heads, head_width = h.head_width;
     // scratch begins with sum(dy * y) of each query, [sequences, heads, tokens]; the sums of dk and dv follow.
     parallel_chunks(y.rows(), 8, [=](std::int64_t begin, std::int64_t end) {
       for (std::int64_t row = begin; row < end; ++row)
@@ -52,12 +52,28 @@ template <> struct kernel<op::flash_attention_gradient, cpu> {
               ordered_sum<accumulate>(at, at + head_width, [=](std::int64_t i) { return dy[i] * y[i]; });
         }
     });
-    parallel_for(y.rows() / tokens * heads, [=](std::int64_t index) {
-      auto const at = index * tokens;
-      detail::attention_head const h(qkv.shape(), heads, index);
-      block b(h, causal, dy.data, qkv.data, logsumexp.data + at, scratch.data + at, dqkv.data);
-      if (tokens <= block::keys) b.all_gradients_of_one_tile();
-      else b.all_gradients(scratch.data + y.rows() * heads + at * 2 * head_width);
+    // A thread takes the heads of queries that share a head of keys and values, so that dk and dv are summed in order.
+    parallel_for(h.sequences * heads / h.group, [=](std::int64_t key_head) {
+      for (std::int64_t member = 0; member < h.group; ++member) {
+        auto const head = key_head * h.group + member;
+        block b(tokens, head_width, causal,
+                {.dy = h.of(dy, head),
+                 .q = h.of(q, head),
+                 .k = h.of(k, key_head),
+                 .v = h.of(v, key_head),
+                 .logsumexp = logsumexp.data + head * tokens,
+                 .row_sums = scratch.data + head * tokens,
+                 .dq = h.of(dq, head),
+                 .dk = h.of(dk, key_head),
+                 .dv = h.of(dv, key_head)});
+        if (h.group == 1 && tokens <= block::keys) b.all_gradients_of_one_tile();
+        else {
+          auto const sums = b.sums_in(scratch.data + y.rows() * heads + key_head * tokens * 2 * head_width);
+          if (member == 0) b.clear_sums(sums);
+          b.add_gradients(sums);
+          if (member == h.group - 1) b.store_sums(sums);
+        }
+      }
     });
   }
 };

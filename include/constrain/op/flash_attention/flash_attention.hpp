@@ -6,35 +6,40 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 namespace op {
 
-/// The gradient of op::flash_attention: dqkv from dy, qkv, y and the logsumexp of each query; the probabilities are
-/// recomputed a tile at a time (Dao 2023, algorithm 2). Output 1 is scratch: sum(dy * y) for each head and token, and
-/// the sums of dk and dv if their type is wider than the elements of dqkv. Options as of op::flash_attention.
+/// The gradient of op::flash_attention: dq, dk and dv from dy, q, k, v, y and the logsumexp of each query; the
+/// probabilities are recomputed a tile at a time (Dao 2023, algorithm 2). dk and dv are summed over the heads of
+/// queries that share a head of keys and values, in order. Output 3 is scratch: sum(dy * y) for each head and token,
+/// and the sums of dk and dv if their type is wider than the elements of dk and dv.
 struct flash_attention_gradient {
   using options = attention_options;
   static constexpr char const* name = "flash_attention_gradient";
-  static constexpr unsigned workspace = 0b10;
+  static constexpr unsigned workspace = 0b1000;
+  static constexpr unsigned strided = 0b0'111'00'111'0; // q, k, v, dq, dk, dv
 
   static constexpr inferred infer(operand_types const& in, options const& o) {
     auto const& s = in[0].shape;
-    auto const sums = in[0].type == in[3].type ? 0 : 2 * s.features();
-    return inferred::one(in[1].type, in[1].shape).and_also(in[3].type, shape(s.extent[0], s.extent[1], o.heads + sums));
+    auto const sums = in[0].type == in[5].type ? 0 : in[2].shape.features() + in[3].shape.features();
+    return inferred::one(in[1].type, in[1].shape)
+        .and_also(in[2].type, in[2].shape)
+        .and_also(in[3].type, in[3].shape)
+        .and_also(in[5].type, shape(s.extent[0], s.extent[1], o.heads + sums));
   }
   static constexpr cost cost_of(operand_types const& in, operand_types const& out, options const& o) {
     auto result = cost_by_operands(in, out);
-    auto const rows = static_cast<double>(in[3].shape.elements());
+    auto const rows = static_cast<double>(in[5].shape.elements());
     auto const scores = rows * static_cast<double>(in[0].shape.extent[1]) * (o.causal ? 0.5 : 1);
     result.flops = 10.0 * scores * static_cast<double>(in[0].shape.features() / o.heads);
     return result;
   }
 };
 
-/// The same function as op::attention, softmax(q k^T / sqrt(head width)) v per head, in memory linear in the number of
-/// tokens: the kernel stores only a tile of the scores at a time (Dao et al. 2022, algorithm 1). qkv [sequences,
-/// tokens, 3 width] -> [sequences, tokens, width]. Output 1 keeps the logsumexp of the scaled scores of each query,
-/// [sequences, heads, tokens], for the backward pass.
+/// The same function of q, k and v as op::attention, in memory linear in the number of tokens: the kernel stores only a
+/// tile of the scores at a time (Dao et al. 2022, algorithm 1). Output 1 keeps the logsumexp of the scaled scores of
+/// each query, [sequences, heads, tokens], for the backward pass.
 struct flash_attention {
   using options = attention_options;
   static constexpr char const* name = "flash_attention";
+  static constexpr unsigned strided = 0b111; // q, k, v
 
   static constexpr inferred infer(operand_types const& in, options const& o) {
     auto const quadratic = attention::infer(in, o);
@@ -51,19 +56,24 @@ struct flash_attention {
     return result;
   }
   static constexpr void gradient(backward& b) {
-    b.emit<flash_attention_gradient>({b.gradient(), b.input(0), b.output(0), b.output(1)}, {0, -1},
-                                     b.options<flash_attention>());
+    b.emit<flash_attention_gradient>({b.gradient(), b.input(0), b.input(1), b.input(2), b.output(0), b.output(1)},
+                                     {0, 1, 2, -1}, b.options<flash_attention>());
   }
 };
 
 } // namespace op
 
-/// Multi-head self-attention in memory linear in the number of tokens. For each token, qkv [sequences, tokens, 3 width]
-/// holds queries, then keys, then values, each [heads, head width]; the result is [sequences, tokens, width]. Only the
-/// CPU has kernels for it so far. Models call `self_attention` instead: there the policy `attention::...` chooses the
-/// algorithm. Refused: the same input as by `self_attention`.
+/// `self_attention` of q, k and v in memory linear in the number of tokens. Only the CPU has kernels for it so far.
+/// Models call `self_attention` instead: there the policy `attention::...` chooses the algorithm. Refused: the same
+/// inputs as by `self_attention`.
+constexpr value flash_attention(value q, value k, value v, attention_options options, int line = __builtin_LINE()) {
+  return emit<op::flash_attention>({q, k, v}, options, line);
+}
+
+/// `flash_attention` of queries, keys and values that lie side by side in qkv, as `self_attention` takes them.
 constexpr value flash_attention(value qkv, attention_options options, int line = __builtin_LINE()) {
-  return emit<op::flash_attention>({qkv}, options, line);
+  auto const [q, k, v] = detail::cut_qkv(qkv, options, line);
+  return flash_attention(q, k, v, options, line);
 }
 
 } // namespace constrain

@@ -16,15 +16,18 @@ public:
   static constexpr std::int64_t queries = 192; // of a block
   static_assert(queries % panel == 0);
 
-  flash_forward(attention_head const& h, bool causal, stored const* qkv) : h_(h), causal_(causal), qkv_(qkv + h.qkv) {}
+  /// For a head with the queries `q` and the keys and values `k` and `v`, each [tokens, head width].
+  flash_forward(std::int64_t tokens, std::int64_t head_width, bool causal, head_matrix<stored const> q,
+                head_matrix<stored const> k, head_matrix<stored const> v)
+      : tokens_(tokens), head_width_(head_width), causal_(causal), q_(q), k_(k), v_(v) {}
 
-  /// Computes y and the logsumexp of the block of queries that begins at `first`. `y` is the tensor of all heads;
-  /// `logsumexp` [tokens] belongs to this head only.
-  void run(std::int64_t first, stored* y, accumulate* logsumexp) {
-    auto const rows = std::min(queries, h_.tokens - first);
-    auto const limit = causal_ ? first + rows : h_.tokens;
-    for (std::int64_t column = 0; column < h_.head_width; column += columns) {
-      auto const width = std::min(columns, h_.head_width - column);
+  /// Computes y and the logsumexp of the block of queries that begins at `first`. `y` [tokens, head width] and
+  /// `logsumexp` [tokens] belong to this head.
+  void run(std::int64_t first, head_matrix<stored> y, accumulate* logsumexp) {
+    auto const rows = std::min(queries, tokens_ - first);
+    auto const limit = causal_ ? first + rows : tokens_;
+    for (std::int64_t column = 0; column < head_width_; column += columns) {
+      auto const width = std::min(columns, head_width_ - column);
       std::fill_n(row_max_, queries, std::numeric_limits<accumulate>::lowest());
       std::fill_n(sum_, queries, accumulate{});
       std::fill_n(y_, tile::whole(rows, panel) * tile::padded_columns(width), accumulate{});
@@ -42,13 +45,13 @@ private:
   /// Adds the contribution of the tile of keys and values that begins at `key` to the results of the panel of queries
   /// that begins at `query`, which is row `i` of the block. The results are `width` columns of y from `column` on.
   void attend(std::int64_t query, std::int64_t i, std::int64_t key, std::int64_t column, std::int64_t width) {
-    auto const count = std::min(tile::keys, h_.tokens - key);
+    auto const count = std::min(tile::keys, tokens_ - key);
     auto const seen = tile::seen(causal_, query, panel, key, count);
     if (seen == 0) return;
-    for (std::int64_t chunk = 0; chunk < h_.head_width; chunk += columns) {
-      auto const depth = std::min(columns, h_.head_width - chunk);
+    for (std::int64_t chunk = 0; chunk < head_width_; chunk += columns) {
+      auto const depth = std::min(columns, head_width_ - chunk);
       load_queries(query, i, chunk, depth);
-      load(h_.width, key, count, chunk, depth, keys_, key_at_);
+      load(k_, key, count, chunk, depth, keys_, key_at_);
       auto const multiply = [&](auto const& store) {
         tile_gemm<transpose::no>(tile::padded_rows(seen), across_, same_depth{{0, depth}}, keys_,
                                  tile::padded_columns(depth), queries_ + i * columns, panel, scores_, panel, store);
@@ -58,7 +61,7 @@ private:
     if (causal_) tile::mask(query, key, seen, scores_, panel);
     alignas(64) accumulate correction[panel];
     softmax(seen, row_max_ + i, sum_ + i, correction);
-    load(2 * h_.width, key, count, column, width, values_, value_at_);
+    load(v_, key, count, column, width, values_, value_at_);
     auto const padded = tile::padded_columns(width);
     tile_gemm<transpose::yes>(padded, across_, same_depth{{0, seen}}, values_, padded, scores_, panel, y_ + i * padded,
                               panel, scale_and_add_to<accumulate>{correction});
@@ -100,8 +103,8 @@ private:
     if (query_chunk_[i / panel] == chunk) return;
     query_chunk_[i / panel] = chunk;
     auto const padded = tile::padded_columns(depth);
-    load_tile(qkv_ + query * h_.stride + chunk, h_.stride, std::min(panel, h_.tokens - query), depth,
-              1 / math::sqrt(static_cast<accumulate>(h_.head_width)), rows_, across_, padded);
+    load_tile(q_.data + query * q_.stride + chunk, q_.stride, std::min(panel, tokens_ - query), depth,
+              1 / math::sqrt(static_cast<accumulate>(head_width_)), rows_, across_, padded);
     transpose_tile(rows_, padded, across_, padded, queries_ + i * columns, panel);
   }
 
@@ -111,24 +114,24 @@ private:
     friend bool operator==(place const&, place const&) = default;
   };
 
-  /// Loads a chunk of columns of a tile of keys or values into `to`, unless `at`, what `to` holds, says that it is
-  /// loaded already. `part`: offset of the keys or values within a token.
-  void load(std::int64_t part, std::int64_t key, std::int64_t count, std::int64_t chunk, std::int64_t depth,
-            accumulate* to, place& at) {
+  /// Loads a chunk of columns of a tile of keys or values, `from`, into `to`, unless `at`, what `to` holds, says that
+  /// it is loaded already.
+  void load(head_matrix<stored const> from, std::int64_t key, std::int64_t count, std::int64_t chunk,
+            std::int64_t depth, accumulate* to, place& at) {
     if (at == place{key, chunk}) return;
     at = {key, chunk};
-    load_tile(qkv_ + part + key * h_.stride + chunk, h_.stride, count, depth, accumulate{1}, to,
+    load_tile(from.data + key * from.stride + chunk, from.stride, count, depth, accumulate{1}, to,
               tile::padded_rows(count), tile::padded_columns(depth));
   }
 
   /// Writes the columns of y, divided by the sums of the softmax, and the logsumexp of the block's queries.
-  void store(std::int64_t first, std::int64_t rows, std::int64_t column, std::int64_t width, stored* y,
+  void store(std::int64_t first, std::int64_t rows, std::int64_t column, std::int64_t width, head_matrix<stored> y,
              accumulate* logsumexp) {
     auto const padded = tile::padded_columns(width);
     for (std::int64_t i = 0; i < rows; ++i) {
       if (i % panel == 0) transpose_tile(y_ + i * padded, panel, padded, panel, rows_, padded);
       accumulate const* const from = rows_ + i % panel * padded;
-      stored* const to = y + h_.y + (first + i) * h_.width + column;
+      stored* const to = y.data + (first + i) * y.stride + column;
       accumulate const inverse = 1 / sum_[i];
       CONSTRAIN_SIMD
       for (std::int64_t c = 0; c < width; ++c) to[c] = from[c] * inverse;
@@ -138,9 +141,9 @@ private:
 
   using vector = typename register_tile<accumulate>::vector;
 
-  attention_head const& h_;
+  std::int64_t tokens_, head_width_;
   bool causal_;
-  stored const* qkv_;
+  head_matrix<stored const> q_, k_, v_;
   std::int64_t across_ = panel;               // queries of the current panel, padded
   std::int64_t query_chunk_[queries / panel]; // first column of the chunk that each panel holds; -1: none
   place key_at_, value_at_;

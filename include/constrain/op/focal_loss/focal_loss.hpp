@@ -19,7 +19,7 @@ namespace op {
 ///
 ///     dlogits = (q - one_hot(label)) ((1 - p)^gamma - gamma p (1 - p)^(gamma - 1) log p) * dloss * inverse
 ///
-/// 0 in rows with an ignored label.
+/// dlogits = 0 in rows with an ignored label.
 struct focal_loss_gradient {
   using options = focal_loss_options;
   static constexpr char const* name = "focal_loss_gradient";
@@ -68,8 +68,8 @@ struct focal_loss {
 /// Focal loss (Lin et al. 2017, "Focal Loss for Dense Object Detection", equation 4) over the classes of a softmax, a
 /// scalar: the mean of -(1 - p)^gamma log p, p = softmax(logits)[label], over the valid labels (not `ignored_label`) of
 /// the batch. Rows that are classified well count less than in `cross_entropy`. logits [..., classes], labels [...]
-/// (i32, in [0, classes) or `ignored_label`). On the CPU. Refused: token ids as logits, labels that are not i32 or have
-/// another shape, a negative gamma.
+/// (i32, in [0, classes) or `ignored_label`). Only the CPU has kernels for it. Refused: token ids as logits, labels
+/// that are not i32 or have another shape, a negative gamma.
 constexpr value focal_loss(value logits, value labels, focal_loss_options options = {}, int line = __builtin_LINE()) {
   labels.owner().program.limit(labels.where(), logits.features(), true);
   return emit<op::focal_loss>({logits, labels, inverse_label_count(labels)}, options, line);

@@ -34,8 +34,8 @@ template <class stored> double sum_of_squares(stored const* gradient, std::int64
   return partial[0];
 }
 
-/// sums[k] = the sum of the squares of chunk `first + k`, for k < `count`, in a stack of tensors that store `elements`
-/// elements each, of which the first `used` are summed; the chunks are numbered through the stack.
+/// sums[k] = the sum of the squares of chunk `first + k` of a stack of tensors, for k < `count`. Each tensor stores
+/// `elements` elements, of which the first `used` are summed. The numbers of the chunks continue from tensor to tensor.
 template <class stored>
 void sum_chunks(stored const* stack, std::int64_t elements, std::int64_t used, std::int64_t first, std::int64_t count,
                 double* sums) {
@@ -59,13 +59,13 @@ inline double& squares_of(call_with_options<op::squared_norm_options> const& c, 
 template <> struct kernel<op::gradient_norm_squared, cpu> {
   template <class stored>
   static void run(call_of<op::gradient_norm_squared> const& c, tensor<stored const> gradient, tensor<double> squares) {
-    constexpr std::int64_t at_once = 2048; // chunk sums in automatic storage, since kernels allocate nothing
-    double sums[at_once];
+    constexpr std::int64_t capacity = 2048; // of `sums`, which is on the stack, since kernels must not allocate
+    double sums[capacity];
     auto const elements = gradient.shape().elements(), chunks = norm_chunks(elements);
-    auto const all = gradient.count / elements * chunks;
+    auto const all_chunks = gradient.count / elements * chunks;
     double total = 0, tensor = 0;
-    for (std::int64_t first = 0; first < all; first += at_once) {
-      auto const count = std::min(at_once, all - first);
+    for (std::int64_t first = 0; first < all_chunks; first += capacity) {
+      auto const count = std::min(capacity, all_chunks - first);
       detail::sum_chunks(gradient.data, elements, elements, first, count, sums);
       for (std::int64_t k = 0; k < count; ++k) {
         tensor += sums[k];

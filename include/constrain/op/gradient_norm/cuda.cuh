@@ -80,13 +80,13 @@ template <class architecture> struct kernel<op::gradient_norm_squared, cuda<arch
     tensors.add(c, {gradient.data, elements, gradient.count / elements, c.scratch_as<double>(),
                     static_cast<int>(c.options.index), !c.add_to(0)});
     if (c.more_tensors_follow) return;
-    std::int64_t most = 0; // chunks of one gradient
+    std::int64_t max_chunks = 0; // chunks of one gradient
     for (int i = 0; i < tensors.count; ++i) {
       auto const chunks = tensors.entries[i].tensors * norm_chunks(tensors.entries[i].elements);
-      most = chunks > most ? chunks : most;
+      max_chunks = chunks > max_chunks ? chunks : max_chunks;
     }
     auto const entries = static_cast<unsigned>(tensors.count);
-    auto const blocks = static_cast<unsigned>(most < detail::square_blocks ? most : detail::square_blocks);
+    auto const blocks = static_cast<unsigned>(max_chunks < detail::square_blocks ? max_chunks : detail::square_blocks);
     cuda_launch(context, dim3(blocks, entries), cuda_threads, square_chunks_kernel<stored>, tensors, squares.data,
                 squares.count);
     cuda_launch(context, dim3(entries), cuda_threads, gradient_norm_squared_kernel<stored>, tensors, squares.data);
@@ -104,7 +104,7 @@ static __global__ void clip_coefficient_kernel(stored const* squares, std::int64
   stored const scale = (limit > 0 && share < 1 ? share : stored(1)) / loss;
   // The update multiplies in the type of the weights, where the scale must be finite too.
   bool const usable = math::finite(norm) && math::finite(static_cast<float>(scale));
-  clip[0] = usable || !math::finite(norm) ? norm : norm / stored(0);
+  clip[0] = usable || !math::finite(norm) ? norm : norm / stored(0); // norm / 0 marks the step as not finite
   clip[1] = usable ? scale : stored(0);
 }
 

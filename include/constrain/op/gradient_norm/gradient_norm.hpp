@@ -58,7 +58,7 @@ struct chunk_sum {
 /// gradients and the maximum norm (a scalar) -> [norm, scale], fp64; norm is the square root of the sum. The update
 /// multiplies every gradient by scale = min(1, maximum / (norm + 1e-6)). If the maximum is 0, scale is 1. If the norm
 /// is not finite, scale is 0, and the update is skipped. A third input is the loss scale (a scalar), by which both are
-/// divided: norm is then that of the true gradients.
+/// divided: norm is then the norm of the unscaled gradients.
 struct clip_coefficient {
   static constexpr char const* name = "clip_coefficient";
 

@@ -22,8 +22,7 @@ void layer_norm_row(stored const* from, std::int64_t width, accumulate const* we
   rstd = r;
 }
 
-/// layer_norm_gradient of all rows. `finish(i, g)` returns the number that is stored as dx[i], from the gradient g of
-/// layer_norm for x[i].
+/// layer_norm_gradient of all rows. dx[i] = finish(i, g), where g is the gradient of layer_norm with respect to x[i].
 template <class stored, class accumulate, class function>
 void layer_norm_rows_gradient(call const& c, tensor<stored const> dy, tensor<stored const> x,
                               tensor<accumulate const> weight, tensor<accumulate const> mean,

@@ -10,6 +10,8 @@ namespace op {
 /// dx = dy W: dy [..., out], W [out, in] -> [..., in].
 struct linear_input_gradient {
   static constexpr char const* name = "linear_input_gradient";
+  static constexpr unsigned row_inputs = 0b1;
+  static constexpr unsigned row_outputs = 0b1;
 
   static constexpr inferred infer(operand_types const& in) {
     return inferred::one(in[0].type, in[0].shape.with_features(in[1].shape.features()));
@@ -26,6 +28,7 @@ struct linear_input_gradient {
 struct linear_weight_gradient {
   static constexpr char const* name = "linear_weight_gradient";
   static constexpr unsigned accumulating = 0b1;
+  static constexpr unsigned row_inputs = 0b11;
 
   static constexpr inferred infer(operand_types const& in) {
     return inferred::one(accumulator_of(in[0].type), shape(in[0].shape.features(), in[1].shape.features()));
@@ -38,9 +41,11 @@ struct linear_weight_gradient {
 };
 
 /// db (+)= the sum of the rows of dy, [..., out] -> [out], in an order that does not depend on the number of threads.
+/// (+)= as for linear_weight_gradient.
 struct linear_bias_gradient {
   static constexpr char const* name = "linear_bias_gradient";
   static constexpr unsigned accumulating = 0b1;
+  static constexpr unsigned row_inputs = 0b1;
 
   static constexpr inferred infer(operand_types const& in) {
     return inferred::one(accumulator_of(in[0].type), shape(in[0].shape.features()));
@@ -50,6 +55,8 @@ struct linear_bias_gradient {
 /// y = x W^T + b: x [..., in], W [out, in], b [out] or absent -> [..., out].
 struct linear {
   static constexpr char const* name = "linear";
+  static constexpr unsigned row_inputs = 0b1;
+  static constexpr unsigned row_outputs = 0b1;
 
   /// Refused: a scalar x.
   template <diagnosis d> struct not_a_matrix_of_features {

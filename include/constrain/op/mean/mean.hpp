@@ -13,7 +13,7 @@ namespace op {
 /// The gradient of op::mean: dx is dy, divided by the extent of the dimension and repeated along it.
 struct mean_gradient {
   struct options {
-    int dimension = 0;       // that the mean was taken over
+    int dimension = 0;       // index of the dimension that the mean was taken over
     std::int64_t extent = 1; // of that dimension
   };
   static constexpr char const* name = "mean_gradient";
@@ -29,7 +29,7 @@ struct mean_gradient {
 /// The mean over one dimension; the result does not have this dimension.
 struct mean {
   struct options {
-    int dimension = 0; // to take the mean over
+    int dimension = 0; // index of the dimension to take the mean over
   };
   static constexpr char const* name = "mean";
 

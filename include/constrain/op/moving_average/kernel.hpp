@@ -26,7 +26,7 @@ template <class stored> struct moving_average_elements {
   CT_HOST_DEVICE void operator()(std::int64_t i) const { average[i] = decay * average[i] + (1 - decay) * weight[i]; }
 };
 
-/// The same where only the device can read scale and hyperparameters; nothing changes if scale is 0.
+/// The same for a device whose host cannot read the scale and the hyperparameters. If scale is 0, nothing changes.
 template <class optimizer, class stored> struct guarded_moving_average_elements {
   stored const* weight;
   double const* clip; // [norm, scale]
@@ -42,14 +42,14 @@ template <class optimizer, class device> struct kernel<op::moving_average<optimi
   template <class stored>
   static void run(call const& c, tensor<stored const> weight, tensor<double const> clip,
                   tensor<std::uint8_t const> hyper, tensor<stored> average) {
-    auto const* const own = reinterpret_cast<op::step_hyperparameters<optimizer, stored> const*>(hyper.data);
+    auto const* const values = reinterpret_cast<op::step_hyperparameters<optimizer, stored> const*>(hyper.data);
     if constexpr (std::is_same_v<device, cpu>) {
       // The host reads the scale once: with the check in the loop, g++ does not vectorize it.
       if (clip[1] == 0) return;
-      moving_average_elements<stored> const body{weight.data, detail::decay_of_step(*own), average.data};
+      moving_average_elements<stored> const body{weight.data, detail::decay_of_step(*values), average.data};
       for_elements(device{}, c, average.count, body);
     } else {
-      guarded_moving_average_elements<optimizer, stored> const body{weight.data, clip.data, own, average.data};
+      guarded_moving_average_elements<optimizer, stored> const body{weight.data, clip.data, values, average.data};
       for_elements(device{}, c, average.count, body);
     }
   }

@@ -15,19 +15,19 @@ namespace detail {
 
 /// The Frobenius norm of a matrix, summed in chunks, so that it does not depend on the number of threads.
 template <class real> double frobenius_norm(tensor<real> matrix) {
-  constexpr std::int64_t at_once = 1024; // chunk sums in automatic storage, since kernels allocate nothing
-  double sums[at_once], total = 0;
+  constexpr std::int64_t capacity = 1024; // of `sums`, which is on the stack, since kernels must not allocate
+  double sums[capacity], total = 0;
   auto const chunks = norm_chunks(matrix.count);
-  for (std::int64_t first = 0; first < chunks; first += at_once) {
-    auto const count = std::min(at_once, chunks - first);
+  for (std::int64_t first = 0; first < chunks; first += capacity) {
+    auto const count = std::min(capacity, chunks - first);
     sum_chunks(matrix.data, matrix.count, matrix.count, first, count, sums);
     for (std::int64_t k = 0; k < count; ++k) total += sums[k];
   }
   return math::sqrt(total);
 }
 
-/// One Newton-Schulz step: next = a X + b A X + c A A X with A = X X^T. A matrix of more rows than columns is not
-/// transposed: next = X (a I + b A + c A A) with A = X^T X is the same. `gram` and `polynomial` are scratch.
+/// One Newton-Schulz step: next = a X + b A X + c A A X with A = X X^T. For a matrix with more rows than columns, the
+/// equal X (a I + b A + c A A) with A = X^T X needs smaller GEMMs. `gram` and `polynomial` are scratch.
 template <class real, class prepared>
 void newton_schulz_step(prepared const& h, tensor<real> x, tensor<real> gram, tensor<real> polynomial,
                         tensor<real> next) {

@@ -6,7 +6,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::op {
 
 /// Muon's step for one matrix [rows, columns], as `optimizer::muon` defines it. Inputs: gradient, clip [norm, scale],
 /// `step_hyperparameters` as bytes, the matrix and its momentum. Outputs: the new matrix, the new momentum and scratch:
-/// one matrix of the same shape and two squares, as wide as the smaller extent.
+/// one matrix of the same shape and two [side, side], where side is the smaller extent.
 template <class optimizer> struct muon {
   struct options {
     bool decays = false; // whether weight decay applies to the matrix
@@ -20,7 +20,7 @@ template <class optimizer> struct muon {
     auto result = inferred::one(in[3].type, matrix).and_also(in[4].type, matrix).and_also(in[3].type, matrix);
     return result.and_also(in[3].type, shape(side, side)).and_also(in[3].type, shape(side, side));
   }
-  /// With the default number of Newton-Schulz steps.
+  /// The cost with the default number of Newton-Schulz steps.
   static constexpr cost cost_of(operand_types const& in, operand_types const& out) {
     auto result = cost_by_operands(in, out);
     auto const side = static_cast<double>(smaller_extent(in[3].shape));

@@ -13,13 +13,14 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 namespace detail {
 
-/// The largest magnitude, at most the largest float. Compares the bits: such a maximum has no order, so that the
-/// compiler may vectorize it.
+/// The largest magnitude, at most the largest float. Compares the magnitudes as integers: the compiler may reorder an
+/// integer maximum, and so vectorize it.
 inline float largest_magnitude(float const* x, int count) {
-  std::int32_t most = 0;
-  CONSTRAIN_OMP(simd reduction(max : most))
-  for (int i = 0; i < count; ++i) most = std::max(most, __builtin_bit_cast(std::int32_t, x[i]) & 0x7fffffff);
-  return __builtin_bit_cast(float, std::min(most, __builtin_bit_cast(std::int32_t, std::numeric_limits<float>::max())));
+  std::int32_t max_bits = 0;
+  CONSTRAIN_OMP(simd reduction(max : max_bits))
+  for (int i = 0; i < count; ++i) max_bits = std::max(max_bits, __builtin_bit_cast(std::int32_t, x[i]) & 0x7fffffff);
+  return __builtin_bit_cast(float,
+                            std::min(max_bits, __builtin_bit_cast(std::int32_t, std::numeric_limits<float>::max())));
 }
 
 /// One field of the state of a block, in 8 bits.
@@ -30,25 +31,26 @@ struct quantized_block {
   float* scale;        // [1]
   int count;           // elements of the block
 
-  /// Writes the field's numbers to `to`.
+  /// Decodes the field to `to`.
   template <class real> void read(dynamic_map const& map, real* to) const {
     auto const* const values = map.values();
     auto const* const from = codes;
-    auto const by = *scale;
-    simd_loop(count, [=](std::int64_t i) { to[i] = static_cast<real>(values[from[i]] * by); });
+    auto const factor = *scale;
+    simd_loop(count, [=](std::int64_t i) { to[i] = static_cast<real>(values[from[i]] * factor); });
   }
-  /// Sets codes and scale to the field's numbers `x`.
+  /// Sets the scale and the codes from the field's new values `x`.
   template <class real> void write(dynamic_map const& map, real const* x) const {
     float numbers[capacity];
-    std::int32_t found[capacity];
+    std::int32_t nearest_codes[capacity];
     simd_loop(count, [&, to = &numbers[0]](std::int64_t i) { to[i] = static_cast<float>(x[i]); });
     auto const largest = largest_magnitude(numbers, count);
     *scale = largest;
     auto const divisor = largest > 0 ? largest : 1;
     auto const search = map.nearest();
-    simd_loop(count, [=, from = &numbers[0], to = &found[0]](std::int64_t i) { to[i] = search(from[i] / divisor); });
+    simd_loop(count,
+              [=, from = &numbers[0], to = &nearest_codes[0]](std::int64_t i) { to[i] = search(from[i] / divisor); });
     auto* const to = codes;
-    simd_loop(count, [=, from = &found[0]](std::int64_t i) { to[i] = static_cast<std::uint8_t>(from[i]); });
+    simd_loop(count, [=, from = &nearest_codes[0]](std::int64_t i) { to[i] = static_cast<std::uint8_t>(from[i]); });
   }
 };
 
@@ -65,12 +67,12 @@ template <class optimizer> struct kernel<op::quantized_update<optimizer>, cpu> {
     if (clip[1] == 0) return; // the gradient norm is not finite: skip the update
     void* const data[] = {state.data...};
     auto const& all = constrain::op::hyperparameters_of<optimizer, stored>(hyper);
-    updated<stored> const u{all.decays(c.options.decays), all.step, static_cast<stored>(clip[1])};
+    block_update<stored> const u{all.decays(c.options.decays), all.step, static_cast<stored>(clip[1])};
 
     auto const elements = weight.shape().elements();
     auto const blocks = op::blocks(elements), used = op::blocks(used_elements(c, elements));
     auto const instances = elements == 0 ? 0 : weight.count / elements;
-    // Blocks per chunk: for fewer, starting a thread costs more than the work.
+    // Blocks per task of a thread. With fewer, starting the task would take longer than the work.
     constexpr std::int64_t chunk = 32;
     parallel_chunks(instances * used, chunk, [&](std::int64_t begin, std::int64_t end) {
       for (auto b = begin; b < end; ++b) {
@@ -95,8 +97,8 @@ private:
     return std::clamp<std::int64_t>(full - c.parameters.group->rank() * stored, 0, stored);
   }
 
-  /// The update of a block, with what all blocks share.
-  template <class stored> struct updated {
+  /// Updates blocks; the members are the same for all blocks.
+  template <class stored> struct block_update {
     typename constrain::op::step_hyperparameters<optimizer, stored>::prepared prepared;
     optimizer_step step;
     stored scale; // of the gradient
@@ -107,8 +109,8 @@ private:
       stored numbers[fields][op::block];
       (field[i].read(map(i), numbers[i]), ...);
       // Copies, so that the loop keeps them in registers.
-      simd_loop(field[0].count, [=, hyper = prepared, now = step, by = scale, state = &numbers[0]](std::int64_t k) {
-        constrain::op::update_element<optimizer, stored>(hyper, now, gradient[k] * by, weight[k], state[i][k]...);
+      simd_loop(field[0].count, [=, hyper = prepared, now = step, factor = scale, state = &numbers[0]](std::int64_t k) {
+        constrain::op::update_element<optimizer, stored>(hyper, now, gradient[k] * factor, weight[k], state[i][k]...);
       });
       (field[i].write(map(i), numbers[i]), ...);
     }

@@ -10,8 +10,8 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 /// The 256 numbers that 8-bit codes stand for, in ascending order: dynamic quantization (Dettmers 2016, "8-Bit
 /// Approximations for Parallelism in Deep Learning"; Dettmers et al. 2022, "8-bit Optimizers via Block-wise
 /// Quantization", section 1.3). The numbers are 0, 1, and the midpoints of equal intervals of each decade [0.1, 1],
-/// [0.01, 0.1], ..., [1e-7, 1e-6]: of 64, 32, ..., 1 intervals if signed, which has the negative midpoints too, else of
-/// 128, 64, ..., 2. They are bit for bit the ones of `create_dynamic_map` in bitsandbytes.
+/// [0.01, 0.1], ..., [1e-7, 1e-6]. A signed map has 64, 32, ..., 1 intervals, and the negative midpoints too; an
+/// unsigned map has 128, 64, ..., 2. The numbers equal the ones of `create_dynamic_map` in bitsandbytes bit for bit.
 class dynamic_map {
 public:
   static constexpr int codes = 256;
@@ -24,7 +24,7 @@ public:
   /// The number of each code.
   float const* values() const { return values_; }
 
-  /// Finds the code of the number nearest to x. A copy of its own lets a loop keep the constants in registers.
+  /// Finds the code of the number nearest to x. A loop that uses a copy can keep the constants in registers.
   class search {
   public:
     /// The code of the number nearest to x. If x is nearly halfway between two numbers, within 1e-4 of their distance,
@@ -37,20 +37,22 @@ public:
 
     template <int... i> int find(float x, std::integer_sequence<int, i...>) const {
       float const magnitude = x < 0 ? -x : x;
-      float by = 0, plus = 0, most = 0;
+      float slope = 0, intercept = 0, last = 0;
       // Without branches, so that a loop around it is vectorized.
-      ((by = magnitude > from_[i] ? by_[i] : by, plus = magnitude > from_[i] ? plus_[i] : plus,
-        most = magnitude > from_[i] ? most_[i] : most),
+      ((slope = magnitude > from_[i] ? slope_[i] : slope, intercept = magnitude > from_[i] ? intercept_[i] : intercept,
+        last = magnitude > from_[i] ? last_[i] : last),
        ...);
-      float const scaled = magnitude * by + plus;
-      int const offset = static_cast<int>(scaled < most ? scaled : most);
+      float const scaled = magnitude * slope + intercept;
+      int const offset = static_cast<int>(scaled < last ? scaled : last);
       return x < 0 ? zero_ - (offset < zero_ ? offset : zero_) : zero_ + offset;
     }
 
-    // Of zone i, which begins above from_[i]: the code is zero_ + min(by_[i] |x| + plus_[i], most_[i]), rounded down.
-    float from_[zones], by_[zones], plus_[zones], most_[zones];
+    // Zone i begins above from_[i]. In zone i, the code is zero_ + min(slope_[i] |x| + intercept_[i], last_[i]),
+    // rounded down.
+    float from_[zones], slope_[zones], intercept_[zones], last_[zones];
     int zero_;
   };
+  /// The search in this map.
   search const& nearest() const { return nearest_; }
 
 private:

@@ -29,17 +29,17 @@ CONSTRAIN_INLINE dynamic_map::dynamic_map(bool is_signed) {
       values_[at_zero + first + i] = value;
       if (is_signed) values_[at_zero - first - i] = -value;
     }
-    // The nearest midpoint is the one of the interval around x, except at the beginning of the decade: the intervals of
-    // the decade before are narrower, so that its last midpoint is nearer.
+    // The nearest midpoint belongs to the interval around x, except at the beginning of the decade: the intervals of
+    // the previous decade are narrower, so its last midpoint may be nearer.
     nearest_.from_[decade] = (values_[at_zero + first - 1] + values_[at_zero + first]) / 2;
-    nearest_.by_[decade] = static_cast<float>(intervals / (0.9 * double{powers[decade]}));
-    nearest_.plus_[decade] = static_cast<float>(first - intervals / 9.0);
+    nearest_.slope_[decade] = static_cast<float>(intervals / (0.9 * double{powers[decade]}));
+    nearest_.intercept_[decade] = static_cast<float>(first - intervals / 9.0);
     first += intervals;
-    nearest_.most_[decade] = static_cast<float>(first - 1);
+    nearest_.last_[decade] = static_cast<float>(first - 1);
   }
   nearest_.from_[7] = (values_[codes - 2] + 1) / 2;
-  nearest_.by_[7] = 0;
-  nearest_.plus_[7] = nearest_.most_[7] = static_cast<float>(first);
+  nearest_.slope_[7] = 0;
+  nearest_.intercept_[7] = nearest_.last_[7] = static_cast<float>(first);
 }
 
 } // namespace constrain

@@ -17,8 +17,8 @@ template <class optimizer> constexpr bool has_sign_per_field() {
   else return true;
 }
 
-/// Whether field `i` of an optimizer's state may be negative: as in `state_signed`; all fields may be if the optimizer
-/// does not have it.
+/// Whether field `i` of an optimizer's state may be negative: `state_signed[i]`, or true if the optimizer has no
+/// `state_signed`.
 template <class optimizer> constexpr bool state_is_signed(int i) {
   if constexpr (requires { optimizer::state_signed; } && has_sign_per_field<optimizer>())
     return optimizer::state_signed[i];
@@ -46,14 +46,14 @@ private:
 /// Options of `quantized_update`.
 struct quantized_update_options {
   bool decays = false;       // whether weight decay applies to the parameter
-  std::int64_t elements = 0; // of the full tensor; of one layer of a stack
+  std::int64_t elements = 0; // of the full tensor, or of one layer if layers are stacked
 };
 
 /// The update of one parameter, element by element, with states in 8 bits (Dettmers et al. 2022, "8-bit Optimizers via
 /// Block-wise Quantization"). Each block of 256 elements of a tensor has one scale per field of the state: the field's
 /// largest magnitude in the block. An element of the field is scale * map[code], with the `dynamic_map` of the field's
-/// sign. `optimizer::update` computes with these numbers, in the type of the master weights. The new weight comes from
-/// the new state before it is quantized, to the nearest codes.
+/// sign. `optimizer::update` computes with these numbers, in the type of the master weights. The new weight is
+/// computed from the new state before the state is rounded to the nearest codes.
 ///
 /// Inputs: gradient, clip [norm, scale] (op::clip_coefficient), `step_hyperparameters` as bytes. Outputs, which are
 /// also read: the weight, the codes of each field, the scales of each field. If scale is 0, nothing changes.

@@ -48,8 +48,8 @@ struct select_token {
 
 } // namespace op
 
-/// Token `index` of each sequence: x [sequences, tokens, width] -> [sequences, width]. Refused: an index that is not in
-/// [0, tokens).
+/// Token `index` of each sequence: x [sequences, tokens, width] -> [sequences, width]. Refused: token ids, x of another
+/// rank than 3, and an index that is not in [0, tokens).
 constexpr value select_token(value x, int index, int line = __builtin_LINE()) {
   return emit<op::select_token>({x}, {.index = index}, line);
 }

@@ -30,13 +30,13 @@ struct squared_error_sum {
   double const* partial;
   double const* inverse_count;
   double* loss;
-  bool adds;
+  bool add;
 
   CT_HOST_DEVICE void operator()(std::int64_t) const {
     double sum = 0;
     for (std::int64_t part = 0; part < op::squared_error::parts; ++part) sum += partial[part];
     double const share = sum * *inverse_count;
-    loss[0] = adds ? loss[0] + share : share;
+    loss[0] = add ? loss[0] + share : share;
   }
 };
 

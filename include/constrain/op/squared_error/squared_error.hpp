@@ -17,9 +17,9 @@ struct squared_error_gradient {
 };
 
 /// From prediction, target, and the inverse of the number of targets in the batch: loss (+)= the sum of (prediction -
-/// target)^2, times the inverse. (+)= sets the output on its first write in a run and adds to it afterwards. Output 1
-/// is scratch: the sums of fixed parts of the elements, so that the squares are added in one order on any number of
-/// threads.
+/// target)^2, times the inverse. (+)=: the first write in a run of the program overwrites the output, later writes add
+/// to it. Output 1 is scratch: the sums of fixed parts of the elements, so that the squares are added in one order on
+/// any number of threads.
 struct squared_error {
   static constexpr char const* name = "squared_error";
   static constexpr unsigned accumulating = 0b1;
@@ -40,7 +40,7 @@ struct squared_error {
 
 /// The squared error, a scalar: the mean of (prediction - target)^2 over all elements of the batch. Both have the same
 /// shape; target is an array of real labels. Every micro-batch divides by the batch's number of elements, so that the
-/// micro-batches' losses add up to the mean.
+/// micro-batches' losses add up to the mean. Refused: different shapes, and token ids.
 constexpr value squared_error(value prediction, value target, int line = __builtin_LINE()) {
   return emit<op::squared_error>({prediction, target, inverse_label_count(target)}, {}, line);
 }

@@ -42,29 +42,29 @@ template <class optimizer, class real> struct step_hyperparameters : base_hyperp
     }
   }
 
-  /// For a parameter that decays, or for one that does not.
+  /// The hyperparameters for a parameter that decays (`yes`) or does not.
   CT_HOST_DEVICE prepared const& decays(bool yes) const { return yes ? decaying : other; }
 };
 
-/// An optimizer that is made from another: its member type `base`. The hyperparameters of the other one are the member
-/// `base` of its own, or are its own.
+/// For an `optimizer` that is made from another, its member type `base`. The hyperparameters of the other optimizer are
+/// the member `base` of `optimizer::hyper`, or `optimizer::hyper` itself if it has no such member.
 template <class optimizer, class real>
   requires requires { typename optimizer::base; }
 struct base_hyperparameters<optimizer, real> {
   step_hyperparameters<typename optimizer::base, real> base; // of this step
 
   /// From the hyperparameters of `optimizer`.
-  base_hyperparameters(typename optimizer::hyper const& hyper, optimizer_step now) : base(part(hyper), now) {}
+  base_hyperparameters(typename optimizer::hyper const& hyper, optimizer_step now) : base(hyper_of_base(hyper), now) {}
 
 private:
-  static auto const& part(typename optimizer::hyper const& hyper) {
+  static auto const& hyper_of_base(typename optimizer::hyper const& hyper) {
     if constexpr (requires { hyper.base; }) return hyper.base;
     else return hyper;
   }
 };
 
-/// The `step_hyperparameters` of `optimizer` in an operand that holds them as bytes, or those of an optimizer that is
-/// made from it. `real`: the type of the master weights.
+/// The `step_hyperparameters` of `optimizer` in the operand `bytes`, which may also hold the hyperparameters of an
+/// optimizer that is made from `optimizer`. `real`: the type of the master weights.
 template <class optimizer, class real>
 step_hyperparameters<optimizer, real> const& hyperparameters_of(tensor<std::uint8_t const> bytes) {
   return *reinterpret_cast<step_hyperparameters<optimizer, real> const*>(bytes.data);

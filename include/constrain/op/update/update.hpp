@@ -66,9 +66,10 @@ struct update_options {
   bool decays = false; // whether weight decay applies to the parameter
 };
 
-/// The update of one parameter, element by element: `optimizer::update` sets weight and state from weight, gradient *
-/// scale and state. Inputs: gradient, clip [norm, scale] (op::clip_coefficient), `step_hyperparameters` as bytes.
-/// Outputs, which are also read: the weight and the fields of the optimizer state. If scale is 0, nothing changes.
+/// The update of one parameter, element by element: `optimizer::update` computes the new weight and state from the
+/// weight, the state and gradient * scale. Inputs: gradient, clip [norm, scale] (op::clip_coefficient),
+/// `step_hyperparameters` as bytes. Outputs, which are also read: the weight and the fields of the optimizer state. If
+/// scale is 0, nothing changes.
 template <class optimizer> struct update {
   using options = update_options;
   static constexpr char const* name = "update";

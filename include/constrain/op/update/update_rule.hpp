@@ -7,7 +7,7 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// What an optimizer's update rule works with: the parameter to update, its gradient, its states, and functions that
+/// The interface of an optimizer's update rule: the parameter to update, its gradient, its states, and functions that
 /// append nodes. A rule is called once for each trained parameter. For a parameter inside a repeat, the nodes
 /// that the rule appends are in a loop over the iterations of the repeat, so that they work on one tensor of the model.
 ///
@@ -16,14 +16,15 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 /// make the same check.
 class update_rule {
 public:
-  /// The rule gives two states of the parameter one name.
+  /// The rule gives two states of the parameter the same name.
   template <diagnosis d> struct state_named_twice {
     static_assert(d.ok(),
                   "optimizer: its rule gives two states of a parameter the same name; give each state a name of "
                   "its own, for example by not averaging twice");
   };
 
-  /// For the pass `update`, which makes one `update_rule` per parameter. `scale` and `hyper` as below.
+  /// For the pass `update`, which makes one `update_rule` per parameter. `scale()` and `hyper()` return `scale` and
+  /// `hyper`.
   constexpr update_rule(builder& out, int gradient, ref scale, ref hyper)
       : out_(out), gradient_(gradient), parameter_(out.program.values[gradient].belongs_to), scale_(scale),
         hyper_(hyper) {}
@@ -32,25 +33,25 @@ public:
   constexpr constrain::shape shape() const { return info().shape; }
   /// Type of the master weights.
   constexpr dtype type() const { return info().type; }
-  /// What the parameter is for.
+  /// The parameter's role, such as role::weight.
   constexpr constrain::role role() const { return info().role; }
-  /// Whether weight decay applies to the parameter. A rule that asks applies it: `explain` prints that.
+  /// Whether weight decay applies to the parameter. A rule that calls this function must apply the decay: `explain`
+  /// then lists the parameter as decaying.
   constexpr bool decays() const { return out_.program.values[parameter_].decays = constrain::decays(role()); }
 
   /// The parameter.
   constexpr value parameter() const { return {out_, {parameter_, at::current}}; }
-  /// Its gradient, the mean over the batch's labels, before clipping; in fp16, times the loss scale.
+  /// The parameter's gradient, the mean over the batch's labels, before clipping; in fp16, times the loss scale.
   constexpr value gradient() const { return {out_, {gradient_, at::current}}; }
-  /// [norm of all gradients, scale], fp64 [2]: rules multiply the gradient by the scale, which clips the gradient; a
-  /// scale of 0: the norm is not finite.
+  /// [norm of all gradients, scale], fp64 [2]: rules multiply the gradient by the scale, which clips the gradient.
+  /// The scale is 0 if the norm is not finite.
   constexpr value scale() const { return {out_, scale_}; }
-  /// The hyperparameters of this step, bytes that hold an `op::step_hyperparameters` of the optimizer.
+  /// The hyperparameters of this step: bytes that hold an `op::step_hyperparameters` of the optimizer.
   constexpr value hyper() const { return {out_, hyper_}; }
 
-  /// A state of the parameter: a tensor that keeps its value from step to step and is saved. `name` is unique within
-  /// the parameter. `initial`: the value of all elements before the first step.
-  /// `block`: elements of the parameter that one element of the state describes. A shard of a sharded parameter has
-  /// whole blocks.
+  /// A state of the parameter: a tensor that keeps its value from step to step and is saved. `name` must be unique
+  /// within the parameter. `initial`: the value of all elements before the first step. `block`: elements of the
+  /// parameter that one element of the state describes. A shard of a sharded parameter has whole blocks.
   constexpr value state(std::string_view name, constrain::shape s, dtype type, double initial = 0, int block = 1) {
     auto& program = out_.program;
     for (auto const& other : program.values)
@@ -68,9 +69,9 @@ public:
     state.line = info().line;
     return {out_, {out_.add_checked(state), at::current}};
   }
-  /// The same in the type of the master weights.
+  /// The same, with the type of the master weights.
   constexpr value state(std::string_view name, constrain::shape s) { return state(name, s, type()); }
-  /// The same in the parameter's shape too.
+  /// The same, with the parameter's shape and the type of the master weights.
   constexpr value state(std::string_view name) { return state(name, shape()); }
 
   /// Stores `source` in the parameter or in a state, converted to its type, unless the gradient norm is not finite.

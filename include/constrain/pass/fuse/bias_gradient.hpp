@@ -6,7 +6,7 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
-/// The ops that can take in a bias gradient of `p`, each once.
+/// The fused ops that `fuse_bias_gradient` can put into `p`, each once.
 constexpr fixed_vector<op_label const*, missing_kernels::capacity> bias_gradient_ops(program const& p) {
   fixed_vector<op_label const*, missing_kernels::capacity> ops;
   for (auto const& n : p.nodes) {

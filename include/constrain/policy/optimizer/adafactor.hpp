@@ -23,7 +23,7 @@ template <class hyper> void check_adafactor(char const* name, hyper const& h) {
   check_number(name, ".weight_decay", h.weight_decay, number_range::from_zero);
 }
 
-/// What the kernels read, of step t. `rate`: learning rate or step size.
+/// The hyperparameters of step t that the kernels read. `rate`: learning rate or step size.
 template <class hyper> op::adafactor_step adafactor_step_of(hyper const& h, double rate, optimizer_step t) {
   double beta1 = 0;
   if constexpr (requires { h.beta1; }) beta1 = h.beta1;
@@ -44,8 +44,8 @@ namespace optimizer {
 // Each variant lists all its hyperparameters, since a designated initializer cannot name a member of a base class.
 
 /// Adafactor (Shazeer & Stern 2018, algorithms 4 and 5) with a given learning rate, as Hugging Face's
-/// transformers.Adafactor(relative_step=False). Of the second moment of a matrix, only moving averages over its rows
-/// and columns are stored. For a matrix w [rows, columns] and its gradient g at step t:
+/// transformers.Adafactor(relative_step=False). The second moment of a matrix is factored: only a moving average per
+/// row and one per column are stored. For a matrix w [rows, columns] and its gradient g at step t:
 ///
 ///     beta2 = 1 - t^decay_rate
 ///     row = beta2 row + (1 - beta2) (mean of g^2 over the columns + epsilon1)
@@ -54,10 +54,10 @@ namespace optimizer {
 ///     a = learning_rate max(epsilon2, rms(w))        // without `scale_parameter`: learning_rate
 ///     w = (1 - a weight_decay) w - a u / max(1, rms(u) / clip_threshold)
 ///
-/// rms is the root mean square of the tensor. A tensor with more than two dimensions is a stack of matrices: row and
-/// column belong to each, rms to all of them. For biases, norms and other vectors, v = beta2 v + (1 - beta2) (g^2 +
-/// epsilon1) is stored for each element, and u = g / sqrt(v). The state of a matrix in fp32 is 4 (rows + columns)
-/// bytes, of a vector 4 bytes per element.
+/// rms is the root mean square of the tensor. A tensor with more than two dimensions is a stack of matrices: each has
+/// its row and column, and rms is taken over the whole stack. For biases, norms and other vectors, v = beta2 v +
+/// (1 - beta2) (g^2 + epsilon1) is stored for each element, and u = g / sqrt(v). The state of a matrix in fp32 is
+/// 4 (rows + columns) bytes, of a vector 4 bytes per element.
 struct adafactor {
   static constexpr char const* name = "adafactor";
 
@@ -65,8 +65,8 @@ struct adafactor {
   struct hyper {
     float learning_rate = 1e-3f; // at least 0, before the schedule
     float epsilon1 = 1e-30f;     // added to the squared gradient, above 0
-    float epsilon2 = 1e-3f;      // least root mean square of a parameter, at least 0
-    float clip_threshold = 1;    // largest root mean square of u, above 0
+    float epsilon2 = 1e-3f;      // lower bound of rms(w), at least 0
+    float clip_threshold = 1;    // upper bound of rms(u), above 0
     float decay_rate = -0.8f;    // exponent of t in beta2, at most 0
     float weight_decay = 0;      // at least 0; decoupled, so multiplied by a; only matrices and embeddings decay
     bool scale_parameter = true; // whether rms(w) multiplies the learning rate
@@ -81,17 +81,17 @@ struct adafactor {
   static constexpr void update(update_rule& u) { op::update_adafactor<adafactor, false>(u); }
 };
 
-/// Adafactor as in `adafactor`, with a relative step size that depends on the step t only, in place of the learning
+/// Adafactor as in `adafactor`, with a relative step size that depends only on the step t, in place of the learning
 /// rate: min(0.01, 1 / sqrt(t)), or min(1e-6 t, 1 / sqrt(t)) with `warmup_init`. As Hugging Face's
-/// transformers.Adafactor(relative_step=True), its default. A schedule has no effect.
+/// transformers.Adafactor(relative_step=True), which is the default there. A schedule has no effect.
 struct adafactor_relative_step {
   static constexpr char const* name = "adafactor_relative_step";
 
-  /// Hyperparameters, as of `adafactor`; the trainer's constructor throws `error` for one out of range.
+  /// Hyperparameters, as in `adafactor`; the trainer's constructor throws `error` for one out of range.
   struct hyper {
     float epsilon1 = 1e-30f;     // added to the squared gradient, above 0
-    float epsilon2 = 1e-3f;      // least root mean square of a parameter, at least 0
-    float clip_threshold = 1;    // largest root mean square of u, above 0
+    float epsilon2 = 1e-3f;      // lower bound of rms(w), at least 0
+    float clip_threshold = 1;    // upper bound of rms(u), above 0
     float decay_rate = -0.8f;    // exponent of t in beta2, at most 0
     float weight_decay = 0;      // at least 0; decoupled, so multiplied by a; only matrices and embeddings decay
     bool scale_parameter = true; // whether rms(w) multiplies the step size
@@ -109,22 +109,22 @@ struct adafactor_relative_step {
 };
 
 /// Adafactor as in `adafactor`, with a first moment, as Hugging Face's transformers.Adafactor(relative_step=False,
-/// beta1=...): the parameter moves along the moving average of its updates,
+/// beta1=...): the parameter moves along the moving average of its updates:
 ///
 ///     m = beta1 m + (1 - beta1) a u / max(1, rms(u) / clip_threshold)
 ///     w = (1 - a weight_decay) w - m
 ///
-/// The state is one value more per weight: 4 bytes in fp32.
+/// The state has one more value per weight: 4 bytes in fp32.
 struct adafactor_with_momentum {
   static constexpr char const* name = "adafactor_with_momentum";
 
-  /// Hyperparameters, as of `adafactor`; the trainer's constructor throws `error` for one out of range.
+  /// Hyperparameters, as in `adafactor`; the trainer's constructor throws `error` for one out of range.
   struct hyper {
     float learning_rate = 1e-3f; // at least 0, before the schedule
     float beta1 = 0.9f;          // factor of m per step, in [0, 1)
     float epsilon1 = 1e-30f;     // added to the squared gradient, above 0
-    float epsilon2 = 1e-3f;      // least root mean square of a parameter, at least 0
-    float clip_threshold = 1;    // largest root mean square of u, above 0
+    float epsilon2 = 1e-3f;      // lower bound of rms(w), at least 0
+    float clip_threshold = 1;    // upper bound of rms(u), above 0
     float decay_rate = -0.8f;    // exponent of t in beta2, at most 0
     float weight_decay = 0;      // at least 0; decoupled, so multiplied by a; only matrices and embeddings decay
     bool scale_parameter = true; // whether rms(w) multiplies the learning rate

@@ -21,7 +21,7 @@ template <class optimizer> struct averaged {
     typename optimizer::hyper base; // of the optimizer
     float decay = 0.999f;           // of the average per step, in [0, 1)
   };
-  /// Throws `error` if `decay` is outside its range, and what the optimizer's own `check`, if any, throws.
+  /// Throws `error` if `decay` is outside its range, or if the optimizer's `check` throws.
   static void check(hyper const& h) {
     if constexpr (requires { optimizer::check(h.base); }) optimizer::check(h.base);
     check_number("averaged", ".decay", h.decay, number_range::below_one);

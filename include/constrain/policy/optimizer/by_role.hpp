@@ -11,25 +11,25 @@ namespace constrain::inline CONSTRAIN_VARIANT::optimizer {
 /// Factors of the learning rate and of the weight decay for the parameters of one role. `decays`: whether weight decay
 /// applies to the role by default.
 template <bool decays> struct role_factors {
-  float learning_rate = 1;             // at least 0; 0: the weights of the role only decay, or stay
+  float learning_rate = 1;             // at least 0; 0: the library's optimizers leave these weights unchanged
   float weight_decay = decays ? 1 : 0; // at least 0
 };
 
-/// An element-wise optimizer with another learning rate and weight decay for each role (program/role.hpp), as with
+/// An element-wise optimizer with a separate learning rate and weight decay for each role (program/role.hpp), as with
 /// torch.optim's parameter groups. The factors multiply `base.learning_rate`, after the schedule, and
-/// `base.weight_decay`. With the default factors, the weights have the bits of `O`.
+/// `base.weight_decay`. With the default factors, training gives the same bits as with `O`.
 ///
 ///     using optimizer = ct::optimizer::by_role<ct::optimizer::adamw>;
 ///     optimizer::hyper h{.base = {.learning_rate = 1e-3f, .weight_decay = 0.1f},
 ///                        .embedding = {.learning_rate = 10, .weight_decay = 0}};
 ///
-/// The states are the ones of `O`.
+/// The states are the same as for `O`.
 template <class O> struct by_role {
   static constexpr bool base_fits = has_state<O> && has_update<O> && !has_update_rule<O>; // else a rule refuses it
   using base = O; // in prints and saved runs, the name is "by_role<...>" with the name of the base
   static constexpr char const* name = "by_role";
 
-  /// Hyperparameters.
+  /// Hyperparameters; the trainer's constructor throws `error` for one out of range.
   struct hyper {
     typename O::hyper base{};       // of the optimizer, for all roles
     role_factors<true> weight{};    // for role::weight
@@ -38,7 +38,7 @@ template <class O> struct by_role {
     role_factors<true> embedding{}; // for role::embedding
     role_factors<true> head{};      // for role::head
   };
-  /// Throws `error` if a hyperparameter is outside its range.
+  /// Throws `error` if a hyperparameter is outside its range or not finite.
   static void check(hyper const& h) {
     if constexpr (requires { O::check(h.base); }) O::check(h.base);
     auto const both = [](char const* rate, char const* decay, auto const& factors) {
@@ -65,12 +65,12 @@ template <class O> struct by_role {
     return {with(h.weight), with(h.bias), with(h.norm), with(h.embedding), with(h.head)};
   }
 
-  /// `O` for the parameters of one role: an element-wise optimizer that finds its hyperparameters among those of
+  /// `O` for the parameters of one role: an element-wise optimizer that takes its hyperparameters from the ones of
   /// `by_role`.
   template <role r> struct of : O {
     using base = O;
     using hyper = by_role::hyper;
-    /// As of `by_role`.
+    /// As `by_role::prepare`.
     template <class real> static prepared<real> prepare(hyper const& h, optimizer_step t) {
       return by_role::prepare<real>(h, t);
     }

@@ -20,17 +20,17 @@ template <class type> concept has_update = requires(float weight, typename type:
 ///
 ///     struct hyper { float learning_rate = 1e-3f, ...; };        // hyperparameters: trivially copyable, with defaults
 ///     template <class real> struct state { real ...; };          // per weight: at most four fields, all of type real
-///     template <class real>                                      // the new weight; changes the state
+///     template <class real>                                      // returns the new weight; changes the state
 ///     static real update(real weight, real gradient, state<real>&, hyper const&, optimizer_step); // CT_HOST_DEVICE
 ///
 /// If `hyper` has these fields: `learning_rate` is multiplied by the factors of the schedule and of
-/// `scale_learning_rate`, `weight_decay` is 0 for parameters that do not decay (program/role.hpp), and both hold too
-/// for the field `base`, the `hyper` of another optimizer (the member type `base`). Optional members:
+/// `scale_learning_rate`; `weight_decay` is 0 for parameters that do not decay (program/role.hpp). The same applies to
+/// the field `base`, the `hyper` of another optimizer (the member type `base`). Optional members:
 ///
 ///     static constexpr char const* name = "lion";                // in saved runs and prints; default: the type's name
 ///     static constexpr char const* state_names[] = {"exp_avg"};  // of the state's fields, in saved runs and prints
-///     static constexpr bool state_signed[] = {true};             // whether a field may be negative; default: it may.
-///                                                                // `quantized` stores the others more precisely
+///     static constexpr bool state_signed[] = {true};             // whether a field may be negative; default: true.
+///                                                                // `quantized` stores other fields more precisely
 ///     static void check(hyper const&);                           // throws `error` if a value is outside its range;
 ///                                                                // the trainer's constructor calls it
 ///     template <class real> static prepared<real> prepare(hyper const&, optimizer_step); // on the host, once a step;

@@ -20,14 +20,15 @@ struct lion {
   /// m of the equations: an exponential moving average of the gradient.
   template <class real> struct state { real exp_avg; };
   static constexpr char const* state_names[] = {"exp_avg"};
-  /// Hyperparameters.
+  /// Hyperparameters; the trainer's constructor throws `error` for one out of range.
   struct hyper {
-    float learning_rate = 1e-4f; // before the schedule
+    float learning_rate = 1e-4f; // at least 0, before the schedule
     float beta1 = 0.9f;          // share of m in c, in [0, 1)
     float beta2 = 0.99f;         // factor of m per step, in [0, 1)
-    float weight_decay = 0;      // decoupled, so multiplied by the learning rate; only matrices and embeddings decay
+    float weight_decay = 0;      // at least 0; decoupled, so multiplied by the learning rate; only matrices and
+                                 // embeddings decay
   };
-  /// Throws `error` if a hyperparameter is outside its range.
+  /// Throws `error` if a hyperparameter is outside its range or not finite.
   static void check(hyper const& h) {
     check_number(name, ".learning_rate", h.learning_rate, number_range::from_zero);
     check_number(name, ".beta1", h.beta1, number_range::below_one);

@@ -20,7 +20,7 @@ enum class muon_rate : std::uint8_t {
 };
 
 /// Muon (Jordan et al. 2024), as torch.optim.Muon, but computed in the type of the master weights instead of bfloat16,
-/// and with another default of the weight decay:
+/// and with another default weight decay:
 ///
 ///     m = m + (1 - momentum) (g - m)
 ///     X = g + momentum (m - g), or m if nesterov is false
@@ -28,8 +28,8 @@ enum class muon_rate : std::uint8_t {
 ///     X = a X + b A X + c A A X with A = X X^T                newton_schulz_steps times
 ///     w = (1 - lr weight_decay) w - lr rate(rows, columns) X
 ///
-/// It updates the matrices of role weight; `O` updates the other parameters: embeddings, the head, biases and norms.
-/// Each layer of a stack is a matrix of its own. The state is one value per weight: 4 bytes in fp32.
+/// `muon` updates the matrices of role weight; `O` updates the other parameters: embeddings, the head, biases and
+/// norms. Each layer of a stack is a separate matrix. The state is one value per weight: 4 bytes in fp32.
 template <class O = adamw> struct muon {
   using base = O; // in prints and saved runs, the name is "muon<...>" with the name of the base
   static constexpr char const* name = "muon";
@@ -39,7 +39,7 @@ template <class O = adamw> struct muon {
     float learning_rate = 1e-3f;                 // at least 0, before the schedule and before the factor of `rate`
     float momentum = 0.95f;                      // factor of m per step, in [0, 1)
     float weight_decay = 0;                      // at least 0; decoupled, so multiplied by the learning rate
-    float epsilon = 1e-7f;                       // lower limit of the norm, above 0
+    float epsilon = 1e-7f;                       // lower bound of the norm, above 0
     float a = 3.4445f, b = -4.775f, c = 2.0315f; // coefficients of the Newton-Schulz iteration, finite
     int newton_schulz_steps = 5;                 // from 1 to 99
     bool nesterov = true;                        // whether X begins as an average of g and m

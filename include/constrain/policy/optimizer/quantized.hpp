@@ -7,9 +7,10 @@
 namespace constrain::inline CONSTRAIN_VARIANT::optimizer {
 
 /// An element-wise optimizer with states in 8 bits (Dettmers et al. 2022, "8-bit Optimizers via Block-wise
-/// Quantization"), as in bitsandbytes: a byte per element and field, and a scale in fp32 per 256 elements
-/// (op/quantized_update/quantized_update.hpp). Embeddings and tensors of fewer than 4096 elements keep the states of
-/// `O`. Each layer of a stack is a tensor of its own. `quantized<adamw>` stores 2 (1 + 4 / 256) bytes per weight.
+/// Quantization"), as in bitsandbytes: each field of the state has a byte per element and an fp32 scale per 256
+/// elements (op/quantized_update/quantized_update.hpp). Embeddings and tensors of fewer than 4096 elements keep the
+/// states of `O`. Each layer of a stack is a separate tensor. `quantized<adamw>` stores 2 (1 + 4 / 256) bytes per
+/// weight.
 template <class O> struct quantized {
   static_assert(op::has_sign_per_field<O>(),
                 "optimizer::quantized<O>: `state_signed` and `state` of O have different lengths; give each field of "
@@ -28,8 +29,8 @@ template <class O> struct quantized {
   /// Emits the update of one parameter.
   static constexpr void update(update_rule& u) {
     if constexpr (base_fits) {
-      bool const small = u.role() == role::embedding || u.shape().elements() < fewest_elements;
-      if (small || op::state_fields<O>() == 0) op::update_by<O>(u);
+      bool const keeps_states = u.role() == role::embedding || u.shape().elements() < fewest_elements;
+      if (keeps_states || op::state_fields<O>() == 0) op::update_by<O>(u);
       else op::update_quantized<O>(u);
     }
   }

@@ -3,9 +3,13 @@
 #include "constrain/train/saved/saved_run.hpp"
 
 #include "constrain/base/concat.hpp"
+#include "constrain/base/number_check.hpp"
 #include "constrain/io/directory_reader.hpp"
 #include "constrain/io/directory_writer.hpp"
 #include "constrain/io/json.hpp"
+#include "constrain/program/setting.hpp"
+
+#include <cstring>
 
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
@@ -46,6 +50,20 @@ inline constexpr int saved_version = 2; // of the format; version 1 named the op
     if (!known)
       throw error({"the saved run '", directory, "' has a tensor '", saved.name,
                    "' that the trainer does not have; load it into a trainer with the same model and optimizer"});
+  }
+}
+
+/// Throws `error` for a setting in `file` that `trainer::set` refuses. `wanted`: the trainer's states and settings.
+/// `directory`: for the error.
+[[gnu::cold]] CONSTRAIN_INLINE void check_settings(std::string const& directory, io::safetensors const& file,
+                                                   parameter_list const& list, std::vector<file_tensor> const& wanted) {
+  for (auto const& w : wanted) {
+    auto const* const saved = w.optional ? file.find(w.tensor.name) : nullptr;
+    if (saved == nullptr) continue;
+    double x = 0;
+    std::memcpy(&x, saved->bytes.data(), sizeof x);
+    auto const name = list.name(*w.info);
+    if (!is_within(x, range_of_setting(name))) refuse_state(directory, "setting " + name, number_text(x));
   }
 }
 
@@ -134,6 +152,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
   auto const wanted_states = state_tensors(list);
   detail::check_tensors(directory, weights, wanted_weights);
   detail::check_tensors(directory, states, wanted_states);
+  detail::check_settings(directory, states, list, wanted_states);
   std::uint64_t content = 0;
   for (auto const& file : reader.entries()) content = content * 0x100000001b3u + file.crc32c;
   ranks.all_can(content);

@@ -18,7 +18,8 @@ public:
   /// The path of the run saved at step `step`.
   std::string path(std::int64_t step) const { return concat({directory_, "/", name(step)}); }
 
-  /// As `path`, before a save. Throws `error` if the path is a symbolic link: a save would replace the link's target.
+  /// The path to save to at step `step`. Throws `error` if the path is a symbolic link: a save would replace the link's
+  /// target.
   [[gnu::cold]] std::string path_to_save(std::int64_t step) const;
 
   /// The step in a directory name `other` such as "step-40"; nullopt if the name has another form.

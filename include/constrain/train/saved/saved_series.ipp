@@ -50,11 +50,11 @@ namespace constrain::inline CONSTRAIN_VARIANT {
     auto const files = io::detail::marked_files(old, holder, name(step), newest.owner());
     if (!files) continue;
     try {
-      // A saved run without a manifest is what an interrupted removal has left: remove it without counting it.
+      // An interrupted removal leaves a saved run without a manifest: remove it without counting it.
       if (io::detail::listed_files(old, path(step), true) && count-- > 0) continue;
       io::detail::remove_directory(old, holder, name(step), *files, name(step) + ".kept-" + io::unlikely_suffix());
     } catch (error const&) {
-      // An old run that is not removed is no reason to end the current one; the next call tries again.
+      // A failed removal must not end the current run; the next call tries again.
     }
   }
 }

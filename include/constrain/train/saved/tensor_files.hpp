@@ -29,12 +29,13 @@ struct file_tensor {
   }
 };
 
-/// The tensors of a file with all weights, without their bytes. `names`: parameters that have another name
-/// in the file than in `list`.
+/// The tensors of a file with all weights, without their bytes. `names`: parameters that have another name in
+/// the file than in `list`.
 [[gnu::cold]] std::vector<file_tensor> weight_tensors(parameter_list const& list, stored_names names);
 
 /// The tensors of a file with all optimizer states, without their bytes. Their names are "<parameter>.<state>", for
-/// example "token.weight.exp_avg". The settings of the model follow, named "setting.<name>".
+/// example "token.weight.exp_avg". The settings of the model follow, named "setting.<name>"; if that is the name of a
+/// state, with one more "setting." before it.
 [[gnu::cold]] std::vector<file_tensor> state_tensors(parameter_list const& list);
 
 /// Full tensors in host memory, ready to be written. Sharded tensors are all-gathered and device tensors are copied.

@@ -8,6 +8,7 @@
 #include "constrain/program/print.hpp"
 #include "constrain/train/tensor_view.hpp"
 
+#include <algorithm>
 #include <cstring>
 #include <utility>
 
@@ -31,12 +32,13 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
     if (n.name == name) known = &n;
   if (known != nullptr) name = known->stored;
   auto const star = name.find('*');
-  bool const apart = star != std::string::npos;
-  for (std::int64_t iteration = 0; iteration < (apart ? info.iterations : 1); ++iteration) {
-    file_tensor t{&info, iteration, apart ? 1 : info.iterations, known != nullptr && known->transposed, false, {}};
-    t.tensor.name = apart ? name.substr(0, star) + std::to_string(iteration) + name.substr(star + 1) : name;
+  bool const per_iteration = star != std::string::npos;
+  for (std::int64_t iteration = 0; iteration < (per_iteration ? info.iterations : 1); ++iteration) {
+    file_tensor t{&info, iteration, per_iteration ? 1 : info.iterations, known != nullptr && known->transposed,
+                  false, {}};
+    t.tensor.name = per_iteration ? name.substr(0, star) + std::to_string(iteration) + name.substr(star + 1) : name;
     t.tensor.dtype = io::name_in_files(info.type);
-    if (info.stacked && !apart) t.tensor.shape.push_back(info.iterations);
+    if (info.stacked && !per_iteration) t.tensor.shape.push_back(info.iterations);
     auto const rank = info.shape.rank;
     for (int i = 0; i < rank; ++i) t.tensor.shape.push_back(info.shape.extent[t.transposed ? rank - 1 - i : i]);
     tensors.push_back(std::move(t));
@@ -59,7 +61,11 @@ namespace constrain::inline CONSTRAIN_VARIANT {
     detail::add_file_tensors(tensors, list.states[i],
                              concat({list.name(list.states[i].parameter), ".", list.name(list.states[i])}), {});
   for (int i = 0; i < list.settings_size; ++i) {
-    detail::add_file_tensors(tensors, list.settings[i], concat({"setting.", list.name(list.settings[i])}), {});
+    auto name = concat({"setting.", list.name(list.settings[i])});
+    // The states of a parameter in a scope "setting" may have such a name.
+    auto const is_taken = [&](file_tensor const& t) { return t.tensor.name == name; };
+    while (std::any_of(tensors.begin(), tensors.end(), is_taken)) name = "setting." + name;
+    detail::add_file_tensors(tensors, list.settings[i], name, {});
     tensors.back().optional = true;
   }
   return tensors;

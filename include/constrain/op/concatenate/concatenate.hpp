@@ -1,0 +1,61 @@
+#pragma once
+
+#include "constrain/op/slice/slice.hpp"
+
+#include <initializer_list>
+
+namespace constrain::inline CONSTRAIN_VARIANT {
+
+namespace op {
+
+/// The inputs one after the other along one dimension.
+struct concatenate {
+  struct options {
+    int dimension = 0; // along which the inputs are joined
+  };
+  static constexpr char const* name = "concatenate";
+  static constexpr unsigned strided = (1u << node::maximum_inputs) - 1;
+
+  /// Refused: a dimension that the values do not have. `expected`: their dimensions, `got`: the dimension.
+  template <diagnosis d> struct dimension_is_not_there {
+    static_assert(d.ok(), "ct::concatenate: the values have `expected` dimensions, but are joined along dimension "
+                          "`got`; dimensions count from 0, the outermost");
+  };
+  /// Refused: values whose other extents or types differ. `got`: the index of the value that differs from the first.
+  template <diagnosis d> struct values_do_not_fit {
+    static_assert(d.ok(), "ct::concatenate: value `got` differs from value `expected` in its type or in an extent "
+                          "other than that of the joined dimension; make them equal");
+  };
+
+  static constexpr inferred infer(operand_types const& in, options const& o) {
+    auto s = in[0].shape;
+    if (o.dimension < 0 || o.dimension >= s.rank) return inferred::failure<dimension_is_not_there>(s.rank, o.dimension);
+    for (int k = 1; k < in.size(); ++k) {
+      auto like = in[k].shape;
+      if (like.rank == s.rank) like.extent[o.dimension] = s.extent[o.dimension];
+      auto first = s;
+      if (like != first || in[k].type != in[0].type) return inferred::failure<values_do_not_fit>(0, k);
+      s.extent[o.dimension] += in[k].shape.extent[o.dimension];
+    }
+    return inferred::one(in[0].type, s);
+  }
+  static constexpr void gradient(backward& b) {
+    auto const dimension = b.options<concatenate>().dimension;
+    std::int64_t begin = 0;
+    for (int k = 0; k < b.inputs(); ++k) {
+      auto const extent = b.input(k).shape().extent[dimension];
+      if (b.needs(k)) b.add(k, constrain::slice(b.gradient(), dimension, begin, extent, b.line()));
+      begin += extent;
+    }
+  }
+};
+
+} // namespace op
+
+/// The values one after the other along `dimension` (0: the outermost); at most eight. Nothing is copied where the ops
+/// that compute the values write slices. Refused: values that differ in type, or in an extent of another dimension.
+constexpr value concatenate(std::initializer_list<value> values, int dimension, int line = __builtin_LINE()) {
+  return emit<op::concatenate>(values, {.dimension = dimension}, line);
+}
+
+} // namespace constrain

@@ -1,0 +1,47 @@
+#pragma once
+
+#include "constrain/device/kernel_needs.hpp"
+#include "constrain/op/concatenate/concatenate.hpp"
+#include "constrain/op/slice/kernel.hpp"
+
+#include <tuple>
+
+namespace constrain::inline CONSTRAIN_VARIANT {
+
+/// Loop body of the kernel: writes element i of one value to its place in y.
+template <class stored> struct concatenate_elements {
+  stored const* x;
+  stored* y;
+  slice_map map;
+
+  CT_HOST_DEVICE void operator()(std::int64_t i) const { y[map.in_full(i)] = x[map.in_rows(i)]; }
+};
+
+template <class device> struct kernel<op::concatenate, device> {
+  /// `operands`: the values, then the result.
+  template <class... operands> static void run(call_of<op::concatenate> const& c, operands const&... all) {
+    auto const& y = std::get<sizeof...(all) - 1>(std::tie(all...));
+    std::int64_t begin = 0;
+    int left = static_cast<int>(sizeof...(all)) - 1;
+    auto const write = [&](auto const& x) {
+      if (left-- == 0) return;
+      copy_into(c, x, y, begin);
+      begin += x.shape().extent[c.options.dimension];
+    };
+    (write(all), ...);
+  }
+  static constexpr kernel_needs needs_of(operand_extents const& inputs, operand_extents const&) {
+    return {.launches = inputs.size()};
+  }
+
+private:
+  template <class from, class stored>
+  static void copy_into(call_of<op::concatenate> const& c, tensor<from> const& x, tensor<stored> const& y,
+                        std::int64_t begin) {
+    auto const d = c.options.dimension;
+    for_elements(device{}, c, x.count,
+                 concatenate_elements<stored>{x.data, y.data, {x.shape(), d, y.shape().extent[d], begin, x}});
+  }
+};
+
+} // namespace constrain

@@ -1,0 +1,38 @@
+#pragma once
+
+#include "constrain/program/backward.hpp"
+
+namespace constrain::inline CONSTRAIN_VARIANT {
+
+namespace op {
+
+/// The elements of x, in their order, in another shape.
+struct reshape {
+  struct options {
+    shape to; // of the result
+  };
+  static constexpr char const* name = "reshape";
+
+  /// Refused: a shape of another number of elements. `expected`: the elements of x, `got`: those of the shape.
+  template <diagnosis d> struct elements_differ {
+    static_assert(d.ok(), "ct::reshape: the value has `expected` elements, but the shape has `got`; give a shape with "
+                          "the same number of elements");
+  };
+
+  static constexpr inferred infer(operand_types const& in, options const& o) {
+    auto const elements = in[0].shape.elements();
+    if (o.to.elements() != elements) return inferred::failure<elements_differ>(elements, o.to.elements());
+    return inferred::one(in[0].type, o.to);
+  }
+  static constexpr void gradient(backward& b) { b.emit<reshape>({b.gradient()}, {0}, {.to = b.input(0).shape()}); }
+};
+
+} // namespace op
+
+/// The elements of x, in their row-major order, in the shape `to`; nothing is copied where possible. Refused: a shape
+/// of another number of elements.
+constexpr value reshape(value x, shape to, int line = __builtin_LINE()) {
+  return emit<op::reshape>({x}, {.to = to}, line);
+}
+
+} // namespace constrain

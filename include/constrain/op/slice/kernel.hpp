@@ -1,0 +1,87 @@
+#pragma once
+
+#include "constrain/device/elements.hpp"
+#include "constrain/op/slice/slice.hpp"
+
+namespace constrain::inline CONSTRAIN_VARIANT {
+
+/// Where the elements of a slice lie in the full tensor. The slice may be stored in wider rows.
+struct slice_map {
+  std::int64_t inner;      // elements of one index of the sliced dimension
+  std::int64_t extent;     // of the slice in this dimension
+  std::int64_t full;       // extent of the full tensor in this dimension
+  std::int64_t begin;      // index of the slice's first element in this dimension
+  std::int64_t features;   // elements of a row of the tensor that is stored in rows
+  std::int64_t row_stride; // elements from one of these rows to the next
+
+  /// `rows`: the tensor, full or slice, that may be stored in wider rows.
+  template <class T>
+  slice_map(shape const& part, int dimension, std::int64_t full_extent, std::int64_t first, tensor<T> const& rows)
+      : inner(1), extent(part.extent[dimension]), full(full_extent), begin(first), features(rows.features()),
+        row_stride(rows.row_stride()) {
+    for (int d = dimension + 1; d < part.rank; ++d) inner *= part.extent[d];
+  }
+
+  /// Index in the full tensor of element i of the slice.
+  CT_HOST_DEVICE std::int64_t in_full(std::int64_t i) const {
+    auto const block = inner * extent;
+    return (i / block * full + begin) * inner + i % block;
+  }
+  /// Element i of the tensor that is stored in rows, in elements of its memory.
+  CT_HOST_DEVICE std::int64_t in_rows(std::int64_t i) const { return i / features * row_stride + i % features; }
+};
+
+/// Loop body of the kernel: y[i], an element of the slice.
+template <class stored> struct slice_elements {
+  stored const* x;
+  stored* y;
+  slice_map map;
+
+  CT_HOST_DEVICE void operator()(std::int64_t i) const { y[i] = x[map.in_rows(map.in_full(i))]; }
+};
+
+template <class device> struct kernel<op::slice, device> {
+  template <class stored> static void run(call_of<op::slice> const& c, tensor<stored const> x, tensor<stored> y) {
+    auto const d = c.options.dimension;
+    auto const iteration = static_cast<std::int64_t>(c.iteration) % c.options.iterations;
+    auto const begin = c.options.begin + iteration * c.options.extent;
+    for_elements(device{}, c, y.count,
+                 slice_elements<stored>{x.data, y.data, {y.shape(), d, x.shape().extent[d], begin, x}});
+  }
+};
+
+/// Loop body of the kernel for a first write: dx[i], an element of the slice dy or 0.
+template <class stored> struct pad_elements {
+  stored const* dy;
+  stored* dx;
+  slice_map map;
+
+  CT_HOST_DEVICE void operator()(std::int64_t i) const {
+    auto const outer = i / (map.inner * map.full);
+    auto const inside = i - (outer * map.full + map.begin) * map.inner;
+    bool const is_of_slice = inside >= 0 && inside < map.inner * map.extent;
+    dx[i] = is_of_slice ? dy[map.in_rows(outer * map.inner * map.extent + inside)] : stored(0);
+  }
+};
+
+/// Loop body of the kernel for later writes: adds element i of the slice dy to dx.
+template <class stored> struct add_slice_elements {
+  stored const* dy;
+  stored* dx;
+  slice_map map;
+
+  CT_HOST_DEVICE void operator()(std::int64_t i) const {
+    auto const to = map.in_full(i);
+    dx[to] = dx[to] + dy[map.in_rows(i)];
+  }
+};
+
+template <class device> struct kernel<op::pad, device> {
+  template <class stored> static void run(call_of<op::pad> const& c, tensor<stored const> dy, tensor<stored> dx) {
+    slice_map const map(dy.shape(), c.options.dimension, c.options.extent, c.options.begin, dy);
+    if (c.add_to(0)) for_elements(device{}, c, dy.count, add_slice_elements<stored>{dy.data, dx.data, map});
+    else for_elements(device{}, c, dx.count, pad_elements<stored>{dy.data, dx.data, map});
+  }
+};
+
+} // namespace constrain

@@ -1,0 +1,83 @@
+#pragma once
+
+#include "constrain/program/backward.hpp"
+
+namespace constrain::inline CONSTRAIN_VARIANT {
+
+namespace op {
+
+/// The gradient of op::slice: dx is dy at the indices of the slice and 0 elsewhere. If dx is an accumulator, the first
+/// write in a run of the program overwrites all of dx, later writes add to the indices of the slice.
+struct pad {
+  struct options {
+    int dimension = 0;       // that was sliced
+    std::int64_t begin = 0;  // index of the slice's first element in this dimension
+    std::int64_t extent = 1; // of dx in this dimension
+  };
+  static constexpr char const* name = "pad";
+  static constexpr unsigned accumulating = 0b1;
+  static constexpr unsigned strided = 0b1;
+
+  static constexpr inferred infer(operand_types const& in, options const& o) {
+    auto s = in[0].shape;
+    s.extent[o.dimension] = o.extent;
+    return inferred::one(in[0].type, s);
+  }
+};
+
+/// The elements of x whose index in one dimension is in [begin, begin + extent). With several `iterations`, the slice
+/// moves: in iteration i of the innermost loop around the call it begins at begin + i * extent.
+struct slice {
+  struct options {
+    int dimension = 0;           // that is sliced
+    std::int64_t begin = 0;      // index of the first element in this dimension
+    std::int64_t extent = 1;     // of the result in this dimension
+    std::int64_t iterations = 1; // of the innermost loop, if the slice moves with it; 1: it does not
+  };
+  static constexpr char const* name = "slice";
+  static constexpr unsigned strided = 0b1;
+
+  /// Refused: a dimension that x does not have. `expected`: the dimensions of x, `got`: the dimension.
+  template <diagnosis d> struct dimension_is_not_there {
+    static_assert(d.ok(), "ct::slice: the value has `expected` dimensions, but dimension `got` is sliced; dimensions "
+                          "count from 0, the outermost");
+  };
+  /// Refused: indices that x does not have. `expected`: the extent of x, `got`: the end of the slice, or `begin` if it
+  /// is negative.
+  template <diagnosis d> struct slice_is_too_long {
+    static_assert(d.ok(), "ct::slice: the slice must lie within [0, `expected`), the extent of the dimension, but "
+                          "reaches to `got`; choose `begin` and `extent` within it");
+  };
+  /// Refused: an extent below 1. `got`: the extent.
+  template <diagnosis d> struct slice_is_empty {
+    static_assert(d.ok(), "ct::slice: the extent is `got`, but must be at least `expected`");
+  };
+
+  static constexpr inferred infer(operand_types const& in, options const& o) {
+    auto s = in[0].shape;
+    if (o.dimension < 0 || o.dimension >= s.rank) return inferred::failure<dimension_is_not_there>(s.rank, o.dimension);
+    auto const whole = s.extent[o.dimension];
+    if (o.extent < 1) return inferred::failure<slice_is_empty>(1, o.extent);
+    if (o.begin < 0) return inferred::failure<slice_is_too_long>(whole, o.begin);
+    if (o.begin > whole || o.extent > (whole - o.begin) / o.iterations)
+      return inferred::failure<slice_is_too_long>(whole, o.begin > whole ? o.begin : o.begin + o.extent);
+    s.extent[o.dimension] = o.extent;
+    return inferred::one(in[0].type, s);
+  }
+  static constexpr void gradient(backward& b) {
+    auto const o = b.options<slice>();
+    b.emit<pad>({b.gradient()}, {0},
+                {.dimension = o.dimension, .begin = o.begin, .extent = b.input(0).shape().extent[o.dimension]});
+  }
+};
+
+} // namespace op
+
+/// The elements of x whose index in `dimension` (0: the outermost) is in [begin, begin + extent), in any type. Nothing
+/// is copied where the ops that read the result take slices. Refused: a dimension that x does not have, an extent below
+/// 1, and indices that x does not have.
+constexpr value slice(value x, int dimension, std::int64_t begin, std::int64_t extent, int line = __builtin_LINE()) {
+  return emit<op::slice>({x}, {.dimension = dimension, .begin = begin, .extent = extent}, line);
+}
+
+} // namespace constrain

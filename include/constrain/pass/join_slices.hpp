@@ -1,0 +1,95 @@
+#pragma once
+
+#include "constrain/op/add/add.hpp"
+#include "constrain/op/concatenate/concatenate.hpp"
+#include "constrain/pass/fuse/uses.hpp"
+#include "constrain/pass/nest.hpp"
+
+namespace constrain::inline CONSTRAIN_VARIANT {
+
+namespace detail {
+
+/// Joins sums of gradients of adjacent slices.
+class slice_joining {
+public:
+  constexpr explicit slice_joining(program const& p) : p_(p), nest_(p) {}
+
+  constexpr program run() {
+    bool any = false;
+    for (int i = 0; i < p_.nodes.size(); ++i)
+      if (calls(p_.nodes[i], info_of<op::add>) && join(i)) any = true;
+    if (!any) return p_;
+    return rewrite(p_, [&](builder& out, node const& n, int i) {
+      if (!removed_[i]) out.program.add_node(n);
+    });
+  }
+
+private:
+  /// The call of op::pad in the loop of node i that computes `r`, which only node i reads; -1: none.
+  constexpr int pad_of(ref r, int i) const {
+    int const writer = writer_of(p_, r);
+    bool const is_pad = writer >= 0 && !removed_[writer] && calls(p_.nodes[writer], info_of<op::pad>);
+    return is_pad && nest_.parent[writer] == nest_.parent[i] && read_by_only(p_, r, {i}) ? writer : -1;
+  }
+
+  /// Replaces the sum at node i by the gradient of one slice, if it adds the gradients of two adjacent slices. Returns
+  /// whether it does.
+  constexpr bool join(int i) {
+    auto const sum = p_.nodes[i].inputs;
+    int first = pad_of(sum[0], i), second = pad_of(sum[1], i);
+    if (first < 0 || second < 0 || first == second) return false;
+    auto a = unpack<op::pad::options>(p_.nodes[first].attributes);
+    auto b = unpack<op::pad::options>(p_.nodes[second].attributes);
+    if (a.dimension != b.dimension) return false;
+    if (b.begin < a.begin) {
+      std::swap(a, b);
+      std::swap(first, second);
+    }
+    ref const parts[] = {p_.nodes[first].inputs[0], p_.nodes[second].inputs[0]};
+    auto const extent = [&](ref r) { return p_.values[r.value].shape.extent[a.dimension]; };
+    if (a.begin + extent(parts[0]) != b.begin) return false;
+
+    auto const joined = extent(parts[0]) + extent(parts[1]);
+    int const later = first < second ? second : first;
+    removed_[first] = removed_[second] = true;
+    auto& n = p_.nodes[i];
+    if (joined != a.extent) {
+      // The sum remains the gradient of a slice, now of a longer one.
+      ref const whole = p_.nodes[later].outputs[0];
+      p_.values[whole.value].shape = p_.values[parts[0].value].shape;
+      p_.values[whole.value].shape.extent[a.dimension] = joined;
+      concatenate(p_.nodes[later], parts, a.dimension);
+      removed_[later] = false;
+      n.op = &info_of<op::pad>;
+      n.attributes = pack(a);
+      n.inputs.count = 0;
+      n.inputs.push_back(whole);
+    } else concatenate(n, parts, a.dimension);
+    return true;
+  }
+
+  /// Makes `n` a call that joins the two parts.
+  static constexpr void concatenate(node& n, ref const (&parts)[2], int dimension) {
+    n.op = &info_of<op::concatenate>;
+    n.attributes = pack(op::concatenate::options{.dimension = dimension});
+    n.inputs.count = 0;
+    for (auto const& part : parts) n.inputs.push_back(part);
+  }
+
+  program p_;
+  nest nest_;
+  bool removed_[program::maximum_nodes]{};
+};
+
+} // namespace detail
+
+/// Replaces a sum of gradients of slices by one concatenation if the slices lie side by side, so that nothing is padded
+/// with zeros: the gradients of queries, keys and values become the gradient of the tensor that holds all three.
+constexpr program join_slices(program const& p) {
+  if (!p.failure.ok()) return p;
+  for (auto const& n : p.nodes)
+    if (calls(n, info_of<op::pad>)) return detail::slice_joining(p).run();
+  return p;
+}
+
+} // namespace constrain

@@ -1,0 +1,275 @@
+#pragma once
+
+#include "constrain/op/concatenate/concatenate.hpp"
+#include "constrain/op/constant/constant.hpp"
+#include "constrain/op/reshape/reshape.hpp"
+#include "constrain/op/stack/stack.hpp"
+#include "constrain/pass/fuse/uses.hpp"
+#include "constrain/pass/nest.hpp"
+
+namespace constrain::inline CONSTRAIN_VARIANT {
+
+/// Number of rows of logits that are stored at a time, out of `rows`: a tenth, rounded down to a multiple of 16; at
+/// least 16, at most all rows. This saves about nine tenths of the logits' memory and keeps GEMMs large.
+constexpr std::int64_t logit_rows(std::int64_t rows) {
+  std::int64_t const tenth = rows / 10 / 16 * 16;
+  std::int64_t const wanted = tenth < 16 ? 16 : tenth;
+  return wanted < rows ? wanted : rows;
+}
+
+namespace detail {
+
+/// The nodes from the one that computes a large value to the last one that reads it, or a gradient of its shape, as a
+/// loop over chunks of rows.
+class row_looping {
+public:
+  /// `head`: the node that computes the large value.
+  constexpr row_looping(program const& p, int head, std::int64_t smallest_bytes)
+      : p_(p), nest_(p), head_(head), smallest_bytes_(smallest_bytes) {}
+
+  /// Whether the nodes can run a chunk of rows at a time, and compute a loss.
+  constexpr bool applies() {
+    auto const& n = p_.nodes[head_];
+    if (n.kind != node_kind::call || (n.op->row_outputs & 1u) == 0) return false;
+    if (!is_large(n.outputs[0]) || !is_taken_in_rows(n.outputs[0])) return false;
+    add(head_);
+    for (int i = head_ + 1; i < p_.nodes.size(); ++i) // readers of a value come after its writer
+      if (reads_large(p_.nodes[i])) add(i);
+    return loss_ && nodes_can_move();
+  }
+
+  constexpr program run() const;
+
+private:
+  /// Whether `r` is stored for all rows at a time, and only because nothing asks for less.
+  constexpr bool is_large(ref r) const {
+    auto const& info = p_.values[r.value];
+    bool const plain = info.role == role::activation && !info.accumulates && !info.is_loop_carried();
+    auto const rows = info.shape.rows();
+    return plain && info.shape.rank > 0 && logit_rows(rows) < rows && writer_of(p_, r) >= 0 &&
+           info.shape.elements() * size_of(info.type) >= smallest_bytes_;
+  }
+  constexpr ref head_output() const { return p_.nodes[head_].outputs[0]; }
+  constexpr std::int64_t rows() const { return p_.values[head_output().value].shape.rows(); }
+
+  constexpr bool reads_large(node const& n) const {
+    for (auto const& input : n.inputs)
+      if (large_[input.value]) return true;
+    return false;
+  }
+
+  /// Whether node i, in the loop of the head, can run a chunk of rows of `r` at a time.
+  constexpr bool takes_rows(int i, ref r) const {
+    auto const& n = p_.nodes[i];
+    if (nest_.parent[i] != nest_.parent[head_]) return false;
+    for (int k = 0; k < n.inputs.size(); ++k)
+      if (n.inputs[k] == r && (n.op->row_inputs >> k & 1u) == 0) return false;
+    for (int j = 0; j < n.outputs.size(); ++j)
+      if (((n.op->row_outputs | n.op->accumulating) >> j & 1u) == 0) return false;
+    return true;
+  }
+  /// Whether all nodes that read `r` can.
+  constexpr bool is_taken_in_rows(ref r) const {
+    for (int i = 0; i < p_.nodes.size(); ++i)
+      if (p_.nodes[i].inputs.contains(r) && !takes_rows(i, r)) return false;
+    return true;
+  }
+
+  /// Adds node i to the loop.
+  constexpr void add(int i) {
+    auto const& n = p_.nodes[i];
+    in_[i] = true;
+    last_ = i > last_ ? i : last_;
+    for (int j = 0; j < n.outputs.size(); ++j) {
+      auto const& info = p_.values[n.outputs[j].value];
+      bool const by_rows = (n.op->row_outputs >> j & 1u) != 0;
+      bool const like_head = info.shape == p_.values[head_output().value].shape;
+      if (by_rows && like_head && is_large(n.outputs[j]) && is_taken_in_rows(n.outputs[j]))
+        large_[n.outputs[j].value] = true;
+      if (!by_rows && info.shape.elements() == 1 && info.role != role::gradient) loss_ = true;
+      written_[n.outputs[j].value] = by_rows ? written::by_rows : written::as_sum;
+    }
+  }
+
+  /// Sorts the nodes between the first and the last of the loop into those before and behind it. Returns whether that
+  /// is possible.
+  constexpr bool nodes_can_move() {
+    for (int i = head_; i <= last_; ++i) {
+      auto const& n = p_.nodes[i];
+      if (n.kind != node_kind::call || nest_.parent[i] != nest_.parent[head_]) return false;
+      if (in_[i]) {
+        for (int k = 0; k < n.inputs.size(); ++k)
+          if (!can_read(n, k)) return false;
+        continue;
+      }
+      for (auto const& input : n.inputs) behind_[i] = behind_[i] || written_[input.value] != written::outside;
+      for (auto const& output : n.outputs) {
+        if (!behind_[i] && written_[output.value] != written::outside) return false;
+        if (behind_[i]) written_[output.value] = written::behind;
+      }
+      // Its value is known before the loop, whatever the loss is.
+      if (behind_[i] && calls(n, info_of<op::constant_like>)) written_[n.outputs[0].value] = written::constant;
+    }
+    return true;
+  }
+  /// Whether input k of a node of the loop is known in the loop.
+  constexpr bool can_read(node const& n, int k) const {
+    auto const how = written_[n.inputs[k].value];
+    if ((n.op->row_inputs >> k & 1u) != 0) return how == written::outside || how == written::by_rows;
+    return how == written::outside || (how == written::constant && like(n.inputs[k]).value >= 0);
+  }
+
+  /// A value from outside of the loop with the type and shape of `constant`, which only stands behind the loop because
+  /// it is made from the loss; empty: there is none.
+  constexpr ref like(ref constant) const {
+    auto const& wanted = p_.values[constant.value];
+    for (int i = head_; i <= last_; ++i)
+      for (auto const& input : p_.nodes[i].inputs) {
+        auto const& info = p_.values[input.value];
+        if (in_[i] && written_[input.value] == written::outside && info.type == wanted.type &&
+            info.shape == wanted.shape && info.axes.size() <= wanted.axes.size())
+          return input;
+      }
+    return {};
+  }
+
+  /// The shape of `rows` rows of a value with a row, or an element, for each row of the large value.
+  constexpr shape rows_of(ref r, std::int64_t rows) const {
+    auto const& s = p_.values[r.value].shape;
+    auto const& large = p_.values[head_output().value].shape;
+    bool const of_elements = s == large.without(large.rank - 1) || s.rank == 1;
+    return of_elements ? shape(rows) : shape(rows, s.features());
+  }
+
+  /// The refs that stand for the values of the loop: those of one copy of its body.
+  struct body {
+    ref of[program::maximum_values]{};
+  };
+  /// The inputs with a row for each row of the large value, in two dimensions.
+  constexpr body flatten(builder& out) const;
+  /// Appends the nodes of the loop for `extent` rows from row `begin` on, or for `iterations` times as many.
+  constexpr body append_body(builder& out, body const& flat, std::int64_t begin, std::int64_t extent,
+                             std::int64_t iterations) const;
+  constexpr void append_loop(builder& out) const;
+  /// Appends nodes that put the rows of `r` together.
+  constexpr void join(builder& out, ref r, body const& chunks, body const& remainder, std::int64_t iterations) const;
+
+  /// Where the nodes that write a value stand: outside of the loop, in it (with a row for each row, or as a sum over
+  /// all), or behind it.
+  enum class written : unsigned char { outside, by_rows, as_sum, behind, constant };
+
+  program const& p_;
+  nest nest_;
+  int head_, last_ = 0;
+  std::int64_t smallest_bytes_;
+  bool loss_ = false;                          // a node of the loop computes a sum over all rows
+  bool in_[program::maximum_nodes]{};          // of the loop
+  bool behind_[program::maximum_nodes]{};      // moves behind the loop
+  bool large_[program::maximum_values]{};      // has the shape of the large value, and is written in the loop
+  written written_[program::maximum_values]{}; // by what
+};
+
+// Defined after the class: clang 14 evaluates member templates only after their definition.
+constexpr program row_looping::run() const {
+  auto out = without_nodes(p_);
+  rewrite_nodes(out, p_, 0, p_.nodes.size(), [&](builder&, node const& n, int i) {
+    if (!in_[i] && !behind_[i]) out.program.add_node(n);
+    if (i != last_) return;
+    append_loop(out);
+    for (int k = head_; k < last_; ++k) {
+      bool const moved = behind_[k] && written_[p_.nodes[k].outputs[0].value] != written::constant;
+      if (moved) out.program.add_node(p_.nodes[k]);
+    }
+  });
+  return out.program;
+}
+
+constexpr void row_looping::append_loop(builder& out) const {
+  for (int k = head_; k < last_; ++k) {
+    node n = p_.nodes[k];
+    if (!behind_[k] || written_[n.outputs[0].value] != written::constant) continue;
+    n.inputs[0] = like(n.outputs[0]);
+    out.program.add_node(n);
+  }
+  for (int v = 0; v < p_.values.size(); ++v)
+    if (written_[v] == written::as_sum) out.program.values[v].accumulates = true;
+  auto const flat = flatten(out);
+  auto const chunk = logit_rows(rows()), iterations = rows() / chunk, left = rows() % chunk;
+  body chunks, remainder;
+  if (iterations > 1) {
+    out.open(out.program.add_axis({.name = out.program.names.add("", "rows"), .extent = iterations}), false);
+    chunks = append_body(out, flat, 0, chunk, iterations);
+    out.close();
+  } else chunks = append_body(out, flat, 0, chunk, 1);
+  if (left > 0) remainder = append_body(out, flat, iterations * chunk, left, 1);
+  for (int v = 0; v < p_.values.size(); ++v) {
+    bool read = false;
+    for (int i = 0; i < p_.nodes.size() && written_[v] == written::by_rows; ++i)
+      read = read || (!in_[i] && p_.nodes[i].inputs.contains({v}));
+    if (read) join(out, {v}, chunks, remainder, iterations);
+  }
+}
+
+constexpr row_looping::body row_looping::flatten(builder& out) const {
+  body flat;
+  for (int i = head_; i <= last_; ++i)
+    for (int k = 0; in_[i] && k < p_.nodes[i].inputs.size(); ++k) {
+      ref const r = p_.nodes[i].inputs[k];
+      bool const by_rows = (p_.nodes[i].op->row_inputs >> k & 1u) != 0;
+      if (!by_rows || written_[r.value] == written::by_rows || flat.of[r.value]) continue;
+      auto const s = rows_of(r, rows());
+      flat.of[r.value] = s == p_.values[r.value].shape ? r : out.call<op::reshape>({r}, {}, {.to = s}).outputs[0];
+    }
+  return flat;
+}
+
+constexpr row_looping::body row_looping::append_body(builder& out, body const& flat, std::int64_t begin,
+                                                     std::int64_t extent, std::int64_t iterations) const {
+  body here;
+  for (int v = 0; v < p_.values.size(); ++v)
+    if (flat.of[v])
+      here.of[v] = out.call<op::slice>({flat.of[v]}, {}, {.begin = begin, .extent = extent, .iterations = iterations})
+                       .outputs[0];
+  for (int i = head_; i <= last_; ++i) {
+    if (!in_[i]) continue;
+    node n = p_.nodes[i];
+    for (auto& input : n.inputs)
+      if (here.of[input.value]) input = here.of[input.value];
+    for (int j = 0; j < n.outputs.size(); ++j)
+      if ((n.op->row_outputs >> j & 1u) != 0) n.outputs[j] = {};
+    out.called_from = n.called_from;
+    auto const appended = out.append(*n.op, n);
+    for (int j = 0; j < n.outputs.size(); ++j)
+      if (!n.outputs[j]) here.of[p_.nodes[i].outputs[j].value] = appended.outputs[j];
+  }
+  out.called_from = 0;
+  return here;
+}
+
+constexpr void row_looping::join(builder& out, ref r, body const& chunks, body const& remainder,
+                                 std::int64_t iterations) const {
+  ref all = chunks.of[r.value];
+  if (iterations > 1) all = out.call<op::stack>({all}, {}, {.iterations = iterations}).outputs[0];
+  if (ref const rest = remainder.of[r.value]) all = out.call<op::concatenate>({all, rest}).outputs[0];
+  out.call<op::reshape>({all}, {r}, {.to = p_.values[r.value].shape});
+}
+
+} // namespace detail
+
+/// Replaces the head (the linear layer that computes the logits), the loss and their gradients by a loop over chunks of
+/// rows, so that logits are stored for `logit_rows` rows at a time (Hsu et al. 2024, Liger Kernel). Sums over the rows,
+/// such as the loss and the gradient of the weight, add up chunk by chunk, in order. This holds for all ops that say how
+/// their rows depend on each other (`op_info::row_inputs`), if the large value takes `smallest_bytes` or more.
+constexpr program loop_over_rows(program const& p, std::int64_t smallest_bytes) {
+  if (!p.failure.ok()) return p;
+  for (int i = 0; i < p.nodes.size(); ++i) {
+    if (!calls(p.nodes[i], info_of<op::linear>)) continue;
+    // Rows that are sliced already are few.
+    int const source = detail::writer_of(p, p.nodes[i].inputs[0]);
+    if (source >= 0 && calls(p.nodes[source], info_of<op::slice>)) continue;
+    if (detail::row_looping loop(p, i, smallest_bytes); loop.applies()) return loop.run();
+  }
+  return p;
+}
+
+} // namespace constrain

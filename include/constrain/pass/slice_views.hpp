@@ -1,0 +1,189 @@
+#pragma once
+
+#include "constrain/op/concatenate/concatenate.hpp"
+#include "constrain/op/reshape/reshape.hpp"
+#include "constrain/op/slice/slice.hpp"
+#include "constrain/op/stack/stack.hpp"
+#include "constrain/pass/nest.hpp"
+#include "constrain/pass/rewrite.hpp"
+#include "constrain/program/location.hpp"
+
+namespace constrain::inline CONSTRAIN_VARIANT {
+
+namespace detail {
+
+/// Makes views of slices and of the parts of concatenations, node by node.
+class slice_viewing {
+public:
+  constexpr explicit slice_viewing(program const& p) : p_(p), nest_(p) {}
+
+  constexpr program run() {
+    bool removed[program::maximum_nodes]{};
+    for (int i = 0; i < p_.nodes.size(); ++i)
+      if (calls(p_.nodes[i], info_of<op::slice>) || calls(p_.nodes[i], info_of<op::reshape>))
+        removed[i] = view_result(i);
+    // From the last to the first, so that a part of a part is still written by its node.
+    for (int i = p_.nodes.size() - 1; i >= 0; --i) {
+      auto const& n = p_.nodes[i];
+      bool const joins = calls(n, info_of<op::concatenate>) || calls(n, info_of<op::stack>);
+      if (joins || (calls(n, info_of<op::reshape>) && !removed[i])) removed[i] = view_operands(i);
+    }
+    return rewrite(p_, [&](builder& out, node const& n, int i) {
+      if (!removed[i]) out.program.add_node(n);
+    });
+  }
+
+private:
+  /// Whether the value is assigned once in each iteration, by nodes of the program, and read by them only.
+  constexpr bool is_plain(ref r) const {
+    auto const& info = p_.values[r.value];
+    return info.role == role::activation && !info.accumulates && !info.is_loop_carried();
+  }
+  /// Whether nodes find the same elements in `r` until an iteration ends: a loop-carried value has an instance of its
+  /// own for what the iteration reads and for what it writes.
+  constexpr bool is_steady(ref r) const {
+    auto const& info = p_.values[r.value];
+    return !info.accumulates && info.role != role::result;
+  }
+
+  /// Whether slices of `of` in this dimension keep its rows: equally long rows that are equally far apart.
+  static constexpr bool keeps_rows(shape const& of, int dimension) {
+    for (int d = 0; d < dimension && dimension + 1 < of.rank; ++d)
+      if (of.extent[d] != 1) return false;
+    return true;
+  }
+
+  /// Whether every op that reads or writes `r`, or a view of it, takes the operand in rows that lie apart.
+  constexpr bool is_taken_in_rows(ref r) const {
+    for (int v = 0; v < p_.values.size(); ++v) {
+      if (!p_.values[v].view || !is_view_of(v, r.value) || locate(p_, {v}).row_stride == 0) continue;
+      if (is_reshaped(v)) return false;
+      for (auto const& n : p_.nodes) {
+        auto const takes = [&](int k) { return (n.op->strided >> k & 1u) != 0; };
+        for (int k = 0; k < n.inputs.size(); ++k)
+          if (n.inputs[k].value == v && !takes(k)) return false;
+        for (int k = 0; k < n.outputs.size(); ++k)
+          if (n.outputs[k].value == v && !takes(n.inputs.size() + k)) return false;
+      }
+    }
+    return true;
+  }
+  /// Whether the view has all elements of what it is a view of, in rows of another length.
+  constexpr bool is_reshaped(int v) const {
+    auto const& of = p_.values[p_.values[v].view.of.value].shape;
+    auto const& s = p_.values[v].shape;
+    return s.elements() == of.elements() && s.features() != of.features();
+  }
+  constexpr bool is_view_of(int v, int of) const {
+    while (v != of && p_.values[v].view) v = p_.values[v].view.of.value;
+    return v == of;
+  }
+
+  /// Whether no node writes a persistent `source` before the last node that reads `part`.
+  constexpr bool keeps_its_value(ref source, ref part) const {
+    if (!is_persistent(p_.values[source.value].role)) return true;
+    bool written = false;
+    for (auto const& n : p_.nodes) {
+      if (written && n.inputs.contains(part)) return false;
+      written = written || n.outputs.contains(source);
+    }
+    return true;
+  }
+
+  /// The result of the slice or reshape at node i as a view of its input.
+  constexpr view view_of_input(int i) const {
+    auto const& n = p_.nodes[i];
+    if (!calls(n, info_of<op::slice>)) return {n.inputs[0]};
+    auto const o = unpack<op::slice::options>(n.attributes);
+    int const axis = o.iterations > 1 ? p_.nodes[nest_.parent[i]].axis : -1;
+    return {n.inputs[0], o.dimension, o.begin, axis, axis < 0 ? 0 : o.extent};
+  }
+
+  /// Makes the result of the slice or reshape at node i a view of its input. Returns whether it can be one.
+  constexpr bool view_result(int i) {
+    auto const seen = view_of_input(i);
+    ref const source = seen.of, part = p_.nodes[i].outputs[0];
+    if (!is_plain(part) || p_.values[part.value].view || !is_steady(source)) return false;
+    if (!keeps_rows(p_.values[source.value].shape, seen.dimension) || !keeps_its_value(source, part)) return false;
+    p_.values[part.value].view = seen;
+    p_.nodes[i].outputs.count = 0; // the node itself no longer writes its result
+    if (is_taken_in_rows(part)) {
+      p_.nodes[i].inputs.count = 0;
+      return true;
+    }
+    p_.values[part.value].view = {};
+    p_.nodes[i].outputs.push_back(part);
+    return false;
+  }
+
+  /// Whether only one node writes `r`: in the loop of node i or, for op::stack, in the loop whose iterations it stacks.
+  constexpr bool is_written_beside(ref r, int i) const {
+    bool const stacks = calls(p_.nodes[i], info_of<op::stack>);
+    int writers = 0;
+    for (int j = 0; j < p_.nodes.size(); ++j)
+      for (auto const& output : p_.nodes[j].outputs) {
+        if (output.value != r.value) continue;
+        int const loop = nest_.parent[j];
+        if (stacks && loop == nest::root) return false;
+        if ((stacks ? nest_.parent[loop] : loop) != nest_.parent[i]) return false;
+        ++writers;
+      }
+    return writers == 1;
+  }
+
+  /// Operand k of the concatenation, stack or reshape at node i as a view of its result. `begin`: the index of its first
+  /// element.
+  constexpr view view_of_result(node const& n, int k, std::int64_t begin) const {
+    ref const whole = n.outputs[0];
+    auto const& part = p_.values[n.inputs[k].value];
+    if (calls(n, info_of<op::stack>)) return {whole, 0, 0, part.axes.back(), part.shape.extent[0]};
+    if (calls(n, info_of<op::reshape>)) return {whole};
+    return {whole, unpack<op::concatenate::options>(n.attributes).dimension, begin};
+  }
+
+  /// Makes the operands of the concatenation, stack or reshape at node i views of its result. Returns whether all of
+  /// them can be views.
+  constexpr bool view_operands(int i) {
+    auto const n = p_.nodes[i];
+    ref const whole = n.outputs[0];
+    bool const computed = p_.values[whole.value].role == role::activation;
+    if (!computed || !is_steady(whole)) return false;
+    std::int64_t begin = 0;
+    int viewed = 0;
+    bool fits = true;
+    for (; viewed < n.inputs.size() && fits; ++viewed) {
+      auto& part = p_.values[n.inputs[viewed].value];
+      auto const seen = view_of_result(n, viewed, begin);
+      fits = is_plain(n.inputs[viewed]) && !part.view && is_written_beside(n.inputs[viewed], i) &&
+             keeps_rows(p_.values[whole.value].shape, seen.dimension);
+      if (!fits) break;
+      part.view = seen;
+      begin += part.shape.extent[seen.dimension];
+    }
+    p_.nodes[i].inputs.count = p_.nodes[i].outputs.count = 0; // the node itself reads and writes nothing
+    fits = fits && is_taken_in_rows(whole);
+    if (fits) return true;
+    for (int k = 0; k < viewed; ++k) p_.values[n.inputs[k].value].view = {};
+    p_.nodes[i] = n;
+    return false;
+  }
+
+  program p_;
+  nest nest_;
+};
+
+} // namespace detail
+
+/// Removes slices, concatenations, reshapes and stacks that need not copy: the result of a slice becomes a view of the
+/// sliced value, and the operands of a concatenation, views of its result. A copy remains if an op does not take the rows of a view
+/// (`op_info::strided`), if the elements do not lie in equally long rows, or if the bytes are written again while the
+/// slice is read.
+constexpr program slice_views(program const& p) {
+  if (!p.failure.ok()) return p;
+  for (auto const& n : p.nodes)
+    if (calls(n, info_of<op::slice>) || calls(n, info_of<op::concatenate>) || calls(n, info_of<op::reshape>))
+      return detail::slice_viewing(p).run();
+  return p;
+}
+
+} // namespace constrain

@@ -1,0 +1,70 @@
+#pragma once
+
+#include "constrain/program/location.hpp"
+#include "constrain/program/op_info.hpp"
+
+namespace constrain::inline CONSTRAIN_VARIANT::detail {
+
+/// Which values can be read while the nodes of a program run in order: a write of one value may overwrite another one
+/// that shares its bytes.
+class written_values {
+public:
+  constexpr explicit written_values(program const& p) : p_(p) {
+    for (int v = 0; v < p.values.size(); ++v) {
+      auto const& info = p.values[v];
+      int full = v;
+      while (p.values[full].view) full = p.values[full].view.of.value;
+      auto const filled_by = p.values[full].role;
+      state_[v] = is_persistent(filled_by) || filled_by == role::input ? state::written : state::unwritten;
+      if (!info.view && !info.overwritten_by) continue;
+      sharing_.push_back(v);
+      int const root = root_of(p, {v}).value;
+      if (!sharing_.contains(root)) sharing_.push_back(root);
+    }
+  }
+
+  /// Whether the bytes of the value hold its elements: nodes have written the value, or its views, or the value that it
+  /// is a view of, and no other value since then.
+  constexpr bool contain(int value) const {
+    auto const& view = p_.values[value].view;
+    return is_complete(value) || (view && !lost(value) && contain(view.of.value));
+  }
+  /// Whether another value was written over the value.
+  constexpr bool lost(int value) const { return state_[value] == state::overwritten; }
+
+  /// A node writes the value.
+  constexpr void write(int value) {
+    state_[value] = state::written;
+    if (!sharing_.contains(value)) return;
+    for (int other : sharing_) {
+      // A loop-carried value has several instances, of which another value overwrites one that no node reads.
+      if (other == value || is_view_of(value, other) || p_.values[other].is_loop_carried()) continue;
+      if (is_view_of(other, value)) state_[other] = state::written;
+      else if (state_[other] == state::written && overlap(p_, {other}, {value})) state_[other] = state::overwritten;
+    }
+  }
+
+private:
+  enum class state : unsigned char { unwritten, written, overwritten };
+
+  /// Whether nodes have written the value, or all of its views.
+  constexpr bool is_complete(int value) const {
+    if (state_[value] == state::written) return true;
+    std::int64_t elements = 0;
+    for (int part : sharing_)
+      if (auto const& v = p_.values[part].view; v.of.value == value && is_complete(part))
+        elements += p_.values[part].shape.elements() * (v.axis < 0 ? 1 : p_.axes[v.axis].extent);
+    return elements == p_.values[value].shape.elements();
+  }
+
+  constexpr bool is_view_of(int v, int of) const {
+    while (v != of && p_.values[v].view) v = p_.values[v].view.of.value;
+    return v == of;
+  }
+
+  program const& p_;
+  state state_[program::maximum_values]{};
+  fixed_vector<int, program::maximum_values> sharing_; // values that share bytes with others
+};
+
+} // namespace constrain::detail

@@ -1,0 +1,73 @@
+#pragma once
+
+#include "constrain/program/program.hpp"
+
+namespace constrain::inline CONSTRAIN_VARIANT {
+
+/// Where the elements of one instance of a value lie: in the bytes of the value `root`, which shares its bytes with no
+/// value that it is a view of or is overwritten by. A row is a vector along the innermost dimension.
+struct location {
+  ref root;                    // the value that has the bytes
+  std::int64_t begin = 0;      // elements of `root` before the first one
+  std::int64_t row_stride = 0; // elements of `root` from one row to the next; 0: the elements are contiguous
+  int axis = -1;               // of a loop with whose iterations the elements move; -1: they do not
+  std::int64_t step = 0;       // elements of `root` by which they move
+};
+
+/// Elements that follow each other for one index of dimension `dimension` of a tensor of shape `s`.
+constexpr std::int64_t inner_elements(shape const& s, int dimension) {
+  std::int64_t product = 1;
+  for (int d = dimension + 1; d < s.rank; ++d) product *= s.extent[d];
+  return product;
+}
+
+/// The location of `r`. All passes that work on bytes ask this function.
+constexpr location locate(program const& p, ref r) {
+  // From the value to its root, then back: only the root's rows are as wide as its shape says.
+  fixed_vector<ref, 16> way;
+  way.push_back(r);
+  for (bool at_root = false; !at_root;) {
+    auto const& info = p.values[way.back().value];
+    ref const next = info.view ? info.view.of : info.overwritten_by;
+    at_root = !next || !way.push_back(next);
+  }
+  location out{way.back()};
+  for (int k = way.size() - 2; k >= 0; --k) {
+    auto const& info = p.values[way[k].value];
+    if (!info.view) continue;
+    auto const& of = p.values[info.view.of.value].shape;
+    auto const width = out.row_stride == 0 ? of.features() : out.row_stride;
+    auto const inner = inner_elements(of, info.view.dimension);
+    auto const in_root = [&](std::int64_t elements) {
+      return elements / of.features() * width + elements % of.features();
+    };
+    out.begin += in_root(info.view.begin * inner);
+    if (info.view.axis >= 0) out.axis = info.view.axis, out.step = in_root(info.view.step * inner);
+    bool const narrower = info.shape.features() != of.features() && info.shape.elements() != of.elements();
+    if (narrower && info.shape.rows() > 1) out.row_stride = width;
+  }
+  return out;
+}
+
+/// The value whose bytes hold `r`.
+constexpr ref root_of(program const& p, ref r) { return locate(p, r).root; }
+
+/// Whether `r` and `s` have an element of their common root's instance in common, in any iterations.
+constexpr bool overlap(program const& p, ref r, ref s) {
+  auto const a = locate(p, r), b = locate(p, s);
+  if (!(a.root == b.root)) return false;
+  auto const &x = p.values[r.value].shape, &y = p.values[s.value].shape;
+  auto const moves = [&](location const& l) { return l.axis < 0 ? 0 : (p.axes[l.axis].extent - 1) * l.step; };
+  if (a.row_stride == 0 && b.row_stride == 0)
+    return a.begin < b.begin + y.elements() + moves(b) && b.begin < a.begin + x.elements() + moves(a);
+  // Both lie in rows of one width.
+  auto const width = a.row_stride == 0 ? b.row_stride : a.row_stride;
+  auto const columns = [&](location const& l, shape const& of) { return l.row_stride == 0 ? width : of.features(); };
+  auto const rows = [&](location const& l, shape const& of) {
+    return l.row_stride == 0 ? (of.elements() + width - 1) / width : of.rows();
+  };
+  return a.begin % width < b.begin % width + columns(b, y) && b.begin % width < a.begin % width + columns(a, x) &&
+         a.begin / width < b.begin / width + rows(b, y) && b.begin / width < a.begin / width + rows(a, x);
+}
+
+} // namespace constrain

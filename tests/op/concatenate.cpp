@@ -1,0 +1,53 @@
+#include "check_gradients.hpp"
+#include "op/call_kernel.hpp"
+
+namespace ct = constrain;
+using namespace constrain::test;
+using ct::shape;
+
+namespace {
+
+using rule = ct::op::concatenate;
+constexpr auto a_type = f32(shape(2, 5, 3)), b_type = f32(shape(2, 5, 4));
+static_assert(rule::infer(types({a_type, b_type, a_type}), {.dimension = 2}).outputs[0] == f32(shape(2, 5, 10)));
+static_assert(rule::infer(types({a_type}), {.dimension = 0}).outputs[0] == a_type);
+static_assert(refuses<rule::dimension_is_not_there>(rule::infer(types({a_type, b_type}), {.dimension = 3}), 3, 3));
+static_assert(refuses<rule::values_do_not_fit>(rule::infer(types({a_type, b_type}), {.dimension = 1}), 0, 1));
+static_assert(refuses<rule::values_do_not_fit>(rule::infer(types({a_type, f32(shape(2, 5))}), {.dimension = 0}), 0, 1));
+static_assert(refuses<rule::values_do_not_fit>(rule::infer(types({a_type, a_type, i32(shape(2, 5, 3))}), {}), 0, 2));
+
+// Along each dimension; one value twice, and one that is also read elsewhere.
+struct model {
+  constexpr ct::value operator()(ct::value tokens) const {
+    auto const x = ct::embedding("token", tokens, {.vocabulary = 7, .width = 4});
+    auto const a = ct::linear("a", x, 3), b = ct::silu(ct::linear("b", x, 2));
+    auto const wide = ct::concatenate({a, b, a}, 2);
+    auto const long_ = ct::concatenate({ct::slice(wide, 1, 2, 3), ct::gelu(ct::slice(wide, 1, 0, 2))}, 1);
+    return ct::linear("head", ct::concatenate({long_, b * b, wide}, 2), 5);
+  }
+};
+using task = ct::task<model{}, ct::causal_lm, ct::micro_batch{.sequences = 2, .tokens = 5}>;
+
+} // namespace
+
+TEST_CASE("concatenate: gradients along each dimension") {
+  check_gradients<task>();
+  check_gradients<task, ct::accumulate<2>>();
+}
+
+TEST_CASE("concatenate: elements along each dimension, of contiguous and of wider rows") {
+  array<float> const a(shape(2, 1, 2), {1, 2, 3, 4}), b(shape(2, 1, 1), {8, 9});
+  array<float> wide(shape(2, 1, 3)), tall(shape(2, 2, 2)), both(shape(4, 1, 2));
+  call_kernel<rule>(ct::call{ct::pack(rule::options{2}), no_parameters}, a.in(), b.in(), wide.out());
+  CHECK(wide.values() == std::vector<float>{1, 2, 8, 3, 4, 9});
+  call_kernel<rule>(ct::call{ct::pack(rule::options{1}), no_parameters}, a.in(), a.in(), tall.out());
+  CHECK(tall.values() == std::vector<float>{1, 2, 1, 2, 3, 4, 3, 4});
+  call_kernel<rule>(ct::call{ct::pack(rule::options{0}), no_parameters}, a.in(), a.in(), both.out());
+  CHECK(both.values() == std::vector<float>{1, 2, 3, 4, 1, 2, 3, 4});
+
+  shape const narrow(2, 1, 1);
+  ct::tensor<float const> const column{a.in().data + 1, &narrow, 2, 2};
+  array<float> pairs(shape(2, 1, 2));
+  call_kernel<rule>(ct::call{ct::pack(rule::options{2}), no_parameters}, b.in(), column, pairs.out());
+  CHECK(pairs.values() == std::vector<float>{8, 2, 9, 4});
+}

@@ -1,0 +1,168 @@
+#include "check_gradients.hpp"
+#include "simulate.hpp"
+
+#include <constrain/pass/row_loop.hpp>
+#include <doctest/doctest.h>
+
+using namespace constrain;
+using namespace constrain::test;
+
+namespace {
+
+// The chunks: a tenth of the rows, in sixteens.
+static_assert(logit_rows(1) == 1 && logit_rows(15) == 15 && logit_rows(16) == 16);
+static_assert(logit_rows(159) == 16 && logit_rows(319) == 16 && logit_rows(320) == 32 && logit_rows(2048) == 192);
+static_assert([] {
+  for (std::int64_t rows = 160; rows < 5000; ++rows)
+    if (10 * logit_rows(rows) > rows) return false; // nine tenths are never stored
+  return true;
+}());
+
+struct head_only {
+  constexpr value operator()(value tokens) const {
+    return linear("head", embedding("token", tokens, {.vocabulary = 7, .width = 6}), 5, {.bias = false});
+  }
+};
+struct with_bias {
+  constexpr value operator()(value tokens) const {
+    return linear("head", embedding("token", tokens, {.vocabulary = 7, .width = 6}), 5);
+  }
+};
+// Tied weights, and as many features as classes.
+struct square {
+  constexpr value operator()(value tokens) const {
+    auto const table = parameter(tokens, "table", shape(6, 6), role::embedding, {.stddev = 0.3});
+    return linear(silu(embedding(table, tokens)), table);
+  }
+};
+template <auto model, int sequences = 4, class objective = causal_lm>
+using lm = task<model, objective, micro_batch{.sequences = sequences, .tokens = 9}>;
+template <class task> constexpr program gradients = updated(built<task>());
+template <class task> constexpr program looped = loop_over_rows(gradients<task>, 0);
+
+// 36 rows: two chunks of 16, and 4 rows in a second copy of the body. The gradient of the loss is made before the loop.
+constexpr auto p = looped<lm<head_only{}>>;
+static_assert(verify(p).ok() && loops(p) == loops(gradients<lm<head_only{}>>) + 1);
+static_assert(calls(p, &info_of<op::linear>) == 2 && calls(p, &info_of<op::cross_entropy>) == 2);
+static_assert(calls(p, &info_of<op::linear_weight_gradient>) == 2 && calls(p, &info_of<op::constant_like>) == 1);
+static_assert(same(loop_over_rows(p, 0), p));
+// 16 rows or fewer are one chunk; of 27, 16 and a remainder, without a loop; of 144, nine chunks without a remainder.
+static_assert(same(looped<task<head_only{}, causal_lm, micro_batch{.sequences = 2, .tokens = 8}>>,
+                   gradients<task<head_only{}, causal_lm, micro_batch{.sequences = 2, .tokens = 8}>>));
+static_assert(loops(looped<lm<head_only{}, 3>>) == 0 && calls(looped<lm<head_only{}, 3>>, &info_of<op::linear>) == 2);
+static_assert(loops(looped<lm<head_only{}, 16>>) == 1 && calls(looped<lm<head_only{}, 16>>, &info_of<op::linear>) == 1);
+// Logits below the limit are stored for all rows.
+static_assert(same(loop_over_rows(gradients<lm<head_only{}>>, 36 * 5 * 4 + 1), gradients<lm<head_only{}>>));
+static_assert(same(loop_over_rows(gradients<lm<head_only{}>>, 36 * 5 * 4), p));
+// A bias, a tied weight, micro-batches, a cast and checkpoints change nothing in that.
+static_assert(verify(looped<lm<with_bias{}>>).ok() &&
+              calls(looped<lm<with_bias{}>>, &info_of<op::linear_bias_gradient>) == 2);
+static_assert(verify(looped<lm<square{}>>).ok() && calls(looped<lm<square{}>>, &info_of<op::linear>) == 2);
+using gpt2_of_18_rows = task<small_gpt2, causal_lm, micro_batch{.sequences = 3}>;
+constexpr bool is_looped(program const& before) {
+  auto const after = loop_over_rows(before, 0);
+  return verify(after).ok() && calls(after, &info_of<op::cross_entropy>) == 2;
+}
+static_assert(is_looped(updated(built<gpt2_of_18_rows>(), 3)));
+static_assert(is_looped(recompute(updated(built<gpt2_of_18_rows>(), 3), 2)));
+static_assert(is_looped(updated(built<gpt2_of_18_rows>(), 2, dtype::bf16)));
+
+// In evaluation the correct predictions are counted chunk by chunk; a program whose logits the host reads keeps them.
+template <entry e>
+constexpr program entry_of = dead_code_elimination(remove_training_ops(gpt2_of_18_rows::build(e, dtype::f32)));
+static_assert(is_looped(entry_of<entry::evaluate>));
+static_assert(calls(loop_over_rows(entry_of<entry::evaluate>, 0), &info_of<op::correct_predictions>) == 2);
+static_assert(same(loop_over_rows(entry_of<entry::predict>, 0), entry_of<entry::predict>));
+
+// Logits that another op reads stay: its rows might depend on each other. So does a loss from which the gradient of the
+// loss is computed.
+struct halved {
+  template <class real> CT_HOST_DEVICE static real forward(real x) { return x / 2; }
+  template <class real> CT_HOST_DEVICE static real gradient(real, real, real dy) { return dy / 2; }
+};
+struct squared {
+  template <class real> CT_HOST_DEVICE static real forward(real x) { return x * x; }
+  template <class real> CT_HOST_DEVICE static real gradient(real x, real, real dy) { return 2 * x * dy; }
+};
+struct two_readers {
+  constexpr value operator()(value logits, value labels) const {
+    return cross_entropy(logits, labels) + cross_entropy(elementwise<halved>(logits), labels);
+  }
+};
+struct squared_loss {
+  constexpr value operator()(value logits, value labels) const {
+    return elementwise<squared>(cross_entropy(logits, labels));
+  }
+};
+template <class objective> constexpr program with = gradients<lm<head_only{}, 4, objective>>;
+static_assert(same(loop_over_rows(with<two_readers>, 0), with<two_readers>));
+static_assert(same(loop_over_rows(with<squared_loss>, 0), with<squared_loss>));
+
+// Sharded, the gradient of the head is reduced once, behind the loop, and the weight gathered once, before it.
+constexpr auto plain = recompute(updated(built<gpt2_of_18_rows>(), 3), 2);
+constexpr auto sharded = shard(plain, true, 3), sharded_loop = shard(loop_over_rows(plain, 0), true, 3);
+static_assert(verify(sharded_loop).ok());
+static_assert(calls(sharded_loop, &info_of<op::reduce_scatter>) == calls(sharded, &info_of<op::reduce_scatter>));
+static_assert(calls(sharded_loop, &info_of<op::all_gather>) < calls(sharded, &info_of<op::all_gather>));
+static_assert(runs(sharded_loop, &info_of<op::all_gather>) < runs(sharded, &info_of<op::all_gather>));
+
+template <class task, class... list> using doubles = trainer<task, precision::fp64, optimizer::sgd, list...>;
+template <class... list> constexpr auto logit_bytes() {
+  using trainer = doubles<lm<head_only{}, 40>, list...>;
+  return trainer::memory.activations.count();
+}
+// 360 rows of 5 logits in fp64: 32 rows are stored instead of 360, and as many of their gradient, in place.
+static_assert(logit_bytes<fusion::none>() - logit_bytes<fusion::all>() > 300 * 5 * 8);
+
+} // namespace
+
+TEST_CASE("the loop over rows: gradients") {
+  check_gradients<lm<head_only{}>, fusion::all>();
+  check_gradients<lm<with_bias{}, 3>, fusion::all>();
+  check_gradients<lm<square{}>, fusion::all, accumulate<3>>();
+  check_gradients<gpt2_of_18_rows, fusion::all, accumulate<2>, checkpoint::every<2>>();
+}
+
+TEST_CASE("the loop over rows is planned like any other") {
+  for (auto const& before :
+       {gradients<lm<head_only{}>>, gradients<lm<square{}, 16>>, plain, sharded_loop, entry_of<entry::evaluate>}) {
+    auto const f = in_place(slice_views(coalesce(loop_over_rows(before, 0))));
+    CHECK(verify(f) == diagnosis{});
+    CHECK(calls(f, &info_of<op::slice>) + calls(f, &info_of<op::concatenate>) + calls(f, &info_of<op::stack>) == 0);
+    CHECK(calls(f, &info_of<op::reshape>) == 0);
+    CHECK(simulate(f, plan_memory(f)).errors == std::vector<std::string>{});
+  }
+}
+
+TEST_CASE_TEMPLATE("the loop over rows computes what all rows together compute", task, lm<head_only{}, 3>,
+                   lm<head_only{}>, lm<square{}, 16>, lm<with_bias{}, 40>) {
+  auto const run = []<class trainer>(trainer t) {
+    auto const w = random_batch::draw<trainer>(5);
+    double loss = 0;
+    for (int step = 0; step < 5; ++step) loss = t.step(t.batch(w.inputs, w.labels)).loss;
+    auto const evaluated = t.evaluate(w.inputs, w.labels);
+    std::vector<double> weights;
+    for (auto const& parameter : t.parameters()) {
+      std::vector<double> values(static_cast<std::size_t>(parameter.size()));
+      parameter.read(values);
+      weights.insert(weights.end(), values.begin(), values.end());
+    }
+    return std::tuple(loss, evaluated.loss, evaluated.accuracy, weights);
+  };
+  auto const [loss, evaluated, accuracy, weights] = run(doubles<task, fusion::all>{{.learning_rate = 0.1f}});
+  auto const [all_loss, all_evaluated, all_accuracy, all_weights] =
+      run(doubles<task, fusion::none>{{.learning_rate = 0.1f}});
+  CHECK(std::abs(loss - all_loss) < 1e-13);
+  CHECK(std::abs(evaluated - all_evaluated) < 1e-13);
+  CHECK(accuracy == all_accuracy);
+  double largest = 0;
+  for (std::size_t i = 0; i < weights.size(); ++i) largest = std::max(largest, std::abs(weights[i] - all_weights[i]));
+  CHECK(largest < 1e-13);
+}
+
+TEST_CASE("a micro-batch whose labels are all ignored has no share") {
+  doubles<lm<head_only{}>, fusion::all> t{{.learning_rate = 0.1f}};
+  std::vector<std::int32_t> const inputs(36, 3), labels(36, ignored_label);
+  auto const result = t.evaluate(inputs, labels);
+  CHECK(result.labels == 0);
+}

@@ -1,0 +1,114 @@
+#include "sentence.hpp"
+
+#include <constrain/constrain.hpp>
+#include <doctest/doctest.h>
+
+#include <array>
+#include <cmath>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+// Examples with labels that an op indexes by: an embedding cannot ignore one, as a loss can.
+
+namespace ct = constrain;
+using ct::data::examples, ct::data::tail;
+using ct::test::sentence;
+
+namespace {
+
+using integers = std::vector<std::int32_t>;
+
+// The second labels choose a row of a table; `swapped`: the first do.
+template <bool swapped> struct grouped_classes {
+  static constexpr ct::port_spec classes{.name = "classes", .each = ct::per::row};
+  static constexpr ct::port_spec groups{.name = "groups", .each = ct::per::sequence};
+  static constexpr ct::port_spec labels[] = {swapped ? groups : classes, swapped ? classes : groups};
+  constexpr ct::value operator()(ct::value logits, ct::value first, ct::value second) const {
+    auto const group = ct::embedding("group", swapped ? first : second, {.vocabulary = 4, .width = 3});
+    return ct::cross_entropy(logits + group, swapped ? second : first);
+  }
+};
+struct three_classes {
+  constexpr auto inputs() const {
+    return std::array{
+        ct::port_spec{.name = "x", .type = ct::port_type::real, .each = ct::per::sequence, .features = 2}};
+  }
+  constexpr ct::value operator()(ct::value x) const { return ct::linear("out", x, 3); }
+};
+template <bool swapped, int sequences = 2>
+using grouped = ct::task<three_classes{}, grouped_classes<swapped>, ct::micro_batch{.sequences = sequences}>;
+
+// The next tokens are labels and, at the same time, an input of a table.
+struct looked_up_labels {
+  static constexpr bool labels_are_next_tokens = true;
+  static constexpr ct::port_spec labels[] = {{.name = "next", .each = ct::per::token}};
+  constexpr ct::value operator()(ct::value logits, ct::value next) const {
+    return ct::cross_entropy(logits + ct::embedding("seen", next, {.vocabulary = 16, .width = 16}), next);
+  }
+};
+
+struct bigram {
+  constexpr ct::value operator()(ct::value tokens) const {
+    return ct::linear("head", ct::embedding("token", tokens, {.vocabulary = 16, .width = 8}), 16);
+  }
+};
+
+} // namespace
+
+TEST_CASE("labels that an op indexes by are padded with 0, and padded examples do not count") {
+  std::vector<float> const x{1, 2, 3, 4, 5, 6};
+  integers const classes{0, 1, 2}, groups{1, 2, 3};
+  examples const all(x, {classes, groups});
+  ct::trainer<grouped<false>, ct::precision::fp64> t({.learning_rate = 1e-2f}, {.seed = 3, .checked = true});
+  ct::trainer<grouped<false, 3>, ct::precision::fp64> whole({}, {.seed = 3});
+  auto const e = t.evaluate(all), expected = whole.evaluate(all);
+  CHECK(std::abs(e.loss - expected.loss) < 1e-12);
+  CHECK(e.tokens == 3);
+  int batches = 0;
+  for (auto const& b : t.batches(all, tail::pad)) {
+    auto const given = b.every_label()[0].integers(), group = b.every_label()[1].integers();
+    if (++batches % 2 == 0) {
+      CHECK(given[1] == ct::ignored_label);
+      CHECK(group[1] == 0);
+    }
+    auto const r = t.step(b);
+    CHECK(r.tokens == (batches % 2 == 0 ? 1 : 2));
+    if (batches == 4) break;
+  }
+  integers const ignored{1, ct::ignored_label, 3};
+  CHECK(
+      sentence([&] {
+        t.batches(examples(x, {classes, ignored}));
+      }) ==
+      "batches: the label \"groups\" of example 1 is -100 at position 0, but an op indexes by it, so that it cannot be "
+      "ignored; pass integers from 0 to 3");
+}
+
+TEST_CASE("if the first labels cannot be ignored, examples are not padded, and each counts once") {
+  std::vector<float> const x{1, 2, 3, 4, 5, 6};
+  integers const classes{0, 1, 2}, groups{1, 2, 3};
+  examples const all(x, {groups, classes});
+  ct::trainer<grouped<true>, ct::precision::fp64> t({.learning_rate = 1e-2f}, {.seed = 3, .checked = true});
+  ct::trainer<grouped<true, 3>, ct::precision::fp64> whole({}, {.seed = 3});
+  auto const e = t.evaluate(all), expected = whole.evaluate(all);
+  CHECK(std::abs(e.loss - expected.loss) < 1e-12);
+  CHECK(e.tokens == 3);
+  CHECK(sentence([&] { t.batches(all, tail::pad); }) ==
+        "batches: tail::pad ignores the labels of the padding, but labels that are real, or that an op indexes by, "
+        "cannot be ignored; use tail::carry or tail::drop");
+  for (auto const& b : t.batches(all)) {
+    CHECK(t.step(b).tokens == 2);
+    if (t.steps() == 3) break;
+  }
+}
+
+TEST_CASE("labels that an op indexes by are not shifted") {
+  integers const tokens{1, 2, 3, 4, 5, 6, 7, 8};
+  ct::trainer<ct::task<bigram{}, looked_up_labels, ct::micro_batch{.sequences = 2, .tokens = 4}>> t;
+  std::string const after = ": ct::labels::shift leaves the last label of a sequence to be ignored, but an op indexes "
+                            "by the label \"next\"; pass shifted labels without it, with an integer at the end of each "
+                            "sequence";
+  CHECK(sentence([&] { t.batches(examples(tokens, tokens, ct::labels::shift)); }) == "batches" + after);
+  CHECK(sentence([&] { t.batch(tokens, tokens, ct::labels::shift); }) == "batch" + after);
+}
