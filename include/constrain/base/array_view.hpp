@@ -70,6 +70,15 @@ private:
   dtype type_ = dtype::i32;
 };
 
+namespace detail {
+
+/// The elements of an array of reals of the type `real`. (Cheaper to compile than `as`: a std::span checks concepts.)
+template <class real> real const* reals_of(array_view const& values) {
+  return reinterpret_cast<real const*>(values.bytes().data());
+}
+
+} // namespace detail
+
 /// The arrays for the inputs of a model, or for the labels of an objective, in the order of the ports: one array, or a
 /// list `{tokens, segments, lengths}`.
 class array_list {
@@ -82,11 +91,16 @@ public:
     requires detail::is_array<array>
   constexpr array_list(array const& one) : size_(1) { views_[0] = one; }
   /// One array of `count` integers.
-  constexpr array_list(std::int32_t const* first, std::size_t count) : array_list(std::span(first, count)) {}
+  constexpr array_list(std::int32_t const* first, std::size_t count)
+      : array_list(std::span<std::int32_t const>(first, count)) {}
   /// Several arrays.
   constexpr array_list(std::initializer_list<array_view> several) : array_list(several.begin(), several.size()) {}
   /// Several arrays, whose number is known at run time.
   constexpr array_list(std::span<array_view const> several) : array_list(several.data(), several.size()) {}
+  /// The `count` arrays from `first` on.
+  constexpr array_list(array_view const* first, std::size_t count) : size_(count) {
+    for (std::size_t i = 0; i < count && i < capacity; ++i) views_[i] = first[i];
+  }
 
   /// Number of arrays given; those beyond `capacity` are not kept.
   constexpr std::size_t size() const { return size_; }

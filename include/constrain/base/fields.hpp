@@ -53,46 +53,50 @@ template <class type, int n = 12> constexpr int field_count() {
   else return field_count<type, n - 1>();
 }
 
-/// Calls f(field) for every field of an aggregate with `count` fields, in order; never if `count` is 0.
-template <int count, class type, class function> constexpr void for_each_of_fields(type& a, function const& f) {
-  auto const all = [&](auto&... field) { (f(field), ...); };
+/// Calls f(field, ...) with all fields of an aggregate with `count` fields; not if `count` is 0.
+template <int count, class type, class function> constexpr void with_fields(type& a, function&& f) {
   if constexpr (count == 1) {
     auto& [b] = a;
-    all(b);
+    f(b);
   } else if constexpr (count == 2) {
     auto& [b, c] = a;
-    all(b, c);
+    f(b, c);
   } else if constexpr (count == 3) {
     auto& [b, c, d] = a;
-    all(b, c, d);
+    f(b, c, d);
   } else if constexpr (count == 4) {
     auto& [b, c, d, e] = a;
-    all(b, c, d, e);
+    f(b, c, d, e);
   } else if constexpr (count == 5) {
     auto& [b, c, d, e, g] = a;
-    all(b, c, d, e, g);
+    f(b, c, d, e, g);
   } else if constexpr (count == 6) {
     auto& [b, c, d, e, g, h] = a;
-    all(b, c, d, e, g, h);
+    f(b, c, d, e, g, h);
   } else if constexpr (count == 7) {
     auto& [b, c, d, e, g, h, i] = a;
-    all(b, c, d, e, g, h, i);
+    f(b, c, d, e, g, h, i);
   } else if constexpr (count == 8) {
     auto& [b, c, d, e, g, h, i, j] = a;
-    all(b, c, d, e, g, h, i, j);
+    f(b, c, d, e, g, h, i, j);
   } else if constexpr (count == 9) {
     auto& [b, c, d, e, g, h, i, j, k] = a;
-    all(b, c, d, e, g, h, i, j, k);
+    f(b, c, d, e, g, h, i, j, k);
   } else if constexpr (count == 10) {
     auto& [b, c, d, e, g, h, i, j, k, l] = a;
-    all(b, c, d, e, g, h, i, j, k, l);
+    f(b, c, d, e, g, h, i, j, k, l);
   } else if constexpr (count == 11) {
     auto& [b, c, d, e, g, h, i, j, k, l, m] = a;
-    all(b, c, d, e, g, h, i, j, k, l, m);
+    f(b, c, d, e, g, h, i, j, k, l, m);
   } else if constexpr (count == 12) {
     auto& [b, c, d, e, g, h, i, j, k, l, m, n] = a;
-    all(b, c, d, e, g, h, i, j, k, l, m, n);
+    f(b, c, d, e, g, h, i, j, k, l, m, n);
   }
+}
+
+/// Calls f(field) for every field of an aggregate with `count` fields, in order; never if `count` is 0.
+template <int count, class type, class function> constexpr void for_each_of_fields(type& a, function const& f) {
+  with_fields<count>(a, [&](auto&... field) { (f(field), ...); });
 }
 
 /// Calls f(field) for every field of an aggregate, in order; never if `field_count` is 0.

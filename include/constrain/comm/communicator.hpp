@@ -64,7 +64,7 @@ public:
     for (std::int64_t i = 0; i < lengths[0]; ++i) receive[i] = send[offsets[0] + i];
   }
   void barrier() override {}
-  std::unique_ptr<communicator> groups_of(int) override { return std::make_unique<self>(); }
+  std::unique_ptr<communicator> groups_of(int) override { return std::unique_ptr<communicator>(new self); }
   [[noreturn]] void abort(int status) override { std::_Exit(status); }
   bool all_come() override { return true; }
 };

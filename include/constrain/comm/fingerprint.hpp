@@ -25,7 +25,10 @@ public:
     char digits[32];
     if constexpr (std::is_same_v<number, bool>) add(name, std::string_view(value ? "true" : "false"));
     else if constexpr (std::is_integral_v<number>) add(name, concat({value}));
-    else add(name, std::string_view(digits, std::to_chars(digits, digits + sizeof digits, value).ptr));
+    else {
+      auto const size = std::to_chars(digits, digits + sizeof digits, value).ptr - digits;
+      add(name, std::string_view(static_cast<char const*>(digits), static_cast<std::size_t>(size)));
+    }
   }
   /// Adds the hash of a value, in hexadecimal, for values that are too long to send.
   void add_hash(std::string_view name, std::uint64_t hash);

@@ -8,7 +8,8 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 [[gnu::cold]] CONSTRAIN_INLINE void fingerprint::add_hash(std::string_view name, std::uint64_t hash) {
   char digits[16];
-  add(name, std::string_view(digits, std::to_chars(digits, digits + sizeof digits, hash, 16).ptr));
+  auto const* const end = std::to_chars(digits, digits + sizeof digits, hash, 16).ptr;
+  add(name, std::string_view(static_cast<char const*>(digits), static_cast<std::size_t>(end - digits)));
 }
 
 } // namespace constrain

@@ -75,7 +75,7 @@ CONSTRAIN_INLINE void corpus::for_bytes(std::int64_t first, std::int64_t count,
 
 CONSTRAIN_INLINE std::int32_t corpus::token(std::int64_t index) const {
   std::int32_t value = 0;
-  copy(index, {&value, 1});
+  copy(index, {&value, std::size_t{1}});
   return value;
 }
 

@@ -63,7 +63,7 @@ template <class visitor> void for_lines(std::string const& path, visitor const& 
     if (got < 0)
       throw error({"the texts '", path, "' cannot be read (", io::reason(), "); check the file and its disk"});
     if (got == 0) break;
-    std::string_view rest(block.data(), static_cast<std::size_t>(got));
+    std::string_view rest(block.c_str(), static_cast<std::size_t>(got));
     for (auto end = rest.find('\n'); end != std::string_view::npos; end = rest.find('\n')) {
       unfinished += rest.substr(0, end);
       visit(std::string_view(unfinished));

@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <memory>
 #include <span>
+#include <utility>
 #include <vector>
 
 namespace constrain::inline CONSTRAIN_VARIANT::data {
@@ -29,7 +30,7 @@ CONSTRAIN_INLINE corpus random_tokens(std::int64_t count, std::int32_t vocabular
     (*bytes)[static_cast<std::size_t>(2 * i)] = static_cast<std::byte>(token & 255);
     (*bytes)[static_cast<std::size_t>(2 * i + 1)] = static_cast<std::byte>(token >> 8);
   }
-  return corpus::from_storage(bytes, std::as_bytes(std::span(*bytes)), token_width::uint16);
+  return corpus::from_storage(bytes, {std::as_const(*bytes).data(), bytes->size()}, token_width::uint16);
 }
 
 } // namespace constrain::data

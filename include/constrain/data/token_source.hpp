@@ -63,7 +63,7 @@ private:
     io::crc32c check;
     std::unique_ptr<std::byte[]> const buffer(new std::byte[most]);
     for (auto at = begin_; at < size(); at += most) {
-      std::span const piece(buffer.get(), static_cast<std::size_t>(std::min(most, size() - at)));
+      std::span<std::byte> const piece(buffer.get(), static_cast<std::size_t>(std::min(most, size() - at)));
       read(at, piece);
       check.update(piece);
       visit(std::span<std::byte const>(piece));

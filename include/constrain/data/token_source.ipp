@@ -39,9 +39,9 @@ CONSTRAIN_INLINE void token_source::visit(std::int64_t first, std::int64_t count
   if (!file_) return visit(view_.subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(count)));
   std::byte buffer[1 << 14];
   for (std::int64_t done = 0; done < count; done += sizeof buffer) {
-    std::span const piece(buffer, static_cast<std::size_t>(std::min<std::int64_t>(sizeof buffer, count - done)));
-    file_->read(file_->begin() + first + done, piece);
-    visit(std::span<std::byte const>(piece));
+    auto const bytes = static_cast<std::size_t>(std::min<std::int64_t>(sizeof buffer, count - done));
+    file_->read(file_->begin() + first + done, {static_cast<std::byte*>(buffer), bytes});
+    visit({static_cast<std::byte const*>(buffer), bytes});
   }
   file_->verify();
 }

@@ -49,7 +49,8 @@ namespace constrain::inline CONSTRAIN_VARIANT::data {
 CONSTRAIN_INLINE corpus tokens(std::string const& path) {
   auto file = std::make_shared<token_file>(path);
   std::byte head[sizeof detail::llm_c_header::numbers];
-  std::span const first(head, static_cast<std::size_t>(std::min<std::int64_t>(sizeof head, file->size())));
+  std::span<std::byte> const first(static_cast<std::byte*>(head),
+                                   static_cast<std::size_t>(std::min<std::int64_t>(sizeof head, file->size())));
   file->read(0, first);
   auto const begin = detail::find_tokens(first, file->size(), path);
   return corpus::from_file(std::move(file), begin);

@@ -35,7 +35,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::io {
 
 [[gnu::cold]] CONSTRAIN_INLINE void directory_writer::commit() {
   if (temporary_.empty()) throw error({"'", target_, "' has no save in progress; begin a new one"});
-  put(std::string(manifest_name), filling([&](output_file& out) { out.write(contents_.text()); }));
+  put(std::string(manifest_name), filling([&](output_file& out) { out.write(text_bytes(contents_.text())); }));
   try {
     if (!made_.sync()) throw not_on_disk(target_);
     auto old = detail::check_replaceable(holder_, place_.name, owner(), target_);

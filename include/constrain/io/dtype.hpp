@@ -6,8 +6,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
-#include <span>
 #include <string_view>
+#include <vector>
 
 namespace constrain::inline CONSTRAIN_VARIANT::io {
 
@@ -68,7 +68,7 @@ private:
 } // namespace detail
 
 /// Bytes of a tensor; nullopt if the dtype is unknown, an extent is negative or the result exceeds 2^63 - 1.
-constexpr std::optional<std::uint64_t> tensor_bytes(std::string_view dtype, std::span<std::int64_t const> shape) {
+constexpr std::optional<std::uint64_t> tensor_bytes(std::string_view dtype, std::vector<std::int64_t> const& shape) {
   auto const of_one = dtype_bytes(dtype);
   if (of_one == 0) return std::nullopt;
   detail::element_count count;

@@ -63,7 +63,8 @@ public:
       if (ended()) fail("a string without an end");
       if (text_[at_] != '\\') fail("a control character in a string");
       char utf8[4];
-      put(std::string_view(utf8, static_cast<std::size_t>(put_utf8(utf8, escape()) - utf8)));
+      auto const bytes = static_cast<std::size_t>(put_utf8(utf8, escape()) - utf8);
+      put(std::string_view(static_cast<char const*>(utf8), bytes));
     }
   }
 

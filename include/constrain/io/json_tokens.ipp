@@ -56,7 +56,7 @@ CONSTRAIN_INLINE int json_tokens::difference(std::size_t a, std::size_t b) const
   for (; *x == *y && *x != '"' && *x != '\\'; ++y) ++x;
   if (*x != '\\' && *y != '\\') return rank(*x) - rank(*y);
   auto first = *this, second = *this;
-  first.at_ = position_of({x, 0}), second.at_ = position_of({y, 0});
+  first.at_ = position_of({x, std::size_t{0}}), second.at_ = position_of({y, std::size_t{0}});
   for (;;) {
     auto const c = first.character(), d = second.character();
     if (c != d) return c < d ? -1 : 1;

@@ -90,8 +90,9 @@ private:
         if (!std::isfinite(value)) return quoted(std::isnan(value) ? "nan" : value > 0 ? "inf" : "-inf"), *this;
       if constexpr (std::integral<type>) return out_ += std::to_string(value), *this;
       char digits[64];
-      out_ += std::string_view(
-          digits, static_cast<std::size_t>(std::to_chars(digits, digits + sizeof digits, value).ptr - digits));
+      out_ +=
+          std::string_view(static_cast<char const*>(digits),
+                           static_cast<std::size_t>(std::to_chars(digits, digits + sizeof digits, value).ptr - digits));
     }
     return *this;
   }

@@ -3,6 +3,7 @@
 #include "constrain/io/output_file.hpp"
 
 #include <unistd.h>
+#include <utility>
 
 namespace constrain::inline CONSTRAIN_VARIANT::io {
 
@@ -33,7 +34,7 @@ CONSTRAIN_INLINE void output_file::close() {
 }
 
 CONSTRAIN_INLINE void output_file::flush() {
-  put(gathered_);
+  put({std::as_const(gathered_).data(), gathered_.size()});
   gathered_.clear();
 }
 

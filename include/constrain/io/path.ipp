@@ -8,7 +8,6 @@
 #include <cstdlib>
 #include <ctime>
 #include <dirent.h>
-#include <memory>
 #include <string_view>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -38,9 +37,13 @@ namespace constrain::inline CONSTRAIN_VARIANT::io {
   bool const exists = ::lstat(system_path(path), &status) == 0;
   cut(path);
   if (exists && (S_ISLNK(status.st_mode) || name == "." || name == "..")) {
-    std::unique_ptr<char, decltype(&std::free)> const real(::realpath(path.c_str(), nullptr), &std::free);
-    if (!real) throw error({"'", path, "' is a broken link (", reason(), "); remove it or choose another path"});
-    cut(real.get());
+    struct freed {
+      char* text;
+      ~freed() { std::free(text); }
+    } const real{::realpath(path.c_str(), nullptr)};
+    if (real.text == nullptr)
+      throw error({"'", path, "' is a broken link (", reason(), "); remove it or choose another path"});
+    cut(real.text);
   }
   if (name.empty() || name == "." || name == "..")
     throw error({"'", path, "' does not end in the name of a file or directory; choose another path"});

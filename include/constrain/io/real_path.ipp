@@ -5,7 +5,6 @@
 #include "constrain/base/concat.hpp"
 
 #include <cstdlib>
-#include <memory>
 #include <vector>
 
 namespace constrain::inline CONSTRAIN_VARIANT::io {
@@ -15,9 +14,12 @@ namespace constrain::inline CONSTRAIN_VARIANT::io {
   std::vector<std::string> missing; // last part first
   for (;;) {
     auto const* const at = path.empty() ? "." : path.c_str();
-    std::unique_ptr<char, decltype(&std::free)> const real(::realpath(at, nullptr), &std::free);
-    if (real) {
-      path = real.get();
+    struct freed {
+      char* text;
+      ~freed() { std::free(text); }
+    } const real{::realpath(at, nullptr)};
+    if (real.text != nullptr) {
+      path = real.text;
       break;
     }
     if (path.empty()) break; // the working directory was removed

@@ -24,11 +24,12 @@ constexpr bool is_real(std::string_view dtype) {
   return dtype == "F64" || dtype == "F32" || dtype == "BF16" || dtype == "F16";
 }
 
-/// Fills `to` with the elements of a safetensors tensor, converted to `real`. `dtype`: see `is_real`; `bytes`: at least
-/// `to.size()` elements, may be unaligned.
-template <class real> void read_reals(std::string_view dtype, std::span<std::byte const> bytes, std::span<real> to) {
+/// Fills `to` with the first `count` elements of a safetensors tensor, converted to `real`. `dtype`: see `is_real`;
+/// `bytes`: at least `count` elements, may be unaligned.
+template <class real>
+void read_reals(std::string_view dtype, std::span<std::byte const> bytes, real* to, std::size_t count) {
   auto const read = [&]<class stored>(stored element) {
-    for (std::size_t i = 0; i < to.size(); ++i) {
+    for (std::size_t i = 0; i < count; ++i) {
       std::memcpy(&element, bytes.data() + i * sizeof element, sizeof element);
       to[i] = static_cast<real>(element);
     }

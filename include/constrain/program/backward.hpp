@@ -43,24 +43,7 @@ public:
   template <class op>
   constexpr void emit(std::initializer_list<value> inputs, std::initializer_list<int> targets,
                       options_of<op> const& options = {}) {
-    node n;
-    n.attributes = pack(options);
-    n.line = forward_.line;
-    n.random_key = forward_.random_key;
-    for (auto const& input : inputs) n.inputs.push_back(input.where());
-    int j = 0;
-    for (int target : targets) {
-      bool const direct = target >= 0 && needs_[target] && buffer_[target] && (info_of<op>.accumulating >> j & 1) != 0;
-      n.outputs.push_back(direct ? buffer_[target] : ref{});
-      if (direct) *written_[target] = true;
-      ++j;
-    }
-    auto const emitted = out_.append(info_of<op>, n);
-    j = 0;
-    for (int target : targets) {
-      if (target >= 0 && j < emitted.outputs.size() && !(n.outputs[j])) add(target, {out_, emitted.outputs[j]});
-      ++j;
-    }
+    emit_node(info_of<op>, inputs, targets, pack(options));
   }
 
   /// For the pass `differentiate`, like the next two functions: sets the gradient of output 0.
@@ -76,6 +59,28 @@ public:
   constexpr auto const& contributions() const { return contributions_; }
 
 private:
+  constexpr void emit_node(op_info const& info, std::initializer_list<value> inputs, std::initializer_list<int> targets,
+                           attributes const& options) {
+    node n;
+    n.attributes = options;
+    n.line = forward_.line;
+    n.random_key = forward_.random_key;
+    for (auto const& input : inputs) n.inputs.push_back(input.where());
+    int j = 0;
+    for (int target : targets) {
+      bool const direct = target >= 0 && needs_[target] && buffer_[target] && (info.accumulating >> j & 1) != 0;
+      n.outputs.push_back(direct ? buffer_[target] : ref{});
+      if (direct) *written_[target] = true;
+      ++j;
+    }
+    auto const emitted = out_.append(info, n);
+    j = 0;
+    for (int target : targets) {
+      if (target >= 0 && j < emitted.outputs.size() && !(n.outputs[j])) add(target, {out_, emitted.outputs[j]});
+      ++j;
+    }
+  }
+
   builder& out_;
   node forward_;
   ref gradient_;

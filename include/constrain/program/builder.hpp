@@ -91,12 +91,18 @@ struct builder {
   template <class op>
   constexpr node call(std::initializer_list<ref> inputs, std::initializer_list<ref> outputs = {},
                       options_of<op> const& options = {}, int line = 0) {
+    return call_with(info_of<op>, inputs, outputs, pack(options), line);
+  }
+
+  /// As `call`, with packed options.
+  constexpr node call_with(op_info const& info, std::initializer_list<ref> inputs, std::initializer_list<ref> outputs,
+                           attributes const& options, int line) {
     node n;
-    n.attributes = pack(options);
+    n.attributes = options;
     n.line = line;
     for (auto const& input : inputs) n.inputs.push_back(input);
     for (auto const& output : outputs) n.outputs.push_back(output);
-    return append(info_of<op>, n);
+    return append(info, n);
   }
 };
 

@@ -23,11 +23,19 @@ struct options_in<op> {
 };
 
 /// Number of fields of an op's `options`, at most six; 0: unknown.
-template <class options, int n = attributes::capacity> constexpr int option_count() {
-  if constexpr (!std::is_aggregate_v<options> || has_base<options> || n == 0) return 0;
-  else if constexpr (has_fields<options>(std::make_integer_sequence<int, n + 1>{})) return 0;
-  else if constexpr (has_fields<options>(std::make_integer_sequence<int, n>{})) return n;
-  else return option_count<options, n - 1>();
+template <class options> constexpr int option_count() {
+  using any = any_field;
+  if constexpr (!std::is_aggregate_v<options> || has_base<options>) return 0;
+  else if constexpr (!requires { options{any{}}; }) return 0;
+  else if constexpr (!requires { options{any{}, any{}}; }) return 1;
+  else if constexpr (!requires { options{any{}, any{}, any{}}; }) return 2;
+  else if constexpr (!requires { options{any{}, any{}, any{}, any{}}; }) return 3;
+  else if constexpr (!requires { options{any{}, any{}, any{}, any{}, any{}}; }) return 4;
+  else if constexpr (!requires { options{any{}, any{}, any{}, any{}, any{}, any{}}; }) return 5;
+  else return requires {
+      options{any{}, any{}, any{}, any{}, any{}, any{}, any{}};
+    }
+  ? 0 : 6;
 }
 
 template <class field>
@@ -45,7 +53,8 @@ struct option_packer {
     if (next < attributes::capacity) packed.number[next] = number;
     ++next;
   }
-  template <class field> constexpr void operator()(field const& f) {
+  template <class... field> constexpr void operator()(field const&... f) { (put_field(f), ...); }
+  template <class field> constexpr void put_field(field const& f) {
     if constexpr (std::is_same_v<field, shape>)
       for (int k = 0; k < shape::maximum_rank; ++k)
         put(k >= f.rank ? 0 : f.extent[k] == 0 ? packed_zero_extent : f.extent[k]);
@@ -60,7 +69,8 @@ struct option_unpacker {
   int next = 0;
   std::int64_t bad_extent = 1; // an extent below 1 in a shape; 1: none
 
-  template <class field> constexpr void operator()(field& f) {
+  template <class... field> constexpr void operator()(field&... f) { (take(f), ...); }
+  template <class field> constexpr void take(field& f) {
     if constexpr (std::is_same_v<field, shape>) {
       f = {};
       for (int k = 0; k < shape::maximum_rank; ++k, ++next) {
@@ -75,19 +85,26 @@ struct option_unpacker {
   }
 };
 
+/// Finds out whether fields can be packed, and how many numbers they are.
+struct option_check {
+  bool all = true;
+  int numbers = 0;
+
+  template <class... field> constexpr void operator()(field const&...) {
+    all = (is_option<field> && ...);
+    numbers = ((std::is_same_v<field, shape> ? shape::maximum_rank : 1) + ...);
+  }
+};
+
 /// Whether an op's `options` can be packed.
 template <class options> constexpr bool are_options() {
   if constexpr (std::is_empty_v<options>) return true;
   else if constexpr (option_count<options>() == 0) return false;
   else {
-    bool all = true;
-    int numbers = 0;
-    options o{};
-    for_each_of_fields<option_count<options>()>(o, [&]<class field>(field&) {
-      all = all && is_option<field>;
-      numbers += std::is_same_v<field, shape> ? shape::maximum_rank : 1;
-    });
-    return all && numbers <= attributes::capacity;
+    options const o{};
+    option_check check;
+    with_fields<option_count<options>()>(o, check);
+    return check.all && check.numbers <= attributes::capacity;
   }
 }
 
@@ -105,7 +122,7 @@ template <class options> constexpr attributes pack([[maybe_unused]] options cons
                 "a double or a ct::shape (which counts as four); leave out other fields");
   detail::option_packer packer;
   if constexpr (!std::is_empty_v<options> && detail::are_options<options>())
-    detail::for_each_of_fields<detail::option_count<options>()>(o, [&](auto const& field) { packer(field); });
+    detail::with_fields<detail::option_count<options>()>(o, packer);
   return packer.packed;
 }
 
@@ -119,7 +136,7 @@ template <class options> struct unpacked {
   constexpr explicit unpacked([[maybe_unused]] attributes const& packed) {
     if constexpr (!std::is_empty_v<options> && are_options<options>()) {
       option_unpacker unpacker{packed};
-      for_each_of_fields<option_count<options>()>(values, [&](auto& field) { unpacker(field); });
+      with_fields<option_count<options>()>(values, unpacker);
       bad_extent = unpacker.bad_extent;
     }
   }

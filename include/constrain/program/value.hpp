@@ -46,16 +46,16 @@ struct value_at_line {
 
 namespace detail {
 
-/// Appends a call of `op` and returns the node with its outputs. Refused: inputs of two programs, too many inputs, and
+/// Appends a call of an op and returns the node with its outputs. Refused: inputs of two programs, too many inputs, and
 /// inputs computed in a loop that does not enclose the call. Appends nothing to a program that is already refused.
-template <class op>
-constexpr node emit_node(std::initializer_list<value> inputs, options_of<op> const& options, int line) {
+constexpr node emit_node(op_info const& info, std::initializer_list<value> inputs, attributes const& options,
+                         int line) {
   auto& owner = inputs.begin()->owner();
   node n;
-  n.attributes = pack(options);
+  n.attributes = options;
   n.line = line;
   // Only calls that draw random numbers are counted, so that adding any other node does not change what they draw.
-  if (info_of<op>.draws_random) n.random_key = ++owner.random_keys;
+  if (info.draws_random) n.random_key = ++owner.random_keys;
   // Only the first error is reported; appending nothing after it saves compile time.
   if (!owner.program.failure.ok()) return n;
   for (auto const& input : inputs) {
@@ -65,7 +65,7 @@ constexpr node emit_node(std::initializer_list<value> inputs, options_of<op> con
           {why::too_many_operands, line, owner.called_from, node::maximum_inputs, node::maximum_inputs + 1});
     if (owner.program.failure.ok()) owner.check_reach(input.where(), line);
   }
-  return owner.append(info_of<op>, n);
+  return owner.append(info, n);
 }
 
 } // namespace detail
@@ -77,10 +77,9 @@ constexpr node emit_node(std::initializer_list<value> inputs, options_of<op> con
 template <class op>
 constexpr value emit(std::initializer_list<value> inputs, options_of<op> const& options = {},
                      int line = __builtin_LINE()) {
-  auto& owner = inputs.begin()->owner();
-  auto const n = detail::emit_node<op>(inputs, options, line);
+  auto const n = detail::emit_node(info_of<op>, inputs, pack(options), line);
   // A refused call has no output; the first input stands in for the output until the refusal is reported.
-  return n.outputs.empty() ? *inputs.begin() : value{owner, n.outputs[0]};
+  return n.outputs.empty() ? *inputs.begin() : value{inputs.begin()->owner(), n.outputs[0]};
 }
 
 /// Appends a call of `op` and returns all its outputs, in the order of its shape rule; none if the call is refused.
@@ -89,7 +88,7 @@ constexpr fixed_vector<value, node::maximum_outputs> emit_all(std::initializer_l
                                                               options_of<op> const& options = {},
                                                               int line = __builtin_LINE()) {
   fixed_vector<value, node::maximum_outputs> outputs;
-  for (auto const& output : detail::emit_node<op>(inputs, options, line).outputs)
+  for (auto const& output : detail::emit_node(info_of<op>, inputs, pack(options), line).outputs)
     outputs.push_back({inputs.begin()->owner(), output});
   return outputs;
 }

@@ -11,15 +11,13 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
 /// Adds the schedule's kind (constant, linear or cosine) and its fields.
 [[gnu::cold]] CONSTRAIN_INLINE void add_schedule(fingerprint& to, schedule::any const& s) {
   to.add("the kind of .schedule", s.index() == 0 ? "constant" : s.index() == 1 ? "linear" : "cosine");
-  std::visit(
-      [&](auto const& chosen) {
-        to.add(".warmup of the schedule", chosen.warmup.count());
-        if constexpr (requires { chosen.minimum; }) {
-          to.add(".steps of the schedule", chosen.steps.count());
-          to.add(".minimum of the schedule", chosen.minimum);
-        }
-      },
-      s);
+  schedule::detail::visit(s, [&](auto const& chosen) {
+    to.add(".warmup of the schedule", chosen.warmup.count());
+    if constexpr (requires { chosen.minimum; }) {
+      to.add(".steps of the schedule", chosen.steps.count());
+      to.add(".minimum of the schedule", chosen.minimum);
+    }
+  });
 }
 
 [[gnu::cold]] CONSTRAIN_INLINE void add_run(fingerprint& to, run_options const& run) {

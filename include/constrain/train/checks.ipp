@@ -12,15 +12,13 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
 [[gnu::cold]] CONSTRAIN_INLINE void check_schedule(schedule::any const& s) {
   constexpr char const* owners[] = {"schedule::constant", "schedule::linear", "schedule::cosine"};
   auto const* const owner = owners[s.index()];
-  std::visit(
-      [&](auto const& chosen) {
-        check_count(owner, ".warmup", chosen.warmup.count(), 0);
-        if constexpr (requires { chosen.minimum; }) {
-          check_count(owner, ".steps", chosen.steps.count(), 1);
-          check_number(owner, ".minimum", chosen.minimum, number_range::from_zero);
-        }
-      },
-      s);
+  schedule::detail::visit(s, [&](auto const& chosen) {
+    check_count(owner, ".warmup", chosen.warmup.count(), 0);
+    if constexpr (requires { chosen.minimum; }) {
+      check_count(owner, ".steps", chosen.steps.count(), 1);
+      check_number(owner, ".minimum", chosen.minimum, number_range::from_zero);
+    }
+  });
 }
 
 [[gnu::cold]] CONSTRAIN_INLINE void check_run(run_options const& o) {

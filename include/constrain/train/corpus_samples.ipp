@@ -35,7 +35,12 @@ struct corpus_samples {
   std::int64_t labels(std::int64_t sample) const { return corpus.labels(sample * tokens + 1, tokens); }
   void view(std::int64_t rows, batch_buffer& to) const {
     to.inputs.resize(static_cast<std::size_t>(rows * tokens)), to.labels.resize(to.inputs.size());
-    to.batch = {to.inputs, to.labels, 0, corpus.fingerprint(), {}, tokens};
+    to.batch = {{to.inputs.data(), to.inputs.size()},
+                {to.labels.data(), to.labels.size()},
+                0,
+                corpus.fingerprint(),
+                {},
+                tokens};
   }
   void copy(std::int64_t sample, std::int64_t row, batch_buffer& to) const {
     copy_sample(corpus, sample, tokens, to.inputs.data() + row * tokens, to.labels.data() + row * tokens);

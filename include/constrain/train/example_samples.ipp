@@ -25,7 +25,7 @@ struct example_array {
   bool is_label() const { return port->kind == port_kind::label; }
   bool is_integers() const { return all.type() == dtype::i32; }
   double real(std::size_t i) const {
-    return all.type() == dtype::f32 ? static_cast<double>(all.as<float>()[i]) : all.as<double>()[i];
+    return all.type() == dtype::f32 ? static_cast<double>(reals_of<float>(all)[i]) : reals_of<double>(all)[i];
   }
   std::size_t bytes() const { return elements * static_cast<std::size_t>(size_of(all.type())); }
 };
@@ -136,8 +136,8 @@ CONSTRAIN_INLINE void example_samples::view(std::int64_t rows, batch_buffer& to)
     for (auto const& each : arrays)
       views[i++] =
           each.all.with_elements({made->memory.get() + next(each), static_cast<std::size_t>(rows) * each.bytes()});
-    made->inputs = std::span<array_view const>(views, inputs());
-    made->labels = std::span<array_view const>(views + inputs(), i - inputs());
+    made->inputs = array_list(static_cast<array_view const*>(views), inputs());
+    made->labels = array_list(views + inputs(), i - inputs());
     to.of_examples = made;
   }
   auto const &inputs = to.of_examples->inputs, &labels = to.of_examples->labels;

@@ -26,7 +26,7 @@ CONSTRAIN_INLINE array_list part_of(plan_ports ports, port_kind kind, array_list
     parts[i] = all[i].part(index * each, each);
     ++i;
   }
-  return std::span<array_view const>(parts, i);
+  return array_list(static_cast<array_view const*>(parts), i);
 }
 
 CONSTRAIN_INLINE bool is_integers(array_view const& a) { return a.type() == dtype::i32; }
@@ -40,7 +40,7 @@ CONSTRAIN_INLINE bool is_integers(array_view const& a) { return a.type() == dtyp
     check_shiftable(where, needed.ports);
     auto const own = std::make_shared<batch_arrays>();
     own->shifted = shifted(b.labels, needed.tokens);
-    b.labels = own->shifted;
+    b.labels = {own->shifted.data(), own->shifted.size()};
     own->inputs = inputs, own->labels = b.labels;
     b.arrays = own;
   } else if (needed.next_tokens) {
@@ -81,13 +81,13 @@ CONSTRAIN_INLINE bool is_integers(array_view const& a) { return a.type() == dtyp
 }
 
 /// Writes reals in the type of the tensor.
-template <class real> [[gnu::cold]] void write_reals(arena& memory, host_view const& to, std::span<real const> from) {
-  if (dtype_of<real> == to.type)
-    return memory.write(to.offset, from.data(), static_cast<std::int64_t>(from.size_bytes()));
+template <class real>
+[[gnu::cold]] void write_reals(arena& memory, host_view const& to, real const* from, std::size_t count) {
+  if (dtype_of<real> == to.type) return memory.write(to.offset, from, static_cast<std::int64_t>(count * sizeof(real)));
   visit_real(to.type, [&]<class stored>(stored) {
     stored converted[1024];
-    for (std::size_t i = 0; i < from.size(); i += std::size(converted)) {
-      auto const n = std::min(std::size(converted), from.size() - i);
+    for (std::size_t i = 0; i < count; i += std::size(converted)) {
+      auto const n = std::min(std::size(converted), count - i);
       for (std::size_t k = 0; k < n; ++k) converted[k] = stored(static_cast<arithmetic<stored>>(from[i + k]));
       memory.write(to.offset + static_cast<std::int64_t>(i * sizeof(stored)), converted,
                    static_cast<std::int64_t>(n * sizeof(stored)));
@@ -98,14 +98,16 @@ template <class real> [[gnu::cold]] void write_reals(arena& memory, host_view co
 CONSTRAIN_INLINE std::int64_t intake::operator()(plan_port const& to, array_view from) const {
   auto const count = static_cast<std::int64_t>(from.size());
   bool const stored = to.view.elements > 0; // else no node reads it
-  if (from.type() == dtype::f32 && stored) return write_reals(memory_, to.view, from.as<float>()), count;
-  if (from.type() == dtype::f64 && stored) return write_reals(memory_, to.view, from.as<double>()), count;
+  if (from.type() == dtype::f32 && stored)
+    return write_reals(memory_, to.view, reals_of<float>(from), from.size()), count;
+  if (from.type() == dtype::f64 && stored)
+    return write_reals(memory_, to.view, reals_of<double>(from), from.size()), count;
   if (from.type() != dtype::i32) return count;
   auto taken = from;
   if (stored) {
     memory_.write(to.view.offset, from.integers().data(), count * size_of(dtype::i32));
     if (auto const* const host = memory_.host())
-      taken = std::span(reinterpret_cast<std::int32_t const*>(host + to.view.offset), from.size());
+      taken = taken.with_elements({host + to.view.offset, from.bytes().size()});
   }
   return check_values(where_, to, taken);
 }

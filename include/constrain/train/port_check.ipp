@@ -185,10 +185,11 @@ constexpr real_range range_of(plan_port const& port) {
 
 /// The index of the first real that is not finite, or that is infinite in the type of the port; the number of reals if
 /// there is none.
-template <class real> [[gnu::cold]] std::size_t first_not_finite(plan_port const& port, std::span<real const> values) {
+template <class real> [[gnu::cold]] std::size_t first_not_finite(plan_port const& port, array_view const& all) {
+  auto const* const values = reals_of<real>(all);
   auto const infinite = range_of(port).infinite;
   std::size_t i = 0;
-  while (i < values.size() && is_finite(static_cast<double>(values[i])) &&
+  while (i < all.size() && is_finite(static_cast<double>(values[i])) &&
          std::abs(static_cast<double>(values[i])) < infinite)
     ++i;
   return i;
@@ -203,16 +204,16 @@ template <class real> [[gnu::cold]] std::size_t first_not_finite(plan_port const
 
 /// Throws `error` unless all reals are finite, also when converted to the type of the port.
 template <class real>
-[[gnu::cold]] void check_reals(char const* where, plan_port const& port, std::span<real const> values) {
-  auto const i = first_not_finite(port, values);
+[[gnu::cold]] void check_reals(char const* where, plan_port const& port, array_view const& values) {
+  auto const i = first_not_finite<real>(port, values);
   if (i == values.size()) return;
-  throw error(
-      {where, ": ", called(port), fault_of(port, static_cast<double>(values[i]), "index " + std::to_string(i))});
+  throw error({where, ": ", called(port),
+               fault_of(port, static_cast<double>(reals_of<real>(values)[i]), "index " + std::to_string(i))});
 }
 
 CONSTRAIN_INLINE std::size_t first_invalid(plan_port const& port, array_view values) {
-  if (values.type() == dtype::f32) return first_not_finite(port, values.as<float>());
-  if (values.type() == dtype::f64) return first_not_finite(port, values.as<double>());
+  if (values.type() == dtype::f32) return first_not_finite<float>(port, values);
+  if (values.type() == dtype::f64) return first_not_finite<double>(port, values);
   if (port.kind == port_kind::label) return scan_labels(port, values.integers()).first_outside;
   // Without a limit any integer is a valid input.
   return port.limit == 0 ? values.size() : first_outside(values.integers(), port.limit);
@@ -220,8 +221,8 @@ CONSTRAIN_INLINE std::size_t first_invalid(plan_port const& port, array_view val
 
 CONSTRAIN_INLINE std::int64_t check_values(char const* where, plan_port const& port, array_view values) {
   auto const count = static_cast<std::int64_t>(values.size());
-  if (values.type() == dtype::f32) return check_reals(where, port, values.as<float>()), count;
-  if (values.type() == dtype::f64) return check_reals(where, port, values.as<double>()), count;
+  if (values.type() == dtype::f32) return check_reals<float>(where, port, values), count;
+  if (values.type() == dtype::f64) return check_reals<double>(where, port, values), count;
   auto const integers = values.integers();
   auto const refuse = [&](std::size_t i) {
     throw error({where, ": ", called(port), " is ", integers[i], " at index ", i, fault_of(port, integers[i])});

@@ -16,8 +16,9 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// A run's communicators.
 struct ranks {
-  held<communicator> world = std::make_unique<self>(); // all ranks
-  held<communicator> group = std::make_unique<self>(); // the ranks that hold the shards of a tensor, this rank included
+  held<communicator> world = std::unique_ptr<communicator>(new self); // all ranks
+  held<communicator> group =
+      std::unique_ptr<communicator>(new self); // the ranks that hold the shards of a tensor, this rank included
 
   /// With sharded parameters every forward pass is collective: throws `error` on all ranks unless all ranks are about
   /// to make the same number of forward passes (`passes`). `call`: the caller, for the error.

@@ -48,7 +48,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 [[gnu::cold]] CONSTRAIN_INLINE void records::write_file(char const* name, std::string_view text) const {
   io::atomic_file file(directory_ + "/" + name, io::atomic_file::links::refused);
-  file.out().write(text);
+  file.out().write(io::text_bytes(text));
   file.commit();
 }
 
@@ -97,8 +97,8 @@ namespace constrain::inline CONSTRAIN_VARIANT {
     line += ',';
     char digits[64];
     if (x)
-      line += std::string_view(
-          digits, static_cast<std::size_t>(std::to_chars(digits, digits + sizeof digits, *x).ptr - digits));
+      line.append(static_cast<char const*>(digits),
+                  static_cast<std::size_t>(std::to_chars(digits, digits + sizeof digits, *x).ptr - digits));
   };
   add(r.loss), add(r.gradient_norm), add(r.learning_rate), add(r.seconds);
   line += ',' + std::to_string(r.tokens);

@@ -8,6 +8,7 @@
 #include "constrain/train/saved/saved_run.hpp"
 
 #include <optional>
+#include <utility>
 #include <vector>
 
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
@@ -102,10 +103,10 @@ namespace constrain::inline CONSTRAIN_VARIANT {
     if (found[i]->dtype != w.tensor.dtype) {
       converted.resize(w.bytes());
       visit_real(w.info->type, [&]<class stored>(stored) {
-        std::span const to(reinterpret_cast<stored*>(converted.data()), converted.size() / sizeof(stored));
-        io::read_reals(found[i]->dtype, bytes, to);
+        auto* const to = reinterpret_cast<stored*>(converted.data());
+        io::read_reals(found[i]->dtype, bytes, to, converted.size() / sizeof(stored));
       });
-      bytes = converted;
+      bytes = {std::as_const(converted).data(), converted.size()};
     }
     take_tensor(w, bytes, memory, group);
   }

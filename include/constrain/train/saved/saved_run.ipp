@@ -88,9 +88,9 @@ inline constexpr int saved_version = 2; // of the format; version 1 named the op
   io::directory_writer writer(directory);
   writer.announce({weights_file, configuration_file, detail::saved_optimizer, detail::saved_state});
   writer.write(weights_file, [&](io::output_file& out) { weights.write(out); });
-  if (!format.configuration.empty()) writer.write(configuration_file, std::string_view(format.configuration + "\n"));
+  if (!format.configuration.empty()) writer.write(configuration_file, io::text_bytes(format.configuration + "\n"));
   writer.write(saved_optimizer, [&](io::output_file& out) { states.write(out); });
-  writer.write(saved_state, std::string_view(json.text() + "\n"));
+  writer.write(saved_state, io::text_bytes(json.text() + "\n"));
   writer.commit();
 }
 

@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
@@ -86,13 +87,14 @@ namespace constrain::inline CONSTRAIN_VARIANT {
   std::vector<io::tensor> tensors;
   for (auto const& t : tensors_) tensors.push_back(t.tensor);
   std::vector<std::byte> buffer;
-  io::write_safetensors(out, tensors, {{"format", "pt"}}, [&](std::size_t i) -> std::span<std::byte const> {
+  std::span<io::tensor const> const all{std::as_const(tensors).data(), tensors.size()};
+  io::write_safetensors(out, all, {{"format", "pt"}}, [&](std::size_t i) -> std::span<std::byte const> {
     auto const& t = tensors_[i];
     if (!t.transposed) return t.tensor.bytes;
     buffer.resize(t.bytes());
     detail::transpose_elements(t.tensor.bytes.data(), t.info->shape.extent[0], t.info->shape.extent[1],
                                size_of(t.info->type), buffer.data());
-    return buffer;
+    return {std::as_const(buffer).data(), buffer.size()};
   });
 }
 
@@ -101,7 +103,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
   auto const& info = *t.info;
   if (info.shards == 1 && memory.host() != nullptr) return memory.host() + info.offset;
   auto& bytes = full_tensors_.emplace_back(static_cast<std::size_t>(info.elements() * size_of(info.type)));
-  tensor_view(memory, info, &group).copy_bytes_to(bytes);
+  tensor_view(memory, info, &group).copy_bytes_to({bytes.data(), bytes.size()});
   return bytes.data();
 }
 
@@ -115,7 +117,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
     transposed.resize(bytes.size());
     detail::transpose_elements(bytes.data(), t.info->shape.extent[1], t.info->shape.extent[0], width,
                                transposed.data());
-    bytes = transposed;
+    bytes = {std::as_const(transposed).data(), transposed.size()};
   }
   for (std::int64_t iteration = 0; iteration < t.iterations; ++iteration)
     memory.write(t.info->offset + (t.first + iteration) * map.stored() * width,
