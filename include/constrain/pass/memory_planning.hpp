@@ -27,7 +27,7 @@ struct buffer {
 /// The buffers of a program's values.
 struct memory_layout {
   fixed_vector<buffer, program::maximum_values> buffers; // by index of the value
-  std::int64_t persistent_end = 0; // bytes of persistent values, those of other entry programs included
+  std::int64_t persistent_end = 0; // bytes of the persistent values of all entry programs
   std::int64_t end = 0;            // bytes that the program needs
 };
 
@@ -59,7 +59,7 @@ public:
   }
 
 private:
-  /// What is known of the references to one value.
+  /// All references to one value, summed up.
   struct reference {
     bool any = false;             // whether any node reads or writes the value
     int home = 0;                 // the innermost loop around all references

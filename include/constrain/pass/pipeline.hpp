@@ -94,7 +94,7 @@ template <class source> struct step_passes : passes_before_gradients<source> {
   static constexpr program coalesced = coalesce(with_own<set, pass_name::sharded, sharded>());
   static constexpr program final = in_place(slice_views(coalesced));
 
-  /// Calls f(name, program) with the result of every pass, in order, those of policies included.
+  /// Calls f(name, program) with the result of every pass, in order, also of the policies' passes.
   template <class function> static void for_each(function const& f) {
     report_own<set, pass_name::built>(f, before::built);
     report_own<set, pass_name::selected>(f, before::selected);
@@ -140,7 +140,7 @@ template <class source> struct forward_passes {
   static constexpr program coalesced = coalesce(with_own<set, pass_name::sharded, sharded>());
   static constexpr program final = in_place(slice_views(coalesced));
 
-  /// Calls f(name, program) with the result of every pass, in order, those of policies included.
+  /// Calls f(name, program) with the result of every pass, in order, also of the policies' passes.
   template <class function> static void for_each(function const& f) {
     report_own<set, pass_name::built>(f, built);
     report_own<set, pass_name::selected>(f, selected);
@@ -169,7 +169,7 @@ constexpr void read_averages(memory_layout& where, program const& p, program con
 }
 
 /// Whether a program without gradients has the parameters and settings of the step's program, in the same order, so
-/// that both find them at the same places. The step may have more settings behind those of the model.
+/// that both find them at the same offsets. The step may have more settings after the ones of the model.
 constexpr bool shares_persistent_values(program const& p, program const& step) {
   auto const shared = [](value_info const& info) { return is_parameter(info.role) || info.role == role::setting; };
   int other = -1; // of `step`

@@ -27,7 +27,7 @@ namespace detail {
 struct setting_spec {
   std::string_view name;                     // unique in a program
   number_range range = number_range::finite; // of its values
-  bool per_run = false;                      // the trainer writes it before each run: neither `set` nor saved
+  bool per_run = false; // the trainer writes it before each step and evaluation; `set` refuses it, and it is not saved
 };
 
 // The settings that the library makes. No setting of a model has their names.

@@ -59,13 +59,15 @@ struct batch_arrays {
 /// One optimizer step's data for this rank, as views of arrays that must live until `step` returns. `trainer::batches`
 /// and `trainer::batch` make it.
 struct batch {
-  std::span<std::int32_t const> inputs; // token ids [micro-batches, sequences, tokens]: the first input, if integers
-  std::span<std::int32_t const> labels; // the shape of `inputs`, or [micro-batches, sequences] for classification
-  std::int64_t valid_labels = 0;        // number of `labels` that are not `ignored_label`; of reals: all
-  std::uint64_t corpus = 0;             // hash of the corpus or examples that the batch is from; 0: the caller's arrays
-  data::position next{};                // where the next batch begins in that data
-  std::int64_t sequence = 0;            // tokens in a sequence; 0: unknown, not checked by `step`
-  batch_ticket ticket{};                // valid until a `batch_range` refills the arrays
+  // the first input: token ids [micro-batches, sequences, tokens]; empty if it holds real numbers
+  std::span<std::int32_t const> inputs;
+  // the first labels, one per token, or [micro-batches, sequences] for classification; empty if they are real numbers
+  std::span<std::int32_t const> labels;
+  std::int64_t valid_labels = 0; // elements of the first labels other than `ignored_label`; all real ones count
+  std::uint64_t corpus = 0;      // hash of the corpus or examples that the batch is from; 0: the caller's arrays
+  data::position next{};         // where the next batch begins in that data
+  std::int64_t sequence = 0;     // tokens in a sequence; 0: unknown, not checked by `step`
+  batch_ticket ticket{};         // valid until a `batch_range` refills the arrays
   std::shared_ptr<batch_arrays const> arrays{}; // all arrays; null: only `inputs` and `labels`
 
   /// The arrays for all inputs of the model, and for all labels of the objective.

@@ -70,9 +70,9 @@ public:
     });
   }
 
-  /// One optimizer step. A non-finite gradient is no error: see `step_result::skipped`. Throws `error`, with weights
-  /// and states unchanged, for a batch of another shape or one that its `batch_range` has overwritten, for a token or
-  /// label out of range, for different corpora on different ranks, or if no rank has a valid label.
+  /// One optimizer step. A non-finite gradient is not an error: see `step_result::skipped`. Throws `error`, with the
+  /// weights and states unchanged, for a batch of another shape or one that its `batch_range` has overwritten, for a
+  /// token or label out of range, for different corpora on different ranks, or if no rank has a valid label.
   step_result step(constrain::batch const& b) try {
     auto const valid_labels = agreed_sum(
         world(), joint_call::step, [&] { return take(b); }, b.corpus);
@@ -123,8 +123,8 @@ public:
   }
 
   /// This rank's batches of a corpus or of examples, without end, reshuffled every epoch. They begin at the position in
-  /// the training state if the last batch of a data set came from this one, else at epoch 0. A worker thread prepares
-  /// the next batch. Throws `error` if the data does not fit the model or the objective, or gives no batch.
+  /// the training state if the last batch was one of `d`, else at epoch 0. A worker thread prepares the next batch.
+  /// Throws `error` if the data does not fit the model or the objective, or gives no batch.
   template <data::is_dataset dataset> batch_range batches(dataset const& d, data::tail tail = data::tail::carry) const {
     return batches(detail::samples_of<trainer, true>("batches", d), tail);
   }
@@ -226,7 +226,7 @@ public:
   tensor_view state(std::string_view parameter, std::string_view name) const {
     return tensors().state(parameter, name);
   }
-  /// The value of a setting of the model (see ct::setting). Throws `error` if there is none of that name.
+  /// The value of a setting of the model (see ct::setting). Throws `error` if the model has no such setting.
   double setting(std::string_view name) const { return tensors().setting(name); }
   /// Changes a setting of the model for all later runs. Throws `error` if there is none of that name, if `x` is not
   /// finite or out of the range of a setting of the library, or if the ranks give different values. Collective.

@@ -3,7 +3,6 @@
 #include "constrain/base/variant.hpp"
 
 #include <cstdint>
-#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -27,7 +26,7 @@ struct chart_mark {
 /// A line chart as an SVG element with a viewBox of 640 x 240: a title, ticks, marks and, for several lines, a legend.
 /// `title`: escaped for HTML. Points whose y is not finite are left out. Returns an empty string if no point remains.
 [[gnu::cold]] std::string line_chart(std::string_view title, std::vector<series> lines,
-                                     std::span<chart_mark const> marks = {});
+                                     std::vector<chart_mark> const& marks = {});
 
 } // namespace constrain
 

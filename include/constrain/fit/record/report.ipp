@@ -65,7 +65,7 @@ td.bar { width: 40%; } td.bar i { display: block; height: .7rem; background: var
 /// appear in `steps`. `constants`: also draws metrics that never change. `legend`: the name of the line.
 [[gnu::cold]] CONSTRAIN_INLINE std::string metric_charts(std::span<step_record const> steps,
                                                          std::vector<metric> step_record::*which, char const* legend,
-                                                         bool constants, std::span<chart_mark const> marks) {
+                                                         bool constants, std::vector<chart_mark> const& marks) {
   std::vector<std::pair<std::string, series>> metrics;
   for (auto const& r : steps)
     for (auto const& m : r.*which) {
@@ -99,7 +99,6 @@ namespace constrain::inline CONSTRAIN_VARIANT {
     if (r.saved) marks.push_back({x, "saved"});
     if (r.resumed) marks.push_back({x, "resumed"});
   }
-  std::span<chart_mark const> const marked{std::as_const(marks).data(), marks.size()};
   auto const title = detail::html_text(head.title);
   std::string page =
       concat({"<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">"
@@ -109,11 +108,11 @@ namespace constrain::inline CONSTRAIN_VARIANT {
   for (auto const& [name, value] : head.facts)
     page += concat({"<div><dt>", detail::html_text(name), "</dt><dd>", detail::html_text(value), "</dd></div>\n"});
   page += "</dl>\n<div class=\"charts\">\n";
-  page += concat({line_chart("loss", {training, validation}, marked), line_chart("learning rate", {rate}, marked)});
+  page += concat({line_chart("loss", {training, validation}, marks), line_chart("learning rate", {rate}, marks)});
   page +=
-      concat({line_chart("gradient norm", {norm}, marked), line_chart("tokens per second", {tokens, labels}, marked)});
-  page += detail::metric_charts(steps, &step_record::metrics, "metric", true, marked);
-  page += detail::metric_charts(steps, &step_record::settings, "setting", false, marked);
+      concat({line_chart("gradient norm", {norm}, marks), line_chart("tokens per second", {tokens, labels}, marks)});
+  page += detail::metric_charts(steps, &step_record::metrics, "metric", true, marks);
+  page += detail::metric_charts(steps, &step_record::settings, "setting", false, marks);
   page +=
       concat({"</div>\n<p class=\"note\">Over steps. Tokens per second: the mean since the run began or was resumed. "
               "Dotted: saved; dashed: resumed.</p>\n<h2>Memory plan</h2>\n<table>\n",
