@@ -10,28 +10,28 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// The scratch memory and the launches of one step of a plan. All members are 0 by default, because g++ 12 stores zeros
-/// for the elements of a constant array that a constexpr function has left as they were initialized.
+/// The scratch memory and the launches of one step of a plan. Every default must be zero: in a constant array, g++ 12
+/// stores zeros for the elements that a constexpr function has not assigned, whatever their member initializers.
 struct device_step {
-  std::int64_t scratch = 0;      // where its scratch memory begins, in the scratch memory of the plan
-  std::int64_t bytes = 0;        // of scratch memory
-  std::int64_t launches = 0;     // launches of the call; of merged calls, the last one has all
-  int merged_before = 0;         // number of calls before this one that are merged with it
-  bool merged_with_next = false; // whether the next call is merged with it
+  std::int64_t scratch = 0;      // byte offset of its scratch memory in the plan's scratch memory
+  std::int64_t bytes = 0;        // bytes of scratch memory
+  std::int64_t launches = 0;     // number of launches; for merged calls, the last call counts all, the others 0
+  int merged_before = 0;         // number of preceding calls that are merged with this one
+  bool merged_with_next = false; // whether the next call is merged with this one
 };
 
 /// The part of a plan that depends on the device.
 template <int step_count> struct device_plan {
-  device_step steps[step_count == 0 ? 1 : step_count]{}; // by the step's index in the plan
-  std::int64_t scratch = 0;                              // bytes of scratch memory: calls that are not merged share it
-  bool has_needs = false;         // whether any kernel has `needs_of`; if not, all steps are as by default
+  device_step steps[step_count == 0 ? 1 : step_count]{}; // by index of the step
+  std::int64_t scratch = 0;                              // bytes of scratch memory; calls that are not merged reuse it
+  bool has_needs = false;         // whether any kernel has `needs_of`; if not, no step has scratch memory or is merged
   int refused = -1;               // the first step with impossible needs (`needs_are_possible`); -1: none
-  std::int64_t refused_bytes = 0; // of scratch memory that this step asks for
+  std::int64_t refused_bytes = 0; // bytes of scratch memory that the refused step asks for
 };
 
 namespace detail {
 
-/// What step `s` of the plan `p` needs.
+/// The needs of step `s` of the plan `p`, computed by `rule`.
 template <class plan> constexpr kernel_needs needs_of_step(plan const& p, step const& s, needs_rule rule) {
   operand_extents inputs, outputs;
   for (int k = 0; k < s.inputs + s.outputs; ++k) {
@@ -44,10 +44,10 @@ template <class plan> constexpr kernel_needs needs_of_step(plan const& p, step c
 /// A range of bytes of the arena.
 struct byte_range {
   std::int64_t begin = 0; // from the arena's start
-  std::int64_t end = 0;   // of the byte after the last one
+  std::int64_t end = 0;   // one past the last byte
 };
 
-/// The bytes that an operand covers in any iteration.
+/// A range that contains the operand's bytes in every iteration.
 template <class plan> constexpr byte_range reach_of(plan const& p, operand const& o) {
   auto const features = o.shape.features();
   auto const last_row = o.row_stride == 0 ? 0 : (o.count / features - 1) * (o.row_stride - features);
@@ -64,8 +64,8 @@ template <class plan> constexpr byte_range reach_of(plan const& p, operand const
   return r;
 }
 
-/// Whether neither of two calls reads or writes what the other one writes, except that both may add to one value.
-/// `reach`: by the index of the operand.
+/// Whether two calls can run in any order: neither reads or writes what the other writes, except that both may add to
+/// the same value. `reach`: the `reach_of` of each operand, by its index in the plan.
 template <class plan> constexpr bool independent(plan const& p, step const& a, step const& b, byte_range const* reach) {
   for (int i = 0; i < a.inputs + a.outputs; ++i)
     for (int j = i < a.inputs ? b.inputs : 0; j < b.inputs + b.outputs; ++j) {
@@ -79,7 +79,8 @@ template <class plan> constexpr bool independent(plan const& p, step const& a, s
   return true;
 }
 
-/// Gives every step its scratch memory, and merges calls. `rules`: by the index of the call.
+/// Assigns scratch memory to every step and merges consecutive calls. `rules`: the `needs_of` of each distinct call, by
+/// its index; null: none. Stops at the first step with impossible needs.
 template <class device, int steps, class plan>
 constexpr device_plan<steps> plan_for(plan const& p, distinct_calls<steps> const& calls, needs_rule const* rules) {
   device_plan<steps> out;
@@ -123,7 +124,7 @@ constexpr device_plan<steps> plan_for(plan const& p, distinct_calls<steps> const
   return out;
 }
 
-/// The `needs_of` of the different calls of a plan.
+/// The `needs_of` of each distinct call of a plan, in their order, then a null.
 template <class holder, class device, std::size_t... call> constexpr auto needs_rules(std::index_sequence<call...>) {
   return std::array<needs_rule, sizeof...(call) + 1>{
       needs_rule_of<op_type<holder::value.steps[calls_of<holder>.first[call]].op>, device>..., nullptr};

@@ -28,11 +28,11 @@ namespace detail {
 /// becomes 0. Throws `error` for a factor that is not finite and above 0, or for a product above 1e9.
 double scaled_factor(double before, double factor);
 
-/// Throws the `error` that a part of a saved state (`what`) has a value that no run can have: its file was damaged or
-/// edited by hand. `directory`: the saved run.
+/// Throws `error`: the part `what` of the state in the saved run `directory` has an impossible value, `value`. Its file
+/// was damaged or edited by hand.
 [[noreturn]] void refuse_state(std::string const& directory, std::string const& what, std::string const& value);
 
-/// Throws the `error` of `refuse_state` for a state that no run can have.
+/// Calls `refuse_state` for the first part of `s` with an impossible value, if there is one.
 void check_state(std::string const& directory, training_state const& s);
 
 } // namespace detail

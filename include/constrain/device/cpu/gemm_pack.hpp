@@ -11,10 +11,10 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
-/// Converts the halves at `from` to float; `bits`: their bits, one half per lane.
+/// Converts the float16 elements at `from` to float; `bits`: their bits, one element per lane.
 template <class vector, class integers> inline vector widened_halves(float16 const* from, integers const& bits) {
 #if defined(__CUDACC__)
-  // nvcc refuses vectors in functions that a device can call too, such as float_bits_of_half.
+  // nvcc rejects vectors in __host__ __device__ functions, such as float_bits_of_half.
   vector out = __builtin_bit_cast(vector, bits);
   for (int lane = 0; lane < vector_of<float>::lanes; ++lane) out[lane] = from[lane];
   return out;
@@ -24,7 +24,7 @@ template <class vector, class integers> inline vector widened_halves(float16 con
 #endif
 }
 
-/// Loads a vector of elements from `from` (unaligned), 16-bit elements converted to float.
+/// Loads a vector of elements from `from` (unaligned); 16-bit elements are converted to float.
 template <class real, class stored> inline typename vector_of<real>::vector load_wide(stored const* from) {
   if constexpr (std::is_same_v<stored, real>) {
     return *reinterpret_cast<typename vector_of<real>::unaligned const*>(from);
@@ -40,7 +40,8 @@ template <class real, class stored> inline typename vector_of<real>::vector load
   }
 }
 
-/// Transposes a square matrix in registers: swaps off-diagonal halves, then quarters, down to single elements.
+/// Transposes a square matrix in registers: swaps the off-diagonal blocks of half its size, then of a quarter,
+/// down to single elements.
 template <int half, class vector, int... lane>
 inline void transpose_registers(vector* row, std::integer_sequence<int, lane...> lanes) {
   constexpr int count = sizeof...(lane);
@@ -80,7 +81,7 @@ void gemm_pack(stored const* source, std::int64_t stride, std::int64_t extent, s
             i < extent ? real(source[along_extent ? p * stride + i : i * stride + p]) : real{};
   };
   if constexpr (along_extent) {
-    // Reads 8 rows at a time: more could map to the same cache set, and a memory page holds only few rows.
+    // Reads 8 rows at a time: more could map to the same cache set, and a memory page holds only a few rows.
     constexpr std::int64_t block = 8;
     for (std::int64_t begin = 0; begin < k; begin += block)
       for (std::int64_t first = 0; first < extent; first += width) {

@@ -32,7 +32,7 @@ struct cross_entropy {
   static constexpr unsigned row_inputs = 0b11;
   static constexpr unsigned row_outputs = 0b110;
 
-  /// Refused: labels that are not i32, or another number of labels than rows of logits.
+  /// Refused: labels that are not i32, or not of shape [...] for logits of shape [..., classes].
   template <diagnosis d> struct labels_do_not_fit_the_logits {
     static_assert(d.ok(), "ct::cross_entropy needs one integer label per row of logits: logits [..., classes], labels "
                           "[...]");
