@@ -39,7 +39,8 @@ namespace constrain::inline CONSTRAIN_VARIANT::fusion {
 
 /// The default: fuses where that saves time and the device has a kernel for the fused operation. The head (the linear
 /// layer that computes the logits) and the loss become a loop over chunks of rows if the logits of a micro-batch take
-/// 256 MiB or more: the loop stores about a tenth of the logits at a time, but takes more time than one pass over all rows.
+/// 256 MiB or more: the loop stores about a tenth of the logits at a time, but takes more time than one call for all
+/// rows.
 struct automatic {
   using slot = slot_of::fusion;
   static constexpr slot value{.fuses = true, .only_with_kernels = true, .smallest_logits = 256 << 20};
