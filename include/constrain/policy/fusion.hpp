@@ -38,15 +38,17 @@ struct fusion {
 namespace constrain::inline CONSTRAIN_VARIANT::fusion {
 
 /// The default: fuses where that saves time and the device has a kernel for the fused operation. The head (the linear
-/// layer that computes the logits) is also fused with the loss if the logits of a micro-batch take 256 MiB or more: the
-/// fused kernel stores about a tenth of the logits at a time, but takes more time than separate kernels.
+/// layer that computes the logits) and the loss become a loop over chunks of rows if the logits of a micro-batch take
+/// 256 MiB or more: the loop stores about a tenth of the logits at a time, but takes more time than one call for all
+/// rows.
 struct automatic {
   using slot = slot_of::fusion;
   static constexpr slot value{.fuses = true, .only_with_kernels = true, .smallest_logits = 256 << 20};
 };
 
-/// Fuses everything that the library has a fused kernel for, whatever the size of the logits: training and evaluation
-/// store about a tenth of the logits of a micro-batch at a time (op::logit_rows). Only the CPU has these kernels.
+/// Fuses everything that the library has a fused kernel for, and runs the head and the loss in chunks of rows, whatever
+/// the size of the logits: training and evaluation store about a tenth of the logits of a micro-batch at a time
+/// (`logit_rows`). The chunks need no fused kernel; only the CPU has the fused kernels.
 struct all {
   using slot = slot_of::fusion;
   static constexpr slot value{.fuses = true, .smallest_logits = 0};
