@@ -12,7 +12,8 @@ namespace {
 /// y = 2 x, from and to rows that may lie apart.
 struct twice {
   static constexpr char const* name = "twice";
-  static constexpr unsigned strided = 0b11;
+  static constexpr unsigned strided_inputs = 0b1;
+  static constexpr unsigned strided_outputs = 0b1;
   static constexpr inferred infer(operand_types const& in) { return inferred::one(in[0].type, in[0].shape); }
   static constexpr void gradient(backward& b) { b.emit<twice>({b.gradient()}, {0}); }
 };

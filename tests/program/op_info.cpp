@@ -21,8 +21,9 @@ static_assert(info_of<op::linear>.cost_of != &cost_by_operands && info_of<op::li
 static_assert(info_of<op::linear_weight_gradient>.gradient == nullptr &&
               info_of<op::linear_weight_gradient>.accumulating == 0b1);
 static_assert(info_of<op::attention_gradient>.workspace == 0b1000);
-static_assert(info_of<op::attention>.strided == 0b111 && info_of<op::attention_gradient>.strided == 0b1110'1110 &&
-              info_of<op::flash_attention_gradient>.strided == 0b1'1100'1110 && info_of<op::add>.strided == 0);
+static_assert(info_of<op::attention>.strided_inputs == 0b111 &&
+              info_of<op::attention_gradient>.strided_inputs == 0b1110 &&
+              info_of<op::flash_attention_gradient>.strided_outputs == 0b111 && info_of<op::add>.strided_inputs == 0);
 static_assert(info_of<op::dropout>.only_in_training && !info_of<op::add>.only_in_training);
 static_assert(info_of<op::dropout>.draws_random && !info_of<op::add>.draws_random);
 

@@ -8,26 +8,39 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 namespace detail {
 
-/// Whether `r` is `from`, or a view of it.
-constexpr bool shares_bytes(program const& p, ref r, ref from) {
-  while (!(r == from) && p.values[r.value].view) r = p.values[r.value].view.of;
-  return r == from;
-}
+/// The value that each value is a view of, through all views.
+struct full_values {
+  int of[program::maximum_values]{};       // the value itself if it is no view
+  int last_use[program::maximum_values]{}; // the last node that refers to the value, itself or through views
 
-/// Whether node `i` is the last one that refers to the bytes of `from`, itself or through views, and `from` is written
-/// in the same iteration of the same loop as node `i`.
-constexpr bool dies_at(program const& p, nest const& where, ref from, int i) {
+  constexpr explicit full_values(program const& p) {
+    for (int v = 0; v < p.values.size(); ++v) {
+      of[v] = v;
+      while (p.values[of[v]].view) of[v] = p.values[of[v]].view.of.value;
+    }
+    for (int i = 0; i < p.nodes.size(); ++i) {
+      for (auto const& input : p.nodes[i].inputs) last_use[of[input.value]] = i;
+      for (auto const& output : p.nodes[i].outputs) last_use[of[output.value]] = i;
+    }
+  }
+};
+
+/// Whether node `i` is the last one that refers to the bytes of `from`, itself or through views, reads no view of it,
+/// and `from` is written in the same iteration of the same loop as node `i`.
+constexpr bool dies_at(program const& p, nest const& where, full_values const& full, ref from, int i) {
   auto const& info = p.values[from.value];
   if (info.is_loop_carried() || info.accumulates || is_observed(info) || info.role == role::input) return false;
+  if (full.last_use[from.value] != i) return false;
   int const loop = where.parent[i];
   bool defined_here = false;
-  for (int j = 0; j < p.nodes.size(); ++j) {
-    bool read = false, written = false;
-    for (auto const& input : p.nodes[j].inputs) read = read || shares_bytes(p, input, from);
-    for (auto const& output : p.nodes[j].outputs) written = written || shares_bytes(p, output, from);
+  for (int j = 0; j <= i; ++j) {
+    bool read = false, written = false, read_by_view = false;
+    for (auto const& input : p.nodes[j].inputs)
+      if (full.of[input.value] == from.value) read = true, read_by_view = read_by_view || input.value != from.value;
+    for (auto const& output : p.nodes[j].outputs) written = written || full.of[output.value] == from.value;
     if (!read && !written) continue;
     if (written && where.parent[j] == loop) defined_here = true;
-    if (j > i || !where.contains(loop, j)) return false;
+    if (!where.contains(loop, j) || (j == i && read_by_view)) return false;
   }
   return defined_here;
 }
@@ -40,6 +53,7 @@ constexpr program in_place(program const& p) {
   if (!p.failure.ok()) return p;
   program out = p;
   nest const where(p);
+  detail::full_values const full(p);
   for (int i = 0; i < p.nodes.size(); ++i) {
     auto const& n = p.nodes[i];
     if (n.kind != node_kind::call || n.op->in_place == 0) continue;
@@ -52,7 +66,7 @@ constexpr program in_place(program const& p) {
       bool const same_bytes =
           source.shape.elements() * size_of(source.type) == target.shape.elements() * size_of(target.type);
       if (!same_bytes || source.overwritten_by || source.view || to.value == n.inputs[k].value) continue;
-      if (!detail::dies_at(p, where, n.inputs[k], i)) continue;
+      if (!detail::dies_at(p, where, full, n.inputs[k], i)) continue;
       source.overwritten_by = to;
       break;
     }

@@ -271,9 +271,10 @@ constexpr program loop_over_rows(program const& p, std::int64_t smallest_bytes) 
   if (!p.failure.ok()) return p;
   for (int i = 0; i < p.nodes.size(); ++i) {
     if (!calls(p.nodes[i], info_of<op::linear>)) continue;
-    // Rows that are sliced already are few.
+    // Rows that a loop over rows slices are few already.
     int const source = detail::writer_of(p, p.nodes[i].inputs[0]);
-    if (source >= 0 && calls(p.nodes[source], info_of<op::slice>)) continue;
+    bool const sliced = source >= 0 && calls(p.nodes[source], info_of<op::slice>);
+    if (sliced && unpack<op::slice::options>(p.nodes[source].attributes).dimension == 0) continue;
     if (detail::row_looping loop(p, i, smallest_bytes); loop.applies()) return loop.run();
   }
   return p;

@@ -39,11 +39,18 @@ private:
     auto const& info = p_.values[r.value];
     return info.role == role::activation && !info.accumulates && !info.is_loop_carried();
   }
-  /// Whether nodes find the same elements in `r` until an iteration ends: a loop-carried value has an instance of its
-  /// own for what the iteration reads and for what it writes.
+  /// Whether nodes find the same elements in `r` until an iteration ends. A loop-carried value has an instance of its
+  /// own for what the iteration reads and for what it writes; the loop may overwrite the one from which it starts.
   constexpr bool is_steady(ref r) const {
     auto const& info = p_.values[r.value];
-    return !info.accumulates && info.role != role::result;
+    bool const within = r.where == at::current || r.where == at::next;
+    return !info.accumulates && info.role != role::result && (!info.is_loop_carried() || within);
+  }
+  /// Whether a node behind node i reads or writes `r`.
+  constexpr bool is_used_after(ref r, int i) const {
+    for (int j = i + 1; j < p_.nodes.size(); ++j)
+      if (p_.nodes[j].inputs.contains(r) || p_.nodes[j].outputs.contains(r)) return true;
+    return false;
   }
 
   /// Whether slices of `of` in this dimension keep its rows: equally long rows that are equally far apart.
@@ -55,16 +62,25 @@ private:
 
   /// Whether every op that reads or writes `r`, or a view of it, takes the operand in rows that lie apart.
   constexpr bool is_taken_in_rows(ref r) const {
+    if (!is_shallow()) return false;
     for (int v = 0; v < p_.values.size(); ++v) {
       if (!p_.values[v].view || !is_view_of(v, r.value) || locate(p_, {v}).row_stride == 0) continue;
       if (is_reshaped(v)) return false;
       for (auto const& n : p_.nodes) {
-        auto const takes = [&](int k) { return (n.op->strided >> k & 1u) != 0; };
         for (int k = 0; k < n.inputs.size(); ++k)
-          if (n.inputs[k].value == v && !takes(k)) return false;
+          if (n.inputs[k].value == v && (n.op->strided_inputs >> k & 1u) == 0) return false;
         for (int k = 0; k < n.outputs.size(); ++k)
-          if (n.outputs[k].value == v && !takes(n.inputs.size() + k)) return false;
+          if (n.outputs[k].value == v && (n.op->strided_outputs >> k & 1u) == 0) return false;
       }
+    }
+    return true;
+  }
+  /// Whether `locate` can follow every view to its root.
+  constexpr bool is_shallow() const {
+    for (int v = 0; v < p_.values.size(); ++v) {
+      int views = 0;
+      for (int of = v; p_.values[of].view; of = p_.values[of].view.of.value) ++views;
+      if (views > location::maximum_views) return false;
     }
     return true;
   }
@@ -79,13 +95,14 @@ private:
     return v == of;
   }
 
-  /// Whether no node writes a persistent `source` before the last node that reads `part`.
+  /// Whether no node writes the value behind `source` before the last node that reads `part`, if that value persists.
   constexpr bool keeps_its_value(ref source, ref part) const {
-    if (!is_persistent(p_.values[source.value].role)) return true;
+    ref const root = root_of(p_, source);
+    if (!is_persistent(p_.values[root.value].role)) return true;
     bool written = false;
     for (auto const& n : p_.nodes) {
       if (written && n.inputs.contains(part)) return false;
-      written = written || n.outputs.contains(source);
+      for (auto const& output : n.outputs) written = written || root_of(p_, output) == root;
     }
     return true;
   }
@@ -146,7 +163,9 @@ private:
     auto const n = p_.nodes[i];
     ref const whole = n.outputs[0];
     bool const computed = p_.values[whole.value].role == role::activation;
-    if (!computed || !is_steady(whole)) return false;
+    // A loop that starts from the result may overwrite it.
+    bool const starts_a_loop = whole.where == at::initial || whole.where == at::final;
+    if (!computed || p_.values[whole.value].accumulates) return false;
     std::int64_t begin = 0;
     int viewed = 0;
     bool fits = true;
@@ -154,7 +173,8 @@ private:
       auto& part = p_.values[n.inputs[viewed].value];
       auto const seen = view_of_result(n, viewed, begin);
       fits = is_plain(n.inputs[viewed]) && !part.view && is_written_beside(n.inputs[viewed], i) &&
-             keeps_rows(p_.values[whole.value].shape, seen.dimension);
+             keeps_rows(p_.values[whole.value].shape, seen.dimension) &&
+             !(starts_a_loop && is_used_after(n.inputs[viewed], i));
       if (!fits) break;
       part.view = seen;
       begin += part.shape.extent[seen.dimension];
@@ -175,8 +195,8 @@ private:
 
 /// Removes slices, concatenations, reshapes and stacks that need not copy: the result of a slice becomes a view of the
 /// sliced value, and the operands of a concatenation, views of its result. A copy remains if an op does not take the
-/// rows of a view (`op_info::strided`), if the elements do not lie in equally long rows, or if the bytes are written
-/// again while the slice is read.
+/// rows of a view (`op_info::strided_inputs`), if the elements do not lie in equally long rows, or if the bytes are
+/// written again while the slice is read.
 constexpr program slice_views(program const& p) {
   if (!p.failure.ok()) return p;
   for (auto const& n : p.nodes)

@@ -24,7 +24,8 @@ template <class type, class... arguments> concept has_rule = requires(arguments 
 ///     static constexpr unsigned in_place = 1u << 0;     // bit i: output 0 may be written over input i
 ///     static constexpr unsigned accumulating = 1u << 0; // bit j: the kernel can add to output j ("(+)=" in docs)
 ///     static constexpr unsigned workspace = 1u << 1;    // bit j: output j is scratch
-///     static constexpr unsigned strided = 1u << 0;      // bit k: operand k (inputs, then outputs) may be strided
+///     static constexpr unsigned strided_inputs = 1u << 0;  // bit i: input i may be strided (tensor::row_stride)
+///     static constexpr unsigned strided_outputs = 1u << 0; // bit j: output j may be strided
 ///     static constexpr unsigned row_inputs = 1u << 0;   // bit i: input i has the rows of the call, and
 ///     static constexpr unsigned row_outputs = 1u << 0;  // bit j: so has output j; other outputs add over the rows
 ///     static constexpr bool only_in_training = true;    // in evaluation, readers of output 0 read input 0 (dropout)

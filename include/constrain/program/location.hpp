@@ -7,6 +7,8 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 /// Where the elements of one instance of a value lie: in the bytes of the value `root`, which shares its bytes with no
 /// value that it is a view of or is overwritten by. A row is a vector along the innermost dimension.
 struct location {
+  static constexpr int maximum_views = 12; // most views of each other
+
   ref root;                    // the value that has the bytes
   std::int64_t begin = 0;      // elements of `root` before the first one
   std::int64_t row_stride = 0; // elements of `root` from one row to the next; 0: the elements are contiguous
@@ -21,20 +23,20 @@ constexpr std::int64_t inner_elements(shape const& s, int dimension) {
   return product;
 }
 
-/// The location of `r`. All passes that work on bytes ask this function.
+/// The location of `r`. The passes behind `slice_views` ask this function.
 constexpr location locate(program const& p, ref r) {
   // From the value to its root, then back: only the root's rows are as wide as its shape says.
-  fixed_vector<ref, 16> way;
-  way.push_back(r);
-  for (bool at_root = false; !at_root;) {
-    auto const& info = p.values[way.back().value];
+  fixed_vector<ref, location::maximum_views> way; // the views
+  location out{r};
+  for (bool found = false; !found;) {
+    auto const& info = p.values[out.root.value];
+    if (info.view) way.push_back(out.root);
     ref const next = info.view ? info.view.of : info.overwritten_by;
-    at_root = !next || !way.push_back(next);
+    if (next) out.root = next;
+    found = !next;
   }
-  location out{way.back()};
-  for (int k = way.size() - 2; k >= 0; --k) {
+  for (int k = way.size() - 1; k >= 0; --k) {
     auto const& info = p.values[way[k].value];
-    if (!info.view) continue;
     auto const& of = p.values[info.view.of.value].shape;
     auto const width = out.row_stride == 0 ? of.features() : out.row_stride;
     auto const inner = inner_elements(of, info.view.dimension);

@@ -86,7 +86,8 @@ struct op_info : op_label {
   unsigned in_place = 0;                 // bit i: output 0 may be written over input i
   unsigned accumulating = 0;             // bit j: the kernel can add to output j
   unsigned workspace = 0;                // bit j: output j is scratch
-  unsigned strided = 0;                  // bit k: operand k (inputs, then outputs) may be strided
+  unsigned strided_inputs = 0;           // bit i: input i may be strided
+  unsigned strided_outputs = 0;          // bit j: output j may be strided
   // bits of the inputs and outputs with a row, or an element, for each row of the call: row i of these outputs depends
   // only on row i of these inputs, and all other outputs add over the rows; 0: the rows depend on each other
   unsigned row_inputs = 0, row_outputs = 0;
@@ -151,7 +152,8 @@ template <class op> constexpr op_info make_op_info() {
   if constexpr (requires { op::in_place; }) info.in_place = op::in_place;
   if constexpr (requires { op::accumulating; }) info.accumulating = op::accumulating;
   if constexpr (requires { op::workspace; }) info.workspace = op::workspace;
-  if constexpr (requires { op::strided; }) info.strided = op::strided;
+  if constexpr (requires { op::strided_inputs; }) info.strided_inputs = op::strided_inputs;
+  if constexpr (requires { op::strided_outputs; }) info.strided_outputs = op::strided_outputs;
   if constexpr (requires { op::row_inputs; }) info.row_inputs = op::row_inputs;
   if constexpr (requires { op::row_outputs; }) info.row_outputs = op::row_outputs;
   if constexpr (requires { typename op::with_bias_gradient; }) {

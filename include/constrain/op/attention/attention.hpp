@@ -29,7 +29,8 @@ struct attention_gradient {
   using options = attention_options;
   static constexpr char const* name = "attention_gradient";
   static constexpr unsigned workspace = 0b1000;
-  static constexpr unsigned strided = 0b0'111'0'111'0; // q, k, v, dq, dk, dv
+  static constexpr unsigned strided_inputs = 0b1110; // q, k, v
+  static constexpr unsigned strided_outputs = 0b111; // dq, dk, dv
 
   static constexpr inferred infer(operand_types const& in) {
     return inferred::one(in[1].type, in[1].shape)
@@ -54,7 +55,7 @@ struct attention_gradient {
 struct attention {
   using options = attention_options;
   static constexpr char const* name = "attention";
-  static constexpr unsigned strided = 0b111; // q, k, v
+  static constexpr unsigned strided_inputs = 0b111; // q, k, v
 
   /// Refused: a width of qkv that is no multiple of 3. `got`: the width.
   template <diagnosis d> struct qkv_is_not_three_times_the_width {

@@ -14,7 +14,8 @@ struct concatenate {
     int dimension = 0; // along which the inputs are joined
   };
   static constexpr char const* name = "concatenate";
-  static constexpr unsigned strided = (1u << node::maximum_inputs) - 1;
+  static constexpr unsigned strided_inputs = (1u << node::maximum_inputs) - 1;
+  static constexpr unsigned strided_outputs = 0b1;
 
   /// Refused: a dimension that the values do not have. `expected`: their dimensions, `got`: the dimension.
   template <diagnosis d> struct dimension_is_not_there {
@@ -53,8 +54,10 @@ struct concatenate {
 } // namespace op
 
 /// The values one after the other along `dimension` (0: the outermost); at most eight. Nothing is copied where the ops
-/// that compute the values write slices. Refused: values that differ in type, or in an extent of another dimension.
+/// that compute the values write slices. Refused: values that differ in type or in an extent of another dimension, and
+/// token ids.
 constexpr value concatenate(std::initializer_list<value> values, int dimension, int line = __builtin_LINE()) {
+  for (auto const& x : values) detail::refuse_ids(x, line);
   return emit<op::concatenate>(values, {.dimension = dimension}, line);
 }
 

@@ -13,8 +13,13 @@ template <class stored> struct concatenate_elements {
   stored const* x;
   stored* y;
   slice_map map;
+  std::int64_t features;   // elements of a row of y
+  std::int64_t row_stride; // elements from one row of y to the next
 
-  CT_HOST_DEVICE void operator()(std::int64_t i) const { y[map.in_full(i)] = x[map.in_rows(i)]; }
+  CT_HOST_DEVICE void operator()(std::int64_t i) const {
+    auto const to = map.in_full(i);
+    y[to / features * row_stride + to % features] = x[map.in_rows(i)];
+  }
 };
 
 template <class device> struct kernel<op::concatenate, device> {
@@ -40,7 +45,8 @@ private:
                         std::int64_t begin) {
     auto const d = c.options.dimension;
     for_elements(device{}, c, x.count,
-                 concatenate_elements<stored>{x.data, y.data, {x.shape(), d, y.shape().extent[d], begin, x}});
+                 concatenate_elements<stored>{
+                     x.data, y.data, {x.shape(), d, y.shape().extent[d], begin, x}, y.features(), y.row_stride()});
   }
 };
 

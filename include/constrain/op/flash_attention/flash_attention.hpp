@@ -14,7 +14,8 @@ struct flash_attention_gradient {
   using options = attention_options;
   static constexpr char const* name = "flash_attention_gradient";
   static constexpr unsigned workspace = 0b1000;
-  static constexpr unsigned strided = 0b0'111'00'111'0; // q, k, v, dq, dk, dv
+  static constexpr unsigned strided_inputs = 0b1110; // q, k, v
+  static constexpr unsigned strided_outputs = 0b111; // dq, dk, dv
 
   static constexpr inferred infer(operand_types const& in, options const& o) {
     auto const& s = in[0].shape;
@@ -39,7 +40,7 @@ struct flash_attention_gradient {
 struct flash_attention {
   using options = attention_options;
   static constexpr char const* name = "flash_attention";
-  static constexpr unsigned strided = 0b111; // q, k, v
+  static constexpr unsigned strided_inputs = 0b111; // q, k, v
 
   static constexpr inferred infer(operand_types const& in, options const& o) {
     auto const quadratic = attention::infer(in, o);

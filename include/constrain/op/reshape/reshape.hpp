@@ -1,6 +1,6 @@
 #pragma once
 
-#include "constrain/program/backward.hpp"
+#include "constrain/op/slice/slice.hpp"
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
@@ -30,8 +30,9 @@ struct reshape {
 } // namespace op
 
 /// The elements of x, in their row-major order, in the shape `to`; nothing is copied where possible. Refused: a shape
-/// of another number of elements.
+/// of another number of elements, and token ids.
 constexpr value reshape(value x, shape to, int line = __builtin_LINE()) {
+  detail::refuse_ids(x, line);
   return emit<op::reshape>({x}, {.to = to}, line);
 }
 

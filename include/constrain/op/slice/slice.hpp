@@ -1,5 +1,6 @@
 #pragma once
 
+#include "constrain/op/refusals.hpp"
 #include "constrain/program/backward.hpp"
 
 namespace constrain::inline CONSTRAIN_VARIANT {
@@ -16,7 +17,7 @@ struct pad {
   };
   static constexpr char const* name = "pad";
   static constexpr unsigned accumulating = 0b1;
-  static constexpr unsigned strided = 0b1;
+  static constexpr unsigned strided_inputs = 0b1;
 
   static constexpr inferred infer(operand_types const& in, options const& o) {
     auto s = in[0].shape;
@@ -35,7 +36,7 @@ struct slice {
     std::int64_t iterations = 1; // of the innermost loop, if the slice moves with it; 1: it does not
   };
   static constexpr char const* name = "slice";
-  static constexpr unsigned strided = 0b1;
+  static constexpr unsigned strided_inputs = 0b1;
 
   /// Refused: a dimension that x does not have. `expected`: the dimensions of x, `got`: the dimension.
   template <diagnosis d> struct dimension_is_not_there {
@@ -73,10 +74,21 @@ struct slice {
 
 } // namespace op
 
-/// The elements of x whose index in `dimension` (0: the outermost) is in [begin, begin + extent), in any type. Nothing
-/// is copied where the ops that read the result take slices. Refused: a dimension that x does not have, an extent below
-/// 1, and indices that x does not have.
+namespace detail {
+
+/// Refuses token ids and labels: an op that looked up the result could not limit the integers that the host writes.
+constexpr void refuse_ids(value x, int line) {
+  if (x.type() == dtype::i32) x.owner().program.fail(diagnosis_with<op::ids_are_no_numbers>(line));
+}
+
+} // namespace detail
+
+/// The elements of x whose index in `dimension` (0: the outermost) is in [begin, begin + extent). Nothing is copied
+/// where the ops that read the result take slices. A model cannot slice the dimension of the sequences, since `generate`
+/// runs it on one sequence. Refused: a dimension that x does not have, an extent below 1, indices that x does not have,
+/// and token ids.
 constexpr value slice(value x, int dimension, std::int64_t begin, std::int64_t extent, int line = __builtin_LINE()) {
+  detail::refuse_ids(x, line);
   return emit<op::slice>({x}, {.dimension = dimension, .begin = begin, .extent = extent}, line);
 }
 
