@@ -84,9 +84,9 @@ constexpr void refuse_ids(value x, int line) {
 } // namespace detail
 
 /// The elements of x whose index in `dimension` (0: the outermost) is in [begin, begin + extent). Nothing is copied
-/// where the ops that read the result take slices. A model cannot slice the dimension of the sequences, since `generate`
-/// runs it on one sequence. Refused: a dimension that x does not have, an extent below 1, indices that x does not have,
-/// and token ids.
+/// where the ops that read the result take slices. A model cannot slice the dimension of the sequences, since
+/// `generate` runs it on one sequence. Refused: a dimension that x does not have, an extent below 1, indices that x
+/// does not have, and token ids.
 constexpr value slice(value x, int dimension, std::int64_t begin, std::int64_t extent, int line = __builtin_LINE()) {
   detail::refuse_ids(x, line);
   return emit<op::slice>({x}, {.dimension = dimension, .begin = begin, .extent = extent}, line);
