@@ -15,8 +15,9 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 constexpr std::int64_t logit_rows(std::int64_t rows) {
   std::int64_t const tenth = rows / 10 / 16 * 16;
   std::int64_t const wanted = tenth < 16 ? 16 : tenth;
-  for (auto fewer = wanted; fewer > 0 && 2 * fewer >= wanted; fewer -= 16)
-    if (rows % fewer == 0) return fewer;
+  constexpr int maximum_tries = 512; // compilers limit the iterations of a constant's loops
+  for (int tries = 0; tries < maximum_tries && wanted - 16 * tries >= (wanted + 1) / 2; ++tries)
+    if (rows % (wanted - 16 * tries) == 0) return wanted - 16 * tries;
   return wanted < rows ? wanted : rows;
 }
 
