@@ -2,6 +2,7 @@
 
 #include "constrain/op/concatenate/concatenate.hpp"
 #include "constrain/op/constant/constant.hpp"
+#include "constrain/op/linear/linear.hpp"
 #include "constrain/op/reshape/reshape.hpp"
 #include "constrain/op/stack/stack.hpp"
 #include "constrain/pass/fuse/uses.hpp"
