@@ -33,7 +33,7 @@ struct add_constant {
 /// gradient + 1e-2, element by element: in a shard the padding too, which is then not zero.
 struct shift {
   static constexpr char const* name = "shift";
-  static constexpr bool reads_shards = true;
+  static constexpr char const* layouts = "*, - -> *";
   static constexpr ct::inferred infer(ct::operand_types const& in) {
     return ct::inferred::one(in[0].type, in[0].shape);
   }

@@ -1,4 +1,4 @@
-// Programs of every form under zero<3, 2>: the bits of ddp, nothing stale in checked mode; ranks with several inputs.
+// Programs of every form under ZeRO: the bits of ddp, nothing stale in checked mode; ranks with several inputs.
 // Started with 2 processes.
 
 #include <constrain/constrain.hpp>
@@ -117,6 +117,9 @@ template <auto model> void compare(char const* name) {
   check(three_steps<ct::trainer<task, zero, ct::checkpoint::every<2>>>(true) == expected, "zero with checkpointing");
   check(three_steps<ct::trainer<task, zero, ct::checkpoint::every<1>>>(false) == expected,
         "zero with every iteration recomputed");
+  check(three_steps<ct::trainer<task, ct::parallel::zero<1, 2>, ct::checkpoint::every<2>>>(true) == expected,
+        "zero of stage 1");
+  check(three_steps<ct::trainer<task, ct::parallel::zero<2, 2>>>(true) == expected, "zero of stage 2");
 }
 
 /// Two ranks with one micro-batch each, and one process with both, take the same steps. A wrong array on one rank is an

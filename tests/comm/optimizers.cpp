@@ -1,5 +1,5 @@
-// Optimizers that work on whole tensors, and settings, in two processes: with all tensors on each rank, and with each
-// tensor in two shards. Started by mpirun; the exit code tells.
+// Optimizers that work on whole tensors, and settings, in two processes: with all tensors on each rank, and with ZeRO
+// over two ranks, of the stage CONSTRAIN_STAGE. Started by mpirun; the exit code tells.
 
 #include "op/own_rule.hpp"
 #include "op/own_setting.hpp"
@@ -70,9 +70,9 @@ template <class first, class second> std::string bytes_of(std::string const& dir
 
 template <class optimizer> void compare(char const* name) {
   using whole = ct::trainer<task, optimizer, ct::parallel::ddp>;
-  using shards = ct::trainer<task, optimizer, ct::parallel::zero<3, 2>>;
+  using shards = ct::trainer<task, optimizer, ct::parallel::zero<CONSTRAIN_STAGE, 2>>;
   auto const& bytes = [&]<class first, class second>() {
-    std::string const directory = std::string("constrain-optimizers-") + name;
+    std::string const directory = "constrain-optimizers-" + std::to_string(CONSTRAIN_STAGE) + "-" + name;
     return bytes_of<first, second>(directory);
   };
   auto const expected = bytes.template operator()<whole, whole>();
@@ -157,7 +157,7 @@ namespace {
 
 /// A gradient that a rule doubles is that of twice the learning rate.
 void doubled_gradient() {
-  using shards = ct::parallel::zero<3, 2>;
+  using shards = ct::parallel::zero<CONSTRAIN_STAGE, 2>;
   ct::trainer<task, doubled, shards> mine{{.base = {.learning_rate = 0.1f}}};
   ct::trainer<task, ct::optimizer::sgd, shards> other{{.learning_rate = 0.2f}};
   step(mine, 0), step(other, 0);

@@ -96,6 +96,7 @@ template <class entry> struct repeat_on_cpu {
       std::vector<std::byte> theirs(static_cast<std::size_t>(bound[k].count * size_of(type)));
       device.read(bound[k].data - device.data(), theirs.data(), static_cast<std::int64_t>(theirs.size()));
       double off = -1;
+      if (type == dtype::i32) off = std::memcmp(theirs.data(), mine[k].data, theirs.size()) == 0 ? 0 : 1;
       if (type == dtype::f16) off = distance<float16>(theirs.data(), mine[k].data, bound[k].count);
       if (type == dtype::bf16) off = distance<bfloat16>(theirs.data(), mine[k].data, bound[k].count);
       if (type == dtype::f32) off = distance<float>(theirs.data(), mine[k].data, bound[k].count);

@@ -36,6 +36,8 @@ TEST_CASE("every node of a GPT, as on the CPU") {
   check_nodes<gpt<3, 1, 16, 31, 70, 1>, ct::precision::bf16, ct::accumulate<3>, ct::checkpoint::every<2>>(seen);
   check_nodes<gpt<2, 2, 24, 31, 17, 2>, ct::precision::fp16>(seen);
   check_nodes<gpt<1, 2, 270, 11, 5, 2>, ct::optimizer::nesterov>(seen);
+  check_nodes<gpt<1, 2, 20, 31, 13, 3>, chunks_of_rows, ct::accumulate<2>>(seen);
+  check_nodes<gpt<1, 2, 20, 31, 13, 3>, chunks_of_rows, ct::precision::bf16>(seen);
   for (auto const* name : {"linear",
                            "linear_input_gradient",
                            "linear_weight_gradient",
@@ -56,6 +58,9 @@ TEST_CASE("every node of a GPT, as on the CPU") {
                            "add",
                            "cast",
                            "constant",
+                           "valid_first",
+                           "gather_rows",
+                           "scatter_rows",
                            "gradient_norm_squared",
                            "clip_coefficient",
                            "update"}) {

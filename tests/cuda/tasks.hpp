@@ -31,6 +31,12 @@ struct gated {
 };
 using classifier = task<gated{}, classification, micro_batch{.sequences = 3, .tokens = 19}>;
 
+/// The head and the loss in chunks of rows, whatever the size of the logits.
+struct chunks_of_rows {
+  using slot = slot_of::fusion;
+  static constexpr slot value{.fuses = true, .only_with_kernels = true, .smallest_logits = 0};
+};
+
 /// A batch's arrays, every fifth label ignored.
 struct token_arrays {
   std::vector<std::int32_t> inputs, labels;

@@ -13,12 +13,8 @@ constexpr auto operands = types({f32(shape(5, 1000)), f64(shape(2))});
 static_assert(ct::info_of<assign>.gradient == nullptr && ct::info_of<assign>.guarded);
 static_assert(assign::infer(operands, {.to = ct::dtype::bf16}).outputs[0] ==
               ct::operand_type{ct::dtype::bf16, shape(5, 1000)});
-// 5000 elements are 5 chunks: two shards store 3 of them each.
-static_assert(assign::infer(operands, {.to = ct::dtype::f32, .shards = 2}).outputs[0] == f32(shape(3072)));
-
-// One scale per 256 elements: 5 chunks of 4 scales, of which two shards store 3 too.
-static_assert(assign::infer(types({f32(shape(20)), f64(shape(2))}), {.shards = 2, .chunk = 4}).outputs[0] ==
-              f32(shape(12)));
+// Element by element, so each rank can store its shard.
+static_assert(ct::info_of<assign>.layouts.by_elements() && ct::info_of<assign>.layouts.inputs.elements == 0b1);
 
 template <class to> array<to> assigned(double scale, array<to> target) {
   array<float> const source(shape(3), {1.5f, -2, 3});

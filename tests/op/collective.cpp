@@ -18,6 +18,10 @@ static_assert(ct::info_of<ct::op::local_shard>.gradient == nullptr);
 static_assert(ct::info_of<ct::op::gather_ranks>.gradient == nullptr);
 static_assert(ct::info_of<ct::op::all_reduce_small>.gradient == nullptr);
 
+// 20 elements that each describe 256 of the parameter are 5 chunks of 4: each of two shards stores 3 chunks.
+static_assert(ct::op::local_shard::infer(ct::test::types({{ct::dtype::f32, ct::shape(20)}}), {.shards = 2, .chunk = 4})
+                  .outputs[0] == ct::operand_type{ct::dtype::f32, ct::shape(12)});
+
 // Pieces are disjoint, cover all, begin where a chunk does, and none is longer than what is stored.
 constexpr bool covers(std::int64_t elements, std::int64_t shards, std::int64_t chunk) {
   ct::shard_map const map{elements, shards, chunk};

@@ -97,8 +97,8 @@ template <class real> double sum_of_pieces(std::vector<real> const& stack, std::
     numbered group(static_cast<int>(rank));
     ct::step_parameters parameters;
     parameters.group = &group;
-    auto const options =
-        ct::pack(ct::op::chunk_squares::options{.tensors = tensors, .elements = map.elements, .shards = shards});
+    auto const options = ct::pack(ct::op::chunk_squares::options{
+        .tensors = tensors, .step = map.stored(), .elements = map.elements, .shards = shards});
     call_kernel<ct::op::chunk_squares>(ct::call{options, parameters}, its_piece, its_sums);
   }
   call_kernel<ct::op::chunk_sum>(plain, sums.in(), squares.out());

@@ -24,8 +24,8 @@ constexpr node only(program const& p, op_info const* op) { return p.nodes[place_
 // Accumulated and checkpointed, the patterns are the same; sharded after that, too.
 constexpr auto accumulated = updated(built<gpt2_task>(), 3);
 constexpr auto checkpointed = recompute(accumulated, 2);
-constexpr auto sharded_fused = shard(fuse(checkpointed, true), true, 3);
-static_assert(verify(sharded_fused).ok() && verify(shard(fuse(accumulated, true), true, 1)).ok());
+constexpr auto sharded_fused = partition(fuse(checkpointed, true), true, 3);
+static_assert(verify(sharded_fused).ok() && verify(partition(fuse(accumulated, true), true, 1)).ok());
 
 template <auto model, class objective> using variant = task<model, objective, micro_batch{.sequences = 2, .tokens = 3}>;
 

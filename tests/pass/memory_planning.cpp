@@ -66,6 +66,7 @@ struct variant {
   dtype compute = dtype::f32;
   bool distributed = false;
   int shards = 1;
+  int stage = 3;
 };
 
 /// A step's program after each of the passes that must not change numbers; for several ranks from `sharded` on.
@@ -73,7 +74,7 @@ std::vector<stage> stages_of(program const& p, variant const& v) {
   std::vector<stage> all;
   all.push_back({"updated", updated(p, v.micro_batches, v.compute)});
   all.push_back({"recomputed", recompute(all.back().p, v.every)});
-  if (v.distributed) all.push_back({"sharded", shard(all.back().p, true, v.shards)});
+  if (v.distributed) all.push_back({"sharded", partition(all.back().p, true, v.shards, v.stage)});
   all.push_back({"coalesced", coalesce(all.back().p)});
   all.push_back({"views", slice_views(all.back().p)});
   all.push_back({"in place", in_place(all.back().p)});
@@ -87,6 +88,7 @@ int check_stages(program const& p, variant const& v) {
   CAPTURE(std::string(name_of(v.compute)));
   CAPTURE(v.distributed);
   CAPTURE(v.shards);
+  CAPTURE(v.stage);
   std::map<int, std::uint64_t> reference;
   int checked = 0;
   for (auto const& stage : stages_of(p, v)) {
@@ -134,7 +136,8 @@ TEST_CASE("the same over several ranks") {
       for (int every : {0, 2})
         for (int shards : {1, 2, 3})
           for (auto const compute : {dtype::f32, dtype::bf16})
-            check_stages(p, {micro_batches, every, compute, true, shards});
+            for (int stage = shards == 1 ? 3 : 1; stage <= 3; ++stage)
+              check_stages(p, {micro_batches, every, compute, true, shards, stage});
   }
 }
 

@@ -66,8 +66,8 @@ constexpr program accumulate_over(program const& p, int micro_batches) {
 constexpr program recompute(program const& p, int every) {
   return constrain::recompute(p, {.recomputes = every > 0, .iterations = every});
 }
-constexpr program shard(program const& p, bool distributed, int shards) {
-  return constrain::shard(p, {.distributed = distributed, .shards = shards});
+constexpr program partition(program const& p, bool distributed, int shards, int stage = 3) {
+  return constrain::partition(p, {.distributed = distributed, .stage = stage, .shards = shards});
 }
 constexpr program fuse(program const& p, bool fuses) { return constrain::fuse(p, {.fuses = fuses}); }
 constexpr program mixed_precision(program const& p, dtype compute) {

@@ -41,16 +41,52 @@ using lm = task<model, objective, micro_batch{.sequences = sequences, .tokens = 
 template <class task> constexpr program gradients = updated(built<task>());
 template <class task> constexpr program looped = loop_over_rows(gradients<task>, 0);
 
-// 36 rows: two chunks of 16, and 4 rows in a second copy of the body. The gradient of the loss is made before the loop.
+// 36 rows: two chunks of 16, and 4 rows in a second copy of the body, in a loop of one iteration, which does not run if
+// 32 rows or fewer have a valid label. The gradient of the loss is made before the loop.
 constexpr auto p = looped<lm<head_only{}>>;
-static_assert(verify(p).ok() && loops(p) == loops(gradients<lm<head_only{}>>) + 1);
+static_assert(verify(p).ok() && loops(p) == loops(gradients<lm<head_only{}>>) + 2);
 static_assert(calls(p, &info_of<op::linear>) == 2 && calls(p, &info_of<op::cross_entropy>) == 2);
 static_assert(calls(p, &info_of<op::linear_weight_gradient>) == 2 && calls(p, &info_of<op::constant_like>) == 1);
 static_assert(same(loop_over_rows(p, 0), p));
-// 16 rows or fewer are one chunk; of 27, 16 and a remainder, without a loop; of 144, nine chunks without a remainder.
+// Rows with a valid label come first, and each of the two loops says which of them its iterations work on.
+static_assert(calls(p, &info_of<op::valid_first>) == 1 && calls(p, &info_of<op::gather_rows>) == 4);
+static_assert(calls(p, &info_of<op::scatter_rows>) == 2);
+constexpr auto rows_of_axis = [](int axis) { return p.axes[p.axes.size() - 2 + axis].rows; };
+static_assert(rows_of_axis(0).begin == 0 && rows_of_axis(0).per_iteration == 16);
+static_assert(rows_of_axis(1).begin == 32 && rows_of_axis(1).per_iteration == 4);
+// Behind the loop, nothing reads what an iteration that was skipped would have written.
+constexpr auto with_late_reader = [] {
+  builder out;
+  out.program = p;
+  for (auto const& n : p.nodes)
+    if (calls(n, info_of<op::gather_rows>) && p.values[n.outputs[0].value].type != dtype::i32) {
+      out.call<op::copy>({n.outputs[0]});
+      break;
+    }
+  return out.program;
+}();
+static_assert(verify(with_late_reader).reason == why::skipped_iteration_is_read);
+// A label that the host cannot ignore, because an op looks it up, leaves all rows where they are.
+struct indexes_by_labels {
+  constexpr value operator()(value logits, value labels) const {
+    labels.owner().program.limit(labels.where(), 5); // as ct::embedding of the labels
+    return cross_entropy(logits, labels);
+  }
+};
+constexpr auto all_rows = looped<lm<head_only{}, 4, indexes_by_labels>>;
+static_assert(calls(all_rows, &info_of<op::cross_entropy>) == 2 && calls(all_rows, &info_of<op::gather_rows>) == 0);
+static_assert(calls(all_rows, &info_of<op::stack>) == 1);
+// So do labels that are not the first, which the trainer does not count.
+struct second_labels {
+  static constexpr port_spec labels[] = {{.name = "weights", .each = per::row}, {.name = "labels", .each = per::row}};
+  constexpr value operator()(value logits, value, value labels) const { return cross_entropy(logits, labels); }
+};
+static_assert(calls(looped<lm<head_only{}, 4, second_labels>>, &info_of<op::cross_entropy>) == 2);
+static_assert(calls(looped<lm<head_only{}, 4, second_labels>>, &info_of<op::valid_first>) == 0);
+// 16 rows or fewer are one chunk; of 27, 16 without a loop and a remainder; of 144, nine chunks without a remainder.
 static_assert(same(looped<task<head_only{}, causal_lm, micro_batch{.sequences = 2, .tokens = 8}>>,
                    gradients<task<head_only{}, causal_lm, micro_batch{.sequences = 2, .tokens = 8}>>));
-static_assert(loops(looped<lm<head_only{}, 3>>) == 0 && calls(looped<lm<head_only{}, 3>>, &info_of<op::linear>) == 2);
+static_assert(loops(looped<lm<head_only{}, 3>>) == 1 && calls(looped<lm<head_only{}, 3>>, &info_of<op::linear>) == 2);
 static_assert(loops(looped<lm<head_only{}, 16>>) == 1 && calls(looped<lm<head_only{}, 16>>, &info_of<op::linear>) == 1);
 // Logits below the limit are stored for all rows.
 static_assert(same(loop_over_rows(gradients<lm<head_only{}>>, 36 * 5 * 4 + 1), gradients<lm<head_only{}>>));
@@ -102,8 +138,22 @@ static_assert(same(loop_over_rows(with<squared_loss>, 0), with<squared_loss>));
 // Sharded, the gradient of the head is reduced once, behind the loop, and the weight gathered once, before it.
 using gpt2_of_48_rows = task<small_gpt2, causal_lm, micro_batch{.sequences = 8}>;
 constexpr auto plain = recompute(updated(built<gpt2_of_48_rows>(), 3), 2);
-constexpr auto sharded = shard(plain, true, 3), sharded_loop = shard(loop_over_rows(plain, 0), true, 3);
+constexpr auto sharded = partition(plain, true, 3), sharded_loop = partition(loop_over_rows(plain, 0), true, 3);
 static_assert(verify(sharded_loop).ok());
+static_assert(verify(partition(p, true, 2)).ok());
+// An exchange in a loop of which each rank runs another number of iterations is found.
+constexpr auto exchanging = [] {
+  auto out = without_nodes(p).program;
+  for (auto const& n : p.nodes) {
+    out.add_node(n);
+    if (!calls(n, info_of<op::cross_entropy>)) continue;
+    node exchange;
+    exchange.op = &info_of<op::all_reduce_small>;
+    out.add_node(exchange);
+  }
+  return out;
+}();
+static_assert(verify(exchanging).reason == why::exchange_may_be_skipped);
 static_assert(calls(sharded_loop, &info_of<op::reduce_scatter>) == calls(sharded, &info_of<op::reduce_scatter>));
 static_assert(calls(sharded_loop, &info_of<op::all_gather>) == calls(sharded, &info_of<op::all_gather>) - 1);
 static_assert(runs(sharded_loop, &info_of<op::all_gather>) == runs(sharded, &info_of<op::all_gather>) - 3);

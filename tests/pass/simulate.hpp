@@ -250,9 +250,12 @@ public:
       for (std::int64_t t = 0; t < instances; ++t) {
         int const tag = number(one_of(i, n.outputs[j], t, instances, state));
         bool const again = alive.contains(tag);
-        // Exchanged in place; or a gradient, or its full tensor, that an op which cannot add replaces.
+        // Exchanged in place, also into a part of the input; or a gradient, or its full tensor, that an op which cannot
+        // add replaces.
         bool const exchanged = info.role == role::gradient || info.role == role::communication;
-        bool const replaced = n.inputs.contains(n.outputs[j]) || (exchanged && (n.op->accumulating >> j & 1u) == 0);
+        bool const in_place =
+            n.inputs.contains(n.outputs[j]) || (info.view && n.inputs.contains(info.view.of) && !adds);
+        bool const replaced = in_place || (exchanged && (n.op->accumulating >> j & 1u) == 0);
         if (info.accumulates && !replaced && again != adds)
           error(i, adds ? "adds to what was never written" : "overwrites a sum");
         auto const of_instance = cells_of(words, t, instances);

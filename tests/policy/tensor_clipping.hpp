@@ -21,7 +21,7 @@ struct clip_tensor {
 /// Inputs: gradient, the square of its norm, limit; in fp16 also the scale of the loss. Output: the clipped gradient.
 struct scale_tensor {
   static constexpr char const* name = "scale_tensor";
-  static constexpr bool reads_shards = true;
+  static constexpr char const* layouts = "*, - -> *";
   static constexpr inferred infer(operand_types const& in) { return inferred::one(in[0].type, in[0].shape); }
 };
 

@@ -37,6 +37,12 @@ TEST_CASE("depth does not lengthen the text") {
   CHECK(print(written(300).program) == text);
 }
 
+TEST_CASE("print: a loop that skips iterations without a valid label has at most so many") {
+  auto p = written(3).program;
+  p.axes[0].rows.per_iteration = 16;
+  CHECK(print(p).find("loop block at most 3\n") != std::string::npos);
+}
+
 TEST_CASE("print: gradients, compute copies and optimizer states are named after their parameter") {
   using bf16 = entries<task<gpt2{.layers = 1, .heads = 1, .width = 8, .vocabulary = 16, .context = 4}, causal_lm,
                             micro_batch{.sequences = 1}>,

@@ -1,11 +1,11 @@
-// refused: parallel::zero<stage, ranks>: only stage 3 is implemented; write parallel::zero<3, ranks> or parallel::ddp
-// shows: composition<parallel::zero<1, 2>>
+// refused: parallel::zero<stage, ranks>: ZeRO has the stages 1, 2 and 3; write one of them, for example parallel::zero<3,
+// shows: composition<parallel::zero<4, 2>>
 #define CONSTRAIN_WITH_MPI // the rule that is tested comes first; nothing is linked
 #include <constrain/policy/policies.hpp>
 namespace ct = constrain;
 
 #ifdef CORRECT
-ct::policies<ct::parallel::zero<3, 2>> p;
+ct::policies<ct::parallel::zero<1, 2>> p;
 #else
-ct::policies<ct::parallel::zero<1, 2>> p; // <- here
+ct::policies<ct::parallel::zero<4, 2>> p; // <- here
 #endif

@@ -195,6 +195,17 @@ TEST_CASE("where the host cannot look into the arena, what it is given is checke
   into_arena(to_tokens, tokens);
   tokens[99] = ct::ignored_label;
   CHECK(into_arena(to_labels, tokens) == 99);
+  std::int64_t valid[4];
+  CHECK(into_arena.labels({&to_labels, 1}, tokens, valid) == 99);
+  CHECK(valid[0] == 25);
+  CHECK(valid[3] == 24);
+  // All real labels count. Ports of an entry without labels leave the numbers alone.
+  ct::plan_port const to_reals{ct::port_kind::label,    {.name = "y", .type = ct::port_type::real}, 0, false, 100,
+                               {.type = ct::dtype::f32}};
+  CHECK(into_arena.labels({&to_reals, 1}, std::vector<float>(100, 1.0f), valid) == 100);
+  CHECK(valid[3] == 25);
+  CHECK(into_arena.labels({&to_tokens, 1}, {}, valid) == 0);
+  CHECK(valid[3] == 25);
   tokens[99] = 6;
   CHECK(sentence([&] {
           into_arena(to_tokens, tokens);

@@ -11,7 +11,7 @@
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
 /// The last exception of this thread that all ranks agreed to throw; null: none.
-CONSTRAIN_INLINE std::exception_ptr& agreed_failure() {
+[[gnu::cold]] CONSTRAIN_INLINE std::exception_ptr& agreed_failure() {
   static thread_local std::exception_ptr agreed;
   return agreed;
 }
@@ -81,8 +81,8 @@ CONSTRAIN_INLINE std::exception_ptr& agreed_failure() {
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-CONSTRAIN_INLINE std::int64_t agree(communicator& world, joint_call where, std::int64_t count,
-                                    std::exception_ptr const& failure, std::uint64_t content) {
+[[gnu::cold]] CONSTRAIN_INLINE std::int64_t agree(communicator& world, joint_call where, std::int64_t count,
+                                                  std::exception_ptr const& failure, std::uint64_t content) {
   if (world.size() == 1) {
     if (failure) std::rethrow_exception(failure);
     return count;
@@ -107,8 +107,8 @@ CONSTRAIN_INLINE std::int64_t agree(communicator& world, joint_call where, std::
   return sum;
 }
 
-CONSTRAIN_INLINE std::int64_t agreed_sum(communicator& world, joint_call where, function_ref<std::int64_t()> local,
-                                         std::uint64_t content) {
+[[gnu::cold]] CONSTRAIN_INLINE std::int64_t agreed_sum(communicator& world, joint_call where,
+                                                       function_ref<std::int64_t()> local, std::uint64_t content) {
   if (world.size() == 1) return local();
   std::int64_t count = 0;
   std::exception_ptr failure;
@@ -118,12 +118,12 @@ CONSTRAIN_INLINE std::int64_t agreed_sum(communicator& world, joint_call where, 
   return agree(world, where, count, failure, content);
 }
 
-CONSTRAIN_INLINE void agreement::all_can(std::uint64_t content) {
+[[gnu::cold]] CONSTRAIN_INLINE void agreement::all_can(std::uint64_t content) {
   asked_ = true;
   agree(world_, where_, 0, nullptr, content);
 }
 
-CONSTRAIN_INLINE void agreement::run(function_ref<void(agreement&)> checks_and_changes) {
+[[gnu::cold]] CONSTRAIN_INLINE void agreement::run(function_ref<void(agreement&)> checks_and_changes) {
   try {
     checks_and_changes(*this);
   } catch (...) {
@@ -132,7 +132,7 @@ CONSTRAIN_INLINE void agreement::run(function_ref<void(agreement&)> checks_and_c
   }
 }
 
-CONSTRAIN_INLINE void rethrow_or_end_job(communicator& world, joint_call where) {
+[[gnu::cold]] CONSTRAIN_INLINE void rethrow_or_end_job(communicator& world, joint_call where) {
   auto const failure = std::current_exception();
   if (world.size() == 1 || failure == detail::agreed_failure()) throw;
   if (world.all_come()) {
@@ -146,7 +146,7 @@ CONSTRAIN_INLINE void rethrow_or_end_job(communicator& world, joint_call where) 
   std::_Exit(1); // some compilers ignore [[noreturn]] on virtual functions
 }
 
-CONSTRAIN_INLINE void together(communicator& world, joint_call where, function_ref<void()> f) {
+[[gnu::cold]] CONSTRAIN_INLINE void together(communicator& world, joint_call where, function_ref<void()> f) {
   try {
     f();
   } catch (...) { rethrow_or_end_job(world, where); }

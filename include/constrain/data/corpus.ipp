@@ -9,7 +9,7 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::data {
 
-CONSTRAIN_INLINE corpus corpus::from_bytes(std::string bytes, std::vector<bool> prompt) {
+[[gnu::cold]] CONSTRAIN_INLINE corpus corpus::from_bytes(std::string bytes, std::vector<bool> prompt) {
   if (bytes.empty()) throw error({"the corpus has no tokens; give it at least one byte"});
   if (!prompt.empty() && prompt.size() != bytes.size())
     throw error(
@@ -24,8 +24,8 @@ CONSTRAIN_INLINE corpus corpus::from_bytes(std::string bytes, std::vector<bool> 
   return result;
 }
 
-CONSTRAIN_INLINE corpus corpus::from_storage(std::shared_ptr<void const> storage, std::span<std::byte const> view,
-                                             token_width width) {
+[[gnu::cold]] CONSTRAIN_INLINE corpus corpus::from_storage(std::shared_ptr<void const> storage,
+                                                           std::span<std::byte const> view, token_width width) {
   auto const size = static_cast<std::size_t>(width);
   if (view.empty() || view.size() % size != 0)
     throw error({"a corpus of ", view.size(), " bytes is empty or not a multiple of a token's ", size,
@@ -36,7 +36,7 @@ CONSTRAIN_INLINE corpus corpus::from_storage(std::shared_ptr<void const> storage
   return result;
 }
 
-CONSTRAIN_INLINE corpus corpus::from_file(std::shared_ptr<token_file> file, std::int64_t begin) {
+[[gnu::cold]] CONSTRAIN_INLINE corpus corpus::from_file(std::shared_ptr<token_file> file, std::int64_t begin) {
   if (begin >= file->size() || (file->size() - begin) % 2 != 0)
     throw error({"a corpus of ", file->size() - begin,
                  " bytes is empty or not a multiple of a token's 2 bytes; give at least one token, and only complete "
@@ -129,7 +129,7 @@ CONSTRAIN_INLINE void corpus::find_fingerprint() {
   fingerprint_ ^= io::crc32c{}.update(io::text_bytes(marks)).value();
 }
 
-CONSTRAIN_INLINE void corpus::selection::add(std::int64_t first, std::int64_t count) {
+[[gnu::cold]] CONSTRAIN_INLINE void corpus::selection::add(std::int64_t first, std::int64_t count) {
   whole_.for_runs(first, count, [&](std::int64_t in_storage, std::int64_t n) {
     if (runs_.empty() || runs_.back().first + (length_ - runs_.back().begin) != in_storage)
       runs_.push_back({length_, in_storage});
@@ -137,7 +137,7 @@ CONSTRAIN_INLINE void corpus::selection::add(std::int64_t first, std::int64_t co
   });
 }
 
-CONSTRAIN_INLINE corpus corpus::selection::part() && {
+[[gnu::cold]] CONSTRAIN_INLINE corpus corpus::selection::part() && {
   corpus result(whole_);
   if (runs_.empty()) runs_.push_back({0, 0});
   result.length_ = length_;
@@ -146,13 +146,13 @@ CONSTRAIN_INLINE corpus corpus::selection::part() && {
   return result;
 }
 
-CONSTRAIN_INLINE std::int64_t corpus::share(double fraction, std::int64_t of) {
+[[gnu::cold]] CONSTRAIN_INLINE std::int64_t corpus::share(double fraction, std::int64_t of) {
   if (!(fraction >= 0 && fraction <= 1))
     throw error({"a validation fraction of ", std::to_string(fraction), " is out of range; give one from 0 to 1"});
   return std::min(of, static_cast<std::int64_t>(fraction * static_cast<double>(of)));
 }
 
-CONSTRAIN_INLINE corpus::parts corpus::split(double validation_fraction) const {
+[[gnu::cold]] CONSTRAIN_INLINE corpus::parts corpus::split(double validation_fraction) const {
   auto const kept = size() - share(validation_fraction, size());
   selection train(*this), validation(*this);
   train.add(0, kept);
@@ -160,7 +160,8 @@ CONSTRAIN_INLINE corpus::parts corpus::split(double validation_fraction) const {
   return {std::move(train).part(), std::move(validation).part()};
 }
 
-CONSTRAIN_INLINE corpus::parts corpus::split(double validation_fraction, std::uint64_t seed, std::int64_t block) const {
+[[gnu::cold]] CONSTRAIN_INLINE corpus::parts corpus::split(double validation_fraction, std::uint64_t seed,
+                                                           std::int64_t block) const {
   if (block < 1) throw error({"split: a block of ", block, " tokens is empty; give at least 1"});
   auto const blocks = size() / block + (size() % block != 0);
   std::vector<bool> drawn(static_cast<std::size_t>(blocks));

@@ -79,7 +79,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::data {
   }
 }
 
-CONSTRAIN_INLINE std::int64_t examples_index::operator()(std::int64_t i) const {
+[[gnu::cold]] CONSTRAIN_INLINE std::int64_t examples_index::operator()(std::int64_t i) const {
   for (int k = steps_.size() - 1; k >= 0; --k) i = permutation(steps_[k].seed, 0, steps_[k].count)(steps_[k].first + i);
   return i;
 }

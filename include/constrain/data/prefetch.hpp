@@ -21,7 +21,7 @@ public:
     start();
   }
   prefetch(prefetch const&) = delete;
-  [[gnu::noinline]] ~prefetch() {
+  [[gnu::noinline, gnu::cold]] ~prefetch() {
     if (!works_) return;
     enter(stage::ended);
     ::pthread_join(worker_, nullptr);
@@ -65,7 +65,7 @@ private:
     now_.notify_one();
   }
 
-  void start() {
+  [[gnu::cold]] void start() {
     // The worker blocks all signals: the training thread must receive them, so that they interrupt its system calls.
     sigset_t all, before;
     ::sigfillset(&all);
@@ -75,7 +75,7 @@ private:
     ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
   }
 
-  void work() {
+  [[gnu::cold]] void work() {
     for (;;) {
       if (now_.load(std::memory_order_acquire) == stage::ended) return;
       try_to_make();

@@ -46,7 +46,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::data::detail {
 
 namespace constrain::inline CONSTRAIN_VARIANT::data {
 
-CONSTRAIN_INLINE corpus text(std::string const& path, text_options const& options) {
+[[gnu::cold]] CONSTRAIN_INLINE corpus text(std::string const& path, text_options const& options) {
   if (options.maximum_bytes < 1)
     throw error({"text_options: .maximum_bytes is ", options.maximum_bytes, "; give at least 1"});
   auto const maximum = static_cast<std::size_t>(options.maximum_bytes);

@@ -13,8 +13,8 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::data::detail {
 
-CONSTRAIN_INLINE std::vector<std::string> file_tree::list(std::string const& root,
-                                                          std::vector<std::string> const& extensions) {
+[[gnu::cold]] CONSTRAIN_INLINE std::vector<std::string> file_tree::list(std::string const& root,
+                                                                        std::vector<std::string> const& extensions) {
   file_tree tree(root, extensions);
   tree.exclude_above();
   tree.read("");
@@ -28,7 +28,7 @@ CONSTRAIN_INLINE std::vector<std::string> file_tree::list(std::string const& roo
   return sorted(std::move(tree.files_));
 }
 
-CONSTRAIN_INLINE std::vector<std::string> file_tree::sorted(std::vector<std::string> paths) {
+[[gnu::cold]] CONSTRAIN_INLINE std::vector<std::string> file_tree::sorted(std::vector<std::string> paths) {
   std::vector<std::uint32_t> order;
   for (std::size_t i = 0; i < paths.size(); ++i) order.push_back(static_cast<std::uint32_t>(i));
   // std::sort of strings would compile to four times as much code.
@@ -38,7 +38,7 @@ CONSTRAIN_INLINE std::vector<std::string> file_tree::sorted(std::vector<std::str
   return result;
 }
 
-CONSTRAIN_INLINE bool file_tree::is_new(struct stat const& status) {
+[[gnu::cold]] CONSTRAIN_INLINE bool file_tree::is_new(struct stat const& status) {
   directory_id const met{status.st_dev, status.st_ino};
   auto const at = std::lower_bound(seen_.begin(), seen_.end(), met, [](directory_id const& a, directory_id const& b) {
     return a.device < b.device || (a.device == b.device && a.inode < b.inode);
@@ -48,18 +48,18 @@ CONSTRAIN_INLINE bool file_tree::is_new(struct stat const& status) {
   return true;
 }
 
-CONSTRAIN_INLINE void file_tree::exclude_above() {
+[[gnu::cold]] CONSTRAIN_INLINE void file_tree::exclude_above() {
   struct stat status {};
   auto path = concat({root_, "/.."});
   while (::stat(path.c_str(), &status) == 0 && is_new(status)) path += "/..";
 }
 
-CONSTRAIN_INLINE bool file_tree::wanted(std::string_view name) const {
+[[gnu::cold]] CONSTRAIN_INLINE bool file_tree::wanted(std::string_view name) const {
   return extensions_.empty() || std::any_of(extensions_.begin(), extensions_.end(),
                                             [&](std::string_view extension) { return name.ends_with(extension); });
 }
 
-CONSTRAIN_INLINE void file_tree::read(std::string const& relative) {
+[[gnu::cold]] CONSTRAIN_INLINE void file_tree::read(std::string const& relative) {
   std::vector<std::string> pending{relative};
   while (!pending.empty()) {
     auto const inner = std::move(pending.back());
@@ -68,7 +68,8 @@ CONSTRAIN_INLINE void file_tree::read(std::string const& relative) {
   }
 }
 
-CONSTRAIN_INLINE void file_tree::read_one(std::string const& relative, std::vector<std::string>& pending) {
+[[gnu::cold]] CONSTRAIN_INLINE void file_tree::read_one(std::string const& relative,
+                                                        std::vector<std::string>& pending) {
   auto const path = concat({root_, "/", relative});
   struct stat status {};
   std::optional<std::vector<std::string>> names;

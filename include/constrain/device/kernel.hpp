@@ -20,6 +20,8 @@ struct step_parameters {
   communicator* world = nullptr;   // all ranks
   communicator* group = nullptr;   // the ranks that together hold one full set of shards
   cuda_context* context = nullptr; // on a CUDA device: stream and GEMMs
+  // for each micro-batch of this rank, its number of valid labels (host memory); null: every iteration of a loop runs
+  std::int64_t const* valid_labels = nullptr;
 };
 
 /// An operand of a kernel: one instance of a value, or all its instances together (a stack over iterations). It is

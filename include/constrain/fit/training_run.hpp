@@ -30,11 +30,11 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
 /// One call of `fit`, one function per phase: check, prepare_outputs, start, train, end.
 template <class trainer, class dataset> class training_run {
 public:
-  training_run(trainer& t, dataset const& d, fit_options const& options, fit_callbacks const& callbacks)
+  [[gnu::cold]] training_run(trainer& t, dataset const& d, fit_options const& options, fit_callbacks const& callbacks)
       : t_(t), data_(d), options_(options), callbacks_(callbacks), is_rank_0_(t.rank() == 0),
         first_step_(t.steps().count()), lines_(is_rank_0_ ? options.log : nullptr), series_(options.directory) {}
 
-  [[gnu::noinline]] fit_result run() try {
+  [[gnu::noinline, gnu::cold]] fit_result run() try {
     check_fits_agree(t_, options_, &data_);
     agreed(t_.world(), joint_call::fit, [&] {
       check();
@@ -95,7 +95,7 @@ private:
     end_if_asked();
   }
 
-  void train() {
+  [[gnu::cold]] void train() {
     stopwatch since_asked; // started when the next batch is requested: includes the wait for data
     for (auto const& batch : t_.batches(samples_, options_.tail)) {
       auto record = step(batch, since_asked);
@@ -112,7 +112,7 @@ private:
     }
   }
 
-  step_record step(constrain::batch const& batch, stopwatch const& since_asked) {
+  [[gnu::cold]] step_record step(constrain::batch const& batch, stopwatch const& since_asked) {
     step_record record{.learning_rate = t_.learning_rate()};
     if constexpr (trainer::entries::parameters.settings_size > 0)
       if (records_) record.settings = settings();

@@ -40,18 +40,18 @@ private:
 
 } // namespace detail
 
-CONSTRAIN_INLINE descriptor& descriptor::operator=(descriptor&& other) noexcept {
+[[gnu::cold]] CONSTRAIN_INLINE descriptor& descriptor::operator=(descriptor&& other) noexcept {
   std::swap(number_, other.number_);
   return *this;
 }
 
-CONSTRAIN_INLINE char const* system_path(std::string const& path) {
+[[gnu::cold]] CONSTRAIN_INLINE char const* system_path(std::string const& path) {
   if (path.find('\0') != std::string::npos)
     throw error({"the path '", path, "' has a NUL byte, shown as '?', which no file's name can have; leave it out"});
   return path.c_str();
 }
 
-CONSTRAIN_INLINE bool write_all(descriptor const& file, std::string_view bytes) {
+[[gnu::cold]] CONSTRAIN_INLINE bool write_all(descriptor const& file, std::string_view bytes) {
   detail::blocked_size_signal const blocked;
   while (!bytes.empty()) {
     // Linux writes at most 2 GiB per call; some systems refuse more.
@@ -63,7 +63,8 @@ CONSTRAIN_INLINE bool write_all(descriptor const& file, std::string_view bytes) 
   return true;
 }
 
-CONSTRAIN_INLINE descriptor open_file(std::string const& path, std::string const& what, struct stat* status) {
+[[gnu::cold]] CONSTRAIN_INLINE descriptor open_file(std::string const& path, std::string const& what,
+                                                    struct stat* status) {
   // Without O_NONBLOCK, opening a pipe would wait for its writer.
   descriptor file(::open(system_path(path), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   auto const refuse = [&](std::string const& rest) { return error({what, " '", path, "' ", rest}); };

@@ -6,7 +6,8 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::io {
 
-CONSTRAIN_INLINE json_tokens::json_tokens(std::string_view text, std::string_view where) : text_(text), where_(where) {
+[[gnu::cold]] CONSTRAIN_INLINE json_tokens::json_tokens(std::string_view text, std::string_view where)
+    : text_(text), where_(where) {
   if (text.size() >= std::numeric_limits<std::uint32_t>::max()) fail("the text is 4 GiB or longer");
   at_ = find_invalid_utf8(text);
   if (at_ != text.size()) fail("it is not UTF-8");
@@ -37,7 +38,7 @@ CONSTRAIN_INLINE std::string_view json_tokens::number_token() {
   return text_.substr(begin, at_ - begin);
 }
 
-CONSTRAIN_INLINE std::string json_tokens::decoded(std::string_view string) const {
+[[gnu::cold]] CONSTRAIN_INLINE std::string json_tokens::decoded(std::string_view string) const {
   std::string result;
   auto again = *this;
   again.at_ = position_of(string) - 1;
@@ -50,7 +51,7 @@ CONSTRAIN_INLINE char32_t json_tokens::character() {
   return text_[at_] == '\\' ? escape() : get_utf8(text_, at_);
 }
 
-CONSTRAIN_INLINE int json_tokens::difference(std::size_t a, std::size_t b) const {
+[[gnu::cold]] CONSTRAIN_INLINE int json_tokens::difference(std::size_t a, std::size_t b) const {
   auto const rank = [](char c) { return c == '"' ? int{end_of_string} : static_cast<unsigned char>(c); };
   auto const *x = text_.data() + a, *y = text_.data() + b;
   for (; *x == *y && *x != '"' && *x != '\\'; ++y) ++x;
@@ -64,7 +65,7 @@ CONSTRAIN_INLINE int json_tokens::difference(std::size_t a, std::size_t b) const
   }
 }
 
-CONSTRAIN_INLINE unsigned json_tokens::hexadecimal() {
+[[gnu::cold]] CONSTRAIN_INLINE unsigned json_tokens::hexadecimal() {
   unsigned code = 0;
   for (int k = 0; k < 4; ++k, ++at_) {
     char const digit = here();
@@ -75,7 +76,7 @@ CONSTRAIN_INLINE unsigned json_tokens::hexadecimal() {
   return code;
 }
 
-CONSTRAIN_INLINE char32_t json_tokens::escape() {
+[[gnu::cold]] CONSTRAIN_INLINE char32_t json_tokens::escape() {
   ++at_;
   auto const kind = static_cast<unsigned char>(here());
   if (!ended()) ++at_;
@@ -93,7 +94,7 @@ CONSTRAIN_INLINE char32_t json_tokens::escape() {
   }
 }
 
-CONSTRAIN_INLINE char32_t json_tokens::escaped_code() {
+[[gnu::cold]] CONSTRAIN_INLINE char32_t json_tokens::escaped_code() {
   char32_t const code = hexadecimal();
   if (code < 0xd800 || code > 0xdfff) return code;
   if (code > 0xdbff || !take('\\') || !take('u')) fail("half of a surrogate pair");

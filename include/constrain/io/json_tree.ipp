@@ -10,14 +10,14 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::io {
 
-CONSTRAIN_INLINE json_tree json_parser::parse(std::string_view text, std::string_view where) {
+[[gnu::cold]] CONSTRAIN_INLINE json_tree json_parser::parse(std::string_view text, std::string_view where) {
   json_parser parser(text, where);
   parser.value(0);
   parser.cursor_.finish();
   return std::move(parser.tree_);
 }
 
-CONSTRAIN_INLINE void json_parser::value(int depth) {
+[[gnu::cold]] CONSTRAIN_INLINE void json_parser::value(int depth) {
   switch (auto const kind = cursor_.kind()) {
   case json_kind::object:
   case json_kind::array: return container(kind, depth);
@@ -27,12 +27,12 @@ CONSTRAIN_INLINE void json_parser::value(int depth) {
   }
 }
 
-CONSTRAIN_INLINE void json_parser::add(json_kind kind, std::string_view token) {
+[[gnu::cold]] CONSTRAIN_INLINE void json_parser::add(json_kind kind, std::string_view token) {
   auto const next = static_cast<std::uint32_t>(tree_.nodes.size() + 1);
   tree_.nodes.push_back({cursor_.position_of(token), static_cast<std::uint32_t>(token.size()), next, kind});
 }
 
-CONSTRAIN_INLINE void json_parser::string(json_cursor& from) {
+[[gnu::cold]] CONSTRAIN_INLINE void json_parser::string(json_cursor& from) {
   char* const begin = tree_.text.data() + from.position() + 1;
   char* out = begin; // never overtakes the cursor: an escape is at least as long as the UTF-8 it decodes to
   auto const token = from.string_token([&](std::string_view part) {
@@ -44,13 +44,13 @@ CONSTRAIN_INLINE void json_parser::string(json_cursor& from) {
   tree_.nodes.back().length = static_cast<std::uint32_t>(out - begin);
 }
 
-CONSTRAIN_INLINE void json_parser::name(std::string_view token) {
+[[gnu::cold]] CONSTRAIN_INLINE void json_parser::name(std::string_view token) {
   if (token.find('\\') == token.npos) return add(json_kind::string, token);
   auto again = cursor_.from(cursor_.position_of(token) - 1);
   string(again);
 }
 
-CONSTRAIN_INLINE void json_parser::container(json_kind kind, int depth) {
+[[gnu::cold]] CONSTRAIN_INLINE void json_parser::container(json_kind kind, int depth) {
   if (depth == maximum_depth) cursor_.fail(concat({"nesting of more than ", maximum_depth, " levels"}));
   auto const node = tree_.nodes.size();
   tree_.nodes.push_back({cursor_.position(), 0, 0, kind});
@@ -64,7 +64,7 @@ CONSTRAIN_INLINE void json_parser::container(json_kind kind, int depth) {
   if (kind == json_kind::object && count > 1) refuse_duplicates(node);
 }
 
-CONSTRAIN_INLINE void json_parser::refuse_duplicates(std::size_t object) {
+[[gnu::cold]] CONSTRAIN_INLINE void json_parser::refuse_duplicates(std::size_t object) {
   auto const& nodes = tree_.nodes;
   names_.clear();
   for (auto i = static_cast<std::uint32_t>(object) + 1; i < nodes[object].next; i = nodes[i + 1].next)

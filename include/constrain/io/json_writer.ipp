@@ -19,7 +19,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::io::detail {
 
 namespace constrain::inline CONSTRAIN_VARIANT::io {
 
-CONSTRAIN_INLINE json_writer& json_writer::end() {
+[[gnu::cold]] CONSTRAIN_INLINE json_writer& json_writer::end() {
   if (levels_.empty()) throw error({"a JSON writer ended more objects and arrays than it began; remove one end()"});
   auto const ended = levels_.back();
   levels_.pop_back();
@@ -28,38 +28,38 @@ CONSTRAIN_INLINE json_writer& json_writer::end() {
   return *this;
 }
 
-CONSTRAIN_INLINE std::string const& json_writer::text() const {
+[[gnu::cold]] CONSTRAIN_INLINE std::string const& json_writer::text() const {
   if (!levels_.empty() || out_.empty())
     throw error({"a JSON text is not finished; end() every object and array first"});
   return out_;
 }
 
-CONSTRAIN_INLINE json_writer& json_writer::open(char begin, char close, json_layout layout) {
+[[gnu::cold]] CONSTRAIN_INLINE json_writer& json_writer::open(char begin, char close, json_layout layout) {
   bool const row = layout == json_layout::row || (!levels_.empty() && levels_.back().row);
   out_ += begin;
   levels_.push_back({close, row, true});
   return *this;
 }
 
-CONSTRAIN_INLINE void json_writer::line() {
+[[gnu::cold]] CONSTRAIN_INLINE void json_writer::line() {
   out_ += '\n';
   out_.append(2 * levels_.size(), ' ');
 }
 
-CONSTRAIN_INLINE void json_writer::separate() {
+[[gnu::cold]] CONSTRAIN_INLINE void json_writer::separate() {
   auto& inside = levels_.back();
   if (!inside.empty) out_ += inside.row ? ", " : ",";
   inside.empty = false;
   if (!inside.row) line();
 }
 
-CONSTRAIN_INLINE void json_writer::element_begins() {
+[[gnu::cold]] CONSTRAIN_INLINE void json_writer::element_begins() {
   if (levels_.empty() ? !out_.empty() : levels_.back().close != ']')
     throw error({"a JSON writer was given a value without a name in an object, or a second value; use member()"});
   if (!levels_.empty()) separate();
 }
 
-CONSTRAIN_INLINE void json_writer::member_begins(std::string_view name) {
+[[gnu::cold]] CONSTRAIN_INLINE void json_writer::member_begins(std::string_view name) {
   if (levels_.empty() || levels_.back().close != '}')
     throw error({"a JSON writer was given '", name, "' outside of an object; begin one first"});
   separate();
@@ -67,7 +67,7 @@ CONSTRAIN_INLINE void json_writer::member_begins(std::string_view name) {
   out_ += ": ";
 }
 
-CONSTRAIN_INLINE void json_writer::quoted(std::string_view text) {
+[[gnu::cold]] CONSTRAIN_INLINE void json_writer::quoted(std::string_view text) {
   if (find_invalid_utf8(text) != text.size())
     throw error({"a text that is not UTF-8 at byte ", find_invalid_utf8(text),
                  " cannot be written as JSON; convert it to UTF-8"});

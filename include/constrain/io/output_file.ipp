@@ -7,12 +7,12 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::io {
 
-CONSTRAIN_INLINE error unwritable(std::string const& shown) {
+[[gnu::cold]] CONSTRAIN_INLINE error unwritable(std::string const& shown) {
   return error({"'", shown, "' cannot be written (", reason(),
                 "); free disk space or choose another path, and save again; the old content is unchanged"});
 }
 
-CONSTRAIN_INLINE output_file::output_file(std::string const& path, std::string shown, int from)
+[[gnu::cold]] CONSTRAIN_INLINE output_file::output_file(std::string const& path, std::string shown, int from)
     : shown_(std::move(shown)),
       file_(::openat(from, system_path(path), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666)) {
   if (!file_) fail();
@@ -27,13 +27,13 @@ CONSTRAIN_INLINE void output_file::write(std::span<std::byte const> bytes) {
   else gathered_.insert(gathered_.end(), bytes.begin(), bytes.end());
 }
 
-CONSTRAIN_INLINE void output_file::close() {
+[[gnu::cold]] CONSTRAIN_INLINE void output_file::close() {
   flush();
   if (::fsync(file_.get()) != 0) fail();
   if (::close(file_.release()) != 0) fail();
 }
 
-CONSTRAIN_INLINE void output_file::flush() {
+[[gnu::cold]] CONSTRAIN_INLINE void output_file::flush() {
   put({std::as_const(gathered_).data(), gathered_.size()});
   gathered_.clear();
 }

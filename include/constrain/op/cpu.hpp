@@ -19,6 +19,7 @@
 #include "constrain/op/embedding/cpu.hpp"
 #include "constrain/op/flash_attention/cpu.hpp"
 #include "constrain/op/focal_loss/cpu.hpp"
+#include "constrain/op/gather_rows/cpu.hpp"
 #include "constrain/op/gradient_norm/cpu.hpp"
 #include "constrain/op/layer_norm/cpu.hpp"
 #include "constrain/op/linear/cpu.hpp"
@@ -35,3 +36,4 @@
 #include "constrain/op/squared_error/kernel.hpp"
 #include "constrain/op/stack/kernel.hpp"
 #include "constrain/op/update/cpu.hpp"
+#include "constrain/op/valid_first/cpu.hpp"

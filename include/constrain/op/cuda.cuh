@@ -16,6 +16,7 @@
 #include "constrain/op/dropout/kernel.hpp"
 #include "constrain/op/elementwise/kernel.hpp"
 #include "constrain/op/embedding/cuda.cuh"
+#include "constrain/op/gather_rows/cuda.cuh"
 #include "constrain/op/gradient_norm/cuda.cuh"
 #include "constrain/op/layer_norm/cuda.cuh"
 #include "constrain/op/linear/cuda.cuh"
@@ -29,3 +30,4 @@
 #include "constrain/op/squared_error/kernel.hpp"
 #include "constrain/op/stack/kernel.hpp"
 #include "constrain/op/update/cuda.cuh"
+#include "constrain/op/valid_first/cuda.cuh"

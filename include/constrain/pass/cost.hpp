@@ -1,7 +1,6 @@
 #pragma once
 
 #include "constrain/base/units.hpp"
-#include "constrain/op/collective/collective.hpp"
 #include "constrain/pass/memory_planning.hpp"
 #include "constrain/program/op_info.hpp"
 
@@ -21,7 +20,8 @@ struct memory_plan {
   bytes peak;            // size of the arena, the single memory block of a trainer
 };
 
-/// Work of one run of a program, all loop iterations counted.
+/// Work of one run of a program, all loop iterations counted: an upper bound if a loop leaves out rows whose label is
+/// ignored (`labelled_rows`).
 struct work_plan {
   double flops = 0;                 // floating-point additions and multiplications: a multiply-add counts 2
   double bytes_moved = 0;           // bytes that kernels read and write, by the cost rules
@@ -122,12 +122,9 @@ template <class function> constexpr work_plan work_of(program const& p, function
       double const stack = around.empty() ? static_cast<double>(p.iterations(p.values[n.outputs[0].value])) : 1;
       total.flops += iterations * stack * c.flops;
       total.bytes_moved += iterations * stack * (c.bytes_read + c.bytes_written);
-      total.collectives += calls(n, info_of<op::all_gather>) || calls(n, info_of<op::reduce_scatter>) ||
-                                   calls(n, info_of<op::all_reduce>) || calls(n, info_of<op::gather_ranks>) ||
-                                   calls(n, info_of<op::all_reduce_small>)
-                               ? static_cast<std::int64_t>(iterations + 0.5)
-                               : 0;
-      total.kernel_launches += static_cast<std::int64_t>(iterations + 0.5) * launches(i);
+      auto const runs = static_cast<std::int64_t>(iterations + 0.5);
+      total.collectives += n.op->exchanges ? runs : 0;
+      total.kernel_launches += runs * launches(i);
     }
   }
   return total;

@@ -198,6 +198,7 @@ template <int steps, int operands> constexpr plan<steps, operands> lower(program
   }
   for (int a = 0; a < p.axes.size(); ++a) {
     out.axes[a].extent = p.axes[a].extent;
+    out.axes[a].rows = p.axes[a].rows;
     if (p.axes[a].whole < 0 || p.axes[a].factor != 1) continue;
     out.axes[a].whole_extent = p.axes[p.axes[a].whole].extent;
     for (int b = 0; b < p.axes.size(); ++b)

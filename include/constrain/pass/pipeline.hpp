@@ -12,10 +12,10 @@
 #include "constrain/pass/memory_planning.hpp"
 #include "constrain/pass/mixed_precision.hpp"
 #include "constrain/pass/own_pass.hpp"
+#include "constrain/pass/partition.hpp"
 #include "constrain/pass/recompute.hpp"
 #include "constrain/pass/refusals.hpp"
 #include "constrain/pass/select.hpp"
-#include "constrain/pass/shard.hpp"
 #include "constrain/pass/slice_views.hpp"
 #include "constrain/pass/update.hpp"
 #include "constrain/pass/verify.hpp"
@@ -90,7 +90,7 @@ template <class source> struct step_passes : passes_before_gradients<source> {
   static constexpr decltype(auto) before_fusion() { return with_own<set, pass_name::recomputed, recomputed>(); }
   static constexpr program fused =
       fuse(before_fusion(), set::fusion::value, detail::missing_for_fusion<source, step_passes>());
-  static constexpr program sharded = shard(with_own<set, pass_name::fused, fused>(), set::parallelism::value);
+  static constexpr program sharded = partition(with_own<set, pass_name::fused, fused>(), set::parallelism::value);
   static constexpr program coalesced = coalesce(with_own<set, pass_name::sharded, sharded>());
   static constexpr program final = in_place(slice_views(coalesced));
 
@@ -136,7 +136,7 @@ template <class source> struct forward_passes {
   static constexpr program fused =
       fuse(before_fusion(), set::fusion::value, detail::missing_for_fusion<source, forward_passes>());
   static constexpr program sharded =
-      shard(with_own<set, pass_name::fused, fused>(), detail::without_gradients(set::parallelism::value));
+      partition(with_own<set, pass_name::fused, fused>(), detail::without_gradients(set::parallelism::value));
   static constexpr program coalesced = coalesce(with_own<set, pass_name::sharded, sharded>());
   static constexpr program final = in_place(slice_views(coalesced));
 

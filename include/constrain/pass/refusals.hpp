@@ -69,7 +69,7 @@ template <diagnosis d> struct stack_is_exchanged {
   static_assert(d.ok(),
                 "an operation reads or writes all tensors of a stacked gradient, parameter or state in one call, "
                 "but the ranks exchange them one by one; let your pass open loops over the value's axes around "
-                "the call (ct::builder::open), or declare `reads_shards` if the op can work on shards");
+                "the call (ct::builder::open), or give the op `layouts` if it works element by element");
 };
 
 /// A call in a loop reads value `got` in full, which is gathered before the loop, and the loop writes the value.
@@ -77,7 +77,7 @@ template <diagnosis d> struct loop_writes_what_it_reads {
   static_assert(d.ok(),
                 "an operation in a loop reads a full gradient, parameter or state that the loop also writes, but the "
                 "ranks exchange it only before the loop; let one operation of the loop do the work, move the calls out "
-                "of the loop, or declare `reads_shards` if all of them can work on shards");
+                "of the loop, or give the ops `layouts` if all of them work element by element");
 };
 
 /// The update rule of the optimizer is not a constant expression.

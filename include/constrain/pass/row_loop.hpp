@@ -2,9 +2,11 @@
 
 #include "constrain/op/concatenate/concatenate.hpp"
 #include "constrain/op/constant/constant.hpp"
+#include "constrain/op/gather_rows/gather_rows.hpp"
 #include "constrain/op/linear/linear.hpp"
 #include "constrain/op/reshape/reshape.hpp"
 #include "constrain/op/stack/stack.hpp"
+#include "constrain/op/valid_first/valid_first.hpp"
 #include "constrain/pass/fuse/uses.hpp"
 #include "constrain/pass/nest.hpp"
 
@@ -35,12 +37,14 @@ public:
   /// Whether the nodes can run a chunk of rows at a time, and compute a loss.
   constexpr bool applies() {
     auto const& n = p_.nodes[head_];
-    if (n.kind != node_kind::call || (n.op->row_outputs & 1u) == 0) return false;
+    if (n.kind != node_kind::call || (n.op->layouts.outputs.rows & 1u) == 0) return false;
     if (!is_large(n.outputs[0]) || !is_taken_in_rows(n.outputs[0])) return false;
     add(head_);
     for (int i = head_ + 1; i < p_.nodes.size(); ++i) // readers of a value come after its writer
       if (reads_large(p_.nodes[i])) add(i);
-    return loss_ && nodes_can_move();
+    if (!loss_ || !nodes_can_move()) return false;
+    if (ref const labels = p_.nth(port_kind::label, 0).where; can_leave_out_rows(labels)) labels_ = labels;
+    return true;
   }
 
   constexpr program run() const;
@@ -68,9 +72,9 @@ private:
     auto const& n = p_.nodes[i];
     if (nest_.parent[i] != nest_.parent[head_]) return false;
     for (int k = 0; k < n.inputs.size(); ++k)
-      if (n.inputs[k] == r && (n.op->row_inputs >> k & 1u) == 0) return false;
+      if (n.inputs[k] == r && (n.op->layouts.inputs.rows >> k & 1u) == 0) return false;
     for (int j = 0; j < n.outputs.size(); ++j)
-      if (((n.op->row_outputs | n.op->accumulating) >> j & 1u) == 0) return false;
+      if (((n.op->layouts.outputs.rows | n.op->accumulating) >> j & 1u) == 0) return false;
     return true;
   }
   /// Whether all nodes that read `r` can.
@@ -87,7 +91,7 @@ private:
     last_ = i > last_ ? i : last_;
     for (int j = 0; j < n.outputs.size(); ++j) {
       auto const& info = p_.values[n.outputs[j].value];
-      bool const by_rows = (n.op->row_outputs >> j & 1u) != 0;
+      bool const by_rows = (n.op->layouts.outputs.rows >> j & 1u) != 0;
       bool const like_head = info.shape == p_.values[head_output().value].shape;
       if (by_rows && like_head && is_large(n.outputs[j]) && is_taken_in_rows(n.outputs[j]))
         large_[n.outputs[j].value] = true;
@@ -120,7 +124,7 @@ private:
   /// Whether input k of a node of the loop is known in the loop.
   constexpr bool can_read(node const& n, int k) const {
     auto const how = written_[n.inputs[k].value];
-    if ((n.op->row_inputs >> k & 1u) != 0) return how == written::outside || how == written::by_rows;
+    if ((n.op->layouts.inputs.rows >> k & 1u) != 0) return how == written::outside || how == written::by_rows;
     return how == written::outside || (how == written::constant && like(n.inputs[k]).value >= 0);
   }
 
@@ -136,6 +140,40 @@ private:
           return input;
       }
     return {};
+  }
+
+  /// Whether a node outside of the loop reads the value, which the loop writes row by row.
+  constexpr bool is_joined(int value) const {
+    for (int i = 0; i < p_.nodes.size() && written_[value] == written::by_rows; ++i)
+      if (!in_[i] && p_.nodes[i].inputs.contains({value})) return true;
+    return false;
+  }
+
+  /// Whether the loop computes the same without the rows whose label is ignored: they add nothing to sums, and their
+  /// rows of values that other nodes read are 0. (A node that reads the gradient of the large value, but no label, is
+  /// linear in it: a row of zeros gives zeros.) `labels`: the ones of which the trainer counts the valid ones.
+  constexpr bool can_leave_out_rows(ref labels) const {
+    if (!labels || !p_.nth(port_kind::label, 0).ignorable || p_.values[labels.value].shape.elements() != rows())
+      return false;
+    bool zero[program::maximum_values]{}; // in rows whose label is ignored
+    for (int i = head_ + 1; i <= last_; ++i) {
+      auto const& n = p_.nodes[i];
+      if (!in_[i]) continue;
+      bool ignores = n.op->label_inputs != 0;
+      for (int k = 0; k < n.inputs.size(); ++k) {
+        bool const labelled = (n.op->label_inputs >> k & 1u) != 0;
+        if (labelled && n.inputs[k] != labels) return false;
+        ignores = ignores || zero[n.inputs[k].value];
+      }
+      if (!ignores) return false;
+      zero[n.outputs[0].value] = true;
+    }
+    for (int v = 0; v < p_.values.size(); ++v) {
+      auto const& info = p_.values[v];
+      bool const plain = info.role == role::activation && !info.accumulates && !info.is_loop_carried();
+      if (is_joined(v) && !(plain && zero[v])) return false;
+    }
+    return true;
   }
 
   /// The shape of `rows` rows of a value with a row, or an element, for each row of the large value.
@@ -155,9 +193,13 @@ private:
   };
   /// The inputs with a row for each row of the large value, in two dimensions.
   constexpr body flatten(builder& out) const;
-  /// Appends the nodes of the loop for `extent` rows from row `begin` on, or for `iterations` times as many.
-  constexpr body append_body(builder& out, body const& flat, std::int64_t begin, std::int64_t extent,
+  /// Appends the nodes of the loop for `extent` rows from row `begin` on, or for `iterations` times as many. `order`:
+  /// the numbers of the rows, in the order in which the loop takes them; empty: 0, 1, 2, ...
+  constexpr body append_body(builder& out, body const& flat, ref order, std::int64_t begin, std::int64_t extent,
                              std::int64_t iterations) const;
+  /// Adds the axis of the loop over these rows. With an order, the loop skips iterations without a valid label.
+  constexpr int add_rows_axis(builder& out, ref order, std::int64_t begin, std::int64_t extent,
+                              std::int64_t iterations) const;
   constexpr void append_loop(builder& out) const;
   /// Appends nodes that put the rows of `r` together.
   constexpr void join(builder& out, ref r, body const& chunks, body const& remainder, std::int64_t iterations) const;
@@ -170,6 +212,7 @@ private:
   nest nest_;
   int head_, last_ = 0;
   std::int64_t smallest_bytes_;
+  ref labels_;                                 // rows whose label is ignored are left out; empty: all rows are taken
   bool loss_ = false;                          // a node of the loop computes a sum over all rows
   bool in_[program::maximum_nodes]{};          // of the loop
   bool behind_[program::maximum_nodes]{};      // moves behind the loop
@@ -202,20 +245,29 @@ constexpr void row_looping::append_loop(builder& out) const {
   for (int v = 0; v < p_.values.size(); ++v)
     if (written_[v] == written::as_sum) out.program.values[v].accumulates = true;
   auto const flat = flatten(out);
+  ref order;
+  if (labels_) order = out.call<op::valid_first>({flat.of[labels_.value]}).outputs[0];
+  for (int v = 0; order && v < p_.values.size(); ++v)
+    if (is_joined(v)) out.program.values[v].accumulates = true;
   auto const chunk = logit_rows(rows()), iterations = rows() / chunk, left = rows() % chunk;
   body chunks, remainder;
-  if (iterations > 1) {
-    out.open(out.program.add_axis({.name = out.program.names.add("", "rows"), .extent = iterations}), false);
-    chunks = append_body(out, flat, 0, chunk, iterations);
-    out.close();
-  } else chunks = append_body(out, flat, 0, chunk, 1);
-  if (left > 0) remainder = append_body(out, flat, iterations * chunk, left, 1);
-  for (int v = 0; v < p_.values.size(); ++v) {
-    bool read = false;
-    for (int i = 0; i < p_.nodes.size() && written_[v] == written::by_rows; ++i)
-      read = read || (!in_[i] && p_.nodes[i].inputs.contains({v}));
-    if (read) join(out, {v}, chunks, remainder, iterations);
+  if (iterations > 1) out.open(add_rows_axis(out, order, 0, chunk, iterations), false);
+  chunks = append_body(out, flat, order, 0, chunk, iterations);
+  if (iterations > 1) out.close();
+  if (left > 0) {
+    if (order) out.open(add_rows_axis(out, order, iterations * chunk, left, 1), false);
+    remainder = append_body(out, flat, order, iterations * chunk, left, 1);
+    if (order) out.close();
   }
+  for (int v = 0; !order && v < p_.values.size(); ++v)
+    if (is_joined(v)) join(out, {v}, chunks, remainder, iterations);
+}
+
+constexpr int row_looping::add_rows_axis(builder& out, ref order, std::int64_t begin, std::int64_t extent,
+                                         std::int64_t iterations) const {
+  axis_info axis{.name = out.program.names.add("", "rows"), .extent = iterations};
+  if (order) axis.rows = {begin, extent};
+  return out.program.add_axis(axis);
 }
 
 constexpr row_looping::body row_looping::flatten(builder& out) const {
@@ -223,7 +275,7 @@ constexpr row_looping::body row_looping::flatten(builder& out) const {
   for (int i = head_; i <= last_; ++i)
     for (int k = 0; in_[i] && k < p_.nodes[i].inputs.size(); ++k) {
       ref const r = p_.nodes[i].inputs[k];
-      bool const by_rows = (p_.nodes[i].op->row_inputs >> k & 1u) != 0;
+      bool const by_rows = (p_.nodes[i].op->layouts.inputs.rows >> k & 1u) != 0;
       if (!by_rows || written_[r.value] == written::by_rows || flat.of[r.value]) continue;
       auto const s = rows_of(r, rows());
       flat.of[r.value] = s == p_.values[r.value].shape ? r : out.call<op::reshape>({r}, {}, {.to = s}).outputs[0];
@@ -231,26 +283,31 @@ constexpr row_looping::body row_looping::flatten(builder& out) const {
   return flat;
 }
 
-constexpr row_looping::body row_looping::append_body(builder& out, body const& flat, std::int64_t begin,
+constexpr row_looping::body row_looping::append_body(builder& out, body const& flat, ref order, std::int64_t begin,
                                                      std::int64_t extent, std::int64_t iterations) const {
   body here;
+  auto const part_of = [&](ref all) {
+    return out.call<op::slice>({all}, {}, {.begin = begin, .extent = extent, .iterations = iterations}).outputs[0];
+  };
+  ref const rows = order ? part_of(order) : order;
   for (int v = 0; v < p_.values.size(); ++v)
-    if (flat.of[v])
-      here.of[v] = out.call<op::slice>({flat.of[v]}, {}, {.begin = begin, .extent = extent, .iterations = iterations})
-                       .outputs[0];
+    if (ref const all = flat.of[v])
+      here.of[v] = order ? out.call<op::gather_rows>({all, rows}).outputs[0] : part_of(all);
   for (int i = head_; i <= last_; ++i) {
     if (!in_[i]) continue;
     node n = p_.nodes[i];
     for (auto& input : n.inputs)
       if (here.of[input.value]) input = here.of[input.value];
     for (int j = 0; j < n.outputs.size(); ++j)
-      if ((n.op->row_outputs >> j & 1u) != 0) n.outputs[j] = {};
+      if ((n.op->layouts.outputs.rows >> j & 1u) != 0) n.outputs[j] = {};
     out.called_from = n.called_from;
     auto const appended = out.append(*n.op, n);
     for (int j = 0; j < n.outputs.size(); ++j)
       if (!n.outputs[j]) here.of[p_.nodes[i].outputs[j].value] = appended.outputs[j];
   }
   out.called_from = 0;
+  for (int v = 0; order && v < p_.values.size(); ++v)
+    if (is_joined(v)) out.call<op::scatter_rows>({here.of[v], rows}, {{v}}, {.to = p_.values[v].shape});
   return here;
 }
 
@@ -268,7 +325,12 @@ constexpr void row_looping::join(builder& out, ref r, body const& chunks, body c
 /// rows, so that logits are stored for `logit_rows` rows at a time (Hsu et al. 2024, Liger Kernel). Sums over the rows,
 /// such as the loss and the gradient of the weight, add up chunk by chunk, in order. A program changes if the logits
 /// take `smallest_bytes` or more, and only ops read them that say how their rows depend on each other
-/// (`op_info::row_inputs`).
+/// (`op_info::layouts`).
+///
+/// If all these ops ignore rows by the labels that the trainer counts (`op_info::label_inputs`), an iteration gathers
+/// its rows so that those with a valid label come first, and scatters their gradients back; the other rows have the
+/// gradient 0. The loop runs as many iterations as the valid labels of the micro-batch need (`labelled_rows`). If all
+/// labels are valid, the rows keep their order, and every bit is the same as without gathering.
 constexpr program loop_over_rows(program const& p, std::int64_t smallest_bytes) {
   if (!p.failure.ok()) return p;
   for (int i = 0; i < p.nodes.size(); ++i) {

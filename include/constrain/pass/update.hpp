@@ -44,9 +44,9 @@ constexpr void emit_clipping(builder& out, fixed_vector<int, program::maximum_va
 template <class optimizer> constexpr void emit_update(builder& out, int gradient, ref hyper) {
   update_rule rule(out, gradient, out.program.result("clip_coefficient"), hyper);
   auto const axes = has_update_rule<optimizer> ? out.program.values[gradient].axes : axis_list();
-  for (int axis : axes) out.open(axis, false);
+  int const opened = out.open_all(axes);
   op::update_by<optimizer>(rule);
-  for (int k = 0; k < axes.size(); ++k) out.close();
+  out.close(opened);
 }
 
 } // namespace detail

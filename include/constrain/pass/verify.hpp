@@ -6,47 +6,89 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
+namespace detail {
+
+/// Whether the value has an instance for each iteration of a loop that skips iterations without a valid label, and the
+/// loop is not among the `open` ones.
+constexpr bool may_be_skipped(program const& p, value_info const& info, axis_list const& open) {
+  for (int axis : info.axes)
+    if (p.axes[axis].rows.per_iteration > 0 && !open.contains(axis)) return true;
+  return false;
+}
+
+/// Whether a loop over one of these axes skips iterations without a valid label.
+constexpr bool skips_iterations(program const& p, axis_list const& axes) {
+  for (int axis : axes)
+    if (p.axes[axis].rows.per_iteration > 0) return true;
+  return false;
+}
+
+/// Whether node n can read its input k in the layout `as`.
+constexpr why layout_error(node const& n, int k, layout as) {
+  if (k == 0 && n.op->changes_layout()) return n.op->change.from == as ? why::nothing : why::wrong_layout;
+  if ((n.op->layouts.inputs.unread >> k & 1u) != 0) return why::nothing;
+  if (as == layout::partial) return why::partial_sum_is_read;
+  bool const by_element = (n.op->layouts.inputs.elements >> k & 1u) != 0;
+  return as == layout::flat && !by_element ? why::wrong_layout : why::nothing;
+}
+
+} // namespace detail
+
 /// Checks the invariants that every pass must keep:
 /// - Loops nest.
 /// - A value is written before it is read, and no other value is written over it in between.
 /// - Every output has the type and shape that its op infers.
-/// - Only an op that declares `reads_shards` reads shards, and only one that declares `reads_partial` reads values that
-///   are not yet reduced over the ranks.
-/// - Only an op that declares `guarded` (it writes nothing if the gradient norm is not finite) writes a parameter or an
-///   optimizer state.
+/// - Shards are read only by collectives and by ops that work element by element, and a value that is not yet reduced
+///   over the ranks only by a collective that reduces it.
+/// - Only an op that declares `guarded` (it writes nothing if the gradient norm is not finite), or a collective that
+///   exchanges what such an op has written, writes a parameter or an optimizer state.
+/// - Only a loop itself reads what its iterations compute one by one if iterations without a valid label do not run;
+///   ranks do not exchange data in such a loop, since each rank has its own number of iterations.
 /// Returns the first violation, with the source line of the model's call; `why::nothing` if there is none.
 constexpr diagnosis verify(program const& p) {
   if (!p.failure.ok()) return p.failure;
   int depth = 0;
+  axis_list open; // axes of the loops around the node
   ref const loss = p.result("loss");
-  bool partial[program::maximum_values]{}; // not yet reduced over the ranks
+  layout written_as[program::maximum_values]{}; // as the last node left it
+  bool guarded[program::maximum_values]{};      // whether the last node that wrote the value is guarded
+  for (int v = 0; v < p.values.size(); ++v) written_as[v] = p.values[v].layout;
   detail::written_values written(p);
   for (auto const& n : p.nodes) {
     if (n.kind == node_kind::loop) ++depth;
     if (n.kind == node_kind::end) --depth;
     if (depth < 0) return {why::loops_do_not_nest, n.line, n.called_from, 0, depth};
+    if (n.kind == node_kind::loop) open.push_back(n.axis);
+    if (n.kind == node_kind::end) open.pop_back();
     if (n.kind != node_kind::call) continue;
+    if (n.op->exchanges && detail::skips_iterations(p, open))
+      return {why::exchange_may_be_skipped, n.line, n.called_from};
     operand_types inputs;
-    for (auto const& input : n.inputs) {
-      if (!written.contain(input.value)) {
-        auto const reason = written.lost(input.value) ? why::overwritten_before_read : why::read_before_written;
-        return {reason, n.line, n.called_from, 0, input.value};
+    for (int k = 0; k < n.inputs.size(); ++k) {
+      int const value = n.inputs[k].value;
+      if (!written.contain(value)) {
+        auto const reason = written.lost(value) ? why::overwritten_before_read : why::read_before_written;
+        return {reason, n.line, n.called_from, 0, value};
       }
-      if (partial[input.value] && !n.op->reads_partial)
-        return {why::partial_sum_is_read, n.line, n.called_from, 0, input.value};
-      if (p.values[input.value].shards > 1 && !n.op->reads_shards && !n.op->reads_partial)
-        return {why::shard_is_read, n.line, n.called_from, 1, p.values[input.value].shards};
-      inputs.push_back({p.values[input.value].type, p.values[input.value].shape});
+      if (auto const reason = detail::layout_error(n, k, written_as[value]); reason != why::nothing)
+        return {reason, n.line, n.called_from, 0, value};
+      if (detail::may_be_skipped(p, p.values[value], open))
+        return {why::skipped_iteration_is_read, n.line, n.called_from, 0, value};
+      inputs.push_back({p.values[value].type, p.values[value].shape});
     }
     auto const rule = n.op->infer(inputs, n.attributes);
     if (rule.reason != why::nothing) return rule.at(n.line, n.called_from);
     for (int j = 0; j < n.outputs.size(); ++j) {
       auto const& info = p.values[n.outputs[j].value];
       written.write(n.outputs[j].value);
-      if (is_persistent(info.role) && !n.op->guarded)
+      bool const is_guarded = n.op->guarded || (n.op->exchanges && guarded[n.inputs[0].value]);
+      guarded[n.outputs[j].value] = is_guarded;
+      if (is_persistent(info.role) && !is_guarded)
         return {why::unguarded_write, n.line, n.called_from, 0, n.outputs[j].value};
       bool const of_one_rank = n.outputs[j] == loss || (info.role == role::gradient && detail::adds_contribution(n, j));
-      partial[n.outputs[j].value] = p.distributed && of_one_rank && !n.op->reads_partial;
+      written_as[n.outputs[j].value] = n.op->changes_layout() && j == 0 ? n.op->change.to
+                                       : p.distributed && of_one_rank   ? layout::partial
+                                                                        : info.layout;
       bool const fits = j < rule.outputs.size() && rule.outputs[j] == operand_type{info.type, info.shape};
       if (!fits) return {why::shape_is_not_what_the_rule_says, n.line, n.called_from, info.shape.elements(), j};
     }

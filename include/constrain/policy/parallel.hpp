@@ -16,8 +16,8 @@ namespace constrain::inline CONSTRAIN_VARIANT::slot_of {
 /// The slot of parallelism; is_slot.hpp explains its members.
 struct parallelism {
   bool distributed = false; // whether several processes train together
-  int stage = 3;            // the stage of ZeRO; only 3 is implemented
-  int shards = 1;           // processes over which parameters, gradients and states are sharded; 1: not sharded
+  int stage = 3;            // the stage of ZeRO: 1, 2 or 3
+  int shards = 1;           // processes over which tensors are sharded; 1: not sharded
 #if defined(CONSTRAIN_WITH_MPI)
   bool has_mpi = true; // whether the program is compiled with MPI
 #else
@@ -27,15 +27,16 @@ struct parallelism {
 
   template <class...> using otherwise = parallel::none;
   template <class policy> struct named { using parallelism = policy; };
-  using examples = policy_list<parallel::none, parallel::ddp, parallel::zero<3, 2>>;
-  using refused = policy_list<parallel::zero<1, 2>, parallel::zero<3, 0>>;
+  using examples =
+      policy_list<parallel::none, parallel::ddp, parallel::zero<1, 2>, parallel::zero<2, 2>, parallel::zero<3, 2>>;
+  using refused = policy_list<parallel::zero<4, 2>, parallel::zero<3, 0>>;
   static constexpr bool free_on_resume = true;
 
   CONSTRAIN_RULE(one_parallelism, (said<parallelism> const& p), p.given <= 1,
                  "trainer: two parallel policies are given; keep parallel::ddp or parallel::zero<3, ranks>");
-  CONSTRAIN_RULE(known_stage, (parallelism const& p), p.stage == 3,
-                 "parallel::zero<stage, ranks>: only stage 3 is implemented; write parallel::zero<3, ranks> or "
-                 "parallel::ddp");
+  CONSTRAIN_RULE(known_stage, (parallelism const& p), 1 <= p.stage && p.stage <= 3,
+                 "parallel::zero<stage, ranks>: ZeRO has the stages 1, 2 and 3; write one of them, for example "
+                 "parallel::zero<3, ranks>, or parallel::ddp");
   CONSTRAIN_RULE(some_shards, (parallelism const& p), p.shards >= 1,
                  "parallel::zero<stage, ranks>: a group has at least one rank; write parallel::zero<3, 2> or "
                  "parallel::ddp");
@@ -62,10 +63,15 @@ struct ddp {
   static constexpr slot value{.distributed = true};
 };
 
-/// ZeRO stage 3 (Rajbhandari et al. 2020), as PyTorch's fully sharded data parallelism: parameters, gradients and
-/// optimizer states are sharded over groups of `ranks` processes; a parameter is gathered just before its use, and its
-/// memory is free for other values afterwards. The number of processes is any multiple of `ranks`; every group holds
-/// one full set of shards.
+/// ZeRO (Rajbhandari et al. 2020): tensors are sharded over groups of `ranks` processes. The number of processes is any
+/// multiple of `ranks`; every group holds one full set of shards. The stages:
+///
+/// 1. Optimizer states are sharded; gradients are reduced once per batch, after the last micro-batch.
+/// 2. Also gradients: each is reduced as soon as a micro-batch has computed it, and only its shard is kept.
+/// 3. Also parameters, as with PyTorch's fully sharded data parallelism: a parameter is gathered just before its use,
+///    and its memory is free for other values afterwards.
+///
+/// In mixed precision, all stages shard the master weights; stages 1 and 2 keep the full compute copies.
 template <int stage, int ranks> struct zero {
   using slot = slot_of::parallelism;
   static constexpr slot value{.distributed = true, .stage = stage, .shards = ranks};

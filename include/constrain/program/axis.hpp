@@ -6,6 +6,22 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
+/// Which rows the iterations of a loop over rows work on, if a pass has moved the rows with a valid label to the front
+/// (op/valid_first). Iterations without such a row do not run. The valid labels of each micro-batch are counted by the
+/// host when it takes the batch, so that no device is read for them. Memory and cost are planned for all iterations.
+/// If the loop begins behind row 0, another node must have written the accumulators to which it adds.
+struct labelled_rows {
+  std::int64_t begin = 0;         // first row of the first iteration; if it is 0, the first iteration always runs
+  std::int64_t per_iteration = 0; // rows of one iteration; 0: all iterations run
+
+  /// The iterations that begin before row `valid`, and the one that begins at row 0: the first writes to accumulators
+  /// are in it.
+  constexpr std::int64_t iterations(std::int64_t valid) const {
+    std::int64_t const rows = valid - begin, first = begin == 0 ? 1 : 0;
+    return rows > first ? (rows + per_iteration - 1) / per_iteration : first;
+  }
+};
+
 /// An index space: the micro-batches, the iterations of a ct::repeat, or, under activation checkpointing, the segments
 /// of a repeat or the iterations within a segment. A loop traverses one axis, forward or reversed; a repeat's forward
 /// and backward loops share one axis.
@@ -17,6 +33,7 @@ struct axis_info {
   std::int64_t extent = 0; // iterations; within a segment: iterations of a full segment (the last may be shorter)
   int whole = -1;          // the axis that was split to make this one; -1: not made by a split
   std::int64_t factor = 1; // of an axis made by a split: by how much one iteration moves the index of `whole`
+  labelled_rows rows{};    // of a loop that leaves out rows whose labels are ignored
 };
 
 /// The most axes of one program.

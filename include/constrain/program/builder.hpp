@@ -26,10 +26,19 @@ struct builder {
     if (!enclosing.push_back(axis))
       program.fail({why::program_too_large, 0, called_from, axis_list::capacity, axis_list::capacity + 1});
   }
-  /// Ends the innermost loop.
-  constexpr void close() {
-    program.end_loop();
-    enclosing.pop_back();
+  /// Opens loops over those of the axes that have no open loop, and returns their number.
+  constexpr int open_all(axis_list const& axes) {
+    int opened = 0;
+    for (int axis : axes)
+      if (!is_open(axis)) open(axis, false), ++opened;
+    return opened;
+  }
+  /// Ends the `count` innermost loops.
+  constexpr void close(int count = 1) {
+    for (int k = 0; k < count; ++k) {
+      program.end_loop();
+      enclosing.pop_back();
+    }
   }
 
   /// Adds a value and returns its index. If the value's extents are invalid, refuses the program and sets them to 1, so
@@ -61,6 +70,19 @@ struct builder {
     info.line = line;
     info.loop_carried_axis = loop_carried_axis;
     return add_checked(info);
+  }
+
+  /// How many instances of a value the next call works on: one for each index of the axes without an open loop.
+  constexpr std::int64_t instances(value_info const& info) const {
+    std::int64_t product = 1;
+    for (int axis : info.axes) product *= is_open(axis) ? 1 : program.axes[axis].extent;
+    return product;
+  }
+  /// Whether a loop over the axis, or over a part of it, is around the next node.
+  constexpr bool is_open(int axis) const {
+    for (int around : enclosing)
+      if (program.is_part_of(around, axis)) return true;
+    return false;
   }
 
   /// Type and shape of one instance of `r`.

@@ -25,8 +25,10 @@ enum class why {
   loops_do_not_nest,
   shape_is_not_what_the_rule_says,
   partial_sum_is_read,
-  shard_is_read,
+  wrong_layout,
   unguarded_write,
+  skipped_iteration_is_read,
+  exchange_may_be_skipped,
 };
 
 /// A refusal is identified by the address of its `refusal_label`.

@@ -26,12 +26,12 @@ template <class type, class... arguments> concept has_rule = requires(arguments 
 ///     static constexpr unsigned workspace = 1u << 1;    // bit j: output j is scratch
 ///     static constexpr unsigned strided_inputs = 1u << 0;  // bit i: input i may be strided (tensor::row_stride)
 ///     static constexpr unsigned strided_outputs = 1u << 0; // bit j: output j may be strided
-///     static constexpr unsigned row_inputs = 1u << 0;   // bit i: input i has the rows of the call, and
-///     static constexpr unsigned row_outputs = 1u << 0;  // bit j: so has output j; other outputs add over the rows
+///     static constexpr char const* layouts = "..., - -> ..."; // which elements depend on each other (layout.hpp)
+///     static constexpr unsigned label_inputs = 1u << 1; // bit i: input i holds labels; see op_info
 ///     static constexpr bool only_in_training = true;    // in evaluation, readers of output 0 read input 0 (dropout)
 ///     static constexpr bool draws_random = true;        // each call gets its own random key
-///     static constexpr bool reads_shards = true;        // takes one rank's shard of a parameter, gradient or state
-///     static constexpr bool reads_partial = true;       // takes gradients that are not yet summed over the ranks
+///     static constexpr void flat_form(builder&, node const&); // appends the nodes that replace a call whose input 0
+///                                                       // is a shard; without it, the call gets the full tensor
 ///     static constexpr bool promotes_types = true;      // in mixed precision, inputs of several floating-point types
 ///                                                       // are cast to the widest (torch.result_type)
 ///     static constexpr bool guarded = true;             // writes nothing if the scale of op::clip_coefficient is 0

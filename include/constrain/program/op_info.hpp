@@ -2,6 +2,7 @@
 
 #include "constrain/base/dtype.hpp"
 #include "constrain/base/fixed_vector.hpp"
+#include "constrain/program/layout.hpp"
 #include "constrain/program/node.hpp"
 #include "constrain/program/op_label.hpp"
 #include "constrain/program/options.hpp"
@@ -73,6 +74,7 @@ struct cost {
 };
 
 class backward;
+struct builder;
 
 /// The rules and properties of an op, made from the op's type (is_op.hpp). Each call in a program points to one.
 /// Compare ops by `identity`: g++ -fsanitize=undefined rejects a comparison of two addresses in a constant expression.
@@ -88,17 +90,23 @@ struct op_info : op_label {
   unsigned workspace = 0;                // bit j: output j is scratch
   unsigned strided_inputs = 0;           // bit i: input i may be strided
   unsigned strided_outputs = 0;          // bit j: output j may be strided
-  // bits of the inputs and outputs with a row, or an element, for each row of the call: row i of these outputs depends
-  // only on row i of these inputs, and all other outputs add over the rows; 0: the rows depend on each other
-  unsigned row_inputs = 0, row_outputs = 0;
-  bool has_bias_gradient = false;              // whether `with_bias_gradient` is set
-  op_info const* with_bias_gradient = nullptr; // this op fused with linear_bias_gradient of output 0
-  bool only_in_training = false;               // in evaluation, readers of output 0 read input 0 (dropout)
-  bool draws_random = false;                   // each call gets its own random key
-  bool reads_shards = false;                   // takes one rank's shard of a parameter, gradient or state
-  bool reads_partial = false;                  // takes gradients that are not yet summed over the ranks
-  bool promotes_types = false;                 // inputs of several types are cast to the widest
-  bool guarded = false;                        // writes nothing if the gradient norm is not finite
+  layout_rule layouts;                   // which elements of the operands depend on each other
+  // bit i: input i holds a label for each row; a row with the label `ignored_label` adds nothing to output 0 or, if
+  // output 0 has the rows of the call, is 0 there
+  unsigned label_inputs = 0;
+  layout_change change;                               // of a collective
+  void (*flat_form)(builder&, node const&) = nullptr; // appends what replaces a call whose input 0 is flat
+  bool has_flat_form = false;                         // whether `flat_form` is set
+  bool exchanges = false;                             // exchanges data between ranks
+  bool has_bias_gradient = false;                     // whether `with_bias_gradient` is set
+  op_info const* with_bias_gradient = nullptr;        // this op fused with linear_bias_gradient of output 0
+  bool only_in_training = false;                      // in evaluation, readers of output 0 read input 0 (dropout)
+  bool draws_random = false;                          // each call gets its own random key
+  bool promotes_types = false;                        // inputs of several types are cast to the widest
+  bool guarded = false;                               // writes nothing if the gradient norm is not finite
+
+  /// Whether output 0 has another layout than the inputs of other ops have: of collectives, and of ops on shards only.
+  constexpr bool changes_layout() const { return change.from != layout::replicated || change.to != layout::replicated; }
 };
 
 /// The default cost rule: every input is read once, every output written once, with one operation per output element.
@@ -154,16 +162,25 @@ template <class op> constexpr op_info make_op_info() {
   if constexpr (requires { op::workspace; }) info.workspace = op::workspace;
   if constexpr (requires { op::strided_inputs; }) info.strided_inputs = op::strided_inputs;
   if constexpr (requires { op::strided_outputs; }) info.strided_outputs = op::strided_outputs;
-  if constexpr (requires { op::row_inputs; }) info.row_inputs = op::row_inputs;
-  if constexpr (requires { op::row_outputs; }) info.row_outputs = op::row_outputs;
+  if constexpr (requires { op::layouts; }) {
+    info.layouts = parse_layouts(op::layouts);
+    static_assert(parse_layouts(op::layouts).valid,
+                  "op: its `layouts` is not a rule; write a pattern (* ... # or -) for each input and, behind ->, for "
+                  "each output, as in \"..., - -> ...\"; if one output is *, all are");
+  }
+  if constexpr (requires { op::change; }) info.change = op::change;
+  if constexpr (requires { &op::flat_form; }) {
+    info.flat_form = &op::flat_form;
+    info.has_flat_form = true;
+  }
+  if constexpr (requires { op::exchanges; }) info.exchanges = op::exchanges;
+  if constexpr (requires { op::label_inputs; }) info.label_inputs = op::label_inputs;
   if constexpr (requires { typename op::with_bias_gradient; }) {
     info.with_bias_gradient = address_of_info<typename op::with_bias_gradient>();
     info.has_bias_gradient = true;
   }
   if constexpr (requires { op::only_in_training; }) info.only_in_training = op::only_in_training;
   if constexpr (requires { op::draws_random; }) info.draws_random = op::draws_random;
-  if constexpr (requires { op::reads_shards; }) info.reads_shards = op::reads_shards;
-  if constexpr (requires { op::reads_partial; }) info.reads_partial = op::reads_partial;
   if constexpr (requires { op::promotes_types; }) info.promotes_types = op::promotes_types;
   if constexpr (requires { op::guarded; }) info.guarded = op::guarded;
   return info;

@@ -68,6 +68,7 @@ struct plan_axis {
   std::int64_t extent = 0;       // iterations; within a segment: of a full segment
   std::int64_t whole_extent = 0; // within a segment: extent of the split axis, to shorten the last segment
   int segments = -1;             // within a segment: the axis of the segments; -1 for every other axis
+  labelled_rows rows{};          // of a loop that leaves out rows whose labels are ignored
 };
 
 /// A tensor in the arena that the host writes or reads. `elements` is 0 if the program has no such tensor.

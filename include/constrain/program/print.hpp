@@ -50,8 +50,9 @@ inline std::string print(program const& p) {
     }
     text += indent;
     if (n.kind == node_kind::loop) {
-      text +=
-          concat({"loop ", p.text(p.axes[n.axis].name), " ", p.axes[n.axis].extent, n.reversed ? " reversed\n" : "\n"});
+      auto const& axis = p.axes[n.axis];
+      text += concat({"loop ", p.text(axis.name), axis.rows.per_iteration > 0 ? " at most " : " ", axis.extent,
+                      n.reversed ? " reversed\n" : "\n"});
       indent += "  ";
       continue;
     }

@@ -5,6 +5,7 @@
 #include "constrain/program/diagnosis.hpp"
 #include "constrain/program/name.hpp"
 #include "constrain/program/node.hpp"
+#include "constrain/program/part_list.hpp"
 #include "constrain/program/port.hpp"
 #include "constrain/program/value_info.hpp"
 
@@ -17,19 +18,22 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 /// defined inside loops has one instance per iteration; the instances together are its stack. Each instance is assigned
 /// once, except accumulators and values that persist (parameters, optimizer state).
 struct program {
-  static constexpr int maximum_nodes = 384;  // most nodes
-  static constexpr int maximum_values = 512; // most values
+  static constexpr int maximum_nodes = 448;     // most nodes
+  static constexpr int maximum_values = 512;    // most values
+  static constexpr int maximum_part_lists = 16; // most different lists of parts
 
-  fixed_vector<node, maximum_nodes> nodes;         // in the order in which they run
-  fixed_vector<value_info, maximum_values> values; // a `ref` holds an index into them
-  fixed_vector<axis_info, maximum_axes> axes;      // a loop and a value's `axes` hold indices into them
-  name_pool names;                                 // of parameters, optimizer states, scopes and axes
-  diagnosis failure;                               // the first error; passes return a refused program unchanged
+  fixed_vector<node, maximum_nodes> nodes;                // in the order in which they run
+  fixed_vector<value_info, maximum_values> values;        // a `ref` holds an index into them
+  fixed_vector<axis_info, maximum_axes> axes;             // a loop and a value's `axes` hold indices into them
+  fixed_vector<part_list, maximum_part_lists> part_lists; // of parameters that hold several tensors; every list once
+  name_pool names;                                        // of parameters, optimizer states, scopes and axes
+  diagnosis failure;                                      // the first error; passes return a refused program unchanged
 
   fixed_vector<port, maximum_program_ports> ports; // values that the host writes or reads
   ref loss_scale;           // the setting that multiplies the loss before the backward pass; empty: none
   int micro_batches = -1;   // the axis of gradient accumulation; -1: one micro-batch
   bool distributed = false; // each rank (process) runs the program on its own part of the batch
+  std::int64_t shards = 1;  // ranks over which a flat tensor is sharded
 
   /// The characters of a name.
   constexpr std::string_view text(name_ref name) const { return names.text(name); }
@@ -90,6 +94,13 @@ struct program {
   constexpr int add_axis(axis_info const& info) {
     if (!axes.push_back(info)) fail({why::program_too_large, 0, 0, maximum_axes, maximum_axes + 1});
     return axes.count - 1;
+  }
+  /// Adds the parts of a parameter and returns their index; the same index for equal lists.
+  constexpr int add_parts(part_list const& parts) {
+    for (int k = 0; k < part_lists.size(); ++k)
+      if (part_lists[k] == parts) return k;
+    if (!part_lists.push_back(parts)) fail({why::program_too_large, 0, 0, maximum_part_lists, maximum_part_lists + 1});
+    return part_lists.count - 1;
   }
   /// Appends a node.
   constexpr void add_node(node const& n) {

@@ -67,15 +67,25 @@ template <diagnosis d> struct refusal<why::partial_sum_is_read, d> {
                 "call it after the loops of the backward pass, otherwise this is a bug in ConsTrain: report it "
                 "with the model");
 };
-template <diagnosis d> struct refusal<why::shard_is_read, d> {
+template <diagnosis d> struct refusal<why::wrong_layout, d> {
   static_assert(d.ok(),
-                "an operation reads one rank's shard of a parameter as if it were the full tensor; this is a bug in "
-                "a pass: report it with the model");
+                "an operation reads a tensor in another layout (replicated, partial or flat) than the ranks hold it "
+                "in; this is a bug in a pass: report it with the model");
 };
 template <diagnosis d> struct refusal<why::unguarded_write, d> {
   static_assert(d.ok(), "an operation writes a parameter or an optimizer state itself, so a gradient that is not "
                         "finite would spoil it; let it compute a new value, and store the value with "
                         "ct::update_rule::assign");
+};
+template <diagnosis d> struct refusal<why::skipped_iteration_is_read, d> {
+  static_assert(d.ok(), "an operation outside of a loop over rows reads what the iterations compute, but iterations "
+                        "without a valid label do not run; if a pass of yours opens the loop, let its body add to an "
+                        "accumulator, and read that");
+};
+template <diagnosis d> struct refusal<why::exchange_may_be_skipped, d> {
+  static_assert(d.ok(), "ranks exchange data in a loop over rows whose iterations without a valid label do not run, so "
+                        "some ranks would wait for others; if a pass of yours opens the loop, let the collective stand "
+                        "before or behind it");
 };
 
 /// `type` is the refusal of a diagnosis with this reason. Its instantiation fails unless `d.ok()`: the static_assert is

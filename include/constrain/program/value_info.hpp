@@ -2,6 +2,7 @@
 
 #include "constrain/base/dtype.hpp"
 #include "constrain/base/fixed_vector.hpp"
+#include "constrain/program/layout.hpp"
 #include "constrain/program/name.hpp"
 #include "constrain/program/ref.hpp"
 #include "constrain/program/role.hpp"
@@ -23,22 +24,23 @@ struct initial_value {
 struct value_info {
   dtype type = dtype::f32;                 // of an element
   constrain::role role = role::activation; // what the value is for
-  constrain::shape shape;                  // of one instance; of one rank's shard of the instance if `shards` > 1
+  constrain::shape shape;                  // of one instance; of one rank's shard of the instance if the layout is flat
   axis_list axes;                          // the value has one instance per iteration of these axes; outermost first
-  int loop_carried_axis = -1;  // axis this loop-carried value runs along (n + 1 instances for n iterations); -1: none
-  bool accumulates = false;    // an accumulator: several nodes or iterations add to the value
-  int belongs_to = -1;         // the parameter of a gradient, optimizer state or compute copy; -1: none
-  int line = 0;                // source line in the model
-  name_ref name;               // of a parameter; of an optimizer state: its name within the parameter ("exp_avg")
-  initial_value initial;       // of a parameter or an optimizer state
-  bool per_run = false;        // of an input: a number for all micro-batches, which the trainer writes before each run
-  bool decays = false;         // of a parameter: an update rule applies weight decay to it
-  bool is_average = false;     // of an optimizer state: the average of the parameter, read instead of it in evaluation
-  int block = 1;               // of an optimizer state: elements of the parameter that one element describes
-  ref overwritten_by;          // the value that an op writes in place over this one, so that both share bytes
-  constrain::view view;        // the value whose slice this one is, so that both share bytes
-  std::int64_t shards = 1;     // ranks over which one instance is sharded; 1: not sharded
-  constrain::shape full_shape; // of one instance of the full tensor, if `shards` > 1
+  int loop_carried_axis = -1; // axis this loop-carried value runs along (n + 1 instances for n iterations); -1: none
+  bool accumulates = false;   // an accumulator: several nodes or iterations add to the value
+  int belongs_to = -1;        // the parameter of a gradient, optimizer state or compute copy; -1: none
+  int line = 0;               // source line in the model
+  name_ref name;              // of a parameter; of an optimizer state: its name within the parameter ("exp_avg")
+  initial_value initial;      // of a parameter or an optimizer state
+  bool per_run = false;       // of an input: a number for all micro-batches, which the trainer writes before each run
+  bool decays = false;        // of a parameter: an update rule applies weight decay to it
+  bool is_average = false;    // of an optimizer state: the average of the parameter, read instead of it in evaluation
+  int block = 1;              // of an optimizer state: elements of the parameter that one element describes
+  int parts = -1;             // of a parameter: index of its parts in `program::part_lists`; -1: it is one tensor
+  ref overwritten_by;         // the value that an op writes in place over this one, so that both share bytes
+  constrain::view view;       // the value whose slice this one is, so that both share bytes
+  constrain::layout layout = layout::replicated; // how ranks hold one instance
+  constrain::shape full_shape;                   // of one instance of the full tensor, if the layout is flat
 
   /// Whether this is a loop-carried value, such as the x of a repeat.
   constexpr bool is_loop_carried() const { return loop_carried_axis >= 0; }

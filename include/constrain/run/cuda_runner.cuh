@@ -31,6 +31,7 @@ public:
   /// after the first run, and later runs replay the graph.
   template <class planned_entry, class hooks = no_hooks> void run(step_parameters parameters, hooks&& h = {}) {
     parameters.context = &context_;
+    if constexpr (graph) parameters.valid_labels = nullptr; // a captured graph has a fixed number of launches
     context_.write_parameters(parameters);
     auto const view = view_of<planned_entry, device>();
     if constexpr (graph && std::is_same_v<hooks, no_hooks>) {

@@ -16,7 +16,7 @@ struct plan_view {
   plan_axis const* axes = nullptr;           // by axis index
   int micro_batches = -1;                    // axis of the micro-batch loop; -1: none
   launcher const* launchers = nullptr;       // the kernel of each step; null: begin or end of a loop
-  device_step const* device_steps = nullptr; // scratch memory and launches of each step; null: all as by default
+  device_step const* device_steps = nullptr; // scratch memory and merged calls of each step; null: none
 };
 
 /// The view of the plan `holder::value`. A call without a kernel on `device` is a compile-time error.
@@ -68,9 +68,14 @@ inline bound_operand bind(operand const& o, std::byte* arena, loop_state const& 
 }
 
 /// Iterations of an axis's current loop: its extent, or fewer in the last segment of a repeat that activation
-/// checkpointing has split.
-inline std::int64_t iterations_now(plan_view const& plan, int axis, loop_state const& loops) {
+/// checkpointing has split, and in a loop that leaves out rows whose labels are ignored.
+inline std::int64_t iterations_now(plan_view const& plan, int axis, loop_state const& loops,
+                                   std::int64_t const* valid_labels) {
   auto const& a = plan.axes[axis];
+  if (a.rows.per_iteration > 0 && valid_labels != nullptr) {
+    auto const needed = a.rows.iterations(valid_labels[plan.micro_batches < 0 ? 0 : loops.index[plan.micro_batches]]);
+    return needed < a.extent ? needed : a.extent;
+  }
   if (a.segments < 0) return a.extent;
   auto const left = a.whole_extent - loops.index[a.segments] * a.extent;
   return left < a.extent ? left : a.extent;
@@ -94,16 +99,17 @@ inline unsigned adds_now(plan_view const& plan, step const& s, loop_state const&
 /// Runs a plan once: visits its steps in order, repeats its loops, and calls each kernel on its operands in `arena`.
 /// `h`: the hooks. `scratch`: the scratch memory of the plan (device_plan.hpp), if it needs any.
 template <class hooks>
-void execute(plan_view const& plan, std::byte* arena, step_parameters const& parameters, hooks&& h,
-             std::byte* scratch = nullptr) {
+[[gnu::noinline]] void execute(plan_view const& plan, std::byte* arena, step_parameters const& parameters, hooks&& h,
+                               std::byte* scratch = nullptr) {
   loop_state loops;
   bound_operand bound[node::maximum_inputs + node::maximum_outputs];
   for (int i = 0; i < plan.step_count; ++i) {
     auto const& s = plan.steps[i];
     switch (s.kind) {
     case node_kind::loop:
-      loops.extent[s.axis] = detail::iterations_now(plan, s.axis, loops);
+      loops.extent[s.axis] = detail::iterations_now(plan, s.axis, loops, parameters.valid_labels);
       loops.index[s.axis] = s.reversed ? loops.extent[s.axis] - 1 : 0;
+      if (loops.extent[s.axis] == 0) i = s.partner;
       break;
     case node_kind::end: {
       auto& index = loops.index[s.axis];

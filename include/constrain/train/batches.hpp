@@ -52,7 +52,7 @@ private:
 class batch_range {
 public:
   /// Starts to fill the first batch.
-  [[gnu::noinline]] explicit batch_range(batch_source source) : batches_({}, std::move(source)) {}
+  [[gnu::noinline, gnu::cold]] explicit batch_range(batch_source source) : batches_({}, std::move(source)) {}
 
   /// An input iterator. All iterators of a range are at the same batch: incrementing one advances all.
   class iterator {

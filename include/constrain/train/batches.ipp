@@ -6,8 +6,8 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-CONSTRAIN_INLINE batch_source::batch_source(sample_set samples, std::uint64_t seed, data::position from,
-                                            std::int64_t sequences, data::tail tail, int rank, int ranks)
+[[gnu::cold]] CONSTRAIN_INLINE batch_source::batch_source(sample_set samples, std::uint64_t seed, data::position from,
+                                                          std::int64_t sequences, data::tail tail, int rank, int ranks)
     : samples_(std::move(samples)), seed_(seed), position_(from), sequences_(sequences), tail_(tail), rank_(rank),
       needed_(ranks * sequences), count_(samples_.size()) {
   auto const called = samples_.called();
@@ -24,12 +24,12 @@ CONSTRAIN_INLINE batch_source::batch_source(sample_set samples, std::uint64_t se
     throw error({"batches: the ", called.has, " no labels, because ", called.unlabeled, " to learn"});
 }
 
-CONSTRAIN_INLINE batch_source::batch_source(data::corpus const& corpus, std::uint64_t seed, data::position from,
-                                            std::int64_t sequences, std::int64_t tokens, data::tail tail, int rank,
-                                            int ranks)
+[[gnu::cold]] CONSTRAIN_INLINE batch_source::batch_source(data::corpus const& corpus, std::uint64_t seed,
+                                                          data::position from, std::int64_t sequences,
+                                                          std::int64_t tokens, data::tail tail, int rank, int ranks)
     : batch_source(samples_in(corpus, tokens), seed, from, sequences, tail, rank, ranks) {}
 
-CONSTRAIN_INLINE void batch_source::operator()(batch_buffer& out) {
+[[gnu::cold]] CONSTRAIN_INLINE void batch_source::operator()(batch_buffer& out) {
   // A prompt longer than a sequence can leave a batch without any label.
   while (begin_batch() == 0) position_ = next_;
   samples_.view(sequences_, out);
@@ -47,7 +47,7 @@ CONSTRAIN_INLINE void batch_source::operator()(batch_buffer& out) {
   position_ = next_;
 }
 
-CONSTRAIN_INLINE std::int64_t batch_source::count_before(std::int64_t epoch, std::int64_t limit) {
+[[gnu::cold]] CONSTRAIN_INLINE std::int64_t batch_source::count_before(std::int64_t epoch, std::int64_t limit) {
   std::int64_t count = 0;
   for (; count < limit; ++count, position_ = next_) {
     while (begin_batch() == 0) position_ = next_;
@@ -56,7 +56,7 @@ CONSTRAIN_INLINE std::int64_t batch_source::count_before(std::int64_t epoch, std
   return count;
 }
 
-CONSTRAIN_INLINE std::int64_t batch_source::begin_batch() {
+[[gnu::cold]] CONSTRAIN_INLINE std::int64_t batch_source::begin_batch() {
   if (tail_ == data::tail::drop && count_ - position_.sample < needed_) position_ = {position_.epoch + 1, 0};
   taken_ = tail_ == data::tail::pad ? std::min(needed_, count_ - position_.sample) : needed_;
   next_ = position_;
@@ -66,7 +66,7 @@ CONSTRAIN_INLINE std::int64_t batch_source::begin_batch() {
   return labels;
 }
 
-CONSTRAIN_INLINE auto batch_range::iterator::operator++() -> iterator& {
+[[gnu::cold]] CONSTRAIN_INLINE auto batch_range::iterator::operator++() -> iterator& {
   owner_->tickets_.withdraw();
   owner_->current_ = owner_->batches_.next().batch;
   owner_->current_.ticket = owner_->tickets_.latest();

@@ -51,7 +51,7 @@ struct corpus_samples {
   }
 };
 
-CONSTRAIN_INLINE void check_vocabulary(std::int64_t corpus, std::int64_t model) {
+[[gnu::cold]] CONSTRAIN_INLINE void check_vocabulary(std::int64_t corpus, std::int64_t model) {
   if (corpus > model)
     throw error({"the corpus has a vocabulary of ", corpus, " and the model one of ", model,
                  "; give the model `.vocabulary = ", corpus, "`"});
@@ -61,7 +61,7 @@ CONSTRAIN_INLINE void check_vocabulary(std::int64_t corpus, std::int64_t model) 
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-CONSTRAIN_INLINE sample_set samples_in(data::corpus const& corpus, std::int64_t tokens) {
+[[gnu::cold]] CONSTRAIN_INLINE sample_set samples_in(data::corpus const& corpus, std::int64_t tokens) {
   sample_set::words const called{"corpus", "corpus has", "this corpus", "more text",
                                  "every token of its samples is a prompt token; give a corpus with text"};
   auto const size = data::samples(corpus.size(), tokens);

@@ -2,6 +2,7 @@
 
 #include "constrain/base/held.hpp"
 #include "constrain/run/checked.hpp"
+#include "constrain/run/read_real.hpp"
 #include "constrain/run/runner.hpp"
 #if defined(CONSTRAIN_WITH_CUDA)
 #include "constrain/run/cuda_runner.cuh"
@@ -9,6 +10,7 @@
 #include "constrain/train/entries.hpp"
 #include "constrain/train/intake.hpp"
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <vector>
@@ -54,15 +56,16 @@ public:
   /// Sets `gradients_kept` to false. Call it after loading weights, which the gradients do not belong to.
   void drop_gradients() { gradients_kept_ = false; }
 
-  /// Begins the run of an entry: copies its inputs and labels into the arena. Returns the number of valid labels.
-  /// `where`: the first words of errors.
+  /// Begins the run of an entry: copies its inputs and labels into the arena, and counts the valid labels of each
+  /// micro-batch. Returns the number of valid labels. `where`: the first words of errors.
   template <class planned_entry>
   std::int64_t begin(char const* where, array_list const& inputs, array_list const& labels = {}) {
     gradients_kept_ = false; // inputs may share memory with gradients
     poison();
     intake const into_arena(where, arena());
     into_arena(ports<planned_entry>, port_kind::input, inputs);
-    return into_arena(ports<planned_entry>, port_kind::label, labels);
+    constexpr int counts = planned_entry::value.micro_batches < 0 ? 1 : micro_batches;
+    return into_arena.labels(ports<planned_entry>, labels, {valid_labels_, counts});
   }
 
   /// Tells the next run of an entry how many valid labels its batch has, over all ranks.
@@ -74,9 +77,10 @@ public:
 
   /// Runs an entry. `passes`: the passes that made the entry's program; checked mode needs the values of that program.
   /// In checked mode, throws `error` if a check fails.
-  template <class planned_entry, class passes> void run(step_parameters const& parameters) {
+  template <class planned_entry, class passes> void run(step_parameters parameters) {
     // Instantiates the compile-time error for a missing kernel.
     static_assert(sizeof(plan_has_kernels<planned_entry, target>) > 0);
+    parameters.valid_labels = valid_labels_;
     if (checked_) return run_checked<planned_entry, passes>(parameters);
     runner_->template run<planned_entry>(parameters);
   }
@@ -93,12 +97,7 @@ public:
   }
 
   /// Element i of the result `from`, converted to double from any floating-point dtype.
-  double read(host_view const& from, std::int64_t i = 0) const {
-    return visit_real(from.type, [&]<class stored>(stored x) {
-      arena().read(from.offset + i * size_of(from.type), &x, sizeof x);
-      return static_cast<double>(x);
-    });
-  }
+  double read(host_view const& from, std::int64_t i = 0) const { return read_real(arena(), from, i); }
 
   /// Elements [first, first + count), in row-major order, of the logits of an entry's last run.
   template <class planned_entry> std::vector<real> logits(std::int64_t first, std::int64_t count) const {
@@ -110,6 +109,7 @@ public:
 
 private:
   using runner_type = runner<target, policy_set::launching::value.captures>;
+  static constexpr int micro_batches = std::max(policy_set::accumulation::value.micro_batches, 1); // 0 is refused
 
   /// In checked mode, overwrites all memory that does not persist between runs with 0xFF bytes (NaN in every float
   /// type).
@@ -120,6 +120,7 @@ private:
   }
 
   held<runner_type> runner_;
+  std::int64_t valid_labels_[micro_batches]{}; // of each micro-batch
   bool checked_ = false, gradients_kept_ = false;
 };
 

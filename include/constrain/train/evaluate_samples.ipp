@@ -16,9 +16,9 @@ CONSTRAIN_INLINE void copy_rows(sample_set const& from, std::int64_t first, std:
     else from.copy(std::min(first + row, last), row, to);
 }
 
-CONSTRAIN_INLINE std::optional<evaluation> evaluate_samples(sample_set const& samples, std::int64_t rows,
-                                                            function_ref<bool()> stop,
-                                                            function_ref<void(batch const&, evaluation&)> run) {
+[[gnu::cold]] CONSTRAIN_INLINE std::optional<evaluation> evaluate_samples(
+    sample_set const& samples, std::int64_t rows, function_ref<bool()> stop,
+    function_ref<void(batch const&, evaluation&)> run) {
   batch_buffer buffer;
   evaluation sum;
   for (std::int64_t first = 0; first < samples.size(); first += rows) {

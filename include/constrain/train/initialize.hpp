@@ -1,97 +1,26 @@
 #pragma once
 
-#include "constrain/device/cpu/parallel.hpp"
-#include "constrain/device/random.hpp"
 #include "constrain/run/arena.hpp"
-#include "constrain/train/saved/tensor_files.hpp"
+#include "constrain/train/parameter_table.hpp"
 
-#include <cstddef>
-#include <vector>
+#include <cstdint>
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-namespace detail {
-
-/// Writes the initial values of a parameter's elements [begin_element, end_element) to `data`, which has elements of
-/// type `info.type`: a constant plus normal draws (Philox, Box-Muller; see device/random.hpp) times a standard
-/// deviation. A draw depends only on the seed, the parameter's `index` and the element's number. Numbering runs through
-/// all iterations of a repeat (loop of the model).
-[[gnu::noinline]] inline void initialize_elements(tensor_info const& info, int index, std::uint64_t seed,
-                                                  std::int64_t begin_element, std::int64_t end_element,
-                                                  std::byte* data) {
-  constexpr std::uint32_t purpose = 0x696e6974; // "init": keeps these draws distinct from others with the same seed
-  philox_key const key{{static_cast<std::uint32_t>(seed), static_cast<std::uint32_t>(seed >> 32)}};
-  auto const first_quad = begin_element / 4;
-  parallel_chunks((end_element + 3) / 4 - first_quad, 1024, [=](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t quad = first_quad + begin; quad < first_quad + end; ++quad) {
-      double drawn[4]{};
-      if (info.initial.stddev != 0) {
-        auto const bits = philox({{static_cast<std::uint32_t>(quad), static_cast<std::uint32_t>(quad >> 32),
-                                   static_cast<std::uint32_t>(index), purpose}},
-                                 key);
-        auto const one = normal(bits.word[0], bits.word[1]);
-        auto const two = normal(bits.word[2], bits.word[3]);
-        drawn[0] = one.first, drawn[1] = one.second, drawn[2] = two.first, drawn[3] = two.second;
-      }
-      visit_real(info.type, [&]<class stored>(stored) {
-        auto* const to = reinterpret_cast<stored*>(data);
-        for (std::int64_t i = quad * 4; i < quad * 4 + 4; ++i)
-          if (begin_element <= i && i < end_element)
-            to[i - begin_element] = static_cast<stored>(info.initial.constant + info.initial.stddev * drawn[i % 4]);
-      });
-    }
-  });
-}
-
-/// Writes the initial values of shard number `shard` of each iteration's tensor to `data`, one shard after another.
-inline void initialize_shards(tensor_info const& info, int index, std::uint64_t seed, int shard, std::byte* data) {
-  auto const map = info.map();
-  for (std::int64_t iteration = 0; iteration < info.iterations; ++iteration) {
-    auto const begin = iteration * map.elements + map.begin(shard);
-    initialize_elements(info, index, seed, begin, begin + map.length(shard),
-                        data + iteration * map.stored() * size_of(info.type));
-  }
-}
-
-} // namespace detail
-
-/// Writes the initial values of a parameter or an optimizer state, shard number `shard` if it is sharded. `index`: of
-/// the parameter. An element's value does not depend on the sharding.
-[[gnu::noinline]] inline void initialize(tensor_info const& info, int index, std::uint64_t seed, arena& memory,
-                                         int shard = 0) {
-  auto const bytes = info.stored() * size_of(info.type);
-  // A shard may be shorter than its storage: the padding must be zero.
-  bool const zero = info.initial.constant == 0 && info.initial.stddev == 0;
-  if (info.shards > 1 || zero) memory.fill(info.offset, bytes, 0);
-  if (zero) return;
-  if (info.type == dtype::u8) return memory.fill(info.offset, bytes, static_cast<unsigned char>(info.initial.constant));
-  if (info.type == dtype::i32) {
-    std::vector<std::int32_t> const all(static_cast<std::size_t>(info.stored()),
-                                        static_cast<std::int32_t>(info.initial.constant));
-    return memory.write(info.offset, all.data(), bytes);
-  }
-  memory.edit(info.offset, bytes, [&](std::byte* data) { detail::initialize_shards(info, index, seed, shard, data); });
-}
+/// Writes the initial values of a parameter or an optimizer state; only of shard number `shard` if it is sharded.
+/// `index`: of the parameter. A parameter's element is a constant plus a normal draw (Philox, Box-Muller; see
+/// device/random.hpp) times a standard deviation. The draw depends only on the seed, `index` and the element's number
+/// in the full tensor. Numbering runs through all iterations of a repeat (loop of the model).
+void initialize(tensor_info const& info, int index, std::uint64_t seed, arena& memory, int shard = 0);
 
 /// Copies each parameter that has an average to its average.
-inline void start_averages(parameter_list const& all, arena& memory) {
-  std::vector<std::byte> copy;
-  for (int i = 0; i < all.states_size; ++i) {
-    auto const& state = all.states[i];
-    if (!state.is_average) continue;
-    auto const bytes = state.stored() * size_of(state.type);
-    copy.resize(static_cast<std::size_t>(bytes));
-    memory.read(all.parameters[state.parameter].offset, copy.data(), bytes);
-    memory.write(state.offset, copy.data(), bytes);
-  }
-}
+void start_averages(parameter_list const& all, arena& memory);
 
 /// Writes the initial values of all parameters, optimizer states and settings.
-inline void initialize(parameter_list const& all, std::uint64_t seed, arena& memory, int shard) {
-  for (int i = 0; i < all.size; ++i) initialize(all.parameters[i], i, seed, memory, shard);
-  for (int i = 0; i < all.states_size; ++i) initialize(all.states[i], all.states[i].parameter, seed, memory, shard);
-  for (int i = 0; i < all.settings_size; ++i) initialize(all.settings[i], i, seed, memory);
-  start_averages(all, memory);
-}
+void initialize(parameter_list const& all, std::uint64_t seed, arena& memory, int shard);
 
 } // namespace constrain
+
+#if CONSTRAIN_DEFINITIONS
+#include "constrain/train/initialize.ipp"
+#endif

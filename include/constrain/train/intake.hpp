@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
@@ -43,8 +44,14 @@ public:
   std::int64_t operator()(plan_port const& to, array_view from) const;
   /// Copies arrays to all ports of `kind`. Returns the result for the first of these ports.
   std::int64_t operator()(plan_ports to, port_kind kind, array_list const& from) const;
+  /// Copies arrays to all label ports. Writes to `valid`, which has an element for each micro-batch, how many labels of
+  /// the first port are not `ignored_label`. Returns the sum.
+  std::int64_t labels(plan_ports to, array_list const& from, std::span<std::int64_t> valid) const;
 
 private:
+  /// The copy in the arena, if there is one that the host can address; else `from`.
+  array_view copy_of(plan_port const& to, array_view from) const;
+
   char const* where_;
   arena& memory_;
 };

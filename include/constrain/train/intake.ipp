@@ -103,13 +103,14 @@ CONSTRAIN_INLINE std::int64_t intake::operator()(plan_port const& to, array_view
   if (from.type() == dtype::f64 && stored)
     return write_reals(memory_, to.view, reals_of<double>(from), from.size()), count;
   if (from.type() != dtype::i32) return count;
-  auto taken = from;
-  if (stored) {
-    memory_.write(to.view.offset, from.integers().data(), count * size_of(dtype::i32));
-    if (auto const* const host = memory_.host())
-      taken = taken.with_elements({host + to.view.offset, from.bytes().size()});
-  }
-  return check_values(where_, to, taken);
+  if (stored) memory_.write(to.view.offset, from.integers().data(), count * size_of(dtype::i32));
+  return check_values(where_, to, copy_of(to, from));
+}
+
+CONSTRAIN_INLINE array_view intake::copy_of(plan_port const& to, array_view from) const {
+  auto const* const host = memory_.host();
+  if (host == nullptr || to.view.elements == 0) return from;
+  return from.with_elements({host + to.view.offset, from.bytes().size()});
 }
 
 CONSTRAIN_INLINE std::int64_t intake::operator()(plan_ports to, port_kind kind, array_list const& from) const {
@@ -121,6 +122,24 @@ CONSTRAIN_INLINE std::int64_t intake::operator()(plan_ports to, port_kind kind, 
     if (i++ == 0) first = count;
   }
   return first;
+}
+
+CONSTRAIN_INLINE std::int64_t intake::labels(plan_ports to, array_list const& from,
+                                             std::span<std::int64_t> valid) const {
+  auto const all = (*this)(to, port_kind::label, from);
+  plan_port const* first = nullptr;
+  for (auto const& port : to)
+    if (first == nullptr && port.kind == port_kind::label) first = &port;
+  if (first == nullptr) return all;
+  auto const each = from[0].size() / valid.size();
+  bool const ignores = first->ignorable && from[0].type() == dtype::i32;
+  for (std::size_t i = 0; i < valid.size(); ++i) {
+    valid[i] = static_cast<std::int64_t>(each);
+    if (!ignores) continue;
+    for (auto const label : copy_of(*first, from[0]).part(i * each, each).integers())
+      valid[i] -= label == ignored_label ? 1 : 0;
+  }
+  return all;
 }
 
 } // namespace constrain::detail

@@ -9,7 +9,8 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
-CONSTRAIN_INLINE double adapt_loss_scale(named_tensors const& all, loss_scale_options const& o, bool skipped) {
+[[gnu::cold]] CONSTRAIN_INLINE double adapt_loss_scale(named_tensors const& all, loss_scale_options const& o,
+                                                       bool skipped) {
   auto const scale = all.setting(loss_scale_setting.name), steps = all.setting(loss_scale_steps_setting.name) + 1;
   bool const grows = !skipped && steps >= static_cast<double>(o.interval);
   auto const multiply = [&](double factor) {

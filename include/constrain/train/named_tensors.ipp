@@ -33,13 +33,12 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
                                                                    double const* loss_scale) const {
   std::string known;
   for (int i = 0; i < all_.size; ++i) {
-    auto info = all_.parameters[i];
+    auto const& info = all_.parameters[i];
     append_name(known, all_.name(i));
     if (all_.name(i) != name) continue;
     if (info.gradient_offset < 0) throw error({"gradient: ", name, " is frozen and has no gradient; unfreeze it"});
     if (!kept) throw error({"gradient: the gradient of ", name, " is not available now; read it right after a step"});
-    info.offset = info.gradient_offset;
-    return tensor_view(*memory_, info, group_).multiplied_by(loss_scale);
+    return tensor_view(*memory_, info.gradient(), group_).multiplied_by(loss_scale);
   }
   throw error({"gradient: there is no parameter ", name, "; the parameters are ", known});
 }
@@ -92,7 +91,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
   put(name, x);
 }
 
-CONSTRAIN_INLINE void named_tensors::put(std::string_view name, double x) const {
+[[gnu::cold]] CONSTRAIN_INLINE void named_tensors::put(std::string_view name, double x) const {
   memory_->write(offset_of_setting(name, "set"), &x, sizeof x);
 }
 

@@ -20,6 +20,7 @@ struct tensor_info {
   bool stacked = false;                 // whether the parameter is inside a repeat
   initial_value initial;                // distribution of the initial values
   std::int64_t offset = 0;              // in the arena, in bytes
+  std::int64_t step = 0;                // elements from one iteration's tensor, or shard, to the next in the arena
 
   /// Elements of the full tensors of all iterations.
   constexpr std::int64_t elements() const { return iterations * shape.elements(); }
@@ -33,6 +34,17 @@ struct tensor_info {
 struct parameter_info : tensor_info {
   constrain::role role = role::weight; // what the parameter is for; weight decay, for example, depends on it
   std::int64_t gradient_offset = -1;   // arena offset of the gradient; -1: none (frozen)
+  std::int64_t gradient_shards = 1;    // ranks over which an iteration's gradient is sharded
+  std::int64_t gradient_step = 0;      // elements from one iteration's gradient to the next
+
+  /// The parameter's gradient. Its parameter is trained.
+  constexpr tensor_info gradient() const {
+    tensor_info result = *this;
+    result.offset = gradient_offset;
+    result.shards = gradient_shards;
+    result.step = gradient_step;
+    return result;
+  }
 };
 
 /// An optimizer state. Its name is unique within the parameter, for example "exp_avg".
@@ -106,14 +118,23 @@ constexpr void fill_tensor_info(tensor_info& out, program const& p, memory_layou
   out.name_offset = used;
   out.name_length = info.name.length;
   for (char c : p.text(info.name)) names[used++] = c;
-  out.shape = info.shards > 1 ? info.full_shape : info.shape;
-  out.shards = info.shards;
+  out.shape = info.layout == layout::flat ? info.full_shape : info.shape;
+  out.shards = info.layout == layout::flat ? p.shards : 1;
   out.chunk = norm_chunk / info.block;
   out.type = info.type;
   out.iterations = p.iterations(info);
   out.stacked = !info.axes.empty();
   out.initial = info.initial;
   out.offset = where.buffers[v].offset;
+  out.step = info.shape.elements();
+}
+
+/// Fills in where the gradient `v` of a parameter is.
+constexpr void fill_gradient(parameter_info& out, program const& p, memory_layout const& where, int v) {
+  int const root = root_of(p, {v, at::current}).value;
+  out.gradient_offset = where.buffers[root].offset;
+  out.gradient_shards = p.values[v].layout == layout::flat ? p.shards : 1;
+  out.gradient_step = p.values[root].shape.elements();
 }
 
 } // namespace detail
@@ -133,7 +154,7 @@ constexpr parameter_table<counts> make_parameter_table(program const& p, memory_
     out.role = p.values[v].role;
     for (int other = 0; other < p.values.size(); ++other) {
       if (p.values[other].belongs_to != v) continue;
-      if (p.values[other].role == role::gradient) out.gradient_offset = where.buffers[other].offset;
+      if (p.values[other].role == role::gradient) detail::fill_gradient(out, p, where, other);
       if (p.values[other].role != role::state) continue;
       auto& state = table.states[next_state++];
       detail::fill_tensor_info(state, p, where, other, table.names, used);

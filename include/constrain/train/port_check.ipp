@@ -147,8 +147,8 @@ CONSTRAIN_INLINE label_scan scan_labels(plan_port const& port, std::span<std::in
   return text + (port.spec.features > 0 ? ", " + std::to_string(port.spec.features) + "]" : "]");
 }
 
-CONSTRAIN_INLINE void check_lengths(char const* where, plan_ports ports, port_kind kind, array_list const& given,
-                                    char const* outer) {
+[[gnu::cold]] CONSTRAIN_INLINE void check_lengths(char const* where, plan_ports ports, port_kind kind,
+                                                  array_list const& given, char const* outer) {
   check_types(where, ports, kind, given);
   std::size_t i = 0;
   for (auto const& port : ports) {

@@ -2,7 +2,16 @@
 
 #include "constrain/train/sample.hpp"
 
+#include "constrain/base/error.hpp"
 #include "constrain/base/number_check.hpp"
+#include "constrain/device/math.hpp"
+#include "constrain/device/random.hpp"
+#include "constrain/io/json_names.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <limits>
 
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
@@ -33,6 +42,47 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 CONSTRAIN_INLINE sampler::sampler(generate_options const& options) : options_(options) {
   check_number("generate_options", ".temperature", options.temperature, number_range::from_zero);
   check_count("generate_options", ".top_k", options.top_k, 0);
+}
+
+CONSTRAIN_INLINE std::int32_t sampler::draw(std::int64_t n) {
+  check(n);
+  order_.resize(logits_.size());
+  for (std::size_t i = 0; i < order_.size(); ++i) order_[i] = static_cast<std::uint32_t>(i);
+  io::detail::sort_places(order_, [&](std::uint32_t a, std::uint32_t b) {
+    return logits_[a] > logits_[b] || (logits_[a] == logits_[b] && a < b);
+  });
+  auto const token = [&](std::size_t i) { return static_cast<std::int32_t>(order_[i]); };
+  if (options_.temperature <= 0) return token(0);
+  auto const candidates =
+      options_.top_k > 0 ? std::min(order_.size(), static_cast<std::size_t>(options_.top_k)) : order_.size();
+  auto const weight = [&](std::size_t i) {
+    return std::exp((logits_[order_[i]] - logits_[order_[0]]) / options_.temperature);
+  };
+  double total = 0;
+  for (std::size_t i = 0; i < candidates; ++i) total += weight(i);
+  constexpr std::uint32_t purpose = 0x64726177; // "draw": keeps these draws distinct from others with the same seed
+  auto const bits =
+      philox({{static_cast<std::uint32_t>(n), static_cast<std::uint32_t>(n >> 32), 0, purpose}},
+             {{static_cast<std::uint32_t>(options_.seed), static_cast<std::uint32_t>(options_.seed >> 32)}});
+  double left = total * static_cast<double>(uniform(bits.word[0]));
+  for (std::size_t i = 0; i < candidates; ++i) {
+    left -= weight(i);
+    if (left < 0) return token(i);
+  }
+  return token(candidates - 1);
+}
+
+CONSTRAIN_INLINE void sampler::check(std::int64_t n) const {
+  bool some = false, all = true; // some logit is finite; all are finite or -infinity
+  for (double const x : logits_) {
+    bool const never =
+        std::bit_cast<std::uint64_t>(x) == std::bit_cast<std::uint64_t>(-std::numeric_limits<double>::infinity());
+    some = some || math::finite(x), all = all && (never || math::finite(x));
+  }
+  if (!some || !all)
+    throw error({"generate: the logits of new token ", n + 1,
+                 " are not finite, so no token can be sampled: a weight is not finite, or an operation of the "
+                 "model overflows; load an earlier saved run"});
 }
 
 } // namespace constrain

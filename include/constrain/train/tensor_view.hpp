@@ -20,18 +20,11 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 /// sharded tensor, `copy_to` and `copy_bytes_to` are collective over the ranks that hold its shards.
 class tensor_view {
 public:
-  /// `offset`: first byte of the tensor in `memory`. `s`: shape of one iteration's full tensor. `group`: the ranks that
-  /// hold the tensor's shards; null: not sharded.
-  tensor_view(arena& memory, std::int64_t offset, dtype type, std::int64_t iterations, bool stacked, constrain::shape s,
-              communicator* group = nullptr)
-      : memory_(&memory), offset_(offset), type_(type), iterations_(iterations), stacked_(stacked), shape_(s),
-        group_(group) {}
-  /// The tensor of an entry of the parameter table; `group` is used only if it is sharded.
+  /// The tensor of an entry of the parameter table in `memory`. `group`: the ranks that hold its shards; used only if
+  /// it is sharded.
   tensor_view(arena& memory, tensor_info const& info, communicator* group)
-      : tensor_view(memory, info.offset, info.type, info.iterations, info.stacked, info.shape,
-                    info.shards > 1 ? group : nullptr) {
-    chunk_ = info.chunk;
-  }
+      : memory_(&memory), offset_(info.offset), type_(info.type), iterations_(info.iterations), stacked_(info.stacked),
+        shape_(info.shape), group_(info.shards > 1 ? group : nullptr), chunk_(info.chunk), step_(info.step) {}
   /// The same view of a gradient that is multiplied by `*factor`: `copy_to` divides by the number that `factor` points
   /// to at the time of the call, and `copy_from` multiplies by it. The number must live as long as the view is used.
   tensor_view multiplied_by(double const* factor) const {
@@ -85,7 +78,7 @@ public:
         for_slices<stored>(0, m.length(shard), [&](stored* slice, std::int64_t begin, std::int64_t n) {
           auto const* const full = from.data() + iteration * m.elements + m.begin(shard) + begin;
           for (std::int64_t i = 0; i < n; ++i) slice[i] = static_cast<stored>(static_cast<double>(full[i]) * factor);
-          memory_->write(offset_ + (iteration * m.stored() + begin) * size_of(type_), slice, n * size_of(type_));
+          memory_->write(offset_ + (iteration * step_ + begin) * size_of(type_), slice, n * size_of(type_));
         });
     });
   }
@@ -115,8 +108,9 @@ private:
   bool stacked_;
   constrain::shape shape_;
   communicator* group_;
-  std::int64_t chunk_ = norm_chunk; // of the shards
-  double const* factor_ = nullptr;  // that the elements in memory are multiplied by; null: 1
+  std::int64_t chunk_;             // of the shards
+  std::int64_t step_;              // elements from one iteration's tensor, or shard, to the next
+  double const* factor_ = nullptr; // that the elements in memory are multiplied by; null: 1
 };
 
 /// A parameter's tensor with its name and role.

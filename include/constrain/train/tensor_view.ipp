@@ -22,8 +22,7 @@ CONSTRAIN_INLINE void tensor_view::gather(std::byte* full) const {
   }
   for (std::int64_t iteration = 0; iteration < iterations_; ++iteration) {
     auto* const to = full + iteration * m.elements * size_of(type_);
-    memory_->read(offset_ + iteration * m.stored() * size_of(type_), to + offsets[group_->rank()],
-                  lengths[group_->rank()]);
+    memory_->read(offset_ + iteration * step_ * size_of(type_), to + offsets[group_->rank()], lengths[group_->rank()]);
     group_->all_gather(to, offsets, lengths);
   }
 }

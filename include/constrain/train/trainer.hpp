@@ -73,7 +73,7 @@ public:
   /// One optimizer step. A non-finite gradient is not an error: see `step_result::skipped`. Throws `error`, with the
   /// weights and states unchanged, for a batch of another shape or one that its `batch_range` has overwritten, for a
   /// token or label out of range, for different corpora on different ranks, or if no rank has a valid label.
-  step_result step(constrain::batch const& b) try {
+  [[gnu::cold]] step_result step(constrain::batch const& b) try {
     auto const valid_labels = agreed_sum(
         world(), joint_call::step, [&] { return take(b); }, b.corpus);
     if (valid_labels == 0)
@@ -186,8 +186,8 @@ public:
   /// Returns the prompt and `count` sampled tokens. Each token costs a full forward pass over the last `task::tokens`
   /// tokens (no key-value cache). Throws `error` for an empty prompt, a negative `count`, tokens or options out of
   /// range, or logits that `sampler` refuses.
-  std::vector<std::int32_t> generate(std::span<std::int32_t const> prompt, std::int64_t count,
-                                     generate_options const& options = {}) {
+  [[gnu::cold]] std::vector<std::int32_t> generate(std::span<std::int32_t const> prompt, std::int64_t count,
+                                                   generate_options const& options = {}) {
     [[maybe_unused]] generates_tokens<entries::takes_tokens, entries::logits.rank == 3> const checked;
     check_count("generate", "the number of tokens", count, 0);
     if (prompt.empty()) throw error("generate: the prompt is empty; give at least one token");
@@ -311,7 +311,7 @@ private:
     return n;
   }
 
-  void evaluate_one(array_list const& inputs, array_list const& labels, evaluation& sum) {
+  [[gnu::cold]] void evaluate_one(array_list const& inputs, array_list const& labels, evaluation& sum) {
     auto const valid = engine_.template begin<typename entries::evaluate>("evaluate", inputs, labels);
     if (valid == 0) return;
     engine_.template write_label_count<typename entries::evaluate>(valid);

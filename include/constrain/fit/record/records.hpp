@@ -47,9 +47,8 @@ struct step_record {
 class records {
 public:
   /// Creates the directory if it does not exist. `last_step`: last step before the resume; 0 for a new run.
-  records(std::string const& directory, std::int64_t last_step)
-      : directory_(create_directory(directory)), json_(directory + "/steps.jsonl", R"({"step": )", "", last_step),
-        csv_(directory + "/steps.csv", "", columns, last_step), events_(directory) {}
+  [[gnu::cold]] records(std::string const& directory, std::int64_t last_step);
+  ~records();
 
   /// Appends a step to all files. Throws `error` if one cannot be written.
   [[gnu::cold]] void write(step_record const& r);

@@ -17,6 +17,12 @@ namespace constrain::inline CONSTRAIN_VARIANT {
   json.end();
 }
 
+[[gnu::cold]] CONSTRAIN_INLINE records::records(std::string const& directory, std::int64_t last_step)
+    : directory_(create_directory(directory)), json_(directory + "/steps.jsonl", R"({"step": )", "", last_step),
+      csv_(directory + "/steps.csv", "", columns, last_step), events_(directory) {}
+
+CONSTRAIN_INLINE records::~records() {}
+
 [[gnu::cold]] CONSTRAIN_INLINE void records::write(step_record const& r) {
   json_.write(json_line(r));
   csv_.write(csv_line(r));

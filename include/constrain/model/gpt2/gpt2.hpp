@@ -33,7 +33,8 @@ struct gpt2_attention {
 
   /// The layer's output.
   constexpr value operator()(value x) const {
-    auto const qkv = linear("qkv", x, std::int64_t{3} * x.features(), {.stddev = 0.02});
+    auto const width = std::int64_t{x.features()};
+    auto const qkv = linear("qkv", x, 3 * width, {.stddev = 0.02, .parts = {width, width, width}});
     auto const y = self_attention(qkv, {.heads = heads});
     return dropout(linear("projection", y, x.features(), {.stddev = projection_stddev}));
   }

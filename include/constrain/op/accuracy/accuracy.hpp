@@ -11,7 +11,8 @@ namespace constrain::inline CONSTRAIN_VARIANT::op {
 struct correct_predictions {
   static constexpr char const* name = "correct_predictions";
   static constexpr unsigned accumulating = 0b1;
-  static constexpr unsigned row_inputs = 0b11;
+  static constexpr char const* layouts = "... -> -";
+  static constexpr unsigned label_inputs = 0b10;
 
   static constexpr inferred infer(operand_types const&) { return inferred::one(dtype::f64, {}); }
 };

@@ -1,6 +1,5 @@
 #pragma once
 
-#include "constrain/comm/communicator.hpp"
 #include "constrain/device/elements.hpp"
 #include "constrain/op/assign/assign.hpp"
 #include "constrain/op/cast/kernel.hpp"
@@ -22,15 +21,11 @@ template <class from, class to> struct assign_elements {
 
 template <class device> struct kernel<op::assign, device> {
   template <class from, class to>
-  static void run(call_of<op::assign> const& c, tensor<from const> x, tensor<double const> clip, tensor<to> y) {
-    shard_map const map{x.shape().elements(), c.options.shards, c.options.chunk};
-    auto const shard = map.shards > 1 ? c.parameters.group->rank() : 0;
-    auto const count = map.shards > 1 ? map.length(shard) : y.count;
-    auto const* const mine = x.data + map.begin(shard);
+  static void run(call const& c, tensor<from const> x, tensor<double const> clip, tensor<to> y) {
     if constexpr (std::is_same_v<device, cpu>) {
       // The host reads the scale once: with the check in the loop, g++ does not vectorize it.
-      if (clip[1] != 0) for_elements(device{}, c, count, cast_elements<from, to>{mine, y.data});
-    } else for_elements(device{}, c, count, assign_elements<from, to>{mine, clip.data, y.data});
+      if (clip[1] != 0) for_elements(device{}, c, y.count, cast_elements<from, to>{x.data, y.data});
+    } else for_elements(device{}, c, y.count, assign_elements<from, to>{x.data, clip.data, y.data});
   }
 };
 

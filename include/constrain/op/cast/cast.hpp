@@ -12,7 +12,7 @@ struct cast {
     dtype to = dtype::f32; // of an element of y
   };
   static constexpr char const* name = "cast";
-  static constexpr bool reads_shards = true;
+  static constexpr char const* layouts = "* -> *";
 
   static constexpr inferred infer(operand_types const& in, options const& o) {
     return inferred::one(o.to, in[0].shape);

@@ -16,7 +16,8 @@ struct all_gather {
     std::int64_t chunk = norm_chunk; // of the tensor's shard_map
   };
   static constexpr char const* name = "all_gather";
-  static constexpr bool reads_shards = true;
+  static constexpr layout_change change{layout::flat, layout::replicated};
+  static constexpr bool exchanges = true;
 
   static constexpr inferred infer(operand_types const& in, options const& o) {
     return inferred::one(in[0].type, o.full);
@@ -26,12 +27,14 @@ struct all_gather {
 /// This rank's shard of a full tensor that is the same on all ranks of a group: x -> shard [elements per rank].
 struct local_shard {
   struct options {
-    std::int64_t shards = 1; // number of shards: ranks of a group
+    std::int64_t shards = 1;         // number of shards: ranks of a group
+    std::int64_t chunk = norm_chunk; // of the shard's shard_map
   };
   static constexpr char const* name = "local_shard";
+  static constexpr layout_change change{layout::replicated, layout::flat};
 
   static constexpr inferred infer(operand_types const& in, options const& o) {
-    return inferred::one(in[0].type, shape(shard_map{in[0].shape.elements(), o.shards}.stored()));
+    return inferred::one(in[0].type, shape(shard_map{in[0].shape.elements(), o.shards, o.chunk}.stored()));
   }
 };
 
@@ -44,7 +47,8 @@ struct reduce_scatter {
   static constexpr char const* name = "reduce_scatter";
   static constexpr unsigned accumulating = 0b1;
   static constexpr unsigned workspace = 0b10;
-  static constexpr bool reads_partial = true;
+  static constexpr layout_change change{layout::partial, layout::flat};
+  static constexpr bool exchanges = true;
 
   static constexpr inferred infer(operand_types const& in, options const& o) {
     return inferred::one(in[0].type, shape(shard_map{in[0].shape.elements(), o.shards}.stored()))
@@ -57,7 +61,8 @@ struct reduce_scatter {
 struct all_reduce {
   static constexpr char const* name = "all_reduce";
   static constexpr unsigned workspace = 0b10;
-  static constexpr bool reads_partial = true;
+  static constexpr layout_change change{layout::partial, layout::replicated};
+  static constexpr bool exchanges = true;
 
   static constexpr inferred infer(operand_types const& in) {
     return inferred::one(in[0].type, in[0].shape).and_also(in[0].type, shape(exchange_elements));
@@ -70,6 +75,8 @@ struct gather_ranks {
     std::int64_t ranks = 1; // number of ranks in a group
   };
   static constexpr char const* name = "gather_ranks";
+  static constexpr layout_change change{layout::flat, layout::replicated};
+  static constexpr bool exchanges = true;
 
   static constexpr inferred infer(operand_types const& in, options const& o) {
     shape all(o.ranks);
@@ -83,7 +90,8 @@ struct gather_ranks {
 struct all_reduce_small {
   static constexpr char const* name = "all_reduce_small";
   static constexpr unsigned workspace = 0b10;
-  static constexpr bool reads_partial = true;
+  static constexpr layout_change change{layout::partial, layout::replicated};
+  static constexpr bool exchanges = true;
   static constexpr std::int64_t maximum_ranks = 1024; // the scratch has room for the tensors of this many ranks
 
   static constexpr inferred infer(operand_types const& in) {

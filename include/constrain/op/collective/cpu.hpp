@@ -48,7 +48,7 @@ template <> struct kernel<op::all_gather, cpu> {
 template <> struct kernel<op::local_shard, cpu> {
   template <class stored>
   static void run(call_of<op::local_shard> const& c, tensor<stored const> full, tensor<stored> shard) {
-    shard_map const map{full.count, c.options.shards};
+    shard_map const map{full.count, c.options.shards, c.options.chunk};
     auto const rank = c.parameters.group->rank();
     std::copy_n(full.data + map.begin(rank), map.length(rank), shard.data);
     std::fill(shard.data + map.length(rank), shard.data + shard.count, stored(0)); // padding

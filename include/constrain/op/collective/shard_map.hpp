@@ -1,6 +1,7 @@
 #pragma once
 
 #include "constrain/op/gradient_norm/chunk.hpp"
+#include "constrain/program/value_info.hpp"
 
 #include <algorithm>
 #include <cstdint>
@@ -23,5 +24,8 @@ struct shard_map {
   constexpr std::int64_t begin(std::int64_t shard) const { return std::min(elements, shard * stored()); }
   constexpr std::int64_t length(std::int64_t shard) const { return begin(shard + 1) - begin(shard); }
 };
+
+/// The `chunk` of the shards of a value: a shard of a state that describes blocks of the parameter has whole blocks.
+constexpr std::int64_t chunk_of(value_info const& info) { return norm_chunk / info.block; }
 
 } // namespace constrain

@@ -10,7 +10,7 @@ struct constant_like {
     double value = 0; // of every element
   };
   static constexpr char const* name = "constant";
-  static constexpr bool reads_partial = true; // allowed, since no element of x is read
+  static constexpr char const* layouts = "# -> -";
 
   static constexpr inferred infer(operand_types const& in) { return inferred::one(in[0].type, in[0].shape); }
 };
@@ -19,7 +19,7 @@ struct constant_like {
 /// The elements of x are not read.
 struct full_like {
   static constexpr char const* name = "full_like";
-  static constexpr bool reads_partial = true; // allowed, since no element of x is read
+  static constexpr char const* layouts = "#, - -> -";
 
   static constexpr inferred infer(operand_types const& in) { return inferred::one(in[0].type, in[0].shape); }
 };

@@ -15,8 +15,8 @@ namespace op {
 struct cross_entropy_gradient {
   static constexpr char const* name = "cross_entropy_gradient";
   static constexpr unsigned in_place = 0b10;
-  static constexpr unsigned row_inputs = 0b1110;
-  static constexpr unsigned row_outputs = 0b1;
+  static constexpr char const* layouts = "-, ..., ..., ..., - -> ...";
+  static constexpr unsigned label_inputs = 0b100;
 
   static constexpr inferred infer(operand_types const& in) { return inferred::one(in[1].type, in[1].shape); }
 };
@@ -29,8 +29,8 @@ struct cross_entropy {
   static constexpr char const* name = "cross_entropy";
   static constexpr unsigned accumulating = 0b1;
   static constexpr unsigned workspace = 0b100;
-  static constexpr unsigned row_inputs = 0b11;
-  static constexpr unsigned row_outputs = 0b110;
+  static constexpr char const* layouts = "..., ..., - -> -, ...";
+  static constexpr unsigned label_inputs = 0b10;
 
   /// Refused: labels that are not i32, or not of shape [...] for logits of shape [..., classes].
   template <diagnosis d> struct labels_do_not_fit_the_logits {

@@ -34,15 +34,15 @@ template <class stored> double sum_of_squares(stored const* gradient, std::int64
   return partial[0];
 }
 
-/// sums[k] = the sum of the squares of chunk `first + k` of a stack of tensors, for k < `count`. Each tensor stores
-/// `elements` elements, of which the first `used` are summed. The numbers of the chunks continue from tensor to tensor.
+/// sums[k] = the sum of the squares of chunk `first + k` of a stack of tensors, for k < `count`. Each tensor has
+/// `chunks` chunks, begins `step` elements behind the previous one, and has `used` elements that are summed. The
+/// numbers of the chunks continue from tensor to tensor.
 template <class stored>
-void sum_chunks(stored const* stack, std::int64_t elements, std::int64_t used, std::int64_t first, std::int64_t count,
-                double* sums) {
-  auto const chunks = norm_chunks(elements);
+void sum_chunks(stored const* stack, std::int64_t step, std::int64_t chunks, std::int64_t used, std::int64_t first,
+                std::int64_t count, double* sums) {
   parallel_for(count, [=](std::int64_t k) {
     auto const begin = (first + k) % chunks * norm_chunk;
-    sums[k] = sum_of_squares(stack + (first + k) / chunks * elements + begin,
+    sums[k] = sum_of_squares(stack + (first + k) / chunks * step + begin,
                              std::clamp<std::int64_t>(used - begin, 0, norm_chunk));
   });
 }
@@ -66,7 +66,7 @@ template <> struct kernel<op::gradient_norm_squared, cpu> {
     double total = 0, tensor = 0;
     for (std::int64_t first = 0; first < all_chunks; first += capacity) {
       auto const count = std::min(capacity, all_chunks - first);
-      detail::sum_chunks(gradient.data, elements, elements, first, count, sums);
+      detail::sum_chunks(gradient.data, elements, chunks, elements, first, count, sums);
       for (std::int64_t k = 0; k < count; ++k) {
         tensor += sums[k];
         if ((first + k + 1) % chunks != 0) continue;
@@ -83,7 +83,8 @@ template <> struct kernel<op::chunk_squares, cpu> {
   static void run(call_of<op::chunk_squares> const& c, tensor<stored const> shard, tensor<double> sums) {
     shard_map const map{c.options.elements, c.options.shards, c.options.chunk};
     auto const used = map.length(map.shards > 1 ? c.parameters.group->rank() : 0);
-    detail::sum_chunks(shard.data, shard.shape().elements(), used, 0, sums.count, sums.data);
+    auto const chunks = norm_chunks(shard.shape().elements());
+    detail::sum_chunks(shard.data, c.options.step, chunks, used, 0, sums.count, sums.data);
   }
 };
 

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "constrain/op/collective/shard_map.hpp"
+#include "constrain/op/collective/collective.hpp"
 #include "constrain/program/backward.hpp"
 
 namespace constrain::inline CONSTRAIN_VARIANT::op {
@@ -11,31 +11,18 @@ struct squared_norm_options {
   std::int64_t gradients = 1; // number of gradients, which is the extent of the output
 };
 
-/// squares[index] = the squared norm of one gradient: squares [number of gradients], fp64. A gradient is a stack of
-/// tensors, one per iteration of the loops that its parameter is stacked over. The sums of chunks of `norm_chunk`
-/// elements are added to one sum per tensor, and these to the squared norm, in a fixed order.
-struct gradient_norm_squared {
-  using options = squared_norm_options;
-  static constexpr char const* name = "gradient_norm_squared";
-  static constexpr unsigned accumulating = 0b1;
-  static constexpr bool reads_shards = true; // for a shard, the pass `shard` uses chunk_squares and chunk_sum instead
-
-  static constexpr inferred infer(operand_types const&, options const& o) {
-    return inferred::one(dtype::f64, shape(o.gradients));
-  }
-};
-
 /// First half of gradient_norm_squared for a sharded gradient: the sum of the squares of each chunk of this rank's
 /// shard, [tensors, chunks of a shard], fp64. Padding is not summed, since an op that works on shards may write there.
 struct chunk_squares {
   struct options {
     std::int64_t tensors = 1;        // of the stack
+    std::int64_t step = 0;           // elements from one tensor of the stack to the next
     std::int64_t elements = 0;       // of one full tensor
     std::int64_t shards = 1;         // of a tensor
     std::int64_t chunk = norm_chunk; // of the tensor's shard_map
   };
   static constexpr char const* name = "chunk_squares";
-  static constexpr bool reads_shards = true;
+  static constexpr layout_change change{layout::flat, layout::flat};
 
   static constexpr inferred infer(operand_types const& in, options const& o) {
     return inferred::one(dtype::f64, shape(o.tensors, norm_chunks(in[0].shape.elements())));
@@ -51,6 +38,39 @@ struct chunk_sum {
 
   static constexpr inferred infer(operand_types const&, options const& o) {
     return inferred::one(dtype::f64, shape(o.gradients));
+  }
+};
+
+/// squares[index] = the squared norm of one gradient: squares [number of gradients], fp64. A gradient is a stack of
+/// tensors, one per iteration of the loops that its parameter is stacked over. The sums of chunks of `norm_chunk`
+/// elements are added to one sum per tensor, and these to the squared norm, in a fixed order.
+struct gradient_norm_squared {
+  using options = squared_norm_options;
+  static constexpr char const* name = "gradient_norm_squared";
+  static constexpr unsigned accumulating = 0b1;
+
+  static constexpr inferred infer(operand_types const&, options const& o) {
+    return inferred::one(dtype::f64, shape(o.gradients));
+  }
+
+  /// The squared norm of a sharded gradient, with the same bits as the norm of the full gradient: each rank sums the
+  /// chunks of its shard, the chunk sums are gathered, and every rank adds all of them in order.
+  static constexpr void flat_form(builder& out, node const& n) {
+    auto& values = out.program.values;
+    auto const& gradient = values[n.inputs[0].value];
+    auto const& stacked = gradient.view ? values[gradient.view.of.value] : gradient;
+    chunk_squares::options const sharded{.tensors = out.instances(gradient),
+                                         .step = stacked.shape.elements(),
+                                         .elements = gradient.full_shape.elements(),
+                                         .shards = out.program.shards,
+                                         .chunk = chunk_of(gradient)};
+    ref const mine = out.call<chunk_squares>({n.inputs[0]}, {}, sharded, n.line).outputs[0];
+    ref const all = out.call<gather_ranks>({mine}, {}, {.ranks = out.program.shards}, n.line).outputs[0];
+    values[mine.value].role = values[all.value].role = role::communication;
+    values[mine.value].layout = layout::flat;
+    node sum = n;
+    sum.inputs[0] = all;
+    out.append(info_of<chunk_sum>, sum);
   }
 };
 

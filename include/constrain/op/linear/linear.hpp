@@ -2,6 +2,7 @@
 
 #include "constrain/op/refusals.hpp"
 #include "constrain/program/backward.hpp"
+#include "constrain/program/in_parts.hpp"
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
@@ -10,8 +11,7 @@ namespace op {
 /// dx = dy W: dy [..., out], W [out, in] -> [..., in].
 struct linear_input_gradient {
   static constexpr char const* name = "linear_input_gradient";
-  static constexpr unsigned row_inputs = 0b1;
-  static constexpr unsigned row_outputs = 0b1;
+  static constexpr char const* layouts = "..., - -> ...";
 
   static constexpr inferred infer(operand_types const& in) {
     return inferred::one(in[0].type, in[0].shape.with_features(in[1].shape.features()));
@@ -28,7 +28,7 @@ struct linear_input_gradient {
 struct linear_weight_gradient {
   static constexpr char const* name = "linear_weight_gradient";
   static constexpr unsigned accumulating = 0b1;
-  static constexpr unsigned row_inputs = 0b11;
+  static constexpr char const* layouts = "... -> -";
 
   static constexpr inferred infer(operand_types const& in) {
     return inferred::one(accumulator_of(in[0].type), shape(in[0].shape.features(), in[1].shape.features()));
@@ -45,7 +45,7 @@ struct linear_weight_gradient {
 struct linear_bias_gradient {
   static constexpr char const* name = "linear_bias_gradient";
   static constexpr unsigned accumulating = 0b1;
-  static constexpr unsigned row_inputs = 0b1;
+  static constexpr char const* layouts = "... -> -";
 
   static constexpr inferred infer(operand_types const& in) {
     return inferred::one(accumulator_of(in[0].type), shape(in[0].shape.features()));
@@ -55,8 +55,7 @@ struct linear_bias_gradient {
 /// y = x W^T + b: x [..., in], W [out, in], b [out] or absent -> [..., out].
 struct linear {
   static constexpr char const* name = "linear";
-  static constexpr unsigned row_inputs = 0b1;
-  static constexpr unsigned row_outputs = 0b1;
+  static constexpr char const* layouts = "..., - -> ...";
 
   /// Refused: a scalar x.
   template <diagnosis d> struct not_a_matrix_of_features {
@@ -90,6 +89,7 @@ struct linear_options {
   bool bias = true;                               // adds a bias, initially 0
   double stddev = 0;                              // of the initial weight, normal around 0; 0 means 1/sqrt(in)
   constrain::role role = constrain::role::weight; // of the weight; the bias has role::bias
+  part_list parts{};                              // the features of each of several layers in one; see `in_parts`
 };
 
 /// y = x W^T with an existing weight W [out, in]: x [..., in] -> [..., out]. For a head with tied weights, pass the
@@ -100,7 +100,9 @@ constexpr value linear(value x, value weight, int line = __builtin_LINE()) {
 }
 
 /// y = x W^T + b: x [..., in] -> [..., features]. Parameters W, "name.weight" [features, in], and b, "name.bias"
-/// [features], which `.bias = false` leaves out. Refused: token ids, a scalar x, and fewer than one feature.
+/// [features], which `.bias = false` leaves out. For several layers of the same x in one matmul, such as queries, keys
+/// and values, `.parts = {8, 2, 2}` gives the features of each, so that optimizers treat W and b as several tensors
+/// (`in_parts`). Refused: token ids, a scalar x, fewer than one feature, and parts that do not add up to the features.
 constexpr value linear(std::string_view name, value x, std::int64_t features, linear_options options = {},
                        int line = __builtin_LINE()) {
   scope const inside(x.owner(), name, line);
@@ -111,9 +113,11 @@ constexpr value linear(std::string_view name, value x, std::int64_t features, li
     for (int i = 0; i < 40; ++i) root = 0.5 * (root + x.features() / root);
     stddev = 1 / root;
   }
-  auto const weight = parameter(x, "weight", shape(features, x.features()), options.role, {.stddev = stddev}, line);
+  auto const in_parts_of = [&](value p) { return in_parts(p, options.parts, 0, line); };
+  auto const weight =
+      in_parts_of(parameter(x, "weight", shape(features, x.features()), options.role, {.stddev = stddev}, line));
   if (!options.bias) return emit<op::linear>({x, weight}, {}, line);
-  auto const bias = parameter(x, "bias", shape(features), role::bias, {}, line);
+  auto const bias = in_parts_of(parameter(x, "bias", shape(features), role::bias, {}, line));
   return emit<op::linear>({x, weight, bias}, {}, line);
 }
 

@@ -10,7 +10,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::op {
 template <class optimizer> struct moving_average {
   static constexpr char const* name = "moving_average";
   static constexpr unsigned accumulating = 0b1; // the output is also read
-  static constexpr bool reads_shards = true;
+  static constexpr char const* layouts = "*, - -> *";
   static constexpr bool guarded = true;
 
   static constexpr inferred infer(operand_types const& in) { return inferred::one(in[0].type, in[0].shape); }

@@ -20,7 +20,7 @@ template <class real> double frobenius_norm(tensor<real> matrix) {
   auto const chunks = norm_chunks(matrix.count);
   for (std::int64_t first = 0; first < chunks; first += capacity) {
     auto const count = std::min(capacity, chunks - first);
-    sum_chunks(matrix.data, matrix.count, matrix.count, first, count, sums);
+    sum_chunks(matrix.data, matrix.count, chunks, matrix.count, first, count, sums);
     for (std::int64_t k = 0; k < count; ++k) total += sums[k];
   }
   return math::sqrt(total);

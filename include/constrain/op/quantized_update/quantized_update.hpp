@@ -61,7 +61,7 @@ template <class optimizer> struct quantized_update {
   using options = quantized_update_options;
   static constexpr char const* name = "quantized_update";
   static constexpr unsigned accumulating = ~0u; // every output is also read
-  static constexpr bool reads_shards = true;
+  static constexpr char const* layouts = "*, - -> *";
   static constexpr bool guarded = true;
   static constexpr int block = 256;                        // elements that share a scale
   static constexpr int fields = state_fields<optimizer>(); // of the optimizer's state

@@ -74,7 +74,7 @@ template <class optimizer> struct update {
   using options = update_options;
   static constexpr char const* name = "update";
   static constexpr unsigned accumulating = ~0u; // every output is also read
-  static constexpr bool reads_shards = true;
+  static constexpr char const* layouts = "*, - -> *";
   static constexpr bool guarded = true;
 
   static constexpr inferred infer(operand_types const& in) {
@@ -85,10 +85,14 @@ template <class optimizer> struct update {
 };
 
 /// Appends the update of a parameter by an optimizer: the nodes of its rule, or one element-wise update, with the
-/// optimizer states as further outputs. Rules of optimizers that are made from others call it.
+/// optimizer states as further outputs. A rule is called for each part of the parameter; the rule of an optimizer that
+/// is made from another (`base`) once for the full parameter, since the other may be element-wise. Such rules call
+/// `update_by` for the base.
 template <class optimizer> constexpr void update_by(update_rule& rule) {
-  if constexpr (has_update_rule<optimizer>) optimizer::update(rule);
+  if constexpr (has_update_rule<optimizer> && requires { typename optimizer::base; }) optimizer::update(rule);
+  else if constexpr (has_update_rule<optimizer>) rule.for_each_part([](update_rule& part) { optimizer::update(part); });
   else {
+    rule.needs_full_parameter();
     node n;
     n.attributes = pack(update_options{.decays = rule.decays()});
     n.inputs.push_back(rule.gradient().where());

@@ -1,6 +1,8 @@
 #pragma once
 
 #include "constrain/op/assign/assign.hpp"
+#include "constrain/op/cast/cast.hpp"
+#include "constrain/op/concatenate/concatenate.hpp"
 #include "constrain/program/value.hpp"
 
 #include <string_view>
@@ -10,6 +12,11 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 /// The interface of an optimizer's update rule: the parameter to update, its gradient, its states, and functions that
 /// append nodes. A rule is called once for each trained parameter. For a parameter inside a repeat, the nodes
 /// that the rule appends are in a loop over the iterations of the repeat, so that they work on one tensor of the model.
+///
+/// For a parameter that holds several tensors (`in_parts`), the rule is called once for each part: parameter, gradient
+/// and shape are those of the part, and each part has states of its own. State "exp_avg" of the second part is saved
+/// under "<parameter>.exp_avg.1". The rule of an optimizer that is made from another (with a member type `base`) is
+/// called once, for the full parameter, and may call `for_each_part`.
 ///
 /// A rule computes new values with ops, as a model does, and stores them with `assign`, which changes nothing if the
 /// gradient norm is not finite. No other node may write a parameter or a state, except calls of `guarded` ops, which
@@ -23,6 +30,13 @@ public:
                   "its own, for example by not averaging twice");
   };
 
+  /// A rule uses functions that need the full parameter on a part of it.
+  template <diagnosis d> struct part_is_updated_in_place {
+    static_assert(d.ok(), "optimizer: its rule is called for a part of a parameter, but `update_in_place`, `average` "
+                          "and element-wise optimizers need the full parameter; store new values with `assign`, or "
+                          "give an optimizer that is made from another a member type `base`");
+  };
+
   /// For the pass `update`, which makes one `update_rule` per parameter. `scale()` and `hyper()` return `scale` and
   /// `hyper`.
   constexpr update_rule(builder& out, int gradient, ref scale, ref hyper)
@@ -30,7 +44,7 @@ public:
         hyper_(hyper) {}
 
   /// Shape of the parameter: of one iteration's tensor inside a repeat, and of the full tensor if it is sharded.
-  constexpr constrain::shape shape() const { return info().shape; }
+  constexpr constrain::shape shape() const { return parameter().shape(); }
   /// Type of the master weights.
   constexpr dtype type() const { return info().type; }
   /// The parameter's role, such as role::weight.
@@ -40,9 +54,9 @@ public:
   constexpr bool decays() const { return out_.program.values[parameter_].decays = constrain::decays(role()); }
 
   /// The parameter.
-  constexpr value parameter() const { return {out_, {parameter_, at::current}}; }
+  constexpr value parameter() const { return part_ < 0 ? value{out_, {parameter_, at::current}} : new_parameter_; }
   /// The parameter's gradient, the mean over the batch's labels, before clipping; in fp16, times the loss scale.
-  constexpr value gradient() const { return {out_, {gradient_, at::current}}; }
+  constexpr value gradient() const { return part_ < 0 ? value{out_, {gradient_, at::current}} : new_gradient_; }
   /// [norm of all gradients, scale], fp64 [2]: rules multiply the gradient by the scale, which clips the gradient.
   /// The scale is 0 if the norm is not finite.
   constexpr value scale() const { return {out_, scale_}; }
@@ -50,12 +64,13 @@ public:
   constexpr value hyper() const { return {out_, hyper_}; }
 
   /// A state of the parameter: a tensor that keeps its value from step to step and is saved. `name` must be unique
-  /// within the parameter. `initial`: the value of all elements before the first step. `block`: elements of the
-  /// parameter that one element of the state describes. A shard of a sharded parameter has whole blocks.
+  /// within the parameter, or within the part. `initial`: the value of all elements before the first step. `block`:
+  /// elements of the parameter that one element of the state describes. A shard of a sharded parameter has whole
+  /// blocks.
   constexpr value state(std::string_view name, constrain::shape s, dtype type, double initial = 0, int block = 1) {
     auto& program = out_.program;
     for (auto const& other : program.values)
-      if (other.role == role::state && other.belongs_to == parameter_ && program.text(other.name) == name)
+      if (other.role == role::state && other.belongs_to == parameter_ && is_named(other, name))
         program.fail(diagnosis_with<state_named_twice>(info().line));
     value_info state;
     state.block = block;
@@ -77,12 +92,45 @@ public:
   /// Stores `source` in the parameter or in a state, converted to its type, unless the gradient norm is not finite.
   /// Both have the same shape.
   constexpr void assign(value target, value source) {
+    if (part_ >= 0 && target.where() == new_parameter_.where()) return replace(new_parameter_, source);
+    if (part_ >= 0 && target.where() == new_gradient_.where()) return replace(new_gradient_, source);
     out_.call<op::assign>({source.where(), scale_}, {target.where()}, {.to = target.type()}, info().line);
+  }
+
+  /// Calls f(update_rule&) for each part of the parameter, then stores what the calls assign to the parts; f(*this) if
+  /// the parameter is one tensor, or if this already is a part.
+  template <class function> constexpr void for_each_part(function const& f) {
+    if (part_ >= 0 || info().parts < 0) return f(*this);
+    auto const parts = out_.program.part_lists[info().parts];
+    node new_parameters, new_gradients;
+    bool stores_parameter = false, stores_gradient = false;
+    std::int64_t begin = 0;
+    for (int k = 0; k < parts.extents.size(); ++k) {
+      auto const cut = [&](value full) { return slice(full, parts.dimension, begin, parts.extents[k], info().line); };
+      value const parameter_part = cut(parameter()), gradient_part = cut(gradient());
+      update_rule part = *this;
+      part.part_ = k;
+      part.new_parameter_ = parameter_part, part.new_gradient_ = gradient_part;
+      f(part);
+      stores_parameter = stores_parameter || part.new_parameter_.where() != parameter_part.where();
+      stores_gradient = stores_gradient || part.new_gradient_.where() != gradient_part.where();
+      new_parameters.inputs.push_back(part.new_parameter_.where());
+      new_gradients.inputs.push_back(part.new_gradient_.where());
+      begin += parts.extents[k];
+    }
+    if (stores_parameter) assign(parameter(), joined(new_parameters, parts.dimension));
+    if (stores_gradient) assign(gradient(), joined(new_gradients, parts.dimension));
+  }
+
+  /// Refuses the program if this is a part of a parameter. For functions that update the full parameter in place.
+  constexpr void needs_full_parameter() {
+    if (part_ >= 0) out_.program.fail(diagnosis_with<part_is_updated_in_place>(info().line));
   }
 
   /// The average of the parameter: a state "average" in the parameter's shape and type, which begins as a copy of the
   /// parameter. The entries without gradients read it instead of the parameter.
   constexpr value average() {
+    needs_full_parameter();
     auto const average = state("average");
     out_.program.values[average.where().value].is_average = true;
     return average;
@@ -93,6 +141,7 @@ public:
   constexpr void update_in_place(std::initializer_list<value> inputs, std::initializer_list<value> outputs,
                                  options_of<op> const& options = {}) {
     static_assert(info_of<op>.guarded, "update_rule: an op that writes a parameter or a state must be `guarded`");
+    needs_full_parameter();
     node n;
     n.attributes = pack(options);
     n.line = info().line;
@@ -107,13 +156,37 @@ public:
 private:
   constexpr value_info const& info() const { return out_.program.values[parameter_]; }
 
+  /// Whether `state` has this name, of a part the name of the part's state.
+  constexpr bool is_named(value_info const& state, std::string_view name) const {
+    auto const text = out_.program.text(state.name);
+    if (part_ < 0) return text == name;
+    return text.size() == name.size() + 2 && text.substr(0, name.size()) == name && text[name.size()] == '.' &&
+           text.back() == index_of_part();
+  }
+  constexpr char index_of_part() const { return static_cast<char>('0' + part_); }
+
+  /// Replaces a part's tensor by new values, which `for_each_part` stores. They are a copy if later calls could change
+  /// the source, or take it for another tensor of the part, or if its type differs.
+  constexpr void replace(value& of_part, value source) {
+    bool const is_fresh = source.info().role == role::activation && source.type() == of_part.type() &&
+                          source.where() != new_parameter_.where() && source.where() != new_gradient_.where();
+    of_part = is_fresh ? source : emit<op::cast>({source}, {.to = of_part.type()}, info().line);
+  }
+
+  /// The parts in `n.inputs` one after the other.
+  constexpr value joined(node n, int dimension) {
+    n.attributes = pack(op::concatenate::options{.dimension = dimension});
+    n.line = info().line;
+    return {out_, out_.append(info_of<op::concatenate>, n).outputs[0]};
+  }
+
   /// The name in the program's pool, which holds it once for all parameters.
   constexpr name_ref name_of_state(std::string_view name) {
     auto& program = out_.program;
     for (int v = program.values.size() - 1; v >= 0; --v)
-      if (program.values[v].role == role::state && program.text(program.values[v].name) == name)
-        return program.values[v].name;
-    auto const added = program.names.add("", name);
+      if (program.values[v].role == role::state && is_named(program.values[v], name)) return program.values[v].name;
+    char const index = index_of_part();
+    auto const added = part_ < 0 ? program.names.add("", name) : program.names.add(name, {&index, 1});
     if (added.length == 0) program.fail({why::program_too_large, 0, 0, name_pool::capacity, name_pool::capacity + 1});
     return added;
   }
@@ -121,6 +194,8 @@ private:
   builder& out_;
   int gradient_, parameter_;
   ref scale_, hyper_;
+  int part_ = -1;                      // index of the part; -1: this is the full parameter
+  value new_parameter_, new_gradient_; // of the part: slices, then what the rule assigns to them
 };
 
 /// Whether an optimizer has a rule that emits nodes for each parameter, instead of an update of each element.

@@ -56,8 +56,8 @@ namespace optimizer {
 ///
 /// rms is the root mean square of the tensor. A tensor with more than two dimensions is a stack of matrices: each has
 /// its row and column, and rms is taken over the whole stack. For biases, norms and other vectors, v = beta2 v +
-/// (1 - beta2) (g^2 + epsilon1) is stored for each element, and u = g / sqrt(v). The state of a matrix in fp32 is
-/// 4 (rows + columns) bytes, of a vector 4 bytes per element.
+/// (1 - beta2) (g^2 + epsilon1) is stored for each element, and u = g / sqrt(v). Each part of a parameter (`in_parts`)
+/// is a separate tensor. The state of a matrix in fp32 is 4 (rows + columns) bytes, of a vector 4 bytes per element.
 struct adafactor {
   static constexpr char const* name = "adafactor";
 

@@ -29,7 +29,8 @@ enum class muon_rate : std::uint8_t {
 ///     w = (1 - lr weight_decay) w - lr rate(rows, columns) X
 ///
 /// `muon` updates the matrices of role weight; `O` updates the other parameters: embeddings, the head, biases and
-/// norms. Each layer of a stack is a separate matrix. The state is one value per weight: 4 bytes in fp32.
+/// norms. Each layer of a stack is a separate matrix, and so is each part of a parameter (`in_parts`). The state is one
+/// value per weight: 4 bytes in fp32.
 template <class O = adamw> struct muon {
   using base = O; // in prints and saved runs, the name is "muon<...>" with the name of the base
   static constexpr char const* name = "muon";
@@ -96,11 +97,13 @@ template <class O = adamw> struct muon {
   /// Emits the update of one parameter.
   static constexpr void update(update_rule& u) {
     if (u.role() != role::weight || u.shape().rank != 2) return op::update_by<O>(u);
-    auto const momentum = u.state("momentum_buffer");
-    auto const next =
-        emit_all<op::muon<muon>>({u.gradient(), u.scale(), u.hyper(), u.parameter(), momentum}, {.decays = u.decays()});
-    u.assign(u.parameter(), next[0]);
-    u.assign(momentum, next[1]);
+    u.for_each_part([](update_rule& part) {
+      auto const momentum = part.state("momentum_buffer");
+      auto const next = emit_all<op::muon<muon>>(
+          {part.gradient(), part.scale(), part.hyper(), part.parameter(), momentum}, {.decays = part.decays()});
+      part.assign(part.parameter(), next[0]);
+      part.assign(momentum, next[1]);
+    });
   }
 };
 

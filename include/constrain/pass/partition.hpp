@@ -1,26 +1,28 @@
 #pragma once
 
 #include "constrain/op/add/add.hpp"
-#include "constrain/op/assign/assign.hpp"
 #include "constrain/op/collective/collective.hpp"
-#include "constrain/op/gradient_norm/gradient_norm.hpp"
 #include "constrain/pass/partial_sums.hpp"
 #include "constrain/pass/refusals.hpp"
 #include "constrain/pass/rewrite.hpp"
-#include "constrain/policy/parallel.hpp"
+#include "constrain/pass/stored_layout.hpp"
+#include "constrain/pass/working_layouts.hpp"
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
 namespace detail {
 
-/// Inserts the collectives. Compute nodes read all-gathered parameters and write full gradients, which are
-/// reduce-scattered; update nodes work on shards. Sums over ranks are reduced where `partial_sums` says.
-class sharding {
+/// Inserts a collective wherever a call needs a tensor in another layout than the ranks store it in, or writes it in
+/// another one. Sums over ranks are reduced where `partial_sums` says.
+class partitioning {
 public:
-  constexpr sharding(program const& p, std::int64_t shards)
-      : in_(p), nest_(p), sums_(p, nest_), shards_(shards), out_(without_nodes(p)) {
-    if (shards_ > 1)
-      for (auto& info : out_.program.values) cut(info);
+  constexpr partitioning(program const& p, slot_of::parallelism const& parallelism)
+      : in_(p), nest_(p), sums_(p, nest_), shards_(parallelism.shards), reduces_once_(parallelism.stage == 1),
+        out_(without_nodes(p)), layouts_(out_.program, sums_) {
+    out_.program.distributed = true;
+    out_.program.shards = shards_;
+    for (int v = 0; v < p.values.size(); ++v)
+      if (stored_layout(p, v, parallelism) == layout::flat) cut(out_.program.values[v]);
     for (int i = 0; i < p.nodes.size(); ++i) plan_for(i);
     if (shards_ == 1) sums_.reduce_together();
     if (!sums_.failure().ok()) out_.program.fail(sums_.failure());
@@ -47,20 +49,14 @@ private:
     int full = -1;     // the full tensor in which they add up
   };
 
-  /// Replaces the shape of a tensor that is stored in shards by the shape of one shard: a flat range, padded to equal
-  /// length.
+  /// Replaces the shape of a flat tensor by the shape of one shard: a range, padded to equal length.
   constexpr void cut(value_info& info) const {
-    bool const stored = is_parameter(info.role) || info.role == role::compute_copy || info.role == role::state ||
-                        info.role == role::gradient;
-    if (!stored) return;
+    info.layout = layout::flat;
     info.full_shape = info.shape;
-    info.shards = shards_;
     info.shape = shape(shard_map{info.full_shape.elements(), shards_, chunk_of(info)}.stored());
   }
 
-  static constexpr std::int64_t chunk_of(value_info const& info) { return norm_chunk / info.block; }
-
-  /// Adds the full tensor of a sharded value, with one instance per iteration of loop `level`.
+  /// Adds the full tensor of a flat value, with one instance per iteration of loop `level`.
   constexpr int new_full(int value, int level, bool accumulates) {
     value_info info;
     info.type = in_.values[value].type;
@@ -88,18 +84,6 @@ private:
     return -1;
   }
 
-  /// Whether node n takes a sharded value as a full tensor.
-  constexpr bool works_in_full(node const& n, int value) const {
-    return !n.op->reads_shards && out_.program.values[value].shards > 1;
-  }
-
-  /// Whether node n computes its output j, a sharded gradient, as a full tensor; each rank then keeps its shard.
-  constexpr bool overwrites_in_full(node const& n, int j) const {
-    int const value = n.outputs[j].value;
-    return sums_.is_gradient(value) && works_in_full(n, value) && !sums_.contributes(n, j) &&
-           !calls(n, info_of<op::assign>);
-  }
-
   /// Index in `contributions_` of the latest contributions of loop `level` that node i may belong to; -1: none.
   constexpr int find_contributions(int gradient, int level, int i) const {
     for (int k = contributions_.size() - 1; k >= 0; --k) {
@@ -113,27 +97,28 @@ private:
   constexpr void plan_for(int i) {
     auto const& n = in_.nodes[i];
     if (n.kind != node_kind::call) return;
-    for (auto const& input : n.inputs) {
-      if (sums_.contains(input) && !n.op->reads_partial) sums_.use(input.value, i);
-      if (works_in_full(n, input.value)) plan_gather(input.value, i);
+    for (int k = 0; k < n.inputs.size(); ++k) {
+      bool const is_read = (n.op->layouts.inputs.unread >> k & 1u) == 0;
+      if (is_read && sums_.contains(n.inputs[k])) sums_.use(n.inputs[k].value, i);
+      if (layouts_.reads_in_full(n, k)) plan_gather(n.inputs[k].value, i);
     }
     // The host reads the loss, whether a node does or not.
-    if (calls(n, info_of<op::clip_coefficient>)) sums_.use(in_.result("loss").value, i);
+    if (n.outputs.contains(in_.result("clip_coefficient"))) sums_.use(in_.result("loss").value, i);
     for (int j = 0; j < n.outputs.size(); ++j) plan_output(n, j, i);
   }
 
   constexpr void plan_output(node const& n, int j, int i) {
     int const value = n.outputs[j].value;
-    if (works_in_full(n, value)) check_loops(value, i);
-    if (!sums_.contains(n.outputs[j])) return;
-    if (!sums_.contributes(n, j)) {
-      sums_.use(value, i);
-      // A node that also reads the gradient writes over the gathered tensor, as it would over the gradient.
-      int const k = find_gathered(value, i);
-      if (overwrites_in_full(n, j) && n.inputs.contains(n.outputs[j]) && k >= 0)
-        out_.program.values[gathers_[k].full].accumulates = true;
-      return;
+    if (layouts_.writes_in_full(n, j)) {
+      check_loops(value, i);
+      // The node writes over the gathered tensor, as it would over the tensor that is stored.
+      if (layouts_.updates(n, j)) {
+        plan_gather(value, i);
+        if (int const k = find_gathered(value, i); k >= 0) out_.program.values[gathers_[k].full].accumulates = true;
+      }
     }
+    if (!sums_.contains(n.outputs[j])) return;
+    if (!sums_.contributes(n, j)) return sums_.use(value, i);
     sums_.contribute(value, i);
     // With one shard, contributions before the first use add up in the gradient itself.
     if (sums_.is_gradient(value) && (shards_ > 1 || sums_.last_use(value) >= 0)) plan_reduction(value, i);
@@ -149,12 +134,25 @@ private:
 
   constexpr void plan_reduction(int gradient, int i) {
     check_loops(gradient, i);
-    int const level = level_of(in_, nest_, in_.values[gradient], i);
+    int const level = reduces_once_ ? nest::root : level_of(in_, nest_, in_.values[gradient], i);
     int const after = nest_.end[nest_.child(level, i)];
     int const k = find_contributions(gradient, level, i);
     if (k >= 0 && contributions_[k].first > sums_.last_use(gradient)) contributions_[k].after = after;
-    else if (!contributions_.push_back({gradient, level, i, after, new_full(gradient, level, true)}))
+    else if (!contributions_.push_back({gradient, level, i, after, new_contributions(gradient, level, k < 0)}))
       too_large(in_.nodes[i]);
+  }
+
+  /// Adds the full tensor in which contributions to a gradient add up. Contributions of all micro-batches add up in a
+  /// stack of full gradients, and the first ones leave the shards of their sum where they began: no byte is added.
+  constexpr int new_contributions(int gradient, int level, bool are_first) {
+    int const full = new_full(gradient, level, true);
+    out_.program.values[full].layout = layout::partial;
+    if (!reduces_once_) return full;
+    out_.program.values[full].axes = in_.values[gradient].axes;
+    if (!are_first) return full;
+    out_.program.values[full].role = role::gradient;
+    out_.program.values[gradient].view = {.of = {full, at::current}};
+    return full;
   }
 
   /// Refuses node i if the loops around it leave open which tensor of a stack it exchanges.
@@ -173,9 +171,9 @@ private:
   constexpr void check_gathered(int i) {
     auto const& n = in_.nodes[i];
     if (n.kind != node_kind::call) return;
-    for (auto const& input : n.inputs) {
-      int const value = input.value;
-      if (!works_in_full(n, value)) continue;
+    for (int input = 0; input < n.inputs.size(); ++input) {
+      if (!layouts_.reads_in_full(n, input)) continue;
+      int const value = n.inputs[input].value;
       int const k = find_gathered(value, i);
       bool old = k < 0; // an earlier node of the loop writes the value
       int const last = nest_.end[nest_.child(level_of(in_, nest_, in_.values[value], i), i)];
@@ -189,8 +187,7 @@ private:
     auto const& n = in_.nodes[i];
     for (int j = 0; j < n.outputs.size(); ++j) {
       if (n.outputs[j].value != value) continue;
-      bool const in_gathered = overwrites_in_full(n, j) && n.inputs.contains(n.outputs[j]);
-      if (!in_gathered || find_gathered(value, i) != k) return true;
+      if (!(layouts_.writes_in_full(n, j) && layouts_.updates(n, j)) || find_gathered(value, i) != k) return true;
     }
     return false;
   }
@@ -199,44 +196,82 @@ private:
     out_.program.fail({why::program_too_large, n.line, n.called_from, gathers_.capacity, gathers_.capacity + 1});
   }
 
-  /// Lets node i read and write full tensors in place of its sharded operands and of its contributions.
+  /// Lets node i read and write full tensors in place of its flat operands and of its contributions.
   constexpr void exchange_operands(node& n, int i) {
-    for (auto& input : n.inputs)
-      if (works_in_full(n, input.value)) input = {gathers_[find_gathered(input.value, i)].full, at::current};
     auto const& original = in_.nodes[i];
+    for (int k = 0; k < n.inputs.size(); ++k)
+      if (layouts_.reads_in_full(original, k))
+        n.inputs[k] = {gathers_[find_gathered(n.inputs[k].value, i)].full, at::current};
     for (int j = 0; j < n.outputs.size(); ++j) {
       int const value = n.outputs[j].value;
-      if (!sums_.is_gradient(value)) continue;
       int const level = level_of(in_, nest_, in_.values[value], i);
-      if (sums_.contributes(original, j)) {
-        int const k = find_contributions(value, level, i);
+      if (layouts_.writes_in_full(original, j)) {
+        int const full =
+            layouts_.updates(original, j) ? gathers_[find_gathered(value, i)].full : new_full(value, level, false);
+        n.outputs[j] = {full, at::current};
+      } else if (sums_.is_gradient(value) && sums_.contributes(original, j)) {
+        int const k = find_contributions(value, reduces_once_ ? nest::root : level, i);
         if (k >= 0) n.outputs[j] = {contributions_[k].full, at::current};
-      } else if (overwrites_in_full(original, j)) {
-        bool const reads = original.inputs.contains(n.outputs[j]);
-        n.outputs[j] = {reads ? gathers_[find_gathered(value, i)].full : new_full(value, level, false), at::current};
       }
     }
   }
 
-  /// Appends node i of the input, and the exchanges that only this node needs.
-  constexpr void append_call(node n, int i) {
+  /// Appends a call that works on full tensors; each rank keeps its shard of the results that are stored in shards.
+  constexpr void append_full(node n, int i) {
     exchange_operands(n, i);
-    if (calls(n, info_of<op::assign>)) {
-      auto options = unpack<op::assign::options>(n.attributes);
-      options.shards = shards_;
-      options.chunk = chunk_of(in_.values[n.outputs[0].value]);
-      n.attributes = pack(options);
+    out_.program.add_node(n);
+    for (int j = 0; j < n.outputs.size(); ++j)
+      if (layouts_.writes_in_full(in_.nodes[i], j)) keep_shard(n.outputs[j], in_.nodes[i].outputs[j], n.line);
+  }
+
+  /// Appends a call that works on shards: of a tensor that is stored in full, on the rank's shard of it, and the ranks
+  /// gather their shards of the result.
+  constexpr void append_on_shards(node n, int i) {
+    auto const& original = in_.nodes[i];
+    exchange_operands(n, i);
+    auto const axes = layouts_.works_on_stacks(n) ? axis_list() : in_.values[n.outputs[0].value].axes;
+    int const opened = out_.open_all(axes);
+    for (int k = 0; k < n.inputs.size(); ++k) {
+      if (!layouts_.by_element(n, k) || layouts_.is_flat(n.inputs[k].value)) continue;
+      ref const shard = new_shard(n.inputs[k].value, in_.values[n.outputs[0].value].block);
+      keep_shard(n.inputs[k], shard, n.line);
+      n.inputs[k] = shard;
+    }
+    for (int j = 0; j < n.outputs.size(); ++j) {
+      if (layouts_.is_flat(n.outputs[j].value)) continue;
+      ref const shard = new_shard(n.outputs[j].value, in_.values[n.outputs[j].value].block);
+      if (layouts_.updates(original, j)) keep_shard(n.outputs[j], shard, n.line);
+      n.outputs[j] = shard;
     }
     out_.program.add_node(n);
     for (int j = 0; j < n.outputs.size(); ++j)
-      if (overwrites_in_full(in_.nodes[i], j))
-        out_.call<op::local_shard>({n.outputs[j]}, {in_.nodes[i].outputs[j]}, {.shards = shards_}, n.line);
+      if (!(n.outputs[j] == original.outputs[j])) gather_shards(n.outputs[j], original.outputs[j]);
+    out_.close(opened);
   }
 
-  constexpr void gather(gathered const& g) {
-    auto const& info = in_.values[g.value];
-    out_.call<op::all_gather>({{g.value, at::current}}, {{g.full, at::current}},
-                              {.full = info.shape, .chunk = chunk_of(info)}, info.line);
+  /// Adds the rank's shard of one instance of a value that is stored in full; `block` as in `value_info`.
+  constexpr ref new_shard(int value, int block) {
+    auto const& info = in_.values[value];
+    value_info shard;
+    shard.type = info.type;
+    shard.role = role::communication;
+    shard.shape = info.shape;
+    shard.block = block;
+    shard.axes = out_.enclosing;
+    shard.accumulates = true; // of an update
+    shard.line = info.line;
+    cut(shard);
+    return {out_.program.add_value(shard), at::current};
+  }
+
+  constexpr void keep_shard(ref full, ref shard, int line) {
+    auto const chunk = chunk_of(out_.program.values[shard.value]);
+    out_.call<op::local_shard>({full}, {shard}, {.shards = shards_, .chunk = chunk}, line);
+  }
+
+  constexpr void gather_shards(ref shard, ref full) {
+    auto const& info = out_.program.values[shard.value];
+    out_.call<op::all_gather>({shard}, {full}, {.full = info.full_shape, .chunk = chunk_of(info)}, info.line);
   }
 
   /// Appends a sum over ranks; the second output of the op is scratch.
@@ -246,9 +281,15 @@ private:
 
   constexpr void reduce_contributions(contributions const& c) {
     ref const full{c.full, at::current}, gradient{c.gradient, at::current};
-    if (shards_ > 1) return reduce<op::reduce_scatter>(full, gradient, {.shards = shards_});
-    reduce<op::all_reduce>(full, full);
-    out_.call<op::add>({gradient, full}, {gradient}, {}, in_.values[c.gradient].line);
+    auto const& info = in_.values[c.gradient];
+    if (shards_ == 1) {
+      reduce<op::all_reduce>(full, full);
+      out_.call<op::add>({gradient, full}, {gradient}, {}, info.line);
+      return;
+    }
+    int const opened = out_.open_all(info.axes);
+    reduce<op::reduce_scatter>(full, gradient, {.shards = shards_});
+    out_.close(opened);
   }
 
   /// Reduces the sums that node i needs. Shards of gradients are reduced after their contributions instead.
@@ -260,61 +301,31 @@ private:
     });
   }
 
-  /// Whether node n is the squared norm of a tensor that is stored in shards.
-  constexpr bool is_norm_of_shards(node const& n) const {
-    return calls(n, info_of<op::gradient_norm_squared>) && out_.program.values[n.inputs[0].value].shards > 1;
-  }
-
-  /// Appends the squared norm of a sharded gradient, with the same bits as the norm of the full gradient: each rank
-  /// sums the chunks of its shard, the chunk sums are gathered, and every rank adds all of them in order.
-  constexpr void sum_squares_of_shards(node full) {
-    auto const& info = in_.values[full.inputs[0].value];
-    op::chunk_squares::options const sharded{
-        .tensors = stacked(info), .elements = info.shape.elements(), .shards = shards_, .chunk = chunk_of(info)};
-    ref const mine = out_.call<op::chunk_squares>({full.inputs[0]}, {}, sharded, full.line).outputs[0];
-    ref const all = out_.call<op::gather_ranks>({mine}, {}, {.ranks = shards_}, full.line).outputs[0];
-    to_communication(mine);
-    to_communication(all);
-    full.inputs[0] = all;
-    out_.append(info_of<op::chunk_sum>, full);
-  }
-
-  /// How many tensors of a value the next appended call works on: one for each index of the axes without an open loop.
-  constexpr std::int64_t stacked(value_info const& info) const {
-    std::int64_t product = 1;
-    for (int axis : info.axes) {
-      bool bound = false;
-      for (int around : out_.enclosing) bound = bound || in_.is_part_of(around, axis);
-      if (!bound) product *= in_.axes[axis].extent;
-    }
-    return product;
-  }
-
   constexpr void to_communication(ref buffer) { out_.program.values[buffer.value].role = role::communication; }
 
   program const& in_;
   nest nest_;
   partial_sums sums_;
   std::int64_t shards_;
+  bool reduces_once_; // gradients, after all micro-batches, although they are stored in shards
   builder out_;
+  working_layouts layouts_;
   static constexpr int maximum_exchanges = 128; // of each kind: gathered parameters, contributions to gradients
   fixed_vector<gathered, maximum_exchanges> gathers_;
   fixed_vector<contributions, maximum_exchanges> contributions_;
 };
 
 // Defined after the class: clang 14 evaluates member templates only after their definition.
-constexpr program sharding::run() {
+constexpr program partitioning::run() {
   if (!out_.program.failure.ok()) return out_.program;
   rewrite_nodes(out_, in_, 0, in_.nodes.size(), [&](builder&, node n, int i) {
     reduce_before(i);
-    if (is_norm_of_shards(n)) {
-      sum_squares_of_shards(n);
-      return;
-    }
     for (auto const& g : gathers_)
-      if (g.before == i) gather(g);
-    if (n.kind == node_kind::call) append_call(n, i);
-    else out_.program.add_node(n);
+      if (g.before == i) gather_shards({g.value, at::current}, {g.full, at::current});
+    if (n.kind != node_kind::call) out_.program.add_node(n);
+    else if (n.op->has_flat_form && layouts_.is_flat(n.inputs[0].value)) n.op->flat_form(out_, n);
+    else if (layouts_.works_on_shards(n)) append_on_shards(n, i);
+    else append_full(n, i);
     for (auto const& c : contributions_)
       if (c.after == i) reduce_contributions(c);
   });
@@ -323,16 +334,14 @@ constexpr program sharding::run() {
 
 } // namespace detail
 
-/// Data parallelism. With one shard every rank holds all tensors, and gradients are all-reduced before the first node
-/// that reads one (Li et al. 2020, DDP). With several shards, parameters, gradients and optimizer states are sharded
-/// (Rajbhandari et al. 2020, ZeRO stage 3): a parameter is all-gathered in the loop body that reads it and freed after
-/// that body, and its gradient is reduce-scattered when the body has computed it. The loss is all-reduced. All sums
-/// over ranks add in rank order.
-constexpr program shard(program const& p, slot_of::parallelism const& parallelism) {
+/// Data parallelism. With `parallel::ddp` every rank stores all tensors, and gradients are all-reduced before the first
+/// node that reads one (Li et al. 2020). With ZeRO (Rajbhandari et al. 2020), ranks store shards of the tensors that
+/// `stored_layout` names: such a parameter is all-gathered in the loop body that reads it and freed after that body; a
+/// gradient is reduce-scattered when the body has computed it, or in stage 1 after all micro-batches; updates work on
+/// shards. The loss is all-reduced. All sums over ranks add in rank order.
+constexpr program partition(program const& p, slot_of::parallelism const& parallelism) {
   if (!parallelism.distributed || !p.failure.ok()) return p;
-  auto out = detail::sharding(p, parallelism.shards).run();
-  out.distributed = true;
-  return out;
+  return detail::partitioning(p, parallelism).run();
 }
 
 } // namespace constrain

@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include <string>
+#include <utility>
 #include <vector>
 
 using namespace constrain;
@@ -20,7 +21,7 @@ struct full_op {
 };
 struct shard_op : full_op {
   static constexpr char const* name = "shard_op";
-  static constexpr bool reads_shards = true;
+  static constexpr char const* layouts = "*, - -> *";
 };
 struct add_op {
   struct options {
@@ -57,11 +58,11 @@ constexpr int gradients = 3;
 constexpr int count(program const& p, op_info const& op) { return calls(p, &op); }
 
 // Without a pass, all gradients are reduced together before the norm.
-constexpr auto plain = shard(update<optimizer::sgd>(micro_batches), true, 1);
+constexpr auto plain = partition(update<optimizer::sgd>(micro_batches), true, 1);
 static_assert(verify(plain).ok() && count(plain, info_of<op::all_reduce>) == gradients);
 
 // With one, before the first node that reads a gradient: once, together, and for a stack in one call.
-constexpr auto replicated = shard(with_pass(micro_batches, overwrite), true, 1);
+constexpr auto replicated = partition(with_pass(micro_batches, overwrite), true, 1);
 static_assert(verify(replicated).ok() && count(replicated, info_of<op::all_reduce>) == gradients);
 static_assert(count(replicated, info_of<op::local_shard>) == 0 && count(replicated, info_of<op::all_gather>) == 0);
 constexpr int first_of(program const& p, op_info const& op) {
@@ -76,17 +77,17 @@ static_assert(nest(replicated).parent[first_reduction] == nest::root &&
               first_of(replicated, info_of<full_op>) > first_reduction);
 
 // In shards: a gradient is gathered for an op that works on full tensors, and each rank keeps its shard of the result.
-constexpr auto full = shard(with_pass(micro_batches, overwrite), true, 2);
+constexpr auto full = partition(with_pass(micro_batches, overwrite), true, 2);
 static_assert(verify(full).ok() && count(full, info_of<op::local_shard>) == gradients);
-constexpr auto full_without = shard(update<optimizer::sgd>(micro_batches), true, 2);
+constexpr auto full_without = partition(update<optimizer::sgd>(micro_batches), true, 2);
 static_assert(count(full, info_of<op::all_gather>) == count(full_without, info_of<op::all_gather>) + gradients);
 static_assert(count(full, info_of<op::reduce_scatter>) == count(full_without, info_of<op::reduce_scatter>));
 // An op that works on shards needs no exchange.
-constexpr auto of_shards = shard(with_pass(micro_batches, overwrite_shard), true, 2);
+constexpr auto of_shards = partition(with_pass(micro_batches, overwrite_shard), true, 2);
 static_assert(verify(of_shards).ok() && count(of_shards, info_of<op::local_shard>) == 0);
 static_assert(count(of_shards, info_of<op::all_gather>) == count(full_without, info_of<op::all_gather>));
 // The norm of one tensor: its chunks, those of all ranks, their sum.
-constexpr auto with_norm = shard(with_pass(micro_batches, read_norm), true, 2);
+constexpr auto with_norm = partition(with_pass(micro_batches, read_norm), true, 2);
 static_assert(verify(with_norm).ok() && count(with_norm, info_of<op::gradient_norm_squared>) == 0);
 static_assert(count(with_norm, info_of<op::chunk_squares>) == 2 * gradients &&
               count(with_norm, info_of<op::gather_ranks>) == 2 * gradients);
@@ -101,16 +102,16 @@ constexpr auto read_norm_of_computed = [](value g) {
   auto const norm = emit<op::gradient_norm_squared>({emit<full_op>({g})});
   g.owner().call<shard_op>({g.where(), norm.where()}, {g.where()});
 };
-constexpr auto computed_norm = shard(with_pass(micro_batches, read_norm_of_computed), true, 2);
+constexpr auto computed_norm = partition(with_pass(micro_batches, read_norm_of_computed), true, 2);
 static_assert(verify(computed_norm).ok());
 static_assert(count(computed_norm, info_of<op::gradient_norm_squared>) == gradients &&
               count(computed_norm, info_of<op::chunk_squares>) == gradients);
 
 // Contributions of two passes with a use between them are reduced apart.
 constexpr auto three_passes = [](value g) { contribute(g), overwrite(g), contribute(g); };
-constexpr auto late = shard(with_pass(micro_batches, three_passes), true, 1);
+constexpr auto late = partition(with_pass(micro_batches, three_passes), true, 1);
 static_assert(verify(late).ok() && count(late, info_of<op::all_reduce>) == 2 * gradients);
-constexpr auto late_shards = shard(with_pass(micro_batches, three_passes), true, 2);
+constexpr auto late_shards = partition(with_pass(micro_batches, three_passes), true, 2);
 static_assert(verify(late_shards).ok());
 static_assert(count(late_shards, info_of<op::reduce_scatter>) ==
               count(full_without, info_of<op::reduce_scatter>) + 2 * gradients);
@@ -126,9 +127,10 @@ constexpr program with_early_read(program const& p) {
   }));
 }
 // A gradient is not complete in the loop over micro-batches, and is complete without this loop.
-static_assert(shard(with_early_read(micro_batches), true, 1).failure.reason == why::partial_sum_is_read);
-static_assert(shard(with_early_read(micro_batches), true, 2).failure.reason == why::partial_sum_is_read);
-static_assert(verify(shard(with_early_read(once), true, 1)).ok() && verify(shard(with_early_read(once), true, 2)).ok());
+static_assert(partition(with_early_read(micro_batches), true, 1).failure.reason == why::partial_sum_is_read);
+static_assert(partition(with_early_read(micro_batches), true, 2).failure.reason == why::partial_sum_is_read);
+static_assert(verify(partition(with_early_read(once), true, 1)).ok() &&
+              verify(partition(with_early_read(once), true, 2)).ok());
 
 /// The program with a call on each whole stack of gradients, without loops.
 template <class op> constexpr program with_stacks(program const& p) {
@@ -138,10 +140,10 @@ template <class op> constexpr program with_stacks(program const& p) {
     if (p.values[v].role == role::gradient) out.call<op>({{v, at::current}}, {{v, at::current}});
   return update<optimizer::sgd>(out.program);
 }
-static_assert(shard(with_stacks<full_op>(once), true, 2).failure.refusal ==
+static_assert(partition(with_stacks<full_op>(once), true, 2).failure.refusal ==
               refusal_with<refusals::stack_is_exchanged>());
-static_assert(verify(shard(with_stacks<full_op>(once), true, 1)).ok());
-static_assert(verify(shard(with_stacks<shard_op>(once), true, 2)).ok());
+static_assert(verify(partition(with_stacks<full_op>(once), true, 1)).ok());
+static_assert(verify(partition(with_stacks<shard_op>(once), true, 2)).ok());
 
 /// The program with `calls...` on each gradient that has no axes, in a loop over the layers.
 template <class... calls> constexpr program with_loop(program const& p) {
@@ -158,13 +160,13 @@ template <class... calls> constexpr program with_loop(program const& p) {
   return update<optimizer::sgd>(out.program);
 }
 // The tensor that is gathered before a loop serves one call of the loop that writes over it, and no second one.
-static_assert(verify(shard(with_loop<full_op>(once), true, 2)).ok());
+static_assert(verify(partition(with_loop<full_op>(once), true, 2)).ok());
 constexpr auto loop_refusal = refusal_with<refusals::loop_writes_what_it_reads>();
-static_assert(shard(with_loop<full_op, full_op>(once), true, 2).failure.refusal == loop_refusal);
-static_assert(shard(with_loop<full_op, shard_op>(once), true, 2).failure.refusal == loop_refusal);
-static_assert(shard(with_loop<shard_op, full_op>(once), true, 2).failure.refusal == loop_refusal);
-static_assert(verify(shard(with_loop<shard_op, shard_op>(once), true, 2)).ok());
-static_assert(verify(shard(with_loop<full_op, full_op>(once), true, 1)).ok());
+static_assert(partition(with_loop<full_op, full_op>(once), true, 2).failure.refusal == loop_refusal);
+static_assert(partition(with_loop<full_op, shard_op>(once), true, 2).failure.refusal == loop_refusal);
+static_assert(partition(with_loop<shard_op, full_op>(once), true, 2).failure.refusal == loop_refusal);
+static_assert(verify(partition(with_loop<shard_op, shard_op>(once), true, 2)).ok());
+static_assert(verify(partition(with_loop<full_op, full_op>(once), true, 1)).ok());
 
 /// The program with an op that reads the loss behind the loops.
 constexpr program with_loss_read(program const& p) {
@@ -174,9 +176,59 @@ constexpr program with_loss_read(program const& p) {
   out.program.values[read.where().value].role = role::result;
   return update<optimizer::sgd>(out.program);
 }
-constexpr auto loss_read = shard(with_loss_read(micro_batches), true, 1);
+constexpr auto loss_read = partition(with_loss_read(micro_batches), true, 1);
 static_assert(verify(loss_read).ok() && count(loss_read, info_of<op::all_reduce_small>) == 1);
 static_assert(first_of(loss_read, info_of<op::all_reduce_small>) < first_of(loss_read, info_of<full_op>));
+
+// Stage 1 reduces each gradient once, after all micro-batches; stages 2 and 3 once a micro-batch, inside the loop. Only
+// stage 3 gathers parameters for the calls that read them; the others gather each after its update.
+constexpr program of_stage(int stage) { return partition(update<optimizer::adamw>(micro_batches), true, 2, stage); }
+constexpr auto stage_1 = of_stage(1), stage_2 = of_stage(2), stage_3 = of_stage(3);
+constexpr bool only_in_loops(program const& p, op_info const& op) {
+  bool all = true;
+  int depth = 0;
+  for (auto const& n : p.nodes) {
+    if (n.kind == node_kind::loop) ++depth;
+    if (n.kind == node_kind::end) --depth;
+    if (n.kind == node_kind::call && n.op == &op) all = all && depth > 0;
+  }
+  return all;
+}
+static_assert(verify(stage_1).ok() && verify(stage_2).ok() && verify(stage_3).ok());
+static_assert(count(stage_1, info_of<op::reduce_scatter>) == gradients &&
+              count(stage_2, info_of<op::reduce_scatter>) == gradients);
+static_assert(count(stage_1, info_of<op::all_gather>) == gradients);
+static_assert(count(stage_2, info_of<op::all_gather>) == gradients);
+static_assert(!only_in_loops(stage_1, info_of<op::reduce_scatter>));
+static_assert(only_in_loops(stage_2, info_of<op::reduce_scatter>) &&
+              only_in_loops(stage_3, info_of<op::reduce_scatter>));
+
+/// The program without, or with a second copy of, the first call of an op.
+constexpr program with_copies(program const& p, op_info const& op, int copies) {
+  auto changed = without_nodes(p).program;
+  bool found = false;
+  for (auto const& n : p.nodes) {
+    bool const is_first = !found && n.kind == node_kind::call && n.op == &op;
+    for (int k = 0; k < (is_first ? copies : 1); ++k) changed.add_node(n);
+    found = found || is_first;
+  }
+  return changed;
+}
+// What verify finds: a sum that is not reduced, or reduced twice, and a full tensor that is read as a shard.
+static_assert(verify(with_copies(plain, info_of<op::all_reduce>, 1)).ok());
+static_assert(!verify(with_copies(plain, info_of<op::all_reduce>, 0)).ok());
+static_assert(!verify(with_copies(plain, info_of<op::all_reduce>, 2)).ok());
+static_assert(!verify(with_copies(stage_3, info_of<op::all_gather>, 0)).ok());
+constexpr program gathered_as_shard() {
+  program changed = stage_2;
+  for (auto& n : changed.nodes)
+    if (n.kind == node_kind::call && n.op == &info_of<op::all_gather>) {
+      n.inputs[0] = n.outputs[0];
+      break;
+    }
+  return changed;
+}
+static_assert(!verify(gathered_as_shard()).ok());
 
 } // namespace
 
@@ -185,12 +237,12 @@ TEST_CASE("programs with passes on gradients overlap nothing, and later passes k
   for (auto const& model : {built<gpt2_task>(), built<tagger_task>(), built<tied_task>(), built<chain_task<7>>()})
     for (int batches : {1, 2})
       for (int every : {0, 2})
-        for (int shards : {1, 2, 3}) {
+        for (auto const& [shards, stage] : {std::pair{1, 3}, {2, 3}, {3, 3}, {2, 1}, {3, 2}}) {
           auto const p = differentiated(model, batches);
           for (auto const& changed :
                {with_pass(p, overwrite), with_pass(p, overwrite_shard), with_pass(p, replace), with_pass(p, read_norm),
                 with_pass(p, read_norm_of_computed), with_pass(p, three_passes)}) {
-            auto const exchanged = shard(recompute(changed, every), true, shards);
+            auto const exchanged = partition(recompute(changed, every), true, shards, stage);
             auto const final = in_place(slice_views(coalesce(exchanged)));
             REQUIRE(verify(exchanged) == diagnosis{});
             REQUIRE(verify(final) == diagnosis{});
@@ -202,5 +254,5 @@ TEST_CASE("programs with passes on gradients overlap nothing, and later passes k
             ++checked;
           }
         }
-  CHECK(checked == 4 * 2 * 2 * 3 * 6);
+  CHECK(checked == 4 * 2 * 2 * 5 * 6);
 }

@@ -1,0 +1,30 @@
+#pragma once
+
+#include "constrain/pass/cost.hpp"
+#include "constrain/policy/parallel.hpp"
+
+namespace constrain::inline CONSTRAIN_VARIANT {
+
+/// How ranks store a value between the calls that use it. With ZeRO (Rajbhandari et al. 2020), the tensors of a
+/// parameter are
+///
+///                        zero<1>             zero<2>             zero<3>
+///     parameter          replicated or flat  replicated or flat  flat
+///     compute copy       replicated          replicated          flat
+///     gradient           flat                flat                flat
+///     optimizer state    flat                flat                flat
+///
+/// With the first two, a parameter is flat if it has a compute copy: only the optimizer reads it then. The average of a
+/// parameter is stored as the parameter. All other values are replicated, and all values with `parallel::ddp`.
+constexpr layout stored_layout(program const& p, int value, slot_of::parallelism const& parallelism) {
+  if (parallelism.shards == 1) return layout::replicated;
+  auto const& info = p.values[value];
+  bool const all = parallelism.stage == 3;
+  if (info.is_average) return stored_layout(p, info.belongs_to, parallelism);
+  if (info.role == role::gradient || info.role == role::state) return layout::flat;
+  if (info.role == role::compute_copy) return all ? layout::flat : layout::replicated;
+  if (is_parameter(info.role)) return all || is_copied(p, value) ? layout::flat : layout::replicated;
+  return layout::replicated;
+}
+
+} // namespace constrain

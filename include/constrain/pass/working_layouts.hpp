@@ -1,0 +1,62 @@
+#pragma once
+
+#include "constrain/pass/partial_sums.hpp"
+
+namespace constrain::inline CONSTRAIN_VARIANT::detail {
+
+/// In which layouts the calls of a program work, where the values have the layouts in which ranks store them.
+class working_layouts {
+public:
+  constexpr working_layouts(program const& p, partial_sums const& sums) : p_(p), sums_(sums) {}
+
+  /// Whether ranks store the value in shards.
+  constexpr bool is_flat(int value) const { return p_.values[value].layout == layout::flat; }
+
+  /// Whether node n works on shards: element by element, on an operand that is stored in shards.
+  constexpr bool works_on_shards(node const& n) const {
+    if (!n.op->layouts.by_elements()) return false;
+    bool found = false;
+    for (int k = 0; k < n.inputs.size(); ++k) found = found || (by_element(n, k) && is_flat(n.inputs[k].value));
+    for (int j = 0; j < n.outputs.size(); ++j) {
+      if (sums_.contains(n.outputs[j]) && sums_.contributes(n, j)) return false;
+      found = found || is_flat(n.outputs[j].value);
+    }
+    return found;
+  }
+  /// Whether element i of the outputs of node n needs only element i of its input k.
+  static constexpr bool by_element(node const& n, int input) {
+    return (n.op->layouts.inputs.elements >> input & 1u) != 0;
+  }
+
+  /// Whether node n reads its input k, which is stored in shards, as a full tensor.
+  constexpr bool reads_in_full(node const& n, int k) const {
+    if (!is_flat(n.inputs[k].value)) return false;
+    return !(k == 0 && n.op->has_flat_form) && !(by_element(n, k) && works_on_shards(n));
+  }
+
+  /// Whether node n computes its output j, which is stored in shards, as a full tensor; each rank then keeps its shard.
+  constexpr bool writes_in_full(node const& n, int j) const {
+    if (!is_flat(n.outputs[j].value) || works_on_shards(n)) return false;
+    return !sums_.contains(n.outputs[j]) || !sums_.contributes(n, j);
+  }
+
+  /// Whether node n needs the old elements of its output j.
+  static constexpr bool updates(node const& n, int j) {
+    return n.inputs.contains(n.outputs[j]) || n.op->guarded || (n.op->accumulating >> j & 1u) != 0;
+  }
+
+  /// Whether node n can work on the shards of all tensors of a stack in one call.
+  constexpr bool works_on_stacks(node const& n) const {
+    auto const is_dense = [&](int value) { return is_flat(value) && !p_.values[value].view; };
+    bool all = true;
+    for (int k = 0; k < n.inputs.size(); ++k) all = all && (!by_element(n, k) || is_dense(n.inputs[k].value));
+    for (auto const& output : n.outputs) all = all && is_dense(output.value);
+    return all;
+  }
+
+private:
+  program const& p_;
+  partial_sums const& sums_;
+};
+
+} // namespace constrain::inline CONSTRAIN_VARIANT::detail

@@ -1,0 +1,70 @@
+#pragma once
+
+#include "constrain/program/refusal.hpp"
+#include "constrain/program/value.hpp"
+
+namespace constrain::inline CONSTRAIN_VARIANT {
+
+namespace refusals {
+
+/// Parts of a value that is not a parameter.
+template <diagnosis d> struct parts_of_no_parameter {
+  static_assert(d.ok(), "ct::in_parts: the value is not a parameter; pass the result of ct::parameter");
+};
+
+/// Parts along a dimension `got` of a parameter with `expected` dimensions.
+template <diagnosis d> struct dimension_of_parts_is_not_there {
+  static_assert(d.ok(), "ct::in_parts: the parameter has `expected` dimensions, but its parts lie along dimension "
+                        "`got`; dimensions count from 0, the outermost");
+};
+
+/// Extents of parts that add up to `got`, not to the parameter's extent `expected`.
+template <diagnosis d> struct parts_do_not_fit {
+  static_assert(d.ok(), "the parts of a parameter must be at most eight, of at least 1 index each, and their extents "
+                        "must add up to `expected`, the extent of the parameter; the first eight add up to `got`");
+};
+
+} // namespace refusals
+
+namespace detail {
+
+/// Why a value cannot hold these parts; `why::nothing` if it can.
+constexpr diagnosis check_parts(value parameter, part_list const& parts, int dimension, int line) {
+  auto const& info = parameter.info();
+  int const from = parameter.owner().called_from, rank = info.shape.rank;
+  if (!is_parameter(info.role)) return diagnosis_with<refusals::parts_of_no_parameter>(line, from);
+  if (dimension < 0 || dimension >= rank)
+    return diagnosis_with<refusals::dimension_of_parts_is_not_there>(line, from, rank, dimension);
+  auto const full = info.shape.extent[dimension];
+  std::int64_t sum = 0;
+  bool fits = true;
+  for (auto extent : parts.extents) {
+    fits = fits && extent >= 1 && extent <= full;
+    if (fits) sum += extent;
+  }
+  if (!fits || sum != full) return diagnosis_with<refusals::parts_do_not_fit>(line, from, full, sum);
+  return {};
+}
+
+} // namespace detail
+
+/// Declares that a parameter holds several tensors one after the other along `dimension` (0: the outermost), and
+/// returns the parameter. Optimizers with a rule update each part as a tensor of its own: Muon orthogonalizes each
+/// matrix, Adafactor factors each. The parameter stays one tensor everywhere else: in `parameters()`, in saved weights
+/// and in files of other programs. Element-wise optimizers ignore parts. Refused: a value that is not a parameter, a
+/// dimension that it does not have, more than eight parts, and extents that are below 1 or do not add up to the extent
+/// of the parameter.
+///
+///     auto const w = ct::in_parts(ct::parameter(x, "qkv", ct::shape(12, 8), ct::role::weight), {8, 2, 2});
+constexpr value in_parts(value parameter, part_list parts, int dimension = 0, int line = __builtin_LINE()) {
+  auto& program = parameter.owner().program;
+  if (!program.failure.ok() || parts.extents.empty()) return parameter;
+  auto const failure = detail::check_parts(parameter, parts, dimension, line);
+  program.fail(failure);
+  if (!failure.ok()) return parameter;
+  parts.dimension = dimension;
+  program.values[parameter.where().value].parts = program.add_parts(parts);
+  return parameter;
+}
+
+} // namespace constrain

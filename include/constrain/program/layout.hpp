@@ -1,0 +1,83 @@
+#pragma once
+
+#include "constrain/base/variant.hpp"
+
+#include <cstdint>
+#include <string_view>
+
+namespace constrain::inline CONSTRAIN_VARIANT {
+
+/// How the ranks that train together hold a tensor, in the terms of PyTorch's DTensor and of ZeRO (Rajbhandari et al.
+/// 2020).
+enum class layout : std::uint8_t {
+  replicated, // every rank holds the full tensor; of an activation, the tensor of its own samples
+  partial,    // the tensor is the sum of the tensors that the ranks hold
+  flat,       // every rank holds a range of the flattened tensor, its shard (shard_map)
+};
+
+/// What an op does to the layout of a tensor: input 0 has the layout `from`, output 0 the layout `to`. Both are equal
+/// for all ops but the collectives.
+struct layout_change {
+  layout from = layout::replicated; // of input 0
+  layout to = layout::replicated;   // of output 0
+};
+
+/// Which elements of an op's operands depend on each other. An op declares it in one line, with a pattern for each
+/// input and, behind `->`, for each output:
+///
+///     static constexpr char const* layouts = "..., -, - -> ..."; // linear: x, weight, bias -> y
+///
+///     *    element i of every output needs only element i of this input; then all outputs have this pattern
+///     ...  has the rows of the call: row i of these outputs needs only row i of these inputs
+///     #    only the type and the shape are read
+///     -    anything else; of an output of a call with rows: the sum over the rows
+///
+/// The last pattern of each side also holds for all operands behind it. An op that declares nothing has `-` everywhere.
+struct layout_rule {
+  /// The operands of one side that have each pattern: bit k is operand k.
+  struct side {
+    unsigned elements = 0; // `*`
+    unsigned rows = 0;     // `...`
+    unsigned unread = 0;   // `#`
+  };
+  side inputs;       // of the inputs
+  side outputs;      // of the outputs
+  bool valid = true; // whether the text is a rule
+
+  /// Whether a call can work on shards of the operands with the pattern `*`.
+  constexpr bool by_elements() const { return outputs.elements != 0; }
+};
+
+/// The rule that an op's `layouts` describes.
+constexpr layout_rule parse_layouts(std::string_view text) {
+  layout_rule rule;
+  auto* side = &rule.inputs;
+  bool has_outputs = false;
+  int operand = 0;
+  for (std::size_t i = 0; i <= text.size() && rule.valid;) {
+    while (i < text.size() && text[i] == ' ') ++i;
+    std::size_t end = i;
+    while (end < text.size() && text[end] != ' ' && text[end] != ',') ++end;
+    auto const pattern = text.substr(i, end - i);
+    while (end < text.size() && text[end] == ' ') ++end;
+    bool const is_last = end == text.size() || text[end] != ',';
+    unsigned const here = is_last ? ~0u << operand : 1u << operand;
+    if (pattern == "*") side->elements |= here;
+    else if (pattern == "...") side->rows |= here;
+    else if (pattern == "#") side->unread |= here;
+    else rule.valid = pattern == "-";
+    ++operand;
+    i = end + 1;
+    if (end == text.size() || !is_last) continue;
+    rule.valid = rule.valid && !has_outputs && text.substr(end, 2) == "->";
+    has_outputs = true;
+    side = &rule.outputs;
+    operand = 0;
+    i = end + 2;
+  }
+  bool const all_or_none = rule.outputs.elements == 0 || rule.outputs.elements == ~0u;
+  rule.valid = rule.valid && has_outputs && all_or_none && rule.outputs.unread == 0;
+  return rule;
+}
+
+} // namespace constrain

@@ -1,0 +1,28 @@
+#pragma once
+
+#include "constrain/base/fixed_vector.hpp"
+
+#include <cstdint>
+#include <initializer_list>
+
+namespace constrain::inline CONSTRAIN_VARIANT {
+
+/// The tensors that lie one after the other in a parameter, such as the matrices of queries, keys and values in the
+/// weight of one matmul.
+struct part_list {
+  static constexpr int maximum = 8; // most parts of a parameter
+
+  int dimension = 0;                           // along which the parts lie; 0: the outermost
+  fixed_vector<std::int64_t, maximum> extents; // of the parts in this dimension; empty: the parameter is one tensor
+
+  /// No parts.
+  constexpr part_list() = default;
+  /// Parts with these extents along dimension 0. Extents after the eighth are dropped: `in_parts` refuses the sum.
+  constexpr part_list(std::initializer_list<std::int64_t> e) {
+    for (auto extent : e) extents.push_back(extent);
+  }
+
+  friend constexpr bool operator==(part_list const&, part_list const&) = default;
+};
+
+} // namespace constrain

@@ -1,0 +1,121 @@
+#pragma once
+
+#include "constrain/run/checked.hpp"
+
+#include "constrain/base/error.hpp"
+#include "constrain/device/math.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <iterator>
+
+namespace constrain::inline CONSTRAIN_VARIANT {
+
+namespace detail {
+
+/// Bytes from the first to the last element of an operand, those between its rows included.
+[[gnu::cold]] CONSTRAIN_INLINE std::int64_t reach(operand const& o, bound_operand const& b) {
+  auto const features = o.shape.features();
+  auto const between = b.row_stride == 0 ? 0 : (b.count / features - 1) * (b.row_stride - features);
+  return (b.count + between) * size_of(o.type);
+}
+
+/// How many of `n` elements precede the first one that is not finite.
+[[gnu::cold]] CONSTRAIN_INLINE std::int64_t finite_elements(dtype type, std::byte const* elements, std::int64_t n) {
+  return visit_real(type, [&]<class real>(real) {
+    std::int64_t i = 0;
+    while (i < n && math::finite(arithmetic<real>(reinterpret_cast<real const*>(elements)[i]))) ++i;
+    return i;
+  });
+}
+
+[[noreturn, gnu::cold]] CONSTRAIN_INLINE void refuse_element(int index, step const& s, operand const& o,
+                                                             std::int64_t element) {
+  throw error({"checked mode: step ", index, " (", s.op->name, ") computes a number that is not finite, element ",
+               element, " of value %", o.value, "; look at its inputs, lower the learning rate or clip the gradient"});
+}
+
+} // namespace detail
+
+[[gnu::cold]] CONSTRAIN_INLINE checked_hooks::checked_hooks(arena const& memory, operand const* operands,
+                                                            checked_value const* values)
+    : memory_(memory), operands_(operands), values_(values),
+      tags_(static_cast<std::size_t>(memory.size().count() / block + 1)) {}
+
+[[gnu::cold]] CONSTRAIN_INLINE void checked_hooks::wrote(host_view const& view) {
+  if (view.elements == 0) return;
+  auto const end = view.offset + view.elements * size_of(view.type);
+  for (auto b = view.offset / block; b * block < end; ++b) tags_[static_cast<std::size_t>(b)] = from_host;
+}
+
+[[gnu::cold]] CONSTRAIN_INLINE void checked_hooks::before(int index, step const& s, bound_operand const* bound,
+                                                          loop_state const& loops) {
+  for (int k = 0; k < s.inputs; ++k) {
+    auto const& o = operands_[s.first_operand + k];
+    auto const& value = values_[o.value];
+    check_bounds(index, s, o, bound[k]);
+    if (value.persistent) continue;
+    auto const expected = tag(o, value, loops);
+    auto const begin = bound[k].data - memory_.data();
+    auto const bytes = detail::reach(o, bound[k]);
+    for (auto b = begin / block; b * block < begin + bytes; ++b) {
+      auto const found = tags_[static_cast<std::size_t>(b)];
+      if (found == expected || found == from_host) continue;
+      throw error({"checked mode: step ", index, " (", s.op->name, ") reads value %", o.value,
+                   ", but its bytes hold value %", found >> 40,
+                   (found >> 40 == static_cast<std::uint64_t>(o.value) ? " of another iteration" : ""),
+                   "; this is a bug in a pass: report it with the model"});
+    }
+  }
+}
+
+[[gnu::cold]] CONSTRAIN_INLINE void checked_hooks::after(int index, step const& s, bound_operand const* bound,
+                                                         loop_state const& loops) {
+  for (int k = s.inputs; k < s.inputs + s.outputs; ++k) {
+    auto const& o = operands_[s.first_operand + k];
+    check_bounds(index, s, o, bound[k]);
+    auto const begin = bound[k].data - memory_.data();
+    auto const bytes = detail::reach(o, bound[k]);
+    auto const written = tag(o, values_[o.value], loops);
+    for (auto b = begin / block; b * block < begin + bytes; ++b) tags_[static_cast<std::size_t>(b)] = written;
+    if (k == s.inputs) check_finite(index, s, o, bound[k]);
+  }
+}
+
+[[gnu::cold]] CONSTRAIN_INLINE std::uint64_t checked_hooks::tag(operand const& o, checked_value const& value,
+                                                                loop_state const& loops) const {
+  std::uint64_t iterations = 0;
+  auto const mix = [&](std::int64_t index) {
+    iterations = (iterations * 0x100000001B3ull ^ static_cast<std::uint64_t>(index + 1)) & 0xFFFFFFFFFFull;
+  };
+  if (!value.covers_all_iterations)
+    for (int axis : value.axes) mix(loops.index[axis]);
+  if (value.loop_carried_axis >= 0) mix(o.position + loops.sum(o.position_factors));
+  return static_cast<std::uint64_t>(value.tagged_as) << 40 | iterations;
+}
+
+[[gnu::cold]] CONSTRAIN_INLINE void checked_hooks::check_bounds(int index, step const& s, operand const& o,
+                                                                bound_operand const& b) const {
+  auto const begin = b.data - memory_.data();
+  if (begin < 0 || begin + detail::reach(o, b) > memory_.size().count())
+    throw error({"checked mode: step ", index, " (", s.op->name, ") reaches beyond the arena of ",
+                 memory_.size().count(), " bytes; this is a bug in a pass: report it with the model"});
+}
+
+[[gnu::cold]] CONSTRAIN_INLINE void checked_hooks::check_finite(int index, step const& s, operand const& o,
+                                                                bound_operand const& b) const {
+  if (!is_real(o.type)) return;
+  alignas(double) std::byte elements[4096];
+  auto const room = std::ssize(elements) / size_of(o.type);
+  auto const row = b.row_stride == 0 ? b.count : o.shape.features();
+  for (std::int64_t from = 0; from < b.count;) {
+    auto const n = std::min(room, row - from % row);
+    auto const place = from / row * b.row_stride + from % row;
+    memory_.read(b.data - memory_.data() + place * size_of(o.type), elements, n * size_of(o.type));
+    auto const finite = detail::finite_elements(o.type, elements, n);
+    if (finite < n) detail::refuse_element(index, s, o, from + finite);
+    from += n;
+  }
+}
+
+} // namespace constrain

@@ -1,0 +1,17 @@
+#pragma once
+
+#include "constrain/program/plan.hpp"
+#include "constrain/run/arena.hpp"
+
+#include <cstdint>
+
+namespace constrain::inline CONSTRAIN_VARIANT {
+
+/// Element `i` of a value in the arena, converted to double from any floating-point dtype.
+double read_real(arena const& memory, host_view const& from, std::int64_t i);
+
+} // namespace constrain
+
+#if CONSTRAIN_DEFINITIONS
+#include "constrain/run/read_real.ipp"
+#endif
