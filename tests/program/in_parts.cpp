@@ -136,7 +136,7 @@ struct reading {
     auto const narrow = [&](ct::value x) {
       return ct::emit<ct::op::cast>({x}, {.to = u.type() == ct::dtype::f64 ? ct::dtype::f32 : ct::dtype::f64});
     };
-    u.assign(u.gradient(), u.gradient() + u.gradient());
+    u.assign(u.gradient(), u.gradient() * ct::emit<ct::op::constant_like>({u.gradient()}, {.value = -0.1}));
     u.assign(u.parameter(), narrow(u.parameter() + u.gradient()));
     u.assign(sum, sum + u.parameter());
   }
