@@ -9,13 +9,13 @@ using namespace constrain::test;
 
 namespace {
 
-// The chunks: a tenth of the rows, in sixteens; fewer if no rows remain then.
+// The chunks: sixteens of rows, an eighth of all, or a bit less where no rows remain then; else a tenth.
 static_assert(logit_rows(1) == 1 && logit_rows(15) == 15 && logit_rows(16) == 16);
 static_assert(logit_rows(159) == 16 && logit_rows(319) == 16 && logit_rows(320) == 32);
-static_assert(logit_rows(2048) == 128 && logit_rows(1024) == 64);
+static_assert(logit_rows(2048) == 256 && logit_rows(1024) == 128 && logit_rows(512) == 64);
 static_assert([] {
   for (std::int64_t rows = 160; rows < 5000; ++rows)
-    if (10 * logit_rows(rows) > rows) return false; // nine tenths are never stored
+    if (8 * logit_rows(rows) > rows || 80 * logit_rows(rows) < 4 * rows) return false;
   return true;
 }());
 

@@ -10,18 +10,24 @@
 #include "constrain/pass/fuse/uses.hpp"
 #include "constrain/pass/nest.hpp"
 
+#include <algorithm>
+
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// Number of rows of logits that are stored at a time, out of `rows`: a tenth, rounded down to a multiple of 16; at
-/// least 16, at most all rows. This saves about nine tenths of the logits' memory and keeps GEMMs large. A smaller
-/// multiple of 16, down to half as many rows, is taken if it divides `rows`, since then no rows remain.
+/// Number of rows of logits that are stored at a time, out of `rows`: a multiple of 16, at least 16, at most all rows.
+/// The largest one that divides `rows`, from an eighth of the rows down to seven eightieths; if none does, a tenth. So
+/// from 128 rows on, at least seven eighths of the logits are never stored at the same time. Fewer chunks take less
+/// time: each of them adds to the full gradient of the weight.
 constexpr std::int64_t logit_rows(std::int64_t rows) {
-  std::int64_t const tenth = rows / 10 / 16 * 16;
-  std::int64_t const wanted = tenth < 16 ? 16 : tenth;
   constexpr int maximum_tries = 512; // compilers limit the iterations of a constant's loops
-  for (int tries = 0; tries < maximum_tries && wanted - 16 * tries >= (wanted + 1) / 2; ++tries)
-    if (rows % (wanted - 16 * tries) == 0) return wanted - 16 * tries;
-  return wanted < rows ? wanted : rows;
+  std::int64_t const most = rows / 8 / 16 * 16;
+  for (int tries = 0; tries < maximum_tries; ++tries) {
+    auto const chunk = most - 16 * tries;
+    if (chunk < 16 || chunk * 80 < rows * 7) break;
+    if (rows % chunk == 0) return chunk;
+  }
+  std::int64_t const tenth = std::max<std::int64_t>(rows / 10 / 16 * 16, 16);
+  return std::min(tenth, rows);
 }
 
 namespace detail {

@@ -39,15 +39,15 @@ namespace constrain::inline CONSTRAIN_VARIANT::fusion {
 
 /// The default: fuses where that saves time and the device has a kernel for the fused operation. The head (the linear
 /// layer that computes the logits) and the loss become a loop over chunks of rows if the logits of a micro-batch take
-/// 256 MiB or more: the loop stores about a tenth of the logits at a time, but takes more time than one call for all
-/// rows. It leaves out chunks without a valid label, as `all` does.
+/// 256 MiB or more: the loop stores at most an eighth of the logits at a time, but takes more time than one call for
+/// all rows. It leaves out chunks without a valid label, as `all` does.
 struct automatic {
   using slot = slot_of::fusion;
   static constexpr slot value{.fuses = true, .only_with_kernels = true, .smallest_logits = 256 << 20};
 };
 
 /// Fuses everything that the library has a fused kernel for, and runs the head and the loss in chunks of rows, whatever
-/// the size of the logits: training and evaluation store about a tenth of the logits of a micro-batch at a time
+/// the size of the logits: training and evaluation store at most an eighth of the logits of a micro-batch at a time
 /// (`logit_rows`). The chunks need no fused kernel; only the CPU has the fused kernels. Rows whose label is ignored
 /// move behind the others, and chunks of only such rows are not computed, except with launch::graph, whose captured
 /// graph holds all chunks.
