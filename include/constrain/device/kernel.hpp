@@ -19,6 +19,7 @@ struct step_parameters {
   std::int64_t samples = 0;        // in a micro-batch of one rank
   communicator* world = nullptr;   // all ranks
   communicator* group = nullptr;   // the ranks that together hold one full set of shards
+  communicator* tensor = nullptr;  // the ranks that together hold a tensor that tensor parallelism divides
   cuda_context* context = nullptr; // on a CUDA device: stream and GEMMs
   // for each micro-batch of this rank, its number of valid labels (host memory); null: every iteration of a loop runs
   std::int64_t const* valid_labels = nullptr;

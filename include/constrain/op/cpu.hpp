@@ -35,5 +35,6 @@
 #include "constrain/op/slice/kernel.hpp"
 #include "constrain/op/squared_error/kernel.hpp"
 #include "constrain/op/stack/kernel.hpp"
+#include "constrain/op/tensor_sum/cpu.hpp"
 #include "constrain/op/update/cpu.hpp"
 #include "constrain/op/valid_first/cpu.hpp"

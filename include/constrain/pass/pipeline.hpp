@@ -4,6 +4,7 @@
 #include "constrain/pass/coalesce.hpp"
 #include "constrain/pass/dead_code_elimination.hpp"
 #include "constrain/pass/differentiate.hpp"
+#include "constrain/pass/divide.hpp"
 #include "constrain/pass/evaluation.hpp"
 #include "constrain/pass/fuse.hpp"
 #include "constrain/pass/in_place.hpp"
@@ -26,6 +27,21 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 // The result of every pass is a separate constant: compilers limit the work of one constant, and each result can be
 // printed.
 
+namespace detail {
+
+/// The program `passes::without_dead_code`, divided over the ranks of a tensor group.
+template <class passes>
+inline constexpr program divided_program =
+    divide(with_own<typename passes::set, pass_name::without_dead_code, passes::without_dead_code>(),
+           passes::set::parallelism::value.tensor);
+
+template <class passes> constexpr decltype(auto) divided() {
+  if constexpr (passes::set::parallelism::value.tensor > 1) return (divided_program<passes>);
+  else return with_own<typename passes::set, pass_name::without_dead_code, passes::without_dead_code>();
+}
+
+} // namespace detail
+
 /// The passes of the step program before differentiation; each member is the program after one pass. `source`: a type
 /// with a static `build()`, which returns the forward program, and the member types `policies` and `optimizer`; also
 /// `device` if policies may keep passes from choosing ops without a kernel for it.
@@ -35,8 +51,8 @@ template <class source> struct passes_before_gradients {
   static constexpr program selected = select_attention(with_own<set, pass_name::built, built>(), set::attention::value,
                                                        detail::missing_for_attention<source>());
   static constexpr program without_dead_code = dead_code_elimination(with_own<set, pass_name::selected, selected>());
-  static constexpr program accumulated =
-      accumulate_over(with_own<set, pass_name::without_dead_code, without_dead_code>(), set::accumulation::value);
+  static constexpr decltype(auto) divided() { return detail::divided<passes_before_gradients>(); }
+  static constexpr program accumulated = accumulate_over(divided(), set::accumulation::value);
   static constexpr program cast =
       mixed_precision(with_own<set, pass_name::accumulated, accumulated>(), set::precision::value);
 };
@@ -99,6 +115,7 @@ template <class source> struct step_passes : passes_before_gradients<source> {
     report_own<set, pass_name::built>(f, before::built);
     report_own<set, pass_name::selected>(f, before::selected);
     report_own<set, pass_name::without_dead_code>(f, before::without_dead_code);
+    if constexpr (set::parallelism::value.tensor > 1) f("divided", before::divided());
     report_own<set, pass_name::accumulated>(f, before::accumulated);
     report_own<set, pass_name::cast>(f, before::cast);
     report_own<set, pass_name::differentiated>(f, differentiated);
@@ -129,8 +146,8 @@ template <class source> struct forward_passes {
   static constexpr program selected = select_attention(remove_training_ops(with_own<set, pass_name::built, built>()),
                                                        set::attention::value, detail::missing_for_attention<source>());
   static constexpr program without_dead_code = dead_code_elimination(with_own<set, pass_name::selected, selected>());
-  static constexpr program cast =
-      mixed_precision(with_own<set, pass_name::without_dead_code, without_dead_code>(), set::precision::value);
+  static constexpr decltype(auto) divided() { return detail::divided<forward_passes>(); }
+  static constexpr program cast = mixed_precision(divided(), set::precision::value);
   /// The program whose nodes are fused.
   static constexpr decltype(auto) before_fusion() { return with_own<set, pass_name::cast, cast>(); }
   static constexpr program fused =
@@ -145,6 +162,7 @@ template <class source> struct forward_passes {
     report_own<set, pass_name::built>(f, built);
     report_own<set, pass_name::selected>(f, selected);
     report_own<set, pass_name::without_dead_code>(f, without_dead_code);
+    if constexpr (set::parallelism::value.tensor > 1) f("divided", divided());
     report_own<set, pass_name::cast>(f, cast);
     report_own<set, pass_name::fused>(f, fused);
     report_own<set, pass_name::sharded>(f, sharded);

@@ -2,12 +2,14 @@
 
 #include "constrain/policy/rule.hpp"
 
-/// Data parallelism: every process trains on its own part of each batch, and gradients are summed over all processes.
+/// Training in several processes. With data parallelism, every process trains on its own part of each batch, and
+/// gradients are summed over all processes. With tensor parallelism, every process computes parts of the layers.
 namespace constrain::inline CONSTRAIN_VARIANT::parallel {
 
 struct none;
 struct ddp;
 template <int stage, int ranks> struct zero;
+template <int ranks> struct tensor;
 
 } // namespace constrain::parallel
 
@@ -18,6 +20,7 @@ struct parallelism {
   bool distributed = false; // whether several processes train together
   int stage = 3;            // the stage of ZeRO: 1, 2 or 3
   int shards = 1;           // processes over which tensors are sharded; 1: not sharded
+  int tensor = 1;           // processes over which layers are divided; 1: not divided
 #if defined(CONSTRAIN_WITH_MPI)
   bool has_mpi = true; // whether the program is compiled with MPI
 #else
@@ -27,9 +30,9 @@ struct parallelism {
 
   template <class...> using otherwise = parallel::none;
   template <class policy> struct named { using parallelism = policy; };
-  using examples =
-      policy_list<parallel::none, parallel::ddp, parallel::zero<1, 2>, parallel::zero<2, 2>, parallel::zero<3, 2>>;
-  using refused = policy_list<parallel::zero<4, 2>, parallel::zero<3, 0>>;
+  using examples = policy_list<parallel::none, parallel::ddp, parallel::zero<1, 2>, parallel::zero<2, 2>,
+                               parallel::zero<3, 2>, parallel::tensor<2>>;
+  using refused = policy_list<parallel::zero<4, 2>, parallel::zero<3, 0>, parallel::tensor<0>>;
   static constexpr bool free_on_resume = true;
 
   CONSTRAIN_RULE(one_parallelism, (said<parallelism> const& p), p.given <= 1,
@@ -40,10 +43,13 @@ struct parallelism {
   CONSTRAIN_RULE(some_shards, (parallelism const& p), p.shards >= 1,
                  "parallel::zero<stage, ranks>: a group has at least one rank; write parallel::zero<3, 2> or "
                  "parallel::ddp");
+  CONSTRAIN_RULE(some_tensor_ranks, (parallelism const& p), p.tensor >= 1,
+                 "parallel::tensor<ranks>: a group has at least one rank; write parallel::tensor<2> or "
+                 "parallel::none");
   CONSTRAIN_RULE(mpi_is_there, (parallelism const& p), !p.distributed || p.has_mpi,
                  "parallel: several processes need MPI, and this program is compiled without it; install "
                  "libopenmpi-dev and link constrain::mpi");
-  using rules = rule_list<one_parallelism, known_stage, some_shards, mpi_is_there>;
+  using rules = rule_list<one_parallelism, known_stage, some_shards, some_tensor_ranks, mpi_is_there>;
 };
 
 } // namespace constrain::slot_of
@@ -75,6 +81,16 @@ struct ddp {
 template <int stage, int ranks> struct zero {
   using slot = slot_of::parallelism;
   static constexpr slot value{.distributed = true, .stage = stage, .shards = ranks};
+};
+
+/// Tensor parallelism (Shoeybi et al. 2019, Megatron-LM): `ranks` processes train on the same batches, and each computes
+/// parts of the layers. Of two linear layers with element-wise ops or attention between them, each process has a range
+/// of the features that the first one computes, or of the heads, and the second one's sum over them is added over the
+/// processes. Their weights, gradients and optimizer states are divided, all other tensors are on every process. Layers
+/// whose features or heads `ranks` does not divide stay on every process too. The number of processes is `ranks`.
+template <int ranks> struct tensor {
+  using slot = slot_of::parallelism;
+  static constexpr slot value{.distributed = true, .tensor = ranks};
 };
 
 } // namespace constrain::parallel

@@ -25,20 +25,31 @@ struct layout_change {
 /// Which elements of an op's operands depend on each other. An op declares it in one line, with a pattern for each
 /// input and, behind `->`, for each output:
 ///
-///     static constexpr char const* layouts = "..., -, - -> ..."; // linear: x, weight, bias -> y
+///     static constexpr char const* layouts = "...i, oi, +o -> ...o"; // linear: x, weight, bias -> y
 ///
 ///     *    element i of every output needs only element i of this input; then all outputs have this pattern
 ///     ...  has the rows of the call: row i of these outputs needs only row i of these inputs
 ///     #    only the type and the shape are read
 ///     -    anything else; of an output of a call with rows: the sum over the rows
+///     oi   as -, and names the innermost dimensions, as einsum does: an index of `o` in an output needs only this index
+///          of `o` in the inputs, and the outputs are sums over the letters that only inputs have. Also behind ... and -
+///     +o   as o, of the last input, which is added to output 0
 ///
-/// The last pattern of each side also holds for all operands behind it. An op that declares nothing has `-` everywhere.
+/// The last pattern of each side also holds for all operands behind it, without its letters. An op that declares nothing
+/// has `-` everywhere.
 struct layout_rule {
   /// The operands of one side that have each pattern: bit k is operand k.
   struct side {
-    unsigned elements = 0; // `*`
-    unsigned rows = 0;     // `...`
-    unsigned unread = 0;   // `#`
+    static constexpr int most_named = 4; // operands whose dimensions have names
+
+    unsigned elements = 0;    // `*`
+    unsigned rows = 0;        // `...`
+    unsigned unread = 0;      // `#`
+    char inner[most_named]{}; // of each operand: the name of the innermost dimension; 0: none
+    char outer[most_named]{}; // of each operand: the name of the dimension around it; 0: none
+    int added = -1;           // the input with `+`; -1: none
+    constexpr char inner_of(int k) const { return k < most_named ? inner[k] : '\0'; }
+    constexpr char outer_of(int k) const { return k < most_named ? outer[k] : '\0'; }
   };
   side inputs;       // of the inputs
   side outputs;      // of the outputs
@@ -47,6 +58,24 @@ struct layout_rule {
   /// Whether a call can work on shards of the operands with the pattern `*`.
   constexpr bool by_elements() const { return outputs.elements != 0; }
 };
+
+namespace detail {
+
+/// Removes the letters at the end of a pattern, and a `+` before them, and stores them as those of an operand.
+constexpr void take_names(layout_rule::side& side, int operand, std::string_view& pattern) {
+  auto const take = [&](char& name) {
+    if (pattern.empty() || pattern.back() < 'a' || pattern.back() > 'z') return;
+    name = pattern.back();
+    pattern.remove_suffix(1);
+  };
+  if (operand >= layout_rule::side::most_named) return;
+  take(side.inner[operand]), take(side.outer[operand]);
+  if (pattern != "+" || side.inner[operand] == 0) return;
+  side.added = operand;
+  pattern.remove_suffix(1);
+}
+
+} // namespace detail
 
 /// The rule that an op's `layouts` describes.
 constexpr layout_rule parse_layouts(std::string_view text) {
@@ -58,14 +87,15 @@ constexpr layout_rule parse_layouts(std::string_view text) {
     while (i < text.size() && text[i] == ' ') ++i;
     std::size_t end = i;
     while (end < text.size() && text[end] != ' ' && text[end] != ',') ++end;
-    auto const pattern = text.substr(i, end - i);
+    auto pattern = text.substr(i, end - i);
+    detail::take_names(*side, operand, pattern);
     while (end < text.size() && text[end] == ' ') ++end;
     bool const is_last = end == text.size() || text[end] != ',';
     unsigned const here = is_last ? ~0u << operand : 1u << operand;
     if (pattern == "*") side->elements |= here;
     else if (pattern == "...") side->rows |= here;
     else if (pattern == "#") side->unread |= here;
-    else rule.valid = pattern == "-";
+    else rule.valid = pattern == "-" || (pattern.empty() && side->inner_of(operand) != 0);
     ++operand;
     i = end + 1;
     if (end == text.size() || !is_last) continue;

@@ -2,6 +2,7 @@
 
 #include "constrain/base/dtype.hpp"
 #include "constrain/base/fixed_vector.hpp"
+#include "constrain/program/division.hpp"
 #include "constrain/program/layout.hpp"
 #include "constrain/program/node.hpp"
 #include "constrain/program/op_label.hpp"
@@ -94,6 +95,8 @@ struct op_info : op_label {
   // bit i: input i holds a label for each row; a row with the label `ignored_label` adds nothing to output 0 or, if
   // output 0 has the rows of the call, is 0 there
   unsigned label_inputs = 0;
+  bool (*divide)(attributes&, division&) = nullptr;   // changes the options to those of one rank (division.hpp)
+  bool has_divide = false;                            // whether `divide` is set
   layout_change change;                               // of a collective
   void (*flat_form)(builder&, node const&) = nullptr; // appends what replaces a call whose input 0 is flat
   bool has_flat_form = false;                         // whether `flat_form` is set
@@ -143,6 +146,13 @@ template <class op> constexpr cost cost_of_op(operand_types const& in, operand_t
   else return op::cost_of(in, out, unpack<options_of<op>>(a));
 }
 
+template <class op> constexpr bool divide_op(attributes& a, division& d) {
+  auto options = unpack<options_of<op>>(a);
+  bool const is_possible = op::divide(options, d);
+  a = pack(options);
+  return is_possible;
+}
+
 template <class op> constexpr op_info const* address_of_info();
 
 template <class op> constexpr op_info make_op_info() {
@@ -167,6 +177,10 @@ template <class op> constexpr op_info make_op_info() {
     static_assert(parse_layouts(op::layouts).valid,
                   "op: its `layouts` is not a rule; write a pattern (* ... # or -) for each input and, behind ->, for "
                   "each output, as in \"..., - -> ...\"; if one output is *, all are");
+  }
+  if constexpr (requires { &op::divide; }) {
+    info.divide = &divide_op<op>;
+    info.has_divide = true;
   }
   if constexpr (requires { op::change; }) info.change = op::change;
   if constexpr (requires { &op::flat_form; }) {

@@ -3,6 +3,7 @@
 #include "constrain/op/refusals.hpp"
 #include "constrain/op/slice/slice.hpp"
 #include "constrain/program/backward.hpp"
+#include "constrain/program/division.hpp"
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
@@ -55,6 +56,7 @@ struct attention_gradient {
 struct attention {
   using options = attention_options;
   static constexpr char const* name = "attention";
+  static constexpr char const* layouts = "-h, -h, -h, - -> -h, -";
   static constexpr unsigned strided_inputs = 0b111; // q, k, v
 
   /// Refused: a width of qkv that is no multiple of 3. `got`: the width.
@@ -114,6 +116,12 @@ struct attention {
     auto const scores = static_cast<double>(out[1].shape.elements()) * (o.causal ? 0.5 : 1);
     result.flops = 4.0 * scores * static_cast<double>(out[0].shape.features() / o.heads);
     return result;
+  }
+  /// Each rank has a range of the heads. Impossible: a number of heads that the number of ranks does not divide.
+  static constexpr bool divide(options& o, division& d) {
+    bool const is_possible = d.parts.extents.size() == 1 && o.heads % d.ranks == 0 && o.key_value_heads % d.ranks == 0;
+    o.heads /= d.ranks, o.key_value_heads /= d.ranks;
+    return is_possible;
   }
   static constexpr void gradient(backward& b) {
     // Masked keys have probability 0, and so a gradient of 0: the lengths are not needed again.

@@ -82,28 +82,35 @@ template <> struct kernel<op::reduce_scatter, cpu> {
   }
 };
 
+namespace detail {
+
+/// y = the sum of y over the ranks, added in rank order, in place, through the exchange buffer.
+template <class stored> void all_reduce(communicator& ranks, tensor<stored> y, tensor<stored> buffer) {
+  if (ranks.size() == 1) return;
+  auto const block = buffer.count / ranks.size() * ranks.size(); // maximum elements per exchange
+  byte_ranges p;
+  for (std::int64_t from = 0; from < y.count; from += block) {
+    shard_map const map{std::min(block, y.count - from), ranks.size(), 1};
+    for (int rank = 0; rank < ranks.size(); ++rank) {
+      p.offset[rank] = map.begin(rank) * static_cast<std::int64_t>(sizeof(stored));
+      p.length[rank] = map.length(rank) * static_cast<std::int64_t>(sizeof(stored));
+    }
+    auto* const begin = reinterpret_cast<std::byte*>(y.data + from);
+    auto const slice = map.stored();
+    ranks.all_to_all(begin, p.offset, p.length, reinterpret_cast<std::byte*>(buffer.data),
+                     slice * static_cast<std::int64_t>(sizeof(stored)));
+    add_in_order(buffer.data, slice, ranks.size(), map.length(ranks.rank()), y.data + from + map.begin(ranks.rank()),
+                 false);
+    ranks.all_gather(begin, p.offset, p.length);
+  }
+}
+
+} // namespace detail
+
 template <> struct kernel<op::all_reduce, cpu> {
   template <class stored>
   static void run(call const& c, tensor<stored const>, tensor<stored> gradient, tensor<stored> buffer) {
-    auto& world = *c.parameters.world;
-    auto const ranks = world.size();
-    if (ranks == 1) return;
-    auto const block = buffer.count / ranks * ranks; // maximum elements per exchange, a multiple of `ranks`
-    detail::byte_ranges p;
-    for (std::int64_t from = 0; from < gradient.count; from += block) {
-      shard_map const map{std::min(block, gradient.count - from), ranks, 1};
-      for (int rank = 0; rank < ranks; ++rank) {
-        p.offset[rank] = map.begin(rank) * static_cast<std::int64_t>(sizeof(stored));
-        p.length[rank] = map.length(rank) * static_cast<std::int64_t>(sizeof(stored));
-      }
-      auto* const begin = reinterpret_cast<std::byte*>(gradient.data + from);
-      auto const slice = map.stored();
-      world.all_to_all(begin, p.offset, p.length, reinterpret_cast<std::byte*>(buffer.data),
-                       slice * static_cast<std::int64_t>(sizeof(stored)));
-      detail::add_in_order(buffer.data, slice, ranks, map.length(world.rank()),
-                           gradient.data + from + map.begin(world.rank()), false);
-      world.all_gather(begin, p.offset, p.length);
-    }
+    detail::all_reduce(*c.parameters.world, gradient, buffer);
   }
 };
 

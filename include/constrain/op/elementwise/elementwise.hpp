@@ -52,6 +52,7 @@ template <class functor> struct elementwise_gradient {
 /// y = functor::forward(x), element by element.
 template <class functor> struct elementwise {
   static constexpr char const* name = "elementwise";
+  static constexpr char const* layouts = "-f -> -f";
   static constexpr unsigned in_place = 0b1;
 
   static constexpr inferred infer(operand_types const& in) {

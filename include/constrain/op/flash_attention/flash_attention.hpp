@@ -40,6 +40,7 @@ struct flash_attention_gradient {
 struct flash_attention {
   using options = attention_options;
   static constexpr char const* name = "flash_attention";
+  static constexpr char const* layouts = "-h, -h, -h, - -> -h, -";
   static constexpr unsigned strided_inputs = 0b111; // q, k, v
 
   static constexpr inferred infer(operand_types const& in, options const& o) {
@@ -56,6 +57,7 @@ struct flash_attention {
     result.flops = 4.0 * scores * static_cast<double>(out[0].shape.features() / o.heads);
     return result;
   }
+  static constexpr bool divide(options& o, division& d) { return attention::divide(o, d); }
   static constexpr void gradient(backward& b) {
     b.emit<flash_attention_gradient>({b.gradient(), b.input(0), b.input(1), b.input(2), b.output(0), b.output(1)},
                                      {0, 1, 2, -1}, b.options<flash_attention>());

@@ -55,7 +55,7 @@ struct linear_bias_gradient {
 /// y = x W^T + b: x [..., in], W [out, in], b [out] or absent -> [..., out].
 struct linear {
   static constexpr char const* name = "linear";
-  static constexpr char const* layouts = "..., - -> ...";
+  static constexpr char const* layouts = "...i, oi, +o -> ...o";
 
   /// Refused: a scalar x.
   template <diagnosis d> struct not_a_matrix_of_features {

@@ -2,6 +2,7 @@
 
 #include "constrain/op/refusals.hpp"
 #include "constrain/program/backward.hpp"
+#include "constrain/program/division.hpp"
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
@@ -36,6 +37,7 @@ struct slice {
     std::int64_t iterations = 1; // of the innermost loop, if the slice moves with it; 1: it does not
   };
   static constexpr char const* name = "slice";
+  static constexpr char const* layouts = "-f -> -f";
   static constexpr unsigned strided_inputs = 0b1;
 
   /// Refused: a dimension that x does not have. `expected`: the dimensions of x, `got`: the dimension.
@@ -64,6 +66,21 @@ struct slice {
       return inferred::failure<slice_is_too_long>(whole, o.begin > whole ? o.begin : o.begin + o.extent);
     s.extent[o.dimension] = o.extent;
     return inferred::one(in[0].type, s);
+  }
+  /// A slice of the innermost dimension must consist of whole parts.
+  static constexpr bool divide(options& o, division& d) {
+    if (o.dimension != d.dimensions - 1) return true;
+    std::int64_t begin = 0, covered = 0;
+    auto const all = d.parts.extents;
+    d.parts.extents.count = 0;
+    for (auto extent : all) {
+      if (o.begin <= begin && begin + extent <= o.begin + o.extent)
+        d.parts.extents.push_back(extent), covered += extent;
+      begin += extent;
+    }
+    bool const is_possible = covered == o.extent && o.iterations == 1;
+    o.begin /= d.ranks, o.extent /= d.ranks;
+    return is_possible;
   }
   static constexpr void gradient(backward& b) {
     auto const o = b.options<slice>();

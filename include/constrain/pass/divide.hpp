@@ -1,0 +1,251 @@
+#pragma once
+
+#include "constrain/op/tensor_sum/tensor_sum.hpp"
+#include "constrain/pass/nest.hpp"
+#include "constrain/pass/rewrite.hpp"
+
+namespace constrain::inline CONSTRAIN_VARIANT {
+
+namespace detail {
+
+/// Divides the calls between a linear layer whose features can be computed apart and the layer that sums over them.
+class dividing {
+public:
+  constexpr dividing(program const& p, int ranks) : p_(p), nest_(p), ranks_(ranks), out_(without_nodes(p)) {
+    for (int i = 0; i < p.nodes.size(); ++i) can_begin_[i] = finds_parameters(i);
+    while (!follow_all()) {}
+  }
+
+  constexpr program run();
+
+private:
+  /// A value of which each rank has ranges of the innermost dimension.
+  struct divided {
+    part_list parts;           // of the full value, in this dimension; empty: the value is not divided
+    std::uint64_t begins_at{}; // bit k: the calls that begin with k
+  };
+  /// How a call is divided.
+  enum class how : unsigned char { not_at_all, begins, goes_on, ends };
+
+  constexpr layout_rule const& rule_of(int i) const { return p_.nodes[i].op->layouts; }
+  constexpr bool is_divided(ref r) const { return !values_[r.value].parts.extents.empty(); }
+  constexpr shape const& shape_of(ref r) const { return p_.values[r.value].shape; }
+
+  /// The parameter at input k of node i can be divided: no other node reads it.
+  constexpr bool is_own_parameter(int i, int k) const {
+    ref const r = p_.nodes[i].inputs[k];
+    if (!is_parameter(p_.values[r.value].role)) return false;
+    int readers = 0;
+    for (auto const& n : p_.nodes)
+      for (auto const& input : n.inputs) readers += input.value == r.value ? 1 : 0;
+    for (auto const& port : p_.ports) readers += port.where == r ? 1 : 0;
+    return readers == 1;
+  }
+  /// The dimension of input k that has this name; -1: none.
+  constexpr int dimension_of(int i, int k, char name) const {
+    auto const& side = rule_of(i).inputs;
+    int const rank = shape_of(p_.nodes[i].inputs[k]).rank;
+    return side.inner_of(k) == name ? rank - 1 : side.outer_of(k) == name ? rank - 2 : -1;
+  }
+  /// The parts of a parameter in one dimension.
+  constexpr part_list parts_of(ref parameter, int dimension) const {
+    auto const& info = p_.values[parameter.value];
+    if (info.parts >= 0 && p_.part_lists[info.parts].dimension == dimension) return p_.part_lists[info.parts];
+    return {info.shape.extent[dimension]};
+  }
+  constexpr bool can_divide(part_list const& parts) const {
+    for (auto extent : parts.extents)
+      if (extent % ranks_ != 0) return false;
+    return !parts.extents.empty();
+  }
+
+  /// Whether the innermost dimension of output 0 of node i only comes from parameters of its own, which can be divided.
+  constexpr bool finds_parameters(int i) {
+    auto const& n = p_.nodes[i];
+    if (n.kind != node_kind::call || begins_ == 64) return false;
+    char const name = rule_of(i).outputs.inner_of(0);
+    bool found = false;
+    for (int k = 0; name != 0 && k < n.inputs.size(); ++k) {
+      int const dimension = dimension_of(i, k, name);
+      if (dimension < 0) continue;
+      if (!is_own_parameter(i, k) || !can_divide(parts_of(n.inputs[k], dimension))) return false;
+      if (found && parts_of(n.inputs[k], dimension).extents != begin_parts_[i].extents) return false;
+      begin_parts_[i] = parts_of(n.inputs[k], dimension);
+      found = true;
+    }
+    if (found) number_[i] = begins_++;
+    return found;
+  }
+
+  /// Follows the divided values through all nodes. Returns false if a call that began cannot: it then no longer begins.
+  constexpr bool follow_all() {
+    for (auto& v : values_) v = {};
+    for (int i = 0; i < p_.nodes.size(); ++i) {
+      how_[i] = how::not_at_all;
+      std::uint64_t begins_at = 0;
+      for (auto const& input : p_.nodes[i].inputs) begins_at |= values_[input.value].begins_at;
+      if (begins_at == 0 && can_begin_[i]) begin(i);
+      else if (begins_at != 0 && !follow(i, begins_at)) return give_up(begins_at);
+    }
+    for (auto const& port : p_.ports)
+      if (port.where && is_divided(port.where)) return give_up(values_[port.where.value].begins_at);
+    return true;
+  }
+  constexpr bool give_up(std::uint64_t begins_at) {
+    for (int i = 0; i < p_.nodes.size(); ++i)
+      if (can_begin_[i] && (begins_at >> number_[i] & 1u) != 0) can_begin_[i] = false;
+    return false;
+  }
+  constexpr void begin(int i) {
+    how_[i] = how::begins;
+    values_[p_.nodes[i].outputs[0].value] = {begin_parts_[i], std::uint64_t(1) << number_[i]};
+  }
+
+  /// Whether node i, which reads divided values, can work on the ranges of one rank.
+  constexpr bool follow(int i, std::uint64_t begins_at) {
+    auto const& n = p_.nodes[i];
+    auto const& rule = rule_of(i);
+    char name = 0; // of the divided dimension
+    part_list parts;
+    for (int k = 0; k < n.inputs.size(); ++k) {
+      if (!is_divided(n.inputs[k])) continue;
+      auto const& here = values_[n.inputs[k].value].parts;
+      if (name == 0) name = rule.inputs.inner_of(k), parts = here;
+      bool const agrees = rule.inputs.inner_of(k) == name && here.extents.size() == parts.extents.size();
+      if (name == 0 || !agrees || (!n.op->has_divide && here.extents != parts.extents)) return false;
+    }
+    bool const ends = rule.outputs.inner_of(0) != name;
+    if (ends && (parts.extents.size() != 1 || n.op->has_divide)) return false;
+    for (int k = 0; k < n.inputs.size(); ++k) {
+      int const dimension = dimension_of(i, k, name);
+      if (dimension < 0 || is_divided(n.inputs[k])) continue;
+      if (!is_own_parameter(i, k) || parts_of(n.inputs[k], dimension).extents != parts.extents) return false;
+    }
+    how_[i] = ends ? how::ends : how::goes_on;
+    if (ends) return true;
+    auto const& to = p_.values[n.outputs[0].value];
+    if (to.is_loop_carried() || to.accumulates || n.op->draws_random) return false;
+    division d{ranks_, shape_of(n.inputs[0]).rank, parts};
+    auto options = n.attributes;
+    if (n.op->has_divide && !n.op->divide(options, d)) return false;
+    values_[n.outputs[0].value] = {d.parts, begins_at};
+    return true;
+  }
+
+  /// Replaces a parameter by the ranges of one rank.
+  constexpr void divide_parameter(ref parameter, int dimension) {
+    auto local = parts_of(parameter, dimension);
+    auto& info = out_.program.values[parameter.value];
+    info.divided = dimension;
+    info.full_shape = info.shape;
+    info.shape.extent[dimension] /= ranks_;
+    if (local.extents.size() == 1) return;
+    for (auto& extent : local.extents) extent /= ranks_;
+    info.parts = out_.program.add_parts(local);
+  }
+  constexpr void divide_parameters(int i, char name) {
+    auto const& n = p_.nodes[i];
+    for (int k = 0; k < n.inputs.size(); ++k)
+      if (int const dimension = dimension_of(i, k, name); dimension >= 0 && is_own_parameter(i, k))
+        divide_parameter(n.inputs[k], dimension);
+  }
+
+  /// Appends a call whose output 0 is divided.
+  constexpr void append_part(node n) {
+    if (n.op->has_divide) {
+      division d{ranks_, shape_of(n.inputs[0]).rank, values_[n.inputs[0].value].parts};
+      n.op->divide(n.attributes, d);
+    }
+    operand_types types;
+    for (auto const& input : n.inputs) types.push_back(out_.type_of(input));
+    auto const result = n.op->infer(types, n.attributes);
+    if (result.reason != why::nothing) out_.program.fail(result.at(n.line, n.called_from));
+    for (int j = 0; j < result.outputs.size(); ++j)
+      out_.program.values[n.outputs[j].value].shape = result.outputs[j].shape;
+    out_.program.add_node(n);
+  }
+
+  /// Appends a call that computes each rank's part of a sum, and the sum. What is added to the sum is added once.
+  constexpr void append_sum(node n, int i) {
+    int const added = rule_of(i).inputs.added;
+    node sum;
+    sum.line = n.line;
+    sum.outputs.push_back(n.outputs[0]);
+    bool const has_added = added >= 0 && added == n.inputs.size() - 1;
+    ref const bias = has_added ? n.inputs[added] : ref();
+    if (has_added) n.inputs.pop_back();
+    n.outputs[0] = {};
+    sum.inputs.push_back(out_.append(*n.op, n).outputs[0]);
+    if (has_added) sum.inputs.push_back(bias);
+    to_communication(out_.append(info_of<op::tensor_sum>, sum).outputs[1]);
+  }
+  constexpr void to_communication(ref buffer) { out_.program.values[buffer.value].role = role::communication; }
+
+  /// The copy of `r` that divided calls read: one for all of them in a loop's body.
+  constexpr ref copy_of(ref r, int i) {
+    for (auto const& c : copies_)
+      if (c.of == r && c.loop == nest_.parent[i]) return c.copy;
+    ref const copy = out_.call<op::tensor_copy>({r}, {}, {}, p_.nodes[i].line).outputs[0];
+    if (!copies_.push_back({r, nest_.parent[i], copy}))
+      out_.program.fail({why::program_too_large, p_.nodes[i].line, 0, copies_.capacity, copies_.capacity + 1});
+    return copy;
+  }
+
+  struct shared_copy {
+    ref of;        // the value
+    int loop = -1; // around the copy
+    ref copy;      // the value's copy
+  };
+
+  program const& p_;
+  nest nest_;
+  int ranks_;
+  builder out_;
+  int begins_ = 0;                           // calls that can begin, at first
+  bool can_begin_[program::maximum_nodes]{}; // the output of this call may be divided
+  int number_[program::maximum_nodes]{};     // of a call that can begin
+  how how_[program::maximum_nodes]{};
+  part_list begin_parts_[program::maximum_nodes]{}; // of the output of a call that can begin
+  divided values_[program::maximum_values]{};
+  fixed_vector<shared_copy, 64> copies_;
+};
+
+// Defined after the class: clang 14 evaluates member templates only after their definition.
+constexpr program dividing::run() {
+  rewrite_nodes(out_, p_, 0, p_.nodes.size(), [&](builder&, node n, int i) {
+    if (n.kind != node_kind::call) return out_.program.add_node(n);
+    out_.called_from = n.called_from;
+    auto const& rule = rule_of(i);
+    switch (how_[i]) {
+    case how::not_at_all: return out_.program.add_node(n);
+    case how::goes_on: return append_part(n);
+    case how::begins:
+      divide_parameters(i, rule.outputs.inner_of(0));
+      for (int k = 0; k < n.inputs.size(); ++k)
+        if (dimension_of(i, k, rule.outputs.inner_of(0)) < 0) n.inputs[k] = copy_of(n.inputs[k], i);
+      return append_part(n);
+    case how::ends:
+      for (int k = 0; k < n.inputs.size(); ++k)
+        if (is_divided(n.inputs[k])) {
+          divide_parameters(i, rule.inputs.inner_of(k));
+          break;
+        }
+      return append_sum(n, i);
+    }
+  });
+  return out_.program;
+}
+
+} // namespace detail
+
+/// Tensor parallelism (Shoeybi et al. 2019, Megatron-LM): each of `ranks` ranks computes equal ranges of the features
+/// of a linear layer, of the heads or features that the following ops compute from them, and its part of the sum of the
+/// linear layer behind; the parts are then added. The parameters of both layers are divided; all other parameters and
+/// values are the same on every rank. A layer is divided if all ops up to the next layer say in their `layouts` how,
+/// and if the number of ranks divides its features, and the heads.
+constexpr program divide(program const& p, int ranks) {
+  if (ranks <= 1 || !p.failure.ok()) return p;
+  return detail::dividing(p, ranks).run();
+}
+
+} // namespace constrain

@@ -1,0 +1,16 @@
+#pragma once
+
+#include "constrain/program/part_list.hpp"
+
+namespace constrain::inline CONSTRAIN_VARIANT {
+
+/// One call of an op, divided over ranks along the innermost dimension of its input 0: each rank has an equal range of
+/// every part. An op whose options depend on this dimension has a function `divide(options&, division&)`, which changes
+/// them to the options of one rank, and returns whether that is possible.
+struct division {
+  int ranks = 1;      // over which the call is divided
+  int dimensions = 0; // of input 0
+  part_list parts;    // in the innermost dimension: of the full input 0; `divide` changes them to those of output 0
+};
+
+} // namespace constrain
