@@ -47,11 +47,8 @@ private:
     int const rank = shape_of(p_.nodes[i].inputs[k]).rank;
     return side.inner_of(k) == name ? rank - 1 : side.outer_of(k) == name ? rank - 2 : -1;
   }
-  /// The parts of a parameter in one dimension.
   constexpr part_list parts_of(ref parameter, int dimension) const {
-    auto const& info = p_.values[parameter.value];
-    if (info.parts >= 0 && p_.part_lists[info.parts].dimension == dimension) return p_.part_lists[info.parts];
-    return {info.shape.extent[dimension]};
+    return p_.parts_along(p_.values[parameter.value], dimension);
   }
   constexpr bool can_divide(part_list const& parts) const {
     for (auto extent : parts.extents)

@@ -19,6 +19,12 @@ template <diagnosis d> struct own_pass_is_not_constant {
                 "and let none throw, overflow or index beyond an array");
 };
 
+/// Tensor parallelism with an optimizer that works on full tensors or on blocks of elements.
+template <diagnosis d> struct optimizer_needs_full_tensors {
+  static_assert(d.ok(), "parallel::tensor: the optimizer works on full tensors or on blocks of their elements, but each "
+                        "rank has only a part of a tensor; use an element-wise one, for example optimizer::adamw");
+};
+
 /// Backpropagation reaches an op without a gradient rule.
 template <diagnosis d> struct no_gradient_rule {
   static_assert(d.ok(), "an operation between a trained parameter and the loss has no gradient rule; give its op a "

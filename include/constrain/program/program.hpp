@@ -102,6 +102,11 @@ struct program {
     if (!part_lists.push_back(parts)) fail({why::program_too_large, 0, 0, maximum_part_lists, maximum_part_lists + 1});
     return part_lists.count - 1;
   }
+  /// The parts of a value in one dimension: one, unless the value is a parameter with parts in this dimension.
+  constexpr part_list parts_along(value_info const& info, int dimension) const {
+    if (info.parts >= 0 && part_lists[info.parts].dimension == dimension) return part_lists[info.parts];
+    return {info.shape.extent[dimension]};
+  }
   /// Appends a node.
   constexpr void add_node(node const& n) {
     if (!nodes.push_back(n)) fail({why::program_too_large, n.line, n.called_from, maximum_nodes, maximum_nodes + 1});

@@ -7,17 +7,18 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// Writes the initial values of a parameter or an optimizer state; only of shard number `shard` if it is sharded.
+/// Writes the initial values of a parameter or an optimizer state; of a tensor that several ranks hold together, the
+/// elements that rank `rank` of them stores.
 /// `index`: of the parameter. A parameter's element is a constant plus a normal draw (Philox, Box-Muller; see
 /// device/random.hpp) times a standard deviation. The draw depends only on the seed, `index` and the element's number
 /// in the full tensor. Numbering runs through all iterations of a repeat (loop of the model).
-void initialize(tensor_info const& info, int index, std::uint64_t seed, arena& memory, int shard = 0);
+void initialize(tensor_info const& info, int index, std::uint64_t seed, arena& memory, int rank = 0);
 
 /// Copies each parameter that has an average to its average.
 void start_averages(parameter_list const& all, arena& memory);
 
 /// Writes the initial values of all parameters, optimizer states and settings.
-void initialize(parameter_list const& all, std::uint64_t seed, arena& memory, int shard);
+void initialize(parameter_list const& all, std::uint64_t seed, arena& memory, int rank);
 
 } // namespace constrain
 

@@ -40,21 +40,23 @@ CONSTRAIN_INLINE void initialize_elements(tensor_info const& info, int index, st
   });
 }
 
-/// Writes the initial values of shard number `shard` of each iteration's tensor to `data`, one shard after another.
-[[gnu::cold]] CONSTRAIN_INLINE void initialize_shards(tensor_info const& info, int index, std::uint64_t seed, int shard,
-                                                      std::byte* data) {
-  auto const map = info.map();
-  for (std::int64_t iteration = 0; iteration < info.iterations; ++iteration) {
-    auto const begin = iteration * map.elements + map.begin(shard);
-    initialize_elements(info, index, seed, begin, begin + map.length(shard),
-                        data + iteration * map.stored() * size_of(info.type));
-  }
+/// Writes the initial values of the elements that rank `rank` of a tensor's holders stores to `data`, one iteration's
+/// after another's.
+[[gnu::cold]] CONSTRAIN_INLINE void initialize_runs(tensor_info const& info, int index, std::uint64_t seed, int rank,
+                                                    std::byte* data) {
+  auto const full = info.shape.elements(), stored = info.map().stored();
+  for (std::int64_t iteration = 0; iteration < info.iterations; ++iteration)
+    info.for_each_run(rank, [&](stored_run const& run) {
+      auto const begin = iteration * full + run.begin;
+      initialize_elements(info, index, seed, begin, begin + run.length,
+                          data + (iteration * stored + run.at) * size_of(info.type));
+    });
 }
 
 } // namespace detail
 
 [[gnu::cold]] CONSTRAIN_INLINE void initialize(tensor_info const& info, int index, std::uint64_t seed, arena& memory,
-                                               int shard) {
+                                               int rank) {
   auto const bytes = info.stored() * size_of(info.type);
   // A shard may be shorter than its storage: the padding must be zero.
   bool const zero = info.initial.constant == 0 && info.initial.stddev == 0;
@@ -67,7 +69,7 @@ CONSTRAIN_INLINE void initialize_elements(tensor_info const& info, int index, st
     return memory.write(info.offset, all.data(), bytes);
   }
   memory.edit(info.offset, bytes, [&](std::byte* data) {
-    detail::initialize_shards(info, index, seed, info.shards > 1 ? shard : 0, data);
+    detail::initialize_runs(info, index, seed, rank, data);
   });
 }
 
@@ -84,9 +86,9 @@ CONSTRAIN_INLINE void initialize_elements(tensor_info const& info, int index, st
 }
 
 [[gnu::cold]] CONSTRAIN_INLINE void initialize(parameter_list const& all, std::uint64_t seed, arena& memory,
-                                               int shard) {
-  for (int i = 0; i < all.size; ++i) initialize(all.parameters[i], i, seed, memory, shard);
-  for (int i = 0; i < all.states_size; ++i) initialize(all.states[i], all.states[i].parameter, seed, memory, shard);
+                                               int rank) {
+  for (int i = 0; i < all.size; ++i) initialize(all.parameters[i], i, seed, memory, rank);
+  for (int i = 0; i < all.states_size; ++i) initialize(all.states[i], all.states[i].parameter, seed, memory, rank);
   for (int i = 0; i < all.settings_size; ++i) initialize(all.settings[i], i, seed, memory);
   start_averages(all, memory);
 }

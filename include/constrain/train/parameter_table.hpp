@@ -1,5 +1,6 @@
 #pragma once
 
+#include "constrain/base/function_ref.hpp"
 #include "constrain/op/collective/shard_map.hpp"
 #include "constrain/op/update/update.hpp"
 #include "constrain/pass/memory_planning.hpp"
@@ -9,12 +10,23 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// A tensor that persists between steps, at run time: name, shape, dtype and where it is in the arena.
+/// Consecutive elements of a tensor that a rank stores.
+struct stored_run {
+  std::int64_t begin = 0;  // first element, of one iteration's full tensor
+  std::int64_t at = 0;     // where the rank stores it: an index in the iteration's elements of this rank
+  std::int64_t length = 0; // number of elements
+};
+
+/// A tensor that persists between steps, at run time: name, shape, dtype and where it is in the arena. Either it is the
+/// same on all ranks, or each rank of a group has a shard of it (ZeRO) or ranges of one dimension (tensor parallelism).
 struct tensor_info {
   int name_offset = 0, name_length = 0; // position and length of the name in `parameter_table::names`
   constrain::shape shape;               // shape of one iteration's full (unsharded) tensor
   std::int64_t shards = 1;              // ranks over which an iteration's tensor is sharded
   std::int64_t chunk = norm_chunk;      // in elements; each shard begins at a multiple of `chunk`
+  std::int64_t tensor_ranks = 1;        // ranks that each have a range of every part of one dimension
+  int divided = 0;                      // this dimension, if `tensor_ranks` > 1
+  part_list parts;                      // extents of a rank's ranges in this dimension, if `tensor_ranks` > 1
   dtype type = dtype::f32;              // of an element
   std::int64_t iterations = 1;          // of all repeats (loops of the model) around the parameter, multiplied
   bool stacked = false;                 // whether the parameter is inside a repeat
@@ -25,9 +37,13 @@ struct tensor_info {
   /// Elements of the full tensors of all iterations.
   constexpr std::int64_t elements() const { return iterations * shape.elements(); }
   /// How one iteration's tensor is sharded.
-  constexpr shard_map map() const { return {shape.elements(), shards, chunk}; }
+  constexpr shard_map map() const { return {shape.elements() / tensor_ranks, shards, chunk}; }
   /// Elements stored on each rank for all iterations together, padding included.
   constexpr std::int64_t stored() const { return iterations * map().stored(); }
+  /// Ranks that together hold the tensor; 1: every rank holds all of it.
+  constexpr std::int64_t holders() const { return shards * tensor_ranks; }
+  /// Calls f(run) for the elements that rank `rank` of the holders stores, in order.
+  void for_each_run(int rank, function_ref<void(stored_run const&)> f) const;
 };
 
 /// A parameter: its master weight, and the place of its gradient in the arena.
@@ -120,6 +136,15 @@ constexpr void fill_tensor_info(tensor_info& out, program const& p, memory_layou
   for (char c : p.text(info.name)) names[used++] = c;
   out.shape = info.layout == layout::flat ? info.full_shape : info.shape;
   out.shards = info.layout == layout::flat ? p.shards : 1;
+  // An optimizer state is divided as its parameter is.
+  auto const& owner = info.role == role::state ? p.values[info.belongs_to] : info;
+  out.tensor_ranks = 1;
+  if (owner.divided >= 0) {
+    out.shape = owner.full_shape;
+    out.divided = owner.divided;
+    out.tensor_ranks = owner.full_shape.extent[owner.divided] / owner.shape.extent[owner.divided];
+    out.parts = p.parts_along(owner, owner.divided);
+  }
   out.chunk = norm_chunk / info.block;
   out.type = info.type;
   out.iterations = p.iterations(info);
@@ -167,3 +192,7 @@ constexpr parameter_table<counts> make_parameter_table(program const& p, memory_
 }
 
 } // namespace constrain
+
+#if CONSTRAIN_DEFINITIONS
+#include "constrain/train/parameter_table.ipp"
+#endif

@@ -6,6 +6,18 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
+[[gnu::cold]] CONSTRAIN_INLINE std::int64_t ranks::sum_of_parts(joint_call call, function_ref<std::int64_t()> take,
+                                                                batch const& b) const {
+  auto const sum = agreed_sum(*world, call, take, b.corpus);
+  if (!same_data) return sum;
+  std::string bytes;
+  for (auto const& arrays : {b.every_input(), b.every_label()})
+    for (std::size_t i = 0; i < arrays.size(); ++i)
+      bytes.append(reinterpret_cast<char const*>(arrays[i].bytes().data()), arrays[i].bytes().size());
+  agree(*world, call, 0, nullptr, detail::hash_of(bytes));
+  return sum / world->size();
+}
+
 [[gnu::cold]] CONSTRAIN_INLINE double of_rank_0(communicator& world, double mine) {
   if (world.size() == 1) return mine;
   double all[communicator::maximum_size];

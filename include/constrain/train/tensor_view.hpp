@@ -17,14 +17,13 @@
 namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// A view of a tensor in a trainer's arena, in host or device memory; valid as long as the trainer exists. For a
-/// sharded tensor, `copy_to` and `copy_bytes_to` are collective over the ranks that hold its shards.
+/// tensor that several ranks hold together, `copy_to` and `copy_bytes_to` are collective over these ranks.
 class tensor_view {
 public:
-  /// The tensor of an entry of the parameter table in `memory`. `group`: the ranks that hold its shards; used only if
-  /// it is sharded.
+  /// The tensor of an entry of the parameter table in `memory`. `group`: the ranks that together hold the tensor; not
+  /// used if every rank holds all of it.
   tensor_view(arena& memory, tensor_info const& info, communicator* group)
-      : memory_(&memory), offset_(info.offset), type_(info.type), iterations_(info.iterations), stacked_(info.stacked),
-        shape_(info.shape), group_(info.shards > 1 ? group : nullptr), chunk_(info.chunk), step_(info.step) {}
+      : memory_(&memory), info_(info), group_(info.holders() > 1 ? group : nullptr) {}
   /// The same view of a gradient that is multiplied by `*factor`: `copy_to` divides by the number that `factor` points
   /// to at the time of the call, and `copy_from` multiplies by it. The number must live as long as the view is used.
   tensor_view multiplied_by(double const* factor) const {
@@ -34,31 +33,31 @@ public:
   }
 
   /// The shape of one iteration's full tensor.
-  constrain::shape const& shape() const { return shape_; }
+  constrain::shape const& shape() const { return info_.shape; }
   /// Iterations of the repeats (loops of the model) around the parameter, multiplied; 1 if there is none.
-  std::int64_t iterations() const { return iterations_; }
+  std::int64_t iterations() const { return info_.iterations; }
   /// Whether the parameter is inside a repeat: the copied array then has the iteration as its first dimension.
-  bool stacked() const { return stacked_; }
+  bool stacked() const { return info_.stacked; }
   /// The dtype in the arena.
-  dtype type() const { return type_; }
+  dtype type() const { return info_.type; }
   /// Elements of the full tensors of all iterations.
-  std::int64_t size() const { return iterations_ * shape_.elements(); }
+  std::int64_t size() const { return info_.elements(); }
 
   /// Copies all elements to `to`, row-major, converted to `real`. Throws `error` unless `to` has `size()` elements and
   /// the tensor's elements are floating-point numbers.
   template <class real> void copy_to(std::span<real> to) const {
     check(to.size()), check_real();
     double const factor = factor_ == nullptr ? 1 : *factor_;
-    visit_real(type_, [&]<class stored>(stored) {
+    visit_real(type(), [&]<class stored>(stored) {
       auto const converted = [&](stored x) { return static_cast<real>(static_cast<double>(x) / factor); };
-      if (map().shards > 1) {
+      if (group_ != nullptr) {
         std::vector<stored> full(to.size());
         gather(reinterpret_cast<std::byte*>(full.data()));
         std::transform(full.begin(), full.end(), to.begin(), converted);
         return;
       }
       for_slices<stored>(0, size(), [&](stored* slice, std::int64_t from, std::int64_t n) {
-        memory_->read(offset_ + from * size_of(type_), slice, n * size_of(type_));
+        memory_->read(info_.offset + from * size_of(type()), slice, n * size_of(type()));
         std::transform(slice, slice + n, to.begin() + from, converted);
       });
     });
@@ -66,25 +65,30 @@ public:
   /// Copies the bytes of all elements, row-major, in the dtype of the arena. The elements of a gradient in fp16 are
   /// still multiplied by the loss scale. Throws `error` unless `to` holds `size()` elements.
   void copy_bytes_to(std::span<std::byte> to) const;
-  /// Sets all elements, row-major, converted from `real`; of a sharded tensor, each rank copies only its shard out of
+  /// Sets all elements, row-major, converted from `real`; each rank copies only the elements that it stores out of
   /// `from`. Throws `error` unless `from` has `size()` elements.
   template <class real> void copy_from(std::span<real const> from) const {
     check(from.size()), check_real();
     double const factor = factor_ == nullptr ? 1 : *factor_;
-    auto const m = map();
-    auto const shard = group_ == nullptr ? 0 : group_->rank();
-    visit_real(type_, [&]<class stored>(stored) {
-      for (std::int64_t iteration = 0; iteration < iterations_; ++iteration)
-        for_slices<stored>(0, m.length(shard), [&](stored* slice, std::int64_t begin, std::int64_t n) {
-          auto const* const full = from.data() + iteration * m.elements + m.begin(shard) + begin;
-          for (std::int64_t i = 0; i < n; ++i) slice[i] = static_cast<stored>(static_cast<double>(full[i]) * factor);
-          memory_->write(offset_ + (iteration * step_ + begin) * size_of(type_), slice, n * size_of(type_));
+    visit_real(type(), [&]<class stored>(stored) {
+      for (std::int64_t iteration = 0; iteration < iterations(); ++iteration)
+        info_.for_each_run(rank(), [&](stored_run const& run) {
+          auto const* const full = from.data() + iteration * info_.shape.elements() + run.begin;
+          for_slices<stored>(0, run.length, [&](stored* slice, std::int64_t begin, std::int64_t n) {
+            for (std::int64_t i = 0; i < n; ++i)
+              slice[i] = static_cast<stored>(static_cast<double>(full[begin + i]) * factor);
+            memory_->write(address(iteration, run.at + begin), slice, n * size_of(type()));
+          });
         });
     });
   }
 
 private:
-  shard_map map() const { return {shape_.elements(), group_ == nullptr ? 1 : group_->size(), chunk_}; }
+  int rank() const { return group_ == nullptr ? 0 : group_->rank(); }
+  /// Where element i of those of an iteration that this rank stores is in the arena, in bytes.
+  std::int64_t address(std::int64_t iteration, std::int64_t i) const {
+    return info_.offset + (iteration * info_.step + i) * size_of(info_.type);
+  }
 
   /// All-gathers the full tensors of all iterations into `full`.
   void gather(std::byte* full) const;
@@ -102,14 +106,8 @@ private:
   void check_real() const;
 
   arena* memory_;
-  std::int64_t offset_;
-  dtype type_;
-  std::int64_t iterations_;
-  bool stacked_;
-  constrain::shape shape_;
-  communicator* group_;
-  std::int64_t chunk_;             // of the shards
-  std::int64_t step_;              // elements from one iteration's tensor, or shard, to the next
+  tensor_info info_;
+  communicator* group_; // the ranks that together hold the tensor; null: every rank holds all of it
   double const* factor_ = nullptr; // that the elements in memory are multiplied by; null: 1
 };
 

@@ -4,32 +4,42 @@
 
 #include "constrain/base/error.hpp"
 
+#include <cstring>
+
 namespace constrain::inline CONSTRAIN_VARIANT {
 
 CONSTRAIN_INLINE void tensor_view::copy_bytes_to(std::span<std::byte> to) const {
-  auto const width = static_cast<std::size_t>(size_of(type_));
+  auto const width = static_cast<std::size_t>(size_of(type()));
   check((to.size() + width - 1) / width);
-  if (map().shards > 1) gather(to.data());
-  else memory_->read(offset_, to.data(), size() * size_of(type_));
+  if (group_ != nullptr) gather(to.data());
+  else memory_->read(info_.offset, to.data(), size() * size_of(type()));
 }
 
 CONSTRAIN_INLINE void tensor_view::gather(std::byte* full) const {
-  auto const m = map();
+  auto const width = size_of(type()), held = info_.map().stored() * width, bytes = info_.shape.elements() * width;
+  bool const in_place = info_.tensor_ranks == 1; // each rank's elements lie together
+  std::vector<std::byte> all(in_place ? 0 : static_cast<std::size_t>(bytes));
   std::int64_t offsets[communicator::maximum_size], lengths[communicator::maximum_size];
-  for (int rank = 0; rank < group_->size(); ++rank) {
-    offsets[rank] = m.begin(rank) * size_of(type_);
-    lengths[rank] = m.length(rank) * size_of(type_);
+  for (int r = 0; r < group_->size(); ++r) {
+    offsets[r] = in_place ? info_.map().begin(r) * width : r * held;
+    lengths[r] = in_place ? info_.map().length(r) * width : held;
   }
-  for (std::int64_t iteration = 0; iteration < iterations_; ++iteration) {
-    auto* const to = full + iteration * m.elements * size_of(type_);
-    memory_->read(offset_ + iteration * step_ * size_of(type_), to + offsets[group_->rank()], lengths[group_->rank()]);
-    group_->all_gather(to, offsets, lengths);
+  for (std::int64_t iteration = 0; iteration < iterations(); ++iteration) {
+    auto* const to = full + iteration * bytes;
+    auto* const gathered = in_place ? to : all.data();
+    memory_->read(address(iteration, 0), gathered + offsets[rank()], lengths[rank()]);
+    group_->all_gather(gathered, offsets, lengths);
+    for (int r = 0; !in_place && r < group_->size(); ++r)
+      info_.for_each_run(r, [&](stored_run const& run) {
+        std::memcpy(to + run.begin * width, gathered + offsets[r] + run.at * width,
+                    static_cast<std::size_t>(run.length * width));
+      });
   }
 }
 
 CONSTRAIN_INLINE void tensor_view::check_real() const {
-  if (!is_real(type_))
-    throw error({"a tensor of ", name_of(type_), " elements has no real numbers to copy; use copy_bytes_to"});
+  if (!is_real(type()))
+    throw error({"a tensor of ", name_of(type()), " elements has no real numbers to copy; use copy_bytes_to"});
 }
 
 CONSTRAIN_INLINE void tensor_view::check(std::size_t length) const {

@@ -58,7 +58,7 @@ public:
   /// if the world size is not a multiple of the number of shards, or if the ranks' settings differ.
   explicit trainer(hyper const& h = {}, run_options const& run = {})
       : hyper_(h), run_(run),
-        ranks_(find_ranks<policy_set::parallelism::value.distributed>(entries::shards, run.deadline)) {
+        ranks_(find_ranks<parallelism.distributed>(parallelism.shards, parallelism.tensor, run.deadline)) {
     detail::check_trainers_agree<trainer>(world(), h, run, table());
     agreed(world(), joint_call::construction, [&] {
       detail::check_hyper<optimizer>(h, policy_set::optimizer_name());
@@ -74,8 +74,8 @@ public:
   /// weights and states unchanged, for a batch of another shape or one that its `batch_range` has overwritten, for a
   /// token or label out of range, for different corpora on different ranks, or if no rank has a valid label.
   [[gnu::cold]] step_result step(constrain::batch const& b) try {
-    auto const valid_labels = agreed_sum(
-        world(), joint_call::step, [&] { return take(b); }, b.corpus);
+    auto const valid_labels = ranks_.sum_of_parts(
+        joint_call::step, [&] { return take(b); }, b);
     if (valid_labels == 0)
       throw error("step: every label is ignored, so there is no loss; pass at least one valid label");
     auto const step_parameters = step_parameters_now();
@@ -131,7 +131,7 @@ public:
   /// For `fit`: `batches` of data that was checked.
   batch_range batches(sample_set const& samples, data::tail tail) const {
     auto const from = state_.corpus == samples.fingerprint() ? state_.position : data::position{};
-    return batch_range({samples, state_.seed, from, micro_batches * task::sequences, tail, rank(), ranks()});
+    return batch_range({samples, state_.seed, from, micro_batches * task::sequences, tail, ranks_.part(), ranks_.parts()});
   }
 
   /// Loss and accuracy over all samples of a corpus or of examples, without dropout; every rank evaluates all samples.
@@ -298,6 +298,7 @@ public:
 private:
   using engine = detail::engine<task, policy_set>;
   static constexpr bool scales_loss = policy_set::precision::value.loss_scale;
+  static constexpr auto parallelism = policy_set::parallelism::value;
 
   constrain::step_parameters step_parameters_now() const {
     constrain::step_parameters n;
@@ -305,9 +306,9 @@ private:
     n.step = state_.steps.count();
     n.updates = state_.steps.count() - state_.skipped;
     n.samples = task::sequences;
-    n.first_sample = ranks_.world->rank() * micro_batches * task::sequences;
+    n.first_sample = ranks_.part() * micro_batches * task::sequences;
     n.world = ranks_.world.get();
-    n.group = ranks_.group.get();
+    n.group = n.tensor = ranks_.group.get();
     return n;
   }
 

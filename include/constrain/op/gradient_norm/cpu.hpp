@@ -1,6 +1,6 @@
 #pragma once
 
-#include "constrain/comm/communicator.hpp"
+#include "constrain/comm/agreement.hpp"
 #include "constrain/device/cpu/parallel.hpp"
 #include "constrain/device/kernel.hpp"
 #include "constrain/device/math.hpp"
@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <numeric>
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
@@ -99,6 +100,16 @@ template <> struct kernel<op::chunk_sum, cpu> {
       total += tensor;
     }
     detail::squares_of(c, squares) = total;
+  }
+};
+
+template <> struct kernel<op::tensor_norm_squared, cpu> {
+  static void run(call_of<op::tensor_norm_squared> const& c, tensor<double const>, tensor<double> squares) {
+    auto& ranks = *c.parameters.tensor;
+    double all[communicator::maximum_size];
+    all[ranks.rank()] = squares[c.options.index];
+    detail::gather(ranks, all);
+    squares[c.options.index] = std::accumulate(all, all + ranks.size(), 0.0);
   }
 };
 

@@ -74,6 +74,16 @@ struct gradient_norm_squared {
   }
 };
 
+/// squares[index] = the sum of squares[index] over the ranks of a tensor group, added in rank order, in place: the
+/// squared norm of a gradient of which each rank has a part.
+struct tensor_norm_squared {
+  using options = squared_norm_options;
+  static constexpr char const* name = "tensor_norm_squared";
+  static constexpr bool exchanges = true;
+
+  static constexpr inferred infer(operand_types const& in) { return inferred::one(in[0].type, in[0].shape); }
+};
+
 /// Clipping by the global norm (Pascanu et al. 2013), as torch.nn.utils.clip_grad_norm_: the squared norms of all
 /// gradients and the maximum norm (a scalar) -> [norm, scale], fp64; norm is the square root of the sum. The update
 /// multiplies every gradient by scale = min(1, maximum / (norm + 1e-6)). If the maximum is 0, scale is 1. If the norm

@@ -101,7 +101,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 [[gnu::cold]] CONSTRAIN_INLINE std::byte const* gathered_tensors::full_tensor(file_tensor const& t, arena& memory,
                                                                               communicator& group) {
   auto const& info = *t.info;
-  if (info.shards == 1 && memory.host() != nullptr) return memory.host() + info.offset;
+  if (info.holders() == 1 && memory.host() != nullptr) return memory.host() + info.offset;
   auto& bytes = full_tensors_.emplace_back(static_cast<std::size_t>(info.elements() * size_of(info.type)));
   tensor_view(memory, info, &group).copy_bytes_to({bytes.data(), bytes.size()});
   return bytes.data();
@@ -109,8 +109,6 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 [[gnu::cold]] CONSTRAIN_INLINE void take_tensor(file_tensor const& t, std::span<std::byte const> bytes, arena& memory,
                                                 communicator& group) {
-  auto const map = t.info->map();
-  auto const shard = t.info->shards > 1 ? group.rank() : 0;
   auto const width = size_of(t.info->type);
   std::vector<std::byte> transposed;
   if (t.transposed) {
@@ -119,9 +117,12 @@ namespace constrain::inline CONSTRAIN_VARIANT {
                                transposed.data());
     bytes = {std::as_const(transposed).data(), transposed.size()};
   }
+  auto const full = t.info->shape.elements(), stored = t.info->map().stored();
   for (std::int64_t iteration = 0; iteration < t.iterations; ++iteration)
-    memory.write(t.info->offset + (t.first + iteration) * map.stored() * width,
-                 bytes.data() + (iteration * map.elements + map.begin(shard)) * width, map.length(shard) * width);
+    t.info->for_each_run(group.rank(), [&](stored_run const& run) {
+      memory.write(t.info->offset + ((t.first + iteration) * stored + run.at) * width,
+                   bytes.data() + (iteration * full + run.begin) * width, run.length * width);
+    });
 }
 
 } // namespace constrain
