@@ -9,7 +9,8 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// A group of processes that train together; each has a rank. `all_gather`, `all_to_all`, `barrier` and `groups_of` are
+/// A group of processes that train together; each has a rank. `all_gather`, `all_to_all`, `barrier`, `groups_of` and `every`
+/// are
 /// collective: all ranks must call them in the same order. They throw `error` if the communication fails or a transfer
 /// is too large. This class has no all-reduce: the op `all_reduce` exchanges all terms and adds them in rank order, so
 /// that every rank gets the same bits.
@@ -39,6 +40,9 @@ public:
   /// Splits the communicator into groups of `ranks` consecutive ranks and returns this rank's group. `size()` must be a
   /// multiple of `ranks`.
   virtual std::unique_ptr<communicator> groups_of(int ranks) = 0;
+  /// Splits the communicator into `stride` groups and returns this rank's: the ranks whose numbers have the same
+  /// remainder by `stride`, which `size()` must be a multiple of.
+  virtual std::unique_ptr<communicator> every(int stride) = 0;
 
   /// Ends all processes of the job (all that were started together), this one with exit status `status`.
   [[noreturn]] virtual void abort(int status) = 0;
@@ -65,6 +69,7 @@ public:
   }
   void barrier() override {}
   std::unique_ptr<communicator> groups_of(int) override { return std::unique_ptr<communicator>(new self); }
+  std::unique_ptr<communicator> every(int) override { return std::unique_ptr<communicator>(new self); }
   [[noreturn]] void abort(int status) override { std::_Exit(status); }
   bool all_come() override { return true; }
 };

@@ -36,7 +36,8 @@ public:
   void all_to_all(std::byte const* send, std::int64_t const* send_offsets, std::int64_t const* send_lengths,
                   std::byte* receive, std::int64_t length) override;
   void barrier() override;
-  std::unique_ptr<communicator> groups_of(int ranks) override;
+  std::unique_ptr<communicator> groups_of(int ranks) override { return split(rank_ / ranks); }
+  std::unique_ptr<communicator> every(int stride) override { return split(rank_ % stride); }
   [[noreturn]] void abort(int status) override { end_job(status); }
   bool all_come() override { return meet(patience(deadline_)); }
   void entered(char const* call) override { watchdog::instance().call(call); }
@@ -50,6 +51,9 @@ private:
 
   /// All processes of the job; initializes MPI if needed.
   static MPI_Comm all_processes(double deadline);
+
+  /// The group of all ranks that give the same number.
+  std::unique_ptr<communicator> split(int group);
 
   /// Registers `leave` to run at exit.
   static void prepare_end(double deadline);

@@ -43,11 +43,11 @@ CONSTRAIN_INLINE void mpi::barrier() {
   check(MPI_Barrier(processes_), "wait for one another");
 }
 
-CONSTRAIN_INLINE std::unique_ptr<communicator> mpi::groups_of(int ranks) {
-  MPI_Comm group = MPI_COMM_NULL;
+CONSTRAIN_INLINE std::unique_ptr<communicator> mpi::split(int group) {
+  MPI_Comm ranks = MPI_COMM_NULL;
   watchdog::wait const waits("forming groups", deadline_);
-  check(MPI_Comm_split(processes_, rank_ / ranks, rank_, &group), "form groups");
-  auto* const made = new mpi(group, deadline_);
+  check(MPI_Comm_split(processes_, group, rank_, &ranks), "form groups");
+  auto* const made = new mpi(ranks, deadline_);
   made->own_ = true;
   return std::unique_ptr<communicator>(made);
 }

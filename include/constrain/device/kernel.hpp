@@ -17,7 +17,7 @@ struct step_parameters {
   std::int64_t updates = 0;        // optimizer steps before this run, without skipped ones: Adam's t is updates + 1
   std::int64_t first_sample = 0;   // index of this rank's first sample in the global batch
   std::int64_t samples = 0;        // in a micro-batch of one rank
-  communicator* world = nullptr;   // all ranks
+  communicator* world = nullptr;   // all ranks that train on different data
   communicator* group = nullptr;   // the ranks that together hold one full set of shards
   communicator* tensor = nullptr;  // the ranks that together hold a tensor that tensor parallelism divides
   cuda_context* context = nullptr; // on a CUDA device: stream and GEMMs

@@ -77,7 +77,7 @@ comparison measure(parts_of_data const& parts, compare_options const& options, t
   auto const training = samples_of<trainer, true>("compare", parts.train, "a smaller .validation_fraction");
   auto const validation = samples_of<trainer, false>("compare", parts.validation, "a larger .validation_fraction");
   std::vector<double> seconds;
-  auto const step_tokens = trainer::batch_tokens * t.ranks();
+  auto const step_tokens = trainer::batch_tokens * t.data_ranks();
   auto const steps = (options.tokens.count() - 1) / step_tokens + 1;
   for (auto const& batch : t.batches(training, data::tail::carry)) {
     if (static_cast<std::int64_t>(seconds.size()) == steps) break;

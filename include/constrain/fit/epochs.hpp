@@ -32,7 +32,7 @@ std::int64_t steps_of_epochs(trainer const& t, std::int64_t epochs, sample_set c
   auto const from = state.corpus == samples.fingerprint() ? state.position : data::position{};
   auto const done = t.steps().count();
   return done + batches_until(epochs, samples, state.seed, from,
-                              trainer::micro_batches * trainer::task::sequences * t.ranks(), tail,
+                              trainer::micro_batches * trainer::task::sequences * t.data_ranks(), tail,
                               std::max<std::int64_t>(limit - done, 0));
 }
 /// The same for a corpus or examples. Also throws `error` if they do not fit the trainer.

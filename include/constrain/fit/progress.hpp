@@ -35,8 +35,8 @@ template <class trainer> [[gnu::noinline, gnu::cold]] void print_start(std::FILE
   std::fprintf(
       out, "%d process%s x %lld micro-batches x %lld sequences = %lld sequences a step, of %lld tokens: %s tokens\n",
       t.ranks(), t.ranks() == 1 ? "" : "es", number(trainer::micro_batches), number(trainer::task::sequences),
-      number(t.ranks() * trainer::micro_batches * trainer::task::sequences), number(trainer::task::tokens),
-      grouped(trainer::batch_tokens * t.ranks()).c_str());
+      number(t.data_ranks() * trainer::micro_batches * trainer::task::sequences), number(trainer::task::tokens),
+      grouped(trainer::batch_tokens * t.data_ranks()).c_str());
   using device = typename trainer::policy_set::device;
   if constexpr (device::value.is_cuda)
     std::fprintf(out, "cuda, code for %d.%d | GEMM by cuBLASLt | %s", device::value.capability / 10,

@@ -62,7 +62,7 @@ template <class trainer> [[gnu::noinline, gnu::cold]] report_head head_of(traine
   report_head head{trainer::policy_set::name(), {}, trainer::memory};
   auto const fact = [&](char const* name, std::string value) { head.facts.emplace_back(name, std::move(value)); };
   fact("parameters", grouped(trainer::parameter_count)), fact("steps", grouped(r.steps.count()));
-  fact("tokens a step", grouped(trainer::batch_tokens * t.ranks())), fact("loss of the last step", number(r.loss));
+  fact("tokens a step", grouped(trainer::batch_tokens * t.data_ranks())), fact("loss of the last step", number(r.loss));
   if (r.validation) fact("validation loss", number(r.validation->loss));
   if (r.validation && trainer::entries::counts_correct) fact("perplexity", number(r.validation->perplexity));
   if (math::finite(t.state().best_validation_loss))

@@ -122,7 +122,7 @@ private:
     auto const& r = context_.last = t_.step(batch);
     record.seconds = since_began.seconds();
     training_seconds_ += since_asked.seconds();
-    tokens_ += trainer::batch_tokens * t_.ranks(), labels_ += r.tokens;
+    tokens_ += trainer::batch_tokens * t_.data_ranks(), labels_ += r.tokens;
     auto& result = context_.result;
     result.loss = r.loss;
     result.skipped += r.skipped ? 1 : 0;

@@ -12,6 +12,7 @@ namespace detail {
 class dividing {
 public:
   constexpr dividing(program const& p, int ranks) : p_(p), nest_(p), ranks_(ranks), out_(without_nodes(p)) {
+    out_.program.tensor_ranks = ranks;
     for (int i = 0; i < p.nodes.size(); ++i) can_begin_[i] = finds_parameters(i);
     while (!follow_all()) {}
   }
@@ -48,7 +49,7 @@ private:
     return side.inner_of(k) == name ? rank - 1 : side.outer_of(k) == name ? rank - 2 : -1;
   }
   constexpr part_list parts_of(ref parameter, int dimension) const {
-    return p_.parts_along(p_.values[parameter.value], dimension);
+    return p_.parts_along(p_.values[parameter.value], shape_of(parameter), dimension);
   }
   constexpr bool can_divide(part_list const& parts) const {
     for (auto extent : parts.extents)
@@ -134,7 +135,6 @@ private:
     auto local = parts_of(parameter, dimension);
     auto& info = out_.program.values[parameter.value];
     info.divided = dimension;
-    info.full_shape = info.shape;
     info.shape.extent[dimension] /= ranks_;
     if (local.extents.size() == 1) return;
     for (auto& extent : local.extents) extent /= ranks_;

@@ -34,6 +34,7 @@ struct program {
   int micro_batches = -1;   // the axis of gradient accumulation; -1: one micro-batch
   bool distributed = false; // each rank (process) runs the program on its own part of the batch
   std::int64_t shards = 1;  // ranks over which a flat tensor is sharded
+  int tensor_ranks = 1;     // ranks over which parameters are divided
 
   /// The characters of a name.
   constexpr std::string_view text(name_ref name) const { return names.text(name); }
@@ -102,10 +103,10 @@ struct program {
     if (!part_lists.push_back(parts)) fail({why::program_too_large, 0, 0, maximum_part_lists, maximum_part_lists + 1});
     return part_lists.count - 1;
   }
-  /// The parts of a value in one dimension: one, unless the value is a parameter with parts in this dimension.
-  constexpr part_list parts_along(value_info const& info, int dimension) const {
+  /// The parts of a value of shape `s` in one dimension: one, unless it is a parameter with parts in this dimension.
+  constexpr part_list parts_along(value_info const& info, shape const& s, int dimension) const {
     if (info.parts >= 0 && part_lists[info.parts].dimension == dimension) return part_lists[info.parts];
-    return {info.shape.extent[dimension]};
+    return {s.extent[dimension]};
   }
   /// Appends a node.
   constexpr void add_node(node const& n) {

@@ -40,8 +40,7 @@ struct value_info {
   ref overwritten_by;         // the value that an op writes in place over this one, so that both share bytes
   constrain::view view;       // the value whose slice this one is, so that both share bytes
   constrain::layout layout = layout::replicated; // how ranks hold one instance
-  // of one instance of the full tensor, if the layout is flat, or of a parameter that tensor parallelism divides
-  constrain::shape full_shape;
+  constrain::shape full_shape;                   // of one instance of the full tensor, if the layout is flat
   int divided = -1; // of a parameter: the dimension of which each rank of a tensor group has a range; -1: none
 
   /// Whether this is a loop-carried value, such as the x of a repeat.

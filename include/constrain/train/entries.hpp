@@ -78,7 +78,7 @@ template <class task, class policy_set> struct entries {
   });
   static constexpr auto parameters =
       make_parameter_table<count_parameters(step_program::final)>(step_program::final, step::where);
-
+  static constexpr std::int64_t shards = policy_set::parallelism::value.shards;
   static constexpr std::int64_t parameter_count = [] {
     std::int64_t total = 0;
     for (int i = 0; i < parameters.size; ++i) total += parameters.parameters[i].elements();

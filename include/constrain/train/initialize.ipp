@@ -68,9 +68,7 @@ CONSTRAIN_INLINE void initialize_elements(tensor_info const& info, int index, st
                                         static_cast<std::int32_t>(info.initial.constant));
     return memory.write(info.offset, all.data(), bytes);
   }
-  memory.edit(info.offset, bytes, [&](std::byte* data) {
-    detail::initialize_runs(info, index, seed, rank, data);
-  });
+  memory.edit(info.offset, bytes, [&](std::byte* data) { detail::initialize_runs(info, index, seed, rank, data); });
 }
 
 [[gnu::cold]] CONSTRAIN_INLINE void start_averages(parameter_list const& all, arena& memory) {
@@ -85,8 +83,7 @@ CONSTRAIN_INLINE void initialize_elements(tensor_info const& info, int index, st
   }
 }
 
-[[gnu::cold]] CONSTRAIN_INLINE void initialize(parameter_list const& all, std::uint64_t seed, arena& memory,
-                                               int rank) {
+[[gnu::cold]] CONSTRAIN_INLINE void initialize(parameter_list const& all, std::uint64_t seed, arena& memory, int rank) {
   for (int i = 0; i < all.size; ++i) initialize(all.parameters[i], i, seed, memory, rank);
   for (int i = 0; i < all.states_size; ++i) initialize(all.states[i], all.states[i].parameter, seed, memory, rank);
   for (int i = 0; i < all.settings_size; ++i) initialize(all.settings[i], i, seed, memory);

@@ -17,16 +17,17 @@ struct stored_run {
   std::int64_t length = 0; // number of elements
 };
 
-/// A tensor that persists between steps, at run time: name, shape, dtype and where it is in the arena. Either it is the
-/// same on all ranks, or each rank of a group has a shard of it (ZeRO) or ranges of one dimension (tensor parallelism).
+/// A tensor that persists between steps, at run time: name, shape, dtype and where it is in the arena. With tensor
+/// parallelism, each rank of a tensor group may have ranges of one dimension; with ZeRO, each rank of a group has a
+/// shard of the tensor, or of these ranges.
 struct tensor_info {
   int name_offset = 0, name_length = 0; // position and length of the name in `parameter_table::names`
   constrain::shape shape;               // shape of one iteration's full (unsharded) tensor
   std::int64_t shards = 1;              // ranks over which an iteration's tensor is sharded
   std::int64_t chunk = norm_chunk;      // in elements; each shard begins at a multiple of `chunk`
-  std::int64_t tensor_ranks = 1;        // ranks that each have a range of every part of one dimension
-  int divided = 0;                      // this dimension, if `tensor_ranks` > 1
-  part_list parts;                      // extents of a rank's ranges in this dimension, if `tensor_ranks` > 1
+  std::int64_t tensor_ranks = 1;        // in a tensor group
+  int divided = -1;                     // the dimension of which each of them has a range of every part; -1: none
+  part_list parts;                      // if divided: the extents of a rank's ranges
   dtype type = dtype::f32;              // of an element
   std::int64_t iterations = 1;          // of all repeats (loops of the model) around the parameter, multiplied
   bool stacked = false;                 // whether the parameter is inside a repeat
@@ -36,13 +37,16 @@ struct tensor_info {
 
   /// Elements of the full tensors of all iterations.
   constexpr std::int64_t elements() const { return iterations * shape.elements(); }
-  /// How one iteration's tensor is sharded.
-  constexpr shard_map map() const { return {shape.elements() / tensor_ranks, shards, chunk}; }
+  /// Ranks that divide the tensor; 1: each rank of a tensor group has all of it, or of its shard.
+  constexpr std::int64_t divisions() const { return divided >= 0 ? tensor_ranks : 1; }
+  /// How one iteration's tensor, or a rank's ranges of it, are sharded.
+  constexpr shard_map map() const { return {shape.elements() / divisions(), shards, chunk}; }
   /// Elements stored on each rank for all iterations together, padding included.
   constexpr std::int64_t stored() const { return iterations * map().stored(); }
   /// Ranks that together hold the tensor; 1: every rank holds all of it.
-  constexpr std::int64_t holders() const { return shards * tensor_ranks; }
-  /// Calls f(run) for the elements that rank `rank` of the holders stores, in order.
+  constexpr std::int64_t holders() const { return shards * divisions(); }
+  /// Calls f(run) for the elements that rank `rank` of the holders stores, in order. The ranks of a tensor group are
+  /// consecutive holders. Further ranks, in the same order, are copies of the holders.
   void for_each_run(int rank, function_ref<void(stored_run const&)> f) const;
 };
 
@@ -138,12 +142,11 @@ constexpr void fill_tensor_info(tensor_info& out, program const& p, memory_layou
   out.shards = info.layout == layout::flat ? p.shards : 1;
   // An optimizer state is divided as its parameter is.
   auto const& owner = info.role == role::state ? p.values[info.belongs_to] : info;
-  out.tensor_ranks = 1;
+  out.tensor_ranks = p.tensor_ranks;
+  out.divided = owner.divided;
   if (owner.divided >= 0) {
-    out.shape = owner.full_shape;
-    out.divided = owner.divided;
-    out.tensor_ranks = owner.full_shape.extent[owner.divided] / owner.shape.extent[owner.divided];
-    out.parts = p.parts_along(owner, owner.divided);
+    out.parts = p.parts_along(owner, out.shape, owner.divided);
+    out.shape.extent[owner.divided] *= p.tensor_ranks;
   }
   out.chunk = norm_chunk / info.block;
   out.type = info.type;

@@ -2,23 +2,22 @@
 
 #include "constrain/train/parameter_table.hpp"
 
+#include <algorithm>
+
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-[[gnu::cold]] CONSTRAIN_INLINE void tensor_info::for_each_run(int rank,
-                                                              function_ref<void(stored_run const&)> f) const {
-  if (tensor_ranks == 1) {
-    auto const held = map();
-    auto const shard = shards == 1 ? 0 : rank;
-    return f({held.begin(shard), 0, held.length(shard)});
-  }
+[[gnu::cold]] CONSTRAIN_INLINE void tensor_info::for_each_run(int rank, function_ref<void(stored_run const&)> f) const {
+  auto const held = map();
+  auto const shard = rank / tensor_ranks % shards, first = held.begin(shard), end = first + held.length(shard);
+  if (divided < 0) return f({first, 0, end - first});
   std::int64_t outer = 1, inner = 1;
   for (int k = 0; k < divided; ++k) outer *= shape.extent[k];
   for (int k = divided + 1; k < shape.rank; ++k) inner *= shape.extent[k];
-  std::int64_t begin = 0, at = 0;
+  std::int64_t begin = 0, at = 0; // of a range, in the full tensor and in the ranges of this rank
   for (std::int64_t i = 0; i < outer; ++i)
     for (auto extent : parts.extents) {
-      auto const length = extent * inner;
-      f({begin + rank * length, at, length});
+      auto const length = extent * inner, from = std::max(at, first), to = std::min(at + length, end);
+      if (from < to) f({begin + rank % tensor_ranks * length + from - at, from - first, to - from});
       begin += length * tensor_ranks, at += length;
     }
 }

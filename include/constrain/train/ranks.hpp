@@ -4,6 +4,7 @@
 #include "constrain/base/held.hpp"
 #include "constrain/comm/agreement.hpp"
 #include "constrain/comm/communicator.hpp"
+#include "constrain/policy/parallel.hpp"
 #include "constrain/train/batch.hpp"
 #if defined(CONSTRAIN_WITH_MPI)
 #include "constrain/comm/mpi.hpp"
@@ -15,21 +16,24 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// A run's communicators.
+/// A run's communicators. Consecutive ranks are a tensor group; the ranks with the same number in their tensor groups
+/// train on different data, and are divided into the groups of ZeRO.
 struct ranks {
-  held<communicator> world = std::unique_ptr<communicator>(new self); // all ranks
-  held<communicator> group =
-      std::unique_ptr<communicator>(new self); // the ranks that together hold a tensor, this rank included
-  bool same_data = false;                      // all ranks train on the same batches: tensor parallelism
+  held<communicator> world = std::unique_ptr<communicator>(new self);   // all ranks
+  held<communicator> holders = std::unique_ptr<communicator>(new self); // those that together hold a tensor
+  std::unique_ptr<communicator> data_axis, zero_axis, tensor_axis;      // with tensor parallelism; else null
 
-  /// Of how many parts of the data this rank trains on one, and on which one.
-  int parts() const { return same_data ? 1 : world->size(); }
-  int part() const { return same_data ? 0 : world->rank(); }
+  /// The ranks that train on different data, and have what this rank has of each layer.
+  communicator& data() const { return data_axis ? *data_axis : *world; }
+  /// Those of them that hold the shards of a tensor.
+  communicator& zero() const { return zero_axis ? *zero_axis : *holders; }
+  /// The ranks that divide the layers, and train on the same data; null without tensor parallelism.
+  communicator* tensor() const { return tensor_axis.get(); }
 
   /// If ranks hold a tensor together, every forward pass is collective: throws `error` on all ranks unless all ranks are about
   /// to make the same number of forward passes (`passes`). `call`: the caller, for the error.
   void come_to(joint_call call, std::int64_t passes) const {
-    if (group->size() > 1) check_passes(*world, call, passes);
+    if (holders->size() > 1) check_passes(*world, call, passes);
   }
 
   /// `take` reads this rank's part of a batch `b` and returns its number of valid labels: the sum over all parts. Throws
@@ -38,30 +42,27 @@ struct ranks {
   std::int64_t sum_of_parts(joint_call call, function_ref<std::int64_t()> take, batch const& b) const;
 };
 
-/// The communicators of this process: a single rank unless `distributed` and built with MPI. `shards`: ranks in a
-/// group of ZeRO. `tensor`: ranks over which layers are divided; 1: none are. `deadline`: seconds to wait for other
-/// ranks. Throws `error` if the world size is not a multiple of `shards`, or not `tensor`, or if the deadline is not in
-/// (0, 1e9].
-template <bool distributed>
-ranks find_ranks([[maybe_unused]] std::int64_t shards, [[maybe_unused]] std::int64_t tensor,
-                 [[maybe_unused]] double deadline) {
+namespace detail {
+
+/// Forms the groups of the ranks in `r.world`. Throws `error` if their number does not allow it.
+void form_groups(ranks& r, slot_of::parallelism const& p);
+
+} // namespace detail
+
+/// The communicators of this process: a single rank unless `p.distributed` and built with MPI. `deadline`: seconds to
+/// wait for other ranks. Throws `error` if the world size is not a multiple of the ranks that hold a tensor together, or
+/// without data parallelism not equal to it, or if the deadline is not in (0, 1e9].
+template <slot_of::parallelism p> ranks find_ranks([[maybe_unused]] double deadline) {
   ranks r;
 #if defined(CONSTRAIN_WITH_MPI)
-  if constexpr (distributed) {
+  if constexpr (p.distributed) {
     bool const possible = deadline > 0 && deadline <= 1e9;
     r.world = std::make_unique<mpi>(possible ? deadline : 1800);
     agreed(*r.world, joint_call::construction, [&] {
       if (!possible)
         throw error({"a run's .deadline is ", std::to_string(deadline), " seconds; give more than 0 and at most 1e9"});
     });
-    if (r.world->size() % shards != 0)
-      throw error({"parallel::zero shards over groups of ", shards, " ranks, but there are ", r.world->size(),
-                   "; start a multiple of ", shards});
-    if (tensor > 1 && r.world->size() != tensor)
-      throw error({"parallel::tensor divides layers over ", tensor, " ranks, but there are ", r.world->size(),
-                   "; start ", tensor});
-    r.group = r.world->groups_of(static_cast<int>(tensor > 1 ? tensor : shards));
-    r.same_data = tensor > 1;
+    detail::form_groups(r, p);
   }
 #endif
   return r;

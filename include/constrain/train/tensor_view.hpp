@@ -107,7 +107,7 @@ private:
 
   arena* memory_;
   tensor_info info_;
-  communicator* group_; // the ranks that together hold the tensor; null: every rank holds all of it
+  communicator* group_;            // the ranks that together hold the tensor; null: every rank holds all of it
   double const* factor_ = nullptr; // that the elements in memory are multiplied by; null: 1
 };
 

@@ -17,8 +17,8 @@ CONSTRAIN_INLINE void tensor_view::copy_bytes_to(std::span<std::byte> to) const 
 
 CONSTRAIN_INLINE void tensor_view::gather(std::byte* full) const {
   auto const width = size_of(type()), held = info_.map().stored() * width, bytes = info_.shape.elements() * width;
-  bool const in_place = info_.tensor_ranks == 1; // each rank's elements lie together
-  std::vector<std::byte> all(in_place ? 0 : static_cast<std::size_t>(bytes));
+  bool const in_place = group_->size() == info_.shards; // each rank has other elements, which lie together
+  std::vector<std::byte> all(in_place ? 0 : static_cast<std::size_t>(group_->size() * held));
   std::int64_t offsets[communicator::maximum_size], lengths[communicator::maximum_size];
   for (int r = 0; r < group_->size(); ++r) {
     offsets[r] = in_place ? info_.map().begin(r) * width : r * held;

@@ -57,15 +57,14 @@ public:
   /// `h`: the optimizer's hyperparameters. Throws `error` for a value out of range, if the arena cannot be allocated,
   /// if the world size is not a multiple of the number of shards, or if the ranks' settings differ.
   explicit trainer(hyper const& h = {}, run_options const& run = {})
-      : hyper_(h), run_(run),
-        ranks_(find_ranks<parallelism.distributed>(parallelism.shards, parallelism.tensor, run.deadline)) {
+      : hyper_(h), run_(run), ranks_(find_ranks<policy_set::parallelism::value>(run.deadline)) {
     detail::check_trainers_agree<trainer>(world(), h, run, table());
     agreed(world(), joint_call::construction, [&] {
       detail::check_hyper<optimizer>(h, policy_set::optimizer_name());
       detail::check_run(run);
       engine_.allocate(run.checked, run.measure_memory);
       state_.seed = run.seed;
-      initialize(table(), state_.seed, engine_.arena(), ranks_.group->rank());
+      initialize(table(), state_.seed, engine_.arena(), ranks_.holders->rank());
       detail::start_settings(tensors(), run);
     });
   }
@@ -131,7 +130,8 @@ public:
   /// For `fit`: `batches` of data that was checked.
   batch_range batches(sample_set const& samples, data::tail tail) const {
     auto const from = state_.corpus == samples.fingerprint() ? state_.position : data::position{};
-    return batch_range({samples, state_.seed, from, micro_batches * task::sequences, tail, ranks_.part(), ranks_.parts()});
+    return batch_range({samples, state_.seed, from, micro_batches * task::sequences, tail, ranks_.data().rank(),
+                        ranks_.data().size()});
   }
 
   /// Loss and accuracy over all samples of a corpus or of examples, without dropout; every rank evaluates all samples.
@@ -236,6 +236,8 @@ public:
   int rank() const { return ranks_.world->rank(); }
   /// The world size: number of processes that train together.
   int ranks() const { return ranks_.world->size(); }
+  /// Number of processes that train on different data; others divide the layers (parallel::tensor).
+  int data_ranks() const { return ranks_.data().size(); }
   /// Logical OR of `here` over all ranks. Collective.
   bool in_any_rank(bool here) const { return agree(world(), joint_call::question, here ? 1 : 0) > 0; }
   /// The communicator of all ranks.
@@ -256,19 +258,19 @@ public:
   /// is replaced only by a complete one. Hugging Face Transformers can load the directory if the model is gpt2. Throws
   /// `error` on all ranks if a file cannot be written.
   void save(std::string const& directory) const {
-    save_run(directory, table(), format(), configuration(), state_, engine_.arena(), *ranks_.world, *ranks_.group);
+    save_run(directory, table(), format(), configuration(), state_, engine_.arena(), *ranks_.world, *ranks_.holders);
   }
   /// Loads a run that `save` wrote, to continue it; a setting that it lacks keeps its value. Throws `error`, with
   /// nothing changed, if the directory is damaged, was saved with another configuration or has a number out of range,
   /// such as a setting that `set` refuses; the error names the field.
   void load(std::string const& directory) {
-    state_ = load_run(directory, table(), format(), configuration(), engine_.arena(), *ranks_.world, *ranks_.group);
+    state_ = load_run(directory, table(), format(), configuration(), engine_.arena(), *ranks_.world, *ranks_.holders);
     engine_.drop_gradients();
   }
   /// Loads only weights: from a directory or safetensors file of Hugging Face Transformers, or from another trainer's
   /// saved run of the same model. Throws `error`, with nothing changed, if names, shapes or configuration do not match.
   void load_pretrained(std::string const& path) {
-    constrain::load_pretrained(path, table(), format(), engine_.arena(), *ranks_.world, *ranks_.group);
+    constrain::load_pretrained(path, table(), format(), engine_.arena(), *ranks_.world, *ranks_.holders);
     start_averages(table(), engine_.arena());
     engine_.drop_gradients();
   }
@@ -298,17 +300,13 @@ public:
 private:
   using engine = detail::engine<task, policy_set>;
   static constexpr bool scales_loss = policy_set::precision::value.loss_scale;
-  static constexpr auto parallelism = policy_set::parallelism::value;
 
   constrain::step_parameters step_parameters_now() const {
     constrain::step_parameters n;
-    n.seed = state_.seed;
-    n.step = state_.steps.count();
+    n.seed = state_.seed, n.step = state_.steps.count();
     n.updates = state_.steps.count() - state_.skipped;
-    n.samples = task::sequences;
-    n.first_sample = ranks_.part() * micro_batches * task::sequences;
-    n.world = ranks_.world.get();
-    n.group = n.tensor = ranks_.group.get();
+    n.samples = task::sequences, n.first_sample = ranks_.data().rank() * micro_batches * task::sequences;
+    n.world = &ranks_.data(), n.group = &ranks_.zero(), n.tensor = ranks_.tensor();
     return n;
   }
 
@@ -329,7 +327,7 @@ private:
   }
 
   static parameter_list table() { return entries::parameters.view(); }
-  detail::named_tensors tensors() const { return {table(), engine_.arena(), *ranks_.group}; }
+  detail::named_tensors tensors() const { return {table(), engine_.arena(), *ranks_.holders}; }
   static weight_format format() {
     if constexpr (requires { task::architecture; })
       return weight_format_of<std::remove_cvref_t<decltype(task::architecture)>>::make(task::architecture);
