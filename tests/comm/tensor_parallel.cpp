@@ -1,3 +1,5 @@
+#include "temporary_directory.hpp"
+
 #include <constrain/constrain.hpp>
 
 #include <cmath>
@@ -50,6 +52,50 @@ double difference(ct::tensor_view const& a, ct::tensor_view const& b) {
   return scale == 0 ? worst : worst / scale;
 }
 
+/// Whether all tensors of both trainers are equal, and both compute the same.
+template <class together, class alone> void check_equal(together& t, alone& one, char const* name, double bound) {
+  auto const all = t.parameters(), expected = one.parameters();
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    double const d = difference(all[i], expected[i]);
+    expect(d == 0, std::string(all[i].name).c_str(), name, d);
+  }
+  std::vector<std::int32_t> const prompt{3, 1, 4};
+  expect(t.generate(prompt, 6) == one.generate(prompt, 6), "other tokens are generated", name, 0);
+  std::vector<std::int32_t> samples(static_cast<std::size_t>(3 * together::batch_tokens / together::micro_batches));
+  for (std::size_t i = 0; i < samples.size(); ++i) samples[i] = static_cast<std::int32_t>(i * 5 % 31);
+  auto const whole = samples.size() / static_cast<std::size_t>(alone::batch_tokens / alone::micro_batches) *
+                     static_cast<std::size_t>(alone::batch_tokens / alone::micro_batches);
+  std::vector<std::int32_t> const some(samples.begin(), samples.begin() + static_cast<std::ptrdiff_t>(whole));
+  double const loss = t.evaluate(some, some, ct::labels::shift).loss / one.evaluate(some, some, ct::labels::shift).loss;
+  expect(std::abs(loss - 1) <= bound, "the losses of an evaluation differ", name, loss - 1);
+}
+
+/// Each trainer loads the run that the other one has saved, and both go on alike.
+template <class together, class alone> void check_runs(together& t, alone& one, char const* name, double bound) {
+  constrain::test::temporary_directory const mine; // of this rank
+  std::string shared(mine / "run");
+  shared.resize(256);
+  MPI_Bcast(shared.data(), 256, MPI_CHAR, 0, MPI_COMM_WORLD);
+  std::string const run = shared.c_str(), own = mine / "own";
+  t.save(run);
+  one.load(run);
+  check_equal(t, one, name, bound);
+  auto const ours = t.step(batch_of(t, 11)), theirs = one.step(batch_of(one, 11));
+  expect(std::abs(ours.loss - theirs.loss) <= bound * theirs.loss, "the resumed losses differ", name, ours.loss);
+  one.save(own); // every process its own, with the same bytes
+  t.load(own);
+  check_equal(t, one, name, bound);
+  t.load_pretrained(own);
+  check_equal(t, one, name, bound);
+  for (auto const& p : t.parameters()) {
+    auto values = values_of(p);
+    for (auto& v : values) v *= 2;
+    p.copy_from(std::span<double const>(values));
+    expect(values_of(p) == values, "copied values differ", name, 0);
+  }
+  MPI_Barrier(MPI_COMM_WORLD); // before a directory is removed
+}
+
 /// Feed-forward with a gate and attention with shared keys and values, as in LLaMA, and a layer of 15 features, which
 /// two ranks cannot divide.
 struct gated {
@@ -98,6 +144,7 @@ void compare(char const* name, double bound) {
     double const d = difference(all[i], expected[i]);
     expect(d <= 10 * bound, std::string(all[i].name).c_str(), name, d);
   }
+  check_runs(t, one, name, bound);
   if (t.rank() == 0)
     std::printf("%s: weights %lld of %lld bytes\n", name, static_cast<long long>(together::memory.weights.count()),
                 static_cast<long long>(alone::memory.weights.count()));
