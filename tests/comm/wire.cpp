@@ -86,21 +86,39 @@ template <class trainer> std::int64_t theory(int reductions, int gathers, bool g
   return bytes;
 }
 
+/// The same for tensor<d>: in each block, forward and backward, the sums behind attention and behind the feed-forward
+/// are all-reduced; then the squared norm of each divided gradient.
+template <class trainer> std::int64_t theory_of_tensors() {
+  constexpr auto model = task::architecture;
+  constexpr bool mixed = trainer::memory.master_weights.count() > 0;
+  auto const& all = trainer::entries::parameters;
+  std::int64_t divided = 0;
+  for (auto const& p : all.parameters) divided += p.divided >= 0 ? 1 : 0;
+  std::int64_t const activations = trainer::batch_tokens * model.width * (mixed ? 2 : 4);
+  auto const all_to_all_ranks = [](std::int64_t each) { return d * (d - 1) * each; };
+  return 4 * model.layers * 2 * (d - 1) * activations + all_to_all_ranks(divided * sizeof(double)) +
+         // the ranks agree to step, and that their batches are the same
+         all_to_all_ranks(2 * sizeof(ct::detail::vote) + sizeof(std::uint64_t));
+}
+
 template <int n, class precision> void check(char const* name) {
   using ct::parallel::ddp, ct::parallel::zero;
-  auto const equals = [&]<class strategy>(char const* what, int reductions, int gathers, bool by_reads = false) {
-    using trainer = ct::trainer<task, precision, ct::accumulate<n>, strategy>;
-    auto const expected = theory<trainer>(reductions, gathers, by_reads);
-    auto const got = bytes_of_a_step<trainer>();
+  auto const compare = [&](char const* what, std::int64_t expected, std::int64_t got) {
     if (got == expected) return;
     ++failures;
     std::fprintf(stderr, "FAILED: %s, %s, accumulate<%d>: %lld bytes, by theory %lld\n", name, what, n,
                  static_cast<long long>(got), static_cast<long long>(expected));
   };
+  auto const equals = [&]<class strategy>(char const* what, int reductions, int gathers, bool by_reads = false) {
+    using trainer = ct::trainer<task, precision, ct::accumulate<n>, strategy>;
+    compare(what, theory<trainer>(reductions, gathers, by_reads), bytes_of_a_step<trainer>());
+  };
   equals.template operator()<ddp>("ddp", 2, 0);
   equals.template operator()<zero<1, d>>("zero<1>", 1, 1);
   equals.template operator()<zero<2, d>>("zero<2>", n, 1);
   equals.template operator()<zero<3, d>>("zero<3>", n, n, true);
+  using divided = ct::trainer<task, precision, ct::accumulate<n>, ct::parallel::tensor<d>>;
+  compare("tensor", theory_of_tensors<divided>(), bytes_of_a_step<divided>());
 }
 
 } // namespace
