@@ -60,7 +60,8 @@ template <class together, class alone> void check_equal(together& t, alone& one,
     expect(d == 0, std::string(all[i].name).c_str(), name, d);
   }
   std::vector<std::int32_t> const prompt{3, 1, 4};
-  expect(t.generate(prompt, 6) == one.generate(prompt, 6), "other tokens are generated", name, 0);
+  bool const is_exact = bound < 1e-10; // else equal probabilities may be rounded differently
+  expect(!is_exact || t.generate(prompt, 6) == one.generate(prompt, 6), "other tokens are generated", name, 0);
   std::vector<std::int32_t> samples(static_cast<std::size_t>(3 * together::batch_tokens / together::micro_batches));
   for (std::size_t i = 0; i < samples.size(); ++i) samples[i] = static_cast<std::int32_t>(i * 5 % 31);
   auto const whole = samples.size() / static_cast<std::size_t>(alone::batch_tokens / alone::micro_batches) *
@@ -114,6 +115,18 @@ struct gated {
   }
 };
 
+/// Whether ranks of a tensor group that have different batches are told so, and can go on.
+template <class trainer> void check_other_batches(trainer& t, char const* name) {
+  auto const before = values_of(t.parameters()[0]);
+  std::vector<std::int32_t> ids(static_cast<std::size_t>(trainer::batch_tokens), t.rank());
+  std::string sentence;
+  try {
+    t.step(t.batch(ids, ids, ct::labels::shift));
+  } catch (std::exception const& e) { sentence = e.what(); }
+  expect(sentence.find("different batches") != std::string::npos, sentence.c_str(), name, 0);
+  expect(values_of(t.parameters()[0]) == before, "a refused step has changed a weight", name, 0);
+}
+
 /// Ten steps of `strategy` on all ranks against ten steps of one process on the batches of all. `bound`: for losses,
 /// norms and gradients; weights may differ ten times as much.
 template <class task, class strategy, class alone_task, class... policies>
@@ -145,9 +158,7 @@ void compare(char const* name, double bound) {
     expect(d <= 10 * bound, std::string(all[i].name).c_str(), name, d);
   }
   check_runs(t, one, name, bound);
-  if (t.rank() == 0)
-    std::printf("%s: weights %lld of %lld bytes\n", name, static_cast<long long>(together::memory.weights.count()),
-                static_cast<long long>(alone::memory.weights.count()));
+  check_other_batches(t, name);
 }
 
 } // namespace
@@ -155,18 +166,21 @@ void compare(char const* name, double bound) {
 int main() {
   using ct::optimizer::sgd, ct::parallel::tensor, ct::parallel::mesh, ct::parallel::zero;
   using ct::precision::fp64;
-#if RANKS == 2
+#if CONSTRAIN_RANKS == 2
   using task = lm<small>;
   compare<task, tensor<2>, task, fp64, sgd>("fp64", 1e-13);
   compare<task, tensor<2>, task, sgd, ct::accumulate<3>, ct::checkpoint::every<2>>("accumulate, checkpoint", 5e-6);
+  compare<task, tensor<2>, task, ct::precision::bf16, sgd>("bf16", 1.6e-2);
   using other = ct::task<gated{}, ct::causal_lm, ct::micro_batch{.sequences = 2, .tokens = 8}>;
   compare<other, tensor<2>, other, fp64, sgd>("gated", 1e-13);
 #else
-  using task = ct::task<small, ct::causal_lm, ct::micro_batch{.sequences = 2}>;
+  using task = lm<small>;
   using wide = ct::task<small, ct::causal_lm, ct::micro_batch{.sequences = 4}>;
   compare<task, tensor<4>, task, fp64, sgd>("tensor<4>", 1e-13);
-  compare<task, mesh<ct::parallel::ddp, tensor<2>>, wide, fp64, sgd>("mesh<ddp, tensor<2>>", 1e-13);
-  compare<task, mesh<zero<3, 2>, tensor<2>>, wide, fp64, sgd>("mesh<zero<3, 2>, tensor<2>>", 1e-13);
+  compare<task, mesh<ct::parallel::ddp, tensor<2>>, wide, fp64, sgd>("ddp", 1e-13);
+  compare<task, mesh<zero<1, 2>, tensor<2>>, wide, fp64, ct::optimizer::adamw, ct::accumulate<3>>("zero<1, 2>", 1e-13);
+  compare<task, mesh<zero<2, 2>, tensor<2>>, wide, sgd, ct::checkpoint::every<1>>("zero<2, 2>", 5e-6);
+  compare<task, mesh<zero<3, 2>, tensor<2>>, wide, fp64, sgd>("zero<3, 2>", 1e-13);
 #endif
   return failures == 0 ? 0 : 1;
 }

@@ -36,7 +36,18 @@ static_assert(parse_layouts("*,- ->*").valid && parse_layouts("*,- ->*").outputs
 // An op that declares nothing has `-` everywhere.
 static_assert(layout_rule{}.valid && !layout_rule{}.by_elements() && layout_rule{}.inputs.unread == 0);
 
+// Letters name the innermost dimensions; they stand alone or behind `...` or `-`.
+constexpr auto named = parse_layouts("...i, oi, +o -> ...o");
+static_assert(named.valid && named.inputs.rows == 0b1 && named.outputs.rows == all);
+static_assert(named.inputs.inner_of(0) == 'i' && named.inputs.outer_of(0) == 0);
+static_assert(named.inputs.inner_of(1) == 'i' && named.inputs.outer_of(1) == 'o');
+static_assert(named.inputs.inner_of(2) == 'o' && named.inputs.added == 2 && named.outputs.inner_of(0) == 'o');
+static_assert(named.outputs.inner_of(1) == 0 && named.inputs.inner_of(7) == 0); // not of operands behind the last
+static_assert(parse_layouts("-h -> -h, -").valid && parse_layouts("-h -> -h, -").outputs.rows == 0);
+static_assert(parse_layouts("-f -> -f").inputs.added == -1);
+
 constexpr bool is_rule(std::string_view text) { return parse_layouts(text).valid; }
+static_assert(!is_rule("abc -> -") && !is_rule("+ -> -") && !is_rule("-+a -> a") && !is_rule("A -> A"));
 static_assert(!is_rule("") && !is_rule("*") && !is_rule("->") && !is_rule("* ->") && !is_rule("-> *"));
 static_assert(!is_rule("*, -> *") && !is_rule(", * -> *") && !is_rule("*, , * -> *") && !is_rule("* -> *,"));
 static_assert(!is_rule("* * -> *") && !is_rule("* -> * -> *") && !is_rule("* - > *") && !is_rule("* => *"));

@@ -21,15 +21,13 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 struct ranks {
   held<communicator> world = std::unique_ptr<communicator>(new self);   // all ranks
   held<communicator> holders = std::unique_ptr<communicator>(new self); // those that together hold a tensor
-  std::unique_ptr<communicator> data_axis, zero_axis, tensor_axis;      // with tensor parallelism; else null
+  held<communicator> tensor = std::unique_ptr<communicator>(new self);  // those that divide the layers
+  std::unique_ptr<communicator> data_axis, zero_axis;                   // with tensor parallelism; else null
 
   /// The ranks that train on different data, and have what this rank has of each layer.
   communicator& data() const { return data_axis ? *data_axis : *world; }
   /// Those of them that hold the shards of a tensor.
   communicator& zero() const { return zero_axis ? *zero_axis : *holders; }
-  /// The ranks that divide the layers, and train on the same data; null without tensor parallelism.
-  communicator* tensor() const { return tensor_axis.get(); }
-
   /// If ranks hold a tensor together, every forward pass is collective: throws `error` on all ranks unless all ranks are about
   /// to make the same number of forward passes (`passes`). `call`: the caller, for the error.
   void come_to(joint_call call, std::int64_t passes) const {

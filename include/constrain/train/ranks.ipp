@@ -16,7 +16,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
                  " ranks, but there are ", size, "; start a multiple of ", holders});
   r.holders = r.world->groups_of(holders);
   if (p.tensor == 1) return;
-  r.tensor_axis = r.world->groups_of(p.tensor);
+  r.tensor = r.world->groups_of(p.tensor);
   r.data_axis = r.world->every(p.tensor);
   r.zero_axis = r.data_axis->groups_of(p.shards);
 }
@@ -24,23 +24,23 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 [[gnu::cold]] CONSTRAIN_INLINE std::int64_t ranks::sum_of_parts(joint_call call, function_ref<std::int64_t()> take,
                                                                 batch const& b) const {
   auto const sum = agreed_sum(*world, call, take, b.corpus);
-  if (tensor() == nullptr) return sum;
+  if (tensor->size() == 1) return sum;
   std::string bytes;
   for (auto const& arrays : {b.every_input(), b.every_label()})
     for (std::size_t i = 0; i < arrays.size(); ++i)
       bytes.append(reinterpret_cast<char const*>(arrays[i].bytes().data()), arrays[i].bytes().size());
   // The number that must be equal would be compared over all ranks, whose data differ.
   std::uint64_t hashes[communicator::maximum_size];
-  hashes[tensor()->rank()] = detail::hash_of(bytes);
-  detail::gather(*tensor(), hashes);
+  hashes[tensor->rank()] = detail::hash_of(bytes);
+  detail::gather(*tensor, hashes);
   bool same = true;
-  for (int k = 1; k < tensor()->size(); ++k) same = same && hashes[k] == hashes[0];
+  for (int k = 1; k < tensor->size(); ++k) same = same && hashes[k] == hashes[0];
   agreed(*world, call, [&] {
     if (!same)
       throw error("step: the ranks of a tensor group have different batches; give all ranks that divide the layers the "
                   "same batch");
   });
-  return sum / tensor()->size();
+  return sum / tensor->size();
 }
 
 [[gnu::cold]] CONSTRAIN_INLINE double of_rank_0(communicator& world, double mine) {

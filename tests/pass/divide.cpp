@@ -1,0 +1,109 @@
+#include "pass/programs.hpp"
+
+#include <constrain/constrain.hpp>
+#include <constrain/pass/divide.hpp>
+#include <doctest/doctest.h>
+
+#include <string>
+
+// What a rank computes of a model whose layers are divided. The numbers are tested with several ranks, in comm/.
+
+using namespace constrain;
+
+namespace {
+
+constexpr int sequences = 2, tokens = 8;
+template <auto model> using lm = task<model, causal_lm, micro_batch{.sequences = sequences, .tokens = tokens}>;
+template <auto model>
+constexpr program forward =
+    entries<lm<model>, typename trainer<lm<model>>::policy_set>::step_program::without_dead_code;
+template <auto model, int ranks> constexpr program part = divide(forward<model>, ranks);
+
+constexpr value_info const& parameter_of(program const& p, std::string_view name) {
+  int v = 0;
+  while (!is_parameter(p.values[v].role) || p.text(p.values[v].name) != name) ++v;
+  return p.values[v];
+}
+constexpr int calls_of(program const& p, op_info const& op) {
+  int count = 0;
+  for (auto const& n : p.nodes) count += calls(n, op) ? 1 : 0;
+  return count;
+}
+constexpr int divided_parameters(program const& p) {
+  int count = 0;
+  for (auto const& info : p.values) count += info.divided >= 0 ? 1 : 0;
+  return count;
+}
+constexpr bool is_divided(program const& p, std::string_view name, int dimension, shape local) {
+  auto const& info = parameter_of(p, name);
+  return info.divided == dimension && info.shape == local;
+}
+
+// GPT-2: queries, keys and values are divided part by part; the head shares its weight with the embedding.
+constexpr gpt2 small{.layers = 3, .heads = 4, .width = 16, .vocabulary = 30, .context = 8};
+constexpr auto& two = part<small, 2>;
+static_assert(two.failure.ok() && two.tensor_ranks == 2 && divided_parameters(two) == 6);
+static_assert(is_divided(two, "block.attention.qkv.weight", 0, shape(24, 16)));
+static_assert(is_divided(two, "block.attention.qkv.bias", 0, shape(24)));
+static_assert(is_divided(two, "block.attention.projection.weight", 1, shape(16, 8)));
+static_assert(is_divided(two, "block.attention.projection.bias", -1, shape(16)));
+static_assert(is_divided(two, "block.mlp.up.weight", 0, shape(32, 16)));
+static_assert(is_divided(two, "block.mlp.down.weight", 1, shape(16, 32)));
+static_assert(is_divided(two, "token.weight", -1, shape(30, 16)));
+static_assert(two.part_lists[parameter_of(two, "block.attention.qkv.weight").parts] == part_list{8, 8, 8});
+static_assert(calls_of(two, info_of<op::tensor_copy>) == 2 && calls_of(two, info_of<op::tensor_sum>) == 2);
+
+// Eight ranks do not divide four heads, but the features of the feed-forward.
+constexpr auto& eight = part<small, 8>;
+static_assert(eight.failure.ok() && divided_parameters(eight) == 3);
+static_assert(is_divided(eight, "block.mlp.up.weight", 0, shape(8, 16)));
+// Three ranks divide nothing.
+static_assert(divided_parameters(part<small, 3>) == 0 && part<small, 3>.nodes.size() == forward<small>.nodes.size());
+static_assert(divided_parameters(part<small, 1>) == 0);
+
+// Three layers of one value read one copy; both factors of a product are divided, and what reads a layer twice.
+struct gated {
+  constexpr value operator()(value ids) const {
+    auto const x = embedding("token", ids, {.vocabulary = 30, .width = 8});
+    auto const up = linear("up", x, 12), gate = linear("gate", x, 12);
+    return linear("head", linear("down", silu(gate) * up + gate, 8, {.bias = false}), 30);
+  }
+};
+constexpr auto& halves = part<gated{}, 2>;
+static_assert(divided_parameters(halves) == 5 && calls_of(halves, info_of<op::tensor_copy>) == 1);
+static_assert(is_divided(halves, "up.bias", 0, shape(6)) && is_divided(halves, "down.weight", 1, shape(8, 6)));
+static_assert(is_divided(halves, "head.weight", -1, shape(30, 8)));
+
+// Not divided: a layer with a reader that needs all features, or an undivided factor, or whose weight another one
+// reads; a slice through the middle of a part; a value that a repeat carries on.
+template <int kind> struct kept {
+  constexpr value operator()(value ids) const {
+    auto const x = embedding("token", ids, {.vocabulary = 30, .width = 8});
+    auto const up = [&] { return linear("up", x, 8); };
+    auto const down = [](value y) { return linear("head", layer_norm("norm", linear("down", y, 8)), 30); };
+    if constexpr (kind == 0) return down(layer_norm("first", up()));
+    else if constexpr (kind == 1) return down(up() * x);
+    else if constexpr (kind == 2) {
+      auto const shared = parameter(x, "shared", shape(8, 8), role::weight, {.stddev = 0.1});
+      return down(linear(linear(x, shared), shared));
+    } else if constexpr (kind == 3) return down(slice(up(), 2, 2, 4));
+    else return down(repeat("block", 2, x, [](value h) { return linear("square", h, 8); }));
+  }
+};
+static_assert(divided_parameters(part<kept<0>{}, 2>) == 0);
+static_assert(divided_parameters(part<kept<1>{}, 2>) == 0);
+static_assert(divided_parameters(part<kept<2>{}, 2>) == 0);
+static_assert(divided_parameters(part<kept<3>{}, 2>) == 0);
+static_assert(divided_parameters(part<kept<4>{}, 2>) == 0);
+
+} // namespace
+
+TEST_CASE("divide: a rank's nodes") {
+  auto const text = print(halves);
+  CAPTURE(text);
+  auto const copy = text.find("tensor_copy"), up = text.find("linear"), sum = text.find("tensor_sum");
+  CHECK(copy < up);
+  CHECK(up < sum);
+  CHECK(text.find("[2, 8, 6]") != std::string::npos); // half of the 12 features
+  CHECK(text.find("[2, 8, 12]") == std::string::npos);
+}
