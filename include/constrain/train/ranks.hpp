@@ -28,8 +28,9 @@ struct ranks {
   communicator& data() const { return data_axis ? *data_axis : *world; }
   /// Those of them that hold the shards of a tensor.
   communicator& zero() const { return zero_axis ? *zero_axis : *holders; }
-  /// If ranks hold a tensor together, every forward pass is collective: throws `error` on all ranks unless all ranks are about
-  /// to make the same number of forward passes (`passes`). `call`: the caller, for the error.
+
+  /// If ranks hold a tensor together, every forward pass is collective: throws `error` on all ranks unless all ranks are
+  /// about to make the same number of forward passes (`passes`). `call`: the caller, for the error.
   void come_to(joint_call call, std::int64_t passes) const {
     if (holders->size() > 1) check_passes(*world, call, passes);
   }
