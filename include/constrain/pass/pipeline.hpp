@@ -51,6 +51,7 @@ template <class source> struct passes_before_gradients {
   static constexpr program selected = select_attention(with_own<set, pass_name::built, built>(), set::attention::value,
                                                        detail::missing_for_attention<source>());
   static constexpr program without_dead_code = dead_code_elimination(with_own<set, pass_name::selected, selected>());
+  /// The program of one rank of a tensor group; without tensor parallelism, the one before.
   static constexpr decltype(auto) divided() { return detail::divided<passes_before_gradients>(); }
   static constexpr program accumulated = accumulate_over(divided(), set::accumulation::value);
   static constexpr program cast =
@@ -146,6 +147,7 @@ template <class source> struct forward_passes {
   static constexpr program selected = select_attention(remove_training_ops(with_own<set, pass_name::built, built>()),
                                                        set::attention::value, detail::missing_for_attention<source>());
   static constexpr program without_dead_code = dead_code_elimination(with_own<set, pass_name::selected, selected>());
+  /// The program of one rank of a tensor group; without tensor parallelism, the one before.
   static constexpr decltype(auto) divided() { return detail::divided<forward_passes>(); }
   static constexpr program cast = mixed_precision(divided(), set::precision::value);
   /// The program whose nodes are fused.

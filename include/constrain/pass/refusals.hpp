@@ -21,8 +21,8 @@ template <diagnosis d> struct own_pass_is_not_constant {
 
 /// Tensor parallelism with an optimizer that works on full tensors or on blocks of elements.
 template <diagnosis d> struct optimizer_needs_full_tensors {
-  static_assert(d.ok(), "parallel::tensor: the optimizer works on full tensors or on blocks of their elements, but each "
-                        "rank has only a part of a tensor; use an element-wise one, for example optimizer::adamw");
+  static_assert(d.ok(), "parallel::tensor: the optimizer works on full tensors or on blocks of their elements, but "
+                        "each rank has only a part of a tensor; use an element-wise one, for example optimizer::adamw");
 };
 
 /// Backpropagation reaches an op without a gradient rule.

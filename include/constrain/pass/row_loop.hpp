@@ -19,15 +19,10 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 /// from 128 rows on, at least seven eighths of the logits are never stored at the same time. Fewer chunks take less
 /// time: each of them adds to the full gradient of the weight.
 constexpr std::int64_t logit_rows(std::int64_t rows) {
-  constexpr int maximum_tries = 512; // compilers limit the iterations of a constant's loops
-  std::int64_t const most = rows / 8 / 16 * 16;
-  for (int tries = 0; tries < maximum_tries; ++tries) {
-    auto const chunk = most - 16 * tries;
-    if (chunk < 16 || chunk * 80 < rows * 7) break;
+  int tries = 512; // compilers limit the iterations of a constant's loops
+  for (auto chunk = rows / 8 / 16 * 16; chunk >= 16 && chunk * 80 >= rows * 7 && tries > 0; chunk -= 16, --tries)
     if (rows % chunk == 0) return chunk;
-  }
-  std::int64_t const tenth = std::max<std::int64_t>(rows / 10 / 16 * 16, 16);
-  return std::min(tenth, rows);
+  return std::min(std::max<std::int64_t>(rows / 10 / 16 * 16, 16), rows);
 }
 
 namespace detail {

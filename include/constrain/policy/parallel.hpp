@@ -85,19 +85,20 @@ template <int stage, int ranks> struct zero {
   static constexpr slot value{.distributed = true, .reduces = true, .stage = stage, .shards = ranks};
 };
 
-/// Tensor parallelism (Shoeybi et al. 2019, Megatron-LM): `ranks` processes train on the same batches, and each computes
-/// parts of the layers. Of two linear layers with element-wise ops or attention between them, each process has a range
-/// of the features that the first one computes, or of the heads, and the second one's sum over them is added over the
-/// processes. Their weights, gradients and optimizer states are divided, all other tensors are on every process. Layers
-/// whose features or heads `ranks` does not divide stay on every process too. The number of processes is `ranks`.
+/// Tensor parallelism (Shoeybi et al. 2019, Megatron-LM): `ranks` processes train on the same batches, and each
+/// computes parts of the layers. Of two linear layers with element-wise ops or attention between them, each process has
+/// a range of the features that the first one computes, or of the heads, and the second one's sum over them is added
+/// over the processes. Their weights, gradients and optimizer states are divided, all other tensors are on every
+/// process. Layers whose features or heads `ranks` does not divide stay on every process too. The number of processes
+/// is `ranks`.
 template <int ranks> struct tensor {
   using slot = slot_of::parallelism;
   static constexpr slot value{.distributed = true, .tensor = ranks};
 };
 
-/// Both: `data` is ddp or zero<stage, ranks>, and `layers` is tensor<ranks>. Consecutive processes divide the layers, as
-/// with `layers` alone, and hold one model together; these models train on different data, as processes do with `data`
-/// alone. The number of processes is a multiple of the ranks of both, multiplied.
+/// Both: `data` is ddp or zero<stage, ranks>, and `layers` is tensor<ranks>. Consecutive processes divide the layers,
+/// as with `layers` alone, and hold one model together; these models train on different data, as processes do with
+/// `data` alone. The number of processes is a multiple of the ranks of both, multiplied.
 template <class data, class layers> struct mesh {
   static_assert(
       data::value.reduces && data::value.tensor == 1 && !layers::value.reduces && layers::value.distributed,

@@ -31,12 +31,12 @@ struct layout_change {
 ///     ...  has the rows of the call: row i of these outputs needs only row i of these inputs
 ///     #    only the type and the shape are read
 ///     -    anything else; of an output of a call with rows: the sum over the rows
-///     oi   as -, and names the innermost dimensions, as einsum does: an index of `o` in an output needs only this index
-///          of `o` in the inputs, and the outputs are sums over the letters that only inputs have. Also behind ... and -
+///     oi   as -, and names the innermost dimensions, as einsum does: an index of `o` in an output needs only this
+///          index of `o` in the inputs, and outputs are sums over the letters that only inputs have; also behind ... or -
 ///     +o   as o, of the last input, which is added to output 0
 ///
-/// The last pattern of each side also holds for all operands behind it, without its letters. An op that declares nothing
-/// has `-` everywhere.
+/// The last pattern of each side also holds for all operands behind it, without its letters. An op that declares
+/// nothing has `-` everywhere.
 struct layout_rule {
   /// The operands of one side that have each pattern: bit k is operand k.
   struct side {
@@ -48,7 +48,9 @@ struct layout_rule {
     char inner[most_named]{}; // of each operand: the name of the innermost dimension; 0: none
     char outer[most_named]{}; // of each operand: the name of the dimension around it; 0: none
     int added = -1;           // the input with `+`; -1: none
+    /// The name of the innermost dimension of operand k; 0: none.
     constexpr char inner_of(int k) const { return k < most_named ? inner[k] : '\0'; }
+    /// The name of the dimension around the innermost one of operand k; 0: none.
     constexpr char outer_of(int k) const { return k < most_named ? outer[k] : '\0'; }
   };
   side inputs;       // of the inputs

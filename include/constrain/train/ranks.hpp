@@ -29,15 +29,15 @@ struct ranks {
   /// Those of them that hold the shards of a tensor.
   communicator& zero() const { return zero_axis ? *zero_axis : *holders; }
 
-  /// If ranks hold a tensor together, every forward pass is collective: throws `error` on all ranks unless all ranks are
-  /// about to make the same number of forward passes (`passes`). `call`: the caller, for the error.
+  /// If ranks hold a tensor together, every forward pass is collective: throws `error` on all ranks unless all ranks
+  /// are about to make the same number of forward passes (`passes`). `call`: the caller, for the error.
   void come_to(joint_call call, std::int64_t passes) const {
     if (holders->size() > 1) check_passes(*world, call, passes);
   }
 
-  /// `take` reads this rank's part of a batch `b` and returns its number of valid labels: the sum over all parts. Throws
-  /// on all ranks if `take` throws on one, if `b` is of different corpora, or if ranks that train on the same data have
-  /// different batches. Collective.
+  /// `take` reads this rank's part of a batch `b` and returns its number of valid labels: the sum over all parts.
+  /// Throws on all ranks if `take` throws on one, if `b` is of different corpora, or if ranks that train on the same
+  /// data have different batches. Collective.
   std::int64_t sum_of_parts(joint_call call, function_ref<std::int64_t()> take, batch const& b) const;
 };
 
@@ -49,8 +49,8 @@ void form_groups(ranks& r, slot_of::parallelism const& p);
 } // namespace detail
 
 /// The communicators of this process: a single rank unless `p.distributed` and built with MPI. `deadline`: seconds to
-/// wait for other ranks. Throws `error` if the world size is not a multiple of the ranks that hold a tensor together, or
-/// without data parallelism not equal to it, or if the deadline is not in (0, 1e9].
+/// wait for other ranks. Throws `error` if the world size is not a multiple of the ranks that hold a tensor together,
+/// or without data parallelism not equal to it, or if the deadline is not in (0, 1e9].
 template <slot_of::parallelism p> ranks find_ranks([[maybe_unused]] double deadline) {
   ranks r;
 #if defined(CONSTRAIN_WITH_MPI)

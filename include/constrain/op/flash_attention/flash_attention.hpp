@@ -57,6 +57,7 @@ struct flash_attention {
     result.flops = 4.0 * scores * static_cast<double>(out[0].shape.features() / o.heads);
     return result;
   }
+  /// As for `attention`.
   static constexpr bool divide(options& o, division& d) { return attention::divide(o, d); }
   static constexpr void gradient(backward& b) {
     b.emit<flash_attention_gradient>({b.gradient(), b.input(0), b.input(1), b.input(2), b.output(0), b.output(1)},
