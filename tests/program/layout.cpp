@@ -51,7 +51,7 @@ static_assert(!is_rule("abc -> -") && !is_rule("+ -> -") && !is_rule("-+a -> a")
 static_assert(!is_rule("") && !is_rule("*") && !is_rule("->") && !is_rule("* ->") && !is_rule("-> *"));
 static_assert(!is_rule("*, -> *") && !is_rule(", * -> *") && !is_rule("*, , * -> *") && !is_rule("* -> *,"));
 static_assert(!is_rule("* * -> *") && !is_rule("* -> * -> *") && !is_rule("* - > *") && !is_rule("* => *"));
-static_assert(!is_rule("** -> *") && !is_rule(".. -> -") && !is_rule(".... -> -") && !is_rule("x -> *"));
+static_assert(!is_rule("** -> *") && !is_rule(".. -> -") && !is_rule(".... -> -") && is_rule("x -> *"));
 static_assert(!is_rule("* -> *, -") && !is_rule("* -> -, *")); // all outputs by element, or none
 static_assert(!is_rule("- -> #") && !is_rule("- -> -, #"));    // the type of an output is not read
 

@@ -340,7 +340,7 @@ constexpr program partitioning::run() {
 /// gradient is reduce-scattered when the body has computed it, or in stage 1 after all micro-batches; updates work on
 /// shards. The loss is all-reduced. All sums over ranks add in rank order.
 constexpr program partition(program const& p, slot_of::parallelism const& parallelism) {
-  if (!parallelism.reduces || !p.failure.ok()) return p;
+  if (!parallelism.distributed || parallelism.same_data || !p.failure.ok()) return p;
   return detail::partitioning(p, parallelism).run();
 }
 

@@ -133,7 +133,7 @@ namespace detail {
 /// The parallelism of an entry program without gradients: distributed only if sharded parameters must be gathered,
 /// since nothing is reduced over ranks.
 constexpr slot_of::parallelism without_gradients(slot_of::parallelism p) {
-  p.reduces = p.shards > 1;
+  p.distributed = p.shards > 1;
   return p;
 }
 

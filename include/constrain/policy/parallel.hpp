@@ -19,7 +19,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::slot_of {
 /// The slot of parallelism; is_slot.hpp explains its members.
 struct parallelism {
   bool distributed = false; // whether several processes train together
-  bool reduces = false;     // whether processes train on different data, so that gradients are reduced
+  bool same_data = false;   // whether all processes train on the same data
   int stage = 3;            // the stage of ZeRO: 1, 2 or 3
   int shards = 1;           // processes over which tensors are sharded; 1: not sharded
   int tensor = 1;           // processes over which layers are divided; 1: not divided
@@ -68,7 +68,7 @@ struct none {
 /// optimizer states. Works with any number of processes.
 struct ddp {
   using slot = slot_of::parallelism;
-  static constexpr slot value{.distributed = true, .reduces = true};
+  static constexpr slot value{.distributed = true};
 };
 
 /// ZeRO (Rajbhandari et al. 2020): tensors are sharded over groups of `ranks` processes. The number of processes is any
@@ -82,7 +82,7 @@ struct ddp {
 /// In mixed precision, all stages shard the master weights; stages 1 and 2 keep the full compute copies.
 template <int stage, int ranks> struct zero {
   using slot = slot_of::parallelism;
-  static constexpr slot value{.distributed = true, .reduces = true, .stage = stage, .shards = ranks};
+  static constexpr slot value{.distributed = true, .stage = stage, .shards = ranks};
 };
 
 /// Tensor parallelism (Shoeybi et al. 2019, Megatron-LM): `ranks` processes train on the same batches, and each
@@ -93,7 +93,7 @@ template <int stage, int ranks> struct zero {
 /// is `ranks`.
 template <int ranks> struct tensor {
   using slot = slot_of::parallelism;
-  static constexpr slot value{.distributed = true, .tensor = ranks};
+  static constexpr slot value{.distributed = true, .same_data = true, .tensor = ranks};
 };
 
 /// Both: `data` is ddp or zero<stage, ranks>, and `layers` is tensor<ranks>. Consecutive processes divide the layers,
@@ -101,7 +101,7 @@ template <int ranks> struct tensor {
 /// `data` alone. The number of processes is a multiple of the ranks of both, multiplied.
 template <class data, class layers> struct mesh {
   static_assert(
-      data::value.reduces && data::value.tensor == 1 && !layers::value.reduces && layers::value.distributed,
+      data::value.distributed && data::value.tensor == 1 && layers::value.same_data,
       "parallel::mesh<data, layers>: `data` is parallel::ddp or parallel::zero<stage, ranks>, and `layers` is "
       "parallel::tensor<ranks>; write for example parallel::mesh<parallel::ddp, parallel::tensor<2>>");
   using slot = slot_of::parallelism;

@@ -32,7 +32,7 @@ struct layout_change {
 ///     #    only the type and the shape are read
 ///     -    anything else; of an output of a call with rows: the sum over the rows
 ///     oi   as -, and names the innermost dimensions, as einsum does: an index of `o` in an output needs only this
-///          index of `o` in the inputs, and outputs are sums over the letters that only inputs have; also behind ... or -
+///          index of `o` in the inputs, and outputs are sums over letters that only inputs have; also behind ... and -
 ///     +o   as o, of the last input, which is added to output 0
 ///
 /// The last pattern of each side also holds for all operands behind it, without its letters. An op that declares

@@ -8,7 +8,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 [[gnu::cold]] CONSTRAIN_INLINE void detail::form_groups(ranks& r, slot_of::parallelism const& p) {
   auto const size = r.world->size(), holders = p.shards * p.tensor;
-  if (!p.reduces && size != p.tensor)
+  if (p.same_data && size != p.tensor)
     throw error({"parallel::tensor divides layers over ", p.tensor, " ranks, but there are ", size, "; start ",
                  p.tensor, ", or add data parallelism with parallel::mesh"});
   if (size % holders != 0)
