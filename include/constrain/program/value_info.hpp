@@ -42,6 +42,8 @@ struct value_info {
   constrain::layout layout = layout::replicated; // how ranks hold one instance
   constrain::shape full_shape;                   // of one instance of the full tensor, if the layout is flat
 
+  /// The shape of one instance of the full tensor, in every layout.
+  constexpr constrain::shape shape_in_full() const { return layout == constrain::layout::flat ? full_shape : shape; }
   /// Whether this is a loop-carried value, such as the x of a repeat.
   constexpr bool is_loop_carried() const { return loop_carried_axis >= 0; }
 };
