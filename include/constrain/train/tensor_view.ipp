@@ -7,8 +7,10 @@
 namespace constrain::inline CONSTRAIN_VARIANT {
 
 CONSTRAIN_INLINE void tensor_view::copy_bytes_to(std::span<std::byte> to) const {
-  auto const width = static_cast<std::size_t>(size_of(type_));
-  check((to.size() + width - 1) / width);
+  auto const bytes = static_cast<std::size_t>(size() * size_of(type_));
+  if (to.size() != bytes)
+    throw error(
+        {"a tensor of ", bytes, " bytes was copied to an array of ", to.size(), " bytes; give one of the same length"});
   if (map().shards > 1) gather(to.data());
   else memory_->read(offset_, to.data(), size() * size_of(type_));
 }
