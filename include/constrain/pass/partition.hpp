@@ -102,6 +102,7 @@ private:
       if (is_read && sums_.contains(n.inputs[k])) sums_.use(n.inputs[k].value, i);
       if (layouts_.reads_in_full(n, k)) plan_gather(n.inputs[k].value, i);
     }
+    out_.program.fail(layouts_.check_elements(n));
     // The host reads the loss, whether a node does or not.
     if (n.outputs.contains(in_.result("clip_coefficient"))) sums_.use(in_.result("loss").value, i);
     for (int j = 0; j < n.outputs.size(); ++j) plan_output(n, j, i);

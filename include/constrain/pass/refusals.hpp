@@ -86,6 +86,14 @@ template <diagnosis d> struct loop_writes_what_it_reads {
                 "of the loop, or give the ops `layouts` if all of them work element by element");
 };
 
+/// An op that declares `*` for two operands works on shards; one has `expected` elements, the other `got`.
+template <diagnosis d> struct elements_do_not_pair {
+  static_assert(d.ok(),
+                "`layouts` of an op has the pattern * for an operand of `got` elements and for a gradient, parameter "
+                "or state of `expected` elements, whose shards it would get; write - for an operand that every element "
+                "needs, such as a single number");
+};
+
 /// The update rule of the optimizer is not a constant expression.
 template <diagnosis d> struct update_is_not_constant {
   static_assert(d.ok(), "optimizer: its `update(ct::update_rule&)` is not a constant expression; make it and the "

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "constrain/pass/partial_sums.hpp"
+#include "constrain/pass/refusals.hpp"
 
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
@@ -52,6 +53,24 @@ public:
     for (int k = 0; k < n.inputs.size(); ++k) all = all && (!by_element(n, k) || is_dense(n.inputs[k].value));
     for (auto const& output : n.outputs) all = all && is_dense(output.value);
     return all;
+  }
+
+  /// The error of a node that works on shards, if an operand with the pattern `*` has another number of elements than
+  /// output 0: a rank's shards of the two would hold different ranges.
+  constexpr diagnosis check_elements(node const& n) const {
+    if (!works_on_shards(n)) return {};
+    auto const expected = p_.values[n.outputs[0].value].shape_in_full().elements();
+    diagnosis failure;
+    auto const check = [&](ref r) {
+      auto const& info = p_.values[r.value];
+      auto const got = info.shape_in_full().elements();
+      if (got == (expected + info.block - 1) / info.block) return;
+      failure = diagnosis_with<refusals::elements_do_not_pair>(n.line, n.called_from, expected, got);
+    };
+    for (int k = 0; k < n.inputs.size(); ++k)
+      if (by_element(n, k)) check(n.inputs[k]);
+    for (auto const& output : n.outputs) check(output);
+    return failure;
   }
 
 private:

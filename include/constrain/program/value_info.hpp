@@ -43,6 +43,8 @@ struct value_info {
   constrain::shape full_shape;                   // of one instance of the full tensor, if the layout is flat
   int divided = -1; // of a parameter: the dimension of which each rank of a tensor group has a range; -1: none
 
+  /// The shape of one instance of the full tensor, in every layout.
+  constexpr constrain::shape shape_in_full() const { return layout == constrain::layout::flat ? full_shape : shape; }
   /// Whether this is a loop-carried value, such as the x of a repeat.
   constexpr bool is_loop_carried() const { return loop_carried_axis >= 0; }
 };

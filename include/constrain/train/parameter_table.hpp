@@ -138,7 +138,7 @@ constexpr void fill_tensor_info(tensor_info& out, program const& p, memory_layou
   out.name_offset = used;
   out.name_length = info.name.length;
   for (char c : p.text(info.name)) names[used++] = c;
-  out.shape = info.layout == layout::flat ? info.full_shape : info.shape;
+  out.shape = info.shape_in_full();
   out.shards = info.layout == layout::flat ? p.shards : 1;
   // An optimizer state is divided as its parameter is.
   auto const& owner = info.role == role::state ? p.values[info.belongs_to] : info;

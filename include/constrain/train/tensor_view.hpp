@@ -63,7 +63,7 @@ public:
     });
   }
   /// Copies the bytes of all elements, row-major, in the dtype of the arena. The elements of a gradient in fp16 are
-  /// still multiplied by the loss scale. Throws `error` unless `to` holds `size()` elements.
+  /// still multiplied by the loss scale. Throws `error` unless `to` has the bytes of `size()` elements.
   void copy_bytes_to(std::span<std::byte> to) const;
   /// Sets all elements, row-major, converted from `real`; each rank copies only the elements that it stores out of
   /// `from`. Throws `error` unless `from` has `size()` elements.

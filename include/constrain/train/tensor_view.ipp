@@ -9,8 +9,10 @@
 namespace constrain::inline CONSTRAIN_VARIANT {
 
 CONSTRAIN_INLINE void tensor_view::copy_bytes_to(std::span<std::byte> to) const {
-  auto const width = static_cast<std::size_t>(size_of(type()));
-  check((to.size() + width - 1) / width);
+  auto const bytes = static_cast<std::size_t>(size() * size_of(type()));
+  if (to.size() != bytes)
+    throw error(
+        {"a tensor of ", bytes, " bytes was copied to an array of ", to.size(), " bytes; give one of the same length"});
   if (group_ != nullptr) gather(to.data());
   else memory_->read(info_.offset, to.data(), size() * size_of(type()));
 }

@@ -1,0 +1,35 @@
+// refused: write - for an operand that every element needs, such as a single number
+// diagnosis: refused, any, any, 16384, 1
+// shows: elements_do_not_pair
+#define CONSTRAIN_WITH_MPI // nothing is linked, and mpi.h is not needed
+#include "clip_policy.hpp"
+
+/// gradient * factor.
+struct times {
+  static constexpr char const* name = "times";
+#ifdef CORRECT
+  static constexpr char const* layouts = "*, - -> *";
+#else
+  static constexpr char const* layouts = "* -> *"; // also of the factor, which is a single number
+#endif
+  static constexpr ct::inferred infer(ct::operand_types const& in) {
+    return ct::inferred::one(in[0].type, in[0].shape);
+  }
+};
+template <> struct constrain::kernel<times, ct::cpu> {
+  static void run(ct::call const&, ct::tensor<float const>, ct::tensor<double const>, ct::tensor<float>) {}
+};
+
+struct scale_gradients : clip_policy {
+  static constexpr ct::program pass(ct::program const& p, slot const&) {
+    ct::builder out;
+    out.program = p;
+    auto const factor = ct::setting(ct::value{out, p.result("loss")}, "factor", 0.5);
+    ct::for_each_gradient(out, [&](ct::value gradient) {
+      out.call<times>({gradient.where(), factor.where()}, {gradient.where()});
+    });
+    return out.program;
+  }
+};
+
+template struct ct::entries<task, ct::policies<ct::parallel::zero<1, 2>, scale_gradients>>; // <- here

@@ -1,0 +1,37 @@
+#include "sentence.hpp"
+
+#include <constrain/constrain.hpp>
+#include <doctest/doctest.h>
+
+#include <cstddef>
+#include <span>
+#include <string>
+#include <vector>
+
+// Arrays of the wrong length, which a view neither reads nor writes.
+
+namespace ct = constrain;
+using ct::test::sentence;
+
+TEST_CASE("a view copies only to and from arrays of its length") {
+  using task = ct::task<ct::gpt2{.layers = 2, .heads = 2, .width = 4, .vocabulary = 7, .context = 4}, ct::causal_lm,
+                        ct::micro_batch{.sequences = 2}>;
+  ct::trainer<task> const t;
+  auto const view = t.parameters().front(); // [7, 4] in fp32
+  REQUIRE(view.size() == 28);
+  for (std::size_t length : {0, 27, 29}) {
+    std::vector<float> values(length);
+    auto const said = "a tensor of 28 elements was copied with an array of " + std::to_string(length) +
+                      "; give one of the same length";
+    CHECK(sentence([&] { view.copy_to(std::span(values)); }) == said);
+    CHECK(sentence([&] { view.copy_from(std::span<float const>(values)); }) == said);
+  }
+  for (std::size_t length : {0, 28, 109, 111, 113}) { // 111: the last element would not fit
+    std::vector<std::byte> bytes(length);
+    CHECK(sentence([&] { view.copy_bytes_to(bytes); }) == "a tensor of 112 bytes was copied to an array of " +
+                                                              std::to_string(length) +
+                                                              " bytes; give one of the same length");
+  }
+  std::vector<std::byte> bytes(112);
+  view.copy_bytes_to(bytes);
+}
