@@ -119,11 +119,16 @@ struct gated {
 template <class trainer> void check_other_batches(trainer& t, char const* name) {
   auto const before = values_of(t.parameters()[0]);
   std::vector<std::int32_t> ids(static_cast<std::size_t>(trainer::batch_tokens), t.rank());
-  std::string sentence;
-  try {
-    t.step(t.batch(ids, ids, ct::labels::shift));
-  } catch (std::exception const& e) { sentence = e.what(); }
-  expect(sentence.find("different batches") != std::string::npos, sentence.c_str(), name, 0);
+  auto const refuses = [&](auto const& call) {
+    std::string sentence;
+    try {
+      call();
+    } catch (std::exception const& e) { sentence = e.what(); }
+    expect(sentence.find("different arrays") != std::string::npos, sentence.c_str(), name, 0);
+  };
+  refuses([&] { t.step(t.batch(ids, ids, ct::labels::shift)); });
+  refuses([&] { t.evaluate(ids, ids, ct::labels::shift); });
+  refuses([&] { t.generate(ids, 2); });
   expect(values_of(t.parameters()[0]) == before, "a refused step has changed a weight", name, 0);
 }
 

@@ -30,15 +30,19 @@ struct ranks {
   communicator& zero() const { return zero_axis ? *zero_axis : *holders; }
 
   /// If ranks hold a tensor together, every forward pass is collective: throws `error` on all ranks unless all ranks
-  /// are about to make the same number of forward passes (`passes`). `call`: the caller, for the error.
-  void come_to(joint_call call, std::int64_t passes) const {
-    if (holders->size() > 1) check_passes(*world, call, passes);
-  }
+  /// are about to make the same number of forward passes (`passes`), and the ranks of a tensor group on equal arrays.
+  /// `call`: the caller, for the error.
+  void come_to(joint_call call, std::int64_t passes, array_list const& inputs = {},
+               array_list const& labels = {}) const;
 
   /// `take` reads this rank's part of a batch `b` and returns its number of valid labels: the sum over all parts.
   /// Throws on all ranks if `take` throws on one, if `b` is of different corpora, or if ranks that train on the same
   /// data have different batches. Collective.
   std::int64_t sum_of_parts(joint_call call, function_ref<std::int64_t()> take, batch const& b) const;
+
+private:
+  /// Throws `error` on all ranks unless the ranks of each tensor group have equal arrays.
+  void check_equal(joint_call call, array_list const& inputs, array_list const& labels) const;
 };
 
 namespace detail {

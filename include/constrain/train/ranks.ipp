@@ -24,23 +24,35 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 [[gnu::cold]] CONSTRAIN_INLINE std::int64_t ranks::sum_of_parts(joint_call call, function_ref<std::int64_t()> take,
                                                                 batch const& b) const {
   auto const sum = agreed_sum(*world, call, take, b.corpus);
-  if (tensor->size() == 1) return sum;
+  check_equal(call, b.every_input(), b.every_label());
+  return sum / tensor->size();
+}
+
+[[gnu::cold]] CONSTRAIN_INLINE void ranks::come_to(joint_call call, std::int64_t passes, array_list const& inputs,
+                                                   array_list const& labels) const {
+  if (holders->size() == 1) return;
+  check_passes(*world, call, passes);
+  check_equal(call, inputs, labels);
+}
+
+[[gnu::cold]] CONSTRAIN_INLINE void ranks::check_equal(joint_call call, array_list const& inputs,
+                                                       array_list const& labels) const {
+  if (tensor->size() == 1) return;
   std::string bytes;
-  for (auto const& arrays : {b.every_input(), b.every_label()})
-    for (std::size_t i = 0; i < arrays.size(); ++i)
-      bytes.append(reinterpret_cast<char const*>(arrays[i].bytes().data()), arrays[i].bytes().size());
-  // The number that must be equal would be compared over all ranks, whose data differ.
+  for (auto const* arrays : {&inputs, &labels})
+    for (std::size_t i = 0; i < arrays->size(); ++i)
+      bytes.append(reinterpret_cast<char const*>((*arrays)[i].bytes().data()), (*arrays)[i].bytes().size());
+  // `agree` would compare a number of all ranks, but the tensor groups may have different arrays.
   std::uint64_t hashes[communicator::maximum_size];
   hashes[tensor->rank()] = detail::hash_of(bytes);
   detail::gather(*tensor, hashes);
-  bool same = true;
-  for (int k = 1; k < tensor->size(); ++k) same = same && hashes[k] == hashes[0];
+  bool equal = true;
+  for (int k = 1; k < tensor->size(); ++k) equal = equal && hashes[k] == hashes[0];
   agreed(*world, call, [&] {
-    if (!same)
-      throw error("step: the ranks of a tensor group have different batches; give all ranks that divide the layers the "
-                  "same batch");
+    if (!equal)
+      throw error({name_of(call), ": ranks that divide the layers have different arrays; give all ranks of a tensor "
+                                  "group the same ones"});
   });
-  return sum / tensor->size();
 }
 
 [[gnu::cold]] CONSTRAIN_INLINE double of_rank_0(communicator& world, double mine) {

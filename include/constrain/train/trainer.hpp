@@ -163,7 +163,7 @@ public:
     auto const batches = detail::count_batches(ports, inputs, labels);
     auto const b =
         detail::own_arrays("evaluate", inputs, labels, which, engine::template needs<typename entries::evaluate>);
-    ranks_.come_to(joint_call::evaluate, static_cast<std::int64_t>(batches));
+    ranks_.come_to(joint_call::evaluate, static_cast<std::int64_t>(batches), inputs, labels);
     evaluation sum;
     for (std::size_t i = 0; i < batches; ++i)
       evaluate_one(detail::part_of(ports, port_kind::input, b.every_input(), i),
@@ -177,7 +177,7 @@ public:
     constexpr auto ports = engine::template ports<typename entries::predict>;
     detail::check_lengths("predict", ports, port_kind::input, inputs, "");
     detail::check_all_values("predict", ports, port_kind::input, inputs);
-    ranks_.come_to(joint_call::predict, 1);
+    ranks_.come_to(joint_call::predict, 1, inputs);
     engine_.template begin<typename entries::predict>("predict", inputs);
     engine_.template run<typename entries::predict, typename entries::predict_program>(step_parameters_now());
     return {engine_.template logits<typename entries::predict>(0, entries::logits.elements()), entries::logits};
@@ -195,7 +195,7 @@ public:
     std::vector<std::int32_t> tokens(prompt.begin(), prompt.end());
     std::vector<std::int32_t> context(static_cast<std::size_t>(task::tokens));
     sampler draw(options);
-    ranks_.come_to(joint_call::generate, count);
+    ranks_.come_to(joint_call::generate, count, prompt);
     for (std::int64_t i = 0; i < count; ++i) {
       auto const length = detail::fill_context(context, tokens);
       engine_.template begin<typename entries::generate>("generate", context);
