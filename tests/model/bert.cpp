@@ -1,6 +1,8 @@
 #include "check_gradients.hpp"
 #include "fixtures.hpp"
 
+#include <cmath>
+
 // BERT (Devlin et al. 2019) from the library's layers: three inputs, post-norm, a pooler. It equals Transformers' on a
 // padded batch (tests/fixtures/README.md).
 

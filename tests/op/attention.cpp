@@ -2,6 +2,7 @@
 #include "fixtures.hpp"
 #include "op/qkv.hpp"
 
+#include <cmath>
 #include <string_view>
 
 namespace ct = constrain;

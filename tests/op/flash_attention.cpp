@@ -2,6 +2,8 @@
 #include "fixtures.hpp"
 #include "op/qkv.hpp"
 
+#include <cmath>
+
 namespace ct = constrain;
 using namespace constrain::test;
 using ct::shape;

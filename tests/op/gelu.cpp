@@ -1,5 +1,7 @@
 #include "op/activation.hpp"
 
+#include <cmath>
+
 namespace ct = constrain;
 using namespace constrain::test;
 using ct::shape;

@@ -1,6 +1,8 @@
 #include "check_gradients.hpp"
 #include "op/call_kernel.hpp"
 
+#include <cmath>
+
 namespace ct = constrain;
 using namespace constrain::test;
 using ct::shape;

@@ -4,6 +4,8 @@
 #include <constrain/pass/row_loop.hpp>
 #include <doctest/doctest.h>
 
+#include <cmath>
+
 using namespace constrain;
 using namespace constrain::test;
 

@@ -1,5 +1,6 @@
 #include "check_gradients.hpp"
 
+#include <cmath>
 #include <cstdio>
 
 // Fused operations are the operations that they stand for.

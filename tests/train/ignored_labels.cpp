@@ -1,6 +1,8 @@
 #include "check_gradients.hpp"
 #include "sentence.hpp"
 
+#include <cmath>
+
 // With fusion::all, rows whose label is ignored stay out of the head and the loss. Nothing else changes.
 
 namespace ct = constrain;

@@ -2,6 +2,7 @@
 
 #include <constrain/constrain.hpp>
 
+#include <cmath>
 #include <random>
 
 // Policies that must not change numbers do not.

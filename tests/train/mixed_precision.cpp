@@ -1,5 +1,7 @@
 #include "check_gradients.hpp"
 
+#include <cmath>
+
 // Mixed precision: 16-bit copies made once a step, fp32 masters, gradients, states and sums.
 
 namespace ct = constrain;

@@ -3,6 +3,7 @@
 #include <constrain/constrain.hpp>
 
 #include <algorithm>
+#include <cmath>
 
 // Parity with PyTorch on a small GPT-2: see tests/fixtures/README.md for how the numbers were made.
 

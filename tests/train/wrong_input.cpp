@@ -4,6 +4,7 @@
 #include <constrain/constrain.hpp>
 #include <doctest/doctest.h>
 
+#include <cmath>
 #include <limits>
 #include <sys/resource.h>
 

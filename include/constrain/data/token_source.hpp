@@ -2,6 +2,7 @@
 
 #include "constrain/base/error.hpp"
 #include "constrain/base/function_ref.hpp"
+#include "constrain/base/mutex.hpp"
 #include "constrain/io/crc32c.hpp"
 #include "constrain/io/descriptor.hpp"
 
@@ -9,7 +10,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <span>
 #include <string>
 #include <sys/stat.h>
@@ -55,7 +55,7 @@ private:
   io::descriptor file_;
   std::int64_t begin_ = 0;
   std::uint32_t sum_ = 0;
-  mutable std::mutex verifying_{}; // the training thread and the prefetch thread may both read
+  mutable constrain::detail::mutex verifying_{}; // the training thread and the prefetch thread may both read
 
   /// Calls `visit(bytes)` for consecutive parts of the content; returns the CRC-32C of the content.
   template <class visitor> std::uint32_t scan(visitor const& visit) const {

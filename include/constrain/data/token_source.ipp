@@ -28,7 +28,7 @@ CONSTRAIN_INLINE void token_file::read(std::int64_t first, std::span<std::byte> 
 CONSTRAIN_INLINE void token_file::verify() const {
   struct stat now {};
   if (::fstat(file_.get(), &now) != 0 || now.st_size > seen_.st_size) return;
-  std::lock_guard const only_one(verifying_);
+  constrain::detail::lock_guard const only_one(verifying_);
   if (now.st_mtim.tv_sec == seen_.st_mtim.tv_sec && now.st_mtim.tv_nsec == seen_.st_mtim.tv_nsec) return;
   if (scan([](auto) {}) != sum_) throw changed();
   seen_.st_mtim = now.st_mtim;

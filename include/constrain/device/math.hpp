@@ -1,11 +1,11 @@
 #pragma once
 
 #include "constrain/base/host_device.hpp"
+#include "constrain/base/libm.hpp"
 #include "constrain/base/variant.hpp"
 
 #include <algorithm>
 #include <bit>
-#include <cmath>
 #include <cstdint>
 #include <limits>
 #include <type_traits>
@@ -28,7 +28,7 @@ template <class real> concept real_number = std::is_same_v<real, float> || std::
 template <real_number real>
 CT_VECTORISED real multiply_add(real a, std::type_identity_t<real> b, std::type_identity_t<real> c) noexcept {
 #if defined(__FMA__) || defined(__ARM_FEATURE_FMA)
-  return std::fma(a, b, c);
+  return libm::fma(a, b, c);
 #else
   return a * b + c;
 #endif
@@ -117,7 +117,7 @@ CT_VECTORISED float log_host(float x) noexcept {
 /// method from a bit-level estimate.
 CT_VECTORISED float sqrt_host(float x) noexcept {
 #if defined(__NO_MATH_ERRNO__)
-  return std::sqrt(x);
+  return libm::sqrt(x);
 #else
   bool const tiny = x < 0x1p-60f; // scaled up, since otherwise `rest` would be subnormal
   float const scaled = x * select(tiny, 0x1p64f, 1.0f);
@@ -189,7 +189,7 @@ template <real_number real> CT_VECTORISED CT_HOST_DEVICE real exp(real x) noexce
   return ::exp(x);
 #else
   if constexpr (std::is_same_v<real, float>) return detail::exp_host(x);
-  else return std::exp(x);
+  else return libm::exp(x);
 #endif
 }
 
@@ -209,7 +209,7 @@ template <real_number real> CT_VECTORISED CT_HOST_DEVICE real log(real x) noexce
   return ::log(x);
 #else
   if constexpr (std::is_same_v<real, float>) return detail::log_host(x);
-  else return std::log(x);
+  else return libm::log(x);
 #endif
 }
 
@@ -219,7 +219,7 @@ template <real_number real> CT_VECTORISED CT_HOST_DEVICE real tanh(real x) noexc
   return ::tanh(x);
 #else
   if constexpr (std::is_same_v<real, float>) return detail::tanh_host(x);
-  else return std::tanh(x);
+  else return libm::tanh(x);
 #endif
 }
 
@@ -229,7 +229,7 @@ template <real_number real> CT_VECTORISED CT_HOST_DEVICE real erf(real x) noexce
   return ::erf(x);
 #else
   if constexpr (std::is_same_v<real, float>) return detail::erf_host(x);
-  else return std::erf(x);
+  else return libm::erf(x);
 #endif
 }
 
@@ -239,7 +239,7 @@ template <real_number real> CT_VECTORISED CT_HOST_DEVICE real sqrt(real x) noexc
   return ::sqrt(x);
 #else
   if constexpr (std::is_same_v<real, float>) return detail::sqrt_host(x);
-  else return std::sqrt(x);
+  else return libm::sqrt(x);
 #endif
 }
 
@@ -249,7 +249,7 @@ template <real_number real> CT_VECTORISED CT_HOST_DEVICE real sigmoid(real x) no
   return real(1) / (real(1) + ::exp(-x));
 #else
   if constexpr (std::is_same_v<real, float>) return detail::sigmoid_host(x);
-  else return 1.0 / (1.0 + std::exp(-x));
+  else return 1.0 / (1.0 + libm::exp(-x));
 #endif
 }
 

@@ -1,10 +1,10 @@
 #pragma once
 
+#include "constrain/base/mutex.hpp"
 #include "constrain/base/variant.hpp"
 
 #include <atomic>
 #include <csignal>
-#include <mutex>
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
@@ -57,7 +57,7 @@ public:
 private:
   static void handle(int number, siginfo_t* info, void* context);
 
-  static inline std::mutex changes_;
+  static inline detail::mutex changes_;
   static inline std::atomic<int> living_{0};              // objects of this class that exist
   static inline std::atomic<int> noted_{0};               // signals that set the flag, since the program's start
   static inline std::atomic<int> noted_before_newest_{0}; // noted_ when the newest object was created

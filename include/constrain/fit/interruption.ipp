@@ -43,7 +43,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 [[gnu::cold]] CONSTRAIN_INLINE interruption::interruption() {
   give_signal_stacks();
-  std::lock_guard const lock(changes_);
+  detail::lock_guard const lock(changes_);
   noted_before_ = noted_;
   noted_before_newest_ = noted_before_;
   if (living_++ > 0) return;
@@ -51,7 +51,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 }
 
 [[gnu::cold]] CONSTRAIN_INLINE interruption::~interruption() {
-  std::lock_guard const lock(changes_);
+  detail::lock_guard const lock(changes_);
   if (--living_ > 0) return;
   interrupt_.restore(&handle), terminate_.restore(&handle);
 }

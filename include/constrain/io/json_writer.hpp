@@ -3,7 +3,6 @@
 #include "constrain/base/variant.hpp"
 
 #include <charconv>
-#include <cmath>
 #include <concepts>
 #include <cstddef>
 #include <string>
@@ -87,7 +86,8 @@ private:
       static_assert(std::is_arithmetic_v<type> && !std::is_same_v<type, char>,
                     "a JSON value is null, a bool, a number or text; convert it to one of these");
       if constexpr (std::floating_point<type>)
-        if (!std::isfinite(value)) return quoted(std::isnan(value) ? "nan" : value > 0 ? "inf" : "-inf"), *this;
+        if (!__builtin_isfinite(value))
+          return quoted(__builtin_isnan(value) ? "nan" : value > 0 ? "inf" : "-inf"), *this;
       if constexpr (std::integral<type>) return out_ += std::to_string(value), *this;
       char digits[64];
       out_ +=

@@ -6,7 +6,7 @@
 #include "constrain/base/number_check.hpp"
 
 #include <algorithm>
-#include <cmath>
+#include <cstdlib>
 #include <limits>
 #include <string_view>
 

@@ -1,9 +1,9 @@
 #pragma once
 
 #include "constrain/base/error.hpp"
+#include "constrain/base/libm.hpp"
 #include "constrain/program/shape.hpp"
 
-#include <cmath>
 #include <cstdint>
 #include <limits>
 #include <string_view>
@@ -37,7 +37,7 @@ namespace detail {
     throw error("evaluate: every label is ignored, so there is no loss; pass at least one valid label");
   sum.loss /= static_cast<double>(sum.tokens);
   sum.accuracy /= static_cast<double>(sum.tokens);
-  sum.perplexity = std::exp(sum.loss);
+  sum.perplexity = libm::exp(sum.loss);
   if (!classifies) sum.accuracy = sum.perplexity = std::numeric_limits<double>::quiet_NaN();
   return sum;
 }

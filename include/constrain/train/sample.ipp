@@ -3,6 +3,7 @@
 #include "constrain/train/sample.hpp"
 
 #include "constrain/base/error.hpp"
+#include "constrain/base/libm.hpp"
 #include "constrain/base/number_check.hpp"
 #include "constrain/device/math.hpp"
 #include "constrain/device/random.hpp"
@@ -10,7 +11,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <cmath>
 #include <limits>
 
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
@@ -56,7 +56,7 @@ CONSTRAIN_INLINE std::int32_t sampler::draw(std::int64_t n) {
   auto const candidates =
       options_.top_k > 0 ? std::min(order_.size(), static_cast<std::size_t>(options_.top_k)) : order_.size();
   auto const weight = [&](std::size_t i) {
-    return std::exp((logits_[order_[i]] - logits_[order_[0]]) / options_.temperature);
+    return libm::exp((logits_[order_[i]] - logits_[order_[0]]) / options_.temperature);
   };
   double total = 0;
   for (std::size_t i = 0; i < candidates; ++i) total += weight(i);

@@ -1,9 +1,9 @@
 #pragma once
 
+#include "constrain/base/libm.hpp"
 #include "constrain/base/units.hpp"
 
 #include <algorithm>
-#include <cmath>
 #include <variant>
 
 /// Learning-rate schedules: pure functions from the number of optimizer steps already done (0 for the first; skipped
@@ -52,7 +52,7 @@ struct cosine {
   double minimum = 0;         // final factor of the learning rate, at least 0
   double operator()(optimizer_steps step) const {
     if (step < warmup) return warm_up(step, warmup);
-    return minimum + (1 - minimum) * 0.5 * (1 + std::cos(3.14159265358979323846 * progress(step, warmup, steps)));
+    return minimum + (1 - minimum) * 0.5 * (1 + libm::cos(3.14159265358979323846 * progress(step, warmup, steps)));
   }
 };
 

@@ -21,7 +21,6 @@
 #include "constrain/train/settings.hpp"
 #include "constrain/train/training_state.hpp"
 
-#include <cmath>
 #include <cstdio>
 #include <memory>
 #include <optional>

@@ -6,6 +6,7 @@
 #include <constrain/io/reals.hpp>
 #include <doctest/doctest.h>
 
+#include <cmath>
 #include <cstdlib>
 #include <string>
 #include <vector>

@@ -6,7 +6,7 @@
 #include "constrain/device/math.hpp"
 
 #include <algorithm>
-#include <cmath>
+#include <cstdlib>
 
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 

@@ -1,22 +1,21 @@
 #pragma once
 
+#include "constrain/base/libm.hpp"
 #include "constrain/op/cross_entropy/cpu.hpp"
 #include "constrain/op/focal_loss/focal_loss.hpp"
-
-#include <cmath>
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// The focal loss of a row whose cross-entropy is `nats` = -log p >= 0: (1 - p)^gamma nats.
-inline double focal_loss_of(double nats, double gamma) { return std::pow(-std::expm1(-nats), gamma) * nats; }
+inline double focal_loss_of(double nats, double gamma) { return libm::pow(-libm::expm1(-nats), gamma) * nats; }
 
 /// The derivative of `focal_loss_of` with respect to `nats`: the gradient of the focal loss is this factor times the
 /// gradient of the cross-entropy. It is (1 - p)^gamma (1 + gamma p nats / (1 - p)). For p = 0 and p = 1, the quotient
 /// is its limit.
 inline double focal_loss_slope(double nats, double gamma) {
-  double const p = std::exp(-nats), rest = -std::expm1(-nats);
+  double const p = libm::exp(-nats), rest = -libm::expm1(-nats);
   double const quotient = p == 0 ? 0 : rest == 0 ? 1 : p * nats / rest;
-  return std::pow(rest, gamma) * (1 + gamma * quotient);
+  return libm::pow(rest, gamma) * (1 + gamma * quotient);
 }
 
 /// -log p of a row; at least 0, although the logsumexp is rounded.

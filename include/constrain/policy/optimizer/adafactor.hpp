@@ -1,10 +1,10 @@
 #pragma once
 
+#include "constrain/base/libm.hpp"
 #include "constrain/base/number_check.hpp"
 #include "constrain/op/adafactor/adafactor.hpp"
 
 #include <algorithm>
-#include <cmath>
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
@@ -29,7 +29,7 @@ template <class hyper> op::adafactor_step adafactor_step_of(hyper const& h, doub
   if constexpr (requires { h.beta1; }) beta1 = h.beta1;
   return {rate,
           beta1,
-          1 - std::pow(static_cast<double>(t.number), static_cast<double>(h.decay_rate)),
+          1 - libm::pow(static_cast<double>(t.number), static_cast<double>(h.decay_rate)),
           h.epsilon1,
           h.epsilon2,
           h.clip_threshold,
@@ -102,7 +102,7 @@ struct adafactor_relative_step {
   /// The hyperparameters of step t, which counts from 1.
   static op::adafactor_step prepare(hyper const& h, optimizer_step t) {
     auto const steps = static_cast<double>(t.number);
-    return detail::adafactor_step_of(h, std::min(h.warmup_init ? 1e-6 * steps : 1e-2, 1 / std::sqrt(steps)), t);
+    return detail::adafactor_step_of(h, std::min(h.warmup_init ? 1e-6 * steps : 1e-2, 1 / libm::sqrt(steps)), t);
   }
   /// Emits the update of one parameter, as in `adafactor`.
   static constexpr void update(update_rule& u) { op::update_adafactor<adafactor_relative_step, false>(u); }

@@ -1,11 +1,10 @@
 #pragma once
 
 #include "constrain/base/host_device.hpp"
+#include "constrain/base/libm.hpp"
 #include "constrain/base/number_check.hpp"
 #include "constrain/base/units.hpp"
 #include "constrain/device/math.hpp"
-
-#include <cmath>
 
 namespace constrain::inline CONSTRAIN_VARIANT::optimizer {
 
@@ -51,15 +50,15 @@ struct adamw {
   /// The hyperparameters of step t, computed in double on the host. t counts from 1.
   template <class real> static prepared<real> prepare(hyper const& h, optimizer_step t) {
     auto const steps = static_cast<double>(t.number);
-    double const correction1 = 1 - std::pow(static_cast<double>(h.beta1), steps);
-    double const correction2 = 1 - std::pow(static_cast<double>(h.beta2), steps);
+    double const correction1 = 1 - libm::pow(static_cast<double>(h.beta1), steps);
+    double const correction2 = 1 - libm::pow(static_cast<double>(h.beta2), steps);
     double const rate = h.learning_rate;
     return {real(h.beta1),
             real(h.beta2),
             real(h.epsilon),
             static_cast<real>(1 - rate * static_cast<double>(h.weight_decay)),
             static_cast<real>(rate / correction1),
-            static_cast<real>(1 / std::sqrt(correction2))};
+            static_cast<real>(1 / libm::sqrt(correction2))};
   }
 
   /// Returns the new weight, and changes the state.

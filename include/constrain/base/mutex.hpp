@@ -1,0 +1,37 @@
+#pragma once
+
+#include "constrain/base/variant.hpp"
+
+#include <pthread.h>
+
+namespace constrain::inline CONSTRAIN_VARIANT::detail {
+
+/// As std::mutex. pthread instead of <mutex>: including <mutex>, which needs <chrono>, costs compile time in every
+/// program.
+class mutex {
+public:
+  constexpr mutex() = default;
+  mutex(mutex const&) = delete;
+  mutex& operator=(mutex const&) = delete;
+  ~mutex() = default;
+
+  void lock() { ::pthread_mutex_lock(&mutex_); }
+  void unlock() { ::pthread_mutex_unlock(&mutex_); }
+
+private:
+  ::pthread_mutex_t mutex_ = PTHREAD_MUTEX_INITIALIZER;
+};
+
+/// As std::lock_guard: the thread that creates an object of this class holds the mutex until the object is destroyed.
+class lock_guard {
+public:
+  explicit lock_guard(mutex& held) : held_(held) { held_.lock(); }
+  lock_guard(lock_guard const&) = delete;
+  lock_guard& operator=(lock_guard const&) = delete;
+  ~lock_guard() { held_.unlock(); }
+
+private:
+  mutex& held_;
+};
+
+} // namespace constrain::detail
