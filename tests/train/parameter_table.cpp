@@ -61,7 +61,8 @@ TEST_CASE("tensor_info: shards of ranges") {
     info.shards = shards;
     for (std::int64_t chunk : {1, 4, 7}) {
       info.chunk = chunk;
-      CAPTURE(shards), CAPTURE(chunk);
+      CAPTURE(shards);
+      CAPTURE(chunk);
       CHECK(covers(info, static_cast<int>(info.holders()), 1));
       CHECK(info.holders() == 2 * shards);
     }
