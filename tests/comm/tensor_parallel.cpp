@@ -141,6 +141,7 @@ void compare(char const* name, double bound) {
   typename alone::hyper const h{.learning_rate = 0.01f};
   ct::run_options run{.seed = 5};
   run.checked = true;
+  run.measure_memory = true;
   run.dropout = 0.1;
   run.clip_norm = 0.5;
   together t{h, run};
@@ -162,6 +163,9 @@ void compare(char const* name, double bound) {
     double const d = difference(all[i], expected[i]);
     expect(d <= 10 * bound, std::string(all[i].name).c_str(), name, d);
   }
+  auto const used = t.used_bytes(), planned = together::memory.peak;
+  expect(used == planned, "the memory used is not the memory planned", name,
+         static_cast<double>((used - planned).count()));
   check_runs(t, one, name, bound);
   check_other_batches(t, name);
 }
