@@ -32,8 +32,9 @@ struct parallelism {
 
   template <class...> using otherwise = parallel::none;
   template <class policy> struct named { using parallelism = policy; };
-  using examples = policy_list<parallel::none, parallel::ddp, parallel::zero<1, 2>, parallel::zero<2, 2>,
-                               parallel::zero<3, 2>, parallel::tensor<2>>;
+  using examples =
+      policy_list<parallel::none, parallel::ddp, parallel::zero<1, 2>, parallel::zero<2, 2>, parallel::zero<3, 2>,
+                  parallel::tensor<2>, parallel::mesh<parallel::ddp, parallel::tensor<2>>>;
   using refused = policy_list<parallel::zero<4, 2>, parallel::zero<3, 0>, parallel::tensor<0>>;
   static constexpr bool free_on_resume = true;
 
