@@ -2,7 +2,6 @@
 
 #include "constrain/base/variant.hpp"
 
-#include <memory>
 #include <type_traits>
 #include <utility>
 
@@ -18,7 +17,7 @@ public:
   template <class function>
     requires(!std::is_same_v<std::remove_cvref_t<function>, function_ref>)
   function_ref(function&& f)
-      : borrowed_(const_cast<void*>(static_cast<void const*>(std::addressof(f)))),
+      : borrowed_(const_cast<void*>(static_cast<void const*>(__builtin_addressof(f)))),
         call_([](void* borrowed, arguments... given) -> result {
           return static_cast<result>(
               (*static_cast<std::remove_reference_t<function>*>(borrowed))(std::forward<arguments>(given)...));

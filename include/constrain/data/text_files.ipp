@@ -55,8 +55,9 @@ namespace constrain::inline CONSTRAIN_VARIANT::data::detail {
 }
 
 [[gnu::cold]] CONSTRAIN_INLINE bool file_tree::wanted(std::string_view name) const {
-  return extensions_.empty() || std::any_of(extensions_.begin(), extensions_.end(),
-                                            [&](std::string_view extension) { return name.ends_with(extension); });
+  for (auto const& extension : extensions_)
+    if (name.ends_with(extension)) return true;
+  return extensions_.empty();
 }
 
 [[gnu::cold]] CONSTRAIN_INLINE void file_tree::read(std::string const& relative) {

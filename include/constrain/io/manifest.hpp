@@ -2,7 +2,6 @@
 
 #include "constrain/io/crc32c.hpp"
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -19,10 +18,11 @@ inline constexpr std::string_view manifest_name = "manifest.json";
 /// manifest's name, at most 128 bytes. A name cannot be a path, so a forged manifest cannot refer to files elsewhere.
 constexpr bool valid_file_name(std::string_view name) {
   if (name.empty() || name.size() > 128 || name.front() == '.' || name == manifest_name) return false;
-  return std::all_of(name.begin(), name.end(), [](char c) {
+  for (char const c : name) {
     bool const letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
-    return letter || (c >= '0' && c <= '9') || c == '.' || c == '_' || c == '-';
-  });
+    if (!letter && !(c >= '0' && c <= '9') && c != '.' && c != '_' && c != '-') return false;
+  }
+  return true;
 }
 
 /// The list of files in a saved directory, with sizes and checksums. The manifest's text ends with a checksum of the

@@ -7,13 +7,15 @@
 #include "constrain/io/json_writer.hpp"
 #include "constrain/io/text_bytes.hpp"
 
+#include <algorithm>
 #include <charconv>
 
 namespace constrain::inline CONSTRAIN_VARIANT::io {
 
 [[gnu::cold]] CONSTRAIN_INLINE auto manifest::find(std::string_view name) const -> entry const* {
-  auto const found = std::find_if(files.begin(), files.end(), [&](entry const& e) { return e.name == name; });
-  return found == files.end() ? nullptr : &*found;
+  for (auto const& file : files)
+    if (file.name == name) return &file;
+  return nullptr;
 }
 
 [[gnu::cold]] CONSTRAIN_INLINE std::string manifest::text() const {

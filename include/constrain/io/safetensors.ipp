@@ -5,13 +5,12 @@
 #include "constrain/base/error.hpp"
 #include "constrain/io/safetensors_header.hpp"
 
-#include <algorithm>
-
 namespace constrain::inline CONSTRAIN_VARIANT::io {
 
 [[gnu::cold]] CONSTRAIN_INLINE tensor const* safetensors::find(std::string_view name) const {
-  auto const found = std::find_if(tensors.begin(), tensors.end(), [&](tensor const& t) { return t.name == name; });
-  return found == tensors.end() ? nullptr : &*found;
+  for (auto const& t : tensors)
+    if (t.name == name) return &t;
+  return nullptr;
 }
 
 [[gnu::cold]] CONSTRAIN_INLINE safetensors parse_safetensors(std::span<std::byte const> file,

@@ -173,8 +173,9 @@ template <class op> constexpr op_info make_op_info() {
   if constexpr (requires { op::strided_inputs; }) info.strided_inputs = op::strided_inputs;
   if constexpr (requires { op::strided_outputs; }) info.strided_outputs = op::strided_outputs;
   if constexpr (requires { op::layouts; }) {
-    info.layouts = parse_layouts(op::layouts);
-    static_assert(parse_layouts(op::layouts).valid,
+    constexpr auto rule = parse_layouts(op::layouts);
+    info.layouts = rule;
+    static_assert(rule.valid,
                   "op: its `layouts` is not a rule; write a pattern (* ... # or -) for each input and, behind ->, for "
                   "each output, as in \"..., - -> ...\"; if one output is *, all are");
   }

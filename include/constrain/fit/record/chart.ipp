@@ -36,7 +36,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
     auto const c = column(points[i].first);
     double x = 0, y = 0, n = 0;
     for (; i < points.size() && column(points[i].first) == c; ++i) x += points[i].first, y += points[i].second, ++n;
-    result.emplace_back(x / n, y / n);
+    result.push_back({x / n, y / n});
   }
   return result;
 }

@@ -7,7 +7,7 @@
 #include "constrain/fit/record/run_diagnosis.hpp"
 #include "constrain/train/memory_table.hpp"
 
-#include <algorithm>
+#include <cstddef>
 #include <utility>
 
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
@@ -69,14 +69,16 @@ td.bar { width: 40%; } td.bar i { display: block; height: .7rem; background: var
   std::vector<std::pair<std::string, series>> metrics;
   for (auto const& r : steps)
     for (auto const& m : r.*which) {
-      auto found = std::find_if(metrics.begin(), metrics.end(), [&](auto const& each) { return each.first == m.name; });
-      if (found == metrics.end()) found = metrics.insert(found, {m.name, {legend, "a"}});
-      found->second.points.emplace_back(static_cast<double>(r.step), m.value);
+      std::size_t i = 0;
+      while (i < metrics.size() && metrics[i].first != m.name) ++i;
+      if (i == metrics.size()) metrics.push_back({m.name, {legend, "a"}});
+      metrics[i].second.points.push_back({static_cast<double>(r.step), m.value});
     }
   std::string charts;
   for (auto const& [name, line] : metrics) {
     auto const first = line.points.front().second;
-    bool const changes = std::any_of(line.points.begin(), line.points.end(), [&](auto p) { return p.second != first; });
+    bool changes = false;
+    for (auto const& point : line.points) changes = changes || point.second != first;
     if (constants || changes) charts += line_chart(html_text(name), {line}, marks);
   }
   return charts;
@@ -92,10 +94,10 @@ namespace constrain::inline CONSTRAIN_VARIANT {
   std::vector<chart_mark> marks;
   for (auto const& r : steps) {
     auto const x = static_cast<double>(r.step);
-    training.points.emplace_back(x, r.loss), norm.points.emplace_back(x, r.gradient_norm);
-    rate.points.emplace_back(x, r.learning_rate), tokens.points.emplace_back(x, r.tokens_per_second);
-    if (r.labels_per_second > 0) labels.points.emplace_back(x, r.labels_per_second);
-    if (r.validation_loss) validation.points.emplace_back(x, *r.validation_loss);
+    training.points.push_back({x, r.loss}), norm.points.push_back({x, r.gradient_norm});
+    rate.points.push_back({x, r.learning_rate}), tokens.points.push_back({x, r.tokens_per_second});
+    if (r.labels_per_second > 0) labels.points.push_back({x, r.labels_per_second});
+    if (r.validation_loss) validation.points.push_back({x, *r.validation_loss});
     if (r.saved) marks.push_back({x, "saved"});
     if (r.resumed) marks.push_back({x, "resumed"});
   }

@@ -8,7 +8,6 @@
 #include "constrain/program/print.hpp"
 #include "constrain/train/tensor_view.hpp"
 
-#include <algorithm>
 #include <cstring>
 #include <utility>
 
@@ -63,8 +62,12 @@ namespace constrain::inline CONSTRAIN_VARIANT {
   for (int i = 0; i < list.settings_size; ++i) {
     auto name = concat({"setting.", list.name(list.settings[i])});
     // The states of a parameter in a scope "setting" may have such a name.
-    auto const is_taken = [&](file_tensor const& t) { return t.tensor.name == name; };
-    while (std::any_of(tensors.begin(), tensors.end(), is_taken)) name = "setting." + name;
+    auto const is_taken = [&] {
+      for (auto const& t : tensors)
+        if (t.tensor.name == name) return true;
+      return false;
+    };
+    while (is_taken()) name = "setting." + name;
     detail::add_file_tensors(tensors, list.settings[i], name, {});
     tensors.back().optional = true;
   }
