@@ -204,8 +204,8 @@ private:
     if (info.role == role::input) s.born = -1;
   }
 
-  /// The values that share bytes, the largest buffer first; equal ones in the order of the values. Merges sorted runs of
-  /// doubling length: compilers limit the steps of a constant.
+  /// Sets `order` to the values that share bytes, the largest buffer first, equal ones by index, and returns their
+  /// number. Merges sorted runs of doubling length: compilers limit the steps of a constant.
   constexpr int largest_first(int (&order)[program::maximum_values]) const {
     int count = 0;
     for (int v = 0; v < p_.values.size(); ++v)
