@@ -204,35 +204,53 @@ private:
     if (info.role == role::input) s.born = -1;
   }
 
+  /// Sets `order` to the values that share bytes, the largest buffer first, equal ones by index, and returns their
+  /// number. Merges sorted runs of doubling length: compilers limit the steps of a constant.
+  constexpr int largest_first(int (&order)[program::maximum_values]) const {
+    int count = 0;
+    for (int v = 0; v < p_.values.size(); ++v)
+      if (may_share_bytes(v)) order[count++] = v;
+    int merged[program::maximum_values]{};
+    for (int run = 1; run < count; run *= 2) {
+      for (int begin = 0; begin < count; begin += 2 * run) {
+        int const middle = begin + run < count ? begin + run : count, end = middle + run < count ? middle + run : count;
+        int left = begin, right = middle;
+        for (int k = begin; k < end; ++k) {
+          bool const from_right =
+              left == middle || (right < end && out_.buffers[order[left]].size < out_.buffers[order[right]].size);
+          merged[k] = from_right ? order[right++] : order[left++];
+        }
+      }
+      for (int k = 0; k < count; ++k) order[k] = merged[k];
+    }
+    return count;
+  }
+
   /// Sets the offsets: the largest buffer first, each at the first gap among the buffers whose lifetimes overlap with
   /// its own.
   constexpr void first_fit() {
-    fixed_vector<int, program::maximum_values> order;
-    for (int v = 0; v < p_.values.size(); ++v) {
-      if (!may_share_bytes(v)) continue;
-      order.push_back(v);
-      for (int k = order.size() - 1; k > 0 && out_.buffers[order[k - 1]].size < out_.buffers[order[k]].size; --k) {
-        int const larger = order[k];
-        order[k] = order[k - 1];
-        order[k - 1] = larger;
-      }
-    }
-    for (int k = 0; k < order.size(); ++k) {
+    int order[program::maximum_values]{};
+    int const count = largest_first(order);
+    struct placed {
+      int born, dies;
+      std::int64_t begin, end;
+    };
+    placed all[program::maximum_values]{}, overlapping[program::maximum_values]{};
+    for (int k = 0; k < count; ++k) {
       auto& mine = out_.buffers[order[k]];
+      int others = 0;
+      for (int other = 0; other < k; ++other)
+        if (all[other].dies >= mine.born && mine.dies >= all[other].born) overlapping[others++] = all[other];
       auto const size = aligned(mine.size);
       auto offset = out_.persistent_end + per_run_bytes_;
       for (bool moved = true; moved;) {
         moved = false;
-        for (int other = 0; other < k; ++other) {
-          auto const& theirs = out_.buffers[order[other]];
-          bool const apart_in_time = theirs.dies < mine.born || mine.dies < theirs.born;
-          bool const apart = theirs.offset + aligned(theirs.size) <= offset || offset + size <= theirs.offset;
-          if (apart_in_time || apart) continue;
-          offset = theirs.offset + aligned(theirs.size);
-          moved = true;
-        }
+        for (int other = 0; other < others; ++other)
+          if (overlapping[other].end > offset && offset + size > overlapping[other].begin)
+            offset = overlapping[other].end, moved = true;
       }
       mine.offset = offset;
+      all[k] = {mine.born, mine.dies, offset, offset + size};
       auto const& info = p_.values[order[k]];
       auto const padding = instance_bytes(info) - info.shape.elements() * size_of(info.type);
       if (offset + mine.size - padding > out_.end) out_.end = offset + mine.size - padding;

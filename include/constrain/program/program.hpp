@@ -18,7 +18,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 /// defined inside loops has one instance per iteration; the instances together are its stack. Each instance is assigned
 /// once, except accumulators and values that persist (parameters, optimizer state).
 struct program {
-  static constexpr int maximum_nodes = 448;     // most nodes
+  static constexpr int maximum_nodes = 640;     // most nodes
   static constexpr int maximum_values = 512;    // most values
   static constexpr int maximum_part_lists = 16; // most different lists of parts
 
