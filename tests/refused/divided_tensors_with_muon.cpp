@@ -1,0 +1,14 @@
+// refused: X
+// diagnosis: refused, any, any, any, any
+// shows: optimizer_needs_full_tensors
+#define CONSTRAIN_WITH_MPI // nothing is linked, and mpi.h is not needed
+#include <constrain/constrain.hpp>
+namespace ct = constrain;
+
+using task = ct::task<ct::gpt2{.layers = 2, .heads = 2, .width = 16, .vocabulary = 64, .context = 8}, ct::causal_lm,
+                      ct::micro_batch{.sequences = 2}>;
+#ifdef CORRECT
+template struct ct::entries<task, ct::policies<ct::parallel::tensor<2>, ct::optimizer::adamw>>;
+#else
+template struct ct::entries<task, ct::policies<ct::parallel::tensor<2>, ct::optimizer::muon<ct::optimizer::adamw>>>; // <- here
+#endif
