@@ -3,7 +3,8 @@
 #include "constrain/policy/rule.hpp"
 
 /// Training in several processes. With data parallelism, every process trains on its own part of each batch, and
-/// gradients are summed over all processes. With tensor parallelism, every process computes parts of the layers.
+/// gradients are summed over the processes. With tensor parallelism, several processes train on the same batches, and
+/// each computes a part of every divided layer.
 namespace constrain::inline CONSTRAIN_VARIANT::parallel {
 
 struct none;
@@ -23,6 +24,7 @@ struct parallelism {
   int stage = 3;            // the stage of ZeRO: 1, 2 or 3
   int shards = 1;           // processes over which tensors are sharded; 1: not sharded
   int tensor = 1;           // processes over which layers are divided; 1: not divided
+  bool combines = true;     // false: a mesh of policies that cannot be combined
 #if defined(CONSTRAIN_WITH_MPI)
   bool has_mpi = true; // whether the program is compiled with MPI
 #else
@@ -35,11 +37,13 @@ struct parallelism {
   using examples =
       policy_list<parallel::none, parallel::ddp, parallel::zero<1, 2>, parallel::zero<2, 2>, parallel::zero<3, 2>,
                   parallel::tensor<2>, parallel::mesh<parallel::ddp, parallel::tensor<2>>>;
-  using refused = policy_list<parallel::zero<4, 2>, parallel::zero<3, 0>, parallel::tensor<0>>;
+  using refused = policy_list<parallel::zero<4, 2>, parallel::zero<3, 0>, parallel::tensor<0>,
+                              parallel::mesh<parallel::tensor<2>, parallel::ddp>>;
   static constexpr bool free_on_resume = true;
 
   CONSTRAIN_RULE(one_parallelism, (said<parallelism> const& p), p.given <= 1,
-                 "trainer: two parallel policies are given; keep parallel::ddp or parallel::zero<3, ranks>");
+                 "trainer: two parallel policies are given; keep one, or combine them: parallel::mesh<parallel::ddp, "
+                 "parallel::tensor<ranks>>");
   CONSTRAIN_RULE(known_stage, (parallelism const& p), 1 <= p.stage && p.stage <= 3,
                  "parallel::zero<stage, ranks>: ZeRO has the stages 1, 2 and 3; write one of them, for example "
                  "parallel::zero<3, ranks>, or parallel::ddp");
@@ -49,10 +53,13 @@ struct parallelism {
   CONSTRAIN_RULE(some_tensor_ranks, (parallelism const& p), p.tensor >= 1,
                  "parallel::tensor<ranks>: a group has at least one rank; write parallel::tensor<2> or "
                  "parallel::none");
+  CONSTRAIN_RULE(data_and_layers, (parallelism const& p), p.combines,
+                 "parallel::mesh<data, layers>: `data` is parallel::ddp or parallel::zero<stage, ranks>, and `layers` "
+                 "is parallel::tensor<ranks>; write for example parallel::mesh<parallel::ddp, parallel::tensor<2>>");
   CONSTRAIN_RULE(mpi_is_there, (parallelism const& p), !p.distributed || p.has_mpi,
                  "parallel: several processes need MPI, and this program is compiled without it; install "
                  "libopenmpi-dev and link constrain::mpi");
-  using rules = rule_list<one_parallelism, known_stage, some_shards, some_tensor_ranks, mpi_is_there>;
+  using rules = rule_list<one_parallelism, known_stage, some_shards, some_tensor_ranks, data_and_layers, mpi_is_there>;
 };
 
 } // namespace constrain::slot_of
@@ -87,28 +94,26 @@ template <int stage, int ranks> struct zero {
 };
 
 /// Tensor parallelism (Shoeybi et al. 2019, Megatron-LM): `ranks` processes train on the same batches, and each
-/// computes parts of the layers. Of two linear layers with element-wise ops or attention between them, each process has
-/// a range of the features that the first one computes, or of the heads, and the second one's sum over them is added
-/// over the processes. Their weights, gradients and optimizer states are divided, all other tensors are on every
-/// process. Layers whose features or heads `ranks` does not divide stay on every process too. The number of processes
-/// is `ranks`.
+/// computes a part of every divided layer. Two linear layers with element-wise ops or attention between them are
+/// divided together: each process computes a range of the features, or some of the heads, of the first layer. The
+/// second layer sums over these features, and the sums of all processes are added. The weights of divided layers are
+/// divided too, with their gradients and optimizer states; every process holds all other tensors. A layer is not
+/// divided if `ranks` does not divide the number of its features or heads. The number of processes is `ranks`.
 template <int ranks> struct tensor {
   using slot = slot_of::parallelism;
   static constexpr slot value{.distributed = true, .same_data = true, .tensor = ranks};
 };
 
-/// Both: `data` is ddp or zero<stage, ranks>, and `layers` is tensor<ranks>. Consecutive processes divide the layers,
-/// as with `layers` alone, and hold one model together; these models train on different data, as processes do with
-/// `data` alone. The number of processes is a multiple of the ranks of both, multiplied.
+/// Data parallelism and tensor parallelism together: `data` is ddp or zero<stage, ranks>, and `layers` is
+/// tensor<ranks>. Consecutive processes form a tensor group: they divide the layers of one model, and train on the same
+/// batches. The groups train on different data, as the processes do with `data` only. The number of processes is a
+/// multiple of the ranks of `layers`; with zero<stage, ranks>, of the product of both numbers of ranks.
 template <class data, class layers> struct mesh {
-  static_assert(
-      data::value.distributed && data::value.tensor == 1 && layers::value.same_data,
-      "parallel::mesh<data, layers>: `data` is parallel::ddp or parallel::zero<stage, ranks>, and `layers` is "
-      "parallel::tensor<ranks>; write for example parallel::mesh<parallel::ddp, parallel::tensor<2>>");
   using slot = slot_of::parallelism;
   static constexpr slot value = [] {
     auto both = data::value;
     both.tensor = layers::value.tensor;
+    both.combines = data::value.distributed && data::value.tensor == 1 && layers::value.same_data;
     return both;
   }();
 };

@@ -1,0 +1,16 @@
+// refused: parallel::tensor: the optimizer works on full tensors or on blocks of their elements, but each rank has only
+// diagnosis: refused, any, any, any, any
+// shows: optimizer_needs_full_tensors
+#define CONSTRAIN_WITH_MPI // nothing is linked, and mpi.h is not needed
+#include <constrain/model/gpt2.hpp>
+#include <constrain/model/objective/causal_lm.hpp>
+#include <constrain/train/entries.hpp>
+namespace ct = constrain;
+
+using task = ct::task<ct::gpt2{.layers = 2, .heads = 2, .width = 64, .vocabulary = 256, .context = 64}, ct::causal_lm,
+                      ct::micro_batch{.sequences = 2}>;
+#ifdef CORRECT
+template struct ct::entries<task, ct::policies<ct::parallel::tensor<2>, ct::optimizer::adamw>>;
+#else
+template struct ct::entries<task, ct::policies<ct::parallel::tensor<2>, ct::optimizer::muon<ct::optimizer::adamw>>>; // <- here
+#endif

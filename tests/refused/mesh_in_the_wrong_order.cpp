@@ -1,0 +1,11 @@
+// refused: parallel::mesh<data, layers>: `data` is parallel::ddp or parallel::zero<stage, ranks>, and `layers` is
+// shows: composition<parallel::mesh<parallel::tensor<2>, parallel::ddp>>
+#define CONSTRAIN_WITH_MPI // the rule that is tested comes first; nothing is linked
+#include <constrain/policy/policies.hpp>
+namespace ct = constrain;
+
+#ifdef CORRECT
+ct::policies<ct::parallel::mesh<ct::parallel::ddp, ct::parallel::tensor<2>>> p;
+#else
+ct::policies<ct::parallel::mesh<ct::parallel::tensor<2>, ct::parallel::ddp>> p; // <- here
+#endif

@@ -1,0 +1,11 @@
+// refused: trainer: two parallel policies are given; keep one, or combine them: parallel::mesh<parallel::ddp,
+// shows: composition<parallel::ddp, parallel::tensor<2>>
+#define CONSTRAIN_WITH_MPI // the rule that is tested comes first; nothing is linked
+#include <constrain/policy/policies.hpp>
+namespace ct = constrain;
+
+#ifdef CORRECT
+ct::policies<ct::parallel::mesh<ct::parallel::ddp, ct::parallel::tensor<2>>> p;
+#else
+ct::policies<ct::parallel::ddp, ct::parallel::tensor<2>> p; // <- here
+#endif
