@@ -94,7 +94,7 @@ struct op_info : op_label {
   // bit i: input i holds a label for each row; a row with the label `ignored_label` adds nothing to output 0 or, if
   // output 0 has the rows of the call, is 0 there
   unsigned label_inputs = 0;
-  layout_change change;                               // of a collective
+  layout_change change;                               // of a collective, or of an op that works only on shards
   void (*flat_form)(builder&, node const&) = nullptr; // appends what replaces a call whose input 0 is flat
   bool has_flat_form = false;                         // whether `flat_form` is set
   bool exchanges = false;                             // exchanges data between ranks
