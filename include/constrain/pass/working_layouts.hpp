@@ -64,8 +64,9 @@ public:
     auto const check = [&](ref r) {
       auto const& info = p_.values[r.value];
       auto const got = info.shape_in_full().elements();
-      if (got == (expected + info.block - 1) / info.block) return;
-      failure = diagnosis_with<refusals::elements_do_not_pair>(n.line, n.called_from, expected, got);
+      // What a state of blocks is set to has an element for each block too.
+      bool const pairs = got == expected || (info.block > 1 && got == (expected + info.block - 1) / info.block);
+      if (!pairs) failure = diagnosis_with<refusals::elements_do_not_pair>(n.line, n.called_from, expected, got);
     };
     for (int k = 0; k < n.inputs.size(); ++k)
       if (by_element(n, k)) check(n.inputs[k]);

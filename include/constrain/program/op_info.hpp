@@ -97,7 +97,7 @@ struct op_info : op_label {
   unsigned label_inputs = 0;
   bool (*divide)(attributes&, division&) = nullptr;   // changes the options to those of one rank (division.hpp)
   bool has_divide = false;                            // whether `divide` is set
-  layout_change change;                               // of a collective
+  layout_change change;                               // of a collective, or of an op that works only on shards
   void (*flat_form)(builder&, node const&) = nullptr; // appends what replaces a call whose input 0 is flat
   bool has_flat_form = false;                         // whether `flat_form` is set
   bool exchanges = false;                             // exchanges data between ranks
