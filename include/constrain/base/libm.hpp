@@ -2,9 +2,11 @@
 
 #include "constrain/base/variant.hpp"
 
+namespace constrain::inline CONSTRAIN_VARIANT::detail {
+
 /// Functions of the C math library, for the host. This header exists because <cmath> also declares the special
 /// functions of C++17: each program that includes the library would spend time and memory of the compiler on them.
-namespace constrain::inline CONSTRAIN_VARIANT::libm {
+namespace libm {
 
 /// e^x.
 inline double exp(double x) noexcept { return __builtin_exp(x); }
@@ -37,4 +39,6 @@ inline double floor(double x) noexcept { return __builtin_floor(x); }
 /// The smallest integer that is at least x.
 inline double ceil(double x) noexcept { return __builtin_ceil(x); }
 
-} // namespace constrain::libm
+} // namespace libm
+
+} // namespace constrain::detail

@@ -20,6 +20,8 @@
 /// of the rest. The polynomials are minimax fits (Remez) made for this file.
 namespace constrain::inline CONSTRAIN_VARIANT::math {
 
+namespace libm = constrain::detail::libm;
+
 /// float or double.
 template <class real> concept real_number = std::is_same_v<real, float> || std::is_same_v<real, double>;
 

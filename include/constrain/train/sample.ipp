@@ -56,7 +56,7 @@ CONSTRAIN_INLINE std::int32_t sampler::draw(std::int64_t n) {
   auto const candidates =
       options_.top_k > 0 ? std::min(order_.size(), static_cast<std::size_t>(options_.top_k)) : order_.size();
   auto const weight = [&](std::size_t i) {
-    return libm::exp((logits_[order_[i]] - logits_[order_[0]]) / options_.temperature);
+    return detail::libm::exp((logits_[order_[i]] - logits_[order_[0]]) / options_.temperature);
   };
   double total = 0;
   for (std::size_t i = 0; i < candidates; ++i) total += weight(i);

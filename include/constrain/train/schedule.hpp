@@ -52,7 +52,8 @@ struct cosine {
   double minimum = 0;         // final factor of the learning rate, at least 0
   double operator()(optimizer_steps step) const {
     if (step < warmup) return warm_up(step, warmup);
-    return minimum + (1 - minimum) * 0.5 * (1 + libm::cos(3.14159265358979323846 * progress(step, warmup, steps)));
+    return minimum +
+           (1 - minimum) * 0.5 * (1 + detail::libm::cos(3.14159265358979323846 * progress(step, warmup, steps)));
   }
 };
 

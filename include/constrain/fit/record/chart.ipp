@@ -71,10 +71,10 @@ namespace constrain::inline CONSTRAIN_VARIANT {
   };
   svg += concat({"<text class=\"title\" x=\"64\" y=\"16\">", title, "</text>\n"});
   double const tick_y = detail::tick_length(high_y - low_y), tick_x = detail::tick_length(high_x - low_x);
-  for (double y = libm::ceil(low_y / tick_y) * tick_y; y <= high_y; y += tick_y)
+  for (double y = detail::libm::ceil(low_y / tick_y) * tick_y; y <= high_y; y += tick_y)
     add("<path class=\"grid\" d=\"M%.1f %.1fH%.1f\"/><text class=\"tick y\" x=\"%.1f\" y=\"%.1f\">%s</text>\n", left,
         at_y(y), right, left - 6, at_y(y) + 4, detail::short_number(y).c_str());
-  for (double x = libm::ceil(low_x / tick_x) * tick_x; x <= high_x; x += tick_x)
+  for (double x = detail::libm::ceil(low_x / tick_x) * tick_x; x <= high_x; x += tick_x)
     add("<text class=\"tick x\" x=\"%.1f\" y=\"%.1f\">%s</text>\n", at_x(x), bottom + 18,
         detail::short_number(x).c_str());
   for (auto const& mark : marks)

@@ -7,15 +7,17 @@
 namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// The focal loss of a row whose cross-entropy is `nats` = -log p >= 0: (1 - p)^gamma nats.
-inline double focal_loss_of(double nats, double gamma) { return libm::pow(-libm::expm1(-nats), gamma) * nats; }
+inline double focal_loss_of(double nats, double gamma) {
+  return detail::libm::pow(-detail::libm::expm1(-nats), gamma) * nats;
+}
 
 /// The derivative of `focal_loss_of` with respect to `nats`: the gradient of the focal loss is this factor times the
 /// gradient of the cross-entropy. It is (1 - p)^gamma (1 + gamma p nats / (1 - p)). For p = 0 and p = 1, the quotient
 /// is its limit.
 inline double focal_loss_slope(double nats, double gamma) {
-  double const p = libm::exp(-nats), rest = -libm::expm1(-nats);
+  double const p = detail::libm::exp(-nats), rest = -detail::libm::expm1(-nats);
   double const quotient = p == 0 ? 0 : rest == 0 ? 1 : p * nats / rest;
-  return libm::pow(rest, gamma) * (1 + gamma * quotient);
+  return detail::libm::pow(rest, gamma) * (1 + gamma * quotient);
 }
 
 /// -log p of a row; at least 0, although the logsumexp is rounded.

@@ -102,7 +102,8 @@ struct adafactor_relative_step {
   /// The hyperparameters of step t, which counts from 1.
   static op::adafactor_step prepare(hyper const& h, optimizer_step t) {
     auto const steps = static_cast<double>(t.number);
-    return detail::adafactor_step_of(h, std::min(h.warmup_init ? 1e-6 * steps : 1e-2, 1 / libm::sqrt(steps)), t);
+    return detail::adafactor_step_of(h, std::min(h.warmup_init ? 1e-6 * steps : 1e-2, 1 / detail::libm::sqrt(steps)),
+                                     t);
   }
   /// Emits the update of one parameter, as in `adafactor`.
   static constexpr void update(update_rule& u) { op::update_adafactor<adafactor_relative_step, false>(u); }

@@ -50,15 +50,15 @@ struct adamw {
   /// The hyperparameters of step t, computed in double on the host. t counts from 1.
   template <class real> static prepared<real> prepare(hyper const& h, optimizer_step t) {
     auto const steps = static_cast<double>(t.number);
-    double const correction1 = 1 - libm::pow(static_cast<double>(h.beta1), steps);
-    double const correction2 = 1 - libm::pow(static_cast<double>(h.beta2), steps);
+    double const correction1 = 1 - detail::libm::pow(static_cast<double>(h.beta1), steps);
+    double const correction2 = 1 - detail::libm::pow(static_cast<double>(h.beta2), steps);
     double const rate = h.learning_rate;
     return {real(h.beta1),
             real(h.beta2),
             real(h.epsilon),
             static_cast<real>(1 - rate * static_cast<double>(h.weight_decay)),
             static_cast<real>(rate / correction1),
-            static_cast<real>(1 / libm::sqrt(correction2))};
+            static_cast<real>(1 / detail::libm::sqrt(correction2))};
   }
 
   /// Returns the new weight, and changes the state.
