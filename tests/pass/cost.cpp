@@ -101,8 +101,8 @@ static_assert(exact(odd_bf16, 1, 3) && exact(odd_bf16, 2, 3) && exact(odd_bf16, 
 static_assert(exact(odd_fp32, 1, 2) && exact(odd_fp32, 2, 2) && exact(odd_fp32, 3, 2));
 
 // In the elements of each tensor that one of 3 ranks stores: of the token embedding's 2806 (3 chunks) one chunk, and of
-// a layer's 6348 (7), 2116 (3), 8464 (9) and 8464 three, one, three and three. The 736 of the position embedding and all
-// vectors have one chunk, for which every rank reserves the memory.
+// a layer's 6348 (7), 2116 (3), 8464 (9) and 8464 three, one, three and three. The 736 of the position embedding and
+// all vectors have one chunk, for which every rank reserves the memory.
 constexpr auto of_three = elements_of(odd_bf16, 3);
 static_assert(of_three.copied == 2806 + 736 + 2 * (6348 + 2116 + 8464 + 8464));
 static_assert(of_three.copied_shards == 1024 + 736 + 2 * (3 + 1 + 3 + 3) * 1024);
