@@ -97,8 +97,13 @@ constexpr bool exact(program const& p, int stage, int d) {
          m.master_weights.count() == 4 * e.copied_shards && m.gradients.count() == 4 * (stage == 1 ? full : shards) &&
          m.optimizer_state.count() == 8 * shards;
 }
-static_assert(exact(odd_bf16, 1, 3) && exact(odd_bf16, 2, 3) && exact(odd_bf16, 3, 3));
-static_assert(exact(odd_fp32, 1, 2) && exact(odd_fp32, 2, 2) && exact(odd_fp32, 3, 2));
+// One plan each: clang limits the steps of one evaluation.
+static_assert(exact(odd_bf16, 1, 3));
+static_assert(exact(odd_bf16, 2, 3));
+static_assert(exact(odd_bf16, 3, 3));
+static_assert(exact(odd_fp32, 1, 2));
+static_assert(exact(odd_fp32, 2, 2));
+static_assert(exact(odd_fp32, 3, 2));
 
 // In the elements of each tensor that one of 3 ranks stores: of the token embedding's 2806 (3 chunks) one chunk, and of
 // a layer's 6348 (7), 2116 (3), 8464 (9) and 8464 three, one, three and three. The 736 of the position embedding and
