@@ -1,5 +1,5 @@
-# Runs PROGRAM on 1, 2 and 4 ranks: each number saves a run, and each other number resumes it. MPIEXEC and NUMPROC start
-# ranks; runs are saved in DIRECTORY.
+# Runs PROGRAM on 1, 2, 3 and 4 ranks: each number saves a run, and each other number resumes it. MPIEXEC and NUMPROC
+# start ranks; runs are saved in DIRECTORY.
 
 function(start ranks what directory)
   execute_process(COMMAND ${MPIEXEC} ${NUMPROC} ${ranks} ${PROGRAM} ${what} ${directory} RESULT_VARIABLE result)
@@ -9,10 +9,10 @@ function(start ranks what directory)
 endfunction()
 
 file(REMOVE_RECURSE ${DIRECTORY})
-foreach(saved 1 2 4)
+foreach(saved 1 2 3 4)
   file(MAKE_DIRECTORY ${DIRECTORY}/${saved})
   start(${saved} save ${DIRECTORY}/${saved})
-  foreach(resumed 1 2 4)
+  foreach(resumed 1 2 3 4)
     if(NOT resumed EQUAL saved)
       start(${resumed} resume ${DIRECTORY}/${saved})
     endif()

@@ -1,6 +1,6 @@
-// Optimizers with states of other shapes and types than the weights: one number of ranks saves a run, another number
-// resumes it. Started by world_sizes.cmake with mpirun: `world_sizes save DIRECTORY` trains and saves, `world_sizes
-// resume DIRECTORY` loads, saves again, trains and compares. The exit code tells.
+// Optimizers with states of other shapes and types than the weights, and AdamW under every parallelism: one number of
+// ranks saves a run, another number resumes it. Started by world_sizes.cmake with mpirun: `world_sizes save DIRECTORY`
+// trains and saves, `world_sizes resume DIRECTORY` loads, saves again, trains and compares. The exit code tells.
 
 #include "temporary_directory.hpp"
 
@@ -36,11 +36,14 @@ template <class optimizer, int ranks>
 using trainer_on = ct::trainer<task, optimizer, ct::precision::fp64, ct::accumulate<sequences / ranks>,
                                std::conditional_t<ranks == 1, ct::parallel::none, ct::parallel::zero<3, ranks>>>;
 
+/// AdamW on 1, 2, 3 or 4 ranks: batches of 12 sequences.
+template <class parallel, int ranks>
+using adamw_on = ct::trainer<task, ct::precision::fp64, ct::accumulate<12 / ranks>, parallel>;
+
 /// One step on batch `number`, which is the same for every number of ranks; returns its loss.
 template <class trainer> double step(trainer& t, int number) {
   std::vector<std::int32_t> inputs(static_cast<std::size_t>(trainer::batch_tokens)), labels(inputs);
-  auto const first =
-      static_cast<std::size_t>(number * sequences * 16) + inputs.size() * static_cast<std::size_t>(t.rank());
+  auto const first = inputs.size() * static_cast<std::size_t>(number * t.ranks() + t.rank());
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     auto const k = first + i;
     inputs[i] = static_cast<std::int32_t>(k * k % 96), labels[i] = static_cast<std::int32_t>((k * k + 5 * k) % 96);
@@ -111,6 +114,17 @@ template <class optimizer> void run(int ranks, bool saves, std::string const& di
   if (ranks == 4) with.template operator()<trainer_on<optimizer, 4>>();
 }
 
+/// Two kinds of parallelism on this number of ranks, each of which resumes what each of another number has saved.
+template <int ranks, class... parallel> void run_adamw(bool saves, std::string const& directory) {
+  auto const with = [&]<class trainer>(int own) {
+    if (saves) return save<trainer>(directory + "/adamw_" + std::to_string(own));
+    for (int saved : {0, 1})
+      resume<trainer>(directory + "/adamw_" + std::to_string(saved), trainer::policy_set::name());
+  };
+  int own = 0;
+  (with.template operator()<adamw_on<parallel, ranks>>(own++), ...);
+}
+
 } // namespace
 
 int main(int count, char** words) {
@@ -118,7 +132,14 @@ int main(int count, char** words) {
   bool const saves = std::string(words[1]) == "save";
   std::string const directory = words[2];
   int const ranks = ct::trainer<task, ct::parallel::ddp>().ranks();
-  check(ranks == 1 || ranks == 2 || ranks == 4, "1, 2 or 4 ranks are needed");
+  check(ranks >= 1 && ranks <= 4, "1, 2, 3 or 4 ranks are needed");
+  using ct::parallel::none, ct::parallel::ddp, ct::parallel::zero;
+  if (ranks == 1) run_adamw<1, none, ddp>(saves, directory);
+  if (ranks == 2) run_adamw<2, zero<1, 2>, zero<3, 2>>(saves, directory);
+  if (ranks == 3) run_adamw<3, zero<2, 3>, ddp>(saves, directory);
+  if (ranks == 4) run_adamw<4, zero<1, 4>, zero<2, 2>>(saves, directory);
+  if (ranks == 3 || std::string(directory).ends_with("/3")) return failures == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+  // These are saved and resumed on 1, 2 and 4 ranks.
   run<ct::optimizer::adafactor_with_momentum>(ranks, saves, directory);
   run<ct::optimizer::muon<ct::optimizer::adamw>>(ranks, saves, directory);
   run<ct::optimizer::averaged<ct::optimizer::adamw_8bit>>(ranks, saves, directory);
