@@ -8,7 +8,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 namespace detail {
 
-/// Divides the calls between a linear layer whose features can be computed apart and the layer that sums over them.
+/// Divides the calls from a linear layer, whose features are computed separately, to the layer that sums over them.
 class dividing {
 public:
   constexpr dividing(program const& p, int ranks) : p_(p), nest_(p), ranks_(ranks), out_(without_nodes(p)) {
@@ -20,10 +20,10 @@ public:
   constexpr program run();
 
 private:
-  /// A value of which each rank has ranges of the innermost dimension.
+  /// A value that is divided along its innermost dimension: each rank has a range of every part.
   struct divided {
     part_list parts;           // of the full value, in this dimension; empty: the value is not divided
-    std::uint64_t begins_at{}; // bit k: the calls that begin with k
+    std::uint64_t begins_at{}; // bit k: it depends on the beginning call with number k
   };
   /// How a call is divided.
   enum class how : unsigned char { not_at_all, begins, goes_on, ends };
@@ -32,7 +32,7 @@ private:
   constexpr bool is_divided(ref r) const { return !values_[r.value].parts.extents.empty(); }
   constexpr shape const& shape_of(ref r) const { return p_.values[r.value].shape; }
 
-  /// The parameter at input k of node i can be divided: no other node reads it.
+  /// Whether input k of node i is a parameter that no other node reads, so that it can be divided.
   constexpr bool is_own_parameter(int i, int k) const {
     ref const r = p_.nodes[i].inputs[k];
     if (!is_parameter(p_.values[r.value].role)) return false;
@@ -57,7 +57,7 @@ private:
     return !parts.extents.empty();
   }
 
-  /// Whether the innermost dimension of output 0 of node i only comes from parameters of its own, which can be divided.
+  /// Whether node i can begin: only its own parameters have the innermost dimension of output 0, and can be divided.
   constexpr bool finds_parameters(int i) {
     auto const& n = p_.nodes[i];
     if (n.kind != node_kind::call || begins_ == 64) return false;
@@ -75,7 +75,8 @@ private:
     return found;
   }
 
-  /// Follows the divided values through all nodes. Returns false if a call that began cannot: it then no longer begins.
+  /// Follows the divided values through all nodes. If some reader cannot work on parts, marks the calls that began them
+  /// as unable to begin, and returns false.
   constexpr bool follow_all() {
     for (auto& v : values_) v = {};
     for (int i = 0; i < p_.nodes.size(); ++i) {
@@ -162,7 +163,7 @@ private:
     out_.program.add_node(n);
   }
 
-  /// Appends a call that computes each rank's part of a sum, and the sum. What is added to the sum is added once.
+  /// Appends a call that computes each rank's part of a sum, and the sum over the ranks, which also adds the bias.
   constexpr void append_sum(node n, int i) {
     int const added = rule_of(i).inputs.added;
     node sum;
@@ -178,7 +179,7 @@ private:
   }
   constexpr void to_communication(ref buffer) { out_.program.values[buffer.value].role = role::communication; }
 
-  /// The copy of `r` that divided calls read: one for all of them in a loop's body.
+  /// The copy of `r` that divided calls read. All divided calls in one loop body share it.
   constexpr ref copy_of(ref r, int i) {
     for (auto const& c : copies_)
       if (c.of == r && c.loop == nest_.parent[i]) return c.copy;
@@ -198,7 +199,7 @@ private:
   nest nest_;
   int ranks_;
   builder out_;
-  int begins_ = 0;                           // calls that can begin, at first
+  int begins_ = 0;                           // number of calls that could begin before the first give_up
   bool can_begin_[program::maximum_nodes]{}; // the output of this call may be divided
   int number_[program::maximum_nodes]{};     // of a call that can begin
   how how_[program::maximum_nodes]{};
@@ -235,11 +236,11 @@ constexpr program dividing::run() {
 
 } // namespace detail
 
-/// Tensor parallelism (Shoeybi et al. 2019, Megatron-LM): each of `ranks` ranks computes equal ranges of the features
-/// of a linear layer, of the heads or features that the following ops compute from them, and its part of the sum of the
-/// linear layer behind; the parts are then added. The parameters of both layers are divided; all other parameters and
-/// values are the same on every rank. A layer is divided if all ops up to the next layer say in their `layouts` how,
-/// and if the number of ranks divides its features, and the heads.
+/// Tensor parallelism (Shoeybi et al. 2019, Megatron-LM): each of `ranks` ranks computes an equal range of the features
+/// of a linear layer, and applies the following ops to this range. Of the next linear layer, which sums over the
+/// features, each rank computes a part of the sum, and the parts are added. The parameters of both layers are divided.
+/// All other parameters and values are the same on every rank. A layer is divided if all ops up to the next layer declare
+/// letters in their `layouts`, and if `ranks` divides the number of features and of heads.
 constexpr program divide(program const& p, int ranks) {
   if (ranks <= 1 || !p.failure.ok()) return p;
   return detail::dividing(p, ranks).run();

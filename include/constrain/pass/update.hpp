@@ -23,7 +23,7 @@ constexpr bool is_divided(program const& p, int value) {
   return parameter >= 0 && p.values[parameter].divided >= 0;
 }
 
-/// Refuses an optimizer that needs more than the elements of a rank's part, one by one.
+/// Refuses an optimizer that is not element-wise if a tensor is divided.
 template <class optimizer> constexpr void check_parts(program& p) {
   bool reads_tensors = has_update_rule<optimizer>;
   for (int v = 0; v < p.values.size(); ++v)

@@ -24,9 +24,9 @@ struct ranks {
   held<communicator> tensor = std::unique_ptr<communicator>(new self);  // those that divide the layers
   std::unique_ptr<communicator> data_axis, zero_axis;                   // with tensor parallelism; else null
 
-  /// The ranks that train on different data, and have what this rank has of each layer.
+  /// The ranks that train on different data and have the same part of each layer as this rank.
   communicator& data() const { return data_axis ? *data_axis : *world; }
-  /// Those of them that hold the shards of a tensor.
+  /// The ranks of `data()` that hold the shards of a tensor together.
   communicator& zero() const { return zero_axis ? *zero_axis : *holders; }
 
   /// If ranks hold a tensor together, every forward pass is collective: throws `error` on all ranks unless all ranks

@@ -117,7 +117,7 @@ struct attention {
     result.flops = 4.0 * scores * static_cast<double>(out[0].shape.features() / o.heads);
     return result;
   }
-  /// Each rank has a range of the heads. Impossible: a number of heads that the number of ranks does not divide.
+  /// Each rank has a range of the heads. Returns false if the number of ranks does not divide the number of heads.
   static constexpr bool divide(options& o, division& d) {
     bool const is_possible = d.parts.extents.size() == 1 && o.heads % d.ranks == 0 && o.key_value_heads % d.ranks == 0;
     o.heads /= d.ranks, o.key_value_heads /= d.ranks;

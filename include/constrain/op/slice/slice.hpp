@@ -67,7 +67,7 @@ struct slice {
     s.extent[o.dimension] = o.extent;
     return inferred::one(in[0].type, s);
   }
-  /// A slice of the innermost dimension must consist of whole parts.
+  /// Returns false if a slice of the innermost dimension does not consist of full parts.
   static constexpr bool divide(options& o, division& d) {
     if (o.dimension != d.dimensions - 1) return true;
     std::int64_t begin = 0, covered = 0;
