@@ -9,8 +9,9 @@ namespace ct = constrain;
 
 using task = ct::task<ct::gpt2{.layers = 2, .heads = 2, .width = 64, .vocabulary = 256, .context = 64}, ct::causal_lm,
                       ct::micro_batch{.sequences = 2}>;
+using optimizer = ct::optimizer::quantized<ct::optimizer::adamw>;
 #ifdef CORRECT
 template struct ct::entries<task, ct::policies<ct::parallel::tensor<2>, ct::optimizer::adamw>>;
 #else
-template struct ct::entries<task, ct::policies<ct::parallel::tensor<2>, ct::optimizer::quantized<ct::optimizer::adamw>>>; // <- here
+template struct ct::entries<task, ct::policies<ct::parallel::tensor<2>, optimizer>>; // <- here
 #endif
