@@ -9,7 +9,7 @@ namespace ct = constrain;
 
 namespace {
 
-// 384 rows a micro-batch: 12 chunks of logits.
+// 384 rows a micro-batch: 8 chunks of logits.
 using task = ct::task<ct::gpt2{.layers = 3, .heads = 2, .width = 16, .vocabulary = 67, .context = 48}, ct::causal_lm,
                       ct::micro_batch{.sequences = 8}>;
 template <class... list> using fused = ct::trainer<task, ct::fusion::all, list...>;
@@ -55,14 +55,16 @@ template <class... list> void trains_the_same() {
   CHECK(worst_gradient <= 1e-10);
 }
 
-// A vocabulary beside which the rest is small.
+// A vocabulary beside which the rest is small: the loop spares all logits but a chunk, which is an eighth of the rows.
 using wide = ct::task<ct::gpt2{.layers = 2, .heads = 1, .width = 16, .vocabulary = 8192, .context = 96}, ct::causal_lm,
                       ct::micro_batch{.sequences = 4}>;
 template <class... list> constexpr bool spares_the_logits() {
   using one = typename ct::trainer<wide, ct::fusion::all, list...>::entries;
   using other = typename ct::trainer<wide, ct::fusion::none, list...>::entries;
   auto const bytes = one::logits.elements() * 4;
-  auto const spared = [&](std::int64_t with, std::int64_t without) { return 10 * (without - with) >= 9 * bytes; };
+  auto const spared = [&](std::int64_t with, std::int64_t without) {
+    return 100 * (without - with) >= 99 * (bytes - bytes / 8);
+  };
   return spared(one::step::where.end, other::step::where.end) &&
          spared(one::evaluate::where.end, other::evaluate::where.end) &&
          spared((one::memory.activations + one::memory.workspace).count(),
