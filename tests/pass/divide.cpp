@@ -53,13 +53,22 @@ static_assert(is_divided(two, "token.weight", -1, shape(30, 16)));
 static_assert(two.part_lists[parameter_of(two, "block.attention.qkv.weight").parts] == part_list{8, 8, 8});
 static_assert(calls_of(two, info_of<op::tensor_copy>) == 2 && calls_of(two, info_of<op::tensor_sum>) == 2);
 
-// Eight ranks do not divide four heads, but the features of the feed-forward.
-constexpr auto& eight = part<small, 8>;
-static_assert(eight.failure.ok() && divided_parameters(eight) == 3);
-static_assert(is_divided(eight, "block.mlp.up.weight", 0, shape(8, 16)));
-// Three ranks divide nothing.
-static_assert(divided_parameters(part<small, 3>) == 0 && part<small, 3>.nodes.size() == forward<small>.nodes.size());
-static_assert(divided_parameters(part<small, 1>) == 0);
+// Two ranks do not divide three heads, but the features of the feed-forward.
+constexpr auto& odd = part<gpt2{.layers = 3, .heads = 3, .width = 24, .vocabulary = 30, .context = 8}, 2>;
+static_assert(odd.failure.ok() && divided_parameters(odd) == 3);
+static_assert(is_divided(odd, "block.mlp.up.weight", 0, shape(48, 24)));
+static_assert(is_divided(odd, "block.attention.qkv.weight", -1, shape(72, 24)));
+
+// Refused: more ranks than heads, in attention; features that no layer can divide.
+template <template <diagnosis> class sentence> constexpr bool refuses(program const& p, op_label const* op) {
+  auto const& d = p.failure;
+  return d.refusal == refusal_with<sentence>() && d.op == op && d.held == layout::divided &&
+         d.needed == layout::replicated;
+}
+static_assert(refuses<op::attention::fewer_heads_than_ranks>(part<small, 8>, info_of<op::flash_attention>.label));
+static_assert(part<small, 8>.failure.expected == 8 && part<small, 8>.failure.got == 4);
+static_assert(refuses<refusals::nothing_is_divided>(part<small, 3>, nullptr));
+static_assert(divided_parameters(part<small, 1>) == 0 && part<small, 1>.failure.ok());
 
 // Three layers of one value read one copy; both factors of a product are divided, and what reads a layer twice.
 struct gated {
@@ -74,7 +83,7 @@ static_assert(divided_parameters(halves) == 5 && calls_of(halves, info_of<op::te
 static_assert(is_divided(halves, "up.bias", 0, shape(6)) && is_divided(halves, "down.weight", 1, shape(8, 6)));
 static_assert(is_divided(halves, "head.weight", -1, shape(30, 8)));
 
-// Not divided: a layer with a reader that needs all features, or an undivided factor, or whose weight another one
+// Nothing is divided: a layer with a reader that needs all features, or an undivided factor, or whose weight another one
 // reads; a slice through the middle of a part; a value that a repeat carries on.
 template <int kind> struct kept {
   constexpr value operator()(value ids) const {
@@ -90,11 +99,14 @@ template <int kind> struct kept {
     else return down(repeat("block", 2, x, [](value h) { return linear("square", h, 8); }));
   }
 };
-static_assert(divided_parameters(part<kept<0>{}, 2>) == 0);
-static_assert(divided_parameters(part<kept<1>{}, 2>) == 0);
-static_assert(divided_parameters(part<kept<2>{}, 2>) == 0);
-static_assert(divided_parameters(part<kept<3>{}, 2>) == 0);
-static_assert(divided_parameters(part<kept<4>{}, 2>) == 0);
+template <int kind> constexpr bool stops(op_label const* op) {
+  return refuses<refusals::nothing_is_divided>(part<kept<kind>{}, 2>, op);
+}
+static_assert(stops<0>(info_of<op::layer_norm>.label));
+static_assert(stops<1>(info_of<op::multiply>.label));
+static_assert(stops<2>(info_of<op::layer_norm>.label));
+static_assert(stops<3>(info_of<op::slice>.label));
+static_assert(stops<4>(info_of<op::copy>.label));
 
 } // namespace
 

@@ -1,6 +1,7 @@
-// refused: write - for an operand that every element needs, such as a single number
+// refused: and for a gradient, parameter or state of `expected` elements, of which it gets shards (`needed`)
 // diagnosis: refused, any, any, 16384, 1
 // shows: elements_do_not_pair
+// layouts: times, replicated, flat
 #define CONSTRAIN_WITH_MPI // nothing is linked, and mpi.h is not needed
 #include "clip_policy.hpp"
 

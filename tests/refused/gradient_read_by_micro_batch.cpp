@@ -1,5 +1,6 @@
-// refused: an operation reads or overwrites a gradient, or reads the loss, before the last node that adds to it, so the
+// refused: an operation, `op`, reads or overwrites a gradient, or reads the loss, before the last node that adds to it
 // diagnosis: partial_sum_is_read, any, any, any, any
+// layouts: clip_tensor, partial, replicated
 #define CONSTRAIN_WITH_MPI // nothing is linked, and mpi.h is not needed
 #include "clip_policy.hpp"
 

@@ -1,6 +1,7 @@
-// refused: an operation in a loop reads a full gradient, parameter or state that the loop also writes
+// refused: an operation, `op`, in a loop needs a gradient, parameter or state `needed` that the loop also writes, but it
 // diagnosis: refused, any, any, any, any
 // shows: loop_writes_what_it_reads
+// layouts: clip_tensor, flat, replicated
 #define CONSTRAIN_WITH_MPI // nothing is linked, and mpi.h is not needed
 #include "clip_policy.hpp"
 

@@ -1,6 +1,7 @@
-// refused: an operation reads or writes all tensors of a stacked gradient, parameter or state in one call
+// refused: an operation, `op`, needs all tensors of a stacked gradient, parameter or state `needed` in one call, but they are
 // diagnosis: refused, any, any, any, any
 // shows: stack_is_exchanged
+// layouts: clip_tensor, flat, replicated
 #define CONSTRAIN_WITH_MPI // nothing is linked, and mpi.h is not needed
 #include "clip_policy.hpp"
 

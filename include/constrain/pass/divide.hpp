@@ -2,6 +2,7 @@
 
 #include "constrain/op/tensor_sum/tensor_sum.hpp"
 #include "constrain/pass/nest.hpp"
+#include "constrain/pass/refusals.hpp"
 #include "constrain/pass/rewrite.hpp"
 
 namespace constrain::inline CONSTRAIN_VARIANT {
@@ -15,6 +16,10 @@ public:
     out_.program.tensor_ranks = ranks;
     for (int i = 0; i < p.nodes.size(); ++i) can_begin_[i] = finds_parameters(i);
     while (!follow_all()) {}
+    for (auto h : how_)
+      if (h != how::not_at_all) return;
+    out_.program.fail(
+        diagnosis_with<refusals::nothing_is_divided>().with_layouts(stopped_by_, layout::divided, layout::replicated));
   }
 
   constexpr program run();
@@ -84,13 +89,15 @@ private:
       std::uint64_t begins_at = 0;
       for (auto const& input : p_.nodes[i].inputs) begins_at |= values_[input.value].begins_at;
       if (begins_at == 0 && can_begin_[i]) begin(i);
-      else if (begins_at != 0 && !follow(i, begins_at)) return give_up(begins_at);
+      else if (begins_at != 0 && !follow(i, begins_at)) return give_up(begins_at, p_.nodes[i].op->label);
     }
     for (auto const& port : p_.ports)
       if (port.where && is_divided(port.where)) return give_up(values_[port.where.value].begins_at);
     return true;
   }
-  constexpr bool give_up(std::uint64_t begins_at) {
+  /// `op`: what cannot work on parts, if it is a call.
+  constexpr bool give_up(std::uint64_t begins_at, op_label const* op = nullptr) {
+    if (stopped_by_ == nullptr) stopped_by_ = op;
     for (int i = 0; i < p_.nodes.size(); ++i)
       if (can_begin_[i] && (begins_at >> number_[i] & 1u) != 0) can_begin_[i] = false;
     return false;
@@ -126,7 +133,11 @@ private:
     if (to.is_loop_carried() || to.accumulates || n.op->draws_random) return false;
     division d{ranks_, shape_of(n.inputs[0]).rank, parts};
     auto options = n.attributes;
-    if (n.op->has_divide && !n.op->divide(options, d)) return false;
+    if (n.op->has_divide && !n.op->divide(options, d)) {
+      d.failure.line = n.line, d.failure.called_from = n.called_from;
+      if (!d.failure.ok()) out_.program.fail(d.failure.with_layouts(n.op->label, layout::divided, layout::replicated));
+      return false;
+    }
     values_[n.outputs[0].value] = {d.parts, begins_at};
     return true;
   }
@@ -199,6 +210,7 @@ private:
   nest nest_;
   int ranks_;
   builder out_;
+  op_label const* stopped_by_ = nullptr;     // the first op that could not work on parts
   int begins_ = 0;                           // number of calls that could begin before the first give_up
   bool can_begin_[program::maximum_nodes]{}; // the output of this call may be divided
   int number_[program::maximum_nodes]{};     // of a call that can begin
@@ -210,6 +222,7 @@ private:
 
 // Defined after the class: clang 14 evaluates member templates only after their definition.
 constexpr program dividing::run() {
+  if (!out_.program.failure.ok()) return out_.program;
   rewrite_nodes(out_, p_, 0, p_.nodes.size(), [&](builder&, node n, int i) {
     if (n.kind != node_kind::call) return out_.program.add_node(n);
     out_.called_from = n.called_from;

@@ -96,7 +96,9 @@ private:
 
   constexpr void refuse(int value, int use) {
     auto const& n = p_.nodes[use];
-    if (failure_.ok()) failure_ = {why::partial_sum_is_read, n.line, n.called_from, 0, value};
+    if (failure_.ok())
+      failure_ = diagnosis{why::partial_sum_is_read, n.line, n.called_from, 0, value}.with_layouts(
+          n.op->label, layout::partial, layout::replicated);
   }
 
   program const& p_;

@@ -2,6 +2,7 @@
 
 #include "constrain/op/add/add.hpp"
 #include "constrain/op/collective/collective.hpp"
+#include "constrain/pass/divided_forms.hpp"
 #include "constrain/pass/partial_sums.hpp"
 #include "constrain/pass/refusals.hpp"
 #include "constrain/pass/rewrite.hpp"
@@ -87,10 +88,8 @@ private:
 
   /// Index in `contributions_` of the latest contributions of loop `level` that node i may belong to; -1: none.
   constexpr int find_contributions(int gradient, int level, int i) const {
-    for (int k = contributions_.size() - 1; k >= 0; --k) {
-      auto const& c = contributions_[k];
-      if (c.gradient == gradient && c.level == level && c.first <= i) return k;
-    }
+    for (int k = contributions_.size() - 1; k >= 0; --k)
+      if (auto const& c = contributions_[k]; c.gradient == gradient && c.level == level && c.first <= i) return k;
     return -1;
   }
 
@@ -163,9 +162,7 @@ private:
       bool bound = false;
       for (int loop = nest_.parent[i]; loop != nest::root; loop = nest_.parent[loop])
         bound = bound || in_.is_part_of(in_.nodes[loop].axis, axis);
-      if (!bound)
-        out_.program.fail(
-            diagnosis_with<refusals::stack_is_exchanged>(in_.nodes[i].line, in_.nodes[i].called_from, 0, value));
+      if (!bound) refuse(diagnosis_with<refusals::stack_is_exchanged>(), in_.nodes[i], value);
     }
   }
 
@@ -180,7 +177,7 @@ private:
       bool old = k < 0; // an earlier node of the loop writes the value
       int const last = nest_.end[nest_.child(level_of(in_, nest_, in_.values[value], i), i)];
       for (int later = i; later < last; ++later) old = old || writes_elsewhere(value, k, later);
-      if (old) out_.program.fail(diagnosis_with<refusals::loop_writes_what_it_reads>(n.line, n.called_from, 0, value));
+      if (old) refuse(diagnosis_with<refusals::loop_writes_what_it_reads>(), n, value);
     }
   }
 
@@ -194,6 +191,10 @@ private:
     return false;
   }
 
+  constexpr void refuse(diagnosis d, node const& n, int value) {
+    d.line = n.line, d.called_from = n.called_from, d.got = value;
+    out_.program.fail(d.with_layouts(n.op->label, out_.program.values[value].layout, layout::replicated));
+  }
   constexpr void too_large(node const& n) {
     out_.program.fail({why::program_too_large, n.line, n.called_from, gathers_.capacity, gathers_.capacity + 1});
   }
@@ -270,7 +271,6 @@ private:
     auto const chunk = chunk_of(out_.program.values[shard.value]);
     out_.call<op::local_shard>({full}, {shard}, {.shards = shards_, .chunk = chunk}, line);
   }
-
   constexpr void gather_shards(ref shard, ref full) {
     auto const& info = out_.program.values[shard.value];
     out_.call<op::all_gather>({shard}, {full}, {.full = info.full_shape, .chunk = chunk_of(info)}, info.line);
@@ -278,7 +278,8 @@ private:
 
   /// Appends a sum over ranks; the second output of the op is scratch.
   template <class op> constexpr void reduce(ref from, ref to, options_of<op> const& options = {}) {
-    to_communication(out_.call<op>({from}, {to}, options, out_.program.values[to.value].line).outputs[1]);
+    ref const scratch = out_.call<op>({from}, {to}, options, out_.program.values[to.value].line).outputs[1];
+    out_.program.values[scratch.value].role = role::communication;
   }
 
   constexpr void reduce_contributions(contributions const& c) {
@@ -302,8 +303,6 @@ private:
       else if (shards_ == 1) reduce<op::all_reduce>(sum, sum);
     });
   }
-
-  constexpr void to_communication(ref buffer) { out_.program.values[buffer.value].role = role::communication; }
 
   program const& in_;
   nest nest_;
@@ -342,8 +341,11 @@ constexpr program partitioning::run() {
 /// gradient is reduce-scattered when the body has computed it, or in stage 1 after all micro-batches; updates work on
 /// shards. The loss is all-reduced. All sums over ranks add in rank order.
 constexpr program partition(program const& p, slot_of::parallelism const& parallelism) {
-  if (!parallelism.distributed || parallelism.same_data || !p.failure.ok()) return p;
-  return detail::partitioning(p, parallelism).run();
+  if (!parallelism.distributed || !p.failure.ok()) return p;
+  if (p.tensor_ranks == 1) return detail::partitioning(p, parallelism).run();
+  auto const divided = use_divided_forms(p);
+  bool const is_done = parallelism.same_data || !divided.failure.ok();
+  return is_done ? divided : detail::partitioning(divided, parallelism).run();
 }
 
 } // namespace constrain

@@ -19,10 +19,20 @@ template <diagnosis d> struct own_pass_is_not_constant {
                 "and let none throw, overflow or index beyond an array");
 };
 
-/// Tensor parallelism with an optimizer that works on full tensors or on blocks of elements.
-template <diagnosis d> struct optimizer_needs_full_tensors {
-  static_assert(d.ok(), "parallel::tensor: the optimizer works on full tensors or on blocks of their elements, but "
-                        "each rank has only a part of a tensor; use an element-wise one, for example optimizer::adamw");
+/// Tensor parallelism with an optimizer, or a pass of a policy, that works on full tensors or on blocks of elements.
+template <diagnosis d> struct divided_tensor_is_read {
+  static_assert(d.ok(),
+                "parallel::tensor: an operation, `op`, of the optimizer or of a policy's pass needs a gradient, "
+                "parameter or state `needed`, but it is `held`: each rank has a part of it; use an "
+                "element-wise optimizer, for example optimizer::adamw, and in passes ops with `layouts` \"* -> "
+                "*\"");
+};
+
+/// Tensor parallelism with a model of which nothing is divided.
+template <diagnosis d> struct nothing_is_divided {
+  static_assert(d.ok(), "parallel::tensor: no layer can be divided over the ranks; between two linear layers, each op "
+                        "must take a `held` tensor, but an operation, `op`, needs it `needed`: choose features and "
+                        "heads that the ranks divide, declare letters in the op's `layouts`, or leave the policy out");
 };
 
 /// Backpropagation reaches an op without a gradient rule.
@@ -72,26 +82,28 @@ template <diagnosis d> struct nothing_is_trained {
 
 /// A call takes all instances of value `got`, which the ranks exchange one by one.
 template <diagnosis d> struct stack_is_exchanged {
-  static_assert(d.ok(),
-                "an operation reads or writes all tensors of a stacked gradient, parameter or state in one call, "
-                "but the ranks exchange them one by one; let your pass open loops over the value's axes around "
-                "the call (ct::builder::open), or give the op `layouts` if it works element by element");
+  static_assert(
+      d.ok(),
+      "an operation, `op`, needs all tensors of a stacked gradient, parameter or state `needed` in one call, "
+      "but they are `held`, and the ranks exchange them one by one; let your pass open loops over the value's axes around "
+      "the call (ct::builder::open), or give the op `layouts` if it works element by element");
 };
 
 /// A call in a loop reads value `got` in full, which is gathered before the loop, and the loop writes the value.
 template <diagnosis d> struct loop_writes_what_it_reads {
-  static_assert(d.ok(),
-                "an operation in a loop reads a full gradient, parameter or state that the loop also writes, but the "
-                "ranks exchange it only before the loop; let one operation of the loop do the work, move the calls out "
-                "of the loop, or give the ops `layouts` if all of them work element by element");
+  static_assert(
+      d.ok(),
+      "an operation, `op`, in a loop needs a gradient, parameter or state `needed` that the loop also "
+      "writes, but it is `held`, and the ranks exchange it only before the loop; let one operation of the loop do the work, move the calls out "
+      "of the loop, or give the ops `layouts` if all of them work element by element");
 };
 
 /// An op that declares `*` for two operands works on shards; one has `expected` elements, the other `got`.
 template <diagnosis d> struct elements_do_not_pair {
   static_assert(d.ok(),
-                "`layouts` of an op has the pattern * for an operand of `got` elements and for a gradient, parameter "
-                "or state of `expected` elements, whose shards it would get; write - for an operand that every element "
-                "needs, such as a single number");
+                "`layouts` of an operation, `op`, has the pattern * for an operand of `got` elements, which is `held`, "
+                "and for a gradient, parameter or state of `expected` elements, of which it gets shards (`needed`); "
+                "write - for an operand that every element needs, such as a single number");
 };
 
 /// The update rule of the optimizer is not a constant expression.

@@ -17,18 +17,19 @@ constexpr fixed_vector<int, program::maximum_values> gradients_of(program const&
   return gradients;
 }
 
-/// Whether the ranks of a tensor group each have a part of a parameter, whose gradient or state `value` is.
-constexpr bool is_divided(program const& p, int value) {
-  int const parameter = p.values[value].belongs_to;
-  return parameter >= 0 && p.values[parameter].divided >= 0;
-}
-
-/// Refuses an optimizer that is not element-wise if a tensor is divided.
-template <class optimizer> constexpr void check_parts(program& p) {
-  bool reads_tensors = has_update_rule<optimizer>;
-  for (int v = 0; v < p.values.size(); ++v)
-    if (is_divided(p, v) && (reads_tensors || p.values[v].shape != p.values[p.values[v].belongs_to].shape))
-      return p.fail(diagnosis_with<refusals::optimizer_needs_full_tensors>(p.values[p.values[v].belongs_to].line));
+/// Refuses an optimizer that is not element-wise if it reads a tensor of which each rank has a part. `first`: the
+/// first node of the update.
+template <class optimizer> constexpr void check_parts(program& p, int first) {
+  if (p.tensor_ranks == 1) return;
+  for (int i = first; i < p.nodes.size(); ++i)
+    for (auto const& input : p.nodes[i].inputs) {
+      auto const& info = p.values[input.value];
+      if (info.belongs_to < 0 || !p.is_divided(input.value)) continue;
+      auto const& parameter = p.values[info.belongs_to];
+      if (has_update_rule<optimizer> || info.shape != parameter.shape)
+        p.fail(diagnosis_with<refusals::divided_tensor_is_read>(parameter.line)
+                   .with_layouts(p.nodes[i].op->label, layout::divided, layout::replicated));
+    }
 }
 
 /// Appends the sum of squares of each gradient, and the clip coefficient from all of them.
@@ -43,10 +44,6 @@ constexpr void emit_clipping(builder& out, fixed_vector<int, program::maximum_va
   program.set_result("gradient_squares", gradient_squares);
   for (int i = 0; i < gradients.size(); ++i)
     out.call<op::gradient_norm_squared>({{gradients[i], at::current}}, {gradient_squares},
-                                        {.index = i, .gradients = gradients.size()});
-  for (int i = 0; i < gradients.size(); ++i)
-    if (is_divided(program, gradients[i]))
-      out.call<op::tensor_norm_squared>({gradient_squares}, {gradient_squares},
                                         {.index = i, .gradients = gradients.size()});
   ref const maximum = setting_of(value{out, gradient_squares}, clip_norm_setting).where();
   ref const clip_coefficient =
@@ -94,8 +91,9 @@ template <class optimizer> constexpr program update(program const& p) {
                                                           : sizeof(op::step_hyperparameters<optimizer, float>)));
   ref const hyper{program.add_value(hyper_info), at::current};
 
+  int const first = program.nodes.size();
   for (int g : gradients) detail::emit_update<optimizer>(out, g, hyper);
-  detail::check_parts<optimizer>(program);
+  detail::check_parts<optimizer>(program, first);
   return program;
 }
 

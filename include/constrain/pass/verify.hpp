@@ -23,13 +23,17 @@ constexpr bool skips_iterations(program const& p, axis_list const& axes) {
   return false;
 }
 
-/// Whether node n can read its input k in the layout `as`.
-constexpr why layout_error(node const& n, int k, layout as) {
-  if (k == 0 && n.op->changes_layout()) return n.op->change.from == as ? why::nothing : why::wrong_layout;
-  if ((n.op->layouts.inputs.unread >> k & 1u) != 0) return why::nothing;
-  if (as == layout::partial) return why::partial_sum_is_read;
+/// The error of a call that reads its input k in the layout `held`.
+constexpr diagnosis layout_error(node const& n, int k, layout held) {
+  auto const error = [&](why reason, layout needed) {
+    return diagnosis{reason, n.line, n.called_from, 0, n.inputs[k].value}.with_layouts(n.op->label, held, needed);
+  };
+  if (k == 0 && n.op->changes_layout())
+    return n.op->change.from == held ? diagnosis() : error(why::wrong_layout, n.op->change.from);
+  if ((n.op->layouts.inputs.unread >> k & 1u) != 0) return {};
+  if (held == layout::partial) return error(why::partial_sum_is_read, layout::replicated);
   bool const by_element = (n.op->layouts.inputs.elements >> k & 1u) != 0;
-  return as == layout::flat && !by_element ? why::wrong_layout : why::nothing;
+  return held == layout::flat && !by_element ? error(why::wrong_layout, layout::replicated) : diagnosis();
 }
 
 } // namespace detail
@@ -70,8 +74,7 @@ constexpr diagnosis verify(program const& p) {
         auto const reason = written.lost(value) ? why::overwritten_before_read : why::read_before_written;
         return {reason, n.line, n.called_from, 0, value};
       }
-      if (auto const reason = detail::layout_error(n, k, written_as[value]); reason != why::nothing)
-        return {reason, n.line, n.called_from, 0, value};
+      if (auto const error = detail::layout_error(n, k, written_as[value]); !error.ok()) return error;
       if (detail::may_be_skipped(p, p.values[value], open))
         return {why::skipped_iteration_is_read, n.line, n.called_from, 0, value};
       inputs.push_back({p.values[value].type, p.values[value].shape});

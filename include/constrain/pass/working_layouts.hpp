@@ -66,7 +66,9 @@ public:
       auto const got = info.shape_in_full().elements();
       // What a state of blocks is set to has an element for each block too.
       bool const pairs = got == expected || (info.block > 1 && got == (expected + info.block - 1) / info.block);
-      if (!pairs) failure = diagnosis_with<refusals::elements_do_not_pair>(n.line, n.called_from, expected, got);
+      if (!pairs)
+        failure = diagnosis_with<refusals::elements_do_not_pair>(n.line, n.called_from, expected, got)
+                      .with_layouts(n.op->label, info.layout, layout::flat);
     };
     for (int k = 0; k < n.inputs.size(); ++k)
       if (by_element(n, k)) check(n.inputs[k]);

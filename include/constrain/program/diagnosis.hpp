@@ -1,6 +1,6 @@
 #pragma once
 
-#include "constrain/base/variant.hpp"
+#include "constrain/program/layout.hpp"
 
 #include <cstdint>
 
@@ -31,6 +31,8 @@ enum class why {
   exchange_may_be_skipped,
 };
 
+struct op_label;
+
 /// A refusal is identified by the address of its `refusal_label`.
 struct refusal_label {};
 
@@ -43,9 +45,18 @@ struct diagnosis {
   std::int64_t expected = 0; // the number that the sentence calls `expected`
   std::int64_t got = 0;      // the number that the sentence calls `got`
   refusal_label const* refusal = nullptr; // if the reason is `refused`: the refusal with its sentence
+  op_label const* op = nullptr;           // of an error of layouts: the op that the sentence calls `op`
+  layout held = layout::replicated;       // of an error of layouts: how the ranks hold a tensor
+  layout needed = layout::replicated;     // of an error of layouts: how `op` needs the tensor
 
   /// Whether there is no error.
   constexpr bool ok() const { return reason == why::nothing; }
+  /// The same error, of a call of `op`, which needs a tensor in another layout than the ranks hold it in.
+  constexpr diagnosis with_layouts(op_label const* of, layout is, layout should_be) const {
+    auto out = *this;
+    out.op = of, out.held = is, out.needed = should_be;
+    return out;
+  }
   friend constexpr bool operator==(diagnosis const&, diagnosis const&) = default;
 };
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "constrain/program/part_list.hpp"
+#include "constrain/program/refusal.hpp"
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
@@ -8,9 +9,16 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 /// every part. An op whose options depend on this dimension has a function `divide(options&, division&)`, which changes
 /// them to the options of one rank, and returns whether that is possible.
 struct division {
-  int ranks = 1;      // over which the call is divided
-  int dimensions = 0; // of input 0
-  part_list parts;    // in the innermost dimension: of the full input 0; `divide` changes them to those of output 0
+  int ranks = 1;       // over which the call is divided
+  int dimensions = 0;  // of input 0
+  part_list parts;     // in the innermost dimension: of the full input 0; `divide` changes them to those of output 0
+  diagnosis failure{}; // if the model is refused because its call cannot be divided; else the call is not divided
+
+  /// Refuses the model, with the numbers of the sentence. Returns false, as `divide` then does.
+  template <template <diagnosis> class sentence> constexpr bool refuse(std::int64_t expected, std::int64_t got) {
+    failure = diagnosis_with<sentence>(0, 0, expected, got);
+    return false;
+  }
 };
 
 } // namespace constrain

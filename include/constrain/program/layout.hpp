@@ -13,6 +13,7 @@ enum class layout : std::uint8_t {
   replicated, // every rank holds the full tensor; of an activation, the tensor of its own samples
   partial,    // the tensor is the sum of the tensors that the ranks hold
   flat,       // every rank holds a range of the flattened tensor, its shard (shard_map)
+  divided,    // every rank of a tensor group holds a range of one dimension (`value_info::divided`)
 };
 
 /// What an op does to the layout of a tensor: input 0 has the layout `from`, output 0 the layout `to`. Both are equal

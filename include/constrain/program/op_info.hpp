@@ -100,13 +100,16 @@ struct op_info : op_label {
   layout_change change;                               // of a collective, or of an op that works only on shards
   void (*flat_form)(builder&, node const&) = nullptr; // appends what replaces a call whose input 0 is flat
   bool has_flat_form = false;                         // whether `flat_form` is set
-  bool exchanges = false;                             // exchanges data between ranks
-  bool has_bias_gradient = false;                     // whether `with_bias_gradient` is set
-  op_info const* with_bias_gradient = nullptr;        // this op fused with linear_bias_gradient of output 0
-  bool only_in_training = false;                      // in evaluation, readers of output 0 read input 0 (dropout)
-  bool draws_random = false;                          // each call gets its own random key
-  bool promotes_types = false;                        // inputs of several types are cast to the widest
-  bool guarded = false;                               // writes nothing if the gradient norm is not finite
+  // appends what replaces a call whose input 0 is divided over a tensor group
+  void (*divided_form)(builder&, node const&) = nullptr;
+  bool has_divided_form = false;               // whether `divided_form` is set
+  bool exchanges = false;                      // exchanges data between ranks
+  bool has_bias_gradient = false;              // whether `with_bias_gradient` is set
+  op_info const* with_bias_gradient = nullptr; // this op fused with linear_bias_gradient of output 0
+  bool only_in_training = false;               // in evaluation, readers of output 0 read input 0 (dropout)
+  bool draws_random = false;                   // each call gets its own random key
+  bool promotes_types = false;                 // inputs of several types are cast to the widest
+  bool guarded = false;                        // writes nothing if the gradient norm is not finite
 
   /// Whether output 0 has another layout than the inputs of other ops have: of collectives, and of ops on shards only.
   constexpr bool changes_layout() const { return change.from != layout::replicated || change.to != layout::replicated; }
@@ -187,6 +190,10 @@ template <class op> constexpr op_info make_op_info() {
   if constexpr (requires { &op::flat_form; }) {
     info.flat_form = &op::flat_form;
     info.has_flat_form = true;
+  }
+  if constexpr (requires { &op::divided_form; }) {
+    info.divided_form = &op::divided_form;
+    info.has_divided_form = true;
   }
   if constexpr (requires { op::exchanges; }) info.exchanges = op::exchanges;
   if constexpr (requires { op::label_inputs; }) info.label_inputs = op::label_inputs;

@@ -108,6 +108,11 @@ struct program {
     if (info.parts >= 0 && part_lists[info.parts].dimension == dimension) return part_lists[info.parts];
     return {s.extent[dimension]};
   }
+  /// Whether each rank of a tensor group has a part of a value: of a divided parameter, its copy, gradient or state.
+  constexpr bool is_divided(int value) const {
+    auto const& info = values[value];
+    return info.divided >= 0 || (info.belongs_to >= 0 && values[info.belongs_to].divided >= 0);
+  }
   /// Appends a node.
   constexpr void add_node(node const& n) {
     if (!nodes.push_back(n)) fail({why::program_too_large, n.line, n.called_from, maximum_nodes, maximum_nodes + 1});

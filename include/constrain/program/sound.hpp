@@ -1,5 +1,6 @@
 #pragma once
 
+#include "constrain/program/op_label.hpp"
 #include "constrain/program/refusal.hpp"
 
 namespace constrain::inline CONSTRAIN_VARIANT {
@@ -62,15 +63,16 @@ template <diagnosis d> struct refusal<why::shape_is_not_what_the_rule_says, d> {
 };
 template <diagnosis d> struct refusal<why::partial_sum_is_read, d> {
   static_assert(d.ok(),
-                "an operation reads or overwrites a gradient, or reads the loss, before the last node that adds "
-                "to it, so the sum over the ranks is not complete; if a pass of yours calls it, let the pass "
-                "call it after the loops of the backward pass, otherwise this is a bug in ConsTrain: report it "
-                "with the model");
+                "an operation, `op`, reads or overwrites a gradient, or reads the loss, before the last node that "
+                "adds to it, so it is `held`, but must be `needed`; if a pass of yours calls `op`, let the pass call "
+                "it after the loops of the backward pass, otherwise this is a bug in ConsTrain: report it with the "
+                "model");
 };
 template <diagnosis d> struct refusal<why::wrong_layout, d> {
   static_assert(d.ok(),
-                "an operation reads a tensor in another layout (replicated, partial or flat) than the ranks hold it "
-                "in; this is a bug in a pass: report it with the model");
+                "an operation, `op`, reads a tensor that must be `needed`, but the ranks hold it as `held`; if a pass "
+                "of yours calls `op`, pass it a tensor with that layout, otherwise this is a bug in ConsTrain: report "
+                "it with the model");
 };
 template <diagnosis d> struct refusal<why::unguarded_write, d> {
   static_assert(d.ok(), "an operation writes a parameter or an optimizer state itself, so a gradient that is not "
@@ -88,9 +90,25 @@ template <diagnosis d> struct refusal<why::exchange_may_be_skipped, d> {
                         "before or behind it");
 };
 
+namespace detail {
+
+/// The refusal of a call of `op`, which needs a tensor in the layout `needed` where the ranks hold it as `held`:
+/// compilers print these names beside the sentence.
+template <class op, layout held, layout needed, class refusal> struct op_held_needed : refusal {};
+
+template <class refusal, op_label const* op, layout held, layout needed> struct with_layouts {
+  using type = op_held_needed<op_type<op>, held, needed, refusal>;
+};
+template <class refusal, layout held, layout needed> struct with_layouts<refusal, nullptr, held, needed> {
+  using type = refusal;
+};
+
+} // namespace detail
+
 /// `type` is the refusal of a diagnosis with this reason. Its instantiation fails unless `d.ok()`: the static_assert is
 /// the only error, and the compiler prints the fields of `d` beside it. (g++ 12 cannot take the reason from `d` here.)
-template <why reason, diagnosis d> struct sound { using type = refusal<reason, d>; };
-template <diagnosis d> struct sound<why::refused, d> { using type = detail::own_refusal<d>; };
+template <why reason, diagnosis d> struct sound : detail::with_layouts<refusal<reason, d>, d.op, d.held, d.needed> {};
+template <diagnosis d>
+struct sound<why::refused, d> : detail::with_layouts<detail::own_refusal<d>, d.op, d.held, d.needed> {};
 
 } // namespace constrain

@@ -93,6 +93,13 @@ struct attention {
                           "of heads that divides the width");
   };
 
+  /// Refused: a tensor group of `expected` ranks for `got` heads.
+  template <diagnosis d> struct fewer_heads_than_ranks {
+    static_assert(d.ok(), "parallel::tensor: `expected` ranks cannot divide the `got` heads of an operation, `op`, "
+                          "which would read a `held` tensor, but then needs it `needed`; choose at most as many ranks "
+                          "as heads");
+  };
+
   static constexpr inferred infer(operand_types const& in, options const& o) {
     if (auto const wrong = needs_reals(in, 3); wrong.reason != why::nothing) return wrong;
     auto const& s = in[0].shape;
@@ -119,6 +126,7 @@ struct attention {
   }
   /// Each rank has a range of the heads. Returns false if the number of ranks does not divide the number of heads.
   static constexpr bool divide(options& o, division& d) {
+    if (o.heads < d.ranks) return d.refuse<fewer_heads_than_ranks>(d.ranks, o.heads);
     bool const is_possible = d.parts.extents.size() == 1 && o.heads % d.ranks == 0 && o.key_value_heads % d.ranks == 0;
     o.heads /= d.ranks, o.key_value_heads /= d.ranks;
     return is_possible;

@@ -41,6 +41,16 @@ struct chunk_sum {
   }
 };
 
+/// squares[index] = the sum of squares[index] over the ranks of a tensor group, added in rank order, in place: the
+/// squared norm of a gradient of which each rank has a part.
+struct tensor_norm_squared {
+  using options = squared_norm_options;
+  static constexpr char const* name = "tensor_norm_squared";
+  static constexpr bool exchanges = true;
+
+  static constexpr inferred infer(operand_types const& in) { return inferred::one(in[0].type, in[0].shape); }
+};
+
 /// squares[index] = the squared norm of one gradient: squares [number of gradients], fp64. A gradient is a stack of
 /// tensors, one per iteration of the loops that its parameter is stacked over. The sums of chunks of `norm_chunk`
 /// elements are added to one sum per tensor, and these to the squared norm, in a fixed order.
@@ -72,16 +82,12 @@ struct gradient_norm_squared {
     sum.inputs[0] = all;
     out.append(info_of<chunk_sum>, sum);
   }
-};
 
-/// squares[index] = the sum of squares[index] over the ranks of a tensor group, added in rank order, in place: the
-/// squared norm of a gradient of which each rank has a part.
-struct tensor_norm_squared {
-  using options = squared_norm_options;
-  static constexpr char const* name = "tensor_norm_squared";
-  static constexpr bool exchanges = true;
-
-  static constexpr inferred infer(operand_types const& in) { return inferred::one(in[0].type, in[0].shape); }
+  /// The squared norm of a gradient of which each rank of a tensor group has a part: the sum over the parts.
+  static constexpr void divided_form(builder& out, node const& n) {
+    out.program.add_node(n);
+    out.call<tensor_norm_squared>({n.outputs[0]}, {n.outputs[0]}, unpack<options>(n.attributes), n.line);
+  }
 };
 
 /// Clipping by the global norm (Pascanu et al. 2013), as torch.nn.utils.clip_grad_norm_: the squared norms of all

@@ -1,0 +1,66 @@
+#pragma once
+
+#include "constrain/pass/refusals.hpp"
+#include "constrain/pass/rewrite.hpp"
+
+namespace constrain::inline CONSTRAIN_VARIANT {
+
+namespace detail {
+
+/// The values of which each rank of a tensor group has a part: divided parameters, their copies, gradients and states,
+/// and what element-wise calls compute from these.
+class divided_values {
+public:
+  constexpr explicit divided_values(program const& p) : p_(p) {
+    for (int v = 0; v < p.values.size(); ++v) parts_[v] = p.is_divided(v);
+  }
+
+  /// Whether node n needs the full tensor of its input k, but has a part. The calls of divided layers read parts of
+  /// weights, and write activations.
+  constexpr bool needs_more(node const& n, int k) const {
+    int const value = n.inputs[k].value;
+    if (!parts_[value] || (n.op->layouts.inputs.unread >> k & 1u) != 0) return false;
+    if (by_element(n, k) || n.op->has_divided_form) return false;
+    bool writes_activations = true;
+    for (auto const& output : n.outputs) {
+      auto const r = p_.values[output.value].role;
+      writes_activations = writes_activations && (r == role::activation || r == role::workspace);
+    }
+    auto const r = p_.values[value].role;
+    return !((is_parameter(r) || r == role::compute_copy) && writes_activations);
+  }
+
+  /// Records what node n computes.
+  constexpr void follow(node const& n) {
+    bool has_part = false;
+    for (int k = 0; k < n.inputs.size(); ++k) has_part = has_part || (by_element(n, k) && parts_[n.inputs[k].value]);
+    for (auto const& output : n.outputs) parts_[output.value] = parts_[output.value] || has_part;
+  }
+
+private:
+  static constexpr bool by_element(node const& n, int k) { return (n.op->layouts.inputs.elements >> k & 1u) != 0; }
+
+  program const& p_;
+  bool parts_[program::maximum_values]{};
+};
+
+} // namespace detail
+
+/// Tensor parallelism, behind the backward pass: replaces each call that reads a tensor of which a rank has a part by
+/// the op's `divided_form`, if it has one. Element-wise calls work on the part. Refused: calls that need the full
+/// tensor.
+constexpr program use_divided_forms(program const& p) {
+  detail::divided_values values(p);
+  return rewrite(p, [&](builder& out, node const& n, int) {
+    if (n.kind != node_kind::call) return out.program.add_node(n);
+    for (int k = 0; k < n.inputs.size(); ++k)
+      if (values.needs_more(n, k))
+        out.program.fail(diagnosis_with<refusals::divided_tensor_is_read>(p.values[n.inputs[k].value].line)
+                             .with_layouts(n.op->label, layout::divided, layout::replicated));
+    values.follow(n);
+    if (n.op->has_divided_form && p.is_divided(n.inputs[0].value)) n.op->divided_form(out, n);
+    else out.program.add_node(n);
+  });
+}
+
+} // namespace constrain

@@ -1,0 +1,18 @@
+// refused: parallel::tensor: `expected` ranks cannot divide the `got` heads of an operation, `op`
+// diagnosis: refused, any, any, 4, 2
+// shows: fewer_heads_than_ranks
+// layouts: op::flash_attention, divided, replicated
+#define CONSTRAIN_WITH_MPI // nothing is linked, and mpi.h is not needed
+#include <constrain/model/gpt2.hpp>
+#include <constrain/model/objective/causal_lm.hpp>
+#include <constrain/train/entries.hpp>
+namespace ct = constrain;
+
+using task = ct::task<ct::gpt2{.layers = 2, .heads = 2, .width = 64, .vocabulary = 256, .context = 64}, ct::causal_lm,
+                      ct::micro_batch{.sequences = 2}>;
+#ifdef CORRECT
+constexpr int ranks = 2;
+#else
+constexpr int ranks = 4;
+#endif
+template struct ct::entries<task, ct::policies<ct::parallel::tensor<ranks>>>; // <- here
