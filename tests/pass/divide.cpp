@@ -83,8 +83,8 @@ static_assert(divided_parameters(halves) == 5 && calls_of(halves, info_of<op::te
 static_assert(is_divided(halves, "up.bias", 0, shape(6)) && is_divided(halves, "down.weight", 1, shape(8, 6)));
 static_assert(is_divided(halves, "head.weight", -1, shape(30, 8)));
 
-// Nothing is divided: a layer with a reader that needs all features, or an undivided factor, or whose weight another one
-// reads; a slice through the middle of a part; a value that a repeat carries on.
+// Nothing is divided: a layer with a reader that needs all features, or an undivided factor, or whose weight another
+// one reads; a slice through the middle of a part; a value that a repeat carries on.
 template <int kind> struct kept {
   constexpr value operator()(value ids) const {
     auto const x = embedding("token", ids, {.vocabulary = 30, .width = 8});

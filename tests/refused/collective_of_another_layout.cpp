@@ -9,13 +9,15 @@ struct reduce_twice : clip_policy {
   static constexpr ct::program pass(ct::program const& p, slot const&) {
     ct::builder out;
     out.program = p;
-    for (int v = 0; v < p.values.size(); ++v)
-      if (p.values[v].role == ct::role::gradient && p.values[v].axes.empty())
+    for (int v = 0; v < p.values.size(); ++v) {
+      ct::ref const gradient{v, ct::at::current};
+      if (p.values[v].role != ct::role::gradient || !p.values[v].axes.empty()) continue;
 #ifdef CORRECT
-        out.call<clip_tensor>({{v, ct::at::current}}); // sums over the ranks are complete
+      out.call<clip_tensor>({gradient}, {gradient});
 #else
-        out.call<ct::op::all_reduce>({{v, ct::at::current}}, {{v, ct::at::current}});
+      out.call<ct::op::all_reduce>({gradient}, {gradient}); // the sum over the ranks is complete already
 #endif
+    }
     return out.program;
   }
 };

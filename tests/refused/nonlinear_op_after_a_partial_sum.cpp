@@ -33,4 +33,5 @@ struct squash_gradients : clip_policy {
   }
 };
 
-template struct ct::entries<task, ct::policies<ct::parallel::zero<2, 2>, ct::accumulate<2>, squash_gradients>>; // <- here
+using zero = ct::parallel::zero<2, 2>;
+template struct ct::entries<task, ct::policies<zero, ct::accumulate<2>, squash_gradients>>; // <- here

@@ -266,7 +266,6 @@ private:
     cut(shard);
     return {out_.program.add_value(shard), at::current};
   }
-
   constexpr void keep_shard(ref full, ref shard, int line) {
     auto const chunk = chunk_of(out_.program.values[shard.value]);
     out_.call<op::local_shard>({full}, {shard}, {.shards = shards_, .chunk = chunk}, line);

@@ -82,20 +82,20 @@ template <diagnosis d> struct nothing_is_trained {
 
 /// A call takes all instances of value `got`, which the ranks exchange one by one.
 template <diagnosis d> struct stack_is_exchanged {
-  static_assert(
-      d.ok(),
-      "an operation, `op`, needs all tensors of a stacked gradient, parameter or state `needed` in one call, "
-      "but they are `held`, and the ranks exchange them one by one; let your pass open loops over the value's axes around "
-      "the call (ct::builder::open), or give the op `layouts` if it works element by element");
+  static_assert(d.ok(),
+                "an operation, `op`, needs all tensors of a stacked gradient, parameter or state `needed` in one call, "
+                "but they are `held`, and the ranks exchange them one by one; let your pass open loops over the "
+                "value's axes around the call (ct::builder::open), or give the op `layouts` if it works element by "
+                "element");
 };
 
 /// A call in a loop reads value `got` in full, which is gathered before the loop, and the loop writes the value.
 template <diagnosis d> struct loop_writes_what_it_reads {
-  static_assert(
-      d.ok(),
-      "an operation, `op`, in a loop needs a gradient, parameter or state `needed` that the loop also "
-      "writes, but it is `held`, and the ranks exchange it only before the loop; let one operation of the loop do the work, move the calls out "
-      "of the loop, or give the ops `layouts` if all of them work element by element");
+  static_assert(d.ok(),
+                "an operation, `op`, in a loop needs a gradient, parameter or state `needed` that the loop also "
+                "writes, but it is `held`, and the ranks exchange it only before the loop; let one operation of the "
+                "loop do the work, move the calls out of the loop, or give the ops `layouts` if all of them work "
+                "element by element");
 };
 
 /// An op that declares `*` for two operands works on shards; one has `expected` elements, the other `got`.

@@ -32,6 +32,8 @@ template <class type, class... arguments> concept has_rule = requires(arguments 
 ///     static constexpr bool draws_random = true;        // each call gets its own random key
 ///     static constexpr void flat_form(builder&, node const&); // appends the nodes that replace a call whose input 0
 ///                                                       // is a shard; without it, the call gets the full tensor
+///     static constexpr void divided_form(builder&, node const&); // the same where each rank of a tensor group has a
+///                                                       // part of input 0; without it, the program is refused
 ///     static constexpr bool promotes_types = true;      // in mixed precision, inputs of several floating-point types
 ///                                                       // are cast to the widest (torch.result_type)
 ///     static constexpr bool guarded = true;             // writes nothing if the scale of op::clip_coefficient is 0

@@ -1,0 +1,71 @@
+#include "pass/programs.hpp"
+
+#include <constrain/constrain.hpp>
+#include <constrain/pass/divided_forms.hpp>
+#include <doctest/doctest.h>
+
+// Which calls may read a tensor of which each rank of a tensor group has a part.
+
+using namespace constrain;
+
+namespace {
+
+using lm = task<gpt2{.layers = 2, .heads = 2, .width = 16, .vocabulary = 30, .context = 8}, causal_lm,
+                micro_batch{.sequences = 2}>;
+// The passes before are the same with and without MPI: only the trainer would exchange data.
+constexpr program updated = [] {
+  using source = entries<lm, trainer<lm>::policy_set>::source<entry::step>;
+  auto const forward = divide(entries<lm, trainer<lm>::policy_set>::step_program::without_dead_code, 2);
+  return update<source::optimizer>(differentiate(forward, false));
+}();
+static_assert(updated.failure.ok());
+
+/// Reads the first gradient that is divided, or not, by `op`, and what `op` computes by a second op.
+template <class op, class second> constexpr program reading(bool is_divided) {
+  builder out;
+  out.program = updated;
+  int v = 0;
+  while (updated.values[v].role != role::gradient || updated.is_divided(v) != is_divided) ++v;
+  ref const gradient{v, at::current};
+  ref const result = out.call<op>({gradient}).outputs[0];
+  out.call<second>({result});
+  return use_divided_forms(out.program);
+}
+struct halve {
+  static constexpr char const* name = "halve";
+  static constexpr char const* layouts = "* -> *";
+  static constexpr inferred infer(operand_types const& in) { return inferred::one(in[0].type, in[0].shape); }
+};
+struct largest {
+  static constexpr char const* name = "largest";
+  static constexpr inferred infer(operand_types const& in) { return inferred::one(in[0].type, shape(1)); }
+};
+struct ones {
+  static constexpr char const* name = "ones";
+  static constexpr char const* layouts = "# -> -";
+  static constexpr inferred infer(operand_types const& in) { return inferred::one(in[0].type, in[0].shape); }
+};
+
+constexpr bool refuses(program const& p, op_label const* op) {
+  return p.failure.refusal == refusal_with<refusals::divided_tensor_is_read>() && p.failure.op == op &&
+         p.failure.held == layout::divided && p.failure.needed == layout::replicated;
+}
+static_assert(reading<largest, halve>(false).failure.ok());
+static_assert(reading<halve, halve>(true).failure.ok());
+static_assert(reading<ones, largest>(true).failure.ok());
+static_assert(refuses(reading<largest, halve>(true), info_of<largest>.label));
+static_assert(refuses(reading<halve, largest>(true), info_of<largest>.label)); // a part of halves
+
+} // namespace
+
+TEST_CASE("divided forms: each divided gradient's norm is summed over the ranks, once") {
+  static constexpr program p = use_divided_forms(updated);
+  static_assert(p.failure.ok());
+  int divided = 0, sums = 0;
+  for (int v = 0; v < updated.values.size(); ++v)
+    divided += updated.values[v].role == role::gradient && updated.is_divided(v) ? 1 : 0;
+  for (auto const& n : p.nodes) sums += calls(n, info_of<op::tensor_norm_squared>) ? 1 : 0;
+  CHECK(divided == 6);
+  CHECK(sums == divided);
+  CHECK(p.nodes.size() == updated.nodes.size() + sums);
+}
