@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstdio>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 // Ranks that divide the layers of a model train as one process does.
@@ -133,7 +134,7 @@ template <class trainer> void check_other_batches(trainer& t, char const* name) 
 }
 
 /// Ten steps of `strategy` on all ranks against ten steps of one process on the batches of all. `bound`: for losses,
-/// norms, gradients and weights.
+/// norms, gradients, and weights with SGD.
 template <class task, class strategy, class alone_task, class... policies>
 void compare(char const* name, double bound) {
   using together = ct::trainer<task, strategy, policies...>;
@@ -159,9 +160,11 @@ void compare(char const* name, double bound) {
     }
   }
   auto const all = t.parameters(), expected = one.parameters();
+  // AdamW divides by the gradient's size, also where the gradient is zero but for rounding: that of a key's bias.
+  constexpr bool by_sgd = (std::is_same_v<policies, ct::optimizer::sgd> || ...);
   for (std::size_t i = 0; i < all.size(); ++i) {
     double const d = difference(all[i], expected[i]);
-    expect(d <= bound, std::string(all[i].name).c_str(), name, d);
+    expect(d <= (by_sgd ? 1 : 10) * bound, std::string(all[i].name).c_str(), name, d);
   }
   auto const used = t.used_bytes(), planned = together::memory.peak;
   expect(used == planned, "the memory used is not the memory planned", name,
