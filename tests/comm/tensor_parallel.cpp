@@ -183,6 +183,8 @@ int main() {
   compare<task, tensor<2>, task, fp64, sgd>("fp64", 1e-13);
   compare<task, tensor<2>, task, sgd, ct::accumulate<3>, ct::checkpoint::every<2>>("accumulate, checkpoint", 5e-6);
   compare<task, tensor<2>, task, ct::precision::bf16, sgd>("bf16", 1.6e-2);
+  compare<task, tensor<2>, task, ct::precision::fp16, sgd>("fp16", 2e-3);
+  compare<task, tensor<2>, task, fp64, sgd, ct::fusion::all, ct::attention::reference>("fusion, reference", 1e-13);
   using other = ct::task<gated{}, ct::causal_lm, ct::micro_batch{.sequences = 2, .tokens = 8}>;
   compare<other, tensor<2>, other, fp64, sgd>("gated", 1e-13);
   // Two ranks divide the feed-forward, but neither three heads nor 31 rows of the vocabulary.
