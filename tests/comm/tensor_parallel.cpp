@@ -116,9 +116,9 @@ struct gated {
   }
 };
 
-/// A layer that dropout keeps whole in `step`, and so in all entries. The others are divided: two linear layers in a row,
-/// an output that two ops and two layers read, parts of one layer, weights and biases computed of parameters, and a
-/// value from outside of a repeat.
+/// A layer that dropout keeps whole in `step`, and so in all entries. The others are divided: two linear layers in a
+/// row, an output that two ops and two layers read, parts of one layer, weights and biases computed of parameters, and
+/// a value from outside of a repeat.
 struct own_layers {
   constexpr ct::value operator()(ct::value tokens) const {
     auto x = ct::embedding("token", tokens, {.vocabulary = 31, .width = 12});
