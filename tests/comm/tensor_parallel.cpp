@@ -116,6 +116,31 @@ struct gated {
   }
 };
 
+/// A layer that dropout keeps whole in `step`, and so in all entries. The others are divided: two linear layers in a
+/// row, an output that two ops and two layers read, parts of one layer, weights and biases computed of parameters, and
+/// a value from outside of a repeat.
+struct own_layers {
+  constexpr ct::value operator()(ct::value tokens) const {
+    auto x = ct::embedding("token", tokens, {.vocabulary = 31, .width = 12});
+    auto const p = ct::linear("p", x, 8), q = ct::linear("q", ct::silu(p), 8);
+    x = x + ct::linear("r", p + q, 12) + ct::linear("s", p, 12, {.bias = false});
+    auto const parts = ct::linear("parts", x, 20, {.parts = {8, 4, 8}});
+    x = x + ct::linear("t", ct::silu(ct::slice(parts, 2, 0, 8)) * ct::slice(parts, 2, 12, 8), 12);
+    auto const outside = ct::gelu(ct::linear("outside", x, 8));
+    x = ct::repeat("block", 2, x, [&](ct::value h) {
+      h = h + ct::linear("inside", outside, 12);
+      h = h + ct::linear("down", ct::dropout(ct::linear("up", h, 8)), 12);
+      auto const own = [&](char const* name, ct::shape s) {
+        return ct::parameter(h, name, s, ct::role::weight, {.stddev = 0.1});
+      };
+      auto const bias = own("a", ct::shape(8)) + own("b", ct::shape(8));
+      auto const y = ct::emit<ct::op::linear>({h, own("c", ct::shape(8, 12)), bias}, {});
+      return h + ct::linear(ct::gelu(y), own("d", ct::shape(12, 8)) + own("e", ct::shape(12, 8)));
+    });
+    return ct::linear("head", x, 31, {.role = ct::role::head});
+  }
+};
+
 /// Whether ranks of a tensor group that have different batches are told so, and can go on.
 template <class trainer> void check_other_batches(trainer& t, char const* name) {
   auto const before = values_of(t.parameters()[0]);
@@ -190,6 +215,8 @@ int main() {
   // Two ranks divide the feed-forward, but neither three heads nor 31 rows of the vocabulary.
   using odd = lm<ct::gpt2{.layers = 2, .heads = 3, .width = 24, .vocabulary = 31, .context = 8}>;
   compare<odd, tensor<2>, odd, fp64, sgd>("three heads", 1e-13);
+  using own = ct::task<own_layers{}, ct::causal_lm, ct::micro_batch{.sequences = 2, .tokens = 8}>;
+  compare<own, tensor<2>, own, fp64, sgd>("own layers", 1e-13);
 #else
   using task = lm<small>;
   using wide = ct::task<small, ct::causal_lm, ct::micro_batch{.sequences = 4}>;

@@ -229,11 +229,12 @@ constexpr program dividing::run() {
     auto const& rule = rule_of(i);
     switch (how_[i]) {
     case how::not_at_all: return out_.program.add_node(n);
-    case how::goes_on: return append_part(n);
+    case how::goes_on:
     case how::begins:
       divide_parameters(i, rule.outputs.inner_of(0));
       for (int k = 0; k < n.inputs.size(); ++k)
-        if (dimension_of(i, k, rule.outputs.inner_of(0)) < 0) n.inputs[k] = copy_of(n.inputs[k], i);
+        if (dimension_of(i, k, rule.outputs.inner_of(0)) < 0 && !n.op->has_divide) // else the lengths of attention
+          n.inputs[k] = copy_of(n.inputs[k], i);
       return append_part(n);
     case how::ends:
       for (int k = 0; k < n.inputs.size(); ++k)

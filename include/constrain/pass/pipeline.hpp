@@ -137,6 +137,22 @@ constexpr slot_of::parallelism without_gradients(slot_of::parallelism p) {
   return p;
 }
 
+/// The forward program of an entry without gradients, without training-only ops. With tensor parallelism, these ops are
+/// removed after the layers are divided, so that all entries divide the same layers.
+template <class passes> constexpr program before_selection() {
+  auto const& built = with_own<typename passes::set, pass_name::built, passes::built>();
+  return passes::set::parallelism::value.tensor > 1 ? built : remove_training_ops(built);
+}
+
+/// One rank's program of an entry without gradients.
+template <class passes>
+inline constexpr program divided_evaluation = dead_code_elimination(remove_training_ops(divided_program<passes>));
+
+template <class passes> constexpr decltype(auto) divided_without_training_ops() {
+  if constexpr (passes::set::parallelism::value.tensor > 1) return (divided_evaluation<passes>);
+  else return divided<passes>();
+}
+
 } // namespace detail
 
 /// All passes of an entry program without gradients (evaluate, predict, generate); each member is the program after one
@@ -144,11 +160,11 @@ constexpr slot_of::parallelism without_gradients(slot_of::parallelism p) {
 template <class source> struct forward_passes {
   using set = typename source::policies;
   static constexpr program built = source::build();
-  static constexpr program selected = select_attention(remove_training_ops(with_own<set, pass_name::built, built>()),
+  static constexpr program selected = select_attention(detail::before_selection<forward_passes>(),
                                                        set::attention::value, detail::missing_for_attention<source>());
   static constexpr program without_dead_code = dead_code_elimination(with_own<set, pass_name::selected, selected>());
   /// The program of one rank of a tensor group; without tensor parallelism, the one before.
-  static constexpr decltype(auto) divided() { return detail::divided<forward_passes>(); }
+  static constexpr decltype(auto) divided() { return detail::divided_without_training_ops<forward_passes>(); }
   static constexpr program cast = mixed_precision(divided(), set::precision::value);
   /// The program whose nodes are fused.
   static constexpr decltype(auto) before_fusion() { return with_own<set, pass_name::cast, cast>(); }
