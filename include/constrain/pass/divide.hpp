@@ -1,5 +1,6 @@
 #pragma once
 
+#include "constrain/op/tensor_gather/tensor_gather.hpp"
 #include "constrain/op/tensor_sum/tensor_sum.hpp"
 #include "constrain/pass/nest.hpp"
 #include "constrain/pass/refusals.hpp"
@@ -9,13 +10,18 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 namespace detail {
 
-/// Divides the calls from a linear layer, whose features are computed separately, to the layer that sums over them.
+/// Divides the calls from a linear layer, whose features are computed separately, to the layer that sums over them, and
+/// the calls that read a vocabulary: a table of tokens, or the weight of a head.
 class dividing {
 public:
   constexpr dividing(program const& p, int ranks) : p_(p), nest_(p), ranks_(ranks), out_(without_nodes(p)) {
     out_.program.tensor_ranks = ranks;
-    for (int i = 0; i < p.nodes.size(); ++i) can_begin_[i] = finds_parameters(i);
-    while (!follow_all()) {}
+    for (int v = 0; v < p.values.size(); ++v) is_vocabulary_[v] = can_be_vocabulary(v);
+    do {
+      begins_ = 0, begin_tables_ = 0;
+      for (int i = 0; i < p.nodes.size(); ++i) can_begin_[i] = finds_parameters(i);
+      while (!follow_all()) {}
+    } while (!all_divide_vocabularies());
     for (auto h : how_)
       if (h != how::not_at_all) return;
     out_.program.fail(
@@ -31,16 +37,66 @@ private:
     std::uint64_t begins_at{}; // bit k: it depends on the beginning call with number k
   };
   /// How a call is divided.
-  enum class how : unsigned char { not_at_all, begins, goes_on, ends };
+  enum class how : unsigned char {
+    not_at_all,
+    begins,
+    goes_on,
+    ends,
+    gathers,  // reads all features
+    replaced, // by the op's `divided_form`
+  };
 
   constexpr layout_rule const& rule_of(int i) const { return p_.nodes[i].op->layouts; }
   constexpr bool is_divided(ref r) const { return !values_[r.value].parts.extents.empty(); }
   constexpr shape const& shape_of(ref r) const { return p_.values[r.value].shape; }
 
-  /// Whether input k of node i is a parameter that no other node reads, so that it can be divided.
-  constexpr bool is_own_parameter(int i, int k) const {
+  /// Whether a rank can have a range of the rows of parameter v, because every call that reads it looks up rows, or has
+  /// the rows as features. Wide tables of few rows, as of token types, are cheaper on every rank.
+  constexpr bool can_be_vocabulary(int v) const {
+    auto const& info = p_.values[v];
+    auto const& s = info.shape;
+    bool const is_table = info.role == role::embedding || info.role == role::head || info.role == role::frozen;
+    if (!is_table || s.rank != 2 || s.extent[0] < s.extent[1] || info.parts >= 0 || !info.axes.empty()) return false;
+    if (range_of(s.extent[0]) * (ranks_ - 1) >= s.extent[0]) return false;
+    for (auto const& port : p_.ports)
+      if (port.where.value == v) return false;
+    bool is_read = info.role == role::head;
+    for (int i = 0; i < p_.nodes.size(); ++i)
+      for (int k = 0; k < p_.nodes[i].inputs.size(); ++k) {
+        if (p_.nodes[i].inputs[k].value != v) continue;
+        if (looks_up(i, k)) is_read = true;
+        else if (char const name = rule_of(i).outputs.inner_of(0); name == 0 || dimension_of(i, k, name) != 0)
+          return false;
+      }
+    return is_read;
+  }
+  /// Whether input k of node i is a table of which the call reads some rows, and can read those of one rank.
+  constexpr bool looks_up(int i, int k) const {
+    auto const& op = *p_.nodes[i].op;
+    return k == 0 && op.has_divided_form && (op.layouts.inputs.rows & 1u) == 0;
+  }
+  /// Whether every call that reads a vocabulary works on a rank's rows. If not, forgets the vocabularies of those that
+  /// do not.
+  constexpr bool all_divide_vocabularies() {
+    bool all = true;
+    for (int i = 0; i < p_.nodes.size(); ++i)
+      for (auto const& input : p_.nodes[i].inputs)
+        if (is_vocabulary_[input.value] && how_[i] != how::begins && how_[i] != how::replaced)
+          is_vocabulary_[input.value] = all = false;
+    return all;
+  }
+  /// Elements in the range of a rank, out of `extent`; the last rank may have fewer.
+  constexpr std::int64_t range_of(std::int64_t extent) const { return (extent + ranks_ - 1) / ranks_; }
+  constexpr std::int64_t unused(part_list const& parts) const {
+    return parts.extents.size() == 1 ? range_of(parts.extents[0]) * ranks_ - parts.extents[0] : 0;
+  }
+
+  /// Whether input k of node i is a parameter that can be divided along `dimension`: no other node reads it, or all can
+  /// read a part.
+  constexpr bool is_own_parameter(int i, int k, int dimension) const {
     ref const r = p_.nodes[i].inputs[k];
     if (!is_parameter(p_.values[r.value].role)) return false;
+    if (is_vocabulary_[r.value]) return dimension == 0;
     int readers = 0;
     for (auto const& n : p_.nodes)
       for (auto const& input : n.inputs) readers += input.value == r.value ? 1 : 0;
@@ -56,7 +112,8 @@ private:
   constexpr part_list parts_of(ref parameter, int dimension) const {
     return p_.parts_along(p_.values[parameter.value], shape_of(parameter), dimension);
   }
-  constexpr bool can_divide(part_list const& parts) const {
+  constexpr bool can_divide(part_list const& parts, bool is_vocabulary) const {
+    if (is_vocabulary) return parts.extents.size() == 1;
     for (auto extent : parts.extents)
       if (extent % ranks_ != 0) return false;
     return !parts.extents.empty();
@@ -67,15 +124,18 @@ private:
     auto const& n = p_.nodes[i];
     if (n.kind != node_kind::call || begins_ == 64) return false;
     char const name = rule_of(i).outputs.inner_of(0);
-    bool found = false;
+    bool found = false, of_vocabulary = false;
+    for (auto const& input : n.inputs) of_vocabulary = of_vocabulary || is_vocabulary_[input.value];
     for (int k = 0; name != 0 && k < n.inputs.size(); ++k) {
       int const dimension = dimension_of(i, k, name);
       if (dimension < 0) continue;
-      if (!is_own_parameter(i, k) || !can_divide(parts_of(n.inputs[k], dimension))) return false;
+      if (!is_own_parameter(i, k, dimension)) return false;
+      if (!can_divide(parts_of(n.inputs[k], dimension), of_vocabulary)) return false;
       if (found && parts_of(n.inputs[k], dimension).extents != begin_parts_[i].extents) return false;
       begin_parts_[i] = parts_of(n.inputs[k], dimension);
       found = true;
     }
+    if (found && of_vocabulary) begin_tables_ |= std::uint64_t(1) << begins_;
     if (found) number_[i] = begins_++;
     return found;
   }
@@ -88,16 +148,29 @@ private:
       how_[i] = how::not_at_all;
       std::uint64_t begins_at = 0;
       for (auto const& input : p_.nodes[i].inputs) begins_at |= values_[input.value].begins_at;
-      if (begins_at == 0 && can_begin_[i]) begin(i);
-      else if (begins_at != 0 && !follow(i, begins_at)) return give_up(begins_at, p_.nodes[i].op->label);
+      if (reads_vocabulary(i)) how_[i] = how::replaced;
+      else if (begins_at == 0 && can_begin_[i]) begin(i);
+      else if (begins_at != 0 && !follow(i, begins_at)) {
+        if (!can_gather(begins_at)) return give_up(begins_at, p_.nodes[i].op->label);
+        how_[i] = how::gathers;
+      }
     }
     for (auto const& port : p_.ports)
-      if (port.where && is_divided(port.where)) return give_up(values_[port.where.value].begins_at);
+      if (port.where && is_divided(port.where) && !can_gather(values_[port.where.value].begins_at))
+        return give_up(values_[port.where.value].begins_at);
     return true;
   }
+  constexpr bool reads_vocabulary(int i) const {
+    auto const& n = p_.nodes[i];
+    return n.kind == node_kind::call && !n.inputs.empty() && looks_up(i, 0) && is_vocabulary_[n.inputs[0].value];
+  }
+  /// Whether a value that these calls began is gathered for readers that cannot work on parts: so all entries of a model
+  /// divide the same head, whatever reads the logits.
+  constexpr bool can_gather(std::uint64_t begins_at) const { return (begins_at & ~begin_tables_) == 0; }
   /// `op`: what cannot work on parts, if it is a call.
   constexpr bool give_up(std::uint64_t begins_at, op_label const* op = nullptr) {
     if (stopped_by_ == nullptr) stopped_by_ = op;
+    begins_at &= ~begin_tables_;
     for (int i = 0; i < p_.nodes.size(); ++i)
       if (can_begin_[i] && (begins_at >> number_[i] & 1u) != 0) can_begin_[i] = false;
     return false;
@@ -111,6 +184,10 @@ private:
   constexpr bool follow(int i, std::uint64_t begins_at) {
     auto const& n = p_.nodes[i];
     auto const& rule = rule_of(i);
+    if (is_divided(n.inputs[0]) && n.op->has_divided_form && can_gather(begins_at)) {
+      how_[i] = how::replaced;
+      return true;
+    }
     char name = 0; // of the divided dimension
     part_list parts;
     for (int k = 0; k < n.inputs.size(); ++k) {
@@ -122,10 +199,11 @@ private:
     }
     bool const ends = rule.outputs.inner_of(0) != name;
     if (ends && (parts.extents.size() != 1 || n.op->has_divide)) return false;
+    if (unused(parts) > 0 && (ends || n.op->has_divide)) return false;
     for (int k = 0; k < n.inputs.size(); ++k) {
       int const dimension = dimension_of(i, k, name);
       if (dimension < 0 || is_divided(n.inputs[k])) continue;
-      if (!is_own_parameter(i, k) || parts_of(n.inputs[k], dimension).extents != parts.extents) return false;
+      if (!is_own_parameter(i, k, dimension) || parts_of(n.inputs[k], dimension).extents != parts.extents) return false;
     }
     how_[i] = ends ? how::ends : how::goes_on;
     if (ends) return true;
@@ -135,7 +213,8 @@ private:
     auto options = n.attributes;
     if (n.op->has_divide && !n.op->divide(options, d)) {
       d.failure.line = n.line, d.failure.called_from = n.called_from;
-      if (!d.failure.ok()) out_.program.fail(d.failure.with_layouts(n.op->label, layout::divided, layout::replicated));
+      bool const is_refused = !d.failure.ok() && !can_gather(begins_at);
+      if (is_refused) out_.program.fail(d.failure.with_layouts(n.op->label, layout::divided, layout::replicated));
       return false;
     }
     values_[n.outputs[0].value] = {d.parts, begins_at};
@@ -146,8 +225,10 @@ private:
   constexpr void divide_parameter(ref parameter, int dimension) {
     auto local = parts_of(parameter, dimension);
     auto& info = out_.program.values[parameter.value];
+    if (info.divided >= 0) return; // by another call
     info.divided = dimension;
-    info.shape.extent[dimension] /= ranks_;
+    info.unused = unused(local);
+    info.shape.extent[dimension] = (info.shape.extent[dimension] + info.unused) / ranks_;
     if (local.extents.size() == 1) return;
     for (auto& extent : local.extents) extent /= ranks_;
     info.parts = out_.program.add_parts(local);
@@ -155,7 +236,7 @@ private:
   constexpr void divide_parameters(int i, char name) {
     auto const& n = p_.nodes[i];
     for (int k = 0; k < n.inputs.size(); ++k)
-      if (int const dimension = dimension_of(i, k, name); dimension >= 0 && is_own_parameter(i, k))
+      if (int const dimension = dimension_of(i, k, name); dimension >= 0 && is_own_parameter(i, k, dimension))
         divide_parameter(n.inputs[k], dimension);
   }
 
@@ -171,7 +252,10 @@ private:
     if (result.reason != why::nothing) out_.program.fail(result.at(n.line, n.called_from));
     for (int j = 0; j < result.outputs.size(); ++j)
       out_.program.values[n.outputs[j].value].shape = result.outputs[j].shape;
+    out_.program.values[n.outputs[0].value].unused = unused(values_[n.outputs[0].value].parts);
     out_.program.add_node(n);
+    for (auto& port : out_.program.ports)
+      if (port.where == n.outputs[0]) port.where = gathered(n.outputs[0], n.line);
   }
 
   /// Appends a call that computes each rank's part of a sum, and the sum over the ranks, which also adds the bias.
@@ -190,11 +274,20 @@ private:
   }
   constexpr void to_communication(ref buffer) { out_.program.values[buffer.value].role = role::communication; }
 
-  /// The copy of `r` that divided calls read. All divided calls in one loop body share it.
+  /// All features of the divided value `r`.
+  constexpr ref gathered(ref r, int line) {
+    auto const& extents = values_[r.value].parts.extents;
+    auto const node = out_.call<op::tensor_gather>({r}, {}, {.features = extents[0], .ranks = ranks_}, line);
+    to_communication(node.outputs[1]);
+    return node.outputs[0];
+  }
+  /// The copy of `r` that divided calls read, or, of a divided value, all its features. All calls in one loop body share
+  /// it.
   constexpr ref copy_of(ref r, int i) {
     for (auto const& c : copies_)
       if (c.of == r && c.loop == nest_.parent[i]) return c.copy;
-    ref const copy = out_.call<op::tensor_copy>({r}, {}, {}, p_.nodes[i].line).outputs[0];
+    int const line = p_.nodes[i].line;
+    ref const copy = is_divided(r) ? gathered(r, line) : out_.call<op::tensor_copy>({r}, {}, {}, line).outputs[0];
     if (!copies_.push_back({r, nest_.parent[i], copy}))
       out_.program.fail({why::program_too_large, p_.nodes[i].line, 0, copies_.capacity, copies_.capacity + 1});
     return copy;
@@ -212,6 +305,8 @@ private:
   builder out_;
   op_label const* stopped_by_ = nullptr;     // the first op that could not work on parts
   int begins_ = 0;                           // number of calls that could begin before the first give_up
+  std::uint64_t begin_tables_ = 0;           // bit k: number k is a head, with a vocabulary as its weight
+  bool is_vocabulary_[program::maximum_values]{};
   bool can_begin_[program::maximum_nodes]{}; // the output of this call may be divided
   int number_[program::maximum_nodes]{};     // of a call that can begin
   how how_[program::maximum_nodes]{};
@@ -233,9 +328,17 @@ constexpr program dividing::run() {
     case how::begins:
       divide_parameters(i, rule.outputs.inner_of(0));
       for (int k = 0; k < n.inputs.size(); ++k)
-        if (dimension_of(i, k, rule.outputs.inner_of(0)) < 0 && !n.op->has_divide) // else the lengths of attention
+        // Also not the lengths of attention.
+        if (dimension_of(i, k, rule.outputs.inner_of(0)) < 0 && !n.op->has_divide && !is_divided(n.inputs[k]))
           n.inputs[k] = copy_of(n.inputs[k], i);
       return append_part(n);
+    case how::gathers:
+      for (auto& input : n.inputs)
+        if (is_divided(input)) input = copy_of(input, i);
+      return out_.program.add_node(n);
+    case how::replaced:
+      if (is_vocabulary_[n.inputs[0].value]) divide_parameter(n.inputs[0], 0);
+      return n.op->divided_form(out_, n);
     case how::ends:
       for (int k = 0; k < n.inputs.size(); ++k)
         if (is_divided(n.inputs[k])) {

@@ -65,7 +65,7 @@ constexpr diagnosis verify(program const& p) {
     if (n.kind == node_kind::loop) open.push_back(n.axis);
     if (n.kind == node_kind::end) open.pop_back();
     if (n.kind != node_kind::call) continue;
-    if (n.op->exchanges && detail::skips_iterations(p, open))
+    if (n.op->exchanges && !n.op->same_data && detail::skips_iterations(p, open))
       return {why::exchange_may_be_skipped, n.line, n.called_from};
     operand_types inputs;
     for (int k = 0; k < n.inputs.size(); ++k) {

@@ -104,6 +104,7 @@ struct op_info : op_label {
   void (*divided_form)(builder&, node const&) = nullptr;
   bool has_divided_form = false;               // whether `divided_form` is set
   bool exchanges = false;                      // exchanges data between ranks
+  bool same_data = false;                      // the ranks that exchange data have the same batches
   bool has_bias_gradient = false;              // whether `with_bias_gradient` is set
   op_info const* with_bias_gradient = nullptr; // this op fused with linear_bias_gradient of output 0
   bool only_in_training = false;               // in evaluation, readers of output 0 read input 0 (dropout)
@@ -196,6 +197,7 @@ template <class op> constexpr op_info make_op_info() {
     info.has_divided_form = true;
   }
   if constexpr (requires { op::exchanges; }) info.exchanges = op::exchanges;
+  if constexpr (requires { op::same_data; }) info.same_data = op::same_data;
   if constexpr (requires { op::label_inputs; }) info.label_inputs = op::label_inputs;
   if constexpr (requires { typename op::with_bias_gradient; }) {
     info.with_bias_gradient = address_of_info<typename op::with_bias_gradient>();

@@ -58,9 +58,9 @@ CONSTRAIN_INLINE void initialize_elements(tensor_info const& info, int index, st
 [[gnu::cold]] CONSTRAIN_INLINE void initialize(tensor_info const& info, int index, std::uint64_t seed, arena& memory,
                                                int rank) {
   auto const bytes = info.stored() * size_of(info.type);
-  // A shard may be shorter than its storage: the padding must be zero.
+  // What a rank holds may be less than its storage: the rest must be zero.
   bool const zero = info.initial.constant == 0 && info.initial.stddev == 0;
-  if (info.shards > 1 || zero) memory.fill(info.offset, bytes, 0);
+  if (info.shards > 1 || info.unused > 0 || zero) memory.fill(info.offset, bytes, 0);
   if (zero) return;
   if (info.type == dtype::u8) return memory.fill(info.offset, bytes, static_cast<unsigned char>(info.initial.constant));
   if (info.type == dtype::i32) {

@@ -28,6 +28,7 @@ struct tensor_info {
   std::int64_t tensor_ranks = 1;        // in a tensor group
   int divided = -1;                     // the dimension of which each of them has a range of every part; -1: none
   part_list parts;                      // if divided: the extents of a rank's ranges
+  std::int64_t unused = 0;              // if divided: elements of this dimension that the last rank's range lacks
   dtype type = dtype::f32;              // of an element
   std::int64_t iterations = 1;          // of all repeats (loops of the model) around the parameter, multiplied
   bool stacked = false;                 // whether the parameter is inside a repeat
@@ -39,8 +40,14 @@ struct tensor_info {
   constexpr std::int64_t elements() const { return iterations * shape.elements(); }
   /// Ranks that divide the tensor; 1: each rank of a tensor group has all of it, or of its shard.
   constexpr std::int64_t divisions() const { return divided >= 0 ? tensor_ranks : 1; }
+  /// The shape of the ranges of all ranks together: the tensor's, and what is unused.
+  constexpr constrain::shape ranges() const {
+    auto all = shape;
+    if (divided >= 0) all.extent[divided] += unused;
+    return all;
+  }
   /// How one iteration's tensor, or a rank's ranges of it, are sharded.
-  constexpr shard_map map() const { return {shape.elements() / divisions(), shards, chunk}; }
+  constexpr shard_map map() const { return {ranges().elements() / divisions(), shards, chunk}; }
   /// Elements stored on each rank for all iterations together, padding included.
   constexpr std::int64_t stored() const { return iterations * map().stored(); }
   /// Ranks that together hold the tensor; 1: every rank holds all of it.
@@ -146,7 +153,8 @@ constexpr void fill_tensor_info(tensor_info& out, program const& p, memory_layou
   out.divided = owner.divided;
   if (owner.divided >= 0) {
     out.parts = p.parts_along(owner, out.shape, owner.divided);
-    out.shape.extent[owner.divided] *= p.tensor_ranks;
+    out.unused = owner.unused;
+    out.shape.extent[owner.divided] = out.shape.extent[owner.divided] * p.tensor_ranks - owner.unused;
   }
   out.chunk = norm_chunk / info.block;
   out.type = info.type;

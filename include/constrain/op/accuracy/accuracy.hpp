@@ -1,8 +1,23 @@
 #pragma once
 
-#include "constrain/program/backward.hpp"
+#include "constrain/op/cross_entropy_parts/cross_entropy_parts.hpp"
 
 namespace constrain::inline CONSTRAIN_VARIANT::op {
+
+/// op::correct_predictions of logits of which each rank of a tensor group has a range of the classes: y is the same on
+/// every rank. Ranks exchange the maximum of each row and its class. Output 1 is the exchange buffer.
+struct correct_predictions_parts {
+  using options = class_range_options;
+  static constexpr char const* name = "correct_predictions_parts";
+  static constexpr unsigned accumulating = 0b1;
+  static constexpr unsigned workspace = 0b10;
+  static constexpr bool exchanges = true;
+  static constexpr bool same_data = true;
+
+  static constexpr inferred infer(operand_types const& in, options const& o) {
+    return inferred::one(dtype::f64, {}).and_also(dtype::f64, shape(o.ranks, in[0].shape.rows(), 2));
+  }
+};
 
 /// y (+)= the number of rows in which the label is the argmax of the logits; of equal logits, the first is the argmax.
 /// Rows with the label `ignored_label` do not count. logits [..., classes], labels [...] -> scalar, fp64. (+)=: the
@@ -15,6 +30,11 @@ struct correct_predictions {
   static constexpr unsigned label_inputs = 0b10;
 
   static constexpr inferred infer(operand_types const&) { return inferred::one(dtype::f64, {}); }
+
+  /// The number for logits of which each rank of a tensor group has a range of the classes.
+  static constexpr void divided_form(builder& out, node const& n) {
+    out.append(info_of<correct_predictions_parts>, with_class_range(out, n));
+  }
 };
 
 } // namespace constrain::op

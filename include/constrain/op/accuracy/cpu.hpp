@@ -3,7 +3,7 @@
 #include "constrain/device/cpu/parallel.hpp"
 #include "constrain/device/kernel.hpp"
 #include "constrain/op/accuracy/accuracy.hpp"
-#include "constrain/op/cross_entropy/cross_entropy.hpp"
+#include "constrain/op/cross_entropy_parts/cpu.hpp"
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
@@ -29,6 +29,42 @@ template <> struct kernel<op::correct_predictions, cpu> {
                   tensor<double> correct) {
     auto const count = static_cast<double>(count_correct(logits.data, labels.data, labels.count, logits.features()));
     correct[0] = c.add_to(0) ? correct[0] + count : count;
+  }
+};
+
+template <> struct kernel<op::correct_predictions_parts, cpu> {
+  /// What ranks exchange of one row.
+  struct best {
+    double logit, label;
+  };
+
+  template <class stored>
+  static void run(call_of<op::correct_predictions_parts> const& c, tensor<stored const> logits,
+                  tensor<std::int32_t const> labels, tensor<double> correct, tensor<double> buffer) {
+    auto& group = *c.parameters.tensor;
+    auto const columns = logits.features(), rows = labels.count;
+    class_range const mine(group.rank(), columns, c.options.classes);
+    auto* const all = reinterpret_cast<best*>(buffer.data);
+    auto* const own = all + group.rank() * rows;
+    parallel_chunks(rows, 8, [=](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t row = begin; row < end; ++row) {
+        stored const* x = logits.data + row * columns;
+        std::int64_t at = 0;
+        for (std::int64_t i = 1; i < mine.count; ++i)
+          if (x[i] > x[at]) at = i;
+        own[row] = {static_cast<double>(x[at]), static_cast<double>(mine.first + at)};
+      }
+    });
+    detail::gather_equal_counts(group, own, rows, all);
+    std::int64_t count = 0;
+    for (std::int64_t row = 0; row < rows; ++row) {
+      if (labels[row] == ignored_label) continue;
+      auto winner = all[row];
+      for (int rank = 1; rank < group.size(); ++rank)
+        if (all[rank * rows + row].logit > winner.logit) winner = all[rank * rows + row];
+      count += winner.label == labels[row] ? 1 : 0;
+    }
+    correct[0] = c.add_to(0) ? correct[0] + static_cast<double>(count) : static_cast<double>(count);
   }
 };
 

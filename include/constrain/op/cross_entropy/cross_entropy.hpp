@@ -1,6 +1,7 @@
 #pragma once
 
 #include "constrain/base/label.hpp"
+#include "constrain/op/cross_entropy_parts/cross_entropy_parts.hpp"
 #include "constrain/op/refusals.hpp"
 #include "constrain/program/backward.hpp"
 #include "constrain/program/setting.hpp"
@@ -48,6 +49,11 @@ struct cross_entropy {
   }
   static constexpr void gradient(backward& b) {
     b.emit<cross_entropy_gradient>({b.gradient(), b.input(0), b.input(1), b.output(1), b.input(2)}, {0});
+  }
+
+  /// The loss of logits of which each rank of a tensor group has a range of the classes.
+  static constexpr void divided_form(builder& out, node const& n) {
+    out.append(info_of<cross_entropy_parts>, with_class_range(out, n));
   }
 };
 

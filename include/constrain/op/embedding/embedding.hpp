@@ -1,6 +1,8 @@
 #pragma once
 
+#include "constrain/op/embedding_part/embedding_part.hpp"
 #include "constrain/op/refusals.hpp"
+#include "constrain/op/tensor_sum/tensor_sum.hpp"
 #include "constrain/program/backward.hpp"
 
 namespace constrain::inline CONSTRAIN_VARIANT {
@@ -40,6 +42,12 @@ struct embedding {
   }
   static constexpr void gradient(backward& b) {
     b.emit<embedding_gradient>({b.gradient(), b.input(1)}, {0}, {.vocabulary = b.input(0).shape().extent[0]});
+  }
+
+  /// The embedding in a table of which each rank of a tensor group has a range of rows: the sum over the ranks.
+  static constexpr void divided_form(builder& out, node const& n) {
+    ref const part = out.call<embedding_part>({n.inputs[0], n.inputs[1]}, {}, {}, n.line).outputs[0];
+    out.call<tensor_sum>({part}, {n.outputs[0]}, {}, n.line);
   }
 };
 

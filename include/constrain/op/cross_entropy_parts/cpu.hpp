@@ -1,0 +1,104 @@
+#pragma once
+
+#include "constrain/op/collective/cpu.hpp"
+#include "constrain/op/cross_entropy/cpu.hpp"
+#include "constrain/op/cross_entropy_parts/cross_entropy_parts.hpp"
+
+#include <algorithm>
+
+namespace constrain::inline CONSTRAIN_VARIANT {
+
+/// The classes of which a rank has logits.
+struct class_range {
+  std::int64_t first, count;
+
+  /// Of `rank`, of which the logits have `columns` columns, in `classes` classes of all ranks.
+  class_range(int rank, std::int64_t columns, std::int64_t classes)
+      : first(rank * columns), count(std::clamp<std::int64_t>(classes - first, 0, columns)) {}
+
+  /// The column of a label; `count` if another rank has it, and `ignored_label` for the ignored label.
+  std::int32_t column_of(std::int32_t label) const {
+    if (label == ignored_label) return label;
+    return static_cast<std::int32_t>(first <= label && label < first + count ? label - first : count);
+  }
+};
+
+namespace detail {
+
+/// What ranks exchange of one row of logits.
+template <class real> struct row_statistics {
+  real maximum;
+  real sum; // of exp(logit - maximum)
+  real target; // the logit of the label; 0 if another rank has it
+};
+
+/// The logsumexp of a row of logits, of which rank r has the statistics of[r * stride].
+template <class real> real log_sum_exp(row_statistics<real> const* of, std::int64_t stride, int ranks) {
+  real maximum = of[0].maximum, sum = 0;
+  for (int rank = 1; rank < ranks; ++rank) maximum = std::max(maximum, of[rank * stride].maximum);
+  for (int rank = 0; rank < ranks; ++rank)
+    sum += of[rank * stride].sum * math::exp_or_zero(of[rank * stride].maximum - maximum);
+  return maximum + math::log(sum);
+}
+
+} // namespace detail
+
+template <> struct kernel<op::cross_entropy_parts, cpu> {
+  template <class stored, class real>
+  static void run(call_of<op::cross_entropy_parts> const& c, tensor<stored const> logits,
+                  tensor<std::int32_t const> labels, tensor<double const> inverse_count, tensor<double> loss,
+                  tensor<real> row_log_sum_exp, tensor<double> row_loss, tensor<real> buffer) {
+    using statistics = detail::row_statistics<real>;
+    auto& group = *c.parameters.tensor;
+    auto const columns = logits.features(), rows = labels.count;
+    class_range const mine(group.rank(), columns, c.options.classes);
+    auto* const all = reinterpret_cast<statistics*>(buffer.data);
+    auto* const own = all + group.rank() * rows;
+    parallel_chunks(rows, 8, [=](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t row = begin; row < end; ++row) {
+        stored const* x = logits.data + row * columns;
+        real const maximum = max_of(x, mine.count);
+        auto const sum =
+            ordered_sum<real>(0, mine.count, [=](std::int64_t i) { return math::exp_or_zero(x[i] - maximum); });
+        auto const column = mine.column_of(labels[row]);
+        own[row] = {maximum, sum, 0 <= column && column < mine.count ? real(x[column]) : real(0)};
+      }
+    });
+    detail::gather_equal_counts(group, own, rows, all);
+    int const ranks = group.size();
+    parallel_chunks(rows, 64, [=](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t row = begin; row < end; ++row) {
+        row_log_sum_exp[row] = detail::log_sum_exp(all + row, rows, ranks);
+        if (labels[row] == ignored_label) {
+          row_loss[row] = 0;
+          continue;
+        }
+        auto const& owner = all[labels[row] / columns * rows + row];
+        row_loss[row] = static_cast<double>(row_log_sum_exp[row]) - static_cast<double>(owner.target);
+      }
+    });
+    add_up_loss(c, row_loss, inverse_count[0], loss);
+  }
+};
+
+template <> struct kernel<op::cross_entropy_parts_gradient, cpu> {
+  template <class stored, class accumulate>
+  static void run(call_of<op::cross_entropy_parts_gradient> const& c, tensor<double const> dloss,
+                  tensor<stored const> logits, tensor<std::int32_t const> labels,
+                  tensor<accumulate const> row_log_sum_exp, tensor<double const> inverse_count,
+                  tensor<stored> dlogits) {
+    auto const columns = logits.features();
+    class_range const mine(c.parameters.tensor->rank(), columns, c.options.classes);
+    auto const scale = static_cast<accumulate>(dloss[0] * inverse_count[0]);
+    parallel_chunks(labels.count, 8, [=](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t row = begin; row < end; ++row) {
+        stored* const to = dlogits.data + row * columns;
+        cross_entropy_gradient_of(logits.data + row * columns, mine.count, mine.column_of(labels[row]),
+                                  row_log_sum_exp[row], scale, to);
+        std::fill(to + mine.count, to + columns, stored(0));
+      }
+    });
+  }
+};
+
+} // namespace constrain

@@ -1,0 +1,64 @@
+#pragma once
+
+#include "constrain/program/backward.hpp"
+#include "constrain/program/builder.hpp"
+
+namespace constrain::inline CONSTRAIN_VARIANT::op {
+
+/// Options of ops that read logits of which each rank of a tensor group has an equal range of the classes: rank r has
+/// the classes from r * c on, of c columns. The last columns of the last rank are unused if `classes` < `ranks` * c.
+struct class_range_options {
+  std::int64_t classes = 1; // of all ranks together
+  std::int64_t ranks = 1;   // of the group
+};
+
+/// The node `n` with the options of its input 0, logits in the last dimension of which each rank has a range.
+constexpr node with_class_range(builder const& out, node n) {
+  auto const& logits = out.program.values[n.inputs[0].value];
+  std::int64_t const ranks = out.program.tensor_ranks;
+  n.attributes =
+      pack(class_range_options{.classes = logits.shape.features() * ranks - logits.unused, .ranks = ranks});
+  return n;
+}
+
+/// The gradient of op::cross_entropy_parts, as cross_entropy_gradient, for this rank's range of the classes; 0 in
+/// unused columns.
+struct cross_entropy_parts_gradient {
+  using options = class_range_options;
+  static constexpr char const* name = "cross_entropy_parts_gradient";
+  static constexpr unsigned in_place = 0b10;
+  static constexpr char const* layouts = "-, ..., ..., ..., - -> ...";
+  static constexpr unsigned label_inputs = 0b100;
+
+  static constexpr inferred infer(operand_types const& in) { return inferred::one(in[1].type, in[1].shape); }
+};
+
+/// op::cross_entropy of logits of which each rank of a tensor group has a range of the classes: loss, logsumexp of each
+/// row, and loss of each row are the same on every rank. Ranks exchange three numbers a row: the maximum of their
+/// logits, the sum of exp(logit - maximum), and the logit of the label (Shoeybi et al. 2019, section 3). They are
+/// combined in rank order. Output 3 is the exchange buffer.
+struct cross_entropy_parts {
+  using options = class_range_options;
+  static constexpr char const* name = "cross_entropy_parts";
+  static constexpr unsigned accumulating = 0b1;
+  static constexpr unsigned workspace = 0b1100;
+  static constexpr char const* layouts = "..., ..., - -> -, ...";
+  static constexpr unsigned label_inputs = 0b10;
+  static constexpr bool exchanges = true;
+  static constexpr bool same_data = true;
+
+  static constexpr inferred infer(operand_types const& in, options const& o) {
+    auto const rows = in[0].shape.rows();
+    auto const real = accumulator_of(in[0].type);
+    return inferred::one(dtype::f64, {})
+        .and_also(real, shape(rows))
+        .and_also(dtype::f64, shape(rows))
+        .and_also(real, shape(o.ranks, rows, 3));
+  }
+  static constexpr void gradient(backward& b) {
+    b.emit<cross_entropy_parts_gradient>({b.gradient(), b.input(0), b.input(1), b.output(1), b.input(2)}, {0},
+                                         b.options<cross_entropy_parts>());
+  }
+};
+
+} // namespace constrain::op

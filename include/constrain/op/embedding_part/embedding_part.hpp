@@ -1,0 +1,38 @@
+#pragma once
+
+#include "constrain/program/backward.hpp"
+
+namespace constrain::inline CONSTRAIN_VARIANT::op {
+
+/// The gradient of op::embedding_part from dy [..., width] and tokens: dtable[token - first] (+)= the sum of dy over
+/// all positions with that token, added in the order of the positions; `first` is the rank's first row. (+)=: the first
+/// write in a run of the program overwrites the output, later writes add to it.
+struct embedding_part_gradient {
+  struct options {
+    std::int64_t rows = 1; // of one rank
+  };
+  static constexpr char const* name = "embedding_part_gradient";
+  static constexpr unsigned accumulating = 0b1;
+
+  static constexpr inferred infer(operand_types const& in, options const& o) {
+    return inferred::one(accumulator_of(in[0].type), shape(o.rows, in[0].shape.features()));
+  }
+};
+
+/// The embedding of tokens in a table of which each rank of a tensor group has an equal range of rows, the last ones of
+/// the last rank unused (Shoeybi et al. 2019, section 3): the row of a token of this rank's range, else 0. The sum over
+/// the ranks is the embedding. Table [rows, width], tokens [...] (i32) -> [..., width].
+struct embedding_part {
+  static constexpr char const* name = "embedding_part";
+
+  static constexpr inferred infer(operand_types const& in) {
+    auto s = in[1].shape;
+    s.extent[s.rank++] = in[0].shape.features();
+    return inferred::one(in[0].type, s);
+  }
+  static constexpr void gradient(backward& b) {
+    b.emit<embedding_part_gradient>({b.gradient(), b.input(1)}, {0}, {.rows = b.input(0).shape().extent[0]});
+  }
+};
+
+} // namespace constrain::op

@@ -1,0 +1,44 @@
+#pragma once
+
+#include "constrain/op/collective/cpu.hpp"
+#include "constrain/op/tensor_gather/tensor_gather.hpp"
+
+#include <algorithm>
+
+namespace constrain::inline CONSTRAIN_VARIANT {
+
+template <> struct kernel<op::tensor_gather, cpu> {
+  template <class stored>
+  static void run(call const& c, tensor<stored const> x, tensor<stored> y, tensor<stored> buffer) {
+    auto& group = *c.parameters.tensor;
+    auto const columns = x.features(), features = y.features(), ranks = std::int64_t{group.size()};
+    auto const most = buffer.count / (columns * ranks); // rows per exchange
+    for (std::int64_t from = 0; from < x.rows(); from += most) {
+      auto const rows = std::min(most, x.rows() - from);
+      detail::gather_equal_counts(group, x.data + from * columns, rows * columns, buffer.data);
+      parallel_chunks(rows, 16, [=](std::int64_t begin, std::int64_t end) {
+        for (std::int64_t row = begin; row < end; ++row)
+          for (std::int64_t rank = 0; rank < ranks; ++rank) {
+            auto const first = rank * columns;
+            std::copy_n(buffer.data + (rank * rows + row) * columns, std::min(columns, features - first),
+                        y.data + (from + row) * features + first);
+          }
+      });
+    }
+  }
+};
+
+template <> struct kernel<op::tensor_gather_gradient, cpu> {
+  template <class stored> static void run(call const& c, tensor<stored const> dy, tensor<stored> dx) {
+    auto const columns = dx.features(), features = dy.features(), first = c.parameters.tensor->rank() * columns;
+    auto const used = std::clamp<std::int64_t>(features - first, 0, columns);
+    parallel_chunks(dx.rows(), 16, [=](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t row = begin; row < end; ++row) {
+        std::copy_n(dy.data + row * features + first, used, dx.data + row * columns);
+        std::fill_n(dx.data + row * columns + used, columns - used, stored(0));
+      }
+    });
+  }
+};
+
+} // namespace constrain
