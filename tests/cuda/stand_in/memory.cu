@@ -87,6 +87,18 @@ TEST_CASE("a kernel stays inside the allocation, which it finds full of NaN") {
         cudaDeviceSynchronize());
 }
 
+#if defined(ON_HOST_ASAN)
+TEST_CASE("a call stays inside its operands, though there is more of the arena") {
+  device_array<float> const arena(64);
+  on_host::allow_only(arena.data, 256, {{arena.data + 16, 20}});
+  CHECK(said([&] { start(nullptr, 1, 1, set_at_kernel, arena.data + 16, 4l), cudaDeviceSynchronize(); }) == "nothing");
+  for (long const i : {-1, 5, 6, 40})
+    FOUND("use-after-poison", start(nullptr, 1, 1, set_at_kernel, arena.data + 16, i); cudaDeviceSynchronize());
+  on_host::allow_all(arena.data, 256);
+  CHECK(said([&] { start(nullptr, 1, 1, set_at_kernel, arena.data + 16, 5l), cudaDeviceSynchronize(); }) == "nothing");
+}
+#endif
+
 TEST_CASE("memory lives from cudaMalloc to cudaFree") {
   float* a = nullptr;
   cudaMalloc(&a, 400);
