@@ -39,9 +39,10 @@ public:
     auto const threads = static_cast<std::size_t>(shape.x) * shape.y * shape.z;
     auto& team = teams_[next_team_++ % teams];
     while (team.size() < threads) team.push_back(std::make_unique<fiber>(&block::thread));
-    barriers_ = std::make_unique<std::int64_t[]>(2);
+    if (with_tsan) barriers_ = std::make_unique<std::int64_t[]>(2); // clocks that know nothing
     forget_shared_memory();
-    std::vector<std::size_t> order(threads);
+    auto& order = order_;
+    order.resize(threads);
     for (std::size_t i = 0; i < threads; ++i) order[i] = i;
     for (;;) {
       shuffle(order);
@@ -66,7 +67,7 @@ public:
     auto const self = threadIdx;
     auto* const me = fiber::running;
     // In turn, so that a slow thread does not learn what the quick ones did behind this barrier.
-    auto const* const clock = &barriers_[round_ % 2];
+    auto const* const clock = barriers_.get() + round_ % 2;
     release(clock);
     me->pause();
     place(self);
@@ -123,6 +124,7 @@ private:
 
   block_work const* work_ = nullptr;
   std::vector<std::unique_ptr<fiber>> teams_[teams];
+  std::vector<std::size_t> order_;
   std::unique_ptr<std::int64_t[]> barriers_; // the clocks of the last two
   std::size_t round_ = 0, next_team_ = 0;
   std::unique_ptr<char[], free_aligned> dynamic_;
