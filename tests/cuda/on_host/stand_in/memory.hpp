@@ -42,6 +42,7 @@ public:
 
   /// Memory at a multiple of 256, full of NaN; null if the host has no address space left.
   static void* make(std::size_t bytes, int device, bool fill) {
+    bookkeeping const unseen;
     listen();
     auto const rounded = (bytes + 255) / 256 * 256;
     auto const data_pages = (rounded + page - 1) / page * page;
@@ -63,6 +64,7 @@ public:
   }
   /// Frees memory. Its address is never given again.
   static void free(void* memory) {
+    bookkeeping const unseen;
     auto const found = all().find(static_cast<char*>(memory));
     if (found == all().end())
       violated("cudaFree", "this address is not one that cudaMalloc gave", "memory is freed by its first address");
