@@ -39,7 +39,7 @@ public:
     auto const threads = static_cast<std::size_t>(shape.x) * shape.y * shape.z;
     auto& team = teams_[next_team_++ % teams];
     while (team.size() < threads) team.push_back(std::make_unique<fiber>(&block::thread));
-    if (with_tsan) barriers_ = std::make_unique<std::int64_t[]>(2); // clocks that know nothing
+    barriers_ = std::make_unique<std::int64_t[]>(2); // clocks that know nothing
     forget_shared_memory();
     auto& order = order_;
     order.resize(threads);

@@ -45,8 +45,8 @@ template <class... parameters> void const* address(void (*kernel)(parameters...)
   return reinterpret_cast<void const*>(kernel);
 }
 
-/// The device: it runs work when the host waits for some of it, in an order drawn from all that CUDA allows. So whatever
-/// the host does in between happens before the device begins, as it may where the device is slow.
+/// The device: it runs work when the host waits for some of it, in an order drawn from all that CUDA allows. What the
+/// host does in between happens before the device begins, as it may where the device is slow.
 class device_queue {
 public:
   /// Takes work, behind `w->after`.
