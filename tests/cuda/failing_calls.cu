@@ -68,8 +68,8 @@ template <class T> void nothing_leaks(bool all_later, int stride) {
   }
 }
 
-/// Step `steps` of a trainer, of which call n fails: the weights are as before, and the step can be made again; or, if the
-/// failing call comes behind the kernels, they are those after it.
+/// Step `steps` of a trainer, of which call n fails: the weights are as before, and the step can be made again; or, if
+/// the failing call comes behind the kernels, they are those after it.
 template <class T> void step_is_made_or_not(int steps, int stride) {
   T sound({}, numbers);
   losses_of(sound, steps);

@@ -104,3 +104,17 @@ TEST_CASE("the contract of a collective") {
   CHECK(sum[0] == 32);
   CHECK(sum[1] != 32);
 }
+
+TEST_CASE("a dry run checks, and runs nothing") {
+  on_host::dry = true;
+  {
+    device_array<float> const a(std::size_t{30} << 30); // 120 GiB of addresses
+    float* beyond = nullptr;
+    CHECK(cudaMalloc(&beyond, std::size_t{20} << 30) == cudaErrorMemoryAllocation);
+    CHECK(start(nullptr, dim3(2147483647), 1024, set_kernel<float>, a.data, 1.0f) == cudaSuccess);
+    FOUND("a grid of 1 x 65536 x 1 blocks", start(nullptr, dim3(1, 65536), 1, empty_kernel));
+    FOUND("is not device memory", start(nullptr, 1, 1, set_kernel<float>, a.data + a.size() + 1, 1.0f));
+    CHECK(cudaDeviceSynchronize() == cudaSuccess);
+  }
+  on_host::dry = false;
+}
