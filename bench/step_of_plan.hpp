@@ -33,7 +33,7 @@ public:
         arena.fill(entry::where.buffers[v].offset, entry::where.buffers[v].size, 0);
     parameters_.seed = 1;
     self alone;
-    detail::start_settings({entries::parameters.view(), arena, alone}, {.dropout = dropout});
+    constrain::detail::start_settings({entries::parameters.view(), arena, alone}, {.dropout = dropout});
     double const inverse_label_count =
         1.0 / static_cast<double>(entry::value.nth(constrain::port_kind::label, 0).view.elements);
     arena.write(entry::value.inverse_label_count.offset, &inverse_label_count, sizeof inverse_label_count);
