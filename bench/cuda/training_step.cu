@@ -33,6 +33,7 @@ using device = ct::cuda<architecture>;
 struct arguments {
   bool tiny = false;
   int rounds = 0;
+  std::string part; // empty: all
   std::string out;
 };
 
@@ -156,6 +157,14 @@ void report(machine const& m, limits const& most, graph_step const& step, double
   json.member("planned_bytes", trainer::memory.peak.count()).member("driver_bytes", step.driver_bytes);
 }
 
+/// Two steps whose kernels are started one by one, for a profiler; the second is without the first use of anything.
+template <class configuration> void run_steps() {
+  if (!fits(configuration::trainer::memory.peak, memory_now())) throw ct::error("training_step: use a smaller size");
+  typename configuration::plan p;
+  p.run(), p.run();
+  cuda_check(cudaStreamSynchronize(p.on_device().context().stream()), "run the kernels");
+}
+
 template <class configuration> std::string measure(arguments const& a, machine const& m) {
   auto const size = a.tiny ? tiny_sizes : sizes{};
   auto const rounds = a.rounds > 0 ? a.rounds : a.tiny ? 2 : 20;
@@ -171,6 +180,7 @@ template <class configuration> std::string measure(arguments const& a, machine c
   ct::bench::write(json, m);
   print(most, gemms);
   write(json, most, gemms);
+  if (a.part == "limits") return json.end().text();
   auto const now = memory_now();
   bool const it_fits = fits(configuration::trainer::memory.peak, now);
   json.member("fits", it_fits).member("free_bytes", now.free).member("memory_bytes", now.all);
@@ -194,11 +204,24 @@ arguments read_arguments(int count, char** values) {
     std::string const name = values[i], value = i + 1 < count ? values[i + 1] : "";
     if (name == "--size" && (value == "tiny" || value == "full")) a.tiny = value == "tiny";
     else if (name == "--rounds") a.rounds = std::max(1, std::atoi(value.c_str()));
+    else if (name == "--part" && (value == "limits" || value == "steps")) a.part = value;
     else if (name == "--out" && !value.empty()) a.out = value;
-    else throw ct::error("cuda.training_step [--size tiny|full] [--rounds N] [--out DIRECTORY]");
+    else throw ct::error("cuda.training_step [--size tiny|full] [--part limits|steps] [--rounds N] [--out DIRECTORY]");
     ++i;
   }
   return a;
+}
+
+template <class configuration> void run(arguments const& a, machine const& m) {
+  if (a.part == "steps") return run_steps<configuration>();
+  auto const text = measure<configuration>(a, m);
+  if (a.out.empty()) return;
+  auto const size = a.tiny ? std::string("tiny") : std::to_string(CONSTRAIN_BENCH_SEQUENCES);
+  auto const path =
+      a.out + "/cuda." + (a.part.empty() ? "training_step" : a.part) + "." + m.file() + "." + size + ".json";
+  std::ofstream file(path);
+  if (!(file << text << "\n")) throw ct::error("cuda.training_step: " + path + " cannot be written");
+  std::printf("\nwritten: %s\n", path.c_str());
 }
 
 } // namespace
@@ -207,19 +230,12 @@ int main(int count, char** values) try {
   auto const a = read_arguments(count, values);
   auto const m = find_machine();
   std::printf("%s, driver %d, runtime %d\n", m.name.c_str(), m.driver, m.runtime);
+  if (a.tiny) return run<tiny>(a, m), 0;
 #if defined(CONSTRAIN_ON_HOST)
-  if (!a.tiny) throw ct::error("cuda.training_step: the host runs --size tiny alone");
-  auto const text = measure<tiny>(a, m);
+  throw ct::error("cuda.training_step: the host runs --size tiny alone");
 #else
-  auto const text = a.tiny ? measure<tiny>(a, m) : measure<full>(a, m);
+  return run<full>(a, m), 0;
 #endif
-  if (a.out.empty()) return 0;
-  auto const size = a.tiny ? std::string("tiny") : std::to_string(CONSTRAIN_BENCH_SEQUENCES);
-  auto const path = a.out + "/cuda.training_step." + m.file() + "." + size + ".json";
-  std::ofstream file(path);
-  if (!(file << text << "\n")) throw ct::error("cuda.training_step: " + path + " cannot be written");
-  std::printf("\nwritten: %s\n", path.c_str());
-  return 0;
 } catch (std::exception const& e) {
   std::fprintf(stderr, "%s\n", e.what());
   return 1;
