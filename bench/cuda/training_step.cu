@@ -162,7 +162,7 @@ template <class configuration> void run_steps() {
   if (!fits(configuration::trainer::memory.peak, memory_now())) throw ct::error("training_step: use a smaller size");
   typename configuration::plan p;
   p.run(), p.run();
-  cuda_check(cudaStreamSynchronize(p.on_device().context().stream()), "run the kernels");
+  ct::cuda_check(cudaStreamSynchronize(p.on_device().context().stream()), "run the kernels");
 }
 
 template <class configuration> std::string measure(arguments const& a, machine const& m) {
