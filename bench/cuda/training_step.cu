@@ -22,7 +22,7 @@ using namespace constrain::bench;
 #define CONSTRAIN_CUDA_ARCHITECTURE 90
 #endif
 #if !defined(CONSTRAIN_BENCH_SEQUENCES)
-#define CONSTRAIN_BENCH_SEQUENCES 16 // of 1024 tokens, in a step
+#define CONSTRAIN_BENCH_SEQUENCES 0 // of 1024 tokens, in a step; 0: a tiny model. One size a program: nvcc needs GiBs
 #endif
 
 namespace {
@@ -31,7 +31,6 @@ using architecture = ct::sm<CONSTRAIN_CUDA_ARCHITECTURE>;
 using device = ct::cuda<architecture>;
 
 struct arguments {
-  bool tiny = false;
   int rounds = 0;
   std::string part; // empty: all
   std::string out;
@@ -53,8 +52,9 @@ template <ct::gpt2 model_, int sequences> struct configuration {
            static_cast<double>(trainer::batch_tokens);
   }
 };
-using tiny = configuration<ct::gpt2{.layers = 2, .heads = 2, .width = 16, .vocabulary = 67, .context = 11}, 2>;
-using full = configuration<ct::gpt2{}, CONSTRAIN_BENCH_SEQUENCES>;
+constexpr bool tiny = CONSTRAIN_BENCH_SEQUENCES == 0;
+constexpr ct::gpt2 tiny_model{.layers = 2, .heads = 2, .width = 16, .vocabulary = 67, .context = 11};
+using measured_configuration = configuration<tiny ? tiny_model : ct::gpt2{}, tiny ? 2 : CONSTRAIN_BENCH_SEQUENCES>;
 
 void mark() {
   if (!measured) std::printf("  NOT MEASURED: the kernels ran on the host; times and rates say nothing\n");
@@ -166,8 +166,8 @@ template <class configuration> void run_steps() {
 }
 
 template <class configuration> std::string measure(arguments const& a, machine const& m) {
-  auto const size = a.tiny ? tiny_sizes : sizes{};
-  auto const rounds = a.rounds > 0 ? a.rounds : a.tiny ? 2 : 20;
+  auto const size = tiny ? tiny_sizes : sizes{};
+  auto const rounds = a.rounds > 0 ? a.rounds : tiny ? 2 : 20;
   auto gemms = gemms_of(measured_plan_of<typename configuration::plan::entry, device>());
   limits most;
   {
@@ -197,16 +197,22 @@ template <class configuration> std::string measure(arguments const& a, machine c
   return json.text();
 }
 
+/// Of this program.
+std::string size_name() { return tiny ? "tiny" : std::to_string(CONSTRAIN_BENCH_SEQUENCES); }
+
 arguments read_arguments(int count, char** values) {
   arguments a;
-  a.tiny = !measured;
   for (int i = 1; i < count; ++i) {
     std::string const name = values[i], value = i + 1 < count ? values[i + 1] : "";
-    if (name == "--size" && (value == "tiny" || value == "full")) a.tiny = value == "tiny";
-    else if (name == "--rounds") a.rounds = std::max(1, std::atoi(value.c_str()));
+    if (name == "--size" && value == size_name()) {
+    } // the program's
+    else if (name == "--rounds")
+      a.rounds = std::max(1, std::atoi(value.c_str()));
     else if (name == "--part" && (value == "limits" || value == "steps")) a.part = value;
     else if (name == "--out" && !value.empty()) a.out = value;
-    else throw ct::error("cuda.training_step [--size tiny|full] [--part limits|steps] [--rounds N] [--out DIRECTORY]");
+    else
+      throw ct::error("cuda.training_step [--size " + size_name() +
+                      "] [--part limits|steps] [--rounds N] [--out DIRECTORY]");
     ++i;
   }
   return a;
@@ -216,9 +222,8 @@ template <class configuration> void run(arguments const& a, machine const& m) {
   if (a.part == "steps") return run_steps<configuration>();
   auto const text = measure<configuration>(a, m);
   if (a.out.empty()) return;
-  auto const size = a.tiny ? std::string("tiny") : std::to_string(CONSTRAIN_BENCH_SEQUENCES);
   auto const path =
-      a.out + "/cuda." + (a.part.empty() ? "training_step" : a.part) + "." + m.file() + "." + size + ".json";
+      a.out + "/cuda." + (a.part.empty() ? "training_step" : a.part) + "." + m.file() + "." + size_name() + ".json";
   std::ofstream file(path);
   if (!(file << text << "\n")) throw ct::error("cuda.training_step: " + path + " cannot be written");
   std::printf("\nwritten: %s\n", path.c_str());
@@ -230,12 +235,8 @@ int main(int count, char** values) try {
   auto const a = read_arguments(count, values);
   auto const m = find_machine();
   std::printf("%s, driver %d, runtime %d\n", m.name.c_str(), m.driver, m.runtime);
-  if (a.tiny) return run<tiny>(a, m), 0;
-#if defined(CONSTRAIN_ON_HOST)
-  throw ct::error("cuda.training_step: the host runs --size tiny alone");
-#else
-  return run<full>(a, m), 0;
-#endif
+  run<measured_configuration>(a, m);
+  return 0;
 } catch (std::exception const& e) {
   std::fprintf(stderr, "%s\n", e.what());
   return 1;
