@@ -4,10 +4,7 @@
 
 #include <constrain/device/cuda/check.cuh>
 
-#if defined(CONSTRAIN_ON_HOST)
-#include <event_timing.h>
-#endif
-
+#include <chrono>
 #include <utility>
 #include <vector>
 
@@ -21,28 +18,36 @@ inline constexpr bool measured = false;
 inline constexpr bool measured = true;
 #endif
 
-/// A point in a stream, whose time the device's clock takes.
+/// A point in a stream, whose time the device's clock takes; on the stand-in, the host's when the event is recorded.
 class event {
 public:
   event() { cuda_check(cudaEventCreate(&event_), "make an event"); }
-  event(event&& other) noexcept : event_(std::exchange(other.event_, nullptr)) {}
+  event(event&& other) noexcept : event_(std::exchange(other.event_, nullptr)), on_host_(other.on_host_) {}
   ~event() {
     if (event_ != nullptr) cudaEventDestroy(event_);
   }
 
-  void record(cudaStream_t stream) { cuda_check(cudaEventRecord(event_, stream), "record an event"); }
+  void record(cudaStream_t stream) {
+    cuda_check(cudaEventRecord(event_, stream), "record an event");
+    on_host_ = std::chrono::steady_clock::now();
+  }
   /// Waits for the event.
   void wait() const { cuda_check(cudaEventSynchronize(event_), "run the kernels"); }
 
   /// From `begin` to `end`, which have passed.
   friend double seconds_between(event const& begin, event const& end) {
+#if defined(CONSTRAIN_ON_HOST)
+    return std::chrono::duration<double>(end.on_host_ - begin.on_host_).count();
+#else
     float milliseconds = 0;
     cuda_check(cudaEventElapsedTime(&milliseconds, begin.event_, end.event_), "read the time of an event");
     return 1e-3 * static_cast<double>(milliseconds);
+#endif
   }
 
 private:
   cudaEvent_t event_{};
+  std::chrono::steady_clock::time_point on_host_;
 };
 
 #if !defined(CONSTRAIN_ON_HOST)
