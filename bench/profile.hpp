@@ -57,6 +57,16 @@ public:
     return result;
   }
 
+  /// By step of the plan, in the order of execution; each name begins with the step's index.
+  std::vector<profile_row> rows_by_step() const {
+    std::vector<profile_row> result;
+    for (auto const& [index, row] : rows_) {
+      result.push_back(row);
+      result.back().name = std::to_string(index) + " " + name_of_call(plan_, plan_.steps[index]);
+    }
+    return result;
+  }
+
 private:
   measured_plan plan_;
   limits const& most_;
@@ -115,9 +125,9 @@ inline void print(std::vector<profile_row> const& rows, std::FILE* out, table_un
                least / total, unit.digits, 1e3 * (total - least));
 }
 
-/// Writes the rows as the array "ops".
-inline void write(io::json_writer& json, std::vector<profile_row> const& rows) {
-  json.array("ops");
+/// Writes the rows as an array.
+inline void write(io::json_writer& json, std::vector<profile_row> const& rows, char const* array = "ops") {
+  json.array(array);
   for (auto const& row : rows) {
     json.object(io::json_layout::row).member("op", row.name).member("calls", row.calls).member("seconds", row.seconds);
     json.member("flops", row.flops).member("bytes", row.bytes).member("share_of_limit", row.share()).end();

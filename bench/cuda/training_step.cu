@@ -44,8 +44,8 @@ template <ct::gpt2 model_, int sequences> struct configuration {
   using plan = step_of_plan<task, ct::precision::bf16, ct::optimizer::adamw, policy>;
 
   static std::string name() { return "bf16 " + std::to_string(sequences) + "x" + std::to_string(model_.context); }
-  /// FLOP of a step that a model needs, whatever a plan does: 6 a parameter and token, and causal attention's 6 a layer,
-  /// width, token and context.
+  /// FLOP of a step that a model needs, whatever a plan does: 6 a parameter and token, and causal attention's 6 a
+  /// layer, width, token and context.
   static constexpr double model_flops() {
     auto const attention = 6.0 * model_.layers * model_.width * model_.context;
     return (6.0 * static_cast<double>(trainer::parameter_count) + attention) *
@@ -85,25 +85,30 @@ template <class configuration> graph_step measure_graph(int rounds) {
   return result;
 }
 
-/// The rows of all calls, and the median time of a step whose kernels are started one by one.
-template <class configuration> double measure_calls(limits const& most, int rounds, std::vector<profile_row>& rows) {
+/// A step whose kernels are started one by one: its median time, and that of its calls, by kind and by node of the plan.
+struct eager_step {
+  double seconds = 0;
+  std::vector<profile_row> kinds, nodes;
+};
+
+template <class configuration> eager_step measure_calls(limits const& most, int rounds) {
   using plan = typename configuration::plan;
   plan p;
   auto const measured_plan = measured_plan_of<typename plan::entry, device>();
   p.run(), p.run();
   auto const stream = p.on_device().context().stream();
   timed_calls hooks(measured_plan, stream);
-  std::vector<std::vector<profile_row>> profiles;
+  std::vector<std::vector<profile_row>> kinds, nodes;
   std::vector<double> seconds;
   for (int i = 0; i < rounds; ++i) {
     call_times times(measured_plan, most);
     hold(stream);
     p.run(hooks);
     seconds.push_back(hooks.finish(times));
-    profiles.push_back(times.rows());
+    kinds.push_back(times.rows());
+    nodes.push_back(times.rows_by_step());
   }
-  rows = median_of(profiles);
-  return median(seconds);
+  return {median(seconds), median_of(kinds), median_of(nodes)};
 }
 
 void print(limits const& most, std::vector<plan_gemm> const& gemms) {
@@ -186,12 +191,12 @@ template <class configuration> std::string measure(arguments const& a, machine c
   json.member("fits", it_fits).member("free_bytes", now.free).member("memory_bytes", now.all);
   if (it_fits) {
     auto const step = measure_graph<configuration>(rounds);
-    std::vector<profile_row> rows;
-    auto const eager = measure_calls<configuration>(most, rounds, rows);
-    report<configuration>(m, most, step, eager, json);
+    auto const eager = measure_calls<configuration>(most, rounds);
+    report<configuration>(m, most, step, eager.seconds, json);
     std::printf("  time by op; share: of the narrower limit, above 1 where the caches hold the data\n");
-    ct::bench::print(rows, stdout, {"TFLOP/s", 1e12, 3});
-    ct::bench::write(json, rows);
+    ct::bench::print(eager.kinds, stdout, {"TFLOP/s", 1e12, 3});
+    ct::bench::write(json, eager.kinds);
+    ct::bench::write(json, eager.nodes, "nodes");
   }
   json.end();
   return json.text();

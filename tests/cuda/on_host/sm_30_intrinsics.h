@@ -1,8 +1,8 @@
 #pragma once
 
 // The shuffles of a warp on the host. A lane puts its value down and pauses; when the block's other threads have paused
-// too, it takes the value of another lane. So all threads of a block must make the same number of such calls between two
-// barriers. Lanes that are not at the same call, or not in its mask, end the program.
+// too, it takes the value of another lane. So all threads of a block must make the same number of such calls between
+// two barriers. Lanes that are not at the same call, or not in its mask, end the program.
 
 #include "cuda_runtime.h"
 

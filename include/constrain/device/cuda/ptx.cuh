@@ -9,12 +9,12 @@
 
 #include <cuda_pipeline_primitives.h>
 
-/// The instructions of tensor cores and of asynchronous copies, from compute capability 8.0 on (PTX ISA 8.0). A compiler
-/// that is not nvcc takes their twins, which say what they do (ptx_twins.cuh).
+/// The instructions of tensor cores and of asynchronous copies, from compute capability 8.0 on (PTX ISA 8.0). A
+/// compiler that is not nvcc takes their twins, which say what they do (ptx_twins.cuh).
 namespace constrain::inline CONSTRAIN_VARIANT::ptx {
 
-/// Loads four 8x8 matrices of 16-bit elements from shared memory into registers (ldmatrix): `row`: lane i's is row i % 8
-/// of matrix i / 8, at a multiple of 16 bytes. All lanes of a warp call it together.
+/// Loads four 8x8 matrices of 16-bit elements from shared memory into registers (ldmatrix): `row`: lane i's is row
+/// i % 8 of matrix i / 8, at a multiple of 16 bytes. All lanes of a warp call it together.
 __device__ inline void load_matrices(std::uint32_t (&to)[4], void const* row) {
 #if defined(__CUDACC__)
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
@@ -60,8 +60,8 @@ requires std::same_as<real, bfloat16> || std::same_as<real, float16> __device__ 
 }
 
 /// Begins to copy 16 bytes from global to shared memory (cp.async), both at a multiple of 16; of these the last
-/// 16 - `valid` are not read: they become zeros. The bytes are there after `wait_for_copies`, for this thread, and after
-/// a barrier behind it, for others.
+/// 16 - `valid` are not read: they become zeros. The bytes are there after `wait_for_copies`, for this thread, and
+/// after a barrier behind it, for others.
 __device__ inline void copy_async(void* shared, void const* global, int valid = 16) {
   __pipeline_memcpy_async(shared, global, 16, static_cast<std::size_t>(16 - valid));
 }
