@@ -33,8 +33,8 @@ inline float sum_of(float const* x, std::int64_t count) {
 
 } // namespace detail
 
-/// The limits of all the machine's threads, `flops` in fp32. Bytes are those that the program asks for. Cache lines that
-/// are fetched only to be overwritten are not counted, so `update` is the fastest.
+/// The limits of all the machine's threads, `flops` in fp32. Bytes are those that the program asks for. Cache lines
+/// that are fetched only to be overwritten are not counted, so `update` is the fastest.
 inline limits measure_limits() {
   constexpr int rounds = 7;
   auto const threads = std::int64_t{thread_count()};

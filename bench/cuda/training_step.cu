@@ -85,7 +85,8 @@ template <class configuration> graph_step measure_graph(int rounds) {
   return result;
 }
 
-/// A step whose kernels are started one by one: its median time, and that of its calls, by kind and by node of the plan.
+/// A step whose kernels are started one by one: its median time, and that of its calls, by kind and by node of the
+/// plan.
 struct eager_step {
   double seconds = 0;
   std::vector<profile_row> kinds, nodes;

@@ -80,16 +80,17 @@ def main():
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-5, weight_decay=0.1, fused=True)
 
     def loss_of(tokens, labels):
-        with torch.autocast(device, dtype=torch.bfloat16), sdpa_kernel(backend):
+        with torch.autocast(device, dtype=torch.bfloat16):
             logits = model(tokens)
             return F.cross_entropy(logits.view(-1, logits.shape[-1]).float(), labels.view(-1))
 
-    compiled = loss_of if a.on_cpu else torch.compile(loss_of)
+    compiled = torch.compile(loss_of)
     last = None
 
     def step():
         nonlocal last
-        last = compiled(tokens, labels)
+        with sdpa_kernel(backend):
+            last = compiled(tokens, labels)
         last.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()

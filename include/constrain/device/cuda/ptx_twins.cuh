@@ -48,8 +48,8 @@ __device__ inline void load_transposed_matrices(std::uint32_t (&to)[4], void con
 
 /// mma.m16n8k16: D += A B in fp32, A [16, 16], B [16, 8], D [16, 8], of elements `real` (bfloat16, float16). With
 /// g = lane / 4 and t = lane % 4: a[0] and a[2] are A's row g, a[1] and a[3] row g + 8, columns 2 t and 2 t + 1, of
-/// a[2] and a[3] 8 more; b is B's column g, the same rows; d[0], d[1] are D's row g, d[2], d[3] row g + 8, columns 2 t and
-/// 2 t + 1.
+/// a[2] and a[3] 8 more; b is B's column g, the same rows; d[0], d[1] are D's row g, d[2], d[3] row g + 8, columns 2 t
+/// and 2 t + 1.
 template <class real>
 __device__ void multiply_add(float (&d)[4], std::uint32_t const (&a)[4], std::uint32_t const (&b)[2]) {
   int const g = lane() / 4, t = lane() % 4;
