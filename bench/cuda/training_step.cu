@@ -208,7 +208,7 @@ std::string size_name() { return tiny ? "tiny" : std::to_string(CONSTRAIN_BENCH_
 
 arguments read_arguments(int count, char** values) {
   arguments a;
-  for (int i = 1; i < count; ++i) {
+  for (int i = 1; i < count; i += 2) {
     std::string const name = values[i], value = i + 1 < count ? values[i + 1] : "";
     if (name == "--size" && value == size_name()) {
     } // the program's
@@ -219,7 +219,6 @@ arguments read_arguments(int count, char** values) {
     else
       throw ct::error("cuda.training_step [--size " + size_name() +
                       "] [--part limits|steps] [--rounds N] [--out DIRECTORY]");
-    ++i;
   }
   return a;
 }

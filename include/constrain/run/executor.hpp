@@ -54,8 +54,8 @@ struct no_hooks {
   void after(int, step const&, bound_operand const*, loop_state const&) {}
 };
 
-/// Hooks that allow the plan to merge calls, as it does without hooks: then a call may be complete only when the last of
-/// the calls that it is merged with returns. They declare `static constexpr bool merges_calls = true`.
+/// Whether hooks allow the plan to merge calls, as it does without hooks: then a call may be complete only when the
+/// last of the calls that it is merged with returns. Such hooks declare `static constexpr bool merges_calls = true`.
 template <class hooks> inline constexpr bool merges_calls = std::is_same_v<hooks, no_hooks> || requires {
   requires hooks::merges_calls;
 };

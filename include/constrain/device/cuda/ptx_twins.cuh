@@ -12,8 +12,10 @@
 /// instruction is compared with. All 32 lanes of a warp call them together.
 namespace constrain::inline CONSTRAIN_VARIANT::ptx::twin {
 
+/// The mask of all lanes of a warp.
 inline constexpr unsigned all_lanes = 0xFFFFFFFF;
 
+/// This thread's number in its warp.
 __device__ inline int lane() { return static_cast<int>(threadIdx.x % 32); }
 
 /// Element `half` of two in a register.
