@@ -66,7 +66,26 @@ template <class entry> struct repeat_on_cpu {
   static constexpr std::int64_t guard = 512; // bytes behind the scratch memory of a call
   std::int64_t guard_offset = 0, guard_bytes = 0, launches = 0;
 
-  void before(int index, step const&, bound_operand const*, loop_state const&) {
+  /// Lets the call touch only its operands, its scratch memory and the step parameters.
+  void allow_own_bytes(int index, step const& s, bound_operand const* bound) {
+#if defined(CONSTRAIN_ON_HOST)
+    auto const plan = view_of<entry, cpu>();
+    auto const& mine = device_plan_of<entry, target>.steps[index];
+    auto* const scratch_memory = device.data() + device.size().count() - scratch;
+    std::vector<on_host::byte_range> ranges{{scratch_memory - target::parameters, target::parameters},
+                                            {scratch_memory + mine.scratch, static_cast<std::size_t>(mine.bytes)}};
+    for (int k = 0; k < s.inputs + s.outputs; ++k) {
+      auto const& b = bound[k];
+      auto const features = b.shape->features();
+      auto const gaps = b.row_stride == 0 ? 0 : (b.count / features - 1) * (b.row_stride - features);
+      auto const type = plan.operands[s.first_operand + k].type;
+      ranges.push_back({b.data, static_cast<std::size_t>((b.count + gaps) * size_of(type))});
+    }
+    on_host::allow_only(device.data(), static_cast<std::size_t>(device.size().count()), ranges);
+#endif
+  }
+
+  void before(int index, step const& s, bound_operand const* bound, loop_state const&) {
     device.read(0, memory.data(), static_cast<std::int64_t>(memory.size()));
     auto const& mine = device_plan_of<entry, target>.steps[index];
     guard_bytes = std::min(guard, scratch - mine.scratch - mine.bytes);
@@ -75,6 +94,7 @@ template <class entry> struct repeat_on_cpu {
 #if defined(CONSTRAIN_ON_HOST)
     launches = on_host::all_launches();
 #endif
+    allow_own_bytes(index, s, bound);
   }
   void check_needs(int index, step const& s) const {
     CAPTURE(std::string(s.op->name));
@@ -90,6 +110,9 @@ template <class entry> struct repeat_on_cpu {
   }
 
   void after(int index, step const& s, bound_operand const* bound, loop_state const& loops) {
+#if defined(CONSTRAIN_ON_HOST)
+    on_host::allow_all(device.data(), static_cast<std::size_t>(device.size().count()));
+#endif
     check_needs(index, s);
     auto const plan = view_of<entry, cpu>();
     bound_operand mine[node::maximum_inputs + node::maximum_outputs];

@@ -6,6 +6,7 @@
 #include "types.hpp"
 #include "violation.hpp"
 
+#include <cstdint>
 #include <cstring>
 #include <functional>
 #include <memory>
@@ -17,9 +18,10 @@ namespace on_host {
 struct block_work {
   std::function<void()> const& kernel;
   kernel_symbols const& symbols;
-  std::size_t dynamic_shared;            // bytes
-  std::vector<void const*> const& after; // clocks that its threads know
-  void const* clock;                     // that is told what its threads did
+  std::size_t dynamic_shared; // bytes
+  void const* const* after;   // clocks that its threads know
+  std::size_t clocks;         // how many
+  void const* clock;          // that is told what its threads did
 };
 
 /// Runs a block's threads as fibers: each to the next __syncthreads(), in an order that is drawn anew every time, so
@@ -35,9 +37,9 @@ public:
   void run(dim3 shape, block_work const& work) {
     work_ = &work;
     auto const threads = static_cast<std::size_t>(shape.x) * shape.y * shape.z;
-    auto& team = teams_[draw(teams)];
+    auto& team = teams_[next_team_++ % teams];
     while (team.size() < threads) team.push_back(std::make_unique<fiber>(&block::thread));
-    barrier_ = std::make_unique<char>();
+    barriers_ = std::make_unique<std::int64_t[]>(2);
     forget_shared_memory();
     std::vector<std::size_t> order(threads);
     for (std::size_t i = 0; i < threads; ++i) order[i] = i;
@@ -49,6 +51,7 @@ public:
         team[i]->resume();
         finished += team[i]->finished ? 1 : 0;
       }
+      ++round_;
       if (finished == threads) break;
       if (finished != 0)
         violated("__syncthreads",
@@ -62,10 +65,12 @@ public:
   void barrier() {
     auto const self = threadIdx;
     auto* const me = fiber::running;
-    release(barrier_.get());
+    // In turn, so that a slow thread does not learn what the quick ones did behind this barrier.
+    auto const* const clock = &barriers_[round_ % 2];
+    release(clock);
     me->pause();
     place(self);
-    acquire(barrier_.get());
+    acquire(clock);
   }
 
   /// Whether a kernel runs, and then the block's dynamic shared memory, and whether an object lies in shared memory.
@@ -85,6 +90,12 @@ public:
 private:
   static constexpr std::size_t teams = with_tsan ? 4 : 1; // a thread knows what its fiber did in an earlier block
 
+  // For ThreadSanitizer a fiber knows what happened before it was made, so they are made before the program's work.
+  block() {
+    for (auto& team : teams_)
+      while (with_tsan && team.size() < 256) team.push_back(std::make_unique<fiber>(&block::thread));
+  }
+
   /// Shared memory begins as NaN: nothing is left from the block before.
   void forget_shared_memory() {
     for (auto const& v : work_->symbols.shared) {
@@ -101,7 +112,7 @@ private:
   }
   ON_HOST_UNSEEN static void thread() {
     auto const& work = *current().work_;
-    for (auto const* clock : work.after) acquire(clock);
+    for (std::size_t i = 0; i < work.clocks; ++i) acquire(work.after[i]);
     work.kernel();
     release(work.clock);
   }
@@ -112,7 +123,8 @@ private:
 
   block_work const* work_ = nullptr;
   std::vector<std::unique_ptr<fiber>> teams_[teams];
-  std::unique_ptr<char> barrier_;
+  std::unique_ptr<std::int64_t[]> barriers_; // the clocks of the last two
+  std::size_t round_ = 0, next_team_ = 0;
   std::unique_ptr<char[], free_aligned> dynamic_;
 };
 

@@ -5,7 +5,8 @@
 #include <ucontext.h>
 
 #include <csetjmp>
-#include <vector>
+#include <cstddef>
+#include <memory>
 
 namespace on_host {
 
@@ -25,7 +26,6 @@ public:
     running = this;
     finished = false;
 #if defined(ON_HOST_TSAN)
-    if (self_ == nullptr) self_ = __tsan_create_fiber(0);
     scheduler_self_ = __tsan_get_current_fiber();
     begin();
     __tsan_switch_to_fiber(self_, __tsan_switch_to_fiber_no_sync);
@@ -33,7 +33,7 @@ public:
 #elif defined(ON_HOST_ASAN)
     void* fake = nullptr;
     begin();
-    __sanitizer_start_switch_fiber(&fake, stack_.data(), stack_.size());
+    __sanitizer_start_switch_fiber(&fake, stack_.get(), stack_bytes);
     swapcontext(&scheduler_, &context_);
     __sanitizer_finish_switch_fiber(fake, nullptr, nullptr);
 #else
@@ -68,10 +68,10 @@ private:
   void begin() {
     if (started_) return;
     started_ = true;
-    stack_.resize(stack_bytes);
+    stack_.reset(new char[stack_bytes]); // pages that no thread touches cost nothing
     getcontext(&context_);
-    context_.uc_stack.ss_sp = stack_.data();
-    context_.uc_stack.ss_size = stack_.size();
+    context_.uc_stack.ss_sp = stack_.get();
+    context_.uc_stack.ss_size = stack_bytes;
     context_.uc_link = nullptr;
     makecontext(&context_, &fiber::live, 0);
   }
@@ -87,11 +87,11 @@ private:
   }
 
   void (*body_)();
-  std::vector<char> stack_;
+  std::unique_ptr<char[]> stack_;
   ucontext_t context_{};
   bool started_ = false;
 #if defined(ON_HOST_TSAN)
-  void* self_ = nullptr;
+  void* self_ = __tsan_create_fiber(0);
   static inline void* scheduler_self_ = nullptr;
   static inline ucontext_t scheduler_;
 #elif defined(ON_HOST_ASAN)

@@ -133,6 +133,7 @@ inline void finish_all() {
 } // namespace on_host
 
 inline cudaError_t cudaStreamCreateWithFlags(cudaStream_t* s, unsigned flags) {
+  on_host::block::current();
   if (on_host::fails("cudaStreamCreateWithFlags")) return on_host::returned(cudaErrorMemoryAllocation);
   using streams = on_host::handles<on_host_stream>;
   *s = streams::make(on_host_stream{on_host::current_device, flags, {}, {}, false, {}});

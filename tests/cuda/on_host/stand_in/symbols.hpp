@@ -84,6 +84,9 @@ private:
     char* const readable = abi::__cxa_demangle(std::string(function->second).c_str(), nullptr, nullptr, nullptr);
     to.name = readable == nullptr ? std::string(function->second) : readable;
     std::free(readable);
+    constexpr std::string_view anonymous = "(anonymous namespace)::";
+    for (auto found = to.name.find(anonymous); found != std::string::npos; found = to.name.find(anonymous))
+      to.name.erase(found, anonymous.size());
     if (auto const end = to.name.find_first_of("<("); end != std::string::npos) to.name.resize(end);
     if (auto const begin = to.name.find_last_of(": "); begin != std::string::npos) to.name.erase(0, begin + 1);
   }
