@@ -38,14 +38,27 @@ struct copies_of_thread {
     if (c.block != block) c = {{}, 0, block};
     return c;
   }
-  /// Copies that must have landed land, and others by chance.
-  template <class predicate> void land(predicate const& must) {
+  /// Takes out the copies that must land, and others by chance.
+  template <class predicate> std::vector<copy_in_flight> landing(predicate const& must) {
     auto const left =
         std::partition(all.begin(), all.end(), [&](auto const& copy) { return !must(copy) && draw(4) != 0; });
-    std::for_each(left, all.end(), [](auto const& copy) { copy.land(); });
+    std::vector<copy_in_flight> now(left, all.end());
     all.erase(left, all.end());
+    return now;
   }
 };
+
+/// Lets copies of this thread land; then `change` gets those that are left.
+template <class function, class predicate> void land_copies(function const& change, predicate const& must) {
+  std::vector<copy_in_flight> now;
+  {
+    bookkeeping const unseen;
+    auto& mine = copies_of_thread::mine();
+    now = mine.landing([&](auto const& copy) { return must(mine, copy); });
+    change(mine);
+  }
+  for (auto const& copy : now) copy.land();
+}
 
 } // namespace on_host
 
@@ -55,17 +68,17 @@ inline void __pipeline_memcpy_async(void* to, void const* from, std::size_t byte
     on_host::violated("__pipeline_memcpy_async",
                       on_host::text(bytes, " bytes, ", zeros, " of them zeros, from ", from, " to ", to),
                       "it copies 4, 8 or 16 bytes, from and to a multiple of as many");
-  auto& mine = on_host::copies_of_thread::mine();
-  mine.land([](auto const&) { return false; });
   std::memset(to, 0xFF, bytes);
-  mine.all.push_back({to, from, bytes, zeros, mine.batch});
+  on_host::land_copies(
+      [&](auto& mine) {
+        mine.all.push_back({to, from, bytes, zeros, mine.batch});
+      },
+      [](auto const&, auto const&) { return false; });
 }
 inline void __pipeline_commit() {
-  auto& mine = on_host::copies_of_thread::mine();
-  ++mine.batch;
-  mine.land([](auto const&) { return false; });
+  on_host::land_copies([](auto& mine) { ++mine.batch; }, [](auto const&, auto const&) { return false; });
 }
 inline void __pipeline_wait_prior(std::size_t left) {
-  auto& mine = on_host::copies_of_thread::mine();
-  mine.land([&](auto const& copy) { return copy.batch + left < mine.batch; });
+  on_host::land_copies([](auto&) {},
+                       [&](auto const& mine, auto const& copy) { return copy.batch + left < mine.batch; });
 }

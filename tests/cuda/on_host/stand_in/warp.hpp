@@ -25,6 +25,7 @@ public:
 
   /// The exchange of this thread's warp under a mask.
   ON_HOST_UNSEEN static warp_exchange& of(unsigned mask) {
+    bookkeeping const unseen;
     static std::unique_ptr<warp_exchange[]> all;
     static std::uint64_t of_block = 0;
     auto& b = block::current();
