@@ -21,7 +21,7 @@ using trainer = ct::trainer<small, ct::precision::bf16, ct::optimizer::adamw, de
 
 /// Hooks that count; `merges`: as without hooks.
 template <bool merges> struct counting {
-  static constexpr bool merges_calls = merges;
+  [[maybe_unused]] static constexpr bool merges_calls = merges;
   std::int64_t& calls;
   void before(int, ct::step const&, ct::bound_operand const*, ct::loop_state const&) { ++calls; }
   void after(int, ct::step const&, ct::bound_operand const*, ct::loop_state const&) {}
