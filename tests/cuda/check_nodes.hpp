@@ -76,10 +76,10 @@ template <class entry> struct repeat_on_cpu {
                                             {scratch_memory + mine.scratch, static_cast<std::size_t>(mine.bytes)}};
     for (int k = 0; k < s.inputs + s.outputs; ++k) {
       auto const& b = bound[k];
-      auto const features = b.shape->features();
+      auto const features = b.shape_of->features();
       auto const gaps = b.row_stride == 0 ? 0 : (b.count / features - 1) * (b.row_stride - features);
       auto const type = plan.operands[s.first_operand + k].type;
-      ranges.push_back({b.data, static_cast<std::size_t>((b.count + gaps) * size_of(type))});
+      ranges.push_back({static_cast<void const*>(b.data), static_cast<std::size_t>((b.count + gaps) * size_of(type))});
     }
     on_host::allow_only(device.data(), static_cast<std::size_t>(device.size().count()), ranges);
 #endif

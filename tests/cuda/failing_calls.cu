@@ -65,11 +65,48 @@ template <class T> void nothing_leaks(bool all_later) {
   }
 }
 
+/// Step `steps` of a trainer, of which call n fails: the weights are as before it, and the step can be made again; or, if
+/// only its results could not be read, they are those after it.
+template <class T> void step_is_made_or_not(int steps) {
+  T sound({}, numbers);
+  losses_of(sound, steps);
+  auto const before = weights_of(sound);
+  auto const calls = calls_of([&] { losses_of(sound, 1, static_cast<unsigned>(steps)); });
+  auto const after = weights_of(sound);
+  int made = 0, not_made = 0;
+  for (std::int64_t n = 1; n <= calls; ++n) {
+    CAPTURE(n);
+    T t({}, numbers);
+    losses_of(t, steps);
+    on_host::let_fail(n);
+    check_sentence(sentence([&] { losses_of(t, 1, static_cast<unsigned>(steps)); }));
+    on_host::let_fail(0);
+    bool const is_made = same_bits(weights_of(t), after);
+    ++(is_made ? made : not_made);
+    if (is_made) continue;
+    CHECK(same_bits(weights_of(t), before));
+    losses_of(t, 1, static_cast<unsigned>(steps));
+    CHECK(same_bits(weights_of(t), after));
+  }
+  MESSAGE(T::policy_set::name(), ": of ", calls, " calls, the step is not made if one of ", not_made,
+          " fails, made if one of ", made);
+  CHECK(not_made > 0);
+}
+
 } // namespace
 
 TEST_CASE("a call that fails is a sentence, and nothing leaks") {
+  on_host::device_memory::filled = 0; // NaN in every new arena would take most of the time
   nothing_leaks<trainer>(false);
   nothing_leaks<graph_trainer>(false);
   nothing_leaks<trainer>(true);
   nothing_leaks<graph_trainer>(true);
+}
+
+TEST_CASE("a step of which a call fails is not made, or all of it") {
+  on_host::device_memory::filled = 0;
+  step_is_made_or_not<trainer>(0);
+  step_is_made_or_not<trainer>(2);
+  step_is_made_or_not<graph_trainer>(0);
+  step_is_made_or_not<graph_trainer>(2);
 }

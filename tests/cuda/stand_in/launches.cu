@@ -43,7 +43,7 @@ static __global__ void sum_of_all_kernel(float* to) {
   to[threadIdx.x] = reduce(memory).Sum(1);
 }
 /// Which block was the last one.
-static __global__ void last_block_kernel(unsigned* last) { *last = blockIdx.x; }
+[[maybe_unused]] static __global__ void last_block_kernel(unsigned* last) { *last = blockIdx.x; }
 
 template <bool wrong> bool reverses() {
   device_array<int> const x(64), y(64);

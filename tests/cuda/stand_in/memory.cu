@@ -13,7 +13,7 @@ struct with_pointer {
   int count;
   float* to;
 };
-static __global__ void set_by_structure_kernel(with_pointer a) {
+[[maybe_unused]] static __global__ void set_by_structure_kernel(with_pointer a) {
   if (threadIdx.x < static_cast<unsigned>(a.count)) a.to[threadIdx.x] = 1;
 }
 static __global__ void set_at_kernel(float* to, long i) { to[i] = 1; }

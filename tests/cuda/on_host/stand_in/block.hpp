@@ -42,10 +42,12 @@ public:
     while (team.size() < threads) team.push_back(std::make_unique<fiber>(&block::thread));
     threads_ = threads;
     ++number_;
-    barrier_ = std::make_unique<meeting>();
-    waits_ = std::make_unique<waiting[]>(threads);
+    if (with_tsan || barrier_ == nullptr) barrier_ = std::make_unique<meeting>(); // its clocks know nothing
+    else *barrier_ = {};
+    waits_.assign(threads, {});
     forget_shared_memory();
-    std::vector<std::size_t> order(threads); // of the threads that have not ended
+    auto& order = order_; // of the threads that have not ended
+    order.resize(threads);
     for (std::size_t i = 0; i < threads; ++i) order[i] = i;
     while (!order.empty()) {
       shuffle(order);
@@ -107,8 +109,9 @@ private:
 
   ON_HOST_UNSEEN static void const* clock_of(meeting const& m) { return &m.clocks[m.times % 2]; }
   ON_HOST_UNSEEN void arrive(meeting& m, std::size_t threads) {
-    waits_[index_].at = &m;
-    waits_[index_].times = m.times;
+    auto& mine = *(waits_.data() + index_);
+    mine.at = &m;
+    mine.times = m.times;
     if (++m.arrived == threads) m.arrived = 0, ++m.times;
   }
   [[noreturn]] void nobody_runs(std::vector<std::size_t> const& left) const {
@@ -153,10 +156,11 @@ private:
 
   block_work const* work_ = nullptr;
   std::vector<std::unique_ptr<fiber>> teams_[teams];
-  std::unique_ptr<meeting> barrier_; // a new one for every block
-  std::unique_ptr<waiting[]> waits_; // by thread
-  std::size_t threads_ = 0;          // of the block
-  std::size_t index_ = 0;            // of the thread that runs
+  std::vector<std::size_t> order_;
+  std::unique_ptr<meeting> barrier_;
+  std::vector<waiting> waits_; // by thread
+  std::size_t threads_ = 0;    // of the block
+  std::size_t index_ = 0;      // of the thread that runs
   std::size_t next_team_ = 0;
   std::uint64_t number_ = 0;
   std::unique_ptr<char[], free_aligned> dynamic_;

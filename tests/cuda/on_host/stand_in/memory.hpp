@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <cstring>
 #include <map>
+#include <vector>
 
 namespace on_host {
 
@@ -29,7 +30,7 @@ class device_memory {
 public:
   static constexpr std::size_t page = 4096;
   static constexpr std::size_t huge_page = 2 << 20;
-  static constexpr std::size_t filled = 256 << 20; // larger allocations are not filled with NaN, which takes time
+  static inline std::size_t filled = 256 << 20; // larger allocations are not filled with NaN, which takes time
 
   /// While it lives, the device works.
   struct opened {
@@ -41,6 +42,7 @@ public:
 
   /// Memory at a multiple of 256, full of NaN; null if the host has no address space left.
   static void* make(std::size_t bytes, int device, bool fill) {
+    bookkeeping const unseen;
     listen();
     auto const rounded = (bytes + 255) / 256 * 256;
     auto const data_pages = (rounded + page - 1) / page * page;
@@ -57,16 +59,19 @@ public:
       ::mprotect(a.pages + page, data_pages, PROT_NONE);
     }
     all()[data] = a;
+    living().push_back(data);
     return data;
   }
   /// Frees memory. Its address is never given again.
   static void free(void* memory) {
+    bookkeeping const unseen;
     auto const found = all().find(static_cast<char*>(memory));
     if (found == all().end())
       violated("cudaFree", "this address is not one that cudaMalloc gave", "memory is freed by its first address");
     auto& a = found->second;
     if (a.freed) violated("cudaFree", "this memory was freed before", "memory is freed once");
     a.freed = true;
+    std::erase(living(), found->first);
     ::mmap(a.pages, a.all_bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
   }
 
@@ -96,16 +101,12 @@ public:
   }
   static std::size_t used(int device) {
     std::size_t bytes = 0;
-    for (auto const& each : all())
-      if (!each.second.freed && each.second.device == device) bytes += each.second.bytes;
+    for (auto* const data : living())
+      if (all()[data].device == device) bytes += all()[data].bytes;
     return bytes;
   }
-  /// The allocations that live.
-  static int count() {
-    int living = 0;
-    for (auto const& each : all()) living += each.second.freed ? 0 : 1;
-    return living;
-  }
+  /// The number of allocations that live.
+  static int count() { return static_cast<int>(living().size()); }
   static std::map<char*, allocation>& all() {
     static auto* const each = new std::map<char*, allocation>;
     return *each;
@@ -117,11 +118,14 @@ private:
     return open;
   }
   static void protect(int access) {
-    for (auto const& each : all())
-      if (!each.second.freed) {
-        auto const& a = each.second;
-        ::mprotect(a.pages + page, a.all_bytes - 2 * page, access);
-      }
+    for (auto* const data : living()) {
+      auto const& a = all()[data];
+      ::mprotect(a.pages + page, a.all_bytes - 2 * page, access);
+    }
+  }
+  static std::vector<char*>& living() {
+    static auto* const each = new std::vector<char*>;
+    return *each;
   }
 
   // The test's framework sets its own handler for each test case, so this one is set with every allocation.

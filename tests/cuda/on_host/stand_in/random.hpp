@@ -16,7 +16,7 @@ inline std::uint64_t draw(std::uint64_t n) {
   auto x = state += 0x9E3779B97F4A7C15u; // splitmix64, Steele, Lea and Flood 2014
   x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9u;
   x = (x ^ (x >> 27)) * 0x94D049BB133111EBu;
-  return (x ^ (x >> 31)) % n;
+  return ((x ^ (x >> 31)) >> 32) * n >> 32; // n is below 2^32
 }
 
 template <class T> void shuffle(std::vector<T>& all) {

@@ -35,7 +35,7 @@ void __tsan_java_alloc(unsigned long begin, unsigned long bytes);
 /// For the stand-in's own code on the stack of a CUDA thread: its accesses are none of the thread's.
 #define ON_HOST_UNSEEN __attribute__((no_sanitize("thread"), noinline))
 #else
-#define ON_HOST_UNSEEN __attribute__((noinline))
+#define ON_HOST_UNSEEN
 #endif
 #if defined(ON_HOST_ASAN)
 #include <sanitizer/asan_interface.h>

@@ -1,5 +1,7 @@
 #pragma once
 
+#include "sanitizers.hpp"
+
 #include <cxxabi.h>
 #include <elf.h>
 #include <link.h>
@@ -78,8 +80,14 @@ private:
     auto const prefix = "_ZZ" + std::string(function->second.substr(2)) + "E";
     for (auto v = variables_.lower_bound(prefix); v != variables_.end() && v->first.substr(0, prefix.size()) == prefix;
          ++v) {
-      to.shared.push_back({reinterpret_cast<void*>(v->second.address), v->second.bytes});
-      to.shared_bytes += (v->second.bytes + 15) / 16 * 16;
+      kernel_symbols::variable found{reinterpret_cast<void*>(v->second.address), v->second.bytes};
+#if defined(ON_HOST_ASAN)
+      // clang counts the space that AddressSanitizer puts behind a variable.
+      if (auto* const end = __asan_region_is_poisoned(found.address, found.bytes); end != nullptr)
+        found.bytes = static_cast<std::size_t>(static_cast<char*>(end) - static_cast<char*>(found.address));
+#endif
+      to.shared.push_back(found);
+      to.shared_bytes += (found.bytes + 15) / 16 * 16;
     }
     char* const readable = abi::__cxa_demangle(std::string(function->second).c_str(), nullptr, nullptr, nullptr);
     to.name = readable == nullptr ? std::string(function->second) : readable;
