@@ -1,7 +1,7 @@
 #pragma once
 
-// The shuffles of a warp on the host: every lane of the mask waits until all of them have come. Of these only __syncwarp
-// orders memory.
+// The shuffles of a warp on the host: every lane of the mask waits until all of them have come. Of these only
+// __syncwarp orders memory.
 
 #include "cuda_runtime.h"
 #include "stand_in/warp.hpp"
