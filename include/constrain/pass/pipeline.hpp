@@ -25,8 +25,8 @@
 namespace constrain::inline CONSTRAIN_VARIANT {
 
 // The result of nearly every pass is a separate constant: compilers limit the work of one constant, and each result can
-// be printed. For one constant nvcc takes 30 MB, and as much again for each call in its arguments, but nothing for calls
-// within a function that takes the program: such a function runs passes between which no policy's pass can stand.
+// be printed. For one constant nvcc takes 30 MB, and as much again for each call in its arguments, but nothing for
+// calls within a function that takes the program: such a function runs passes between which no policy's pass can stand.
 
 namespace detail {
 

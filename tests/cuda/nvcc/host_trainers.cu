@@ -22,5 +22,6 @@ bool host_trainers_agree() {
   double const there = train_elsewhere();
   std::printf("%.9g in a .cu, %.9g in a .cpp\n", loss, there);
   ct::trainer<small_task, ct::precision::fp16> half;
+  if (here.steps() != ct::optimizer_steps(1) || here.memory.peak == ct::bytes(0)) return false;
   return loss == there && std::abs(half.step(half.batch(tokens, tokens)).loss - loss) <= 2e-3 * loss;
 }
