@@ -38,28 +38,48 @@ inline cudaDataType_t cuda_type(dtype type) {
   }
 }
 
+/// A descriptor of cuBLASLt; null until a create function has filled it.
+template <class handle, cublasStatus_t (*destroy)(handle)> class cublas_descriptor {
+public:
+  cublas_descriptor() = default;
+  ~cublas_descriptor() {
+    if (handle_ != nullptr) destroy(handle_);
+  }
+  cublas_descriptor(cublas_descriptor const&) = delete;
+  cublas_descriptor& operator=(cublas_descriptor const&) = delete;
+  /// For create functions.
+  handle* address() { return &handle_; }
+  operator handle() const { return handle_; }
+
+private:
+  handle handle_{};
+};
+using cublas_layout = cublas_descriptor<cublasLtMatrixLayout_t, cublasLtMatrixLayoutDestroy>;
+using cublas_operation = cublas_descriptor<cublasLtMatmulDesc_t, cublasLtMatmulDescDestroy>;
+using cublas_preference = cublas_descriptor<cublasLtMatmulPreference_t, cublasLtMatmulPreferenceDestroy>;
+
 /// A prepared cuBLASLt GEMM. cuBLASLt is column-major, so the operands are swapped: C^T = op(B)^T op(A)^T.
 class cuda_gemm {
 public:
   cuda_gemm(cublasLtHandle_t handle, gemm_shape const& s) : double_(s.output == dtype::f64) {
     auto const what = concat({"prepare a GEMM of [", s.m, ", ", s.k, "] and [", s.k, ", ", s.n, "]"});
     auto const compute = double_ ? CUBLAS_COMPUTE_64F : CUBLAS_COMPUTE_32F; // fp32 GEMMs do not use TF32
-    cublas_check(cublasLtMatmulDescCreate(&operation_, compute, double_ ? CUDA_R_64F : CUDA_R_32F), what);
+    cublas_check(cublasLtMatmulDescCreate(operation_.address(), compute, double_ ? CUDA_R_64F : CUDA_R_32F), what);
     cublasOperation_t const first = s.b_transposed ? CUBLAS_OP_T : CUBLAS_OP_N;
     cublasOperation_t const second = s.a_transposed ? CUBLAS_OP_T : CUBLAS_OP_N;
     cublas_check(cublasLtMatmulDescSetAttribute(operation_, CUBLASLT_MATMUL_DESC_TRANSA, &first, sizeof first), what);
     cublas_check(cublasLtMatmulDescSetAttribute(operation_, CUBLASLT_MATMUL_DESC_TRANSB, &second, sizeof second), what);
     auto const rows = [](std::int64_t n) { return static_cast<std::uint64_t>(n); };
-    cublas_check(cublasLtMatrixLayoutCreate(&b_, cuda_type(s.inputs), rows(s.b_transposed ? s.k : s.n),
+    cublas_check(cublasLtMatrixLayoutCreate(b_.address(), cuda_type(s.inputs), rows(s.b_transposed ? s.k : s.n),
                                             rows(s.b_transposed ? s.n : s.k), s.ldb),
                  what);
-    cublas_check(cublasLtMatrixLayoutCreate(&a_, cuda_type(s.inputs), rows(s.a_transposed ? s.m : s.k),
+    cublas_check(cublasLtMatrixLayoutCreate(a_.address(), cuda_type(s.inputs), rows(s.a_transposed ? s.m : s.k),
                                             rows(s.a_transposed ? s.k : s.m), s.lda),
                  what);
-    cublas_check(cublasLtMatrixLayoutCreate(&c_, cuda_type(s.output), rows(s.n), rows(s.m), s.ldc), what);
+    cublas_check(cublasLtMatrixLayoutCreate(c_.address(), cuda_type(s.output), rows(s.n), rows(s.m), s.ldc), what);
 
-    cublasLtMatmulPreference_t preference{};
-    cublas_check(cublasLtMatmulPreferenceCreate(&preference), what);
+    cublas_preference preference;
+    cublas_check(cublasLtMatmulPreferenceCreate(preference.address()), what);
     auto const workspace = static_cast<std::size_t>(gemm_workspace);
     cublas_check(cublasLtMatmulPreferenceSetAttribute(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &workspace,
                                                       sizeof workspace),
@@ -68,15 +88,8 @@ public:
     int count = 0;
     auto const status =
         cublasLtMatmulAlgoGetHeuristic(handle, operation_, b_, a_, c_, c_, preference, 1, &found, &count);
-    cublasLtMatmulPreferenceDestroy(preference);
     cublas_check(count > 0 ? status : CUBLAS_STATUS_NOT_SUPPORTED, what);
     algorithm_ = found.algo;
-  }
-  ~cuda_gemm() {
-    cublasLtMatrixLayoutDestroy(a_);
-    cublasLtMatrixLayoutDestroy(b_);
-    cublasLtMatrixLayoutDestroy(c_);
-    cublasLtMatmulDescDestroy(operation_);
   }
   cuda_gemm(cuda_gemm const&) = delete;
   cuda_gemm& operator=(cuda_gemm const&) = delete;
@@ -94,8 +107,8 @@ public:
 
 private:
   bool double_;
-  cublasLtMatmulDesc_t operation_{};
-  cublasLtMatrixLayout_t a_{}, b_{}, c_{};
+  cublas_operation operation_;
+  cublas_layout a_, b_, c_;
   cublasLtMatmulAlgo_t algorithm_{};
 };
 

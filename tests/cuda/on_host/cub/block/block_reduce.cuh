@@ -4,6 +4,7 @@
 // again only behind a barrier.
 
 #include "cuda_runtime.h"
+#include "stand_in/collective.hpp"
 
 namespace cub {
 
@@ -12,7 +13,7 @@ public:
   struct TempStorage {
     T value[threads];
   };
-  explicit BlockReduce(TempStorage& storage) : storage_(storage) {}
+  explicit BlockReduce(TempStorage& storage) : storage_(storage) { on_host::check_collective<threads>(storage); }
 
   T Sum(T x) {
     return Reduce(x, [](T a, T b) { return a + b; });

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "cuda_runtime.h"
+#include "stand_in/collective.hpp"
 
 namespace cub {
 
@@ -9,7 +10,7 @@ public:
   struct TempStorage {
     T value[threads];
   };
-  explicit BlockScan(TempStorage& storage) : storage_(storage) {}
+  explicit BlockScan(TempStorage& storage) : storage_(storage) { on_host::check_collective<threads>(storage); }
 
   /// `before`: the sum of the threads in front of this one; `all`: of all.
   void ExclusiveSum(T x, T& before, T& all) {

@@ -1,0 +1,44 @@
+// Every launch, copy and GEMM of full sizes: the contracts are checked, and nothing runs.
+
+#include <constrain/constrain.hpp>
+#include <doctest/doctest.h>
+
+#include "cuda/tasks.hpp"
+
+#include <cstdint>
+
+namespace ct = constrain;
+using namespace constrain::test;
+
+namespace {
+
+/// Checks the calls of all entries, which run twice: the second time from a graph.
+template <class trainer> void calls_are_legal() {
+  CAPTURE(trainer::policy_set::name());
+  using entries = typename trainer::entries;
+  on_host::dry = true;
+  {
+    ct::runner<target, true> runner(trainer::memory.peak, entries::scratch);
+    ct::step_parameters parameters;
+    auto const launches = on_host::all_launches();
+    runner.template run<typename entries::step>(parameters);
+    CHECK(on_host::all_launches() - launches == trainer::kernel_launches);
+    runner.template run<typename entries::step>(parameters);
+    CHECK(on_host::all_launches() - launches == 2 * trainer::kernel_launches);
+    for (int i = 0; i < 2; ++i) {
+      runner.template run<typename entries::evaluate>(parameters);
+      runner.template run<typename entries::predict>(parameters);
+      runner.template run<typename entries::generate>(parameters);
+    }
+  }
+  on_host::dry = false;
+  CHECK(on_host::still_alive() == "");
+}
+
+} // namespace
+
+TEST_CASE("GPT-2 124M") {
+  calls_are_legal<ct::trainer<gpt<12, 12, 768, 50257, 1024, 64>, ct::precision::bf16, device_policy>>();
+  calls_are_legal<
+      ct::trainer<gpt<12, 12, 768, 50257, 1024, 16>, ct::accumulate<4>, ct::checkpoint::every<2>, device_policy>>();
+}
