@@ -87,7 +87,8 @@ template <class trainer> std::int64_t theory(int reductions, int gathers, bool g
 }
 
 /// The same for tensor<d>: in each block, forward and backward, the sums behind attention and behind the feed-forward
-/// are all-reduced; then the squared norm of each divided gradient.
+/// are all-reduced; with a divided vocabulary, also the embedding, and backward the input of the head. The loss exchanges
+/// three numbers a row; then follows the squared norm of each divided gradient.
 template <class trainer> std::int64_t theory_of_tensors() {
   constexpr auto model = task::architecture;
   constexpr bool mixed = trainer::memory.master_weights.count() > 0;
@@ -96,7 +97,8 @@ template <class trainer> std::int64_t theory_of_tensors() {
   for (auto const& p : all.parameters) divided += p.divided >= 0 ? 1 : 0;
   std::int64_t const activations = trainer::batch_tokens * model.width * (mixed ? 2 : 4);
   auto const all_to_all_ranks = [](std::int64_t each) { return d * (d - 1) * each; };
-  return 4 * model.layers * 2 * (d - 1) * activations + all_to_all_ranks(divided * sizeof(double)) +
+  return (4 * model.layers + 2) * 2 * (d - 1) * activations + all_to_all_ranks(divided * sizeof(double)) +
+         all_to_all_ranks(3 * trainer::batch_tokens * sizeof(float)) +
          // the ranks agree to step, and that their batches are the same
          all_to_all_ranks(2 * sizeof(ct::detail::vote) + sizeof(std::uint64_t));
 }

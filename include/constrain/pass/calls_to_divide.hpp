@@ -1,0 +1,238 @@
+#pragma once
+
+#include "constrain/pass/dead_code_elimination.hpp"
+#include "constrain/pass/nest.hpp"
+#include "constrain/pass/refusals.hpp"
+
+namespace constrain::inline CONSTRAIN_VARIANT::detail {
+
+/// Which calls of a program `divide` divides over the ranks of a tensor group, and how: the calls from a linear layer,
+/// whose features are computed separately, to the layer that sums over them, and the calls that read a vocabulary: a
+/// table of tokens, or the weight of a head.
+class calls_to_divide {
+public:
+  /// How a call is divided.
+  enum class how : unsigned char {
+    not_at_all,
+    begins,
+    goes_on,
+    ends,
+    gathers,  // reads all features
+    replaced, // by the op's `divided_form`
+  };
+
+  constexpr calls_to_divide(program const& p, int ranks) : p_(p), ranks_(ranks) {
+    for (int v = 0; v < p.values.size(); ++v) is_vocabulary_[v] = can_be_vocabulary(v);
+    do {
+      begins_ = 0, begin_tables_ = 0;
+      for (int i = 0; i < p.nodes.size(); ++i) can_begin_[i] = finds_parameters(i);
+      while (!follow_all()) {}
+    } while (!all_divide_vocabularies());
+    for (auto h : how_)
+      if (h != how::not_at_all) return;
+    if (failure_.ok())
+      failure_ =
+          diagnosis_with<refusals::nothing_is_divided>().with_layouts(stopped_by_, layout::divided, layout::replicated);
+  }
+
+  /// Why the program is refused.
+  constexpr diagnosis const& failure() const { return failure_; }
+  constexpr how how_to_divide(int i) const { return how_[i]; }
+  /// Whether each rank has a part of value `r`, which is no parameter.
+  constexpr bool is_divided(ref r) const { return !values_[r.value].parts.extents.empty(); }
+  /// The parts of a divided value, in its innermost dimension.
+  constexpr part_list const& parts_of(ref r) const { return values_[r.value].parts; }
+  constexpr bool is_vocabulary(ref parameter) const { return is_vocabulary_[parameter.value]; }
+
+  /// Whether input k of node i is a parameter that can be divided along `dimension`: no other node reads it, or all can
+  /// read a part.
+  constexpr bool is_own_parameter(int i, int k, int dimension) const {
+    ref const r = p_.nodes[i].inputs[k];
+    if (!is_parameter(p_.values[r.value].role)) return false;
+    if (is_vocabulary_[r.value]) return dimension == 0;
+    int readers = 0;
+    for (auto const& n : p_.nodes)
+      for (auto const& input : n.inputs) readers += input.value == r.value ? 1 : 0;
+    return readers == 1;
+  }
+  /// The dimension of input k that has this name; -1: none.
+  constexpr int dimension_of(int i, int k, char name) const {
+    auto const& side = rule_of(i).inputs;
+    int const rank = shape_of(p_.nodes[i].inputs[k]).rank;
+    return side.inner_of(k) == name ? rank - 1 : side.outer_of(k) == name ? rank - 2 : -1;
+  }
+  /// The parts of a parameter along `dimension`.
+  constexpr part_list parts_of(ref parameter, int dimension) const {
+    return p_.parts_along(p_.values[parameter.value], shape_of(parameter), dimension);
+  }
+  /// Elements of a dimension with these parts that the last rank lacks.
+  constexpr std::int64_t unused(part_list const& parts) const {
+    return parts.extents.size() == 1 ? range_of(parts.extents[0]) * ranks_ - parts.extents[0] : 0;
+  }
+
+private:
+  /// A value that is divided along its innermost dimension: each rank has a range of every part.
+  struct divided {
+    part_list parts;           // of the full value, in this dimension; empty: the value is not divided
+    std::uint64_t begins_at{}; // bit k: it depends on the beginning call with number k
+  };
+  constexpr layout_rule const& rule_of(int i) const { return p_.nodes[i].op->layouts; }
+  constexpr shape const& shape_of(ref r) const { return p_.values[r.value].shape; }
+
+  /// Whether a rank can have a range of the rows of parameter v, because every call that reads it looks up rows, or has
+  /// the rows as features. Wide tables of few rows, as of token types, are cheaper on every rank.
+  constexpr bool can_be_vocabulary(int v) const {
+    auto const& info = p_.values[v];
+    auto const& s = info.shape;
+    bool const is_table = info.role == role::embedding || info.role == role::head || info.role == role::frozen;
+    if (!is_table || s.rank != 2 || s.extent[0] < s.extent[1] || info.parts >= 0 || !info.axes.empty()) return false;
+    if (range_of(s.extent[0]) * (ranks_ - 1) >= s.extent[0]) return false;
+    bool is_read = info.role == role::head;
+    for (int i = 0; i < p_.nodes.size(); ++i)
+      for (int k = 0; k < p_.nodes[i].inputs.size(); ++k) {
+        if (p_.nodes[i].inputs[k].value != v) continue;
+        if (looks_up(i, k)) is_read = true;
+        else if (char const name = rule_of(i).outputs.inner_of(0); name == 0 || dimension_of(i, k, name) != 0)
+          return false;
+      }
+    return is_read;
+  }
+  /// Whether input k of node i is a table of which the call reads some rows, and can read those of one rank.
+  constexpr bool looks_up(int i, int k) const {
+    auto const& op = *p_.nodes[i].op;
+    return k == 0 && op.has_divided_form && (op.layouts.inputs.rows & 1u) == 0;
+  }
+  /// Whether every call that reads a vocabulary works on a rank's rows. If not, forgets the vocabularies of those that
+  /// do not.
+  constexpr bool all_divide_vocabularies() {
+    bool all = true;
+    for (int i = 0; i < p_.nodes.size(); ++i)
+      for (auto const& input : p_.nodes[i].inputs)
+        if (is_vocabulary_[input.value] && how_[i] != how::begins && how_[i] != how::replaced)
+          is_vocabulary_[input.value] = all = false;
+    return all;
+  }
+  /// Elements in the range of a rank, out of `extent`; the last rank may have fewer.
+  constexpr std::int64_t range_of(std::int64_t extent) const { return (extent + ranks_ - 1) / ranks_; }
+  constexpr bool can_divide(part_list const& parts, bool is_vocabulary) const {
+    if (is_vocabulary) return parts.extents.size() == 1;
+    for (auto extent : parts.extents)
+      if (extent % ranks_ != 0) return false;
+    return !parts.extents.empty();
+  }
+
+  /// Whether node i can begin: only its own parameters have the innermost dimension of output 0, and can be divided.
+  constexpr bool finds_parameters(int i) {
+    auto const& n = p_.nodes[i];
+    if (n.kind != node_kind::call || begins_ == 64) return false;
+    char const name = rule_of(i).outputs.inner_of(0);
+    bool found = false, of_vocabulary = false;
+    for (auto const& input : n.inputs) of_vocabulary = of_vocabulary || is_vocabulary_[input.value];
+    for (int k = 0; name != 0 && k < n.inputs.size(); ++k) {
+      int const dimension = dimension_of(i, k, name);
+      if (dimension < 0) continue;
+      if (!is_own_parameter(i, k, dimension)) return false;
+      if (!can_divide(parts_of(n.inputs[k], dimension), of_vocabulary)) return false;
+      if (found && parts_of(n.inputs[k], dimension).extents != begin_parts_[i].extents) return false;
+      begin_parts_[i] = parts_of(n.inputs[k], dimension);
+      found = true;
+    }
+    if (found && of_vocabulary) begin_tables_ |= std::uint64_t(1) << begins_;
+    if (found) number_[i] = begins_++;
+    return found;
+  }
+
+  /// Follows the divided values through all nodes. If some reader cannot work on parts, marks the calls that began them
+  /// as unable to begin, and returns false.
+  constexpr bool follow_all() {
+    for (auto& v : values_) v = {};
+    for (int i = 0; i < p_.nodes.size(); ++i) {
+      how_[i] = how::not_at_all;
+      std::uint64_t begins_at = 0;
+      for (auto const& input : p_.nodes[i].inputs) begins_at |= values_[input.value].begins_at;
+      if (reads_vocabulary(i)) how_[i] = how::replaced;
+      else if (begins_at == 0 && can_begin_[i]) begin(i);
+      else if (begins_at != 0 && !follow(i, begins_at)) {
+        if (!can_gather(begins_at)) return give_up(begins_at, p_.nodes[i].op->label);
+        how_[i] = how::gathers;
+      }
+    }
+    return true;
+  }
+  constexpr bool reads_vocabulary(int i) const {
+    auto const& n = p_.nodes[i];
+    return n.kind == node_kind::call && !n.inputs.empty() && looks_up(i, 0) && is_vocabulary_[n.inputs[0].value];
+  }
+  /// Whether a value that these calls began is gathered for readers that cannot work on parts: so all entries of a model
+  /// divide the same head, whatever reads the logits.
+  constexpr bool can_gather(std::uint64_t begins_at) const { return (begins_at & ~begin_tables_) == 0; }
+  /// `op`: what cannot work on parts, if it is a call.
+  constexpr bool give_up(std::uint64_t begins_at, op_label const* op = nullptr) {
+    if (stopped_by_ == nullptr) stopped_by_ = op;
+    begins_at &= ~begin_tables_;
+    for (int i = 0; i < p_.nodes.size(); ++i)
+      if (can_begin_[i] && (begins_at >> number_[i] & 1u) != 0) can_begin_[i] = false;
+    return false;
+  }
+  constexpr void begin(int i) {
+    how_[i] = how::begins;
+    values_[p_.nodes[i].outputs[0].value] = {begin_parts_[i], std::uint64_t(1) << number_[i]};
+  }
+
+  /// Whether node i, which reads divided values, can work on the ranges of one rank.
+  constexpr bool follow(int i, std::uint64_t begins_at) {
+    auto const& n = p_.nodes[i];
+    auto const& rule = rule_of(i);
+    if (is_divided(n.inputs[0]) && n.op->has_divided_form && can_gather(begins_at)) {
+      how_[i] = how::replaced;
+      return true;
+    }
+    char name = 0; // of the divided dimension
+    part_list parts;
+    for (int k = 0; k < n.inputs.size(); ++k) {
+      if (!is_divided(n.inputs[k])) continue;
+      auto const& here = values_[n.inputs[k].value].parts;
+      if (name == 0) name = rule.inputs.inner_of(k), parts = here;
+      bool const agrees = rule.inputs.inner_of(k) == name && here.extents.size() == parts.extents.size();
+      if (name == 0 || !agrees || (!n.op->has_divide && here.extents != parts.extents)) return false;
+    }
+    bool const ends = rule.outputs.inner_of(0) != name;
+    if (ends && (parts.extents.size() != 1 || n.op->has_divide)) return false;
+    if (unused(parts) > 0 && (ends || n.op->has_divide)) return false;
+    for (int k = 0; k < n.inputs.size(); ++k) {
+      int const dimension = dimension_of(i, k, name);
+      if (dimension < 0 || is_divided(n.inputs[k])) continue;
+      if (!is_own_parameter(i, k, dimension) || parts_of(n.inputs[k], dimension).extents != parts.extents) return false;
+    }
+    how_[i] = ends ? how::ends : how::goes_on;
+    if (ends) return true;
+    auto const& to = p_.values[n.outputs[0].value];
+    if (to.is_loop_carried() || to.accumulates || is_observed(to) || n.op->draws_random) return false;
+    division d{ranks_, shape_of(n.inputs[0]).rank, parts};
+    auto options = n.attributes;
+    if (n.op->has_divide && !n.op->divide(options, d)) {
+      d.failure.line = n.line, d.failure.called_from = n.called_from;
+      bool const is_refused = !d.failure.ok() && !can_gather(begins_at);
+      if (is_refused && failure_.ok())
+        failure_ = d.failure.with_layouts(n.op->label, layout::divided, layout::replicated);
+      return false;
+    }
+    values_[n.outputs[0].value] = {d.parts, begins_at};
+    return true;
+  }
+
+  program const& p_;
+  int ranks_;
+  diagnosis failure_;
+  op_label const* stopped_by_ = nullptr; // the first op that could not work on parts
+  int begins_ = 0;                       // number of calls that could begin before the first give_up
+  std::uint64_t begin_tables_ = 0;       // bit k: number k is a head, with a vocabulary as its weight
+  bool is_vocabulary_[program::maximum_values]{};
+  bool can_begin_[program::maximum_nodes]{}; // the output of this call may be divided
+  int number_[program::maximum_nodes]{};     // of a call that can begin
+  how how_[program::maximum_nodes]{};
+  part_list begin_parts_[program::maximum_nodes]{}; // of the output of a call that can begin
+  divided values_[program::maximum_values]{};
+};
+
+} // namespace constrain
