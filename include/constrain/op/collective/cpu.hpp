@@ -117,7 +117,7 @@ template <> struct kernel<op::all_reduce, cpu> {
 namespace detail {
 
 /// all[rank * count + i] = mine[i] of that rank, for i < `count`, which is the same on every rank. `all` has
-/// `ranks.size()` * `count` elements.
+/// `ranks.size()` * `count` elements; `mine` may lie at its place in it.
 template <class stored>
 void gather_equal_counts(communicator& ranks, stored const* mine, std::int64_t count, stored* all) {
   byte_ranges p;
@@ -126,7 +126,7 @@ void gather_equal_counts(communicator& ranks, stored const* mine, std::int64_t c
     p.offset[rank] = rank * bytes;
     p.length[rank] = bytes;
   }
-  std::copy_n(mine, count, all + ranks.rank() * count);
+  if (auto* const place = all + ranks.rank() * count; place != mine) std::copy_n(mine, count, place);
   ranks.all_gather(reinterpret_cast<std::byte*>(all), p.offset, p.length);
 }
 

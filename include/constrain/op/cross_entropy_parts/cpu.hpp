@@ -5,6 +5,7 @@
 #include "constrain/op/cross_entropy_parts/cross_entropy_parts.hpp"
 
 #include <algorithm>
+#include <limits>
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
@@ -28,7 +29,7 @@ namespace detail {
 /// What ranks exchange of one row of logits.
 template <class real> struct row_statistics {
   real maximum;
-  real sum; // of exp(logit - maximum)
+  real sum;    // of exp(logit - maximum)
   real target; // the logit of the label; 0 if another rank has it
 };
 
@@ -36,8 +37,12 @@ template <class real> struct row_statistics {
 template <class real> real log_sum_exp(row_statistics<real> const* of, std::int64_t stride, int ranks) {
   real maximum = of[0].maximum, sum = 0;
   for (int rank = 1; rank < ranks; ++rank) maximum = std::max(maximum, of[rank * stride].maximum);
-  for (int rank = 0; rank < ranks; ++rank)
-    sum += of[rank * stride].sum * math::exp_or_zero(of[rank * stride].maximum - maximum);
+  for (int rank = 0; rank < ranks; ++rank) {
+    auto const& part = of[rank * stride];
+    // Where all logits of a rank are -infinity, the sum is not a number.
+    if (part.maximum != -std::numeric_limits<real>::infinity())
+      sum += part.sum * math::exp_or_zero(part.maximum - maximum);
+  }
   return maximum + math::log(sum);
 }
 

@@ -16,8 +16,7 @@ struct class_range_options {
 constexpr node with_class_range(builder const& out, node n) {
   auto const& logits = out.program.values[n.inputs[0].value];
   std::int64_t const ranks = out.program.tensor_ranks;
-  n.attributes =
-      pack(class_range_options{.classes = logits.shape.features() * ranks - logits.unused, .ranks = ranks});
+  n.attributes = pack(class_range_options{.classes = logits.shape.features() * ranks - logits.unused, .ranks = ranks});
   return n;
 }
 
