@@ -90,7 +90,7 @@ template <class together, class alone> void check_runs(together& t, alone& one, 
   one.save(own); // every process its own, with the same bytes
   t.load(own);
   check_equal(t, one, name, bound);
-  t.load_pretrained(own);
+  t.load_pretrained(own), one.load_pretrained(own);
   check_equal(t, one, name, bound);
   for (auto const& p : t.parameters()) {
     auto values = values_of(p);
@@ -168,7 +168,9 @@ template <class task, class strategy, class alone_task, class... policies>
 void compare(char const* name, double bound) {
   using together = ct::trainer<task, strategy, policies...>;
   using alone = ct::trainer<alone_task, policies...>;
-  typename alone::hyper const h{.learning_rate = 0.01f};
+  typename alone::hyper h;
+  if constexpr (requires { h.base; }) h.base.learning_rate = 0.01f;
+  else h.learning_rate = 0.01f;
   ct::run_options run{.seed = 5};
   run.checked = true;
   run.measure_memory = true;
@@ -223,6 +225,8 @@ int main() {
   compare<odd, tensor<2>, odd, fp64, sgd>("three heads", 1e-13);
   using own = ct::task<own_layers{}, ct::causal_lm, ct::micro_batch{.sequences = 2, .tokens = 8}>;
   compare<own, tensor<2>, own, fp64, sgd>("own layers", 1e-13);
+  using average = ct::optimizer::averaged<sgd>;
+  compare<task, tensor<2>, task, fp64, average>("averaged", 1e-13);
 #else
   using task = lm<small>;
   using wide = ct::task<small, ct::causal_lm, ct::micro_batch{.sequences = 4}>;

@@ -1,7 +1,7 @@
 // refused: parallel::tensor: an operation, `op`, of the optimizer or of a policy's pass needs a gradient, parameter or
 // diagnosis: refused, any, any, any, any
 // shows: divided_tensor_is_read
-// layouts: op::slice, divided, replicated
+// layouts: op::adafactor_factored<optimizer::adafactor>, divided, replicated
 #define CONSTRAIN_WITH_MPI // nothing is linked, and mpi.h is not needed
 #include <constrain/model/gpt2.hpp>
 #include <constrain/model/objective/causal_lm.hpp>

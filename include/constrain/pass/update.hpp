@@ -17,19 +17,27 @@ constexpr fixed_vector<int, program::maximum_values> gradients_of(program const&
   return gradients;
 }
 
-/// Refuses an optimizer that is not element-wise if it reads a tensor of which each rank has a part. `first`: the
-/// first node of the update.
+/// Refuses an optimizer that is not element-wise if it reads a tensor of which each rank has a part. A rule is taken for
+/// element-wise if it adds element-wise calls to another optimizer (`base`): another rule may depend on the shape.
+/// `first`: the first node of the update.
 template <class optimizer> constexpr void check_parts(program& p, int first) {
   if (p.tensor_ranks == 1) return;
-  for (int i = first; i < p.nodes.size(); ++i)
-    for (auto const& input : p.nodes[i].inputs) {
-      auto const& info = p.values[input.value];
-      if (info.belongs_to < 0 || !p.is_divided(input.value)) continue;
+  constexpr bool may_be_elementwise = !has_update_rule<optimizer> || requires { typename optimizer::base; };
+  for (int i = first; i < p.nodes.size(); ++i) {
+    auto const& n = p.nodes[i];
+    if (n.kind != node_kind::call) continue;
+    auto const check = [&](int v, bool by_element) {
+      auto const& info = p.values[v];
+      if (info.belongs_to < 0 || !p.is_divided(v)) return;
       auto const& parameter = p.values[info.belongs_to];
-      if (has_update_rule<optimizer> || info.shape != parameter.shape)
+      if (!may_be_elementwise || !by_element || info.shape != parameter.shape)
         p.fail(diagnosis_with<refusals::divided_tensor_is_read>(parameter.line)
-                   .with_layouts(p.nodes[i].op->label, layout::divided, layout::replicated));
-    }
+                   .with_layouts(n.op->label, layout::divided, layout::replicated));
+    };
+    auto const& rule = n.op->layouts.inputs;
+    for (int k = 0; k < n.inputs.size(); ++k) check(n.inputs[k].value, ((rule.elements | rule.unread) >> k & 1u) != 0);
+    for (auto const& output : n.outputs) check(output.value, true);
+  }
 }
 
 /// Appends the sum of squares of each gradient, and the clip coefficient from all of them.
