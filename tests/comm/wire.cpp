@@ -87,8 +87,8 @@ template <class trainer> std::int64_t theory(int reductions, int gathers, bool g
 }
 
 /// The same for tensor<d>: in each block, forward and backward, the sums behind attention and behind the feed-forward
-/// are all-reduced; with a divided vocabulary, also the embedding, and backward the input of the head. The loss exchanges
-/// three numbers a row; then follows the squared norm of each divided gradient.
+/// are all-reduced; with a divided vocabulary, also the embedding, and backward the input of the head. The loss
+/// exchanges three numbers a row; then follows the squared norm of each divided gradient.
 template <class trainer> std::int64_t theory_of_tensors() {
   constexpr auto model = task::architecture;
   constexpr bool mixed = trainer::memory.master_weights.count() > 0;

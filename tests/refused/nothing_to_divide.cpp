@@ -1,4 +1,4 @@
-// refused: parallel::tensor: no layer and no vocabulary can be divided over the ranks; between two linear layers, each op
+// refused: parallel::tensor: the ranks can divide no layer and no vocabulary; between two linear layers, each op must
 // diagnosis: refused, any, any, any, any
 // shows: nothing_is_divided
 // layouts: halve, divided, replicated

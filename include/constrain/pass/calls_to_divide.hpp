@@ -163,8 +163,8 @@ private:
     auto const& n = p_.nodes[i];
     return n.kind == node_kind::call && !n.inputs.empty() && looks_up(i, 0) && is_vocabulary_[n.inputs[0].value];
   }
-  /// Whether a value that these calls began is gathered for readers that cannot work on parts: so all entries of a model
-  /// divide the same head, whatever reads the logits.
+  /// Whether a value that these calls began is gathered for readers that cannot work on parts: so all entries divide
+  /// the same head, whatever reads the logits.
   constexpr bool can_gather(std::uint64_t begins_at) const { return (begins_at & ~begin_tables_) == 0; }
   /// `op`: what cannot work on parts, if it is a call.
   constexpr bool give_up(std::uint64_t begins_at, op_label const* op = nullptr) {

@@ -82,8 +82,8 @@ private:
     to_communication(node.outputs[1]);
     return node.outputs[0];
   }
-  /// The copy of `r` that divided calls read, or, of a divided value, all its features. All calls in one loop body share
-  /// it.
+  /// The copy of `r` that divided calls read, or, of a divided value, all its features. All calls in one loop body
+  /// share it.
   constexpr ref copy_of(ref r, int i) {
     for (auto const& c : copies_)
       if (c.of == r && c.loop == nest_.parent[i]) return c.copy;
@@ -151,9 +151,9 @@ constexpr program dividing::run() {
 /// Tensor parallelism (Shoeybi et al. 2019, Megatron-LM): each of `ranks` ranks computes an equal range of the features
 /// of a linear layer, and applies the following ops to this range. Of the next linear layer, which sums over the
 /// features, each rank computes a part of the sum, and the parts are added. The parameters of both layers are divided.
-/// Each rank also has a range of the rows of a vocabulary, and of the logits: calls that read these are replaced by their
-/// op's `divided_form`. All other parameters and values are the same on every rank. A layer is divided if all ops up to
-/// the next layer declare letters in their `layouts`, and if `ranks` divides the number of features and of heads.
+/// Each rank also has a range of the rows of a vocabulary, and of the logits: calls that read these are replaced by
+/// their op's `divided_form`. All other parameters and values are the same on every rank. A layer is divided if all ops
+/// up to the next layer declare letters in their `layouts`, and if `ranks` divides the number of features and of heads.
 constexpr program divide(program const& p, int ranks) {
   if (ranks <= 1 || !p.failure.ok()) return p;
   return detail::dividing(p, ranks).run();

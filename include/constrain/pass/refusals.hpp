@@ -30,10 +30,10 @@ template <diagnosis d> struct divided_tensor_is_read {
 
 /// Tensor parallelism with a model of which nothing is divided.
 template <diagnosis d> struct nothing_is_divided {
-  static_assert(d.ok(), "parallel::tensor: no layer and no vocabulary can be divided over the ranks; between two linear "
-                        "layers, each op must take a `held` tensor, but an operation, `op`, needs it `needed`: choose "
-                        "features and heads that the ranks divide, declare letters in the op's `layouts`, or leave the "
-                        "policy out");
+  static_assert(d.ok(),
+                "parallel::tensor: the ranks can divide no layer and no vocabulary; between two linear layers, each op "
+                "must take a `held` tensor, but an operation, `op`, needs it `needed`: choose features and heads that "
+                "the ranks divide, declare letters in the op's `layouts`, or leave the policy out");
 };
 
 /// Backpropagation reaches an op without a gradient rule.

@@ -17,8 +17,8 @@ constexpr fixed_vector<int, program::maximum_values> gradients_of(program const&
   return gradients;
 }
 
-/// Refuses an optimizer that is not element-wise if it reads a tensor of which each rank has a part. A rule is taken for
-/// element-wise if it adds element-wise calls to another optimizer (`base`): another rule may depend on the shape.
+/// Refuses an optimizer that is not element-wise if it reads a tensor of which each rank has a part. A rule is taken
+/// for element-wise if it adds element-wise calls to another optimizer (`base`): another rule may depend on the shape.
 /// `first`: the first node of the update.
 template <class optimizer> constexpr void check_parts(program& p, int first) {
   if (p.tensor_ranks == 1) return;

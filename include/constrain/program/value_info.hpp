@@ -41,8 +41,8 @@ struct value_info {
   constrain::view view;       // the value whose slice this one is, so that both share bytes
   constrain::layout layout = layout::replicated; // how ranks hold one instance
   constrain::shape full_shape;                   // of one instance of the full tensor, if the layout is flat
-  int divided = -1; // of a parameter: the dimension of which each rank of a tensor group has a range; -1: none
-  std::int64_t unused = 0; // of a value divided over a tensor group: elements of this dimension that the last rank lacks
+  int divided = -1;        // of a parameter: the dimension of which each rank of a tensor group has a range; -1: none
+  std::int64_t unused = 0; // of a divided value: elements that the last rank of the group lacks in this dimension
 
   /// The shape of one instance of the full tensor, in every layout.
   constexpr constrain::shape shape_in_full() const { return layout == constrain::layout::flat ? full_shape : shape; }

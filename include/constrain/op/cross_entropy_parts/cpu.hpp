@@ -11,7 +11,8 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// The classes of which a rank has logits.
 struct class_range {
-  std::int64_t first, count;
+  std::int64_t first = 0; // of the classes
+  std::int64_t count = 0; // of classes; the columns behind them are unused
 
   /// Of `rank`, of which the logits have `columns` columns, in `classes` classes of all ranks.
   class_range(int rank, std::int64_t columns, std::int64_t classes)
