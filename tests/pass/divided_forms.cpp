@@ -65,7 +65,7 @@ TEST_CASE("divided forms: each divided gradient's norm is summed over the ranks,
   for (int v = 0; v < updated.values.size(); ++v)
     divided += updated.values[v].role == role::gradient && updated.is_divided(v) ? 1 : 0;
   for (auto const& n : p.nodes) sums += calls(n, info_of<op::tensor_norm_squared>) ? 1 : 0;
-  CHECK(divided == 6);
+  CHECK(divided == 7);
   CHECK(sums == divided);
   CHECK(p.nodes.size() == updated.nodes.size() + sums);
 }
