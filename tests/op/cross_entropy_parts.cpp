@@ -1,3 +1,4 @@
+#include "check_gradients.hpp"
 #include "op/call_kernel.hpp"
 #include "op/tensor_group.hpp"
 
@@ -62,7 +63,27 @@ template <class real> void as_on_one_rank(array<real> const& logits, array<std::
   });
 }
 
+// One rank with all classes; several are tested below.
+struct model {
+  constexpr ct::value operator()(ct::value tokens) const {
+    return ct::linear("head", ct::embedding("token", tokens, {.vocabulary = 7, .width = 6}), 5);
+  }
+};
+struct loss_of_parts {
+  constexpr ct::value operator()(ct::value logits, ct::value labels) const {
+    auto const loss =
+        ct::emit<rule>({ct::tanh(logits), labels, ct::inverse_label_count(labels)}, {.classes = 5, .ranks = 1});
+    return loss + ct::emit<rule>({logits, labels, ct::inverse_label_count(labels)}, {.classes = 5, .ranks = 1});
+  }
+};
+using task = ct::task<model{}, loss_of_parts, ct::micro_batch{.sequences = 2, .tokens = 4}>;
+
 } // namespace
+
+TEST_CASE("cross_entropy_parts: gradients") {
+  check_gradients<task>();
+  check_gradients<task, ct::accumulate<3>>();
+}
 
 TEST_CASE_TEMPLATE("cross_entropy_parts: loss and gradient as on one rank", real, float, double) {
   auto labels = array<std::int32_t>::integers(shape(23), 2, classes);

@@ -1,3 +1,4 @@
+#include "check_gradients.hpp"
 #include "op/call_kernel.hpp"
 #include "op/tensor_group.hpp"
 
@@ -18,7 +19,22 @@ static_assert(gradient_rule::infer(types({f32(shape(2, 5, 12)), i32(shape(2, 5))
               f32(shape(4, 12)));
 static_assert(ct::info_of<gradient_rule>.accumulating == 1 && ct::info_of<rule>.has_gradient);
 
+// One rank with all rows; several are tested below.
+struct model {
+  constexpr ct::value operator()(ct::value tokens) const {
+    auto const table = ct::parameter(tokens, "table", shape(7, 6), ct::role::embedding, {.stddev = 0.5});
+    auto const twice = ct::tanh(ct::emit<rule>({table, tokens})) + ct::emit<rule>({table, tokens});
+    return ct::linear("head", twice + ct::embedding("token", tokens, {.vocabulary = 7, .width = 6}), 5);
+  }
+};
+using task = ct::task<model{}, ct::causal_lm, ct::micro_batch{.sequences = 2, .tokens = 4}>;
+
 } // namespace
+
+TEST_CASE("embedding_part: gradients") {
+  check_gradients<task>();
+  check_gradients<task, ct::accumulate<3>>();
+}
 
 TEST_CASE_TEMPLATE("embedding_part: the ranks' parts add up to the embedding", real, float, double) {
   constexpr int ranks = 3, rows = 4, width = 5; // 11 tokens: the last row of the last rank is unused

@@ -1,3 +1,4 @@
+#include "check_gradients.hpp"
 #include "op/call_kernel.hpp"
 #include "op/tensor_group.hpp"
 
@@ -20,7 +21,18 @@ static_assert(gradient_rule::infer(types({f32(shape(2, 5, 11))}), {.ranks = 3}).
 static_assert(rule::infer(types({f32(shape(9, 1 << 20))}), {.features = 2 << 20, .ranks = 2}).outputs[1].shape ==
               shape(2 << 20));
 
+// One rank with all features; several are tested below.
+struct model {
+  constexpr ct::value operator()(ct::value tokens) const {
+    auto const x = ct::linear("in", ct::embedding("token", tokens, {.vocabulary = 7, .width = 4}), 6);
+    return ct::linear("head", ct::tanh(ct::emit<rule>({x}, {.features = 6, .ranks = 1})), 5);
+  }
+};
+using task = ct::task<model{}, ct::causal_lm, ct::micro_batch{.sequences = 2, .tokens = 4}>;
+
 } // namespace
+
+TEST_CASE("tensor_gather: gradients") { check_gradients<task>(); }
 
 TEST_CASE_TEMPLATE("tensor_gather: all features on every rank, and back", real, float, double) {
   constexpr int ranks = 3, rows = 7, columns = 4, features = 11;
