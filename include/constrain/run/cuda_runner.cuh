@@ -1,6 +1,7 @@
 #pragma once
 
 #include "constrain/device/cuda/context.cuh"
+#include "constrain/device/cuda/device.cuh"
 #include "constrain/device/cuda/stream.cuh"
 #include "constrain/run/cuda_arena.cuh"
 #include "constrain/run/cuda_graph.cuh"
@@ -8,49 +9,76 @@
 #include "constrain/run/runner.hpp"
 
 #include <map>
+#include <optional>
 #include <type_traits>
+#include <utility>
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// The runner for a CUDA device: a stream, an arena, and the context (device/cuda/context.cuh) that kernels find
-/// in `step_parameters`.
+/// in `step_parameters`. Its members do not depend on the current device of the host thread, and do not change it.
 template <class architecture, bool graph> class runner<cuda<architecture>, graph> {
 public:
   using device = cuda<architecture>;
 
   /// `size`: of the arena; its last `scratch` bytes are the scratch memory of all plans, after the step parameters.
-  runner(bytes size, std::int64_t scratch)
-      : stream_(architecture::capability), arena_(size, stream_), scratch_(arena_.data() + size.count() - scratch),
-        context_(stream_, scratch_ - device::parameters) {}
+  /// `index`: of the device; -1: the current device of the host thread. Throws `error` if there is no such device, if
+  /// the program has no code for it, or if the memory cannot be allocated.
+  runner(bytes size, std::int64_t scratch, int index = -1)
+      : device_(index), entered_(std::in_place, device_), stream_(checked()), arena_(size, stream_),
+        scratch_(arena_.data() + size.count() - scratch), context_(stream_, scratch_ - device::parameters) {
+    entered_.reset();
+  }
 
   /// The memory that the plans work on.
   constrain::arena& arena() { return arena_; }
   constrain::arena const& arena() const { return arena_; }
 
   /// Runs the plan `planned_entry::value` once. With `graph` and no hooks, the plan's launches are captured in a graph
-  /// after the first run, and later runs replay the graph.
+  /// after the first run, and later runs replay the graph. Throws `error` if CUDA refuses.
   template <class planned_entry, class hooks = no_hooks> void run(step_parameters parameters, hooks&& h = {}) {
+    current_device const here(device_);
     parameters.context = &context_;
     if constexpr (graph) parameters.valid_labels = nullptr; // a captured graph has a fixed number of launches
-    context_.write_parameters(parameters);
     auto const view = view_of<planned_entry, device>();
+    auto const start = [&] { execute(view, arena_.data(), parameters, h, scratch_); };
     if constexpr (graph && std::is_same_v<hooks, no_hooks>) {
-      auto& launches = graphs_[&planned_entry::value];
-      if (launches.captured()) return launches.replay(stream_);
+      auto& launches = launches_[&planned_entry::value];
+      if (launches.has_run && !launches.graph.captured()) launches.graph.capture(stream_, start);
+      context_.write_parameters(parameters);
+      if (launches.graph.captured()) return launches.graph.replay(stream_);
       // The first run is not captured: it loads kernels and chooses GEMM algorithms, which a capture does not allow.
-      execute(view, arena_.data(), parameters, h, scratch_);
-      launches.capture(stream_, [&] { execute(view, arena_.data(), parameters, h, scratch_); });
+      start();
+      launches.has_run = true;
+      try {
+        launches.graph.capture(stream_, start);
+      } catch (error const&) {} // this run is complete; the next one tries again before it changes anything
     } else {
-      execute(view, arena_.data(), parameters, h, scratch_);
+      context_.write_parameters(parameters);
+      start();
     }
   }
 
 private:
+  /// The launches of a plan.
+  struct plan_launches {
+    cuda_graph graph;
+    bool has_run = false; // once, without a graph
+  };
+
+  /// The device, after a check that it can run the kernels.
+  cuda_device checked() const {
+    check_code_for<architecture>(device_);
+    return device_;
+  }
+
+  cuda_device device_;
+  std::optional<current_device> entered_; // in the constructor only
   cuda_stream stream_;
   cuda_arena arena_;
   std::byte* scratch_;
   cuda_context context_;
-  std::map<void const*, cuda_graph> graphs_;
+  std::map<void const*, plan_launches> launches_; // by the address of the plan
 };
 
 } // namespace constrain

@@ -75,7 +75,7 @@ template <class architecture> struct kernel<op::gradient_norm_squared, cuda<arch
   static void run(call_of<op::gradient_norm_squared> const& c, tensor<stored const> gradient, tensor<double> squares) {
     static_assert(tensors_of<stored>::capacity == tensors_of<float>::capacity);
     auto& context = *c.parameters.context;
-    auto& tensors = context.template pending<tensors_of<stored>>();
+    auto& tensors = context.template pending<tensors_of<stored>>(c);
     auto const elements = gradient.shape().elements();
     tensors.add(c, {gradient.data, elements, gradient.count / elements, c.scratch_as<double>(),
                     static_cast<int>(c.options.index), !c.add_to(0)});

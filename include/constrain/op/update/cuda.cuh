@@ -46,7 +46,7 @@ template <class optimizer, class architecture> struct kernel<op::update<optimize
     constexpr int fields = sizeof...(states);
     auto& context = *c.parameters.context;
     static_assert(tensors_of<stored>::capacity == tensors_of<float>::capacity);
-    auto& tensors = context.template pending<tensors_of<stored>>();
+    auto& tensors = context.template pending<tensors_of<stored>>(c);
     tensors.add(c, {gradient.data, weight.data, {state.data...}, weight.count, c.options.decays});
     if (c.more_tensors_follow) return;
     auto const* const prepared = reinterpret_cast<op::step_hyperparameters<optimizer, stored> const*>(hyper.data);
